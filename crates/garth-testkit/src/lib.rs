@@ -1,0 +1,1 @@
+//! Test tools of garth: contract suite, model, faults, power cut. Development only.

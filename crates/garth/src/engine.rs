@@ -1,0 +1,1 @@
+//! Implementations that store: each a [`crate::FileSystem`] held to the one contract suite.

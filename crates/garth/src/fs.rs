@@ -1,0 +1,223 @@
+//! The one trait that engines, views and the HTTP client implement and that every interface is written against.
+//!
+//! Reads answer from the newest commit at the moment of the call (each page of a listing has its own moment); what one
+//! interface has acknowledged, the next read of any other sees. Engines never follow symbolic links:
+//! [`crate::resolve`] does, above them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::Stream;
+
+use crate::error::Result;
+use crate::model::batch::{Batch, Body, Commit, Create, MAX_INLINE_BODY, Op, Outcome, Remove, SetAttrs, StagedBody};
+use crate::model::query::{
+    ByteRange, Changes, Head, HistoryPage, Hit, Listing, Moment, Page, SearchQuery, Version, Walk, WalkPage,
+};
+use crate::model::{At, Entry, Ino, Seq, Snapshot, VersionId};
+use crate::path::TreePath;
+
+/// What an implementation has. What it lacks answers `Unsupported` and is never emulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// `commit`, `stage`, `sync`. Without it every write answers `ReadOnly`.
+    pub write: bool,
+    /// A batch is applied wholly or not at all, also across a crash.
+    pub atomic: bool,
+    /// `history`, `changes`, `as_of`, `open_version`, snapshots, copies of the past.
+    pub history: bool,
+    /// `search`.
+    pub search: bool,
+    /// `Durable` commits survive loss of power.
+    pub durable: bool,
+}
+
+/// A versioned tree of files. See [`crate::model::batch`] for the meaning of every operation and the order of errors.
+#[async_trait]
+pub trait FileSystem: Send + Sync + fmt::Debug {
+    /// What this implementation has.
+    fn capabilities(&self) -> Capabilities;
+
+    /// The last commit.
+    async fn head(&self) -> Result<Head>;
+
+    /// A node, without following a link at the end.
+    ///
+    /// # Errors
+    /// Those of a lookup: `NotFound`, `NotADirectory`.
+    async fn stat(&self, at: &At) -> Result<Entry>;
+
+    /// Every path of a node, in byte order; none if it lives only through open handles.
+    ///
+    /// # Errors
+    /// Those of a lookup.
+    async fn names(&self, at: &At) -> Result<Vec<TreePath>>;
+
+    /// A page of a directory's names.
+    ///
+    /// # Errors
+    /// Those of a lookup; `NotADirectory` for anything else; `InvalidArgument` for a limit outside 1 to `MAX_PAGE`.
+    async fn list(&self, dir: &At, page: &Page) -> Result<Listing>;
+
+    /// A page of everything below a directory.
+    ///
+    /// # Errors
+    /// As for `list`; `InvalidArgument` also for an `after` that is not below the directory.
+    async fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk>;
+
+    /// Bytes of a file. A range that begins behind the end gives none.
+    ///
+    /// # Errors
+    /// Those of a lookup; `IsADirectory`; `NotPermitted` for other kinds (a link's target is in its entry); `TooLarge`
+    /// if more than `MAX_READ` bytes would come back; `Corrupt` if stored bytes fail their checksum.
+    async fn read(&self, at: &At, range: ByteRange) -> Result<Bytes>;
+
+    /// A POSIX handle to a file: sees later writes, follows renames, outlives removal and expiry.
+    /// While it is open, `At::Node` reaches the node on this instance, name or not.
+    ///
+    /// # Errors
+    /// As for `read`.
+    async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>>;
+
+    /// A handle to one version of a file: never changes.
+    ///
+    /// # Errors
+    /// `NotFound` for a version that is not there or is the end of a node; `Gone` beyond retention; as for `read`.
+    async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>>;
+
+    /// Versions, newest first. For a path (or child): of all that the path ever named, through delete and re-create, each node
+    /// with its whole past from before it was moved here, and with a version without entry where a node left the path
+    /// and nothing took its place in that commit. A node's changes after it left are not shown. For a node: all its versions,
+    /// named or not. Ordered by sequence, then node number, both descending.
+    ///
+    /// # Errors
+    /// `NotFound` if the path or node never existed; `InvalidArgument` for a limit outside 1 to `MAX_PAGE`.
+    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Vec<Version>>;
+
+    /// The commits after `since`, oldest first, at most `limit` (1 to `MAX_PAGE`).
+    ///
+    /// # Errors
+    /// `Gone` if commits after `since` are beyond retention.
+    async fn changes(&self, since: Seq, limit: usize) -> Result<Changes>;
+
+    /// The tree as it was: read-only, expiry judged at the time of that commit. Its `history` and `changes` end there.
+    ///
+    /// # Errors
+    /// `NotFound` for a sequence or snapshot that is not there; `Gone` beyond retention.
+    async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>>;
+
+    /// All snapshots, by name in byte order.
+    async fn snapshots(&self) -> Result<Vec<Snapshot>>;
+
+    /// Finds text. See [`SearchQuery`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a limit outside 1 to 1,000.
+    async fn search(&self, query: &SearchQuery) -> Result<Vec<Hit>>;
+
+    /// Starts an upload of content of any size. Nothing of it shows until a commit uses it.
+    async fn stage(&self) -> Result<Box<dyn Upload>>;
+
+    /// Applies a batch as one commit.
+    ///
+    /// # Errors
+    /// As [`crate::model::batch`] says; then nothing was applied and no sequence taken. `Io` and `Poisoned` leave it
+    /// unknown until the account is opened again whether the commit is there (its id tells).
+    async fn commit(&self, batch: Batch) -> Result<Commit>;
+
+    /// Makes every commit acknowledged so far durable; gives the last of them.
+    async fn sync(&self) -> Result<Seq>;
+}
+
+/// A file held open.
+#[async_trait]
+pub trait OpenFile: Send + Sync + fmt::Debug {
+    /// The node.
+    fn ino(&self) -> Ino;
+
+    /// The node now (of an immutable handle: in that version).
+    async fn stat(&self) -> Result<Entry>;
+
+    /// At most `length` bytes from `offset`; fewer only at the end of the file. `TooLarge` above `MAX_READ`.
+    async fn read_at(&self, offset: u64, length: usize) -> Result<Bytes>;
+}
+
+/// An upload in progress. Dropped before `finish`, it is abandoned.
+#[async_trait]
+pub trait Upload: Send + fmt::Debug {
+    /// Adds bytes at the end.
+    async fn write(&mut self, bytes: Bytes) -> Result<()>;
+
+    /// Ends the upload; when this returns, the content is as safe as a durable commit.
+    async fn finish(self: Box<Self>) -> Result<StagedBody>;
+}
+
+/// How much of a file one step of [`stream`] reads: the size of the largest extent.
+const STREAM_STEP: usize = 1 << 20;
+
+/// The bytes of `range`, a step of at most 1 MiB at a time. Over a POSIX handle, a write during the
+/// stream may show in part; over a version's handle nothing can change.
+pub fn stream(file: Arc<dyn OpenFile>, range: ByteRange) -> impl Stream<Item = Result<Bytes>> + Send {
+    let end = range.offset.saturating_add(range.length);
+    futures::stream::try_unfold((file, range.offset), move |(file, offset)| async move {
+        let left = usize::try_from(end - offset).unwrap_or(STREAM_STEP).min(STREAM_STEP);
+        if left == 0 {
+            return Ok(None);
+        }
+        let bytes = file.read_at(offset, left).await?;
+        let next = offset + bytes.len() as u64;
+        Ok((!bytes.is_empty()).then_some((bytes, (file, next))))
+    })
+}
+
+/// Conveniences over [`FileSystem::commit`]: one durable commit each, made by nobody in particular.
+#[async_trait]
+pub trait FileSystemExt: FileSystem {
+    /// Commits one operation.
+    async fn apply(&self, op: Op) -> Result<(Commit, Outcome)> {
+        let commit = self.commit(Batch::new([op])).await?;
+        let outcome = commit.outcomes.first().copied().unwrap_or(Outcome { ino: Ino::NONE, created: false });
+        Ok((commit, outcome))
+    }
+
+    /// Writes a whole file, made if missing (its parents are not).
+    async fn write(&self, path: &TreePath, content: Bytes) -> Result<VersionId> {
+        let body = self.body(content).await?;
+        let (create, attrs) = (Create::IfMissing, SetAttrs::default());
+        let (commit, _) = self.apply(Op::Write { at: path.into(), body, create, parents: false, attrs }).await?;
+        Ok(commit.version(0))
+    }
+
+    /// Appends to a file, made if missing (its parents are not).
+    async fn append(&self, path: &TreePath, content: Bytes) -> Result<VersionId> {
+        let body = self.body(content).await?;
+        let op = Op::Append { at: path.into(), body, create: Create::IfMissing, parents: false };
+        Ok(self.apply(op).await?.0.version(0))
+    }
+
+    /// `mkdir -p`.
+    async fn mkdir_all(&self, path: &TreePath) -> Result<VersionId> {
+        let op = Op::Mkdir { at: path.into(), parents: true, attrs: SetAttrs::default() };
+        Ok(self.apply(op).await?.0.version(0))
+    }
+
+    /// Removes a file or an empty directory.
+    async fn remove(&self, path: &TreePath) -> Result<VersionId> {
+        let op = Op::Remove { at: path.into(), what: Remove::Any, missing_ok: false };
+        Ok(self.apply(op).await?.0.version(0))
+    }
+
+    /// A body for a batch: in memory if it is short, else staged.
+    async fn body(&self, content: Bytes) -> Result<Body> {
+        if content.len() <= MAX_INLINE_BODY {
+            return Ok(Body::Bytes(content));
+        }
+        let mut upload = self.stage().await?;
+        upload.write(content).await?;
+        Ok(Body::Staged(upload.finish().await?))
+    }
+}
+
+impl<T: FileSystem + ?Sized> FileSystemExt for T {}

@@ -1,0 +1,244 @@
+//! What reads ask and answer: pages, ranges, versions, changes, search.
+
+use std::ops::Range;
+
+use super::{CommitInfo, Entry, Ino, Kind, Seq, Timestamp, VersionId};
+use crate::path::{Name, TreePath};
+
+/// Most items of one page.
+pub const MAX_PAGE: usize = 10_000;
+/// Most bytes of one `read`; longer content is streamed through a handle. 16 MiB.
+pub const MAX_READ: usize = 16 << 20;
+
+/// A page of a directory.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// Start behind this name; it need not exist.
+    pub after: Option<Name>,
+    /// Most items, 1 to [`MAX_PAGE`].
+    pub limit: usize,
+    /// Whether each item carries its [`Entry`].
+    pub entries: bool,
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Self { after: None, limit: 1000, entries: false }
+    }
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    /// The name.
+    pub name: Name,
+    /// Its node.
+    pub ino: Ino,
+    /// What the node is.
+    pub kind: Kind,
+    /// The node in full, where asked for.
+    pub entry: Option<Box<Entry>>,
+}
+
+/// A page of a directory, in byte order of names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listing {
+    /// The names.
+    pub items: Vec<Item>,
+    /// Whether there may be more behind the last item.
+    pub more: bool,
+}
+
+/// A page of a subtree.
+#[derive(Clone, Debug)]
+pub struct WalkPage {
+    /// Start behind this path in the order of the walk; it need not exist, but lies below the root of the walk.
+    pub after: Option<TreePath>,
+    /// Most items, 1 to [`MAX_PAGE`].
+    pub limit: usize,
+    /// Whether each item carries its [`Entry`].
+    pub entries: bool,
+}
+
+impl Default for WalkPage {
+    fn default() -> Self {
+        Self { after: None, limit: 1000, entries: false }
+    }
+}
+
+/// One path of a walk.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WalkItem {
+    /// The path.
+    pub path: TreePath,
+    /// Its node.
+    pub ino: Ino,
+    /// What the node is.
+    pub kind: Kind,
+    /// The node in full, where asked for.
+    pub entry: Option<Box<Entry>>,
+}
+
+/// A page of everything below a directory, itself left out. Order: bytes of the parent's path ([`TreePath::key`]),
+/// then bytes of the name. A directory comes before what is in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Walk {
+    /// The paths.
+    pub items: Vec<WalkItem>,
+    /// Whether there may be more behind the last item.
+    pub more: bool,
+}
+
+/// Bytes of a file: `offset` and at most `length`. Behind the end there is nothing, which is no error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteRange {
+    /// First byte.
+    pub offset: u64,
+    /// Most bytes.
+    pub length: u64,
+}
+
+impl ByteRange {
+    /// The whole file.
+    pub const ALL: Self = Self { offset: 0, length: u64::MAX };
+}
+
+/// Which past to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// After this commit. Beyond the last: `NotFound`; before retention: `Gone`.
+    Seq(Seq),
+    /// After the last commit whose time is not later. Before the first commit: the empty tree.
+    Time(Timestamp),
+    /// A snapshot by name.
+    Snapshot(String),
+}
+
+/// Which versions to show.
+#[derive(Clone, Debug)]
+pub struct HistoryPage {
+    /// Only versions of commits before this one.
+    pub before: Option<Seq>,
+    /// Most versions, 1 to [`MAX_PAGE`].
+    pub limit: usize,
+}
+
+impl Default for HistoryPage {
+    fn default() -> Self {
+        Self { before: None, limit: 100 }
+    }
+}
+
+/// One version of a node or of what a path named.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Version {
+    /// Its id.
+    pub id: VersionId,
+    /// The commit that made it.
+    pub commit: CommitInfo,
+    /// The node after that commit; `None` where the commit ended it or moved it away from the path.
+    pub entry: Option<Box<Entry>>,
+}
+
+/// The log behind a sequence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Changes {
+    /// Commits in order.
+    pub commits: Vec<CommitChanges>,
+    /// The newest sequence there is.
+    pub head: Seq,
+}
+
+/// A commit and what it changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CommitChanges {
+    /// The commit.
+    pub commit: CommitInfo,
+    /// Its changes, in the order of its operations. Directories whose times alone changed are left out.
+    pub changes: Vec<Change>,
+}
+
+/// One change. A subtree that is removed, renamed or copied is one change, of its top.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What happened.
+    pub kind: ChangeKind,
+    /// The node; for snapshots the root.
+    pub ino: Ino,
+    /// Where: the name made, removed or moved to; for a change of the node itself one of its names after the commit
+    /// (`None` if it had none left).
+    pub path: Option<TreePath>,
+}
+
+/// What happened to a node or name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// The node was made here (also by a copy).
+    Created,
+    /// Its content changed.
+    Modified,
+    /// Its attributes changed.
+    Attributes,
+    /// The name was removed, with all below it, or replaced by a rename.
+    Removed,
+    /// The entry had expired.
+    Expired,
+    /// The name is an additional one.
+    Linked,
+    /// The name moved here. An exchange is two of these.
+    Renamed {
+        /// From there.
+        from: TreePath,
+    },
+    /// A snapshot was made.
+    Snapshot {
+        /// Its name.
+        name: String,
+    },
+    /// A snapshot was dropped.
+    SnapshotDropped {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// The newest state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The last commit; 0 before the first.
+    pub seq: Seq,
+    /// Its time.
+    pub time: Timestamp,
+}
+
+/// A search over the text of current files.
+#[derive(Clone, Debug, Default)]
+pub struct SearchQuery {
+    /// What to look for, in plain words; any characters are fine.
+    pub text: String,
+    /// Only these paths and what is below them; empty: everywhere.
+    pub within: Vec<TreePath>,
+    /// Only files with one of these labels; empty: any.
+    pub tags_any: Vec<String>,
+    /// Most hits, 1 to 1,000. One hit a file: its best passage.
+    pub limit: usize,
+}
+
+/// A file that a search found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hit {
+    /// Its path (the first in byte order of its names that the query allows).
+    pub path: TreePath,
+    /// The node.
+    pub ino: Ino,
+    /// The node's version that was searched.
+    pub version: VersionId,
+    /// Relevance in (0, 1): BM25 `b` of the best passage as `b / (1 + b)`. Compares hits of one query only.
+    pub score: f64,
+    /// The best passage in short, cut at words.
+    pub snippet: String,
+    /// Where the passage lies, in bytes.
+    pub bytes: Range<u64>,
+    /// Where the passage lies, in lines; the first line is 1, the end is excluded.
+    pub lines: Range<u64>,
+}

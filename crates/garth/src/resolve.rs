@@ -1,0 +1,146 @@
+//! Symbolic links, `.` and `..`: turned into a canonical path above the engine, in the namespace of the filesystem
+//! asked, so that what a link names is looked up inside it like any path and `..` stops at its root.
+//!
+//! Engines follow nothing. A link that is swapped in after resolving makes the engine answer `NotADirectory`;
+//! the caller resolves again ([`retry`]). No race can lead outside.
+
+use std::future::Future;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::FileSystem;
+use crate::model::{At, Entry, Kind};
+use crate::path::{MAX_PATH, Name, TreePath};
+
+/// Most links followed for one path. Linux `MAXSYMLINKS`.
+pub const MAX_SYMLINKS: usize = 40;
+/// How often a caller that lost a race against a swapped link tries again.
+const MAX_RETRIES: usize = 8;
+
+/// What to do about a link at the end of a path. Links before the end are always followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follow {
+    /// Follow it (`stat`, `open`).
+    Yes,
+    /// Stay at the link itself (`lstat`, `unlink`, `rename`).
+    No,
+}
+
+/// Turns what a person or program wrote into a canonical path. The last segment need not exist; with [`Follow::Yes`] a
+/// link whose target is missing resolves to that target. A trailing `/` follows a last link and asks for a directory.
+/// Missing directories on the way are `NotFound`, unless nothing below them needs looking at (`..`), so that an operation
+/// with `parents` can make them.
+///
+/// # Errors
+/// `InvalidArgument` (not absolute, NUL), `NameTooLong`, `SymlinkLoop`, `NotADirectory`, and what the filesystem answers.
+pub async fn resolve<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Result<TreePath> {
+    if !path.starts_with('/') {
+        return Err(Error::invalid("a path starts with `/`"));
+    }
+    if path.len() > MAX_PATH {
+        return Err(Error::new(ErrorKind::NameTooLong, format!("a path has at most {MAX_PATH} bytes")));
+    }
+    let wants_directory = path.ends_with('/') || path.ends_with("/.") || path.ends_with("/..");
+    let follow = if wants_directory { Follow::Yes } else { follow };
+    if let Some(found) = shortcut(fs, path, follow).await? {
+        return Ok(found);
+    }
+    let resolved = walk(fs, path, follow).await?;
+    if wants_directory
+        && let Some(entry) = look(fs, &resolved).await?
+        && entry.kind != Kind::Directory
+    {
+        return Err(Error::not_a_directory(&resolved));
+    }
+    Ok(resolved)
+}
+
+/// Resolves `path` and runs `action` on the result; again, if a link was swapped in between.
+///
+/// # Errors
+/// Those of [`resolve`] and of the action.
+pub async fn retry<F, T, A, R>(fs: &F, path: &str, follow: Follow, mut action: A) -> Result<T>
+where
+    F: FileSystem + ?Sized,
+    A: FnMut(TreePath) -> R,
+    R: Future<Output = Result<T>>,
+{
+    let mut tries = 0;
+    loop {
+        let resolved = resolve(fs, path, follow).await?;
+        match action(resolved).await {
+            Err(error) if error.is(ErrorKind::NotADirectory) && tries < MAX_RETRIES => {
+                tries += 1;
+                let Some(at) = error.path().cloned() else { return Err(error) };
+                if !matches!(look(fs, &at).await, Ok(Some(Entry { kind: Kind::Symlink, .. }))) {
+                    return Err(error);
+                }
+            }
+            answer => return answer,
+        }
+    }
+}
+
+/// The common case in one lookup: a canonical path on which no link lies.
+async fn shortcut<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Result<Option<TreePath>> {
+    let Ok(plain) = TreePath::parse(path) else { return Ok(None) };
+    match fs.stat(&At::Path(plain.clone())).await {
+        Ok(entry) if entry.kind == Kind::Symlink && follow == Follow::Yes => Ok(None),
+        Ok(_) => Ok(Some(plain)),
+        Err(error) if error.is(ErrorKind::NotFound) => Ok(Some(plain)),
+        Err(error) if error.is(ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+async fn walk<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Result<TreePath> {
+    // Segments still to take, the next one last.
+    let mut todo: Vec<String> = segments(path).collect();
+    let mut done = TreePath::root();
+    let mut links = 0;
+    while let Some(segment) = todo.pop() {
+        if segment == ".." {
+            done = done.parent().unwrap_or_default();
+            continue;
+        }
+        let here = done.join(&Name::parse(&segment)?)?;
+        let Some(entry) = look(fs, &here).await? else {
+            if todo.iter().any(|segment| segment == "..") {
+                return Err(Error::not_found(&here));
+            }
+            done = here;
+            continue;
+        };
+        match (entry.kind, entry.target) {
+            (Kind::Symlink, Some(target)) if follow == Follow::Yes || !todo.is_empty() => {
+                links += 1;
+                if links > MAX_SYMLINKS {
+                    return Err(Error::at(ErrorKind::SymlinkLoop, &here, "too many levels of symbolic links"));
+                }
+                if target.starts_with('/') {
+                    done = TreePath::root();
+                }
+                todo.extend(segments(&target));
+                if todo.iter().map(|segment| segment.len() + 1).sum::<usize>() > 2 * MAX_PATH {
+                    return Err(Error::at(ErrorKind::NameTooLong, &here, "the link expands to too long a path"));
+                }
+            }
+            (Kind::Directory, _) => done = here,
+            _ if todo.is_empty() => done = here,
+            _ => return Err(Error::not_a_directory(&here)),
+        }
+    }
+    Ok(done)
+}
+
+fn segments(path: &str) -> impl Iterator<Item = String> + '_ {
+    path.rsplit('/').filter(|segment| !segment.is_empty() && *segment != ".").map(str::to_owned)
+}
+
+/// What is at a canonical path; `None` if nothing is.
+async fn look<F: FileSystem + ?Sized>(fs: &F, path: &TreePath) -> Result<Option<Entry>> {
+    match fs.stat(&At::Path(path.clone())).await {
+        Ok(entry) => Ok(Some(entry)),
+        Err(error) if error.is(ErrorKind::NotFound) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
