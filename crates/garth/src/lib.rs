@@ -10,6 +10,7 @@ pub mod fs;
 pub mod model;
 pub mod path;
 pub mod resolve;
+pub mod search;
 
 pub use env::Env;
 pub use error::{Error, ErrorKind, Result};
