@@ -7,6 +7,7 @@ pub mod engine;
 pub mod env;
 pub mod error;
 pub mod fs;
+pub mod kv;
 pub mod model;
 pub mod path;
 pub mod resolve;
