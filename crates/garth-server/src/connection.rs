@@ -21,6 +21,7 @@ use tokio::time::{Sleep, sleep};
 use crate::errors::Refusal;
 use crate::limits::{HEAD_TIME, STALL_TIME};
 use crate::routes::request_id;
+use crate::serve::told_to_stop;
 
 /// Serves a connection to its end; once `stopping`, to the end of the request that has begun.
 pub(crate) async fn run(stream: TcpStream, app: Router, env: Env, mut stopping: watch::Receiver<bool>) {
@@ -34,7 +35,7 @@ pub(crate) async fn run(stream: TcpStream, app: Router, env: Env, mut stopping: 
     let mut connection = pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        _ = stopping.wait_for(|stop| *stop) => {
+        () = told_to_stop(&mut stopping) => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::StatusCode;
 use garth::kv::{KvCode, KvError};
 use garth::{Error, ErrorKind};
 
@@ -15,7 +15,8 @@ pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     pub(crate) code: &'static str,
     pub(crate) message: String,
-    pub(crate) header: Option<(HeaderName, HeaderValue)>,
+    /// A header that goes with it.
+    pub(crate) header: Option<(&'static str, &'static str)>,
     /// For the log only.
     pub(crate) cause: Option<String>,
 }
@@ -32,7 +33,7 @@ impl Refusal {
     pub(crate) fn unauthorized() -> Self {
         let message = "send a valid API key as `Authorization: Bearer <api key>`";
         let refusal = Self::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", message);
-        Self { header: Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))), ..refusal }
+        Self { header: Some(("www-authenticate", "Bearer")), ..refusal }
     }
 
     pub(crate) fn forbidden(scope: &str) -> Self {
@@ -48,7 +49,7 @@ impl Refusal {
     pub(crate) fn wrong_method(allow: &'static str) -> Self {
         let message = format!("this route takes {allow}");
         let refusal = Self::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", message);
-        Self { header: Some((header::ALLOW, HeaderValue::from_static(allow))), ..refusal }
+        Self { header: Some(("allow", allow)), ..refusal }
     }
 
     pub(crate) fn too_large() -> Self {
@@ -59,7 +60,7 @@ impl Refusal {
     pub(crate) fn slow_body(limit: Duration) -> Self {
         let message = format!("the body did not arrive within {} seconds", limit.as_secs());
         let refusal = Self::new(StatusCode::REQUEST_TIMEOUT, "REQUEST_TIMEOUT", message);
-        Self { header: Some((header::CONNECTION, HeaderValue::from_static("close"))), ..refusal }
+        Self { header: Some(("connection", "close")), ..refusal }
     }
 
     pub(crate) fn internal() -> Self {

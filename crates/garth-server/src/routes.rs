@@ -1,7 +1,6 @@
 //! The routes, and what happens to a request between its head and its answer.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
@@ -222,7 +221,9 @@ fn respond(id: &str, answered: Result<Bytes, Refusal>) -> Response {
                 tracing::error!(request_id = id, code = refusal.code, "{cause}");
             }
             let mut response = json(refusal.status, Bytes::from(refusal.body(id)));
-            response.headers_mut().extend(refusal.header);
+            if let Some((name, value)) = refusal.header {
+                response.headers_mut().insert(name, HeaderValue::from_static(value));
+            }
             response
         }
     };

@@ -47,7 +47,7 @@ async fn accept(listener: TcpListener, app: Router, env: Env, mut stopping: watc
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            _ = stopping.wait_for(|stop| *stop) => break,
+            () = told_to_stop(&mut stopping) => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     connections.spawn(connection::run(stream, app.clone(), env.clone(), stopping.clone()));
@@ -62,4 +62,10 @@ async fn accept(listener: TcpListener, app: Router, env: Env, mut stopping: watc
     }
     drop(listener);
     while connections.join_next().await.is_some() {}
+}
+
+/// Ends once `serve` is told to stop.
+pub(crate) async fn told_to_stop(stopping: &mut watch::Receiver<bool>) {
+    // An error means that `serve` itself is gone, which is the same.
+    stopping.wait_for(|stop| *stop).await.ok();
 }
