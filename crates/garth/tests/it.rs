@@ -2,4 +2,5 @@
 
 mod it {
     mod control;
+    mod kv;
 }
