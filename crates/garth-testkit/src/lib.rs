@@ -1,1 +1,4 @@
 //! Test tools of garth: contract suite, model, faults, power cut. Development only.
+
+pub mod contract;
+pub mod tools;

@@ -1,0 +1,17 @@
+//! The contract suite on every engine.
+
+mod memory {
+    use std::sync::Arc;
+
+    use garth::engine::memory::Memory;
+    use garth_testkit::contract::Subject;
+
+    async fn subject() -> Subject {
+        let (env, clock) = Subject::clock();
+        Subject::new(Arc::new(Memory::new(env)), clock)
+    }
+
+    garth_testkit::contract_tests!(subject);
+}
+
+// The place for `mod sqlite`: the same, with a folder to `keep` and the `reopen` hook.
