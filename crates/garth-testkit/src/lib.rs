@@ -1,8 +1,5 @@
 //! Test tools of garth: contract suite, model, faults, power cut. Development only.
 
-<<<<<<< HEAD
-pub mod cranfield;
-=======
 pub mod contract;
+pub mod cranfield;
 pub mod tools;
->>>>>>> memory
