@@ -1,4 +1,5 @@
 //! Test tools of garth: contract suite, model, faults, power cut. Development only.
 
 pub mod contract;
+pub mod model;
 pub mod tools;
