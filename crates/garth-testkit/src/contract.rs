@@ -127,6 +127,7 @@ macro_rules! contract_tests {
             expiry_can_be_moved_cleared_and_be_past
             preconditions_see_expired_entries_as_absent
             an_entry_may_expire_between_two_operations_of_its_batch
+            a_commit_that_only_looks_at_an_expired_entry_records_its_end_too
         );
         $crate::contract_tests!(@group $make, handles:
             a_handle_sees_later_writes_and_follows_renames
