@@ -178,6 +178,7 @@ macro_rules! contract_tests {
             history_of_a_path_goes_through_delete_and_re_create
             a_moved_file_brings_its_past_and_takes_its_future
             history_follows_directories_that_move
+            a_moved_directory_does_not_bring_what_it_held_before
             what_one_commit_makes_and_removes_never_was
             changes_tell_what_each_operation_did
             changes_come_in_order_and_in_pages
