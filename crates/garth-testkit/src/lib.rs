@@ -2,4 +2,5 @@
 
 pub mod contract;
 pub mod cranfield;
+pub mod model;
 pub mod tools;
