@@ -63,23 +63,27 @@ impl Failure {
         if matches!(self, Self::Told(_) | Self::Pipe) {
             return;
         }
-        let mut stderr = io::stderr().lock();
         // Nobody is left to tell if stderr itself is closed.
-        let _ = writeln!(stderr, "garth: {}", shown(&self.to_string()));
+        let _ = writeln!(io::stderr(), "garth: {}", shown(&self.to_string()));
         if as_json {
-            let (kind, path, message) = match self {
-                Self::Tree(error) => {
-                    (snake(error.kind()), error.path().map(ToString::to_string), error.message().to_owned())
-                }
-                Self::Host(path, error) => {
-                    (snake(error.kind()), Some(path.display().to_string()), error.to_string())
-                }
-                Self::Usage(message) => ("usage".to_owned(), None, message.clone()),
-                Self::Told(_) | Self::Pipe => return,
-            };
-            let error = json!({"kind": kind, "path": path, "message": message, "exit": self.code()});
-            let _ = writeln!(stderr, "{}", json!({ "error": error }));
+            self.tell_json();
         }
+    }
+
+    /// Tells it on stderr as JSON alone.
+    pub(crate) fn tell_json(&self) {
+        let (kind, path, message) = match self {
+            Self::Tree(error) => {
+                (snake(error.kind()), error.path().map(ToString::to_string), error.message().to_owned())
+            }
+            Self::Host(path, error) => {
+                (snake(error.kind()), Some(path.display().to_string()), error.to_string())
+            }
+            Self::Usage(message) => ("usage".to_owned(), None, message.clone()),
+            Self::Told(_) | Self::Pipe => return,
+        };
+        let error = json!({"kind": kind, "path": path, "message": message, "exit": self.code()});
+        let _ = writeln!(io::stderr(), "{}", json!({ "error": error }));
     }
 }
 
