@@ -5,6 +5,7 @@ use std::io;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use garth::kv::{KvCode, KvError};
 use garth::{Error, ErrorKind};
 use serde_json::json;
 
@@ -20,6 +21,8 @@ pub(crate) enum Failure {
     Tree(Error),
     /// A file or folder of this machine, named by the user, refused.
     Host(PathBuf, io::Error),
+    /// The key-value API refused a key.
+    Kv(String, KvError),
     /// The arguments make no sense together.
     Usage(String),
     /// Everything was told already, piece by piece; this is the exit code.
@@ -37,6 +40,11 @@ impl Failure {
         }
     }
 
+    /// A failure at a key.
+    pub(crate) fn kv(key: &str) -> impl FnOnce(KvError) -> Self {
+        move |error| Self::Kv(key.to_owned(), error)
+    }
+
     /// A failure to read standard input or to write standard output.
     pub(crate) fn stdio(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe { Self::Pipe } else { Self::host(Path::new("-"))(error) }
@@ -52,6 +60,7 @@ impl Failure {
                 io::ErrorKind::PermissionDenied => 5,
                 _ => 7,
             },
+            Self::Kv(_, error) => kv_code(error.code()),
             Self::Usage(_) => 2,
             Self::Told(code) => *code,
             Self::Pipe => 0,
@@ -78,6 +87,13 @@ impl Failure {
             }
             Self::Host(path, error) => {
                 (snake(error.kind()), Some(path.display().to_string()), error.to_string())
+            }
+            Self::Kv(key, error) => {
+                let kind = match error.code() {
+                    KvCode::FileSystem(kind) => snake(kind),
+                    code => snake(code),
+                };
+                (kind, Some(key.clone()), error.message().to_owned())
             }
             Self::Usage(message) => ("usage".to_owned(), None, message.clone()),
             Self::Told(_) | Self::Pipe => return,
@@ -111,6 +127,17 @@ fn kind_code(kind: ErrorKind) -> u8 {
     }
 }
 
+/// The exit code of an error of the key-value API.
+fn kv_code(code: KvCode) -> u8 {
+    match code {
+        KvCode::Validation | KvCode::InvalidPath | KvCode::InvalidGlob => 2,
+        KvCode::PathConflict | KvCode::IdempotencyMismatch => 4,
+        KvCode::ReservedPath => 5,
+        KvCode::TooLarge => 6,
+        KvCode::FileSystem(kind) => kind_code(kind),
+    }
+}
+
 /// A kind as JSON shows it: `NotFound` becomes `not_found`.
 fn snake(kind: impl fmt::Debug) -> String {
     let mut text = String::new();
@@ -128,6 +155,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Tree(error) => error.fmt(f),
             Self::Host(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Kv(key, error) => write!(f, "{key}: {error}"),
             Self::Usage(message) => f.write_str(message),
             Self::Told(code) => write!(f, "exit code {code}"),
             Self::Pipe => f.write_str("broken pipe"),

@@ -7,6 +7,7 @@ use std::io::{BufWriter, Stdout, Write as _};
 use garth::TreePath;
 use garth::model::batch::Commit;
 use garth::model::{Author, CommitInfo, Entry, Kind, Timestamp};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::fail::{Done, Failure};
@@ -29,9 +30,12 @@ impl Out {
     }
 
     /// One thing: a line of JSON, or text for people.
-    pub(crate) fn item(&mut self, json: &Value, text: impl Display) -> Done {
-        if self.json { writeln!(self.to, "{json}") } else { writeln!(self.to, "{text}") }
-            .map_err(Failure::stdio)
+    pub(crate) fn item(&mut self, json: &impl Serialize, text: impl Display) -> Done {
+        if !self.json {
+            return writeln!(self.to, "{text}").map_err(Failure::stdio);
+        }
+        serde_json::to_writer(&mut self.to, json).map_err(|error| Failure::stdio(error.into()))?;
+        self.to.write_all(b"\n").map_err(Failure::stdio)
     }
 
     /// A line that only people need.
