@@ -4,13 +4,13 @@ use std::ops::AsyncFn;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use futures::TryStreamExt;
 use garth::home::Tree;
 use garth::model::batch::{Batch, Commit, Op, Precondition};
 use garth::model::query::{ByteRange, Moment};
 use garth::model::{At, Author, Entry, Kind, Seq};
 use garth::resolve::{Follow, resolve, retry};
 use garth::{Env, Error, ErrorKind, FileSystem, Home, OpenFile, TreePath, stream};
-use futures::TryStreamExt;
 
 use crate::args::{Global, Past, Why};
 use crate::fail::{Done, Failure, Several};
@@ -69,9 +69,9 @@ impl App {
             // The XDG base directory specification ignores a relative XDG_DATA_HOME.
             variable("XDG_DATA_HOME").or_else(|| variable("HOME").map(|home| home.join(".local/share")))
         };
-        platform
-            .map(|folder| folder.join("garth"))
-            .ok_or_else(|| Failure::Usage("no home directory is known; say --data DIR or set GARTH_DATA".into()))
+        platform.map(|folder| folder.join("garth")).ok_or_else(|| {
+            Failure::Usage("no home directory is known; say --data DIR or set GARTH_DATA".into())
+        })
     }
 
     /// The data folder, made with its account if this is its first use.
@@ -125,7 +125,12 @@ impl App {
     }
 
     /// Runs `plan` and commits what it gives, again if a link was swapped in between; shows what was done.
-    pub(crate) async fn commit(&mut self, acting: &Acting, why: &Why, plan: impl AsyncFn() -> garth::Result<Plan>) -> Done {
+    pub(crate) async fn commit(
+        &mut self,
+        acting: &Acting,
+        why: &Why,
+        plan: impl AsyncFn() -> garth::Result<Plan>,
+    ) -> Done {
         let (commit, plan) = acting.commit(why, plan).await?;
         for (op, path) in &plan.shown {
             self.out.committed(&commit, *op, path)?;
@@ -134,7 +139,11 @@ impl App {
     }
 
     /// Does the same to each path; what fails is told, the rest goes on.
-    pub(crate) async fn each(&mut self, paths: &[String], action: impl AsyncFn(&mut Self, &str) -> Done) -> Done {
+    pub(crate) async fn each(
+        &mut self,
+        paths: &[String],
+        action: impl AsyncFn(&mut Self, &str) -> Done,
+    ) -> Done {
         if let [path] = paths {
             return action(self, path).await;
         }
@@ -180,7 +189,11 @@ impl Acting {
 }
 
 /// What is at a path that a person wrote, and its canonical path.
-pub(crate) async fn find(fs: &dyn FileSystem, path: &str, follow: Follow) -> garth::Result<(TreePath, Entry)> {
+pub(crate) async fn find(
+    fs: &dyn FileSystem,
+    path: &str,
+    follow: Follow,
+) -> garth::Result<(TreePath, Entry)> {
     retry(fs, path, follow, |path| async {
         let entry = fs.stat(&At::Path(path.clone())).await?;
         Ok((path, entry))
@@ -202,8 +215,8 @@ pub(crate) async fn look(
     }
 }
 
-/// Where a node goes that is moved, copied or linked to `to`: into it, under the name of `from`, if that is a directory
-/// (which with `into` it must be).
+/// Where a node goes that is moved, copied or linked to `to`: into it, under the name of `from`, if that is a
+/// directory (which with `into` it must be).
 pub(crate) async fn destination(
     fs: &dyn FileSystem,
     from: &TreePath,

@@ -22,7 +22,7 @@ pub(crate) enum Failure {
     /// A file or folder of this machine, named by the user, refused.
     Host(PathBuf, io::Error),
     /// The key-value API refused a key.
-    Kv(String, KvError),
+    Kv(String, Box<KvError>),
     /// The arguments make no sense together.
     Usage(String),
     /// Everything was told already, piece by piece; this is the exit code.
@@ -42,7 +42,7 @@ impl Failure {
 
     /// A failure at a key.
     pub(crate) fn kv(key: &str) -> impl FnOnce(KvError) -> Self {
-        move |error| Self::Kv(key.to_owned(), error)
+        move |error| Self::Kv(key.to_owned(), Box::new(error))
     }
 
     /// A failure to read standard input or to write standard output.
@@ -56,7 +56,9 @@ impl Failure {
             Self::Tree(error) => kind_code(error.kind()),
             Self::Host(_, error) => match error.kind() {
                 io::ErrorKind::NotFound => 3,
-                io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AddrInUse => 4,
+                io::ErrorKind::AlreadyExists
+                | io::ErrorKind::DirectoryNotEmpty
+                | io::ErrorKind::AddrInUse => 4,
                 io::ErrorKind::PermissionDenied => 5,
                 _ => 7,
             },

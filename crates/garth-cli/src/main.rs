@@ -1,4 +1,5 @@
-//! The command line of garth: one verb a file in [`verb`], everything through the same contract as any interface.
+//! The command line of garth: one verb a file in [`verb`], everything through the same contract as any
+//! interface.
 
 mod app;
 mod args;
@@ -21,8 +22,9 @@ use crate::verb::Verb;
 
 /// The durable home of AI agents: one versioned, searchable tree per account
 ///
-/// Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 denied, 6 quota or rule, 7 I/O. Errors go to stderr as
-/// `garth: <path>: <message>`, with --json also as {"error":{"kind","path","message","exit"}} on a line of its own.
+/// Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 denied, 6 quota or rule, 7 I/O. Errors go
+/// to stderr as `garth: <path>: <message>`, with --json also as {"error":{"kind","path","message","exit"}} on a
+/// line of its own.
 #[derive(Parser)]
 #[command(name = "garth", version, max_term_width = 110, after_help = "Example:\n  garth serve")]
 pub(crate) struct Cli {

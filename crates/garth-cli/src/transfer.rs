@@ -37,7 +37,11 @@ pub(crate) struct Count {
 
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} files, {} directories, {} symbolic links", self.files, self.directories, self.symlinks)?;
+        write!(
+            f,
+            "{} files, {} directories, {} symbolic links",
+            self.files, self.directories, self.symlinks
+        )?;
         if self.hard_links > 0 {
             write!(f, ", {} hard links", self.hard_links)?;
         }
@@ -128,7 +132,8 @@ mod tests {
 
     #[test]
     fn exclusions_match_names_or_paths_from_the_top() {
-        let exclude = Exclude::new(&["target".into(), "docs/*.html".into(), "/top/".into()]).expect("patterns");
+        let exclude =
+            Exclude::new(&["target".into(), "docs/*.html".into(), "/top/".into()]).expect("patterns");
         assert!(exclude.leaves_out("target") && exclude.leaves_out("a/b/target"));
         assert!(exclude.leaves_out("docs/a.html") && !exclude.leaves_out("x/docs/a.html"));
         assert!(exclude.leaves_out("top") && !exclude.leaves_out("a/top"));

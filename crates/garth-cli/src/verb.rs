@@ -1,7 +1,6 @@
 //! The verbs: one file each, all with the same shape, a clap struct and `run`.
 
 mod account;
-mod backup;
 mod cat;
 mod completions;
 mod cp;
@@ -16,7 +15,6 @@ mod kv;
 mod ln;
 mod log;
 mod ls;
-mod maintain;
 mod mkdir;
 mod mv;
 mod restore;
@@ -61,10 +59,6 @@ pub(crate) enum Verb {
     Du(du::Du),
     Import(import::Import),
     Export(export::Export),
-    Backup(backup::Backup),
-    Fsck(maintain::Fsck),
-    Gc(maintain::Gc),
-    Reindex(maintain::Reindex),
     Completions(completions::Completions),
 }
 
@@ -97,10 +91,6 @@ impl Verb {
             Self::Du(verb) => verb.run(app).await,
             Self::Import(verb) => verb.run(app).await,
             Self::Export(verb) => verb.run(app).await,
-            Self::Backup(verb) => verb.run(app),
-            Self::Fsck(verb) => verb.run(app),
-            Self::Gc(verb) => verb.run(app),
-            Self::Reindex(verb) => verb.run(app),
             Self::Completions(verb) => verb.run(app),
         }
     }

@@ -24,7 +24,12 @@ pub(crate) struct Walker {
 
 impl Walker {
     /// Starts at a path that a person wrote. With `itself`, the path is the first item.
-    pub(crate) async fn new(fs: Arc<dyn FileSystem>, path: &str, follow: Follow, itself: bool) -> Result<Self> {
+    pub(crate) async fn new(
+        fs: Arc<dyn FileSystem>,
+        path: &str,
+        follow: Follow,
+        itself: bool,
+    ) -> Result<Self> {
         let (top, entry) = find(&*fs, path, follow).await?;
         let more = entry.kind == Kind::Directory;
         let ready = if itself { VecDeque::from([(top.clone(), entry)]) } else { VecDeque::new() };

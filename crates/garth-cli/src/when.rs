@@ -1,8 +1,8 @@
 //! Moments and spans of time as people write them.
 
+use garth::FileSystem;
 use garth::model::query::Moment;
 use garth::model::{Seq, Timestamp, VersionId};
-use garth::FileSystem;
 
 use crate::fail::{Done, Failure};
 
@@ -10,7 +10,8 @@ use crate::fail::{Done, Failure};
 /// of a snapshot, which then is not there.
 pub(crate) async fn moment(fs: &dyn FileSystem, text: &str, now: Timestamp) -> Done<Moment> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        let number = text.parse().map_err(|_| Failure::Usage(format!("{text} is too large for a sequence")))?;
+        let number =
+            text.parse().map_err(|_| Failure::Usage(format!("{text} is too large for a sequence")))?;
         return Ok(Moment::Seq(Seq(number)));
     }
     if let Ok(time) = Timestamp::parse_rfc3339(text) {
@@ -59,7 +60,9 @@ fn span(text: &str) -> Option<i64> {
 /// Reads a span of an option: seconds, or a number with a unit. For clap.
 pub(crate) fn parse_span(text: &str) -> Result<i64, String> {
     let seconds = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
-    seconds.or_else(|| span(text)).ok_or_else(|| "write seconds, or a number with s, m, h, d or w: 90, 15m, 7d".into())
+    seconds
+        .or_else(|| span(text))
+        .ok_or_else(|| "write seconds, or a number with s, m, h, d or w: 90, 15m, 7d".into())
 }
 
 #[cfg(test)]

@@ -17,8 +17,8 @@ use crate::fail::{Done, Failure};
 /// Hard links seen so far: device and inode of this machine, and the path first given to them.
 type Links = HashMap<(u64, u64), TreePath>;
 
-/// Reads everything below `top`, which itself becomes the base. `skip` is the data folder: garth does not read its own
-/// database but through its engine.
+/// Reads everything below `top`, which itself becomes the base. `skip` is the data folder: garth does not read
+/// its own database but through its engine.
 pub(crate) async fn from_folder(loader: &mut Loader<'_>, top: &Path, skip: &Path) -> Done {
     let mut links = Links::new();
     // Directories still to read, relative to the top, the next one last.
@@ -52,8 +52,10 @@ pub(crate) async fn from_folder(loader: &mut Loader<'_>, top: &Path, skip: &Path
 
 /// The names in a folder, in byte order.
 fn names(folder: &Path) -> Done<Vec<OsString>> {
-    let read = |folder| fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect();
-    let mut names: Vec<OsString> = read(folder).map_err(Failure::host(folder))?;
+    let read = || -> std::io::Result<Vec<OsString>> {
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect()
+    };
+    let mut names = read().map_err(Failure::host(folder))?;
     names.sort();
     Ok(names)
 }
@@ -88,7 +90,8 @@ async fn entry(
         return Ok(false);
     }
     if !kind.is_file() {
-        let message = format!("{}: not imported, neither file, directory nor symbolic link", source.display());
+        let message =
+            format!("{}: not imported, neither file, directory nor symbolic link", source.display());
         return Err(Error::new(ErrorKind::Unsupported, message).into());
     }
     if meta.nlink() > 1 {

@@ -19,7 +19,8 @@ pub(crate) async fn from_tar(loader: &mut Loader<'_>, from: impl Read, name: &Pa
     let mut from = BufReader::with_capacity(1 << 16, from);
     let start = std::io::BufRead::fill_buf(&mut from).map_err(Failure::host(name))?;
     if COMPRESSED.iter().any(|magic| start.starts_with(magic)) {
-        let message = format!("{}: compressed; pipe it: gzip -dc FILE | garth import - [DEST]", name.display());
+        let message =
+            format!("{}: compressed; pipe it: gzip -dc FILE | garth import - [DEST]", name.display());
         return Err(Failure::Usage(message));
     }
     let mut archive = Archive::new(from);

@@ -11,8 +11,8 @@ use crate::fail::{Done, Failure};
 
 /// Most entries of one commit.
 const MAX_ENTRIES: usize = 512;
-/// Bytes of content in memory after which a commit is made. 8 MiB; with the last body (1 MiB at most) it stays below
-/// what a batch takes.
+/// Bytes of content in memory after which a commit is made. 8 MiB; with the last body (1 MiB at most) it stays
+/// below what a batch takes.
 const MAX_BYTES: u64 = 8 << 20;
 
 /// What to make at a path.
@@ -51,13 +51,19 @@ pub(crate) struct Loader<'a> {
 
 impl<'a> Loader<'a> {
     /// Starts an import to below `base`.
-    pub(crate) fn new(acting: &'a Acting, why: &'a Why, base: TreePath, exclude: Exclude, report: Report) -> Self {
+    pub(crate) fn new(
+        acting: &'a Acting,
+        why: &'a Why,
+        base: TreePath,
+        exclude: Exclude,
+        report: Report,
+    ) -> Self {
         let (waiting, directories) = (Vec::new(), Vec::new());
         Self { acting, exclude, report, why, base, waiting, bytes: 0, directories, count: Count::default() }
     }
 
-    /// Where `relative`, a path from the top of the source with `/` between names, comes to be. `.` is nothing; `..` and
-    /// absolute paths are refused.
+    /// Where `relative`, a path from the top of the source with `/` between names, comes to be. `.` is nothing;
+    /// `..` and absolute paths are refused.
     pub(crate) fn place(&self, relative: &str) -> garth::Result<TreePath> {
         let mut path = self.base.clone();
         for name in relative.split('/').filter(|name| !name.is_empty() && *name != ".") {
@@ -144,7 +150,8 @@ impl<'a> Loader<'a> {
     pub(crate) async fn finish(mut self) -> Done<(Count, Done)> {
         self.flush().await?;
         for some in std::mem::take(&mut self.directories).chunks(MAX_ENTRIES) {
-            let set = |(path, attrs): &(TreePath, SetAttrs)| Op::SetAttrs { at: path.into(), attrs: attrs.clone() };
+            let set =
+                |(path, attrs): &(TreePath, SetAttrs)| Op::SetAttrs { at: path.into(), attrs: attrs.clone() };
             self.commit(some.iter().map(set).collect()).await?;
         }
         self.count.failed = self.report.end();

@@ -1,5 +1,5 @@
-//! A folder of this machine as a target. Nothing is ever written through a link: every name is made new in a folder
-//! that was empty, and symbolic links are made when all else is there.
+//! A folder of this machine as a target. Nothing is ever written through a link: every name is made new in a
+//! folder that was empty, and symbolic links are made when all else is there.
 
 use std::fs::{self, DirBuilder, File, FileTimes, OpenOptions, Permissions};
 use std::io::{self, Read};
@@ -12,7 +12,8 @@ use garth::model::{Entry, Timestamp};
 use super::save::Target;
 use crate::fail::{Done, Failure};
 
-/// Permissions that are given on: set-user-id and its like are not, as what an agent wrote is not to be trusted with them.
+/// Permissions that are given on: set-user-id and its like are not, as what an agent wrote is not to be trusted
+/// with them.
 const PERMISSIONS: u32 = 0o777;
 
 /// A folder that was empty.

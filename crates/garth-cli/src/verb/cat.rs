@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use clap::Args;
+use futures::TryStreamExt;
 use garth::model::query::{ByteRange, HistoryPage};
 use garth::model::{At, Seq, VersionId};
 use garth::resolve::{Follow, resolve, retry};
 use garth::{Error, ErrorKind, FileSystem, OpenFile, stream};
-use futures::TryStreamExt;
 use serde_json::json;
 
 use crate::app::App;
@@ -20,7 +20,8 @@ const MAX_JSON: u64 = 64 << 20;
 
 /// Print files
 ///
-/// With --json one object a file: path, version, size, encoding (`utf-8` or `base64`) and content, up to 64 MiB.
+/// With --json one object a file: path, version, size, encoding (`utf-8` or `base64`) and content, up to 64
+/// MiB.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth cat /notes/today.md --at yesterday")]
 pub(crate) struct Cat {
@@ -90,6 +91,7 @@ async fn show(app: &mut App, path: Option<&str>, file: Arc<dyn OpenFile>) -> Don
         Err(bytes) => ("base64", base64(bytes.as_bytes())),
     };
     let version = entry.version.to_string();
-    let json = json!({"path": path, "version": version, "size": size, "encoding": encoding, "content": content});
+    let json =
+        json!({"path": path, "version": version, "size": size, "encoding": encoding, "content": content});
     app.out.item(&json, "")
 }

@@ -1,8 +1,8 @@
 //! `garth cp`: copies, their content by reference.
 
 use clap::Args;
-use garth::model::{At, Kind};
 use garth::model::batch::Op;
+use garth::model::{At, Kind};
 use garth::resolve::Follow;
 
 use crate::app::{App, Plan, destination, find};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use clap::Args;
+use futures::TryStreamExt;
 use garth::model::query::{ByteRange, HistoryPage, Moment};
 use garth::model::{At, Entry, Kind, Seq};
 use garth::resolve::Follow;
 use garth::{Error, ErrorKind, FileSystem, TreePath, stream};
-use futures::TryStreamExt;
 use serde_json::json;
 use similar::TextDiff;
 
@@ -24,7 +24,8 @@ const MAX_TEXT: u64 = 32 << 20;
 
 /// Compare two moments: a unified diff of a file, or the paths added, removed and changed in a directory
 ///
-/// With --json one object for a file (path, from, to, binary, diff), one object a path for a directory (path, change).
+/// With --json one object for a file (path, from, to, binary, diff), one object a path for a directory (path,
+/// change).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth diff /notes/today.md --from yesterday")]
 pub(crate) struct Diff {
@@ -82,7 +83,9 @@ impl Side {
             return Ok(entry.target.clone());
         }
         if entry.kind == Kind::Directory {
-            return Err(Error::at(ErrorKind::IsADirectory, &self.path, "a directory at one moment only").into());
+            return Err(
+                Error::at(ErrorKind::IsADirectory, &self.path, "a directory at one moment only").into()
+            );
         }
         if entry.size > MAX_TEXT {
             let message = format!("too long to compare: more than {MAX_TEXT} bytes");
@@ -149,9 +152,7 @@ async fn directories(app: &mut App, from: &Side, to: &Side) -> Done {
             (None, None) => return Ok(()),
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
-            (Some((old, _)), Some((new, _))) => {
-                order_of(old, olds.top()).cmp(&order_of(new, news.top()))
-            }
+            (Some((old, _)), Some((new, _))) => order_of(old, olds.top()).cmp(&order_of(new, news.top())),
         };
         let (path, change) = match order {
             Ordering::Less => (old.take().map(|(path, _)| path), Some("removed")),
@@ -188,8 +189,8 @@ fn order_of<'a>(path: &'a TreePath, top: &TreePath) -> (&'a str, &'a str) {
     below.rsplit_once('/').unwrap_or_default()
 }
 
-/// Whether a path's kind, content or what is kept with it changed. A directory changes with its names, which are
-/// shown themselves.
+/// Whether a path's kind, content or what is kept with it changed. A directory changes with its names, which
+/// are shown themselves.
 async fn changed(
     from: &Side,
     (old_path, old): &(TreePath, Entry),
@@ -222,7 +223,12 @@ async fn same_content(from: &Side, to: &Side) -> Done<bool> {
 }
 
 /// Compares two files a step at a time.
-async fn equal_content(a: &dyn FileSystem, at_a: &TreePath, b: &dyn FileSystem, at_b: &TreePath) -> Done<bool> {
+async fn equal_content(
+    a: &dyn FileSystem,
+    at_a: &TreePath,
+    b: &dyn FileSystem,
+    at_b: &TreePath,
+) -> Done<bool> {
     const STEP: usize = 1 << 20;
     let a = a.open(&At::Path(at_a.clone())).await?;
     let b = b.open(&At::Path(at_b.clone())).await?;

@@ -16,8 +16,8 @@ use crate::walk::Walker;
 
 /// Count bytes and entries
 ///
-/// Bytes are those of current content, each node once whatever its names; entries are names below the path and itself. With --json
-/// one object a path: path, bytes, entries, files, directories.
+/// Bytes are those of current content, each node once whatever its names; entries are names below the path and
+/// itself. With --json one object a path: path, bytes, entries, files, directories.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth du /projects /notes")]
 pub(crate) struct Du {

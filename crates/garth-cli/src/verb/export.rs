@@ -16,9 +16,9 @@ use crate::transfer::{Count, Folder, Report, Tar, save};
 
 /// Take out what is in a directory, as a folder or tar archive
 ///
-/// All of it at one moment. A folder must be empty or not there yet, an archive not there yet; links are written as links and
-/// never followed. An archive keeps times to the second. With --json one object: from, to, files, directories, symlinks,
-/// hard_links, bytes, failed; on stderr if the archive goes to standard output.
+/// All of it at one moment. A folder must be empty or not there yet, an archive not there yet; links are
+/// written as links and never followed. An archive keeps times to the second. With --json one object: from, to,
+/// files, directories, symlinks, hard_links, bytes, failed; on stderr if the archive goes to standard output.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth export /projects/garth ./garth-copy --at yesterday")]
 pub(crate) struct Export {

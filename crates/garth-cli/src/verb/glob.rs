@@ -14,8 +14,8 @@ use crate::walk::Walker;
 
 /// Find paths by pattern
 ///
-/// `*` and `?` stay inside a name, `**` crosses directories; `[ab]` and `{a,b}` choose. Order: by directory, then name. With
-/// --json one object a path: path, name, kind, size, mode, times, attributes, version.
+/// `*` and `?` stay inside a name, `**` crosses directories; `[ab]` and `{a,b}` choose. Order: by directory,
+/// then name. With --json one object a path: path, name, kind, size, mode, times, attributes, version.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth glob '/notes/**/*.md'")]
 pub(crate) struct Glob {
@@ -43,7 +43,9 @@ impl Glob {
         let mut walker = match Walker::new(fs, base(&self.pattern), Follow::No, true).await {
             Ok(walker) => walker,
             // Where the fixed part of the pattern leads nowhere, nothing matches.
-            Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory) => return Ok(()),
+            Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory) => {
+                return Ok(());
+            }
             Err(error) => return Err(error.into()),
         };
         while let Some((path, entry)) = walker.next().await? {

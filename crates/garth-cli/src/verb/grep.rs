@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use clap::Args;
+use futures::TryStreamExt;
 use garth::model::query::ByteRange;
 use garth::model::{At, Kind};
 use garth::resolve::Follow;
 use garth::{Error, ErrorKind, FileSystem, TreePath, stream};
-use futures::TryStreamExt;
 use regex::bytes::{Regex, RegexBuilder};
 use serde_json::json;
 
@@ -22,8 +22,9 @@ const MAX_LINE: usize = 16 << 20;
 
 /// Find lines by regular expression, in a file or everything below a directory
 ///
-/// Links below the directory are not followed; of a binary file only its path is shown. With --json one object a line (path, line,
-/// text) or, for a binary file and with -l, one a file (path, binary). The exit code is 1 if nothing matches, as with grep.
+/// Links below the directory are not followed; of a binary file only its path is shown. With --json one object
+/// a line (path, line, text) or, for a binary file and with -l, one a file (path, binary). The exit code is 1
+/// if nothing matches, as with grep.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth grep -n 'TODO|FIXME' /projects")]
 pub(crate) struct Grep {
@@ -135,7 +136,8 @@ struct Line {
     text: Vec<u8>,
 }
 
-/// Cuts what streams in into lines. A file with a NUL is binary; there NUL ends a line too, so that none grows long.
+/// Cuts what streams in into lines. A file with a NUL is binary; there NUL ends a line too, so that none grows
+/// long.
 #[derive(Default)]
 struct Lines {
     buffer: Vec<u8>,

@@ -17,9 +17,9 @@ use crate::transfer::{Exclude, Loader, Report, count, from_folder, from_tar};
 
 /// Bring in what is in a folder or tar archive
 ///
-/// Files, directories, symbolic and hard links, with modes and times, many to a commit; what is there already gets a new version.
-/// What cannot be brought in is told on stderr and makes the exit code 1. With --json one object: to, files, directories,
-/// symlinks, hard_links, bytes, failed.
+/// Files, directories, symbolic and hard links, with modes and times, many to a commit; what is there already
+/// gets a new version. What cannot be brought in is told on stderr and makes the exit code 1. With --json one
+/// object: to, files, directories, symlinks, hard_links, bytes, failed.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth import ./project /projects/garth --exclude target")]
 pub(crate) struct Import {

@@ -11,7 +11,8 @@ use crate::out::shown;
 
 /// Make, list and revoke the API keys of an account (--account)
 ///
-/// With --json one object a key: id, account, label, scopes, created, revoked; and `key`, the secret, when it is made.
+/// With --json one object a key: id, account, label, scopes, created, revoked; and `key`, the secret, when it
+/// is made.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth key create --label laptop --scope memory:read --scope search:read")]
 pub(crate) struct Key {
@@ -27,7 +28,8 @@ enum What {
         /// What to call it
         #[arg(long, default_value = "", value_name = "TEXT")]
         label: String,
-        /// What it may do: memory:read, memory:write, search:read or admin, which is all of it (may be repeated)
+        /// What it may do: memory:read, memory:write, search:read or admin, which is all of it (may be
+        /// repeated)
         #[arg(
             long = "scope", value_name = "SCOPE",
             default_values = ["memory:read", "memory:write", "search:read"]

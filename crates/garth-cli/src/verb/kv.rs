@@ -18,9 +18,10 @@ use crate::when::parse_span;
 
 /// Values by key, of one agent (--agent); the files under /agents/AGENT/kv
 ///
-/// A key is a path such as /user/tone; a value is any JSON, kept digit for digit. With --json the objects are those of the HTTP
-/// interface: put and delete give version_id and created_at; get path, value, version_id, created_at, expires_at, tags; list one
-/// object a key (path, type); history one a version (version_id, created_at, value, expires_at, deleted_at).
+/// A key is a path such as /user/tone; a value is any JSON, kept digit for digit. With --json the objects are
+/// those of the HTTP interface: put and delete give version_id and created_at; get path, value, version_id,
+/// created_at, expires_at, tags; list one object a key (path, type); history one a version (version_id,
+/// created_at, value, expires_at, deleted_at).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth kv put /user/tone '\"direct\"'")]
 pub(crate) struct Kv {
@@ -125,7 +126,9 @@ impl PutArgs {
             return Err(Error::new(ErrorKind::TooLarge, message).into());
         }
         let value: &RawValue = serde_json::from_str(&text).map_err(|error| {
-            Failure::Usage(format!("{path}: the value is not JSON ({error}); write text in quotes: '\"text\"'"))
+            Failure::Usage(format!(
+                "{path}: the value is not JSON ({error}); write text in quotes: '\"text\"'"
+            ))
         })?;
         let fs = app.tree()?.fs;
         let kv = kv::Kv::new(&*fs, &app.global.agent, None).map_err(Failure::kv(path))?;
@@ -188,14 +191,15 @@ async fn list(app: &mut App, prefix: &str, past: &Past) -> Done {
     }
     for item in &items {
         let (kind, end) = match item.kind {
-            KeyKind::File => ("file", ""),
+            KeyKind::Value => ("file", ""),
             KeyKind::Directory => ("dir", "/"),
         };
         let json = json!({"path": item.path, "type": kind});
         app.out.item(&json, format_args!("{}{end}", shown(&item.path)))?;
     }
     if items.len() >= MAX_LISTED {
-        let message = format!("{prefix}: the first {MAX_LISTED} keys; there may be more, list below one of them");
+        let message =
+            format!("{prefix}: the first {MAX_LISTED} keys; there may be more, list below one of them");
         Failure::Usage(message).tell(false);
     }
     Ok(())

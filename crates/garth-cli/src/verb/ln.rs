@@ -42,7 +42,8 @@ impl Ln {
                 let to = match named {
                     Some(name) => {
                         let from = TreePath::root().join(&name)?;
-                        destination(&*tree.fs, &from, &self.link, Follow::No, self.link.ends_with('/')).await?
+                        destination(&*tree.fs, &from, &self.link, Follow::No, self.link.ends_with('/'))
+                            .await?
                     }
                     None => resolve(&*tree.fs, &self.link, Follow::No).await?,
                 };
@@ -50,7 +51,8 @@ impl Ln {
                 plan.push(Op::Symlink { at, target, parents, attrs: SetAttrs::default() }, to);
             } else {
                 let from = resolve(&*tree.fs, &self.target, Follow::No).await?;
-                let to = destination(&*tree.fs, &from, &self.link, Follow::No, self.link.ends_with('/')).await?;
+                let to =
+                    destination(&*tree.fs, &from, &self.link, Follow::No, self.link.ends_with('/')).await?;
                 plan.push(Op::Link { from: At::Path(from), to: At::Path(to.clone()), parents }, to);
             }
             Ok(plan)

@@ -17,8 +17,8 @@ const PAGE: usize = 500;
 
 /// Show the versions of a path, or without a path the commits, newest first
 ///
-/// With --json one object a version (version, commit, kind, size; `deleted` where it ended or moved away), or one a commit
-/// (seq, time, author, message, changes).
+/// With --json one object a version (version, commit, kind, size; `deleted` where it ended or moved away), or
+/// one a commit (seq, time, author, message, changes).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth log /notes/today.md")]
 pub(crate) struct Log {
@@ -159,7 +159,7 @@ fn changes_text(commit: &CommitChanges) -> String {
     for change in &commit.changes {
         let (kind, from, name) = parts(&change.kind);
         let from = from.map(|from| format!("{from} -> ")).unwrap_or_default();
-        let what = name.map_or_else(|| change.path.as_ref().map_or("?", |path| path.as_str()), |name| name);
+        let what = name.unwrap_or_else(|| change.path.as_ref().map_or("?", |path| path.as_str()));
         text.push_str(&format!("\n        {kind:<10}  {}", shown(&format!("{from}{what}"))));
     }
     text

@@ -16,9 +16,9 @@ use crate::walk::Lister;
 
 /// Bring back what a path was, in one commit
 ///
-/// A file keeps its history and gets its old content and attributes back; what was removed is there again; a directory becomes
-/// equal to what it was (what came later is removed from it, and stays in history). With --json one object: path, version,
-/// created, seq, time.
+/// A file keeps its history and gets its old content and attributes back; what was removed is there again; a
+/// directory becomes equal to what it was (what came later is removed from it, and stays in history). With
+/// --json one object: path, version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth restore /notes/today.md --at yesterday")]
 pub(crate) struct Restore {

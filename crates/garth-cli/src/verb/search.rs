@@ -12,8 +12,8 @@ use crate::out::shown;
 
 /// Search the text of files, best first
 ///
-/// With --json one object a file: path, version, score in (0, 1), snippet, and where the passage lies (lines and bytes, each with
-/// start and end, the end excluded; lines count from 1).
+/// With --json one object a file: path, version, score in (0, 1), snippet, and where the passage lies (lines
+/// and bytes, each with start and end, the end excluded; lines count from 1).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth search 'which tone does Ada prefer' --in /users/ada")]
 pub(crate) struct Search {

@@ -14,7 +14,10 @@ use crate::out::shown;
 ///
 /// With --json one object a snapshot: name, seq, time.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  garth snapshot create before-cleanup", args_conflicts_with_subcommands = true)]
+#[command(
+    after_help = "Example:\n  garth snapshot create before-cleanup",
+    args_conflicts_with_subcommands = true
+)]
 pub(crate) struct Snapshot {
     #[command(subcommand)]
     what: Option<What>,
@@ -52,8 +55,12 @@ impl Snapshot {
                 }
                 Ok(())
             }
-            What::Create { name, why } => name_it(app, &why, Op::Snapshot { name: name.clone() }, &name).await,
-            What::Drop { name, why } => name_it(app, &why, Op::DropSnapshot { name: name.clone() }, &name).await,
+            What::Create { name, why } => {
+                name_it(app, &why, Op::Snapshot { name: name.clone() }, &name).await
+            }
+            What::Drop { name, why } => {
+                name_it(app, &why, Op::DropSnapshot { name: name.clone() }, &name).await
+            }
         }
     }
 }

@@ -1,9 +1,9 @@
 //! `garth stat`: all that is known of a node.
 
 use clap::Args;
+use garth::TreePath;
 use garth::model::{At, Entry, Timestamp};
 use garth::resolve::Follow;
-use garth::TreePath;
 use serde_json::json;
 
 use crate::app::{App, find};
