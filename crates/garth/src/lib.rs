@@ -13,6 +13,7 @@ pub mod kv;
 pub mod model;
 pub mod path;
 pub mod resolve;
+pub mod search;
 
 pub use env::Env;
 pub use error::{Error, ErrorKind, Result};

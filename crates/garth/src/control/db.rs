@@ -41,7 +41,8 @@ impl Db {
         }
         let db = Self { file, idle: Mutex::default() };
         let mut connection = db.connect()?;
-        check_format(&connection)?;
+        // In a transaction: another process may be making the tables just now.
+        check_format(&connection.transaction().map_err(fault)?)?;
         switch_to_wal(&connection, env)?;
         migrate(&mut connection, env)?;
         db.put_back(connection);
@@ -106,7 +107,7 @@ fn create(folder: &Path, file: &Path, env: &Env) -> Result<()> {
 }
 
 /// Looks at the format before anything is written: a newer or foreign file is left as it is.
-fn check_format(connection: &Connection) -> Result<u32> {
+fn check_format(connection: &Transaction<'_>) -> Result<u32> {
     let id: i32 = pragma(connection, "application_id")?;
     let version: u32 = pragma(connection, "user_version")?;
     let tables: u32 =
