@@ -188,6 +188,21 @@ impl Acting {
     }
 }
 
+/// The canonical path of what a person wrote; the last segment need not exist.
+pub(crate) async fn place(fs: &dyn FileSystem, path: &str, follow: Follow) -> garth::Result<TreePath> {
+    resolve(fs, path, follow).await.map_err(named(path))
+}
+
+/// Names the path in an error that has none, as that of text which is no path.
+fn named(path: &str) -> impl FnOnce(Error) -> Error {
+    move |error| match error.path() {
+        None if error.is(ErrorKind::InvalidArgument) || error.is(ErrorKind::NameTooLong) => {
+            Error::new(error.kind(), format!("{path}: {}", error.message()))
+        }
+        _ => error,
+    }
+}
+
 /// What is at a path that a person wrote, and its canonical path.
 pub(crate) async fn find(
     fs: &dyn FileSystem,
@@ -199,6 +214,7 @@ pub(crate) async fn find(
         Ok((path, entry))
     })
     .await
+    .map_err(named(path))
 }
 
 /// Like [`find`], where nothing may be there.
@@ -207,7 +223,7 @@ pub(crate) async fn look(
     path: &str,
     follow: Follow,
 ) -> garth::Result<(TreePath, Option<Entry>)> {
-    let path = resolve(fs, path, follow).await?;
+    let path = place(fs, path, follow).await?;
     match fs.stat(&At::Path(path.clone())).await {
         Ok(entry) => Ok((path, Some(entry))),
         Err(error) if error.is(ErrorKind::NotFound) => Ok((path, None)),

@@ -15,7 +15,7 @@ pub(crate) async fn moment(fs: &dyn FileSystem, text: &str, now: Timestamp) -> D
         return Ok(Moment::Seq(Seq(number)));
     }
     if let Ok(time) = Timestamp::parse_rfc3339(text) {
-        return Ok(Moment::Time(time));
+        return Ok(Moment::Time(whole_millisecond(text, time)));
     }
     // Names go before the looser forms, so that no snapshot is out of reach.
     if fs.snapshots().await?.iter().any(|snapshot| snapshot.name == text) {
@@ -25,6 +25,13 @@ pub(crate) async fn moment(fs: &dyn FileSystem, text: &str, now: Timestamp) -> D
         return Ok(Moment::Seq(version.seq));
     }
     Ok(loose(text, now).map_or_else(|| Moment::Snapshot(text.to_owned()), Moment::Time))
+}
+
+/// A time with three decimals, as garth prints it, means all of that millisecond: commits are timed finer, so the
+/// printed time of a commit would else lie before it.
+fn whole_millisecond(text: &str, time: Timestamp) -> Timestamp {
+    let decimals = text.split_once('.').map(|(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
+    if decimals == Some(3) { Timestamp(time.0.saturating_add(999_999)) } else { time }
 }
 
 /// A date or a time without offset (both UTC), `now`, `yesterday`, or an age.
@@ -79,6 +86,17 @@ mod tests {
         for wrong in ["", "h", "1.5h", "-1h", "1y", "99999999999999999999", "9999999999999999999w", "é"] {
             assert!(parse_span(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_printed_time_means_its_whole_millisecond() {
+        let commit = Timestamp(NOW.0 + 1_500_000);
+        let printed = commit.to_rfc3339();
+        let read = Timestamp::parse_rfc3339(&printed).expect("a time");
+        assert!(read < commit);
+        assert_eq!(whole_millisecond(&printed, read), Timestamp(NOW.0 + 1_999_999));
+        assert_eq!(whole_millisecond("2026-01-27T00:00:00Z", read), read);
+        assert_eq!(whole_millisecond("2026-01-27T00:00:00.123456Z", read), read);
     }
 
     #[test]

@@ -6,11 +6,11 @@ use clap::Args;
 use futures::TryStreamExt;
 use garth::model::query::{ByteRange, HistoryPage};
 use garth::model::{At, Seq, VersionId};
-use garth::resolve::{Follow, resolve, retry};
+use garth::resolve::{Follow, retry};
 use garth::{Error, ErrorKind, FileSystem, OpenFile, stream};
 use serde_json::json;
 
-use crate::app::App;
+use crate::app::{App, place};
 use crate::args::Past;
 use crate::fail::{Done, Failure};
 use crate::out::base64;
@@ -62,7 +62,7 @@ async fn fs_open(fs: &Arc<dyn FileSystem>, path: garth::TreePath) -> garth::Resu
 
 /// Checks that `version` is one of those that `path` has had.
 async fn check_had(fs: &dyn FileSystem, path: &str, version: VersionId) -> Done {
-    let path = resolve(fs, path, Follow::Yes).await?;
+    let path = place(fs, path, Follow::Yes).await?;
     let page = HistoryPage { before: Some(Seq(version.seq.0.saturating_add(1))), limit: 16 };
     let versions = fs.history(&At::Path(path.clone()), &page).await?;
     if versions.iter().any(|had| had.id == version) {

@@ -3,10 +3,10 @@
 use clap::Args;
 use garth::model::At;
 use garth::model::batch::{Op, SetAttrs};
-use garth::resolve::{Follow, resolve};
+use garth::resolve::Follow;
 use garth::{Name, TreePath};
 
-use crate::app::{App, Plan, destination};
+use crate::app::{App, Plan, destination, place};
 use crate::args::Why;
 use crate::fail::Done;
 
@@ -45,12 +45,12 @@ impl Ln {
                         destination(&*tree.fs, &from, &self.link, Follow::No, self.link.ends_with('/'))
                             .await?
                     }
-                    None => resolve(&*tree.fs, &self.link, Follow::No).await?,
+                    None => place(&*tree.fs, &self.link, Follow::No).await?,
                 };
                 let (at, target) = (At::Path(to.clone()), self.target.clone());
                 plan.push(Op::Symlink { at, target, parents, attrs: SetAttrs::default() }, to);
             } else {
-                let from = resolve(&*tree.fs, &self.target, Follow::No).await?;
+                let from = place(&*tree.fs, &self.target, Follow::No).await?;
                 let to =
                     destination(&*tree.fs, &from, &self.link, Follow::No, self.link.ends_with('/')).await?;
                 plan.push(Op::Link { from: At::Path(from), to: At::Path(to.clone()), parents }, to);

@@ -3,11 +3,11 @@
 use clap::Args;
 use garth::model::query::{Change, ChangeKind, CommitChanges, HistoryPage, Version};
 use garth::model::{At, Seq};
-use garth::resolve::{Follow, resolve};
+use garth::resolve::Follow;
 use garth::{ErrorKind, FileSystem};
 use serde_json::{Value, json};
 
-use crate::app::App;
+use crate::app::{App, place};
 use crate::args::Past;
 use crate::fail::Done;
 use crate::out::{author_text, commit_json, kind_word, shown};
@@ -37,7 +37,7 @@ impl Log {
         let limit = self.limit.unwrap_or(usize::MAX);
         match &self.path {
             Some(path) => {
-                let path = resolve(&*fs, path, Follow::No).await?;
+                let path = place(&*fs, path, Follow::No).await?;
                 versions(app, &*fs, &At::Path(path), limit).await
             }
             None => commits(app, &*fs, limit).await,

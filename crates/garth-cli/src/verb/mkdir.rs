@@ -3,9 +3,9 @@
 use clap::Args;
 use garth::model::At;
 use garth::model::batch::{Op, SetAttrs};
-use garth::resolve::{Follow, resolve};
+use garth::resolve::Follow;
 
-use crate::app::{App, Plan};
+use crate::app::{App, Plan, place};
 use crate::args::Why;
 use crate::fail::Done;
 
@@ -32,7 +32,7 @@ impl Mkdir {
         app.commit(&tree, &self.why, async || {
             let mut plan = Plan::default();
             for path in &self.paths {
-                let path = resolve(&*tree.fs, path, follow).await?;
+                let path = place(&*tree.fs, path, follow).await?;
                 let attrs = SetAttrs::default();
                 plan.push(Op::Mkdir { at: At::Path(path.clone()), parents: self.parents, attrs }, path);
             }

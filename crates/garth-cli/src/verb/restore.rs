@@ -5,10 +5,10 @@ use std::sync::Arc;
 use clap::Args;
 use garth::model::batch::{Op, Remove};
 use garth::model::{At, Entry, Kind, Seq};
-use garth::resolve::{Follow, resolve};
+use garth::resolve::Follow;
 use garth::{Error, ErrorKind, FileSystem, Name, TreePath};
 
-use crate::app::{App, Plan, find, look};
+use crate::app::{App, Plan, find, look, place};
 use crate::args::Why;
 use crate::fail::Done;
 use crate::out::shown;
@@ -59,7 +59,7 @@ impl Restore {
     ) -> garth::Result<Plan> {
         let mut plan = Plan::default();
         if let Some(to) = &self.to {
-            let to = resolve(now, to, Follow::No).await?;
+            let to = place(now, to, Follow::No).await?;
             plan.push(copy(from, seq, &to, false), to);
             return Ok(plan);
         }

@@ -3,9 +3,9 @@
 use clap::Args;
 use garth::model::At;
 use garth::model::batch::{Op, Remove};
-use garth::resolve::{Follow, resolve};
+use garth::resolve::Follow;
 
-use crate::app::{App, Plan};
+use crate::app::{App, Plan, place};
 use crate::args::Why;
 use crate::fail::Done;
 
@@ -35,7 +35,7 @@ impl Rm {
         app.commit(&tree, &self.why, async || {
             let mut plan = Plan::default();
             for path in &self.paths {
-                let path = resolve(&*tree.fs, path, Follow::No).await?;
+                let path = place(&*tree.fs, path, Follow::No).await?;
                 plan.push(Op::Remove { at: At::Path(path.clone()), what, missing_ok: self.force }, path);
             }
             Ok(plan)

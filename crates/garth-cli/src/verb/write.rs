@@ -4,9 +4,9 @@ use clap::Args;
 use garth::model::VersionId;
 use garth::model::batch::{Create, Op, Precondition, SetAttrs};
 use garth::model::{At, Timestamp};
-use garth::resolve::{Follow, resolve};
+use garth::resolve::Follow;
 
-use crate::app::{App, Plan};
+use crate::app::{App, Plan, place};
 use crate::args::Why;
 use crate::body::stdin_body;
 use crate::fail::Done;
@@ -77,7 +77,7 @@ impl Write {
         let (create, follow) =
             if self.if_absent { (Create::New, Follow::No) } else { (Create::IfMissing, Follow::Yes) };
         app.commit(&tree, &self.why, async || {
-            let path = resolve(&*tree.fs, &self.path, follow).await?;
+            let path = place(&*tree.fs, &self.path, follow).await?;
             let (at, body, attrs) = (At::Path(path.clone()), body.clone(), attrs.clone());
             let mut plan = Plan::default();
             if let Some(version) = self.if_version {
@@ -110,7 +110,7 @@ impl Append {
         let tree = app.tree()?;
         let body = stdin_body(&*tree.fs).await?;
         app.commit(&tree, &self.why, async || {
-            let path = resolve(&*tree.fs, &self.path, Follow::Yes).await?;
+            let path = place(&*tree.fs, &self.path, Follow::Yes).await?;
             let at = At::Path(path.clone());
             let op = Op::Append { at, body: body.clone(), create: Create::IfMissing, parents: self.parents };
             let mut plan = Plan::default();
