@@ -20,25 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::check_id;
 
 /// The engine behind every account.
-pub type Tree = placeholder::SqliteFs;
-
-/// Stands in until the engine is there.
-mod placeholder {
-    use std::path::Path;
-    use std::sync::Arc;
-
-    use crate::{Env, Result};
-
-    /// Nothing yet.
-    #[derive(Debug)]
-    pub struct SqliteFs(());
-
-    impl SqliteFs {
-        pub(super) fn open(_folder: &Path, _env: Env) -> Result<Arc<Self>> {
-            Ok(Arc::new(Self(())))
-        }
-    }
-}
+pub type Tree = crate::engine::sqlite::SqliteFs;
 
 /// Trees kept open though nobody uses them just now.
 const OPEN_TREES: usize = 1000;

@@ -5,4 +5,5 @@
 mod it {
     mod control;
     mod kv;
+    mod sqlite;
 }
