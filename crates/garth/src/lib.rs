@@ -12,6 +12,7 @@ pub mod home;
 pub mod model;
 pub mod path;
 pub mod resolve;
+pub mod search;
 
 pub use env::Env;
 pub use error::{Error, ErrorKind, Result};
