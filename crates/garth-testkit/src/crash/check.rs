@@ -107,17 +107,28 @@ pub fn check(workload: Workload, round: u32, journal: &Journal, observed: &Obser
         match (journal.versions(attempt), whole) {
             (Some(promised), Some(whole)) if *promised == whole => {}
             (Some(promised), _) => {
-                found.lost.push(format!("{attempt}: acknowledged as {promised:?}, found {there:?}"));
+                let promised = promised.iter().copied().map(Some).collect();
+                found.lost.push(format!(
+                    "{attempt}: acknowledged as {}, found {}",
+                    text(promised),
+                    text(there.clone())
+                ));
             }
             (None, Some(whole)) => found.kept.push((attempt, whole)),
             (None, None) => {}
         }
         if there.contains(&None) && there.iter().any(Option::is_some) {
-            found.partial.push(format!("{attempt}: only a part of it is there: {there:?}"));
+            found.partial.push(format!("{attempt}: only a part of it is there: {}", text(there)));
         }
     }
     check_order(&visible, &mut found);
     found
+}
+
+/// Versions of an attempt's files as text; a file that has none is `nothing`.
+fn text(versions: Vec<Option<VersionId>>) -> String {
+    let version = |version: Option<VersionId>| version.map_or("nothing".to_owned(), |id| id.to_string());
+    versions.into_iter().map(version).collect::<Vec<_>>().join(", ")
 }
 
 /// Which attempt is seen at which path, in which version. Whatever is seen and is no attempt is a finding.

@@ -173,8 +173,8 @@ impl Client {
         Ok(observed)
     }
 
-    /// Starts the writers. Each notes an answer before it asks again, and ends at the first request that fails, which is
-    /// a fault unless the blow has `struck`.
+    /// Starts the writers. Each notes an answer before it asks again, and goes on until a request fails (a server that
+    /// answers without a disk lies), which is a fault itself unless the blow has `struck`.
     pub(super) fn write(&self, workload: Workload, round: u32, struck: &Arc<AtomicBool>) -> Writers {
         let threads = (0..WRITERS).map(|writer| {
             let (client, struck) = (self.clone(), struck.clone());
@@ -191,18 +191,17 @@ impl Client {
         struck: &AtomicBool,
     ) -> Result<WriterLog, String> {
         let mut log = WriterLog::default();
-        while !struck.load(Ordering::SeqCst) {
+        loop {
             log.attempted += 1;
             let attempt = Attempt { round, writer, n: log.attempted };
             let answers: Result<Vec<_>, _> =
                 workload.paths(attempt).iter().map(|path| self.put(path, &workload.value(attempt))).collect();
             match answers {
                 Ok(versions) => log.acknowledged.push(versions),
-                Err(_) if struck.load(Ordering::SeqCst) => break,
+                Err(_) if struck.load(Ordering::SeqCst) => return Ok(log),
                 Err(error) => return Err(format!("{attempt} failed before the crash: {error}")),
             }
         }
-        Ok(log)
     }
 }
 
