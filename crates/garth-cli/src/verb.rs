@@ -15,6 +15,7 @@ mod kv;
 mod ln;
 mod log;
 mod ls;
+mod maintain;
 mod mkdir;
 mod mv;
 mod restore;
@@ -59,6 +60,9 @@ pub(crate) enum Verb {
     Du(du::Du),
     Import(import::Import),
     Export(export::Export),
+    Fsck(maintain::Fsck),
+    Gc(maintain::Gc),
+    Reindex(maintain::Reindex),
     Completions(completions::Completions),
 }
 
@@ -91,6 +95,9 @@ impl Verb {
             Self::Du(verb) => verb.run(app).await,
             Self::Import(verb) => verb.run(app).await,
             Self::Export(verb) => verb.run(app).await,
+            Self::Fsck(verb) => verb.run(app),
+            Self::Gc(verb) => verb.run(app),
+            Self::Reindex(verb) => verb.run(app),
             Self::Completions(verb) => verb.run(app),
         }
     }

@@ -1,1 +1,3 @@
 //! Test tools of garth: contract suite, model, faults, power cut. Development only.
+
+pub mod crash;

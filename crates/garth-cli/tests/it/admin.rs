@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::garth::{Garth, column, string};
+use super::garth::{Garth, column, string};
 
 #[test]
 fn accounts_are_made_listed_and_deleted() {

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use serde_json::{Value, json};
 
-use crate::garth::{Garth, bare, finish, text};
+use super::garth::{Garth, bare, finish, text};
 
 #[test]
 fn errors_go_to_stderr_with_path_and_also_as_json() {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::garth::{Garth, column, text};
+use super::garth::{Garth, column, text};
 
 #[test]
 fn values_come_back_digit_for_digit() {

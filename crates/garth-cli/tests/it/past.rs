@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::garth::{Garth, column, string};
+use super::garth::{Garth, column, string};
 
 /// A file written twice; gives the two versions.
 fn twice() -> (Garth, String, String) {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::garth::{Garth, column, string};
+use super::garth::{Garth, column, string};
 
 fn notes() -> Garth {
     let garth = Garth::new();

@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdout, Command};
 
 use serde_json::{Value, json};
 
-use crate::garth::{Garth, string};
+use super::garth::{Garth, string};
 
 /// A server that runs until this is dropped.
 struct Server {

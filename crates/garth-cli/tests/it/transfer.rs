@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::garth::{Garth, column, text, utf8};
+use super::garth::{Garth, column, text, utf8};
 
 /// What an import and an export must keep: kind, mode, time (but of links) and content or target.
 type Shape = BTreeMap<String, (u32, Option<(i64, i64)>, Vec<u8>)>;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::garth::{Garth, column};
+use super::garth::{Garth, column};
 
 #[test]
 fn write_replaces_and_append_adds() {
