@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use garth::model::query::{Item, Page, WalkPage};
+use garth::model::query::{Page, WalkPage};
 use garth::model::{At, Entry, Kind};
 use garth::{FileSystem, Name, Result, TreePath};
 
@@ -60,27 +60,58 @@ impl Walker {
 }
 
 /// The names of one directory.
-pub(crate) struct Lister<'a> {
-    fs: &'a dyn FileSystem,
-    dir: &'a TreePath,
+pub(crate) struct Lister {
+    dir: TreePath,
     after: Option<Name>,
     more: bool,
 }
 
-impl<'a> Lister<'a> {
-    pub(crate) fn new(fs: &'a dyn FileSystem, dir: &'a TreePath) -> Self {
-        Self { fs, dir, after: None, more: true }
+impl Lister {
+    pub(crate) fn new(dir: &TreePath) -> Self {
+        Self { dir: dir.clone(), after: None, more: true }
     }
 
-    /// The next page, each item with its entry; empty only at the end.
-    pub(crate) async fn page(&mut self) -> Result<Vec<Item>> {
+    /// The next page, paths with entries; empty only at the end.
+    pub(crate) async fn page(&mut self, fs: &dyn FileSystem) -> Result<Vec<(TreePath, Entry)>> {
         if !self.more {
             return Ok(Vec::new());
         }
         let page = Page { after: self.after.take(), limit: PAGE, entries: true };
-        let listing = self.fs.list(&At::Path(self.dir.clone()), &page).await?;
+        let listing = fs.list(&At::Path(self.dir.clone()), &page).await?;
         self.more = listing.more;
         self.after = listing.items.last().map(|item| item.name.clone());
-        Ok(listing.items)
+        let items = listing.items.into_iter().filter_map(|item| Some((item.name, *item.entry?)));
+        items.map(|(name, entry)| Ok((self.dir.join(&name)?, entry))).collect()
+    }
+}
+
+/// Everything below a directory, each subdirectory directly followed by what is in it. That is the order of archives:
+/// whoever unpacks one sets a directory's time when he leaves it.
+pub(crate) struct DepthFirst {
+    fs: Arc<dyn FileSystem>,
+    /// The directories on the way down, each with what is left of its page.
+    open: Vec<(Lister, VecDeque<(TreePath, Entry)>)>,
+}
+
+impl DepthFirst {
+    pub(crate) fn new(fs: Arc<dyn FileSystem>, top: &TreePath) -> Self {
+        Self { fs, open: vec![(Lister::new(top), VecDeque::new())] }
+    }
+
+    /// The next path.
+    pub(crate) async fn next(&mut self) -> Result<Option<(TreePath, Entry)>> {
+        while let Some((lister, ready)) = self.open.last_mut() {
+            if let Some((path, entry)) = ready.pop_front() {
+                if entry.kind == Kind::Directory {
+                    self.open.push((Lister::new(&path), VecDeque::new()));
+                }
+                return Ok(Some((path, entry)));
+            }
+            ready.extend(lister.page(&*self.fs).await?);
+            if ready.is_empty() {
+                self.open.pop();
+            }
+        }
+        Ok(None)
     }
 }

@@ -12,8 +12,9 @@ use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
 use super::{Count, Report};
+use crate::app::find;
 use crate::fail::{Done, Failure, carry};
-use crate::walk::Walker;
+use crate::walk::DepthFirst;
 
 /// Where a subtree goes. Paths are relative, with `/` between names; directories come before what is in them.
 pub(crate) trait Target {
@@ -36,18 +37,20 @@ pub(crate) async fn save(
     target: &mut dyn Target,
     report: &mut Report,
 ) -> Done<Count> {
-    let mut walker = Walker::new(Arc::clone(&fs), path, Follow::Yes, true).await?;
+    let (top, entry) = find(&*fs, path, Follow::Yes).await?;
     let mut count = Count::default();
     let mut links: HashMap<Ino, String> = HashMap::new();
-    while let Some((path, entry)) = walker.next().await? {
-        if path == *walker.top() && entry.kind == Kind::Directory {
-            continue;
-        }
-        let top = walker.top().key().len();
-        let relative = match path.key().get(top..) {
-            Some(below) if !below.is_empty() => below.trim_start_matches('/').to_owned(),
-            _ => path.name().unwrap_or_default().to_owned(),
-        };
+    // A file alone is as if it were all that its directory holds.
+    let (base, mut alone) = match entry.kind {
+        Kind::Directory => (top.clone(), None),
+        _ => (top.parent().unwrap_or_default(), Some((top.clone(), entry))),
+    };
+    let mut below = DepthFirst::new(Arc::clone(&fs), &top);
+    let is_alone = alone.is_some();
+    loop {
+        let next = if is_alone { alone.take() } else { below.next().await? };
+        let Some((path, entry)) = next else { break };
+        let relative = path.key()[base.key().len()..].trim_start_matches('/').to_owned();
         report.step(&relative);
         let outcome = match entry.kind {
             Kind::Directory => target.directory(&relative, &entry).map(|()| count.directories += 1),

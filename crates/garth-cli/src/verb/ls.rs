@@ -5,7 +5,7 @@ use std::fmt;
 use clap::Args;
 use garth::model::{Entry, Kind};
 use garth::resolve::Follow;
-use garth::{FileSystem, Name, TreePath};
+use garth::{FileSystem, TreePath};
 
 use crate::app::{App, find};
 use crate::args::Past;
@@ -60,16 +60,14 @@ impl Ls {
             }
             first = false;
             let mut below = Vec::new();
-            let mut lister = Lister::new(fs, &dir);
+            let mut lister = Lister::new(&dir);
             loop {
-                let page = lister.page().await?;
+                let page = lister.page(fs).await?;
                 if page.is_empty() {
                     break;
                 }
-                for item in page {
-                    let Some(entry) = item.entry else { continue };
-                    let path = dir.join(&Name::parse(item.name.as_str())?)?;
-                    self.line(app, &path, item.name.as_str(), &entry)?;
+                for (path, entry) in page {
+                    self.line(app, &path, path.name().unwrap_or("/"), &entry)?;
                     if self.recursive && entry.kind == Kind::Directory {
                         below.push(path);
                     }

@@ -6,7 +6,7 @@ use clap::Args;
 use garth::model::batch::{Op, Remove};
 use garth::model::{At, Entry, Kind, Seq};
 use garth::resolve::Follow;
-use garth::{Error, ErrorKind, FileSystem, Name, TreePath};
+use garth::{Error, ErrorKind, FileSystem, TreePath};
 
 use crate::app::{App, Plan, find, look, place};
 use crate::args::Why;
@@ -66,11 +66,11 @@ impl Restore {
         let (to, there) = look(now, &self.path, Follow::No).await?;
         if to.is_root() {
             // The root itself stays: everything in it goes and comes.
-            for name in names(now, &to).await? {
-                plan.ops.push(remove(&to.join(&name)?));
+            for path in children(now, &to).await? {
+                plan.ops.push(remove(&path));
             }
-            for name in names(&**past, from).await? {
-                plan.ops.push(copy(&from.join(&name)?, seq, &to.join(&name)?, false));
+            for path in children(&**past, from).await? {
+                plan.ops.push(copy(&path, seq, &path, false));
             }
             plan.shown.push((plan.ops.len(), to));
             return Ok(plan);
@@ -93,14 +93,14 @@ fn copy(from: &TreePath, seq: Seq, to: &TreePath, replace: bool) -> Op {
     Op::Copy { from, as_of: Some(seq), to, recursive: true, replace, parents: true }
 }
 
-async fn names(fs: &dyn FileSystem, dir: &TreePath) -> garth::Result<Vec<Name>> {
-    let mut names = Vec::new();
-    let mut lister = Lister::new(fs, dir);
+async fn children(fs: &dyn FileSystem, dir: &TreePath) -> garth::Result<Vec<TreePath>> {
+    let mut paths = Vec::new();
+    let mut lister = Lister::new(dir);
     loop {
-        let page = lister.page().await?;
+        let page = lister.page(fs).await?;
         if page.is_empty() {
-            return Ok(names);
+            return Ok(paths);
         }
-        names.extend(page.into_iter().map(|item| item.name));
+        paths.extend(page.into_iter().map(|(path, _)| path));
     }
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use garth::model::Kind;
 use garth::resolve::Follow;
-use garth::{FileSystem, Name, TreePath};
+use garth::{FileSystem, TreePath};
 
 use crate::app::{App, find};
 use crate::args::Past;
@@ -84,17 +84,14 @@ impl Tree {
         if self.depth.is_some_and(|most| depth > most) {
             return Ok(branches);
         }
-        let mut lister = Lister::new(fs, dir);
+        let mut lister = Lister::new(dir);
         loop {
-            let page = lister.page().await?;
+            let page = lister.page(fs).await?;
             if page.is_empty() {
                 break;
             }
-            for item in page {
-                let Some(entry) = item.entry else { continue };
-                let path = dir.join(&Name::parse(item.name.as_str())?)?;
-                let indent = indent.to_owned();
-                branches.push(Branch { path, entry: *entry, indent, last: false, depth });
+            for (path, entry) in page {
+                branches.push(Branch { path, entry, indent: indent.to_owned(), last: false, depth });
             }
         }
         if let Some(branch) = branches.last_mut() {

@@ -13,6 +13,10 @@ fn values_come_back_digit_for_digit() {
     assert!(garth.ok(&["kv", "get", "/user/tone", "--json"]).contains(value));
     garth.feed(&["kv", "put", "/from/stdin"], "[1, 2]\n");
     assert_eq!(garth.ok(&["kv", "get", "/from/stdin"]), "[1, 2]\n");
+    garth.feed(&["kv", "put", "/lines"], "{\n  \"a\": [1.0,\r\n2]\n}");
+    assert_eq!(garth.ok(&["kv", "get", "/lines"]), "{\n  \"a\": [1.0,\r\n2]\n}\n");
+    assert!(garth.ok(&["kv", "get", "/lines", "--json"]).contains("{  \"a\": [1.0,2]}"), "one line");
+    assert_eq!(garth.lines(&["kv", "history", "/lines"])[0]["value"], json!({"a": [1.0, 2]}));
     garth.ok(&["kv", "put", "/minus", "-1"]);
     assert_eq!(garth.json(&["kv", "get", "/minus"])["value"], json!(-1));
 }

@@ -82,8 +82,8 @@ fn a_note_survives_sigkill() {
     garth.write("/from/the/command/line.md", "me too");
     server.child.kill().expect("SIGKILL");
     server.child.wait().expect("it is gone");
-    assert_eq!(garth.ok(&["kv", "get", "/note"]), "{\"text\":\"remember me\"}\n");
-    assert_eq!(garth.json(&["kv", "get", "/note"])["version_id"], put["version_id"]);
+    let note = garth.json(&["kv", "get", "/note"]);
+    assert_eq!((&note["value"]["text"], &note["version_id"]), (&json!("remember me"), &put["version_id"]));
     assert_eq!(garth.ok(&["cat", "/from/the/command/line.md"]), "me too");
     let server = Server::start(&garth);
     assert_eq!(server.post(&key, "get", &json!({"path": "/note"}))["value"]["text"], "remember me");

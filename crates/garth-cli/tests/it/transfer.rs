@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
@@ -10,8 +11,15 @@ use serde_json::json;
 
 use super::garth::{Garth, column, text, utf8};
 
-/// What an import and an export must keep: kind, mode, time (but of links) and content or target.
-type Shape = BTreeMap<String, (u32, Option<(i64, i64)>, Vec<u8>)>;
+/// What an import and an export must keep: kind, mode, time (but of links), and size and hash of content or target.
+type Shape = BTreeMap<String, Kept>;
+type Kept = (u32, Option<(i64, i64)>, usize, u64);
+
+fn hash(content: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    hasher.finish()
+}
 
 fn shape(top: &Path) -> Shape {
     let mut shape = Shape::new();
@@ -30,7 +38,7 @@ fn shape(top: &Path) -> Shape {
                 todo.push(path);
                 Vec::new()
             };
-            shape.insert(name, (meta.mode(), time, content));
+            shape.insert(name, (meta.mode(), time, content.len(), hash(&content)));
         }
     }
     shape
@@ -65,9 +73,7 @@ fn make_tree(top: &Path) {
 }
 
 fn whole_seconds(shape: Shape) -> Shape {
-    let cut = |(mode, time, content): (u32, Option<(i64, i64)>, Vec<u8>)| {
-        (mode, time.map(|(seconds, _)| (seconds, 0)), content)
-    };
+    let cut = |(mode, time, size, hash): Kept| (mode, time.map(|(seconds, _)| (seconds, 0)), size, hash);
     shape.into_iter().map(|(name, what)| (name, cut(what))).collect()
 }
 
@@ -126,12 +132,13 @@ fn importing_again_makes_new_versions_only_of_the_same_names() {
     let from = garth.beside("from");
     make_tree(&from);
     garth.ok(&["import", utf8(&from), "/p"]);
+    let first = garth.seq().to_string();
     let before = garth.ok(&["glob", "/p/**"]);
     fs::write(from.join("read me.md"), "changed\n").expect("a file");
     garth.ok(&["import", utf8(&from), "/p"]);
     assert_eq!(garth.ok(&["glob", "/p/**"]), before);
     assert_eq!(garth.ok(&["cat", "/p/read me.md"]), "changed\n");
-    assert_eq!(garth.ok(&["cat", "/p/read me.md", "--at", "1"]), "hello\n".to_owned());
+    assert_eq!(garth.ok(&["cat", "/p/read me.md", "--at", &first]), "hello\n");
 }
 
 #[test]
