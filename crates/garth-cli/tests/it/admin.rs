@@ -1,6 +1,6 @@
 //! Verbs of operators.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::garth::{Garth, column, string};
 
@@ -51,4 +51,67 @@ fn shells_get_their_completions() {
     assert_eq!(garth.json(&["completions", "bash"])["shell"], "bash");
     garth.fails(2, &["completions", "tcl"]);
     assert!(!garth.data().exists(), "no data folder is made for it");
+}
+
+#[test]
+fn a_sound_account_passes_its_check() {
+    let garth = Garth::new();
+    garth.write("/notes/a.md", "the harbour at night");
+    garth.ok(&["account", "create", "team"]);
+    let found = garth.json(&["fsck"]);
+    assert_eq!(
+        (&found["account"], &found["ok"], &found["findings"]),
+        (&json!("default"), &json!(true), &json!([]))
+    );
+    assert!(garth.ok(&["fsck"]).ends_with("sound\n"));
+    assert_eq!(column(&garth.lines(&["fsck", "--all"]), "account"), ["default", "team"]);
+    garth.fails(3, &["fsck", "--account", "none"]);
+}
+
+#[test]
+fn damage_is_found_and_told() {
+    let garth = Garth::new();
+    garth.write("/notes/a.md", &"an unmistakable line of text\n".repeat(200));
+    let mut damaged = 0;
+    for folder in std::fs::read_dir(garth.data().join("accounts")).expect("accounts") {
+        for file in std::fs::read_dir(folder.expect("a folder").path()).expect("its files") {
+            let path = file.expect("a file").path();
+            let mut bytes = std::fs::read(&path).expect("its bytes");
+            let place = bytes.windows(12).position(|some| some == b"unmistakable");
+            if let Some(at) = place {
+                bytes[at] ^= 1;
+                std::fs::write(&path, bytes).expect("it is written");
+                damaged += 1;
+            }
+        }
+    }
+    assert!(damaged > 0, "the text is somewhere on disk");
+    let output = garth.run(&["fsck", "--json"], b"");
+    assert_eq!(output.status.code(), Some(1));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(found["ok"], json!(false));
+    assert!(found["findings"].as_array().is_some_and(|findings| !findings.is_empty()), "{found}");
+    assert_eq!(garth.run(&["cat", "/notes/a.md"], b"").status.code(), Some(7));
+}
+
+#[test]
+fn gc_takes_nothing_that_is_needed() {
+    let garth = Garth::new();
+    let first = garth.write("/a", "first");
+    garth.write("/a", "second");
+    garth.ok(&["rm", "/a"]);
+    let gone = garth.json(&["gc", "--grace", "0"]);
+    assert_eq!((&gone["account"], &gone["chunks"]), (&json!("default"), &json!(0)));
+    assert!(garth.ok(&["gc", "--all"]).starts_with("default: "));
+    assert_eq!(garth.ok(&["cat", "--version", &first]), "first");
+    garth.fails(2, &["gc", "--grace", "soon"]);
+}
+
+#[test]
+fn reindex_makes_the_index_again() {
+    let garth = Garth::new();
+    garth.write("/notes/a.md", "the harbour at night");
+    assert_eq!(garth.json(&["reindex"])["account"], "default");
+    assert_eq!(column(&garth.lines(&["search", "harbour"]), "path"), ["/notes/a.md"]);
+    assert!(garth.ok(&["reindex", "--all"]).ends_with("files indexed\n"));
 }
