@@ -59,7 +59,7 @@ impl App {
 
     /// Where the data folder is.
     pub(crate) fn folder(&self) -> Done<PathBuf> {
-        if let Some(folder) = &self.global.data {
+        if let Some(folder) = self.global.data.as_ref().filter(|folder| !folder.as_os_str().is_empty()) {
             return Ok(folder.clone());
         }
         let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());

@@ -27,8 +27,8 @@ pub(crate) async fn moment(fs: &dyn FileSystem, text: &str, now: Timestamp) -> D
     Ok(loose(text, now).map_or_else(|| Moment::Snapshot(text.to_owned()), Moment::Time))
 }
 
-/// A time with three decimals, as garth prints it, means all of that millisecond: commits are timed finer, so the
-/// printed time of a commit would else lie before it.
+/// A time with three decimals, as garth prints it, means all of that millisecond: commits are timed finer, so
+/// the printed time of a commit would else lie before it.
 fn whole_millisecond(text: &str, time: Timestamp) -> Timestamp {
     let decimals = text.split_once('.').map(|(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
     if decimals == Some(3) { Timestamp(time.0.saturating_add(999_999)) } else { time }

@@ -42,6 +42,8 @@ pub(crate) struct Loader<'a> {
     pub(crate) report: Report,
     why: &'a Why,
     base: TreePath,
+    /// Makes the base itself, with the first commit: so that an empty source leaves something too.
+    first: Option<Op>,
     waiting: Vec<Waiting>,
     bytes: u64,
     /// Directories that are there now; their times are set last, as making what is in them changes those.
@@ -58,8 +60,19 @@ impl<'a> Loader<'a> {
         exclude: Exclude,
         report: Report,
     ) -> Self {
-        let (waiting, directories) = (Vec::new(), Vec::new());
-        Self { acting, exclude, report, why, base, waiting, bytes: 0, directories, count: Count::default() }
+        let at = At::Path(base.clone());
+        Self {
+            acting,
+            exclude,
+            report,
+            why,
+            base,
+            first: Some(Op::Mkdir { at, parents: true, attrs: SetAttrs::default() }),
+            waiting: Vec::new(),
+            bytes: 0,
+            directories: Vec::new(),
+            count: Count::default(),
+        }
     }
 
     /// Where `relative`, a path from the top of the source with `/` between names, comes to be. `.` is nothing;
@@ -70,12 +83,6 @@ impl<'a> Loader<'a> {
             path = path.join(&Name::parse(name)?)?;
         }
         Ok(path)
-    }
-
-    /// Makes the base itself, so that an empty source leaves something too.
-    pub(crate) async fn base(&mut self) -> Done {
-        let at = At::Path(self.base.clone());
-        self.commit(vec![Op::Mkdir { at, parents: true, attrs: SetAttrs::default() }]).await
     }
 
     /// Whether anything came so far.
@@ -101,7 +108,8 @@ impl<'a> Loader<'a> {
     async fn flush(&mut self) -> Done {
         self.bytes = 0;
         let waiting = std::mem::take(&mut self.waiting);
-        let ops: Vec<Op> = waiting.iter().flat_map(Waiting::ops).collect();
+        let first = self.first.take();
+        let ops: Vec<Op> = first.iter().cloned().chain(waiting.iter().flat_map(Waiting::ops)).collect();
         if ops.is_empty() {
             return Ok(());
         }
@@ -109,6 +117,9 @@ impl<'a> Loader<'a> {
             Ok(()) => waiting.into_iter().for_each(|entry| self.made(entry)),
             Err(failure) if failure.code() == 7 => return Err(failure),
             Err(_) => {
+                if let Some(first) = first {
+                    self.commit(vec![first]).await?;
+                }
                 for entry in waiting {
                     match self.commit(entry.ops()).await {
                         Ok(()) => self.made(entry),

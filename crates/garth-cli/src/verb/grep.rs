@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::app::App;
 use crate::args::Past;
 use crate::fail::{Done, Failure, Several};
-use crate::out::shown;
+use crate::out::{base64, shown};
 use crate::walk::Walker;
 
 /// Longest line that is searched, in bytes. 16 MiB.
@@ -23,8 +23,8 @@ const MAX_LINE: usize = 16 << 20;
 /// Find lines by regular expression, in a file or everything below a directory
 ///
 /// Links below the directory are not followed; of a binary file only its path is shown. With --json one object
-/// a line (path, line, text) or, for a binary file and with -l, one a file (path, binary). The exit code is 1
-/// if nothing matches, as with grep.
+/// a line (path, line, text; base64 if it is not UTF-8) or, for a binary file and with -l, one a file (path,
+/// binary). The exit code is 1 if nothing matches, as with grep.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth grep -n 'TODO|FIXME' /projects")]
 pub(crate) struct Grep {
@@ -86,7 +86,7 @@ impl Grep {
             let end = chunk.is_none();
             lines.add(chunk.as_deref().unwrap_or_default());
             while let Some(line) = lines.next(end) {
-                if !regex.is_match(&line.text) {
+                if !regex.is_match(lines.text(&line)) {
                     continue;
                 }
                 found = true;
@@ -94,7 +94,7 @@ impl Grep {
                     self.whole(app, path, lines.binary)?;
                     return Ok(true);
                 }
-                self.line(app, path, &line, single)?;
+                self.line(app, path, line.number, lines.text(&line), single)?;
             }
             if end {
                 return Ok(found);
@@ -115,12 +115,14 @@ impl Grep {
         app.out.item(&json, shown)
     }
 
-    fn line(&self, app: &mut App, path: &TreePath, line: &Line, single: bool) -> Done {
-        let text = String::from_utf8_lossy(&line.text);
-        let json = json!({"path": path.as_str(), "line": line.number, "text": text});
+    fn line(&self, app: &mut App, path: &TreePath, number: u64, line: &[u8], single: bool) -> Done {
+        let json = match std::str::from_utf8(line) {
+            Ok(text) => json!({"path": path.as_str(), "line": number, "text": text}),
+            Err(_) => json!({"path": path.as_str(), "line": number, "base64": base64(line)}),
+        };
         let path = if single { String::new() } else { format!("{}:", shown(path.as_str())) };
-        let number = if self.line_number { format!("{}:", line.number) } else { String::new() };
-        app.out.item(&json, format_args!("{path}{number}{}", plain(&text)))
+        let number = if self.line_number { format!("{number}:") } else { String::new() };
+        app.out.item(&json, format_args!("{path}{number}{}", plain(&String::from_utf8_lossy(line))))
     }
 }
 
@@ -130,10 +132,11 @@ fn plain(text: &str) -> String {
     parts.join("\t")
 }
 
-/// One line, without its end.
+/// One line: its number, and where it is in the buffer, without its end.
 struct Line {
     number: u64,
-    text: Vec<u8>,
+    start: usize,
+    end: usize,
 }
 
 /// Cuts what streams in into lines. A file with a NUL is binary; there NUL ends a line too, so that none grows
@@ -164,10 +167,16 @@ impl Lines {
             None if end && !rest.is_empty() => (rest.len(), 0),
             None => return None,
         };
-        let text = rest[..length].strip_suffix(b"\r").unwrap_or(&rest[..length]).to_vec();
+        let start = self.start;
+        let end = start + rest[..length].strip_suffix(b"\r").unwrap_or(&rest[..length]).len();
         self.start += length + skip;
         self.number += 1;
-        Some(Line { number: self.number, text })
+        Some(Line { number: self.number, start, end })
+    }
+
+    /// The bytes of a line; good until bytes are added.
+    fn text(&self, line: &Line) -> &[u8] {
+        &self.buffer[line.start..line.end]
     }
 
     /// Bytes of a line whose end has not come yet.
@@ -186,7 +195,7 @@ mod tests {
         for (at, chunk) in chunks.iter().chain([&""]).enumerate() {
             lines.add(chunk.as_bytes());
             while let Some(line) = lines.next(at == chunks.len()) {
-                all.push((line.number, String::from_utf8(line.text).expect("text")));
+                all.push((line.number, String::from_utf8(lines.text(&line).to_vec()).expect("text")));
             }
         }
         all

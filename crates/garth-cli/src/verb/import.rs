@@ -50,9 +50,6 @@ impl Import {
         self.why.message.get_or_insert_with(|| format!("import to {base}"));
         let report = Report::new(total, json);
         let mut loader = Loader::new(&tree, &self.why, base.clone(), exclude, report);
-        if !base.is_root() {
-            loader.base().await?;
-        }
         let read = if is_folder {
             let own = app.folder()?;
             let own = own.canonicalize().map_err(Failure::host(&own))?;

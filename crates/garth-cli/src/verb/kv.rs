@@ -239,7 +239,8 @@ async fn history(app: &mut App, path: &str, limit: usize, past: &Past) -> Done {
     Ok(())
 }
 
-/// A value on one line, digit for digit: line breaks stand only between the tokens of JSON, where they mean nothing.
+/// A value on one line, digit for digit: line breaks stand only between the tokens of JSON, where they mean
+/// nothing.
 fn raw(text: &JsonText) -> Done<Box<RawValue>> {
     let line = String::from_utf8_lossy(text.as_bytes()).replace(['\n', '\r'], "");
     let corrupt = |_| Error::new(ErrorKind::Corrupt, "the stored value is not JSON").into();

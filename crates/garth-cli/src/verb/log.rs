@@ -14,6 +14,8 @@ use crate::out::{author_text, commit_json, kind_word, shown};
 
 /// Versions or commits of one page.
 const PAGE: usize = 500;
+/// Most changes of one commit that people are shown.
+const SHOWN: usize = 20;
 
 /// Show the versions of a path, or without a path the commits, newest first
 ///
@@ -156,11 +158,14 @@ fn changes_text(commit: &CommitChanges) -> String {
     let (time, author) = (info.time.to_rfc3339(), author_text(&info.author));
     let head = format!("{:<6}  {time}  {author}  {}", info.seq.0, shown(&info.message));
     let mut text = head.trim_end().to_owned();
-    for change in &commit.changes {
+    for change in commit.changes.iter().take(SHOWN) {
         let (kind, from, name) = parts(&change.kind);
         let from = from.map(|from| format!("{from} -> ")).unwrap_or_default();
         let what = name.unwrap_or_else(|| change.path.as_ref().map_or("?", |path| path.as_str()));
         text.push_str(&format!("\n        {kind:<10}  {}", shown(&format!("{from}{what}"))));
+    }
+    if let Some(more) = commit.changes.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        text.push_str(&format!("\n        and {more} more changes (--json shows them)"));
     }
     text
 }

@@ -26,8 +26,8 @@ struct Which {
 
 /// Check that storage is sound; changes nothing
 ///
-/// With --json one object an account: account, ok, names, versions, chunks, bytes, findings (kind, detail). The exit code is 1
-/// if anything is wrong.
+/// With --json one object an account: account, ok, names, versions, chunks, bytes, findings (kind, detail). The
+/// exit code is 1 if anything is wrong.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth fsck --all")]
 pub(crate) struct Fsck {
@@ -37,8 +37,8 @@ pub(crate) struct Fsck {
 
 /// Remove what nothing needs: expired entries, abandoned uploads, orphaned content
 ///
-/// Versions, snapshots and what is open anywhere stay. With --json one object an account: account, expired, staged, versions,
-/// chunks, bytes, packs.
+/// Versions, snapshots and what is open anywhere stay. With --json one object an account: account, expired,
+/// staged, versions, chunks, bytes, packs.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth gc --all")]
 pub(crate) struct Gc {
@@ -120,7 +120,8 @@ impl Reindex {
 }
 
 impl Which {
-    /// Does it to each account, with something that turns on a terminal; one that fails does not stop the others.
+    /// Does it to each account, with something that turns on a terminal; one that fails does not stop the
+    /// others.
     fn each(
         &self,
         app: &mut App,

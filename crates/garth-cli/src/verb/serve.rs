@@ -1,6 +1,6 @@
 //! `garth serve`: the HTTP interface, on this machine unless told otherwise.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::net::TcpListener;
 use std::path::Path;
 
@@ -124,6 +124,7 @@ fn start_logs() -> Done {
     let wanted = std::env::var("GARTH_LOG").unwrap_or_else(|_| "info".into());
     let filter = EnvFilter::try_new(&wanted)
         .map_err(|error| garth::Error::new(ErrorKind::InvalidArgument, format!("GARTH_LOG: {error}")))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    let colours = io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(colours).init();
     Ok(())
 }

@@ -11,7 +11,8 @@ use serde_json::json;
 
 use super::garth::{Garth, column, text, utf8};
 
-/// What an import and an export must keep: kind, mode, time (but of links), and size and hash of content or target.
+/// What an import and an export must keep: kind, mode, time (but of links), and size and hash of content or
+/// target.
 type Shape = BTreeMap<String, Kept>;
 type Kept = (u32, Option<(i64, i64)>, usize, u64);
 
