@@ -1,6 +1,7 @@
 //! The verbs: one file each, all with the same shape, a clap struct and `run`.
 
 mod account;
+mod backup;
 mod cat;
 mod completions;
 mod cp;
@@ -60,6 +61,7 @@ pub(crate) enum Verb {
     Du(du::Du),
     Import(import::Import),
     Export(export::Export),
+    Backup(backup::Backup),
     Fsck(maintain::Fsck),
     Gc(maintain::Gc),
     Reindex(maintain::Reindex),
@@ -95,6 +97,7 @@ impl Verb {
             Self::Du(verb) => verb.run(app).await,
             Self::Import(verb) => verb.run(app).await,
             Self::Export(verb) => verb.run(app).await,
+            Self::Backup(verb) => verb.run(app),
             Self::Fsck(verb) => verb.run(app),
             Self::Gc(verb) => verb.run(app),
             Self::Reindex(verb) => verb.run(app),

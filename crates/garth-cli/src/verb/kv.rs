@@ -86,8 +86,8 @@ struct PutArgs {
     /// Let it end to be there after this long: seconds, or a number with s, m, h, d or w
     #[arg(long, value_name = "SPAN", value_parser = parse_span)]
     ttl: Option<i64>,
-    /// Let search see it
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_value_t = false, default_missing_value = "true")]
+    /// Whether search sees it
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = clap::ArgAction::Set)]
     searchable: bool,
 }
 

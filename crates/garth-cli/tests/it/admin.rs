@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::garth::{Garth, column, string};
+use super::garth::{Garth, column, string, utf8};
 
 #[test]
 fn accounts_are_made_listed_and_deleted() {
@@ -114,4 +114,26 @@ fn reindex_makes_the_index_again() {
     assert_eq!(garth.json(&["reindex"])["account"], "default");
     assert_eq!(column(&garth.lines(&["search", "harbour"]), "path"), ["/notes/a.md"]);
     assert!(garth.ok(&["reindex", "--all"]).ends_with("files indexed\n"));
+}
+
+#[test]
+fn a_backup_is_a_data_folder_with_all_accounts_keys_and_history() {
+    let garth = Garth::new();
+    let first = garth.write("/a", "first");
+    garth.write("/a", "second");
+    garth.ok(&["account", "create", "team"]);
+    garth.feed(&["write", "/b", "--account", "team"], "theirs");
+    let key = garth.json(&["key", "create"]);
+    let copy = garth.beside("copy");
+    let made = garth.json(&["backup", utf8(&copy)]);
+    assert_eq!(column(made["accounts"].as_array().expect("a list"), "account"), ["default", "team"]);
+    garth.write("/a", "after the backup");
+    let copied = |args: &[&str]| garth.ok(&[args, &["--data", utf8(&copy)]].concat());
+    assert_eq!(copied(&["cat", "/a"]), "second");
+    assert_eq!(copied(&["cat", "--version", &first]), "first");
+    assert_eq!(copied(&["cat", "/b", "--account", "team"]), "theirs");
+    assert!(copied(&["key", "list"]).starts_with(&string(&key["id"])));
+    assert!(copied(&["fsck", "--all"]).lines().all(|line| line.ends_with("sound")));
+    garth.fails(4, &["backup", utf8(&copy)]);
+    assert!(garth.ok(&["backup", utf8(&garth.beside("again"))]).contains("team: up to 1"));
 }

@@ -41,7 +41,7 @@ fn keys_are_listed_and_belong_to_an_agent() {
 #[test]
 fn history_goes_through_delete() {
     let garth = Garth::new();
-    garth.ok(&["kv", "put", "/k", "1", "--tag", "t", "--importance", "0.5", "--searchable"]);
+    garth.ok(&["kv", "put", "/k", "1", "--tag", "t", "--importance", "0.5", "--searchable", "true"]);
     garth.ok(&["kv", "put", "/k", "2", "--ttl", "7d"]);
     assert!(garth.json(&["kv", "get", "/k"])["expires_at"].is_string());
     let deleted = garth.json(&["kv", "delete", "/k"]);
