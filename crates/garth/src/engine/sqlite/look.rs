@@ -126,8 +126,13 @@ impl Look<'_> {
     }
 
     /// A node as `stat` shows it.
-    pub(super) fn entry(&self, node: NodeRow) -> Result<Entry> {
+    pub(super) fn entry(&self, mut node: NodeRow) -> Result<Entry> {
         let attributes = self.attributes(&node)?;
+        if self.is_end(&node)? {
+            // held open without a name: losing it was no version that can be read
+            node.seq =
+                read::node(self.conn, node.ino, node.seq.saturating_sub(1))?.map_or(0, |before| before.seq);
+        }
         let version = |seq| VersionId { seq: Seq(seq), ino: Ino(node.ino) };
         Ok(Entry {
             ino: Ino(node.ino),
