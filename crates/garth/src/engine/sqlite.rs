@@ -38,7 +38,7 @@ pub use gc::Collected;
 
 use content::Packs;
 use fault::Fault;
-use look::Look;
+use look::{Look, check_kind};
 use open::OpenNodes;
 use readers::Readers;
 use stage::Uploading;
@@ -189,7 +189,7 @@ impl FileSystem for SqliteFs {
             if look.is_end(&node)? {
                 return Err(missing());
             }
-            look.check_file(&node, &At::Node(Ino(ino)))?;
+            check_kind(node.kind)?;
             Ok((seq, look::moment(look.conn, seq)?))
         })?;
         let fs = Self { inner: Arc::clone(&self.inner), then: Some(then) };

@@ -265,12 +265,7 @@ impl Look<'_> {
 
     /// Refuses what has no content.
     pub(super) fn check_file(&self, node: &NodeRow, at: &At) -> Result<()> {
-        let error = match node.kind {
-            Kind::File => return Ok(()),
-            Kind::Directory => Error::new(ErrorKind::IsADirectory, "is a directory"),
-            _ => Error::new(ErrorKind::NotPermitted, "has no content: it is no regular file"),
-        };
-        Err(self.about(error, node, at))
+        check_kind(node.kind).map_err(|error| self.about(error, node, at))
     }
 
     /// The same error, about the path that `at` stands for: of a node the first of its names, if it has one.
@@ -301,6 +296,15 @@ impl Look<'_> {
             Some(seq) => read::extents_then(self.conn, node.ino, seq, range.offset, end)?,
         };
         self.packs.assemble(self.conn, &extents, range.offset, end)
+    }
+}
+
+/// Refuses kinds that have no content.
+pub(super) fn check_kind(kind: Kind) -> Result<()> {
+    match kind {
+        Kind::File => Ok(()),
+        Kind::Directory => Err(Error::new(ErrorKind::IsADirectory, "is a directory")),
+        _ => Err(Error::new(ErrorKind::NotPermitted, "has no content: it is no regular file")),
     }
 }
 
