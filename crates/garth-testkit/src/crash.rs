@@ -9,6 +9,7 @@ mod batch;
 mod check;
 mod disk;
 mod http;
+mod moment;
 mod random;
 
 use std::fmt;
@@ -16,7 +17,6 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use garth::Env;
@@ -25,10 +25,13 @@ pub use self::attempt::{Attempt, WRITERS, Workload};
 pub use self::batch::{read_all, write_until_killed};
 pub use self::check::{Findings, Journal, Observed, Seen, WriterLog, check};
 pub use self::disk::Disk;
+use self::moment::Moment;
 use self::random::Random;
 
 /// Longest time that writers work before the blow, in milliseconds.
 const LONGEST_WORK: u64 = 250;
+/// Longest wait for an acknowledgement, behind which half of the blows fall at once.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Longest time between the power cut and the end of the process, in milliseconds: time in which it could lie.
 const LONGEST_AGONY: u64 = 20;
 /// Most findings that a violation tells in full.
@@ -210,18 +213,22 @@ impl<'a> Run<'a> {
         round: u32,
         strike: &mut impl FnMut(&mut Child, Duration) -> Result<(), String>,
     ) -> Result<Journal, Violation> {
-        let struck = Arc::new(AtomicBool::new(false));
+        let moment = Arc::new(Moment::default());
         let work = Duration::from_millis(self.random.below(LONGEST_WORK));
         let agony = Duration::from_millis(self.random.below(LONGEST_AGONY));
+        let on_acknowledgement = self.random.below(2) == 0;
         let mut blow = |child: &mut Child| {
             Env::system().sleep(work);
-            struck.store(true, Ordering::SeqCst);
+            if on_acknowledgement {
+                moment.await_acknowledgement(LONGEST_WAIT);
+            }
+            moment.strike();
             strike(child, agony)
         };
         match &self.config.writers {
             Writers::Http => {
                 let mut server = self.serve(self.config.fault)?;
-                let writers = server.client.write(self.workload, round, &struck);
+                let writers = server.client.write(self.workload, round, &moment);
                 let blown = blow(&mut server.child);
                 let journal = writers.journal();
                 blown?;
@@ -229,7 +236,7 @@ impl<'a> Run<'a> {
             }
             Writers::Batches(writer) => {
                 let command = self.command(writer, self.config.fault)?;
-                let (mut child, reader) = batch::start(command, &self.data, self.workload, round, &struck)?;
+                let (mut child, reader) = batch::start(command, &self.data, self.workload, round, &moment)?;
                 let blown = blow(&mut child);
                 let journal = reader.journal();
                 blown?;

@@ -5,7 +5,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use futures::future::try_join_all;
@@ -17,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attempt::{Attempt, WRITERS, Workload, top};
 use super::check::{Journal, Observed, Seen};
+use super::moment::Moment;
 
 /// Files of a batch.
 pub(super) const FILES: u32 = 2;
@@ -133,7 +133,7 @@ pub(super) fn start(
     data: &Path,
     workload: Workload,
     round: u32,
-    struck: &Arc<AtomicBool>,
+    moment: &Arc<Moment>,
 ) -> Result<(Child, Reader), String> {
     let mut child = spawn(&mut command, "write", data, workload, round)?;
     let mut lines = BufReader::new(child.stdout.take().ok_or("the writer has no stdout")?);
@@ -144,8 +144,8 @@ pub(super) fn start(
             return Err(format!("the writer did not start: it said {other:?}"));
         }
     }
-    let struck = struck.clone();
-    Ok((child, Reader(thread::spawn(move || read_journal(lines, &struck)))))
+    let moment = moment.clone();
+    Ok((child, Reader(thread::spawn(move || read_journal(lines, &moment)))))
 }
 
 /// Harness: reads what is there.
@@ -205,7 +205,7 @@ impl Reader {
     }
 }
 
-fn read_journal(mut lines: BufReader<ChildStdout>, struck: &AtomicBool) -> Result<Journal, String> {
+fn read_journal(mut lines: BufReader<ChildStdout>, moment: &Moment) -> Result<Journal, String> {
     let mut journal = Journal::new();
     while let Some(line) = next(&mut lines)? {
         match line {
@@ -213,8 +213,9 @@ fn read_journal(mut lines: BufReader<ChildStdout>, struck: &AtomicBool) -> Resul
                 let versions = versions.iter().map(|id| id.parse()).collect::<garth::Result<_>>();
                 let log = journal.writers.get_mut(writer as usize).ok_or("no such writer")?;
                 log.acknowledged.push(versions.map_err(|e| e.to_string())?);
+                moment.acknowledged();
             }
-            Line::Failed { writer, why } if !struck.load(Ordering::SeqCst) => {
+            Line::Failed { writer, why } if !moment.has_struck() => {
                 return Err(format!("writer {writer} failed before the crash: {why}"));
             }
             Line::Ready | Line::Failed { .. } | Line::Seen { .. } => {}

@@ -5,7 +5,6 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use serde_json::value::RawValue;
 
 use super::attempt::{Attempt, WRITERS, Workload};
 use super::check::{Journal, Observed, Seen, WriterLog};
+use super::moment::Moment;
 
 /// Longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -174,11 +174,11 @@ impl Client {
     }
 
     /// Starts the writers. Each notes an answer before it asks again, and goes on until a request fails (a server that
-    /// answers without a disk lies), which is a fault itself unless the blow has `struck`.
-    pub(super) fn write(&self, workload: Workload, round: u32, struck: &Arc<AtomicBool>) -> Writers {
+    /// answers without a disk lies), which is a fault itself unless the blow has fallen.
+    pub(super) fn write(&self, workload: Workload, round: u32, moment: &Arc<Moment>) -> Writers {
         let threads = (0..WRITERS).map(|writer| {
-            let (client, struck) = (self.clone(), struck.clone());
-            thread::spawn(move || client.write_as(workload, round, writer, &struck))
+            let (client, moment) = (self.clone(), moment.clone());
+            thread::spawn(move || client.write_as(workload, round, writer, &moment))
         });
         Writers(threads.collect())
     }
@@ -188,7 +188,7 @@ impl Client {
         workload: Workload,
         round: u32,
         writer: u32,
-        struck: &AtomicBool,
+        moment: &Moment,
     ) -> Result<WriterLog, String> {
         let mut log = WriterLog::default();
         loop {
@@ -197,8 +197,11 @@ impl Client {
             let answers: Result<Vec<_>, _> =
                 workload.paths(attempt).iter().map(|path| self.put(path, &workload.value(attempt))).collect();
             match answers {
-                Ok(versions) => log.acknowledged.push(versions),
-                Err(_) if struck.load(Ordering::SeqCst) => return Ok(log),
+                Ok(versions) => {
+                    log.acknowledged.push(versions);
+                    moment.acknowledged();
+                }
+                Err(_) if moment.has_struck() => return Ok(log),
                 Err(error) => return Err(format!("{attempt} failed before the crash: {error}")),
             }
         }
