@@ -4,5 +4,6 @@
 
 mod it {
     mod control;
+    mod kv;
     mod sqlite;
 }

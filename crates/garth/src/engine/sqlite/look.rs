@@ -258,10 +258,7 @@ impl Look<'_> {
 
 /// Refuses what has no content.
 pub(super) fn check_file(node: &NodeRow, at: &At) -> Result<()> {
-    let about = |kind, message: &str| match at {
-        At::Path(path) => Error::at(kind, path, message),
-        At::Node(_) | At::Child(..) => Error::new(kind, message),
-    };
+    let about = |kind, message: &str| Error::new(kind, message).about_at(at);
     match node.kind {
         Kind::File => Ok(()),
         Kind::Directory => Err(about(ErrorKind::IsADirectory, "is a directory")),

@@ -129,7 +129,8 @@ fn create(conn: &Connection, now: Timestamp) -> Result<()> {
     conn.execute_batch(TABLES)?;
     fts::create(conn)?;
     let time = now.0;
-    conn.execute("INSERT INTO head VALUES (1, 0, ?1, 2, 1)", [time])?;
+    // one less, so that the first commit may have the time of its making
+    conn.execute("INSERT INTO head VALUES (1, 0, ?1, 2, 1)", [time - 1])?;
     conn.execute(
         "INSERT INTO node VALUES (?1, 0, 1, 493, 0, 0, 0, 2, 0, ?2, 0, ?2, 0, NULL, 0, NULL, 0)",
         rusqlite::params![Ino::ROOT.0, time],
