@@ -36,6 +36,9 @@ fn what_is_no_route_is_not_found() {
         }
     }
     server.request("POST", "/v1/nothing", "", b"").refused(404, "NOT_FOUND");
+    server.request("CONNECT", "garth:80", &key, b"").refused(404, "NOT_FOUND");
+    let reply = server.request("POST", "http://elsewhere/v1/get", &key, br#"{"path":"/a"}"#);
+    assert_eq!(reply.text(), r#"{"found":false}"#, "the form of requests through a proxy");
 }
 
 #[test]

@@ -42,6 +42,7 @@ use look::{Look, check_file};
 use open::OpenNodes;
 use readers::Readers;
 use stage::Uploading;
+use turn::Turnstile;
 use writer::Writer;
 
 use crate::env::Env;
@@ -79,11 +80,17 @@ impl SqliteFs {
     /// # Errors
     /// `Format` for data of a newer garth or of something else; `Io`, `NoSpace`, `ReadOnly` from the storage.
     pub fn open(folder: &Path, env: Env) -> Result<Arc<Self>> {
-        schema::ready(folder, env.now())?;
+        let turnstile = Turnstile::open(folder)?;
+        schema::ready(folder, &turnstile, env.now())?;
         let packs = Arc::new(Packs::new(folder));
         let open = Arc::new(OpenNodes::new(env.random()?));
-        let writer =
-            Arc::new(Writer::new(folder.to_owned(), env.clone(), Arc::clone(&packs), Arc::clone(&open))?);
+        let writer = Arc::new(Writer::new(
+            folder.to_owned(),
+            turnstile,
+            env.clone(),
+            Arc::clone(&packs),
+            Arc::clone(&open),
+        ));
         renew::watch(&writer);
         let readers = Readers::new(folder.to_owned());
         Ok(Arc::new(Self { inner: Arc::new(Inner { readers, packs, open, writer, env }), then: None }))
