@@ -16,8 +16,8 @@ use garth::{ErrorKind, FileSystem, TreePath};
 use serde::{Deserialize, Serialize};
 
 use super::attempt::{Attempt, WRITERS, Workload, top};
-use super::check::{Journal, Observed, Seen};
-use super::moment::Moment;
+use super::check::{Acknowledged, Journal, Observed, Seen};
+use super::moment::{Moment, Phase};
 
 /// Files of a batch.
 pub(super) const FILES: u32 = 2;
@@ -232,10 +232,12 @@ fn read_journal(mut lines: BufReader<ChildStdout>, moment: &Moment) -> Result<Jo
             Line::Acknowledged { writer, versions } => {
                 let versions = versions.iter().map(|id| id.parse()).collect::<garth::Result<_>>();
                 let log = journal.writers.get_mut(writer as usize).ok_or("no such writer")?;
-                log.acknowledged.push(versions.map_err(|e| e.to_string())?);
-                moment.acknowledged();
+                let versions = versions.map_err(|e| e.to_string())?;
+                // When the child began it is not known here: as if before the blow.
+                let sure = moment.acknowledged(Phase::Working);
+                log.acknowledged.push(Acknowledged { versions, sure });
             }
-            Line::Failed { writer, why } if !moment.has_struck() => {
+            Line::Failed { writer, why } if !moment.has_come() => {
                 return Err(format!("writer {writer} failed before the crash: {why}"));
             }
             Line::Ready | Line::Failed { .. } | Line::Seen { .. } => {}
