@@ -1,6 +1,8 @@
-//! Test tools of garth: contract suite, model, faults, power cut. Development only.
+//! Test tools of garth: contract suite, model, crash harness, retrieval figures. Development only.
 
 pub mod contract;
 pub mod cranfield;
 pub mod crash;
+pub mod crash;
+pub mod model;
 pub mod tools;
