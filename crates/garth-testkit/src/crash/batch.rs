@@ -5,21 +5,25 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
+use bytes::Bytes;
 use futures::future::try_join_all;
-use garth::model::batch::{Batch, Body, Create, Op, SetAttrs};
+use garth::model::batch::{Batch, Body, Commit, Create, Op, SetAttrs};
 use garth::model::query::{ByteRange, HistoryPage, MAX_PAGE, WalkPage};
 use garth::model::{At, Ino, Kind, VersionId};
 use garth::{ErrorKind, FileSystem, TreePath};
 use serde::{Deserialize, Serialize};
 
 use super::attempt::{Attempt, WRITERS, Workload, top};
-use super::check::{Journal, Observed, Seen};
+use super::check::{Acknowledged, Journal, Observed, Seen};
+use super::moment::{Moment, Phase};
 
 /// Files of a batch.
 pub(super) const FILES: u32 = 2;
+
+/// Longer values are staged first, in bytes: a crash may come between the upload and its commit.
+const STAGED: usize = 64 << 10;
 
 /// A line of the child.
 #[derive(Debug, Deserialize, Serialize)]
@@ -62,13 +66,7 @@ async fn write_as(fs: &dyn FileSystem, workload: Workload, round: u32, writer: u
     for n in 1.. {
         let attempt = Attempt { round, writer, n };
         let value = workload.value(attempt);
-        let op = |path: &String| {
-            let at = At::Path(TreePath::parse(path)?);
-            let body = Body::from(value.clone());
-            Ok(Op::Write { at, body, create: Create::IfMissing, parents: true, attrs: SetAttrs::default() })
-        };
-        let ops: Vec<Op> = workload.paths(attempt).iter().map(op).collect::<garth::Result<_>>()?;
-        let commit = match fs.commit(Batch::new(ops)).await {
+        let commit = match commit(fs, &workload.paths(attempt), &value).await {
             Ok(commit) => commit,
             Err(error) => return tell(&Line::Failed { writer, why: format!("{attempt}: {error}") }),
         };
@@ -76,6 +74,28 @@ async fn write_as(fs: &dyn FileSystem, workload: Workload, round: u32, writer: u
         tell(&Line::Acknowledged { writer, versions })?;
     }
     Ok(())
+}
+
+async fn commit(fs: &dyn FileSystem, paths: &[String], value: &str) -> garth::Result<Commit> {
+    let mut ops = Vec::new();
+    for path in paths {
+        let at = At::Path(TreePath::parse(path)?);
+        let body = if value.len() > STAGED {
+            let mut upload = fs.stage().await?;
+            upload.write(Bytes::copy_from_slice(value.as_bytes())).await?;
+            Body::Staged(upload.finish().await?)
+        } else {
+            Body::from(value.to_owned())
+        };
+        ops.push(Op::Write {
+            at,
+            body,
+            create: Create::IfMissing,
+            parents: true,
+            attrs: SetAttrs::default(),
+        });
+    }
+    fs.commit(Batch::new(ops)).await
 }
 
 /// Child: tells every file below a round's directory, with its whole history.
@@ -133,7 +153,7 @@ pub(super) fn start(
     data: &Path,
     workload: Workload,
     round: u32,
-    struck: &Arc<AtomicBool>,
+    moment: &Arc<Moment>,
 ) -> Result<(Child, Reader), String> {
     let mut child = spawn(&mut command, "write", data, workload, round)?;
     let mut lines = BufReader::new(child.stdout.take().ok_or("the writer has no stdout")?);
@@ -144,8 +164,8 @@ pub(super) fn start(
             return Err(format!("the writer did not start: it said {other:?}"));
         }
     }
-    let struck = struck.clone();
-    Ok((child, Reader(thread::spawn(move || read_journal(lines, &struck)))))
+    let moment = moment.clone();
+    Ok((child, Reader(thread::spawn(move || read_journal(lines, &moment)))))
 }
 
 /// Harness: reads what is there.
@@ -205,16 +225,19 @@ impl Reader {
     }
 }
 
-fn read_journal(mut lines: BufReader<ChildStdout>, struck: &AtomicBool) -> Result<Journal, String> {
+fn read_journal(mut lines: BufReader<ChildStdout>, moment: &Moment) -> Result<Journal, String> {
     let mut journal = Journal::new();
     while let Some(line) = next(&mut lines)? {
         match line {
             Line::Acknowledged { writer, versions } => {
                 let versions = versions.iter().map(|id| id.parse()).collect::<garth::Result<_>>();
                 let log = journal.writers.get_mut(writer as usize).ok_or("no such writer")?;
-                log.acknowledged.push(versions.map_err(|e| e.to_string())?);
+                let versions = versions.map_err(|e| e.to_string())?;
+                // When the child began it is not known here: as if before the blow.
+                let sure = moment.acknowledged(Phase::Working);
+                log.acknowledged.push(Acknowledged { versions, sure });
             }
-            Line::Failed { writer, why } if !struck.load(Ordering::SeqCst) => {
+            Line::Failed { writer, why } if !moment.has_come() => {
                 return Err(format!("writer {writer} failed before the crash: {why}"));
             }
             Line::Ready | Line::Failed { .. } | Line::Seen { .. } => {}

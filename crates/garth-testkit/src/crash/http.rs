@@ -5,7 +5,6 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -15,7 +14,8 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::attempt::{Attempt, WRITERS, Workload};
-use super::check::{Journal, Observed, Seen, WriterLog};
+use super::check::{Acknowledged, Journal, Observed, Seen, WriterLog};
+use super::moment::Moment;
 
 /// Longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -174,11 +174,11 @@ impl Client {
     }
 
     /// Starts the writers. Each notes an answer before it asks again, and goes on until a request fails (a server that
-    /// answers without a disk lies), which is a fault itself unless the blow has `struck`.
-    pub(super) fn write(&self, workload: Workload, round: u32, struck: &Arc<AtomicBool>) -> Writers {
+    /// answers without a disk lies), which is a fault itself unless the blow has fallen.
+    pub(super) fn write(&self, workload: Workload, round: u32, moment: &Arc<Moment>) -> Writers {
         let threads = (0..WRITERS).map(|writer| {
-            let (client, struck) = (self.clone(), struck.clone());
-            thread::spawn(move || client.write_as(workload, round, writer, &struck))
+            let (client, moment) = (self.clone(), moment.clone());
+            thread::spawn(move || client.write_as(workload, round, writer, &moment))
         });
         Writers(threads.collect())
     }
@@ -188,17 +188,21 @@ impl Client {
         workload: Workload,
         round: u32,
         writer: u32,
-        struck: &AtomicBool,
+        moment: &Moment,
     ) -> Result<WriterLog, String> {
         let mut log = WriterLog::default();
         loop {
+            let begun = moment.phase();
             log.attempted += 1;
             let attempt = Attempt { round, writer, n: log.attempted };
             let answers: Result<Vec<_>, _> =
                 workload.paths(attempt).iter().map(|path| self.put(path, &workload.value(attempt))).collect();
             match answers {
-                Ok(versions) => log.acknowledged.push(versions),
-                Err(_) if struck.load(Ordering::SeqCst) => return Ok(log),
+                Ok(versions) => {
+                    let sure = moment.acknowledged(begun);
+                    log.acknowledged.push(Acknowledged { versions, sure });
+                }
+                Err(_) if moment.has_come() => return Ok(log),
                 Err(error) => return Err(format!("{attempt} failed before the crash: {error}")),
             }
         }
