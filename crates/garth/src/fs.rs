@@ -12,7 +12,9 @@ use bytes::Bytes;
 use futures::Stream;
 
 use crate::error::Result;
-use crate::model::batch::{Batch, Body, Commit, Create, MAX_INLINE_BODY, Op, Outcome, Remove, SetAttrs, StagedBody};
+use crate::model::batch::{
+    Batch, Body, Commit, Create, MAX_INLINE_BODY, Op, Outcome, Remove, SetAttrs, StagedBody,
+};
 use crate::model::query::{
     ByteRange, Changes, Head, HistoryPage, Hit, Listing, Moment, Page, SearchQuery, Version, Walk, WalkPage,
 };
@@ -186,7 +188,8 @@ pub trait FileSystemExt: FileSystem {
     async fn write(&self, path: &TreePath, content: Bytes) -> Result<VersionId> {
         let body = self.body(content).await?;
         let (create, attrs) = (Create::IfMissing, SetAttrs::default());
-        let (commit, _) = self.apply(Op::Write { at: path.into(), body, create, parents: false, attrs }).await?;
+        let (commit, _) =
+            self.apply(Op::Write { at: path.into(), body, create, parents: false, attrs }).await?;
         Ok(commit.version(0))
     }
 

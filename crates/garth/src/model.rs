@@ -36,7 +36,8 @@ impl Timestamp {
     /// # Errors
     /// `InvalidArgument` for anything else, or a time that nanoseconds in 64 bits do not reach (years 1678 to 2261).
     pub fn parse_rfc3339(text: &str) -> Result<Self> {
-        let invalid = || Error::invalid(format!("`{text}` is not an RFC 3339 time such as 2026-01-27T00:00:00Z"));
+        let invalid =
+            || Error::invalid(format!("`{text}` is not an RFC 3339 time such as 2026-01-27T00:00:00Z"));
         let time: jiff::Timestamp = text.parse().map_err(|_| invalid())?;
         i64::try_from(time.as_nanosecond()).map(Self).map_err(|_| invalid())
     }

@@ -114,14 +114,22 @@ async fn walk<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Res
             (Kind::Symlink, Some(target)) if follow == Follow::Yes || !todo.is_empty() => {
                 links += 1;
                 if links > MAX_SYMLINKS {
-                    return Err(Error::at(ErrorKind::SymlinkLoop, &here, "too many levels of symbolic links"));
+                    return Err(Error::at(
+                        ErrorKind::SymlinkLoop,
+                        &here,
+                        "too many levels of symbolic links",
+                    ));
                 }
                 if target.starts_with('/') {
                     done = TreePath::root();
                 }
                 todo.extend(segments(&target));
                 if todo.iter().map(|segment| segment.len() + 1).sum::<usize>() > 2 * MAX_PATH {
-                    return Err(Error::at(ErrorKind::NameTooLong, &here, "the link expands to too long a path"));
+                    return Err(Error::at(
+                        ErrorKind::NameTooLong,
+                        &here,
+                        "the link expands to too long a path",
+                    ));
                 }
             }
             (Kind::Directory, _) => done = here,
