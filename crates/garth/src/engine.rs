@@ -1,1 +1,3 @@
 //! Implementations that store: each a [`crate::FileSystem`] held to the one contract suite.
+
+pub mod memory;

@@ -1,0 +1,319 @@
+//! The executable specification: everything that the contract promises, on ordered maps in memory, written to be
+//! read. Other engines are compared with it, so it shares no code with them.
+//!
+//! Names are kept by the number of their directory, nodes by their own; each keeps all its values by sequence number
+//! ([`state`]). A reader sees them through a view of one sequence and time ([`tree`]); a commit lays what it changes
+//! over them first ([`scratch`], [`ops`]).
+
+mod content;
+mod handle;
+mod log;
+mod ops;
+mod scratch;
+mod state;
+mod tree;
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use self::handle::{Fixed, Handle, Staging};
+use self::scratch::Scratch;
+use self::state::{Node, State};
+use self::tree::{Tree, View};
+use crate::env::Env;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{Capabilities, FileSystem, OpenFile, Upload};
+use crate::model::batch::{Batch, Commit};
+use crate::model::query::{
+    ByteRange, Changes, Head, HistoryPage, Hit, Item, Listing, MAX_PAGE, MAX_READ, Moment, Page, SearchQuery,
+    Version, Walk, WalkItem, WalkPage,
+};
+use crate::model::{At, CommitInfo, Entry, Ino, Kind, Seq, Snapshot, VersionId};
+use crate::path::TreePath;
+
+/// An account's tree in memory, or a view of its past. Clones are the same instance.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    env: Env,
+    state: Arc<RwLock<State>>,
+    /// The commit that this is a view of; `None` for the present.
+    past: Option<Seq>,
+}
+
+impl Memory {
+    /// An empty tree.
+    pub fn new(env: Env) -> Self {
+        Self { env, state: Arc::new(RwLock::new(State::new())), past: None }
+    }
+
+    // A panic in the middle of a commit leaves the state as it was, since a commit is laid down as a whole.
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read_view<T>(&self, read: impl FnOnce(&mut View<'_>) -> Result<T>) -> Result<T> {
+        let state = self.read();
+        let seq = self.past.unwrap_or(state.head());
+        let now = if self.past.is_some() { state.time_of(seq) } else { self.env.now() };
+        read(&mut View { state: &state, seq, now, present: self.past.is_none() })
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        match self.past {
+            None => Ok(()),
+            Some(_) => Err(Error::new(ErrorKind::ReadOnly, "the past cannot be changed")),
+        }
+    }
+}
+
+fn check_limit(limit: usize) -> Result<()> {
+    if (1..=MAX_PAGE).contains(&limit) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("a page has 1 to {MAX_PAGE} items")))
+}
+
+impl View<'_> {
+    /// A node as it shows; one that lives only through open handles has no names.
+    fn entry(&mut self, ino: Ino) -> Option<Entry> {
+        let named = self.is_named(ino);
+        let entry = self.node(ino)?.entry();
+        Some(if named { entry } else { Entry { nlink: 0, ..entry } })
+    }
+
+    /// A file, by name or number.
+    fn file(&mut self, at: &At) -> Result<Ino> {
+        let ino = self.find(at)?;
+        let error = |kind, message: &str| match at {
+            At::Path(path) => Error::at(kind, path, message),
+            At::Node(_) | At::Child(..) => match self.path_of(ino) {
+                Some(path) => Error::at(kind, &path, message),
+                None => Error::new(kind, message),
+            },
+        };
+        check_file(self.get(ino)).map_err(|kind| error(kind, "is not a file"))?;
+        Ok(ino)
+    }
+
+    fn directory(&mut self, at: &At) -> Result<(TreePath, Ino)> {
+        let ino = self.find(at)?;
+        let path = match at {
+            At::Path(path) => Some(path.clone()),
+            At::Child(dir, name) => Some(self.child_path(*dir, name)?),
+            At::Node(_) => self.path_of(ino),
+        };
+        match path {
+            Some(path) if self.is_directory(ino) => Ok((path, ino)),
+            Some(path) => Err(Error::not_a_directory(&path)),
+            None => Err(Error::new(ErrorKind::NotADirectory, "not a directory")),
+        }
+    }
+}
+
+/// What is wrong with reading a node as a file.
+fn check_file(node: &Node) -> Result<(), ErrorKind> {
+    match node.kind {
+        Kind::File => Ok(()),
+        Kind::Directory => Err(ErrorKind::IsADirectory),
+        Kind::Symlink | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice | Kind::Whiteout => {
+            Err(ErrorKind::NotPermitted)
+        }
+    }
+}
+
+#[async_trait]
+impl FileSystem for Memory {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            write: self.past.is_none(),
+            atomic: true,
+            history: true,
+            search: false,
+            durable: false,
+        }
+    }
+
+    async fn head(&self) -> Result<Head> {
+        self.read_view(|view| Ok(Head { seq: view.seq, time: view.state.time_of(view.seq) }))
+    }
+
+    async fn stat(&self, at: &At) -> Result<Entry> {
+        self.read_view(|view| {
+            let ino = view.find(at)?;
+            view.entry(ino).ok_or_else(Error::no_node)
+        })
+    }
+
+    async fn names(&self, at: &At) -> Result<Vec<TreePath>> {
+        self.read_view(|view| {
+            let ino = view.find(at)?;
+            Ok(if view.is_named(ino) { view.paths(ino) } else { Vec::new() })
+        })
+    }
+
+    async fn list(&self, dir: &At, page: &Page) -> Result<Listing> {
+        check_limit(page.limit)?;
+        self.read_view(|view| {
+            let (_, dir) = view.directory(dir)?;
+            let mut children = view.children(dir);
+            children.retain(|(name, _)| page.after.as_ref().is_none_or(|after| name > after));
+            let more = children.len() > page.limit;
+            children.truncate(page.limit);
+            let item = |(name, ino)| {
+                let entry = view.get(ino).entry();
+                Item { name, ino, kind: entry.kind, entry: page.entries.then(|| Box::new(entry)) }
+            };
+            Ok(Listing { items: children.into_iter().map(item).collect(), more })
+        })
+    }
+
+    async fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
+        check_limit(page.limit)?;
+        self.read_view(|view| {
+            let (path, dir) = view.directory(dir)?;
+            if page.after.as_ref().is_some_and(|after| *after == path || !after.is_within(&path)) {
+                return Err(Error::invalid("a walk goes on behind a path that is below its directory"));
+            }
+            let mut found = view.below(&path, dir);
+            if let Some(after) = &page.after {
+                found.retain(|found| found.path.split() > after.split());
+            }
+            let more = found.len() > page.limit;
+            found.truncate(page.limit);
+            let item = |found: tree::Found| {
+                let entry = view.get(found.ino).entry();
+                let kind = entry.kind;
+                let entry = page.entries.then(|| Box::new(entry));
+                WalkItem { path: found.path, ino: found.ino, kind, entry }
+            };
+            Ok(Walk { items: found.into_iter().map(item).collect(), more })
+        })
+    }
+
+    async fn read(&self, at: &At, range: ByteRange) -> Result<Bytes> {
+        self.read_view(|view| {
+            let ino = view.file(at)?;
+            let content = &view.get(ino).content;
+            let length = content.size().saturating_sub(range.offset).min(range.length);
+            match usize::try_from(length) {
+                Ok(length) if length <= MAX_READ => Ok(content.read(range.offset, length)),
+                _ => {
+                    let message = format!("one read takes at most {MAX_READ} bytes; read ranges, or stream");
+                    Err(match view.path_of(ino) {
+                        Some(path) => Error::at(ErrorKind::TooLarge, &path, message),
+                        None => Error::new(ErrorKind::TooLarge, message),
+                    })
+                }
+            }
+        })
+    }
+
+    async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
+        let (ino, node) = self.read_view(|view| {
+            let ino = view.file(at)?;
+            Ok((ino, view.get(ino).clone()))
+        })?;
+        Ok(match self.past {
+            None => Arc::new(Handle::open(self, ino)),
+            Some(_) => Arc::new(Fixed(Arc::new(node))),
+        })
+    }
+
+    async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>> {
+        self.read_view(|view| {
+            let node = view.state.nodes.get(&version.ino).and_then(|versions| versions.exactly(version.seq));
+            let Some(node) = node.filter(|node| version.seq <= view.seq && !node.end) else {
+                return Err(Error::new(ErrorKind::NotFound, "no such version"));
+            };
+            check_file(node).map_err(|kind| Error::new(kind, "the version is not of a file"))?;
+            Ok(Arc::new(Fixed(Arc::new(node.clone()))) as Arc<dyn OpenFile>)
+        })
+    }
+
+    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Vec<Version>> {
+        check_limit(page.limit)?;
+        self.read_view(|view| view.history(at, page))
+    }
+
+    async fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {
+        check_limit(limit)?;
+        self.read_view(|view| {
+            Ok(Changes { commits: view.state.changes(since, view.seq, limit), head: view.seq })
+        })
+    }
+
+    async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
+        let seq = self.read_view(|view| view.state.seq_of(moment, view.seq))?;
+        Ok(Arc::new(Self { past: Some(seq), ..self.clone() }))
+    }
+
+    async fn snapshots(&self) -> Result<Vec<Snapshot>> {
+        self.read_view(|view| {
+            let all = view.state.snapshots.values();
+            Ok(all.filter(|snapshot| snapshot.seq <= view.seq).cloned().collect())
+        })
+    }
+
+    async fn search(&self, _query: &SearchQuery) -> Result<Vec<Hit>> {
+        Err(Error::new(ErrorKind::Unsupported, "this filesystem keeps no search index"))
+    }
+
+    async fn stage(&self) -> Result<Box<dyn Upload>> {
+        self.check_writable()?;
+        Ok(Box::new(Staging::new(self)))
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Commit> {
+        self.check_writable()?;
+        batch.check()?;
+        self.write().commit(&self.env, batch)
+    }
+
+    async fn sync(&self) -> Result<Seq> {
+        self.check_writable()?;
+        Ok(self.read().head())
+    }
+}
+
+impl State {
+    /// Steps 2 to 4 of the order of a commit.
+    fn commit(&mut self, env: &Env, batch: Batch) -> Result<Commit> {
+        let mut scratch = Scratch::new(self, env.now());
+        let (seq, time) = (scratch.seq, scratch.time);
+        if let Some(asked) = &batch.idempotency
+            && let Some((known, first)) = self.idempotency.get(&asked.key)
+            && time < known.keep_until
+        {
+            if known.request_hash == asked.request_hash {
+                return Ok(Commit { replayed: true, ..first.clone() });
+            }
+            return Err(Error::new(
+                ErrorKind::IdempotencyMismatch,
+                "this idempotency key was used before with another request; use a new key",
+            ));
+        }
+        if batch.id.is_some_and(|id| self.commit_ids.contains_key(&id)) {
+            return Err(Error::new(ErrorKind::AlreadyExists, "a commit with this id is in the log already"));
+        }
+        for (at, precondition) in &batch.preconditions {
+            scratch.check(at, precondition)?;
+        }
+        let outcomes = batch.ops.iter().map(|op| scratch.apply(op)).collect::<Result<Vec<_>>>()?;
+        let mut laid = scratch.finish();
+
+        let changes = std::mem::take(&mut laid.changes);
+        let commit = Commit { seq, time, outcomes, replayed: false };
+        self.lay_down(seq, laid);
+        let info = CommitInfo { seq, time, id: batch.id, author: batch.author, message: batch.message };
+        self.log.push((info, changes));
+        self.commit_ids.extend(batch.id.map(|id| (id, seq)));
+        self.idempotency.extend(batch.idempotency.map(|asked| (asked.key.clone(), (asked, commit.clone()))));
+        Ok(commit)
+    }
+}

@@ -1,0 +1,239 @@
+//! The bytes of one version of a file: a balanced rope whose pieces versions share, so that keeping every version
+//! of a file that grows by small appends costs each append once.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+
+/// Content that never changes; every edit gives a new one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Content(Option<Arc<Piece>>);
+
+#[derive(Debug)]
+enum Piece {
+    Bytes(Bytes),
+    /// A hole.
+    Zeros(u64),
+    /// `size` bytes in two halves whose heights differ by one at most (an AVL tree with its data in the leaves).
+    Pair {
+        left: Content,
+        right: Content,
+        size: u64,
+        height: u32,
+    },
+}
+
+impl From<Bytes> for Content {
+    fn from(bytes: Bytes) -> Self {
+        if bytes.is_empty() { Self::default() } else { Self(Some(Arc::new(Piece::Bytes(bytes)))) }
+    }
+}
+
+impl Content {
+    fn zeros(length: u64) -> Self {
+        if length == 0 { Self::default() } else { Self(Some(Arc::new(Piece::Zeros(length)))) }
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        match self.0.as_deref() {
+            None => 0,
+            Some(Piece::Bytes(bytes)) => bytes.len() as u64,
+            Some(Piece::Zeros(length)) => *length,
+            Some(Piece::Pair { size, .. }) => *size,
+        }
+    }
+
+    /// These bytes, then those of `other`.
+    pub(super) fn append(&self, other: &Self) -> Self {
+        if self.0.is_none() {
+            return other.clone();
+        }
+        if other.0.is_none() {
+            return self.clone();
+        }
+        match (self.halves(), other.halves()) {
+            (Some((left, right)), _) if self.height() > other.height() + 1 => {
+                Self::balanced(left, &right.append(other))
+            }
+            (_, Some((left, right))) if other.height() > self.height() + 1 => {
+                Self::balanced(&self.append(left), right)
+            }
+            _ => Self::pair(self, other),
+        }
+    }
+
+    /// The first `at` bytes, and the rest. Behind the end, the rest is empty.
+    pub(super) fn split(&self, at: u64) -> (Self, Self) {
+        if at == 0 {
+            return (Self::default(), self.clone());
+        }
+        if at >= self.size() {
+            return (self.clone(), Self::default());
+        }
+        match self.0.as_deref() {
+            None => (Self::default(), Self::default()),
+            Some(Piece::Bytes(bytes)) => {
+                let at = usize::try_from(at).expect("below the size of a buffer");
+                (bytes.slice(..at).into(), bytes.slice(at..).into())
+            }
+            Some(Piece::Zeros(length)) => (Self::zeros(at), Self::zeros(length - at)),
+            Some(Piece::Pair { left, right, .. }) => {
+                if at <= left.size() {
+                    let (first, middle) = left.split(at);
+                    (first, middle.append(right))
+                } else {
+                    let (middle, last) = right.split(at - left.size());
+                    (left.append(&middle), last)
+                }
+            }
+        }
+    }
+
+    /// Cut to `size`, or grown to it with zeros.
+    pub(super) fn resize(&self, size: u64) -> Self {
+        match size.checked_sub(self.size()) {
+            Some(gap) => self.append(&Self::zeros(gap)),
+            None => self.split(size).0,
+        }
+    }
+
+    /// With `bytes` in place of what is at `offset`; a gap before it becomes zeros.
+    pub(super) fn patch(&self, offset: u64, bytes: &Self) -> Self {
+        let end = offset + bytes.size();
+        let before = self.split(offset).0.resize(offset);
+        before.append(bytes).append(&self.split(end).1)
+    }
+
+    /// At most `length` bytes from `offset`; fewer only at the end.
+    pub(super) fn read(&self, offset: u64, length: usize) -> Bytes {
+        let wanted = self.split(offset).1.split(length as u64).0;
+        if let Some(Piece::Bytes(bytes)) = wanted.0.as_deref() {
+            return bytes.clone();
+        }
+        let mut all = BytesMut::with_capacity(usize::try_from(wanted.size()).unwrap_or(length));
+        wanted.each(&mut |bytes| all.extend_from_slice(bytes));
+        all.freeze()
+    }
+
+    /// Hands over every byte, in order, piece by piece.
+    pub(super) fn each(&self, take: &mut impl FnMut(&[u8])) {
+        const ZEROS: [u8; 4096] = [0; 4096];
+        match self.0.as_deref() {
+            None => {}
+            Some(Piece::Bytes(bytes)) => take(bytes),
+            Some(Piece::Zeros(length)) => {
+                let mut left = *length;
+                while left > 0 {
+                    let step = left.min(ZEROS.len() as u64);
+                    take(&ZEROS[..usize::try_from(step).unwrap_or(ZEROS.len())]);
+                    left -= step;
+                }
+            }
+            Some(Piece::Pair { left, right, .. }) => {
+                left.each(take);
+                right.each(take);
+            }
+        }
+    }
+
+    fn height(&self) -> u32 {
+        match self.0.as_deref() {
+            Some(Piece::Pair { height, .. }) => *height,
+            _ => 0,
+        }
+    }
+
+    fn halves(&self) -> Option<(&Self, &Self)> {
+        match self.0.as_deref() {
+            Some(Piece::Pair { left, right, .. }) => Some((left, right)),
+            _ => None,
+        }
+    }
+
+    fn pair(left: &Self, right: &Self) -> Self {
+        Self(Some(Arc::new(Piece::Pair {
+            size: left.size() + right.size(),
+            height: left.height().max(right.height()) + 1,
+            left: left.clone(),
+            right: right.clone(),
+        })))
+    }
+
+    /// A pair of two whose heights differ by two at most: one AVL rotation.
+    fn balanced(left: &Self, right: &Self) -> Self {
+        if left.height() > right.height() + 1
+            && let Some((outer, inner)) = left.halves()
+        {
+            return match inner.halves() {
+                Some((a, b)) if inner.height() > outer.height() => {
+                    Self::pair(&Self::pair(outer, a), &Self::pair(b, right))
+                }
+                _ => Self::pair(outer, &Self::pair(inner, right)),
+            };
+        }
+        if right.height() > left.height() + 1
+            && let Some((inner, outer)) = right.halves()
+        {
+            return match inner.halves() {
+                Some((a, b)) if inner.height() > outer.height() => {
+                    Self::pair(&Self::pair(left, a), &Self::pair(b, outer))
+                }
+                _ => Self::pair(&Self::pair(left, inner), outer),
+            };
+        }
+        Self::pair(left, right)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(content: &Content) -> Vec<u8> {
+        content.read(0, usize::try_from(content.size()).unwrap()).to_vec()
+    }
+
+    #[test]
+    fn every_edit_equals_the_same_edit_of_a_plain_vector() {
+        let mut plain: Vec<u8> = Vec::new();
+        let mut content = Content::default();
+        let mut number = 7_u64;
+        for step in 0..2000 {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let at = usize::try_from(number >> 33).unwrap() % 3000;
+            let bytes = vec![u8::try_from(step % 251).unwrap() + 1; 1 + at % 17];
+            match step % 5 {
+                0 => {
+                    plain.resize(at, 0);
+                    content = content.resize(at as u64);
+                }
+                1 | 2 => {
+                    plain.extend_from_slice(&bytes);
+                    content = content.append(&Bytes::from(bytes).into());
+                }
+                _ => {
+                    let end = at + bytes.len();
+                    if plain.len() < end {
+                        plain.resize(end, 0);
+                    }
+                    plain[at..end].copy_from_slice(&bytes);
+                    content = content.patch(at as u64, &Bytes::from(bytes).into());
+                }
+            }
+            assert_eq!(all(&content), plain, "after step {step}");
+            let from = at.min(plain.len());
+            let to = (from + 100).min(plain.len());
+            assert_eq!(content.read(at as u64, 100), plain[from..to], "a range after step {step}");
+        }
+    }
+
+    #[test]
+    fn ten_thousand_appends_stay_shallow() {
+        let mut content = Content::default();
+        for _ in 0..10_000 {
+            content = content.append(&Bytes::from_static(b"line\n").into());
+        }
+        assert_eq!(content.size(), 50_000);
+        assert!(content.height() < 20, "height {}", content.height());
+    }
+}

@@ -1,0 +1,118 @@
+//! Open files and uploads of the memory engine.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::Memory;
+use super::content::Content;
+use super::state::Node;
+use super::tree::Tree;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{OpenFile, Upload};
+use crate::model::batch::StagedBody;
+use crate::model::query::MAX_READ;
+use crate::model::{Entry, Ino};
+
+/// A POSIX handle: the node, whatever becomes of its names.
+#[derive(Debug)]
+pub(super) struct Handle {
+    memory: Memory,
+    ino: Ino,
+}
+
+impl Handle {
+    pub(super) fn open(memory: &Memory, ino: Ino) -> Self {
+        *memory.write().open.entry(ino).or_default() += 1;
+        Self { memory: memory.clone(), ino }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let mut state = self.memory.write();
+        if let Some(count) = state.open.get_mut(&self.ino) {
+            *count -= 1;
+            if *count == 0 {
+                state.open.remove(&self.ino);
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl OpenFile for Handle {
+    fn ino(&self) -> Ino {
+        self.ino
+    }
+
+    async fn stat(&self) -> Result<Entry> {
+        self.memory.read_view(|view| view.entry(self.ino).ok_or_else(Error::no_node))
+    }
+
+    async fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
+        check_length(length)?;
+        self.memory.read_view(|view| {
+            let node = view.node(self.ino).ok_or_else(Error::no_node)?;
+            Ok(node.content.read(offset, length))
+        })
+    }
+}
+
+/// A handle to one version.
+#[derive(Debug)]
+pub(super) struct Fixed(pub(super) Arc<Node>);
+
+#[async_trait]
+impl OpenFile for Fixed {
+    fn ino(&self) -> Ino {
+        self.0.ino
+    }
+
+    async fn stat(&self) -> Result<Entry> {
+        Ok(self.0.entry())
+    }
+
+    async fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
+        check_length(length)?;
+        Ok(self.0.content.read(offset, length))
+    }
+}
+
+fn check_length(length: usize) -> Result<()> {
+    if length <= MAX_READ {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::TooLarge, format!("one read takes at most {MAX_READ} bytes")))
+}
+
+/// An upload in progress.
+#[derive(Debug)]
+pub(super) struct Staging {
+    memory: Memory,
+    content: Content,
+}
+
+impl Staging {
+    pub(super) fn new(memory: &Memory) -> Self {
+        Self { memory: memory.clone(), content: Content::default() }
+    }
+}
+
+#[async_trait]
+impl Upload for Staging {
+    async fn write(&mut self, bytes: Bytes) -> Result<()> {
+        self.content = self.content.append(&bytes.into());
+        Ok(())
+    }
+
+    async fn finish(self: Box<Self>) -> Result<StagedBody> {
+        let mut state = self.memory.write();
+        state.next_staged += 1;
+        let id = state.next_staged;
+        let size = self.content.size();
+        state.staged.insert(id, self.content.clone());
+        Ok(StagedBody { id, size })
+    }
+}

@@ -1,0 +1,314 @@
+//! What each operation of a batch does. Reads like the list in [`crate::model::batch`], in the same order of errors.
+
+mod copy;
+mod names;
+
+use super::content::Content;
+use super::scratch::Scratch;
+use super::tree::Tree;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::batch::{Body, Create, MAX_FILE, Op, Outcome, Precondition, SetAttrs};
+use crate::model::query::ChangeKind;
+use crate::model::{At, Ino, Kind, Snapshot};
+use crate::path::TreePath;
+
+const NOTHING: Outcome = Outcome { ino: Ino::NONE, created: false };
+
+fn existing(ino: Ino) -> Outcome {
+    Outcome { ino, created: false }
+}
+
+fn created(ino: Ino) -> Outcome {
+    Outcome { ino, created: true }
+}
+
+fn is_missing(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+fn is_strictly_within(path: &TreePath, top: &TreePath) -> bool {
+    path != top && path.is_within(top)
+}
+
+fn refuse_node(at: &At) -> Result<()> {
+    match at {
+        At::Node(_) => Err(Error::invalid("a name is made or removed by path, not by node")),
+        At::Path(_) | At::Child(..) => Ok(()),
+    }
+}
+
+fn is_root(at: &At) -> bool {
+    matches!(at, At::Path(path) if path.is_root())
+}
+
+fn busy() -> Error {
+    Error::at(ErrorKind::Busy, &TreePath::root(), "the root cannot be removed or renamed")
+}
+
+impl Scratch<'_> {
+    pub(super) fn apply(&mut self, op: &Op) -> Result<Outcome> {
+        match op {
+            Op::Write { at, body, create, parents, attrs } => self.write(at, body, *create, *parents, attrs),
+            Op::Append { at, body, create, parents } => self.append(at, body, *create, *parents),
+            Op::Patch { at, offset, body } => self.patch(at, *offset, body),
+            Op::Truncate { at, size } => self.truncate(at, *size),
+            Op::Mkdir { at, parents, attrs } => self.mkdir(at, *parents, attrs),
+            Op::Symlink { at, target, parents, attrs } => self.symlink(at, target, *parents, attrs),
+            Op::Mknod { at, node, parents, attrs } => self.mknod(at, *node, *parents, attrs),
+            Op::Link { from, to, parents } => self.link(from, to, *parents),
+            Op::Remove { at, what, missing_ok } => self.remove(at, *what, *missing_ok),
+            Op::Rename { from, to, mode, parents } => self.rename(from, to, *mode, *parents),
+            Op::Copy { from, as_of, to, recursive, replace, parents } => {
+                self.copy(from, *as_of, to, *recursive, *replace, *parents)
+            }
+            Op::SetAttrs { at, attrs } => {
+                let ino = self.find(at)?;
+                self.touch(ino);
+                self.set_attrs(ino, attrs)?;
+                self.note_node(ChangeKind::Attributes, ino);
+                Ok(existing(ino))
+            }
+            Op::Check { at, that } => Ok(existing(self.check(at, that)?)),
+            Op::Snapshot { name } => self.snapshot(name),
+            Op::DropSnapshot { name } => self.drop_snapshot(name),
+        }
+    }
+
+    pub(super) fn path_from(&mut self, at: &At) -> Result<TreePath> {
+        match at {
+            At::Path(path) => Ok(path.clone()),
+            At::Child(dir, name) => self.child_path(*dir, name),
+            At::Node(_) => Err(refuse_node(at).expect_err("a node")),
+        }
+    }
+
+    /// An error about a node that was found.
+    pub(super) fn about(&self, kind: ErrorKind, ino: Ino, message: &str) -> Error {
+        match self.path_of(ino) {
+            Some(path) => Error::at(kind, &path, message),
+            None => Error::new(kind, message),
+        }
+    }
+
+    /// What an operation asked for, for an error about it.
+    pub(super) fn about_at(&mut self, kind: ErrorKind, at: &At, message: &str) -> Error {
+        let path = match at {
+            At::Node(ino) => self.path_of(*ino),
+            At::Path(_) | At::Child(..) => self.path_from(at).ok(),
+        };
+        match path {
+            Some(path) => Error::at(kind, &path, message),
+            None => Error::new(kind, message),
+        }
+    }
+
+    fn take_body(&mut self, body: &Body) -> Result<Content> {
+        match body {
+            Body::Bytes(bytes) => Ok(bytes.clone().into()),
+            Body::Staged(staged) => {
+                let content = self.state.staged.get(&staged.id).filter(|it| it.size() == staged.size);
+                match content {
+                    Some(content) if self.laid.used.insert(staged.id) => Ok(content.clone()),
+                    _ => {
+                        Err(Error::new(ErrorKind::NotFound, "no such staged content, or it was used before"))
+                    }
+                }
+            }
+        }
+    }
+
+    /// The file whose content an operation changes; it must be there.
+    fn file(&mut self, at: &At) -> Result<Ino> {
+        let ino = self.find(at)?;
+        self.require_file(at, ino)?;
+        Ok(ino)
+    }
+
+    fn require_file(&mut self, at: &At, ino: Ino) -> Result<()> {
+        match self.get(ino).kind {
+            Kind::File => Ok(()),
+            Kind::Directory => Err(self.about_at(ErrorKind::IsADirectory, at, "is a directory")),
+            Kind::Symlink
+            | Kind::Fifo
+            | Kind::Socket
+            | Kind::CharDevice
+            | Kind::BlockDevice
+            | Kind::Whiteout => Err(self.about_at(ErrorKind::NotPermitted, at, "only a file has content")),
+        }
+    }
+
+    /// The file whose content an operation changes, made where that is asked for.
+    fn file_or_new(&mut self, at: &At, create: Create, parents: bool) -> Result<Outcome> {
+        let place = match at {
+            At::Node(_) => None,
+            At::Path(_) | At::Child(..) => {
+                let path = self.path_from(at)?;
+                self.place(&path, parents)?
+            }
+        };
+        let found = match &place {
+            Some(place) => place.taken,
+            None => Some(self.find(at)?),
+        };
+        match (found, place) {
+            (Some(_), _) if create == Create::New => {
+                Err(self.about_at(ErrorKind::AlreadyExists, at, "already exists"))
+            }
+            (Some(ino), _) => {
+                self.require_file(at, ino)?;
+                Ok(existing(ino))
+            }
+            (None, Some(place)) if create != Create::Never => {
+                let ino = self.make(&place, Kind::File, 0o644);
+                self.note(ChangeKind::Created, ino, &place.path);
+                Ok(created(ino))
+            }
+            (None, _) => Err(self.about_at(ErrorKind::NotFound, at, "no such file or directory")),
+        }
+    }
+
+    fn check_size(&self, ino: Ino, size: Option<u64>) -> Result<()> {
+        match size {
+            Some(size) if size <= MAX_FILE => Ok(()),
+            _ => Err(self.about(ErrorKind::TooLarge, ino, "a file has at most 8 TiB")),
+        }
+    }
+
+    fn set_content(&mut self, file: Outcome, content: Content) {
+        self.modify(file.ino).content = content;
+        if !file.created {
+            self.note_node(ChangeKind::Modified, file.ino);
+        }
+    }
+
+    fn write(
+        &mut self,
+        at: &At,
+        body: &Body,
+        create: Create,
+        parents: bool,
+        attrs: &SetAttrs,
+    ) -> Result<Outcome> {
+        let file = self.file_or_new(at, create, parents)?;
+        self.check_size(file.ino, Some(body.size()))?;
+        let content = self.take_body(body)?;
+        self.set_content(file, content);
+        self.set_attrs(file.ino, attrs)?;
+        Ok(file)
+    }
+
+    fn append(&mut self, at: &At, body: &Body, create: Create, parents: bool) -> Result<Outcome> {
+        let file = self.file_or_new(at, create, parents)?;
+        let size = self.get(file.ino).content.size().checked_add(body.size());
+        self.check_size(file.ino, size)?;
+        let bytes = self.take_body(body)?;
+        if bytes.size() > 0 {
+            let content = self.get(file.ino).content.append(&bytes);
+            self.set_content(file, content);
+        }
+        Ok(file)
+    }
+
+    fn patch(&mut self, at: &At, offset: u64, body: &Body) -> Result<Outcome> {
+        let ino = self.file(at)?;
+        if body.size() == 0 {
+            return Ok(existing(ino));
+        }
+        self.check_size(ino, offset.checked_add(body.size()))?;
+        let bytes = self.take_body(body)?;
+        let content = self.get(ino).content.patch(offset, &bytes);
+        self.set_content(existing(ino), content);
+        Ok(existing(ino))
+    }
+
+    fn truncate(&mut self, at: &At, size: u64) -> Result<Outcome> {
+        let ino = self.file(at)?;
+        self.check_size(ino, Some(size))?;
+        let content = self.get(ino).content.resize(size);
+        self.set_content(existing(ino), content);
+        Ok(existing(ino))
+    }
+
+    // Attributes, checks, snapshots
+
+    pub(super) fn set_attrs(&mut self, ino: Ino, attrs: &SetAttrs) -> Result<()> {
+        if *attrs == SetAttrs::default() {
+            return Ok(());
+        }
+        if attrs.expires_at.is_some() && self.is_directory(ino) {
+            return Err(self.about(ErrorKind::NotPermitted, ino, "a directory does not expire"));
+        }
+        let node = self.edit(ino);
+        let mut attributes = node.attributes.as_ref().clone();
+        attrs.apply(&mut attributes)?;
+        node.attributes = attributes.into();
+        node.mode = attrs.mode.unwrap_or(node.mode);
+        node.uid = attrs.uid.unwrap_or(node.uid);
+        node.gid = attrs.gid.unwrap_or(node.gid);
+        node.atime = attrs.atime.unwrap_or(node.atime);
+        node.mtime = attrs.mtime.unwrap_or(node.mtime);
+        node.expires_at = attrs.expires_at.unwrap_or(node.expires_at);
+        Ok(())
+    }
+
+    /// The node that a condition is about, if the condition holds.
+    pub(super) fn check(&mut self, at: &At, that: &Precondition) -> Result<Ino> {
+        let found = match self.find(at) {
+            Ok(ino) => Some(ino),
+            Err(error) if is_missing(&error) => None,
+            Err(error) => return Err(error),
+        };
+        let node = found.and_then(|ino| self.node(ino));
+        let holds = match (node, that) {
+            (None, Precondition::Absent) => true,
+            (None, _) | (Some(_), Precondition::Absent) => false,
+            (Some(node), Precondition::Version(version)) => node.version == *version,
+            (Some(node), Precondition::Etag(version)) => node.etag == *version,
+            (Some(node), Precondition::Sha256(hash)) => {
+                node.kind == Kind::File && sha256(&node.content) == *hash
+            }
+        };
+        if holds {
+            return Ok(found.unwrap_or(Ino::NONE));
+        }
+        let message = match that {
+            Precondition::Absent => "is there, but must not be",
+            Precondition::Version(_) | Precondition::Etag(_) => "is not at the version asked for",
+            Precondition::Sha256(_) => "does not have the content asked for",
+        };
+        Err(self.about_at(ErrorKind::Conflict, at, message))
+    }
+
+    fn snapshot(&mut self, name: &str) -> Result<Outcome> {
+        if self.has_snapshot(name) {
+            return Err(Error::new(ErrorKind::AlreadyExists, "a snapshot by that name exists"));
+        }
+        let snapshot = Snapshot { name: name.to_owned(), seq: self.seq, time: self.time };
+        self.laid.snapshots.insert(name.to_owned(), Some(snapshot));
+        self.note(ChangeKind::Snapshot { name: name.to_owned() }, Ino::ROOT, &TreePath::root());
+        Ok(existing(Ino::ROOT))
+    }
+
+    fn drop_snapshot(&mut self, name: &str) -> Result<Outcome> {
+        if !self.has_snapshot(name) {
+            return Err(Error::new(ErrorKind::NotFound, "no snapshot by that name"));
+        }
+        self.laid.snapshots.insert(name.to_owned(), None);
+        self.note(ChangeKind::SnapshotDropped { name: name.to_owned() }, Ino::ROOT, &TreePath::root());
+        Ok(existing(Ino::ROOT))
+    }
+
+    fn has_snapshot(&self, name: &str) -> bool {
+        match self.laid.snapshots.get(name) {
+            Some(laid) => laid.is_some(),
+            None => self.state.snapshots.contains_key(name),
+        }
+    }
+}
+
+fn sha256(content: &Content) -> [u8; 32] {
+    use sha2::Digest;
+    let mut hash = sha2::Sha256::new();
+    content.each(&mut |bytes| hash.update(bytes));
+    hash.finalize().into()
+}

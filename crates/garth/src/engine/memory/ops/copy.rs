@@ -1,0 +1,130 @@
+//! Copies, of the present and of the past.
+
+use std::collections::BTreeMap;
+
+use super::{created, existing, is_strictly_within, refuse_node};
+use crate::engine::memory::scratch::{Place, Scratch};
+use crate::engine::memory::state::Node;
+use crate::engine::memory::tree::{Found, Tree, View};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::batch::Outcome;
+use crate::model::query::ChangeKind;
+use crate::model::{At, Ino, Kind, Seq};
+use crate::path::TreePath;
+
+/// What a copy takes.
+struct Source {
+    node: Node,
+    /// `None` if it lives only through an open handle.
+    path: Option<TreePath>,
+    /// All below it, in the order of a walk.
+    below: Vec<(Found, Node)>,
+}
+
+impl<'a> Scratch<'a> {
+    pub(super) fn copy(
+        &mut self,
+        from: &At,
+        as_of: Option<Seq>,
+        to: &At,
+        recursive: bool,
+        replace: bool,
+        parents: bool,
+    ) -> Result<Outcome> {
+        refuse_node(to)?;
+        let source = match self.past(as_of)? {
+            Some(mut past) => source(&mut past, from, recursive)?,
+            None => source(self, from, recursive)?,
+        };
+        let to = self.path_from(to)?;
+        let into_itself = source.path.as_ref().is_some_and(|from| is_strictly_within(&to, from));
+        if source.node.is_directory() && as_of.is_none() && into_itself {
+            return Err(Error::at(
+                ErrorKind::InvalidArgument,
+                &to,
+                "a directory cannot be copied into itself",
+            ));
+        }
+        let Some(place) = self.place(&to, parents)? else { return Err(Error::already_exists(&to)) };
+        let Some(old) = place.taken else { return self.copy_new(&source, &place) };
+        let both_files = source.node.kind == Kind::File && self.get(old).kind == Kind::File;
+        if !replace || !both_files {
+            return Err(Error::already_exists(&to));
+        }
+        if old != source.node.ino || as_of.is_some() {
+            self.modify(old).content = source.node.content.clone();
+            self.copy_attributes(&source.node, old);
+            self.note_node(ChangeKind::Modified, old);
+        }
+        Ok(existing(old))
+    }
+
+    /// The past that a copy takes from; `None` for the present.
+    fn past(&self, as_of: Option<Seq>) -> Result<Option<View<'a>>> {
+        let Some(seq) = as_of else { return Ok(None) };
+        if seq > self.state.head() {
+            return Err(Error::new(ErrorKind::NotFound, format!("there is no commit {seq}")));
+        }
+        Ok(Some(View { state: self.state, seq, now: self.state.time_of(seq), present: false }))
+    }
+
+    fn copy_new(&mut self, source: &Source, place: &Place) -> Result<Outcome> {
+        let copy = self.copy_node(&source.node, place);
+        // Of directories: which copy, and the time that filling it changes.
+        let mut directories = BTreeMap::from([(source.node.ino, (copy, source.node.mtime))]);
+        for (found, node) in &source.below {
+            let from = source.path.as_ref().expect("a directory has a path");
+            let path = found.path.rebase(from, &place.path).expect("found below it")?;
+            let (dir, _) = directories[&found.dir];
+            let ino = self.copy_node(node, &Place { path, dir, name: found.name.clone(), taken: None });
+            if node.is_directory() {
+                directories.insert(node.ino, (ino, node.mtime));
+            }
+        }
+        for (copy, mtime) in directories.into_values() {
+            self.edit(copy).mtime = mtime;
+        }
+        self.note(ChangeKind::Created, copy, &place.path);
+        Ok(created(copy))
+    }
+
+    fn copy_node(&mut self, node: &Node, place: &Place) -> Ino {
+        let ino = self.make(place, node.kind, node.mode);
+        let copy = self.edit(ino);
+        copy.rdev = node.rdev;
+        copy.target.clone_from(&node.target);
+        copy.content = node.content.clone();
+        self.copy_attributes(node, ino);
+        ino
+    }
+
+    /// What a copy carries besides content.
+    fn copy_attributes(&mut self, node: &Node, to: Ino) {
+        let copy = self.edit(to);
+        copy.mode = node.mode;
+        copy.uid = node.uid;
+        copy.gid = node.gid;
+        copy.mtime = node.mtime;
+        copy.attributes = node.attributes.clone();
+        copy.expires_at = node.expires_at;
+    }
+}
+
+fn source(tree: &mut impl Tree, from: &At, recursive: bool) -> Result<Source> {
+    let ino = tree.find(from)?;
+    let node = tree.get(ino).clone();
+    let path = match from {
+        At::Path(path) => Some(path.clone()),
+        At::Child(dir, name) => Some(tree.child_path(*dir, name)?),
+        At::Node(_) => tree.path_of(ino),
+    };
+    let mut below = Vec::new();
+    if let Some(path) = path.as_ref().filter(|_| node.is_directory()) {
+        if !recursive {
+            return Err(Error::at(ErrorKind::IsADirectory, path, "is a directory; copy it recursively"));
+        }
+        let found = tree.below(path, ino);
+        below = found.into_iter().map(|found| (found.clone(), tree.get(found.ino).clone())).collect();
+    }
+    Ok(Source { node, path, below })
+}

@@ -1,0 +1,230 @@
+//! Operations that make, remove and move names.
+
+use super::{NOTHING, busy, created, existing, is_missing, is_root, is_strictly_within, refuse_node};
+use crate::engine::memory::scratch::{Place, Scratch};
+use crate::engine::memory::tree::Tree;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::batch::{MAX_LINKS, Outcome, Remove, RenameMode, SetAttrs, Special};
+use crate::model::query::ChangeKind;
+use crate::model::{At, Ino, Kind};
+use crate::path::{MAX_PATH, TreePath};
+
+impl Scratch<'_> {
+    /// A free name.
+    fn free_place(&mut self, at: &At, parents: bool) -> Result<Place> {
+        refuse_node(at)?;
+        let path = self.path_from(at)?;
+        match self.place(&path, parents)? {
+            Some(place) if place.taken.is_none() => Ok(place),
+            Some(_) | None => Err(Error::already_exists(&path)),
+        }
+    }
+
+    pub(super) fn mkdir(&mut self, at: &At, parents: bool, attrs: &SetAttrs) -> Result<Outcome> {
+        refuse_node(at)?;
+        let path = self.path_from(at)?;
+        let taken = match self.place(&path, parents)? {
+            Some(place) if place.taken.is_none() => {
+                let ino = self.make(&place, Kind::Directory, 0o755);
+                self.note(ChangeKind::Created, ino, &path);
+                self.set_attrs(ino, attrs)?;
+                return Ok(created(ino));
+            }
+            Some(place) => place.taken,
+            None => Some(Ino::ROOT),
+        };
+        match taken {
+            Some(ino) if parents && self.is_directory(ino) => Ok(existing(ino)),
+            _ => Err(Error::already_exists(&path)),
+        }
+    }
+
+    pub(super) fn symlink(
+        &mut self,
+        at: &At,
+        target: &str,
+        parents: bool,
+        attrs: &SetAttrs,
+    ) -> Result<Outcome> {
+        let place = self.free_place(at, parents)?;
+        let ino = self.make(&place, Kind::Symlink, 0o777);
+        self.edit(ino).target = Some(target.to_owned());
+        self.note(ChangeKind::Created, ino, &place.path);
+        self.set_attrs(ino, attrs)?;
+        Ok(created(ino))
+    }
+
+    pub(super) fn mknod(
+        &mut self,
+        at: &At,
+        node: Special,
+        parents: bool,
+        attrs: &SetAttrs,
+    ) -> Result<Outcome> {
+        let (kind, rdev) = match node {
+            Special::Fifo => (Kind::Fifo, 0),
+            Special::Socket => (Kind::Socket, 0),
+            Special::CharDevice(rdev) => (Kind::CharDevice, rdev),
+            Special::BlockDevice(rdev) => (Kind::BlockDevice, rdev),
+            Special::Whiteout => (Kind::Whiteout, 0),
+        };
+        let place = self.free_place(at, parents)?;
+        let ino = self.make(&place, kind, 0o644);
+        self.edit(ino).rdev = rdev;
+        self.note(ChangeKind::Created, ino, &place.path);
+        self.set_attrs(ino, attrs)?;
+        Ok(created(ino))
+    }
+
+    pub(super) fn link(&mut self, from: &At, to: &At, parents: bool) -> Result<Outcome> {
+        refuse_node(to)?;
+        let ino = self.find(from)?;
+        if !self.is_named(ino) {
+            return Err(Error::no_node()); // as on Linux, what has lost its last name gets no new one
+        }
+        if self.is_directory(ino) {
+            return Err(self.about_at(ErrorKind::NotPermitted, from, "a directory has one name only"));
+        }
+        let place = self.free_place(to, parents)?;
+        if self.get(ino).names.len() as u64 >= MAX_LINKS {
+            return Err(self.about_at(ErrorKind::TooManyLinks, from, "a node has at most 65,000 names"));
+        }
+        self.give_name(place.dir, &place.name, ino);
+        self.touch(ino);
+        self.note(ChangeKind::Linked, ino, &place.path);
+        Ok(existing(ino))
+    }
+
+    pub(super) fn remove(&mut self, at: &At, what: Remove, missing_ok: bool) -> Result<Outcome> {
+        refuse_node(at)?;
+        if is_root(at) {
+            return Err(busy());
+        }
+        let found = self.path_from(at).and_then(|path| self.find_path(&path).map(|ino| (path, ino)));
+        let (path, ino) = match found {
+            Err(error) if missing_ok && is_missing(&error) => return Ok(NOTHING),
+            found => found?,
+        };
+        match (what, self.is_directory(ino)) {
+            (Remove::File, true) => return Err(Error::is_a_directory(&path)),
+            (Remove::Directory, false) => return Err(Error::not_a_directory(&path)),
+            (Remove::Directory | Remove::Any, true) if !self.children(ino).is_empty() => {
+                return Err(Error::not_empty(&path));
+            }
+            (Remove::Tree, true) => self.clear(&path, ino),
+            _ => {}
+        }
+        let place = self.existing_place(&path)?;
+        self.remove_name(place.dir, &place.name, ino);
+        self.note(ChangeKind::Removed, ino, &path);
+        Ok(existing(ino))
+    }
+
+    fn existing_place(&mut self, path: &TreePath) -> Result<Place> {
+        self.place(path, false)?.ok_or_else(busy)
+    }
+
+    /// Removes all that is below a directory. Only what keeps a name elsewhere has changed.
+    fn clear(&mut self, path: &TreePath, dir: Ino) {
+        let below = self.below(path, dir);
+        for found in &below {
+            self.take_name(found.dir, &found.name, found.ino);
+        }
+        for found in &below {
+            if self.get(found.ino).has_name() {
+                self.touch(found.ino);
+            }
+        }
+    }
+
+    pub(super) fn rename(&mut self, from: &At, to: &At, mode: RenameMode, parents: bool) -> Result<Outcome> {
+        refuse_node(from)?;
+        refuse_node(to)?;
+        if is_root(from) || is_root(to) {
+            return Err(busy());
+        }
+        let from = self.path_from(from)?;
+        let ino = self.find_path(&from)?;
+        let to = self.path_from(to)?;
+        let exchange = mode == RenameMode::Exchange;
+        if self.is_directory(ino) && is_strictly_within(&to, &from) {
+            return Err(Error::at(ErrorKind::InvalidArgument, &to, "a directory cannot move into itself"));
+        }
+        if is_strictly_within(&from, &to) {
+            return Err(match exchange {
+                true => Error::at(ErrorKind::InvalidArgument, &to, "a directory cannot move into itself"),
+                false => Error::not_empty(&to),
+            });
+        }
+        let new = self.place(&to, parents)?.ok_or_else(busy)?;
+        match new.taken {
+            Some(_) if mode == RenameMode::NoReplace => return Err(Error::already_exists(&to)),
+            None if exchange => return Err(Error::not_found(&to)),
+            Some(other) if other == ino => return Ok(existing(ino)),
+            Some(other) if !exchange => self.check_replace(ino, other, &to)?,
+            _ => {}
+        }
+        self.check_depth(ino, &from, &to)?;
+        if let Some(other) = new.taken.filter(|_| exchange) {
+            self.check_depth(other, &to, &from)?;
+        }
+        let old = self.existing_place(&from)?;
+        self.take_name(old.dir, &old.name, ino);
+        match new.taken {
+            Some(other) if exchange => {
+                self.take_name(new.dir, &new.name, other);
+                self.give_name(old.dir, &old.name, other);
+                self.touch(other);
+                self.note(ChangeKind::Renamed { from: from.clone() }, ino, &to);
+                self.note(ChangeKind::Renamed { from: to }, other, &from);
+            }
+            Some(other) => {
+                self.remove_name(new.dir, &new.name, other);
+                self.note(ChangeKind::Removed, other, &to);
+                self.note(ChangeKind::Renamed { from }, ino, &to);
+            }
+            None => self.note(ChangeKind::Renamed { from }, ino, &to),
+        }
+        self.give_name(new.dir, &new.name, ino);
+        self.touch(ino);
+        Ok(existing(ino))
+    }
+
+    /// Whether `ino` may take the name of `other`.
+    fn check_replace(&mut self, ino: Ino, other: Ino, to: &TreePath) -> Result<()> {
+        match (self.is_directory(ino), self.is_directory(other)) {
+            (true, false) => Err(Error::not_a_directory(to)),
+            (false, true) => Err(Error::is_a_directory(to)),
+            (true, true) if !self.children(other).is_empty() => Err(Error::not_empty(to)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the paths below a directory stay short enough when it moves.
+    fn check_depth(&mut self, ino: Ino, from: &TreePath, to: &TreePath) -> Result<()> {
+        if to.key().len() <= from.key().len() || !self.is_directory(ino) {
+            return Ok(());
+        }
+        let longest = self.longest_below(ino);
+        if to.key().len() + longest > MAX_PATH {
+            return Err(Error::new(ErrorKind::NameTooLong, format!("a path has at most {MAX_PATH} bytes")));
+        }
+        Ok(())
+    }
+
+    /// Bytes that the longest path below a directory adds to the directory's own.
+    fn longest_below(&mut self, dir: Ino) -> usize {
+        let mut longest = 0;
+        let mut todo = vec![(dir, 0)];
+        while let Some((dir, above)) = todo.pop() {
+            for (name, ino) in self.all_names(dir) {
+                let length = above + 1 + name.as_str().len();
+                longest = longest.max(length);
+                if self.is_directory(ino) {
+                    todo.push((ino, length));
+                }
+            }
+        }
+        longest
+    }
+}

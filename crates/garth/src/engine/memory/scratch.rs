@@ -1,0 +1,251 @@
+//! A commit in the making: what it would change, laid over the state. Dropped on error, so that nothing is left of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::state::{Node, State};
+use super::tree::Tree;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::query::{Change, ChangeKind};
+use crate::model::{Ino, Kind, Seq, Snapshot, Timestamp, VersionId};
+use crate::path::{Name, TreePath};
+
+/// Where an operation makes or removes a name; never the root.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) path: TreePath,
+    pub(super) dir: Ino,
+    pub(super) name: Name,
+    /// The node that has the name now.
+    pub(super) taken: Option<Ino>,
+}
+
+pub(super) struct Scratch<'a> {
+    pub(super) state: &'a State,
+    /// The commit's number and time, if it succeeds.
+    pub(super) seq: Seq,
+    pub(super) time: Timestamp,
+    pub(super) laid: Laid,
+}
+
+/// What lies over the state.
+#[derive(Default)]
+pub(super) struct Laid {
+    pub(super) names: BTreeMap<Ino, BTreeMap<Name, Option<Ino>>>,
+    pub(super) nodes: BTreeMap<Ino, Node>,
+    pub(super) snapshots: BTreeMap<String, Option<Snapshot>>,
+    /// Staged bodies that were used.
+    pub(super) used: BTreeSet<u128>,
+    /// A change of a node itself has no path until the end of the commit.
+    pub(super) changes: Vec<Change>,
+    pub(super) next_ino: u64,
+}
+
+impl Tree for Scratch<'_> {
+    fn node(&self, ino: Ino) -> Option<&Node> {
+        self.laid.nodes.get(&ino).or_else(|| self.state.nodes.get(&ino)?.at(self.state.head()))
+    }
+
+    fn child(&mut self, dir: Ino, name: &str) -> Option<Ino> {
+        let ino = match self.laid.names.get(&dir).and_then(|names| names.get(name)) {
+            Some(laid) => (*laid)?,
+            None => (*self.state.names.get(&dir)?.get(name)?.at(self.state.head())?)?,
+        };
+        self.is_named(ino).then_some(ino)
+    }
+
+    fn all_names(&self, dir: Ino) -> Vec<(Name, Ino)> {
+        let mut children: BTreeMap<Name, Ino> = BTreeMap::new();
+        for (name, nodes) in self.state.names.get(&dir).into_iter().flatten() {
+            if let Some(ino) = nodes.at(self.state.head()).copied().flatten() {
+                children.insert(name.clone(), ino);
+            }
+        }
+        for (name, laid) in self.laid.names.get(&dir).into_iter().flatten() {
+            match laid {
+                Some(ino) => children.insert(name.clone(), *ino),
+                None => children.remove(name),
+            };
+        }
+        children.into_iter().collect()
+    }
+
+    /// A node that is met past its expiry loses its names first.
+    fn is_named(&mut self, ino: Ino) -> bool {
+        let Some(node) = self.node(ino) else { return false };
+        if node.has_name() && node.is_expired(self.time) {
+            self.expire(ino);
+            return false;
+        }
+        node.has_name()
+    }
+
+    fn is_open(&self, ino: Ino) -> bool {
+        self.state.open.contains_key(&ino)
+    }
+}
+
+impl<'a> Scratch<'a> {
+    pub(super) fn new(state: &'a State, now: Timestamp) -> Self {
+        let seq = Seq(state.head().0 + 1);
+        let time = now.max(Timestamp(state.time_of(state.head()).0 + 1));
+        Self { state, seq, time, laid: Laid { next_ino: state.next_ino, ..Laid::default() } }
+    }
+
+    /// A node, to be changed.
+    pub(super) fn edit(&mut self, ino: Ino) -> &mut Node {
+        let before = || self.state.nodes.get(&ino).and_then(|versions| versions.at(self.state.head()));
+        let laid = self.laid.nodes.entry(ino);
+        laid.or_insert_with(|| before().expect("only nodes that were found are changed").clone())
+    }
+
+    /// A node, to be changed in any way.
+    pub(super) fn touch(&mut self, ino: Ino) -> &mut Node {
+        let (time, version) = (self.time, VersionId { seq: self.seq, ino });
+        let node = self.edit(ino);
+        node.ctime = time;
+        node.version = version;
+        node
+    }
+
+    /// A node whose content (of a directory: whose names) is to be changed.
+    pub(super) fn modify(&mut self, ino: Ino) -> &mut Node {
+        let node = self.touch(ino);
+        node.mtime = node.ctime;
+        node.etag = node.version;
+        node
+    }
+
+    /// Makes a node under a free name.
+    pub(super) fn make(&mut self, place: &Place, kind: Kind, mode: u32) -> Ino {
+        let ino = Ino(self.laid.next_ino);
+        self.laid.next_ino += 1;
+        self.laid.nodes.insert(ino, Node::new(ino, kind, mode, self.seq, self.time));
+        self.give_name(place.dir, &place.name, ino);
+        ino
+    }
+
+    pub(super) fn give_name(&mut self, dir: Ino, name: &Name, ino: Ino) {
+        Arc::make_mut(&mut self.edit(ino).names).insert((dir, name.clone()));
+        self.laid.names.entry(dir).or_default().insert(name.clone(), Some(ino));
+        let directories = u64::from(self.is_directory(ino));
+        self.modify(dir).subdirectories += directories;
+    }
+
+    pub(super) fn take_name(&mut self, dir: Ino, name: &Name, ino: Ino) {
+        Arc::make_mut(&mut self.edit(ino).names).remove(&(dir, name.clone()));
+        self.laid.names.entry(dir).or_default().insert(name.clone(), None);
+        let directories = u64::from(self.is_directory(ino));
+        self.modify(dir).subdirectories -= directories;
+    }
+
+    /// Removes one name for good: a node that keeps another one has changed.
+    pub(super) fn remove_name(&mut self, dir: Ino, name: &Name, ino: Ino) {
+        self.take_name(dir, name, ino);
+        if self.get(ino).has_name() {
+            self.touch(ino);
+        }
+    }
+
+    fn expire(&mut self, ino: Ino) {
+        let path = self.path_of(ino);
+        let names = self.get(ino).names.clone();
+        for (dir, name) in names.iter() {
+            self.take_name(*dir, name, ino);
+        }
+        self.laid.changes.push(Change { kind: ChangeKind::Expired, ino, path });
+    }
+
+    /// Where a name is made or removed: its directory, which must be there or is made.
+    pub(super) fn place(&mut self, path: &TreePath, parents: bool) -> Result<Option<Place>> {
+        let Some((parent, name)) = path.split() else { return Ok(None) };
+        if parents {
+            self.make_directories(&parent)?;
+        }
+        // The parent is looked up as part of the whole path, which an error then names.
+        let taken = match self.find_path(path) {
+            Ok(ino) => Some(ino),
+            Err(error) if error.is(ErrorKind::NotFound) => None,
+            Err(error) => return Err(error),
+        };
+        let dir = self.find_path(&parent).map_err(|_| Error::not_found(path))?;
+        Ok(Some(Place { path: path.clone(), dir, name, taken }))
+    }
+
+    fn make_directories(&mut self, path: &TreePath) -> Result<()> {
+        let mut dir = Ino::ROOT;
+        let directories = path.ancestors().skip(1).chain([path.clone()]);
+        for (here, segment) in directories.zip(path.segments()) {
+            dir = match self.child(dir, segment) {
+                Some(ino) if self.is_directory(ino) => ino,
+                Some(_) => return Err(Error::not_a_directory(&here)),
+                None => {
+                    let name = Name::parse(segment)?;
+                    let place = Place { path: here.clone(), dir, name, taken: None };
+                    let ino = self.make(&place, Kind::Directory, 0o755);
+                    self.note(ChangeKind::Created, ino, &here);
+                    ino
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// Notes a change of a name.
+    pub(super) fn note(&mut self, kind: ChangeKind, ino: Ino, path: &TreePath) {
+        self.laid.changes.push(Change { kind, ino, path: Some(path.clone()) });
+    }
+
+    /// Notes a change of a node itself.
+    pub(super) fn note_node(&mut self, kind: ChangeKind, ino: Ino) {
+        self.laid.changes.push(Change { kind, ino, path: None });
+    }
+
+    /// Ends the making: what is left is to lay it down.
+    pub(super) fn finish(mut self) -> Laid {
+        for index in 0..self.laid.changes.len() {
+            let Change { kind, ino, .. } = &self.laid.changes[index];
+            if matches!(kind, ChangeKind::Modified | ChangeKind::Attributes) {
+                self.laid.changes[index].path = self.path_of(*ino);
+            }
+        }
+        let state = self.state;
+        for (ino, node) in &mut self.laid.nodes {
+            let before = state.nodes.get(ino).and_then(|versions| versions.at(state.head()));
+            node.end = !node.has_name() && before.is_none_or(Node::has_name);
+        }
+        self.laid
+    }
+}
+
+impl State {
+    /// Lays a commit down as the newest one.
+    pub(super) fn lay_down(&mut self, seq: Seq, laid: Laid) {
+        let before = self.head();
+        for (dir, names) in laid.names {
+            let known = self.names.entry(dir).or_default();
+            for (name, node) in names {
+                // Seen from outside, a name that is given and taken in one commit never was.
+                let timeline = known.entry(name).or_default();
+                if timeline.at(before).copied().flatten() != node {
+                    timeline.push(seq, node);
+                }
+            }
+        }
+        for (ino, node) in laid.nodes {
+            if self.nodes.contains_key(&ino) || !node.end {
+                self.nodes.entry(ino).or_default().push(seq, node);
+            }
+        }
+        for (name, snapshot) in laid.snapshots {
+            match snapshot {
+                Some(snapshot) => self.snapshots.insert(name, snapshot),
+                None => self.snapshots.remove(&name),
+            };
+        }
+        for id in laid.used {
+            self.staged.remove(&id);
+        }
+        self.next_ino = laid.next_ino;
+    }
+}

@@ -1,0 +1,226 @@
+//! All that the memory engine keeps: names and nodes, each with its values by sequence number.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use super::content::Content;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::batch::{Commit, Idempotency};
+use crate::model::query::{Change, CommitChanges, Moment};
+use crate::model::{Attributes, CommitId, CommitInfo, Entry, Ino, Kind, Seq, Snapshot, Timestamp, VersionId};
+use crate::path::Name;
+
+/// The values that something had, each from one commit on.
+#[derive(Clone, Debug)]
+pub(super) struct Timeline<T>(Vec<(Seq, T)>);
+
+impl<T> Default for Timeline<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Timeline<T> {
+    /// The value after commit `seq`.
+    pub(super) fn at(&self, seq: Seq) -> Option<&T> {
+        let after = self.0.partition_point(|(since, _)| *since <= seq);
+        Some(&self.0[after.checked_sub(1)?].1)
+    }
+
+    /// The value that commit `seq` itself gave.
+    pub(super) fn exactly(&self, seq: Seq) -> Option<&T> {
+        let index = self.0.binary_search_by_key(&seq, |(since, _)| *since).ok()?;
+        Some(&self.0[index].1)
+    }
+
+    /// Every value, oldest first.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &(Seq, T)> {
+        self.0.iter()
+    }
+
+    pub(super) fn push(&mut self, seq: Seq, value: T) {
+        self.0.push((seq, value));
+    }
+}
+
+/// A node in one version.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) ino: Ino,
+    pub(super) kind: Kind,
+    pub(super) mode: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) rdev: u64,
+    pub(super) atime: Timestamp,
+    pub(super) mtime: Timestamp,
+    pub(super) ctime: Timestamp,
+    pub(super) birthtime: Timestamp,
+    pub(super) target: Option<String>,
+    pub(super) attributes: Arc<Attributes>,
+    pub(super) expires_at: Option<Timestamp>,
+    pub(super) version: VersionId,
+    pub(super) etag: VersionId,
+    pub(super) content: Content,
+    /// Its names: directory and name. The root has none.
+    pub(super) names: Arc<BTreeSet<(Ino, Name)>>,
+    /// Of a directory: the directories in it.
+    pub(super) subdirectories: u64,
+    /// This version is the removal of the last name.
+    pub(super) end: bool,
+}
+
+impl Node {
+    /// A node that commit `seq` makes, still without a name.
+    pub(super) fn new(ino: Ino, kind: Kind, mode: u32, seq: Seq, time: Timestamp) -> Self {
+        let version = VersionId { seq, ino };
+        Self {
+            ino,
+            kind,
+            mode,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            atime: time,
+            mtime: time,
+            ctime: time,
+            birthtime: time,
+            target: None,
+            attributes: Arc::default(),
+            expires_at: None,
+            version,
+            etag: version,
+            content: Content::default(),
+            names: Arc::default(),
+            subdirectories: 0,
+            end: false,
+        }
+    }
+
+    pub(super) fn is_directory(&self) -> bool {
+        self.kind == Kind::Directory
+    }
+
+    pub(super) fn has_name(&self) -> bool {
+        self.ino == Ino::ROOT || !self.names.is_empty()
+    }
+
+    pub(super) fn is_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|end| end <= now)
+    }
+
+    pub(super) fn entry(&self) -> Entry {
+        Entry {
+            ino: self.ino,
+            kind: self.kind,
+            mode: self.mode,
+            uid: self.uid,
+            gid: self.gid,
+            rdev: self.rdev,
+            nlink: if !self.has_name() {
+                0
+            } else if self.is_directory() {
+                2 + self.subdirectories
+            } else {
+                self.names.len() as u64
+            },
+            size: self.target.as_ref().map_or(self.content.size(), |target| target.len() as u64),
+            atime: self.atime,
+            mtime: self.mtime,
+            ctime: self.ctime,
+            birthtime: self.birthtime,
+            target: self.target.clone(),
+            attributes: Attributes::clone(&self.attributes),
+            expires_at: self.expires_at,
+            version: self.version,
+            etag: self.etag,
+        }
+    }
+}
+
+/// The tree with all its past.
+pub(super) struct State {
+    /// By directory and name: the node named, `None` while there is none.
+    pub(super) names: BTreeMap<Ino, BTreeMap<Name, Timeline<Option<Ino>>>>,
+    pub(super) nodes: BTreeMap<Ino, Timeline<Node>>,
+    pub(super) next_ino: u64,
+    /// Commit `s` is at index `s - 1`.
+    pub(super) log: Vec<(CommitInfo, Vec<Change>)>,
+    pub(super) commit_ids: HashMap<CommitId, Seq>,
+    pub(super) idempotency: HashMap<String, (Idempotency, Commit)>,
+    pub(super) snapshots: BTreeMap<String, Snapshot>,
+    pub(super) staged: HashMap<u128, Content>,
+    pub(super) next_staged: u128,
+    /// How many handles hold each node open.
+    pub(super) open: HashMap<Ino, usize>,
+}
+
+impl State {
+    pub(super) fn new() -> Self {
+        let root = Node::new(Ino::ROOT, Kind::Directory, 0o755, Seq(0), Timestamp(0));
+        let mut versions = Timeline::default();
+        versions.push(Seq(0), root);
+        Self {
+            names: BTreeMap::new(),
+            nodes: BTreeMap::from([(Ino::ROOT, versions)]),
+            next_ino: Ino::ROOT.0 + 1,
+            log: Vec::new(),
+            commit_ids: HashMap::new(),
+            idempotency: HashMap::new(),
+            snapshots: BTreeMap::new(),
+            staged: HashMap::new(),
+            next_staged: 0,
+            open: HashMap::new(),
+        }
+    }
+
+    pub(super) fn head(&self) -> Seq {
+        Seq(self.log.len() as u64)
+    }
+
+    /// The time of a commit; of the empty tree before the first, 0.
+    pub(super) fn time_of(&self, seq: Seq) -> Timestamp {
+        self.info(seq).map_or(Timestamp(0), |info| info.time)
+    }
+
+    pub(super) fn info(&self, seq: Seq) -> Option<&CommitInfo> {
+        let index = usize::try_from(seq.0.checked_sub(1)?).ok()?;
+        Some(&self.log.get(index)?.0)
+    }
+
+    /// The commits behind `since`, up to and with `head`.
+    pub(super) fn changes(&self, since: Seq, head: Seq, limit: usize) -> Vec<CommitChanges> {
+        let skip = usize::try_from(since.0).unwrap_or(usize::MAX);
+        let end = usize::try_from(head.0).unwrap_or(usize::MAX).min(self.log.len());
+        self.log[..end]
+            .iter()
+            .skip(skip)
+            .take(limit)
+            .map(|(commit, changes)| CommitChanges { commit: commit.clone(), changes: changes.clone() })
+            .collect()
+    }
+
+    /// The sequence that a moment means to one who sees up to `head`.
+    pub(super) fn seq_of(&self, moment: &Moment, head: Seq) -> Result<Seq> {
+        let not_there = |what: String| Error::new(ErrorKind::NotFound, what);
+        match moment {
+            Moment::Seq(seq) if *seq <= head => Ok(*seq),
+            Moment::Seq(seq) => Err(not_there(format!("there is no commit {seq}; the last is {head}"))),
+            Moment::Time(time) => {
+                let until = self.log.partition_point(|(commit, _)| commit.time <= *time);
+                Ok(Seq(until as u64).min(head))
+            }
+            Moment::Snapshot(name) => match self.snapshots.get(name) {
+                Some(snapshot) if snapshot.seq <= head => Ok(snapshot.seq),
+                _ => Err(not_there("no snapshot by that name".to_owned())),
+            },
+        }
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State").field("head", &self.head()).finish_non_exhaustive()
+    }
+}
