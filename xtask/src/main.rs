@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command line talks to its user
 
 mod bench;
+mod prove;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -18,6 +19,8 @@ use clap::Parser;
 enum Xtask {
     /// Check the house rules (DESIGN 8) on every file that git knows or would add
     Tidy,
+    /// Prove a promise at full size
+    Prove(prove::Options),
     /// Measure garth beside its peers and print the table of docs/benchmarks.md
     Bench(bench::Options),
 }
@@ -25,6 +28,7 @@ enum Xtask {
 fn main() -> ExitCode {
     let done = match Xtask::parse() {
         Xtask::Tidy => tidy::run(&root()),
+        Xtask::Prove(options) => prove::run(&root(), &options),
         Xtask::Bench(options) => bench::run(&root(), &options),
     };
     done.unwrap_or_else(|error| {

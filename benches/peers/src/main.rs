@@ -17,6 +17,7 @@ mod side;
 mod work;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -50,8 +51,16 @@ enum Command {
     },
 }
 
-fn main() -> Result<()> {
-    match Cli::parse().command {
+fn main() -> ExitCode {
+    if let Err(error) = run(Cli::parse().command) {
+        eprintln!("error: {error:#}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
         Command::Run(options) => driver::run(&options),
         Command::Child(options) => child::run(&options),
         Command::Bare => bare::serve(),
