@@ -1,0 +1,186 @@
+//! The data folder of a garth: the control data and one folder an account, and the trees that are open.
+//!
+//! ```text
+//! control.db             accounts and keys (crate::control)
+//! accounts/<random>/     one account's tree; only its engine looks inside
+//! ```
+
+mod cache;
+
+use std::fmt;
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use self::cache::Cache;
+use crate::control::{Account, AccountState, Control, new_folder};
+use crate::env::Env;
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::check_id;
+
+/// The engine behind every account.
+pub type Tree = placeholder::SqliteFs;
+
+/// Stands in until the engine is there.
+mod placeholder {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use crate::{Env, Result};
+
+    /// Nothing yet.
+    #[derive(Debug)]
+    pub struct SqliteFs(());
+
+    impl SqliteFs {
+        pub(super) fn open(_folder: &Path, _env: Env) -> Result<Arc<Self>> {
+            Ok(Arc::new(Self(())))
+        }
+    }
+}
+
+/// Trees kept open though nobody uses them just now.
+const OPEN_TREES: usize = 1000;
+
+/// A data folder, opened. Clones are the same one.
+#[derive(Clone)]
+pub struct Home(Arc<Inner>);
+
+struct Inner {
+    folder: PathBuf,
+    env: Env,
+    control: Control,
+    trees: Cache<Tree>,
+}
+
+impl Home {
+    /// Opens a data folder; what is missing is made (folders with mode 0700). Deletions of accounts that a crash
+    /// interrupted are finished.
+    ///
+    /// # Errors
+    /// `Io` if the folder cannot be made or read; those of [`Control::open`].
+    pub fn open(folder: &Path, env: Env) -> Result<Self> {
+        make_folder(folder)?;
+        let folder = folder.canonicalize().map_err(cannot_open)?;
+        let control = Control::open(&folder, env.clone())?;
+        make_folder(&folder.join("accounts"))?;
+        sync_folder(&folder)?;
+        let home = Self(Arc::new(Inner { folder, env, control, trees: Cache::new(OPEN_TREES) }));
+        for account in home.control().accounts()? {
+            if account.state == AccountState::Deleted {
+                home.finish_deletion(&account)?;
+            }
+        }
+        Ok(home)
+    }
+
+    /// The control data.
+    pub fn control(&self) -> &Control {
+        &self.0.control
+    }
+
+    /// Clock and randomness that it was opened with.
+    pub fn env(&self) -> &Env {
+        &self.0.env
+    }
+
+    /// The data folder, as an absolute path without links.
+    pub fn folder(&self) -> &Path {
+        &self.0.folder
+    }
+
+    /// Makes an account with an empty tree. Its folder is durable before the account is known; a crash in between
+    /// leaves a folder that nothing refers to.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a bad id; `AlreadyExists`, also while an account of that id is being deleted.
+    pub fn create_account(&self, id: &str) -> Result<Account> {
+        check_id("account", id)?;
+        let name = new_folder(self.env())?;
+        let folder = self.tree_folder(&name);
+        make_folder(&folder)?;
+        let added = self.control().add_account(id, &name);
+        if matches!(&added, Err(error) if error.is(ErrorKind::AlreadyExists)) {
+            fs::remove_dir(&folder).map_err(cannot_open)?;
+        }
+        added
+    }
+
+    /// The tree of an account. In one process, calls for one account give the same instance as long as anybody
+    /// holds it.
+    ///
+    /// # Errors
+    /// `NotFound` without such an account, also once its deletion has begun, in whichever process; those of the engine.
+    pub fn account(&self, id: &str) -> Result<Arc<Tree>> {
+        let account = self.control().account(id)?;
+        // By folder, not by id: an account that is made anew under an old id is another tree.
+        self.0
+            .trees
+            .get(&account.folder, || Tree::open(&self.tree_folder(&account.folder), self.env().clone()))
+    }
+
+    /// Deletes an account, its keys and its tree. From the first step on nobody gets at it, and a crash in between is
+    /// made up for when the folder is next opened.
+    ///
+    /// # Errors
+    /// `NotFound` without such an account.
+    pub fn delete_account(&self, id: &str) -> Result<()> {
+        let account = self.control().mark_deleted(id)?;
+        self.finish_deletion(&account)
+    }
+
+    fn finish_deletion(&self, account: &Account) -> Result<()> {
+        self.0.trees.forget(&account.folder);
+        let removed = fs::remove_dir_all(self.tree_folder(&account.folder));
+        if let Err(e) = removed
+            && e.kind() != std::io::ErrorKind::NotFound
+        {
+            return Err(Error::new(ErrorKind::Io, "cannot remove the account's files; delete it again")
+                .with_source(e));
+        }
+        sync_folder(&self.0.folder.join("accounts"))?;
+        self.control().forget_deleted(account)
+    }
+
+    fn tree_folder(&self, name: &str) -> PathBuf {
+        self.0.folder.join("accounts").join(name)
+    }
+}
+
+impl fmt::Debug for Home {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Home").finish_non_exhaustive()
+    }
+}
+
+/// Makes a folder and those above it if they are missing, each durably.
+fn make_folder(folder: &Path) -> Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let above = match folder.parent() {
+        Some(above) if !above.as_os_str().is_empty() => above,
+        _ => Path::new("."),
+    };
+    make_folder(above)?;
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists || !folder.is_dir() => Err(cannot_open(e)),
+        _ => sync_folder(above),
+    }
+}
+
+/// Makes the names in a folder survive loss of power.
+fn sync_folder(folder: &Path) -> Result<()> {
+    File::open(folder).and_then(|opened| opened.sync_all()).map_err(cannot_open)
+}
+
+fn cannot_open(error: std::io::Error) -> Error {
+    let kind = match error.kind() {
+        std::io::ErrorKind::StorageFull => ErrorKind::NoSpace,
+        std::io::ErrorKind::PermissionDenied => ErrorKind::AccessDenied,
+        std::io::ErrorKind::ReadOnlyFilesystem => ErrorKind::ReadOnly,
+        _ => ErrorKind::Io,
+    };
+    Error::new(kind, "cannot open the data folder").with_source(error)
+}

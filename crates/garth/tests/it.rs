@@ -1,0 +1,7 @@
+//! The integration tests of this crate: one binary, so that they link once.
+
+#![allow(clippy::unwrap_used)] // tests, their helpers too, stop at what must not happen
+
+mod it {
+    mod control;
+}

@@ -1,0 +1,289 @@
+//! Accounts, keys and the data folder: what an operator relies on.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::{Arc, Barrier};
+
+use garth::control::{Control, Scope};
+use garth::model::Timestamp;
+use garth::{Env, ErrorKind, Home};
+
+fn home(folder: &Path) -> Home {
+    Home::open(folder, Env::system()).unwrap()
+}
+
+fn with_account() -> (tempfile::TempDir, Home) {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path());
+    home.create_account("acme").unwrap();
+    (folder, home)
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn a_key_opens_its_account_and_survives_reopening() {
+    let folder = tempfile::tempdir().unwrap();
+    let (env, _) = Env::manual(Timestamp(5));
+    let home = Home::open(folder.path(), env.clone()).unwrap();
+    home.create_account("acme").unwrap();
+    let scopes = [Scope::SearchRead, Scope::MemoryRead, Scope::MemoryRead];
+    let (key, secret) = home.control().create_key("acme", "laptop", &scopes).unwrap();
+    assert_eq!((key.account.as_str(), key.label.as_str(), key.created), ("acme", "laptop", Timestamp(5)));
+    assert_eq!(key.scopes, [Scope::MemoryRead, Scope::SearchRead], "sorted, each once");
+    assert!(secret.reveal().starts_with(&format!("garth_{}.", key.id)));
+    drop(home);
+
+    let home = Home::open(folder.path(), env).unwrap();
+    assert_eq!(home.control().authenticate(secret.reveal()).unwrap(), Some(key.clone()));
+    assert_eq!(home.control().keys("acme").unwrap(), [key]);
+}
+
+#[test]
+fn scopes_have_one_text_form_and_admin_implies_all() {
+    for scope in Scope::ALL {
+        assert_eq!(scope.to_string().parse::<Scope>().unwrap(), scope);
+    }
+    assert!("memory".parse::<Scope>().unwrap_err().is(ErrorKind::InvalidArgument));
+    let (_folder, home) = with_account();
+    let (admin, _) = home.control().create_key("acme", "", &[Scope::Admin]).unwrap();
+    assert!(Scope::ALL.into_iter().all(|scope| admin.allows(scope)));
+    let (reader, _) = home.control().create_key("acme", "", &[Scope::MemoryRead]).unwrap();
+    let allowed: Vec<_> = Scope::ALL.into_iter().filter(|scope| reader.allows(*scope)).collect();
+    assert_eq!(allowed, [Scope::MemoryRead]);
+}
+
+#[test]
+fn nothing_but_the_exact_token_authenticates() {
+    let (_folder, home) = with_account();
+    let (key, secret) = home.control().create_key("acme", "", &[Scope::Admin]).unwrap();
+    let (other, _) = home.control().create_key("acme", "", &[Scope::Admin]).unwrap();
+    let token = secret.reveal();
+    let last = if token.ends_with('0') { '1' } else { '0' };
+    let wrong = [
+        format!("{}{last}", &token[..token.len() - 1]),
+        token.replace(&key.id, &other.id),
+        token.replace(&key.id, "0123456789abcdef"),
+        token.replace("garth_", "Garth_"),
+        token.to_uppercase(),
+        format!("{token} "),
+        format!("{token}0"),
+        token[..token.len() - 1].to_owned(),
+        format!("garth_{}.", key.id),
+        token.replace('.', ""),
+        key.id.clone(),
+        "garth_%.%".to_owned(),
+        String::new(),
+        "é".repeat(40),
+        "x".repeat(100_000),
+    ];
+    for wrong in wrong {
+        assert_eq!(home.control().authenticate(&wrong).unwrap(), None, "{wrong:.100}");
+    }
+    assert_eq!(home.control().authenticate(token).unwrap(), Some(key));
+}
+
+#[test]
+fn a_key_revoked_elsewhere_opens_nothing_at_the_next_call() {
+    let (folder, home) = with_account();
+    let (key, secret) = home.control().create_key("acme", "", &[Scope::MemoryRead]).unwrap();
+    let elsewhere = Control::open(folder.path(), Env::system()).unwrap();
+    assert_eq!(elsewhere.authenticate(secret.reveal()).unwrap(), Some(key.clone()));
+
+    let revoked = home.control().revoke_key(&key.id).unwrap();
+    assert!(revoked.revoked.is_some());
+    assert_eq!(elsewhere.authenticate(secret.reveal()).unwrap(), None);
+    assert_eq!(elsewhere.revoke_key(&key.id).unwrap(), revoked, "the first revocation stays");
+    assert_eq!(elsewhere.keys("acme").unwrap(), [revoked]);
+    assert!(home.control().revoke_key("0123456789abcdef").unwrap_err().is(ErrorKind::NotFound));
+}
+
+#[test]
+fn a_deleted_account_is_gone_with_its_keys_and_files_and_its_name_is_free() {
+    let (folder, home) = with_account();
+    home.create_account("other").unwrap();
+    let (_, secret) = home.control().create_key("acme", "", &[Scope::Admin]).unwrap();
+    let (_, other) = home.control().create_key("other", "", &[Scope::Admin]).unwrap();
+    let old = home.control().account("acme").unwrap();
+    let tree = home.account("acme").unwrap();
+    home.delete_account("acme").unwrap();
+
+    let elsewhere = Control::open(folder.path(), Env::system()).unwrap();
+    assert_eq!(elsewhere.authenticate(secret.reveal()).unwrap(), None);
+    assert!(elsewhere.authenticate(other.reveal()).unwrap().is_some());
+    assert!(!folder.path().join("accounts").join(&old.folder).exists());
+    for gone in [
+        home.account("acme").err(),
+        home.delete_account("acme").err(),
+        home.control().account("acme").err(),
+        home.control().keys("acme").err(),
+        home.control().create_key("acme", "", &[Scope::Admin]).err(),
+    ] {
+        assert!(gone.unwrap().is(ErrorKind::NotFound));
+    }
+
+    let new = home.create_account("acme").unwrap();
+    assert_ne!(new.folder, old.folder);
+    assert!(!Arc::ptr_eq(&tree, &home.account("acme").unwrap()), "another tree under the same name");
+    assert_eq!(home.control().authenticate(secret.reveal()).unwrap(), None, "old keys stay dead");
+}
+
+#[test]
+fn a_deletion_that_a_crash_interrupted_is_finished_on_open() {
+    let (folder, home) = with_account();
+    let (_, secret) = home.control().create_key("acme", "", &[Scope::Admin]).unwrap();
+    let account = home.control().account("acme").unwrap();
+    let tree = folder.path().join("accounts").join(&account.folder);
+    fs::write(tree.join("left"), "over").unwrap();
+    let raw = rusqlite::Connection::open(folder.path().join("control.db")).unwrap();
+    raw.execute("UPDATE account SET deleted = 1", []).unwrap();
+
+    assert_eq!(home.control().authenticate(secret.reveal()).unwrap(), None);
+    assert!(home.account("acme").unwrap_err().is(ErrorKind::NotFound));
+    assert!(home.create_account("acme").unwrap_err().is(ErrorKind::AlreadyExists), "not yet free");
+    assert!(tree.exists());
+    let reopened = self::home(folder.path());
+    assert!(!tree.exists());
+    assert_eq!(reopened.control().accounts().unwrap(), []);
+    reopened.create_account("acme").unwrap();
+}
+
+#[test]
+fn of_many_who_make_one_account_in_a_fresh_folder_one_wins() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let barrier = Barrier::new(8);
+    let made: Vec<_> = std::thread::scope(|scope| {
+        let makers: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    barrier.wait();
+                    home(&path).create_account("acme")
+                })
+            })
+            .collect();
+        makers.into_iter().map(|maker| maker.join().unwrap()).collect()
+    });
+    let home = home(&path);
+    let (won, lost): (Vec<_>, Vec<_>) = made.into_iter().partition(Result::is_ok);
+    assert_eq!(won.len(), 1);
+    assert!(lost.into_iter().all(|lost| lost.unwrap_err().is(ErrorKind::AlreadyExists)));
+    assert_eq!(home.control().accounts().unwrap(), [won.into_iter().next().unwrap().unwrap()]);
+    assert_eq!(fs::read_dir(path.join("accounts")).unwrap().count(), 1, "the losers leave no folder");
+}
+
+#[test]
+fn accounts_are_listed_by_name_and_bad_names_are_refused() {
+    let (_folder, home) = with_account();
+    for id in ["zoë", "a b", "%", "Acme"] {
+        home.create_account(id).unwrap();
+    }
+    let accounts = home.control().accounts().unwrap();
+    let ids: Vec<_> = accounts.iter().map(|account| account.id.as_str()).collect();
+    assert_eq!(ids, ["%", "Acme", "a b", "acme", "zoë"]);
+    assert_eq!(accounts.iter().map(|account| &account.folder).collect::<HashSet<_>>().len(), 5);
+    for bad in ["", ".", "..", "a/b", "a\0b", "a\nb", &"x".repeat(129)] {
+        assert!(home.create_account(bad).unwrap_err().is(ErrorKind::InvalidArgument), "{bad:?}");
+    }
+    assert!(home.account("acm").unwrap_err().is(ErrorKind::NotFound));
+}
+
+#[test]
+fn keys_need_an_account_a_scope_and_a_plain_label() {
+    let (_folder, home) = with_account();
+    let refused = |account: &str, label: &str, scopes: &[Scope]| {
+        home.control().create_key(account, label, scopes).unwrap_err().kind()
+    };
+    assert_eq!(refused("nobody", "", &[Scope::Admin]), ErrorKind::NotFound);
+    assert_eq!(refused("acme", "", &[]), ErrorKind::InvalidArgument);
+    assert_eq!(refused("acme", "two\nlines", &[Scope::Admin]), ErrorKind::InvalidArgument);
+    assert_eq!(refused("acme", &"x".repeat(257), &[Scope::Admin]), ErrorKind::InvalidArgument);
+    assert_eq!(home.control().keys("acme").unwrap(), []);
+}
+
+#[test]
+fn no_secret_is_in_the_files_or_in_debug_output() {
+    let (folder, home) = with_account();
+    let (key, secret) = home.control().create_key("acme", "laptop", &[Scope::Admin]).unwrap();
+    let text = secret.reveal().split_once('.').unwrap().1;
+    let raw: Vec<u8> =
+        (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect();
+    let mut files = 0;
+    for file in fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path()) {
+        if !file.is_file() {
+            continue;
+        }
+        let bytes = fs::read(&file).unwrap();
+        let holds = |what: &[u8]| bytes.windows(what.len()).any(|window| window == what);
+        assert!(!holds(text.as_bytes()) && !holds(&raw), "{}", file.display());
+        files += usize::from(holds(key.id.as_bytes()));
+    }
+    assert!(files > 0, "the key itself was looked at");
+    let shown = format!("{secret:?} {key:?} {home:?} {:?}", home.control());
+    assert!(!shown.contains(text) && !shown.contains(&folder.path().display().to_string()), "{shown}");
+}
+
+#[test]
+fn only_the_owner_gets_at_what_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("deep/data");
+    let home = home(&data);
+    let account = home.create_account("acme").unwrap();
+    home.control().create_key("acme", "", &[Scope::Admin]).unwrap();
+    for made in [folder.path().join("deep"), data.clone(), data.join("accounts").join(&account.folder)] {
+        assert_eq!(mode(&made), 0o700, "{}", made.display());
+    }
+    let files: Vec<_> =
+        fs::read_dir(&data).unwrap().map(|file| file.unwrap().path()).filter(|f| f.is_file()).collect();
+    assert!(files.iter().any(|file| file.ends_with("control.db")));
+    assert!(files.iter().all(|file| mode(file) == 0o600));
+}
+
+#[test]
+fn a_newer_or_foreign_control_database_is_refused_and_left_as_it_is() {
+    let foreign = "CREATE TABLE notes (text); INSERT INTO notes VALUES ('mine')";
+    for change in ["PRAGMA user_version = 9999", "PRAGMA application_id = 1", foreign] {
+        let folder = tempfile::tempdir().unwrap();
+        if change != foreign {
+            home(folder.path());
+        }
+        let raw = rusqlite::Connection::open(folder.path().join("control.db")).unwrap();
+        raw.execute_batch(change).unwrap();
+        raw.pragma_update(None, "journal_mode", "DELETE").unwrap();
+        drop(raw);
+        let before = fs::read(folder.path().join("control.db")).unwrap();
+        let error = Home::open(folder.path(), Env::system()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Format, "{error}");
+        assert_eq!(fs::read(folder.path().join("control.db")).unwrap(), before);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(
+        folder.path().join("control.db"),
+        "not a database at all, but long enough to be read as a header".repeat(20),
+    )
+    .unwrap();
+    assert_eq!(Home::open(folder.path(), Env::system()).unwrap_err().kind(), ErrorKind::Format);
+}
+
+#[test]
+fn errors_about_the_data_folder_do_not_say_where_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("taken");
+    fs::write(&file, "").unwrap();
+    let error = Home::open(&file, Env::system()).unwrap_err();
+    assert!(!error.to_string().contains("taken") && error.is(ErrorKind::Io), "{error}");
+    assert!(std::error::Error::source(&error).is_some());
+}
+
+#[test]
+fn one_account_has_one_instance_while_it_is_held() {
+    let (_folder, home) = with_account();
+    home.create_account("other").unwrap();
+    let first = home.account("acme").unwrap();
+    assert!(Arc::ptr_eq(&first, &home.clone().account("acme").unwrap()));
+    assert!(!Arc::ptr_eq(&first, &home.account("other").unwrap()));
+}
