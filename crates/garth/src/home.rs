@@ -19,12 +19,8 @@ use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::check_id;
 
-/// The engine behind every account: for now the one in memory, until the SQLite engine takes its place here.
-pub type Tree = crate::engine::memory::Memory;
-
-fn open_tree(_folder: &Path, env: Env) -> Result<Arc<Tree>> {
-    Ok(Arc::new(Tree::new(env)))
-}
+/// The engine behind every account.
+pub type Tree = crate::engine::sqlite::SqliteFs;
 
 /// Trees kept open though nobody uses them just now.
 const OPEN_TREES: usize = 1000;
@@ -103,7 +99,7 @@ impl Home {
         // By folder, not by id: an account that is made anew under an old id is another tree.
         self.0
             .trees
-            .get(&account.folder, || open_tree(&self.tree_folder(&account.folder), self.env().clone()))
+            .get(&account.folder, || Tree::open(&self.tree_folder(&account.folder), self.env().clone()))
     }
 
     /// Deletes an account, its keys and its tree. From the first step on nobody gets at it, and a crash in between is

@@ -4,4 +4,5 @@
 
 mod it {
     mod control;
+    mod sqlite;
 }

@@ -1,0 +1,217 @@
+//! Turns a batch into row changes, for every engine that keeps rows (SQLite, Postgres): one meaning, one order of
+//! errors, whatever the database. It does no I/O of its own: it reads through [`Rows`], keeps what the batch would change in a
+//! [`Delta`] that later operations of the batch see, and writes nothing. A batch that fails is dropped with its delta.
+//!
+//! `memory` shares none of this, or comparing the engines would prove nothing.
+
+mod attrs;
+mod content;
+mod copy;
+mod delta;
+mod lookup;
+mod names;
+mod rows;
+
+use std::collections::{HashMap, HashSet};
+
+use sha2::{Digest, Sha256};
+
+pub(crate) use delta::Delta;
+pub(crate) use rows::{
+    ChunkData, ExtentRow, IdempotencyRow, LogChange, NAMED_FROM, NameRow, NodeRow, Rows, Staged,
+};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::batch::{Batch, Commit, Op, Outcome, Precondition};
+use crate::model::query::ChangeKind;
+use crate::model::{At, Ino, Kind, Seq, Timestamp};
+use crate::path::TreePath;
+
+/// The state that a batch is planned on: the head row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeadRow {
+    /// Last sequence.
+    pub(crate) seq: u64,
+    /// Time of the last commit.
+    pub(crate) time: i64,
+    /// Next inode number to give.
+    pub(crate) next_ino: u64,
+    /// Next chunk number to give.
+    pub(crate) next_chunk: u64,
+}
+
+/// What planning a batch gives.
+pub(crate) enum Planned {
+    /// Rows to change, and the answer once they are kept.
+    Apply { delta: Box<Delta>, head: HeadRow, commit: Commit },
+    /// The batch was committed before: its answer.
+    Replay(Commit),
+}
+
+/// Plans `batch` on the state that `rows` shows at `head`. `open` says which nodes this instance holds open.
+pub(crate) fn plan<R: Rows>(
+    rows: &R,
+    head: HeadRow,
+    now: Timestamp,
+    open: &dyn Fn(u64) -> bool,
+    batch: &Batch,
+) -> Result<Planned> {
+    let time = now.0.max(head.time.saturating_add(1));
+    if let Some(record) = &batch.idempotency
+        && let Some(known) = rows.idempotency(&record.key)?
+        && known.keep_until > time
+    {
+        if known.request_hash != record.request_hash {
+            return Err(Error::new(
+                ErrorKind::IdempotencyMismatch,
+                "the idempotency key was used before with another request; use a new key",
+            ));
+        }
+        return Ok(Planned::Replay(known.commit));
+    }
+    if let Some(id) = batch.id
+        && rows.has_commit(id)?
+    {
+        return Err(Error::new(ErrorKind::AlreadyExists, format!("the log has a commit {id} already")));
+    }
+    let mut planner = Planner {
+        rows,
+        open,
+        seq: head.seq + 1,
+        time,
+        next_ino: head.next_ino,
+        next_chunk: head.next_chunk,
+        delta: Delta::default(),
+        staged: HashSet::new(),
+        dirs: HashMap::new(),
+    };
+    for (at, that) in &batch.preconditions {
+        planner.check(at, that)?;
+    }
+    let outcomes = batch.ops.iter().map(|op| planner.op(op)).collect::<Result<Vec<_>>>()?;
+    planner.delta.finish(head.next_ino, planner.seq);
+    let head = HeadRow { seq: planner.seq, time, next_ino: planner.next_ino, next_chunk: planner.next_chunk };
+    let commit = Commit { seq: Seq(head.seq), time: Timestamp(time), outcomes, replayed: false };
+    Ok(Planned::Apply { delta: Box::new(planner.delta), head, commit })
+}
+
+/// A batch being planned.
+struct Planner<'a, R> {
+    rows: &'a R,
+    open: &'a dyn Fn(u64) -> bool,
+    /// Sequence of this commit.
+    seq: u64,
+    /// Time of this commit.
+    time: i64,
+    next_ino: u64,
+    next_chunk: u64,
+    delta: Delta,
+    /// Staged bodies that operations of this batch have used.
+    staged: HashSet<u128>,
+    /// Directories found on the way, by key: spares a batch in one directory the same reads over and over.
+    dirs: HashMap<String, u64>,
+}
+
+impl<R: Rows> Planner<'_, R> {
+    fn op(&mut self, op: &Op) -> Result<Outcome> {
+        match op {
+            Op::Write { at, body, create, parents, attrs } => self.write(at, body, *create, *parents, attrs),
+            Op::Append { at, body, create, parents } => self.append(at, body, *create, *parents),
+            Op::Patch { at, offset, body } => self.patch(at, *offset, body),
+            Op::Truncate { at, size } => self.truncate(at, *size),
+            Op::Mkdir { at, parents, attrs } => self.mkdir(at, *parents, attrs),
+            Op::Symlink { at, target, parents, attrs } => self.symlink(at, target, *parents, attrs),
+            Op::Mknod { at, node, parents, attrs } => self.mknod(at, *node, *parents, attrs),
+            Op::Link { from, to, parents } => self.link(from, to, *parents),
+            Op::Remove { at, what, missing_ok } => self.remove(at, *what, *missing_ok),
+            Op::Rename { from, to, mode, parents } => self.rename(from, to, *mode, *parents),
+            Op::Copy { from, as_of, to, recursive, replace, parents } => {
+                let flags = copy::Flags { recursive: *recursive, replace: *replace, parents: *parents };
+                self.copy(from, *as_of, to, flags)
+            }
+            Op::SetAttrs { at, attrs } => self.set_attrs(at, attrs),
+            Op::Check { at, that } => self.check(at, that),
+            Op::Snapshot { name } => self.snapshot(name),
+            Op::DropSnapshot { name } => self.drop_snapshot(name),
+        }
+    }
+
+    fn check(&mut self, at: &At, that: &Precondition) -> Result<Outcome> {
+        let found = match self.node_at(at) {
+            Ok(node) => Some(node),
+            Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory) => None,
+            Err(error) => return Err(error),
+        };
+        let holds = match (that, &found) {
+            (Precondition::Absent, None) => true,
+            (Precondition::Absent, Some(_)) | (_, None) => false,
+            (Precondition::Version(version), Some(node)) => {
+                version.ino.0 == node.ino && version.seq.0 == node.seq
+            }
+            (Precondition::Etag(version), Some(node)) => {
+                version.ino.0 == node.ino && version.seq.0 == node.content_seq
+            }
+            (Precondition::Sha256(hash), Some(node)) => {
+                node.kind == Kind::File && self.sha256(node.ino, node.size)? == *hash
+            }
+        };
+        if holds {
+            return Ok(Outcome { ino: Ino(found.map_or(0, |node| node.ino)), created: false });
+        }
+        let message = match that {
+            Precondition::Absent => "precondition failed: something is there",
+            Precondition::Version(_) | Precondition::Etag(_) => {
+                "precondition failed: the current version is another one; read it and try again"
+            }
+            Precondition::Sha256(_) => "precondition failed: the content has another SHA-256",
+        };
+        Err(match at {
+            At::Path(path) => Error::at(ErrorKind::Conflict, path, message),
+            At::Node(_) | At::Child(..) => Error::new(ErrorKind::Conflict, message),
+        })
+    }
+
+    fn sha256(&self, ino: u64, size: u64) -> Result<[u8; 32]> {
+        let mut hasher = Sha256::new();
+        let mut at = 0;
+        while at < size {
+            let length = (size - at).min(1 << 20);
+            hasher.update(self.read(ino, at, length)?);
+            at += length;
+        }
+        Ok(hasher.finalize().into())
+    }
+
+    fn snapshot(&mut self, name: &str) -> Result<Outcome> {
+        let taken = match self.delta.snapshots.get(name) {
+            Some(now) => *now,
+            None => self.rows.has_snapshot(name)?,
+        };
+        if taken {
+            let message = format!("a snapshot named `{name}` exists already");
+            return Err(Error::new(ErrorKind::AlreadyExists, message));
+        }
+        self.delta.snapshots.insert(name.to_owned(), true);
+        self.delta.log(ChangeKind::Snapshot { name: name.to_owned() }, Ino::ROOT.0, None);
+        Ok(Outcome { ino: Ino::ROOT, created: false })
+    }
+
+    fn drop_snapshot(&mut self, name: &str) -> Result<Outcome> {
+        let there = match self.delta.snapshots.get(name) {
+            Some(now) => *now,
+            None => self.rows.has_snapshot(name)?,
+        };
+        if !there {
+            return Err(Error::new(ErrorKind::NotFound, format!("there is no snapshot named `{name}`")));
+        }
+        self.delta.snapshots.insert(name.to_owned(), false);
+        self.delta.log(ChangeKind::SnapshotDropped { name: name.to_owned() }, Ino::ROOT.0, None);
+        Ok(Outcome { ino: Ino::ROOT, created: false })
+    }
+}
+
+/// A name as a key: its directory and itself.
+fn key_of(path: &TreePath) -> Option<(String, String)> {
+    let (dir, name) = path.key().rsplit_once('/')?;
+    Some((dir.to_owned(), name.to_owned()))
+}

@@ -1,0 +1,85 @@
+//! Attributes: kept as rows of their own beside the node, so that changing content copies none of them.
+
+use super::Planner;
+use super::rows::{NodeRow, Rows};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::batch::{Outcome, SetAttrs};
+use crate::model::query::ChangeKind;
+use crate::model::{At, Attributes, Ino, Kind};
+use crate::search::passage::Edit;
+
+impl<R: Rows> Planner<'_, R> {
+    pub(super) fn set_attrs(&mut self, at: &At, attrs: &SetAttrs) -> Result<Outcome> {
+        let mut node = self.node_at(at)?;
+        node.ctime = self.time;
+        self.apply_attrs(&mut node, attrs).map_err(|error| match at {
+            At::Path(path) => Error::at(error.kind(), path, error.message()),
+            At::Node(_) | At::Child(..) => error,
+        })?;
+        let ino = Ino(node.ino);
+        self.put(node);
+        self.delta.log(ChangeKind::Attributes, ino.0, None);
+        Ok(Outcome { ino, created: false })
+    }
+
+    /// The attributes a node has now.
+    pub(super) fn attributes(&self, node: &NodeRow) -> Result<Attributes> {
+        if node.attrs_seq == 0 {
+            return Ok(Attributes::default());
+        }
+        match self.delta.attributes.get(&node.ino) {
+            Some(attributes) => Ok(attributes.clone()),
+            None => self.rows.attributes(node.ino, node.attrs_seq),
+        }
+    }
+
+    /// Gives a node attributes.
+    pub(super) fn put_attributes(&mut self, node: &mut NodeRow, attributes: Attributes) -> Result<()> {
+        let before = self.attributes(node)?;
+        let looked_at = |attributes: &Attributes| (attributes.searchable, attributes.content_type.clone());
+        if node.kind == Kind::File && looked_at(&attributes) != looked_at(&before) {
+            self.delta.touch(node.ino, Edit::replace(node.size, node.size));
+        }
+        if attributes == Attributes::default() {
+            node.attrs_seq = 0;
+            self.delta.attributes.remove(&node.ino);
+        } else {
+            node.attrs_seq = self.seq;
+            self.delta.attributes.insert(node.ino, attributes);
+        }
+        Ok(())
+    }
+
+    /// Changes the row as asked; the caller puts it.
+    pub(super) fn apply_attrs(&mut self, node: &mut NodeRow, attrs: &SetAttrs) -> Result<()> {
+        if *attrs == SetAttrs::default() {
+            return Ok(());
+        }
+        if let Some(expires_at) = attrs.expires_at {
+            if node.kind == Kind::Directory {
+                return Err(Error::new(ErrorKind::NotPermitted, "a directory does not expire"));
+            }
+            self.put_expiry(node, expires_at.map(|at| at.0));
+        }
+        let before = self.attributes(node)?;
+        let mut after = before.clone();
+        attrs.apply(&mut after)?;
+        if after != before {
+            self.put_attributes(node, after)?;
+        }
+        node.mode = attrs.mode.unwrap_or(node.mode);
+        node.uid = attrs.uid.unwrap_or(node.uid);
+        node.gid = attrs.gid.unwrap_or(node.gid);
+        node.atime = attrs.atime.map_or(node.atime, |time| time.0);
+        node.mtime = attrs.mtime.map_or(node.mtime, |time| time.0);
+        Ok(())
+    }
+
+    /// Sets when a node expires.
+    pub(super) fn put_expiry(&mut self, node: &mut NodeRow, expires_at: Option<i64>) {
+        if node.expires_at != expires_at {
+            node.expires_at = expires_at;
+            self.delta.expiry.insert(node.ino, if node.nlink == 0 { None } else { expires_at });
+        }
+    }
+}

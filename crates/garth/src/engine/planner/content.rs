@@ -1,0 +1,212 @@
+//! Operations on content: each stores its new bytes and ends the extents that they cover; nothing else is written.
+
+use bytes::Bytes;
+
+use super::Planner;
+use super::rows::{Chunk, ExtentRow, NAMED_FROM, NodeRow, Rows};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::batch::{Body, Create, MAX_FILE, Outcome, SetAttrs};
+use crate::model::query::ChangeKind;
+use crate::model::{At, Ino, Kind};
+use crate::path::TreePath;
+use crate::search::passage::Edit;
+
+/// Largest extent, in bytes: what one read has to fetch and check at most. DESIGN 3.
+pub(crate) const MAX_EXTENT: usize = 1 << 20;
+
+/// A stretch of stored bytes on its way into a file: chunk and length.
+type Piece = (u64, u64);
+
+impl<R: Rows> Planner<'_, R> {
+    pub(super) fn write(
+        &mut self,
+        at: &At,
+        body: &Body,
+        create: Create,
+        parents: bool,
+        attrs: &SetAttrs,
+    ) -> Result<Outcome> {
+        let (mut node, created) = self.file(at, create, parents)?;
+        check_size(at, body.size())?;
+        let pieces = self.store(body)?;
+        self.clear(node.ino, 0, u64::MAX)?;
+        self.place_pieces(node.ino, 0, &pieces)?;
+        let edit = Edit::replace(node.size, body.size());
+        self.changed(&mut node, created, edit);
+        self.apply_attrs(&mut node, attrs)?;
+        self.finish_content(node, created)
+    }
+
+    pub(super) fn append(&mut self, at: &At, body: &Body, create: Create, parents: bool) -> Result<Outcome> {
+        let (mut node, created) = self.file(at, create, parents)?;
+        let (from, to) = (node.size, node.size.saturating_add(body.size()));
+        check_size(at, to)?;
+        let pieces = self.store(body)?;
+        self.place_pieces(node.ino, from, &pieces)?;
+        let edit = Edit::write(from, body.size(), from);
+        self.changed(&mut node, created, edit);
+        self.finish_content(node, created)
+    }
+
+    pub(super) fn patch(&mut self, at: &At, offset: u64, body: &Body) -> Result<Outcome> {
+        let (mut node, _) = self.file(at, Create::Never, false)?;
+        if body.size() == 0 {
+            return Ok(Outcome { ino: Ino(node.ino), created: false });
+        }
+        let end = offset.saturating_add(body.size());
+        check_size(at, end)?;
+        let pieces = self.store(body)?;
+        self.clear(node.ino, offset, end)?;
+        self.place_pieces(node.ino, offset, &pieces)?;
+        let edit = Edit::write(offset, body.size(), node.size);
+        self.changed(&mut node, false, edit);
+        self.finish_content(node, false)
+    }
+
+    pub(super) fn truncate(&mut self, at: &At, size: u64) -> Result<Outcome> {
+        let (mut node, _) = self.file(at, Create::Never, false)?;
+        check_size(at, size)?;
+        if size < node.size {
+            self.clear(node.ino, size, u64::MAX)?;
+        }
+        let edit = Edit::truncate(node.size, size);
+        self.changed(&mut node, false, edit);
+        self.finish_content(node, false)
+    }
+
+    /// Finds the file to write to, or makes it.
+    fn file(&mut self, at: &At, create: Create, parents: bool) -> Result<(NodeRow, bool)> {
+        let (node, path) = match at {
+            At::Node(_) => (Some(self.node_at(at)?), None),
+            At::Path(_) | At::Child(..) => {
+                let path = self.place(at)?;
+                self.ready_parent(&path, parents)?;
+                (self.look(&path)?, Some(path))
+            }
+        };
+        let here = path.clone().unwrap_or_default();
+        let about = |kind, message: &str| match &path {
+            Some(path) => Error::at(kind, path, message),
+            None => Error::new(kind, message),
+        };
+        match (node, create) {
+            (Some(_), Create::New) => Err(about(ErrorKind::AlreadyExists, "already exists")),
+            (Some(node), _) => match node.kind {
+                Kind::File => Ok((node, false)),
+                Kind::Directory => Err(about(ErrorKind::IsADirectory, "is a directory")),
+                _ => Err(about(ErrorKind::NotPermitted, "has no content: it is no regular file")),
+            },
+            (None, Create::Never) => Err(Error::not_found(&here)),
+            (None, Create::IfMissing | Create::New) => Ok((self.make(&here, Kind::File, 0o644)?, true)),
+        }
+    }
+
+    /// Marks that a file's content changed.
+    pub(super) fn changed(&mut self, node: &mut NodeRow, created: bool, edit: Edit) {
+        node.size = edit.new_size;
+        node.mtime = self.time;
+        node.ctime = self.time;
+        node.content_seq = self.seq;
+        self.delta.touch(node.ino, edit);
+        if !created {
+            self.delta.log(ChangeKind::Modified, node.ino, None);
+        }
+    }
+
+    fn finish_content(&mut self, node: NodeRow, created: bool) -> Result<Outcome> {
+        let ino = Ino(node.ino);
+        if node.nlink == 0 {
+            self.delta.unnamed.insert(node.ino);
+        }
+        self.put(node);
+        Ok(Outcome { ino, created })
+    }
+
+    /// Keeps new bytes; content that is there already under its name is not kept twice.
+    fn store(&mut self, body: &Body) -> Result<Vec<Piece>> {
+        match body {
+            Body::Bytes(bytes) => {
+                let steps = (0..bytes.len()).step_by(MAX_EXTENT);
+                steps.map(|at| self.chunk(bytes.slice(at..bytes.len().min(at + MAX_EXTENT)))).collect()
+            }
+            Body::Staged(staged) => {
+                if !self.staged.insert(staged.id) {
+                    return Err(Error::invalid(
+                        "a staged body is used by one operation; copy the file instead",
+                    ));
+                }
+                let unknown = || {
+                    let message = "no such staged body: it was used, or collected after waiting too long";
+                    Error::new(ErrorKind::NotFound, message)
+                };
+                let pieces = self.rows.staged(staged.id)?.ok_or_else(unknown)?.0;
+                self.delta.staged.push(staged.id);
+                Ok(pieces)
+            }
+        }
+    }
+
+    fn chunk(&mut self, data: Bytes) -> Result<Piece> {
+        let hash = blake3::hash(&data);
+        let length = data.len() as u64;
+        let named = data.len() >= NAMED_FROM;
+        if named {
+            if let Some(id) = self.delta.named.get(hash.as_bytes()) {
+                return Ok((*id, length));
+            }
+            if let Some(id) = self.rows.chunk_named(hash.as_bytes())? {
+                return Ok((id, length));
+            }
+        }
+        let id = self.next_chunk;
+        self.next_chunk += 1;
+        let sum = if named { hash.as_bytes().to_vec() } else { hash.as_bytes()[..8].to_vec() };
+        if named {
+            self.delta.named.insert(*hash.as_bytes(), id);
+        }
+        self.delta.chunks.insert(id, Chunk { id, data, sum });
+        Ok((id, length))
+    }
+
+    /// Ends all extents within `from..to`; what sticks out of one is kept as a new extent of the same bytes.
+    pub(super) fn clear(&mut self, ino: u64, from: u64, to: u64) -> Result<()> {
+        for extent in self.extents(ino, from, to)? {
+            let seq = self.seq;
+            let change = self.delta.extents.entry(ino).or_default();
+            if change.added.remove(&extent.off).is_none() {
+                change.closed.insert(extent.off, extent);
+            }
+            if extent.off < from {
+                change.added.insert(extent.off, ExtentRow { since: seq, ..extent.cut(extent.off, from) });
+            }
+            if extent.end() > to {
+                change.added.insert(to, ExtentRow { since: seq, ..extent.cut(to, extent.end()) });
+            }
+        }
+        Ok(())
+    }
+
+    fn place_pieces(&mut self, ino: u64, mut off: u64, pieces: &[Piece]) -> Result<()> {
+        let since = self.seq;
+        for &(chunk, len) in pieces {
+            self.add_extent(ino, ExtentRow { off, len, since, chunk, skip: 0 });
+            off += len;
+        }
+        Ok(())
+    }
+
+    pub(super) fn add_extent(&mut self, ino: u64, row: ExtentRow) {
+        self.delta.extents.entry(ino).or_default().added.insert(row.off, row);
+    }
+}
+
+fn check_size(at: &At, size: u64) -> Result<()> {
+    if size <= MAX_FILE {
+        return Ok(());
+    }
+    let message = format!("a file has at most {MAX_FILE} bytes");
+    Err(match at {
+        At::Path(path) => Error::at(ErrorKind::TooLarge, path, message),
+        At::Node(_) | At::Child(..) => Error::at(ErrorKind::TooLarge, &TreePath::root(), message),
+    })
+}

@@ -1,0 +1,262 @@
+//! Copies, from now or from the past: rows that point at the same stored bytes.
+
+use super::rows::{ExtentRow, NodeRow, Rows};
+use super::{Planner, key_of};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::batch::Outcome;
+use crate::model::{At, Attributes, Ino, Kind, Seq};
+use crate::path::TreePath;
+use crate::search::passage::Edit;
+
+/// How to copy.
+#[derive(Clone, Copy)]
+pub(super) struct Flags {
+    pub(super) recursive: bool,
+    pub(super) replace: bool,
+    pub(super) parents: bool,
+}
+
+/// What is copied: now (`then` is `None`) or after a commit, judged at its time.
+struct Source {
+    path: Option<TreePath>,
+    node: NodeRow,
+    then: Option<(u64, i64)>,
+}
+
+impl<R: Rows> Planner<'_, R> {
+    pub(super) fn copy(&mut self, from: &At, as_of: Option<Seq>, to: &At, flags: Flags) -> Result<Outcome> {
+        let source = match as_of {
+            None => self.source_now(from)?,
+            Some(seq) => self.source_then(from, seq.0)?,
+        };
+        let to = self.place(to)?;
+        let directory = source.node.kind == Kind::Directory;
+        if directory && !flags.recursive {
+            let message = "is a directory; copy it with `recursive`";
+            let path = source.path.clone().unwrap_or_default();
+            return Err(Error::at(ErrorKind::IsADirectory, &path, message));
+        }
+        if directory
+            && source.then.is_none()
+            && source.path.as_ref().is_some_and(|path| to != *path && to.is_within(path))
+        {
+            let message = "a directory cannot be copied into itself";
+            return Err(Error::at(ErrorKind::InvalidArgument, &to, message));
+        }
+        self.ready_parent(&to, flags.parents)?;
+        match self.look(&to)? {
+            None => {
+                let ino = self.copy_new(&source, &to)?;
+                Ok(Outcome { ino: Ino(ino), created: true })
+            }
+            Some(node) if flags.replace && node.kind == Kind::File && source.node.kind == Kind::File => {
+                let ino = Ino(node.ino);
+                if node.ino != source.node.ino || source.then.is_some() {
+                    self.copy_onto(&source, node)?;
+                }
+                Ok(Outcome { ino, created: false })
+            }
+            Some(_) => Err(Error::already_exists(&to)),
+        }
+    }
+
+    fn source_now(&mut self, from: &At) -> Result<Source> {
+        match from {
+            At::Node(ino) => {
+                let node = self.node_at(from)?;
+                let path = if node.kind == Kind::Directory { Some(self.path_of(ino.0)?) } else { None };
+                Ok(Source { path, node, then: None })
+            }
+            At::Path(_) | At::Child(..) => {
+                let path = self.place(from)?;
+                let node = self.find(&path)?;
+                Ok(Source { path: Some(path), node, then: None })
+            }
+        }
+    }
+
+    fn source_then(&mut self, from: &At, seq: u64) -> Result<Source> {
+        let time = self.rows.time_of(seq)?.0;
+        let then = Some((seq, time));
+        let path = match from {
+            At::Path(path) => path.clone(),
+            At::Node(ino) => {
+                let node =
+                    self.rows.node_then(ino.0, seq)?.filter(|node| node.nlink > 0 && !node.expired(time));
+                let node = node.ok_or_else(Error::no_node)?;
+                let path =
+                    if node.kind == Kind::Directory { Some(self.path_then(ino.0, seq)?) } else { None };
+                return Ok(Source { path, node, then });
+            }
+            At::Child(dir, name) => {
+                let path = self.path_then(dir.0, seq)?;
+                if self.rows.node_then(dir.0, seq)?.is_none_or(|node| node.kind != Kind::Directory) {
+                    return Err(Error::not_a_directory(&path));
+                }
+                path.join(name)?
+            }
+        };
+        match self.look_then(&path, seq, time)? {
+            Some(node) => Ok(Source { path: Some(path), node, then }),
+            None => {
+                for above in path.ancestors().skip(1) {
+                    match self.look_then(&above, seq, time)? {
+                        Some(node) if node.kind != Kind::Directory => {
+                            return Err(Error::not_a_directory(&above));
+                        }
+                        Some(_) => {}
+                        None => break,
+                    }
+                }
+                Err(Error::not_found(&path))
+            }
+        }
+    }
+
+    fn path_then(&self, ino: u64, seq: u64) -> Result<TreePath> {
+        if ino == Ino::ROOT.0 {
+            return Ok(TreePath::root());
+        }
+        let names = self.rows.names_of_then(ino, seq)?;
+        let first = names.into_iter().map(|(dir, name)| TreePath::from_key(format!("{dir}/{name}"))).min();
+        first.ok_or_else(Error::no_node)
+    }
+
+    fn look_then(&self, path: &TreePath, seq: u64, time: i64) -> Result<Option<NodeRow>> {
+        let ino = match key_of(path) {
+            None => Ino::ROOT.0,
+            Some((dir, name)) => match self.rows.name_then(&dir, &name, seq)? {
+                Some(row) => row.ino,
+                None => return Ok(None),
+            },
+        };
+        Ok(self.rows.node_then(ino, seq)?.filter(|node| !node.expired(time)))
+    }
+
+    /// Copies to a free name, with all below it.
+    fn copy_new(&mut self, source: &Source, to: &TreePath) -> Result<u64> {
+        // listed before anything is made, so that the copy does not meet itself
+        let below = match (&source.path, source.node.kind, source.then) {
+            (Some(path), Kind::Directory, None) => self.names_below(path)?,
+            (Some(path), Kind::Directory, Some((seq, _))) => self.rows.names_below_then(path.key(), seq)?,
+            _ => Vec::new(),
+        };
+        let logged = self.delta.log.len();
+        let ino = self.copy_node(source, to)?;
+        let top = source.path.clone().unwrap_or_default();
+        for (dir, name, row) in below {
+            let node = match source.then {
+                None => self.node(row.ino)?,
+                Some((seq, _)) => self.rows.node_then(row.ino, seq)?.ok_or_else(Error::no_node)?,
+            };
+            let absent = match source.then {
+                None => self.gone(&node)?,
+                Some((_, time)) => node.expired(time),
+            };
+            let path = TreePath::from_key(format!("{dir}/{name}"));
+            if let Some(new) = path.rebase(&top, to).transpose()?
+                && !absent
+            {
+                self.copy_node(&Source { path: Some(path), node, then: source.then }, &new)?;
+            }
+        }
+        // one change for the whole copy, of its top; expiries that it met stay
+        let mut first = true;
+        let mut kept = self.delta.log.split_off(logged);
+        kept.retain(|change| {
+            let created = change.kind == crate::model::query::ChangeKind::Created;
+            !created || std::mem::take(&mut first)
+        });
+        self.delta.log.append(&mut kept);
+        // the times of a copied directory are those of its source, not of its filling
+        if source.node.kind == Kind::Directory {
+            self.settle(source, to)?;
+        }
+        Ok(ino)
+    }
+
+    fn copy_node(&mut self, source: &Source, to: &TreePath) -> Result<u64> {
+        let made = self.make(to, source.node.kind, source.node.mode)?;
+        let extents = self.source_extents(source)?;
+        let attributes = self.source_attributes(source)?;
+        let mut node = self.carry(source, made, attributes)?;
+        if node.kind == Kind::File {
+            for extent in extents {
+                self.add_extent(node.ino, ExtentRow { since: self.seq, ..extent });
+            }
+            self.delta.touch(node.ino, Edit::replace(0, source.node.size));
+        }
+        node.size = source.node.size;
+        let ino = node.ino;
+        self.put(node);
+        Ok(ino)
+    }
+
+    /// Replaces a file's content and all that a copy carries.
+    fn copy_onto(&mut self, source: &Source, mut node: NodeRow) -> Result<()> {
+        let extents = self.source_extents(source)?;
+        let attributes = self.source_attributes(source)?;
+        self.clear(node.ino, 0, u64::MAX)?;
+        for extent in extents {
+            self.add_extent(node.ino, ExtentRow { since: self.seq, ..extent });
+        }
+        let edit = Edit::replace(node.size, source.node.size);
+        self.changed(&mut node, false, edit);
+        let node = self.carry(source, node, attributes)?;
+        self.put(node);
+        Ok(())
+    }
+
+    fn source_extents(&self, source: &Source) -> Result<Vec<ExtentRow>> {
+        match (source.node.kind, source.then) {
+            (Kind::File, None) => self.extents(source.node.ino, 0, u64::MAX),
+            (Kind::File, Some((seq, _))) => self.rows.extents_then(source.node.ino, seq),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn source_attributes(&self, source: &Source) -> Result<Attributes> {
+        match (source.node.attrs_seq, source.then) {
+            (0, _) => Ok(Attributes::default()),
+            (seq, Some(_)) => self.rows.attributes(source.node.ino, seq),
+            (_, None) => self.attributes(&source.node),
+        }
+    }
+
+    /// Gives a copy what it carries besides content.
+    fn carry(&mut self, source: &Source, mut node: NodeRow, attributes: Attributes) -> Result<NodeRow> {
+        let from = &source.node;
+        node.mode = from.mode;
+        node.uid = from.uid;
+        node.gid = from.gid;
+        node.rdev = from.rdev;
+        node.mtime = from.mtime;
+        node.target.clone_from(&from.target);
+        self.put_expiry(&mut node, from.expires_at);
+        self.put_attributes(&mut node, attributes)?;
+        Ok(node)
+    }
+
+    /// Sets `mtime` of the directories of a copy back to that of their sources, which filling them has moved.
+    fn settle(&mut self, source: &Source, to: &TreePath) -> Result<()> {
+        let top = source.path.clone().unwrap_or_default();
+        let mut dirs = vec![to.clone()];
+        for (dir, name, row) in self.names_below(to)? {
+            if row.kind == Kind::Directory {
+                dirs.push(TreePath::from_key(format!("{dir}/{name}")));
+            }
+        }
+        for dir in dirs {
+            let Some(original) = dir.rebase(to, &top).transpose()? else { continue };
+            let mtime = match source.then {
+                None => self.look(&original)?.map(|node| node.mtime),
+                Some((seq, time)) => self.look_then(&original, seq, time)?.map(|node| node.mtime),
+            };
+            if let (Some(mut node), Some(mtime)) = (self.look(&dir)?, mtime) {
+                node.mtime = mtime;
+                self.put(node);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,113 @@
+//! What a batch would change, row by row: read by its later operations, written by the database once it has passed.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::rows::{Chunk, ExtentRow, LogChange, NameRow, NodeRow};
+use crate::model::Attributes;
+use crate::model::query::ChangeKind;
+use crate::path::TreePath;
+use crate::search::passage::Edit;
+
+/// Key of a name: directory and name.
+pub(crate) type Key = (String, String);
+
+/// A name before and after.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NameChange {
+    pub(crate) before: Option<NameRow>,
+    pub(crate) after: Option<NameRow>,
+}
+
+/// The extents of one file before and after.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ExtentChange {
+    /// Rows of the database that end with this commit, by offset.
+    pub(crate) closed: BTreeMap<u64, ExtentRow>,
+    /// New rows, by offset.
+    pub(crate) added: BTreeMap<u64, ExtentRow>,
+}
+
+/// All row changes of a batch.
+#[derive(Debug, Default)]
+pub(crate) struct Delta {
+    pub(crate) names: BTreeMap<Key, NameChange>,
+    /// Names that this batch gave, by node; some may be gone again.
+    given: HashMap<u64, BTreeSet<Key>>,
+    pub(crate) nodes: BTreeMap<u64, NodeRow>,
+    pub(crate) attributes: BTreeMap<u64, Attributes>,
+    pub(crate) extents: BTreeMap<u64, ExtentChange>,
+    pub(crate) chunks: BTreeMap<u64, Chunk>,
+    /// New chunks of this batch that are named by content.
+    pub(crate) named: HashMap<[u8; 32], u64>,
+    /// Nodes whose moment of expiry changed; `None` for never or gone.
+    pub(crate) expiry: BTreeMap<u64, Option<i64>>,
+    /// `true`: made, `false`: dropped.
+    pub(crate) snapshots: BTreeMap<String, bool>,
+    /// Staged bodies that are used up.
+    pub(crate) staged: Vec<u128>,
+    /// What search has to look at again: files whose bytes, type or searchability changed, and files that are gone.
+    pub(crate) index: BTreeMap<u64, Edit>,
+    pub(crate) log: Vec<LogChange>,
+    /// Nodes without a name that were written through an open handle, which needs a lease.
+    pub(crate) unnamed: BTreeSet<u64>,
+}
+
+impl Delta {
+    /// Sets a name. `before` is the row that the database has.
+    pub(crate) fn set_name(&mut self, key: Key, before: Option<NameRow>, after: Option<NameRow>) {
+        if let Some(row) = after {
+            self.given.entry(row.ino).or_default().insert(key.clone());
+        }
+        self.names.entry(key).or_insert(NameChange { before, after: None }).after = after;
+    }
+
+    /// Names that this batch gave to a node and that it still has.
+    pub(crate) fn given(&self, ino: u64) -> impl Iterator<Item = &Key> {
+        let has = move |key: &&Key| {
+            self.names.get(*key).and_then(|change| change.after).is_some_and(|row| row.ino == ino)
+        };
+        self.given.get(&ino).into_iter().flatten().filter(has)
+    }
+
+    pub(crate) fn log(&mut self, kind: ChangeKind, ino: u64, path: Option<TreePath>) {
+        self.log.push(LogChange { kind, ino, path });
+    }
+
+    /// Tells search what was done to a file.
+    pub(crate) fn touch(&mut self, ino: u64, edit: Edit) {
+        self.index.entry(ino).and_modify(|known| *known = known.then(edit)).or_insert(edit);
+    }
+
+    /// Drops what this batch made and unmade itself. `first` is the first inode number that it could give.
+    pub(crate) fn finish(&mut self, first: u64, seq: u64) {
+        self.names.retain(|_, change| match (&change.before, &mut change.after) {
+            // moved away and back: the name never changed hands
+            (Some(before), Some(after)) => before.ino != after.ino,
+            (None, None) => false,
+            _ => true,
+        });
+        // a node that was made and lost its last name within the batch was never there for anybody
+        for ino in self
+            .nodes
+            .range(first..)
+            .filter(|(_, node)| node.nlink == 0)
+            .map(|(ino, _)| *ino)
+            .collect::<Vec<_>>()
+        {
+            self.nodes.remove(&ino);
+            self.attributes.remove(&ino);
+            self.extents.remove(&ino);
+            self.expiry.remove(&ino);
+            self.index.remove(&ino);
+        }
+        let live: BTreeSet<u64> = self
+            .extents
+            .values()
+            .flat_map(|change| change.added.values())
+            .filter(|row| row.since == seq)
+            .map(|row| row.chunk)
+            .collect();
+        self.chunks.retain(|id, _| live.contains(id));
+        self.extents.retain(|_, change| !change.closed.is_empty() || !change.added.is_empty());
+    }
+}

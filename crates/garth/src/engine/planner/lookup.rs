@@ -1,0 +1,202 @@
+//! Finding names and nodes in the state that the batch has reached, with the errors of a lookup; and expiry, which a batch
+//! records when it meets it.
+
+use super::delta::Key;
+use super::rows::{ChunkData, ExtentRow, NameRow, NodeRow, Rows};
+use super::{Planner, key_of};
+use crate::error::{Error, Result};
+use crate::model::query::ChangeKind;
+use crate::model::{At, Ino, Kind};
+use crate::path::TreePath;
+use crate::search::passage::Edit;
+
+impl<R: Rows> Planner<'_, R> {
+    /// A name row as the batch sees it.
+    pub(super) fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>> {
+        if !self.delta.names.is_empty()
+            && let Some(change) = self.delta.names.get(&(dir.to_owned(), name.to_owned()))
+        {
+            return Ok(change.after);
+        }
+        self.rows.name(dir, name)
+    }
+
+    /// Changes a name row, remembering what the database had.
+    pub(super) fn set_name(&mut self, key: Key, after: Option<NameRow>) -> Result<()> {
+        let before = match self.delta.names.get(&key) {
+            Some(change) => change.before,
+            None => self.rows.name(&key.0, &key.1)?,
+        };
+        self.delta.set_name(key, before, after);
+        Ok(())
+    }
+
+    /// A node as the batch sees it.
+    pub(super) fn node(&self, ino: u64) -> Result<NodeRow> {
+        if let Some(node) = self.delta.nodes.get(&ino) {
+            return Ok(node.clone());
+        }
+        self.rows.node(ino)?.ok_or_else(Error::no_node)
+    }
+
+    /// Puts a node's new version.
+    pub(super) fn put(&mut self, mut node: NodeRow) {
+        node.seq = self.seq;
+        self.delta.nodes.insert(node.ino, node);
+    }
+
+    /// The live extents that overlap `from..to`, as the batch sees them.
+    pub(super) fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
+        let mut found = self.rows.extents(ino, from, to)?;
+        if let Some(change) = self.delta.extents.get(&ino) {
+            found.retain(|row| !change.closed.contains_key(&row.off));
+            found.extend(change.added.values().filter(|row| row.off < to && row.end() > from));
+            found.sort_unstable_by_key(|row| row.off);
+        }
+        Ok(found)
+    }
+
+    /// Bytes of a file as the batch sees them; holes are zeros. `from + length` lies within the file.
+    pub(super) fn read(&self, ino: u64, from: u64, length: u64) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+        for extent in self.extents(ino, from, from + length)? {
+            let part = extent.cut(from, from + length);
+            let chunk: ChunkData = match self.delta.chunks.get(&part.chunk) {
+                Some(chunk) => chunk.data.clone(),
+                None => self.rows.chunk(part.chunk)?,
+            };
+            let (at, skip, len) = ((part.off - from) as usize, part.skip as usize, part.len as usize);
+            bytes[at..at + len].copy_from_slice(&chunk[skip..skip + len]);
+        }
+        Ok(bytes)
+    }
+
+    /// The path that an address stands for; it need not exist. `At::Node` has none of its own.
+    pub(super) fn place(&mut self, at: &At) -> Result<TreePath> {
+        match at {
+            At::Path(path) => Ok(path.clone()),
+            At::Child(dir, name) => {
+                let node = self.node(dir.0)?;
+                let path = self.path_of(dir.0)?;
+                if node.kind != Kind::Directory {
+                    return Err(Error::not_a_directory(&path));
+                }
+                path.join(name)
+            }
+            At::Node(_) => Err(Error::invalid("this operation needs a name, not a node number")),
+        }
+    }
+
+    /// The first path, in byte order, of a node that has one.
+    pub(super) fn path_of(&mut self, ino: u64) -> Result<TreePath> {
+        if ino == Ino::ROOT.0 {
+            return Ok(TreePath::root());
+        }
+        let node = self.node(ino)?;
+        if self.gone(&node)? {
+            return Err(Error::no_node());
+        }
+        let first = self.names_of(ino)?.into_iter().next();
+        first.map(|(dir, name)| TreePath::from_key(format!("{dir}/{name}"))).ok_or_else(Error::no_node)
+    }
+
+    /// Names of a node as the batch sees them, in byte order of paths.
+    pub(super) fn names_of(&self, ino: u64) -> Result<Vec<Key>> {
+        let mut keys = self.rows.names_of(ino)?;
+        keys.retain(|key| {
+            self.delta.names.get(key).is_none_or(|change| change.after.is_some_and(|row| row.ino == ino))
+        });
+        keys.extend(self.delta.given(ino).cloned());
+        keys.sort_unstable_by(|a, b| {
+            let path = |key: &Key| format!("{}/{}", key.0, key.1);
+            path(a).cmp(&path(b))
+        });
+        keys.dedup();
+        Ok(keys)
+    }
+
+    /// The node that an address leads to.
+    pub(super) fn node_at(&mut self, at: &At) -> Result<NodeRow> {
+        match at {
+            At::Node(ino) => {
+                let node = self.node(ino.0)?;
+                if (self.gone(&node)? || node.nlink == 0) && !(self.open)(ino.0) {
+                    return Err(Error::no_node());
+                }
+                self.node(ino.0)
+            }
+            At::Path(_) | At::Child(..) => {
+                let path = self.place(at)?;
+                self.find(&path)
+            }
+        }
+    }
+
+    /// What a path leads to.
+    pub(super) fn find(&mut self, path: &TreePath) -> Result<NodeRow> {
+        match self.look(path)? {
+            Some(node) => Ok(node),
+            None => Err(self.missing(path)?),
+        }
+    }
+
+    /// What a path leads to, `None` if nothing of that name is there (or its directory is not).
+    pub(super) fn look(&mut self, path: &TreePath) -> Result<Option<NodeRow>> {
+        let Some((dir, name)) = key_of(path) else { return self.node(Ino::ROOT.0).map(Some) };
+        let Some(row) = self.name(&dir, &name)? else { return Ok(None) };
+        let node = self.node(row.ino)?;
+        Ok((!self.gone(&node)?).then_some(node))
+    }
+
+    /// Why nothing was found at `path`: the error of the lookup.
+    pub(super) fn missing(&mut self, path: &TreePath) -> Result<Error> {
+        for above in path.ancestors().skip(1) {
+            match self.look(&above)? {
+                None => break,
+                Some(node) if node.kind != Kind::Directory => return Ok(Error::not_a_directory(&above)),
+                Some(_) => {}
+            }
+        }
+        Ok(Error::not_found(path))
+    }
+
+    /// Whether a node has expired; if so, its removal is recorded.
+    pub(super) fn gone(&mut self, node: &NodeRow) -> Result<bool> {
+        if node.nlink == 0 || !node.expired(self.time) {
+            return Ok(false);
+        }
+        for (dir, name) in self.names_of(node.ino)? {
+            let path = TreePath::from_key(format!("{dir}/{name}"));
+            self.delta.log(ChangeKind::Expired, node.ino, Some(path));
+            self.set_name((dir.clone(), name), None)?;
+            self.touch_dir(&dir, 0)?;
+        }
+        self.put(NodeRow { nlink: 0, ..node.clone() });
+        self.delta.expiry.insert(node.ino, None);
+        self.delta.touch(node.ino, Edit::replace(node.size, node.size));
+        Ok(true)
+    }
+
+    /// Sets the times of a directory whose names change, and its count of links if a directory came or went.
+    pub(super) fn touch_dir(&mut self, dir: &str, links: i64) -> Result<()> {
+        let ino = match self.dirs.get(dir) {
+            Some(ino) => *ino,
+            None => self.dir_ino(dir)?,
+        };
+        let mut node = self.node(ino)?;
+        node.mtime = self.time;
+        node.ctime = self.time;
+        node.nlink = node.nlink.saturating_add_signed(links);
+        node.content_seq = self.seq;
+        self.put(node);
+        Ok(())
+    }
+
+    fn dir_ino(&mut self, dir: &str) -> Result<u64> {
+        let path = TreePath::from_key(dir.to_owned());
+        let Some((above, name)) = key_of(&path) else { return Ok(Ino::ROOT.0) };
+        let row = self.name(&above, &name)?.ok_or_else(|| Error::not_found(&path))?;
+        self.dirs.insert(dir.to_owned(), row.ino);
+        Ok(row.ino)
+    }
+}

@@ -1,0 +1,395 @@
+//! Operations on names: make, link, remove, rename.
+
+use super::delta::Key;
+use super::rows::{NameRow, NodeRow, Rows};
+use super::{Planner, key_of};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::batch::{MAX_LINKS, Outcome, Remove, RenameMode, SetAttrs, Special};
+use crate::model::query::ChangeKind;
+use crate::model::{At, Ino, Kind};
+use crate::path::TreePath;
+use crate::search::passage::Edit;
+
+/// A name below some directory, with its row.
+pub(super) type Below = (String, String, NameRow);
+
+impl<R: Rows> Planner<'_, R> {
+    /// Finds the directory that a new name goes into, or makes it.
+    pub(super) fn ready_parent(&mut self, path: &TreePath, parents: bool) -> Result<()> {
+        let Some(parent) = path.parent() else { return Ok(()) };
+        if self.dirs.contains_key(parent.key()) {
+            return Ok(());
+        }
+        match self.look(&parent)? {
+            Some(node) if node.kind == Kind::Directory => {
+                self.dirs.insert(parent.key().to_owned(), node.ino);
+                return Ok(());
+            }
+            Some(_) => return Err(Error::not_a_directory(&parent)),
+            None if !parents => return Err(self.missing(path)?),
+            None => {}
+        }
+        for above in path.ancestors().skip(1) {
+            match self.look(&above)? {
+                Some(node) if node.kind == Kind::Directory => {}
+                Some(_) => return Err(Error::not_a_directory(&above)),
+                None => {
+                    self.make(&above, Kind::Directory, 0o755)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a node and its name; the directory is there, the name is free.
+    pub(super) fn make(&mut self, path: &TreePath, kind: Kind, mode: u32) -> Result<NodeRow> {
+        let Some(key) = key_of(path) else { return Err(Error::already_exists(path)) };
+        let (directory, time) = (kind == Kind::Directory, self.time);
+        let node = NodeRow {
+            ino: self.next_ino,
+            seq: self.seq,
+            kind,
+            mode,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            nlink: if directory { 2 } else { 1 },
+            size: 0,
+            atime: time,
+            mtime: time,
+            ctime: time,
+            birthtime: time,
+            target: None,
+            attrs_seq: 0,
+            expires_at: None,
+            content_seq: self.seq,
+        };
+        self.next_ino += 1;
+        self.touch_dir(&key.0, i64::from(directory))?;
+        self.set_name(key, Some(NameRow { ino: node.ino, since: self.seq, kind }))?;
+        self.put(node.clone());
+        self.delta.log(ChangeKind::Created, node.ino, Some(path.clone()));
+        Ok(node)
+    }
+
+    /// Finds a free name for a new node.
+    fn free(&mut self, at: &At, parents: bool) -> Result<TreePath> {
+        let path = self.place(at)?;
+        self.ready_parent(&path, parents)?;
+        match self.look(&path)? {
+            Some(_) => Err(Error::already_exists(&path)),
+            None => Ok(path),
+        }
+    }
+
+    pub(super) fn mkdir(&mut self, at: &At, parents: bool, attrs: &SetAttrs) -> Result<Outcome> {
+        let path = self.place(at)?;
+        self.ready_parent(&path, parents)?;
+        match self.look(&path)? {
+            Some(node) if parents && node.kind == Kind::Directory => {
+                Ok(Outcome { ino: Ino(node.ino), created: false })
+            }
+            Some(_) => Err(Error::already_exists(&path)),
+            None => {
+                let node = self.make(&path, Kind::Directory, 0o755)?;
+                self.made(node, attrs)
+            }
+        }
+    }
+
+    pub(super) fn symlink(
+        &mut self,
+        at: &At,
+        target: &str,
+        parents: bool,
+        attrs: &SetAttrs,
+    ) -> Result<Outcome> {
+        let path = self.free(at, parents)?;
+        let node = self.make(&path, Kind::Symlink, 0o777)?;
+        let (target, size) = (Some(target.to_owned()), target.len() as u64);
+        self.made(NodeRow { target, size, ..node }, attrs)
+    }
+
+    pub(super) fn mknod(
+        &mut self,
+        at: &At,
+        node: Special,
+        parents: bool,
+        attrs: &SetAttrs,
+    ) -> Result<Outcome> {
+        let (kind, rdev) = match node {
+            Special::Fifo => (Kind::Fifo, 0),
+            Special::Socket => (Kind::Socket, 0),
+            Special::CharDevice(rdev) => (Kind::CharDevice, rdev),
+            Special::BlockDevice(rdev) => (Kind::BlockDevice, rdev),
+            Special::Whiteout => (Kind::Whiteout, 0),
+        };
+        let path = self.free(at, parents)?;
+        let made = self.make(&path, kind, 0o644)?;
+        self.made(NodeRow { rdev, ..made }, attrs)
+    }
+
+    /// Finishes a new node with its first attributes.
+    fn made(&mut self, mut node: NodeRow, attrs: &SetAttrs) -> Result<Outcome> {
+        self.apply_attrs(&mut node, attrs)?;
+        let ino = Ino(node.ino);
+        self.put(node);
+        Ok(Outcome { ino, created: true })
+    }
+
+    pub(super) fn link(&mut self, from: &At, to: &At, parents: bool) -> Result<Outcome> {
+        let mut node = self.node_at(from)?;
+        if node.kind == Kind::Directory {
+            let message = "a directory has one name only; use a symbolic link";
+            return Err(match from {
+                At::Path(path) => Error::at(ErrorKind::NotPermitted, path, message),
+                At::Node(_) | At::Child(..) => Error::new(ErrorKind::NotPermitted, message),
+            });
+        }
+        let path = self.free(to, parents)?;
+        if node.nlink >= MAX_LINKS {
+            let message = format!("a node has at most {MAX_LINKS} names");
+            return Err(Error::at(ErrorKind::TooManyLinks, &path, message));
+        }
+        let Some(key) = key_of(&path) else { return Err(Error::already_exists(&path)) };
+        self.touch_dir(&key.0, 0)?;
+        self.set_name(key, Some(NameRow { ino: node.ino, since: self.seq, kind: node.kind }))?;
+        if node.nlink == 0 && node.expires_at.is_some() {
+            self.delta.expiry.insert(node.ino, node.expires_at);
+        }
+        if node.nlink == 0 {
+            self.delta.touch(node.ino, Edit::replace(node.size, node.size));
+        }
+        node.nlink += 1;
+        node.ctime = self.time;
+        let ino = Ino(node.ino);
+        self.put(node);
+        self.delta.log(ChangeKind::Linked, ino.0, Some(path));
+        Ok(Outcome { ino, created: false })
+    }
+
+    pub(super) fn remove(&mut self, at: &At, what: Remove, missing_ok: bool) -> Result<Outcome> {
+        let nothing = Outcome { ino: Ino::NONE, created: false };
+        let lenient = |error: Error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory if missing_ok => Ok(nothing),
+            _ => Err(error),
+        };
+        let path = match self.place(at) {
+            Ok(path) => path,
+            Err(error) => return lenient(error),
+        };
+        if path.is_root() {
+            return Err(Error::at(ErrorKind::Busy, &path, "the root cannot be removed"));
+        }
+        let Some(node) = self.look(&path)? else {
+            let error = self.missing(&path)?;
+            return lenient(error);
+        };
+        match (what, node.kind == Kind::Directory) {
+            (Remove::File, true) => return Err(Error::is_a_directory(&path)),
+            (Remove::Directory, false) => return Err(Error::not_a_directory(&path)),
+            (Remove::Directory | Remove::Any, true) if !self.is_empty(&path)? => {
+                return Err(Error::not_empty(&path));
+            }
+            _ => {}
+        }
+        let ino = Ino(node.ino);
+        self.delta.log(ChangeKind::Removed, node.ino, Some(path.clone()));
+        self.drop_name(&path, node)?;
+        Ok(Outcome { ino, created: false })
+    }
+
+    /// Takes a name away, and from a directory all below it.
+    pub(super) fn drop_name(&mut self, path: &TreePath, node: NodeRow) -> Result<()> {
+        let Some(key) = key_of(path) else { return Ok(()) };
+        let directory = node.kind == Kind::Directory;
+        if directory {
+            for (dir, name, row) in self.names_below(path)? {
+                let below = self.node(row.ino)?;
+                self.delta.set_name((dir, name), Some(row), None);
+                self.lose_name(below);
+            }
+            self.dirs.clear();
+        }
+        self.touch_dir(&key.0, -i64::from(directory))?;
+        self.set_name(key, None)?;
+        self.lose_name(node);
+        Ok(())
+    }
+
+    /// Counts one name less.
+    fn lose_name(&mut self, mut node: NodeRow) {
+        node.nlink = if node.kind == Kind::Directory { 0 } else { node.nlink.saturating_sub(1) };
+        if node.nlink > 0 {
+            node.ctime = self.time;
+        } else {
+            if node.expires_at.is_some() {
+                self.delta.expiry.insert(node.ino, None);
+            }
+            if node.kind == Kind::File {
+                self.delta.touch(node.ino, Edit::replace(node.size, node.size));
+            }
+        }
+        self.put(node);
+    }
+
+    /// Whether a directory has no entries; expired ones are recorded and do not count.
+    fn is_empty(&mut self, dir: &TreePath) -> Result<bool> {
+        for limit in [64, usize::MAX] {
+            let rows = self.rows.names_in(dir.key(), limit)?;
+            let last = rows.len() < limit;
+            for (name, _) in rows {
+                if self.look(&dir.join(&crate::path::Name::parse(&name)?)?)?.is_some() {
+                    return Ok(false);
+                }
+            }
+            if last {
+                break;
+            }
+        }
+        let from = (dir.key().to_owned(), String::new());
+        let given: Vec<u64> = self
+            .delta
+            .names
+            .range(from..)
+            .take_while(|(key, _)| key.0 == dir.key())
+            .filter_map(|(_, change)| change.after.map(|row| row.ino))
+            .collect();
+        for ino in given {
+            let node = self.node(ino)?;
+            if !self.gone(&node)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Every name below a directory as the batch sees it, ordered by directory, then name.
+    pub(super) fn names_below(&self, dir: &TreePath) -> Result<Vec<Below>> {
+        let rows = self.rows.names_below(dir.key())?;
+        if self.delta.names.is_empty() {
+            return Ok(rows);
+        }
+        let mut all: std::collections::BTreeMap<Key, NameRow> =
+            rows.into_iter().map(|(dir, name, row)| ((dir, name), row)).collect();
+        let key = dir.key();
+        let first = (key.to_owned(), String::new());
+        let own = self.delta.names.range(first..).take_while(|(at, _)| at.0 == key);
+        let (from, to) = ((format!("{key}/"), String::new()), (format!("{key}0"), String::new()));
+        for (at, change) in own.chain(self.delta.names.range(from..to)) {
+            match change.after {
+                Some(row) => all.insert(at.clone(), row),
+                None => all.remove(at),
+            };
+        }
+        Ok(all.into_iter().map(|((dir, name), row)| (dir, name, row)).collect())
+    }
+
+    pub(super) fn rename(&mut self, from: &At, to: &At, mode: RenameMode, parents: bool) -> Result<Outcome> {
+        let (from, to) = (self.place(from)?, self.place(to)?);
+        if from.is_root() || to.is_root() {
+            return Err(Error::at(
+                ErrorKind::Busy,
+                &TreePath::root(),
+                "the root cannot be renamed or replaced",
+            ));
+        }
+        let node = self.find(&from)?;
+        let outcome = Outcome { ino: Ino(node.ino), created: false };
+        let directory = node.kind == Kind::Directory;
+        if directory && to != from && to.is_within(&from) {
+            let message = "a directory cannot be moved into itself";
+            return Err(Error::at(ErrorKind::InvalidArgument, &to, message));
+        }
+        if from != to && from.is_within(&to) {
+            return Err(match mode {
+                RenameMode::Exchange => {
+                    let message = "a directory cannot be exchanged with what is in it";
+                    Error::at(ErrorKind::InvalidArgument, &to, message)
+                }
+                RenameMode::Replace | RenameMode::NoReplace => Error::not_empty(&to),
+            });
+        }
+        self.ready_parent(&to, parents)?;
+        let there = self.look(&to)?;
+        match (&there, mode) {
+            (Some(_), RenameMode::NoReplace) => return Err(Error::already_exists(&to)),
+            (None, RenameMode::Exchange) => return Err(Error::not_found(&to)),
+            (Some(other), _) if other.ino == node.ino => return Ok(outcome),
+            (Some(other), RenameMode::Exchange) => {
+                self.exchange((&from, &node), (&to, other))?;
+                return Ok(outcome);
+            }
+            _ => {}
+        }
+        if let Some(other) = there {
+            match (directory, other.kind == Kind::Directory) {
+                (true, false) => return Err(Error::not_a_directory(&to)),
+                (false, true) => return Err(Error::is_a_directory(&to)),
+                (true, true) if !self.is_empty(&to)? => return Err(Error::not_empty(&to)),
+                _ => {}
+            }
+            self.delta.log(ChangeKind::Removed, other.ino, Some(to.clone()));
+            self.drop_name(&to, other)?;
+        }
+        let taken = self.take(&from, &node)?;
+        // read again: what was replaced may have been another name of a node in the subtree
+        let mut node = self.node(node.ino)?;
+        node.ctime = self.time;
+        self.give(&from, &to, &node, taken)?;
+        self.delta.log(ChangeKind::Renamed { from }, node.ino, Some(to));
+        self.put(node);
+        Ok(outcome)
+    }
+
+    fn exchange(&mut self, one: (&TreePath, &NodeRow), two: (&TreePath, &NodeRow)) -> Result<()> {
+        let first = self.take(one.0, one.1)?;
+        let second = self.take(two.0, two.1)?;
+        self.give(one.0, two.0, one.1, first)?;
+        self.give(two.0, one.0, two.1, second)?;
+        for (from, to, node) in [(one.0, two.0, one.1), (two.0, one.0, two.1)] {
+            let mut node = self.node(node.ino)?;
+            node.ctime = self.time;
+            self.put(node.clone());
+            self.delta.log(ChangeKind::Renamed { from: from.clone() }, node.ino, Some(to.clone()));
+        }
+        Ok(())
+    }
+
+    /// Takes a name, and all below it, out of the tree; the nodes stay.
+    fn take(&mut self, path: &TreePath, node: &NodeRow) -> Result<Vec<Below>> {
+        let Some(key) = key_of(path) else { return Ok(Vec::new()) };
+        let directory = node.kind == Kind::Directory;
+        let below = if directory { self.names_below(path)? } else { Vec::new() };
+        for (dir, name, row) in &below {
+            self.delta.set_name((dir.clone(), name.clone()), Some(*row), None);
+        }
+        if directory {
+            self.dirs.clear();
+        }
+        self.touch_dir(&key.0, -i64::from(directory))?;
+        self.set_name(key, None)?;
+        Ok(below)
+    }
+
+    /// Puts a name that was taken at `from` at `to`, with what was below it.
+    fn give(&mut self, from: &TreePath, to: &TreePath, node: &NodeRow, below: Vec<Below>) -> Result<()> {
+        let Some(key) = key_of(to) else { return Ok(()) };
+        // where the database has no directory of that name, it has no names below it either
+        let known = self.rows.name(&key.0, &key.1)?.is_some_and(|row| row.kind == Kind::Directory);
+        self.touch_dir(&key.0, i64::from(node.kind == Kind::Directory))?;
+        self.set_name(key, Some(NameRow { ino: node.ino, since: self.seq, kind: node.kind }))?;
+        for (dir, name, row) in below {
+            let old = TreePath::from_key(format!("{dir}/{name}"));
+            let Some(new) = old.rebase(from, to).transpose()? else { continue };
+            let Some(key) = key_of(&new) else { continue };
+            let row = NameRow { since: self.seq, ..row };
+            if known || self.delta.names.contains_key(&key) {
+                self.set_name(key, Some(row))?;
+            } else {
+                self.delta.set_name(key, None, Some(row));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+//! The rows that planner and databases agree on, and what the planner asks of a database.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::model::batch::Commit;
+use crate::model::query::ChangeKind;
+use crate::model::{Attributes, CommitId, Kind, Timestamp};
+use crate::path::TreePath;
+
+/// Content of this many bytes and more is named by its BLAKE3 and stored once per account. DESIGN 3.
+pub(crate) const NAMED_FROM: usize = 64 << 10;
+
+/// A live name. Its key, `(directory, name)`, is kept beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NameRow {
+    pub(crate) ino: u64,
+    /// The commit that gave the node this name.
+    pub(crate) since: u64,
+    /// Kind of the node, which never changes: a listing of names needs no node.
+    pub(crate) kind: Kind,
+}
+
+/// One version of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodeRow {
+    pub(crate) ino: u64,
+    /// The commit that made this version.
+    pub(crate) seq: u64,
+    pub(crate) kind: Kind,
+    pub(crate) mode: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) rdev: u64,
+    pub(crate) nlink: u64,
+    pub(crate) size: u64,
+    pub(crate) atime: i64,
+    pub(crate) mtime: i64,
+    pub(crate) ctime: i64,
+    pub(crate) birthtime: i64,
+    pub(crate) target: Option<String>,
+    /// The commit whose attributes the node has; 0 for none. They are rows of their own, so that an append copies none.
+    pub(crate) attrs_seq: u64,
+    pub(crate) expires_at: Option<i64>,
+    /// The commit that last changed the content.
+    pub(crate) content_seq: u64,
+}
+
+impl NodeRow {
+    /// Whether the entry is absent at `time`.
+    pub(crate) fn expired(&self, time: i64) -> bool {
+        self.expires_at.is_some_and(|at| at <= time)
+    }
+}
+
+/// A run of a file's bytes: `len` bytes of a chunk from `skip`, at `off` of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ExtentRow {
+    pub(crate) off: u64,
+    pub(crate) len: u64,
+    /// The commit that put it there.
+    pub(crate) since: u64,
+    pub(crate) chunk: u64,
+    pub(crate) skip: u64,
+}
+
+impl ExtentRow {
+    pub(crate) fn end(&self) -> u64 {
+        self.off + self.len
+    }
+
+    /// The part of this extent within `from..to` of the file, which must overlap it.
+    pub(crate) fn cut(&self, from: u64, to: u64) -> Self {
+        let off = self.off.max(from);
+        Self { off, len: self.end().min(to) - off, skip: self.skip + (off - self.off), ..*self }
+    }
+}
+
+/// New stored bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Chunk {
+    pub(crate) id: u64,
+    pub(crate) data: Bytes,
+    /// The whole BLAKE3 for content of [`NAMED_FROM`] bytes and more; its first 8 bytes below.
+    pub(crate) sum: Vec<u8>,
+}
+
+/// Bytes as stored, unchecked.
+pub(crate) type ChunkData = Bytes;
+
+/// A staged body: its chunks in order, with their lengths.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Staged(pub(crate) Vec<(u64, u64)>);
+
+/// What is kept of an idempotent commit.
+#[derive(Clone, Debug)]
+pub(crate) struct IdempotencyRow {
+    pub(crate) request_hash: [u8; 32],
+    pub(crate) keep_until: i64,
+    pub(crate) commit: Commit,
+}
+
+/// A change as the log keeps it. `path` only where a name is made or removed: the names of a node at a commit are known.
+#[derive(Clone, Debug)]
+pub(crate) struct LogChange {
+    pub(crate) kind: ChangeKind,
+    pub(crate) ino: u64,
+    pub(crate) path: Option<TreePath>,
+}
+
+/// What the planner reads: the newest state (the commits before, also those of the same group), and the past for copies.
+pub(crate) trait Rows {
+    /// A live name.
+    fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>>;
+    /// Live names of a directory, up to `limit`, in byte order.
+    fn names_in(&self, dir: &str, limit: usize) -> Result<Vec<(String, NameRow)>>;
+    /// Live names below a directory, ordered by directory, then name.
+    fn names_below(&self, dir: &str) -> Result<Vec<(String, String, NameRow)>>;
+    /// Live names of a node.
+    fn names_of(&self, ino: u64) -> Result<Vec<(String, String)>>;
+    /// The newest version of a node.
+    fn node(&self, ino: u64) -> Result<Option<NodeRow>>;
+    /// Attributes that a node got in commit `seq`.
+    fn attributes(&self, ino: u64, seq: u64) -> Result<Attributes>;
+    /// Live extents that overlap `from..to`, by offset.
+    fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>>;
+    /// A chunk of at least [`NAMED_FROM`] bytes by its BLAKE3.
+    fn chunk_named(&self, hash: &[u8; 32]) -> Result<Option<u64>>;
+    /// The bytes of a chunk, checked against their sum.
+    fn chunk(&self, id: u64) -> Result<ChunkData>;
+    /// A staged body; `None` if it is unknown or collected.
+    fn staged(&self, id: u128) -> Result<Option<Staged>>;
+    /// Whether the log has a commit of this id.
+    fn has_commit(&self, id: CommitId) -> Result<bool>;
+    /// Whether there is a snapshot of this name.
+    fn has_snapshot(&self, name: &str) -> Result<bool>;
+    /// An idempotency record.
+    fn idempotency(&self, key: &str) -> Result<Option<IdempotencyRow>>;
+    /// Time of a commit; the error says `NotFound` or `Gone`.
+    fn time_of(&self, seq: u64) -> Result<Timestamp>;
+    /// A name as it was after commit `seq`.
+    fn name_then(&self, dir: &str, name: &str, seq: u64) -> Result<Option<NameRow>>;
+    /// Names below a directory after commit `seq`, ordered by directory, then name.
+    fn names_below_then(&self, dir: &str, seq: u64) -> Result<Vec<(String, String, NameRow)>>;
+    /// Names of a node after commit `seq`.
+    fn names_of_then(&self, ino: u64, seq: u64) -> Result<Vec<(String, String)>>;
+    /// A node after commit `seq`.
+    fn node_then(&self, ino: u64, seq: u64) -> Result<Option<NodeRow>>;
+    /// All extents of a node after commit `seq`, by offset.
+    fn extents_then(&self, ino: u64, seq: u64) -> Result<Vec<ExtentRow>>;
+}

@@ -1,0 +1,171 @@
+//! Collecting: records what has expired, and removes what nothing can reach any more. Never what a version, snapshot,
+//! lease or open handle needs.
+
+use std::collections::HashSet;
+use std::fs;
+use std::time::Duration;
+
+use futures::executor::block_on;
+use rusqlite::{Connection, params};
+use serde::Serialize;
+
+use super::SqliteFs;
+use super::read::{self, all};
+use super::stage::pack_name;
+use crate::engine::planner::Staged;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::FileSystem;
+use crate::model::batch::{Batch, Op, Precondition};
+use crate::model::{At, Ino, Timestamp};
+
+/// Expired entries recorded in one commit.
+const STEP: usize = 256;
+
+/// What a collection removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Collected {
+    /// Entries past their expiry whose end is now in the log.
+    pub expired: u64,
+    /// Uploads that nobody used.
+    pub staged: u64,
+    /// Versions of files without a name, written through handles that are closed.
+    pub versions: u64,
+    /// Chunks of content that nothing refers to.
+    pub chunks: u64,
+    /// Bytes of those chunks.
+    pub bytes: u64,
+    /// Pack files removed. One that has just become empty goes with a later collection, after the grace.
+    pub packs: u64,
+}
+
+impl SqliteFs {
+    /// Collects. Pack files that became empty longer than `grace` ago are removed; readers of other processes need it.
+    /// Blocks; not for a runtime's worker.
+    ///
+    /// # Errors
+    /// From the storage; what was done until then stays done.
+    pub fn gc(&self, grace: Duration) -> Result<Collected> {
+        let expired = self.record_expired()?;
+        // files first, rows after: what gets its row in between is not taken for an orphan
+        let files = self.pack_files()?;
+        let (inner, now) = (&self.inner, self.inner.env.now());
+        let gone_before =
+            Timestamp(now.0.saturating_sub(i64::try_from(grace.as_nanos()).unwrap_or(i64::MAX)));
+        let work = inner.writer.transact(true, move |conn| sweep(conn, files, now, gone_before));
+        let (mut collected, doomed) = block_on(work)?;
+        for file in doomed {
+            if fs::remove_file(inner.packs.folder().join(&file)).is_ok() {
+                collected.packs += 1;
+            }
+            let forget = inner.writer.transact(false, move |conn| {
+                conn.execute("DELETE FROM pack WHERE file = ?1", [&file])?;
+                Ok(())
+            });
+            block_on(forget)?;
+        }
+        Ok(Collected { expired, ..collected })
+    }
+
+    /// Meets every expired entry in commits, which records its end.
+    fn record_expired(&self) -> Result<u64> {
+        let mut recorded = 0;
+        loop {
+            let due: Vec<At> = self.look(|look| {
+                let sql = "SELECT ino FROM expiry WHERE at <= ?1 ORDER BY at LIMIT ?2";
+                let inos: Vec<u64> = all(look.conn, sql, params![look.time, STEP], |row| row.get(0))?;
+                let mut paths = Vec::new();
+                for ino in inos {
+                    let (dir, name) = match read::names_of(look.conn, ino)?.into_iter().next() {
+                        Some(key) => key,
+                        None => continue,
+                    };
+                    paths.push(At::Path(crate::path::TreePath::from_key(format!("{dir}/{name}"))));
+                }
+                Ok(paths)
+            })?;
+            if due.is_empty() {
+                return Ok(recorded);
+            }
+            recorded += due.len() as u64;
+            let ops = due.into_iter().map(|at| Op::Check { at, that: Precondition::Absent });
+            let batch = Batch { message: "expired".to_owned(), ..Batch::new(ops) };
+            match block_on(self.commit(batch)) {
+                // written anew since: the next round sees
+                Err(error) if error.is(ErrorKind::Conflict) => {}
+                other => drop(other?),
+            }
+        }
+    }
+
+    fn pack_files(&self) -> Result<Vec<String>> {
+        let entries = match fs::read_dir(self.inner.packs.folder()) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other
+                .map_err(|e| Error::new(ErrorKind::Io, "the pack files cannot be listed").with_source(e))?,
+        };
+        Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
+    }
+}
+
+/// Removes rows; gives the pack files to remove after.
+fn sweep(
+    conn: &Connection,
+    files: Vec<String>,
+    now: Timestamp,
+    gone_before: Timestamp,
+) -> Result<(Collected, Vec<String>)> {
+    let mut collected = Collected::default();
+    conn.execute("DELETE FROM idempotency WHERE keep_until <= ?1", [now.0])?;
+    conn.execute("DELETE FROM lease WHERE until <= ?1", [now.0])?;
+    collected.staged = conn.execute("DELETE FROM staged WHERE lease <= ?1", [now.0])? as u64;
+    collected.versions = sweep_unnamed(conn)?;
+    let pieces: Vec<String> =
+        all(conn, "SELECT pieces FROM staged WHERE pieces IS NOT NULL", [], |row| row.get(0))?;
+    let mut waiting = HashSet::new();
+    for json in pieces {
+        let staged: Staged = serde_json::from_str(&json).map_err(|e| {
+            Error::new(ErrorKind::Corrupt, "a staged body's record is damaged").with_source(e)
+        })?;
+        waiting.extend(staged.0.into_iter().map(|(chunk, _)| chunk));
+    }
+    let sql = "SELECT id, len FROM chunk WHERE id NOT IN (SELECT chunk FROM extent)";
+    let unused: Vec<(u64, u64)> = all(conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    for (id, len) in unused.into_iter().filter(|(id, _)| !waiting.contains(id)) {
+        conn.prepare_cached("DELETE FROM chunk WHERE id = ?1")?.execute([id])?;
+        collected.chunks += 1;
+        collected.bytes += len;
+    }
+    conn.execute(
+        "UPDATE pack SET doomed_at = ?1
+         WHERE doomed_at IS NULL AND id NOT IN (SELECT pack FROM chunk WHERE pack IS NOT NULL)",
+        [now.0],
+    )?;
+    let sql = "SELECT file FROM pack WHERE doomed_at <= ?1";
+    let mut doomed: Vec<String> = all(conn, sql, [gone_before.0], |row| row.get(0))?;
+    let mut known: HashSet<String> =
+        all(conn, "SELECT file FROM pack", [], |row| row.get(0))?.into_iter().collect();
+    let uploading: Vec<[u8; 16]> = all(conn, "SELECT id FROM staged", [], |row| row.get(0))?;
+    known.extend(uploading.into_iter().map(|id| pack_name(u128::from_be_bytes(id))));
+    doomed.extend(files.into_iter().filter(|file| !known.contains(file)));
+    Ok((collected, doomed))
+}
+
+/// Removes what was written to files after they had lost their last name, once nobody holds them open.
+fn sweep_unnamed(conn: &Connection) -> Result<u64> {
+    let sql = "SELECT ino, min(seq) FROM node AS dead
+         WHERE nlink = 0 AND ino NOT IN (SELECT ino FROM lease)
+           AND NOT EXISTS (SELECT 1 FROM node AS later
+                           WHERE later.ino = dead.ino AND later.seq > dead.seq AND later.nlink > 0)
+         GROUP BY ino HAVING count(*) > 1";
+    let dead: Vec<(u64, u64)> = all(conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let mut versions = 0;
+    for (ino, last) in dead {
+        conn.execute("DELETE FROM extent WHERE ino = ?1 AND since > ?2", params![ino, last])?;
+        conn.execute("DELETE FROM attribute WHERE ino = ?1 AND seq > ?2", params![ino, last])?;
+        versions += conn.execute("DELETE FROM node WHERE ino = ?1 AND seq > ?2", params![ino, last])? as u64;
+    }
+    Ok(versions)
+}
+
+/// The node of the root, for checks that leave it out.
+pub(super) const ROOT: u64 = Ino::ROOT.0;

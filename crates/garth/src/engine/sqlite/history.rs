@@ -1,0 +1,212 @@
+//! Reads of the log: versions of a path or node, changes, moments, snapshots.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rusqlite::{Row, params};
+
+use super::apply::log_changes;
+use super::look::{Look, check_limit};
+use super::read::{self, MAX, all, one};
+use crate::error::{Error, Result};
+use crate::model::query::{Change, ChangeKind, Changes, CommitChanges, HistoryPage, Moment, Version};
+use crate::model::{At, Author, CommitId, CommitInfo, Ino, Seq, Snapshot, Timestamp, VersionId};
+use crate::path::TreePath;
+
+/// A time during which a path named a node: `till` is the commit that ended it, `None` if it still does.
+struct Tenure {
+    ino: u64,
+    since: u64,
+    till: Option<u64>,
+}
+
+impl Look<'_> {
+    pub(super) fn history(&self, at: &At, page: &HistoryPage) -> Result<Vec<Version>> {
+        check_limit(page.limit)?;
+        let before = page.before.map_or(MAX, |seq| seq.0).min(self.seq().saturating_add(1)).min(MAX);
+        let found = match self.path_at(at)? {
+            Some(path) => self.path_versions(&path, before, page.limit)?,
+            None => {
+                let At::Node(ino) = at else { return Err(Error::no_node()) };
+                self.row(ino.0)?.ok_or_else(Error::no_node)?;
+                let seqs = self.seqs(ino.0, before, page.limit)?;
+                seqs.into_iter().map(|seq| (seq, ino.0, true)).collect()
+            }
+        };
+        found
+            .into_iter()
+            .rev()
+            .take(page.limit)
+            .map(|(seq, ino, there)| self.version(seq, ino, there))
+            .collect()
+    }
+
+    /// Sequences of a node's versions before one, newest first.
+    fn seqs(&self, ino: u64, before: u64, limit: usize) -> Result<Vec<u64>> {
+        let sql = "SELECT seq FROM node WHERE ino = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
+        all(self.conn, sql, params![ino, before, limit], |row| row.get(0))
+    }
+
+    /// Versions of all that a path named: sequence, node, and whether the node was there after it.
+    fn path_versions(
+        &self,
+        path: &TreePath,
+        before: u64,
+        limit: usize,
+    ) -> Result<BTreeSet<(u64, u64, bool)>> {
+        let tenures = self.tenures(path)?;
+        if tenures.is_empty() {
+            // a path below something that is no directory is an error of its own
+            return Err(self.find(path).err().unwrap_or_else(|| Error::not_found(path)));
+        }
+        let begins: BTreeSet<u64> = tenures.iter().map(|tenure| tenure.since).collect();
+        // for each node, the commit from which on its changes are no longer this path's
+        let mut ends: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut found = BTreeSet::new();
+        for tenure in &tenures {
+            let end = ends.entry(tenure.ino).or_default();
+            *end = (*end).max(tenure.till.unwrap_or(MAX));
+            if let Some(till) = tenure.till
+                && till < before
+                && !begins.contains(&till)
+            {
+                found.insert((till, tenure.ino, false));
+            }
+        }
+        for (ino, end) in ends {
+            for seq in self.seqs(ino, before.min(end), limit)? {
+                if !found.contains(&(seq, ino, false)) {
+                    found.insert((seq, ino, true));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn tenures(&self, path: &TreePath) -> Result<Vec<Tenure>> {
+        let Some((dir, name)) = path.key().rsplit_once('/') else {
+            return Ok(vec![Tenure { ino: Ino::ROOT.0, since: 0, till: None }]);
+        };
+        let sql = "SELECT ino, since, NULL FROM name WHERE dir = ?1 AND name = ?2 AND since <= ?3
+             UNION ALL
+             SELECT ino, since, till FROM name_past WHERE dir = ?1 AND name = ?2 AND since <= ?3";
+        let seq = self.seq();
+        all(self.conn, sql, params![dir, name, seq], |row| {
+            let till = row.get::<_, Option<u64>>(2)?.filter(|till| *till <= seq);
+            Ok(Tenure { ino: row.get(0)?, since: row.get(1)?, till })
+        })
+    }
+
+    fn version(&self, seq: u64, ino: u64, there: bool) -> Result<Version> {
+        let row = if there { read::node(self.conn, ino, seq)? } else { None };
+        let entry = match row.filter(|row| row.nlink > 0) {
+            Some(row) => Some(Box::new(self.entry(row)?)),
+            None => None,
+        };
+        Ok(Version { id: VersionId { seq: Seq(seq), ino: Ino(ino) }, commit: self.commit(seq)?, entry })
+    }
+
+    fn commit(&self, seq: u64) -> Result<CommitInfo> {
+        let sql = "SELECT seq, time, id, author, message FROM log WHERE seq = ?1";
+        let found = one(self.conn, sql, [seq], commit_info)?;
+        // the root is older than the first commit
+        Ok(found.unwrap_or(CommitInfo {
+            seq: Seq(seq),
+            time: self.row(Ino::ROOT.0)?.map_or(Timestamp(0), |root| Timestamp(root.birthtime)),
+            id: None,
+            author: Author::default(),
+            message: String::new(),
+        }))
+    }
+
+    pub(super) fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {
+        check_limit(limit)?;
+        let head = self.head()?;
+        let sql = "SELECT seq, time, id, author, message, changes FROM log
+             WHERE seq > ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
+        let rows = all(self.conn, sql, params![since.0.min(MAX), head, limit], |row| {
+            Ok((commit_info(row)?, row.get::<_, String>(5)?))
+        })?;
+        let mut commits = Vec::with_capacity(rows.len());
+        for (commit, json) in rows {
+            let mut changes = Vec::new();
+            for change in log_changes(&json)? {
+                let path = match change.kind {
+                    ChangeKind::Modified | ChangeKind::Attributes => {
+                        let names = read::names_of_then(self.conn, change.ino, commit.seq.0)?;
+                        let paths =
+                            names.into_iter().map(|(dir, name)| TreePath::from_key(format!("{dir}/{name}")));
+                        if change.ino == Ino::ROOT.0 { Some(TreePath::root()) } else { paths.min() }
+                    }
+                    _ => change.path,
+                };
+                changes.push(Change { kind: change.kind, ino: Ino(change.ino), path });
+            }
+            commits.push(CommitChanges { commit, changes });
+        }
+        Ok(Changes { commits, head: Seq(head) })
+    }
+
+    /// The last commit of this view.
+    pub(super) fn head(&self) -> Result<u64> {
+        match self.then {
+            Some(seq) => Ok(seq),
+            None => Ok(read::head(self.conn)?.seq),
+        }
+    }
+
+    /// The commit that a moment stands for.
+    pub(super) fn seq_of(&self, moment: &Moment) -> Result<u64> {
+        let head = self.head()?;
+        match moment {
+            Moment::Seq(seq) if seq.0 <= head => Ok(seq.0),
+            Moment::Seq(seq) => {
+                let message = format!("there is no commit {seq} yet; the last one is {head}");
+                Err(Error::new(crate::error::ErrorKind::NotFound, message))
+            }
+            Moment::Snapshot(name) => {
+                let sql = "SELECT seq FROM snapshot WHERE name = ?1 AND seq <= ?2";
+                let seq = one(self.conn, sql, params![name, head], |row| row.get(0))?;
+                seq.ok_or_else(|| {
+                    let message = format!("there is no snapshot named `{name}`");
+                    Error::new(crate::error::ErrorKind::NotFound, message)
+                })
+            }
+            Moment::Time(time) => self.last_until(time.0, head),
+        }
+    }
+
+    /// The last commit whose time is not later. Times rise with sequences, so halving finds it.
+    fn last_until(&self, time: i64, head: u64) -> Result<u64> {
+        let (mut low, mut high) = (0, head);
+        while low < high {
+            let middle = high - (high - low) / 2;
+            if read::time_of(self.conn, middle)?.0 <= time {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
+        }
+        Ok(low)
+    }
+
+    pub(super) fn snapshots(&self) -> Result<Vec<Snapshot>> {
+        let sql =
+            "SELECT snapshot.name, snapshot.seq, log.time FROM snapshot JOIN log ON log.seq = snapshot.seq
+             WHERE snapshot.seq <= ?1 ORDER BY snapshot.name";
+        all(self.conn, sql, [self.seq()], |row| {
+            Ok(Snapshot { name: row.get(0)?, seq: Seq(row.get(1)?), time: Timestamp(row.get(2)?) })
+        })
+    }
+}
+
+fn commit_info(row: &Row<'_>) -> rusqlite::Result<CommitInfo> {
+    let author: Option<String> = row.get(3)?;
+    Ok(CommitInfo {
+        seq: Seq(row.get(0)?),
+        time: Timestamp(row.get(1)?),
+        id: row.get::<_, Option<[u8; 16]>>(2)?.map(|id| CommitId(u128::from_be_bytes(id))),
+        // written by us; an author that cannot be read is no reason to hide the commit
+        author: author.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
+        message: row.get::<_, Option<String>>(4)?.unwrap_or_default(),
+    })
+}

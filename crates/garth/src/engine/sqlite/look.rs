@@ -1,0 +1,343 @@
+//! Reads of the tree, now or after a past commit, inside one read transaction.
+
+use rusqlite::{Connection, Row, params};
+
+use super::content::Packs;
+use super::open::OpenNodes;
+use super::read::{self, MAX, all, one};
+use super::sql::{KindColumn, node_columns, node_row};
+use crate::engine::planner::{NameRow, NodeRow};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::query::{ByteRange, Item, Listing, MAX_PAGE, MAX_READ, Page, Walk, WalkItem, WalkPage};
+use crate::model::{At, Attributes, Entry, Ino, Kind, Seq, Timestamp, VersionId};
+use crate::path::{Name, TreePath};
+
+/// A view of the tree at one moment.
+pub(super) struct Look<'a> {
+    pub(super) conn: &'a Connection,
+    pub(super) packs: &'a Packs,
+    pub(super) open: &'a OpenNodes,
+    /// The commit after which to look; `None` for now.
+    pub(super) then: Option<u64>,
+    /// The time by which entries expire.
+    pub(super) time: i64,
+}
+
+impl Look<'_> {
+    pub(super) fn seq(&self) -> u64 {
+        self.then.unwrap_or(MAX)
+    }
+
+    fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>> {
+        match self.then {
+            None => read::name(self.conn, dir, name),
+            Some(seq) => read::name_then(self.conn, dir, name, seq),
+        }
+    }
+
+    /// A node's row, whether it has a name or not.
+    pub(super) fn row(&self, ino: u64) -> Result<Option<NodeRow>> {
+        read::node(self.conn, ino.min(MAX), self.seq())
+    }
+
+    /// What a path leads to; `None` if nothing of that name is there.
+    fn look(&self, path: &TreePath) -> Result<Option<NodeRow>> {
+        let node = match (path.key().rsplit_once('/'), self.then) {
+            (None, _) => self.row(Ino::ROOT.0)?,
+            (Some((dir, name)), None) => read::node_named(self.conn, dir, name)?,
+            (Some((dir, name)), Some(seq)) => match read::name_then(self.conn, dir, name, seq)? {
+                Some(name) => self.row(name.ino)?,
+                None => None,
+            },
+        };
+        Ok(node.filter(|node| !node.expired(self.time)))
+    }
+
+    /// What a path leads to, with the errors of a lookup.
+    pub(super) fn find(&self, path: &TreePath) -> Result<NodeRow> {
+        if let Some(node) = self.look(path)? {
+            return Ok(node);
+        }
+        for above in path.ancestors().skip(1) {
+            let Some((dir, name)) = above.key().rsplit_once('/') else { continue };
+            match self.name(dir, name)? {
+                None => break,
+                Some(row) if row.kind == Kind::Directory => {}
+                Some(_) if self.look(&above)?.is_some() => return Err(Error::not_a_directory(&above)),
+                Some(_) => break,
+            }
+        }
+        Err(Error::not_found(path))
+    }
+
+    /// The path that an address names; `None` for a node.
+    pub(super) fn path_at(&self, at: &At) -> Result<Option<TreePath>> {
+        match at {
+            At::Path(path) => Ok(Some(path.clone())),
+            At::Node(_) => Ok(None),
+            At::Child(dir, name) => {
+                let node = self.row(dir.0)?.filter(|node| node.nlink > 0).ok_or_else(Error::no_node)?;
+                let path = self.names(&node)?.into_iter().next().ok_or_else(Error::no_node)?;
+                if node.kind != Kind::Directory {
+                    return Err(Error::not_a_directory(&path));
+                }
+                path.join(name).map(Some)
+            }
+        }
+    }
+
+    /// What an address leads to.
+    pub(super) fn at(&self, at: &At) -> Result<NodeRow> {
+        match (at, self.path_at(at)?) {
+            (At::Node(ino), _) => {
+                let held = self.then.is_none() && self.open.is_open(ino.0);
+                let there = |node: &NodeRow| held || (node.nlink > 0 && !node.expired(self.time));
+                self.row(ino.0)?.filter(there).ok_or_else(Error::no_node)
+            }
+            (_, Some(path)) => self.find(&path),
+            (_, None) => Err(Error::no_node()),
+        }
+    }
+
+    /// Paths of a node, in byte order.
+    pub(super) fn names(&self, node: &NodeRow) -> Result<Vec<TreePath>> {
+        if node.ino == Ino::ROOT.0 {
+            return Ok(vec![TreePath::root()]);
+        }
+        if node.expired(self.time) {
+            return Ok(Vec::new());
+        }
+        let keys = match self.then {
+            None => read::names_of(self.conn, node.ino)?,
+            Some(seq) => read::names_of_then(self.conn, node.ino, seq)?,
+        };
+        let mut paths: Vec<TreePath> =
+            keys.into_iter().map(|(dir, name)| TreePath::from_key(format!("{dir}/{name}"))).collect();
+        paths.sort_unstable();
+        Ok(paths)
+    }
+
+    /// A node's attributes.
+    pub(super) fn attributes(&self, node: &NodeRow) -> Result<Attributes> {
+        match node.attrs_seq {
+            0 => Ok(Attributes::default()),
+            seq => read::attributes(self.conn, node.ino, seq),
+        }
+    }
+
+    /// A node as `stat` shows it.
+    pub(super) fn entry(&self, node: NodeRow) -> Result<Entry> {
+        let attributes = self.attributes(&node)?;
+        let version = |seq| VersionId { seq: Seq(seq), ino: Ino(node.ino) };
+        Ok(Entry {
+            ino: Ino(node.ino),
+            kind: node.kind,
+            mode: node.mode,
+            uid: node.uid,
+            gid: node.gid,
+            rdev: node.rdev,
+            nlink: node.nlink,
+            size: node.size,
+            atime: Timestamp(node.atime),
+            mtime: Timestamp(node.mtime),
+            ctime: Timestamp(node.ctime),
+            birthtime: Timestamp(node.birthtime),
+            target: node.target,
+            attributes,
+            expires_at: node.expires_at.map(Timestamp),
+            version: version(node.seq),
+            etag: version(node.content_seq),
+        })
+    }
+
+    /// The directory at an address: its path.
+    fn directory(&self, at: &At) -> Result<TreePath> {
+        let node = self.at(at)?;
+        let path = match self.path_at(at)? {
+            Some(path) => Some(path),
+            None => self.names(&node)?.into_iter().next(),
+        };
+        match (node.kind, path) {
+            (Kind::Directory, Some(path)) => Ok(path),
+            (Kind::Directory, None) => Err(Error::no_node()),
+            (_, path) => Err(Error::not_a_directory(&path.unwrap_or_default())),
+        }
+    }
+
+    pub(super) fn list(&self, dir: &At, page: &Page) -> Result<Listing> {
+        let limit = check_limit(page.limit)?;
+        let dir = self.directory(dir)?;
+        let after = page.after.as_ref().map_or("", Name::as_str);
+        let rows = self.rows(dir.key(), dir.key(), after, page.entries, limit)?;
+        let items = rows.into_iter().map(|row| {
+            let entry = row.node.map(|node| self.entry(node).map(Box::new)).transpose()?;
+            Ok(Item { name: Name::parse(&row.name)?, ino: Ino(row.ino), kind: row.kind, entry })
+        });
+        let mut items = items.collect::<Result<Vec<_>>>()?;
+        let more = items.len() > page.limit;
+        items.truncate(page.limit);
+        Ok(Listing { items, more })
+    }
+
+    pub(super) fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
+        let limit = check_limit(page.limit)?;
+        let dir = self.directory(dir)?;
+        let key = dir.key();
+        let (from, to) = read::below(key);
+        let (mut at, mut after) = (key.to_owned(), String::new());
+        if let Some(path) = &page.after {
+            if *path == dir || !path.is_within(&dir) {
+                return Err(Error::invalid("a walk goes on behind a path below its directory"));
+            }
+            if let Some((above, name)) = path.key().rsplit_once('/') {
+                (at, after) = (above.to_owned(), name.to_owned());
+            }
+        }
+        let mut rows = Vec::new();
+        if at == key {
+            rows = self.rows(key, key, &after, page.entries, limit)?;
+            (at, after) = (from, String::new());
+        }
+        if rows.len() < limit {
+            rows.extend(self.rows(&at, &to, &after, page.entries, limit - rows.len())?);
+        }
+        let items = rows.into_iter().map(|row| {
+            let entry = row.node.map(|node| self.entry(node).map(Box::new)).transpose()?;
+            let path = TreePath::from_key(format!("{}/{}", row.dir, row.name));
+            Ok(WalkItem { path, ino: Ino(row.ino), kind: row.kind, entry })
+        });
+        let mut items = items.collect::<Result<Vec<_>>>()?;
+        let more = items.len() > page.limit;
+        items.truncate(page.limit);
+        Ok(Walk { items, more })
+    }
+
+    /// Names behind `(from, after)` of the directories from `from` up to `to`; of `from` alone if they are the same.
+    fn rows(&self, from: &str, to: &str, after: &str, nodes: bool, limit: usize) -> Result<Vec<ListRow>> {
+        let one_dir = from == to;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let live = self.then.is_none();
+        let sql = match (live, one_dir, nodes) {
+            (true, true, false) => LIST_NAMES,
+            (true, true, true) => LIST_NODES,
+            (true, false, false) => WALK_NAMES,
+            (true, false, true) => WALK_NODES,
+            (false, true, _) => LIST_THEN,
+            (false, false, _) => WALK_THEN,
+        };
+        let nodes = nodes || !live;
+        let read = |row: &Row<'_>| list_row(row, nodes);
+        match (live, one_dir) {
+            (true, true) => all(self.conn, sql, params![from, after, self.time, limit], read),
+            (true, false) => all(self.conn, sql, params![from, after, self.time, limit, to], read),
+            (false, true) => all(self.conn, sql, params![from, after, self.time, limit, self.seq()], read),
+            (false, false) => {
+                all(self.conn, sql, params![from, after, self.time, limit, self.seq(), to], read)
+            }
+        }
+    }
+
+    /// Bytes of a file.
+    pub(super) fn read(&self, node: &NodeRow, range: ByteRange) -> Result<bytes::Bytes> {
+        let end = range.offset.saturating_add(range.length).min(node.size);
+        if range.offset >= end {
+            return Ok(bytes::Bytes::new());
+        }
+        if end - range.offset > MAX_READ as u64 {
+            let message =
+                format!("more than {MAX_READ} bytes at once; read a range, or open the file and stream it");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        let extents = match self.then {
+            None => read::extents(self.conn, node.ino, range.offset, end)?,
+            Some(seq) => read::extents_then(self.conn, node.ino, seq, range.offset, end)?,
+        };
+        self.packs.assemble(self.conn, &extents, range.offset, end)
+    }
+}
+
+/// Refuses what has no content.
+pub(super) fn check_file(node: &NodeRow, at: &At) -> Result<()> {
+    let about = |kind, message: &str| match at {
+        At::Path(path) => Error::at(kind, path, message),
+        At::Node(_) | At::Child(..) => Error::new(kind, message),
+    };
+    match node.kind {
+        Kind::File => Ok(()),
+        Kind::Directory => Err(about(ErrorKind::IsADirectory, "is a directory")),
+        _ => Err(about(ErrorKind::NotPermitted, "has no content: it is no regular file")),
+    }
+}
+
+/// The limit of a page, and one more, by which it is known that there is more.
+pub(super) fn check_limit(limit: usize) -> Result<usize> {
+    if (1..=MAX_PAGE).contains(&limit) {
+        return Ok(limit + 1);
+    }
+    Err(Error::invalid(format!("the limit of a page is 1 to {MAX_PAGE}")))
+}
+
+struct ListRow {
+    dir: String,
+    name: String,
+    ino: u64,
+    kind: Kind,
+    node: Option<NodeRow>,
+}
+
+fn list_row(row: &Row<'_>, node: bool) -> rusqlite::Result<ListRow> {
+    Ok(ListRow {
+        dir: row.get(0)?,
+        name: row.get(1)?,
+        ino: row.get(2)?,
+        kind: row.get::<_, KindColumn>(3)?.0,
+        node: node.then(|| node_row(row, 4)).transpose()?,
+    })
+}
+
+/// The statements of [`Look::rows`]: `?1, ?2` the place behind which to begin, `?3` the time, `?4` the limit.
+macro_rules! list_sql {
+    (names, $where:literal) => {
+        concat!(
+            "SELECT name.dir, name.name, name.ino, name.kind FROM name LEFT JOIN expiry ON expiry.ino = name.ino WHERE ",
+            $where,
+            " AND (expiry.at IS NULL OR expiry.at > ?3) ORDER BY name.dir, name.name LIMIT ?4"
+        )
+    };
+    (nodes, $where:literal) => {
+        concat!(
+            "SELECT name.dir, name.name, name.ino, name.kind, ",
+            node_columns!(),
+            " FROM name CROSS JOIN node ON node.ino = name.ino
+              AND node.seq = (SELECT max(seq) FROM node AS last WHERE last.ino = name.ino)
+              WHERE ",
+            $where,
+            " AND (node.expires_at IS NULL OR node.expires_at > ?3) ORDER BY name.dir, name.name LIMIT ?4"
+        )
+    };
+    (then, $where:literal) => {
+        concat!(
+            "SELECT name.dir, name.name, name.ino, name.kind, ",
+            node_columns!(),
+            " FROM (SELECT dir, name, ino, kind FROM name WHERE since <= ?5 AND ",
+            $where,
+            " UNION ALL SELECT dir, name, ino, kind FROM name_past WHERE since <= ?5 AND till > ?5 AND ",
+            $where,
+            ") AS name CROSS JOIN node ON node.ino = name.ino
+              AND node.seq = (SELECT max(seq) FROM node AS last WHERE last.ino = name.ino AND last.seq <= ?5)
+              WHERE (node.expires_at IS NULL OR node.expires_at > ?3) ORDER BY name.dir, name.name LIMIT ?4"
+        )
+    };
+}
+
+const LIST_NAMES: &str = list_sql!(names, "name.dir = ?1 AND name.name > ?2");
+const LIST_NODES: &str = list_sql!(nodes, "name.dir = ?1 AND name.name > ?2");
+const WALK_NAMES: &str = list_sql!(names, "(name.dir, name.name) > (?1, ?2) AND name.dir < ?5");
+const WALK_NODES: &str = list_sql!(nodes, "(name.dir, name.name) > (?1, ?2) AND name.dir < ?5");
+const LIST_THEN: &str = list_sql!(then, "dir = ?1 AND name > ?2");
+const WALK_THEN: &str = list_sql!(then, "(dir, name) > (?1, ?2) AND dir < ?6");
+
+/// Time of commit `seq` in this view, or the last one's.
+pub(super) fn moment(conn: &Connection, seq: u64) -> Result<i64> {
+    Ok(one(conn, "SELECT time FROM log WHERE seq = ?1", [seq], |row| row.get(0))?.unwrap_or(i64::MIN))
+}

@@ -1,0 +1,85 @@
+//! Nodes that this instance holds open. A node that has lost its last name lives on for them; once it is written in that
+//! state, a lease in the database keeps `gc` of other processes away from it.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rusqlite::{Connection, params};
+
+use crate::error::Result;
+use crate::model::Timestamp;
+
+/// How long a lease holds without being renewed, in seconds. Renewed every minute.
+pub(super) const LEASE: i64 = 300;
+
+#[derive(Debug, Default)]
+struct Nodes {
+    open: HashMap<u64, usize>,
+    leased: HashSet<u64>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct OpenNodes {
+    holder: [u8; 16],
+    nodes: Mutex<Nodes>,
+}
+
+impl OpenNodes {
+    pub(super) fn new(holder: [u8; 16]) -> Self {
+        Self { holder, nodes: Mutex::default() }
+    }
+
+    fn nodes(&self) -> MutexGuard<'_, Nodes> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn add(&self, ino: u64) {
+        *self.nodes().open.entry(ino).or_default() += 1;
+    }
+
+    /// Gives up one handle; whether a lease is to be given up with it.
+    pub(super) fn remove(&self, ino: u64) -> bool {
+        let mut nodes = self.nodes();
+        let Some(count) = nodes.open.get_mut(&ino) else { return false };
+        *count -= 1;
+        if *count > 0 {
+            return false;
+        }
+        nodes.open.remove(&ino);
+        nodes.leased.remove(&ino)
+    }
+
+    pub(super) fn is_open(&self, ino: u64) -> bool {
+        self.nodes().open.contains_key(&ino)
+    }
+
+    /// Takes leases on nodes without a name, in the transaction that writes them.
+    pub(super) fn lease(&self, conn: &Connection, unnamed: &BTreeSet<u64>, now: Timestamp) -> Result<()> {
+        for ino in unnamed {
+            conn.prepare_cached("INSERT OR REPLACE INTO lease (ino, holder, until) VALUES (?1, ?2, ?3)")?
+                .execute(params![ino, self.holder, now.plus_seconds(LEASE).0])?;
+            self.nodes().leased.insert(*ino);
+        }
+        Ok(())
+    }
+
+    /// Gives a lease up.
+    pub(super) fn release(&self, conn: &Connection, ino: u64) -> Result<()> {
+        conn.prepare_cached("DELETE FROM lease WHERE ino = ?1 AND holder = ?2")?
+            .execute(params![ino, self.holder])?;
+        Ok(())
+    }
+
+    /// Whether there are leases to renew.
+    pub(super) fn has_leases(&self) -> bool {
+        !self.nodes().leased.is_empty()
+    }
+
+    /// Renews all leases of this instance.
+    pub(super) fn renew(&self, conn: &Connection, now: Timestamp) -> Result<()> {
+        conn.prepare_cached("UPDATE lease SET until = ?2 WHERE holder = ?1")?
+            .execute(params![self.holder, now.plus_seconds(LEASE).0])?;
+        Ok(())
+    }
+}

@@ -1,0 +1,64 @@
+//! The threads that write, shared by all accounts of the process: ten thousand open accounts do not mean ten thousand
+//! threads, and a few accounts still reach the disk side by side.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::thread;
+
+/// Most threads. They mostly wait for fsync, so there are more of them than cores.
+const THREADS: usize = 8;
+
+/// A piece of work for the pool.
+pub(super) trait Work: Send + Sync {
+    /// Does some of it.
+    fn run(self: Arc<Self>);
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Arc<dyn Work>>,
+    threads: usize,
+    idle: usize,
+}
+
+#[derive(Default)]
+struct Pool {
+    queue: Mutex<Queue>,
+    more: Condvar,
+}
+
+static POOL: OnceLock<Pool> = OnceLock::new();
+
+/// Has `work` done soon by some thread; `false` if the system gives no thread to do it.
+pub(super) fn submit(work: Arc<dyn Work>) -> bool {
+    let pool = POOL.get_or_init(Pool::default);
+    let mut queue = pool.queue.lock().unwrap_or_else(PoisonError::into_inner);
+    if queue.idle <= queue.waiting.len() && queue.threads < THREADS {
+        let started = thread::Builder::new().name("garth-writer".to_owned()).spawn(move || work_off(pool));
+        match started {
+            Ok(_) => queue.threads += 1,
+            Err(_) if queue.threads == 0 => return false,
+            Err(_) => {}
+        }
+    }
+    queue.waiting.push_back(work);
+    drop(queue);
+    pool.more.notify_one();
+    true
+}
+
+fn work_off(pool: &'static Pool) {
+    loop {
+        let mut queue = pool.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.idle += 1;
+        let work = loop {
+            match queue.waiting.pop_front() {
+                Some(work) => break work,
+                None => queue = pool.more.wait(queue).unwrap_or_else(PoisonError::into_inner),
+            }
+        };
+        queue.idle -= 1;
+        drop(queue);
+        work.run();
+    }
+}

@@ -1,0 +1,56 @@
+//! Connections for reading, kept for the next reader: a read of a few KiB takes less time than a hop to another thread.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use rusqlite::Connection;
+
+use super::schema;
+use crate::error::Result;
+
+/// Most idle connections kept.
+const IDLE: usize = 16;
+
+/// See the module.
+pub(super) struct Readers {
+    folder: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl fmt::Debug for Readers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Readers").finish_non_exhaustive()
+    }
+}
+
+impl Readers {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder, idle: Mutex::default() }
+    }
+
+    /// Runs `read` in one read transaction: it sees one state, and writes nothing.
+    pub(super) fn with<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        self.alone(|conn| {
+            conn.prepare_cached("BEGIN")?.execute([])?;
+            let outcome = read(conn);
+            conn.prepare_cached("ROLLBACK")?.execute([])?;
+            outcome
+        })
+    }
+
+    /// Runs `work` on a connection that nobody else has meanwhile. One on which it failed to end its transaction is dropped.
+    pub(super) fn alone<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let conn = match idle {
+            Some(conn) => conn,
+            None => schema::connect(&self.folder)?,
+        };
+        let outcome = work(&conn);
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if conn.is_autocommit() && idle.len() < IDLE {
+            idle.push(conn);
+        }
+        outcome
+    }
+}

@@ -1,0 +1,41 @@
+//! Renews the leases of this process while their handles are open: one thread for all accounts, started with the first.
+
+use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use super::writer::Writer;
+use crate::env::Env;
+
+/// How often. A lease holds five times as long.
+const EVERY: Duration = Duration::from_secs(60);
+
+static WATCHED: Mutex<Vec<Weak<Writer>>> = Mutex::new(Vec::new());
+static STARTED: Once = Once::new();
+
+/// Has the leases of this account renewed as long as it is open.
+pub(super) fn watch(writer: &Arc<Writer>) {
+    WATCHED.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(writer));
+    STARTED.call_once(|| {
+        let started = thread::Builder::new().name("garth-leases".to_owned()).spawn(|| {
+            loop {
+                Env::system().sleep(EVERY);
+                renew();
+            }
+        });
+        if let Err(error) = started {
+            tracing::warn!(%error, "no thread renews leases; `gc` of another process may collect open unnamed files");
+        }
+    });
+}
+
+fn renew() {
+    let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
+    watched.retain(|writer| writer.strong_count() > 0);
+    for writer in watched.iter().filter_map(Weak::upgrade) {
+        if writer.open.has_leases() {
+            let (open, now) = (Arc::clone(&writer.open), writer.env.now());
+            writer.transact_later(move |conn| open.renew(conn, now));
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The tables of an account's database, and how one is made, opened and brought up to date. Drawn in `docs/format.md`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use super::fault::Fault;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{Ino, Timestamp};
+use crate::search::fts;
+
+/// Name of the database in an account's folder.
+pub(super) const DATABASE: &str = "tree.db";
+/// `PRAGMA application_id`: "GRTH" in ASCII.
+const APPLICATION_ID: i32 = 0x4752_5448;
+/// `PRAGMA user_version`: the format this build writes. Raised with every change of the tables.
+const FORMAT: i32 = 1;
+/// How long a connection waits for another process. Writers queue on a lock file before, so that this only meets checkpoints
+/// and other tools.
+pub(super) const BUSY: Duration = Duration::from_secs(10);
+/// Prepared statements kept by each connection; more than the engine has.
+const STATEMENTS: usize = 128;
+
+/// The tables. `seq`, `since`, `till` are sequences; an extent whose `till` is 0 is live. Times are ns since 1970.
+const TABLES: &str = "
+CREATE TABLE head (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    seq INTEGER NOT NULL, time INTEGER NOT NULL,
+    next_ino INTEGER NOT NULL, next_chunk INTEGER NOT NULL
+) STRICT;
+CREATE TABLE name (
+    dir TEXT NOT NULL, name TEXT NOT NULL,
+    ino INTEGER NOT NULL, since INTEGER NOT NULL, kind INTEGER NOT NULL,
+    PRIMARY KEY (dir, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX name_ino ON name (ino);
+CREATE TABLE name_past (
+    dir TEXT NOT NULL, name TEXT NOT NULL, till INTEGER NOT NULL,
+    ino INTEGER NOT NULL, since INTEGER NOT NULL, kind INTEGER NOT NULL,
+    PRIMARY KEY (dir, name, till)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX name_past_ino ON name_past (ino, till);
+CREATE TABLE node (
+    ino INTEGER NOT NULL, seq INTEGER NOT NULL,
+    kind INTEGER NOT NULL, mode INTEGER NOT NULL, uid INTEGER NOT NULL, gid INTEGER NOT NULL, rdev INTEGER NOT NULL,
+    nlink INTEGER NOT NULL, size INTEGER NOT NULL,
+    mtime INTEGER NOT NULL, ctime INTEGER NOT NULL, birthtime INTEGER NOT NULL, atime INTEGER NOT NULL,
+    target TEXT, attrs_seq INTEGER NOT NULL, expires_at INTEGER, content_seq INTEGER NOT NULL,
+    PRIMARY KEY (ino, seq)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE attribute (
+    ino INTEGER NOT NULL, seq INTEGER NOT NULL, json TEXT NOT NULL,
+    PRIMARY KEY (ino, seq)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE extent (
+    ino INTEGER NOT NULL, till INTEGER NOT NULL, off INTEGER NOT NULL,
+    len INTEGER NOT NULL, since INTEGER NOT NULL, chunk INTEGER NOT NULL, skip INTEGER NOT NULL,
+    PRIMARY KEY (ino, till, off)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE chunk (
+    id INTEGER PRIMARY KEY,
+    sum BLOB NOT NULL, data BLOB, pack INTEGER, pos INTEGER, len INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX chunk_sum ON chunk (sum) WHERE length(sum) = 32;
+CREATE TABLE pack (
+    id INTEGER PRIMARY KEY, file TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, doomed_at INTEGER
+) STRICT;
+CREATE TABLE staged (
+    id BLOB PRIMARY KEY, pieces TEXT, lease INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE lease (
+    ino INTEGER NOT NULL, holder BLOB NOT NULL, until INTEGER NOT NULL,
+    PRIMARY KEY (ino, holder)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE log (
+    seq INTEGER PRIMARY KEY, time INTEGER NOT NULL, id BLOB, author TEXT, message TEXT, changes TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX log_id ON log (id) WHERE id IS NOT NULL;
+CREATE TABLE idempotency (
+    key TEXT PRIMARY KEY, hash BLOB NOT NULL, keep_until INTEGER NOT NULL, answer TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE snapshot (name TEXT PRIMARY KEY, seq INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE expiry (ino INTEGER PRIMARY KEY, at INTEGER NOT NULL) STRICT;
+CREATE INDEX expiry_at ON expiry (at);
+";
+
+/// Opens a connection to an account's database, which must be there.
+pub(super) fn connect(folder: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(folder.join(DATABASE), flags)?;
+    prepare(&conn)?;
+    Ok(conn)
+}
+
+/// Makes the database if it is missing, brings it up to date, and refuses one of a newer format.
+pub(super) fn ready(folder: &Path, now: Timestamp) -> Result<()> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(folder.join(DATABASE), flags)?;
+    conn.busy_timeout(BUSY)?;
+    let (application, format) = identity(&conn)?;
+    match (application, format) {
+        (APPLICATION_ID, FORMAT) => Ok(()),
+        (0, 0) => create(&conn, now),
+        (APPLICATION_ID, newer) if newer > FORMAT => Err(Error::new(
+            ErrorKind::Format,
+            format!("the data is of format {newer}, this garth reads up to {FORMAT}; use a newer garth"),
+        )),
+        _ => Err(Error::new(ErrorKind::Format, "the account's database is not one of garth's")),
+    }
+}
+
+fn identity(conn: &Connection) -> Result<(i32, i32)> {
+    let pragma = |name: &str| conn.pragma_query_value(None, name, |row| row.get(0));
+    Ok((pragma("application_id")?, pragma("user_version")?))
+}
+
+fn create(conn: &Connection, now: Timestamp) -> Result<()> {
+    conn.pragma_update(None, "journal_mode", "WAL")?;
+    conn.pragma_update(None, "synchronous", "FULL")?;
+    conn.execute_batch("BEGIN IMMEDIATE")?;
+    if identity(conn)? != (0, 0) {
+        // another process was quicker
+        conn.execute_batch("ROLLBACK")?;
+        return Ok(());
+    }
+    conn.execute_batch(TABLES)?;
+    fts::create(conn)?;
+    let time = now.0;
+    conn.execute("INSERT INTO head VALUES (1, 0, ?1, 2, 1)", [time])?;
+    conn.execute(
+        "INSERT INTO node VALUES (?1, 0, 1, 493, 0, 0, 0, 2, 0, ?2, 0, ?2, 0, NULL, 0, NULL, 0)",
+        rusqlite::params![Ino::ROOT.0, time],
+    )?;
+    conn.pragma_update(None, "application_id", APPLICATION_ID)?;
+    conn.pragma_update(None, "user_version", FORMAT)?;
+    Ok(conn.execute_batch("COMMIT")?)
+}
+
+fn prepare(conn: &Connection) -> Result<()> {
+    conn.busy_timeout(BUSY)?;
+    // else a statement is planned again for every new value that is bound to it
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    conn.set_prepared_statement_cache_capacity(STATEMENTS);
+    // 8 MiB of pages; memory map off: a flipped bit on disk must not become a signal
+    conn.pragma_update(None, "cache_size", -8192)?;
+    conn.pragma_update(None, "temp_store", "MEMORY")?;
+    // checkpoints are made off the commit path
+    Ok(conn.pragma_update(None, "wal_autocheckpoint", 0)?)
+}
+
+/// Sets how a connection's commits reach the disk: with an fsync, or with the next one that has it.
+pub(super) fn set_synchronous(conn: &Connection, durable: bool, fault: Fault) -> Result<()> {
+    let mode = match (durable, fault) {
+        (_, Fault::SyncOff) => "OFF",
+        (true, Fault::None | Fault::AckEarly | Fault::SplitBatch) => "FULL",
+        (false, _) | (true, Fault::SyncNormal) => "NORMAL",
+    };
+    Ok(conn.pragma_update(None, "synchronous", mode)?)
+}

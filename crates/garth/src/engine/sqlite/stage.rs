@@ -1,0 +1,235 @@
+//! Uploads: content goes to a pack file beside the database before its commit, so that a slow upload holds no lock and memory
+//! does not grow with it. One fsync an upload; short content waits in memory and goes into the database.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use rusqlite::{Connection, params};
+
+use super::fault::Fault;
+use super::read::one;
+use super::writer::Writer;
+use crate::engine::planner::{NAMED_FROM, Staged};
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::Upload;
+use crate::model::batch::{MAX_FILE, StagedBody};
+
+/// Size of a stored chunk, and of content that still goes into the database. DESIGN 3: extents are at most 1 MiB.
+const CHUNK: usize = 1 << 20;
+/// How long finished content waits for its commit, in seconds.
+const STAGED: i64 = 24 * 3600;
+
+/// A chunk of the upload that is in the pack: sum, position, length.
+struct Placed {
+    sum: Vec<u8>,
+    pos: u64,
+    len: u64,
+}
+
+/// See the module.
+pub(super) struct Uploading {
+    writer: Arc<Writer>,
+    id: u128,
+    held: BytesMut,
+    pack: Option<Pack>,
+    placed: Vec<Placed>,
+    finished: bool,
+}
+
+/// The upload's pack file, once it needs one.
+struct Pack {
+    name: String,
+    file: File,
+    size: u64,
+}
+
+impl fmt::Debug for Uploading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Uploading").finish_non_exhaustive()
+    }
+}
+
+fn failed(error: std::io::Error) -> Error {
+    let kind = match error.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
+        _ => ErrorKind::Io,
+    };
+    Error::new(kind, "the upload could not be written").with_source(error)
+}
+
+/// The sum that is kept of content: all of its BLAKE3 if it is named by it, else its first 8 bytes.
+fn sum_of(data: &[u8]) -> Vec<u8> {
+    let hash = blake3::hash(data);
+    let length = if data.len() >= NAMED_FROM { 32 } else { 8 };
+    hash.as_bytes()[..length].to_vec()
+}
+
+impl Uploading {
+    pub(super) fn new(writer: Arc<Writer>) -> Result<Self> {
+        let id = u128::from_be_bytes(writer.env.random()?);
+        Ok(Self { writer, id, held: BytesMut::new(), pack: None, placed: Vec::new(), finished: false })
+    }
+
+    /// Opens the pack, with a lease that keeps `gc` from it.
+    async fn begin_pack(&mut self) -> Result<&mut Pack> {
+        if self.pack.is_none() {
+            let (id, until) = (self.id, self.writer.env.now().plus_seconds(STAGED).0);
+            self.writer
+                .transact(false, move |conn| {
+                    conn.prepare_cached("INSERT INTO staged (id, pieces, lease) VALUES (?1, NULL, ?2)")?
+                        .execute(params![id.to_be_bytes(), until])?;
+                    Ok(())
+                })
+                .await?;
+            let name = pack_name(id);
+            fs::create_dir_all(self.writer.packs.folder()).map_err(failed)?;
+            let path = self.writer.packs.folder().join(&name);
+            let file = File::options().write(true).create_new(true).open(path).map_err(failed)?;
+            self.pack = Some(Pack { name, file, size: 0 });
+        }
+        self.pack.as_mut().ok_or_else(|| Error::new(ErrorKind::Io, "the upload has no file"))
+    }
+
+    /// Moves one chunk from memory to the pack.
+    async fn place(&mut self, length: usize) -> Result<()> {
+        let data = self.held.split_to(length).freeze();
+        let pack = self.begin_pack().await?;
+        pack.file.write_all(&data).map_err(failed)?;
+        let placed = Placed { sum: sum_of(&data), pos: pack.size, len: length as u64 };
+        pack.size += length as u64;
+        self.placed.push(placed);
+        Ok(())
+    }
+
+    fn size(&self) -> u64 {
+        self.pack.as_ref().map_or(0, |pack| pack.size) + self.held.len() as u64
+    }
+}
+
+/// Name of the pack file of an upload.
+pub(super) fn pack_name(id: u128) -> String {
+    format!("{id:032x}.pack")
+}
+
+#[async_trait]
+impl Upload for Uploading {
+    async fn write(&mut self, bytes: Bytes) -> Result<()> {
+        if self.size() + bytes.len() as u64 > MAX_FILE {
+            return Err(Error::new(ErrorKind::TooLarge, format!("a file has at most {MAX_FILE} bytes")));
+        }
+        for part in bytes.chunks(CHUNK) {
+            self.held.extend_from_slice(part);
+            // the last chunk stays in memory: what is short in all needs no file
+            while self.held.len() > CHUNK {
+                self.place(CHUNK).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn finish(mut self: Box<Self>) -> Result<StagedBody> {
+        let body = StagedBody { id: self.id, size: self.size() };
+        if self.pack.is_some() && !self.held.is_empty() {
+            let rest = self.held.len();
+            self.place(rest).await?;
+        }
+        let pack = match self.pack.take() {
+            None => None,
+            Some(pack) => {
+                if self.writer.fault != Fault::SyncOff {
+                    pack.file.sync_all().map_err(failed)?;
+                    File::open(self.writer.packs.folder()).and_then(|dir| dir.sync_all()).map_err(failed)?;
+                }
+                Some((pack.name, pack.size))
+            }
+        };
+        let finished = Finished {
+            id: self.id,
+            lease: self.writer.env.now().plus_seconds(STAGED).0,
+            pack,
+            placed: std::mem::take(&mut self.placed),
+            short: std::mem::take(&mut self.held).freeze(),
+        };
+        self.finished = true;
+        self.writer.transact(true, move |conn| finished.keep(conn)).await?;
+        Ok(body)
+    }
+}
+
+impl Drop for Uploading {
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        if let Some(pack) = &self.pack {
+            // what cannot be removed now is collected by `gc`
+            let _ = fs::remove_file(self.writer.packs.folder().join(&pack.name));
+            let id = self.id;
+            self.writer.transact_later(move |conn| Ok(super::state::forget_staged(conn, id)?));
+        }
+    }
+}
+
+/// An upload whose bytes are safe, on its way into the database.
+struct Finished {
+    id: u128,
+    lease: i64,
+    pack: Option<(String, u64)>,
+    placed: Vec<Placed>,
+    short: Bytes,
+}
+
+impl Finished {
+    fn keep(self, conn: &Connection) -> Result<()> {
+        let mut next: u64 = conn.query_row("SELECT next_chunk FROM head", [], |row| row.get(0))?;
+        let mut pieces = Staged(Vec::new());
+        let pack_id = match &self.pack {
+            None => None,
+            Some((name, size)) => {
+                conn.prepare_cached("INSERT INTO pack (file, size) VALUES (?1, ?2)")?
+                    .execute(params![name, size])?;
+                Some(conn.last_insert_rowid())
+            }
+        };
+        for chunk in &self.placed {
+            if let Some(id) = known(conn, &chunk.sum)? {
+                pieces.0.push((id, chunk.len));
+                continue;
+            }
+            conn.prepare_cached("INSERT INTO chunk (id, sum, pack, pos, len) VALUES (?1, ?2, ?3, ?4, ?5)")?
+                .execute(params![next, chunk.sum, pack_id, chunk.pos, chunk.len])?;
+            pieces.0.push((next, chunk.len));
+            next += 1;
+        }
+        if !self.short.is_empty() {
+            let sum = sum_of(&self.short);
+            let id = match known(conn, &sum)? {
+                Some(id) => id,
+                None => {
+                    conn.prepare_cached("INSERT INTO chunk (id, sum, data, len) VALUES (?1, ?2, ?3, ?4)")?
+                        .execute(params![next, sum, &self.short[..], self.short.len()])?;
+                    next += 1;
+                    next - 1
+                }
+            };
+            pieces.0.push((id, self.short.len() as u64));
+        }
+        conn.execute("UPDATE head SET next_chunk = ?1", [next])?;
+        let json = serde_json::to_string(&pieces).unwrap_or_default();
+        conn.prepare_cached("INSERT OR REPLACE INTO staged (id, pieces, lease) VALUES (?1, ?2, ?3)")?
+            .execute(params![self.id.to_be_bytes(), json, self.lease])?;
+        Ok(())
+    }
+}
+
+/// A chunk that is kept already, if its content is named.
+fn known(conn: &Connection, sum: &[u8]) -> Result<Option<u64>> {
+    if sum.len() < 32 {
+        return Ok(None);
+    }
+    one(conn, "SELECT id FROM chunk WHERE sum = ?1 AND length(sum) = 32", [sum], |row| row.get(0))
+}

@@ -1,0 +1,374 @@
+//! The one writer of an account in this process: groups the commits that wait into one transaction and one fsync.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::content::Packs;
+use super::fault::Fault;
+use super::open::OpenNodes;
+use super::pool::{self, Work};
+use super::state::State;
+use super::turn::Turnstile;
+use super::{apply, read, schema};
+use crate::engine::planner::{Planned, plan};
+use crate::env::Env;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::batch::{Batch, Commit, Durability};
+
+/// Most commits of one group, and most bytes of content: keeps the first of them from waiting long for the last.
+const GROUP_COMMITS: usize = 512;
+const GROUP_BYTES: u64 = 16 << 20;
+/// From this size of the log on, it is copied into the database beside the commits; from the other, before the next one.
+const CHECKPOINT_BESIDE: u64 = 4 << 20;
+const CHECKPOINT_BEFORE: u64 = 128 << 20;
+/// How long a checkpoint before a commit waits for readers of old pages.
+const CHECKPOINT_WAIT: Duration = Duration::from_millis(200);
+
+/// Work inside a write transaction of its own.
+type Task = Box<dyn FnOnce(&Connection) -> Result<()> + Send>;
+
+enum Job {
+    Commit(Box<Batch>, oneshot::Sender<Result<Commit>>),
+    Task(bool, Task, oneshot::Sender<Result<()>>),
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// Whether a thread of the pool is at it, or will be.
+    busy: bool,
+}
+
+/// See the module.
+pub(super) struct Writer {
+    pub(super) folder: PathBuf,
+    pub(super) env: Env,
+    pub(super) packs: Arc<Packs>,
+    pub(super) open: Arc<OpenNodes>,
+    pub(super) fault: Fault,
+    turnstile: Turnstile,
+    queue: Mutex<Queue>,
+    conn: Mutex<Option<Connection>>,
+    poisoned: AtomicBool,
+    checkpointing: AtomicBool,
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn poisoned() -> Error {
+    let message = "the storage failed before; open the account again (restart) and check what was committed";
+    Error::new(ErrorKind::Poisoned, message)
+}
+
+impl Writer {
+    pub(super) fn new(folder: PathBuf, env: Env, packs: Arc<Packs>, open: Arc<OpenNodes>) -> Result<Self> {
+        Ok(Self {
+            turnstile: Turnstile::open(&folder)?,
+            folder,
+            env,
+            packs,
+            open,
+            fault: Fault::from_environment(),
+            queue: Mutex::default(),
+            conn: Mutex::default(),
+            poisoned: AtomicBool::new(false),
+            checkpointing: AtomicBool::new(false),
+        })
+    }
+
+    /// Commits a batch, together with whatever else waits.
+    pub(super) async fn commit(self: &Arc<Self>, batch: Batch) -> Result<Commit> {
+        let (answer, wait) = oneshot::channel();
+        self.enqueue(Job::Commit(Box::new(batch), answer))?;
+        wait.await.unwrap_or_else(|_| Err(poisoned()))
+    }
+
+    /// Runs `task` in a write transaction of its own; what it gives is given once the transaction is kept.
+    pub(super) async fn transact<T: Send + 'static>(
+        self: &Arc<Self>,
+        durable: bool,
+        task: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (value, mut given) = oneshot::channel();
+        let task: Task = Box::new(move |conn| {
+            // the receiver waits for the answer below, which comes after the commit
+            let _ = value.send(task(conn)?);
+            Ok(())
+        });
+        let (answer, wait) = oneshot::channel();
+        self.enqueue(Job::Task(durable, task, answer))?;
+        wait.await.unwrap_or_else(|_| Err(poisoned()))?;
+        given.try_recv().map_err(|_| poisoned())
+    }
+
+    /// Runs `task` some time soon; nobody waits for it.
+    pub(super) fn transact_later(
+        self: &Arc<Self>,
+        task: impl FnOnce(&Connection) -> Result<()> + Send + 'static,
+    ) {
+        let (answer, _) = oneshot::channel();
+        if let Err(error) = self.enqueue(Job::Task(false, Box::new(task), answer)) {
+            tracing::warn!(%error, "background write was not done");
+        }
+    }
+
+    fn enqueue(self: &Arc<Self>, job: Job) -> Result<()> {
+        if self.poisoned.load(Ordering::Acquire) {
+            return Err(poisoned());
+        }
+        let mut queue = lock(&self.queue);
+        queue.jobs.push_back(job);
+        if queue.busy {
+            return Ok(());
+        }
+        queue.busy = true;
+        drop(queue);
+        if pool::submit(Arc::clone(self) as Arc<dyn Work>) {
+            return Ok(());
+        }
+        let mut queue = lock(&self.queue);
+        queue.busy = false;
+        queue.jobs.clear();
+        Err(Error::new(ErrorKind::Io, "the system gives no thread to write with; try again"))
+    }
+
+    /// Takes what the next transaction does: commits in order, or one task.
+    fn next_group(&self) -> Vec<Job> {
+        let mut queue = lock(&self.queue);
+        let (mut group, mut bytes) = (Vec::new(), 0);
+        while let Some(job) = queue.jobs.front() {
+            match job {
+                Job::Task(..) if !group.is_empty() => break,
+                Job::Commit(batch, _) => {
+                    bytes += batch.ops.iter().filter_map(|op| op.body()).map(|body| body.size()).sum::<u64>();
+                    if !group.is_empty() && (group.len() >= GROUP_COMMITS || bytes > GROUP_BYTES) {
+                        break;
+                    }
+                }
+                Job::Task(..) => {}
+            }
+            let alone = matches!(job, Job::Task(..));
+            group.extend(queue.jobs.pop_front());
+            if alone {
+                break;
+            }
+        }
+        if group.is_empty() {
+            queue.busy = false;
+        }
+        group
+    }
+
+    /// Does a group's work on the writer's connection and answers its members.
+    fn do_group(&self, group: Vec<Job>) {
+        let mut slot = lock(&self.conn);
+        if self.poisoned.load(Ordering::Acquire) {
+            return fail(group, &poisoned());
+        }
+        let connected = match slot.take() {
+            Some(conn) => Ok(conn),
+            None => schema::connect(&self.folder),
+        };
+        let conn = match connected {
+            Ok(conn) => conn,
+            Err(error) => return fail(group, &error),
+        };
+        if self.write_group(&conn, group) {
+            *slot = Some(conn);
+        } else {
+            self.poisoned.store(true, Ordering::Release);
+        }
+    }
+
+    /// `false` if the storage failed in a way that leaves open what it holds.
+    fn write_group(&self, conn: &Connection, group: Vec<Job>) -> bool {
+        let turn = match self.turnstile.enter() {
+            Ok(turn) => turn,
+            Err(error) => {
+                fail(group, &error);
+                return true;
+            }
+        };
+        let mut batches = Vec::new();
+        let mut answers = Vec::new();
+        for job in group {
+            match job {
+                Job::Commit(batch, answer) => {
+                    batches.push(*batch);
+                    answers.push(Some(answer));
+                }
+                Job::Task(durable, task, answer) => {
+                    let outcome = transaction(conn, durable, self.fault, || task(conn));
+                    drop(turn);
+                    let sound = !outcome.as_ref().is_err_and(|error| error.is(ErrorKind::Io));
+                    let _ = answer.send(outcome);
+                    return sound;
+                }
+            }
+        }
+        let durable = batches.iter().any(|batch| batch.durability == Durability::Durable);
+        let outcome = transaction(conn, durable, self.fault, || {
+            let results = self.plan_group(conn, &batches)?;
+            if self.fault == Fault::AckEarly {
+                for (answer, result) in answers.iter_mut().zip(&results) {
+                    if let (Some(answer), Ok(commit)) = (answer.take(), result) {
+                        let _ = answer.send(Ok(commit.clone()));
+                    }
+                }
+            }
+            Ok(results)
+        });
+        drop(turn);
+        let sound = !outcome.as_ref().is_err_and(|error| error.is(ErrorKind::Io));
+        match outcome {
+            Ok(results) => {
+                for (answer, result) in answers.into_iter().zip(results) {
+                    if let Some(answer) = answer {
+                        // a caller that has gone away does not want to know
+                        let _ = answer.send(result);
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::error!(%error, source = ?std::error::Error::source(&error), "a group of commits failed");
+                for answer in answers.into_iter().flatten() {
+                    let _ = answer.send(Err(error.again()));
+                }
+            }
+        }
+        sound
+    }
+
+    /// Plans and writes the members of a group in order. A member that fails planning leaves nothing.
+    fn plan_group(&self, conn: &Connection, batches: &[Batch]) -> Result<Vec<Result<Commit>>> {
+        let mut head = read::head(conn)?;
+        let mut edits = apply::Edits::new();
+        let mut results = Vec::with_capacity(batches.len());
+        let mut replayed = false;
+        for batch in batches {
+            let state = State { conn, packs: &self.packs };
+            let open = |ino| self.open.is_open(ino);
+            match plan(&state, head, self.env.now(), &open, batch) {
+                Ok(Planned::Replay(commit)) => {
+                    replayed = true;
+                    results.push(Ok(commit));
+                }
+                Ok(Planned::Apply { delta, head: next, commit }) => {
+                    apply::delta(conn, &delta, &next, batch, &commit)?;
+                    self.open.lease(conn, &delta.unnamed, self.env.now())?;
+                    for (ino, edit) in &delta.index {
+                        edits.entry(*ino).and_modify(|known| *known = known.then(*edit)).or_insert(*edit);
+                    }
+                    head = next;
+                    results.push(Ok(commit));
+                }
+                Err(error) if error.is(ErrorKind::Io) => return Err(error),
+                Err(error) => results.push(Err(error)),
+            }
+        }
+        if replayed {
+            // the first answer may have been `Visible`: a write makes this transaction, and with it that one, durable
+            touch(conn)?;
+        }
+        apply::index(conn, &self.packs, &edits)?;
+        Ok(results)
+    }
+
+    /// Copies the log into the database: beside the commits when it is long, before the next one when it is too long.
+    fn checkpoint(self: &Arc<Self>) {
+        let name = format!("{}-wal", schema::DATABASE);
+        let size = std::fs::metadata(self.folder.join(name)).map_or(0, |wal| wal.len());
+        if size >= CHECKPOINT_BEFORE
+            && let Some(conn) = &*lock(&self.conn)
+        {
+            let copied = conn
+                .busy_timeout(CHECKPOINT_WAIT)
+                .and_then(|()| conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())))
+                .and_then(|()| conn.busy_timeout(schema::BUSY));
+            if let Err(error) = copied {
+                tracing::warn!(%error, "checkpoint failed");
+            }
+        } else if size >= CHECKPOINT_BESIDE && !self.checkpointing.swap(true, Ordering::AcqRel) {
+            let _ = pool::submit(Arc::new(Checkpoint(Arc::clone(self))));
+        }
+    }
+}
+
+impl Work for Writer {
+    fn run(self: Arc<Self>) {
+        let group = self.next_group();
+        if group.is_empty() {
+            return;
+        }
+        self.do_group(group);
+        self.checkpoint();
+        // back into the line, so that other accounts get their turn
+        let _ = pool::submit(self);
+    }
+}
+
+/// A checkpoint on a connection of its own, which holds up nobody.
+struct Checkpoint(Arc<Writer>);
+
+impl Work for Checkpoint {
+    fn run(self: Arc<Self>) {
+        let copied = schema::connect(&self.0.folder).and_then(|conn| {
+            schema::set_synchronous(&conn, true, self.0.fault)?;
+            Ok(conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?)
+        });
+        if let Err(error) = copied {
+            tracing::warn!(%error, "checkpoint failed");
+        }
+        self.0.checkpointing.store(false, Ordering::Release);
+    }
+}
+
+/// Writes something without changing anything: gives a transaction a frame to sync.
+pub(super) fn touch(conn: &Connection) -> Result<()> {
+    conn.prepare_cached("UPDATE head SET time = time")?.execute([])?;
+    Ok(())
+}
+
+/// Runs `work` in a write transaction.
+fn transaction<T>(
+    conn: &Connection,
+    durable: bool,
+    fault: Fault,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    schema::set_synchronous(conn, durable, fault)?;
+    conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+    let outcome = work().and_then(|value| {
+        conn.prepare_cached("COMMIT")?.execute([])?;
+        Ok(value)
+    });
+    if outcome.is_err() && !conn.is_autocommit() {
+        // the error that led here is the one to tell
+        let _ = conn.execute_batch("ROLLBACK");
+    }
+    outcome
+}
+
+fn fail(group: Vec<Job>, error: &Error) {
+    for job in group {
+        match job {
+            Job::Commit(_, answer) => drop(answer.send(Err(error.again()))),
+            Job::Task(_, _, answer) => drop(answer.send(Err(error.again()))),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What the SQLite engine promises beyond the contract: maintenance, uploads, several instances.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use garth::engine::sqlite::SqliteFs;
+use garth::env::ManualClock;
+use garth::model::batch::{Batch, Body, Create, Op, Remove, SetAttrs};
+use garth::model::query::{ByteRange, SearchQuery};
+use garth::model::{At, Timestamp};
+use garth::{Env, FileSystem, FileSystemExt, TreePath};
+use tempfile::TempDir;
+
+struct Account {
+    fs: Arc<SqliteFs>,
+    folder: TempDir,
+    clock: ManualClock,
+}
+
+fn account() -> Account {
+    let folder = tempfile::tempdir().unwrap();
+    let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
+    let fs = SqliteFs::open(folder.path(), env).unwrap();
+    Account { fs, folder, clock }
+}
+
+fn path(text: &str) -> TreePath {
+    TreePath::parse(text).unwrap()
+}
+
+fn write(at: &str, content: impl Into<Bytes>) -> Op {
+    let (at, body) = (path(at).into(), Body::Bytes(content.into()));
+    Op::Write { at, body, create: Create::IfMissing, parents: true, attrs: SetAttrs::default() }
+}
+
+async fn text(fs: &dyn FileSystem, at: &str) -> String {
+    let bytes = fs.read(&At::Path(path(at)), ByteRange::ALL).await.unwrap();
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn a_sound_account_has_no_findings() {
+    let Account { fs, folder: _folder, clock } = account();
+    fs.commit(Batch::new([write("/a/b.md", "# One\nalpha beta\n"), write("/a/c.bin", vec![0; 200_000])]))
+        .await
+        .unwrap();
+    fs.append(&path("/a/b.md"), Bytes::from_static(b"gamma delta\n")).await.unwrap();
+    let moved = Op::Rename {
+        from: path("/a").into(),
+        to: path("/z").into(),
+        mode: garth::model::batch::RenameMode::Replace,
+        parents: false,
+    };
+    fs.apply(moved).await.unwrap();
+    let link = Op::Link { from: path("/z/b.md").into(), to: path("/hard").into(), parents: false };
+    fs.apply(link).await.unwrap();
+    clock.advance(Duration::from_secs(1));
+    fs.apply(Op::Remove { at: path("/z").into(), what: Remove::Tree, missing_ok: false }).await.unwrap();
+    assert_eq!(text(&*fs, "/hard").await, "# One\nalpha beta\ngamma delta\n");
+    let report = fs.fsck().unwrap();
+    assert_eq!(report.findings, []);
+    let query = SearchQuery { text: "gamma".into(), limit: 10, ..SearchQuery::default() };
+    let hits = fs.search(&query).await.unwrap();
+    assert_eq!(hits.len(), 1);
+    assert_eq!(hits[0].path, path("/hard"));
+    assert_eq!(hits[0].lines, 3..4);
+    assert_eq!(fs.reindex().unwrap(), 1);
+    assert_eq!(fs.search(&query).await.unwrap().len(), 1);
+    assert_eq!(fs.fsck().unwrap().findings, []);
+}
+
+#[tokio::test]
+async fn a_staged_upload_lands_in_a_pack_and_is_stored_once() {
+    let Account { fs, folder, .. } = account();
+    let content: Vec<u8> = (0..5_000_000_u32).flat_map(|n| n.to_le_bytes()).collect();
+    for name in ["/one", "/two"] {
+        let mut upload = fs.stage().await.unwrap();
+        for part in content.chunks(300_000) {
+            upload.write(Bytes::copy_from_slice(part)).await.unwrap();
+        }
+        let body = Body::Staged(upload.finish().await.unwrap());
+        let (at, attrs) = (path(name).into(), SetAttrs::default());
+        fs.apply(Op::Write { at, body, create: Create::New, parents: false, attrs }).await.unwrap();
+    }
+    assert_eq!(fs.gc(Duration::ZERO).unwrap().packs, 1, "the second upload brought nothing new");
+    for name in ["/one", "/two"] {
+        let range = ByteRange { offset: 3_999_999, length: 2_000_003 };
+        let part = fs.read(&At::Path(path(name)), range).await.unwrap();
+        assert!(part == content[3_999_999..6_000_002]);
+    }
+    assert_eq!(fs.fsck().unwrap().findings, []);
+    assert_eq!(std::fs::read_dir(folder.path().join("packs")).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn two_instances_see_each_others_commits_at_once() {
+    let Account { fs, folder, .. } = account();
+    let other = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    for round in 0..50 {
+        let (one, two): (&SqliteFs, &SqliteFs) = if round % 2 == 0 { (&fs, &other) } else { (&other, &fs) };
+        one.write(&path("/note"), Bytes::from(format!("{round}"))).await.unwrap();
+        assert_eq!(text(two, "/note").await, format!("{round}"));
+    }
+    assert_eq!(fs.head().await.unwrap().seq.0, 50);
+}
