@@ -110,8 +110,8 @@ pub(crate) const ROWS: &[Row] = &[
         "the bytes appended",
         Goal::Disk(3.0),
     ),
-    row(Workload::Big, "write", "write a 256 MiB file, durable", AGENTFS, Goal::Ratio(3.0)),
-    row(Workload::Big, "read", "read a 256 MiB file", AGENTFS, Goal::Ratio(3.0)),
+    row(Workload::Big, "write", "write a 256 MiB file, durable (time of a MiB)", AGENTFS, Goal::Ratio(3.0)),
+    row(Workload::Big, "read", "read a 256 MiB file (time of a MiB)", AGENTFS, Goal::Ratio(3.0)),
     row(Workload::Big, "peak", "  its peak memory", AGENTFS, Goal::PeakMib(64.0)),
     row(Workload::Tree, "remove", "remove a tree of 5,000 files, durable", AGENTFS, Goal::Ratio(10.0)),
     row(
