@@ -1,1 +1,8 @@
 //! Test tools of garth: contract suite, model, faults, power cut. Development only.
+
+<<<<<<< HEAD
+pub mod cranfield;
+=======
+pub mod contract;
+pub mod tools;
+>>>>>>> memory

@@ -9,6 +9,7 @@ pub mod env;
 pub mod error;
 pub mod fs;
 pub mod home;
+pub mod kv;
 pub mod model;
 pub mod path;
 pub mod resolve;

@@ -42,6 +42,7 @@ use look::{Look, check_file};
 use open::OpenNodes;
 use readers::Readers;
 use stage::Uploading;
+use turn::Turnstile;
 use writer::Writer;
 
 use crate::env::Env;
@@ -49,7 +50,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Capabilities, FileSystem, OpenFile, Upload};
 use crate::model::batch::{Batch, Commit};
 use crate::model::query::{
-    ByteRange, Changes, Head, HistoryPage, Hit, Listing, Moment, Page, SearchQuery, Version, Walk, WalkPage,
+    ByteRange, Changes, Head, HistoryPage, Hit, Listing, MAX_READ, Moment, Page, SearchQuery, Version, Walk,
+    WalkPage,
 };
 use crate::model::{At, Entry, Ino, Seq, Snapshot, Timestamp, VersionId};
 use crate::path::TreePath;
@@ -78,11 +80,17 @@ impl SqliteFs {
     /// # Errors
     /// `Format` for data of a newer garth or of something else; `Io`, `NoSpace`, `ReadOnly` from the storage.
     pub fn open(folder: &Path, env: Env) -> Result<Arc<Self>> {
-        schema::ready(folder, env.now())?;
+        let turnstile = Turnstile::open(folder)?;
+        schema::ready(folder, &turnstile, env.now())?;
         let packs = Arc::new(Packs::new(folder));
         let open = Arc::new(OpenNodes::new(env.random()?));
-        let writer =
-            Arc::new(Writer::new(folder.to_owned(), env.clone(), Arc::clone(&packs), Arc::clone(&open))?);
+        let writer = Arc::new(Writer::new(
+            folder.to_owned(),
+            turnstile,
+            env.clone(),
+            Arc::clone(&packs),
+            Arc::clone(&open),
+        ));
         renew::watch(&writer);
         let readers = Readers::new(folder.to_owned());
         Ok(Arc::new(Self { inner: Arc::new(Inner { readers, packs, open, writer, env }), then: None }))
@@ -145,7 +153,7 @@ impl FileSystem for SqliteFs {
         self.look(|look| {
             let node = look.at(at)?;
             check_file(&node, at)?;
-            look.read(&node, range)
+            look.read(&node, range).map_err(|error| error.about_at(at))
         })
     }
 
@@ -168,7 +176,10 @@ impl FileSystem for SqliteFs {
             let missing = || Error::new(ErrorKind::NotFound, format!("there is no version {version}"));
             let known = seq <= look.seq().min(read::MAX) && ino <= read::MAX;
             let node = if known { read::node(look.conn, ino, seq)? } else { None };
-            let node = node.filter(|node| node.seq == seq && node.nlink > 0).ok_or_else(missing)?;
+            let node = node.filter(|node| node.seq == seq).ok_or_else(missing)?;
+            if look.is_end(&node)? {
+                return Err(missing());
+            }
             check_file(&node, &At::Node(Ino(ino)))?;
             Ok((seq, look::moment(look.conn, seq)?))
         })?;
@@ -252,10 +263,21 @@ impl OpenFile for Handle {
     }
 
     async fn stat(&self) -> Result<Entry> {
-        self.fs.look(|look| look.entry(look.row(self.ino)?.ok_or_else(Error::no_node)?))
+        self.fs.look(|look| {
+            let mut node = look.row(self.ino)?.ok_or_else(Error::no_node)?;
+            if node.expired(look.time) {
+                // no name leads to it any more, whether that is recorded yet or not
+                node.nlink = 0;
+            }
+            look.entry(node)
+        })
     }
 
     async fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
+        if length > MAX_READ {
+            let message = format!("more than {MAX_READ} bytes at once; read in steps");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
         self.fs.look(|look| {
             let node = look.row(self.ino)?.ok_or_else(Error::no_node)?;
             look.read(&node, ByteRange { offset, length: length as u64 })

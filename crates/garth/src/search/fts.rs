@@ -103,7 +103,7 @@ pub fn optimize(conn: &Connection) -> rusqlite::Result<()> {
 /// the new content; it may give fewer than asked for only at the end of the file.
 ///
 /// All that goes is deleted first, in order of row: FTS5 writes out what it holds in memory whenever a row comes
-/// before the last one.
+/// before the last one, at a savepoint and at a search in the same transaction.
 ///
 /// # Errors
 /// What SQLite or `read` says. The transaction must then be rolled back.

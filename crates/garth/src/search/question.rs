@@ -3,17 +3,22 @@
 
 use std::collections::HashSet;
 
-/// English words that questions are made of and that say nothing about the subject. Pieces that an apostrophe leaves
-/// behind ("what's", "don't") are among them.
-const STOP_WORDS: &[&str] = &[
-    "a", "about", "am", "an", "and", "any", "anyone", "are", "as", "at", "be", "been", "being", "but", "by",
-    "can", "could", "d", "did", "do", "does", "doing", "done", "don", "for", "from", "had", "has", "have",
-    "having", "he", "her", "his", "how", "i", "if", "in", "into", "is", "it", "its", "ll", "m", "may", "me",
-    "might", "must", "my", "of", "on", "or", "our", "re", "s", "shall", "she", "should", "so", "some",
-    "such", "t", "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "those",
-    "to", "us", "ve", "was", "we", "were", "what", "when", "where", "which", "while", "who", "whom", "whose",
-    "why", "will", "with", "would", "you", "your",
-];
+/// English words that questions are made of and that say nothing about the subject: function words, what an
+/// apostrophe leaves behind ("what's", "don't"), and phrases such as "is it possible", "are any known". Verbs that may
+/// be the subject ("make", "find") are not among them.
+const STOP_WORDS: &str = "
+    a about above after again against all also although always am among an and any anybody anyone anything
+    are aren as at available be because been before being below between both but by can cannot could couldn
+    d did didn do does doesn doing don done down during each either else ever every exist exists few for
+    from further give given had has hasn have haven having he her here hers herself him himself his how
+    however i if in into is isn it its itself just know known less ll m many may me might more most much
+    must my myself neither never no nor not now of off on once one only or other others otherwise ought our
+    ours ourselves out over own perhaps please possible quite rather re s same several shall she should
+    shouldn since so some somebody someone something still such t than that the their theirs them themselves
+    then there these they this those though through thus to too under unless until up upon us ve very was
+    wasn we were weren what when where whether which while who whom whose why will with within without would
+    wouldn yet you your yours yourself yourselves
+";
 
 /// The words of a question that are worth looking for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,18 +27,15 @@ pub struct Question {
 }
 
 impl Question {
-    /// Takes the words out of `text`, which may be anything. `None` if there is no letter or digit in it: nothing can match.
+    /// Takes the words out of `text`, which may be anything. Stop words go, unless nothing else is there. `None` if
+    /// there is no letter or digit: nothing can match.
     pub fn parse(text: &str) -> Option<Self> {
-        Self::without(text, STOP_WORDS)
-    }
-
-    /// As [`Self::parse`], with other stop words (lower case), for evaluation.
-    pub fn without(text: &str, stop_words: &[&str]) -> Option<Self> {
         let mut seen = HashSet::new();
         let words = words(text).map(|(_, word)| word);
         let mut terms: Vec<String> =
             words.filter(|word| seen.insert(word.to_lowercase())).map(str::to_owned).collect();
-        let is_stop = |term: &String| stop_words.contains(&term.to_lowercase().as_str());
+        let stop_words: HashSet<&str> = STOP_WORDS.split_whitespace().collect();
+        let is_stop = |term: &String| stop_words.contains(term.to_lowercase().as_str());
         if !terms.iter().all(is_stop) {
             terms.retain(|term| !is_stop(term));
         }

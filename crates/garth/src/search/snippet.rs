@@ -9,7 +9,7 @@ const LENGTH: usize = 240;
 const LEAD: usize = 60;
 
 /// A short piece of `passage` around the place with the most different words of the question, cut at words, white
-/// space and control characters folded, `…` where it was cut. At most [`LENGTH`] bytes of text, besides the marks.
+/// space and control characters folded, `…` where it was cut. At most 240 bytes of text, besides the marks.
 pub fn snippet(passage: &str, question: &Question) -> String {
     let words = passage.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let passage = words.collect::<Vec<_>>().join(" ");

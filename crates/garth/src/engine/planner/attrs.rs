@@ -12,10 +12,7 @@ impl<R: Rows> Planner<'_, R> {
     pub(super) fn set_attrs(&mut self, at: &At, attrs: &SetAttrs) -> Result<Outcome> {
         let mut node = self.node_at(at)?;
         node.ctime = self.time;
-        self.apply_attrs(&mut node, attrs).map_err(|error| match at {
-            At::Path(path) => Error::at(error.kind(), path, error.message()),
-            At::Node(_) | At::Child(..) => error,
-        })?;
+        self.apply_attrs(&mut node, attrs).map_err(|error| error.about_at(at))?;
         let ino = Ino(node.ino);
         self.put(node);
         self.delta.log(ChangeKind::Attributes, ino.0, None);

@@ -8,7 +8,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::batch::{Body, Create, MAX_FILE, Outcome, SetAttrs};
 use crate::model::query::ChangeKind;
 use crate::model::{At, Ino, Kind};
-use crate::path::TreePath;
 use crate::search::passage::Edit;
 
 /// Largest extent, in bytes: what one read has to fetch and check at most. DESIGN 3.
@@ -33,12 +32,15 @@ impl<R: Rows> Planner<'_, R> {
         self.place_pieces(node.ino, 0, &pieces)?;
         let edit = Edit::replace(node.size, body.size());
         self.changed(&mut node, created, edit);
-        self.apply_attrs(&mut node, attrs)?;
+        self.apply_attrs(&mut node, attrs).map_err(|error| error.about_at(at))?;
         self.finish_content(node, created)
     }
 
     pub(super) fn append(&mut self, at: &At, body: &Body, create: Create, parents: bool) -> Result<Outcome> {
         let (mut node, created) = self.file(at, create, parents)?;
+        if body.size() == 0 && !created {
+            return Ok(Outcome { ino: Ino(node.ino), created });
+        }
         let (from, to) = (node.size, node.size.saturating_add(body.size()));
         check_size(at, to)?;
         let pieces = self.store(body)?;
@@ -130,15 +132,14 @@ impl<R: Rows> Planner<'_, R> {
                 steps.map(|at| self.chunk(bytes.slice(at..bytes.len().min(at + MAX_EXTENT)))).collect()
             }
             Body::Staged(staged) => {
-                if !self.staged.insert(staged.id) {
-                    return Err(Error::invalid(
-                        "a staged body is used by one operation; copy the file instead",
-                    ));
-                }
                 let unknown = || {
-                    let message = "no such staged body: it was used, or collected after waiting too long";
+                    let message =
+                        "no such staged body: it was used before (copy the file instead), or collected";
                     Error::new(ErrorKind::NotFound, message)
                 };
+                if !self.staged.insert(staged.id) {
+                    return Err(unknown());
+                }
                 let pieces = self.rows.staged(staged.id)?.ok_or_else(unknown)?.0;
                 self.delta.staged.push(staged.id);
                 Ok(pieces)
@@ -205,8 +206,5 @@ fn check_size(at: &At, size: u64) -> Result<()> {
         return Ok(());
     }
     let message = format!("a file has at most {MAX_FILE} bytes");
-    Err(match at {
-        At::Path(path) => Error::at(ErrorKind::TooLarge, path, message),
-        At::Node(_) | At::Child(..) => Error::at(ErrorKind::TooLarge, &TreePath::root(), message),
-    })
+    Err(Error::new(ErrorKind::TooLarge, message).about_at(at))
 }

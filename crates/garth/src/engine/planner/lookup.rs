@@ -165,9 +165,10 @@ impl<R: Rows> Planner<'_, R> {
         if node.nlink == 0 || !node.expired(self.time) {
             return Ok(false);
         }
-        for (dir, name) in self.names_of(node.ino)? {
-            let path = TreePath::from_key(format!("{dir}/{name}"));
-            self.delta.log(ChangeKind::Expired, node.ino, Some(path));
+        let names = self.names_of(node.ino)?;
+        let first = names.first().map(|(dir, name)| TreePath::from_key(format!("{dir}/{name}")));
+        self.delta.log(ChangeKind::Expired, node.ino, first);
+        for (dir, name) in names {
             self.set_name((dir.clone(), name), None)?;
             self.touch_dir(&dir, 0)?;
         }

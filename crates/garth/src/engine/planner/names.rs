@@ -92,7 +92,7 @@ impl<R: Rows> Planner<'_, R> {
             Some(_) => Err(Error::already_exists(&path)),
             None => {
                 let node = self.make(&path, Kind::Directory, 0o755)?;
-                self.made(node, attrs)
+                self.made(node, attrs, &path)
             }
         }
     }
@@ -107,7 +107,7 @@ impl<R: Rows> Planner<'_, R> {
         let path = self.free(at, parents)?;
         let node = self.make(&path, Kind::Symlink, 0o777)?;
         let (target, size) = (Some(target.to_owned()), target.len() as u64);
-        self.made(NodeRow { target, size, ..node }, attrs)
+        self.made(NodeRow { target, size, ..node }, attrs, &path)
     }
 
     pub(super) fn mknod(
@@ -126,12 +126,12 @@ impl<R: Rows> Planner<'_, R> {
         };
         let path = self.free(at, parents)?;
         let made = self.make(&path, kind, 0o644)?;
-        self.made(NodeRow { rdev, ..made }, attrs)
+        self.made(NodeRow { rdev, ..made }, attrs, &path)
     }
 
     /// Finishes a new node with its first attributes.
-    fn made(&mut self, mut node: NodeRow, attrs: &SetAttrs) -> Result<Outcome> {
-        self.apply_attrs(&mut node, attrs)?;
+    fn made(&mut self, mut node: NodeRow, attrs: &SetAttrs, path: &TreePath) -> Result<Outcome> {
+        self.apply_attrs(&mut node, attrs).map_err(|error| error.about(path))?;
         let ino = Ino(node.ino);
         self.put(node);
         Ok(Outcome { ino, created: true })
@@ -139,6 +139,10 @@ impl<R: Rows> Planner<'_, R> {
 
     pub(super) fn link(&mut self, from: &At, to: &At, parents: bool) -> Result<Outcome> {
         let mut node = self.node_at(from)?;
+        if node.nlink == 0 {
+            // as on Linux, what has lost its last name gets no new one
+            return Err(Error::no_node());
+        }
         if node.kind == Kind::Directory {
             let message = "a directory has one name only; use a symbolic link";
             return Err(match from {
@@ -154,12 +158,6 @@ impl<R: Rows> Planner<'_, R> {
         let Some(key) = key_of(&path) else { return Err(Error::already_exists(&path)) };
         self.touch_dir(&key.0, 0)?;
         self.set_name(key, Some(NameRow { ino: node.ino, since: self.seq, kind: node.kind }))?;
-        if node.nlink == 0 && node.expires_at.is_some() {
-            self.delta.expiry.insert(node.ino, node.expires_at);
-        }
-        if node.nlink == 0 {
-            self.delta.touch(node.ino, Edit::replace(node.size, node.size));
-        }
         node.nlink += 1;
         node.ctime = self.time;
         let ino = Ino(node.ino);

@@ -7,9 +7,10 @@ use rusqlite::{Row, params};
 use super::apply::log_changes;
 use super::look::{Look, check_limit};
 use super::read::{self, MAX, all, one};
-use crate::error::{Error, Result};
+use crate::engine::planner::NodeRow;
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::query::{Change, ChangeKind, Changes, CommitChanges, HistoryPage, Moment, Version};
-use crate::model::{At, Author, CommitId, CommitInfo, Ino, Seq, Snapshot, Timestamp, VersionId};
+use crate::model::{At, CommitId, CommitInfo, Ino, Seq, Snapshot, Timestamp, VersionId};
 use crate::path::TreePath;
 
 /// A time during which a path named a node: `till` is the commit that ended it, `None` if it still does.
@@ -42,7 +43,7 @@ impl Look<'_> {
 
     /// Sequences of a node's versions before one, newest first.
     fn seqs(&self, ino: u64, before: u64, limit: usize) -> Result<Vec<u64>> {
-        let sql = "SELECT seq FROM node WHERE ino = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
+        let sql = "SELECT seq FROM node WHERE ino = ?1 AND seq < ?2 AND seq > 0 ORDER BY seq DESC LIMIT ?3";
         all(self.conn, sql, params![ino, before, limit], |row| row.get(0))
     }
 
@@ -98,24 +99,27 @@ impl Look<'_> {
 
     fn version(&self, seq: u64, ino: u64, there: bool) -> Result<Version> {
         let row = if there { read::node(self.conn, ino, seq)? } else { None };
-        let entry = match row.filter(|row| row.nlink > 0) {
-            Some(row) => Some(Box::new(self.entry(row)?)),
-            None => None,
+        let entry = match row {
+            Some(row) if !self.is_end(&row)? => Some(Box::new(self.entry(row)?)),
+            _ => None,
         };
         Ok(Version { id: VersionId { seq: Seq(seq), ino: Ino(ino) }, commit: self.commit(seq)?, entry })
     }
 
+    /// Whether this version is the one in which the node lost its last name. Later ones were written through open handles.
+    pub(super) fn is_end(&self, row: &NodeRow) -> Result<bool> {
+        if row.nlink > 0 {
+            return Ok(false);
+        }
+        let before = read::node(self.conn, row.ino, row.seq.saturating_sub(1))?;
+        Ok(before.is_none_or(|before| before.nlink > 0))
+    }
+
     fn commit(&self, seq: u64) -> Result<CommitInfo> {
         let sql = "SELECT seq, time, id, author, message FROM log WHERE seq = ?1";
-        let found = one(self.conn, sql, [seq], commit_info)?;
-        // the root is older than the first commit
-        Ok(found.unwrap_or(CommitInfo {
-            seq: Seq(seq),
-            time: self.row(Ino::ROOT.0)?.map_or(Timestamp(0), |root| Timestamp(root.birthtime)),
-            id: None,
-            author: Author::default(),
-            message: String::new(),
-        }))
+        let missing =
+            || Error::new(ErrorKind::Corrupt, format!("the log has lost commit {seq}; run `garth fsck`"));
+        one(self.conn, sql, [seq], commit_info)?.ok_or_else(missing)
     }
 
     pub(super) fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {
@@ -136,6 +140,9 @@ impl Look<'_> {
                         let paths =
                             names.into_iter().map(|(dir, name)| TreePath::from_key(format!("{dir}/{name}")));
                         if change.ino == Ino::ROOT.0 { Some(TreePath::root()) } else { paths.min() }
+                    }
+                    ChangeKind::Snapshot { .. } | ChangeKind::SnapshotDropped { .. } => {
+                        Some(TreePath::root())
                     }
                     _ => change.path,
                 };
@@ -161,14 +168,14 @@ impl Look<'_> {
             Moment::Seq(seq) if seq.0 <= head => Ok(seq.0),
             Moment::Seq(seq) => {
                 let message = format!("there is no commit {seq} yet; the last one is {head}");
-                Err(Error::new(crate::error::ErrorKind::NotFound, message))
+                Err(Error::new(ErrorKind::NotFound, message))
             }
             Moment::Snapshot(name) => {
                 let sql = "SELECT seq FROM snapshot WHERE name = ?1 AND seq <= ?2";
                 let seq = one(self.conn, sql, params![name, head], |row| row.get(0))?;
                 seq.ok_or_else(|| {
                     let message = format!("there is no snapshot named `{name}`");
-                    Error::new(crate::error::ErrorKind::NotFound, message)
+                    Error::new(ErrorKind::NotFound, message)
                 })
             }
             Moment::Time(time) => self.last_until(time.0, head),

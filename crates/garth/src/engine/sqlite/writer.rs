@@ -76,9 +76,15 @@ fn poisoned() -> Error {
 }
 
 impl Writer {
-    pub(super) fn new(folder: PathBuf, env: Env, packs: Arc<Packs>, open: Arc<OpenNodes>) -> Result<Self> {
-        Ok(Self {
-            turnstile: Turnstile::open(&folder)?,
+    pub(super) fn new(
+        folder: PathBuf,
+        turnstile: Turnstile,
+        env: Env,
+        packs: Arc<Packs>,
+        open: Arc<OpenNodes>,
+    ) -> Self {
+        Self {
+            turnstile,
             folder,
             env,
             packs,
@@ -88,7 +94,7 @@ impl Writer {
             conn: Mutex::default(),
             poisoned: AtomicBool::new(false),
             checkpointing: AtomicBool::new(false),
-        })
+        }
     }
 
     /// Commits a batch, together with whatever else waits.

@@ -147,7 +147,7 @@ fn perform(content: &mut Vec<u8>, step: &Step) -> Edit {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn after_any_edits_the_index_covers_the_files_and_answers_like_one_made_afresh(
@@ -254,6 +254,21 @@ fn an_append_of_a_line_leaves_the_passages_before_it_alone() {
 }
 
 #[test]
+fn words_that_an_edit_joins_across_passages_are_found() {
+    let mut index = Index::new();
+    for line in ["sun\n", "flower\n", "pot"] {
+        index.append(1, line.as_bytes());
+    }
+    assert_eq!(index.matching("sunflower"), BTreeSet::new());
+    index.files.get_mut(&Ino(1)).unwrap()[..4].copy_from_slice(b"asun");
+    index.apply(&[change(Ino(1), Edit::write(0, 4, 14))]);
+    assert_eq!(index.matching("asunflower"), BTreeSet::from([1]), "behind the edit");
+    index.append(1, b"hole");
+    assert_eq!(index.matching("pothole"), BTreeSet::from([1]), "before the edit");
+    assert_eq!(index.faults(), vec![]);
+}
+
+#[test]
 fn the_index_of_ten_thousand_appends_is_smaller_than_what_was_appended() {
     let dir = tempfile::tempdir().unwrap();
     let conn = Connection::open(dir.path().join("index")).unwrap();
@@ -324,5 +339,7 @@ fn every_kind_of_damage_is_found() {
     index.put(1, b"before");
     index.files.insert(Ino(1), b"behind".to_vec());
     assert_eq!(index.faults(), [Fault::Stale(Ino(1), 0)], "an index behind its file");
+    index.conn.execute_batch("PRAGMA query_only = ON").unwrap();
+    assert_eq!(verify::index(&index.conn).unwrap(), vec![], "checking writes nothing");
     assert_eq!(verify::files(&index.conn).unwrap(), [Ino(1)]);
 }

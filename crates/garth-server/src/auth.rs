@@ -1,0 +1,26 @@
+//! Who asks, and whether they may: decided from the head of a request alone.
+
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use garth::Home;
+use garth::control::{ApiKey, Scope};
+
+use crate::errors::Refusal;
+
+/// The key that a request carries, if it has `scope`.
+pub(crate) fn authorize(home: &Home, headers: &HeaderMap, scope: Scope) -> Result<ApiKey, Refusal> {
+    let Some(token) = bearer(headers) else { return Err(Refusal::unauthorized()) };
+    let Some(key) = home.control().authenticate(token)? else { return Err(Refusal::unauthorized()) };
+    if !key.allows(scope) {
+        return Err(Refusal::forbidden(scope.as_str()));
+    }
+    Ok(key)
+}
+
+/// The token of exactly one `Authorization: Bearer` header. The scheme's case does not matter (RFC 9110, 11.1).
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_matches(' '))
+}

@@ -1,0 +1,149 @@
+//! One connection: HTTP/1.1 with limits on time. hyper answers what it cannot read as HTTP by itself, with an empty body;
+//! here that answer gets the envelope that every failure has.
+
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+
+use axum::Router;
+use axum::http::StatusCode;
+use bytes::{Buf, Bytes};
+use garth::Env;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{Sleep, sleep};
+
+use crate::errors::Refusal;
+use crate::limits::{HEAD_TIME, STALL_TIME};
+use crate::routes::request_id;
+use crate::serve::told_to_stop;
+
+/// Serves a connection to its end; once `stopping`, to the end of the request that has begun.
+pub(crate) async fn run(stream: TcpStream, app: Router, env: Env, mut stopping: watch::Receiver<bool>) {
+    // Answers are small and whole: waiting to fill a packet only delays them.
+    stream.set_nodelay(true).ok();
+    let socket = Socket { stream, env, stalled: None, instead: Bytes::new() };
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .serve_connection(TokioIo::new(socket), TowerToHyperService::new(app));
+    let mut connection = pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = told_to_stop(&mut stopping) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection broke off");
+    }
+}
+
+/// A TCP stream that gives up on a client which takes nothing, and puts the envelope in place of hyper's bare refusals.
+struct Socket {
+    stream: TcpStream,
+    env: Env,
+    /// Runs while the client takes nothing.
+    stalled: Option<Pin<Box<Sleep>>>,
+    /// What is left to send in place of what hyper wrote.
+    instead: Bytes,
+}
+
+impl Socket {
+    /// Lets a write pass, unless it has waited for too long.
+    fn bounded<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(STALL_TIME)));
+        ready!(stalled.as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    fn poll_instead(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.instead.is_empty() {
+            let written = Pin::new(&mut self.stream).poll_write(context, &self.instead);
+            let sent = ready!(self.bounded(context, written))?;
+            if sent == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.instead.advance(sent);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_instead(context))?;
+        if let Some(refusal) = bare_refusal(bytes) {
+            self.instead = with_envelope(&refusal, &request_id(&self.env));
+            // Taken in any case; a flush sends what does not fit now.
+            if let Poll::Ready(Err(error)) = self.poll_instead(context) {
+                return Poll::Ready(Err(error));
+            }
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.bounded(context, written)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_instead(context))?;
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_instead(context))?;
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+/// What to say in place of an answer that hyper made by itself. Ours never have an empty body, and no part of one looks
+/// like this: JSON has no line break within a string.
+fn bare_refusal(bytes: &[u8]) -> Option<Refusal> {
+    let status = bytes.strip_prefix(b"HTTP/1.1 ").or_else(|| bytes.strip_prefix(b"HTTP/1.0 "))?.get(..3)?;
+    let refusal = match status {
+        b"400" => Refusal::validation("this is not an HTTP request that can be read"),
+        b"414" => Refusal::new(StatusCode::URI_TOO_LONG, "VALIDATION_ERROR", "the address is too long"),
+        b"431" => {
+            let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+            Refusal::new(status, "VALIDATION_ERROR", "the head of the request is too long")
+        }
+        _ => return None,
+    };
+    let head = std::str::from_utf8(bytes).ok()?.strip_suffix("\r\n\r\n")?;
+    head.lines().any(|line| line.eq_ignore_ascii_case("content-length: 0")).then_some(refusal)
+}
+
+fn with_envelope(refusal: &Refusal, id: &str) -> Bytes {
+    let body = refusal.body(id);
+    let head = format!(
+        "HTTP/1.1 {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nx-request-id: {id}\r\n\
+         connection: close\r\n\r\n",
+        refusal.status,
+        body.len(),
+    );
+    Bytes::from([head.into_bytes(), body].concat())
+}

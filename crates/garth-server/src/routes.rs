@@ -1,0 +1,247 @@
+//! The routes, and what happens to a request between its head and its answer.
+
+use std::panic::AssertUnwindSafe;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use axum::routing::{MethodRouter, get, post};
+use bytes::Bytes;
+use futures::FutureExt;
+use garth::control::{ApiKey, Scope};
+use garth::kv::{DEFAULT_HISTORY, DEFAULT_HITS, Kv, Put, Search};
+use garth::model::batch::Idempotency;
+use garth::{Env, FileSystem, Home};
+
+use crate::auth::authorize;
+use crate::errors::Refusal;
+use crate::limits::{drain, read_body};
+use crate::wire::{
+    self, ForAgent, GlobRequest, HistoryRequest, ListRequest, PathRequest, PutRequest, SearchRequest,
+};
+
+/// Names a request in its answer and in the log.
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Where a client names a write, so that a retry is not another one.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// Longest such name, in characters. Seed 4.
+const MAX_IDEMPOTENCY_KEY: usize = 128;
+/// For how long it is remembered, in seconds: 24 hours. Seed 4.
+const IDEMPOTENCY_SECONDS: i64 = 24 * 60 * 60;
+
+/// A route of the key-value API.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Put,
+    Get,
+    Delete,
+    List,
+    Glob,
+    History,
+    Search,
+}
+
+impl Call {
+    const ALL: [Self; 7] =
+        [Self::Put, Self::Get, Self::Delete, Self::List, Self::Glob, Self::History, Self::Search];
+
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Put => "/v1/put",
+            Self::Get => "/v1/get",
+            Self::Delete => "/v1/delete",
+            Self::List => "/v1/list",
+            Self::Glob => "/v1/glob",
+            Self::History => "/v1/history",
+            Self::Search => "/v1/search",
+        }
+    }
+
+    /// The scope it takes. Issue 2, item 7.
+    const fn scope(self) -> Scope {
+        match self {
+            Self::Get | Self::List | Self::Glob | Self::History => Scope::MemoryRead,
+            Self::Put | Self::Delete => Scope::MemoryWrite,
+            Self::Search => Scope::SearchRead,
+        }
+    }
+}
+
+/// Everything that is served.
+pub(crate) fn router(home: Home) -> Router {
+    let mut router = Router::new().route("/healthz", get(healthz).fallback(not_get));
+    for call in Call::ALL {
+        router = router.route(call.path(), route(call));
+    }
+    router.fallback(no_route).with_state(home)
+}
+
+fn route(call: Call) -> MethodRouter<Home> {
+    let handler = move |State(home): State<Home>, request: Request| async move {
+        let (head, mut body) = request.into_parts();
+        let id = request_id(home.env());
+        let answered = AssertUnwindSafe(answer(&home, call, &head, &mut body)).catch_unwind().await;
+        let answered = answered.unwrap_or_else(|_| Err(Refusal::internal().because("it panicked")));
+        drain(&head.headers, body);
+        respond(&id, answered)
+    };
+    post(handler).fallback(not_post)
+}
+
+async fn healthz() -> Response {
+    json(StatusCode::OK, Bytes::from_static(br#"{"ok":true}"#))
+}
+
+async fn no_route(State(home): State<Home>, request: Request) -> Response {
+    refuse(&home, request, Refusal::no_route())
+}
+
+async fn not_get(State(home): State<Home>, request: Request) -> Response {
+    refuse(&home, request, Refusal::wrong_method("GET, HEAD"))
+}
+
+async fn not_post(State(home): State<Home>, request: Request) -> Response {
+    refuse(&home, request, Refusal::wrong_method("POST"))
+}
+
+fn refuse(home: &Home, request: Request, refusal: Refusal) -> Response {
+    let (head, body) = request.into_parts();
+    drain(&head.headers, body);
+    respond(&request_id(home.env()), Err(refusal))
+}
+
+async fn answer(home: &Home, call: Call, head: &Parts, body: &mut Body) -> Result<Bytes, Refusal> {
+    let key = authorize(home, &head.headers, call.scope())?;
+    let body = read_body(&head.headers, body).await?;
+    let tree = home.account(&key.account)?;
+    let caller = Caller { fs: &*tree, key: &key, env: home.env() };
+    match call {
+        Call::Put => caller.put(head, &body).await,
+        Call::Get => {
+            let request: PathRequest<'_> = wire::parse(&body)?;
+            Ok(wire::get(caller.kv(&request)?.get(&request.path).await?.as_ref()))
+        }
+        Call::Delete => {
+            let request: PathRequest<'_> = wire::parse(&body)?;
+            let idempotency = caller.idempotency(call, head, &body)?;
+            Ok(wire::delete(&caller.kv(&request)?.delete(&request.path, idempotency).await?))
+        }
+        Call::List => {
+            let request: ListRequest = wire::parse(&body)?;
+            let prefix = request.prefix.as_deref().unwrap_or("/");
+            Ok(wire::list(&caller.kv(&request)?.list(prefix).await?))
+        }
+        Call::Glob => {
+            let request: GlobRequest = wire::parse(&body)?;
+            Ok(wire::glob(&caller.kv(&request)?.glob(&request.pattern, request.semantics()).await?))
+        }
+        Call::History => {
+            let request: HistoryRequest<'_> = wire::parse(&body)?;
+            let limit = request.limit(DEFAULT_HISTORY);
+            Ok(wire::history(&caller.kv(&request)?.history(&request.path, limit).await?))
+        }
+        Call::Search => {
+            let request: SearchRequest = wire::parse(&body)?;
+            let search = Search {
+                query: &request.query,
+                limit: request.limit(DEFAULT_HITS),
+                path_prefix: request.path_prefix.as_deref(),
+                tags_any: request.tags_any.clone().unwrap_or_default(),
+            };
+            Ok(wire::search(&caller.kv(&request)?.search(&search).await?))
+        }
+    }
+}
+
+/// Who makes a request, and on which tree.
+struct Caller<'a> {
+    fs: &'a dyn FileSystem,
+    key: &'a ApiKey,
+    env: &'a Env,
+}
+
+impl<'a> Caller<'a> {
+    fn kv(&self, request: &impl ForAgent) -> Result<Kv<'a>, Refusal> {
+        Ok(Kv::new(self.fs, request.agent(), Some(&self.key.id))?)
+    }
+
+    async fn put(&self, head: &Parts, body: &[u8]) -> Result<Bytes, Refusal> {
+        let request: PutRequest<'_> = wire::parse(body)?;
+        let idempotency = self.idempotency(Call::Put, head, body)?;
+        let kv = self.kv(&request)?;
+        let put = Put {
+            path: &request.path,
+            value: request.value,
+            expires_at: request.expires_at(self.env.now())?,
+            tags: request.tags.unwrap_or_default(),
+            importance: request.importance.unwrap_or_default(),
+            searchable: request.searchable.unwrap_or_default(),
+        };
+        Ok(wire::put(&kv.put(&put, idempotency).await?))
+    }
+
+    /// The record that makes a retry of this write answer the first one again. Its key is the account's own, because the
+    /// tree that keeps it is.
+    fn idempotency(&self, call: Call, head: &Parts, body: &[u8]) -> Result<Option<Idempotency>, Refusal> {
+        let mut values = head.headers.get_all(IDEMPOTENCY_KEY).iter();
+        let Some(value) = values.next() else { return Ok(None) };
+        let key = value.as_bytes();
+        let is_token = key.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(byte));
+        let (Ok(key), true) = (std::str::from_utf8(key), is_token && values.next().is_none()) else {
+            return Err(bad_idempotency_key());
+        };
+        if !(1..=MAX_IDEMPOTENCY_KEY).contains(&key.len()) {
+            return Err(bad_idempotency_key());
+        }
+        let mut hash = blake3::Hasher::new();
+        hash.update(call.path().as_bytes()).update(&[0]).update(body);
+        Ok(Some(Idempotency {
+            key: format!("http/{key}"),
+            request_hash: *hash.finalize().as_bytes(),
+            keep_until: self.env.now().plus_seconds(IDEMPOTENCY_SECONDS),
+        }))
+    }
+}
+
+fn bad_idempotency_key() -> Refusal {
+    Refusal::validation(format!(
+        "`Idempotency-Key` is one token of 1 to {MAX_IDEMPOTENCY_KEY} characters out of a-z, A-Z, 0-9, `_` and `-`"
+    ))
+}
+
+fn respond(id: &str, answered: Result<Bytes, Refusal>) -> Response {
+    let mut response = match answered {
+        Ok(body) => json(StatusCode::OK, body),
+        Err(refusal) => {
+            if let Some(cause) = &refusal.cause {
+                tracing::error!(request_id = id, code = refusal.code, "{cause}");
+            }
+            let mut response = json(refusal.status, Bytes::from(refusal.body(id)));
+            if let Some((name, value)) = refusal.header {
+                response.headers_mut().insert(name, HeaderValue::from_static(value));
+            }
+            response
+        }
+    };
+    if let Ok(id) = HeaderValue::from_str(id) {
+        response.headers_mut().insert(X_REQUEST_ID, id);
+    }
+    response
+}
+
+fn json(status: StatusCode, body: Bytes) -> Response {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// A new name for a request. Only a label: where the system has no random bytes to give, the request is answered anyway.
+pub(crate) fn request_id(env: &Env) -> String {
+    let random = u128::from_le_bytes(env.random::<16>().unwrap_or_default());
+    format!("req_{random:032x}")
+}

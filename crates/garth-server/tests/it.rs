@@ -1,0 +1,16 @@
+//! The integration tests of this crate: one binary, so that they link once. Real sockets on 127.0.0.1, port 0.
+
+#![allow(clippy::unwrap_used)] // tests, their helpers too, stop at what must not happen
+
+mod it {
+    mod answers;
+    mod auth;
+    mod connection;
+    mod garbage;
+    mod harness;
+    mod idempotency;
+    mod isolation;
+    mod limits;
+    mod refusals;
+    mod search;
+}

@@ -1,0 +1,204 @@
+//! The shape of every answer (issue 2, item 7), field by field, and that values come back digit for digit.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use garth::model::VersionId;
+use serde_json::{Value, json};
+
+use super::harness::Server;
+
+fn fields(value: &Value) -> BTreeSet<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+fn version(value: &Value) -> VersionId {
+    value["version_id"].as_str().unwrap().parse().unwrap()
+}
+
+fn assert_time(value: &Value) {
+    let text = value.as_str().unwrap();
+    assert!(text.len() == 24 && text.starts_with("2026-01-27T00:00:0") && text.ends_with('Z'), "{text}");
+}
+
+#[test]
+fn health_needs_no_key() {
+    let server = Server::start();
+    let reply = server.request("GET", "/healthz", "", b"");
+    assert_eq!((reply.status, reply.json()), (200, json!({ "ok": true })));
+}
+
+#[test]
+fn a_put_answers_with_its_version_and_a_get_with_the_same() {
+    let server = Server::start();
+    let put = server.ok(
+        "put",
+        r#"{"agent_id":"default","path":"//user/tone/","value":{"tone":"direct"},"ttl_seconds":604800,
+            "tags":["user","preferences"],"importance":0.5,"searchable":true,"more":{"unknown":[1]}}"#,
+    );
+    assert_eq!(fields(&put), BTreeSet::from(["ok", "version_id", "created_at"]));
+    assert_eq!(put["ok"], true);
+    assert_eq!(version(&put).seq.0, 1);
+    assert_time(&put["created_at"]);
+    let get = server.ok("get", r#"{"agent_id":"default","path":"/user/tone"}"#);
+    let expected = json!({
+        "found": true, "path": "/user/tone", "value": { "tone": "direct" }, "version_id": put["version_id"],
+        "created_at": put["created_at"], "expires_at": "2026-02-03T00:00:00.000Z", "tags": ["user", "preferences"]
+    });
+    assert_eq!(get, expected);
+    server.put("/user/tone", "2");
+    let get = server.ok("get", r#"{"path":"/user/tone"}"#);
+    assert_eq!((&get["expires_at"], &get["tags"], &get["value"]), (&Value::Null, &json!([]), &json!(2)));
+}
+
+#[test]
+fn every_json_value_comes_back_digit_for_digit() {
+    let server = Server::start();
+    let digits = "9".repeat(40);
+    let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
+    let values = [
+        "null",
+        "true",
+        "false",
+        "0",
+        "-0",
+        "1.10",
+        "1e5",
+        "1E+400",
+        "-0.0",
+        &digits,
+        "\"\"",
+        "[]",
+        "{}",
+        r#""\u0000\ud83e\udd80é🦀 / \/ HTTP/1.1 400 Bad Request""#,
+        r#"{ "b" : 1.0 , "a":[ 1,	2 ], "a": 3 }"#,
+        &deep,
+    ];
+    for value in values {
+        server.put("/v", value);
+        let answer = server.get("/v");
+        let head = r#"{"found":true,"path":"/v","value":"#;
+        assert_eq!(&answer[..head.len()], head);
+        assert_eq!(&answer[head.len()..head.len() + value.len()], value);
+        let history = server.post("history", r#"{"path":"/v","limit":1}"#).text();
+        assert!(history.contains(&format!("\"value\":{value},\"expires_at\":null")), "{value:.40}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_exactly_not_found() {
+    let server = Server::start();
+    assert_eq!(server.get("/never"), r#"{"found":false}"#);
+    server.ok("put", r#"{"path":"/a","value":1,"ttl_seconds":5}"#);
+    server.put("/b", "1");
+    server.clock.advance(Duration::from_secs(5));
+    server.ok("delete", r#"{"path":"/b"}"#);
+    assert_eq!(server.get("/a"), r#"{"found":false}"#);
+    assert_eq!(server.get("/b"), r#"{"found":false}"#);
+    assert_eq!(server.get("/sys/a"), r#"{"found":false}"#);
+}
+
+#[test]
+fn a_delete_answers_also_when_nothing_was_there() {
+    let server = Server::start();
+    server.put("/a/b", "1");
+    for _ in 0..2 {
+        let deleted = server.ok("delete", r#"{"path":"/a/b"}"#);
+        assert_eq!(fields(&deleted), BTreeSet::from(["ok", "deleted", "version_id", "created_at"]));
+        assert_eq!((&deleted["ok"], &deleted["deleted"]), (&json!(true), &json!(true)));
+        assert!(deleted["version_id"].as_str().unwrap().starts_with("ver_"));
+        assert_time(&deleted["created_at"]);
+    }
+    assert_eq!(server.ok("list", r#"{"prefix":"/"}"#), json!({ "items": [] }));
+}
+
+#[test]
+fn a_list_shows_direct_children_sorted() {
+    let server = Server::start();
+    for key in ["/user/b/c", "/user/a", "/user/a/x", "/user/a-b", "/users2/y", "/z"] {
+        server.put(key, "1");
+    }
+    let item = |path: &str, kind: &str| json!({ "path": path, "type": kind });
+    let user =
+        json!({ "items": [item("/user/a", "file"), item("/user/a-b", "file"), item("/user/b", "dir")] });
+    for prefix in ["/user", "/user/", "//user"] {
+        assert_eq!(server.ok("list", json!({ "prefix": prefix }).to_string()), user);
+    }
+    let top = json!({ "items": [item("/user", "dir"), item("/users2", "dir"), item("/z", "file")] });
+    assert_eq!(server.ok("list", r#"{"prefix":"/"}"#), top);
+    assert_eq!(server.ok("list", "{}"), top);
+    assert_eq!(server.ok("list", r#"{"prefix":"/use"}"#), json!({ "items": [] }));
+}
+
+#[test]
+fn a_glob_crosses_slashes_unless_asked_by_segment() {
+    let server = Server::start();
+    for key in ["/user/a", "/user/a/b", "/users2", "/é"] {
+        server.put(key, "1");
+    }
+    let glob = |body: Value| server.ok("glob", body.to_string())["paths"].clone();
+    assert_eq!(glob(json!({ "pattern": "/user/*" })), json!(["/user/a", "/user/a/b"]));
+    assert_eq!(glob(json!({ "pattern": "/user/*", "semantics": "segment" })), json!(["/user/a"]));
+    assert_eq!(
+        glob(json!({ "pattern": "/user/**", "semantics": "segment" })),
+        json!(["/user/a", "/user/a/b"])
+    );
+    assert_eq!(glob(json!({ "pattern": "/?", "semantics": null })), json!(["/é"]));
+    assert_eq!(glob(json!({ "pattern": "/user?" })), json!([]));
+    assert_eq!(glob(json!({ "pattern": "/user%" })), json!([]));
+}
+
+#[test]
+fn history_is_newest_first_with_a_tombstone() {
+    let server = Server::start();
+    let first = server.ok("put", r#"{"path":"/a","value":1.10,"ttl_seconds":9}"#);
+    let second = server.ok("delete", r#"{"path":"/a"}"#);
+    let third = server.put("/a", "null");
+    let history = server.ok("history", r#"{"path":"/a"}"#);
+    let expected = json!({ "versions": [
+        { "version_id": third["version_id"], "created_at": third["created_at"], "value": null,
+          "expires_at": null, "deleted_at": null },
+        { "version_id": second["version_id"], "created_at": second["created_at"], "value": {},
+          "expires_at": null, "deleted_at": second["created_at"] },
+        { "version_id": first["version_id"], "created_at": first["created_at"], "value": 1.10,
+          "expires_at": "2026-01-27T00:00:09.000Z", "deleted_at": null },
+    ] });
+    assert_eq!(history, expected);
+    assert_eq!(server.ok("history", r#"{"path":"/never"}"#), json!({ "versions": [] }));
+}
+
+#[test]
+fn history_gives_twenty_unless_told_and_a_hundred_at_most() {
+    let server = Server::start();
+    for number in 0..105 {
+        server.put("/a", &number.to_string());
+    }
+    let count = |body: &str| server.ok("history", body)["versions"].as_array().unwrap().len();
+    assert_eq!(count(r#"{"path":"/a"}"#), 20);
+    assert_eq!(count(r#"{"path":"/a","limit":null}"#), 20);
+    assert_eq!(count(r#"{"path":"/a","limit":1}"#), 1);
+    assert_eq!(count(r#"{"path":"/a","limit":100}"#), 100);
+    server.post("history", r#"{"path":"/a","limit":101}"#).refused(400, "VALIDATION_ERROR");
+}
+
+#[test]
+fn agents_are_apart_and_the_default_one_is_default() {
+    let server = Server::start();
+    server.ok("put", r#"{"agent_id":"other","path":"/a","value":1}"#);
+    assert_eq!(server.get("/a"), r#"{"found":false}"#);
+    server.put("/a", "2");
+    assert_eq!(server.ok("get", r#"{"agent_id":"default","path":"/a"}"#)["value"], 2);
+    assert_eq!(server.ok("get", r#"{"agent_id":null,"path":"/a"}"#)["value"], 2);
+    assert_eq!(server.ok("get", r#"{"agent_id":"other","path":"/a"}"#)["value"], 1);
+}
+
+#[test]
+fn no_content_type_is_needed_and_each_answer_has_its_own_request_id() {
+    let server = Server::start();
+    let ids: BTreeSet<String> = (0..20)
+        .map(|_| server.post("get", r#"{"path":"/a"}"#).header("x-request-id").unwrap().to_owned())
+        .collect();
+    assert_eq!(ids.len(), 20);
+    let headers = format!("authorization: Bearer {}\r\ncontent-type: text/plain\r\n", server.key);
+    assert_eq!(server.request("POST", "/v1/get?x=1", &headers, br#"{"path":"/a"}"#).status, 200);
+}

@@ -1,0 +1,154 @@
+//! Connections: kept open between requests, told in the envelope what is no HTTP, and finished on shutdown.
+
+use std::net::TcpStream;
+
+use bytes::Bytes;
+use garth::{FileSystemExt, TreePath};
+
+use super::harness::{Connection, Server, request};
+
+#[test]
+fn a_connection_serves_many_requests_also_after_a_refusal() {
+    let server = Server::start();
+    let mut connection = Connection::open(server.address);
+    let headers = format!("authorization: Bearer {}\r\n", server.key);
+    for _ in 0..3 {
+        connection.send(&request("POST", "/v1/get", &headers, br#"{"path":"/a"}"#));
+        assert_eq!(connection.reply().status, 200);
+        connection.send(&request("POST", "/v1/get", "", br#"{"path":"/a"}"#));
+        connection.reply().refused(401, "UNAUTHORIZED");
+        connection.send(&request("POST", "/v1/get", &headers, b"no json"));
+        connection.reply().refused(400, "VALIDATION_ERROR");
+        connection.send(&request("POST", "/v1/nothing", &headers, &vec![b'x'; 100_000]));
+        connection.reply().refused(404, "NOT_FOUND");
+        connection.send(&request("POST", "/v1/put", &headers, &vec![b'x'; 2_000_000]));
+        connection.reply().refused(413, "PAYLOAD_TOO_LARGE");
+    }
+}
+
+#[test]
+fn requests_sent_ahead_are_answered_in_order() {
+    let server = Server::start();
+    let mut connection = Connection::open(server.address);
+    let headers = format!("authorization: Bearer {}\r\n", server.key);
+    let put = |value: u32| {
+        request("POST", "/v1/put", &headers, format!(r#"{{"path":"/a","value":{value}}}"#).as_bytes())
+    };
+    let get = request("POST", "/v1/get", &headers, br#"{"path":"/a"}"#);
+    connection.send(&[put(1), get.clone(), put(2), get].concat());
+    let replies: Vec<_> = (0..4).map(|_| connection.reply()).collect();
+    assert!(replies[1].text().contains("\"value\":1,"));
+    assert!(replies[3].text().contains("\"value\":2,"));
+}
+
+#[test]
+fn what_is_not_http_gets_the_envelope_too() {
+    let server = Server::start();
+    let long_target = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(100_000));
+    let long_head = format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "a".repeat(1_000_000));
+    let many = format!("GET / HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(500));
+    let requests: [&[u8]; 9] = [
+        b"nonsense\r\n\r\n",
+        b"POST /v1/get HTTP/9.9\r\n\r\n",
+        b"POST /v1/get HTTP/1.1\r\nhost garth\r\n\r\n",
+        b"POST /v1/get HTTP/1.1\r\na\0b: c\r\n\r\n",
+        b"POST /v1/get HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
+        b"POST /v1/get HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        long_target.as_bytes(),
+        long_head.as_bytes(),
+        many.as_bytes(),
+    ];
+    for bytes in requests {
+        let reply = server.raw(bytes);
+        assert!((400..500).contains(&reply.status), "{}", reply.status);
+        reply.envelope();
+    }
+}
+
+#[test]
+fn a_body_that_breaks_off_is_a_refusal_or_a_closed_connection_and_harms_nobody() {
+    let server = Server::start();
+    let key = &server.key;
+    let head = format!("POST /v1/put HTTP/1.1\r\nhost: g\r\nauthorization: Bearer {key}\r\n");
+    let mut connection = Connection::open(server.address);
+    connection.send(format!("{head}transfer-encoding: chunked\r\n\r\nxyz\r\n").as_bytes());
+    connection.reply().refused(400, "VALIDATION_ERROR");
+    let mut connection = Connection::open(server.address);
+    connection.send(format!("{head}content-length: 500\r\n\r\n{{\"path\":\"/a\",\"value\":1}}").as_bytes());
+    drop(connection);
+    assert_eq!(server.get("/a"), r#"{"found":false}"#);
+}
+
+#[test]
+fn shutdown_finishes_what_is_in_flight_and_closes_what_is_idle() {
+    let mut server = Server::start();
+    let mut idle = Connection::open(server.address);
+    idle.send(&request("GET", "/healthz", "", b""));
+    assert_eq!(idle.reply().status, 200);
+    let mut silent = Connection::open(server.address);
+    let body = br#"{"path":"/a","value":1}"#;
+    let headers = format!("authorization: Bearer {}\r\n", server.key);
+    let bytes = request("POST", "/v1/put", &headers, body);
+    let mut busy = Connection::open(server.address);
+    // Asking first shows that the request has begun when the server is told to stop.
+    let asking = format!("{headers}expect: 100-continue\r\n");
+    let asking = request("POST", "/v1/put", &asking, body);
+    busy.send(&asking[..asking.len() - body.len()]);
+    assert_eq!(busy.reply().status, 100);
+    server.begin_stop();
+    assert!(idle.is_closed() && silent.is_closed());
+    busy.send(body);
+    let reply = busy.reply();
+    assert_eq!((reply.status, reply.json()["ok"].as_bool()), (200, Some(true)));
+    assert!(busy.is_closed());
+    server.stopped();
+    silent.send(&bytes);
+    assert!(TcpStream::connect(server.address).is_err(), "nothing listens any more");
+}
+
+#[test]
+fn who_is_too_slow_is_let_go() {
+    let server = Server::start_impatient();
+    let mut silent = Connection::open(server.address);
+    assert!(silent.is_closed());
+    let mut slow_head = Connection::open(server.address);
+    slow_head.send(b"POST /v1/get HTTP/1.1\r\nhost:");
+    assert!(slow_head.is_closed());
+    let headers = format!("authorization: Bearer {}\r\n", server.key);
+    let bytes = request("POST", "/v1/get", &headers, br#"{"path":"/a"}"#);
+    let (reply, mut slow_body) = hurry(&server, &bytes[..bytes.len() - 1], Connection::reply_or_close);
+    reply.refused(408, "REQUEST_TIMEOUT");
+    assert!(slow_body.is_closed());
+}
+
+#[test]
+fn who_takes_nothing_of_an_answer_is_let_go() {
+    let mut server = Server::start_impatient();
+    let tree = server.home.account("acme").unwrap();
+    let value = Bytes::from(format!("\"{}\"", "a".repeat(1_000_000)));
+    futures::executor::block_on(async {
+        let path = TreePath::parse("/agents/default/kv/a.json").unwrap();
+        tree.mkdir_all(&path.parent().unwrap()).await.unwrap();
+        for _ in 0..16 {
+            tree.write(&path, value.clone()).await.unwrap();
+        }
+    });
+    let headers = format!("authorization: Bearer {}\r\n", server.key);
+    let bytes = request("POST", "/v1/history", &headers, br#"{"path":"/a","limit":16}"#);
+    let ((), mut greedy) = hurry(&server, &bytes, |greedy| greedy.begun().then_some(()));
+    server.begin_stop();
+    server.stopped(); // only giving up ends this: the rest of the answer is not read
+    assert!(greedy.rest() < 16_000_000);
+}
+
+/// Sends on a connection of its own. An impatient server may close it before the head is there; then again.
+fn hurry<T>(server: &Server, bytes: &[u8], answer: impl Fn(&mut Connection) -> Option<T>) -> (T, Connection) {
+    for _ in 0..1000 {
+        let mut connection = Connection::open(server.address);
+        connection.send(bytes);
+        if let Some(answer) = answer(&mut connection) {
+            return (answer, connection);
+        }
+    }
+    panic!("the server closes every connection before it reads it");
+}

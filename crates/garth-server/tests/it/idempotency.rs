@@ -1,0 +1,77 @@
+//! `Idempotency-Key` (seed 4): a retry answers the first write again, a reuse is refused.
+
+use std::time::Duration;
+
+use garth::control::Scope;
+
+use super::harness::{Reply, Server};
+
+fn send(server: &Server, key: &str, call: &str, idempotency: &str, body: &str) -> Reply {
+    let headers = format!("authorization: Bearer {key}\r\nidempotency-key: {idempotency}\r\n");
+    server.request("POST", &format!("/v1/{call}"), &headers, body.as_bytes())
+}
+
+#[test]
+fn a_retry_gets_the_same_bytes_and_writes_nothing() {
+    let server = Server::start();
+    let body = r#"{"path":"/a","value":1}"#;
+    let first = send(&server, &server.key, "put", "abc_DEF-123", body);
+    server.put("/a", "2");
+    server.clock.advance(Duration::from_secs(86_399));
+    let again = send(&server, &server.key, "put", "abc_DEF-123", body);
+    assert_eq!((first.status, again.status), (200, 200));
+    assert_eq!(first.body, again.body);
+    assert!(server.get("/a").contains("\"value\":2"));
+    let deleted = send(&server, &server.key, "delete", "del", r#"{"path":"/a"}"#);
+    server.put("/a", "3");
+    assert_eq!(send(&server, &server.key, "delete", "del", r#"{"path":"/a"}"#).body, deleted.body);
+    assert!(server.get("/a").contains("\"value\":3"));
+}
+
+#[test]
+fn another_request_under_the_same_key_is_refused() {
+    let server = Server::start();
+    send(&server, &server.key, "put", "k", r#"{"path":"/a","value":1}"#);
+    for (call, body) in [
+        ("put", r#"{"path":"/a","value":2}"#),
+        ("put", r#"{"path":"/a","value":1} "#),
+        ("delete", r#"{"path":"/a","value":1}"#),
+    ] {
+        send(&server, &server.key, call, "k", body).refused(422, "IDEMPOTENCY_KEY_MISMATCH");
+    }
+    assert!(server.get("/a").contains("\"value\":1"));
+}
+
+#[test]
+fn a_key_is_forgotten_after_a_day_and_is_the_accounts_own() {
+    let server = Server::start();
+    server.home.create_account("other").unwrap();
+    let other = server.key("other", &[Scope::Admin]);
+    let same_account = server.key("acme", &[Scope::MemoryWrite]);
+    let first = send(&server, &server.key, "put", "k", r#"{"path":"/a","value":1}"#);
+    assert_eq!(send(&server, &other, "put", "k", r#"{"path":"/a","value":2}"#).status, 200);
+    assert_eq!(send(&server, &same_account, "put", "k", r#"{"path":"/a","value":1}"#).body, first.body);
+    server.clock.advance(Duration::from_secs(86_400));
+    assert_eq!(send(&server, &server.key, "put", "k", r#"{"path":"/a","value":3}"#).status, 200);
+    assert!(server.get("/a").contains("\"value\":3"));
+}
+
+#[test]
+fn a_refused_write_uses_no_key_up() {
+    let server = Server::start();
+    send(&server, &server.key, "put", "k", r#"{"path":"/sys/a","value":1}"#).refused(403, "RESERVED_PATH");
+    assert_eq!(send(&server, &server.key, "put", "k", r#"{"path":"/a","value":1}"#).status, 200);
+}
+
+#[test]
+fn a_key_is_a_short_ascii_token() {
+    let server = Server::start();
+    let (longest, longer) = ("a".repeat(128), "a".repeat(129));
+    assert_eq!(send(&server, &server.key, "put", &longest, r#"{"path":"/a","value":1}"#).status, 200);
+    for bad in ["", "a b", "a.b", "a/b", "é", "a:b", "\"a\"", &longer, "a\r\nidempotency-key: b"] {
+        let reply = send(&server, &server.key, "put", bad, r#"{"path":"/a","value":2}"#);
+        assert!(reply.refused(400, "VALIDATION_ERROR").contains("Idempotency-Key"), "{bad}");
+    }
+    let reply = send(&server, &server.key, "get", "no token!", r#"{"path":"/a"}"#);
+    assert_eq!(reply.status, 200, "reads have no use for it");
+}

@@ -1,0 +1,225 @@
+//! Every refusal: its status, its code, and the envelope around it.
+
+use serde_json::json;
+
+use super::harness::{Connection, Server, request};
+
+#[test]
+fn what_is_no_route_is_not_found() {
+    let server = Server::start();
+    let key = format!("authorization: Bearer {}\r\n", server.key);
+    for target in [
+        "/",
+        "/v1",
+        "/v1/",
+        "/v1/put/",
+        "/v1/puts",
+        "/V1/put",
+        "/v1/%70ut",
+        "/v2/put",
+        "//v1/put",
+        "/v1/../v1/put",
+        "/metrics",
+        "/healthz/",
+        "/v1/get;x",
+        "/%00",
+        "*",
+        "/\u{e9}",
+    ] {
+        for method in ["POST", "GET", "OPTIONS", "BREW"] {
+            let reply = server.request(method, target, &key, b"{}");
+            assert!(matches!(reply.status, 400 | 404), "{method} {target}");
+            reply.envelope();
+            if target.is_ascii() && target.starts_with('/') {
+                reply.refused(404, "NOT_FOUND");
+            }
+        }
+    }
+    server.request("POST", "/v1/nothing", "", b"").refused(404, "NOT_FOUND");
+    server.request("CONNECT", "garth:80", &key, b"").refused(404, "NOT_FOUND");
+    let reply = server.request("POST", "http://elsewhere/v1/get", &key, br#"{"path":"/a"}"#);
+    assert_eq!(reply.text(), r#"{"found":false}"#, "the form of requests through a proxy");
+}
+
+#[test]
+fn a_wrong_method_says_which_is_right() {
+    let server = Server::start();
+    for method in ["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "post", "X"] {
+        let reply = server.request(method, "/v1/put", "", b"");
+        reply.refused(405, "METHOD_NOT_ALLOWED");
+        assert_eq!(reply.header("allow"), Some("POST"));
+    }
+    let reply = server.request("POST", "/healthz", "", b"{}");
+    reply.refused(405, "METHOD_NOT_ALLOWED");
+    assert_eq!(reply.header("allow"), Some("GET, HEAD"));
+    let mut connection = Connection::open(server.address);
+    connection.send(&request("HEAD", "/v1/put", "", b""));
+    assert_eq!(connection.reply_to(true).status, 405);
+    connection.send(&request("HEAD", "/healthz", "", b""));
+    assert_eq!(connection.reply_to(true).status, 200);
+}
+
+#[test]
+fn a_body_that_is_not_what_the_call_takes_is_a_validation_error() {
+    let server = Server::start();
+    let deep = format!("{{\"path\":{}", "[".repeat(100_000));
+    let bodies: [&[u8]; 34] = [
+        b"",
+        b" ",
+        b"{",
+        b"{}",
+        b"null",
+        b"[]",
+        b"[\"default\",\"/a\",1]",
+        b"\"/a\"",
+        b"1",
+        b"{\"path\":\"/a\"",
+        b"{\"path\":\"/a\"}}",
+        b"{\"path\":\"/a\",\"value\":1}x",
+        b"{\"path\":\"/a\"}",
+        b"{\"value\":1}",
+        b"{\"path\":1,\"value\":1}",
+        b"{\"path\":null,\"value\":1}",
+        b"{\"path\":[\"/a\"],\"value\":1}",
+        b"{\"path\":\"/a\",\"path\":\"/b\",\"value\":1}",
+        b"{\"path\":\"/a\",\"value\":1,\"value\":2}",
+        b"{\"path\":\"/a\",\"value\":01}",
+        b"{\"path\":\"/a\",\"value\":NaN}",
+        b"{\"path\":\"/a\",\"value\":Infinity}",
+        b"{\"path\":\"/a\",\"value\":'x'}",
+        b"{\"path\":\"/a\",\"value\":\"\xff\"}",
+        b"{\"path\":\"/a\",\"value\":1,\"extra\":\"\xff\"}",
+        b"{\"path\":\"/\xff\",\"value\":1}",
+        b"\xef\xbb\xbf{\"path\":\"/a\",\"value\":1}",
+        b"{\"path\":\"/\\ud800\",\"value\":1}",
+        b"{\"path\":\"/a\",\"value\":1,}",
+        b"{\"path\":\"/a\",\"value\":}",
+        b"{\"path\":\"/a\",\"value\":[}",
+        b"{\"path\":\"/a\" \"value\":1}",
+        b"{'path':'/a','value':1}",
+        deep.as_bytes(),
+    ];
+    for body in bodies {
+        let shown = String::from_utf8_lossy(&body[..body.len().min(60)]).into_owned();
+        let reply = server.post("put", body);
+        assert_eq!(reply.status, 400, "{shown}");
+        reply.refused(400, "VALIDATION_ERROR");
+    }
+    assert_eq!(server.get("/a"), r#"{"found":false}"#);
+}
+
+#[test]
+fn a_field_of_the_wrong_kind_is_a_validation_error() {
+    let server = Server::start();
+    let fields = [
+        "\"ttl_seconds\":0",
+        "\"ttl_seconds\":-1",
+        "\"ttl_seconds\":1.5",
+        "\"ttl_seconds\":60.0",
+        "\"ttl_seconds\":1e3",
+        "\"ttl_seconds\":\"60\"",
+        "\"ttl_seconds\":true",
+        "\"ttl_seconds\":9223372036",
+        "\"ttl_seconds\":9223372036854775807",
+        "\"ttl_seconds\":18446744073709551615",
+        "\"ttl_seconds\":99999999999999999999999",
+        "\"tags\":\"a\"",
+        "\"tags\":[1]",
+        "\"tags\":[null]",
+        "\"tags\":{}",
+        "\"importance\":\"high\"",
+        "\"importance\":1e999",
+        "\"importance\":[]",
+        "\"searchable\":1",
+        "\"searchable\":\"true\"",
+        "\"agent_id\":1",
+        "\"agent_id\":\"\"",
+        "\"agent_id\":\"a/b\"",
+        "\"agent_id\":\"..\"",
+        "\"agent_id\":\"a\\u0000\"",
+        "\"agent_id\":{}",
+    ];
+    for field in fields {
+        let reply = server.post("put", format!(r#"{{"path":"/a","value":1,{field}}}"#));
+        assert_eq!(reply.status, 400, "{field}");
+        reply.refused(400, "VALIDATION_ERROR");
+    }
+    let tags = json!({ "path": "/a", "value": 1, "tags": ["a".repeat(300_000)] });
+    server.post("put", tags.to_string()).refused(400, "VALIDATION_ERROR");
+    for (call, body) in [
+        ("get", r#"{"path":"/a","agent_id":5}"#),
+        ("list", r#"{"prefix":5}"#),
+        ("glob", "{}"),
+        ("glob", r#"{"pattern":5}"#),
+        ("glob", r#"{"pattern":"/*","semantics":"like"}"#),
+        ("glob", r#"{"pattern":"/*","semantics":1}"#),
+        ("history", r#"{"path":"/a","limit":0}"#),
+        ("history", r#"{"path":"/a","limit":-1}"#),
+        ("history", r#"{"path":"/a","limit":1.5}"#),
+        ("history", r#"{"path":"/a","limit":"5"}"#),
+        ("history", r#"{"path":"/a","limit":99999999999999999999999}"#),
+        ("delete", "{}"),
+        ("search", "{}"),
+        ("search", r#"{"query":5}"#),
+        ("search", r#"{"query":"a","tags_any":"x"}"#),
+    ] {
+        server.post(call, body).refused(400, "VALIDATION_ERROR");
+    }
+    assert_eq!(server.get("/a"), r#"{"found":false}"#);
+}
+
+#[test]
+fn absent_and_null_fields_are_the_defaults() {
+    let server = Server::start();
+    let nulls = r#"{"agent_id":null,"path":"/a","value":null,"ttl_seconds":null,"tags":null,"importance":null,"searchable":null}"#;
+    server.ok("put", nulls);
+    let get = server.ok("get", r#"{"path":"/a"}"#);
+    assert_eq!((&get["value"], &get["tags"], &get["expires_at"]), (&json!(null), &json!([]), &json!(null)));
+}
+
+#[test]
+fn paths_and_patterns_that_break_the_rules_have_their_own_codes() {
+    let server = Server::start();
+    let (chars, segments) = (format!("/{}", "ab/".repeat(171)), "/a".repeat(65));
+    let folded = format!("/a{}", "/".repeat(64));
+    for path in ["", "a", "a/b", "/", "/..", "/a/../b", "/./a", "/a\0b", &chars, &segments, &folded] {
+        for call in ["put", "get", "delete", "history"] {
+            server.post(call, json!({ "path": path, "value": 1 }).to_string()).refused(400, "INVALID_PATH");
+        }
+        let pattern = server.post("glob", json!({ "pattern": path }).to_string());
+        if path == "/" {
+            assert_eq!(pattern.json(), json!({ "paths": [] }));
+            continue;
+        }
+        pattern.refused(400, "INVALID_GLOB");
+        server.post("list", json!({ "prefix": path }).to_string()).refused(400, "INVALID_PATH");
+    }
+    let longest = format!("/{}", "é/".repeat(63));
+    server.put(&longest, "1");
+    assert!(server.get(&longest).contains("\"found\":true"));
+}
+
+#[test]
+fn sys_is_reserved_for_puts() {
+    let server = Server::start();
+    for path in ["/sys", "/sys/", "/sys/a", "//sys//a/b"] {
+        let body = json!({ "path": path, "value": 1 }).to_string();
+        server.post("put", &body).refused(403, "RESERVED_PATH");
+        assert_eq!(server.post("get", &body).text(), r#"{"found":false}"#);
+        assert_eq!(server.post("delete", &body).status, 200);
+    }
+    for path in ["/system", "/sysa/b", "/a/sys", "/Sys", "/sys.json"] {
+        server.put(path, "1");
+    }
+}
+
+#[test]
+fn a_path_conflict_names_what_is_in_the_way() {
+    let server = Server::start();
+    server.put("/a", "1");
+    let reply = server.post("put", r#"{"path":"/a.json/b","value":2}"#);
+    assert!(reply.refused(409, "PATH_CONFLICT").contains("`/a`"));
+    server.put("/b.json/c", "1");
+    let reply = server.post("put", r#"{"path":"/b","value":2}"#);
+    assert!(reply.refused(409, "PATH_CONFLICT").contains("`/b.json`"));
+}

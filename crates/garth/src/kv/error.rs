@@ -1,0 +1,84 @@
+//! What the key-value API refuses, in its own terms: the codes are part of the outside contract, so interfaces
+//! translate a [`KvCode`] and never guess from a message.
+
+use std::fmt;
+
+use crate::error::{Error, ErrorKind};
+
+/// Why a call was refused. Interfaces match on this exhaustively.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KvCode {
+    /// An argument makes no sense (agent id, limit, time to live, query).
+    Validation,
+    /// A key path or prefix breaks the rules of [`super`].
+    InvalidPath,
+    /// A glob pattern breaks the rules of [`super`].
+    InvalidGlob,
+    /// `/sys` and what is below it takes no values.
+    ReservedPath,
+    /// Something else stands where the value has to go; the message names it.
+    PathConflict,
+    /// The value is over [`super::MAX_VALUE`] bytes.
+    TooLarge,
+    /// An idempotency key was used before with another request.
+    IdempotencyMismatch,
+    /// The filesystem refused or failed.
+    FileSystem(ErrorKind),
+}
+
+/// An error of the key-value API: its code and a sentence that tells the user what to do.
+#[derive(Debug)]
+pub struct KvError {
+    code: KvCode,
+    message: String,
+    source: Option<Error>,
+}
+
+/// Result of the key-value API.
+pub type KvResult<T> = std::result::Result<T, KvError>;
+
+impl KvError {
+    pub(crate) fn new(code: KvCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), source: None }
+    }
+
+    pub(crate) fn caused(code: KvCode, message: impl Into<String>, source: Error) -> Self {
+        Self { code, message: message.into(), source: Some(source) }
+    }
+
+    pub(crate) fn validation(message: impl Into<String>) -> Self {
+        Self::new(KvCode::Validation, message)
+    }
+
+    /// Why.
+    pub fn code(&self) -> KvCode {
+        self.code
+    }
+
+    /// The sentence for the user. Names keys, never files of the tree or of the host.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl From<Error> for KvError {
+    fn from(error: Error) -> Self {
+        Self {
+            code: KvCode::FileSystem(error.kind()),
+            message: error.message().to_owned(),
+            source: Some(error),
+        }
+    }
+}
+
+impl fmt::Display for KvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for KvError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| source as _)
+    }
+}
