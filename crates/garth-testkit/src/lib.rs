@@ -4,5 +4,6 @@
 pub mod cranfield;
 =======
 pub mod contract;
+pub mod model;
 pub mod tools;
 >>>>>>> memory
