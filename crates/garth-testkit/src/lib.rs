@@ -1,9 +1,7 @@
 //! Test tools of garth: contract suite, model, faults, power cut. Development only.
 
-<<<<<<< HEAD
-pub mod cranfield;
-=======
 pub mod contract;
+pub mod cranfield;
+pub mod crash;
 pub mod model;
 pub mod tools;
->>>>>>> memory
