@@ -54,7 +54,7 @@ pub(super) fn appenders(appends: u64) -> Result<()> {
             *number += 1;
         }
         ensure!(next.iter().all(|&lines| lines == each), "lines are missing");
-        let versions = versions(&*fs, &at, &text).await?;
+        let versions = versions(&fs, &at, &text).await?;
         ensure!(versions == count, "{versions} versions of {count} appends");
         let (size, sound) = (disk_use(folder.path())?, fs.fsck()?.findings.is_empty());
         println!(
@@ -106,7 +106,7 @@ pub(super) fn cas(rounds: u64) -> Result<()> {
                 match task.await? {
                     Ok(commit) => winners.push((writer, commit.version(0))),
                     Err(error) => {
-                        ensure!(error.is(ErrorKind::Conflict), "a loser is told of a conflict, not {error}")
+                        ensure!(error.is(ErrorKind::Conflict), "a loser is told of a conflict, not {error}");
                     }
                 }
             }
