@@ -231,6 +231,18 @@ pub(crate) async fn look(
     }
 }
 
+/// Says how to go on where a parent is missing; for verbs that fail with `NotFound` only then.
+pub(crate) fn no_parent(failure: Failure) -> Failure {
+    match failure {
+        Failure::Tree(error) if error.is(ErrorKind::NotFound) => {
+            let message = "its directory is not there; -p makes it";
+            let told = error.path().map(|path| Error::at(ErrorKind::NotFound, path, message));
+            Failure::Tree(told.unwrap_or(error))
+        }
+        other => other,
+    }
+}
+
 /// Where a node goes that is moved, copied or linked to `to`: into it, under the name of `from`, if that is a
 /// directory (which with `into` it must be).
 pub(crate) async fn destination(

@@ -127,6 +127,7 @@ macro_rules! contract_tests {
             expiry_can_be_moved_cleared_and_be_past
             preconditions_see_expired_entries_as_absent
             an_entry_may_expire_between_two_operations_of_its_batch
+            a_commit_that_only_looks_at_an_expired_entry_records_its_end_too
         );
         $crate::contract_tests!(@group $make, handles:
             a_handle_sees_later_writes_and_follows_renames
@@ -177,6 +178,7 @@ macro_rules! contract_tests {
             history_of_a_path_goes_through_delete_and_re_create
             a_moved_file_brings_its_past_and_takes_its_future
             history_follows_directories_that_move
+            a_moved_directory_does_not_bring_what_it_held_before
             what_one_commit_makes_and_removes_never_was
             changes_tell_what_each_operation_did
             changes_come_in_order_and_in_pages

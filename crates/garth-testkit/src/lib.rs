@@ -1,4 +1,4 @@
-//! Test tools of garth: contract suite, model, faults, power cut. Development only.
+//! Test tools of garth: contract suite, model, crash harness, retrieval figures. Development only.
 
 pub mod contract;
 pub mod cranfield;

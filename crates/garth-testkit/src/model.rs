@@ -8,6 +8,7 @@
 
 #[cfg(test)]
 mod broken;
+mod compare;
 mod play;
 mod steps;
 

@@ -6,5 +6,6 @@ mod it {
     mod contract;
     mod control;
     mod kv;
+    mod model;
     mod sqlite;
 }

@@ -5,7 +5,7 @@ use garth::model::At;
 use garth::model::batch::{Op, SetAttrs};
 use garth::resolve::Follow;
 
-use crate::app::{App, Plan, place};
+use crate::app::{App, Plan, no_parent, place};
 use crate::args::Why;
 use crate::fail::Done;
 
@@ -39,5 +39,6 @@ impl Mkdir {
             Ok(plan)
         })
         .await
+        .map_err(no_parent)
     }
 }

@@ -6,7 +6,7 @@ use garth::model::batch::{Create, Op, Precondition, SetAttrs};
 use garth::model::{At, Timestamp};
 use garth::resolve::Follow;
 
-use crate::app::{App, Plan, place};
+use crate::app::{App, Plan, no_parent, place};
 use crate::args::Why;
 use crate::body::stdin_body;
 use crate::fail::Done;
@@ -87,6 +87,7 @@ impl Write {
             Ok(plan)
         })
         .await
+        .map_err(no_parent)
     }
 }
 
@@ -118,5 +119,6 @@ impl Append {
             Ok(plan)
         })
         .await
+        .map_err(no_parent)
     }
 }

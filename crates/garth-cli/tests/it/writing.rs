@@ -20,7 +20,10 @@ fn write_replaces_and_append_adds() {
 #[test]
 fn parents_are_made_only_where_asked() {
     let garth = Garth::new();
-    assert!(garth.fails(3, &["write", "/no/parent"]).contains("/no/parent"));
+    assert_eq!(
+        garth.fails(3, &["write", "/no/parent"]),
+        "garth: /no/parent: its directory is not there; -p makes it\n"
+    );
     garth.fails(3, &["append", "/no/parent"]);
     garth.fails(3, &["mkdir", "/no/parent"]);
     garth.ok(&["mkdir", "-p", "/no/parent"]);

@@ -157,3 +157,33 @@ pub async fn an_entry_may_expire_between_two_operations_of_its_batch(subject: &S
     assert_ne!(commit.outcomes[0].ino, commit.outcomes[1].ino);
     assert_eq!(text(fs, "/f").await, "y");
 }
+
+pub async fn a_commit_that_only_looks_at_an_expired_entry_records_its_end_too(subject: &Subject) {
+    let fs = &*subject.fs;
+    if !fs.capabilities().history {
+        return;
+    }
+    given(fs, [mkdir("/d")]).await;
+    for path in ["/d/a", "/d/b", "/d/c", "/d/e"] {
+        given(fs, [write_with(path, "x", after(10))]).await;
+    }
+    let node = At::Node(stat(fs, "/d/c").await.ino);
+    subject.clock.advance(Duration::from_secs(10));
+    let by_condition = Batch { preconditions: vec![(at("/d/a"), Precondition::Absent)], ..Batch::default() };
+    let by_removal = Batch::new([Op::Remove { at: at("/d/b/x"), what: Remove::Any, missing_ok: true }]);
+    let by_number = Batch::new([Op::Check { at: node, that: Precondition::Absent }]);
+    let as_child = Batch::new([copy("/d", "/copy")]);
+    for (batch, path) in
+        [(by_condition, "/d/a"), (by_removal, "/d/b"), (by_number, "/d/c"), (as_child, "/d/e")]
+    {
+        let commit = fs.commit(batch).await.unwrap();
+        let changes = fs.changes(Seq(commit.seq.0 - 1), 1).await.unwrap().commits.remove(0).changes;
+        assert_eq!((&changes[0].kind, changes[0].path.as_ref()), (&ChangeKind::Expired, Some(&p(path))));
+        let end = history(fs, path).await.remove(0);
+        assert_eq!((end.id.seq, end.entry), (commit.seq, None));
+        let dir = stat(fs, "/d").await;
+        assert_eq!((dir.mtime, dir.version.seq), (commit.time, commit.seq), "its directory lost a name");
+    }
+    let failing = Batch::new([remove("/no", Remove::Any)]);
+    batch_refused(fs, failing, NotFound, Some("/no")).await;
+}

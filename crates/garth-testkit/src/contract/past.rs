@@ -136,6 +136,21 @@ pub async fn history_follows_directories_that_move(subject: &Subject) {
     assert_error(removed, NotFound, None);
 }
 
+pub async fn a_moved_directory_does_not_bring_what_it_held_before(subject: &Subject) {
+    let fs = &*subject.fs;
+    if !has_history(fs).await {
+        return;
+    }
+    given(fs, [mkdir("/d"), write("/d/gone", "1"), remove("/d/gone", Remove::File), write("/d/f", "2")])
+        .await;
+    given(fs, [rename("/d", "/e"), rename("/e/f", "/e/g"), rename("/e", "/d")]).await;
+    assert_error(fs.history(&at("/e/gone"), &HistoryPage::default()).await, NotFound, Some("/e/gone"));
+    assert_eq!(shape(&history(fs, "/d/gone").await), [(3, 3, false), (2, 3, true)]);
+    assert_eq!(shape(&history(fs, "/e/f").await), [(6, 4, false), (4, 4, true)]);
+    assert_eq!(shape(&history(fs, "/d/f").await), [(5, 4, false), (4, 4, true)]);
+    assert_eq!(shape(&history(fs, "/d/g").await), [(6, 4, true), (4, 4, true)]);
+}
+
 pub async fn what_one_commit_makes_and_removes_never_was(subject: &Subject) {
     let fs = &*subject.fs;
     if !has_history(fs).await {

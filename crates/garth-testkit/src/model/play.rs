@@ -1,6 +1,5 @@
 //! Playing steps on the subject and on the model, and comparing every answer.
 
-use std::fmt::Debug;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, LazyLock};
 
@@ -11,9 +10,10 @@ use garth::env::ManualClock;
 use garth::model::batch::{Batch, Body, Idempotency, Op, Precondition};
 use garth::model::query::{ByteRange, HistoryPage, MAX_READ, Moment, Page, WalkItem, WalkPage};
 use garth::model::{At, CommitId, Kind, Seq, Timestamp, VersionId};
-use garth::{FileSystem, OpenFile, Result};
+use garth::{FileSystem, OpenFile};
 use sha2::{Digest, Sha256};
 
+use super::compare::{Checked, Difference, same, same_history, same_tree, tree_with_content};
 use super::steps::{BatchSpec, By, Holds, OpSpec, SLOTS, Step, WHOLE};
 use crate::contract::{START, Subject};
 use crate::tools::{Fs, at, name, p};
@@ -27,10 +27,6 @@ pub(super) struct Tally {
     pub(super) checks: u64,
     pub(super) reopened: u64,
 }
-
-/// What differed.
-type Difference = String;
-type Checked<T = ()> = Result<T, Difference>;
 
 /// The bytes that bodies are cut from.
 static BYTES: LazyLock<Bytes> = LazyLock::new(|| {
@@ -51,6 +47,8 @@ struct Run {
     model_clock: ManualClock,
     now: Timestamp,
     handles: [Option<[Arc<dyn OpenFile>; 2]>; SLOTS],
+    /// Trees of the subject, with the content of small files, by the commit that they were seen after.
+    remembered: Vec<(Seq, Vec<(WalkItem, Bytes)>)>,
     tally: Tally,
 }
 
@@ -58,8 +56,15 @@ struct Run {
 pub(super) async fn play(steps: &[Step], subject: Subject, ops: u64) -> Result<Tally, (usize, Difference)> {
     let (env, model_clock) = Subject::clock();
     let model = Memory::new(env);
-    let mut run =
-        Run { subject, model, model_clock, now: START, handles: Default::default(), tally: Tally::default() };
+    let mut run = Run {
+        subject,
+        model,
+        model_clock,
+        now: START,
+        handles: Default::default(),
+        remembered: Vec::new(),
+        tally: Tally::default(),
+    };
     for (index, step) in steps.iter().enumerate() {
         // A panic is a failure like any other, so that it is shrunk.
         match AssertUnwindSafe(run.step(step)).catch_unwind().await {
@@ -74,23 +79,6 @@ pub(super) async fn play(steps: &[Step], subject: Subject, ops: u64) -> Result<T
     let end = steps.len().saturating_sub(1);
     run.tree().await.map_err(|difference| (end, difference))?;
     Ok(run.tally)
-}
-
-/// Compares two answers: equal, or the same kind of error about the same path.
-fn same<T: PartialEq + Debug>(what: &str, subject: Result<T>, model: Result<T>) -> Checked<Option<T>> {
-    let brief = |answer: &dyn Debug| {
-        let text = format!("{answer:?}");
-        text.chars().take(2000).collect::<String>()
-    };
-    match (subject, model) {
-        (Ok(subject), Ok(model)) if subject == model => Ok(Some(model)),
-        (Err(subject), Err(model)) if (subject.kind(), subject.path()) == (model.kind(), model.path()) => {
-            Ok(None)
-        }
-        (subject, model) => {
-            Err(format!("{what} differs\n  subject: {}\n  model:   {}", brief(&subject), brief(&model)))
-        }
-    }
 }
 
 impl Run {
@@ -126,6 +114,8 @@ impl Run {
             Step::Path(path, offset, length) => self.path(path, *offset, *length).await,
             Step::Pages(dir, limit, after) => self.pages(dir, *limit, after).await,
             Step::Past(part, path) => self.past(*part, path.as_deref()).await,
+            Step::Remember => self.remember().await,
+            Step::Recall(part) => self.recall(*part).await,
             Step::Changes(part) => {
                 self.tally.checks += 1;
                 let since = self.part_of_head(*part).await?;
@@ -375,6 +365,33 @@ impl Run {
         same_history(&*subject, &*model, path, 20).await
     }
 
+    async fn remember(&mut self) -> Checked {
+        let head = self.subject.fs.head().await.map_err(|error| error.to_string())?;
+        // Entries expire at whole seconds. Unless the clock went back, commits lie less than one after it.
+        if (0..1_000_000_000).contains(&(head.time.0 - self.now.0)) {
+            let tree = tree_with_content(&*self.subject.fs).await?;
+            self.remembered.push((head.seq, tree));
+        }
+        Ok(())
+    }
+
+    async fn recall(&mut self, part: u64) -> Checked {
+        let index = usize::try_from(self.remembered.len() as u64 * part / WHOLE).expect("an index");
+        let Some((seq, tree)) = self.remembered.get(index) else { return Ok(()) };
+        self.tally.checks += 1;
+        let then = self.subject.fs.as_of(&Moment::Seq(*seq)).await.map_err(|error| error.to_string())?;
+        let found = tree_with_content(&*then).await?;
+        for (found, seen) in found.iter().zip(tree) {
+            if found != seen {
+                return Err(format!("at {seq} there was {:?}, as_of gives {:?}", seen.0, found.0));
+            }
+        }
+        if found.len() != tree.len() {
+            return Err(format!("at {seq} there were {} paths, as_of gives {}", tree.len(), found.len()));
+        }
+        Ok(())
+    }
+
     async fn version(&mut self, path: &str, part: u64) -> Checked {
         let page = HistoryPage { before: None, limit: 1000 };
         let Ok(versions) = self.model.history(&at(path), &page).await else { return Ok(()) };
@@ -416,43 +433,4 @@ impl Run {
         }
         Ok(())
     }
-}
-
-/// The whole tree, entries included; gives it.
-async fn same_tree(subject: &Fs, model: &Fs) -> Checked<Vec<WalkItem>> {
-    let page = WalkPage { after: None, limit: 10_000, entries: true };
-    let (walk, expected) = (subject.walk(&at("/"), &page).await, model.walk(&at("/"), &page).await);
-    if let (Ok(walk), Ok(expected)) = (&walk, &expected) {
-        // One item is easier to read than a whole tree.
-        for (item, due) in walk.items.iter().zip(&expected.items) {
-            same("an item of the tree", Ok(item), Ok(due))?;
-        }
-    }
-    let paths =
-        |walk: &garth::model::query::Walk| walk.items.iter().map(|it| it.path.clone()).collect::<Vec<_>>();
-    same(
-        "the paths of the tree",
-        walk.as_ref().map(paths).map_err(again),
-        expected.as_ref().map(paths).map_err(again),
-    )?;
-    Ok(expected.map(|walk| walk.items).unwrap_or_default())
-}
-
-fn again(error: &garth::Error) -> garth::Error {
-    garth::Error::new(error.kind(), error.message())
-}
-
-async fn same_history(subject: &Fs, model: &Fs, path: &str, limit: usize) -> Checked {
-    for before in [None, Some(Seq(500))] {
-        let page = HistoryPage { before, limit };
-        let (versions, expected) =
-            (subject.history(&at(path), &page).await, model.history(&at(path), &page).await);
-        if let (Ok(versions), Ok(expected)) = (&versions, &expected) {
-            for (version, due) in versions.iter().zip(expected) {
-                same(&format!("a version of {path}"), Ok(version), Ok(due))?;
-            }
-        }
-        same(&format!("history of {path}"), versions, expected)?;
-    }
-    Ok(())
 }

@@ -64,6 +64,10 @@ pub(super) enum Step {
     Pages(String, usize, String),
     /// The tree after a commit; `None` for the whole, else this path's history.
     Past(u64, Option<String>),
+    /// The past must be what was seen when it was the present: keeps the tree as it is now.
+    Remember,
+    /// Compares one of the trees kept with the view of its sequence.
+    Recall(u64),
     /// The log behind a commit.
     Changes(u64),
     History(String, usize),
@@ -200,7 +204,9 @@ pub(super) fn random(rng: &mut Rng) -> Step {
         808..814 => Step::Close(slot(rng)),
         814..830 => Step::ReadHandle(slot(rng), size(rng), size(rng)),
         830..832 => Step::Reopen,
-        832..880 => Step::Tree,
+        832..860 => Step::Tree,
+        860..870 => Step::Remember,
+        870..880 => Step::Recall(rng.below(WHOLE)),
         880..930 => Step::Path(odd_path(rng), size(rng), size(rng)),
         930..945 => Step::Pages(rng.pick(&DIRECTORIES).to_owned(), 1 + slot(rng), path(rng)),
         945..955 => Step::Past(rng.below(WHOLE + 1), None),

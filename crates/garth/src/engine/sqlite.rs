@@ -81,7 +81,7 @@ impl SqliteFs {
     /// `Format` for data of a newer garth or of something else; `Io`, `NoSpace`, `ReadOnly` from the storage.
     pub fn open(folder: &Path, env: Env) -> Result<Arc<Self>> {
         let turnstile = Turnstile::open(folder)?;
-        schema::ready(folder, &turnstile, env.now())?;
+        schema::ready(folder, &turnstile)?;
         let packs = Arc::new(Packs::new(folder));
         let open = Arc::new(OpenNodes::new(env.random()?));
         let writer = Arc::new(Writer::new(

@@ -126,8 +126,13 @@ impl Look<'_> {
     }
 
     /// A node as `stat` shows it.
-    pub(super) fn entry(&self, node: NodeRow) -> Result<Entry> {
+    pub(super) fn entry(&self, mut node: NodeRow) -> Result<Entry> {
         let attributes = self.attributes(&node)?;
+        if self.is_end(&node)? {
+            // held open without a name: losing it was no version that can be read
+            node.seq =
+                read::node(self.conn, node.ino, node.seq.saturating_sub(1))?.map_or(0, |before| before.seq);
+        }
         let version = |seq| VersionId { seq: Seq(seq), ino: Ino(node.ino) };
         Ok(Entry {
             ino: Ino(node.ino),
@@ -352,7 +357,7 @@ const WALK_NODES: &str = list_sql!(nodes, "(name.dir, name.name) > (?1, ?2) AND 
 const LIST_THEN: &str = list_sql!(then, "dir = ?1 AND name > ?2");
 const WALK_THEN: &str = list_sql!(then, "(dir, name) > (?1, ?2) AND dir < ?4");
 
-/// Time of commit `seq` in this view, or the last one's.
+/// Time of commit `seq`; 0 for the empty tree.
 pub(super) fn moment(conn: &Connection, seq: u64) -> Result<i64> {
-    Ok(one(conn, "SELECT time FROM log WHERE seq = ?1", [seq], |row| row.get(0))?.unwrap_or(i64::MIN))
+    Ok(one(conn, "SELECT time FROM log WHERE seq = ?1", [seq], |row| row.get(0))?.unwrap_or(0))
 }

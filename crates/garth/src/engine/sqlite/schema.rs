@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::fault::Fault;
 use super::turn::Turnstile;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Ino, Timestamp};
+use crate::model::Ino;
 use crate::search::fts;
 
 /// Name of the database in an account's folder.
@@ -97,7 +97,7 @@ pub(super) fn connect(folder: &Path) -> Result<Connection> {
 }
 
 /// Makes the database if it is missing, brings it up to date, and refuses one of a newer format.
-pub(super) fn ready(folder: &Path, turnstile: &Turnstile, now: Timestamp) -> Result<()> {
+pub(super) fn ready(folder: &Path, turnstile: &Turnstile) -> Result<()> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(folder.join(DATABASE), flags)?;
@@ -110,7 +110,7 @@ pub(super) fn ready(folder: &Path, turnstile: &Turnstile, now: Timestamp) -> Res
     if is_current(&conn)? {
         return Ok(());
     }
-    create(&conn, now)?;
+    create(&conn)?;
     File::open(folder)
         .and_then(|folder| folder.sync_all())
         .map_err(|e| Error::new(ErrorKind::Io, "the account's folder cannot be synced").with_source(e))
@@ -131,18 +131,17 @@ fn is_current(conn: &Connection) -> Result<bool> {
     }
 }
 
-fn create(conn: &Connection, now: Timestamp) -> Result<()> {
+fn create(conn: &Connection) -> Result<()> {
     conn.pragma_update(None, "journal_mode", "WAL")?;
     conn.pragma_update(None, "synchronous", "FULL")?;
     conn.execute_batch("BEGIN IMMEDIATE")?;
     conn.execute_batch(TABLES)?;
     fts::create(conn)?;
-    let time = now.0;
-    // one less, so that the first commit may have the time of its making
-    conn.execute("INSERT INTO head VALUES (1, 0, ?1, 2, 1)", [time - 1])?;
+    // the empty tree has no time of its own
+    conn.execute("INSERT INTO head VALUES (1, 0, 0, 2, 1)", [])?;
     conn.execute(
-        "INSERT INTO node VALUES (?1, 0, 1, 493, 0, 0, 0, 2, 0, ?2, 0, ?2, 0, NULL, 0, NULL, 0)",
-        rusqlite::params![Ino::ROOT.0, time],
+        "INSERT INTO node VALUES (?1, 0, 1, 493, 0, 0, 0, 2, 0, 0, 0, 0, 0, NULL, 0, NULL, 0)",
+        [Ino::ROOT.0],
     )?;
     conn.pragma_update(None, "application_id", APPLICATION_ID)?;
     conn.pragma_update(None, "user_version", FORMAT)?;
