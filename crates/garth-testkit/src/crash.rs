@@ -23,9 +23,9 @@ use garth::Env;
 
 pub use self::attempt::{Attempt, WRITERS, Workload};
 pub use self::batch::{read_all, write_until_killed};
-pub use self::check::{Findings, Journal, Observed, Seen, WriterLog, check};
+pub use self::check::{Acknowledged, Findings, Journal, Observed, Seen, WriterLog, check};
 pub use self::disk::Disk;
-use self::moment::Moment;
+use self::moment::{Moment, Phase};
 use self::random::Random;
 
 /// Longest time that writers work before the blow, in milliseconds.
@@ -70,7 +70,7 @@ pub struct Report {
     pub rounds: u32,
     /// Puts (or batches) acknowledged before a crash.
     pub acknowledged: u64,
-    /// Puts not acknowledged when the crash came.
+    /// Puts not acknowledged when the crash came, or acknowledged while it did in a way that need not be true.
     pub in_flight: u64,
     /// Of those, the ones that are wholly there afterwards.
     pub kept: u64,
@@ -129,7 +129,7 @@ impl From<String> for Violation {
 pub fn kill_rounds(config: &Config) -> Result<Report, Violation> {
     let folder = tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))?;
     let data = folder.path().join("data");
-    Run::new(config, data)?.rounds(|child, _| {
+    Run::new(config, data, false)?.rounds(|child, _, _| {
         kill(child);
         Ok(())
     })
@@ -142,8 +142,9 @@ pub fn kill_rounds(config: &Config) -> Result<Report, Violation> {
 pub fn cut_rounds(config: &Config) -> Result<Report, Violation> {
     let mut disk = Disk::new()?;
     let data = disk.mount_point().join("data");
-    Run::new(config, data)?.rounds(|child, agony| {
+    Run::new(config, data, true)?.rounds(|child, agony, moment| {
         let cut = disk.cut();
+        moment.advance(Phase::Struck);
         Env::system().sleep(agony);
         kill(child);
         cut?;
@@ -162,6 +163,8 @@ struct Run<'a> {
     config: &'a Config,
     workload: Workload,
     data: PathBuf,
+    /// Whether what is acknowledged while the blow falls may be untrue; see [`moment`].
+    doubtful: bool,
     /// What the processes say goes here, off the disk that loses its power.
     logs: tempfile::TempDir,
     key: Option<String>,
@@ -170,7 +173,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(config: &'a Config, data: PathBuf) -> Result<Self, String> {
+    fn new(config: &'a Config, data: PathBuf, doubtful: bool) -> Result<Self, String> {
         let files = match config.writers {
             Writers::Http => 1,
             Writers::Batches(_) => batch::FILES,
@@ -179,6 +182,7 @@ impl<'a> Run<'a> {
             config,
             workload: Workload { seed: config.seed, files },
             data,
+            doubtful,
             logs: tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))?,
             key: None,
             random: Random::new(config.seed),
@@ -188,7 +192,7 @@ impl<'a> Run<'a> {
 
     fn rounds(
         mut self,
-        mut strike: impl FnMut(&mut Child, Duration) -> Result<(), String>,
+        mut strike: impl FnMut(&mut Child, Duration, &Moment) -> Result<(), String>,
     ) -> Result<Report, Violation> {
         let mut journals = Vec::new();
         for round in 0..self.config.rounds {
@@ -211,9 +215,9 @@ impl<'a> Run<'a> {
     fn write(
         &mut self,
         round: u32,
-        strike: &mut impl FnMut(&mut Child, Duration) -> Result<(), String>,
+        strike: &mut impl FnMut(&mut Child, Duration, &Moment) -> Result<(), String>,
     ) -> Result<Journal, Violation> {
-        let moment = Arc::new(Moment::default());
+        let moment = Arc::new(Moment::new(self.doubtful));
         let work = Duration::from_millis(self.random.below(LONGEST_WORK));
         let agony = Duration::from_millis(self.random.below(LONGEST_AGONY));
         let on_acknowledgement = self.random.below(2) == 0;
@@ -222,8 +226,8 @@ impl<'a> Run<'a> {
             if on_acknowledgement {
                 moment.await_acknowledgement(LONGEST_WAIT);
             }
-            moment.strike();
-            strike(child, agony)
+            moment.advance(Phase::Striking);
+            strike(child, agony, &moment)
         };
         match &self.config.writers {
             Writers::Http => {

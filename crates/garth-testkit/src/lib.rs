@@ -3,5 +3,6 @@
 pub mod contract;
 pub mod cranfield;
 pub mod crash;
+pub mod crash;
 pub mod model;
 pub mod tools;

@@ -7,19 +7,23 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use bytes::Bytes;
 use futures::future::try_join_all;
-use garth::model::batch::{Batch, Body, Create, Op, SetAttrs};
+use garth::model::batch::{Batch, Body, Commit, Create, Op, SetAttrs};
 use garth::model::query::{ByteRange, HistoryPage, MAX_PAGE, WalkPage};
 use garth::model::{At, Ino, Kind, VersionId};
 use garth::{ErrorKind, FileSystem, TreePath};
 use serde::{Deserialize, Serialize};
 
 use super::attempt::{Attempt, WRITERS, Workload, top};
-use super::check::{Journal, Observed, Seen};
-use super::moment::Moment;
+use super::check::{Acknowledged, Journal, Observed, Seen};
+use super::moment::{Moment, Phase};
 
 /// Files of a batch.
 pub(super) const FILES: u32 = 2;
+
+/// Longer values are staged first, in bytes: a crash may come between the upload and its commit.
+const STAGED: usize = 64 << 10;
 
 /// A line of the child.
 #[derive(Debug, Deserialize, Serialize)]
@@ -62,13 +66,7 @@ async fn write_as(fs: &dyn FileSystem, workload: Workload, round: u32, writer: u
     for n in 1.. {
         let attempt = Attempt { round, writer, n };
         let value = workload.value(attempt);
-        let op = |path: &String| {
-            let at = At::Path(TreePath::parse(path)?);
-            let body = Body::from(value.clone());
-            Ok(Op::Write { at, body, create: Create::IfMissing, parents: true, attrs: SetAttrs::default() })
-        };
-        let ops: Vec<Op> = workload.paths(attempt).iter().map(op).collect::<garth::Result<_>>()?;
-        let commit = match fs.commit(Batch::new(ops)).await {
+        let commit = match commit(fs, &workload.paths(attempt), &value).await {
             Ok(commit) => commit,
             Err(error) => return tell(&Line::Failed { writer, why: format!("{attempt}: {error}") }),
         };
@@ -76,6 +74,28 @@ async fn write_as(fs: &dyn FileSystem, workload: Workload, round: u32, writer: u
         tell(&Line::Acknowledged { writer, versions })?;
     }
     Ok(())
+}
+
+async fn commit(fs: &dyn FileSystem, paths: &[String], value: &str) -> garth::Result<Commit> {
+    let mut ops = Vec::new();
+    for path in paths {
+        let at = At::Path(TreePath::parse(path)?);
+        let body = if value.len() > STAGED {
+            let mut upload = fs.stage().await?;
+            upload.write(Bytes::copy_from_slice(value.as_bytes())).await?;
+            Body::Staged(upload.finish().await?)
+        } else {
+            Body::from(value.to_owned())
+        };
+        ops.push(Op::Write {
+            at,
+            body,
+            create: Create::IfMissing,
+            parents: true,
+            attrs: SetAttrs::default(),
+        });
+    }
+    fs.commit(Batch::new(ops)).await
 }
 
 /// Child: tells every file below a round's directory, with its whole history.
@@ -212,10 +232,12 @@ fn read_journal(mut lines: BufReader<ChildStdout>, moment: &Moment) -> Result<Jo
             Line::Acknowledged { writer, versions } => {
                 let versions = versions.iter().map(|id| id.parse()).collect::<garth::Result<_>>();
                 let log = journal.writers.get_mut(writer as usize).ok_or("no such writer")?;
-                log.acknowledged.push(versions.map_err(|e| e.to_string())?);
-                moment.acknowledged();
+                let versions = versions.map_err(|e| e.to_string())?;
+                // When the child began it is not known here: as if before the blow.
+                let sure = moment.acknowledged(Phase::Working);
+                log.acknowledged.push(Acknowledged { versions, sure });
             }
-            Line::Failed { writer, why } if !moment.has_struck() => {
+            Line::Failed { writer, why } if !moment.has_come() => {
                 return Err(format!("writer {writer} failed before the crash: {why}"));
             }
             Line::Ready | Line::Failed { .. } | Line::Seen { .. } => {}

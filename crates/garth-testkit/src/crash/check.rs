@@ -17,10 +17,19 @@ pub struct Journal {
 /// What one writer was told.
 #[derive(Clone, Debug, Default)]
 pub struct WriterLog {
-    /// Acknowledged puts, the first being number 1: the version of each file it wrote.
-    pub acknowledged: Vec<Vec<VersionId>>,
+    /// Acknowledged puts, the first being number 1.
+    pub acknowledged: Vec<Acknowledged>,
     /// Puts begun: as many as acknowledged, or one more that was in flight.
     pub attempted: u32,
+}
+
+/// An answer to a put.
+#[derive(Clone, Debug)]
+pub struct Acknowledged {
+    /// The version of each file it wrote.
+    pub versions: Vec<VersionId>,
+    /// Whether it must be there after the crash. Else it counts as in flight: it may be there, as this version only.
+    pub sure: bool,
 }
 
 impl Journal {
@@ -29,14 +38,14 @@ impl Journal {
         Self { writers: vec![WriterLog::default(); WRITERS as usize] }
     }
 
-    /// Puts acknowledged.
+    /// Puts acknowledged for sure.
     pub fn acknowledged(&self) -> u64 {
-        self.writers.iter().map(|writer| writer.acknowledged.len() as u64).sum()
+        self.writers.iter().flat_map(|writer| &writer.acknowledged).map(|put| u64::from(put.sure)).sum()
     }
 
     /// Puts of which nobody knows.
     pub fn in_flight(&self) -> u64 {
-        self.writers.iter().map(|writer| u64::from(writer.attempted) - writer.acknowledged.len() as u64).sum()
+        self.writers.iter().map(|writer| u64::from(writer.attempted)).sum::<u64>() - self.acknowledged()
     }
 
     /// Every put begun.
@@ -46,14 +55,18 @@ impl Journal {
             .flat_map(move |(writer, log)| (1..=log.attempted).map(move |n| Attempt { round, writer, n }))
     }
 
-    fn versions(&self, attempt: Attempt) -> Option<&Vec<VersionId>> {
+    fn answer(&self, attempt: Attempt) -> Option<&Acknowledged> {
         self.writers.get(attempt.writer as usize)?.acknowledged.get(attempt.n as usize - 1)
     }
 
     /// Turns what was in flight into what is now known: seen after the crash, it must stay; not seen, it must never come.
     pub fn settle(&mut self, found: &Findings) {
+        for writer in &mut self.writers {
+            writer.acknowledged.retain(|put| put.sure);
+        }
         for (attempt, versions) in &found.kept {
-            self.writers[attempt.writer as usize].acknowledged.push(versions.clone());
+            let put = Acknowledged { versions: versions.clone(), sure: true };
+            self.writers[attempt.writer as usize].acknowledged.push(put);
         }
         for writer in &mut self.writers {
             writer.attempted = writer.acknowledged.len() as u32;
@@ -104,31 +117,34 @@ pub fn check(workload: Workload, round: u32, journal: &Journal, observed: &Obser
             .map(|path| visible.get(&(attempt, path.as_str())).copied())
             .collect();
         let whole: Option<Vec<VersionId>> = there.iter().copied().collect();
-        match (journal.versions(attempt), whole) {
-            (Some(promised), Some(whole)) if *promised == whole => {}
-            (Some(promised), _) => {
-                let promised = promised.iter().copied().map(Some).collect();
-                found.lost.push(format!(
-                    "{attempt}: acknowledged as {}, found {}",
-                    text(promised),
-                    text(there.clone())
-                ));
+        match (journal.answer(attempt), whole) {
+            (Some(answer), Some(whole)) if answer.versions == whole => {
+                if !answer.sure {
+                    found.kept.push((attempt, whole));
+                }
             }
+            (Some(answer), None) if !answer.sure => {}
+            (Some(answer), _) => found.lost.push(lost(attempt, answer, &there)),
             (None, Some(whole)) => found.kept.push((attempt, whole)),
             (None, None) => {}
         }
         if there.contains(&None) && there.iter().any(Option::is_some) {
-            found.partial.push(format!("{attempt}: only a part of it is there: {}", text(there)));
+            found.partial.push(format!("{attempt}: only a part of it is there: {}", text(&there)));
         }
     }
     check_order(&visible, &mut found);
     found
 }
 
+fn lost(attempt: Attempt, answer: &Acknowledged, there: &[Option<VersionId>]) -> String {
+    let promised: Vec<_> = answer.versions.iter().copied().map(Some).collect();
+    format!("{attempt}: acknowledged as {}, found {}", text(&promised), text(there))
+}
+
 /// Versions of an attempt's files as text; a file that has none is `nothing`.
-fn text(versions: Vec<Option<VersionId>>) -> String {
-    let version = |version: Option<VersionId>| version.map_or("nothing".to_owned(), |id| id.to_string());
-    versions.into_iter().map(version).collect::<Vec<_>>().join(", ")
+fn text(versions: &[Option<VersionId>]) -> String {
+    let version = |version: &Option<VersionId>| version.map_or("nothing".to_owned(), |id| id.to_string());
+    versions.iter().map(version).collect::<Vec<_>>().join(", ")
 }
 
 /// Which attempt is seen at which path, in which version. Whatever is seen and is no attempt is a finding.
@@ -215,7 +231,7 @@ mod tests {
                 .map(|path| put(&mut observed, attempt, path, n.into()))
                 .collect();
             if n < 3 {
-                journal.writers[0].acknowledged.push(versions);
+                journal.writers[0].acknowledged.push(Acknowledged { versions, sure: true });
             }
         }
         journal.writers[0].attempted = 3;
@@ -240,6 +256,28 @@ mod tests {
             seen.current = seen.versions.first().map(|(_, value)| value.clone());
         }
         assert_eq!(check(WORKLOAD, 0, &journal, &observed).lost.len(), 1);
+    }
+
+    #[test]
+    fn a_doubtful_acknowledgement_may_be_gone_but_nothing_else() {
+        let (mut journal, mut observed) = sound();
+        let doubtful: Vec<_> = (0..2).map(|file| observed[&path(3, file)].versions[0].0).collect();
+        journal.writers[0].acknowledged.push(Acknowledged { versions: doubtful, sure: false });
+        assert_eq!((journal.acknowledged(), journal.in_flight()), (2, 1));
+        let there = check(WORKLOAD, 0, &journal, &observed);
+        assert!(there.is_clean() && there.kept.len() == 1, "{there:?}");
+        let mut other = observed.clone();
+        other.get_mut(&path(3, 0)).unwrap().versions[0].0.ino = Ino(99);
+        assert_eq!(check(WORKLOAD, 0, &journal, &other).lost.len(), 1, "there as something else");
+        for file in 0..2 {
+            let seen = observed.get_mut(&path(3, file)).unwrap();
+            seen.versions.remove(0);
+            seen.current = seen.versions.first().map(|(_, value)| value.clone());
+        }
+        let gone = check(WORKLOAD, 0, &journal, &observed);
+        assert!(gone.is_clean() && gone.kept.is_empty(), "{gone:?}");
+        journal.settle(&gone);
+        assert_eq!((journal.acknowledged(), journal.in_flight()), (2, 0));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::attempt::{Attempt, WRITERS, Workload};
-use super::check::{Journal, Observed, Seen, WriterLog};
+use super::check::{Acknowledged, Journal, Observed, Seen, WriterLog};
 use super::moment::Moment;
 
 /// Longest wait for one answer.
@@ -192,16 +192,17 @@ impl Client {
     ) -> Result<WriterLog, String> {
         let mut log = WriterLog::default();
         loop {
+            let begun = moment.phase();
             log.attempted += 1;
             let attempt = Attempt { round, writer, n: log.attempted };
             let answers: Result<Vec<_>, _> =
                 workload.paths(attempt).iter().map(|path| self.put(path, &workload.value(attempt))).collect();
             match answers {
                 Ok(versions) => {
-                    log.acknowledged.push(versions);
-                    moment.acknowledged();
+                    let sure = moment.acknowledged(begun);
+                    log.acknowledged.push(Acknowledged { versions, sure });
                 }
-                Err(_) if moment.has_struck() => return Ok(log),
+                Err(_) if moment.has_come() => return Ok(log),
                 Err(error) => return Err(format!("{attempt} failed before the crash: {error}")),
             }
         }
