@@ -66,6 +66,18 @@ fn what_is_not_http_gets_the_envelope_too() {
 }
 
 #[test]
+fn a_request_before_what_is_not_http_still_gets_its_answer() {
+    let server = Server::start();
+    let mut connection = Connection::open(server.address);
+    let get =
+        request("POST", "/v1/get", &format!("authorization: Bearer {}\r\n", server.key), br#"{"path":"/a"}"#);
+    connection.send(&[&get[..], b"nonsense\r\n\r\n"].concat());
+    assert_eq!(connection.reply().text(), r#"{"found":false}"#);
+    connection.reply().refused(400, "VALIDATION_ERROR");
+    assert!(connection.is_closed());
+}
+
+#[test]
 fn a_body_that_breaks_off_is_a_refusal_or_a_closed_connection_and_harms_nobody() {
     let server = Server::start();
     let key = &server.key;

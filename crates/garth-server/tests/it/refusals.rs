@@ -218,8 +218,8 @@ fn a_path_conflict_names_what_is_in_the_way() {
     let server = Server::start();
     server.put("/a", "1");
     let reply = server.post("put", r#"{"path":"/a.json/b","value":2}"#);
-    assert!(reply.refused(409, "PATH_CONFLICT").contains("`/a`"));
+    assert_eq!(reply.refused(409, "PATH_CONFLICT"), "`/a` is in the way of this key");
     server.put("/b.json/c", "1");
     let reply = server.post("put", r#"{"path":"/b","value":2}"#);
-    assert!(reply.refused(409, "PATH_CONFLICT").contains("`/b.json`"));
+    assert_eq!(reply.refused(409, "PATH_CONFLICT"), "`/b.json` is in the way of this key");
 }
