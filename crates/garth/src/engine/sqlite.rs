@@ -7,6 +7,10 @@
 mod apply;
 mod backup;
 mod content;
+#[cfg(feature = "faults")]
+pub mod fail;
+#[cfg(not(feature = "faults"))]
+mod fail;
 mod fault;
 mod fsck;
 mod gc;
