@@ -4,5 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod it {
+    mod engine;
     mod proof;
 }
