@@ -1,3 +1,70 @@
-//! The command line of garth.
+//! The command line of garth: one verb a file in [`verb`], everything through the same contract as any
+//! interface.
 
-fn main() {}
+mod app;
+mod args;
+mod body;
+mod fail;
+mod out;
+mod transfer;
+mod verb;
+mod walk;
+mod when;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::app::App;
+use crate::args::Global;
+use crate::fail::{Done, Failure};
+use crate::verb::Verb;
+
+/// The durable home of AI agents: one versioned, searchable tree per account
+///
+/// Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 denied, 6 quota or rule, 7 I/O. Errors go
+/// to stderr as `garth: <path>: <message>`, with --json also as {"error":{"kind","path","message","exit"}} on a
+/// line of its own.
+#[derive(Parser)]
+#[command(name = "garth", version, max_term_width = 110, after_help = "Example:\n  garth serve")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+    #[command(flatten)]
+    global: Global,
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return unparsed(&error),
+    };
+    let json = cli.global.json;
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.tell(json);
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// Help, the version, or arguments that clap refuses.
+fn unparsed(error: &clap::Error) -> ExitCode {
+    // A reader that has gone misses nothing that it wanted.
+    let _ = error.print();
+    let code = u8::try_from(error.exit_code()).unwrap_or(2);
+    if code != 0 && std::env::args().any(|arg| arg == "--json") {
+        let message = error.render().to_string();
+        let line = message.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        Failure::Usage(line.to_owned()).tell_json();
+    }
+    ExitCode::from(code)
+}
+
+fn run(cli: Cli) -> Done {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::stdio)?;
+    let mut app = App::new(cli.global);
+    let done = runtime.block_on(cli.verb.run(&mut app));
+    done.and(app.out.flush())
+}

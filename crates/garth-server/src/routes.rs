@@ -15,7 +15,7 @@ use futures::FutureExt;
 use garth::control::{ApiKey, Scope};
 use garth::kv::{DEFAULT_HISTORY, DEFAULT_HITS, Kv, Put, Search};
 use garth::model::batch::Idempotency;
-use garth::{Env, FileSystem, Home};
+use garth::{Env, ErrorKind, FileSystem, Home};
 
 use crate::auth::authorize;
 use crate::errors::Refusal;
@@ -117,7 +117,10 @@ fn refuse(home: &Home, request: Request, refusal: Refusal) -> Response {
 async fn answer(home: &Home, call: Call, head: &Parts, body: &mut Body) -> Result<Bytes, Refusal> {
     let key = authorize(home, &head.headers, call.scope())?;
     let body = read_body(&head.headers, body).await?;
-    let tree = home.account(&key.account)?;
+    let tree = match home.account(&key.account) {
+        Err(error) if error.is(ErrorKind::NotFound) => return Err(Refusal::unauthorized()), // deleted just now
+        tree => tree?,
+    };
     let caller = Caller { fs: &*tree, key: &key, env: home.env() };
     match call {
         Call::Put => caller.put(head, &body).await,

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod it {
+    mod crash;
     mod engine;
     mod proof;
 }

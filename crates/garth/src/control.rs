@@ -82,6 +82,11 @@ impl Control {
         Ok(Account { id: id.into(), folder: folder.into(), created, state: AccountState::Active })
     }
 
+    /// Writes a copy of the control data into `folder`, safe on disk when this returns.
+    pub(crate) fn backup(&self, folder: &Path) -> Result<()> {
+        self.db.copy(&folder.join("control.db"))
+    }
+
     /// All accounts, those being deleted too, by id in byte order.
     ///
     /// # Errors

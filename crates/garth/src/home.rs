@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use self::cache::Cache;
 use crate::control::{Account, AccountState, Control, new_folder};
+use crate::engine::sqlite::Backup;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::check_id;
@@ -95,7 +96,10 @@ impl Home {
     /// # Errors
     /// `NotFound` without such an account, also once its deletion has begun, in whichever process; those of the engine.
     pub fn account(&self, id: &str) -> Result<Arc<Tree>> {
-        let account = self.control().account(id)?;
+        self.tree(&self.control().account(id)?)
+    }
+
+    fn tree(&self, account: &Account) -> Result<Arc<Tree>> {
         // By folder, not by id: an account that is made anew under an old id is another tree.
         self.0
             .trees
@@ -110,6 +114,34 @@ impl Home {
     pub fn delete_account(&self, id: &str) -> Result<()> {
         let account = self.control().mark_deleted(id)?;
         self.finish_deletion(&account)
+    }
+
+    /// Writes a copy of everything into `folder`, which must not exist: control data, and each account as it is at one moment of
+    /// its own. The copy is a data folder. Commits go on meanwhile. Gives each account's name with what was written.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the folder is there; from the storage.
+    pub fn backup(&self, folder: &Path) -> Result<Vec<(String, Backup)>> {
+        let failed = |e| Error::new(ErrorKind::Io, "cannot write the backup").with_source(e);
+        if folder.try_exists().map_err(failed)? {
+            return Err(Error::new(
+                ErrorKind::AlreadyExists,
+                "the backup's folder exists already; name a new one",
+            ));
+        }
+        make_folder(folder)?;
+        make_folder(&folder.join("accounts"))?;
+        self.control().backup(folder)?;
+        let mut done = Vec::new();
+        for account in Control::open(folder, self.env().clone())?.accounts()? {
+            if account.state == AccountState::Active {
+                let copy = folder.join("accounts").join(&account.folder);
+                done.push((account.id.clone(), self.tree(&account)?.backup(&copy)?));
+            }
+        }
+        sync_folder(&folder.join("accounts"))?;
+        sync_folder(folder)?;
+        Ok(done)
     }
 
     fn finish_deletion(&self, account: &Account) -> Result<()> {

@@ -214,10 +214,8 @@ impl<'a> Kv<'a> {
 
     fn refused(&self, error: Error) -> KvError {
         match (error.kind(), error.path().cloned()) {
-            (ErrorKind::NotADirectory, Some(path)) => self.in_the_way(&path, false, error),
-            (ErrorKind::NotPermitted, Some(path)) => self.in_the_way(&path, false, error),
-            (ErrorKind::NotADirectory | ErrorKind::NotPermitted, None) => {
-                KvError::caused(KvCode::PathConflict, "something else is in the way of this key", error)
+            (ErrorKind::NotADirectory | ErrorKind::NotPermitted, Some(path)) => {
+                self.in_the_way(&path, false, error)
             }
             (ErrorKind::IdempotencyMismatch, _) => KvError::caused(
                 KvCode::IdempotencyMismatch,
@@ -233,8 +231,11 @@ impl<'a> Kv<'a> {
     }
 
     fn in_the_way(&self, path: &TreePath, is_directory: bool, error: Error) -> KvError {
-        let shown = self.base.shown(path, is_directory);
-        KvError::caused(KvCode::PathConflict, format!("`{shown}` is in the way of this key"), error)
+        let message = match self.base.shown(path, is_directory) {
+            Some(shown) => format!("`{shown}` is in the way of this key"),
+            None => "something else stands where the keys of this agent have to go".into(),
+        };
+        KvError::caused(KvCode::PathConflict, message, error)
     }
 }
 

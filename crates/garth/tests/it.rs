@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used)] // tests, their helpers too, stop at what must not happen
 
 mod it {
+    mod contract;
     mod control;
     mod kv;
+    mod model;
     mod sqlite;
 }

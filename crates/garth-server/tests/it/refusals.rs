@@ -36,6 +36,9 @@ fn what_is_no_route_is_not_found() {
         }
     }
     server.request("POST", "/v1/nothing", "", b"").refused(404, "NOT_FOUND");
+    server.request("CONNECT", "garth:80", &key, b"").refused(404, "NOT_FOUND");
+    let reply = server.request("POST", "http://elsewhere/v1/get", &key, br#"{"path":"/a"}"#);
+    assert_eq!(reply.text(), r#"{"found":false}"#, "the form of requests through a proxy");
 }
 
 #[test]
@@ -215,8 +218,8 @@ fn a_path_conflict_names_what_is_in_the_way() {
     let server = Server::start();
     server.put("/a", "1");
     let reply = server.post("put", r#"{"path":"/a.json/b","value":2}"#);
-    assert!(reply.refused(409, "PATH_CONFLICT").contains("`/a`"));
+    assert_eq!(reply.refused(409, "PATH_CONFLICT"), "`/a` is in the way of this key");
     server.put("/b.json/c", "1");
     let reply = server.post("put", r#"{"path":"/b","value":2}"#);
-    assert!(reply.refused(409, "PATH_CONFLICT").contains("`/b.json`"));
+    assert_eq!(reply.refused(409, "PATH_CONFLICT"), "`/b.json` is in the way of this key");
 }

@@ -68,6 +68,16 @@ impl Db {
         Ok(done)
     }
 
+    /// Writes a copy into a file that must not exist, safe on disk and open to its owner alone.
+    pub(super) fn copy(&self, to: &Path) -> Result<()> {
+        let target = to.to_str().ok_or_else(|| Error::invalid("the path is not UTF-8"))?;
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to);
+        let file = file.map_err(|e| unavailable().with_source(e))?;
+        // an empty file counts as none to `VACUUM INTO`
+        self.with(|c| c.execute("VACUUM INTO ?1", [target]).map_err(fault))?;
+        file.sync_all().map_err(|e| unavailable().with_source(e))
+    }
+
     fn take(&self) -> Result<Connection> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         idle.map_or_else(|| self.connect(), Ok)

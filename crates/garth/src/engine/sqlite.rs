@@ -42,10 +42,11 @@ pub use gc::Collected;
 
 use content::Packs;
 use fault::Fault;
-use look::{Look, check_file};
+use look::{Look, check_kind};
 use open::OpenNodes;
 use readers::Readers;
 use stage::Uploading;
+use turn::Turnstile;
 use writer::Writer;
 
 use crate::env::Env;
@@ -83,11 +84,17 @@ impl SqliteFs {
     /// # Errors
     /// `Format` for data of a newer garth or of something else; `Io`, `NoSpace`, `ReadOnly` from the storage.
     pub fn open(folder: &Path, env: Env) -> Result<Arc<Self>> {
-        schema::ready(folder, env.now())?;
+        let turnstile = Turnstile::open(folder)?;
+        schema::ready(folder, &turnstile)?;
         let packs = Arc::new(Packs::new(folder));
         let open = Arc::new(OpenNodes::new(env.random()?));
-        let writer =
-            Arc::new(Writer::new(folder.to_owned(), env.clone(), Arc::clone(&packs), Arc::clone(&open))?);
+        let writer = Arc::new(Writer::new(
+            folder.to_owned(),
+            turnstile,
+            env.clone(),
+            Arc::clone(&packs),
+            Arc::clone(&open),
+        ));
         renew::watch(&writer);
         let readers = Readers::new(folder.to_owned());
         Ok(Arc::new(Self { inner: Arc::new(Inner { readers, packs, open, writer, env }), then: None }))
@@ -146,18 +153,27 @@ impl FileSystem for SqliteFs {
         self.look(|look| look.walk(dir, page))
     }
 
+    async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
+        self.look(|look| {
+            let node = look.at(at)?;
+            look.check_file(&node, at)?;
+            let bytes = look.read(&node, range).map_err(|error| look.about(error, &node, at))?;
+            Ok((look.entry(node)?, bytes))
+        })
+    }
+
     async fn read(&self, at: &At, range: ByteRange) -> Result<Bytes> {
         self.look(|look| {
             let node = look.at(at)?;
-            check_file(&node, at)?;
-            look.read(&node, range).map_err(|error| error.about_at(at))
+            look.check_file(&node, at)?;
+            look.read(&node, range).map_err(|error| look.about(error, &node, at))
         })
     }
 
     async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
         let ino = self.look(|look| {
             let node = look.at(at)?;
-            check_file(&node, at)?;
+            look.check_file(&node, at)?;
             if self.then.is_none() {
                 // in the transaction that found it: nobody can remove it in between
                 self.inner.open.add(node.ino);
@@ -177,7 +193,7 @@ impl FileSystem for SqliteFs {
             if look.is_end(&node)? {
                 return Err(missing());
             }
-            check_file(&node, &At::Node(Ino(ino)))?;
+            check_kind(node.kind)?;
             Ok((seq, look::moment(look.conn, seq)?))
         })?;
         let fs = Self { inner: Arc::clone(&self.inner), then: Some(then) };

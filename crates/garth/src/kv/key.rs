@@ -120,13 +120,10 @@ impl Base {
         (!stem.ends_with('/') && check_key(stem).is_ok()).then(|| Key(stem.to_owned()))
     }
 
-    /// How users are shown something that is in the way of a key: by key path where it is one's.
-    pub(super) fn shown(&self, path: &TreePath, is_directory: bool) -> String {
-        match self.below(path) {
-            Some(rest) if is_directory => rest.to_owned(),
-            Some(rest) => rest.strip_suffix(SUFFIX).unwrap_or(rest).to_owned(),
-            None => path.as_str().to_owned(),
-        }
+    /// How users are shown something that is in the way of a key: by key path. `None` if it is above all keys.
+    pub(super) fn shown<'a>(&self, path: &'a TreePath, is_directory: bool) -> Option<&'a str> {
+        let rest = self.below(path)?;
+        Some(if is_directory { rest } else { rest.strip_suffix(SUFFIX).unwrap_or(rest) })
     }
 
     fn below<'a>(&self, path: &'a TreePath) -> Option<&'a str> {

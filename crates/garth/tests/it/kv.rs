@@ -1,12 +1,14 @@
-//! The key-value API over the memory engine: what it promises of values, paths, races and files of other interfaces.
+//! The key-value API over each engine: what it promises of values, paths, races and files of other interfaces.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use garth::engine::memory::Memory;
+use garth::engine::sqlite::SqliteFs;
 use garth::env::ManualClock;
 use garth::kv::{JsonText, KeyKind, Kv, KvCode, KvError, MAX_VALUE, Past, Put, Semantics, Written};
-use garth::model::batch::{Batch, Idempotency, Op, SetAttrs};
+use garth::model::batch::{Batch, Create, Idempotency, Op, SetAttrs};
 use garth::model::query::{ByteRange, WalkPage};
 use garth::model::{At, Author, Kind, Seq, Timestamp};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
@@ -15,25 +17,64 @@ use serde_json::value::RawValue;
 /// 2026-01-27T00:00:00Z.
 const START: Timestamp = Timestamp(1_769_472_000_000_000_000);
 
-fn memory() -> (Memory, ManualClock) {
-    let (env, clock) = Env::manual(START);
-    (Memory::new(env), clock)
+type Fs = Arc<dyn FileSystem>;
+
+/// Makes each of these a test on each engine.
+macro_rules! on_each_engine {
+    ($($name:ident),* $(,)?) => {
+        mod memory {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                let (env, clock) = super::Env::manual(super::START);
+                super::$name(super::Arc::new(super::Memory::new(env)), clock).await;
+            })*
+        }
+
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                let (env, clock) = super::Env::manual(super::START);
+                let folder = tempfile::tempdir().unwrap();
+                super::$name(super::SqliteFs::open(folder.path(), env).unwrap(), clock).await;
+            })*
+        }
+    };
+}
+
+on_each_engine! {
+    a_value_is_the_file_of_its_key_digit_for_digit,
+    a_put_is_one_commit_that_sets_every_attribute_anew,
+    agents_do_not_see_each_other,
+    paths_that_break_the_rules_are_refused_on_every_call,
+    a_key_can_have_a_value_and_keys_below_it,
+    a_conflict_names_the_key_in_the_way,
+    deleting_prunes_the_directories_that_it_empties,
+    deleting_keeps_a_directory_that_holds_anything_else,
+    puts_beside_deletes_are_never_lost_to_pruning,
+    a_value_and_its_version_belong_together_while_others_write,
+    what_expired_is_gone_everywhere_and_in_nobodys_way,
+    history_is_newest_first_through_delete_and_recreate,
+    files_of_other_interfaces_never_break_an_answer,
+    a_file_above_the_keys_is_a_conflict_not_a_failure,
+    lists_and_globs_are_bounded_by_segment_and_sorted,
+    the_first_five_hundred_keys_are_the_first_in_key_order,
+    an_idempotent_retry_answers_the_first_write_again,
 }
 
 fn path(text: &str) -> TreePath {
     TreePath::parse(text).unwrap()
 }
 
-fn kv(fs: &Memory) -> Kv<'_> {
-    Kv::new(fs, "x", Some("key1")).unwrap()
+fn kv(fs: &Fs) -> Kv<'_> {
+    Kv::new(&**fs, "x", Some("key1")).unwrap()
 }
 
-async fn put(fs: &Memory, key: &str, value: &str) -> Result<Written, KvError> {
+async fn put(fs: &Fs, key: &str, value: &str) -> Result<Written, KvError> {
     put_until(fs, key, value, None).await
 }
 
 async fn put_until(
-    fs: &Memory,
+    fs: &Fs,
     key: &str,
     value: &str,
     expires_at: Option<Timestamp>,
@@ -50,7 +91,7 @@ async fn put_until(
     kv(fs).put(&put, None).await
 }
 
-async fn get(fs: &Memory, key: &str) -> Option<String> {
+async fn get(fs: &Fs, key: &str) -> Option<String> {
     let found = kv(fs).get(key).await.unwrap()?;
     Some(text(&found.value))
 }
@@ -63,15 +104,15 @@ fn texts(past: &[Past]) -> Vec<Option<String>> {
     past.iter().map(|past| past.value.as_ref().map(text)).collect()
 }
 
-async fn listed(fs: &Memory, prefix: &str) -> Vec<(String, KeyKind)> {
+async fn listed(fs: &Fs, prefix: &str) -> Vec<(String, KeyKind)> {
     kv(fs).list(prefix).await.unwrap().into_iter().map(|item| (item.path, item.kind)).collect()
 }
 
-async fn globbed(fs: &Memory, pattern: &str, semantics: Semantics) -> Vec<String> {
+async fn globbed(fs: &Fs, pattern: &str, semantics: Semantics) -> Vec<String> {
     kv(fs).glob(pattern, semantics).await.unwrap()
 }
 
-async fn paths(fs: &Memory) -> Vec<String> {
+async fn paths(fs: &Fs) -> Vec<String> {
     let walk = fs.walk(&At::Path(TreePath::root()), &WalkPage::default()).await.unwrap();
     walk.items.into_iter().map(|item| item.path.to_string()).collect()
 }
@@ -80,9 +121,7 @@ fn code<T: std::fmt::Debug>(answer: Result<T, KvError>) -> KvCode {
     answer.unwrap_err().code()
 }
 
-#[tokio::test]
-async fn a_value_is_the_file_of_its_key_digit_for_digit() {
-    let (fs, _) = memory();
+async fn a_value_is_the_file_of_its_key_digit_for_digit(fs: Fs, _: ManualClock) {
     let deep = format!("{}1{}", "[".repeat(20_000), "]".repeat(20_000));
     let digits = format!("{}.{}e-7", "9".repeat(40), "0".repeat(40));
     let values = [
@@ -110,9 +149,7 @@ async fn a_value_is_the_file_of_its_key_digit_for_digit() {
     }
 }
 
-#[tokio::test]
-async fn a_put_is_one_commit_that_sets_every_attribute_anew() {
-    let (fs, _) = memory();
+async fn a_put_is_one_commit_that_sets_every_attribute_anew(fs: Fs, _: ManualClock) {
     let end = START.plus_seconds(60);
     let written = put_until(&fs, "/a/b/c", "1", Some(end)).await.unwrap();
     assert_eq!(written.version.seq, Seq(1));
@@ -136,12 +173,10 @@ async fn a_put_is_one_commit_that_sets_every_attribute_anew() {
     assert!(log.commits.iter().all(|commit| commit.commit.author == author));
 }
 
-#[tokio::test]
-async fn agents_do_not_see_each_other() {
-    let (fs, _) = memory();
+async fn agents_do_not_see_each_other(fs: Fs, _: ManualClock) {
     put(&fs, "/a", "1").await.unwrap();
     for other in ["y", "X", "xx", "x%", "_"] {
-        let kv = Kv::new(&fs, other, None).unwrap();
+        let kv = Kv::new(&*fs, other, None).unwrap();
         assert_eq!(kv.get("/a").await.unwrap(), None);
         assert_eq!(kv.list("/").await.unwrap(), []);
         assert_eq!(kv.glob("/**", Semantics::Whole).await.unwrap(), Vec::<String>::new());
@@ -151,13 +186,11 @@ async fn agents_do_not_see_each_other() {
     assert_eq!(get(&fs, "/a").await.as_deref(), Some("1"));
     let long = "a".repeat(129);
     for bad in ["", ".", "..", "a/b", "a\0", "a\n", long.as_str()] {
-        assert_eq!(code(Kv::new(&fs, bad, None)), KvCode::Validation, "{bad:?}");
+        assert_eq!(code(Kv::new(&*fs, bad, None)), KvCode::Validation, "{bad:?}");
     }
 }
 
-#[tokio::test]
-async fn paths_that_break_the_rules_are_refused_on_every_call() {
-    let (fs, _) = memory();
+async fn paths_that_break_the_rules_are_refused_on_every_call(fs: Fs, _: ManualClock) {
     let (chars, segments) = ("/é".repeat(257), "/a".repeat(65));
     let (folded_chars, folded_segments) =
         (format!("/a{}", "/".repeat(511)), format!("/a{}", "//b".repeat(32)));
@@ -218,9 +251,7 @@ async fn paths_that_break_the_rules_are_refused_on_every_call() {
     assert_eq!(code(kv(&fs).history("/a", 101).await), KvCode::Validation);
 }
 
-#[tokio::test]
-async fn a_key_can_have_a_value_and_keys_below_it() {
-    let (fs, _) = memory();
+async fn a_key_can_have_a_value_and_keys_below_it(fs: Fs, _: ManualClock) {
     for key in ["/a", "/a/b", "/a/b/c"] {
         put(&fs, key, &format!("\"{key}\"")).await.unwrap();
     }
@@ -231,9 +262,7 @@ async fn a_key_can_have_a_value_and_keys_below_it() {
     assert_eq!(get(&fs, "/a/b/c").await.as_deref(), Some("\"/a/b/c\""));
 }
 
-#[tokio::test]
-async fn a_conflict_names_the_key_in_the_way() {
-    let (fs, _) = memory();
+async fn a_conflict_names_the_key_in_the_way(fs: Fs, _: ManualClock) {
     put(&fs, "/d/a", "1").await.unwrap();
     let error = put(&fs, "/d/a.json/b", "2").await.unwrap_err();
     assert_eq!((error.code(), error.message()), (KvCode::PathConflict, "`/d/a` is in the way of this key"));
@@ -255,9 +284,7 @@ async fn a_conflict_names_the_key_in_the_way() {
     assert_eq!(texts(&kv(&fs).history("/e/a", 20).await.unwrap()), [Some("3".to_owned())]);
 }
 
-#[tokio::test]
-async fn deleting_prunes_the_directories_that_it_empties() {
-    let (fs, _) = memory();
+async fn deleting_prunes_the_directories_that_it_empties(fs: Fs, _: ManualClock) {
     put(&fs, "/a/b/c", "1").await.unwrap();
     put(&fs, "/a/x", "2").await.unwrap();
     let before = fs.head().await.unwrap().seq.0;
@@ -276,9 +303,7 @@ async fn deleting_prunes_the_directories_that_it_empties() {
     assert_eq!((past[0].version, past[0].created_at), (deleted.version, deleted.created_at));
 }
 
-#[tokio::test]
-async fn deleting_keeps_a_directory_that_holds_anything_else() {
-    let (fs, _) = memory();
+async fn deleting_keeps_a_directory_that_holds_anything_else(fs: Fs, _: ManualClock) {
     put(&fs, "/a/b", "1").await.unwrap();
     fs.write(&path("/agents/x/kv/a/note.txt"), Bytes::from("mine")).await.unwrap();
     kv(&fs).delete("/a/b", None).await.unwrap();
@@ -286,10 +311,8 @@ async fn deleting_keeps_a_directory_that_holds_anything_else() {
     assert_eq!(listed(&fs, "/").await, []);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn puts_beside_deletes_are_never_lost_to_pruning() {
-    let (fs, _) = memory();
-    for round in 0..200 {
+async fn puts_beside_deletes_are_never_lost_to_pruning(fs: Fs, _: ManualClock) {
+    for round in 0..50 {
         put(&fs, "/a/b/old", "1").await.unwrap();
         let key = format!("/a/b/new{round}");
         let writer = tokio::spawn({
@@ -309,14 +332,12 @@ async fn puts_beside_deletes_are_never_lost_to_pruning() {
     assert_eq!(listed(&fs, "/").await, []);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_value_and_its_version_belong_together_while_others_write() {
-    let (fs, _) = memory();
+async fn a_value_and_its_version_belong_together_while_others_write(fs: Fs, _: ManualClock) {
     put(&fs, "/a", "0").await.unwrap();
     let writer = tokio::spawn({
         let fs = fs.clone();
         async move {
-            for number in 1..2000 {
+            for number in 1..300 {
                 put(&fs, "/a", &number.to_string()).await.unwrap();
             }
         }
@@ -329,9 +350,7 @@ async fn a_value_and_its_version_belong_together_while_others_write() {
     writer.await.unwrap();
 }
 
-#[tokio::test]
-async fn what_expired_is_gone_everywhere_and_in_nobodys_way() {
-    let (fs, clock) = memory();
+async fn what_expired_is_gone_everywhere_and_in_nobodys_way(fs: Fs, clock: ManualClock) {
     let end = START.plus_seconds(60);
     put_until(&fs, "/a/b", "1", Some(end)).await.unwrap();
     put_until(&fs, "/c.json/d", "1", Some(end)).await.unwrap();
@@ -350,9 +369,7 @@ async fn what_expired_is_gone_everywhere_and_in_nobodys_way() {
     assert!(!paths(&fs).await.contains(&"/agents/x/kv/a".to_owned()));
 }
 
-#[tokio::test]
-async fn history_is_newest_first_through_delete_and_recreate() {
-    let (fs, _) = memory();
+async fn history_is_newest_first_through_delete_and_recreate(fs: Fs, _: ManualClock) {
     for number in 0..3 {
         put(&fs, "/a", &number.to_string()).await.unwrap();
     }
@@ -368,9 +385,7 @@ async fn history_is_newest_first_through_delete_and_recreate() {
     assert_eq!(kv(&fs).history("/never", 20).await.unwrap(), []);
 }
 
-#[tokio::test]
-async fn files_of_other_interfaces_never_break_an_answer() {
-    let (fs, _) = memory();
+async fn files_of_other_interfaces_never_break_an_answer(fs: Fs, _: ManualClock) {
     put(&fs, "/good", "1").await.unwrap();
     let bad: [(&str, &[u8]); 6] = [
         ("/agents/x/kv/text.json", b"not json"),
@@ -416,21 +431,19 @@ async fn files_of_other_interfaces_never_break_an_answer() {
     assert_eq!(fs.stat(&path("/secret.json").into()).await.unwrap().kind, Kind::File);
 }
 
-#[tokio::test]
-async fn a_file_above_the_keys_is_a_conflict_not_a_failure() {
-    let (fs, _) = memory();
+async fn a_file_above_the_keys_is_a_conflict_not_a_failure(fs: Fs, _: ManualClock) {
     fs.mkdir_all(&path("/agents/x")).await.unwrap();
     fs.write(&path("/agents/x/kv"), Bytes::from_static(b"in the way")).await.unwrap();
-    assert_eq!(code(put(&fs, "/a", "1").await), KvCode::PathConflict);
+    let error = put(&fs, "/a", "1").await.unwrap_err();
+    assert_eq!(error.code(), KvCode::PathConflict);
+    assert_eq!(error.message(), "something else stands where the keys of this agent have to go");
     assert_eq!(get(&fs, "/a").await, None);
     assert_eq!(listed(&fs, "/").await, []);
     assert_eq!(globbed(&fs, "/*", Semantics::Whole).await, Vec::<String>::new());
     kv(&fs).delete("/a", None).await.unwrap();
 }
 
-#[tokio::test]
-async fn lists_and_globs_are_bounded_by_segment_and_sorted() {
-    let (fs, _) = memory();
+async fn lists_and_globs_are_bounded_by_segment_and_sorted(fs: Fs, _: ManualClock) {
     for key in ["/user/b", "/user/a", "/user/a-b", "/user/a/c", "/users2/x", "/user", "/us_r/x", "/us%r/x"] {
         put(&fs, key, "1").await.unwrap();
     }
@@ -453,25 +466,24 @@ async fn lists_and_globs_are_bounded_by_segment_and_sorted() {
     }
 }
 
-#[tokio::test]
-async fn the_first_five_hundred_keys_are_the_first_in_key_order() {
-    let (fs, _) = memory();
+async fn the_first_five_hundred_keys_are_the_first_in_key_order(fs: Fs, _: ManualClock) {
     let mut keys: Vec<String> = (0..1500).map(|number| format!("/d/a!{number:04}")).collect();
     keys.extend(["/d/a".into(), "/d/a!".into(), "/d/b".into()]);
-    let value = Bytes::from_static(b"1");
-    fs.mkdir_all(&path("/agents/x/kv/d")).await.unwrap();
-    for key in &keys {
-        fs.write(&path(&format!("/agents/x/kv{key}.json")), value.clone()).await.unwrap();
-    }
+    let write = |key: &String| Op::Write {
+        at: path(&format!("/agents/x/kv{key}.json")).into(),
+        body: Bytes::from_static(b"1").into(),
+        create: Create::New,
+        parents: true,
+        attrs: SetAttrs::default(),
+    };
+    fs.commit(Batch::new(keys.iter().map(write))).await.unwrap();
     keys.sort_unstable();
     let listed: Vec<String> = listed(&fs, "/d").await.into_iter().map(|item| item.0).collect();
     assert_eq!(listed, keys[..500]);
     assert_eq!(globbed(&fs, "/d/*", Semantics::Whole).await, keys[..500]);
 }
 
-#[tokio::test]
-async fn an_idempotent_retry_answers_the_first_write_again() {
-    let (fs, clock) = memory();
+async fn an_idempotent_retry_answers_the_first_write_again(fs: Fs, clock: ManualClock) {
     let value = RawValue::from_string("1".into()).unwrap();
     let put = Put {
         path: "/a/b",
@@ -498,7 +510,7 @@ async fn an_idempotent_retry_answers_the_first_write_again() {
 
 #[tokio::test]
 async fn a_filesystem_without_search_says_so() {
-    let (fs, _) = memory();
+    let fs: Fs = Arc::new(Memory::new(Env::system()));
     let search =
         |query: &'static str, limit| garth::kv::Search { query, limit, path_prefix: None, tags_any: vec![] };
     let code_of = |code, kind| assert_eq!(code, KvCode::FileSystem(kind));

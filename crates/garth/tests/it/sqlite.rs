@@ -9,7 +9,7 @@ use garth::env::ManualClock;
 use garth::model::batch::{Batch, Body, Create, Op, Remove, SetAttrs};
 use garth::model::query::{ByteRange, SearchQuery};
 use garth::model::{At, Timestamp};
-use garth::{Env, FileSystem, FileSystemExt, TreePath};
+use garth::{Env, FileSystem, FileSystemExt, Home, TreePath};
 use tempfile::TempDir;
 
 struct Account {
@@ -103,4 +103,34 @@ async fn two_instances_see_each_others_commits_at_once() {
         assert_eq!(text(two, "/note").await, format!("{round}"));
     }
     assert_eq!(fs.head().await.unwrap().seq.0, 50);
+}
+
+#[tokio::test]
+async fn a_backup_is_a_data_folder_that_opens_with_all_its_accounts() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::open(&folder.path().join("data"), Env::system()).unwrap();
+    for account in ["one", "two"] {
+        home.create_account(account).unwrap();
+        let fs = home.account(account).unwrap();
+        fs.write(&path("/note"), Bytes::from(account)).await.unwrap();
+        let mut upload = fs.stage().await.unwrap();
+        upload.write(Bytes::from(vec![7; 3 << 20])).await.unwrap();
+        let body = Body::Staged(upload.finish().await.unwrap());
+        let (at, attrs) = (path("/big").into(), SetAttrs::default());
+        fs.apply(Op::Write { at, body, create: Create::New, parents: false, attrs }).await.unwrap();
+    }
+    let (_, secret) = home.control().create_key("one", "", &[garth::control::Scope::Admin]).unwrap();
+    let copy = folder.path().join("copy");
+    assert_eq!(home.backup(&copy).unwrap().len(), 2);
+    assert!(home.backup(&copy).unwrap_err().is(garth::ErrorKind::AlreadyExists));
+    home.account("one").unwrap().write(&path("/note"), Bytes::from("later")).await.unwrap();
+
+    let copied = Home::open(&copy, Env::system()).unwrap();
+    for account in ["one", "two"] {
+        let fs = copied.account(account).unwrap();
+        assert_eq!(text(&*fs, "/note").await, account);
+        assert_eq!(fs.stat(&At::Path(path("/big"))).await.unwrap().size, 3 << 20);
+        assert_eq!(fs.fsck().unwrap().findings, []);
+    }
+    assert!(copied.control().authenticate(secret.reveal()).unwrap().is_some());
 }

@@ -161,7 +161,7 @@ impl<'a> Tries<'a> {
             0 => told(fs.stat(&self.at()).await),
             1 => told(fs.list(&self.at(), &Page { entries: true, ..Page::default() }).await),
             2 => told(fs.walk(&self.at(), &WalkPage { entries: true, ..WalkPage::default() }).await),
-            3 => told(fs.read(&self.at(), ByteRange::ALL).await),
+            3 => told(fs.fetch(&self.at(), ByteRange::ALL).await),
             4 => told(fs.names(&self.at()).await),
             5 => told(fs.history(&self.at(), &HistoryPage::default()).await),
             6 => {

@@ -83,8 +83,8 @@ impl FileSystem for Planted {
         self.inner.walk(dir, page).await
     }
 
-    async fn read(&self, at: &At, range: ByteRange) -> Result<Bytes> {
-        self.source().await?.read(at, range).await
+    async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
+        self.source().await?.fetch(at, range).await
     }
 
     async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {

@@ -12,11 +12,18 @@ impl<R: Rows> Planner<'_, R> {
     pub(super) fn set_attrs(&mut self, at: &At, attrs: &SetAttrs) -> Result<Outcome> {
         let mut node = self.node_at(at)?;
         node.ctime = self.time;
-        self.apply_attrs(&mut node, attrs).map_err(|error| error.about_at(at))?;
+        if let Err(error) = self.apply_attrs(&mut node, attrs) {
+            return Err(self.about_expiry(error, at));
+        }
         let ino = Ino(node.ino);
         self.put(node);
         self.delta.log(ChangeKind::Attributes, ino.0, None);
         Ok(Outcome { ino, created: false })
+    }
+
+    /// The path goes with what is wrong about the node, not with what is wrong about the values.
+    pub(super) fn about_expiry(&mut self, error: Error, at: &At) -> Error {
+        if error.is(ErrorKind::NotPermitted) { self.about(error, at) } else { error }
     }
 
     /// The attributes a node has now.

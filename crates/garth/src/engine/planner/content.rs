@@ -26,13 +26,15 @@ impl<R: Rows> Planner<'_, R> {
         attrs: &SetAttrs,
     ) -> Result<Outcome> {
         let (mut node, created) = self.file(at, create, parents)?;
-        check_size(at, body.size())?;
+        self.check_size(at, body.size())?;
         let pieces = self.store(body)?;
         self.clear(node.ino, 0, u64::MAX)?;
         self.place_pieces(node.ino, 0, &pieces)?;
         let edit = Edit::replace(node.size, body.size());
         self.changed(&mut node, created, edit);
-        self.apply_attrs(&mut node, attrs).map_err(|error| error.about_at(at))?;
+        if let Err(error) = self.apply_attrs(&mut node, attrs) {
+            return Err(self.about_expiry(error, at));
+        }
         self.finish_content(node, created)
     }
 
@@ -42,7 +44,7 @@ impl<R: Rows> Planner<'_, R> {
             return Ok(Outcome { ino: Ino(node.ino), created });
         }
         let (from, to) = (node.size, node.size.saturating_add(body.size()));
-        check_size(at, to)?;
+        self.check_size(at, to)?;
         let pieces = self.store(body)?;
         self.place_pieces(node.ino, from, &pieces)?;
         let edit = Edit::write(from, body.size(), from);
@@ -56,7 +58,7 @@ impl<R: Rows> Planner<'_, R> {
             return Ok(Outcome { ino: Ino(node.ino), created: false });
         }
         let end = offset.saturating_add(body.size());
-        check_size(at, end)?;
+        self.check_size(at, end)?;
         let pieces = self.store(body)?;
         self.clear(node.ino, offset, end)?;
         self.place_pieces(node.ino, offset, &pieces)?;
@@ -67,7 +69,7 @@ impl<R: Rows> Planner<'_, R> {
 
     pub(super) fn truncate(&mut self, at: &At, size: u64) -> Result<Outcome> {
         let (mut node, _) = self.file(at, Create::Never, false)?;
-        check_size(at, size)?;
+        self.check_size(at, size)?;
         if size < node.size {
             self.clear(node.ino, size, u64::MAX)?;
         }
@@ -86,21 +88,25 @@ impl<R: Rows> Planner<'_, R> {
                 (self.look(&path)?, Some(path))
             }
         };
-        let here = path.clone().unwrap_or_default();
-        let about = |kind, message: &str| match &path {
-            Some(path) => Error::at(kind, path, message),
-            None => Error::new(kind, message),
+        let kind = match (&node, create) {
+            (Some(_), Create::New) => ErrorKind::AlreadyExists,
+            (Some(node), _) if node.kind == Kind::Directory => ErrorKind::IsADirectory,
+            (Some(node), _) if node.kind != Kind::File => ErrorKind::NotPermitted,
+            (None, Create::Never) => ErrorKind::NotFound,
+            (Some(_), _) | (None, _) => {
+                return match (node, path) {
+                    (Some(node), _) => Ok((node, false)),
+                    (None, path) => Ok((self.make(&path.unwrap_or_default(), Kind::File, 0o644)?, true)),
+                };
+            }
         };
-        match (node, create) {
-            (Some(_), Create::New) => Err(about(ErrorKind::AlreadyExists, "already exists")),
-            (Some(node), _) => match node.kind {
-                Kind::File => Ok((node, false)),
-                Kind::Directory => Err(about(ErrorKind::IsADirectory, "is a directory")),
-                _ => Err(about(ErrorKind::NotPermitted, "has no content: it is no regular file")),
-            },
-            (None, Create::Never) => Err(Error::not_found(&here)),
-            (None, Create::IfMissing | Create::New) => Ok((self.make(&here, Kind::File, 0o644)?, true)),
-        }
+        let message = match kind {
+            ErrorKind::AlreadyExists => "already exists",
+            ErrorKind::IsADirectory => "is a directory",
+            ErrorKind::NotPermitted => "has no content: it is no regular file",
+            _ => "no such file or directory",
+        };
+        Err(self.about(Error::new(kind, message), at))
     }
 
     /// Marks that a file's content changed.
@@ -199,12 +205,12 @@ impl<R: Rows> Planner<'_, R> {
     pub(super) fn add_extent(&mut self, ino: u64, row: ExtentRow) {
         self.delta.extents.entry(ino).or_default().added.insert(row.off, row);
     }
-}
 
-fn check_size(at: &At, size: u64) -> Result<()> {
-    if size <= MAX_FILE {
-        return Ok(());
+    fn check_size(&mut self, at: &At, size: u64) -> Result<()> {
+        if size <= MAX_FILE {
+            return Ok(());
+        }
+        let message = format!("a file has at most {MAX_FILE} bytes");
+        Err(self.about(Error::new(ErrorKind::TooLarge, message), at))
     }
-    let message = format!("a file has at most {MAX_FILE} bytes");
-    Err(Error::new(ErrorKind::TooLarge, message).about_at(at))
 }

@@ -25,6 +25,7 @@ struct Source {
 
 impl<R: Rows> Planner<'_, R> {
     pub(super) fn copy(&mut self, from: &At, as_of: Option<Seq>, to: &At, flags: Flags) -> Result<Outcome> {
+        Self::named(to)?;
         let source = match as_of {
             None => self.source_now(from)?,
             Some(seq) => self.source_then(from, seq.0)?,
@@ -141,9 +142,7 @@ impl<R: Rows> Planner<'_, R> {
             (Some(path), Kind::Directory, Some((seq, _))) => self.rows.names_below_then(path.key(), seq)?,
             _ => Vec::new(),
         };
-        let logged = self.delta.log.len();
-        let ino = self.copy_node(source, to)?;
-        let top = source.path.clone().unwrap_or_default();
+        let mut sources = Vec::with_capacity(below.len());
         for (dir, name, row) in below {
             let node = match source.then {
                 None => self.node(row.ino)?,
@@ -153,21 +152,22 @@ impl<R: Rows> Planner<'_, R> {
                 None => self.gone(&node)?,
                 Some((_, time)) => node.expired(time),
             };
-            let path = TreePath::from_key(format!("{dir}/{name}"));
-            if let Some(new) = path.rebase(&top, to).transpose()?
-                && !absent
-            {
-                self.copy_node(&Source { path: Some(path), node, then: source.then }, &new)?;
+            if !absent {
+                let path = Some(TreePath::from_key(format!("{dir}/{name}")));
+                sources.push(Source { path, node, then: source.then });
             }
         }
-        // one change for the whole copy, of its top; expiries that it met stay
-        let mut first = true;
-        let mut kept = self.delta.log.split_off(logged);
-        kept.retain(|change| {
-            let created = change.kind == crate::model::query::ChangeKind::Created;
-            !created || std::mem::take(&mut first)
-        });
-        self.delta.log.append(&mut kept);
+        let ino = self.copy_node(source, to)?;
+        // one change for the whole copy, of its top
+        let logged = self.delta.log.len();
+        let top = source.path.clone().unwrap_or_default();
+        for below in sources {
+            let path = below.path.as_ref().and_then(|path| path.rebase(&top, to));
+            if let Some(new) = path.transpose()? {
+                self.copy_node(&below, &new)?;
+            }
+        }
+        self.delta.log.truncate(logged);
         // the times of a copied directory are those of its source, not of its filling
         if source.node.kind == Kind::Directory {
             self.settle(source, to)?;

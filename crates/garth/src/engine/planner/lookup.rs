@@ -83,6 +83,27 @@ impl<R: Rows> Planner<'_, R> {
                 }
                 path.join(name)
             }
+            At::Node(_) => Self::named(at).map(|()| TreePath::root()),
+        }
+    }
+
+    /// The same error, about the path that `at` stands for: of a node the first of its names, if it has one.
+    pub(super) fn about(&mut self, error: Error, at: &At) -> Error {
+        let path = match at {
+            At::Path(path) => Ok(path.clone()),
+            At::Child(..) => self.place(at),
+            At::Node(ino) => self.path_of(ino.0),
+        };
+        match path {
+            Ok(path) => error.about(&path),
+            Err(_) => error,
+        }
+    }
+
+    /// Refuses an address that is no name.
+    pub(super) fn named(at: &At) -> Result<()> {
+        match at {
+            At::Path(_) | At::Child(..) => Ok(()),
             At::Node(_) => Err(Error::invalid("this operation needs a name, not a node number")),
         }
     }

@@ -131,13 +131,16 @@ impl<R: Rows> Planner<'_, R> {
 
     /// Finishes a new node with its first attributes.
     fn made(&mut self, mut node: NodeRow, attrs: &SetAttrs, path: &TreePath) -> Result<Outcome> {
-        self.apply_attrs(&mut node, attrs).map_err(|error| error.about(path))?;
+        if let Err(error) = self.apply_attrs(&mut node, attrs) {
+            return Err(self.about_expiry(error, &At::Path(path.clone())));
+        }
         let ino = Ino(node.ino);
         self.put(node);
         Ok(Outcome { ino, created: true })
     }
 
     pub(super) fn link(&mut self, from: &At, to: &At, parents: bool) -> Result<Outcome> {
+        Self::named(to)?;
         let mut node = self.node_at(from)?;
         if node.nlink == 0 {
             // as on Linux, what has lost its last name gets no new one
@@ -145,10 +148,7 @@ impl<R: Rows> Planner<'_, R> {
         }
         if node.kind == Kind::Directory {
             let message = "a directory has one name only; use a symbolic link";
-            return Err(match from {
-                At::Path(path) => Error::at(ErrorKind::NotPermitted, path, message),
-                At::Node(_) | At::Child(..) => Error::new(ErrorKind::NotPermitted, message),
-            });
+            return Err(self.about(Error::new(ErrorKind::NotPermitted, message), from));
         }
         let path = self.free(to, parents)?;
         if node.nlink >= MAX_LINKS {
@@ -190,6 +190,13 @@ impl<R: Rows> Planner<'_, R> {
                 return Err(Error::not_empty(&path));
             }
             _ => {}
+        }
+        if what == Remove::Tree && node.kind == Kind::Directory {
+            // what has expired ends as that, under all of its names
+            for (_, _, row) in self.names_below(&path)? {
+                let below = self.node(row.ino)?;
+                self.gone(&below)?;
+            }
         }
         let ino = Ino(node.ino);
         self.delta.log(ChangeKind::Removed, node.ino, Some(path.clone()));
@@ -284,15 +291,19 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     pub(super) fn rename(&mut self, from: &At, to: &At, mode: RenameMode, parents: bool) -> Result<Outcome> {
-        let (from, to) = (self.place(from)?, self.place(to)?);
-        if from.is_root() || to.is_root() {
+        Self::named(from)?;
+        Self::named(to)?;
+        let root = At::Path(TreePath::root());
+        if *from == root || *to == root {
             return Err(Error::at(
                 ErrorKind::Busy,
                 &TreePath::root(),
                 "the root cannot be renamed or replaced",
             ));
         }
+        let from = self.place(from)?;
         let node = self.find(&from)?;
+        let to = self.place(to)?;
         let outcome = Outcome { ino: Ino(node.ino), created: false };
         let directory = node.kind == Kind::Directory;
         if directory && to != from && to.is_within(&from) {

@@ -56,8 +56,7 @@ impl Look<'_> {
     ) -> Result<BTreeSet<(u64, u64, bool)>> {
         let tenures = self.tenures(path)?;
         if tenures.is_empty() {
-            // a path below something that is no directory is an error of its own
-            return Err(self.find(path).err().unwrap_or_else(|| Error::not_found(path)));
+            return Err(Error::not_found(path));
         }
         let begins: BTreeSet<u64> = tenures.iter().map(|tenure| tenure.since).collect();
         // for each node, the commit from which on its changes are no longer this path's

@@ -126,8 +126,13 @@ impl Look<'_> {
     }
 
     /// A node as `stat` shows it.
-    pub(super) fn entry(&self, node: NodeRow) -> Result<Entry> {
+    pub(super) fn entry(&self, mut node: NodeRow) -> Result<Entry> {
         let attributes = self.attributes(&node)?;
+        if self.is_end(&node)? {
+            // held open without a name: losing it was no version that can be read
+            node.seq =
+                read::node(self.conn, node.ino, node.seq.saturating_sub(1))?.map_or(0, |before| before.seq);
+        }
         let version = |seq| VersionId { seq: Seq(seq), ino: Ino(node.ino) };
         Ok(Entry {
             ino: Ino(node.ino),
@@ -215,25 +220,63 @@ impl Look<'_> {
     /// Names behind `(from, after)` of the directories from `from` up to `to`; of `from` alone if they are the same.
     fn rows(&self, from: &str, to: &str, after: &str, nodes: bool, limit: usize) -> Result<Vec<ListRow>> {
         let one_dir = from == to;
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let live = self.then.is_none();
-        let sql = match (live, one_dir, nodes) {
-            (true, true, false) => LIST_NAMES,
-            (true, true, true) => LIST_NODES,
-            (true, false, false) => WALK_NAMES,
-            (true, false, true) => WALK_NODES,
-            (false, true, _) => LIST_THEN,
-            (false, false, _) => WALK_THEN,
-        };
-        let nodes = nodes || !live;
+        if let Some(seq) = self.then {
+            return self.rows_then((from, to, after), seq, limit);
+        }
         let read = |row: &Row<'_>| list_row(row, nodes);
-        match (live, one_dir) {
-            (true, true) => all(self.conn, sql, params![from, after, self.time, limit], read),
-            (true, false) => all(self.conn, sql, params![from, after, self.time, limit, to], read),
-            (false, true) => all(self.conn, sql, params![from, after, self.time, limit, self.seq()], read),
-            (false, false) => {
-                all(self.conn, sql, params![from, after, self.time, limit, self.seq(), to], read)
+        let sql = match (one_dir, nodes) {
+            (true, false) => LIST_NAMES,
+            (true, true) => LIST_NODES,
+            (false, false) => WALK_NAMES,
+            (false, true) => WALK_NODES,
+        };
+        if one_dir {
+            all(self.conn, sql, params![from, after, self.time, limit], read)
+        } else {
+            all(self.conn, sql, params![from, after, self.time, limit, to], read)
+        }
+    }
+
+    /// The same in the past, where whether a name counts is known only with its node.
+    fn rows_then(
+        &self,
+        (from, to, after): (&str, &str, &str),
+        seq: u64,
+        limit: usize,
+    ) -> Result<Vec<ListRow>> {
+        let one_dir = from == to;
+        let mut statement = self.conn.prepare_cached(if one_dir { LIST_THEN } else { WALK_THEN })?;
+        let mut rows = match one_dir {
+            true => statement.query(params![from, after, seq])?,
+            false => statement.query(params![from, after, seq, to])?,
+        };
+        let mut found = Vec::new();
+        while found.len() < limit
+            && let Some(row) = rows.next()?
+        {
+            let row = list_row(row, false)?;
+            let node = read::node(self.conn, row.ino, seq)?;
+            if node.as_ref().is_some_and(|node| !node.expired(self.time)) {
+                found.push(ListRow { node, ..row });
             }
+        }
+        Ok(found)
+    }
+
+    /// Refuses what has no content.
+    pub(super) fn check_file(&self, node: &NodeRow, at: &At) -> Result<()> {
+        check_kind(node.kind).map_err(|error| self.about(error, node, at))
+    }
+
+    /// The same error, about the path that `at` stands for: of a node the first of its names, if it has one.
+    pub(super) fn about(&self, error: Error, node: &NodeRow, at: &At) -> Error {
+        let path = match self.path_at(at) {
+            Ok(Some(path)) => Some(path),
+            _ => self.names(node).unwrap_or_default().into_iter().next(),
+        };
+        match path {
+            Some(path) => error.about(&path),
+            None => error,
         }
     }
 
@@ -256,13 +299,12 @@ impl Look<'_> {
     }
 }
 
-/// Refuses what has no content.
-pub(super) fn check_file(node: &NodeRow, at: &At) -> Result<()> {
-    let about = |kind, message: &str| Error::new(kind, message).about_at(at);
-    match node.kind {
+/// Refuses kinds that have no content.
+pub(super) fn check_kind(kind: Kind) -> Result<()> {
+    match kind {
         Kind::File => Ok(()),
-        Kind::Directory => Err(about(ErrorKind::IsADirectory, "is a directory")),
-        _ => Err(about(ErrorKind::NotPermitted, "has no content: it is no regular file")),
+        Kind::Directory => Err(Error::new(ErrorKind::IsADirectory, "is a directory")),
+        _ => Err(Error::new(ErrorKind::NotPermitted, "has no content: it is no regular file")),
     }
 }
 
@@ -292,7 +334,8 @@ fn list_row(row: &Row<'_>, node: bool) -> rusqlite::Result<ListRow> {
     })
 }
 
-/// The statements of [`Look::rows`]: `?1, ?2` the place behind which to begin, `?3` the time, `?4` the limit.
+/// The statements of [`Look::rows`]. `?1, ?2`: the place behind which to begin. Now: `?3` the time, `?4` the limit, `?5` the end;
+/// in the past: `?3` the sequence, `?4` the end.
 macro_rules! list_sql {
     (names, $where:literal) => {
         concat!(
@@ -314,15 +357,11 @@ macro_rules! list_sql {
     };
     (then, $where:literal) => {
         concat!(
-            "SELECT name.dir, name.name, name.ino, name.kind, ",
-            node_columns!(),
-            " FROM (SELECT dir, name, ino, kind FROM name WHERE since <= ?5 AND ",
+            "SELECT dir, name, ino, kind FROM name WHERE since <= ?3 AND ",
             $where,
-            " UNION ALL SELECT dir, name, ino, kind FROM name_past WHERE since <= ?5 AND till > ?5 AND ",
+            " UNION ALL SELECT dir, name, ino, kind FROM name_past WHERE since <= ?3 AND till > ?3 AND ",
             $where,
-            ") AS name CROSS JOIN node ON node.ino = name.ino
-              AND node.seq = (SELECT max(seq) FROM node AS last WHERE last.ino = name.ino AND last.seq <= ?5)
-              WHERE (node.expires_at IS NULL OR node.expires_at > ?3) ORDER BY name.dir, name.name LIMIT ?4"
+            " ORDER BY dir, name"
         )
     };
 }
@@ -332,9 +371,9 @@ const LIST_NODES: &str = list_sql!(nodes, "name.dir = ?1 AND name.name > ?2");
 const WALK_NAMES: &str = list_sql!(names, "(name.dir, name.name) > (?1, ?2) AND name.dir < ?5");
 const WALK_NODES: &str = list_sql!(nodes, "(name.dir, name.name) > (?1, ?2) AND name.dir < ?5");
 const LIST_THEN: &str = list_sql!(then, "dir = ?1 AND name > ?2");
-const WALK_THEN: &str = list_sql!(then, "(dir, name) > (?1, ?2) AND dir < ?6");
+const WALK_THEN: &str = list_sql!(then, "(dir, name) > (?1, ?2) AND dir < ?4");
 
-/// Time of commit `seq` in this view, or the last one's.
+/// Time of commit `seq`; 0 for the empty tree.
 pub(super) fn moment(conn: &Connection, seq: u64) -> Result<i64> {
-    Ok(one(conn, "SELECT time FROM log WHERE seq = ?1", [seq], |row| row.get(0))?.unwrap_or(i64::MIN))
+    Ok(one(conn, "SELECT time FROM log WHERE seq = ?1", [seq], |row| row.get(0))?.unwrap_or(0))
 }

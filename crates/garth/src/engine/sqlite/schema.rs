@@ -1,5 +1,6 @@
 //! The tables of an account's database, and how one is made, opened and brought up to date. Drawn in `docs/format.md`.
 
+use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
@@ -7,8 +8,9 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::fault::Fault;
+use super::turn::Turnstile;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Ino, Timestamp};
+use crate::model::Ino;
 use crate::search::fts;
 
 /// Name of the database in an account's folder.
@@ -95,45 +97,51 @@ pub(super) fn connect(folder: &Path) -> Result<Connection> {
 }
 
 /// Makes the database if it is missing, brings it up to date, and refuses one of a newer format.
-pub(super) fn ready(folder: &Path, now: Timestamp) -> Result<()> {
+pub(super) fn ready(folder: &Path, turnstile: &Turnstile) -> Result<()> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(folder.join(DATABASE), flags)?;
     conn.busy_timeout(BUSY)?;
-    let (application, format) = identity(&conn)?;
-    match (application, format) {
-        (APPLICATION_ID, FORMAT) => Ok(()),
-        (0, 0) => create(&conn, now),
+    if is_current(&conn)? {
+        return Ok(());
+    }
+    // one process makes it, the others find it made
+    let _turn = turnstile.enter()?;
+    if is_current(&conn)? {
+        return Ok(());
+    }
+    create(&conn)?;
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(|e| Error::new(ErrorKind::Io, "the account's folder cannot be synced").with_source(e))
+}
+
+/// Whether the database is there in this build's format; `false` if there is none yet.
+fn is_current(conn: &Connection) -> Result<bool> {
+    // both numbers in one transaction: another process may be making them just now
+    let sql = "SELECT application_id, user_version FROM pragma_application_id, pragma_user_version";
+    match conn.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))? {
+        (APPLICATION_ID, FORMAT) => Ok(true),
+        (0, 0) => Ok(false),
         (APPLICATION_ID, newer) if newer > FORMAT => Err(Error::new(
             ErrorKind::Format,
             format!("the data is of format {newer}, this garth reads up to {FORMAT}; use a newer garth"),
         )),
-        _ => Err(Error::new(ErrorKind::Format, "the account's database is not one of garth's")),
+        (_, _) => Err(Error::new(ErrorKind::Format, "the account's database is not one of garth's")),
     }
 }
 
-fn identity(conn: &Connection) -> Result<(i32, i32)> {
-    let pragma = |name: &str| conn.pragma_query_value(None, name, |row| row.get(0));
-    Ok((pragma("application_id")?, pragma("user_version")?))
-}
-
-fn create(conn: &Connection, now: Timestamp) -> Result<()> {
+fn create(conn: &Connection) -> Result<()> {
     conn.pragma_update(None, "journal_mode", "WAL")?;
     conn.pragma_update(None, "synchronous", "FULL")?;
     conn.execute_batch("BEGIN IMMEDIATE")?;
-    if identity(conn)? != (0, 0) {
-        // another process was quicker
-        conn.execute_batch("ROLLBACK")?;
-        return Ok(());
-    }
     conn.execute_batch(TABLES)?;
     fts::create(conn)?;
-    let time = now.0;
-    // one less, so that the first commit may have the time of its making
-    conn.execute("INSERT INTO head VALUES (1, 0, ?1, 2, 1)", [time - 1])?;
+    // the empty tree has no time of its own
+    conn.execute("INSERT INTO head VALUES (1, 0, 0, 2, 1)", [])?;
     conn.execute(
-        "INSERT INTO node VALUES (?1, 0, 1, 493, 0, 0, 0, 2, 0, ?2, 0, ?2, 0, NULL, 0, NULL, 0)",
-        rusqlite::params![Ino::ROOT.0, time],
+        "INSERT INTO node VALUES (?1, 0, 1, 493, 0, 0, 0, 2, 0, 0, 0, 0, 0, NULL, 0, NULL, 0)",
+        [Ino::ROOT.0],
     )?;
     conn.pragma_update(None, "application_id", APPLICATION_ID)?;
     conn.pragma_update(None, "user_version", FORMAT)?;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,9 +26,10 @@ use crate::model::batch::{Batch, Commit, Durability};
 /// Most commits of one group, and most bytes of content: keeps the first of them from waiting long for the last.
 const GROUP_COMMITS: usize = 512;
 const GROUP_BYTES: u64 = 16 << 20;
-/// From this size of the log on, it is copied into the database beside the commits; from the other, before the next one.
-const CHECKPOINT_BESIDE: u64 = 4 << 20;
-const CHECKPOINT_BEFORE: u64 = 128 << 20;
+/// From this size of the log on, it is copied into the database beside the commits; at every multiple of the other, what is left
+/// is copied before the next commit, so that the log can begin anew and stays short under a steady load.
+const CHECKPOINT_BESIDE: u64 = 1 << 20;
+const CHECKPOINT_BEFORE: u64 = 4 << 20;
 /// How long a checkpoint before a commit waits for readers of old pages.
 const CHECKPOINT_WAIT: Duration = Duration::from_millis(200);
 
@@ -59,6 +60,8 @@ pub(super) struct Writer {
     conn: Mutex<Option<Connection>>,
     poisoned: AtomicBool,
     checkpointing: AtomicBool,
+    /// Size of the log at which commits wait for a checkpoint.
+    checkpoint_at: AtomicU64,
 }
 
 impl fmt::Debug for Writer {
@@ -77,9 +80,15 @@ fn poisoned() -> Error {
 }
 
 impl Writer {
-    pub(super) fn new(folder: PathBuf, env: Env, packs: Arc<Packs>, open: Arc<OpenNodes>) -> Result<Self> {
-        Ok(Self {
-            turnstile: Turnstile::open(&folder)?,
+    pub(super) fn new(
+        folder: PathBuf,
+        turnstile: Turnstile,
+        env: Env,
+        packs: Arc<Packs>,
+        open: Arc<OpenNodes>,
+    ) -> Self {
+        Self {
+            turnstile,
             folder,
             env,
             packs,
@@ -89,7 +98,8 @@ impl Writer {
             conn: Mutex::default(),
             poisoned: AtomicBool::new(false),
             checkpointing: AtomicBool::new(false),
-        })
+            checkpoint_at: AtomicU64::new(CHECKPOINT_BEFORE),
+        }
     }
 
     /// Commits a batch, together with whatever else waits.
@@ -307,15 +317,18 @@ impl Writer {
 
     /// Copies the log into the database: beside the commits when it is long, before the next one when it is too long.
     fn checkpoint(self: &Arc<Self>) {
-        let name = format!("{}-wal", schema::DATABASE);
-        let size = std::fs::metadata(self.folder.join(name)).map_or(0, |wal| wal.len());
-        if size >= CHECKPOINT_BEFORE
-            && let Some(conn) = &*lock(&self.conn)
-        {
-            let copied = conn
-                .busy_timeout(CHECKPOINT_WAIT)
-                .and_then(|()| conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
-            if let Err(error) = copied.and(conn.busy_timeout(schema::BUSY)) {
+        let slot = lock(&self.conn);
+        let Some(conn) = &*slot else { return };
+        let log = self.folder.join(format!("{}-wal", schema::DATABASE));
+        let size = std::fs::metadata(log).map_or(0, |log| log.len());
+        if size >= self.checkpoint_at.load(Ordering::Relaxed) {
+            let began_anew = conn.busy_timeout(CHECKPOINT_WAIT).and_then(|()| {
+                conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
+            });
+            // a reader of old pages was in the way: not again at once
+            let next = if matches!(began_anew, Ok(0)) { 0 } else { size };
+            self.checkpoint_at.store(next + CHECKPOINT_BEFORE, Ordering::Relaxed);
+            if let Err(error) = began_anew.map(drop).and(conn.busy_timeout(schema::BUSY)) {
                 tracing::warn!(%error, "checkpoint failed");
             }
         } else if size >= CHECKPOINT_BESIDE && !self.checkpointing.swap(true, Ordering::AcqRel) {

@@ -1,0 +1,85 @@
+//! What the figures were taken on and with: a ratio without this cannot be repeated.
+
+use std::fmt::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+/// The command and the versions, as lines of Markdown.
+pub(crate) fn header(data: &Path, runs: usize, quick: bool) -> Result<String> {
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cpu = cpu
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+        .map_or("?", |(_, it)| it);
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut text = String::new();
+    let arguments =
+        std::env::args().skip(2).filter(|argument| !argument.contains('/')).collect::<Vec<_>>().join(" ");
+    let _ = writeln!(text, "- command: `cargo xtask bench {arguments}`, medians of {runs} alternating runs");
+    if quick {
+        let _ = writeln!(text, "- **quick sizes: the figures only show that the program runs**");
+    }
+    let _ = writeln!(
+        text,
+        "- machine: {cpu}, {cores} cores, Linux {}, data on {}",
+        kernel.trim(),
+        file_system(data)
+    );
+    let _ = writeln!(
+        text,
+        "- garth {}, {}",
+        said("git", &["describe", "--always", "--dirty"]),
+        said("rustc", &["-V"])
+    );
+    let _ = writeln!(text, "- SQLite {} for garth and the raw rows", rusqlite::version());
+    let (agentfs, turso) = (locked("agentfs-sdk"), locked("turso"));
+    let _ = writeln!(
+        text,
+        "- agentfs-sdk {agentfs} (turso {turso}), as shipped: it opens its database with `PRAGMA synchronous = OFF`, so \
+         no write of its waits for the disk and an acknowledged one can be lost with power. garth's are durable.\n"
+    );
+    Ok(text)
+}
+
+fn said(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
+    output.map_or("?".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// The version of a package in the lock file this was built with.
+fn locked(package: &str) -> &'static str {
+    let lock = include_str!("../Cargo.lock").split("[[package]]");
+    let field = |block: &'static str, name: &str| {
+        block.lines().find_map(|line| line.strip_prefix(&format!("{name} = \""))?.strip_suffix('"'))
+    };
+    lock.filter(|block| field(block, "name") == Some(package))
+        .find_map(|block| field(block, "version"))
+        .unwrap_or("?")
+}
+
+/// The type of the file system that a folder lies on.
+fn file_system(folder: &Path) -> String {
+    let Ok(folder) = folder.canonicalize() else { return "?".to_owned() };
+    let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let on = |line: &str| {
+        let mut fields = line.split(' ').skip(1);
+        let (point, kind) = (fields.next()?, fields.next()?);
+        folder.starts_with(point).then(|| (point.len(), kind.to_owned()))
+    };
+    mounts.lines().filter_map(on).max_by_key(|(length, _)| *length).map_or("?".to_owned(), |(_, kind)| kind)
+}
+
+/// Bytes that a folder takes on disk, with all below it.
+pub(crate) fn disk_use(folder: &Path) -> Result<u64> {
+    let mut sum = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let about = entry.metadata()?;
+        sum += if about.is_dir() { disk_use(&entry.path())? } else { about.blocks() * 512 };
+    }
+    Ok(sum)
+}

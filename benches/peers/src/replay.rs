@@ -1,0 +1,99 @@
+//! The same rows into plain SQLite: takes the tables that garth filled, and times nothing but inserting their rows
+//! into empty ones of the same shape, on the same settings, a transaction for every 32 operations.
+//!
+//! What garth reads, checks, updates or indexes for search on the way is not done again, so this is a bound from below.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rusqlite::types::Value;
+use rusqlite::{Connection, params_from_iter};
+
+/// Operations of one transaction. DESIGN 7.
+const GROUP: u64 = 32;
+
+struct Table {
+    insert: String,
+    rows: Vec<Vec<Value>>,
+}
+
+/// Inserts the rows of the largest database below `from` into a new one in `to`; how long that took.
+pub(crate) fn run(from: &Path, to: &Path, ops: u64) -> Result<Duration> {
+    let file =
+        databases(from)?.into_iter().max_by_key(|(size, _)| *size).context("garth left no database")?.1;
+    let source = Connection::open(file)?;
+    let mut target = Connection::open(to.join("raw.db"))?;
+    let page: i64 = source.query_row("PRAGMA page_size", [], |row| row.get(0))?;
+    target.pragma_update(None, "page_size", page)?;
+    let mode: String = target.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    ensure!(mode == "wal", "the disk does not take WAL");
+    target.pragma_update(None, "synchronous", "FULL")?;
+    let tables = copy_schema(&source, &target)?;
+    let groups = ops.div_ceil(GROUP) as usize;
+    let start = Instant::now();
+    for group in 0..groups {
+        let transaction = target.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        for table in &tables {
+            let (first, end) = (group * table.rows.len() / groups, (group + 1) * table.rows.len() / groups);
+            let mut insert = transaction.prepare_cached(&table.insert)?;
+            for row in &table.rows[first..end] {
+                insert.execute(params_from_iter(row))?;
+            }
+        }
+        transaction.commit()?;
+    }
+    Ok(start.elapsed())
+}
+
+/// Makes the ordinary tables and their indexes; gives their rows. Search tables are left out.
+fn copy_schema(source: &Connection, target: &Connection) -> Result<Vec<Table>> {
+    let mut schema = source.prepare(
+        "SELECT m.type, m.tbl_name, m.sql FROM sqlite_schema m LEFT JOIN pragma_table_list t ON t.name = m.tbl_name \
+         WHERE m.sql IS NOT NULL AND t.type = 'table' AND t.schema = 'main' AND m.type IN ('table', 'index') \
+         ORDER BY m.type = 'index', m.rowid",
+    )?;
+    let parts = schema.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let mut tables = Vec::new();
+    for part in parts {
+        let (kind, table, sql): (String, String, String) = part?;
+        target.execute(&sql, [])?;
+        if kind == "table" {
+            tables.push(rows(source, &table)?);
+        }
+    }
+    Ok(tables)
+}
+
+fn rows(source: &Connection, table: &str) -> Result<Table> {
+    let mut columns =
+        source.prepare("SELECT '\"' || name || '\"' FROM pragma_table_xinfo(?1) WHERE hidden = 0")?;
+    let columns = columns.query_map([table], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+    let mut select = source.prepare(&format!("SELECT {} FROM \"{table}\"", columns.join(", ")))?;
+    let values = |row: &rusqlite::Row<'_>| (0..columns.len()).map(|column| row.get(column)).collect();
+    let rows = select.query_map([], values)?.collect::<Result<Vec<Vec<Value>>, _>>()?;
+    let marks = vec!["?"; columns.len()].join(", ");
+    Ok(Table { insert: format!("INSERT INTO \"{table}\" ({}) VALUES ({marks})", columns.join(", ")), rows })
+}
+
+/// Every SQLite database below a folder, with its size (the log beside it included).
+fn databases(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(databases(&path)?);
+            continue;
+        }
+        let mut start = [0; 16];
+        if File::open(&path)?.read_exact(&mut start).is_ok() && &start == b"SQLite format 3\0" {
+            let mut log = path.clone().into_os_string();
+            log.push("-wal");
+            let size = path.metadata()?.len() + std::fs::metadata(log).map_or(0, |log| log.len());
+            found.push((size, path));
+        }
+    }
+    Ok(found)
+}

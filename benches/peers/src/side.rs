@@ -1,0 +1,47 @@
+//! What the sides have in common, so that a workload is written once and asks the same of each.
+
+pub(crate) mod agentfs;
+pub(crate) mod garth;
+pub(crate) mod raw;
+
+use anyhow::Result;
+use bytes::Bytes;
+
+/// Who is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Which {
+    /// garth on its SQLite engine
+    Garth,
+    /// agentfs-sdk from crates.io, as shipped
+    AgentFs,
+    /// The files of this machine
+    Raw,
+}
+
+/// Bytes of one piece of a large file.
+pub(crate) const PIECE: usize = 1 << 20;
+
+/// A tree of files. Each call uses what the side offers that is fastest for it.
+#[allow(async_fn_in_trait)] // inside this program
+pub(crate) trait Side {
+    /// Makes a directory.
+    async fn mkdir(&self, path: &str) -> Result<()>;
+    /// Makes files with their content, in one commit if the side has such; `indexed`: searchable if the side can.
+    async fn create(&self, files: Vec<(String, Bytes)>, indexed: bool) -> Result<()>;
+    /// The size of a file.
+    async fn stat(&self, path: &str) -> Result<u64>;
+    /// The whole of a small file; its length.
+    async fn read(&self, path: &str) -> Result<u64>;
+    /// Writes a file in pieces of [`PIECE`] bytes.
+    async fn write_big(&self, path: &str, pieces: &mut (dyn Iterator<Item = Bytes> + Send)) -> Result<()>;
+    /// Reads a file in pieces; its length.
+    async fn read_big(&self, path: &str) -> Result<u64>;
+    /// Gives a directory another name.
+    async fn rename(&self, from: &str, to: &str) -> Result<()>;
+    /// Removes a directory with all below it.
+    async fn remove_tree(&self, path: &str) -> Result<()>;
+    /// Lists a directory, names only; how many.
+    async fn names(&self, path: &str) -> Result<usize>;
+    /// Lists a directory with attributes; how many.
+    async fn entries(&self, path: &str) -> Result<usize>;
+}

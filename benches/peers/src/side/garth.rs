@@ -1,0 +1,113 @@
+//! garth, embedded: durable commits on the SQLite engine.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use futures::TryStreamExt;
+use garth::model::At;
+use garth::model::batch::{Batch, Body, Create, Op, Remove, RenameMode, SetAttrs};
+use garth::model::query::{ByteRange, MAX_PAGE, Page};
+use garth::{FileSystem, FileSystemExt, TreePath};
+
+use super::Side;
+
+/// A tree on the SQLite engine.
+#[derive(Clone)]
+pub(crate) struct Garth(pub(crate) Arc<dyn FileSystem>);
+
+/// A path of the benchmark's own making.
+pub(crate) fn path(path: &str) -> TreePath {
+    TreePath::parse(path).expect("the benchmark's paths are canonical")
+}
+
+/// An operation that makes a file.
+pub(crate) fn write(at: &str, content: Bytes, searchable: bool) -> Op {
+    let attrs = SetAttrs { searchable: (!searchable).then_some(Some(false)), ..SetAttrs::default() };
+    Op::Write { at: path(at).into(), body: Body::Bytes(content), create: Create::New, parents: false, attrs }
+}
+
+impl Garth {
+    /// Opens a new tree in `folder`.
+    pub(crate) fn open(folder: &Path) -> Result<Self> {
+        Ok(Self(garth::engine::sqlite::SqliteFs::open(folder, garth::Env::system())?))
+    }
+
+    async fn list(&self, dir: &str, entries: bool) -> Result<usize> {
+        let (dir, mut page, mut count) =
+            (At::Path(path(dir)), Page { after: None, limit: MAX_PAGE, entries }, 0);
+        loop {
+            let listing = self.0.list(&dir, &page).await?;
+            count += listing.items.len();
+            page.after = listing.items.into_iter().next_back().map(|item| item.name);
+            if !listing.more {
+                return Ok(count);
+            }
+        }
+    }
+}
+
+impl Side for Garth {
+    async fn mkdir(&self, at: &str) -> Result<()> {
+        self.0.mkdir_all(&path(at)).await?;
+        Ok(())
+    }
+
+    async fn create(&self, files: Vec<(String, Bytes)>, indexed: bool) -> Result<()> {
+        let ops = files.into_iter().map(|(at, content)| write(&at, content, indexed));
+        self.0.commit(Batch::new(ops)).await?;
+        Ok(())
+    }
+
+    async fn stat(&self, at: &str) -> Result<u64> {
+        Ok(self.0.stat(&At::Path(path(at))).await?.size)
+    }
+
+    async fn read(&self, at: &str) -> Result<u64> {
+        Ok(self.0.read(&At::Path(path(at)), ByteRange::ALL).await?.len() as u64)
+    }
+
+    async fn write_big(&self, at: &str, pieces: &mut (dyn Iterator<Item = Bytes> + Send)) -> Result<()> {
+        let mut upload = self.0.stage().await?;
+        for piece in pieces {
+            upload.write(piece).await?;
+        }
+        let (body, attrs) = (Body::Staged(upload.finish().await?), SetAttrs::default());
+        self.0
+            .apply(Op::Write { at: path(at).into(), body, create: Create::New, parents: false, attrs })
+            .await?;
+        Ok(())
+    }
+
+    async fn read_big(&self, at: &str) -> Result<u64> {
+        let file = self.0.open(&At::Path(path(at))).await?;
+        let lengths = garth::stream(file, ByteRange::ALL).map_ok(|piece| piece.len() as u64);
+        Ok(lengths.try_fold(0, async |sum, length| Ok(sum + length)).await?)
+    }
+
+    async fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let before = self.0.head().await?.seq;
+        let (from, to) = (path(from).into(), path(to).into());
+        let (commit, _) =
+            self.0.apply(Op::Rename { from, to, mode: RenameMode::Replace, parents: false }).await?;
+        ensure!(commit.seq.0 == before.0 + 1, "the rename took more than one commit");
+        Ok(())
+    }
+
+    async fn remove_tree(&self, at: &str) -> Result<()> {
+        self.0
+            .apply(Op::Remove { at: path(at).into(), what: Remove::Tree, missing_ok: false })
+            .await
+            .context("rm")?;
+        Ok(())
+    }
+
+    async fn names(&self, dir: &str) -> Result<usize> {
+        self.list(dir, false).await
+    }
+
+    async fn entries(&self, dir: &str) -> Result<usize> {
+        self.list(dir, true).await
+    }
+}

@@ -1,0 +1,40 @@
+//! Options that several verbs share, each defined once.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Options of every verb.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// Data folder [default: the platform's, such as ~/.local/share/garth]
+    #[arg(long, global = true, env = "GARTH_DATA", value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Account whose tree is meant
+    #[arg(long, global = true, env = "GARTH_ACCOUNT", default_value = "default", value_name = "NAME")]
+    pub(crate) account: String,
+    /// Agent that acts: author of commits, owner of key-value entries
+    #[arg(long, global = true, env = "GARTH_AGENT", default_value = "default", value_name = "NAME")]
+    pub(crate) agent: String,
+    /// Print JSON: one object, or one a line where there may be several (JSON Lines)
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+/// `--at`, of every verb that reads.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Past {
+    /// Read the past: a sequence (42), a snapshot's name, a version (ver_...), an RFC 3339 time, a date (its
+    /// start, UTC), `yesterday` (24 hours ago), or an age (90s, 15m, 1h, 7d, 2w)
+    #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
+    pub(crate) at: Option<String>,
+}
+
+/// `-m`, of every verb that writes.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Why {
+    /// Why: a message kept with the commit
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) message: Option<String>,
+}

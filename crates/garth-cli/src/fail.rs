@@ -1,0 +1,228 @@
+//! How a verb fails: what is told on stderr, and which exit code it means.
+
+use std::fmt;
+use std::io;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use garth::kv::{KvCode, KvError};
+use garth::{Error, ErrorKind};
+use serde_json::json;
+
+use crate::out::shown;
+
+/// What a verb gives back.
+pub(crate) type Done<T = ()> = Result<T, Failure>;
+
+/// Why a verb did not do all that it was asked.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The tree refused.
+    Tree(Error),
+    /// A file or folder of this machine, named by the user, refused.
+    Host(PathBuf, io::Error),
+    /// The key-value API refused a key.
+    Kv(String, Box<KvError>),
+    /// The arguments make no sense together.
+    Usage(String),
+    /// Everything was told already, piece by piece; this is the exit code.
+    Told(u8),
+    /// Whoever read the output has gone: no failure of ours.
+    Pipe,
+}
+
+impl Failure {
+    /// A failure of a file or folder of this machine.
+    pub(crate) fn host(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |error| match error.get_ref().and_then(|inner| inner.downcast_ref::<Carried>()) {
+            Some(_) => carried(error),
+            None => Self::Host(path.to_owned(), error),
+        }
+    }
+
+    /// A failure at a key.
+    pub(crate) fn kv(key: &str) -> impl FnOnce(KvError) -> Self {
+        move |error| Self::Kv(key.to_owned(), Box::new(error))
+    }
+
+    /// A failure to read standard input or to write standard output.
+    pub(crate) fn stdio(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe { Self::Pipe } else { Self::host(Path::new("-"))(error) }
+    }
+
+    /// The exit code: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 denied, 6 quota or rule, 7 I/O.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Self::Tree(error) => kind_code(error.kind()),
+            Self::Host(_, error) => match error.kind() {
+                io::ErrorKind::NotFound => 3,
+                io::ErrorKind::AlreadyExists
+                | io::ErrorKind::DirectoryNotEmpty
+                | io::ErrorKind::AddrInUse => 4,
+                io::ErrorKind::PermissionDenied => 5,
+                _ => 7,
+            },
+            Self::Kv(_, error) => kv_code(error.code()),
+            Self::Usage(_) => 2,
+            Self::Told(code) => *code,
+            Self::Pipe => 0,
+        }
+    }
+
+    /// Tells it on stderr: a line for people, and with `--json` a second line, `{"error":{...}}`.
+    pub(crate) fn tell(&self, as_json: bool) {
+        if matches!(self, Self::Told(_) | Self::Pipe) {
+            return;
+        }
+        // Nobody is left to tell if stderr itself is closed.
+        let _ = writeln!(io::stderr(), "garth: {}", shown(&self.to_string()));
+        if as_json {
+            self.tell_json();
+        }
+    }
+
+    /// Tells it on stderr as JSON alone.
+    pub(crate) fn tell_json(&self) {
+        let (kind, path, message) = match self {
+            Self::Tree(error) => {
+                (snake(error.kind()), error.path().map(ToString::to_string), error.message().to_owned())
+            }
+            Self::Host(path, error) => {
+                (snake(error.kind()), Some(path.display().to_string()), error.to_string())
+            }
+            Self::Kv(key, error) => {
+                let kind = match error.code() {
+                    KvCode::FileSystem(kind) => snake(kind),
+                    code => snake(code),
+                };
+                (kind, Some(key.clone()), error.message().to_owned())
+            }
+            Self::Usage(message) => ("usage".to_owned(), None, message.clone()),
+            Self::Told(_) | Self::Pipe => return,
+        };
+        let error = json!({"kind": kind, "path": path, "message": message, "exit": self.code()});
+        let _ = writeln!(io::stderr(), "{}", json!({ "error": error }));
+    }
+}
+
+/// The exit code of an error of the tree.
+fn kind_code(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::NotADirectory
+        | ErrorKind::IsADirectory
+        | ErrorKind::SymlinkLoop
+        | ErrorKind::Unsupported
+        | ErrorKind::Format => 1,
+        ErrorKind::InvalidArgument | ErrorKind::NameTooLong => 2,
+        ErrorKind::NotFound | ErrorKind::Gone => 3,
+        ErrorKind::AlreadyExists
+        | ErrorKind::NotEmpty
+        | ErrorKind::Busy
+        | ErrorKind::Conflict
+        | ErrorKind::IdempotencyMismatch => 4,
+        ErrorKind::AccessDenied | ErrorKind::NotPermitted | ErrorKind::ReadOnly => 5,
+        ErrorKind::TooLarge
+        | ErrorKind::TooManyLinks
+        | ErrorKind::RuleViolation
+        | ErrorKind::QuotaExceeded => 6,
+        ErrorKind::NoSpace | ErrorKind::Corrupt | ErrorKind::Io | ErrorKind::Poisoned => 7,
+    }
+}
+
+/// The exit code of an error of the key-value API.
+fn kv_code(code: KvCode) -> u8 {
+    match code {
+        KvCode::Validation | KvCode::InvalidPath | KvCode::InvalidGlob => 2,
+        KvCode::PathConflict | KvCode::IdempotencyMismatch => 4,
+        KvCode::ReservedPath => 5,
+        KvCode::TooLarge => 6,
+        KvCode::FileSystem(kind) => kind_code(kind),
+    }
+}
+
+/// A kind as JSON shows it: `NotFound` becomes `not_found`.
+fn snake(kind: impl fmt::Debug) -> String {
+    let mut text = String::new();
+    for letter in format!("{kind:?}").chars() {
+        if letter.is_ascii_uppercase() && !text.is_empty() {
+            text.push('_');
+        }
+        text.push(letter.to_ascii_lowercase());
+    }
+    text
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tree(error) => error.fmt(f),
+            Self::Host(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Kv(key, error) => write!(f, "{key}: {error}"),
+            Self::Usage(message) => f.write_str(message),
+            Self::Told(code) => write!(f, "exit code {code}"),
+            Self::Pipe => f.write_str("broken pipe"),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Tree(error)
+    }
+}
+
+/// An error of the tree on its way through code that knows only [`io::Error`] (the tar format).
+#[derive(Debug)]
+struct Carried(std::sync::Mutex<Option<Error>>);
+
+impl fmt::Display for Carried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the tree could not be read")
+    }
+}
+
+impl std::error::Error for Carried {}
+
+/// Packs an error of the tree for the way through an [`io::Read`]; [`Failure::host`] unpacks it.
+pub(crate) fn carry(error: Error) -> io::Error {
+    io::Error::other(Carried(std::sync::Mutex::new(Some(error))))
+}
+
+fn carried(error: io::Error) -> Failure {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Carried>());
+    let tree = inner.and_then(|carried| carried.0.lock().ok()?.take());
+    tree.map_or_else(|| Failure::Host(PathBuf::from("-"), error), Failure::Tree)
+}
+
+/// Failures of several things done one after the other: each is told at once, the first decides the exit code.
+#[derive(Debug, Default)]
+pub(crate) struct Several {
+    first: Option<u8>,
+    count: u64,
+}
+
+impl Several {
+    /// Takes the outcome of one; a reader that has gone ends it all.
+    pub(crate) fn add(&mut self, outcome: Done, as_json: bool) -> Done {
+        match outcome {
+            Err(Failure::Pipe) => return Err(Failure::Pipe),
+            Err(failure) => {
+                failure.tell(as_json);
+                self.first.get_or_insert(failure.code());
+                self.count += 1;
+            }
+            Ok(()) => {}
+        }
+        Ok(())
+    }
+
+    /// How many failed.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The outcome of all.
+    pub(crate) fn done(&self) -> Done {
+        self.first.map_or(Ok(()), |code| Err(Failure::Told(code)))
+    }
+}

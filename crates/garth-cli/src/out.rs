@@ -1,0 +1,213 @@
+//! What verbs print on stdout, once for people and once as JSON, so that no verb decides how.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::io::{BufWriter, Stdout, Write as _};
+
+use garth::TreePath;
+use garth::model::batch::Commit;
+use garth::model::{Author, CommitInfo, Entry, Kind, Timestamp};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::fail::{Done, Failure};
+
+/// Standard output.
+pub(crate) struct Out {
+    json: bool,
+    to: BufWriter<Stdout>,
+}
+
+impl Out {
+    /// For people, or as JSON.
+    pub(crate) fn new(json: bool) -> Self {
+        Self { json, to: BufWriter::new(std::io::stdout()) }
+    }
+
+    /// Whether JSON is asked for.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// One thing: a line of JSON, or text for people.
+    pub(crate) fn item(&mut self, json: &impl Serialize, text: impl Display) -> Done {
+        if !self.json {
+            return writeln!(self.to, "{text}").map_err(Failure::stdio);
+        }
+        serde_json::to_writer(&mut self.to, json).map_err(|error| Failure::stdio(error.into()))?;
+        self.to.write_all(b"\n").map_err(Failure::stdio)
+    }
+
+    /// A line that only people need.
+    pub(crate) fn note(&mut self, text: impl Display) -> Done {
+        if self.json {
+            return Ok(());
+        }
+        writeln!(self.to, "{text}").map_err(Failure::stdio)
+    }
+
+    /// Bytes as they are.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Done {
+        self.to.write_all(bytes).map_err(Failure::stdio)
+    }
+
+    /// What a commit did at `path` (its operation number `op`).
+    pub(crate) fn committed(&mut self, commit: &Commit, op: usize, path: &TreePath) -> Done {
+        let version = commit.version(op).to_string();
+        let created = commit.outcomes.get(op).is_some_and(|outcome| outcome.created);
+        let json = json!({
+            "path": path.as_str(), "version": version, "created": created,
+            "seq": commit.seq, "time": commit.time.to_rfc3339(),
+        });
+        self.item(&json, format_args!("{version}  {}", shown(path.as_str())))
+    }
+
+    /// Hands on what is buffered.
+    pub(crate) fn flush(&mut self) -> Done {
+        self.to.flush().map_err(Failure::stdio)
+    }
+}
+
+/// Text with control characters escaped, so that no name or message can steer a terminal.
+pub(crate) fn shown(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() { safe.extend(letter.escape_default()) } else { safe.push(letter) }
+    }
+    Cow::Owned(safe)
+}
+
+/// A time to the second, for columns.
+pub(crate) fn seconds(time: Timestamp) -> String {
+    let text = time.to_rfc3339();
+    text.split_once('.').map_or_else(|| text.clone(), |(seconds, _)| format!("{seconds}Z"))
+}
+
+/// A kind in one word, as JSON shows it too.
+pub(crate) fn kind_word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::File => "file",
+        Kind::Directory => "directory",
+        Kind::Symlink => "symlink",
+        Kind::Fifo => "fifo",
+        Kind::Socket => "socket",
+        Kind::CharDevice => "char_device",
+        Kind::BlockDevice => "block_device",
+        Kind::Whiteout => "whiteout",
+    }
+}
+
+/// `drwxr-xr-x`, as `ls -l` shows kind and permissions.
+pub(crate) fn mode_text(kind: Kind, mode: u32) -> String {
+    let first = match kind {
+        Kind::File => '-',
+        Kind::Directory => 'd',
+        Kind::Symlink => 'l',
+        Kind::Fifo => 'p',
+        Kind::Socket => 's',
+        Kind::CharDevice => 'c',
+        Kind::BlockDevice => 'b',
+        Kind::Whiteout => 'w',
+    };
+    let mut text = String::from(first);
+    for (shift, special, sign) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {
+        let bits = mode >> shift;
+        text.push(if bits & 4 != 0 { 'r' } else { '-' });
+        text.push(if bits & 2 != 0 { 'w' } else { '-' });
+        text.push(match (mode & special != 0, bits & 1 != 0) {
+            (true, true) => sign,
+            (true, false) => sign.to_ascii_uppercase(),
+            (false, true) => 'x',
+            (false, false) => '-',
+        });
+    }
+    text
+}
+
+/// A node and where it is, in full.
+pub(crate) fn entry_json(path: &TreePath, entry: &Entry) -> Value {
+    json!({
+        "path": path.as_str(),
+        "name": path.name(),
+        "kind": kind_word(entry.kind),
+        "size": entry.size,
+        "mode": format!("{:04o}", entry.mode),
+        "uid": entry.uid,
+        "gid": entry.gid,
+        "rdev": entry.rdev,
+        "ino": entry.ino,
+        "nlink": entry.nlink,
+        "mtime": entry.mtime.to_rfc3339(),
+        "ctime": entry.ctime.to_rfc3339(),
+        "birthtime": entry.birthtime.to_rfc3339(),
+        "atime": entry.atime.to_rfc3339(),
+        "target": entry.target,
+        "expires_at": entry.expires_at.map(Timestamp::to_rfc3339),
+        "attributes": entry.attributes,
+        "version": entry.version.to_string(),
+        "etag": entry.etag.to_string(),
+    })
+}
+
+/// The fields of a commit that every listing of the log shows.
+pub(crate) fn commit_json(commit: &CommitInfo) -> Value {
+    json!({
+        "seq": commit.seq,
+        "time": commit.time.to_rfc3339(),
+        "author": commit.author,
+        "message": commit.message,
+        "id": commit.id.map(|id| id.to_string()),
+    })
+}
+
+/// Who, in a column.
+pub(crate) fn author_text(author: &Author) -> String {
+    let parts = [&author.agent, &author.key, &author.session];
+    let text: Vec<&str> = parts.iter().filter_map(|part| part.as_deref()).collect();
+    if text.is_empty() { "-".to_owned() } else { shown(&text.join("/")).into_owned() }
+}
+
+/// Standard base64 with padding (RFC 4648, 4): for content that JSON text cannot hold.
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for digit in 0..4 {
+            let value = (bits >> (18 - 6 * digit)) & 63;
+            text.push(if digit <= group.len() { char::from(DIGITS[value as usize]) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_that_of_the_rfc() {
+        for (plain, text) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
+        {
+            assert_eq!(base64(plain.as_bytes()), text);
+        }
+    }
+
+    #[test]
+    fn a_mode_reads_as_in_ls() {
+        assert_eq!(mode_text(Kind::Directory, 0o755), "drwxr-xr-x");
+        assert_eq!(mode_text(Kind::File, 0o4640), "-rwSr-----");
+        assert_eq!(mode_text(Kind::File, 0o1777), "-rwxrwxrwt");
+    }
+
+    #[test]
+    fn a_name_cannot_steer_the_terminal() {
+        assert_eq!(shown("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
+        assert_eq!(shown("plain é"), "plain é");
+    }
+}

@@ -1,0 +1,107 @@
+//! The verbs: one file each, all with the same shape, a clap struct and `run`.
+
+mod account;
+mod backup;
+mod cat;
+mod completions;
+mod cp;
+mod diff;
+mod du;
+mod export;
+mod glob;
+mod grep;
+mod import;
+mod key;
+mod kv;
+mod ln;
+mod log;
+mod ls;
+mod maintain;
+mod mkdir;
+mod mv;
+mod restore;
+mod rm;
+mod search;
+mod serve;
+mod snapshot;
+mod stat;
+mod tree;
+mod write;
+
+use clap::Subcommand;
+
+use crate::app::App;
+use crate::fail::Done;
+
+/// Every verb, in the order of the help.
+#[derive(Subcommand)]
+pub(crate) enum Verb {
+    Serve(serve::Serve),
+    Account(account::Account),
+    Key(key::Key),
+    Kv(kv::Kv),
+    Ls(ls::Ls),
+    Tree(tree::Tree),
+    Cat(cat::Cat),
+    Write(write::Write),
+    Append(write::Append),
+    Mkdir(mkdir::Mkdir),
+    Rm(rm::Rm),
+    Mv(mv::Mv),
+    Cp(cp::Cp),
+    Ln(ln::Ln),
+    Stat(stat::Stat),
+    Log(log::Log),
+    Diff(diff::Diff),
+    Restore(restore::Restore),
+    Snapshot(snapshot::Snapshot),
+    Glob(glob::Glob),
+    Grep(grep::Grep),
+    Search(search::Search),
+    Du(du::Du),
+    Import(import::Import),
+    Export(export::Export),
+    Backup(backup::Backup),
+    Fsck(maintain::Fsck),
+    Gc(maintain::Gc),
+    Reindex(maintain::Reindex),
+    Completions(completions::Completions),
+}
+
+impl Verb {
+    /// Does it.
+    pub(crate) async fn run(self, app: &mut App) -> Done {
+        match self {
+            Self::Serve(verb) => verb.run(app).await,
+            Self::Account(verb) => verb.run(app),
+            Self::Key(verb) => verb.run(app),
+            Self::Kv(verb) => verb.run(app).await,
+            Self::Ls(verb) => verb.run(app).await,
+            Self::Tree(verb) => verb.run(app).await,
+            Self::Cat(verb) => verb.run(app).await,
+            Self::Write(verb) => verb.run(app).await,
+            Self::Append(verb) => verb.run(app).await,
+            Self::Mkdir(verb) => verb.run(app).await,
+            Self::Rm(verb) => verb.run(app).await,
+            Self::Mv(verb) => verb.run(app).await,
+            Self::Cp(verb) => verb.run(app).await,
+            Self::Ln(verb) => verb.run(app).await,
+            Self::Stat(verb) => verb.run(app).await,
+            Self::Log(verb) => verb.run(app).await,
+            Self::Diff(verb) => verb.run(app).await,
+            Self::Restore(verb) => verb.run(app).await,
+            Self::Snapshot(verb) => verb.run(app).await,
+            Self::Glob(verb) => verb.run(app).await,
+            Self::Grep(verb) => verb.run(app).await,
+            Self::Search(verb) => verb.run(app).await,
+            Self::Du(verb) => verb.run(app).await,
+            Self::Import(verb) => verb.run(app).await,
+            Self::Export(verb) => verb.run(app).await,
+            Self::Backup(verb) => verb.run(app),
+            Self::Fsck(verb) => verb.run(app),
+            Self::Gc(verb) => verb.run(app),
+            Self::Reindex(verb) => verb.run(app),
+            Self::Completions(verb) => verb.run(app),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! `garth account`: who has a tree here.
+
+use clap::{Args, Subcommand};
+use garth::control::AccountState;
+use garth::model::Timestamp;
+use serde_json::json;
+
+use crate::app::App;
+use crate::fail::Done;
+use crate::out::shown;
+
+/// Make, list and delete accounts
+///
+/// With --json one object an account: account, created (null once deleted).
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth account create team-a")]
+pub(crate) struct Account {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Make an account with an empty tree
+    #[command(after_help = "Example:\n  garth account create team-a")]
+    Create {
+        /// Its id: 1 to 128 bytes, without `/` and control characters
+        name: String,
+    },
+    /// List the accounts
+    #[command(after_help = "Example:\n  garth account list")]
+    List,
+    /// Delete an account, its keys and its tree with all history; nothing brings it back
+    #[command(after_help = "Example:\n  garth account delete team-a")]
+    Delete {
+        /// Its id
+        name: String,
+    },
+}
+
+impl Account {
+    pub(crate) fn run(self, app: &mut App) -> Done {
+        let home = app.home()?;
+        match self.what {
+            What::Create { name } => {
+                let account = home.create_account(&name)?;
+                show(app, &account.id, Some(account.created))
+            }
+            What::List => {
+                let accounts = home.control().accounts()?;
+                let mut active = accounts.iter().filter(|account| account.state == AccountState::Active);
+                active.try_for_each(|account| show(app, &account.id, Some(account.created)))
+            }
+            What::Delete { name } => {
+                home.delete_account(&name)?;
+                show(app, &name, None)
+            }
+        }
+    }
+}
+
+fn show(app: &mut App, name: &str, created: Option<Timestamp>) -> Done {
+    let created = created.map(Timestamp::to_rfc3339);
+    let json = json!({"account": name, "created": created});
+    app.out.item(&json, format_args!("{}  {}", created.as_deref().unwrap_or("deleted"), shown(name)))
+}

@@ -1,0 +1,63 @@
+//! `garth cp`: copies, their content by reference.
+
+use clap::Args;
+use garth::model::batch::Op;
+use garth::model::{At, Kind};
+use garth::resolve::Follow;
+
+use crate::app::{App, Plan, destination, find};
+use crate::args::Why;
+use crate::fail::Done;
+
+/// Copy files, and with -r directories, all in one commit, with mode, time and attributes
+///
+/// With --json one object a source: path (the new one), version, created, seq, time.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth cp -r /skills/review /agents/default/skills/review -p")]
+pub(crate) struct Cp {
+    /// What to copy; links are followed, with -r copied
+    #[arg(required = true, value_name = "SOURCE")]
+    from: Vec<String>,
+    /// Where to; into it, if it is a directory
+    #[arg(value_name = "DEST")]
+    to: String,
+    /// Copy directories with all that is in them
+    #[arg(short, long)]
+    recursive: bool,
+    /// Fail rather than replace a file that is there
+    #[arg(short, long)]
+    no_clobber: bool,
+    /// Make missing parents of the destination
+    #[arg(short, long)]
+    parents: bool,
+    #[command(flatten)]
+    why: Why,
+}
+
+impl Cp {
+    pub(crate) async fn run(self, app: &mut App) -> Done {
+        let tree = app.tree()?;
+        let follow = if self.recursive { Follow::No } else { Follow::Yes };
+        app.commit(&tree, &self.why, async || {
+            let mut plan = Plan::default();
+            for from in &self.from {
+                // The copy is named as its source was written, not as what a link led to.
+                let (named, _) = find(&*tree.fs, from, Follow::No).await?;
+                let (from, entry) = find(&*tree.fs, from, follow).await?;
+                let into = self.from.len() > 1 || (self.to.ends_with('/') && entry.kind != Kind::Directory);
+                let to = destination(&*tree.fs, &named, &self.to, Follow::Yes, into).await?;
+                let op = Op::Copy {
+                    from: At::Path(from),
+                    as_of: None,
+                    to: At::Path(to.clone()),
+                    recursive: self.recursive,
+                    replace: !self.no_clobber,
+                    parents: self.parents,
+                };
+                plan.push(op, to);
+            }
+            Ok(plan)
+        })
+        .await
+    }
+}

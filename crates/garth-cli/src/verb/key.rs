@@ -1,0 +1,85 @@
+//! `garth key`: API keys of an account.
+
+use clap::{Args, Subcommand};
+use garth::control::{ApiKey, Scope};
+use garth::model::Timestamp;
+use serde_json::json;
+
+use crate::app::App;
+use crate::fail::Done;
+use crate::out::shown;
+
+/// Make, list and revoke the API keys of an account (--account)
+///
+/// With --json one object a key: id, account, label, scopes, created, revoked; and `key`, the secret, when it
+/// is made.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth key create --label laptop --scope memory:read --scope search:read")]
+pub(crate) struct Key {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Make a key and show it, this once
+    #[command(after_help = "Example:\n  garth key create --label laptop --scope memory:read")]
+    Create {
+        /// What to call it
+        #[arg(long, default_value = "", value_name = "TEXT")]
+        label: String,
+        /// What it may do: memory:read, memory:write, search:read or admin, which is all of it (may be
+        /// repeated)
+        #[arg(
+            long = "scope", value_name = "SCOPE",
+            default_values = ["memory:read", "memory:write", "search:read"]
+        )]
+        scopes: Vec<Scope>,
+    },
+    /// List the keys, without their secrets
+    #[command(after_help = "Example:\n  garth key list")]
+    List,
+    /// End a key
+    #[command(after_help = "Example:\n  garth key revoke 0123456789abcdef")]
+    Revoke {
+        /// Its id: what follows `garth_` in the key, up to the dot
+        id: String,
+    },
+}
+
+impl Key {
+    pub(crate) fn run(self, app: &mut App) -> Done {
+        let home = app.home()?;
+        let account = &app.global.account;
+        match self.what {
+            What::Create { label, scopes } => {
+                let (key, secret) = home.control().create_key(account, &label, &scopes)?;
+                show(app, &key, Some(secret.reveal()))
+            }
+            What::List => {
+                let keys = home.control().keys(account)?;
+                keys.iter().try_for_each(|key| show(app, key, None))
+            }
+            What::Revoke { id } => {
+                let key = home.control().revoke_key(&id)?;
+                show(app, &key, None)
+            }
+        }
+    }
+}
+
+fn show(app: &mut App, key: &ApiKey, secret: Option<&str>) -> Done {
+    let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
+    let mut json = json!({
+        "id": key.id, "account": key.account, "label": key.label, "scopes": scopes,
+        "created": key.created.to_rfc3339(), "revoked": key.revoked.map(Timestamp::to_rfc3339),
+    });
+    if let Some(secret) = secret {
+        json["key"] = secret.into();
+        let text = format_args!("{secret}\n    shown this once; id {}, {}", key.id, scopes.join(" "));
+        return app.out.item(&json, text);
+    }
+    let revoked = key.revoked.map(|time| format!("  revoked {}", time.to_rfc3339())).unwrap_or_default();
+    let (id, time) = (&key.id, key.created.to_rfc3339());
+    app.out.item(&json, format_args!("{id}  {time}  {}  {}{revoked}", scopes.join(","), shown(&key.label)))
+}

@@ -1,0 +1,252 @@
+//! `garth kv`: the key-value API of the agents.
+
+use std::io::Read as _;
+
+use clap::{Args, Subcommand};
+use garth::kv::{self, JsonText, KeyKind, MAX_LISTED, MAX_VALUE, Put, Written};
+use garth::model::Timestamp;
+use garth::{Error, ErrorKind};
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::app::App;
+use crate::args::Past;
+use crate::fail::{Done, Failure};
+use crate::out::shown;
+use crate::when::parse_span;
+
+/// Values by key, of one agent (--agent); the files under /agents/AGENT/kv
+///
+/// A key is a path such as /user/tone; a value is any JSON, kept digit for digit. With --json the objects are
+/// those of the HTTP interface: put and delete give version_id and created_at; get path, value, version_id,
+/// created_at, expires_at, tags; list one object a key (path, type); history one a version (version_id,
+/// created_at, value, expires_at, deleted_at).
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth kv put /user/tone '\"direct\"'")]
+pub(crate) struct Kv {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Keep a value
+    #[command(after_help = "Example:\n  garth kv put /user/tone '{\"tone\":\"direct\"}' --tag user --ttl 7d")]
+    Put(PutArgs),
+    /// Print a value
+    #[command(after_help = "Example:\n  garth kv get /user/tone")]
+    Get {
+        /// The key
+        path: String,
+        #[command(flatten)]
+        past: Past,
+    },
+    /// List the keys directly below a key; `/` ends those with keys below them only
+    #[command(after_help = "Example:\n  garth kv list /user")]
+    List {
+        /// The key above
+        #[arg(default_value = "/")]
+        prefix: String,
+        #[command(flatten)]
+        past: Past,
+    },
+    /// End a value; fine if there is none
+    #[command(after_help = "Example:\n  garth kv delete /user/tone")]
+    Delete {
+        /// The key
+        path: String,
+    },
+    /// Show the versions of a value, newest first
+    #[command(after_help = "Example:\n  garth kv history /user/tone")]
+    History {
+        /// The key
+        path: String,
+        /// Show at most this many, 1 to 100
+        #[arg(short = 'n', long, default_value_t = kv::DEFAULT_HISTORY, value_name = "COUNT")]
+        limit: usize,
+        #[command(flatten)]
+        past: Past,
+    },
+}
+
+#[derive(Args, Debug)]
+struct PutArgs {
+    /// The key
+    path: String,
+    /// The value as JSON; standard input without it
+    #[arg(allow_hyphen_values = true)]
+    value: Option<String>,
+    /// Label it (may be repeated)
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+    /// Weigh it
+    #[arg(long, default_value_t = 0.0, value_name = "NUMBER", allow_negative_numbers = true)]
+    importance: f64,
+    /// Let it end to be there after this long: seconds, or a number with s, m, h, d or w
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    ttl: Option<i64>,
+    /// Whether search sees it
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = clap::ArgAction::Set)]
+    searchable: bool,
+}
+
+impl Kv {
+    pub(crate) async fn run(self, app: &mut App) -> Done {
+        match self.what {
+            What::Put(put) => put.run(app).await,
+            What::Get { path, past } => get(app, &path, &past).await,
+            What::List { prefix, past } => list(app, &prefix, &past).await,
+            What::Delete { path } => {
+                let fs = app.tree()?.fs;
+                let kv = kv::Kv::new(&*fs, &app.global.agent, None).map_err(Failure::kv(&path))?;
+                let written = kv.delete(&path, None).await.map_err(Failure::kv(&path))?;
+                show_written(app, written, &path, "deleted")
+            }
+            What::History { path, limit, past } => history(app, &path, limit, &past).await,
+        }
+    }
+}
+
+impl PutArgs {
+    async fn run(self, app: &mut App) -> Done {
+        let path = &self.path;
+        let text = match self.value {
+            Some(text) => text,
+            None => {
+                let mut text = String::new();
+                // One byte more than fits tells what is too long without reading it all.
+                let mut stdin = std::io::stdin().lock().take(MAX_VALUE as u64 + 1);
+                stdin.read_to_string(&mut text).map_err(Failure::stdio)?;
+                text
+            }
+        };
+        if text.len() > MAX_VALUE {
+            let message = format!("{path}: a value has at most {MAX_VALUE} bytes");
+            return Err(Error::new(ErrorKind::TooLarge, message).into());
+        }
+        let value: &RawValue = serde_json::from_str(&text).map_err(|error| {
+            Failure::Usage(format!(
+                "{path}: the value is not JSON ({error}); write text in quotes: '\"text\"'"
+            ))
+        })?;
+        let fs = app.tree()?.fs;
+        let kv = kv::Kv::new(&*fs, &app.global.agent, None).map_err(Failure::kv(path))?;
+        let put = Put {
+            path,
+            value,
+            tags: self.tags,
+            importance: self.importance,
+            searchable: self.searchable,
+            expires_at: self.ttl.map(|seconds| app.env.now().plus_seconds(seconds)),
+        };
+        let written = kv.put(&put, None).await.map_err(Failure::kv(path))?;
+        show_written(app, written, path, "ok")
+    }
+}
+
+fn show_written(app: &mut App, written: Written, path: &str, word: &str) -> Done {
+    let (version, time) = (written.version.to_string(), written.created_at.to_rfc3339());
+    let mut json = json!({"ok": true, "path": path, "version_id": version, "created_at": time});
+    if word == "deleted" {
+        json["deleted"] = true.into();
+    }
+    app.out.item(&json, format_args!("{version}  {}", shown(path)))
+}
+
+/// A value with what is kept beside it.
+#[derive(Serialize)]
+struct Shown<'a> {
+    path: &'a str,
+    value: &'a RawValue,
+    version_id: String,
+    created_at: String,
+    expires_at: Option<String>,
+    tags: &'a [String],
+}
+
+async fn get(app: &mut App, path: &str, past: &Past) -> Done {
+    let fs = app.view(past).await?;
+    let kv = kv::Kv::new(&*fs, &app.global.agent, None).map_err(Failure::kv(path))?;
+    let found = kv.get(path).await.map_err(Failure::kv(path))?.ok_or_else(|| no_key(path))?;
+    let line = raw(&found.value)?;
+    let json = Shown {
+        path: &found.path,
+        value: &line,
+        version_id: found.version.to_string(),
+        created_at: found.created_at.to_rfc3339(),
+        expires_at: found.expires_at.map(Timestamp::to_rfc3339),
+        tags: &found.tags,
+    };
+    app.out.item(&json, String::from_utf8_lossy(found.value.as_bytes()))
+}
+
+async fn list(app: &mut App, prefix: &str, past: &Past) -> Done {
+    let fs = app.view(past).await?;
+    let kv = kv::Kv::new(&*fs, &app.global.agent, None).map_err(Failure::kv(prefix))?;
+    let items = kv.list(prefix).await.map_err(Failure::kv(prefix))?;
+    let is_root = prefix.bytes().all(|byte| byte == b'/');
+    if items.is_empty() && !is_root && kv.get(prefix).await.map_err(Failure::kv(prefix))?.is_none() {
+        return Err(no_key(prefix));
+    }
+    for item in &items {
+        let (kind, end) = match item.kind {
+            KeyKind::Value => ("file", ""),
+            KeyKind::Directory => ("dir", "/"),
+        };
+        let json = json!({"path": item.path, "type": kind});
+        app.out.item(&json, format_args!("{}{end}", shown(&item.path)))?;
+    }
+    if items.len() >= MAX_LISTED {
+        let message =
+            format!("{prefix}: the first {MAX_LISTED} keys; there may be more, list below one of them");
+        Failure::Usage(message).tell(false);
+    }
+    Ok(())
+}
+
+/// A version of a value; one that ended it has the value `{}`.
+#[derive(Serialize)]
+struct ShownPast<'a> {
+    version_id: String,
+    created_at: String,
+    value: &'a RawValue,
+    expires_at: Option<String>,
+    deleted_at: Option<String>,
+}
+
+async fn history(app: &mut App, path: &str, limit: usize, past: &Past) -> Done {
+    let fs = app.view(past).await?;
+    let kv = kv::Kv::new(&*fs, &app.global.agent, None).map_err(Failure::kv(path))?;
+    let versions = kv.history(path, limit).await.map_err(Failure::kv(path))?;
+    if versions.is_empty() {
+        return Err(no_key(path));
+    }
+    let nothing: &RawValue = serde_json::from_str("{}").unwrap_or(RawValue::NULL);
+    for version in &versions {
+        let time = version.created_at.to_rfc3339();
+        let value = version.value.as_ref().map(raw).transpose()?;
+        let json = ShownPast {
+            version_id: version.version.to_string(),
+            created_at: time.clone(),
+            value: value.as_deref().unwrap_or(nothing),
+            expires_at: version.expires_at.map(Timestamp::to_rfc3339),
+            deleted_at: value.is_none().then(|| time.clone()),
+        };
+        let text = value.as_deref().map_or("deleted", RawValue::get);
+        app.out.item(&json, format_args!("{}  {time}  {text}", json.version_id))?;
+    }
+    Ok(())
+}
+
+/// A value on one line, digit for digit: line breaks stand only between the tokens of JSON, where they mean
+/// nothing.
+fn raw(text: &JsonText) -> Done<Box<RawValue>> {
+    let line = String::from_utf8_lossy(text.as_bytes()).replace(['\n', '\r'], "");
+    let corrupt = |_| Error::new(ErrorKind::Corrupt, "the stored value is not JSON").into();
+    RawValue::from_string(line).map_err(corrupt)
+}
+
+fn no_key(path: &str) -> Failure {
+    Failure::Tree(Error::new(ErrorKind::NotFound, format!("{path}: no such key")))
+}

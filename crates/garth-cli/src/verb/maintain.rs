@@ -1,0 +1,161 @@
+//! `garth fsck`, `gc` and `reindex`: what an operator does to the storage of accounts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use garth::control::AccountState;
+use garth::home::Tree;
+use indicatif::{HumanBytes, ProgressBar};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::task::block_in_place;
+
+use crate::app::App;
+use crate::fail::{Done, Failure, Several};
+use crate::out::shown;
+use crate::when::parse_span;
+
+/// Which accounts.
+#[derive(Args, Debug)]
+struct Which {
+    /// All accounts, not only that of --account
+    #[arg(long)]
+    all: bool,
+}
+
+/// Check that storage is sound; changes nothing
+///
+/// With --json one object an account: account, ok, names, versions, chunks, bytes, findings (kind, detail). The
+/// exit code is 1 if anything is wrong.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth fsck --all")]
+pub(crate) struct Fsck {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Remove what nothing needs: expired entries, abandoned uploads, orphaned content
+///
+/// Versions, snapshots and what is open anywhere stay. With --json one object an account: account, expired,
+/// staged, versions, chunks, bytes, packs.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth gc --all")]
+pub(crate) struct Gc {
+    #[command(flatten)]
+    which: Which,
+    /// Leave files that became empty less than this long ago, as a reader may still be at them
+    #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = parse_span)]
+    grace: i64,
+}
+
+/// Make the search index again from the files
+///
+/// With --json one object an account: account, files.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth reindex")]
+pub(crate) struct Reindex {
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Fsck {
+    pub(crate) fn run(self, app: &mut App) -> Done {
+        let mut sound = true;
+        self.which.each(app, "checking", |app, account, tree| {
+            let found = tree.fsck()?;
+            sound &= found.findings.is_empty();
+            let mut json = object(account, &found);
+            json["ok"] = found.findings.is_empty().into();
+            let mut text = format!(
+                "{}: {} names, {} versions, {} chunks ({}): ",
+                shown(account),
+                found.names,
+                found.versions,
+                found.chunks,
+                HumanBytes(found.bytes)
+            );
+            match found.findings.len() {
+                0 => text.push_str("sound"),
+                1 => text.push_str("1 thing is wrong"),
+                many => text.push_str(&format!("{many} things are wrong")),
+            }
+            for finding in &found.findings {
+                text.push_str(&format!("\n  {}: {}", finding.kind, shown(&finding.detail)));
+            }
+            app.out.item(&json, text)
+        })?;
+        if sound { Ok(()) } else { Err(Failure::Told(1)) }
+    }
+}
+
+impl Gc {
+    pub(crate) fn run(self, app: &mut App) -> Done {
+        let grace = Duration::from_secs(self.grace.unsigned_abs());
+        self.which.each(app, "collecting", |app, account, tree| {
+            let gone = tree.gc(grace)?;
+            let text = format!(
+                "{}: {} expired, {} uploads, {} versions, {} chunks ({}), {} files removed",
+                shown(account),
+                gone.expired,
+                gone.staged,
+                gone.versions,
+                gone.chunks,
+                HumanBytes(gone.bytes),
+                gone.packs
+            );
+            app.out.item(&object(account, &gone), text)
+        })
+    }
+}
+
+impl Reindex {
+    pub(crate) fn run(self, app: &mut App) -> Done {
+        self.which.each(app, "indexing", |app, account, tree| {
+            let files = tree.reindex()?;
+            let json = json!({"account": account, "files": files});
+            app.out.item(&json, format_args!("{}: {files} files indexed", shown(account)))
+        })
+    }
+}
+
+impl Which {
+    /// Does it to each account, with something that turns on a terminal; one that fails does not stop the
+    /// others.
+    fn each(
+        &self,
+        app: &mut App,
+        doing: &str,
+        mut action: impl FnMut(&mut App, &str, &Arc<Tree>) -> Done,
+    ) -> Done {
+        let home = app.home()?;
+        let mut accounts = vec![app.global.account.clone()];
+        if self.all {
+            let all = home.control().accounts()?.into_iter();
+            accounts = all
+                .filter(|account| account.state == AccountState::Active)
+                .map(|account| account.id)
+                .collect();
+        }
+        let bar = ProgressBar::new_spinner();
+        bar.enable_steady_tick(Duration::from_millis(200));
+        let mut several = Several::default();
+        for account in &accounts {
+            bar.set_message(format!("{doing} {}", shown(account)));
+            let outcome = block_in_place(|| {
+                let tree = home.account(account)?;
+                action(app, account, &tree)
+            });
+            bar.suspend(|| app.out.flush().and_then(|()| several.add(outcome, app.global.json)))?;
+        }
+        bar.finish_and_clear();
+        several.done()
+    }
+}
+
+/// What was found, and in which account.
+fn object(account: &str, found: &impl Serialize) -> Value {
+    let mut json = serde_json::to_value(found).unwrap_or_default();
+    json["account"] = account.into();
+    json
+}

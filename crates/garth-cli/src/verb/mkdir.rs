@@ -1,0 +1,44 @@
+//! `garth mkdir`: new directories.
+
+use clap::Args;
+use garth::model::At;
+use garth::model::batch::{Op, SetAttrs};
+use garth::resolve::Follow;
+
+use crate::app::{App, Plan, no_parent, place};
+use crate::args::Why;
+use crate::fail::Done;
+
+/// Make directories, all in one commit
+///
+/// With --json one object a directory: path, version, created, seq, time.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth mkdir -p /projects/garth/notes")]
+pub(crate) struct Mkdir {
+    /// Which directories
+    #[arg(required = true)]
+    paths: Vec<String>,
+    /// Make missing parents; a directory that is there already is fine
+    #[arg(short, long)]
+    parents: bool,
+    #[command(flatten)]
+    why: Why,
+}
+
+impl Mkdir {
+    pub(crate) async fn run(self, app: &mut App) -> Done {
+        let tree = app.tree()?;
+        let follow = if self.parents { Follow::Yes } else { Follow::No };
+        app.commit(&tree, &self.why, async || {
+            let mut plan = Plan::default();
+            for path in &self.paths {
+                let path = place(&*tree.fs, path, follow).await?;
+                let attrs = SetAttrs::default();
+                plan.push(Op::Mkdir { at: At::Path(path.clone()), parents: self.parents, attrs }, path);
+            }
+            Ok(plan)
+        })
+        .await
+        .map_err(no_parent)
+    }
+}

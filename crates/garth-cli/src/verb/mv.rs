@@ -1,0 +1,51 @@
+//! `garth mv`: other names for what is there.
+
+use clap::Args;
+use garth::model::batch::{Op, RenameMode};
+use garth::model::{At, Kind};
+use garth::resolve::Follow;
+
+use crate::app::{App, Plan, destination, find};
+use crate::args::Why;
+use crate::fail::Done;
+
+/// Move or rename, all in one commit; history moves along
+///
+/// With --json one object a source: path (the new one), version, created, seq, time.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth mv /inbox/plan.md /projects/")]
+pub(crate) struct Mv {
+    /// What to move; a link itself, not what it names
+    #[arg(required = true, value_name = "SOURCE")]
+    from: Vec<String>,
+    /// Where to; into it, if it is a directory
+    #[arg(value_name = "DEST")]
+    to: String,
+    /// Fail rather than replace what is there
+    #[arg(short, long)]
+    no_clobber: bool,
+    /// Make missing parents of the destination
+    #[arg(short, long)]
+    parents: bool,
+    #[command(flatten)]
+    why: Why,
+}
+
+impl Mv {
+    pub(crate) async fn run(self, app: &mut App) -> Done {
+        let tree = app.tree()?;
+        let mode = if self.no_clobber { RenameMode::NoReplace } else { RenameMode::Replace };
+        app.commit(&tree, &self.why, async || {
+            let mut plan = Plan::default();
+            for from in &self.from {
+                let (from, entry) = find(&*tree.fs, from, Follow::No).await?;
+                let into = self.from.len() > 1 || (self.to.ends_with('/') && entry.kind != Kind::Directory);
+                let to = destination(&*tree.fs, &from, &self.to, Follow::No, into).await?;
+                let (from, at) = (At::Path(from), At::Path(to.clone()));
+                plan.push(Op::Rename { from, to: at, mode, parents: self.parents }, to);
+            }
+            Ok(plan)
+        })
+        .await
+    }
+}

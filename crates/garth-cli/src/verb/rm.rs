@@ -1,0 +1,45 @@
+//! `garth rm`: away with files and trees. Their past stays.
+
+use clap::Args;
+use garth::model::At;
+use garth::model::batch::{Op, Remove};
+use garth::resolve::Follow;
+
+use crate::app::{App, Plan, place};
+use crate::args::Why;
+use crate::fail::Done;
+
+/// Remove files, and with -r directories, all in one commit; `restore` brings them back
+///
+/// With --json one object a path: path, version, created, seq, time.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth rm -r /drafts -m 'published'")]
+pub(crate) struct Rm {
+    /// What to remove; a link itself, not what it names
+    #[arg(required = true)]
+    paths: Vec<String>,
+    /// Remove directories with all that is in them
+    #[arg(short, long)]
+    recursive: bool,
+    /// A path that is not there is fine
+    #[arg(short, long)]
+    force: bool,
+    #[command(flatten)]
+    why: Why,
+}
+
+impl Rm {
+    pub(crate) async fn run(self, app: &mut App) -> Done {
+        let tree = app.tree()?;
+        let what = if self.recursive { Remove::Tree } else { Remove::File };
+        app.commit(&tree, &self.why, async || {
+            let mut plan = Plan::default();
+            for path in &self.paths {
+                let path = place(&*tree.fs, path, Follow::No).await?;
+                plan.push(Op::Remove { at: At::Path(path.clone()), what, missing_ok: self.force }, path);
+            }
+            Ok(plan)
+        })
+        .await
+    }
+}

@@ -1,0 +1,64 @@
+//! `garth search`: text by what it is about.
+
+use clap::Args;
+use garth::model::query::{Hit, SearchQuery};
+use garth::resolve::Follow;
+use serde_json::json;
+
+use crate::app::{App, find};
+use crate::args::Past;
+use crate::fail::Done;
+use crate::out::shown;
+
+/// Search the text of files, best first
+///
+/// With --json one object a file: path, version, score in (0, 1), snippet, and where the passage lies (lines
+/// and bytes, each with start and end, the end excluded; lines count from 1).
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth search 'which tone does Ada prefer' --in /users/ada")]
+pub(crate) struct Search {
+    /// What to look for, in plain words
+    query: String,
+    /// Only this path and what is below it (may be repeated)
+    #[arg(long = "in", value_name = "PATH")]
+    within: Vec<String>,
+    /// Only files with this label (may be repeated: any of them)
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+    /// Show at most this many, 1 to 1000
+    #[arg(short = 'n', long, default_value_t = 10, value_name = "COUNT")]
+    limit: usize,
+    #[command(flatten)]
+    past: Past,
+}
+
+impl Search {
+    pub(crate) async fn run(self, app: &mut App) -> Done {
+        let fs = app.view(&self.past).await?;
+        let mut within = Vec::new();
+        for path in &self.within {
+            within.push(find(&*fs, path, Follow::Yes).await?.0);
+        }
+        let query = SearchQuery { text: self.query, within, tags_any: self.tags, limit: self.limit };
+        for hit in fs.search(&query).await? {
+            show(app, &hit)?;
+        }
+        Ok(())
+    }
+}
+
+fn show(app: &mut App, hit: &Hit) -> Done {
+    let json = json!({
+        "path": hit.path.as_str(),
+        "version": hit.version.to_string(),
+        "score": hit.score,
+        "snippet": hit.snippet,
+        "lines": {"start": hit.lines.start, "end": hit.lines.end},
+        "bytes": {"start": hit.bytes.start, "end": hit.bytes.end},
+    });
+    let (first, last) = (hit.lines.start, hit.lines.end.saturating_sub(1).max(hit.lines.start));
+    let lines = if first == last { first.to_string() } else { format!("{first}-{last}") };
+    let snippet: Vec<&str> = hit.snippet.split_whitespace().collect();
+    let (path, snippet) = (shown(hit.path.as_str()), snippet.join(" "));
+    app.out.item(&json, format_args!("{path}:{lines}  {:.3}\n    {}", hit.score, shown(&snippet)))
+}

@@ -1,0 +1,130 @@
+//! `garth serve`: the HTTP interface, on this machine unless told otherwise.
+
+use std::io::{self, IsTerminal};
+use std::net::TcpListener;
+use std::path::Path;
+
+use clap::Args;
+use garth::control::Scope;
+use garth::{ErrorKind, Home};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::app::App;
+use crate::fail::{Done, Failure};
+
+/// Where it listens unless told. The port is seed 4's.
+const DEFAULT_LISTEN: [&str; 2] = ["127.0.0.1:8787", "[::1]:8787"];
+
+/// Serve the HTTP interface
+///
+/// The first start makes account `default` and a key with scope admin, and shows the key, that once. With
+/// --json one line once it accepts connections: url, data, account, key (null unless new). Logs go to stderr;
+/// GARTH_LOG sets what (such as `debug` or `garth_server=trace`).
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth serve --listen 127.0.0.1:0 --json")]
+pub(crate) struct Serve {
+    /// Where to listen (may be repeated); port 0 picks one [default: 127.0.0.1:8787 and [::1]:8787]
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Vec<String>,
+}
+
+impl Serve {
+    pub(crate) async fn run(self, app: &mut App) -> Done {
+        start_logs()?;
+        // First the sockets: a start that fails for a taken port must not use up the key that is shown once.
+        let (listeners, urls) = self.bind()?;
+        let home = app.home()?;
+        let account = app.global.account.clone();
+        let key = first_key(&home, &account)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::stdio)?;
+        let mut terminate = signal(SignalKind::terminate()).map_err(Failure::stdio)?;
+        show(app, &home, &urls, &account, key.as_deref())?;
+        let shutdown = async move {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            tracing::info!("stopping; what is in flight is finished");
+        };
+        garth_server::serve(home, listeners, shutdown).await.map_err(Failure::host(Path::new("serve")))
+    }
+
+    /// The sockets, and their addresses as URLs. A machine without `::1` still serves.
+    fn bind(&self) -> Done<(Vec<tokio::net::TcpListener>, Vec<String>)> {
+        let defaults = DEFAULT_LISTEN.map(str::to_owned);
+        let wanted = if self.listen.is_empty() { &defaults[..] } else { &self.listen };
+        let (mut listeners, mut urls) = (Vec::new(), Vec::new());
+        for (number, address) in wanted.iter().enumerate() {
+            match bind(address) {
+                Ok((listener, url)) => {
+                    listeners.push(listener);
+                    urls.push(url);
+                }
+                Err(error) if self.listen.is_empty() && number > 0 && is_no_address(&error) => {
+                    tracing::info!("{address}: this machine does not have it");
+                }
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                    return Err(Failure::Usage(format!("{address}: not HOST:PORT")));
+                }
+                Err(error) => return Err(Failure::host(Path::new(address))(error)),
+            }
+        }
+        Ok((listeners, urls))
+    }
+}
+
+fn bind(address: &str) -> io::Result<(tokio::net::TcpListener, String)> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    let url = format!("http://{}", listener.local_addr()?);
+    Ok((tokio::net::TcpListener::from_std(listener)?, url))
+}
+
+/// Whether the machine lacks the address (no IPv6), rather than somebody else using it.
+fn is_no_address(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
+        || error.raw_os_error() == Some(97) // EAFNOSUPPORT, for which there is no kind
+}
+
+/// A key for an account that never had one.
+fn first_key(home: &Home, account: &str) -> Done<Option<String>> {
+    if !home.control().keys(account)?.is_empty() {
+        return Ok(None);
+    }
+    let (_, secret) = home.control().create_key(account, "made by the first start", &[Scope::Admin])?;
+    Ok(Some(secret.reveal().to_owned()))
+}
+
+fn show(app: &mut App, home: &Home, urls: &[String], account: &str, key: Option<&str>) -> Done {
+    let url = urls.first().map_or("", String::as_str);
+    let data = home.folder().to_string_lossy();
+    let json = json!({"url": url, "data": data, "account": account, "key": key});
+    let shown_key = key.map_or_else(
+        || "as before (`garth key create` makes another)".to_owned(),
+        |key| format!("{key}\n           shown this once: keep it"),
+    );
+    let bearer = key.unwrap_or("$GARTH_KEY");
+    let body = r#"{"path":"/user/tone","value":"direct"}"#;
+    let text = format!(
+        "address    {}\ndata       {data}\naccount    {account}\nAPI key    {shown_key}\n\nTry it:\n  \
+         curl {url}/v1/put -H 'Authorization: Bearer {bearer}' -d '{body}'",
+        urls.join("  "),
+    );
+    app.out.item(
+        &json,
+        text.replace("'Authorization: Bearer $GARTH_KEY'", "\"Authorization: Bearer $GARTH_KEY\""),
+    )?;
+    app.out.flush()
+}
+
+/// Logs to stderr, as much as GARTH_LOG says.
+fn start_logs() -> Done {
+    let wanted = std::env::var("GARTH_LOG").unwrap_or_else(|_| "info".into());
+    let filter = EnvFilter::try_new(&wanted)
+        .map_err(|error| garth::Error::new(ErrorKind::InvalidArgument, format!("GARTH_LOG: {error}")))?;
+    let colours = io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(colours).init();
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! `garth write` and `garth append`: standard input into a file.
+
+use clap::Args;
+use garth::model::VersionId;
+use garth::model::batch::{Create, Op, Precondition, SetAttrs};
+use garth::model::{At, Timestamp};
+use garth::resolve::Follow;
+
+use crate::app::{App, Plan, no_parent, place};
+use crate::args::Why;
+use crate::body::stdin_body;
+use crate::fail::Done;
+use crate::when::parse_span;
+
+/// Replace a file with standard input, or make it
+///
+/// With --json one object: path, version, created, seq, time.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  echo 'call Ada' | garth write -p /notes/today.md --tag todo")]
+pub(crate) struct Write {
+    /// Which file; a link is followed
+    path: String,
+    /// Make missing parents
+    #[arg(short, long)]
+    parents: bool,
+    /// Only if nothing is there
+    #[arg(long, conflicts_with = "if_version")]
+    if_absent: bool,
+    /// Only if this is still its last version
+    #[arg(long, value_name = "VERSION")]
+    if_version: Option<VersionId>,
+    #[command(flatten)]
+    attributes: Attributes,
+    #[command(flatten)]
+    why: Why,
+}
+
+/// Attributes to set with the content.
+#[derive(Args, Debug)]
+struct Attributes {
+    /// Label it, in place of the labels it has (may be repeated)
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+    /// Weigh it
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    importance: Option<f64>,
+    /// Let it end to be there after this long: seconds, or a number with s, m, h, d or w
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    ttl: Option<i64>,
+    /// Whether search sees it [default: text files are seen]
+    #[arg(long, value_name = "BOOL")]
+    searchable: Option<bool>,
+    /// Its MIME type
+    #[arg(long, value_name = "TYPE")]
+    content_type: Option<String>,
+}
+
+impl Attributes {
+    fn at(&self, now: Timestamp) -> SetAttrs {
+        SetAttrs {
+            tags: (!self.tags.is_empty()).then(|| self.tags.clone()),
+            importance: self.importance,
+            searchable: self.searchable.map(Some),
+            content_type: self.content_type.clone().map(Some),
+            expires_at: self.ttl.map(|seconds| Some(now.plus_seconds(seconds))),
+            ..SetAttrs::default()
+        }
+    }
+}
+
+impl Write {
+    pub(crate) async fn run(self, app: &mut App) -> Done {
+        let tree = app.tree()?;
+        let body = stdin_body(&*tree.fs).await?;
+        let attrs = self.attributes.at(app.env.now());
+        // What must not be there may not be a link either.
+        let (create, follow) =
+            if self.if_absent { (Create::New, Follow::No) } else { (Create::IfMissing, Follow::Yes) };
+        app.commit(&tree, &self.why, async || {
+            let path = place(&*tree.fs, &self.path, follow).await?;
+            let (at, body, attrs) = (At::Path(path.clone()), body.clone(), attrs.clone());
+            let mut plan = Plan::default();
+            if let Some(version) = self.if_version {
+                plan.preconditions.push((at.clone(), Precondition::Version(version)));
+            }
+            plan.push(Op::Write { at, body, create, parents: self.parents, attrs }, path);
+            Ok(plan)
+        })
+        .await
+        .map_err(no_parent)
+    }
+}
+
+/// Add standard input at the end of a file, or make it
+///
+/// With --json one object: path, version, created, seq, time.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  echo '{\"event\":\"done\"}' | garth append /log.jsonl")]
+pub(crate) struct Append {
+    /// Which file; a link is followed
+    path: String,
+    /// Make missing parents
+    #[arg(short, long)]
+    parents: bool,
+    #[command(flatten)]
+    why: Why,
+}
+
+impl Append {
+    pub(crate) async fn run(self, app: &mut App) -> Done {
+        let tree = app.tree()?;
+        let body = stdin_body(&*tree.fs).await?;
+        app.commit(&tree, &self.why, async || {
+            let path = place(&*tree.fs, &self.path, Follow::Yes).await?;
+            let at = At::Path(path.clone());
+            let op = Op::Append { at, body: body.clone(), create: Create::IfMissing, parents: self.parents };
+            let mut plan = Plan::default();
+            plan.push(op, path);
+            Ok(plan)
+        })
+        .await
+        .map_err(no_parent)
+    }
+}

@@ -1,0 +1,117 @@
+//! Directories and subtrees page by page, so that no verb holds a large one in memory.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use garth::model::query::{Page, WalkPage};
+use garth::model::{At, Entry, Kind};
+use garth::{FileSystem, Name, Result, TreePath};
+
+use crate::app::find;
+use garth::resolve::Follow;
+
+/// Items of one page: enough that the paging costs little.
+const PAGE: usize = 1000;
+
+/// A path and its node, and everything below it, in the order of `walk`.
+pub(crate) struct Walker {
+    fs: Arc<dyn FileSystem>,
+    top: TreePath,
+    ready: VecDeque<(TreePath, Entry)>,
+    after: Option<TreePath>,
+    more: bool,
+}
+
+impl Walker {
+    /// Starts at a path that a person wrote. With `itself`, the path is the first item.
+    pub(crate) async fn new(
+        fs: Arc<dyn FileSystem>,
+        path: &str,
+        follow: Follow,
+        itself: bool,
+    ) -> Result<Self> {
+        let (top, entry) = find(&*fs, path, follow).await?;
+        let more = entry.kind == Kind::Directory;
+        let ready = if itself { VecDeque::from([(top.clone(), entry)]) } else { VecDeque::new() };
+        Ok(Self { fs, top, ready, after: None, more })
+    }
+
+    /// The canonical path it started at.
+    pub(crate) fn top(&self) -> &TreePath {
+        &self.top
+    }
+
+    /// The next path.
+    pub(crate) async fn next(&mut self) -> Result<Option<(TreePath, Entry)>> {
+        loop {
+            if let Some(item) = self.ready.pop_front() {
+                return Ok(Some(item));
+            }
+            if !self.more {
+                return Ok(None);
+            }
+            let page = WalkPage { after: self.after.take(), limit: PAGE, entries: true };
+            let walk = self.fs.walk(&At::Path(self.top.clone()), &page).await?;
+            self.more = walk.more;
+            self.after = walk.items.last().map(|item| item.path.clone());
+            self.ready.extend(walk.items.into_iter().filter_map(|item| Some((item.path, *item.entry?))));
+        }
+    }
+}
+
+/// The names of one directory.
+pub(crate) struct Lister {
+    dir: TreePath,
+    after: Option<Name>,
+    more: bool,
+}
+
+impl Lister {
+    pub(crate) fn new(dir: &TreePath) -> Self {
+        Self { dir: dir.clone(), after: None, more: true }
+    }
+
+    /// The next page, paths with entries; empty only at the end.
+    pub(crate) async fn page(&mut self, fs: &dyn FileSystem) -> Result<Vec<(TreePath, Entry)>> {
+        if !self.more {
+            return Ok(Vec::new());
+        }
+        let page = Page { after: self.after.take(), limit: PAGE, entries: true };
+        let listing = fs.list(&At::Path(self.dir.clone()), &page).await?;
+        self.more = listing.more;
+        self.after = listing.items.last().map(|item| item.name.clone());
+        let items = listing.items.into_iter().filter_map(|item| Some((item.name, *item.entry?)));
+        items.map(|(name, entry)| Ok((self.dir.join(&name)?, entry))).collect()
+    }
+}
+
+/// Everything below a directory, each subdirectory directly followed by what is in it. That is the order of
+/// archives: whoever unpacks one sets a directory's time when he leaves it.
+pub(crate) struct DepthFirst {
+    fs: Arc<dyn FileSystem>,
+    /// The directories on the way down, each with what is left of its page.
+    open: Vec<(Lister, VecDeque<(TreePath, Entry)>)>,
+}
+
+impl DepthFirst {
+    pub(crate) fn new(fs: Arc<dyn FileSystem>, top: &TreePath) -> Self {
+        Self { fs, open: vec![(Lister::new(top), VecDeque::new())] }
+    }
+
+    /// The next path.
+    pub(crate) async fn next(&mut self) -> Result<Option<(TreePath, Entry)>> {
+        while let Some((lister, ready)) = self.open.last_mut() {
+            if let Some((path, entry)) = ready.pop_front() {
+                if entry.kind == Kind::Directory {
+                    self.open.push((Lister::new(&path), VecDeque::new()));
+                }
+                return Ok(Some((path, entry)));
+            }
+            ready.extend(lister.page(&*self.fs).await?);
+            if ready.is_empty() {
+                self.open.pop();
+            }
+        }
+        Ok(None)
+    }
+}

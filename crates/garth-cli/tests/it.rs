@@ -1,0 +1,13 @@
+//! The command line as its users meet it: the real binary, on real data folders.
+
+mod it {
+    mod admin;
+    mod errors;
+    mod garth;
+    mod kv;
+    mod past;
+    mod reading;
+    mod serve;
+    mod transfer;
+    mod writing;
+}

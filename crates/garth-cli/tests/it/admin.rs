@@ -1,0 +1,139 @@
+//! Verbs of operators.
+
+use serde_json::{Value, json};
+
+use super::garth::{Garth, column, string, utf8};
+
+#[test]
+fn accounts_are_made_listed_and_deleted() {
+    let garth = Garth::new();
+    assert_eq!(column(&garth.lines(&["account", "list"]), "account"), ["default"]);
+    garth.ok(&["account", "create", "team"]);
+    garth.fails(4, &["account", "create", "team"]);
+    garth.fails(2, &["account", "create", "a/b"]);
+    garth.feed(&["write", "/a", "--account", "team"], "x");
+    assert!(garth.ok(&["account", "list"]).contains("  team\n"));
+    garth.ok(&["account", "delete", "team"]);
+    garth.fails(3, &["account", "delete", "team"]);
+    garth.fails(3, &["ls", "--account", "team"]);
+    garth.ok(&["account", "create", "team"]);
+    assert_eq!(garth.ok(&["ls", "--account", "team"]), "", "a new account of an old name is empty");
+}
+
+#[test]
+fn keys_are_shown_once_and_revoked() {
+    let garth = Garth::new();
+    let made = garth.json(&["key", "create", "--label", "laptop", "--scope", "memory:read"]);
+    let (id, key) = (string(&made["id"]), string(&made["key"]));
+    assert!(key.starts_with(&format!("garth_{id}.")), "the id is in the key");
+    assert_eq!(made["scopes"], json!(["memory:read"]));
+    let listed = garth.lines(&["key", "list"]);
+    assert_eq!((&listed[0]["label"], &listed[0]["revoked"]), (&json!("laptop"), &json!(null)));
+    let secret = key.split_once('.').expect("a dot").1;
+    assert!(!garth.ok(&["key", "list"]).contains(secret) && listed[0].get("key").is_none());
+    garth.ok(&["key", "revoke", &id]);
+    assert!(garth.lines(&["key", "list"])[0]["revoked"].is_string());
+    garth.fails(3, &["key", "revoke", "0000000000000000"]);
+    garth.fails(2, &["key", "create", "--scope", "everything"]);
+    garth.fails(3, &["key", "create", "--account", "none"]);
+    let default = garth.json(&["key", "create"]);
+    assert_eq!(default["scopes"], json!(["memory:read", "memory:write", "search:read"]));
+    assert!(garth.ok(&["key", "create"]).starts_with("garth_"));
+}
+
+#[test]
+fn shells_get_their_completions() {
+    let garth = Garth::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = garth.ok(&["completions", shell]);
+        assert!(script.contains("snapshot") && script.contains("garth"), "{shell}");
+    }
+    assert_eq!(garth.json(&["completions", "bash"])["shell"], "bash");
+    garth.fails(2, &["completions", "tcl"]);
+    assert!(!garth.data().exists(), "no data folder is made for it");
+}
+
+#[test]
+fn a_sound_account_passes_its_check() {
+    let garth = Garth::new();
+    garth.write("/notes/a.md", "the harbour at night");
+    garth.ok(&["account", "create", "team"]);
+    let found = garth.json(&["fsck"]);
+    assert_eq!(
+        (&found["account"], &found["ok"], &found["findings"]),
+        (&json!("default"), &json!(true), &json!([]))
+    );
+    assert!(garth.ok(&["fsck"]).ends_with("sound\n"));
+    assert_eq!(column(&garth.lines(&["fsck", "--all"]), "account"), ["default", "team"]);
+    garth.fails(3, &["fsck", "--account", "none"]);
+}
+
+#[test]
+fn damage_is_found_and_told() {
+    let garth = Garth::new();
+    garth.write("/notes/a.md", &"an unmistakable line of text\n".repeat(200));
+    let mut damaged = 0;
+    for folder in std::fs::read_dir(garth.data().join("accounts")).expect("accounts") {
+        for file in std::fs::read_dir(folder.expect("a folder").path()).expect("its files") {
+            let path = file.expect("a file").path();
+            let mut bytes = std::fs::read(&path).expect("its bytes");
+            let place = bytes.windows(12).position(|some| some == b"unmistakable");
+            if let Some(at) = place {
+                bytes[at] ^= 1;
+                std::fs::write(&path, bytes).expect("it is written");
+                damaged += 1;
+            }
+        }
+    }
+    assert!(damaged > 0, "the text is somewhere on disk");
+    let output = garth.run(&["fsck", "--json"], b"");
+    assert_eq!(output.status.code(), Some(1));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(found["ok"], json!(false));
+    assert!(found["findings"].as_array().is_some_and(|findings| !findings.is_empty()), "{found}");
+    assert_eq!(garth.run(&["cat", "/notes/a.md"], b"").status.code(), Some(7));
+}
+
+#[test]
+fn gc_takes_nothing_that_is_needed() {
+    let garth = Garth::new();
+    let first = garth.write("/a", "first");
+    garth.write("/a", "second");
+    garth.ok(&["rm", "/a"]);
+    let gone = garth.json(&["gc", "--grace", "0"]);
+    assert_eq!((&gone["account"], &gone["chunks"]), (&json!("default"), &json!(0)));
+    assert!(garth.ok(&["gc", "--all"]).starts_with("default: "));
+    assert_eq!(garth.ok(&["cat", "--version", &first]), "first");
+    garth.fails(2, &["gc", "--grace", "soon"]);
+}
+
+#[test]
+fn reindex_makes_the_index_again() {
+    let garth = Garth::new();
+    garth.write("/notes/a.md", "the harbour at night");
+    assert_eq!(garth.json(&["reindex"])["account"], "default");
+    assert_eq!(column(&garth.lines(&["search", "harbour"]), "path"), ["/notes/a.md"]);
+    assert!(garth.ok(&["reindex", "--all"]).ends_with("files indexed\n"));
+}
+
+#[test]
+fn a_backup_is_a_data_folder_with_all_accounts_keys_and_history() {
+    let garth = Garth::new();
+    let first = garth.write("/a", "first");
+    garth.write("/a", "second");
+    garth.ok(&["account", "create", "team"]);
+    garth.feed(&["write", "/b", "--account", "team"], "theirs");
+    let key = garth.json(&["key", "create"]);
+    let copy = garth.beside("copy");
+    let made = garth.json(&["backup", utf8(&copy)]);
+    assert_eq!(column(made["accounts"].as_array().expect("a list"), "account"), ["default", "team"]);
+    garth.write("/a", "after the backup");
+    let copied = |args: &[&str]| garth.ok(&[args, &["--data", utf8(&copy)]].concat());
+    assert_eq!(copied(&["cat", "/a"]), "second");
+    assert_eq!(copied(&["cat", "--version", &first]), "first");
+    assert_eq!(copied(&["cat", "/b", "--account", "team"]), "theirs");
+    assert!(copied(&["key", "list"]).starts_with(&string(&key["id"])));
+    assert!(copied(&["fsck", "--all"]).lines().all(|line| line.ends_with("sound")));
+    garth.fails(4, &["backup", utf8(&copy)]);
+    assert!(garth.ok(&["backup", utf8(&garth.beside("again"))]).contains("team: up to 1"));
+}

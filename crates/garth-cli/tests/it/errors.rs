@@ -1,0 +1,118 @@
+//! How it fails: exit codes, stderr, pipes that close; and where it looks for its data.
+
+use std::io::Read;
+
+use serde_json::{Value, json};
+
+use super::garth::{Garth, bare, finish, text};
+
+#[test]
+fn errors_go_to_stderr_with_path_and_also_as_json() {
+    let garth = Garth::new();
+    assert_eq!(garth.fails(3, &["cat", "/none"]), "garth: /none: no such file or directory\n");
+    let said = garth.fails(3, &["cat", "/none", "--json"]);
+    let last: Value = serde_json::from_str(said.lines().last().expect("a line")).expect("JSON");
+    assert_eq!(
+        last,
+        json!({"error": {
+            "kind": "not_found", "path": "/none", "message": "no such file or directory", "exit": 3,
+        }})
+    );
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2() {
+    let garth = Garth::new();
+    garth.fails(2, &[]);
+    garth.fails(2, &["nonsense"]);
+    garth.fails(2, &["cat"]);
+    garth.fails(2, &["ls", "--nonsense"]);
+    assert!(garth.fails(2, &["ls", "notes"]).contains("notes: a path starts with `/`"));
+    garth.fails(2, &["write", "/a", "--if-absent", "--if-version", "ver_1-1"]);
+    garth.fails(2, &["ls", &format!("/{}", "x".repeat(300))]);
+    garth.fails(2, &["ls", "/", "--agent", "a/b"]);
+    let said = garth.fails(2, &["nonsense", "--json"]);
+    let last: Value = serde_json::from_str(said.lines().last().expect("a line")).expect("JSON");
+    assert_eq!(last["error"]["kind"], "usage");
+}
+
+#[test]
+fn an_account_that_is_not_there_is_not_made_up() {
+    let garth = Garth::new();
+    garth.fails(3, &["ls", "--account", "team"]);
+    let mut command = garth.command(&["ls"]);
+    command.env("GARTH_ACCOUNT", "team");
+    assert_eq!(finish(command, b"").status.code(), Some(3));
+    garth.ok(&["account", "create", "team"]);
+    garth.feed(&["write", "/a", "--account", "team"], "theirs");
+    assert_eq!(garth.ok(&["ls", "/"]), "");
+    assert_eq!(garth.ok(&["cat", "/a", "--account", "team"]), "theirs");
+}
+
+#[test]
+fn the_data_folder_is_the_option_then_the_variable_then_the_platforms() {
+    let garth = Garth::new();
+    garth.write("/in", "data");
+    let other = garth.beside("other");
+    let other = other.to_str().expect("UTF-8");
+    assert_eq!(garth.ok(&["ls", "/", "--data", other]), "");
+    let mut command = bare(&["ls", "/", "--json"]);
+    command.env("XDG_DATA_HOME", garth.beside("xdg")).env("HOME", garth.beside("home"));
+    assert!(finish(command, b"").status.success());
+    let folder =
+        if cfg!(target_os = "macos") { "home/Library/Application Support/garth" } else { "xdg/garth" };
+    assert!(garth.beside(folder).join("control.db").is_file());
+    let mut command = bare(&["ls", "/"]);
+    command.env_remove("HOME");
+    assert_eq!(finish(command, b"").status.code(), Some(2));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let garth = Garth::new();
+    let long = "a line of some length\n".repeat(200_000);
+    garth.write("/long", &long);
+    for args in [&["cat", "/long"][..], &["grep", "line", "/long"], &["export", "/", "-"]] {
+        let mut child = garth.command(args).spawn().expect("garth starts");
+        let mut first = [0; 16];
+        let mut stdout = child.stdout.take().expect("a pipe");
+        stdout.read_exact(&mut first).expect("some output");
+        drop(stdout);
+        let output = child.wait_with_output().expect("garth ends");
+        assert_eq!(text(&output.stderr), "", "{args:?}");
+        assert_eq!(output.status.code(), Some(0), "{args:?}");
+    }
+}
+
+#[test]
+fn errors_and_help_into_closed_pipes_do_not_panic() {
+    let garth = Garth::new();
+    for (args, code) in
+        [(&["--help"][..], 0), (&["cat", "/none"], 3), (&["nonsense"], 2), (&["completions", "zsh"], 0)]
+    {
+        let mut child = garth.command(args).spawn().expect("garth starts");
+        drop((child.stdout.take(), child.stderr.take()));
+        assert_eq!(child.wait().expect("garth ends").code(), Some(code), "{args:?}");
+    }
+}
+
+#[test]
+fn every_verb_has_an_example_in_its_help() {
+    let garth = Garth::new();
+    let help = garth.ok(&["--help"]);
+    let verbs: Vec<&str> = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|verb| *verb != "help")
+        .collect();
+    assert!(verbs.len() >= 30, "{verbs:?}");
+    for verb in verbs {
+        let help = garth.ok(&[verb, "--help"]);
+        assert!(help.contains("Example:\n  "), "{verb}");
+        assert!(help.contains("--json"), "{verb}");
+    }
+}

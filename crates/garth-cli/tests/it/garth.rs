@@ -1,0 +1,127 @@
+//! Runs the binary in a data folder of its own.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A data folder, and room beside it.
+pub(crate) struct Garth {
+    dir: TempDir,
+}
+
+impl Garth {
+    pub(crate) fn new() -> Self {
+        Self { dir: tempfile::tempdir().expect("a temporary folder") }
+    }
+
+    /// A path beside the data folder.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.beside("data")
+    }
+
+    /// The command, with nothing of the environment that could change what it does.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = bare(args);
+        command.env("GARTH_DATA", self.data());
+        command
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run(&self, args: &[&str], input: &[u8]) -> Output {
+        finish(self.command(args), input)
+    }
+
+    /// Runs what has to work; gives what it printed.
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
+        self.feed(args, "")
+    }
+
+    /// Runs what has to work on this input; gives what it printed.
+    pub(crate) fn feed(&self, args: &[&str], input: &str) -> String {
+        let output = self.run(args, input.as_bytes());
+        assert!(output.status.success(), "garth {args:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// Runs what has to fail with this exit code; gives what it said on stderr.
+    pub(crate) fn fails(&self, code: i32, args: &[&str]) -> String {
+        let output = self.run(args, b"input");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "garth {args:?}: {}{stderr}", text(&output.stdout));
+        assert_eq!(text(&output.stdout), "", "garth {args:?} printed something");
+        stderr
+    }
+
+    /// Runs it with `--json`; gives each line as JSON.
+    pub(crate) fn lines(&self, args: &[&str]) -> Vec<Value> {
+        let printed = self.ok(&[args, &["--json"]].concat());
+        printed.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect()
+    }
+
+    /// Runs it with `--json`; gives the one object.
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        let mut lines = self.lines(args);
+        assert_eq!(lines.len(), 1, "garth {args:?} prints one object: {lines:?}");
+        lines.remove(0)
+    }
+
+    /// Writes a file, with its parents; gives its version.
+    pub(crate) fn write(&self, path: &str, content: &str) -> String {
+        let printed = self.feed(&["write", "-p", path, "--json"], content);
+        let json: Value = serde_json::from_str(&printed).expect("JSON");
+        string(&json["version"])
+    }
+
+    /// The sequence of the last commit.
+    pub(crate) fn seq(&self) -> u64 {
+        self.json(&["log", "-n", "1"])["seq"].as_u64().expect("a sequence")
+    }
+}
+
+/// The binary without data folder.
+pub(crate) fn bare(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_garth"));
+    for name in ["GARTH_DATA", "GARTH_ACCOUNT", "GARTH_AGENT", "GARTH_LOG", "XDG_DATA_HOME"] {
+        command.env_remove(name);
+    }
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs a command to its end on this input.
+pub(crate) fn finish(mut command: Command, input: &[u8]) -> Output {
+    let mut child = command.spawn().expect("garth starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let input = input.to_owned();
+    let feeder = std::thread::spawn(move || {
+        // A verb that reads no input may be gone already.
+        let _ = stdin.write_all(&input);
+    });
+    let output = child.wait_with_output().expect("garth ends");
+    feeder.join().expect("the input was fed");
+    output
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+pub(crate) fn string(json: &Value) -> String {
+    json.as_str().unwrap_or_else(|| panic!("a string, not {json}")).to_owned()
+}
+
+/// The strings at `key` of each object.
+pub(crate) fn column(lines: &[Value], key: &str) -> Vec<String> {
+    lines.iter().map(|line| string(&line[key])).collect()
+}
+
+pub(crate) fn utf8(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}

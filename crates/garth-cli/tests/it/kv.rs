@@ -1,0 +1,74 @@
+//! The key-value verbs.
+
+use serde_json::json;
+
+use super::garth::{Garth, column, text};
+
+#[test]
+fn values_come_back_digit_for_digit() {
+    let garth = Garth::new();
+    let value = r#"{"a":1.10,"big":1234567890123456789012345678901234567890,"n":null}"#;
+    garth.ok(&["kv", "put", "/user/tone", value]);
+    assert_eq!(garth.ok(&["kv", "get", "/user/tone"]), format!("{value}\n"));
+    assert!(garth.ok(&["kv", "get", "/user/tone", "--json"]).contains(value));
+    garth.feed(&["kv", "put", "/from/stdin"], "[1, 2]\n");
+    assert_eq!(garth.ok(&["kv", "get", "/from/stdin"]), "[1, 2]\n");
+    garth.feed(&["kv", "put", "/lines"], "{\n  \"a\": [1.0,\r\n2]\n}");
+    assert_eq!(garth.ok(&["kv", "get", "/lines"]), "{\n  \"a\": [1.0,\r\n2]\n}\n");
+    assert!(garth.ok(&["kv", "get", "/lines", "--json"]).contains("{  \"a\": [1.0,2]}"), "one line");
+    assert_eq!(garth.lines(&["kv", "history", "/lines"])[0]["value"], json!({"a": [1.0, 2]}));
+    garth.ok(&["kv", "put", "/minus", "-1"]);
+    assert_eq!(garth.json(&["kv", "get", "/minus"])["value"], json!(-1));
+}
+
+#[test]
+fn keys_are_listed_and_belong_to_an_agent() {
+    let garth = Garth::new();
+    for key in ["/user/a", "/user/b/c", "/users2/d"] {
+        garth.ok(&["kv", "put", key, "1"]);
+    }
+    assert_eq!(garth.ok(&["kv", "list"]), "/user/\n/users2/\n");
+    assert_eq!(garth.ok(&["kv", "list", "/user"]), "/user/a\n/user/b/\n");
+    let json = garth.lines(&["kv", "list", "/user"]);
+    assert_eq!(json, [json!({"path": "/user/a", "type": "file"}), json!({"path": "/user/b", "type": "dir"})]);
+    assert_eq!(garth.ok(&["kv", "list", "/user/a"]), "");
+    garth.fails(3, &["kv", "list", "/none"]);
+    assert_eq!(garth.ok(&["kv", "list", "--agent", "other"]), "");
+    garth.fails(3, &["kv", "get", "/user/a", "--agent", "other"]);
+    assert_eq!(garth.ok(&["cat", "/agents/default/kv/user/a.json"]), "1");
+}
+
+#[test]
+fn history_goes_through_delete() {
+    let garth = Garth::new();
+    garth.ok(&["kv", "put", "/k", "1", "--tag", "t", "--importance", "0.5", "--searchable", "true"]);
+    garth.ok(&["kv", "put", "/k", "2", "--ttl", "7d"]);
+    assert!(garth.json(&["kv", "get", "/k"])["expires_at"].is_string());
+    let deleted = garth.json(&["kv", "delete", "/k"]);
+    assert_eq!((&deleted["ok"], &deleted["deleted"]), (&json!(true), &json!(true)));
+    garth.fails(3, &["kv", "get", "/k"]);
+    garth.ok(&["kv", "delete", "/k"]);
+    garth.ok(&["kv", "put", "/k", "3"]);
+    let versions = garth.lines(&["kv", "history", "/k"]);
+    assert_eq!(versions[0]["value"], json!(3));
+    let tombstone = &versions[1];
+    assert_eq!((&tombstone["value"], tombstone["deleted_at"].is_string()), (&json!({}), true));
+    assert_eq!(garth.lines(&["kv", "history", "/k", "--limit", "1"]).len(), 1);
+    assert!(column(&versions, "version_id").iter().all(|id| id.starts_with("ver_")));
+    garth.fails(3, &["kv", "history", "/none"]);
+}
+
+#[test]
+fn what_is_no_key_or_value_is_refused() {
+    let garth = Garth::new();
+    garth.fails(2, &["kv", "put", "/k", "{not json"]);
+    garth.fails(2, &["kv", "put", "no-slash", "1"]);
+    garth.fails(2, &["kv", "put", "/a/../b", "1"]);
+    garth.fails(5, &["kv", "put", "/sys/a", "1"]);
+    garth.fails(2, &["kv", "history", "/k", "--limit", "0"]);
+    garth.ok(&["kv", "put", "/a", "1"]);
+    garth.fails(4, &["kv", "put", "/a.json/b", "1"]);
+    let long = format!("\"{}\"", "x".repeat(1 << 20));
+    let output = garth.run(&["kv", "put", "/k"], long.as_bytes());
+    assert_eq!(output.status.code(), Some(6), "{}", text(&output.stderr));
+}

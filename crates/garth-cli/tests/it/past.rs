@@ -1,0 +1,221 @@
+//! The past: versions, moments, restoring.
+
+use serde_json::json;
+
+use super::garth::{Garth, column, string};
+
+/// A file written twice; gives the two versions.
+fn twice() -> (Garth, String, String) {
+    let garth = Garth::new();
+    let first = garth.write("/notes/plan.md", "one\ntwo\n");
+    let second = garth.write("/notes/plan.md", "one\nthree\n");
+    (garth, first, second)
+}
+
+#[test]
+fn at_takes_sequences_times_names_versions_and_ages() {
+    let (garth, first, _) = twice();
+    let path = "/notes/plan.md";
+    let cat = |at: &str| garth.ok(&["cat", path, "--at", at]);
+    let commits = garth.lines(&["log"]);
+    let older = &commits[1];
+    assert_eq!(cat(&older["seq"].to_string()), "one\ntwo\n");
+    assert_eq!(cat(&string(&older["time"])), "one\ntwo\n", "the printed time of a commit means that commit");
+    assert_eq!(cat(&first), "one\ntwo\n");
+    assert_eq!(cat("0s"), "one\nthree\n");
+    assert_eq!(cat("now"), "one\nthree\n");
+    assert_eq!(cat("2200-01-01"), "one\nthree\n");
+    garth.ok(&["snapshot", "create", "before"]);
+    garth.write(path, "later\n");
+    assert_eq!(cat("before"), "one\nthree\n");
+    for past in ["1h", "yesterday", "2001-02-03", "2001-02-03T04:05", "2001-02-03T04:05:06Z", "0"] {
+        garth.fails(3, &["cat", path, "--at", past]);
+    }
+    assert!(garth.fails(3, &["cat", path, "--at", "never"]).contains("garth: "));
+    garth.fails(3, &["cat", path, "--at", "999999"]);
+    garth.fails(2, &["cat", path, "--at", "99999999999999999999999"]);
+}
+
+#[test]
+fn every_verb_that_reads_reads_the_past() {
+    let garth = Garth::new();
+    garth.write("/d/a", "old text");
+    garth.ok(&["kv", "put", "/k", "1"]);
+    let seq = garth.seq().to_string();
+    garth.ok(&["rm", "-r", "/d"]);
+    garth.ok(&["kv", "put", "/k", "2"]);
+    let at = ["--at", seq.as_str()];
+    let past = |args: &[&str]| garth.ok(&[args, &at].concat());
+    assert_eq!(past(&["ls", "/d"]), "a\n");
+    assert!(past(&["tree", "/d"]).contains("└── a"));
+    assert_eq!(past(&["cat", "/d/a"]), "old text");
+    assert!(past(&["stat", "/d/a"]).contains("/d/a"));
+    assert!(past(&["du", "/d"]).contains("8 bytes"));
+    assert_eq!(past(&["glob", "/d/*"]), "/d/a\n");
+    assert_eq!(past(&["grep", "old", "/d"]), "/d/a:old text\n");
+    assert_eq!(past(&["log", "/d/a"]).lines().count(), 1);
+    assert_eq!(
+        past(&["log"]).lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())).count(),
+        2
+    );
+    assert_eq!(past(&["kv", "get", "/k"]), "1\n");
+    assert_eq!(past(&["kv", "list"]), "/k\n");
+    assert_eq!(past(&["kv", "history", "/k"]).lines().count(), 1);
+    let said = garth.fails(1, &["search", "old", "--at", &seq]);
+    assert!(said.contains("use grep on the past"), "the index knows the present only, and says so: {said}");
+    let copy = garth.beside("copy");
+    garth.ok(&[&["export", "/d", copy.to_str().expect("UTF-8")][..], &at].concat());
+    assert_eq!(std::fs::read_to_string(copy.join("a")).expect("exported"), "old text");
+}
+
+#[test]
+fn log_shows_versions_newest_first_through_delete_and_re_create() {
+    let (garth, first, second) = twice();
+    garth.ok(&["rm", "/notes/plan.md", "-m", "done with it"]);
+    let third = garth.write("/notes/plan.md", "again");
+    let versions = garth.lines(&["log", "/notes/plan.md"]);
+    let ids = column(&versions, "version");
+    assert_eq!((&ids[0], &ids[2], &ids[3]), (&third, &second, &first));
+    assert_eq!(versions[1]["deleted"], json!(true));
+    assert_eq!(versions[3]["size"], json!(8));
+    let text = garth.ok(&["log", "/notes/plan.md"]);
+    assert!(text.lines().nth(1).is_some_and(|line| line.contains("deleted  done with it")), "{text}");
+    assert_eq!(garth.lines(&["log", "/notes/plan.md", "-n", "2"]).len(), 2);
+    assert_eq!(garth.ok(&["cat", "--version", &first]), "one\ntwo\n");
+    assert_eq!(garth.ok(&["cat", "/notes/plan.md", "--version", &first]), "one\ntwo\n");
+    garth.write("/other", "x");
+    garth.fails(3, &["cat", "/other", "--version", &first]);
+    let moved = garth.ok(&["mv", "/notes/plan.md", "/moved"]);
+    assert!(moved.ends_with("/moved\n"));
+    assert!(
+        column(&garth.lines(&["log", "/moved"]), "version").contains(&third),
+        "a moved file brings its past"
+    );
+}
+
+#[test]
+fn log_without_path_shows_commits_and_their_changes() {
+    let garth = Garth::new();
+    for number in 0..5 {
+        garth.write("/a", &number.to_string());
+    }
+    garth.ok(&["mv", "/a", "/b"]);
+    garth.ok(&["snapshot", "create", "here"]);
+    let commits = garth.lines(&["log"]);
+    assert_eq!(
+        commits.iter().map(|commit| commit["seq"].as_u64()).collect::<Vec<_>>(),
+        [Some(7), Some(6), Some(5), Some(4), Some(3), Some(2), Some(1)]
+    );
+    assert_eq!(commits[1]["changes"][0]["from"], "/a");
+    assert_eq!(commits[0]["changes"][0]["name"], "here");
+    assert_eq!(garth.lines(&["log", "-n", "3"]).len(), 3);
+    let text = garth.ok(&["log", "-n", "2"]);
+    assert!(text.contains("renamed     /a -> /b") && text.contains("snapshot    here"), "{text}");
+}
+
+#[test]
+fn diff_shows_lines_of_a_file() {
+    let (garth, first, _) = twice();
+    let diff = garth.ok(&["diff", "/notes/plan.md"]);
+    assert!(diff.starts_with("--- /notes/plan.md at 1\n+++ /notes/plan.md at 2\n"), "{diff}");
+    assert!(diff.contains("\n-two\n+three\n"), "{diff}");
+    assert_eq!(garth.ok(&["diff", "/notes/plan.md", "--at", &first]), diff);
+    assert_eq!(garth.ok(&["diff", "/notes/plan.md", "--from", "2"]), "");
+    let json = garth.json(&["diff", "/notes/plan.md", "--from", "0", "--to", "1"]);
+    assert!(string(&json["diff"]).starts_with("--- /dev/null\n"));
+    garth.ok(&["rm", "/notes/plan.md"]);
+    assert!(garth.ok(&["diff", "/notes/plan.md"]).contains("-three"));
+    garth.run(&["write", "/bin"], &[0, 1]);
+    garth.run(&["write", "/bin"], &[0, 2]);
+    assert_eq!(garth.ok(&["diff", "/bin"]), "binary files differ: /bin\n");
+    assert_eq!(garth.json(&["diff", "/bin"])["binary"], json!(true));
+}
+
+#[test]
+fn diff_lists_what_changed_in_a_directory() {
+    let garth = Garth::new();
+    for path in ["/d/same", "/d/changed", "/d/sub/gone", "/d/rewritten", "/d-2/else"] {
+        garth.write(path, "1");
+    }
+    let seq = garth.seq().to_string();
+    garth.write("/d/changed", "2");
+    garth.write("/d/rewritten", "1");
+    garth.ok(&["rm", "/d/sub/gone"]);
+    garth.write("/d/sub/new", "1");
+    garth.write("/d-2/else", "2");
+    assert_eq!(garth.ok(&["diff", "/d", "--from", &seq]), "M  /d/changed\nD  /d/sub/gone\nA  /d/sub/new\n");
+    let changes = garth.lines(&["diff", "/d", "--from", &seq]);
+    assert_eq!(column(&changes, "change"), ["changed", "removed", "added"]);
+    assert_eq!(garth.ok(&["diff", "/", "--from", &seq]).lines().count(), 4);
+    garth.fails(2, &["diff", "/d"]);
+}
+
+#[test]
+fn restore_brings_back_a_file_in_one_commit() {
+    let (garth, first, _) = twice();
+    let ino = garth.json(&["stat", "/notes/plan.md"])["ino"].clone();
+    let before = garth.seq();
+    garth.ok(&["restore", "/notes/plan.md", "--at", &first]);
+    assert_eq!(garth.ok(&["cat", "/notes/plan.md"]), "one\ntwo\n");
+    assert_eq!(garth.json(&["stat", "/notes/plan.md"])["ino"], ino, "the file keeps its node");
+    assert_eq!(garth.seq(), before + 1);
+    assert_eq!(garth.lines(&["log", "/notes/plan.md"]).len(), 3);
+    garth.ok(&["restore", "/notes/plan.md", "--at", "2", "--to", "/copy/of.md"]);
+    assert_eq!(garth.ok(&["cat", "/copy/of.md"]), "one\nthree\n");
+    garth.fails(4, &["restore", "/notes/plan.md", "--at", "2", "--to", "/copy/of.md"]);
+    let said = garth.fails(3, &["restore", "/copy/of.md", "--at", "1"]);
+    assert!(said.contains("was not there at 1"), "{said}");
+}
+
+#[test]
+fn restore_brings_back_what_was_removed() {
+    let garth = Garth::new();
+    garth.write("/d/sub/a", "a");
+    garth.ok(&["ln", "-s", "sub/a", "/d/link"]);
+    let seq = garth.seq().to_string();
+    garth.ok(&["rm", "-r", "/d"]);
+    garth.ok(&["restore", "/d/sub/a", "--at", &seq]);
+    assert_eq!(garth.ok(&["glob", "/**"]), "/d\n/d/sub\n/d/sub/a\n");
+    garth.ok(&["restore", "/d/link", "--at", &seq]);
+    assert_eq!(garth.ok(&["cat", "/d/link"]), "a");
+}
+
+#[test]
+fn restore_makes_a_directory_equal_to_what_it_was() {
+    let garth = Garth::new();
+    garth.write("/d/kept", "1");
+    garth.write("/d/removed", "1");
+    garth.write("/other", "1");
+    let seq = garth.seq().to_string();
+    garth.write("/d/kept", "2");
+    garth.ok(&["rm", "/d/removed"]);
+    garth.write("/d/new", "1");
+    garth.write("/other", "2");
+    let before = garth.seq();
+    garth.ok(&["restore", "/d", "--at", &seq]);
+    assert_eq!(garth.seq(), before + 1, "one commit");
+    assert_eq!(garth.ok(&["diff", "/d", "--from", &seq]), "");
+    assert_eq!(garth.ok(&["cat", "/other"]), "2");
+    garth.ok(&["restore", "/", "--at", &seq]);
+    assert_eq!(garth.ok(&["diff", "/", "--from", &seq]), "");
+    garth.ok(&["restore", "/d", "--at", &before.to_string()]);
+    assert_eq!(garth.ok(&["ls", "/d"]), "kept\nnew\n");
+}
+
+#[test]
+fn snapshots_are_made_listed_and_dropped() {
+    let garth = Garth::new();
+    garth.write("/a", "1");
+    garth.ok(&["snapshot", "create", "one", "-m", "before the change"]);
+    garth.ok(&["snapshot", "create", "2026-01-27"]);
+    let names = column(&garth.lines(&["snapshot", "list"]), "name");
+    assert_eq!(names, ["2026-01-27", "one"]);
+    assert_eq!(garth.lines(&["snapshot"]).len(), 2);
+    garth.write("/a", "2");
+    assert_eq!(garth.ok(&["cat", "/a", "--at", "2026-01-27"]), "1", "a name goes before a date");
+    garth.fails(4, &["snapshot", "create", "one"]);
+    garth.fails(2, &["snapshot", "create", "42"]);
+    garth.ok(&["snapshot", "drop", "one"]);
+    garth.fails(3, &["snapshot", "drop", "one"]);
+    garth.fails(3, &["cat", "/a", "--at", "one"]);
+}

@@ -1,0 +1,302 @@
+//! Import and export.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+
+use serde_json::json;
+
+use super::garth::{Garth, column, text, utf8};
+
+/// What an import and an export must keep: kind, mode, time (but of links), and size and hash of content or
+/// target.
+type Shape = BTreeMap<String, Kept>;
+type Kept = (u32, Option<(i64, i64)>, usize, u64);
+
+fn hash(content: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn shape(top: &Path) -> Shape {
+    let mut shape = Shape::new();
+    let mut todo = vec![top.to_owned()];
+    while let Some(folder) = todo.pop() {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let meta = fs::symlink_metadata(&path).expect("its metadata");
+            let name = utf8(path.strip_prefix(top).expect("below the top")).to_owned();
+            let time = (!meta.is_symlink()).then(|| (meta.mtime(), meta.mtime_nsec()));
+            let content = if meta.is_symlink() {
+                fs::read_link(&path).expect("its target").as_os_str().as_bytes().to_vec()
+            } else if meta.is_file() {
+                fs::read(&path).expect("its content")
+            } else {
+                todo.push(path);
+                Vec::new()
+            };
+            shape.insert(name, (meta.mode(), time, content.len(), hash(&content)));
+        }
+    }
+    shape
+}
+
+/// A small tree with something of everything.
+fn make_tree(top: &Path) {
+    fs::create_dir_all(top.join("src/deep/er")).expect("folders");
+    fs::create_dir(top.join("empty")).expect("a folder");
+    fs::create_dir(top.join(".git")).expect("a folder");
+    fs::write(top.join(".git/HEAD"), "ref: refs/heads/main\n").expect("a file");
+    fs::write(top.join("read me.md"), "hello\n").expect("a file");
+    fs::write(top.join("src/empty"), "").expect("a file");
+    fs::write(top.join("src/deep/er/übung"), [0, 1, 2, 255]).expect("a file");
+    let big: Vec<u8> = (0..3_000_000_u32).flat_map(u32::to_le_bytes).collect();
+    fs::write(top.join("big.bin"), big).expect("a file");
+    fs::write(top.join("run.sh"), "#!/bin/sh\n").expect("a file");
+    fs::set_permissions(top.join("run.sh"), fs::Permissions::from_mode(0o755)).expect("a mode");
+    fs::write(top.join("src/secret"), "s").expect("a file");
+    fs::set_permissions(top.join("src/secret"), fs::Permissions::from_mode(0o600)).expect("a mode");
+    fs::hard_link(top.join("src/secret"), top.join("src/twin")).expect("a hard link");
+    symlink("../read me.md", top.join("src/link")).expect("a link");
+    symlink("/etc/passwd", top.join("out")).expect("a link");
+    fs::write(top.join(format!("{}.txt", "long".repeat(40))), "long name").expect("a file");
+    symlink("x".repeat(150), top.join("long link")).expect("a link");
+    let old = std::time::UNIX_EPOCH + std::time::Duration::new(1_000_000_000, 123_456_789);
+    for name in ["run.sh", "src", "empty"] {
+        let file = fs::File::open(top.join(name)).expect("it is there");
+        file.set_modified(old).expect("a time");
+    }
+    fs::set_permissions(top.join("empty"), fs::Permissions::from_mode(0o700)).expect("a mode");
+}
+
+fn whole_seconds(shape: Shape) -> Shape {
+    let cut = |(mode, time, size, hash): Kept| (mode, time.map(|(seconds, _)| (seconds, 0)), size, hash);
+    shape.into_iter().map(|(name, what)| (name, cut(what))).collect()
+}
+
+#[test]
+fn a_folder_comes_back_byte_for_byte() {
+    let garth = Garth::new();
+    let (from, to) = (garth.beside("from"), garth.beside("to"));
+    make_tree(&from);
+    let count = garth.json(&["import", utf8(&from), "/project"]);
+    assert_eq!(
+        (&count["directories"], &count["files"], &count["symlinks"], &count["hard_links"], &count["failed"]),
+        (&json!(5), &json!(8), &json!(3), &json!(1), &json!(0)),
+        "{count}"
+    );
+    assert_eq!(garth.json(&["stat", "/project/src/secret"])["nlink"], 2);
+    let count = garth.json(&["export", "/project", utf8(&to)]);
+    assert_eq!((&count["files"], &count["failed"]), (&json!(8), &json!(0)));
+    assert_eq!(shape(&to), shape(&from));
+    assert_eq!(fs::metadata(to.join("src/twin")).expect("it is there").nlink(), 2);
+}
+
+#[test]
+fn an_archive_comes_back_byte_for_byte() {
+    let garth = Garth::new();
+    let (from, tar, to) = (garth.beside("from"), garth.beside("a.tar"), garth.beside("to"));
+    make_tree(&from);
+    garth.ok(&["import", utf8(&from), "/one"]);
+    garth.ok(&["export", "/one", utf8(&tar)]);
+    garth.ok(&["import", utf8(&tar), "/two"]);
+    let piped = garth.run(&["export", "/two", "-", "--json"], b"");
+    assert!(piped.status.success());
+    assert!(text(&piped.stderr).contains("\"files\":8"), "the account of it goes to stderr");
+    let input = garth.run(&["import", "-", "/three"], &piped.stdout);
+    assert!(input.status.success(), "{}", text(&input.stderr));
+    garth.ok(&["export", "/three", utf8(&to)]);
+    assert_eq!(whole_seconds(shape(&to)), whole_seconds(shape(&from)));
+    assert_eq!(garth.json(&["stat", "/three/src/twin"])["nlink"], 2);
+}
+
+#[test]
+fn the_tar_tool_of_the_system_reads_our_archives() {
+    let garth = Garth::new();
+    let (from, tar, to) = (garth.beside("from"), garth.beside("a.tar"), garth.beside("to"));
+    make_tree(&from);
+    garth.ok(&["import", utf8(&from), "/"]);
+    garth.ok(&["export", "/", utf8(&tar)]);
+    fs::create_dir(&to).expect("a folder");
+    let status = std::process::Command::new("tar").args(["-xpf", utf8(&tar), "-C", utf8(&to)]).status();
+    assert!(status.expect("tar is there (Debian: apt-get install tar)").success());
+    assert_eq!(whole_seconds(shape(&to)), whole_seconds(shape(&from)));
+}
+
+#[test]
+fn importing_again_makes_new_versions_only_of_the_same_names() {
+    let garth = Garth::new();
+    let from = garth.beside("from");
+    make_tree(&from);
+    garth.ok(&["import", utf8(&from), "/p"]);
+    let first = garth.seq().to_string();
+    let before = garth.ok(&["glob", "/p/**"]);
+    fs::write(from.join("read me.md"), "changed\n").expect("a file");
+    garth.ok(&["import", utf8(&from), "/p"]);
+    assert_eq!(garth.ok(&["glob", "/p/**"]), before);
+    assert_eq!(garth.ok(&["cat", "/p/read me.md"]), "changed\n");
+    assert_eq!(garth.ok(&["cat", "/p/read me.md", "--at", &first]), "hello\n");
+}
+
+#[test]
+fn many_small_files_go_into_few_commits() {
+    let garth = Garth::new();
+    let from = garth.beside("from");
+    fs::create_dir(&from).expect("a folder");
+    for number in 0..1200 {
+        fs::write(from.join(format!("{number}.txt")), number.to_string()).expect("a file");
+    }
+    garth.ok(&["import", utf8(&from), "/many"]);
+    assert_eq!(garth.json(&["du", "/many"])["files"], 1200);
+    assert!(garth.seq() < 10, "{} commits", garth.seq());
+}
+
+#[test]
+fn exclude_leaves_out_by_name_and_by_path() {
+    let garth = Garth::new();
+    let from = garth.beside("from");
+    make_tree(&from);
+    let tar = garth.beside("a.tar");
+    garth.ok(&["import", utf8(&from), "/all"]);
+    garth.ok(&["export", "/all", utf8(&tar)]);
+    for source in [&from, &tar] {
+        garth.ok(&[
+            "import",
+            utf8(source),
+            "/some",
+            "--exclude",
+            ".git",
+            "--exclude",
+            "src/deep",
+            "--exclude",
+            "*.bin",
+        ]);
+        let paths = garth.ok(&["glob", "/some/**"]);
+        assert!(paths.contains("/some/src/link"));
+        for out in [".git", "deep", "big.bin"] {
+            assert!(!paths.contains(out), "{out}: {paths}");
+        }
+        garth.ok(&["rm", "-r", "/some"]);
+    }
+    garth.fails(2, &["import", utf8(&from), "--exclude", "["]);
+}
+
+#[test]
+fn what_cannot_be_imported_is_told_and_the_rest_comes() {
+    let garth = Garth::new();
+    let from = garth.beside("from");
+    fs::create_dir_all(from.join("dir")).expect("a folder");
+    fs::write(from.join("good"), "good").expect("a file");
+    fs::write(from.join(std::ffi::OsStr::from_bytes(b"bad\xff")), "bad").expect("a file");
+    std::os::unix::net::UnixListener::bind(from.join("socket")).expect("a socket");
+    garth.write("/to/dir", "a file in the way");
+    let output = garth.run(&["import", utf8(&from), "/to"], b"");
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("not UTF-8") && said.contains("socket: not imported"), "{said}");
+    assert!(said.contains("/to/dir"), "{said}");
+    assert!(text(&output.stdout).contains("3 failed"), "{}", text(&output.stdout));
+    assert_eq!(garth.ok(&["cat", "/to/good"]), "good");
+}
+
+#[test]
+fn the_data_folder_itself_is_not_imported() {
+    let garth = Garth::new();
+    garth.write("/a", "1");
+    fs::write(garth.beside("note"), "n").expect("a file");
+    let around = garth.data().parent().expect("it has one").to_owned();
+    let output = garth.run(&["import", utf8(&around), "/copy"], b"");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("own data folder"));
+    assert_eq!(garth.ok(&["ls", "/copy"]), "note\n");
+    garth.ok(&["import", utf8(&around), "/copy", "--exclude", "data"]);
+}
+
+#[test]
+fn an_archive_cannot_reach_out_of_its_destination() {
+    let garth = Garth::new();
+    let mut archive = tar::Builder::new(Vec::new());
+    let mut put = |name: &str, content: &str| {
+        let mut header = tar::Header::new_gnu();
+        header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        header.set_mtime(0);
+        header.set_cksum();
+        archive.append(&header, content.as_bytes()).expect("an entry");
+    };
+    put("../escaped", "x");
+    put("a/../../escaped", "x");
+    put("/escaped", "x");
+    put("good", "x");
+    put("link/escaped", "x");
+    let bytes = archive.into_inner().expect("an archive");
+    garth.ok(&["mkdir", "-p", "/in/side"]);
+    garth.ok(&["ln", "-s", "/", "/in/side/link"]);
+    let output = garth.run(&["import", "-", "/in/side"], &bytes);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stderr).lines().count(), 4, "{}", text(&output.stderr));
+    assert_eq!(garth.ok(&["glob", "/**/escaped"]), "");
+    assert_eq!(garth.ok(&["cat", "/in/side/good"]), "x");
+}
+
+#[test]
+fn what_is_no_archive_is_refused() {
+    let garth = Garth::new();
+    let (text_file, gzip) = (garth.beside("a.txt"), garth.beside("a.tar.gz"));
+    fs::write(&text_file, "just text\n".repeat(100)).expect("a file");
+    fs::write(&gzip, b"\x1f\x8b\x08\0\0\0\0\0").expect("a file");
+    assert!(garth.fails(2, &["import", utf8(&text_file), "/x"]).contains("not a tar archive"));
+    assert!(garth.fails(2, &["import", utf8(&gzip), "/x"]).contains("gzip -dc"));
+    garth.fails(3, &["import", "/nowhere/at/all", "/x"]);
+}
+
+#[test]
+fn an_archive_that_was_cut_off_is_told() {
+    let garth = Garth::new();
+    garth.write("/d/a", "whole");
+    garth.write("/d/b", &"x".repeat(5000));
+    let mut bytes = garth.run(&["export", "/d", "-"], b"").stdout;
+    bytes.truncate(512 * 6);
+    let output = garth.run(&["import", "-", "/e"], &bytes);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("ends in it"), "{}", text(&output.stderr));
+    assert_eq!(garth.ok(&["ls", "/e"]), "a\n");
+}
+
+#[test]
+fn export_never_writes_over_what_is_there_nor_through_links() {
+    let garth = Garth::new();
+    garth.write("/d/a", "1");
+    garth.ok(&["ln", "-s", "/tmp", "/d/link"]);
+    let to = garth.beside("to");
+    fs::create_dir(&to).expect("a folder");
+    fs::write(to.join("mine"), "keep").expect("a file");
+    garth.fails(4, &["export", "/d", utf8(&to)]);
+    assert_eq!(fs::read_dir(&to).expect("a folder").count(), 1);
+    let tar = garth.beside("a.tar");
+    fs::write(&tar, "keep").expect("a file");
+    garth.fails(4, &["export", "/d", utf8(&tar)]);
+    assert_eq!(fs::read_to_string(&tar).expect("a file"), "keep");
+    fs::remove_file(to.join("mine")).expect("it goes");
+    garth.ok(&["export", "/d", utf8(&to)]);
+    assert_eq!(fs::read_link(to.join("link")).expect("a link"), Path::new("/tmp"));
+    let one = garth.beside("one");
+    garth.ok(&["export", "/d/a", utf8(&one)]);
+    assert_eq!(fs::read_to_string(one.join("a")).expect("a file"), "1");
+}
+
+#[test]
+fn an_empty_folder_makes_its_destination() {
+    let garth = Garth::new();
+    let from = garth.beside("from");
+    fs::create_dir(&from).expect("a folder");
+    garth.ok(&["import", utf8(&from), "/empty/one"]);
+    assert_eq!(column(&garth.lines(&["ls", "/empty"]), "kind"), ["directory"]);
+    garth.write("/file", "x");
+    garth.fails(1, &["import", utf8(&from), "/file"]);
+}

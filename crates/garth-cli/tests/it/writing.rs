@@ -1,0 +1,184 @@
+//! Verbs that write.
+
+use serde_json::json;
+
+use super::garth::{Garth, column};
+
+#[test]
+fn write_replaces_and_append_adds() {
+    let garth = Garth::new();
+    let printed = garth.feed(&["write", "/a"], "one\n");
+    assert!(printed.starts_with("ver_") && printed.ends_with("  /a\n"), "{printed}");
+    garth.feed(&["append", "/a"], "two\n");
+    assert_eq!(garth.ok(&["cat", "/a"]), "one\ntwo\n");
+    garth.feed(&["write", "/a"], "");
+    assert_eq!(garth.ok(&["cat", "/a"]), "");
+    garth.feed(&["append", "-p", "/new/log"], "first\n");
+    assert_eq!(garth.ok(&["cat", "/new/log"]), "first\n");
+}
+
+#[test]
+fn parents_are_made_only_where_asked() {
+    let garth = Garth::new();
+    assert_eq!(
+        garth.fails(3, &["write", "/no/parent"]),
+        "garth: /no/parent: its directory is not there; -p makes it\n"
+    );
+    garth.fails(3, &["append", "/no/parent"]);
+    garth.fails(3, &["mkdir", "/no/parent"]);
+    garth.ok(&["mkdir", "-p", "/no/parent"]);
+    garth.ok(&["mkdir", "-p", "/no/parent"]);
+    garth.fails(4, &["mkdir", "/no/parent"]);
+}
+
+#[test]
+fn write_sets_attributes() {
+    let garth = Garth::new();
+    let options = ["--tag", "a", "--tag", "b", "--importance", "-0.5", "--searchable", "false"];
+    garth
+        .feed(&[&["write", "/a", "--content-type", "text/plain", "--ttl", "1h"], &options[..]].concat(), "x");
+    let json = garth.json(&["stat", "/a"]);
+    let kept =
+        json!({"tags": ["a", "b"], "importance": -0.5, "searchable": false, "content_type": "text/plain"});
+    for (name, value) in kept.as_object().expect("an object") {
+        assert_eq!(&json["attributes"][name], value, "{name}");
+    }
+    assert!(json["expires_at"].is_string());
+    garth.feed(&["write", "/gone", "--ttl", "0"], "x");
+    garth.fails(3, &["cat", "/gone"]);
+    garth.fails(2, &["write", "/a", "--ttl", "soon"]);
+    garth.fails(2, &["write", "/a", "--importance", "NaN"]);
+}
+
+#[test]
+fn write_holds_to_its_conditions() {
+    let garth = Garth::new();
+    let first = garth.write("/a", "1");
+    let second = garth.write("/a", "2");
+    garth.fails(4, &["write", "/a", "--if-absent"]);
+    garth.fails(4, &["write", "/a", "--if-version", &first]);
+    assert_eq!(garth.ok(&["cat", "/a"]), "2");
+    garth.feed(&["write", "/a", "--if-version", &second], "3");
+    garth.feed(&["write", "/b", "--if-absent"], "new");
+    garth.ok(&["ln", "-s", "/nowhere", "/dangling"]);
+    garth.fails(4, &["write", "/dangling", "--if-absent"]);
+    assert_eq!(garth.ok(&["cat", "/a", "/b"]), "3new");
+}
+
+#[test]
+fn write_goes_through_links_and_rm_takes_the_link() {
+    let garth = Garth::new();
+    garth.write("/real", "1");
+    garth.ok(&["ln", "-s", "real", "/link"]);
+    garth.feed(&["write", "/link"], "2");
+    assert_eq!(garth.ok(&["cat", "/real"]), "2");
+    garth.ok(&["rm", "/link"]);
+    assert_eq!(garth.ok(&["cat", "/real"]), "2");
+}
+
+#[test]
+fn rm_takes_all_or_nothing() {
+    let garth = Garth::new();
+    garth.write("/d/a", "1");
+    garth.write("/b", "1");
+    garth.fails(3, &["rm", "/b", "/none"]);
+    assert_eq!(garth.ok(&["ls", "/"]), "b\nd\n");
+    assert!(garth.fails(1, &["rm", "/d"]).contains("is a directory"));
+    garth.ok(&["rm", "-rf", "/b", "/d", "/none"]);
+    assert_eq!(garth.ok(&["ls", "/"]), "");
+    garth.fails(4, &["rm", "-r", "/"]);
+}
+
+#[test]
+fn mv_moves_into_a_directory_and_replaces_unless_told() {
+    let garth = Garth::new();
+    garth.write("/a", "a");
+    garth.write("/b", "b");
+    garth.ok(&["mkdir", "/d"]);
+    garth.ok(&["mv", "/a", "/d"]);
+    assert_eq!(garth.ok(&["cat", "/d/a"]), "a");
+    garth.fails(4, &["mv", "-n", "/d/a", "/b"]);
+    garth.ok(&["mv", "/d/a", "/b", "-m", "the better one"]);
+    assert_eq!(garth.ok(&["cat", "/b"]), "a");
+    assert_eq!(garth.json(&["log", "-n", "1"])["message"], "the better one");
+    garth.write("/c", "c");
+    garth.ok(&["mv", "/b", "/c", "/d"]);
+    assert_eq!(garth.ok(&["ls", "/d"]), "b\nc\n");
+    garth.fails(3, &["mv", "/d/b", "/nowhere/"]);
+    garth.fails(2, &["mv", "/d", "/d/below"]);
+    garth.fails(3, &["mv", "/none", "/x"]);
+    garth.ok(&["mv", "-p", "/d/b", "/new/place/b"]);
+    assert_eq!(garth.ok(&["cat", "/new/place/b"]), "a");
+}
+
+#[test]
+fn several_sources_need_a_directory() {
+    let garth = Garth::new();
+    garth.write("/a", "a");
+    garth.write("/b", "b");
+    garth.fails(3, &["mv", "/a", "/b", "/none"]);
+    garth.write("/file", "x");
+    assert!(garth.fails(1, &["cp", "/a", "/b", "/file"]).contains("not a directory"));
+    assert_eq!(garth.ok(&["ls", "/"]), "a\nb\nfile\n");
+}
+
+#[test]
+fn cp_copies_files_and_with_r_directories() {
+    let garth = Garth::new();
+    garth.feed(&["write", "-p", "/d/a", "--tag", "kept"], "a");
+    garth.ok(&["ln", "-s", "a", "/d/link"]);
+    garth.ok(&["cp", "/d/a", "/b"]);
+    assert_eq!(garth.json(&["stat", "/b"])["attributes"]["tags"], json!(["kept"]));
+    garth.fails(1, &["cp", "/d", "/e"]);
+    garth.ok(&["cp", "-r", "/d", "/e"]);
+    assert_eq!(garth.json(&["stat", "/e/link"])["target"], "a");
+    garth.ok(&["cp", "/d/link", "/through"]);
+    assert_eq!(garth.json(&["stat", "/through"])["kind"], "file");
+    garth.ok(&["mkdir", "/into"]);
+    garth.ok(&["cp", "/d/link", "/into"]);
+    assert_eq!(garth.json(&["stat", "/into/link"])["kind"], "file");
+    garth.write("/b", "new");
+    garth.fails(4, &["cp", "-n", "/d/a", "/b"]);
+    garth.ok(&["cp", "/d/a", "/b"]);
+    assert_eq!(garth.ok(&["cat", "/b"]), "a");
+    garth.fails(2, &["cp", "-r", "/d", "/d/below"]);
+}
+
+#[test]
+fn ln_gives_names_and_links() {
+    let garth = Garth::new();
+    garth.write("/a", "1");
+    garth.ok(&["ln", "/a", "/b"]);
+    garth.feed(&["append", "/b"], "2");
+    assert_eq!(garth.ok(&["cat", "/a"]), "12");
+    garth.ok(&["mkdir", "/d"]);
+    garth.ok(&["ln", "-s", "../a", "/d"]);
+    assert_eq!(garth.ok(&["cat", "/d/a"]), "12");
+    garth.fails(4, &["ln", "/a", "/b"]);
+    garth.fails(5, &["ln", "/d", "/e"]);
+    garth.fails(3, &["ln", "/none", "/e"]);
+    garth.ok(&["ln", "-s", "/loop", "/loop"]);
+    assert!(garth.fails(1, &["cat", "/loop"]).contains("too many levels"));
+}
+
+#[test]
+fn a_link_leads_nowhere_but_into_the_tree() {
+    let garth = Garth::new();
+    garth.ok(&["ln", "-s", "/../../../etc/hostname", "/out"]);
+    garth.fails(3, &["cat", "/out"]);
+    garth.write("/etc/hostname", "inside");
+    assert_eq!(garth.ok(&["cat", "/out"]), "inside");
+}
+
+#[test]
+fn commits_say_who_and_why() {
+    let garth = Garth::new();
+    garth.feed(&["write", "/a", "--agent", "scribe", "-m", "first draft"], "x");
+    let commit = garth.json(&["log", "-n", "1"]);
+    assert_eq!(commit["author"], json!({"agent": "scribe"}));
+    assert_eq!(commit["message"], "first draft");
+    assert_eq!(commit["changes"][0]["kind"], "created");
+    let printed = garth.lines(&["mkdir", "/x", "/y"]);
+    assert_eq!(column(&printed, "path"), ["/x", "/y"]);
+    assert_eq!(printed[0]["seq"], printed[1]["seq"], "one commit");
+}

@@ -1,0 +1,272 @@
+//! The one contract suite: every promise of [`garth::FileSystem`] as a function that any implementation is put to.
+//! [`contract_tests!`](crate::contract_tests) makes a test of each.
+//!
+//! What an implementation does not have (see `capabilities`) must answer `Unsupported`; the promises say so too.
+
+pub mod attributes;
+pub mod commits;
+pub mod content;
+pub mod copies;
+pub mod expiry;
+pub mod handles;
+pub mod lookup;
+pub mod making;
+pub mod pages;
+pub mod past;
+pub mod removing;
+pub mod renaming;
+pub mod resolving;
+pub mod searching;
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use garth::env::ManualClock;
+use garth::model::Timestamp;
+use garth::{Env, FileSystem};
+
+/// Opens the same data as a new instance.
+pub type Reopen = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Arc<dyn FileSystem>> + Send>> + Send + Sync>;
+
+/// A filesystem under test: fresh and empty, on a clock that the test moves.
+pub struct Subject {
+    /// The filesystem.
+    pub fs: Arc<dyn FileSystem>,
+    /// Its clock.
+    pub clock: ManualClock,
+    /// Opens its data again, where they outlive an instance.
+    pub reopen: Option<Reopen>,
+    /// What must live as long as the subject, such as the folder it is in.
+    pub keep: Box<dyn Any + Send + Sync>,
+}
+
+/// The time that subjects start at: 2026-01-01T00:00:00Z.
+pub const START: Timestamp = Timestamp(1_767_225_600_000_000_000);
+
+impl Subject {
+    /// A clock at [`START`], and the environment that shows it.
+    pub fn clock() -> (Env, ManualClock) {
+        Env::manual(START)
+    }
+
+    /// A subject without data that outlive it.
+    pub fn new(fs: Arc<dyn FileSystem>, clock: ManualClock) -> Self {
+        Self { fs, clock, reopen: None, keep: Box::new(()) }
+    }
+}
+
+impl fmt::Debug for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subject").field("fs", &self.fs).finish_non_exhaustive()
+    }
+}
+
+/// Makes a `#[tokio::test]` of every promise. Takes the name of an `async fn() -> Subject`; put it in a module of the
+/// implementation's name, so that this shows in the output.
+#[macro_export]
+macro_rules! contract_tests {
+    ($make:ident) => {
+        $crate::contract_tests!(@group $make, attributes:
+            every_attribute_is_kept_as_given
+            what_is_not_named_stays_and_what_is_cleared_goes
+            every_kind_of_node_has_attributes
+            bad_values_are_refused
+            attributes_have_a_largest_size
+        );
+        $crate::contract_tests!(@group $make, commits:
+            a_batch_is_applied_in_order_as_one_commit
+            a_failing_last_operation_leaves_nothing
+            sequence_numbers_are_dense
+            times_increase_even_if_the_clock_does_not
+            a_version_precondition_lets_one_writer_through
+            an_etag_survives_what_is_no_change_of_content
+            absent_and_sha256_are_judged_by_what_is_there
+            preconditions_see_the_state_before_and_checks_the_state_between
+            the_batch_is_checked_then_its_key_its_id_its_preconditions_its_operations
+            a_retry_answers_the_first_commit_again
+            a_commit_id_is_taken_once
+            author_and_message_are_kept
+            a_batch_has_limits
+            concurrent_appenders_lose_no_line
+            of_concurrent_writers_with_one_version_one_wins
+            what_was_acknowledged_is_there_after_reopening
+        );
+        $crate::contract_tests!(@group $make, content:
+            write_makes_a_file_and_replaces_its_content
+            create_is_kept_to
+            a_write_keeps_mode_and_attributes_and_applies_the_new_ones_after
+            append_adds_at_the_end
+            patch_writes_a_range_and_holes_read_as_zeros
+            truncate_cuts_and_extends_with_zeros
+            a_file_has_a_largest_size
+            ranges_read_what_is_there_and_no_more
+            one_read_gives_at_most_16_mib
+            edits_at_awkward_sizes_equal_a_plain_vector
+            many_small_appends_read_back_whole
+            a_staged_body_shows_only_once_committed
+            a_staged_body_outlives_a_batch_that_fails
+            an_abandoned_upload_leaves_nothing
+            bodies_too_large_for_memory_are_refused
+        );
+        $crate::contract_tests!(@group $make, copies:
+            a_copy_is_a_new_node_with_all_that_cp_a_keeps
+            a_directory_is_copied_with_all_below_it
+            copy_checks_in_its_order
+            a_file_copied_onto_a_file_keeps_the_node
+            a_copy_of_the_past_restores_it
+        );
+        $crate::contract_tests!(@group $make, expiry:
+            an_expired_entry_is_absent_everywhere_at_once
+            an_expired_name_is_free
+            a_commit_that_meets_an_expired_entry_records_its_end_first
+            a_directory_of_expired_entries_is_empty
+            the_past_judges_expiry_by_its_own_time
+            expiry_can_be_moved_cleared_and_be_past
+            preconditions_see_expired_entries_as_absent
+            an_entry_may_expire_between_two_operations_of_its_batch
+            a_commit_that_only_looks_at_an_expired_entry_records_its_end_too
+        );
+        $crate::contract_tests!(@group $make, handles:
+            a_handle_sees_later_writes_and_follows_renames
+            a_handle_outlives_removal
+            a_node_held_open_is_reached_and_written_without_a_name
+            a_handle_outlives_expiry
+            a_version_never_changes
+            a_version_that_is_not_there_is_not_found
+        );
+        $crate::contract_tests!(@group $make, lookup:
+            an_empty_tree_is_a_root_at_sequence_0
+            a_missing_segment_is_not_found_with_the_whole_path
+            a_segment_that_is_no_directory_is_named_by_the_error
+            engines_never_follow_a_link
+            a_node_is_reached_by_number_under_any_name
+            a_node_without_a_name_is_not_found
+            a_child_is_looked_up_in_its_directory_wherever_that_moved
+            names_gives_every_path_in_byte_order
+            names_are_bytes_and_never_patterns
+            the_longest_name_and_path_work
+        );
+        $crate::contract_tests!(@group $make, making:
+            mkdir_makes_a_directory
+            mkdir_refuses_what_is_there
+            mkdir_with_parents_accepts_a_directory_and_leaves_it_alone
+            parents_are_made_only_where_asked_and_top_down
+            making_a_name_sets_the_times_of_its_directory
+            a_symlink_keeps_any_text
+            special_nodes_keep_kind_and_device_number
+            a_hard_link_is_another_name_of_the_node
+            link_checks_the_node_then_the_name
+            a_node_has_at_most_65000_names
+            a_name_is_not_made_by_node
+            an_inode_number_is_never_used_twice
+        );
+        $crate::contract_tests!(@group $make, pages:
+            a_listing_is_in_byte_order_and_pages_meet
+            a_listing_starts_behind_a_name_that_need_not_exist
+            a_listing_carries_entries_where_asked
+            a_directory_lists_its_own_children_only
+            a_walk_goes_by_directory_then_name_and_pages_meet
+            a_walk_starts_behind_a_path_that_need_not_exist
+            pages_have_limits
+            a_large_directory_is_listed_whole
+        );
+        $crate::contract_tests!(@group $make, past:
+            history_shows_every_version_newest_first
+            history_of_a_path_goes_through_delete_and_re_create
+            a_moved_file_brings_its_past_and_takes_its_future
+            history_follows_directories_that_move
+            a_moved_directory_does_not_bring_what_it_held_before
+            what_one_commit_makes_and_removes_never_was
+            changes_tell_what_each_operation_did
+            changes_come_in_order_and_in_pages
+            any_past_sequence_can_be_read
+            a_view_of_the_past_is_read_only_and_ends_there
+            the_past_is_found_by_time
+            a_snapshot_names_a_sequence
+            a_snapshot_has_a_proper_name
+            writes_to_an_unlinked_open_file_are_versions_of_its_node
+        );
+        $crate::contract_tests!(@group $make, removing:
+            remove_takes_only_what_was_expected
+            the_root_cannot_be_removed
+            removing_nothing_is_fine_where_said
+            a_tree_goes_with_all_below_it_and_nothing_beside
+            a_tree_may_be_a_single_file
+            a_removed_name_can_be_made_again_as_anything
+            removing_one_of_two_names_sets_ctime_only
+        );
+        $crate::contract_tests!(@group $make, renaming:
+            rename_keeps_node_and_content
+            a_directory_moves_with_all_below_it
+            rename_onto_a_file_replaces_it
+            rename_onto_an_empty_directory_replaces_it
+            rename_refuses_what_does_not_match
+            a_directory_cannot_move_into_itself
+            nothing_moves_onto_a_directory_that_it_is_in
+            a_rename_to_the_same_node_does_nothing
+            noreplace_replaces_nothing
+            exchange_swaps_two_names_of_any_kind
+            a_rename_follows_directories_by_number
+            a_rename_that_makes_a_path_too_long_is_refused
+        );
+        $crate::contract_tests!(@group $make, resolving:
+            paths_are_normalised_and_links_followed
+            bad_paths_are_refused
+            forty_links_are_followed_and_no_more
+            nothing_leads_above_the_root
+            a_link_swapped_in_mid_operation_is_resolved_again
+            a_link_that_keeps_changing_ends_in_an_error
+        );
+        $crate::contract_tests!(@group $make, searching:
+            a_text_file_is_found_as_soon_as_it_is_written
+            what_is_overwritten_removed_or_expired_is_not_found
+            a_search_is_bounded_by_segment_and_tag
+        );
+    };
+    (@group $make:ident, $group:ident: $($promise:ident)*) => {
+        $(
+            #[tokio::test]
+            async fn $promise() {
+                $crate::contract::$group::$promise(&$make().await).await;
+            }
+        )*
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    /// A promise that the macro does not name would never be tested.
+    #[test]
+    fn the_macro_names_every_promise() {
+        let macro_text = include_str!("contract.rs");
+        let mut promises = 0;
+        for group in [
+            include_str!("contract/attributes.rs"),
+            include_str!("contract/commits.rs"),
+            include_str!("contract/content.rs"),
+            include_str!("contract/copies.rs"),
+            include_str!("contract/expiry.rs"),
+            include_str!("contract/handles.rs"),
+            include_str!("contract/lookup.rs"),
+            include_str!("contract/making.rs"),
+            include_str!("contract/pages.rs"),
+            include_str!("contract/past.rs"),
+            include_str!("contract/removing.rs"),
+            include_str!("contract/renaming.rs"),
+            include_str!("contract/resolving.rs"),
+            include_str!("contract/searching.rs"),
+        ] {
+            for line in group.lines() {
+                let Some(rest) = line.strip_prefix("pub async fn ") else { continue };
+                let name = rest.split('(').next().unwrap_or_default();
+                let named = macro_text.lines().any(|line| line.trim() == name);
+                assert!(named, "`{name}` is missing in contract_tests!");
+                promises += 1;
+            }
+        }
+        assert!(promises > 100, "only {promises} promises found");
+    }
+}

@@ -1,0 +1,130 @@
+//! Attributes of entries.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "each function's name is its promise, and each is a test"
+)]
+
+use std::collections::BTreeMap;
+
+use garth::ErrorKind::{InvalidArgument, NotFound, NotPermitted, TooLarge};
+use garth::model::batch::{Batch, MAX_ATTRIBUTES, Op, SetAttrs};
+use garth::model::{At, Attributes, Entry, Ino, Timestamp};
+
+use super::{START, Subject};
+use crate::tools::*;
+
+fn everything() -> SetAttrs {
+    SetAttrs {
+        mode: Some(0o7777),
+        uid: Some(u32::MAX),
+        gid: Some(3),
+        atime: Some(Timestamp(-5)),
+        mtime: Some(Timestamp(6)),
+        content_type: Some(Some("text/plain".to_owned())),
+        tags: Some(vec!["b".to_owned(), "a".to_owned(), "b".to_owned()]),
+        importance: Some(-0.25),
+        searchable: Some(Some(false)),
+        metadata: BTreeMap::from([("k".to_owned(), Some("v".to_owned())), ("none".to_owned(), None)]),
+        xattrs: BTreeMap::from([("user.x".to_owned(), Some(vec![0, 255]))]),
+        expires_at: Some(Some(START.plus_seconds(1_000))),
+    }
+}
+
+pub async fn every_attribute_is_kept_as_given(subject: &Subject) {
+    let fs = &*subject.fs;
+    put(fs, "/f", "x").await;
+    let before = stat(fs, "/f").await;
+    assert_eq!(before.attributes, Attributes::default());
+    subject.clock.advance(std::time::Duration::from_secs(1));
+    let (commit, outcome) = apply(fs, set("/f", everything())).await;
+    assert_eq!((outcome.ino, outcome.created), (before.ino, false));
+    let attributes = Attributes {
+        content_type: Some("text/plain".to_owned()),
+        tags: ["b", "a", "b"].map(str::to_owned).to_vec(),
+        importance: -0.25,
+        searchable: Some(false),
+        metadata: BTreeMap::from([("k".to_owned(), "v".to_owned())]),
+        xattrs: BTreeMap::from([("user.x".to_owned(), vec![0, 255])]),
+    };
+    let expected = Entry {
+        mode: 0o7777,
+        uid: u32::MAX,
+        gid: 3,
+        atime: Timestamp(-5),
+        mtime: Timestamp(6),
+        ctime: commit.time,
+        attributes,
+        expires_at: Some(START.plus_seconds(1_000)),
+        version: commit.version(0),
+        ..before
+    };
+    assert_eq!(stat(fs, "/f").await, expected, "the content, and so the etag, did not change");
+    assert_eq!(text(fs, "/f").await, "x");
+}
+
+pub async fn what_is_not_named_stays_and_what_is_cleared_goes(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write_with("/f", "x", everything())]).await;
+    let before = stat(fs, "/f").await;
+    given(fs, [set("/f", SetAttrs { gid: Some(9), ..SetAttrs::default() })]).await;
+    let after = stat(fs, "/f").await;
+    assert_eq!(after, Entry { gid: 9, ctime: after.ctime, version: after.version, ..before });
+    let clear = SetAttrs {
+        content_type: Some(None),
+        tags: Some(Vec::new()),
+        importance: Some(0.0),
+        searchable: Some(None),
+        metadata: BTreeMap::from([("k".to_owned(), None)]),
+        xattrs: BTreeMap::from([("user.x".to_owned(), None), ("user.no".to_owned(), None)]),
+        expires_at: Some(None),
+        ..SetAttrs::default()
+    };
+    given(fs, [set("/f", clear)]).await;
+    let after = stat(fs, "/f").await;
+    assert_eq!((after.attributes, after.expires_at), (Attributes::default(), None));
+}
+
+pub async fn every_kind_of_node_has_attributes(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), symlink("/l", "t"), mknod("/p", garth::model::batch::Special::Fifo)]).await;
+    for path in ["/", "/d", "/l", "/p"] {
+        given(fs, [set(path, SetAttrs { expires_at: None, ..everything() })]).await;
+        let entry = stat(fs, path).await;
+        assert_eq!((entry.mode, entry.attributes.importance), (0o7777, -0.25));
+    }
+}
+
+pub async fn bad_values_are_refused(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), write("/f", "x")]).await;
+    let none = SetAttrs::default;
+    for attrs in [
+        SetAttrs { mode: Some(0o10000), ..none() },
+        SetAttrs { importance: Some(f64::NAN), ..none() },
+        SetAttrs { importance: Some(f64::INFINITY), ..none() },
+        SetAttrs { metadata: BTreeMap::from([(String::new(), None)]), ..none() },
+        SetAttrs { xattrs: BTreeMap::from([("x".repeat(256), None)]), ..none() },
+    ] {
+        refused_outright(fs, set("/no", attrs), InvalidArgument).await;
+    }
+    let expiry = || SetAttrs { expires_at: Some(Some(START.plus_seconds(1))), ..none() };
+    refused(fs, set("/d", expiry()), NotPermitted, "/d").await;
+    refused(fs, set("/", expiry()), NotPermitted, "/").await;
+    refused(fs, Op::Mkdir { at: at("/new"), parents: false, attrs: expiry() }, NotPermitted, "/new").await;
+    refused(fs, set("/no", expiry()), NotFound, "/no").await;
+    refused_outright(fs, Op::SetAttrs { at: At::Node(Ino(1000)), attrs: none() }, NotFound).await;
+}
+
+pub async fn attributes_have_a_largest_size(subject: &Subject) {
+    let fs = &*subject.fs;
+    put(fs, "/f", "x").await;
+    let metadata = |key: &str, size: usize| SetAttrs {
+        metadata: BTreeMap::from([(key.to_owned(), Some("v".repeat(size)))]),
+        ..SetAttrs::default()
+    };
+    given(fs, [set("/f", metadata("a", MAX_ATTRIBUTES - 1000))]).await;
+    let error = fs.commit(Batch::new([set("/f", metadata("b", 1000))])).await.unwrap_err();
+    assert_eq!(error.kind(), TooLarge);
+    assert_eq!(stat(fs, "/f").await.attributes.metadata.len(), 1);
+}

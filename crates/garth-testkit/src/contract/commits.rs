@@ -1,0 +1,344 @@
+//! Batches: all or nothing, in order, numbered, guarded by preconditions, safe to retry.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "each function's name is its promise, and each is a test"
+)]
+
+use std::time::Duration;
+
+use garth::ErrorKind::{AlreadyExists, Conflict, IdempotencyMismatch, InvalidArgument, NotFound, TooLarge};
+use garth::model::batch::{
+    Batch, Durability, Idempotency, MAX_LABEL, MAX_OPS, Op, Outcome, Precondition, Remove,
+};
+use garth::model::{At, Author, CommitId, Ino, Seq, Timestamp, VersionId};
+use sha2::{Digest, Sha256};
+
+use super::{START, Subject};
+use crate::tools::*;
+
+fn check(path: &str, that: Precondition) -> Op {
+    Op::Check { at: at(path), that }
+}
+
+fn if_so(path: &str, that: Precondition, op: Op) -> Batch {
+    Batch { preconditions: vec![(at(path), that)], ..Batch::new([op]) }
+}
+
+pub async fn a_batch_is_applied_in_order_as_one_commit(subject: &Subject) {
+    let fs = &*subject.fs;
+    let ops =
+        [mkdir("/d"), write("/d/f", "one"), append("/d/f", " two"), rename("/d", "/e"), link("/e/f", "/g")];
+    let commit = fs.commit(Batch::new(ops)).await.unwrap();
+    let outcome = |ino, created| Outcome { ino: Ino(ino), created };
+    let expected =
+        [outcome(2, true), outcome(3, true), outcome(3, false), outcome(2, false), outcome(3, false)];
+    assert_eq!((commit.seq, &commit.outcomes[..], commit.replayed), (Seq(1), &expected[..], false));
+    assert_eq!(text(fs, "/g").await, "one two");
+    let (entry, head) = (stat(fs, "/g").await, fs.head().await.unwrap());
+    assert_eq!((entry.version, entry.ctime), (commit.version(1), commit.time));
+    assert_eq!((head.seq, head.time), (commit.seq, commit.time));
+}
+
+pub async fn a_failing_last_operation_leaves_nothing(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), write("/d/f", "x"), write("/g", "y"), link("/g", "/h")]).await;
+    let mut before = Vec::new();
+    for path in ["/", "/d", "/d/f", "/g"] {
+        before.push(stat(fs, path).await);
+    }
+    let ops = [
+        write("/d/f", "changed"),
+        append("/g", "changed"),
+        mkdir_all("/new/deep"),
+        remove("/h", Remove::File),
+        rename("/d", "/e"),
+        copy("/e", "/e2"),
+        Op::Snapshot { name: "lost".to_owned() },
+        remove("/no", Remove::Any),
+    ];
+    let batch = Batch { id: Some(CommitId(9)), idempotency: Some(record("k", 1, 1000)), ..Batch::new(ops) };
+    if fs.capabilities().atomic {
+        batch_refused(fs, batch.clone(), NotFound, Some("/no")).await;
+        let mut after = Vec::new();
+        for path in ["/", "/d", "/d/f", "/g"] {
+            after.push(stat(fs, path).await);
+        }
+        assert_eq!(after, before);
+        assert_eq!(paths_below(fs, "/").await, ["/d", "/g", "/h", "/d/f"]);
+        assert_eq!((text(fs, "/d/f").await.as_str(), text(fs, "/g").await.as_str()), ("x", "y"));
+        let ok = Batch { ops: batch.ops[..7].to_vec(), ..batch };
+        let commit = fs.commit(ok).await.unwrap();
+        assert_eq!(
+            (commit.seq, commit.replayed),
+            (Seq(5), false),
+            "id and key of the failed batch were not kept"
+        );
+        assert_eq!(commit.outcomes[2].ino, Ino(6), "nor were its inode numbers");
+    }
+}
+
+pub async fn sequence_numbers_are_dense(subject: &Subject) {
+    let fs = &*subject.fs;
+    for number in 1..=20 {
+        let _ = fs.commit(Batch::new([remove("/no", Remove::Any)])).await.unwrap_err();
+        let batch = if number % 3 == 0 { Batch::default() } else { Batch::new([append("/f", "x")]) };
+        assert_eq!(fs.commit(batch).await.unwrap().seq, Seq(number), "an empty batch takes one too");
+        assert_eq!(fs.head().await.unwrap().seq, Seq(number));
+    }
+}
+
+pub async fn times_increase_even_if_the_clock_does_not(subject: &Subject) {
+    let fs = &*subject.fs;
+    let first = apply(fs, write("/a", "")).await.0.time;
+    assert_eq!(first, START);
+    assert_eq!(apply(fs, write("/b", "")).await.0.time, Timestamp(START.0 + 1));
+    subject.clock.set(Timestamp(START.0 - 1_000_000_000));
+    let (commit, _) = apply(fs, write("/c", "")).await;
+    assert_eq!(commit.time, Timestamp(START.0 + 2));
+    assert_eq!(stat(fs, "/c").await.mtime, commit.time);
+    subject.clock.set(START.plus_seconds(1));
+    assert_eq!(apply(fs, write("/d", "")).await.0.time, START.plus_seconds(1));
+}
+
+pub async fn a_version_precondition_lets_one_writer_through(subject: &Subject) {
+    let fs = &*subject.fs;
+    let first = put(fs, "/f", "one").await;
+    fs.commit(if_so("/f", Precondition::Version(first), write("/f", "two"))).await.unwrap();
+    batch_refused(fs, if_so("/f", Precondition::Version(first), write("/f", "lost")), Conflict, Some("/f"))
+        .await;
+    batch_refused(fs, if_so("/f", Precondition::Etag(first), write("/f", "lost")), Conflict, Some("/f"))
+        .await;
+    assert_eq!(text(fs, "/f").await, "two");
+}
+
+pub async fn an_etag_survives_what_is_no_change_of_content(subject: &Subject) {
+    let fs = &*subject.fs;
+    let etag = put(fs, "/f", "one").await;
+    given(fs, [set("/f", Default::default()), link("/f", "/g"), rename("/f", "/h")]).await;
+    fs.commit(if_so(
+        "/g",
+        Precondition::Etag(etag),
+        Op::Check { at: at("/h"), that: Precondition::Etag(etag) },
+    ))
+    .await
+    .unwrap();
+    batch_refused(fs, if_so("/g", Precondition::Version(etag), mkdir("/d")), Conflict, Some("/g")).await;
+}
+
+pub async fn absent_and_sha256_are_judged_by_what_is_there(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write("/f", "x"), mkdir("/d"), symlink("/l", "/f")]).await;
+    let hash = |text: &str| Precondition::Sha256(Sha256::digest(text).into());
+    for path in ["/no", "/no/no", "/f/x", "/l/x"] {
+        assert_eq!(
+            apply(fs, check(path, Precondition::Absent)).await.1,
+            Outcome { ino: Ino::NONE, created: false }
+        );
+        for that in [hash(""), Precondition::Version(VersionId { seq: Seq(1), ino: Ino(2) })] {
+            refused(fs, check(path, that), Conflict, path).await;
+        }
+    }
+    for path in ["/", "/f", "/d", "/l"] {
+        refused(fs, check(path, Precondition::Absent), Conflict, path).await;
+    }
+    let ino = stat(fs, "/f").await.ino;
+    assert_eq!(apply(fs, check("/f", hash("x"))).await.1, Outcome { ino, created: false });
+    refused(fs, check("/f", hash("y")), Conflict, "/f").await;
+    refused(fs, check("/d", hash("")), Conflict, "/d").await;
+    refused(fs, check("/l", hash("/f")), Conflict, "/l").await;
+    let gone = Op::Check { at: At::Node(Ino(1000)), that: Precondition::Absent };
+    apply(fs, gone).await;
+    given(fs, [write("/big", vec![7; 300_000]), patch("/big", 150_000, "abc"), truncate("/big", 400_000)])
+        .await;
+    let mut big = vec![7; 300_000];
+    big[150_000..150_003].copy_from_slice(b"abc");
+    big.resize(400_000, 0);
+    apply(fs, check("/big", Precondition::Sha256(Sha256::digest(&big).into()))).await;
+}
+
+pub async fn preconditions_see_the_state_before_and_checks_the_state_between(subject: &Subject) {
+    let fs = &*subject.fs;
+    let first = put(fs, "/f", "one").await;
+    let batch = Batch {
+        preconditions: vec![(at("/f"), Precondition::Version(first)), (at("/g"), Precondition::Absent)],
+        ..Batch::new([
+            check("/f", Precondition::Version(first)),
+            rename("/f", "/g"),
+            check("/f", Precondition::Absent),
+            write("/g", "two"),
+            check("/g", Precondition::Version(VersionId { seq: Seq(2), ino: first.ino })),
+        ])
+    };
+    fs.commit(batch).await.unwrap();
+    batch_refused(
+        fs,
+        Batch::new([write("/g", "lost"), check("/g", Precondition::Absent)]),
+        Conflict,
+        Some("/g"),
+    )
+    .await;
+    assert_eq!(text(fs, "/g").await, "two");
+}
+
+pub async fn the_batch_is_checked_then_its_key_its_id_its_preconditions_its_operations(subject: &Subject) {
+    let fs = &*subject.fs;
+    let keyed = Batch {
+        id: Some(CommitId(1)),
+        idempotency: Some(record("k", 1, 1000)),
+        ..Batch::new([write("/f", "x")])
+    };
+    fs.commit(keyed).await.unwrap();
+    let wrong = Batch {
+        id: Some(CommitId(1)),
+        idempotency: Some(record("k", 2, 1000)),
+        preconditions: vec![(at("/f"), Precondition::Absent)],
+        message: "m".repeat(MAX_LABEL + 1),
+        ..Batch::new([remove("/no", Remove::Any), symlink("/x", "")])
+    };
+    batch_refused(fs, wrong.clone(), TooLarge, None).await;
+    let wrong = Batch { message: String::new(), ..wrong };
+    batch_refused(fs, wrong.clone(), InvalidArgument, None).await;
+    let wrong = Batch { ops: wrong.ops[..1].to_vec(), ..wrong };
+    batch_refused(fs, wrong.clone(), IdempotencyMismatch, None).await;
+    let wrong = Batch { idempotency: None, ..wrong };
+    batch_refused(fs, wrong.clone(), AlreadyExists, None).await;
+    let wrong = Batch { id: None, ..wrong };
+    batch_refused(fs, wrong.clone(), Conflict, Some("/f")).await;
+    let wrong = Batch { preconditions: Vec::new(), ..wrong };
+    batch_refused(fs, wrong, NotFound, Some("/no")).await;
+}
+
+fn record(key: &str, hash: u8, seconds: i64) -> Idempotency {
+    Idempotency { key: key.to_owned(), request_hash: [hash; 32], keep_until: START.plus_seconds(seconds) }
+}
+
+pub async fn a_retry_answers_the_first_commit_again(subject: &Subject) {
+    let fs = &*subject.fs;
+    let batch = |hash| Batch {
+        idempotency: Some(record("k", hash, 10)),
+        ..Batch::new([append("/f", "x"), mkdir_all("/d")])
+    };
+    let first = fs.commit(batch(1)).await.unwrap();
+    put(fs, "/g", "").await;
+    let again = fs.commit(batch(1)).await.unwrap();
+    assert!(!first.replayed && again.replayed);
+    assert_eq!((again.seq, again.time, &again.outcomes), (first.seq, first.time, &first.outcomes));
+    assert_eq!((text(fs, "/f").await.as_str(), fs.head().await.unwrap().seq), ("x", Seq(2)));
+    batch_refused(fs, batch(2), IdempotencyMismatch, None).await;
+    subject.clock.advance(Duration::from_secs(10));
+    let anew = fs
+        .commit(Batch { idempotency: Some(record("k", 2, 100)), ..Batch::new([append("/f", "y")]) })
+        .await
+        .unwrap();
+    assert_eq!((anew.replayed, anew.seq, text(fs, "/f").await.as_str()), (false, Seq(3), "xy"));
+}
+
+pub async fn a_commit_id_is_taken_once(subject: &Subject) {
+    let fs = &*subject.fs;
+    let batch = |id| Batch { id: Some(CommitId(id)), ..Batch::new([append("/f", "x")]) };
+    fs.commit(batch(u128::MAX)).await.unwrap();
+    batch_refused(fs, batch(u128::MAX), AlreadyExists, None).await;
+    fs.commit(batch(0)).await.unwrap();
+    batch_refused(fs, batch(0), AlreadyExists, None).await;
+    assert_eq!(text(fs, "/f").await, "xx");
+}
+
+pub async fn author_and_message_are_kept(subject: &Subject) {
+    let fs = &*subject.fs;
+    if !fs.capabilities().history {
+        return;
+    }
+    let author = Author { key: Some("k".to_owned()), agent: Some("é".to_owned()), session: None };
+    let batch = Batch {
+        author: author.clone(),
+        message: "why".to_owned(),
+        id: Some(CommitId(7)),
+        durability: Durability::Visible,
+        ..Batch::new([write("/f", "x")])
+    };
+    let commit = fs.commit(batch).await.unwrap();
+    let info = history(fs, "/f").await.remove(0).commit;
+    assert_eq!((info.seq, info.time, info.id), (commit.seq, commit.time, Some(CommitId(7))));
+    assert_eq!((info.author, info.message.as_str()), (author, "why"));
+    assert_eq!(fs.sync().await.unwrap(), commit.seq);
+}
+
+pub async fn a_batch_has_limits(subject: &Subject) {
+    let fs = &*subject.fs;
+    let ops = (0..=MAX_OPS).map(|_| remove("/no", Remove::Any));
+    batch_refused(fs, Batch::new(ops), TooLarge, None).await;
+    let long = "k".repeat(MAX_LABEL + 1);
+    batch_refused(fs, Batch { idempotency: Some(record(&long, 1, 1)), ..Batch::default() }, TooLarge, None)
+        .await;
+    let author = Author { agent: Some(long), ..Author::default() };
+    batch_refused(fs, Batch { author, ..Batch::default() }, TooLarge, None).await;
+    let many = (0..5_000).map(|number| append("/f", format!("{number}\n")));
+    assert_eq!(fs.commit(Batch::new(many)).await.unwrap().outcomes.len(), 5_000);
+    assert_eq!(text(fs, "/f").await.lines().count(), 5_000);
+}
+
+pub async fn concurrent_appenders_lose_no_line(subject: &Subject) {
+    let tasks = (0..16).map(|writer| {
+        let fs = subject.fs.clone();
+        tokio::spawn(async move {
+            for line in 0..10 {
+                apply(&*fs, append("/log", format!("{writer}:{line}\n"))).await;
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    let text = text(&*subject.fs, "/log").await;
+    for writer in 0..16 {
+        let own: Vec<&str> = text.lines().filter(|line| line.starts_with(&format!("{writer}:"))).collect();
+        let expected: Vec<String> = (0..10).map(|line| format!("{writer}:{line}")).collect();
+        assert_eq!(own, expected, "the lines of one writer, in its order");
+    }
+    assert_eq!(subject.fs.head().await.unwrap().seq, Seq(160));
+}
+
+pub async fn of_concurrent_writers_with_one_version_one_wins(subject: &Subject) {
+    let mut version = put(&*subject.fs, "/f", "start").await;
+    for round in 0..5 {
+        let tasks: Vec<_> = (0..8)
+            .map(|writer| {
+                let fs = subject.fs.clone();
+                let batch =
+                    if_so("/f", Precondition::Version(version), write("/f", format!("{round} {writer}")));
+                tokio::spawn(async move { fs.commit(batch).await })
+            })
+            .collect();
+        let mut won = Vec::new();
+        for task in tasks {
+            match task.await.unwrap() {
+                Ok(commit) => won.push(commit.version(0)),
+                Err(error) => assert_eq!(error.kind(), Conflict),
+            }
+        }
+        assert_eq!(won.len(), 1);
+        version = won[0];
+    }
+}
+
+pub async fn what_was_acknowledged_is_there_after_reopening(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), write("/d/f", "x"), link("/d/f", "/g"), Op::Snapshot { name: "s".to_owned() }])
+        .await;
+    fs.sync().await.unwrap();
+    let Some(reopen) = &subject.reopen else {
+        assert!(!fs.capabilities().durable, "what is durable can be opened again");
+        return;
+    };
+    let again = reopen().await;
+    assert_eq!(again.head().await.unwrap(), fs.head().await.unwrap());
+    assert_eq!(paths_below(&*again, "/").await, ["/d", "/g", "/d/f"]);
+    assert_eq!(stat(&*again, "/g").await, stat(fs, "/g").await);
+    assert_eq!(again.snapshots().await.unwrap(), fs.snapshots().await.unwrap());
+    assert_eq!(history(&*again, "/d/f").await, history(fs, "/d/f").await);
+    put(&*again, "/new", "seen at once").await;
+    assert_eq!(text(fs, "/new").await, "seen at once");
+    put(fs, "/new", "both ways").await;
+    assert_eq!(text(&*again, "/new").await, "both ways");
+}

@@ -1,0 +1,278 @@
+//! What files hold: writes, appends, ranges, holes, large bodies.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "each function's name is its promise, and each is a test"
+)]
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use garth::ErrorKind::{AlreadyExists, IsADirectory, NotFound, TooLarge};
+use garth::model::batch::{
+    Batch, Body, Create, MAX_FILE, MAX_INLINE_BODY, Op, Outcome, SetAttrs, StagedBody,
+};
+use garth::model::query::{ByteRange, MAX_READ};
+use garth::model::{At, Entry, Ino, Kind};
+use garth::stream;
+
+use super::Subject;
+use crate::tools::*;
+
+async fn range(fs: &Fs, path: &str, offset: u64, length: u64) -> Bytes {
+    fs.read(&at(path), ByteRange { offset, length }).await.unwrap()
+}
+
+/// `length` bytes that differ from place to place.
+fn pattern(length: usize, salt: usize) -> Vec<u8> {
+    (0..length).map(|index| u8::try_from((index * 31 + index / 251 + salt) % 256).unwrap()).collect()
+}
+
+pub async fn write_makes_a_file_and_replaces_its_content(subject: &Subject) {
+    let fs = &*subject.fs;
+    let (first, outcome) = apply(fs, write("/f", "one")).await;
+    assert_eq!(outcome, Outcome { ino: Ino(2), created: true });
+    let made = stat(fs, "/f").await;
+    assert_eq!(
+        (made.kind, made.mode, made.uid, made.gid, made.nlink, made.size),
+        (Kind::File, 0o644, 0, 0, 1, 3)
+    );
+    assert_eq!([made.atime, made.mtime, made.ctime, made.birthtime], [first.time; 4]);
+    assert_eq!((made.target.clone(), made.expires_at, made.etag), (None, None, first.version(0)));
+    subject.clock.advance(std::time::Duration::from_secs(1));
+    let (second, outcome) = apply(fs, write("/f", "three")).await;
+    assert_eq!(outcome, Outcome { ino: made.ino, created: false });
+    let (time, version) = (second.time, second.version(0));
+    let expected = Entry { size: 5, mtime: time, ctime: time, version, etag: version, ..made };
+    assert_eq!(stat(fs, "/f").await, expected);
+    assert_eq!(text(fs, "/f").await, "three");
+    given(fs, [write("/f", "")]).await;
+    assert_eq!((stat(fs, "/f").await.size, text(fs, "/f").await.as_str()), (0, ""));
+}
+
+pub async fn create_is_kept_to(subject: &Subject) {
+    let fs = &*subject.fs;
+    refused(fs, write_as("/f", "x", Create::Never), NotFound, "/f").await;
+    given(
+        fs,
+        [
+            write_as("/f", "x", Create::New),
+            write_as("/f", "y", Create::Never),
+            mkdir("/d"),
+            symlink("/l", "/f"),
+        ],
+    )
+    .await;
+    for path in ["/f", "/d", "/l", "/"] {
+        refused(fs, write_as(path, "z", Create::New), AlreadyExists, path).await;
+    }
+    for path in ["/d", "/"] {
+        refused(fs, write(path, "z"), IsADirectory, path).await;
+        refused(fs, append(path, "z"), IsADirectory, path).await;
+        refused(fs, patch(path, 0, "z"), IsADirectory, path).await;
+        refused(fs, truncate(path, 0), IsADirectory, path).await;
+    }
+    assert_eq!(text(fs, "/f").await, "y");
+    let op = Op::Append { at: at("/g"), body: "x".into(), create: Create::Never, parents: false };
+    refused(fs, op, NotFound, "/g").await;
+}
+
+pub async fn a_write_keeps_mode_and_attributes_and_applies_the_new_ones_after(subject: &Subject) {
+    let fs = &*subject.fs;
+    let tags = |tag: &str| SetAttrs { tags: Some(vec![tag.to_owned()]), ..SetAttrs::default() };
+    given(fs, [write_with("/f", "1", SetAttrs { mode: Some(0o600), ..tags("a") }), write("/f", "2")]).await;
+    let entry = stat(fs, "/f").await;
+    assert_eq!((entry.mode, entry.attributes.tags), (0o600, vec!["a".to_owned()]));
+    given(fs, [write_with("/f", "3", tags("b"))]).await;
+    let entry = stat(fs, "/f").await;
+    assert_eq!((entry.mode, entry.attributes.tags, entry.etag), (0o600, vec!["b".to_owned()], entry.version));
+}
+
+pub async fn append_adds_at_the_end(subject: &Subject) {
+    let fs = &*subject.fs;
+    let (_, made) = apply(fs, append("/f", "one\n")).await;
+    assert!(made.created);
+    for line in ["two\n", "three\n"] {
+        let (commit, outcome) = apply(fs, append("/f", line)).await;
+        assert_eq!(outcome, Outcome { ino: made.ino, created: false });
+        assert_eq!(stat(fs, "/f").await.etag, commit.version(0));
+    }
+    assert_eq!(text(fs, "/f").await, "one\ntwo\nthree\n");
+    let before = stat(fs, "/f").await;
+    given(fs, [append("/f", "")]).await;
+    assert_eq!(stat(fs, "/f").await, before, "nothing added is no change");
+}
+
+pub async fn patch_writes_a_range_and_holes_read_as_zeros(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(
+        fs,
+        [write("/f", "0123456789"), patch("/f", 3, "abc"), patch("/f", 9, "XYZ"), patch("/f", 14, "!")],
+    )
+    .await;
+    assert_eq!(text(fs, "/f").await, "012abc678XYZ\0\0!");
+    let before = stat(fs, "/f").await;
+    given(fs, [patch("/f", 1000, "")]).await;
+    assert_eq!(stat(fs, "/f").await, before, "an empty body changes nothing");
+    given(fs, [write("/sparse", ""), patch("/sparse", 1 << 40, "end")]).await;
+    assert_eq!(stat(fs, "/sparse").await.size, (1 << 40) + 3);
+    assert_eq!(&range(fs, "/sparse", (1 << 40) - 4, 100).await[..], b"\0\0\0\0end");
+    assert_eq!(&range(fs, "/sparse", 1 << 20, 4).await[..], [0; 4]);
+}
+
+pub async fn truncate_cuts_and_extends_with_zeros(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write("/f", "0123456789"), truncate("/f", 4)]).await;
+    assert_eq!(text(fs, "/f").await, "0123");
+    given(fs, [truncate("/f", 6), append("/f", "x")]).await;
+    assert_eq!(text(fs, "/f").await, "0123\0\0x", "what was cut off does not come back");
+    let (commit, _) = apply(fs, truncate("/f", 0)).await;
+    let entry = stat(fs, "/f").await;
+    assert_eq!((entry.size, entry.mtime, entry.etag), (0, commit.time, commit.version(0)));
+    given(fs, [truncate("/f", MAX_FILE)]).await;
+    assert_eq!(&range(fs, "/f", MAX_FILE - 2, 10).await[..], [0; 2]);
+}
+
+pub async fn a_file_has_a_largest_size(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write("/f", "x")]).await;
+    refused(fs, truncate("/f", MAX_FILE + 1), TooLarge, "/f").await;
+    refused(fs, patch("/f", MAX_FILE, "x"), TooLarge, "/f").await;
+    refused(fs, patch("/f", u64::MAX, "x"), TooLarge, "/f").await;
+    given(fs, [patch("/f", MAX_FILE - 1, "x")]).await;
+    refused(fs, append("/f", "x"), TooLarge, "/f").await;
+    assert_eq!(stat(fs, "/f").await.size, MAX_FILE);
+}
+
+pub async fn ranges_read_what_is_there_and_no_more(subject: &Subject) {
+    let fs = &*subject.fs;
+    let content = pattern(200_000, 1);
+    put(fs, "/f", content.clone()).await;
+    for (offset, length) in [(0, 1), (0, 200_000), (4095, 2), (65_535, 4_097), (199_999, 10), (100, u64::MAX)]
+    {
+        let start = usize::try_from(offset).unwrap();
+        let end = content.len().min(start.saturating_add(usize::try_from(length).unwrap_or(usize::MAX)));
+        assert_eq!(range(fs, "/f", offset, length).await, content[start..end]);
+    }
+    for offset in [200_000, 200_001, u64::MAX] {
+        assert!(range(fs, "/f", offset, 10).await.is_empty(), "behind the end is nothing, not an error");
+    }
+    assert!(range(fs, "/f", 5, 0).await.is_empty());
+    given(fs, [mkdir("/d")]).await;
+    assert_error(fs.read(&at("/d"), ByteRange::ALL).await, IsADirectory, Some("/d"));
+    assert_error(fs.open(&at("/d")).await, IsADirectory, Some("/d"));
+}
+
+pub async fn one_read_gives_at_most_16_mib(subject: &Subject) {
+    let fs = &*subject.fs;
+    let size = MAX_READ as u64 + 1;
+    given(fs, [write("/f", ""), truncate("/f", size)]).await;
+    assert_error(fs.read(&at("/f"), ByteRange::ALL).await, TooLarge, Some("/f"));
+    assert_eq!(range(fs, "/f", 1, u64::MAX).await.len(), MAX_READ);
+    assert_eq!(range(fs, "/f", 0, MAX_READ as u64).await.len(), MAX_READ);
+}
+
+pub async fn edits_at_awkward_sizes_equal_a_plain_vector(subject: &Subject) {
+    let fs = &*subject.fs;
+    put(fs, "/f", "").await;
+    let mut plain: Vec<u8> = Vec::new();
+    let edges = [4095, 4096, 4097, 65_535, 65_536, 65_537, 131_072, (1 << 20) - 1, 1 << 20, (1 << 20) + 1];
+    for (step, edge) in edges.into_iter().enumerate() {
+        let bytes = pattern(edge / 2 + 1, step);
+        plain.extend_from_slice(&bytes);
+        apply(fs, append("/f", bytes)).await;
+        let bytes = pattern(4096 + step, step + 7);
+        let end = edge + bytes.len();
+        if plain.len() < end {
+            plain.resize(end, 0);
+        }
+        plain[edge..end].copy_from_slice(&bytes);
+        apply(fs, patch("/f", edge as u64, bytes)).await;
+        if step % 3 == 2 {
+            plain.truncate(edge - 1);
+            apply(fs, truncate("/f", edge as u64 - 1)).await;
+        }
+        assert!(fs.read(&at("/f"), ByteRange::ALL).await.unwrap() == plain, "content after edge {edge}");
+    }
+}
+
+pub async fn many_small_appends_read_back_whole(subject: &Subject) {
+    let fs = &*subject.fs;
+    let mut plain = String::new();
+    for number in 0..300 {
+        let line = format!("line {number}\n");
+        apply(fs, append("/f", line.clone())).await;
+        plain.push_str(&line);
+    }
+    assert_eq!(text(fs, "/f").await, plain);
+}
+
+pub async fn a_staged_body_shows_only_once_committed(subject: &Subject) {
+    let fs = &*subject.fs;
+    let content = pattern(5 << 20, 3);
+    let mut upload = fs.stage().await.unwrap();
+    for piece in content.chunks(700_001) {
+        upload.write(Bytes::copy_from_slice(piece)).await.unwrap();
+    }
+    let staged = upload.finish().await.unwrap();
+    assert_eq!(staged.size, content.len() as u64);
+    assert!(names_in(fs, "/").await.is_empty());
+    assert_eq!(fs.head().await.unwrap().seq.0, 0);
+    put(fs, "/f", "head").await;
+    let body = Body::Staged(staged.clone());
+    apply(fs, Op::Append { at: at("/f"), body: body.clone(), create: Create::Never, parents: false }).await;
+    let file = fs.open(&at("/f")).await.unwrap();
+    let pieces: Vec<Bytes> = stream(file, ByteRange::ALL).try_collect().await.unwrap();
+    assert!(pieces.concat() == [b"head", &content[..]].concat(), "the content staged");
+    let op = Op::Patch { at: at("/f"), offset: 0, body };
+    refused_outright(fs, op, NotFound).await;
+    let unknown = Body::Staged(StagedBody { id: u128::MAX, size: 1 });
+    refused_outright(fs, Op::Patch { at: at("/f"), offset: 0, body: unknown }, NotFound).await;
+}
+
+pub async fn a_staged_body_outlives_a_batch_that_fails(subject: &Subject) {
+    let fs = &*subject.fs;
+    let mut upload = fs.stage().await.unwrap();
+    upload.write("kept".into()).await.unwrap();
+    let body = Body::Staged(upload.finish().await.unwrap());
+    let put =
+        Op::Write { at: at("/f"), body, create: Create::New, parents: false, attrs: SetAttrs::default() };
+    batch_refused(fs, Batch::new([put.clone(), mkdir("/no/d")]), NotFound, Some("/no/d")).await;
+    batch_refused(fs, Batch::new([put.clone(), rename_op(&put, "/g")]), NotFound, None).await;
+    given(fs, [put]).await;
+    assert_eq!(text(fs, "/f").await, "kept");
+}
+
+/// The same write somewhere else.
+fn rename_op(op: &Op, path: &str) -> Op {
+    match op {
+        Op::Write { body, create, parents, attrs, .. } => Op::Write {
+            at: at(path),
+            body: body.clone(),
+            create: *create,
+            parents: *parents,
+            attrs: attrs.clone(),
+        },
+        _ => op.clone(),
+    }
+}
+
+pub async fn an_abandoned_upload_leaves_nothing(subject: &Subject) {
+    let fs = &*subject.fs;
+    let mut upload = fs.stage().await.unwrap();
+    upload.write(Bytes::from(vec![1; 1 << 20])).await.unwrap();
+    drop(upload);
+    assert!(names_in(fs, "/").await.is_empty());
+    put(fs, "/f", "x").await;
+    assert_eq!(text(fs, "/f").await, "x");
+}
+
+pub async fn bodies_too_large_for_memory_are_refused(subject: &Subject) {
+    let fs = &*subject.fs;
+    let half = Bytes::from(vec![0; MAX_INLINE_BODY / 2 + 1]);
+    let batch = Batch::new([write("/a", half.clone()), write("/b", half)]);
+    batch_refused(fs, batch, TooLarge, None).await;
+    put(fs, "/c", vec![1; MAX_INLINE_BODY]).await;
+    assert_eq!(stat(fs, "/c").await.size, MAX_INLINE_BODY as u64);
+    let node = At::Node(stat(fs, "/c").await.ino);
+    assert_eq!(fs.read(&node, ByteRange { offset: 7, length: 3 }).await.unwrap()[..], [1; 3]);
+}

@@ -1,0 +1,167 @@
+//! Copies, of the present and of the past.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "each function's name is its promise, and each is a test"
+)]
+
+use std::time::Duration;
+
+use garth::ErrorKind::{AlreadyExists, InvalidArgument, IsADirectory, NotADirectory, NotFound, Unsupported};
+use garth::model::batch::{Op, Outcome, Remove, SetAttrs, Special};
+use garth::model::{At, Ino, Kind, Seq, Timestamp};
+
+use super::{START, Subject};
+use crate::tools::*;
+
+fn replace(from: &str, to: &str) -> Op {
+    Op::Copy { from: at(from), as_of: None, to: at(to), recursive: false, replace: true, parents: false }
+}
+
+fn plain(from: &str, to: &str) -> Op {
+    Op::Copy { from: at(from), as_of: None, to: at(to), recursive: false, replace: false, parents: false }
+}
+
+fn dressed() -> SetAttrs {
+    SetAttrs {
+        mode: Some(0o640),
+        uid: Some(1),
+        gid: Some(2),
+        atime: Some(Timestamp(11)),
+        mtime: Some(Timestamp(12)),
+        tags: Some(vec!["t".to_owned()]),
+        expires_at: Some(Some(START.plus_seconds(1_000_000))),
+        ..SetAttrs::default()
+    }
+}
+
+pub async fn a_copy_is_a_new_node_with_all_that_cp_a_keeps(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write_with("/f", "x", dressed()), symlink("/l", "t"), mknod("/c", Special::CharDevice(5))])
+        .await;
+    subject.clock.advance(Duration::from_secs(1));
+    let (commit, outcome) = apply(fs, plain("/f", "/g")).await;
+    let (f, g) = (stat(fs, "/f").await, stat(fs, "/g").await);
+    assert_eq!(outcome, Outcome { ino: Ino(f.ino.0 + 3), created: true });
+    assert_eq!((g.mode, g.uid, g.gid, g.mtime), (0o640, 1, 2, Timestamp(12)));
+    assert_eq!((&g.attributes, g.expires_at, g.size), (&f.attributes, f.expires_at, 1));
+    assert_eq!([g.ctime, g.birthtime, g.atime], [commit.time; 3]);
+    assert_eq!((g.version, g.etag, g.nlink), (commit.version(0), commit.version(0), 1));
+    given(fs, [append("/g", "y"), plain("/l", "/l2"), plain("/c", "/c2")]).await;
+    assert_eq!((text(fs, "/f").await.as_str(), text(fs, "/g").await.as_str()), ("x", "xy"));
+    assert_eq!(stat(fs, "/l2").await.target.as_deref(), Some("t"));
+    assert_eq!((stat(fs, "/c2").await.kind, stat(fs, "/c2").await.rdev), (Kind::CharDevice, 5));
+}
+
+pub async fn a_directory_is_copied_with_all_below_it(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(
+        fs,
+        [mkdir_all("/a/b"), write("/a/b/f", "x"), write("/a/g", "y"), link("/a/g", "/a/h"), mkdir("/ab")],
+    )
+    .await;
+    let attrs = SetAttrs { mode: Some(0o700), mtime: Some(Timestamp(5)), ..SetAttrs::default() };
+    given(fs, [set("/a", attrs)]).await;
+    let next = stat(fs, "/ab").await.ino.0 + 1;
+    let (_, outcome) = apply(fs, copy("/a", "/c")).await;
+    assert_eq!(outcome, Outcome { ino: Ino(next), created: true });
+    assert_eq!(paths_below(fs, "/c").await, ["/c/b", "/c/g", "/c/h", "/c/b/f"]);
+    let mut inos = Vec::new();
+    for path in ["/c/b", "/c/g", "/c/h", "/c/b/f"] {
+        inos.push(stat(fs, path).await.ino.0);
+    }
+    assert_eq!(inos, [next + 1, next + 2, next + 3, next + 4], "numbered in the order of a walk");
+    assert_eq!(stat(fs, "/c/g").await.nlink, 1, "what had two names becomes two nodes");
+    assert_eq!((stat(fs, "/c").await.mode, stat(fs, "/c").await.mtime), (0o700, Timestamp(5)));
+    assert_eq!(stat(fs, "/c").await.nlink, 3);
+    given(fs, [write("/c/b/f", "changed")]).await;
+    assert_eq!(text(fs, "/a/b/f").await, "x");
+}
+
+pub async fn copy_checks_in_its_order(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir_all("/d/e"), write("/f", "x"), write("/g", "y"), symlink("/l", "t")]).await;
+    refused(fs, plain("/no", "/d/e"), NotFound, "/no").await;
+    refused(fs, plain("/d", "/d/x"), IsADirectory, "/d").await;
+    refused(fs, copy("/d", "/d/x"), InvalidArgument, "/d/x").await;
+    refused(fs, copy("/d", "/d/e/x"), InvalidArgument, "/d/e/x").await;
+    refused(fs, copy("/", "/x"), InvalidArgument, "/x").await;
+    refused(fs, copy("/f", "/no/x"), NotFound, "/no/x").await;
+    refused(fs, copy("/f", "/g/x"), NotADirectory, "/g").await;
+    refused(fs, copy("/d", "/d"), AlreadyExists, "/d").await;
+    for to in ["/f", "/g", "/d", "/l", "/"] {
+        refused(fs, plain("/f", to), AlreadyExists, to).await;
+    }
+    for (from, to) in [("/f", "/d"), ("/f", "/l"), ("/l", "/f"), ("/f", "/"), ("/l", "/l")] {
+        refused(fs, replace(from, to), AlreadyExists, to).await;
+    }
+    let op = Op::Copy {
+        from: at("/d"),
+        as_of: None,
+        to: at("/f"),
+        recursive: true,
+        replace: true,
+        parents: false,
+    };
+    refused(fs, op, AlreadyExists, "/f").await;
+    let op = Op::Copy {
+        from: at("/f"),
+        as_of: None,
+        to: at("/p/q/f"),
+        recursive: false,
+        replace: false,
+        parents: true,
+    };
+    given(fs, [op, copy("/d", "/dd")]).await;
+    assert_eq!(text(fs, "/p/q/f").await, "x");
+}
+
+pub async fn a_file_copied_onto_a_file_keeps_the_node(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write_with("/f", "new", dressed()), write("/g", "old"), link("/g", "/h")]).await;
+    let before = stat(fs, "/g").await;
+    let (commit, outcome) = apply(fs, replace("/f", "/g")).await;
+    assert_eq!(outcome, Outcome { ino: before.ino, created: false });
+    let after = stat(fs, "/g").await;
+    assert_eq!((after.mode, after.uid, after.mtime, after.nlink), (0o640, 1, Timestamp(12), 2));
+    assert_eq!((after.attributes, after.etag), (stat(fs, "/f").await.attributes, commit.version(0)));
+    assert_eq!((after.ctime, after.birthtime), (commit.time, before.birthtime));
+    assert_eq!(text(fs, "/h").await, "new");
+    let before = stat(fs, "/h").await;
+    given(fs, [replace("/g", "/g"), replace("/g", "/h")]).await;
+    assert_eq!(stat(fs, "/h").await, before, "onto itself nothing happens");
+}
+
+pub async fn a_copy_of_the_past_restores_it(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d")]).await;
+    let good = put(fs, "/d/f", "good").await;
+    if !fs.capabilities().history {
+        let error = fs.commit(garth::model::batch::Batch::new([restore("/d/f", good.seq, "/d/f")])).await;
+        assert_error(error, Unsupported, None);
+        return;
+    }
+    given(fs, [write("/d/f", "bad"), restore("/d/f", good.seq, "/d/f")]).await;
+    assert_eq!((text(fs, "/d/f").await.as_str(), stat(fs, "/d/f").await.ino), ("good", good.ino));
+    given(
+        fs,
+        [remove("/d", Remove::Tree), restore("/d", good.seq, "/d"), restore("/d", good.seq, "/d/inside")],
+    )
+    .await;
+    assert_eq!(text(fs, "/d/f").await, "good");
+    assert_eq!(text(fs, "/d/inside/f").await, "good", "a past directory may go anywhere");
+    assert_ne!(stat(fs, "/d/f").await.ino, good.ino);
+    refused(fs, restore("/d/f", Seq(1), "/x"), NotFound, "/d/f").await;
+    refused(fs, restore("/d/f", Seq(0), "/x"), NotFound, "/d/f").await;
+    refused_outright(fs, restore("/d/f", Seq(1000), "/x"), NotFound).await;
+    let op = Op::Copy {
+        from: At::Node(good.ino),
+        as_of: Some(good.seq),
+        to: at("/by-node"),
+        recursive: false,
+        replace: false,
+        parents: false,
+    };
+    given(fs, [op]).await;
+    assert_eq!(text(fs, "/by-node").await, "good");
+}

@@ -1,0 +1,189 @@
+//! Entries that end by themselves.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "each function's name is its promise, and each is a test"
+)]
+
+use std::time::Duration;
+
+use garth::ErrorKind::{Conflict, NotFound};
+use garth::model::batch::{Batch, Op, Precondition, Remove, SetAttrs};
+use garth::model::query::{ByteRange, ChangeKind, Moment};
+use garth::model::{At, Seq};
+
+use super::{START, Subject};
+use crate::tools::*;
+
+/// Expires this many seconds after the subject's start.
+fn after(seconds: i64) -> SetAttrs {
+    SetAttrs { expires_at: Some(Some(START.plus_seconds(seconds))), ..SetAttrs::default() }
+}
+
+pub async fn an_expired_entry_is_absent_everywhere_at_once(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), write_with("/d/f", "x", after(10)), link("/d/f", "/g"), write("/d/h", "y")])
+        .await;
+    let ino = stat(fs, "/g").await.ino;
+    subject.clock.advance(Duration::from_nanos(9_999_999_999));
+    assert!(exists(fs, "/d/f").await, "one nanosecond before it is there");
+    subject.clock.advance(Duration::from_nanos(1));
+    for place in [at("/d/f"), at("/g"), At::Child(stat(fs, "/d").await.ino, name("f"))] {
+        assert!(fs.stat(&place).await.unwrap_err().is(NotFound));
+        assert!(fs.read(&place, ByteRange::ALL).await.unwrap_err().is(NotFound));
+        assert!(fs.open(&place).await.unwrap_err().is(NotFound));
+    }
+    assert_error(fs.stat(&At::Node(ino)).await, NotFound, None);
+    assert_error(fs.stat(&at("/d/f/x")).await, NotFound, Some("/d/f/x"));
+    assert_eq!(names_in(fs, "/d").await, ["h"]);
+    assert_eq!(paths_below(fs, "/").await, ["/d", "/d/h"]);
+    refused(fs, patch("/d/f", 0, "z"), NotFound, "/d/f").await;
+    refused(fs, rename("/g", "/z"), NotFound, "/g").await;
+    refused(fs, link("/g", "/z"), NotFound, "/g").await;
+    refused(fs, copy("/g", "/z"), NotFound, "/g").await;
+    refused_outright(fs, write_at(At::Node(ino), "z"), NotFound).await;
+}
+
+pub async fn an_expired_name_is_free(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(
+        fs,
+        [
+            write_with("/a", "x", after(10)),
+            write_with("/b", "x", after(10)),
+            write_with("/c", "x", after(10)),
+        ],
+    )
+    .await;
+    given(fs, [write_with("/d", "x", after(10)), write("/f", "y")]).await;
+    let old = stat(fs, "/a").await.ino;
+    subject.clock.advance(Duration::from_secs(10));
+    given(
+        fs,
+        [write("/a", "new"), mkdir("/b"), rename_as("/f", "/c", garth::model::batch::RenameMode::NoReplace)],
+    )
+    .await;
+    given(fs, [mkdir_all("/d/e")]).await;
+    assert_ne!(stat(fs, "/a").await.ino, old);
+    assert_eq!(stat(fs, "/a").await.expires_at, None, "the new file inherits nothing");
+    assert_eq!(paths_below(fs, "/").await, ["/a", "/b", "/c", "/d", "/d/e"]);
+}
+
+pub async fn a_commit_that_meets_an_expired_entry_records_its_end_first(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write_with("/f", "x", after(10)), link("/f", "/g"), mkdir("/d")]).await;
+    let old = stat(fs, "/f").await.ino;
+    subject.clock.advance(Duration::from_secs(10));
+    let (commit, outcome) = apply(fs, write("/f", "new")).await;
+    assert!(outcome.created);
+    if !fs.capabilities().history {
+        return;
+    }
+    let changes = fs.changes(Seq(commit.seq.0 - 1), 10).await.unwrap();
+    let kinds: Vec<_> =
+        changes.commits[0].changes.iter().map(|change| (change.kind.clone(), change.ino)).collect();
+    assert_eq!(kinds, [(ChangeKind::Expired, old), (ChangeKind::Created, outcome.ino)]);
+    let versions = history(fs, "/g").await;
+    assert_eq!((versions[0].id.seq, versions[0].entry.is_none()), (commit.seq, true), "all its names ended");
+    assert_eq!(history(fs, "/f").await[0].entry.as_ref().unwrap().ino, outcome.ino);
+}
+
+pub async fn a_directory_of_expired_entries_is_empty(subject: &Subject) {
+    let fs = &*subject.fs;
+    for dir in ["/a", "/b", "/c", "/d"] {
+        given(fs, [mkdir(dir), write_with(&format!("{dir}/f"), "x", after(10))]).await;
+    }
+    given(fs, [write("/d/stays", "y")]).await;
+    subject.clock.advance(Duration::from_secs(10));
+    given(fs, [remove("/a", Remove::Directory), rename("/c", "/b"), copy("/d", "/e")]).await;
+    assert_eq!(paths_below(fs, "/").await, ["/b", "/d", "/e", "/d/stays", "/e/stays"]);
+    assert_eq!(stat(fs, "/").await.nlink, 5);
+    given(fs, [remove("/b", Remove::Any), remove("/d", Remove::Tree)]).await;
+    assert_eq!(names_in(fs, "/").await, ["e"]);
+}
+
+pub async fn the_past_judges_expiry_by_its_own_time(subject: &Subject) {
+    let fs = &*subject.fs;
+    let version = apply(fs, write_with("/f", "x", after(10))).await.0.version(0);
+    if !fs.capabilities().history {
+        return;
+    }
+    subject.clock.advance(Duration::from_secs(10));
+    let later = put(fs, "/g", "y").await;
+    let before = fs.as_of(&Moment::Seq(version.seq)).await.unwrap();
+    assert_eq!(text(&*before, "/f").await, "x");
+    let after_it = fs.as_of(&Moment::Seq(later.seq)).await.unwrap();
+    assert!(!exists(&*after_it, "/f").await);
+    assert_eq!(names_in(&*after_it, "/").await, ["g"]);
+    given(fs, [restore("/f", version.seq, "/back"), set_never("/g")]).await;
+    assert!(!exists(fs, "/back").await, "a copy carries the expiry, which has passed");
+    assert_eq!(fs.open_version(version).await.unwrap().read_at(0, 10).await.unwrap(), "x");
+    assert_eq!(history(fs, "/f").await.last().unwrap().id, version);
+}
+
+fn set_never(path: &str) -> Op {
+    set(path, SetAttrs { expires_at: Some(None), ..SetAttrs::default() })
+}
+
+pub async fn expiry_can_be_moved_cleared_and_be_past(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write_with("/a", "x", after(10)), write_with("/b", "x", after(10)), write("/c", "x")]).await;
+    given(fs, [set("/a", after(20)), set_never("/b"), set("/c", after(-5))]).await;
+    assert!(!exists(fs, "/c").await, "a moment that has passed removes it at once");
+    subject.clock.advance(Duration::from_secs(15));
+    assert_eq!(names_in(fs, "/").await, ["a", "b"]);
+    subject.clock.advance(Duration::from_secs(5));
+    assert_eq!(names_in(fs, "/").await, ["b"]);
+    refused(fs, set_never("/a"), NotFound, "/a").await;
+}
+
+pub async fn preconditions_see_expired_entries_as_absent(subject: &Subject) {
+    let fs = &*subject.fs;
+    let version = apply(fs, write_with("/f", "x", after(10))).await.0.version(0);
+    subject.clock.advance(Duration::from_secs(10));
+    let condition =
+        |that| Batch { preconditions: vec![(at("/f"), that)], ..Batch::new([write("/f", "new")]) };
+    batch_refused(fs, condition(Precondition::Version(version)), Conflict, Some("/f")).await;
+    fs.commit(condition(Precondition::Absent)).await.unwrap();
+    assert_eq!(text(fs, "/f").await, "new");
+}
+
+pub async fn an_entry_may_expire_between_two_operations_of_its_batch(subject: &Subject) {
+    let fs = &*subject.fs;
+    // The commit's time is one: what it makes already expired is absent to the operations behind.
+    let batch = Batch::new([write_with("/f", "x", after(-1)), write("/f", "y")]);
+    let commit = fs.commit(batch).await.unwrap();
+    assert!(commit.outcomes[0].created && commit.outcomes[1].created);
+    assert_ne!(commit.outcomes[0].ino, commit.outcomes[1].ino);
+    assert_eq!(text(fs, "/f").await, "y");
+}
+
+pub async fn a_commit_that_only_looks_at_an_expired_entry_records_its_end_too(subject: &Subject) {
+    let fs = &*subject.fs;
+    if !fs.capabilities().history {
+        return;
+    }
+    given(fs, [mkdir("/d")]).await;
+    for path in ["/d/a", "/d/b", "/d/c", "/d/e"] {
+        given(fs, [write_with(path, "x", after(10))]).await;
+    }
+    let node = At::Node(stat(fs, "/d/c").await.ino);
+    subject.clock.advance(Duration::from_secs(10));
+    let by_condition = Batch { preconditions: vec![(at("/d/a"), Precondition::Absent)], ..Batch::default() };
+    let by_removal = Batch::new([Op::Remove { at: at("/d/b/x"), what: Remove::Any, missing_ok: true }]);
+    let by_number = Batch::new([Op::Check { at: node, that: Precondition::Absent }]);
+    let as_child = Batch::new([copy("/d", "/copy")]);
+    for (batch, path) in
+        [(by_condition, "/d/a"), (by_removal, "/d/b"), (by_number, "/d/c"), (as_child, "/d/e")]
+    {
+        let commit = fs.commit(batch).await.unwrap();
+        let changes = fs.changes(Seq(commit.seq.0 - 1), 1).await.unwrap().commits.remove(0).changes;
+        assert_eq!((&changes[0].kind, changes[0].path.as_ref()), (&ChangeKind::Expired, Some(&p(path))));
+        let end = history(fs, path).await.remove(0);
+        assert_eq!((end.id.seq, end.entry), (commit.seq, None));
+        let dir = stat(fs, "/d").await;
+        assert_eq!((dir.mtime, dir.version.seq), (commit.time, commit.seq), "its directory lost a name");
+    }
+    let failing = Batch::new([remove("/no", Remove::Any)]);
+    batch_refused(fs, failing, NotFound, Some("/no")).await;
+}

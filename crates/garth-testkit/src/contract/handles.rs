@@ -1,0 +1,136 @@
+//! Open files: POSIX handles follow the node, handles to a version never change.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "each function's name is its promise, and each is a test"
+)]
+
+use garth::ErrorKind::{IsADirectory, NotFound, NotPermitted, TooLarge};
+use garth::model::batch::{Create, Op, Remove};
+use garth::model::query::{ByteRange, MAX_READ};
+use garth::model::{At, Ino, Seq, VersionId};
+use garth::{FileSystemExt, OpenFile};
+
+use super::Subject;
+use crate::tools::*;
+
+async fn content(file: &dyn OpenFile) -> String {
+    String::from_utf8(file.read_at(0, 1 << 20).await.unwrap().to_vec()).unwrap()
+}
+
+pub async fn a_handle_sees_later_writes_and_follows_renames(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), write("/d/f", "one")]).await;
+    let file = fs.open(&at("/d/f")).await.unwrap();
+    assert_eq!(file.ino(), stat(fs, "/d/f").await.ino);
+    given(fs, [append("/d/f", " two"), rename("/d/f", "/g"), rename("/d", "/e"), write("/e/f", "other")])
+        .await;
+    assert_eq!(content(&*file).await, "one two");
+    given(fs, [write("/g", "new")]).await;
+    assert_eq!(content(&*file).await, "new");
+    assert_eq!(file.stat().await.unwrap(), stat(fs, "/g").await);
+    assert_eq!(file.read_at(1, 1).await.unwrap(), "e");
+    assert!(file.read_at(3, 10).await.unwrap().is_empty());
+    assert_error(file.read_at(0, MAX_READ + 1).await, TooLarge, None);
+}
+
+pub async fn a_handle_outlives_removal(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write("/f", "x"), write("/g", "new")]).await;
+    let removed = fs.open(&at("/f")).await.unwrap();
+    let version = removed.stat().await.unwrap().version;
+    given(fs, [remove("/f", Remove::File), write("/f", "another")]).await;
+    let entry = removed.stat().await.unwrap();
+    assert_eq!((entry.nlink, entry.version), (0, version));
+    assert_eq!(content(&*removed).await, "x");
+    let replaced = fs.open(&at("/f")).await.unwrap();
+    given(fs, [rename("/g", "/f")]).await;
+    assert_eq!(content(&*replaced).await, "another");
+    given(fs, [mkdir("/d"), write("/d/h", "deep")]).await;
+    let deep = fs.open(&at("/d/h")).await.unwrap();
+    given(fs, [remove("/d", Remove::Tree)]).await;
+    assert_eq!(content(&*deep).await, "deep");
+}
+
+pub async fn a_node_held_open_is_reached_and_written_without_a_name(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write("/f", "x")]).await;
+    let file = fs.open(&at("/f")).await.unwrap();
+    let node = At::Node(file.ino());
+    given(fs, [remove("/f", Remove::File)]).await;
+    assert_eq!(fs.stat(&node).await.unwrap().nlink, 0);
+    assert!(fs.names(&node).await.unwrap().is_empty());
+    let op = Op::Append { at: node.clone(), body: "y".into(), create: Create::IfMissing, parents: false };
+    let (commit, outcome) = apply(fs, op).await;
+    assert_eq!((outcome.ino, outcome.created), (file.ino(), false));
+    assert_eq!(content(&*file).await, "xy");
+    assert_eq!(file.stat().await.unwrap().version, commit.version(0));
+    assert_eq!(fs.read(&node, ByteRange::ALL).await.unwrap(), "xy");
+    refused_outright(fs, Op::Link { from: node.clone(), to: at("/again"), parents: false }, NotFound).await;
+    let again = fs.open(&node).await.unwrap();
+    drop(file);
+    assert_eq!(content(&*again).await, "xy", "the second handle holds it too");
+    drop(again);
+    assert_error(fs.stat(&node).await, NotFound, None);
+    refused_outright(fs, write_at(node, "z"), NotFound).await;
+}
+
+pub async fn a_handle_outlives_expiry(subject: &Subject) {
+    let fs = &*subject.fs;
+    let attrs = garth::model::batch::SetAttrs {
+        expires_at: Some(Some(super::START.plus_seconds(10))),
+        ..Default::default()
+    };
+    given(fs, [write_with("/f", "x", attrs)]).await;
+    let file = fs.open(&at("/f")).await.unwrap();
+    subject.clock.advance(std::time::Duration::from_secs(10));
+    assert!(!exists(fs, "/f").await);
+    assert_eq!(content(&*file).await, "x");
+    assert_eq!(file.stat().await.unwrap().nlink, 0);
+    given(fs, [write("/f", "new")]).await;
+    assert_eq!(content(&*file).await, "x");
+    assert_ne!(stat(fs, "/f").await.ino, file.ino());
+}
+
+pub async fn a_version_never_changes(subject: &Subject) {
+    let fs = &*subject.fs;
+    let first = put(fs, "/f", "one").await;
+    if !fs.capabilities().history {
+        assert_error(fs.open_version(first).await, garth::ErrorKind::Unsupported, None);
+        return;
+    }
+    let early = fs.open_version(first).await.unwrap();
+    let entry = stat(fs, "/f").await;
+    let second = put(fs, "/f", "two!").await;
+    given(fs, [append("/f", "three"), rename("/f", "/g"), remove("/g", Remove::File)]).await;
+    for file in [early, fs.open_version(first).await.unwrap()] {
+        assert_eq!(content(&*file).await, "one");
+        assert_eq!(file.stat().await.unwrap(), entry);
+        assert_eq!(file.ino(), first.ino);
+    }
+    assert_eq!(content(&*fs.open_version(second).await.unwrap()).await, "two!");
+}
+
+pub async fn a_version_that_is_not_there_is_not_found(subject: &Subject) {
+    let fs = &*subject.fs;
+    if !fs.capabilities().history {
+        let version = VersionId { seq: Seq(1), ino: Ino(2) };
+        assert_error(fs.open_version(version).await, garth::ErrorKind::Unsupported, None);
+        return;
+    }
+    let first = put(fs, "/f", "one").await;
+    let dir = fs.mkdir_all(&p("/d")).await.unwrap();
+    let link = apply(fs, symlink("/l", "t")).await.0.version(0);
+    let end = fs.remove(&p("/f")).await.unwrap();
+    for version in [
+        end,
+        VersionId { seq: Seq(2), ino: first.ino },
+        VersionId { seq: Seq(1000), ino: first.ino },
+        VersionId { seq: Seq(1), ino: Ino(1000) },
+        VersionId { seq: Seq(1), ino: Ino::NONE },
+    ] {
+        assert_error(fs.open_version(version).await, NotFound, None);
+    }
+    assert_error(fs.open_version(dir).await, IsADirectory, None);
+    assert_error(fs.open_version(link).await, NotPermitted, None);
+}

@@ -1,0 +1,172 @@
+//! Finding names and nodes, and what is said where there is none.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "each function's name is its promise, and each is a test"
+)]
+
+use garth::ErrorKind::{NotADirectory, NotFound};
+use garth::model::batch::Remove;
+use garth::model::query::{ByteRange, HistoryPage, Page, WalkPage};
+use garth::model::{At, Ino, Kind, Seq};
+
+use super::Subject;
+use crate::tools::*;
+
+pub async fn an_empty_tree_is_a_root_at_sequence_0(subject: &Subject) {
+    let fs = &*subject.fs;
+    assert_eq!(fs.head().await.unwrap().seq, Seq(0));
+    let root = stat(fs, "/").await;
+    assert_eq!((root.ino, root.kind, root.mode, root.nlink), (Ino::ROOT, Kind::Directory, 0o755, 2));
+    assert!(names_in(fs, "/").await.is_empty());
+    assert!(paths_below(fs, "/").await.is_empty());
+    assert_eq!(fs.names(&at("/")).await.unwrap(), [p("/")]);
+    assert!(history(fs, "/").await.is_empty());
+}
+
+pub async fn a_missing_segment_is_not_found_with_the_whole_path(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d")]).await;
+    for path in ["/x", "/x/y/z", "/d/x", "/d/x/y"] {
+        assert_error(fs.stat(&at(path)).await, NotFound, Some(path));
+        assert_error(fs.names(&at(path)).await, NotFound, Some(path));
+        assert_error(fs.list(&at(path), &Page::default()).await, NotFound, Some(path));
+        assert_error(fs.walk(&at(path), &WalkPage::default()).await, NotFound, Some(path));
+        assert_error(fs.read(&at(path), ByteRange::ALL).await, NotFound, Some(path));
+        assert_error(fs.open(&at(path)).await, NotFound, Some(path));
+        refused(fs, patch(path, 0, "x"), NotFound, path).await;
+        refused(fs, truncate(path, 1), NotFound, path).await;
+        refused(fs, remove(path, Remove::Any), NotFound, path).await;
+    }
+}
+
+pub async fn a_segment_that_is_no_directory_is_named_by_the_error(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), write("/d/f", "x"), symlink("/d/l", "/d")]).await;
+    for (path, way) in [("/d/f/x", "/d/f"), ("/d/f/x/y", "/d/f"), ("/d/l/f", "/d/l")] {
+        assert_error(fs.stat(&at(path)).await, NotADirectory, Some(way));
+        assert_error(fs.read(&at(path), ByteRange::ALL).await, NotADirectory, Some(way));
+        assert_error(fs.open(&at(path)).await, NotADirectory, Some(way));
+        refused(fs, write(path, "x"), NotADirectory, way).await;
+        refused(fs, mkdir(path), NotADirectory, way).await;
+        refused(fs, mkdir_all(path), NotADirectory, way).await;
+        refused(fs, remove(path, Remove::Any), NotADirectory, way).await;
+        refused(fs, rename(path, "/z"), NotADirectory, way).await;
+        refused(fs, rename("/d/f", path), NotADirectory, way).await;
+    }
+}
+
+pub async fn engines_never_follow_a_link(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), write("/d/f", "secret"), symlink("/l", "/d"), symlink("/m", "d/f")]).await;
+    let link = stat(fs, "/m").await;
+    assert_eq!((link.kind, link.target.as_deref(), link.size), (Kind::Symlink, Some("d/f"), 3));
+    assert_error(fs.stat(&at("/l/f")).await, NotADirectory, Some("/l"));
+    assert_error(fs.list(&at("/l"), &Page::default()).await, NotADirectory, Some("/l"));
+    refused(fs, write("/l/new", "x"), NotADirectory, "/l").await;
+    assert_eq!(names_in(fs, "/d").await, ["f"]);
+}
+
+pub async fn a_node_is_reached_by_number_under_any_name(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), write("/d/f", "x")]).await;
+    let ino = stat(fs, "/d/f").await.ino;
+    given(fs, [rename("/d/f", "/g"), link("/g", "/d/h")]).await;
+    assert_eq!(fs.stat(&At::Node(ino)).await.unwrap().ino, ino);
+    assert_eq!(fs.names(&At::Node(ino)).await.unwrap(), [p("/d/h"), p("/g")]);
+    apply(fs, write_at(At::Node(ino), "y")).await;
+    assert_eq!(text(fs, "/g").await, "y");
+    assert_eq!(text(fs, "/d/h").await, "y");
+}
+
+pub async fn a_node_without_a_name_is_not_found(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), write("/d/f", "x")]).await;
+    let (dir, file) = (stat(fs, "/d").await.ino, stat(fs, "/d/f").await.ino);
+    given(fs, [remove("/d", Remove::Tree)]).await;
+    for ino in [dir, file, Ino(1000), Ino::NONE] {
+        assert_error(fs.stat(&At::Node(ino)).await, NotFound, None);
+        assert_error(fs.names(&At::Node(ino)).await, NotFound, None);
+        refused_outright(fs, write_at(At::Node(ino), "y"), NotFound).await;
+    }
+    assert_error(fs.list(&At::Node(dir), &Page::default()).await, NotFound, None);
+    assert_error(fs.stat(&At::Child(dir, name("f"))).await, NotFound, None);
+    refused_outright(fs, write_at(At::Child(dir, name("n")), "y"), NotFound).await;
+}
+
+pub async fn a_child_is_looked_up_in_its_directory_wherever_that_moved(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), mkdir("/e"), write("/d/f", "x")]).await;
+    let dir = stat(fs, "/d").await.ino;
+    let file = stat(fs, "/d/f").await.ino;
+    given(fs, [rename("/d", "/e/moved")]).await;
+    assert_eq!(fs.stat(&At::Child(dir, name("f"))).await.unwrap().ino, file);
+    apply(fs, write_at(At::Child(dir, name("g")), "y")).await;
+    assert_eq!(text(fs, "/e/moved/g").await, "y");
+    assert_error(fs.stat(&At::Child(dir, name("no"))).await, NotFound, Some("/e/moved/no"));
+    assert_error(fs.stat(&At::Child(file, name("x"))).await, NotADirectory, Some("/e/moved/f"));
+    assert_error(fs.stat(&At::Child(Ino(1000), name("x"))).await, NotFound, None);
+}
+
+pub async fn names_gives_every_path_in_byte_order(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/b"), mkdir("/b/c"), write("/z", "x"), link("/z", "/b/c/n"), link("/z", "/a")]).await;
+    given(fs, [rename("/b", "/y")]).await;
+    assert_eq!(fs.names(&at("/z")).await.unwrap(), [p("/a"), p("/y/c/n"), p("/z")]);
+    assert_eq!(fs.names(&at("/y/c")).await.unwrap(), [p("/y/c")]);
+    given(fs, [remove("/a", Remove::File)]).await;
+    assert_eq!(fs.names(&at("/z")).await.unwrap(), [p("/y/c/n"), p("/z")]);
+}
+
+pub async fn names_are_bytes_and_never_patterns(subject: &Subject) {
+    let fs = &*subject.fs;
+    let odd = [
+        "/%",
+        "/_",
+        "/*",
+        "/a",
+        "/a%",
+        "/a_",
+        "/ab",
+        "/A",
+        "/a ",
+        "/é",
+        "/e\u{301}",
+        "/日本",
+        "/\u{1f600}",
+        "/a\\",
+        "/'; --",
+        "/\n",
+    ];
+    for path in odd {
+        put(fs, path, path.as_bytes().to_vec()).await;
+    }
+    for path in odd {
+        assert_eq!(text(fs, path).await, path);
+    }
+    let mut sorted: Vec<String> = odd.iter().map(|path| path[1..].to_owned()).collect();
+    sorted.sort();
+    assert_eq!(names_in(fs, "/").await, sorted);
+    given(fs, [remove("/%", Remove::Any), remove("/_", Remove::Tree), remove("/*", Remove::Any)]).await;
+    assert_eq!(names_in(fs, "/").await.len(), odd.len() - 3);
+}
+
+pub async fn the_longest_name_and_path_work(subject: &Subject) {
+    let fs = &*subject.fs;
+    let long = "n".repeat(255);
+    let mut path = String::new();
+    for _ in 0..15 {
+        path = format!("{path}/{long}");
+        apply(fs, mkdir(&path)).await;
+    }
+    path = format!("{path}/{}", "m".repeat(4096 - path.len() - 1));
+    put(fs, &path, "deep").await;
+    assert_eq!(path.len(), 4096);
+    assert_eq!(text(fs, &path).await, "deep");
+    assert_eq!(paths_below(fs, "/").await.len(), 16);
+    assert_eq!(history_len(fs, &path).await, fs.capabilities().history.then_some(1));
+}
+
+async fn history_len(fs: &Fs, path: &str) -> Option<usize> {
+    fs.history(&at(path), &HistoryPage::default()).await.ok().map(|versions| versions.len())
+}

@@ -1,0 +1,230 @@
+//! Making directories, links, special nodes and further names.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "each function's name is its promise, and each is a test"
+)]
+
+use garth::ErrorKind::{
+    AlreadyExists, InvalidArgument, NameTooLong, NotADirectory, NotFound, NotPermitted, TooManyLinks,
+};
+use garth::model::batch::{Batch, MAX_LINKS, MAX_TARGET, Op, Outcome, Remove, SetAttrs, Special};
+use garth::model::{At, Ino, Kind};
+
+use super::Subject;
+use crate::tools::*;
+
+pub async fn mkdir_makes_a_directory(subject: &Subject) {
+    let fs = &*subject.fs;
+    let attrs = SetAttrs { mode: Some(0o700), uid: Some(7), gid: Some(8), ..SetAttrs::default() };
+    let op = Op::Mkdir { at: at("/d"), parents: false, attrs };
+    let (commit, outcome) = apply(fs, op).await;
+    assert_eq!(outcome, Outcome { ino: Ino(2), created: true });
+    let entry = stat(fs, "/d").await;
+    assert_eq!((entry.kind, entry.mode, entry.uid, entry.gid), (Kind::Directory, 0o700, 7, 8));
+    assert_eq!((entry.nlink, entry.size, entry.rdev), (2, 0, 0));
+    assert_eq!([entry.birthtime, entry.ctime, entry.mtime, entry.atime], [commit.time; 4]);
+    assert_eq!((entry.version, entry.etag), (commit.version(0), commit.version(0)));
+    assert_eq!(stat(fs, "/").await.nlink, 3);
+}
+
+pub async fn mkdir_refuses_what_is_there(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), write("/f", "x"), symlink("/l", "/d")]).await;
+    for path in ["/", "/d", "/f", "/l"] {
+        refused(fs, mkdir(path), AlreadyExists, path).await;
+    }
+    refused(fs, mkdir_all("/f"), AlreadyExists, "/f").await;
+    refused(fs, mkdir_all("/l"), AlreadyExists, "/l").await;
+    refused(fs, mkdir_all("/f/x"), NotADirectory, "/f").await;
+}
+
+pub async fn mkdir_with_parents_accepts_a_directory_and_leaves_it_alone(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d")]).await;
+    let before = stat(fs, "/d").await;
+    let attrs = SetAttrs { mode: Some(0o700), ..SetAttrs::default() };
+    let (_, outcome) = apply(fs, Op::Mkdir { at: at("/d"), parents: true, attrs }).await;
+    assert_eq!(outcome, Outcome { ino: before.ino, created: false });
+    assert_eq!(stat(fs, "/d").await, before);
+    assert_eq!(apply(fs, mkdir_all("/")).await.1, Outcome { ino: Ino::ROOT, created: false });
+}
+
+pub async fn parents_are_made_only_where_asked_and_top_down(subject: &Subject) {
+    let fs = &*subject.fs;
+    for op in [
+        mkdir("/a/b"),
+        write("/a/b", "x"),
+        append("/a/b", "x"),
+        symlink("/a/b", "t"),
+        mknod("/a/b", Special::Fifo),
+    ] {
+        refused(fs, op, NotFound, "/a/b").await;
+    }
+    let (_, outcome) = apply(fs, mkdir_all("/a/b/c")).await;
+    assert_eq!(outcome, Outcome { ino: Ino(4), created: true });
+    assert_eq!([stat(fs, "/a").await.ino, stat(fs, "/a/b").await.ino], [Ino(2), Ino(3)]);
+    let parent = stat(fs, "/a").await;
+    assert_eq!((parent.mode, parent.uid, parent.gid, parent.nlink), (0o755, 0, 0, 3));
+    let attrs = SetAttrs { mode: Some(0o600), ..SetAttrs::default() };
+    let op =
+        Op::Write { at: at("/x/y/f"), body: "1".into(), create: Default::default(), parents: true, attrs };
+    apply(fs, op).await;
+    assert_eq!((stat(fs, "/x/y").await.mode, stat(fs, "/x/y/f").await.mode), (0o755, 0o600));
+    given(fs, [write("/f", "x")]).await;
+    let op = Op::Rename { from: at("/f"), to: at("/m/n/f"), mode: Default::default(), parents: true };
+    apply(fs, op).await;
+    apply(fs, Op::Link { from: at("/m/n/f"), to: at("/o/f"), parents: true }).await;
+    assert_eq!(stat(fs, "/o/f").await.nlink, 2);
+    refused(fs, mkdir_all("/o/f/g/h"), NotADirectory, "/o/f").await;
+}
+
+pub async fn making_a_name_sets_the_times_of_its_directory(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d")]).await;
+    subject.clock.advance(std::time::Duration::from_secs(5));
+    for op in [
+        write("/d/f", "x"),
+        mkdir("/d/e"),
+        symlink("/d/l", "t"),
+        link("/d/f", "/d/g"),
+        remove("/d/g", Remove::File),
+    ] {
+        let (commit, _) = apply(fs, op).await;
+        let dir = stat(fs, "/d").await;
+        assert_eq!((dir.mtime, dir.ctime), (commit.time, commit.time));
+        assert_eq!((dir.version.seq, dir.etag.seq), (commit.seq, commit.seq));
+    }
+    let before = stat(fs, "/d").await;
+    given(fs, [write("/d/f", "y"), set("/d/f", SetAttrs { mode: Some(0o600), ..SetAttrs::default() })]).await;
+    assert_eq!(stat(fs, "/d").await, before, "a change of a file is none of its directory");
+}
+
+pub async fn a_symlink_keeps_any_text(subject: &Subject) {
+    let fs = &*subject.fs;
+    let long = "t".repeat(MAX_TARGET);
+    for (path, target) in [("/1", "/"), ("/2", "../../x"), ("/3", "a//b/./"), ("/4", &long), ("/5", "é %_*")]
+    {
+        let (_, outcome) = apply(fs, symlink(path, target)).await;
+        let entry = stat(fs, path).await;
+        assert_eq!((entry.ino, entry.kind, entry.mode, entry.nlink), (outcome.ino, Kind::Symlink, 0o777, 1));
+        assert_eq!((entry.target.as_deref(), entry.size), (Some(target), target.len() as u64));
+    }
+    refused_outright(fs, symlink("/x", ""), InvalidArgument).await;
+    refused_outright(fs, symlink("/x", "a\0"), InvalidArgument).await;
+    refused_outright(fs, symlink("/x", &"t".repeat(MAX_TARGET + 1)), NameTooLong).await;
+    refused(fs, symlink("/1", "y"), AlreadyExists, "/1").await;
+    refused(fs, symlink("/", "y"), AlreadyExists, "/").await;
+}
+
+pub async fn special_nodes_keep_kind_and_device_number(subject: &Subject) {
+    let fs = &*subject.fs;
+    let cases = [
+        ("/fifo", Special::Fifo, Kind::Fifo, 0),
+        ("/socket", Special::Socket, Kind::Socket, 0),
+        ("/char", Special::CharDevice(u64::from(u32::MAX)), Kind::CharDevice, u64::from(u32::MAX)),
+        ("/block", Special::BlockDevice(0x801), Kind::BlockDevice, 0x801),
+        ("/gone", Special::Whiteout, Kind::Whiteout, 0),
+    ];
+    for (path, node, kind, rdev) in cases {
+        apply(fs, mknod(path, node)).await;
+        let entry = stat(fs, path).await;
+        assert_eq!((entry.kind, entry.rdev, entry.mode, entry.size, entry.nlink), (kind, rdev, 0o644, 0, 1));
+        refused(fs, mknod(path, node), AlreadyExists, path).await;
+        refused(fs, write(path, "x"), NotPermitted, path).await;
+        refused(fs, append(path, "x"), NotPermitted, path).await;
+        refused(fs, patch(path, 0, "x"), NotPermitted, path).await;
+        refused(fs, truncate(path, 0), NotPermitted, path).await;
+        assert_error(fs.read(&at(path), garth::model::query::ByteRange::ALL).await, NotPermitted, Some(path));
+        assert_error(fs.open(&at(path)).await, NotPermitted, Some(path));
+    }
+}
+
+pub async fn a_hard_link_is_another_name_of_the_node(subject: &Subject) {
+    let fs = &*subject.fs;
+    let version = put(fs, "/f", "x").await;
+    subject.clock.advance(std::time::Duration::from_secs(1));
+    let (commit, outcome) = apply(fs, link("/f", "/g")).await;
+    assert_eq!(outcome, Outcome { ino: version.ino, created: false });
+    let (f, g) = (stat(fs, "/f").await, stat(fs, "/g").await);
+    assert_eq!(f, g);
+    assert_eq!((f.nlink, f.ctime, f.version, f.etag), (2, commit.time, commit.version(0), version));
+    given(fs, [append("/g", "y")]).await;
+    assert_eq!(text(fs, "/f").await, "xy");
+    given(fs, [remove("/f", Remove::File)]).await;
+    assert_eq!((stat(fs, "/g").await.nlink, text(fs, "/g").await.as_str()), (1, "xy"));
+    given(fs, [symlink("/l", "t"), link("/l", "/l2"), mknod("/p", Special::Fifo), link("/p", "/p2")]).await;
+    assert_eq!(stat(fs, "/l2").await.nlink, 2);
+}
+
+pub async fn link_checks_the_node_then_the_name(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), write("/f", "x"), write("/g", "y")]).await;
+    refused(fs, link("/no", "/f"), NotFound, "/no").await;
+    refused(fs, link("/d", "/f"), NotPermitted, "/d").await;
+    refused(fs, link("/", "/f"), NotPermitted, "/").await;
+    refused(fs, link("/f", "/g"), AlreadyExists, "/g").await;
+    refused(fs, link("/f", "/f"), AlreadyExists, "/f").await;
+    refused(fs, link("/f", "/d"), AlreadyExists, "/d").await;
+    refused(fs, link("/f", "/"), AlreadyExists, "/").await;
+    refused(fs, link("/f", "/no/g"), NotFound, "/no/g").await;
+    refused(fs, link("/f", "/g/h"), NotADirectory, "/g").await;
+    let ino = stat(fs, "/f").await.ino;
+    refused_outright(fs, Op::Link { from: at("/f"), to: At::Node(ino), parents: false }, InvalidArgument)
+        .await;
+    apply(fs, Op::Link { from: At::Node(ino), to: at("/h"), parents: false }).await;
+    assert_eq!(stat(fs, "/h").await.ino, ino);
+}
+
+pub async fn a_node_has_at_most_65000_names(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), write("/f", "x")]).await;
+    let links = (1..MAX_LINKS).map(|number| link("/f", &format!("/d/{number}")));
+    fs.commit(Batch::new(links)).await.unwrap();
+    assert_eq!(stat(fs, "/f").await.nlink, MAX_LINKS);
+    refused(fs, link("/f", "/f"), AlreadyExists, "/f").await;
+    let error = fs.commit(Batch::new([link("/f", "/one-more")])).await.unwrap_err();
+    assert_eq!(error.kind(), TooManyLinks);
+    given(fs, [remove("/d/1", Remove::File), link("/f", "/one-more")]).await;
+}
+
+pub async fn a_name_is_not_made_by_node(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), write("/f", "x")]).await;
+    for ino in [stat(fs, "/d").await.ino, stat(fs, "/f").await.ino, Ino::ROOT, Ino(1000)] {
+        let (at_node, attrs) = (At::Node(ino), SetAttrs::default());
+        let ops = [
+            Op::Mkdir { at: at_node.clone(), parents: true, attrs: attrs.clone() },
+            Op::Symlink { at: at_node.clone(), target: "t".to_owned(), parents: false, attrs: attrs.clone() },
+            Op::Mknod { at: at_node.clone(), node: Special::Fifo, parents: false, attrs },
+            Op::Remove { at: at_node.clone(), what: Remove::Tree, missing_ok: true },
+            Op::Rename { from: at_node.clone(), to: at("/z"), mode: Default::default(), parents: false },
+            Op::Rename { from: at("/f"), to: at_node.clone(), mode: Default::default(), parents: false },
+            Op::Copy {
+                from: at("/f"),
+                as_of: None,
+                to: at_node.clone(),
+                recursive: false,
+                replace: true,
+                parents: false,
+            },
+            Op::Link { from: at("/f"), to: at_node, parents: false },
+        ];
+        for op in ops {
+            refused_outright(fs, op, InvalidArgument).await;
+        }
+    }
+}
+
+pub async fn an_inode_number_is_never_used_twice(subject: &Subject) {
+    let fs = &*subject.fs;
+    let mut seen = std::collections::BTreeSet::from([Ino::ROOT]);
+    for _ in 0..5 {
+        for path in ["/a", "/b"] {
+            assert!(seen.insert(put(fs, path, "x").await.ino), "a number came back");
+            given(fs, [remove(path, Remove::File)]).await;
+        }
+        let _ = fs.commit(Batch::new([mkdir("/d"), mkdir("/no/no")])).await.unwrap_err();
+    }
+    assert_eq!(seen.last(), Some(&Ino(11)), "numbers are dense: a failed batch takes none");
+}

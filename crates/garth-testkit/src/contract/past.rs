@@ -1,0 +1,394 @@
+//! History, changes, views of the past, snapshots.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "each function's name is its promise, and each is a test"
+)]
+
+use std::time::Duration;
+
+use garth::ErrorKind::{AlreadyExists, InvalidArgument, NotFound, ReadOnly, Unsupported};
+use garth::model::batch::{Batch, MAX_LABEL, Op, Remove, RenameMode, SetAttrs};
+use garth::model::query::{Change, ChangeKind, HistoryPage, Moment, Version};
+use garth::model::{At, Ino, Seq, Timestamp};
+
+use super::{START, Subject};
+use crate::tools::*;
+
+/// Whether to go on: an implementation without history must say so.
+async fn has_history(fs: &Fs) -> bool {
+    if fs.capabilities().history {
+        return true;
+    }
+    assert_error(fs.history(&at("/"), &HistoryPage::default()).await, Unsupported, None);
+    assert_error(fs.changes(Seq(0), 1).await, Unsupported, None);
+    assert_error(fs.as_of(&Moment::Seq(Seq(0))).await, Unsupported, None);
+    assert_error(fs.snapshots().await, Unsupported, None);
+    false
+}
+
+/// Sequence, node, and whether there is an entry.
+fn shape(versions: &[Version]) -> Vec<(u64, u64, bool)> {
+    versions.iter().map(|version| (version.id.seq.0, version.id.ino.0, version.entry.is_some())).collect()
+}
+
+fn snapshot(name: &str) -> Op {
+    Op::Snapshot { name: name.to_owned() }
+}
+
+async fn seq(fs: &Fs, op: Op) -> Seq {
+    apply(fs, op).await.0.seq
+}
+
+async fn changes_of(fs: &Fs, seq: Seq) -> Vec<Change> {
+    fs.changes(Seq(seq.0 - 1), 1).await.unwrap().commits.remove(0).changes
+}
+
+fn change(kind: ChangeKind, ino: u64, path: &str) -> Change {
+    Change { kind, ino: Ino(ino), path: Some(p(path)) }
+}
+
+pub async fn history_shows_every_version_newest_first(subject: &Subject) {
+    let fs = &*subject.fs;
+    if !has_history(fs).await {
+        return;
+    }
+    given(fs, [write("/f", "1"), write("/other", "x"), append("/f", "2"), set("/f", SetAttrs::default())])
+        .await;
+    let versions = history(fs, "/f").await;
+    assert_eq!(shape(&versions), [(4, 2, true), (3, 2, true), (1, 2, true)]);
+    for version in &versions {
+        let entry = version.entry.as_ref().unwrap();
+        let then = fs.as_of(&Moment::Seq(version.id.seq)).await.unwrap();
+        assert_eq!(**entry, stat(&*then, "/f").await);
+        assert_eq!((entry.version, version.commit.seq), (version.id, version.id.seq));
+    }
+    assert_eq!(fs.history(&At::Node(Ino(2)), &HistoryPage::default()).await.unwrap(), versions);
+    let child = At::Child(Ino::ROOT, name("f"));
+    assert_eq!(fs.history(&child, &HistoryPage::default()).await.unwrap(), versions);
+    let page = HistoryPage { before: Some(Seq(4)), limit: 1 };
+    assert_eq!(fs.history(&at("/f"), &page).await.unwrap(), versions[1..2]);
+    let page = HistoryPage { before: Some(Seq(1)), limit: 1 };
+    assert!(fs.history(&at("/f"), &page).await.unwrap().is_empty());
+}
+
+pub async fn history_of_a_path_goes_through_delete_and_re_create(subject: &Subject) {
+    let fs = &*subject.fs;
+    if !has_history(fs).await {
+        return;
+    }
+    given(
+        fs,
+        [
+            write("/f", "1"),
+            remove("/f", Remove::File),
+            write("/x", ""),
+            write("/f", "2"),
+            remove("/f", Remove::Any),
+        ],
+    )
+    .await;
+    assert_eq!(shape(&history(fs, "/f").await), [(5, 4, false), (4, 4, true), (2, 2, false), (1, 2, true)]);
+    let node = fs.history(&At::Node(Ino(2)), &HistoryPage::default()).await.unwrap();
+    assert_eq!(shape(&node), [(2, 2, false), (1, 2, true)], "a node's history ends with it");
+    assert_error(fs.history(&at("/never"), &HistoryPage::default()).await, NotFound, Some("/never"));
+    assert_error(fs.history(&at("/f/never"), &HistoryPage::default()).await, NotFound, Some("/f/never"));
+    assert_error(fs.history(&At::Node(Ino(99)), &HistoryPage::default()).await, NotFound, None);
+}
+
+pub async fn a_moved_file_brings_its_past_and_takes_its_future(subject: &Subject) {
+    let fs = &*subject.fs;
+    if !has_history(fs).await {
+        return;
+    }
+    given(
+        fs,
+        [write("/a", "1"), write("/b", "old"), append("/a", "2"), rename("/a", "/b"), append("/b", "3")],
+    )
+    .await;
+    let shapes = [(5, 2, true), (4, 2, true), (3, 2, true), (2, 3, true), (1, 2, true)];
+    assert_eq!(
+        shape(&history(fs, "/b").await),
+        shapes,
+        "what was replaced is shown, without an end of its own"
+    );
+    assert_eq!(shape(&history(fs, "/a").await), [(4, 2, false), (3, 2, true), (1, 2, true)]);
+    given(fs, [rename("/b", "/a"), append("/a", "4")]).await;
+    let back = [(7, 2, true), (6, 2, true), (5, 2, true), (4, 2, false), (3, 2, true), (1, 2, true)];
+    assert_eq!(
+        shape(&history(fs, "/a").await),
+        back,
+        "in commit 4 it left, which outweighs that it also changed"
+    );
+}
+
+pub async fn history_follows_directories_that_move(subject: &Subject) {
+    let fs = &*subject.fs;
+    if !has_history(fs).await {
+        return;
+    }
+    given(fs, [mkdir("/d"), write("/d/f", "1"), rename("/d", "/e"), append("/e/f", "2"), mkdir("/d")]).await;
+    given(fs, [write("/d/f", "new"), remove("/e", Remove::Tree)]).await;
+    assert_eq!(shape(&history(fs, "/e/f").await), [(7, 3, false), (4, 3, true), (2, 3, true)]);
+    assert_eq!(shape(&history(fs, "/d/f").await), [(6, 5, true), (3, 3, false), (2, 3, true)]);
+    given(fs, [rename_as("/d/f", "/d/f", RenameMode::Replace)]).await;
+    let removed = fs.history(&At::Child(Ino(2), name("f")), &HistoryPage::default()).await;
+    assert_error(removed, NotFound, None);
+}
+
+pub async fn a_moved_directory_does_not_bring_what_it_held_before(subject: &Subject) {
+    let fs = &*subject.fs;
+    if !has_history(fs).await {
+        return;
+    }
+    given(fs, [mkdir("/d"), write("/d/gone", "1"), remove("/d/gone", Remove::File), write("/d/f", "2")])
+        .await;
+    given(fs, [rename("/d", "/e"), rename("/e/f", "/e/g"), rename("/e", "/d")]).await;
+    assert_error(fs.history(&at("/e/gone"), &HistoryPage::default()).await, NotFound, Some("/e/gone"));
+    assert_eq!(shape(&history(fs, "/d/gone").await), [(3, 3, false), (2, 3, true)]);
+    assert_eq!(shape(&history(fs, "/e/f").await), [(6, 4, false), (4, 4, true)]);
+    assert_eq!(shape(&history(fs, "/d/f").await), [(5, 4, false), (4, 4, true)]);
+    assert_eq!(shape(&history(fs, "/d/g").await), [(6, 4, true), (4, 4, true)]);
+}
+
+pub async fn what_one_commit_makes_and_removes_never_was(subject: &Subject) {
+    let fs = &*subject.fs;
+    if !has_history(fs).await {
+        return;
+    }
+    put(fs, "/kept", "x").await;
+    let batch = Batch::new([
+        write("/f", "1"),
+        remove("/f", Remove::File),
+        rename("/kept", "/k"),
+        rename("/k", "/kept"),
+    ]);
+    let commit = fs.commit(batch).await.unwrap();
+    assert_error(fs.history(&at("/f"), &HistoryPage::default()).await, NotFound, Some("/f"));
+    assert_error(fs.history(&at("/k"), &HistoryPage::default()).await, NotFound, Some("/k"));
+    assert_eq!(shape(&history(fs, "/kept").await), [(2, 2, true), (1, 2, true)]);
+    assert_error(fs.open_version(commit.version(0)).await, NotFound, None);
+    assert_eq!(changes_of(fs, commit.seq).await.len(), 4, "the log still tells");
+}
+
+pub async fn changes_tell_what_each_operation_did(subject: &Subject) {
+    let fs = &*subject.fs;
+    if !has_history(fs).await {
+        return;
+    }
+    use ChangeKind::{Attributes, Created, Linked, Modified, Removed, Renamed};
+    let renamed = |from: &str| Renamed { from: p(from) };
+    let cases = [
+        (mkdir_all("/a/b"), vec![change(Created, 2, "/a"), change(Created, 3, "/a/b")]),
+        (write("/a/f", "1"), vec![change(Created, 4, "/a/f")]),
+        (
+            write_with("/a/f", "2", SetAttrs { mode: Some(0o600), ..SetAttrs::default() }),
+            vec![change(Modified, 4, "/a/f")],
+        ),
+        (append("/a/f", ""), vec![]),
+        (patch("/a/f", 9, ""), vec![]),
+        (truncate("/a/f", 0), vec![change(Modified, 4, "/a/f")]),
+        (set("/a/f", SetAttrs::default()), vec![change(Attributes, 4, "/a/f")]),
+        (link("/a/f", "/0"), vec![change(Linked, 4, "/0")]),
+        (append("/a/f", "x"), vec![change(Modified, 4, "/0")]),
+        (rename("/a", "/c"), vec![change(renamed("/a"), 2, "/c")]),
+        (rename("/0", "/0"), vec![]),
+        (copy("/c", "/d"), vec![change(Created, 5, "/d")]),
+        (rename("/d/f", "/0"), vec![change(Removed, 4, "/0"), change(renamed("/d/f"), 7, "/0")]),
+        (
+            rename_as("/0", "/c/f", RenameMode::Exchange),
+            vec![change(renamed("/0"), 7, "/c/f"), change(renamed("/c/f"), 4, "/0")],
+        ),
+        (remove("/c", Remove::Tree), vec![change(Removed, 2, "/c")]),
+        (snapshot("s"), vec![change(ChangeKind::Snapshot { name: "s".to_owned() }, 1, "/")]),
+        (
+            Op::DropSnapshot { name: "s".to_owned() },
+            vec![change(ChangeKind::SnapshotDropped { name: "s".to_owned() }, 1, "/")],
+        ),
+        (Op::Remove { at: at("/no"), what: Remove::Any, missing_ok: true }, vec![]),
+    ];
+    for (op, expected) in cases {
+        let what = format!("{op:?}");
+        let seq = seq(fs, op).await;
+        assert_eq!(changes_of(fs, seq).await, expected, "{what}");
+    }
+    let batch = Batch::new([
+        append("/0", "x"),
+        rename("/0", "/1"),
+        write("/2", "y"),
+        write("/2", "z"),
+        remove("/2", Remove::Any),
+    ]);
+    let seq = fs.commit(batch).await.unwrap().seq;
+    let kinds: Vec<_> =
+        changes_of(fs, seq).await.into_iter().map(|change| (change.kind, change.path)).collect();
+    let expected = [
+        (Modified, Some("/1")),
+        (renamed("/0"), Some("/1")),
+        (Created, Some("/2")),
+        (Modified, None),
+        (Removed, Some("/2")),
+    ];
+    assert_eq!(
+        kinds,
+        expected.map(|(kind, path)| (kind, path.map(p))),
+        "a node's path is one after the commit"
+    );
+}
+
+pub async fn changes_come_in_order_and_in_pages(subject: &Subject) {
+    let fs = &*subject.fs;
+    if !has_history(fs).await {
+        return;
+    }
+    for _ in 0..5 {
+        apply(fs, append("/f", "x")).await;
+    }
+    let numbers = |changes: &garth::model::query::Changes| {
+        changes.commits.iter().map(|it| it.commit.seq.0).collect::<Vec<_>>()
+    };
+    let all = fs.changes(Seq(0), 100).await.unwrap();
+    assert_eq!((numbers(&all), all.head), (vec![1, 2, 3, 4, 5], Seq(5)));
+    let page = fs.changes(Seq(1), 2).await.unwrap();
+    assert_eq!((numbers(&page), page.head), (vec![2, 3], Seq(5)));
+    for since in [5, 6, u64::MAX] {
+        let none = fs.changes(Seq(since), 10).await.unwrap();
+        assert!(none.commits.is_empty());
+    }
+}
+
+pub async fn any_past_sequence_can_be_read(subject: &Subject) {
+    let fs = &*subject.fs;
+    if !has_history(fs).await {
+        return;
+    }
+    given(
+        fs,
+        [
+            mkdir("/d"),
+            write("/d/f", "1"),
+            append("/d/f", "2"),
+            rename("/d", "/e"),
+            remove("/e/f", Remove::File),
+        ],
+    )
+    .await;
+    let expected: [&[&str]; 6] = [&[], &["/d"], &["/d", "/d/f"], &["/d", "/d/f"], &["/e", "/e/f"], &["/e"]];
+    for (seq, paths) in (0..).zip(expected) {
+        let then = fs.as_of(&Moment::Seq(Seq(seq))).await.unwrap();
+        assert_eq!(paths_below(&*then, "/").await, paths, "at {seq}");
+        assert_eq!(then.head().await.unwrap().seq, Seq(seq));
+    }
+    let then = fs.as_of(&Moment::Seq(Seq(3))).await.unwrap();
+    assert_eq!(text(&*then, "/d/f").await, "12");
+    assert_eq!(names_in(&*then, "/d").await, ["f"]);
+    assert_eq!(then.names(&At::Node(Ino(3))).await.unwrap(), [p("/d/f")]);
+    let file = then.open(&at("/d/f")).await.unwrap();
+    given(fs, [write("/e/f", "new"), write("/d", "file")]).await;
+    assert_eq!(file.read_at(0, 10).await.unwrap(), "12");
+    assert_eq!(text(&*then, "/d/f").await, "12", "the past does not change");
+    assert_error(fs.as_of(&Moment::Seq(Seq(8))).await, NotFound, None);
+}
+
+pub async fn a_view_of_the_past_is_read_only_and_ends_there(subject: &Subject) {
+    let fs = &*subject.fs;
+    if !has_history(fs).await {
+        return;
+    }
+    given(
+        fs,
+        [write("/f", "1"), write("/f", "2"), snapshot("s"), remove("/f", Remove::Any), snapshot("late")],
+    )
+    .await;
+    let then = fs.as_of(&Moment::Seq(Seq(3))).await.unwrap();
+    let capabilities = then.capabilities();
+    assert!(!capabilities.write && capabilities.history);
+    assert_error(then.commit(Batch::default()).await, ReadOnly, None);
+    assert_error(then.stage().await, ReadOnly, None);
+    assert_error(then.sync().await, ReadOnly, None);
+    assert_eq!(shape(&history(&*then, "/f").await), [(2, 2, true), (1, 2, true)]);
+    let changes = then.changes(Seq(1), 10).await.unwrap();
+    assert_eq!((changes.commits.len(), changes.head), (2, Seq(3)));
+    assert_eq!(then.snapshots().await.unwrap().len(), 1);
+    assert_error(then.as_of(&Moment::Seq(Seq(4))).await, NotFound, None);
+    assert_error(then.as_of(&Moment::Snapshot("late".to_owned())).await, NotFound, None);
+    let later = then.as_of(&Moment::Time(Timestamp(i64::MAX))).await.unwrap();
+    assert_eq!(later.head().await.unwrap().seq, Seq(3));
+    let earlier = then.as_of(&Moment::Seq(Seq(1))).await.unwrap();
+    assert_eq!(text(&*earlier, "/f").await, "1");
+    assert_error(earlier.history(&at("/g"), &HistoryPage::default()).await, NotFound, Some("/g"));
+    let second = garth::model::VersionId { seq: Seq(2), ino: Ino(2) };
+    assert_error(earlier.open_version(second).await, NotFound, None);
+}
+
+pub async fn the_past_is_found_by_time(subject: &Subject) {
+    let fs = &*subject.fs;
+    if !has_history(fs).await {
+        return;
+    }
+    put(fs, "/f", "1").await;
+    subject.clock.advance(Duration::from_secs(10));
+    put(fs, "/f", "2").await;
+    for (time, seq) in [(0, 1), (1, 1), (9, 1), (10, 2), (11, 2)] {
+        let then = fs.as_of(&Moment::Time(START.plus_seconds(time))).await.unwrap();
+        assert_eq!(then.head().await.unwrap().seq, Seq(seq), "{time} seconds in");
+    }
+    for early in [Timestamp(START.0 - 1), Timestamp(i64::MIN)] {
+        let then = fs.as_of(&Moment::Time(early)).await.unwrap();
+        assert_eq!(then.head().await.unwrap().seq, Seq(0));
+        assert!(names_in(&*then, "/").await.is_empty());
+    }
+}
+
+pub async fn a_snapshot_names_a_sequence(subject: &Subject) {
+    let fs = &*subject.fs;
+    if !has_history(fs).await {
+        return;
+    }
+    put(fs, "/f", "1").await;
+    let commit = fs.commit(Batch::new([snapshot("z"), write("/f", "2")])).await.unwrap();
+    assert_eq!(commit.outcomes[0].ino, Ino::ROOT);
+    given(fs, [write("/f", "3"), snapshot("a b/é")]).await;
+    let all = fs.snapshots().await.unwrap();
+    let shape: Vec<_> = all.iter().map(|it| (it.name.as_str(), it.seq.0)).collect();
+    assert_eq!((shape, all[1].time), (vec![("a b/é", 4), ("z", 2)], commit.time));
+    let then = fs.as_of(&Moment::Snapshot("z".to_owned())).await.unwrap();
+    assert_eq!(text(&*then, "/f").await, "2", "the whole commit is in it");
+    refused_outright(fs, snapshot("z"), AlreadyExists).await;
+    given(fs, [Op::DropSnapshot { name: "z".to_owned() }]).await;
+    refused_outright(fs, Op::DropSnapshot { name: "z".to_owned() }, NotFound).await;
+    assert_error(fs.as_of(&Moment::Snapshot("z".to_owned())).await, NotFound, None);
+    assert_eq!(text(&*then, "/f").await, "2", "history stays");
+    given(fs, [snapshot("z")]).await;
+    let batch = Batch::new([Op::DropSnapshot { name: "z".to_owned() }, snapshot("z")]);
+    assert_eq!(fs.commit(batch).await.unwrap().seq, fs.snapshots().await.unwrap()[1].seq);
+}
+
+pub async fn a_snapshot_has_a_proper_name(subject: &Subject) {
+    let fs = &*subject.fs;
+    if !has_history(fs).await {
+        return;
+    }
+    for bad in ["", "1", "0042", "a\nb", "2026-01-01T00:00:00Z"] {
+        refused_outright(fs, snapshot(bad), InvalidArgument).await;
+    }
+    refused_outright(fs, snapshot(&"s".repeat(MAX_LABEL + 1)), garth::ErrorKind::TooLarge).await;
+    given(fs, [snapshot("v1"), snapshot("2026-01"), snapshot("1a")]).await;
+}
+
+pub async fn writes_to_an_unlinked_open_file_are_versions_of_its_node(subject: &Subject) {
+    let fs = &*subject.fs;
+    if !has_history(fs).await {
+        return;
+    }
+    put(fs, "/f", "1").await;
+    let file = fs.open(&at("/f")).await.unwrap();
+    let node = At::Node(file.ino());
+    given(fs, [remove("/f", Remove::File), write_at(node.clone(), "2")]).await;
+    let versions = fs.history(&node, &HistoryPage::default()).await.unwrap();
+    assert_eq!(shape(&versions), [(3, 2, true), (2, 2, false), (1, 2, true)]);
+    assert_eq!(shape(&history(fs, "/f").await), [(2, 2, false), (1, 2, true)]);
+    let changes = changes_of(fs, Seq(3)).await;
+    assert_eq!(changes, [Change { kind: ChangeKind::Modified, ino: file.ino(), path: None }]);
+    assert_eq!(fs.open_version(versions[0].id).await.unwrap().read_at(0, 9).await.unwrap(), "2");
+}

@@ -1,0 +1,111 @@
+//! Removing names and trees.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "each function's name is its promise, and each is a test"
+)]
+
+use garth::ErrorKind::{Busy, IsADirectory, NotADirectory, NotEmpty, NotFound};
+use garth::model::batch::{Op, Outcome, Remove};
+use garth::model::{At, Ino};
+
+use super::Subject;
+use crate::tools::*;
+
+pub async fn remove_takes_only_what_was_expected(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), mkdir("/d/e"), write("/d/f", "x"), symlink("/l", "/d")]).await;
+    refused(fs, remove("/d", Remove::File), IsADirectory, "/d").await;
+    refused(fs, remove("/d", Remove::Directory), NotEmpty, "/d").await;
+    refused(fs, remove("/d", Remove::Any), NotEmpty, "/d").await;
+    refused(fs, remove("/d/f", Remove::Directory), NotADirectory, "/d/f").await;
+    refused(fs, remove("/l", Remove::Directory), NotADirectory, "/l").await;
+    for (path, what) in
+        [("/l", Remove::File), ("/d/e", Remove::Directory), ("/d/f", Remove::Any), ("/d", Remove::Any)]
+    {
+        let ino = stat(fs, path).await.ino;
+        assert_eq!(apply(fs, remove(path, what)).await.1, Outcome { ino, created: false });
+        assert!(!exists(fs, path).await, "{path}");
+    }
+    assert_eq!(stat(fs, "/").await.nlink, 2);
+}
+
+pub async fn the_root_cannot_be_removed(subject: &Subject) {
+    let fs = &*subject.fs;
+    for what in [Remove::File, Remove::Directory, Remove::Any, Remove::Tree] {
+        refused(fs, remove("/", what), Busy, "/").await;
+        refused(fs, Op::Remove { at: at("/"), what, missing_ok: true }, Busy, "/").await;
+    }
+}
+
+pub async fn removing_nothing_is_fine_where_said(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), write("/f", "x")]).await;
+    let dead = stat(fs, "/d").await.ino;
+    given(fs, [remove("/d", Remove::Directory)]).await;
+    for what in [Remove::File, Remove::Directory, Remove::Any, Remove::Tree] {
+        for place in [at("/no"), at("/no/no"), at("/f/x"), At::Child(dead, name("x"))] {
+            let before = fs.head().await.unwrap().seq;
+            let (commit, outcome) = apply(fs, Op::Remove { at: place, what, missing_ok: true }).await;
+            assert_eq!(outcome, Outcome { ino: Ino::NONE, created: false });
+            assert_eq!(commit.seq.0, before.0 + 1, "it takes a sequence number all the same");
+        }
+    }
+    refused(fs, Op::Remove { at: at("/f"), what: Remove::Directory, missing_ok: true }, NotADirectory, "/f")
+        .await;
+    refused(fs, remove("/no", Remove::Tree), NotFound, "/no").await;
+}
+
+pub async fn a_tree_goes_with_all_below_it_and_nothing_beside(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/a"), mkdir("/a/b"), mkdir("/a/b/c"), write("/a/b/c/f", "x"), write("/a/b/g", "y")])
+        .await;
+    given(
+        fs,
+        [
+            mkdir("/ab"),
+            write("/ab/f", "1"),
+            mkdir("/a%"),
+            write("/a%/f", "2"),
+            mkdir("/a_"),
+            write("/a0", "3"),
+        ],
+    )
+    .await;
+    given(fs, [link("/a/b/g", "/kept"), link("/a/b/c/f", "/a/b/f2")]).await;
+    let inner = stat(fs, "/a/b").await.ino;
+    let (commit, _) = apply(fs, remove("/a", Remove::Tree)).await;
+    assert_eq!(paths_below(fs, "/").await, ["/a%", "/a0", "/a_", "/ab", "/kept", "/a%/f", "/ab/f"]);
+    let kept = stat(fs, "/kept").await;
+    assert_eq!((kept.nlink, kept.ctime, kept.version.seq), (1, commit.time, commit.seq));
+    assert_eq!(text(fs, "/kept").await, "y");
+    assert_error(fs.stat(&At::Node(inner)).await, NotFound, None);
+    assert_eq!(stat(fs, "/").await.nlink, 5);
+}
+
+pub async fn a_tree_may_be_a_single_file(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write("/f", "x"), remove("/f", Remove::Tree)]).await;
+    assert!(!exists(fs, "/f").await);
+}
+
+pub async fn a_removed_name_can_be_made_again_as_anything(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write("/n", "x"), remove("/n", Remove::Any), mkdir("/n"), write("/n/f", "y")]).await;
+    given(fs, [remove("/n", Remove::Tree), symlink("/n", "t"), remove("/n", Remove::Any), write("/n", "z")])
+        .await;
+    assert_eq!(text(fs, "/n").await, "z");
+    given(fs, [remove("/n", Remove::Any), mkdir("/n")]).await;
+    assert!(names_in(fs, "/n").await.is_empty(), "what was below the old directory is not below the new one");
+}
+
+pub async fn removing_one_of_two_names_sets_ctime_only(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write("/f", "x"), link("/f", "/g")]).await;
+    let before = stat(fs, "/f").await;
+    subject.clock.advance(std::time::Duration::from_secs(1));
+    let (commit, _) = apply(fs, remove("/g", Remove::File)).await;
+    let after = stat(fs, "/f").await;
+    assert_eq!((after.ctime, after.version, after.nlink), (commit.time, commit.version(0), 1));
+    assert_eq!((after.mtime, after.etag), (before.mtime, before.etag));
+}

@@ -1,0 +1,201 @@
+//! Renames: what POSIX promises, and what goes wrong where it is not kept.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "each function's name is its promise, and each is a test"
+)]
+
+use garth::ErrorKind::{
+    AlreadyExists, Busy, InvalidArgument, IsADirectory, NameTooLong, NotADirectory, NotEmpty, NotFound,
+};
+use garth::model::batch::RenameMode::{self, Exchange, NoReplace, Replace};
+use garth::model::batch::{Op, Outcome, Remove};
+use garth::model::{At, Entry, Kind};
+
+use super::Subject;
+use crate::tools::*;
+
+const ALL: [RenameMode; 3] = [Replace, NoReplace, Exchange];
+
+pub async fn rename_keeps_node_and_content(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), mkdir("/e"), write("/d/f", "x")]).await;
+    let before = stat(fs, "/d/f").await;
+    subject.clock.advance(std::time::Duration::from_secs(1));
+    let (commit, outcome) = apply(fs, rename("/d/f", "/e/g")).await;
+    assert_eq!(outcome, Outcome { ino: before.ino, created: false });
+    let after = stat(fs, "/e/g").await;
+    assert_eq!(after, Entry { ctime: commit.time, version: commit.version(0), ..before });
+    assert_eq!(text(fs, "/e/g").await, "x");
+    assert!(!exists(fs, "/d/f").await);
+    for dir in ["/d", "/e"] {
+        let dir = stat(fs, dir).await;
+        assert_eq!((dir.mtime, dir.ctime), (commit.time, commit.time));
+    }
+}
+
+pub async fn a_directory_moves_with_all_below_it(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir_all("/a/b/c"), write("/a/b/c/f", "x"), mkdir("/ab"), write("/ab/f", "y"), mkdir("/t")])
+        .await;
+    let (dir, file) = (stat(fs, "/a/b").await, stat(fs, "/a/b/c/f").await);
+    given(fs, [rename("/a", "/t/new")]).await;
+    assert_eq!(
+        paths_below(fs, "/").await,
+        ["/ab", "/t", "/ab/f", "/t/new", "/t/new/b", "/t/new/b/c", "/t/new/b/c/f"]
+    );
+    assert_eq!(stat(fs, "/t/new/b").await, dir, "what lies below did not change");
+    assert_eq!(stat(fs, "/t/new/b/c/f").await, file);
+    assert_eq!((stat(fs, "/").await.nlink, stat(fs, "/t").await.nlink), (4, 3));
+}
+
+pub async fn rename_onto_a_file_replaces_it(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write("/f", "new"), write("/g", "old"), link("/g", "/kept"), symlink("/l", "t")]).await;
+    let f = stat(fs, "/f").await.ino;
+    let (commit, _) = apply(fs, rename("/f", "/g")).await;
+    assert_eq!((stat(fs, "/g").await.ino, text(fs, "/g").await.as_str()), (f, "new"));
+    let kept = stat(fs, "/kept").await;
+    assert_eq!((kept.nlink, kept.ctime, kept.version.seq), (1, commit.time, commit.seq));
+    assert_eq!(text(fs, "/kept").await, "old");
+    given(fs, [rename("/l", "/g")]).await;
+    assert_eq!(stat(fs, "/g").await.kind, Kind::Symlink);
+    assert_eq!(names_in(fs, "/").await, ["g", "kept"]);
+}
+
+pub async fn rename_onto_an_empty_directory_replaces_it(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), write("/d/f", "x"), mkdir("/e")]).await;
+    let (d, e) = (stat(fs, "/d").await.ino, stat(fs, "/e").await.ino);
+    given(fs, [rename("/d", "/e")]).await;
+    assert_eq!((stat(fs, "/e").await.ino, text(fs, "/e/f").await.as_str()), (d, "x"));
+    assert_error(fs.stat(&At::Node(e)).await, NotFound, None);
+    assert_eq!(stat(fs, "/").await.nlink, 3);
+}
+
+pub async fn rename_refuses_what_does_not_match(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(
+        fs,
+        [
+            mkdir("/d"),
+            write("/d/f", "x"),
+            mkdir("/e"),
+            mkdir("/full"),
+            write("/full/x", ""),
+            write("/f", "y"),
+        ],
+    )
+    .await;
+    refused(fs, rename("/d", "/f"), NotADirectory, "/f").await;
+    refused(fs, rename("/f", "/e"), IsADirectory, "/e").await;
+    refused(fs, rename("/f", "/full"), IsADirectory, "/full").await;
+    refused(fs, rename("/d", "/full"), NotEmpty, "/full").await;
+    refused(fs, rename("/e", "/full"), NotEmpty, "/full").await;
+    refused(fs, rename("/no", "/f"), NotFound, "/no").await;
+    refused(fs, rename("/no", "/no/x"), NotFound, "/no").await;
+    refused(fs, rename("/f", "/no/f"), NotFound, "/no/f").await;
+    refused(fs, rename("/f", "/f/x"), NotADirectory, "/f").await;
+    for path in ["/", "/d", "/f"] {
+        for mode in ALL {
+            refused(fs, rename_as("/", path, mode), Busy, "/").await;
+            refused(fs, rename_as(path, "/", mode), Busy, "/").await;
+        }
+    }
+    refused(fs, rename("/no", "/"), Busy, "/").await;
+}
+
+pub async fn a_directory_cannot_move_into_itself(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir_all("/a/b/c"), write("/a/f", "x")]).await;
+    for mode in ALL {
+        for to in ["/a/x", "/a/b", "/a/b/c/d", "/a/no/x", "/a/f", "/a/f/x"] {
+            refused(fs, rename_as("/a", to, mode), InvalidArgument, to).await;
+        }
+    }
+    assert_eq!(paths_below(fs, "/").await, ["/a", "/a/b", "/a/f", "/a/b/c"]);
+    given(fs, [rename("/a", "/ab"), rename("/ab", "/a")]).await;
+    assert_eq!(paths_below(fs, "/a").await.len(), 3, "a name that begins alike is no inside");
+}
+
+pub async fn nothing_moves_onto_a_directory_that_it_is_in(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir_all("/a/b/c"), write("/a/b/f", "x")]).await;
+    for from in ["/a/b", "/a/b/c", "/a/b/f"] {
+        refused(fs, rename_as(from, "/a", Replace), NotEmpty, "/a").await;
+        refused(fs, rename_as(from, "/a", NoReplace), NotEmpty, "/a").await;
+        refused(fs, rename_as(from, "/a", Exchange), InvalidArgument, "/a").await;
+    }
+}
+
+pub async fn a_rename_to_the_same_node_does_nothing(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write("/x", "1"), link("/x", "/y"), mkdir("/d"), write("/d/f", "2")]).await;
+    let before = (stat(fs, "/x").await, stat(fs, "/d").await, stat(fs, "/").await);
+    for mode in [Replace, Exchange] {
+        for (from, to) in [("/x", "/x"), ("/x", "/y"), ("/d", "/d"), ("/d/f", "/d/f")] {
+            let ino = stat(fs, from).await.ino;
+            assert_eq!(apply(fs, rename_as(from, to, mode)).await.1, Outcome { ino, created: false });
+        }
+    }
+    refused(fs, rename_as("/x", "/x", NoReplace), AlreadyExists, "/x").await;
+    assert_eq!((stat(fs, "/x").await, stat(fs, "/d").await, stat(fs, "/").await), before);
+    assert_eq!(names_in(fs, "/").await, ["d", "x", "y"]);
+    assert_eq!(text(fs, "/d/f").await, "2");
+}
+
+pub async fn noreplace_replaces_nothing(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write("/f", "x"), write("/g", "y"), mkdir("/d"), mkdir("/e")]).await;
+    for (from, to) in [("/f", "/g"), ("/f", "/d"), ("/d", "/e"), ("/d", "/f")] {
+        refused(fs, rename_as(from, to, NoReplace), AlreadyExists, to).await;
+    }
+    given(fs, [rename_as("/f", "/h", NoReplace)]).await;
+    assert_eq!(names_in(fs, "/").await, ["d", "e", "g", "h"]);
+}
+
+pub async fn exchange_swaps_two_names_of_any_kind(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), mkdir("/d/sub"), write("/d/sub/f", "x"), mkdir("/e"), write("/e/g", "y")]).await;
+    let (sub, g) = (stat(fs, "/d/sub").await, stat(fs, "/e/g").await);
+    subject.clock.advance(std::time::Duration::from_secs(1));
+    let (commit, outcome) = apply(fs, rename_as("/d/sub", "/e/g", Exchange)).await;
+    assert_eq!(outcome.ino, sub.ino);
+    assert_eq!((stat(fs, "/e/g").await.ino, stat(fs, "/d/sub").await.ino), (sub.ino, g.ino));
+    assert_eq!((stat(fs, "/e/g").await.ctime, stat(fs, "/d/sub").await.ctime), (commit.time, commit.time));
+    assert_eq!((text(fs, "/e/g/f").await.as_str(), text(fs, "/d/sub").await.as_str()), ("x", "y"));
+    assert_eq!((stat(fs, "/d").await.nlink, stat(fs, "/e").await.nlink), (2, 3));
+    refused(fs, rename_as("/d/sub", "/no", Exchange), NotFound, "/no").await;
+    given(fs, [rename_as("/d", "/e", Exchange)]).await;
+    assert_eq!(paths_below(fs, "/").await, ["/d", "/e", "/d/g", "/d/g/f", "/e/sub"]);
+}
+
+pub async fn a_rename_follows_directories_by_number(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), mkdir("/e"), write("/d/f", "x")]).await;
+    let (d, e) = (stat(fs, "/d").await.ino, stat(fs, "/e").await.ino);
+    given(fs, [rename("/d", "/moved")]).await;
+    let (from, to) = (At::Child(d, name("f")), At::Child(e, name("g")));
+    apply(fs, Op::Rename { from, to, mode: Replace, parents: false }).await;
+    assert_eq!(text(fs, "/e/g").await, "x");
+    given(fs, [remove("/moved", Remove::Directory)]).await;
+    let op = Op::Rename { from: at("/e/g"), to: At::Child(d, name("f")), mode: Replace, parents: false };
+    refused_outright(fs, op, NotFound).await;
+}
+
+pub async fn a_rename_that_makes_a_path_too_long_is_refused(subject: &Subject) {
+    let fs = &*subject.fs;
+    let long = "n".repeat(255);
+    let mut path = "/d".to_owned();
+    apply(fs, mkdir(&path)).await;
+    for _ in 0..15 {
+        path = format!("{path}/{long}");
+        apply(fs, mkdir(&path)).await;
+    }
+    apply(fs, mkdir(&format!("{path}/x"))).await;
+    let error =
+        fs.commit(garth::model::batch::Batch::new([rename("/d", &format!("/{long}"))])).await.unwrap_err();
+    assert_eq!(error.kind(), NameTooLong);
+    given(fs, [rename("/d", "/e")]).await;
+    assert_eq!(paths_below(fs, "/e").await.len(), 16);
+}

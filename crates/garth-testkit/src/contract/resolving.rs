@@ -1,0 +1,169 @@
+//! Symbolic links and `..`, resolved above the engine: they lead nowhere but into the same tree.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "each function's name is its promise, and each is a test"
+)]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use garth::ErrorKind::{InvalidArgument, NameTooLong, NotADirectory, NotFound, SymlinkLoop};
+use garth::model::At;
+use garth::model::batch::{Batch, Remove};
+use garth::model::query::ByteRange;
+use garth::resolve::{Follow, MAX_SYMLINKS, resolve, retry};
+
+use super::Subject;
+use crate::tools::*;
+
+async fn to(fs: &Fs, path: &str) -> String {
+    resolve(fs, path, Follow::Yes).await.unwrap_or_else(|error| panic!("{path}: {error}")).to_string()
+}
+
+pub async fn paths_are_normalised_and_links_followed(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(
+        fs,
+        [mkdir_all("/a/b"), write("/a/b/f", "x"), symlink("/abs", "/a/b"), symlink("/a/rel", "b/../b/f")],
+    )
+    .await;
+    given(fs, [symlink("/a/up", "../a/b"), symlink("/dangling", "nowhere/x"), symlink("/chain", "abs/f")])
+        .await;
+    for (path, target) in [
+        ("/", "/"),
+        ("//a///b/", "/a/b"),
+        ("/a/./b/.", "/a/b"),
+        ("/a/b/../b/f", "/a/b/f"),
+        ("/abs/f", "/a/b/f"),
+        ("/abs/..", "/a"),
+        ("/a/rel", "/a/b/f"),
+        ("/a/up/f", "/a/b/f"),
+        ("/chain", "/a/b/f"),
+        ("/new", "/new"),
+        ("/abs/new", "/a/b/new"),
+        ("/dangling", "/nowhere/x"),
+    ] {
+        assert_eq!(to(fs, path).await, target, "{path}");
+    }
+    assert_eq!(resolve(fs, "/abs", Follow::No).await.unwrap(), p("/abs"));
+    assert_eq!(
+        resolve(fs, "/abs/", Follow::No).await.unwrap(),
+        p("/a/b"),
+        "a trailing slash asks for the directory"
+    );
+    assert_eq!(resolve(fs, "/a/up/f", Follow::No).await.unwrap(), p("/a/b/f"));
+}
+
+pub async fn bad_paths_are_refused(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), write("/f", "x")]).await;
+    for (path, kind) in [
+        ("", InvalidArgument),
+        ("d", InvalidArgument),
+        ("./d", InvalidArgument),
+        ("/a\0b", InvalidArgument),
+        ("/f/x", NotADirectory),
+        ("/f/", NotADirectory),
+        ("/f/..", NotADirectory),
+        ("/no/../d", NotFound),
+    ] {
+        let error = resolve(fs, path, Follow::Yes).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{path:?}");
+    }
+    let long = format!("/{}", "n".repeat(256));
+    assert_eq!(resolve(fs, &long, Follow::Yes).await.unwrap_err().kind(), NameTooLong);
+    let long = "/d".repeat(2049);
+    assert_eq!(resolve(fs, &long, Follow::Yes).await.unwrap_err().kind(), NameTooLong);
+}
+
+pub async fn forty_links_are_followed_and_no_more(subject: &Subject) {
+    let fs = &*subject.fs;
+    put(fs, "/l0", "end").await;
+    let ops =
+        (1..=MAX_SYMLINKS + 1).map(|number| symlink(&format!("/l{number}"), &format!("l{}", number - 1)));
+    fs.commit(Batch::new(ops)).await.unwrap();
+    assert_eq!(to(fs, &format!("/l{MAX_SYMLINKS}")).await, "/l0");
+    let error = resolve(fs, &format!("/l{}", MAX_SYMLINKS + 1), Follow::Yes).await.unwrap_err();
+    assert_eq!(error.kind(), SymlinkLoop);
+    given(
+        fs,
+        [
+            symlink("/self", "self"),
+            symlink("/a", "/b"),
+            symlink("/b", "a"),
+            mkdir("/d"),
+            symlink("/d/x", "x/x/x"),
+        ],
+    )
+    .await;
+    for path in ["/self", "/a", "/b/x", "/d/x"] {
+        assert_eq!(resolve(fs, path, Follow::Yes).await.unwrap_err().kind(), SymlinkLoop, "{path}");
+    }
+    assert_eq!(resolve(fs, "/self", Follow::No).await.unwrap(), p("/self"));
+}
+
+pub async fn nothing_leads_above_the_root(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir_all("/etc"), write("/etc/passwd", "canary of the tree"), mkdir_all("/a/b")]).await;
+    let up = "../".repeat(50);
+    given(fs, [symlink("/a/b/up", &format!("{up}etc/passwd")), symlink("/a/b/abs", "/etc/passwd")]).await;
+    given(fs, [symlink("/a/b/root", "/"), symlink("/a/b/dots", "../../../../..")]).await;
+    for path in [
+        format!("/{up}etc/passwd"),
+        format!("/a/{up}etc/passwd"),
+        "/a/b/up".to_owned(),
+        "/a/b/abs".to_owned(),
+        "/a/b/root/etc/passwd".to_owned(),
+        "/a/b/root/../../etc/passwd".to_owned(),
+        "/a/b/dots/etc/passwd".to_owned(),
+    ] {
+        assert_eq!(to(fs, &path).await, "/etc/passwd", "{path}");
+        assert_eq!(text(fs, &to(fs, &path).await).await, "canary of the tree");
+    }
+    for path in ["/proc/self/environ", "/../../../../proc/version", "/a/b/root/proc/version"] {
+        let resolved = to(fs, path).await;
+        assert!(!exists(fs, &resolved).await, "{path} is not of the host");
+    }
+}
+
+pub async fn a_link_swapped_in_mid_operation_is_resolved_again(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/real"), write("/real/f", "right"), mkdir("/d"), write("/d/f", "old")]).await;
+    let tries = AtomicUsize::new(0);
+    let tries = &tries;
+    let read = retry(fs, "/d/f", Follow::Yes, |path| async move {
+        if tries.fetch_add(1, Ordering::SeqCst) == 0 {
+            // Another client turns the directory into a link, after the path was resolved.
+            given(fs, [remove("/d", Remove::Tree), symlink("/d", "/real")]).await;
+        }
+        fs.read(&At::Path(path), ByteRange::ALL).await
+    });
+    assert_eq!(read.await.unwrap(), "right");
+    assert_eq!(tries.load(Ordering::SeqCst), 2);
+    let honest = retry(fs, "/real/f", Follow::Yes, |path| async move {
+        fs.stat(&At::Path(path.join(&name("below"))?)).await
+    });
+    assert_error(honest.await, NotADirectory, Some("/real/f"));
+}
+
+pub async fn a_link_that_keeps_changing_ends_in_an_error(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(
+        fs,
+        [mkdir("/real"), write("/real/f", "x"), mkdir("/d"), write("/d/f", "y"), symlink("/d2", "/real")],
+    )
+    .await;
+    let swap = || rename_as("/d", "/d2", garth::model::batch::RenameMode::Exchange);
+    let answer = retry(fs, "/d/f", Follow::Yes, |path| async move {
+        // Whatever was resolved is a link again by the time it is used.
+        if stat(fs, "/d").await.kind == garth::model::Kind::Directory {
+            given(fs, [swap()]).await;
+        }
+        let result = fs.stat(&At::Path(p("/d/f"))).await;
+        given(fs, [swap()]).await;
+        given(fs, [swap()]).await;
+        let _ = path;
+        result
+    });
+    assert_error(answer.await, NotADirectory, Some("/d"));
+}

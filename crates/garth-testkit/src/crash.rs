@@ -1,0 +1,329 @@
+//! Crashes with writers at work: `kill -9` and loss of power, again and again on one data folder, and after each the
+//! question whether all that was acknowledged is there and nothing is there in part (DESIGN 6).
+//!
+//! The harness keeps the journal of acknowledgements in its own memory, so nothing that it kills can forge it. Planted faults
+//! (`Config::fault`) run through the same code: they show that the check would see what it never finds.
+
+mod attempt;
+mod batch;
+mod check;
+mod disk;
+mod http;
+mod moment;
+mod random;
+
+use std::fmt;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::time::Duration;
+
+use garth::Env;
+
+pub use self::attempt::{Attempt, WRITERS, Workload};
+pub use self::batch::{read_all, write_until_killed};
+pub use self::check::{Acknowledged, Findings, Journal, Observed, Seen, WriterLog, check};
+pub use self::disk::Disk;
+use self::moment::{Moment, Phase};
+use self::random::Random;
+
+/// Longest time that writers work before the blow, in milliseconds.
+const LONGEST_WORK: u64 = 250;
+/// Longest wait for an acknowledgement, behind which half of the blows fall at once.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// Longest time between the power cut and the end of the process, in milliseconds: time in which it could lie.
+const LONGEST_AGONY: u64 = 20;
+/// Most findings that a violation tells in full.
+const TOLD: usize = 10;
+
+/// A run to make.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Decides values and moments.
+    pub seed: u64,
+    /// Crashes.
+    pub rounds: u32,
+    /// The binary `garth`.
+    pub garth: PathBuf,
+    /// Who writes.
+    pub writers: Writers,
+    /// `GARTH_FAULT` for the writing process, which must be built with the feature `faults`: a negative control.
+    pub fault: Option<&'static str>,
+}
+
+/// Who writes, and so who crashes.
+#[derive(Clone, Debug)]
+pub enum Writers {
+    /// Clients of `garth serve`, one file a put.
+    Http,
+    /// The binary `crash-writer` at this path, two files a batch.
+    Batches(PathBuf),
+}
+
+/// What a run saw.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The seed of the run.
+    pub seed: u64,
+    /// Crashes survived and checked.
+    pub rounds: u32,
+    /// Puts (or batches) acknowledged before a crash.
+    pub acknowledged: u64,
+    /// Puts not acknowledged when the crash came, or acknowledged while it did in a way that need not be true.
+    pub in_flight: u64,
+    /// Of those, the ones that are wholly there afterwards.
+    pub kept: u64,
+    /// Acknowledged puts that are not there as acknowledged.
+    pub lost: u64,
+    /// Values nobody wrote, and puts of which a part is there.
+    pub partial: u64,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, rounds, acknowledged, in_flight, kept, lost, partial } = self;
+        write!(
+            f,
+            "seed {seed}: {rounds} crashes, {acknowledged} acknowledged, {in_flight} in flight ({kept} of them kept), \
+             {lost} lost, {partial} partial"
+        )
+    }
+}
+
+/// Why a run ended early.
+#[derive(Clone, Debug)]
+pub enum Violation {
+    /// The harness could not do its work; says what is missing.
+    Harness(String),
+    /// A promise is broken.
+    Broken {
+        /// The run up to and with the round that shows it.
+        report: Report,
+        /// What is wrong, the first few of it.
+        what: Vec<String>,
+    },
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Harness(why) => f.write_str(why),
+            Self::Broken { report, what } => write!(f, "{report}\n{}", what.join("\n")),
+        }
+    }
+}
+
+impl std::error::Error for Violation {}
+
+impl From<String> for Violation {
+    fn from(why: String) -> Self {
+        Self::Harness(why)
+    }
+}
+
+/// Kills the writing process at a random moment of each round.
+///
+/// # Errors
+/// The first round that breaks a promise, or what keeps the harness from working.
+pub fn kill_rounds(config: &Config) -> Result<Report, Violation> {
+    let folder = tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))?;
+    let data = folder.path().join("data");
+    Run::new(config, data, false)?.rounds(|child, _, _| {
+        kill(child);
+        Ok(())
+    })
+}
+
+/// Cuts the power of the disk at a random moment of each round. Needs root.
+///
+/// # Errors
+/// As for [`kill_rounds`].
+pub fn cut_rounds(config: &Config) -> Result<Report, Violation> {
+    let mut disk = Disk::new()?;
+    let data = disk.mount_point().join("data");
+    Run::new(config, data, true)?.rounds(|child, agony, moment| {
+        let cut = disk.cut();
+        moment.advance(Phase::Struck);
+        Env::system().sleep(agony);
+        kill(child);
+        cut?;
+        disk.restore()
+    })
+}
+
+/// Ends a process at once and waits until it is gone.
+fn kill(child: &mut Child) {
+    // Fails only if it has ended by itself, which is as good.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+struct Run<'a> {
+    config: &'a Config,
+    workload: Workload,
+    data: PathBuf,
+    /// Whether what is acknowledged while the blow falls may be untrue; see [`moment`].
+    doubtful: bool,
+    /// What the processes say goes here, off the disk that loses its power.
+    logs: tempfile::TempDir,
+    key: Option<String>,
+    random: Random,
+    report: Report,
+}
+
+impl<'a> Run<'a> {
+    fn new(config: &'a Config, data: PathBuf, doubtful: bool) -> Result<Self, String> {
+        let files = match config.writers {
+            Writers::Http => 1,
+            Writers::Batches(_) => batch::FILES,
+        };
+        Ok(Self {
+            config,
+            workload: Workload { seed: config.seed, files },
+            data,
+            doubtful,
+            logs: tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))?,
+            key: None,
+            random: Random::new(config.seed),
+            report: Report { seed: config.seed, ..Report::default() },
+        })
+    }
+
+    fn rounds(
+        mut self,
+        mut strike: impl FnMut(&mut Child, Duration, &Moment) -> Result<(), String>,
+    ) -> Result<Report, Violation> {
+        let mut journals = Vec::new();
+        for round in 0..self.config.rounds {
+            let mut journal = self.write(round, &mut strike)?;
+            self.report.acknowledged += journal.acknowledged();
+            self.report.in_flight += journal.in_flight();
+            self.report.rounds += 1;
+            let found = self.check(&[(round, &journal)])?;
+            self.fsck()?;
+            self.report.kept += found.kept.len() as u64;
+            journal.settle(&found);
+            journals.push((round, journal));
+        }
+        // What a round left must outlive all later ones.
+        self.check(&journals.iter().map(|(round, journal)| (*round, journal)).collect::<Vec<_>>())?;
+        Ok(self.report)
+    }
+
+    /// Lets the writers work for a while, strikes, and gives the journal.
+    fn write(
+        &mut self,
+        round: u32,
+        strike: &mut impl FnMut(&mut Child, Duration, &Moment) -> Result<(), String>,
+    ) -> Result<Journal, Violation> {
+        let moment = Arc::new(Moment::new(self.doubtful));
+        let work = Duration::from_millis(self.random.below(LONGEST_WORK));
+        let agony = Duration::from_millis(self.random.below(LONGEST_AGONY));
+        let on_acknowledgement = self.random.below(2) == 0;
+        let mut blow = |child: &mut Child| {
+            Env::system().sleep(work);
+            if on_acknowledgement {
+                moment.await_acknowledgement(LONGEST_WAIT);
+            }
+            moment.advance(Phase::Striking);
+            strike(child, agony, &moment)
+        };
+        match &self.config.writers {
+            Writers::Http => {
+                let mut server = self.serve(self.config.fault)?;
+                let writers = server.client.write(self.workload, round, &moment);
+                let blown = blow(&mut server.child);
+                let journal = writers.journal();
+                blown?;
+                journal.map_err(|why| self.broken(vec![why]))
+            }
+            Writers::Batches(writer) => {
+                let command = self.command(writer, self.config.fault)?;
+                let (mut child, reader) = batch::start(command, &self.data, self.workload, round, &moment)?;
+                let blown = blow(&mut child);
+                let journal = reader.journal();
+                blown?;
+                journal.map_err(|why| self.broken(vec![why]))
+            }
+        }
+    }
+
+    /// Reads what is there after the blow and judges it.
+    fn check(&mut self, rounds: &[(u32, &Journal)]) -> Result<Findings, Violation> {
+        let mut all = Findings::default();
+        let mut server = match self.config.writers {
+            Writers::Http => Some(self.serve(None).map_err(|error| self.broken(vec![error.to_string()]))?),
+            Writers::Batches(_) => None,
+        };
+        for (round, journal) in rounds {
+            let observed = match (&server, &self.config.writers) {
+                (None, Writers::Batches(writer)) => {
+                    batch::observe(self.command(writer, None)?, &self.data, self.workload, *round)
+                }
+                (Some(server), _) => server.client.observe(self.workload, *round, journal),
+                (None, Writers::Http) => Err("there is no server".into()),
+            };
+            match observed {
+                Ok(observed) => {
+                    let found = check(self.workload, *round, journal, &observed);
+                    all.lost.extend(found.lost);
+                    all.partial.extend(found.partial);
+                    all.disorder.extend(found.disorder);
+                    all.kept.extend(found.kept);
+                }
+                Err(error) => all.disorder.push(self.with_log(&error).to_string()),
+            }
+        }
+        if let Some(server) = &mut server {
+            kill(&mut server.child);
+        }
+        self.report.lost += all.lost.len() as u64;
+        self.report.partial += all.partial.len() as u64;
+        if all.is_clean() {
+            return Ok(all);
+        }
+        let what =
+            [all.lost, all.partial, all.disorder].into_iter().flat_map(|part| part.into_iter().take(TOLD));
+        Err(self.broken(what.collect()))
+    }
+
+    fn fsck(&self) -> Result<(), Violation> {
+        let output = Command::new(&self.config.garth)
+            .args(["fsck", "--json", "--data"])
+            .arg(&self.data)
+            .output()
+            .map_err(|e| format!("cannot start garth ({e}); {}", http::BUILD_IT))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let [said, complained] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+        Err(self.broken(vec![format!("garth fsck: {}\n{said:.2000}\n{complained:.2000}", output.status)]))
+    }
+
+    fn broken(&self, what: Vec<String>) -> Violation {
+        Violation::Broken { report: self.report.clone(), what }
+    }
+
+    fn serve(&mut self, fault: Option<&str>) -> Result<http::Server, Violation> {
+        let command = self.command(&self.config.garth, fault)?;
+        let serve = http::serve(command, &self.data, &mut self.key);
+        serve.map_err(|error| self.with_log(&error))
+    }
+
+    fn command(&self, program: &Path, fault: Option<&str>) -> Result<Command, String> {
+        let mut command = Command::new(program);
+        command.stderr(self.log()?);
+        command.env_remove("GARTH_FAULT").envs(fault.map(|fault| ("GARTH_FAULT", fault)));
+        Ok(command)
+    }
+
+    fn log(&self) -> Result<File, String> {
+        File::create(self.logs.path().join("stderr")).map_err(|e| format!("no room for a log: {e}"))
+    }
+
+    fn with_log(&self, error: &str) -> Violation {
+        let log = std::fs::read_to_string(self.logs.path().join("stderr")).unwrap_or_default();
+        Violation::Harness(format!("{error}\n{log:.2000}"))
+    }
+}

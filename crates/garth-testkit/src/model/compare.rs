@@ -1,0 +1,112 @@
+//! Comparing the answers of two filesystems, told so that a difference can be read.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use bytes::Bytes;
+use garth::model::query::{ByteRange, HistoryPage, Walk, WalkItem, WalkPage};
+use garth::model::{At, Ino, Kind, Seq};
+use garth::{Result, TreePath};
+
+use crate::tools::{Fs, at};
+
+/// What differed.
+pub(super) type Difference = String;
+pub(super) type Checked<T = ()> = Result<T, Difference>;
+
+/// Compares two answers: equal, or the same kind of error about the same path.
+pub(super) fn same<T: PartialEq + Debug>(
+    what: &str,
+    subject: Result<T>,
+    model: Result<T>,
+) -> Checked<Option<T>> {
+    let brief = |answer: &dyn Debug| {
+        let text = format!("{answer:?}");
+        text.chars().take(2000).collect::<String>()
+    };
+    match (subject, model) {
+        (Ok(subject), Ok(model)) if subject == model => Ok(Some(model)),
+        (Err(subject), Err(model)) if (subject.kind(), subject.path()) == (model.kind(), model.path()) => {
+            Ok(None)
+        }
+        (subject, model) => {
+            Err(format!("{what} differs\n  subject: {}\n  model:   {}", brief(&subject), brief(&model)))
+        }
+    }
+}
+
+/// The whole tree, entries included; gives it.
+pub(super) async fn same_tree(subject: &Fs, model: &Fs) -> Checked<Vec<WalkItem>> {
+    let page = WalkPage { after: None, limit: 10_000, entries: true };
+    let (walk, expected) = (subject.walk(&at("/"), &page).await, model.walk(&at("/"), &page).await);
+    if let (Ok(walk), Ok(expected)) = (&walk, &expected) {
+        // One item is easier to read than a whole tree.
+        for (item, due) in walk.items.iter().zip(&expected.items) {
+            same("an item of the tree", Ok(item), Ok(due))?;
+        }
+    }
+    let paths = |walk: &Walk| walk.items.iter().map(|it| it.path.clone()).collect::<Vec<_>>();
+    same(
+        "the paths of the tree",
+        walk.as_ref().map(paths).map_err(again),
+        expected.as_ref().map(paths).map_err(again),
+    )?;
+    Ok(expected.map(|walk| walk.items).unwrap_or_default())
+}
+
+/// All that one side has, with the content of files up to 100 KiB.
+pub(super) async fn tree_with_content(fs: &Fs) -> Checked<Vec<(WalkItem, Bytes)>> {
+    let page = WalkPage { after: None, limit: 10_000, entries: true };
+    let walk = fs.walk(&at("/"), &page).await.map_err(|error| error.to_string())?;
+    let mut tree = Vec::new();
+    for item in walk.items {
+        let mut content = Bytes::new();
+        if item.entry.as_ref().is_some_and(|entry| entry.kind == Kind::File && entry.size < 100 << 10) {
+            let place = At::Path(item.path.clone());
+            content = fs.read(&place, ByteRange::ALL).await.map_err(|error| error.to_string())?;
+        }
+        tree.push((item, content));
+    }
+    check_links(&tree)?;
+    Ok(tree)
+}
+
+fn again(error: &garth::Error) -> garth::Error {
+    garth::Error::new(error.kind(), error.message())
+}
+
+pub(super) async fn same_history(subject: &Fs, model: &Fs, path: &str, limit: usize) -> Checked {
+    for before in [None, Some(Seq(500))] {
+        let page = HistoryPage { before, limit };
+        let (versions, expected) =
+            (subject.history(&at(path), &page).await, model.history(&at(path), &page).await);
+        if let (Ok(versions), Ok(expected)) = (&versions, &expected) {
+            for (version, due) in versions.iter().zip(expected) {
+                same(&format!("a version of {path}"), Ok(version), Ok(due))?;
+            }
+        }
+        same(&format!("history of {path}"), versions, expected)?;
+    }
+    Ok(())
+}
+
+/// Link counts follow from the names: of a file as many as it has, of a directory two and one for each in it.
+fn check_links(tree: &[(WalkItem, Bytes)]) -> Checked {
+    let mut names: BTreeMap<Ino, u64> = BTreeMap::new();
+    let mut inside: BTreeMap<Option<TreePath>, u64> = BTreeMap::new();
+    for (item, _) in tree {
+        *names.entry(item.ino).or_default() += 1;
+        *inside.entry(item.path.parent()).or_default() += u64::from(item.kind == Kind::Directory);
+    }
+    for (item, _) in tree {
+        let due = match item.kind {
+            Kind::Directory => 2 + inside.get(&Some(item.path.clone())).copied().unwrap_or_default(),
+            _ => names[&item.ino],
+        };
+        let nlink = item.entry.as_ref().map(|entry| entry.nlink);
+        if nlink != Some(due) {
+            return Err(format!("{} has link count {nlink:?}, but {due} are due", item.path));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,343 @@
+//! The steps of a model run and how they are drawn: few names in few directories, so that they collide.
+
+use std::collections::BTreeMap;
+
+use garth::model::batch::{Body, Create, Op, Remove, RenameMode, SetAttrs, Special, StagedBody};
+use garth::model::{Seq, Timestamp};
+
+use crate::contract::START;
+use crate::tools::at;
+
+/// A small random number generator (SplitMix64, Steele et al. 2014): its stream must never change, or old seeds
+/// would mean something else.
+#[derive(Debug)]
+pub(super) struct Rng(u64);
+
+impl Rng {
+    pub(super) fn new(seed: u64, episode: u64) -> Self {
+        let mut rng = Self(seed);
+        rng.0 ^= rng.next().wrapping_add(episode.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        rng
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    fn one_in(&mut self, chances: u64) -> bool {
+        self.below(chances) == 0
+    }
+
+    fn pick<T: Clone>(&mut self, of: &[T]) -> T {
+        of[usize::try_from(self.below(of.len() as u64)).expect("an index")].clone()
+    }
+}
+
+/// Handles that a run may hold open.
+pub(super) const SLOTS: usize = 4;
+/// A point of the past, or of a name's versions, in thousandths of all there is.
+pub(super) const WHOLE: u64 = 1000;
+
+/// One step. It means something whatever came before.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    Commit(BatchSpec),
+    /// Moves the clock by so many seconds; back, if negative.
+    Clock(i64),
+    Open(usize, String),
+    Close(usize),
+    ReadHandle(usize, u64, u64),
+    Reopen,
+    /// The whole tree with entries.
+    Tree,
+    /// All that reads of this path tell.
+    Path(String, u64, u64),
+    /// Pages of a directory and of what is below it.
+    Pages(String, usize, String),
+    /// The tree after a commit; `None` for the whole, else this path's history.
+    Past(u64, Option<String>),
+    /// The past must be what was seen when it was the present: keeps the tree as it is now.
+    Remember,
+    /// Compares one of the trees kept with the view of its sequence.
+    Recall(u64),
+    /// The log behind a commit.
+    Changes(u64),
+    History(String, usize),
+    /// One version of a path.
+    Version(String, u64),
+    Snapshots(i64),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct BatchSpec {
+    pub(super) ops: Vec<OpSpec>,
+    pub(super) condition: Option<(String, Holds)>,
+    pub(super) id: Option<u64>,
+    /// Key and request hash.
+    pub(super) idempotency: Option<(u64, u8)>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum OpSpec {
+    /// Bodies are [`StagedBody`]s that say which bytes to take; sequences are in thousandths.
+    Op(Box<Op>, By),
+    Check(String, Holds),
+}
+
+/// How the first path of an operation is addressed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum By {
+    Path,
+    /// By the number of the node there, if there is one.
+    Node,
+    /// By name in the directory's number, if there is one.
+    Child,
+    /// By the node of an open handle, if it is open.
+    Handle(usize),
+}
+
+/// A condition, and whether it is meant to hold.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Holds {
+    Absent,
+    Version(bool),
+    Etag(bool),
+    Sha256(bool),
+}
+
+impl Step {
+    /// The same with less in it.
+    pub(super) fn simpler(&self) -> Vec<Self> {
+        let Self::Commit(batch) = self else { return Vec::new() };
+        let mut simpler = Vec::new();
+        if batch.ops.len() > 1 {
+            for index in 0..batch.ops.len() {
+                let mut fewer = batch.clone();
+                fewer.ops.remove(index);
+                simpler.push(fewer);
+            }
+        }
+        if batch.condition.is_some() {
+            simpler.push(BatchSpec { condition: None, ..batch.clone() });
+        }
+        if batch.id.is_some() {
+            simpler.push(BatchSpec { id: None, ..batch.clone() });
+        }
+        if batch.idempotency.is_some() {
+            simpler.push(BatchSpec { idempotency: None, ..batch.clone() });
+        }
+        simpler.into_iter().map(Self::Commit).collect()
+    }
+}
+
+const DIRECTORIES: [&str; 7] = ["", "", "/d", "/e", "/d/e", "/e/d", "/d%"];
+const NAMES: [&str; 6] = ["a", "b", "d_", "d", "e", "d%"];
+/// The first of the names are mostly given to files, the others mostly to directories: else most batches fail.
+const FILES: usize = 3;
+
+/// What an operation mostly expects at a path.
+#[derive(Clone, Copy)]
+enum Likely {
+    File,
+    Directory,
+}
+
+/// A path whose name mostly fits; sometimes deeper than the directories reach, sometimes the root.
+fn likely(rng: &mut Rng, what: Likely) -> String {
+    let names = match what {
+        _ if rng.one_in(16) => &NAMES[..],
+        Likely::File => &NAMES[..FILES],
+        Likely::Directory => &NAMES[FILES..],
+    };
+    let path = format!("{}/{}", rng.pick(&DIRECTORIES), rng.pick(names));
+    match rng.below(60) {
+        0 => "/".to_owned(),
+        1 | 2 => format!("{path}/{}", rng.pick(names)),
+        _ => path,
+    }
+}
+
+fn path(rng: &mut Rng) -> String {
+    format!("{}/{}", rng.pick(&DIRECTORIES), rng.pick(&NAMES))
+}
+
+fn odd_path(rng: &mut Rng) -> String {
+    let what = if rng.one_in(3) { Likely::Directory } else { Likely::File };
+    likely(rng, what)
+}
+
+/// Sizes around the borders at which engines cut content; mostly small.
+fn size(rng: &mut Rng) -> u64 {
+    match rng.below(100) {
+        0..60 => rng.below(200),
+        60..85 => 4096 + rng.below(5) - 2,
+        85..97 => 65_536 + rng.below(5) - 2,
+        _ => (1 << 20) + rng.below(5) - 2,
+    }
+}
+
+fn body(rng: &mut Rng) -> Body {
+    Body::Staged(StagedBody { id: u128::from(rng.below(1000)), size: size(rng) })
+}
+
+/// The first step of every episode: the directories that most names are in.
+pub(super) fn first() -> Step {
+    let mkdir = |dir| OpSpec::Op(Box::new(crate::tools::mkdir_all(dir)), By::Path);
+    let ops = ["/d", "/e", "/d/e", "/e/d", "/d%"].map(mkdir).to_vec();
+    Step::Commit(BatchSpec { ops, condition: None, id: None, idempotency: None })
+}
+
+pub(super) fn random(rng: &mut Rng) -> Step {
+    match rng.below(1000) {
+        0..760 => Step::Commit(batch(rng)),
+        760..790 => Step::Clock(i64::try_from(rng.below(30)).expect("small")),
+        790..793 => Step::Clock(-3),
+        793..808 => Step::Open(slot(rng), odd_path(rng)),
+        808..814 => Step::Close(slot(rng)),
+        814..830 => Step::ReadHandle(slot(rng), size(rng), size(rng)),
+        830..832 => Step::Reopen,
+        832..860 => Step::Tree,
+        860..870 => Step::Remember,
+        870..880 => Step::Recall(rng.below(WHOLE)),
+        880..930 => Step::Path(odd_path(rng), size(rng), size(rng)),
+        930..945 => Step::Pages(rng.pick(&DIRECTORIES).to_owned(), 1 + slot(rng), path(rng)),
+        945..955 => Step::Past(rng.below(WHOLE + 1), None),
+        955..962 => Step::Past(rng.below(WHOLE + 1), Some(path(rng))),
+        962..972 => Step::Changes(rng.below(WHOLE + 1)),
+        972..986 => Step::History(path(rng), 1 + usize::try_from(rng.below(60)).expect("small")),
+        986..996 => Step::Version(path(rng), rng.below(WHOLE + 1)),
+        _ => Step::Snapshots(i64::try_from(rng.below(5000)).expect("small")),
+    }
+}
+
+fn slot(rng: &mut Rng) -> usize {
+    usize::try_from(rng.below(SLOTS as u64)).expect("small")
+}
+
+fn batch(rng: &mut Rng) -> BatchSpec {
+    let length = if rng.one_in(6) { 2 + rng.below(3) } else { 1 };
+    BatchSpec {
+        ops: (0..length).map(|_| op(rng)).collect(),
+        condition: rng.one_in(12).then(|| (odd_path(rng), holds(rng))),
+        id: rng.one_in(40).then(|| rng.below(200)),
+        idempotency: rng.one_in(40).then(|| (rng.below(5), u8::from(rng.one_in(4)))),
+    }
+}
+
+fn holds(rng: &mut Rng) -> Holds {
+    let right = !rng.one_in(4);
+    rng.pick(&[
+        Holds::Absent,
+        Holds::Version(right),
+        Holds::Version(right),
+        Holds::Etag(right),
+        Holds::Sha256(right),
+    ])
+}
+
+fn op(rng: &mut Rng) -> OpSpec {
+    let kind = rng.below(108);
+    let by = match rng.below(20) {
+        0..15 => By::Path,
+        15 | 16 => By::Child,
+        // What makes or removes a name refuses a node.
+        _ if (46..61).contains(&kind) || (70..91).contains(&kind) && !rng.one_in(4) => By::Path,
+        17 => By::Node,
+        _ => By::Handle(slot(rng)),
+    };
+    if kind < 2 {
+        return OpSpec::Check(odd_path(rng), holds(rng));
+    }
+    let what = match kind {
+        46..58 => Likely::Directory,
+        70..98 if rng.one_in(4) => Likely::Directory,
+        _ => Likely::File,
+    };
+    let place = at(&likely(rng, what));
+    let parents = rng.one_in(3);
+    let create = match rng.below(8) {
+        0 => Create::Never,
+        1 if rng.one_in(2) => Create::New,
+        _ => Create::IfMissing,
+    };
+    let op = match kind {
+        2..16 => Op::Write { at: place, body: body(rng), create, parents, attrs: attrs(rng, 4) },
+        16..30 => Op::Append { at: place, body: body(rng), create, parents },
+        30..40 => Op::Patch { at: place, offset: size(rng) + size(rng), body: body(rng) },
+        40..46 => Op::Truncate { at: place, size: if rng.one_in(100) { 1 << 40 } else { size(rng) } },
+        46..58 => Op::Mkdir { at: place, parents: !rng.one_in(3), attrs: attrs(rng, 6) },
+        58..60 => Op::Symlink { at: place, target: path(rng), parents, attrs: attrs(rng, 3) },
+        60 => Op::Mknod { at: place, node: special(rng), parents, attrs: attrs(rng, 3) },
+        61..70 => Op::Link { from: place, to: at(&likely(rng, what)), parents },
+        70..79 => {
+            let kinds = match what {
+                Likely::File => [Remove::Any, Remove::File, Remove::File, Remove::File],
+                Likely::Directory => [Remove::Any, Remove::Directory, Remove::File, Remove::Tree],
+            };
+            Op::Remove { at: place, what: rng.pick(&kinds), missing_ok: rng.one_in(4) }
+        }
+        79..91 => {
+            let mode = rng.pick(&[
+                RenameMode::Replace,
+                RenameMode::Replace,
+                RenameMode::NoReplace,
+                RenameMode::Exchange,
+            ]);
+            Op::Rename { from: place, to: at(&likely(rng, what)), mode, parents }
+        }
+        91..98 => Op::Copy {
+            from: place,
+            as_of: rng.one_in(3).then(|| Seq(rng.below(WHOLE + 2))),
+            to: at(&likely(rng, what)),
+            recursive: !rng.one_in(8),
+            replace: rng.one_in(2),
+            parents,
+        },
+        98..105 => Op::SetAttrs { at: place, attrs: attrs(rng, 1) },
+        105..107 => Op::Snapshot { name: format!("s{}", rng.below(12)) },
+        _ => Op::DropSnapshot { name: format!("s{}", rng.below(12)) },
+    };
+    OpSpec::Op(Box::new(op), by)
+}
+
+fn special(rng: &mut Rng) -> Special {
+    rng.pick(&[
+        Special::Fifo,
+        Special::Socket,
+        Special::CharDevice(259),
+        Special::BlockDevice(1 << 40),
+        Special::Whiteout,
+    ])
+}
+
+/// Attributes, in one of `chances` cases.
+fn attrs(rng: &mut Rng, chances: u64) -> SetAttrs {
+    let mut attrs = SetAttrs::default();
+    if !rng.one_in(chances) {
+        return attrs;
+    }
+    let seconds = i64::try_from(rng.below(20_000)).expect("small") - 5;
+    match rng.below(8) {
+        0 => attrs.mode = Some(u32::try_from(rng.below(0o10000)).expect("small")),
+        1 => (attrs.uid, attrs.gid) = (Some(7), Some(8)),
+        2 => attrs.mtime = Some(Timestamp(seconds)),
+        3 => attrs.tags = Some(vec![rng.pick(&NAMES).to_owned(), "t".to_owned()]),
+        4 => attrs.importance = Some(0.5),
+        5 => {
+            let value = (!rng.one_in(3)).then(|| "v".repeat(usize::try_from(rng.below(50)).expect("small")));
+            attrs.metadata = BTreeMap::from([(rng.pick(&NAMES).to_owned(), value)]);
+        }
+        // The clock moves about 22,000 seconds in an episode.
+        6 => attrs.expires_at = Some(Some(START.plus_seconds(seconds))),
+        _ => attrs.expires_at = Some(None),
+    }
+    attrs
+}

@@ -1,0 +1,213 @@
+//! Short spellings that every test of a filesystem needs: paths, operations, and what must come of them.
+
+use bytes::Bytes;
+use garth::model::batch::{Batch, Body, Commit, Create, Op, Outcome, Remove, RenameMode, SetAttrs, Special};
+use garth::model::query::{ByteRange, HistoryPage, Page, Version, WalkPage};
+use garth::model::{At, Entry, Seq, VersionId};
+use garth::{ErrorKind, FileSystem, FileSystemExt, Name, TreePath};
+
+/// The filesystem under test.
+pub type Fs = dyn FileSystem;
+
+/// A path that is known to be canonical.
+pub fn p(path: &str) -> TreePath {
+    TreePath::parse(path).expect("a canonical path")
+}
+
+/// A path as what an operation addresses.
+pub fn at(path: &str) -> At {
+    At::Path(p(path))
+}
+
+/// A name that is known to be one.
+pub fn name(name: &str) -> Name {
+    Name::parse(name).expect("a name")
+}
+
+/// Writes a file, made if missing.
+pub fn write(path: &str, content: impl Into<Bytes>) -> Op {
+    write_at(at(path), content)
+}
+
+/// Writes a file, made if missing.
+pub fn write_at(at: At, content: impl Into<Bytes>) -> Op {
+    let body = Body::Bytes(content.into());
+    Op::Write { at, body, create: Create::IfMissing, parents: false, attrs: SetAttrs::default() }
+}
+
+/// Writes a file with attributes.
+pub fn write_with(path: &str, content: impl Into<Bytes>, attrs: SetAttrs) -> Op {
+    let body = Body::Bytes(content.into());
+    Op::Write { at: at(path), body, create: Create::IfMissing, parents: false, attrs }
+}
+
+/// Writes a file as `create` says.
+pub fn write_as(path: &str, content: impl Into<Bytes>, create: Create) -> Op {
+    let body = Body::Bytes(content.into());
+    Op::Write { at: at(path), body, create, parents: false, attrs: SetAttrs::default() }
+}
+
+/// Appends to a file, made if missing.
+pub fn append(path: &str, content: impl Into<Bytes>) -> Op {
+    let body = Body::Bytes(content.into());
+    Op::Append { at: at(path), body, create: Create::IfMissing, parents: false }
+}
+
+/// Writes a range of a file.
+pub fn patch(path: &str, offset: u64, content: impl Into<Bytes>) -> Op {
+    Op::Patch { at: at(path), offset, body: Body::Bytes(content.into()) }
+}
+
+/// Cuts or extends a file.
+pub fn truncate(path: &str, size: u64) -> Op {
+    Op::Truncate { at: at(path), size }
+}
+
+/// Makes a directory in one that exists.
+pub fn mkdir(path: &str) -> Op {
+    Op::Mkdir { at: at(path), parents: false, attrs: SetAttrs::default() }
+}
+
+/// `mkdir -p`.
+pub fn mkdir_all(path: &str) -> Op {
+    Op::Mkdir { at: at(path), parents: true, attrs: SetAttrs::default() }
+}
+
+/// Makes a symbolic link.
+pub fn symlink(path: &str, target: &str) -> Op {
+    Op::Symlink { at: at(path), target: target.to_owned(), parents: false, attrs: SetAttrs::default() }
+}
+
+/// Makes a special node.
+pub fn mknod(path: &str, node: Special) -> Op {
+    Op::Mknod { at: at(path), node, parents: false, attrs: SetAttrs::default() }
+}
+
+/// Gives a node one more name.
+pub fn link(from: &str, to: &str) -> Op {
+    Op::Link { from: at(from), to: at(to), parents: false }
+}
+
+/// Removes what must be there.
+pub fn remove(path: &str, what: Remove) -> Op {
+    Op::Remove { at: at(path), what, missing_ok: false }
+}
+
+/// Renames as POSIX does.
+pub fn rename(from: &str, to: &str) -> Op {
+    rename_as(from, to, RenameMode::Replace)
+}
+
+/// Renames as `mode` says.
+pub fn rename_as(from: &str, to: &str, mode: RenameMode) -> Op {
+    Op::Rename { from: at(from), to: at(to), mode, parents: false }
+}
+
+/// Copies a file, or a directory with all below it, to a free name.
+pub fn copy(from: &str, to: &str) -> Op {
+    Op::Copy { from: at(from), as_of: None, to: at(to), recursive: true, replace: false, parents: false }
+}
+
+/// Copies a file over a file, as it was after a commit.
+pub fn restore(from: &str, seq: Seq, to: &str) -> Op {
+    Op::Copy { from: at(from), as_of: Some(seq), to: at(to), recursive: true, replace: true, parents: false }
+}
+
+/// Changes attributes.
+pub fn set(path: &str, attrs: SetAttrs) -> Op {
+    Op::SetAttrs { at: at(path), attrs }
+}
+
+/// Commits one operation that must succeed.
+pub async fn apply(fs: &Fs, op: Op) -> (Commit, Outcome) {
+    let what = format!("{op:?}");
+    fs.apply(op).await.unwrap_or_else(|error| panic!("{what}: {:?}: {error}", error.kind()))
+}
+
+/// Commits operations that must succeed, each on its own.
+pub async fn given<const N: usize>(fs: &Fs, ops: [Op; N]) {
+    for op in ops {
+        apply(fs, op).await;
+    }
+}
+
+/// Writes a file, made if missing; gives its version.
+pub async fn put(fs: &Fs, path: &str, content: impl Into<Bytes>) -> VersionId {
+    apply(fs, write(path, content)).await.0.version(0)
+}
+
+/// The whole content of a file of at most 16 MiB, as text.
+pub async fn text(fs: &Fs, path: &str) -> String {
+    let bytes = fs.read(&at(path), ByteRange::ALL).await.unwrap_or_else(|error| panic!("{path}: {error}"));
+    String::from_utf8(bytes.to_vec()).expect("a test wrote text")
+}
+
+/// The entry at a path.
+pub async fn stat(fs: &Fs, path: &str) -> Entry {
+    fs.stat(&at(path)).await.unwrap_or_else(|error| panic!("stat {path}: {error}"))
+}
+
+/// Whether a path names something.
+pub async fn exists(fs: &Fs, path: &str) -> bool {
+    match fs.stat(&at(path)).await {
+        Ok(_) => true,
+        Err(error) if error.is(ErrorKind::NotFound) => false,
+        Err(error) => panic!("stat {path}: {error}"),
+    }
+}
+
+/// The names in a directory.
+pub async fn names_in(fs: &Fs, path: &str) -> Vec<String> {
+    let page = Page { limit: 10_000, ..Page::default() };
+    let listing = fs.list(&at(path), &page).await.unwrap_or_else(|error| panic!("list {path}: {error}"));
+    listing.items.into_iter().map(|item| item.name.to_string()).collect()
+}
+
+/// All paths below a directory, in the order of a walk.
+pub async fn paths_below(fs: &Fs, path: &str) -> Vec<String> {
+    let page = WalkPage { limit: 10_000, ..WalkPage::default() };
+    let walk = fs.walk(&at(path), &page).await.unwrap_or_else(|error| panic!("walk {path}: {error}"));
+    walk.items.into_iter().map(|item| item.path.to_string()).collect()
+}
+
+/// The last 100 versions of what a path named.
+pub async fn history(fs: &Fs, path: &str) -> Vec<Version> {
+    let page = HistoryPage::default();
+    fs.history(&at(path), &page).await.unwrap_or_else(|error| panic!("history {path}: {error}"))
+}
+
+/// Asserts that something fails with this kind and path.
+#[track_caller]
+pub fn assert_error<T: std::fmt::Debug>(result: garth::Result<T>, kind: ErrorKind, path: Option<&str>) {
+    match result {
+        Ok(answer) => panic!("{kind:?} was due, but it gave {answer:?}"),
+        Err(error) => {
+            let found = (error.kind(), error.path().map(TreePath::as_str));
+            assert_eq!(found, (kind, path), "{error}");
+        }
+    }
+}
+
+/// Asserts that a batch fails with this kind and path, and takes no sequence number.
+pub async fn batch_refused(fs: &Fs, batch: Batch, kind: ErrorKind, path: Option<&str>) {
+    let what = format!("{batch:?}");
+    let before = fs.head().await.expect("a head");
+    match fs.commit(batch).await {
+        Ok(commit) => panic!("{kind:?} was due for {what}, but it gave {commit:?}"),
+        Err(error) => {
+            let found = (error.kind(), error.path().map(TreePath::as_str));
+            assert_eq!(found, (kind, path), "{error}: {what}");
+        }
+    }
+    assert_eq!(fs.head().await.expect("a head"), before, "a refused batch took a sequence number: {what}");
+}
+
+/// Asserts that an operation fails with this kind, about this path, and takes no sequence number.
+pub async fn refused(fs: &Fs, op: Op, kind: ErrorKind, path: &str) {
+    batch_refused(fs, Batch::new([op]), kind, Some(path)).await;
+}
+
+/// Asserts that an operation fails with this kind, about no path.
+pub async fn refused_outright(fs: &Fs, op: Op, kind: ErrorKind) {
+    batch_refused(fs, Batch::new([op]), kind, None).await;
+}

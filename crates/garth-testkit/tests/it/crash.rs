@@ -1,0 +1,133 @@
+//! Nothing acknowledged is lost to `kill -9` or loss of power, and the check that says so sees planted faults.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::PathBuf;
+
+use garth_testkit::crash::{Config, Disk, Report, Violation, Writers, cut_rounds, kill_rounds};
+
+/// Rounds in which a planted fault has to show; a run ends at the first that shows it. An early acknowledgement shows in about
+/// one of ten, so that all of them miss it once in a thousand million runs.
+const CONTROL_ROUNDS: u32 = 200;
+/// Kills of a run that must find nothing; `GARTH_KILLS` asks for more.
+const KILLS: u32 = 10;
+/// Power cuts of a run that must find nothing; `GARTH_CUTS` asks for more.
+const CUTS: u32 = 6;
+/// Runs with batches split in two, each ended by its first round: nearly every one has a half batch in flight.
+const SPLIT_RUNS: u64 = 10;
+
+/// The binary `garth` beside this test's own, or the one that `GARTH_BIN` names.
+fn garth() -> PathBuf {
+    let beside = || std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("garth");
+    let garth = std::env::var_os("GARTH_BIN").map_or_else(beside, PathBuf::from);
+    assert!(garth.exists(), "no {}; build it with `cargo build -p garth-cli`", garth.display());
+    garth
+}
+
+fn batches() -> Writers {
+    Writers::Batches(env!("CARGO_BIN_EXE_crash-writer").into())
+}
+
+fn config(rounds: u32, writers: Writers, fault: Option<&'static str>) -> Config {
+    Config { seed: u64::from(std::process::id()), rounds, garth: garth(), writers, fault }
+}
+
+fn asked(variable: &str, default: u32) -> u32 {
+    std::env::var(variable).map_or(default, |rounds| rounds.parse().unwrap())
+}
+
+fn assert_kill_loses_nothing(writers: Writers) {
+    let rounds = asked("GARTH_KILLS", KILLS);
+    assert_kept(kill_rounds(&config(rounds, writers, None)), rounds);
+}
+
+fn assert_power_cut_loses_nothing(writers: Writers) {
+    let rounds = asked("GARTH_CUTS", CUTS);
+    assert_kept(cut_rounds(&config(rounds, writers, None)), rounds);
+}
+
+fn assert_kept(outcome: Result<Report, Violation>, rounds: u32) {
+    let report = outcome.unwrap_or_else(|violation| panic!("{violation}"));
+    println!("{report}");
+    assert_eq!((report.rounds, report.lost, report.partial), (rounds, 0, 0));
+    assert!(report.acknowledged > 0, "the writers were at work: {report}");
+}
+
+/// What the check found about a planted fault.
+fn caught(outcome: Result<Report, Violation>) -> Report {
+    match outcome {
+        Ok(report) => panic!("the planted fault was not seen: {report}"),
+        Err(Violation::Harness(why)) => panic!("{why}"),
+        Err(Violation::Broken { report, what }) => {
+            println!("{report}\n{}", what.join("\n"));
+            report
+        }
+    }
+}
+
+#[test]
+fn power_cut_keeps_what_was_synced_and_only_that() {
+    let mut disk = Disk::new().unwrap_or_else(|why| panic!("{why}"));
+    let (synced, unsynced) = (disk.mount_point().join("synced"), disk.mount_point().join("unsynced"));
+    let mut file = File::create(&synced).unwrap();
+    file.write_all(b"kept").unwrap();
+    file.sync_all().unwrap();
+    File::open(disk.mount_point()).unwrap().sync_all().unwrap();
+    file.write_all(b" and more").unwrap();
+    fs::write(&unsynced, "gone").unwrap();
+    assert_eq!(fs::read(&synced).unwrap(), b"kept and more", "without a cut both are seen");
+    disk.cut().unwrap();
+    assert!(file.sync_all().is_err(), "a sync after the cut does not lie");
+    drop(file);
+    disk.restore().unwrap();
+    assert_eq!(fs::read(&synced).unwrap(), b"kept");
+    assert!(!unsynced.exists());
+    File::create(&unsynced).unwrap().sync_all().unwrap();
+}
+
+#[test]
+fn kill_loses_no_acknowledged_http_put() {
+    assert_kill_loses_nothing(Writers::Http);
+}
+
+#[test]
+fn kill_loses_no_acknowledged_batch_and_halves_none() {
+    assert_kill_loses_nothing(batches());
+}
+
+#[test]
+fn power_cut_loses_no_acknowledged_http_put() {
+    assert_power_cut_loses_nothing(Writers::Http);
+}
+
+#[test]
+fn power_cut_loses_no_acknowledged_batch_and_halves_none() {
+    assert_power_cut_loses_nothing(batches());
+}
+
+#[test]
+fn kill_control_an_acknowledgement_before_the_commit_is_caught() {
+    let report = caught(kill_rounds(&config(CONTROL_ROUNDS, batches(), Some("ack-early"))));
+    assert!(report.lost > 0);
+}
+
+#[test]
+fn kill_control_a_batch_split_in_two_commits_is_caught() {
+    let halves = (0..SPLIT_RUNS).map(|run| {
+        let config = config(CONTROL_ROUNDS, batches(), Some("split-batch"));
+        caught(kill_rounds(&Config { seed: config.seed + run, ..config })).partial
+    });
+    assert!(halves.sum::<u64>() > 0, "a batch of which one file is there");
+}
+
+#[test]
+fn power_cut_control_synchronous_normal_is_caught() {
+    let report = caught(cut_rounds(&config(CONTROL_ROUNDS, batches(), Some("sync-normal"))));
+    assert!(report.lost > 0);
+}
+
+#[test]
+fn power_cut_control_a_stubbed_fsync_is_caught() {
+    let report = caught(cut_rounds(&config(CONTROL_ROUNDS, batches(), Some("sync-off"))));
+    assert!(report.lost > 0);
+}

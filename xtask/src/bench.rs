@@ -1,0 +1,29 @@
+//! `cargo xtask bench`: builds garth and the peers for release and lets `benches/peers` measure. The peers are a
+//! workspace of their own, so that what they pull in is compiled by nobody who does not measure.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use anyhow::Result;
+
+use crate::{cargo, check, target};
+
+/// What to measure.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Rows and options of the benchmark: `files`, `create`, ..., `--quick`, `--runs N`, `--dir FOLDER`; `--help` lists them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+/// Builds and measures; the table goes to standard output.
+pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
+    check(cargo().args(["build", "--release", "--package", "garth-cli"]).current_dir(root))?;
+    check(cargo().args(["build", "--release", "--locked"]).current_dir(root.join("benches/peers")))?;
+    let garth = target(root)?.join("release/garth");
+    let peers = target(&root.join("benches/peers"))?.join("release/peers");
+    let mut command = Command::new(peers);
+    command.arg("run").args(&options.arguments).arg("--garth").arg(garth).current_dir(root);
+    check(&mut command)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,105 @@
+//! `cargo xtask tidy`: the house rules that neither rustfmt nor clippy knows. Every finding names a file, a line and
+//! what to do about it.
+
+mod links;
+mod manifest;
+mod rust;
+mod text;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, ensure};
+
+/// The text files of the repository by path, as git lists them.
+type Files = BTreeMap<String, String>;
+
+/// A broken rule.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Finding {
+    path: String,
+    line: usize,
+    message: String,
+}
+
+impl Finding {
+    fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line, message: message.into() }
+    }
+}
+
+/// Checks the repository at `root` and prints what it finds.
+pub(crate) fn run(root: &Path) -> Result<ExitCode> {
+    let files = files(root)?;
+    let findings = check(&files);
+    for Finding { path, line, message } in &findings {
+        println!("{path}:{line}: {message}");
+    }
+    if findings.is_empty() {
+        println!("tidy: {} files, nothing to do", files.len());
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("tidy: {} findings in {} files", findings.len(), files.len());
+    Ok(ExitCode::FAILURE)
+}
+
+fn check(files: &Files) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (path, content) in files {
+        findings.extend(text::check(path, content));
+        if path.ends_with(".rs") {
+            findings.extend(rust::check(path, content));
+        }
+        if path.ends_with("Cargo.toml") {
+            findings.extend(manifest::check(path, content));
+        }
+        if path.ends_with(".md") {
+            findings.extend(links::check(path, content, files));
+        }
+    }
+    findings.sort();
+    findings
+}
+
+/// Tracked files and those that git would add; what is not UTF-8 is left out.
+fn files(root: &Path) -> Result<Files> {
+    let mut git = Command::new("git");
+    git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root);
+    let listed = git.output().context("cannot run git: install it")?;
+    ensure!(listed.status.success(), "git ls-files failed: {}", String::from_utf8_lossy(&listed.stderr));
+    let paths = String::from_utf8(listed.stdout).context("a file's name is not UTF-8")?;
+    let read = |path: &str| match std::fs::read(root.join(path)) {
+        Ok(bytes) => Some(Ok((path.to_owned(), String::from_utf8(bytes).ok()?))),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => None, // deleted, the deletion not yet committed
+        Err(e) => Some(Err(e).with_context(|| format!("cannot read {path}"))),
+    };
+    paths.split_terminator('\0').filter_map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_of_all_rules_are_sorted_by_file_and_line() {
+        let home = ["/", "root", "/x"].concat();
+        let files = Files::from([
+            ("b.rs".to_owned(), "fn f() {}\n".to_owned()),
+            ("a.md".to_owned(), format!("[gone](no.md)\n\n{home}\n")),
+        ]);
+        let found: Vec<_> = check(&files).into_iter().map(|f| (f.path, f.line)).collect();
+        assert_eq!(found, [("a.md".to_owned(), 1), ("a.md".to_owned(), 3), ("b.rs".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn the_repository_itself_is_listed() {
+        let files = files(&crate::root()).unwrap();
+        assert!(
+            files.contains_key("Cargo.toml") && files.contains_key("xtask/src/tidy.rs"),
+            "{:?}",
+            files.keys()
+        );
+        assert!(!files.keys().any(|path| path.starts_with("target/")));
+    }
+}
