@@ -5,5 +5,6 @@
 
 mod it {
     mod crash;
+    mod engine;
     mod proof;
 }

@@ -25,6 +25,9 @@ const FOREIGN: &str = "canary-of-another-account";
 const HIDDEN: &str = "canary-of-another-agent";
 /// The account and the agent that nobody is given.
 const VICTIM: &str = "victim";
+/// The accounts whose tree, and whose keys, tries go through.
+const TREES: &str = "trees";
+const KEYS: &str = "keys";
 
 /// What was tried.
 #[derive(Clone, Debug, Default)]
@@ -55,10 +58,10 @@ impl fmt::Display for Report {
 /// A canary that was seen, or one that is no longer there; with the seed of the try.
 pub fn isolation(folder: &Path, tries: u64, seed: u64) -> Proven<Report> {
     let home = Home::open(folder, Env::system())?;
-    for id in [VICTIM, "trees", "keys"] {
+    for id in [VICTIM, TREES, KEYS] {
         home.create_account(id)?;
     }
-    let (victim, trees, keys) = (home.account(VICTIM)?, home.account("trees")?, home.account("keys")?);
+    let (victim, trees, keys) = (home.account(VICTIM)?, home.account(TREES)?, home.account(KEYS)?);
     let (_, token) = home.control().create_key(VICTIM, "theirs", &[Scope::Admin])?;
     run(async {
         hide(&victim, FOREIGN, VICTIM).await?;

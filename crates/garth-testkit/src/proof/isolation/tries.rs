@@ -12,7 +12,7 @@ use garth::{FileSystem, Name, Result, TreePath};
 
 use super::super::random::Random;
 use super::super::{Broken, Proven, hold, read};
-use super::{Told, VICTIM, World};
+use super::{KEYS, TREES, Told, VICTIM, World};
 
 /// What paths are made of.
 const PARTS: [&str; 44] = [
@@ -161,7 +161,7 @@ impl<'a> Tries<'a> {
             0 => told(fs.stat(&self.at()).await),
             1 => told(fs.list(&self.at(), &Page { entries: true, ..Page::default() }).await),
             2 => told(fs.walk(&self.at(), &WalkPage { entries: true, ..WalkPage::default() }).await),
-            3 => told(fs.read(&self.at(), ByteRange::ALL).await),
+            3 => told(fs.fetch(&self.at(), ByteRange::ALL).await),
             4 => told(fs.names(&self.at()).await),
             5 => told(fs.history(&self.at(), &HistoryPage::default()).await),
             6 => {
@@ -279,14 +279,14 @@ impl<'a> Tries<'a> {
         })
     }
 
-    /// An id that looks like the other one's and is not it.
+    /// An id that looks like one that is there, and is not.
     fn id(&mut self) -> String {
         let id = match self.random.below(3) {
             0 => self.text(),
             1 => self.folder(),
             _ => self.random.pick(&IDS).to_owned(),
         };
-        if id == VICTIM { format!("{id}?") } else { id }
+        if [VICTIM, TREES, KEYS].contains(&id.as_str()) { format!("{id}?") } else { id }
     }
 
     /// An account's id or a token.

@@ -1,0 +1,206 @@
+//! What the SQLite engine does when something goes wrong: one test for each way in which it once did worse. Here and not in the
+//! engine's crate, for the failpoints and for a look behind its back at the database.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use garth::engine::sqlite::SqliteFs;
+use garth::engine::sqlite::fail::{self, Failure};
+use garth::env::ManualClock;
+use garth::model::batch::{Batch, Body, Create, Op, Remove, SetAttrs};
+use garth::model::query::ByteRange;
+use garth::model::{At, Timestamp};
+use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath, Upload};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+fn open(folder: &Path) -> (Arc<SqliteFs>, ManualClock) {
+    let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
+    (SqliteFs::open(folder, env).unwrap(), clock)
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn path(text: &str) -> TreePath {
+    TreePath::parse(text).unwrap()
+}
+
+async fn text(fs: &SqliteFs, at: &str) -> String {
+    let bytes = fs.read(&At::Path(path(at)), ByteRange::ALL).await.unwrap();
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+async fn upload(fs: &SqliteFs, bytes: Vec<u8>) -> Box<dyn Upload> {
+    let mut upload = fs.stage().await.unwrap();
+    upload.write(bytes.into()).await.unwrap();
+    upload
+}
+
+/// Changes the database of an account that nobody has open any more.
+fn behind_its_back(fs: Arc<SqliteFs>, folder: &Path, sql: &str) {
+    drop(fs);
+    let log = folder.join("tree.db-wal");
+    while log.exists() {
+        Env::system().sleep(Duration::from_millis(5));
+    }
+    let conn = Connection::open(folder.join("tree.db")).unwrap();
+    conn.execute_batch(sql).unwrap();
+    assert!(conn.changes() > 0, "nothing was changed");
+}
+
+#[tokio::test]
+async fn an_upload_that_failed_once_stays_failed() {
+    let folder = folder();
+    let (fs, _) = open(folder.path());
+    let mut upload = fs.stage().await.unwrap();
+    fail::arm("stage-write", Failure::Io, 0);
+    let part = Bytes::from(vec![7; 1_500_000]);
+    assert!(upload.write(part.clone()).await.unwrap_err().is(ErrorKind::Io));
+    assert!(upload.write(part).await.is_err(), "what came before would be missing");
+    assert!(upload.finish().await.is_err(), "a part is missing");
+    fs.write(&path("/next"), "fine".into()).await.unwrap();
+    assert_eq!(fs.fsck().unwrap().findings, []);
+}
+
+#[tokio::test]
+async fn a_slow_upload_keeps_its_lease() {
+    let folder = folder();
+    let (fs, clock) = open(folder.path());
+    let mut slow = upload(&fs, vec![1; 2_000_000]).await;
+    for part in 2..5 {
+        clock.advance(Duration::from_secs(20 * 3600));
+        slow.write(vec![part; 2_000_000].into()).await.unwrap();
+        assert_eq!(fs.gc(Duration::ZERO).unwrap().staged, 0);
+    }
+    let body = Body::Staged(slow.finish().await.unwrap());
+    let (at, attrs) = (path("/slow").into(), SetAttrs::default());
+    fs.apply(Op::Write { at, body, create: Create::New, parents: false, attrs }).await.unwrap();
+    let range = ByteRange { offset: 5_999_990, length: 20 };
+    let bytes = fs.read(&path("/slow").into(), range).await.unwrap();
+    assert_eq!(bytes[..], [[3; 10], [4; 10]].concat());
+    assert_eq!(fs.fsck().unwrap().findings, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fsck_beside_uploads_finds_nothing() {
+    let folder = folder();
+    let (fs, _) = open(folder.path());
+    let stop = Arc::new(AtomicBool::new(false));
+    let uploads: Vec<_> = [false, true]
+        .into_iter()
+        .map(|given_up| {
+            let (fs, stop) = (Arc::clone(&fs), Arc::clone(&stop));
+            tokio::spawn(async move {
+                let mut n = 0_u64;
+                while !stop.load(Ordering::Acquire) {
+                    let begun = upload(&fs, n.to_le_bytes().repeat(150_000)).await;
+                    if !given_up {
+                        let body = Body::Staged(begun.finish().await.unwrap());
+                        let (at, attrs) = (path("/file").into(), SetAttrs::default());
+                        let create = Create::IfMissing;
+                        fs.apply(Op::Write { at, body, create, parents: false, attrs }).await.unwrap();
+                    }
+                    n += 1;
+                }
+                n
+            })
+        })
+        .collect();
+    let checked = tokio::task::spawn_blocking(move || {
+        for _ in 0..40 {
+            assert_eq!(fs.fsck().unwrap().findings, []);
+        }
+    });
+    checked.await.unwrap();
+    stop.store(true, Ordering::Release);
+    for task in uploads {
+        assert!(task.await.unwrap() > 0, "nothing was uploaded meanwhile");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_that_one_commit_meets_fails_no_other_of_its_group() {
+    let folder = folder();
+    let (fs, _) = open(folder.path());
+    // no end of a line: search has to read it again when something is added
+    fs.write(&path("/note"), "some text".into()).await.unwrap();
+    behind_its_back(fs, folder.path(), "UPDATE chunk SET data = x'00'");
+    let (fs, _) = open(folder.path());
+    let commits: Vec<_> = (0..40)
+        .map(|n| {
+            let fs = Arc::clone(&fs);
+            let to = if n % 4 == 3 { "/note".to_owned() } else { format!("/file-{n}") };
+            tokio::spawn(async move { fs.append(&path(&to), format!("{n}\n").into()).await.map(drop) })
+        })
+        .collect();
+    for (n, commit) in commits.into_iter().enumerate() {
+        match commit.await.unwrap() {
+            Ok(()) => assert!(n % 4 != 3, "the index cannot know the text before"),
+            Err(error) => assert!(n % 4 == 3 && error.is(ErrorKind::Corrupt), "{n}: {error}"),
+        }
+    }
+    for n in (0..40).filter(|n| n % 4 != 3) {
+        assert_eq!(text(&fs, &format!("/file-{n}")).await, format!("{n}\n"));
+    }
+    fs.write(&path("/note"), "new text\n".into()).await.unwrap();
+    assert_eq!(text(&fs, "/note").await, "new text\n");
+}
+
+#[tokio::test]
+async fn a_row_that_makes_no_sense_is_damage_and_no_failure_of_the_storage() {
+    let folder = folder();
+    let (fs, _) = open(folder.path());
+    let ino = fs.write(&path("/note"), "some text\n".into()).await.unwrap().ino.0;
+    behind_its_back(fs, folder.path(), &format!("UPDATE node SET kind = 99, size = -1 WHERE ino = {ino}"));
+    let (fs, _) = open(folder.path());
+    let at = At::Path(path("/note"));
+    assert!(fs.stat(&at).await.unwrap_err().is(ErrorKind::Corrupt));
+    assert!(fs.read(&at, ByteRange::ALL).await.unwrap_err().is(ErrorKind::Corrupt));
+    assert!(fs.append(&path("/note"), "more".into()).await.unwrap_err().is(ErrorKind::Corrupt));
+    fs.write(&path("/other"), "fine".into()).await.unwrap();
+    assert!(!fs.fsck().unwrap().findings.is_empty());
+}
+
+#[tokio::test]
+async fn gc_of_late_writes_leaves_other_holders_the_content_that_the_file_had() {
+    let folder = folder();
+    let (fs, _) = open(folder.path());
+    let (other, _) = open(folder.path());
+    fs.write(&path("/file"), "before".into()).await.unwrap();
+    let (writer, reader) =
+        (fs.open(&path("/file").into()).await.unwrap(), other.open(&path("/file").into()).await.unwrap());
+    fs.apply(Op::Remove { at: path("/file").into(), what: Remove::File, missing_ok: false }).await.unwrap();
+    let patch = Op::Patch { at: writer.ino().into(), offset: 0, body: Body::from("AFTER") };
+    fs.commit(Batch::new([patch])).await.unwrap();
+    assert_eq!(reader.read_at(0, 100).await.unwrap(), "AFTERe");
+    drop(writer);
+    fs.sync().await.unwrap();
+    assert_eq!(fs.gc(Duration::ZERO).unwrap().versions, 1);
+    assert_eq!(reader.read_at(0, 100).await.unwrap(), "before");
+    assert_eq!(fs.fsck().unwrap().findings, []);
+}
+
+#[tokio::test]
+async fn a_panic_while_writing_poisons_that_account_and_hangs_no_other() {
+    let folder = folder();
+    // more than the pool of writing threads has
+    for n in 0..12 {
+        let one = folder.path().join(n.to_string());
+        std::fs::create_dir(&one).unwrap();
+        let (fs, _) = open(&one);
+        fs.write(&path("/kept"), "kept".into()).await.unwrap();
+        fail::arm("apply", Failure::Panic, 0);
+        assert!(fs.write(&path("/lost"), "lost".into()).await.unwrap_err().is(ErrorKind::Poisoned));
+        assert!(fs.write(&path("/later"), "later".into()).await.unwrap_err().is(ErrorKind::Poisoned));
+        assert_eq!(text(&fs, "/kept").await, "kept", "reads go on");
+        drop(fs);
+        let (fs, _) = open(&one);
+        assert!(fs.stat(&path("/lost").into()).await.unwrap_err().is(ErrorKind::NotFound));
+        fs.write(&path("/again"), "again".into()).await.unwrap();
+    }
+}
