@@ -3,6 +3,5 @@
 pub mod contract;
 pub mod cranfield;
 pub mod crash;
-pub mod crash;
 pub mod model;
 pub mod tools;
