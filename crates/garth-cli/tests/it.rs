@@ -7,6 +7,7 @@ mod it {
     mod kv;
     mod past;
     mod reading;
+    mod readme;
     mod serve;
     mod transfer;
     mod writing;

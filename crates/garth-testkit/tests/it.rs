@@ -1,8 +1,9 @@
 //! The integration tests of this crate: one binary, so that they link once.
 
-// Tests, their helpers too, stop at what must not happen, and tell the seed of what they did.
+// Tests, their helpers too, stop at what must not happen, and tell what they saw.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod it {
     mod crash;
+    mod proof;
 }

@@ -3,7 +3,6 @@
 
 use std::fmt;
 
-use crate::model::At;
 use crate::path::TreePath;
 
 /// Result of everything in this crate.
@@ -145,15 +144,6 @@ impl Error {
     pub(crate) fn about(mut self, path: &TreePath) -> Self {
         self.path.get_or_insert_with(|| path.clone());
         self
-    }
-
-    /// The same error, about what `at` names if that is a path.
-    #[must_use]
-    pub(crate) fn about_at(self, at: &At) -> Self {
-        match at {
-            At::Path(path) => self.about(path),
-            At::Node(_) | At::Child(..) => self,
-        }
     }
 
     /// The same error told again: to each member of a group that failed together.

@@ -69,24 +69,32 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// As for `list`; `InvalidArgument` also for an `after` that is not below the directory.
     async fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk>;
 
-    /// Bytes of a file. A range that begins behind the end gives none.
+    /// A file and bytes of its content, both of one moment. A range that begins behind the end gives no bytes.
     ///
     /// # Errors
     /// Those of a lookup; `IsADirectory`; `NotPermitted` for other kinds (a link's target is in its entry); `TooLarge`
     /// if more than `MAX_READ` bytes would come back; `Corrupt` if stored bytes fail their checksum.
-    async fn read(&self, at: &At, range: ByteRange) -> Result<Bytes>;
+    async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)>;
+
+    /// Bytes of a file: [`FileSystem::fetch`] without the entry.
+    ///
+    /// # Errors
+    /// As for `fetch`.
+    async fn read(&self, at: &At, range: ByteRange) -> Result<Bytes> {
+        Ok(self.fetch(at, range).await?.1)
+    }
 
     /// A POSIX handle to a file: sees later writes, follows renames, outlives removal and expiry.
     /// While it is open, `At::Node` reaches the node on this instance, name or not.
     ///
     /// # Errors
-    /// As for `read`.
+    /// As for `fetch`.
     async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>>;
 
     /// A handle to one version of a file: never changes.
     ///
     /// # Errors
-    /// `NotFound` for a version that is not there or is the end of a node; `Gone` beyond retention; as for `read`.
+    /// `NotFound` for a version that is not there or is the end of a node; `Gone` beyond retention; as for `fetch`.
     async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>>;
 
     /// Versions, newest first. For a path (or child): of all that the path ever named, through delete and re-create, each node

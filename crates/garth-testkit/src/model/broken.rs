@@ -69,10 +69,10 @@ impl FileSystem for Broken {
         self.inner.walk(dir, page).await
     }
 
-    async fn read(&self, at: &At, range: ByteRange) -> Result<Bytes> {
-        let bytes = self.inner.read(at, range).await?;
+    async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
+        let (entry, bytes) = self.inner.fetch(at, range).await?;
         let short = matches!(self.fault, Fault::ShortRead) && bytes.len() == 1 << 16;
-        Ok(if short { bytes.slice(1..) } else { bytes })
+        Ok((entry, if short { bytes.slice(1..) } else { bytes }))
     }
 
     async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {

@@ -90,15 +90,23 @@ impl View<'_> {
     /// A file, by name or number.
     fn file(&mut self, at: &At) -> Result<Ino> {
         let ino = self.find(at)?;
-        let error = |kind, message: &str| match at {
-            At::Path(path) => Error::at(kind, path, message),
-            At::Node(_) | At::Child(..) => match self.path_of(ino) {
-                Some(path) => Error::at(kind, &path, message),
-                None => Error::new(kind, message),
-            },
+        match check_file(self.get(ino)) {
+            Ok(()) => Ok(ino),
+            Err(kind) => Err(self.about(at, ino, kind, "is not a file")),
+        }
+    }
+
+    /// An error about what was asked for: the path, or of a node the first of its names.
+    fn about(&mut self, at: &At, ino: Ino, kind: ErrorKind, message: &str) -> Error {
+        let path = match at {
+            At::Path(path) => Some(path.clone()),
+            At::Child(dir, name) => self.child_path(*dir, name).ok(),
+            At::Node(_) => self.path_of(ino),
         };
-        check_file(self.get(ino)).map_err(|kind| error(kind, "is not a file"))?;
-        Ok(ino)
+        match path {
+            Some(path) => Error::at(kind, &path, message),
+            None => Error::new(kind, message),
+        }
     }
 
     fn directory(&mut self, at: &At) -> Result<(TreePath, Ino)> {
@@ -196,21 +204,20 @@ impl FileSystem for Memory {
         })
     }
 
-    async fn read(&self, at: &At, range: ByteRange) -> Result<Bytes> {
+    async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
         self.read_view(|view| {
             let ino = view.file(at)?;
             let content = &view.get(ino).content;
             let length = content.size().saturating_sub(range.offset).min(range.length);
-            match usize::try_from(length) {
-                Ok(length) if length <= MAX_READ => Ok(content.read(range.offset, length)),
+            let bytes = match usize::try_from(length) {
+                Ok(length) if length <= MAX_READ => content.read(range.offset, length),
                 _ => {
                     let message = format!("one read takes at most {MAX_READ} bytes; read ranges, or stream");
-                    Err(match view.path_of(ino) {
-                        Some(path) => Error::at(ErrorKind::TooLarge, &path, message),
-                        None => Error::new(ErrorKind::TooLarge, message),
-                    })
+                    return Err(view.about(at, ino, ErrorKind::TooLarge, &message));
                 }
-            }
+            };
+            let entry = view.entry(ino).ok_or_else(Error::no_node)?;
+            Ok((entry, bytes))
         })
     }
 

@@ -7,6 +7,10 @@
 mod apply;
 mod backup;
 mod content;
+#[cfg(feature = "faults")]
+pub mod fail;
+#[cfg(not(feature = "faults"))]
+mod fail;
 mod fault;
 mod fsck;
 mod gc;
@@ -38,7 +42,7 @@ pub use gc::Collected;
 
 use content::Packs;
 use fault::Fault;
-use look::{Look, check_file};
+use look::{Look, check_kind};
 use open::OpenNodes;
 use readers::Readers;
 use stage::Uploading;
@@ -149,18 +153,27 @@ impl FileSystem for SqliteFs {
         self.look(|look| look.walk(dir, page))
     }
 
+    async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
+        self.look(|look| {
+            let node = look.at(at)?;
+            look.check_file(&node, at)?;
+            let bytes = look.read(&node, range).map_err(|error| look.about(error, &node, at))?;
+            Ok((look.entry(node)?, bytes))
+        })
+    }
+
     async fn read(&self, at: &At, range: ByteRange) -> Result<Bytes> {
         self.look(|look| {
             let node = look.at(at)?;
-            check_file(&node, at)?;
-            look.read(&node, range).map_err(|error| error.about_at(at))
+            look.check_file(&node, at)?;
+            look.read(&node, range).map_err(|error| look.about(error, &node, at))
         })
     }
 
     async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
         let ino = self.look(|look| {
             let node = look.at(at)?;
-            check_file(&node, at)?;
+            look.check_file(&node, at)?;
             if self.then.is_none() {
                 // in the transaction that found it: nobody can remove it in between
                 self.inner.open.add(node.ino);
@@ -180,7 +193,7 @@ impl FileSystem for SqliteFs {
             if look.is_end(&node)? {
                 return Err(missing());
             }
-            check_file(&node, &At::Node(Ino(ino)))?;
+            check_kind(node.kind)?;
             Ok((seq, look::moment(look.conn, seq)?))
         })?;
         let fs = Self { inner: Arc::clone(&self.inner), then: Some(then) };

@@ -203,24 +203,12 @@ impl Kv<'_> {
 
     /// The value in a file and the entry of the version that it is of.
     async fn load(&self, file: &TreePath) -> KvResult<Option<(Entry, JsonText)>> {
-        let at = At::Path(file.clone());
-        let Some(before) = self.value_entry(&at).await? else { return Ok(None) };
-        let Some(bytes) = readable(self.fs.read(&at, ByteRange::ALL).await)? else { return Ok(None) };
-        let Some(after) = self.value_entry(&at).await? else { return Ok(None) };
-        if before.version == after.version {
-            return Ok(JsonText::parse(&bytes).map(|value| (after, value)));
-        }
-        // Written in between: read the version that was there last, which cannot change.
-        let value = self.load_version(after.version, after.size).await?;
-        Ok(value.map(|value| (after, value)))
-    }
-
-    async fn value_entry(&self, at: &At) -> KvResult<Option<Entry>> {
-        match self.fs.stat(at).await {
-            Ok(entry) => Ok(Some(entry).filter(|entry| entry.kind == Kind::File && fits(entry.size))),
-            Err(error) if is_missing(&error) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        // one byte more than a value has: a longer file is none, and is not read whole to find that out
+        let range = ByteRange { offset: 0, length: MAX_VALUE as u64 + 1 };
+        let Some((entry, bytes)) = readable(self.fs.fetch(&At::Path(file.clone()), range).await)? else {
+            return Ok(None);
+        };
+        Ok(JsonText::parse(&bytes).map(|value| (entry, value)))
     }
 
     async fn load_version(&self, version: VersionId, size: u64) -> KvResult<Option<JsonText>> {

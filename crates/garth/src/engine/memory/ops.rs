@@ -167,10 +167,10 @@ impl Scratch<'_> {
         }
     }
 
-    fn check_size(&self, ino: Ino, size: Option<u64>) -> Result<()> {
+    fn check_size(&mut self, at: &At, size: Option<u64>) -> Result<()> {
         match size {
             Some(size) if size <= MAX_FILE => Ok(()),
-            _ => Err(self.about(ErrorKind::TooLarge, ino, "a file has at most 8 TiB")),
+            _ => Err(self.about_at(ErrorKind::TooLarge, at, "a file has at most 8 TiB")),
         }
     }
 
@@ -190,7 +190,7 @@ impl Scratch<'_> {
         attrs: &SetAttrs,
     ) -> Result<Outcome> {
         let file = self.file_or_new(at, create, parents)?;
-        self.check_size(file.ino, Some(body.size()))?;
+        self.check_size(at, Some(body.size()))?;
         let content = self.take_body(body)?;
         self.set_content(file, content);
         self.set_attrs(file.ino, attrs)?;
@@ -200,7 +200,7 @@ impl Scratch<'_> {
     fn append(&mut self, at: &At, body: &Body, create: Create, parents: bool) -> Result<Outcome> {
         let file = self.file_or_new(at, create, parents)?;
         let size = self.get(file.ino).content.size().checked_add(body.size());
-        self.check_size(file.ino, size)?;
+        self.check_size(at, size)?;
         let bytes = self.take_body(body)?;
         if bytes.size() > 0 {
             let content = self.get(file.ino).content.append(&bytes);
@@ -214,7 +214,7 @@ impl Scratch<'_> {
         if body.size() == 0 {
             return Ok(existing(ino));
         }
-        self.check_size(ino, offset.checked_add(body.size()))?;
+        self.check_size(at, offset.checked_add(body.size()))?;
         let bytes = self.take_body(body)?;
         let content = self.get(ino).content.patch(offset, &bytes);
         self.set_content(existing(ino), content);
@@ -223,7 +223,7 @@ impl Scratch<'_> {
 
     fn truncate(&mut self, at: &At, size: u64) -> Result<Outcome> {
         let ino = self.file(at)?;
-        self.check_size(ino, Some(size))?;
+        self.check_size(at, Some(size))?;
         let content = self.get(ino).content.resize(size);
         self.set_content(existing(ino), content);
         Ok(existing(ino))

@@ -191,6 +191,13 @@ impl<R: Rows> Planner<'_, R> {
             }
             _ => {}
         }
+        if what == Remove::Tree && node.kind == Kind::Directory {
+            // what has expired ends as that, under all of its names
+            for (_, _, row) in self.names_below(&path)? {
+                let below = self.node(row.ino)?;
+                self.gone(&below)?;
+            }
+        }
         let ino = Ino(node.ino);
         self.delta.log(ChangeKind::Removed, node.ino, Some(path.clone()));
         self.drop_name(&path, node)?;

@@ -61,9 +61,10 @@ impl SqliteFs {
             fs::copy(self.inner.packs.folder().join(&pack), &to).map_err(failed)?;
             bytes += sync(&to)?;
         }
-        for dir in [folder.join(PACKS), folder.to_owned()] {
+        let above = folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        for dir in [&folder.join(PACKS), folder, above] {
             if dir.exists() {
-                sync(&dir)?;
+                sync(dir)?;
             }
         }
         Ok(Backup { seq, bytes })

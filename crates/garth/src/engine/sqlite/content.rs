@@ -1,9 +1,10 @@
 //! Stored bytes: chunks in the database or in pack files beside it, each checked against its sum whenever it is read.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -22,6 +23,8 @@ const OPEN_PACKS: usize = 64;
 #[derive(Debug)]
 pub(super) struct Packs {
     folder: PathBuf,
+    /// Whether this instance has seen to it that the folder is there and survives loss of power.
+    ready: AtomicBool,
     open: Mutex<HashMap<String, Arc<File>>>,
 }
 
@@ -32,11 +35,21 @@ pub(super) fn sum_matches(data: &[u8], sum: &[u8]) -> bool {
 
 impl Packs {
     pub(super) fn new(account: &Path) -> Self {
-        Self { folder: account.join(PACKS), open: Mutex::default() }
+        Self { folder: account.join(PACKS), ready: AtomicBool::new(false), open: Mutex::default() }
     }
 
     pub(super) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Makes the folder if it is missing, durably.
+    pub(super) fn make_folder(&self) -> std::io::Result<()> {
+        if !self.ready.load(Ordering::Acquire) {
+            fs::create_dir_all(&self.folder)?;
+            File::open(self.folder.parent().unwrap_or(&self.folder))?.sync_all()?;
+            self.ready.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     fn file(&self, name: &str) -> Result<Arc<File>> {

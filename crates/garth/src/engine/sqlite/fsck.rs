@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 use serde::Serialize;
 
 use super::SqliteFs;
@@ -14,7 +14,7 @@ use super::read::{self, all};
 use super::sql::KindColumn;
 use super::stage::pack_name;
 use crate::engine::planner::Staged;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Ino, Kind};
 use crate::search::verify;
 
@@ -37,7 +37,7 @@ pub struct Fsck {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Which promise is broken: `database`, `head`, `name`, `link_count`, `attribute`, `content`, `missing_content`,
-    /// `orphan_content`, `extent`, `log` or `index`.
+    /// `orphan_content`, `extent`, `expiry`, `log` or `index`.
     pub kind: &'static str,
     /// What and where.
     pub detail: String,
@@ -51,33 +51,52 @@ impl Report {
     fn add(&mut self, kind: &'static str, detail: String) {
         self.0.findings.push(Finding { kind, detail });
     }
+
+    /// Goes on with the next step where damage keeps this one from ending.
+    fn step(&mut self, step: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        match step(self) {
+            Err(error) if error.is(ErrorKind::Corrupt) => {
+                self.add("database", error.to_string());
+                Ok(())
+            }
+            other => other,
+        }
+    }
 }
 
 impl SqliteFs {
     /// Checks the whole account, in one snapshot. Blocks; not for a runtime's worker.
     ///
     /// # Errors
-    /// `Corrupt` if the database cannot be read at all; what can be told is in the report.
+    /// From the storage. Damage is no error: it is in the report.
     pub fn fsck(&self) -> Result<Fsck> {
+        // files first, rows after: the row of an upload is there before its file
+        let files = self.pack_files()?;
         self.look(|look| {
             let mut report = Report::default();
-            database(look.conn, &mut report)?;
-            head(look.conn, &mut report)?;
-            names(look.conn, &mut report)?;
-            links(look.conn, &mut report)?;
-            chunks(look, &mut report)?;
-            extents(look.conn, &mut report)?;
-            packs(look, &mut report)?;
-            index(look, &mut report)?;
+            report.step(|report| database(look.conn, report))?;
+            report.step(|report| head(look.conn, report))?;
+            report.step(|report| names(look.conn, report))?;
+            report.step(|report| links(look.conn, report))?;
+            report.step(|report| expiries(look.conn, report))?;
+            report.step(|report| chunks(look, report))?;
+            report.step(|report| extents(look.conn, report))?;
+            report.step(|report| packs(look, &files, report))?;
+            report.step(|report| index(look, report))?;
             Ok(report.0)
         })
     }
 }
 
 fn database(conn: &Connection, report: &mut Report) -> Result<()> {
-    let said: Vec<String> = all(conn, "PRAGMA integrity_check(100)", [], |row| row.get(0))?;
-    for line in said.into_iter().filter(|line| line != "ok") {
-        report.add("database", line);
+    let mut statement = conn.prepare("PRAGMA integrity_check(100)")?;
+    let mut rows = statement.query([])?;
+    // what it says before damage ends it counts, too
+    while let Some(row) = rows.next()? {
+        let line: String = row.get(0)?;
+        if line != "ok" {
+            report.add("database", line);
+        }
     }
     Ok(())
 }
@@ -210,7 +229,9 @@ fn extents(conn: &Connection, report: &mut Report) -> Result<()> {
     let sql = "SELECT extent.ino, extent.off FROM extent JOIN chunk ON chunk.id = extent.chunk
          WHERE extent.skip + extent.len > chunk.len OR extent.len < 1
             OR (extent.till > 0 AND extent.till <= extent.since)
-            OR extent.ino NOT IN (SELECT ino FROM node)";
+            OR extent.ino NOT IN (SELECT ino FROM node)
+            OR (extent.till = 0 AND extent.off + extent.len >
+                (SELECT size FROM node WHERE node.ino = extent.ino ORDER BY seq DESC LIMIT 1))";
     let rows: Vec<(u64, u64)> = all(conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
     for (ino, off) in rows {
         report.add("extent", format!("the extent of node {ino} at byte {off} is impossible"));
@@ -234,14 +255,15 @@ fn extents(conn: &Connection, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn packs(look: &Look<'_>, report: &mut Report) -> Result<()> {
+fn packs(look: &Look<'_>, files: &[String], report: &mut Report) -> Result<()> {
     let rows: Vec<(String, u64, Option<i64>)> =
         all(look.conn, "SELECT file, size, doomed_at FROM pack", [], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         })?;
+    let path = |file: &str| look.packs.folder().join(file);
     let mut known = HashSet::new();
     for (file, size, doomed) in rows {
-        let there = fs::metadata(look.packs.folder().join(&file)).ok().map(|file| file.len());
+        let there = fs::metadata(path(&file)).ok().map(|file| file.len());
         if doomed.is_none() && there != Some(size) {
             report.add("missing_content", format!("pack {file} should have {size} bytes, it has {there:?}"));
         }
@@ -249,20 +271,26 @@ fn packs(look: &Look<'_>, report: &mut Report) -> Result<()> {
     }
     let uploading: Vec<[u8; 16]> = all(look.conn, "SELECT id FROM staged", [], |row| row.get(0))?;
     known.extend(uploading.into_iter().map(|id| pack_name(u128::from_be_bytes(id))));
-    let Ok(entries) = fs::read_dir(look.packs.folder()) else { return Ok(()) };
-    for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
-        if !known.contains(&name) && !uploaded_since(look.conn, &name)? {
-            report.add("orphan_content", format!("pack {name} belongs to nothing; `garth gc` removes it"));
-        }
+    // an upload that was given up meanwhile has removed its file before its row
+    for name in files.iter().filter(|name| !known.contains(*name) && path(name).exists()) {
+        report.add("orphan_content", format!("pack {name} belongs to nothing; `garth gc` removes it"));
     }
     Ok(())
 }
 
-/// Whether a pack file has come into the database after the snapshot that is being checked: never within it.
-fn uploaded_since(conn: &Connection, name: &str) -> Result<bool> {
-    let found: u64 =
-        conn.query_row("SELECT count(*) FROM pack WHERE file = ?1", params![name], |row| row.get(0))?;
-    Ok(found > 0)
+fn expiries(conn: &Connection, report: &mut Report) -> Result<()> {
+    let sql = "WITH due AS (
+             SELECT ino, expires_at AS at FROM node AS last
+             WHERE expires_at IS NOT NULL AND nlink > 0
+               AND seq = (SELECT max(seq) FROM node WHERE node.ino = last.ino)
+         )
+         SELECT ino FROM (SELECT ino, at FROM expiry EXCEPT SELECT ino, at FROM due)
+         UNION
+         SELECT ino FROM (SELECT ino, at FROM due EXCEPT SELECT ino, at FROM expiry)";
+    for ino in all(conn, sql, [], |row| row.get::<_, u64>(0))? {
+        report.add("expiry", format!("when node {ino} expires and the list of expiries disagree"));
+    }
+    Ok(())
 }
 
 fn index(look: &Look<'_>, report: &mut Report) -> Result<()> {

@@ -10,6 +10,7 @@ use rusqlite::{Connection, params};
 use serde::Serialize;
 
 use super::SqliteFs;
+use super::fail;
 use super::read::{self, all};
 use super::stage::pack_name;
 use crate::engine::planner::Staged;
@@ -54,9 +55,11 @@ impl SqliteFs {
         let work = inner.writer.transact(true, move |conn| sweep(conn, files, now, gone_before));
         let (mut collected, doomed) = block_on(work)?;
         for file in doomed {
+            fail::point("gc-unlink")?;
             if fs::remove_file(inner.packs.folder().join(&file)).is_ok() {
                 collected.packs += 1;
             }
+            fail::point("gc-forget")?;
             let forget = inner.writer.transact(false, move |conn| {
                 conn.execute("DELETE FROM pack WHERE file = ?1", [&file])?;
                 Ok(())
@@ -97,7 +100,8 @@ impl SqliteFs {
         }
     }
 
-    fn pack_files(&self) -> Result<Vec<String>> {
+    /// The names in the folder of pack files.
+    pub(super) fn pack_files(&self) -> Result<Vec<String>> {
         let entries = match fs::read_dir(self.inner.packs.folder()) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             other => other
@@ -147,6 +151,7 @@ fn sweep(
     let uploading: Vec<[u8; 16]> = all(conn, "SELECT id FROM staged", [], |row| row.get(0))?;
     known.extend(uploading.into_iter().map(|id| pack_name(u128::from_be_bytes(id))));
     doomed.extend(files.into_iter().filter(|file| !known.contains(file)));
+    fail::point("gc-sweep")?;
     Ok((collected, doomed))
 }
 
@@ -161,6 +166,8 @@ fn sweep_unnamed(conn: &Connection) -> Result<u64> {
     let mut versions = 0;
     for (ino, last) in dead {
         conn.execute("DELETE FROM extent WHERE ino = ?1 AND since > ?2", params![ino, last])?;
+        // what those writes covered is the file's content again, for whoever still holds it open elsewhere
+        conn.execute("UPDATE extent SET till = 0 WHERE ino = ?1 AND till > ?2", params![ino, last])?;
         conn.execute("DELETE FROM attribute WHERE ino = ?1 AND seq > ?2", params![ino, last])?;
         versions += conn.execute("DELETE FROM node WHERE ino = ?1 AND seq > ?2", params![ino, last])? as u64;
     }

@@ -263,6 +263,23 @@ impl Look<'_> {
         Ok(found)
     }
 
+    /// Refuses what has no content.
+    pub(super) fn check_file(&self, node: &NodeRow, at: &At) -> Result<()> {
+        check_kind(node.kind).map_err(|error| self.about(error, node, at))
+    }
+
+    /// The same error, about the path that `at` stands for: of a node the first of its names, if it has one.
+    pub(super) fn about(&self, error: Error, node: &NodeRow, at: &At) -> Error {
+        let path = match self.path_at(at) {
+            Ok(Some(path)) => Some(path),
+            _ => self.names(node).unwrap_or_default().into_iter().next(),
+        };
+        match path {
+            Some(path) => error.about(&path),
+            None => error,
+        }
+    }
+
     /// Bytes of a file.
     pub(super) fn read(&self, node: &NodeRow, range: ByteRange) -> Result<bytes::Bytes> {
         let end = range.offset.saturating_add(range.length).min(node.size);
@@ -282,13 +299,12 @@ impl Look<'_> {
     }
 }
 
-/// Refuses what has no content.
-pub(super) fn check_file(node: &NodeRow, at: &At) -> Result<()> {
-    let about = |kind, message: &str| Error::new(kind, message).about_at(at);
-    match node.kind {
+/// Refuses kinds that have no content.
+pub(super) fn check_kind(kind: Kind) -> Result<()> {
+    match kind {
         Kind::File => Ok(()),
-        Kind::Directory => Err(about(ErrorKind::IsADirectory, "is a directory")),
-        _ => Err(about(ErrorKind::NotPermitted, "has no content: it is no regular file")),
+        Kind::Directory => Err(Error::new(ErrorKind::IsADirectory, "is a directory")),
+        _ => Err(Error::new(ErrorKind::NotPermitted, "has no content: it is no regular file")),
     }
 }
 

@@ -54,12 +54,19 @@ impl OpenNodes {
         self.nodes().open.contains_key(&ino)
     }
 
-    /// Takes leases on nodes without a name, in the transaction that writes them.
+    /// Takes leases on nodes without a name, in the transaction that writes them. A handle that was closed since the write was
+    /// planned needs none, and nobody would give it up.
     pub(super) fn lease(&self, conn: &Connection, unnamed: &BTreeSet<u64>, now: Timestamp) -> Result<()> {
         for ino in unnamed {
+            {
+                let mut nodes = self.nodes();
+                if !nodes.open.contains_key(ino) {
+                    continue;
+                }
+                nodes.leased.insert(*ino);
+            }
             conn.prepare_cached("INSERT OR REPLACE INTO lease (ino, holder, until) VALUES (?1, ?2, ?3)")?
                 .execute(params![ino, self.holder, now.plus_seconds(LEASE).0])?;
-            self.nodes().leased.insert(*ino);
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! threads, and a few accounts still reach the disk side by side.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 
@@ -59,6 +60,7 @@ fn work_off(pool: &'static Pool) {
         };
         queue.idle -= 1;
         drop(queue);
-        work.run();
+        // the panic hook has told of it; the thread goes on for the other accounts
+        let _ = catch_unwind(AssertUnwindSafe(|| work.run()));
     }
 }

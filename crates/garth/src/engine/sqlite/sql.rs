@@ -19,7 +19,18 @@ fn storage(error: rusqlite::Error) -> Error {
         rusqlite::Error::SqliteFailure(failure, _) => failure.extended_code & 0xff,
         _ => 0,
     };
+    let unreadable = matches!(
+        error,
+        rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::Utf8Error(..)
+    );
     let (kind, message) = match code {
+        // what we never wrote
+        _ if unreadable => {
+            (ErrorKind::Corrupt, "a row of the account's database is damaged; run `garth fsck`")
+        }
         ffi::SQLITE_FULL => (ErrorKind::NoSpace, "the disk is full; nothing was written"),
         ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED => {
             (ErrorKind::Busy, "another process holds the account for too long; try again")

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use rusqlite::{Connection, params};
 
+use super::fail;
 use super::fault::Fault;
 use super::read::one;
 use super::writer::Writer;
@@ -20,7 +21,7 @@ use crate::model::batch::{MAX_FILE, StagedBody};
 
 /// Size of a stored chunk, and of content that still goes into the database. DESIGN 3: extents are at most 1 MiB.
 const CHUNK: usize = 1 << 20;
-/// How long finished content waits for its commit, in seconds.
+/// How long an upload waits for its next chunk, and finished content for its commit, in seconds.
 const STAGED: i64 = 24 * 3600;
 
 /// A chunk of the upload that is in the pack: sum, position, length.
@@ -37,6 +38,8 @@ pub(super) struct Uploading {
     held: BytesMut,
     pack: Option<Pack>,
     placed: Vec<Placed>,
+    /// A step failed or was given up half-way: what the pack holds is no longer known.
+    broken: bool,
     finished: bool,
 }
 
@@ -45,6 +48,8 @@ struct Pack {
     name: String,
     file: File,
     size: u64,
+    /// Until when `gc` keeps away from it.
+    lease: i64,
 }
 
 impl fmt::Debug for Uploading {
@@ -71,33 +76,70 @@ fn sum_of(data: &[u8]) -> Vec<u8> {
 impl Uploading {
     pub(super) fn new(writer: Arc<Writer>) -> Result<Self> {
         let id = u128::from_be_bytes(writer.env.random()?);
-        Ok(Self { writer, id, held: BytesMut::new(), pack: None, placed: Vec::new(), finished: false })
+        Ok(Self {
+            writer,
+            id,
+            held: BytesMut::new(),
+            pack: None,
+            placed: Vec::new(),
+            broken: false,
+            finished: false,
+        })
     }
 
     /// Opens the pack, with a lease that keeps `gc` from it.
     async fn begin_pack(&mut self) -> Result<&mut Pack> {
         if self.pack.is_none() {
-            let (id, until) = (self.id, self.writer.env.now().plus_seconds(STAGED).0);
+            let (id, lease) = (self.id, self.writer.env.now().plus_seconds(STAGED).0);
             self.writer
                 .transact(false, move |conn| {
                     conn.prepare_cached("INSERT INTO staged (id, pieces, lease) VALUES (?1, NULL, ?2)")?
-                        .execute(params![id.to_be_bytes(), until])?;
+                        .execute(params![id.to_be_bytes(), lease])?;
                     Ok(())
                 })
                 .await?;
             let name = pack_name(id);
-            fs::create_dir_all(self.writer.packs.folder()).map_err(failed)?;
+            self.writer.packs.make_folder().map_err(failed)?;
             let path = self.writer.packs.folder().join(&name);
             let file = File::options().write(true).create_new(true).open(path).map_err(failed)?;
-            self.pack = Some(Pack { name, file, size: 0 });
+            self.pack = Some(Pack { name, file, size: 0, lease });
         }
         self.pack.as_mut().ok_or_else(|| Error::new(ErrorKind::Io, "the upload has no file"))
+    }
+
+    /// Makes the lease longer once half of it is over, so that an upload may take its time.
+    async fn renew(&mut self) -> Result<()> {
+        let (id, lease) = (self.id, self.writer.env.now().plus_seconds(STAGED).0);
+        let Some(pack) = &mut self.pack else { return Ok(()) };
+        if lease - pack.lease < STAGED * 500_000_000 {
+            return Ok(());
+        }
+        pack.lease = lease;
+        let renew = move |conn: &Connection| {
+            let sql = "UPDATE staged SET lease = ?2 WHERE id = ?1";
+            match conn.prepare_cached(sql)?.execute(params![id.to_be_bytes(), lease])? {
+                0 => Err(collected()),
+                _ => Ok(()),
+            }
+        };
+        self.writer.transact(false, renew).await
+    }
+
+    /// Begins a step, which must end with `broken` unset.
+    fn step(&mut self) -> Result<()> {
+        if self.broken {
+            return Err(Error::new(ErrorKind::Io, "the upload failed before; start it again"));
+        }
+        self.broken = true;
+        Ok(())
     }
 
     /// Moves one chunk from memory to the pack.
     async fn place(&mut self, length: usize) -> Result<()> {
         let data = self.held.split_to(length).freeze();
+        self.renew().await?;
         let pack = self.begin_pack().await?;
+        fail::point("stage-write")?;
         pack.file.write_all(&data).map_err(failed)?;
         let placed = Placed { sum: sum_of(&data), pos: pack.size, len: length as u64 };
         pack.size += length as u64;
@@ -121,6 +163,7 @@ impl Upload for Uploading {
         if self.size() + bytes.len() as u64 > MAX_FILE {
             return Err(Error::new(ErrorKind::TooLarge, format!("a file has at most {MAX_FILE} bytes")));
         }
+        self.step()?;
         for part in bytes.chunks(CHUNK) {
             self.held.extend_from_slice(part);
             // the last chunk stays in memory: what is short in all needs no file
@@ -128,10 +171,12 @@ impl Upload for Uploading {
                 self.place(CHUNK).await?;
             }
         }
+        self.broken = false;
         Ok(())
     }
 
     async fn finish(mut self: Box<Self>) -> Result<StagedBody> {
+        self.step()?;
         let body = StagedBody { id: self.id, size: self.size() };
         if self.pack.is_some() && !self.held.is_empty() {
             let rest = self.held.len();
@@ -140,6 +185,7 @@ impl Upload for Uploading {
         let pack = match self.pack.take() {
             None => None,
             Some(pack) => {
+                fail::point("stage-sync")?;
                 if self.writer.fault != Fault::SyncOff {
                     pack.file.sync_all().map_err(failed)?;
                     File::open(self.writer.packs.folder()).and_then(|dir| dir.sync_all()).map_err(failed)?;
@@ -220,10 +266,20 @@ impl Finished {
         }
         conn.execute("UPDATE head SET next_chunk = ?1", [next])?;
         let json = serde_json::to_string(&pieces).unwrap_or_default();
-        conn.prepare_cached("INSERT OR REPLACE INTO staged (id, pieces, lease) VALUES (?1, ?2, ?3)")?
-            .execute(params![self.id.to_be_bytes(), json, self.lease])?;
-        Ok(())
+        let sql = match self.pack {
+            // a pack whose lease ran out is gone, or about to be
+            Some(_) => "UPDATE staged SET pieces = ?2, lease = ?3 WHERE id = ?1",
+            None => "INSERT INTO staged (id, pieces, lease) VALUES (?1, ?2, ?3)",
+        };
+        if conn.prepare_cached(sql)?.execute(params![self.id.to_be_bytes(), json, self.lease])? == 0 {
+            return Err(collected());
+        }
+        fail::point("stage-keep")
     }
+}
+
+fn collected() -> Error {
+    Error::new(ErrorKind::NotFound, "the upload stood still for too long and was collected; start it again")
 }
 
 /// A chunk that is kept already, if its content is named.

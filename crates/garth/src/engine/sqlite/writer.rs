@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,7 @@ use super::open::OpenNodes;
 use super::pool::{self, Work};
 use super::state::State;
 use super::turn::Turnstile;
-use super::{apply, read, schema};
+use super::{apply, fail, read, schema};
 use crate::engine::planner::{Planned, plan};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
@@ -188,7 +189,7 @@ impl Writer {
     fn do_group(&self, group: Vec<Job>) {
         let mut slot = lock(&self.conn);
         if self.poisoned.load(Ordering::Acquire) {
-            return fail(group, &poisoned());
+            return refuse(group, &poisoned());
         }
         let connected = match slot.take() {
             Some(conn) => Ok(conn),
@@ -196,7 +197,7 @@ impl Writer {
         };
         let conn = match connected {
             Ok(conn) => conn,
-            Err(error) => return fail(group, &error),
+            Err(error) => return refuse(group, &error),
         };
         if self.write_group(&conn, group) {
             *slot = Some(conn);
@@ -210,7 +211,7 @@ impl Writer {
         let turn = match self.turnstile.enter() {
             Ok(turn) => turn,
             Err(error) => {
-                fail(group, &error);
+                refuse(group, &error);
                 return true;
             }
         };
@@ -244,6 +245,7 @@ impl Writer {
             Ok(results)
         });
         drop(turn);
+        let outcome = outcome.and_then(|results| fail::point("answer").map(|()| results));
         let sound = !outcome.as_ref().is_err_and(|error| error.is(ErrorKind::Io));
         match outcome {
             Ok(results) => {
@@ -253,6 +255,17 @@ impl Writer {
                         let _ = answer.send(result);
                     }
                 }
+            }
+            // damage or a lack of space that one of them met is not the others' fault
+            Err(error) if batches.len() > 1 && is_of_one(&error) => {
+                let mut sound = true;
+                for (batch, answer) in batches.into_iter().zip(answers) {
+                    if let Some(answer) = answer {
+                        let alone = vec![Job::Commit(Box::new(batch), answer)];
+                        sound = sound && self.write_group(conn, alone);
+                    }
+                }
+                return sound;
             }
             Err(error) => {
                 tracing::error!(%error, source = ?std::error::Error::source(&error), "a group of commits failed");
@@ -273,6 +286,7 @@ impl Writer {
         for batch in batches {
             let state = State { conn, packs: &self.packs };
             let open = |ino| self.open.is_open(ino);
+            fail::point("plan")?;
             match plan(&state, head, self.env.now(), &open, batch) {
                 Ok(Planned::Replay(commit)) => {
                     replayed = true;
@@ -280,6 +294,7 @@ impl Writer {
                 }
                 Ok(Planned::Apply { delta, head: next, commit }) => {
                     apply::delta(conn, &delta, &next, batch, &commit)?;
+                    fail::point("apply")?;
                     self.open.lease(conn, &delta.unnamed, self.env.now())?;
                     for (ino, edit) in &delta.index {
                         edits.entry(*ino).and_modify(|known| *known = known.then(*edit)).or_insert(*edit);
@@ -295,6 +310,7 @@ impl Writer {
             // the first answer may have been `Visible`: a write makes this transaction, and with it that one, durable
             touch(conn)?;
         }
+        fail::point("index")?;
         apply::index(conn, &self.packs, &edits)?;
         Ok(results)
     }
@@ -306,16 +322,13 @@ impl Writer {
         let log = self.folder.join(format!("{}-wal", schema::DATABASE));
         let size = std::fs::metadata(log).map_or(0, |log| log.len());
         if size >= self.checkpoint_at.load(Ordering::Relaxed) {
-            let began_anew = conn
-                .busy_timeout(CHECKPOINT_WAIT)
-                .and_then(|()| {
-                    conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
-                })
-                .and_then(|busy| conn.busy_timeout(schema::BUSY).map(|()| busy == 0));
+            let began_anew = conn.busy_timeout(CHECKPOINT_WAIT).and_then(|()| {
+                conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
+            });
             // a reader of old pages was in the way: not again at once
-            let next = if matches!(began_anew, Ok(true)) { 0 } else { size };
+            let next = if matches!(began_anew, Ok(0)) { 0 } else { size };
             self.checkpoint_at.store(next + CHECKPOINT_BEFORE, Ordering::Relaxed);
-            if let Err(error) = began_anew {
+            if let Err(error) = began_anew.map(drop).and(conn.busy_timeout(schema::BUSY)) {
                 tracing::warn!(%error, "checkpoint failed");
             }
         } else if size >= CHECKPOINT_BESIDE && !self.checkpointing.swap(true, Ordering::AcqRel) {
@@ -330,7 +343,11 @@ impl Work for Writer {
         if group.is_empty() {
             return;
         }
-        self.do_group(group);
+        // the group's callers learn of a panic by the loss of their answer; what it left in memory is not to be trusted
+        if catch_unwind(AssertUnwindSafe(|| self.do_group(group))).is_err() {
+            tracing::error!("a panic while commits were written; the account is closed for writing");
+            self.poisoned.store(true, Ordering::Release);
+        }
         self.checkpoint();
         // back into the line, so that other accounts get their turn
         let _ = pool::submit(self);
@@ -369,7 +386,9 @@ fn transaction<T>(
     schema::set_synchronous(conn, durable, fault)?;
     conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
     let outcome = work().and_then(|value| {
+        fail::point("before-commit")?;
         conn.prepare_cached("COMMIT")?.execute([])?;
+        fail::point("after-commit")?;
         Ok(value)
     });
     if outcome.is_err() && !conn.is_autocommit() {
@@ -379,7 +398,12 @@ fn transaction<T>(
     outcome
 }
 
-fn fail(group: Vec<Job>, error: &Error) {
+/// Whether a failure of a group may be of one member alone.
+fn is_of_one(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NoSpace)
+}
+
+fn refuse(group: Vec<Job>, error: &Error) {
     for job in group {
         match job {
             Job::Commit(_, answer) => drop(answer.send(Err(error.again()))),

@@ -1,0 +1,109 @@
+//! Every command that README.md shows is run as it stands there, on the binary that these tests build.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// In front of each block: stop at the first failure, and let `cargo run` and `cargo install` mean the binary at hand.
+const BEFORE: &str = r#"set -euo pipefail
+cargo() {
+    case "$1 $2 $3" in
+        "run --release --") shift 3; exec garth "$@" ;;
+        "install --locked --path") garth --version ;;
+        *) command cargo "$@" ;;
+    esac
+}
+"#;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+}
+
+/// The shell blocks of the README, in order.
+fn blocks() -> Vec<String> {
+    let readme = fs::read_to_string(root().join("README.md")).expect("README.md");
+    let parts = readme.split("```sh\n").skip(1);
+    parts.map(|part| part.split("```").next().expect("a block ends").to_owned()).collect()
+}
+
+/// A folder with what a fresh clone has at hand for the commands: the binary on the path, and `docs` to import.
+fn clone() -> TempDir {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    fs::create_dir(dir.path().join("bin")).expect("a folder");
+    symlink(env!("CARGO_BIN_EXE_garth"), dir.path().join("bin/garth")).expect("a link");
+    symlink(root().join("docs"), dir.path().join("docs")).expect("a link");
+    dir
+}
+
+fn bash(dir: &Path, script: &str) -> Command {
+    let path = format!("{}:{}", dir.join("bin").display(), std::env::var("PATH").expect("PATH"));
+    let mut command = Command::new("bash");
+    command.args(["-c", &format!("{BEFORE}{script}")]).current_dir(dir).stdin(Stdio::null());
+    command.env_remove("GARTH_ACCOUNT").env("HOME", dir).env_remove("XDG_DATA_HOME").env_remove("GARTH_DATA");
+    command.env("PATH", path);
+    command
+}
+
+fn run(dir: &Path, script: &str) -> Output {
+    let output = bash(dir, script).output().expect("bash");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{script}\n--- stdout\n{out}\n--- stderr\n{err}");
+    output
+}
+
+#[test]
+fn the_first_command_serves_with_no_set_up_and_shows_address_folder_account_and_key_once() {
+    let dir = clone();
+    let first = blocks()[0].lines().next().expect("a command").to_owned();
+    assert!(first.starts_with("cargo run --release -- serve"), "{first}");
+    let mut server = bash(dir.path(), &first).stdout(Stdio::piped()).spawn().expect("bash");
+    let mut shown = String::new();
+    for line in BufReader::new(server.stdout.take().expect("a pipe")).lines() {
+        let line = line.expect("text");
+        shown.push_str(&line);
+        shown.push('\n');
+        // the key and the command that tries it come last
+        if line.contains("curl") {
+            break;
+        }
+    }
+    let stop = Command::new("kill").arg(server.id().to_string()).status().expect("kill");
+    assert!(stop.success());
+    assert!(server.wait().expect("the server").success(), "a server that is told to stop stops well");
+    for part in ["http://127.0.0.1:8787", ".local/share/garth", "default", "garth_"] {
+        assert!(shown.contains(part), "{part} is not in\n{shown}");
+    }
+}
+
+#[test]
+fn a_note_survives_kill_9_yesterday_is_restored_and_search_finds_it() {
+    let dir = clone();
+    let output = run(dir.path(), &blocks()[1]);
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(out.contains("\"Alice takes her coffee black\""), "{out}");
+    let (_, found) = out.split_once("/agents/default/kv/alice/coffee.json").expect("a hit");
+    assert!(found.contains("coffee black"), "{out}");
+}
+
+#[test]
+fn the_commands_of_the_readme_work_one_after_the_other() {
+    let dir = clone();
+    for block in blocks().iter().skip(2) {
+        if block.starts_with("scripts/test") {
+            // this very test is part of it
+            assert!(root().join("scripts/test").is_file());
+            continue;
+        }
+        let out = String::from_utf8_lossy(&run(dir.path(), block).stdout).into_owned();
+        for part in ["first impression", "+She works nights.", "/projects", "durability.md"] {
+            assert!(out.contains(part), "{part} is not in\n{out}");
+        }
+        assert!(dir.path().join("garth-backup/control.db").is_file());
+        let copy = fs::read_to_string(dir.path().join("projects-copy/alice.md")).expect("the exported note");
+        assert_eq!(copy, "# Alice\nShe likes her coffee black.\nShe works nights.\n");
+    }
+}

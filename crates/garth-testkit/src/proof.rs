@@ -1,0 +1,151 @@
+//! Proofs of promises that no single test of a call can show: several processes, many writers, big files, damage, collection,
+//! failures at every step (DESIGN 6). Each takes its size, so that tests run it small and `cargo xtask prove` at full size.
+
+pub mod appends;
+pub mod big_file;
+pub mod collect;
+pub mod damage;
+pub mod failpoints;
+pub mod isolation;
+pub mod linear;
+mod model;
+pub mod processes;
+mod random;
+pub mod worker;
+
+use std::fmt;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use garth::engine::sqlite::SqliteFs;
+use garth::model::At;
+use garth::model::batch::{Body, Create, Op, Remove, SetAttrs};
+use garth::model::query::ByteRange;
+use garth::{Env, FileSystem, TreePath};
+
+/// Why a promise is not proved: what was seen instead of it.
+#[derive(Debug)]
+pub struct Broken(String);
+
+/// What a proof gives: its report, or why there is none.
+pub type Proven<T> = Result<T, Broken>;
+
+impl Broken {
+    pub(crate) fn because(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Broken {}
+
+impl From<garth::Error> for Broken {
+    fn from(error: garth::Error) -> Self {
+        let source = std::error::Error::source(&error).map(|source| format!(" ({source})"));
+        Self(format!("{:?}: {error}{}", error.kind(), source.unwrap_or_default()))
+    }
+}
+
+impl From<std::io::Error> for Broken {
+    fn from(error: std::io::Error) -> Self {
+        Self(format!("the machine failed: {error}"))
+    }
+}
+
+impl From<rusqlite::Error> for Broken {
+    fn from(error: rusqlite::Error) -> Self {
+        Self(format!("SQLite failed: {error}"))
+    }
+}
+
+impl From<tokio::task::JoinError> for Broken {
+    fn from(error: tokio::task::JoinError) -> Self {
+        Self(format!("a task ended badly: {error}"))
+    }
+}
+
+/// Gives up unless `holds`.
+fn hold(holds: bool, otherwise: impl FnOnce() -> String) -> Proven<()> {
+    if holds { Ok(()) } else { Err(Broken(otherwise())) }
+}
+
+/// Runs a proof's calls on a few threads.
+fn run<T>(proof: impl Future<Output = Proven<T>>) -> Proven<T> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build()?.block_on(proof)
+}
+
+/// Makes the folder of an account and opens it.
+fn account(folder: &Path, env: Env) -> Proven<Arc<SqliteFs>> {
+    std::fs::create_dir_all(folder)?;
+    Ok(SqliteFs::open(folder, env)?)
+}
+
+/// Waits until nobody has the account open any more: whoever closes it last removes the log of the database.
+fn closed(fs: Arc<SqliteFs>, folder: &Path) -> Proven<PathBuf> {
+    drop(fs);
+    let log = folder.join("tree.db-wal");
+    for _ in 0..1000 {
+        if !log.exists() {
+            return Ok(folder.join("tree.db"));
+        }
+        Env::system().sleep(Duration::from_millis(10));
+    }
+    Err(Broken::because("the account stays open though nobody holds it"))
+}
+
+/// Gives up unless `fsck` finds nothing.
+fn sound(fs: &SqliteFs) -> Proven<()> {
+    let findings = fs.fsck()?.findings;
+    hold(findings.is_empty(), || format!("fsck finds {findings:?}"))
+}
+
+fn path(text: &str) -> Proven<TreePath> {
+    Ok(TreePath::parse(text)?)
+}
+
+fn at(text: &str) -> Proven<At> {
+    Ok(At::Path(path(text)?))
+}
+
+fn write(to: &str, content: impl Into<Bytes>) -> Proven<Op> {
+    let body = Body::Bytes(content.into());
+    Ok(Op::Write { at: at(to)?, body, create: Create::IfMissing, parents: true, attrs: SetAttrs::default() })
+}
+
+fn append(to: &str, content: impl Into<Bytes>) -> Proven<Op> {
+    let body = Body::Bytes(content.into());
+    Ok(Op::Append { at: at(to)?, body, create: Create::IfMissing, parents: true })
+}
+
+fn remove(what: &str) -> Proven<Op> {
+    Ok(Op::Remove { at: at(what)?, what: Remove::Tree, missing_ok: false })
+}
+
+async fn read(fs: &dyn FileSystem, from: &str) -> Proven<String> {
+    let bytes = fs.read(&at(from)?, ByteRange::ALL).await?;
+    String::from_utf8(bytes.to_vec()).map_err(|_| Broken::because(format!("{from} is no text")))
+}
+
+/// Bytes of all files below a folder.
+fn bytes_below(folder: &Path) -> Proven<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let data = entry.metadata()?;
+        bytes += if data.is_dir() { bytes_below(&entry.path())? } else { data.len() };
+    }
+    Ok(bytes)
+}
+
+/// Nanoseconds in milliseconds, for reports.
+fn millis(nanos: i64) -> f64 {
+    nanos as f64 / 1e6
+}

@@ -1,0 +1,252 @@
+//! Many writers of one file in one process, and what ten thousand small appends cost.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use garth::engine::sqlite::SqliteFs;
+use garth::model::Seq;
+use garth::model::batch::{Batch, Precondition};
+use garth::model::query::{ByteRange, HistoryPage, MAX_PAGE};
+use garth::{Env, ErrorKind, FileSystem};
+
+use super::random::Random;
+use super::{Broken, Proven, account, append, at, bytes_below, closed, hold, read, run, sound, write};
+
+/// Appends under way at the same time, so that commits group.
+const IN_FLIGHT: u64 = 32;
+/// Bytes of each appended line.
+const LINE: usize = 200;
+
+/// What writers of one file did.
+#[derive(Clone, Debug)]
+pub struct Writers {
+    /// Writers at the same time.
+    pub writers: u64,
+    /// Writes acknowledged, all of them kept.
+    pub kept: u64,
+    /// Tries that a precondition refused.
+    pub conflicts: u64,
+}
+
+impl fmt::Display for Writers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} writers, {} writes kept, {} conflicts", self.writers, self.kept, self.conflicts)
+    }
+}
+
+/// `writers` append `each` lines to one file at the same time.
+///
+/// # Errors
+/// A line that is missing, doubled, torn or out of its writer's order.
+pub fn appenders(folder: &Path, writers: u64, each: u64) -> Proven<Writers> {
+    let fs = account(folder, Env::system())?;
+    run(async {
+        let tasks: Vec<_> = (0..writers)
+            .map(|who| {
+                let fs = Arc::clone(&fs);
+                tokio::spawn(async move {
+                    for n in 0..each {
+                        fs.commit(Batch::new([append("/lines", format!("{who} {n}\n"))?])).await?;
+                    }
+                    Proven::Ok(())
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await??;
+        }
+        let text = read(&*fs, "/lines").await?;
+        let mut next = vec![0; writers as usize];
+        for line in text.lines() {
+            let parsed = line.split_once(' ').and_then(|(who, n)| Some((who.parse::<usize>().ok()?, n)));
+            let expected = parsed.and_then(|(who, n)| Some((next.get_mut(who)?, n)));
+            let Some((expected, n)) = expected else {
+                return Err(Broken::because(format!("nobody wrote the line `{line}`")));
+            };
+            hold(n == expected.to_string(), || format!("the line `{line}` is not the writer's next one"))?;
+            *expected += 1;
+        }
+        hold(next.iter().all(|written| *written == each), || {
+            format!("of {each} lines each {next:?} are there")
+        })?;
+        let head = fs.head().await?.seq;
+        hold(head == Seq(writers * each), || format!("{head} commits for {} appends", writers * each))
+    })?;
+    sound(&fs)?;
+    Ok(Writers { writers, kept: writers * each, conflicts: 0 })
+}
+
+/// `writers` raise one counter by compare-and-swap, `each` times.
+///
+/// # Errors
+/// A version with two winners, or none.
+pub fn cas_writers(folder: &Path, writers: u64, each: u64) -> Proven<Writers> {
+    let fs = account(folder, Env::system())?;
+    let conflicts = run(async {
+        fs.commit(Batch::new([write("/counter", "0")?])).await?;
+        let raise = |fs: Arc<SqliteFs>| async move {
+            let (mut won, mut conflicts) = (0, 0);
+            while won < each {
+                let version = fs.stat(&at("/counter")?).await?.etag;
+                let count: u64 = read(&*fs, "/counter")
+                    .await?
+                    .parse()
+                    .map_err(|_| Broken::because("the counter is no number"))?;
+                let next = Batch {
+                    preconditions: vec![(at("/counter")?, Precondition::Etag(version))],
+                    ..Batch::new([write("/counter", (count + 1).to_string())?])
+                };
+                match fs.commit(next).await {
+                    Ok(_) => won += 1,
+                    Err(error) if error.is(ErrorKind::Conflict) => conflicts += 1,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Proven::Ok(conflicts)
+        };
+        let tasks: Vec<_> = (0..writers).map(|_| tokio::spawn(raise(Arc::clone(&fs)))).collect();
+        let mut conflicts = 0;
+        for task in tasks {
+            conflicts += task.await??;
+        }
+        let mut before = None;
+        let mut expected = writers * each;
+        loop {
+            let page = fs.history(&at("/counter")?, &HistoryPage { before, limit: MAX_PAGE }).await?;
+            let Some(last) = page.last() else { break };
+            before = Some(last.id.seq);
+            for version in &page {
+                let bytes = fs.open_version(version.id).await?.read_at(0, 64).await?;
+                hold(bytes == expected.to_string(), || {
+                    format!("version {} holds {bytes:?} where {expected} should be", version.id)
+                })?;
+                expected = expected.wrapping_sub(1);
+            }
+        }
+        hold(expected == u64::MAX, || format!("the versions end before {expected}"))?;
+        Proven::Ok(conflicts)
+    })?;
+    sound(&fs)?;
+    Ok(Writers { writers, kept: writers * each, conflicts })
+}
+
+/// What many small appends cost.
+#[derive(Clone, Debug)]
+pub struct Appends {
+    /// Appends, each a durable commit.
+    pub appends: u64,
+    /// Bytes appended in all.
+    pub content: u64,
+    /// Bytes of the data folder while it is open, with the log of the database.
+    pub open: u64,
+    /// Bytes of the data folder once it is closed.
+    pub closed: u64,
+    /// Versions whose content was compared.
+    pub compared: u64,
+}
+
+impl fmt::Display for Appends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} appends, {:.1} MB: data folder {:.1} MB open, {:.1} MB closed; {} versions compared",
+            self.appends,
+            self.content as f64 / 1e6,
+            self.open as f64 / 1e6,
+            self.closed as f64 / 1e6,
+            self.compared
+        )
+    }
+}
+
+/// The line of one append: words that differ, as agents' lines do.
+fn line(n: u64) -> Bytes {
+    const WORDS: [&str; 16] = [
+        "garden", "letter", "river", "engine", "winter", "signal", "copper", "market", "window", "forest",
+        "memory", "silver", "bridge", "candle", "harbor", "thread",
+    ];
+    let mut random = Random::new(n);
+    let mut text = format!("{n:06}");
+    while text.len() < LINE - 1 {
+        text.push(' ');
+        text.push_str(random.pick(&WORDS));
+    }
+    text.truncate(LINE - 1);
+    text.push('\n');
+    text.into()
+}
+
+/// Appends `appends` lines of 200 bytes to one file, each its own durable commit, 32 under way at once; then looks at every
+/// version.
+///
+/// # Errors
+/// A version that is missing or of other bytes.
+pub fn many_appends(folder: &Path, appends: u64) -> Proven<Appends> {
+    let fs = account(folder, Env::system())?;
+    run(async {
+        let next = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let tasks: Vec<_> = (0..IN_FLIGHT)
+            .map(|_| {
+                let (fs, next) = (Arc::clone(&fs), Arc::clone(&next));
+                tokio::spawn(async move {
+                    loop {
+                        let n = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                        if n >= appends {
+                            return Proven::Ok(());
+                        }
+                        fs.commit(Batch::new([append("/log", line(n))?])).await?;
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await??;
+        }
+        Proven::Ok(())
+    })?;
+    let open = bytes_below(folder)?;
+    let compared = run(compare(&fs, appends))?;
+    sound(&fs)?;
+    fs.gc(std::time::Duration::ZERO)?;
+    run(compare(&fs, appends))?;
+    closed(fs, folder)?;
+    let closed = bytes_below(folder)?;
+    Ok(Appends { appends, content: appends * LINE as u64, open, closed, compared })
+}
+
+/// Every version has its size; a sample of 500 also its bytes.
+async fn compare(fs: &SqliteFs, appends: u64) -> Proven<u64> {
+    let now = read(fs, "/log").await?;
+    hold(now.len() as u64 == appends * LINE as u64, || format!("the file has {} bytes", now.len()))?;
+    let mut lines: Vec<&str> = now.split_inclusive('\n').collect();
+    lines.sort_unstable();
+    let kept = lines.iter().zip(0..).all(|(kept, n)| kept.as_bytes() == line(n));
+    hold(kept, || "the file has other lines than were appended".to_owned())?;
+    let mut before = None;
+    let (mut expected, mut compared) = (appends, 0);
+    loop {
+        let page = fs.history(&at("/log")?, &HistoryPage { before, limit: 1000 }).await?;
+        let Some(last) = page.last() else { break };
+        before = Some(last.id.seq);
+        for version in &page {
+            let size = version.entry.as_ref().map_or(0, |entry| entry.size);
+            hold(size == expected * LINE as u64, || format!("version {} has {size} bytes", version.id))?;
+            if expected % appends.div_ceil(500) == 0 {
+                let bytes = fs.open_version(version.id).await?.read_at(0, now.len()).await?;
+                hold(bytes == now.as_bytes()[..size as usize], || {
+                    format!("version {} is no beginning of the file", version.id)
+                })?;
+                let then = fs.as_of(&garth::model::query::Moment::Seq(version.id.seq)).await?;
+                let tail = ByteRange { offset: size - LINE as u64, length: u64::MAX };
+                let tail = then.read(&at("/log")?, tail).await?;
+                hold(bytes.ends_with(&tail), || format!("the past of {} ends in other bytes", version.id))?;
+                compared += 1;
+            }
+            expected -= 1;
+        }
+    }
+    hold(expected == 0, || format!("{expected} versions are missing"))?;
+    Ok(compared)
+}

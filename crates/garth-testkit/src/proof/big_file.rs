@@ -1,0 +1,153 @@
+//! A file far larger than the memory that may be spent on it: streamed in and out, changed in the middle, compared with a
+//! generator that knows every byte. In a process of its own, whose peak memory the kernel tells.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use garth::engine::sqlite::SqliteFs;
+use garth::model::batch::{Batch, Body, Op};
+use garth::model::query::{ByteRange, Moment};
+use garth::{Env, FileSystem, stream};
+
+use super::model::{Expected, content};
+use super::random::Random;
+use super::{Broken, Proven, account, at, hold, run};
+
+/// Most memory that the process may have had, in bytes. The promise.
+pub const MOST_MEMORY: u64 = 64 << 20;
+/// Bytes given to an upload at a time; no multiple of a chunk.
+const STEP: usize = 700_001;
+/// Ranges read at random and compared.
+const RANGES: u64 = 300;
+
+/// What a big file took.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Bytes of the file.
+    pub size: u64,
+    /// Most memory that the process had, in bytes (`VmHWM`).
+    pub peak: u64,
+    /// Bytes read back and compared.
+    pub compared: u64,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "a file of {} MiB, {} MiB read back and compared, peak memory {:.1} MiB",
+            self.size >> 20,
+            self.compared >> 20,
+            self.peak as f64 / f64::from(1 << 20)
+        )
+    }
+}
+
+/// Has a worker (`binary` is `proof-worker`) write, change and read a file of `size` bytes in `folder`.
+///
+/// # Errors
+/// A byte that is another one, or more memory than [`MOST_MEMORY`].
+pub fn big_file(folder: &Path, binary: &Path, size: u64, seed: u64) -> Proven<Report> {
+    let place = folder.to_str().ok_or_else(|| Broken::because("the folder's path is not UTF-8"))?;
+    let out = std::process::Command::new(binary)
+        .args(["big-file", place, &size.to_string(), &seed.to_string()])
+        .output()?;
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    let numbers: Vec<u64> = said.trim().split(' ').filter_map(|number| number.parse().ok()).collect();
+    let [peak, compared] = numbers[..] else {
+        return Err(Broken::because(format!("{said}{}", String::from_utf8_lossy(&out.stderr))));
+    };
+    let report = Report { size, peak, compared };
+    hold(peak < MOST_MEMORY, || format!("too much memory: {report}"))?;
+    Ok(report)
+}
+
+/// The worker's part; answers `peak compared`.
+pub(super) fn write_and_read(folder: &Path, size: u64, seed: u64) -> Proven<String> {
+    let fs = account(folder, Env::system())?;
+    let compared = run(changes(&fs, size, seed))?;
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.and_then(|rest| rest.trim().strip_suffix(" kB")).and_then(|kib| kib.parse::<u64>().ok());
+    let peak = peak.ok_or_else(|| Broken::because("this system does not tell its peak memory"))?;
+    Ok(format!("{} {compared}", peak << 10))
+}
+
+async fn changes(fs: &Arc<SqliteFs>, size: u64, seed: u64) -> Proven<u64> {
+    let (mut random, mut file) = (Random::new(seed), Expected::default());
+    let upload = |length, seed| async move {
+        let mut upload = fs.stage().await?;
+        let mut sent = 0;
+        while sent < length {
+            let step = STEP.min((length - sent) as usize);
+            upload.write(Bytes::from(content(seed, sent, step))).await?;
+            sent += step as u64;
+        }
+        Proven::Ok(Body::Staged(upload.finish().await?))
+    };
+    file.write(0, size, seed);
+    let body = upload(size, seed).await?;
+    let Op::Write { at: to, create, parents, attrs, .. } = super::write("/big", "")? else {
+        return Err(Broken::because("a write is a write"));
+    };
+    fs.commit(Batch::new([Op::Write { at: to, body, create, parents, attrs }])).await?;
+    let mut compared = compare(fs, &file).await? + ranges(&**fs, &file, &mut random).await?;
+    let whole = (fs.head().await?.seq, file.clone());
+
+    let mut ops = Vec::new();
+    for n in 1..20 {
+        let (offset, length) = (random.below(size), 1 + random.below(300_000));
+        file.write(offset, length, seed + n);
+        ops.push(Op::Patch { at: at("/big")?, offset, body: content(seed + n, 0, length as usize).into() });
+    }
+    fs.commit(Batch::new(ops)).await?;
+    let (middle, long) = (size / 2 - 12_345, size / 8);
+    file.write(middle, long, seed + 50);
+    let body = upload(long, seed + 50).await?;
+    fs.commit(Batch::new([Op::Patch { at: at("/big")?, offset: middle, body }])).await?;
+    compared += ranges(&**fs, &file, &mut random).await?;
+
+    let less = size - size / 10 - 7;
+    file.truncate(less);
+    fs.commit(Batch::new([Op::Truncate { at: at("/big")?, size: less }])).await?;
+    file.truncate(less + 3_000_000);
+    fs.commit(Batch::new([Op::Truncate { at: at("/big")?, size: less + 3_000_000 }])).await?;
+    let end = file.size();
+    file.write(end, 5_000_001, seed + 60);
+    fs.commit(Batch::new([super::append("/big", content(seed + 60, 0, 5_000_001))?])).await?;
+    compared += compare(fs, &file).await? + ranges(&**fs, &file, &mut random).await?;
+
+    let (seq, then) = whole;
+    let past = fs.as_of(&Moment::Seq(seq)).await?;
+    compared += ranges(&*past, &then, &mut random).await?;
+    Ok(compared)
+}
+
+/// Streams the whole file and compares it.
+async fn compare(fs: &Arc<SqliteFs>, file: &Expected) -> Proven<u64> {
+    let handle = fs.open(&at("/big")?).await?;
+    let mut bytes = std::pin::pin!(stream(handle, ByteRange::ALL));
+    let mut offset = 0;
+    while let Some(step) = bytes.try_next().await? {
+        hold(step == file.read(offset, step.len()), || format!("other bytes from {offset} on"))?;
+        offset += step.len() as u64;
+    }
+    hold(offset == file.size(), || format!("the stream ends at {offset}, not at {}", file.size()))?;
+    Ok(offset)
+}
+
+async fn ranges(fs: &dyn FileSystem, file: &Expected, random: &mut Random) -> Proven<u64> {
+    let mut compared = 0;
+    for _ in 0..RANGES {
+        let (offset, length) = (random.below(file.size() + 1000), random.below(200_000));
+        let bytes = fs.read(&at("/big")?, ByteRange { offset, length }).await?;
+        hold(bytes == file.read(offset, length as usize), || {
+            format!("other bytes within {offset} and {length} more")
+        })?;
+        compared += bytes.len() as u64;
+    }
+    Ok(compared)
+}

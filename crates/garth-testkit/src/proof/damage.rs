@@ -1,0 +1,295 @@
+//! Damage done to a closed account behind the engine's back: `fsck` names each kind, and no read gives wrong bytes.
+
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use garth::engine::sqlite::SqliteFs;
+use garth::model::batch::{Batch, Body, Op, SetAttrs};
+use garth::model::query::ByteRange;
+use garth::{Env, ErrorKind, FileSystem};
+use rusqlite::Connection;
+
+use super::model::content;
+use super::{Broken, Proven, account, append, at, closed, hold, remove, run, sound, write};
+
+/// What `fsck` said of each kind of damage.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The damage, and the kinds of findings it gave.
+    pub found: Vec<(&'static str, Vec<&'static str>)>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (damage, kinds) in &self.found {
+            writeln!(f, "{damage}: {}", kinds.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+/// A kind of damage.
+struct Damage {
+    name: &'static str,
+    /// The finding that must be among those of `fsck`.
+    finding: &'static str,
+    /// The file whose content is hit, if it is content.
+    hits: Option<&'static str>,
+    inflict: fn(&Path) -> Proven<()>,
+}
+
+const INLINE: &str = "/docs/inline.bin";
+const PACKED: &str = "/docs/packed.bin";
+const NOTE: &str = "/docs/note.md";
+
+const DAMAGES: [Damage; 16] = [
+    Damage {
+        name: "a flipped bit in the database",
+        finding: "content",
+        hits: Some(INLINE),
+        inflict: flip_inline,
+    },
+    Damage {
+        name: "a flipped bit in a pack file",
+        finding: "content",
+        hits: Some(PACKED),
+        inflict: flip_packed,
+    },
+    Damage { name: "a flipped bit in a page's head", finding: "database", hits: None, inflict: flip_page },
+    Damage {
+        name: "content missing in the database",
+        finding: "missing_content",
+        hits: Some(INLINE),
+        inflict: |folder| sql(folder, "DELETE FROM chunk WHERE length(data) = 70000"),
+    },
+    Damage {
+        name: "a pack file missing",
+        finding: "missing_content",
+        hits: Some(PACKED),
+        inflict: |folder| Ok(fs::remove_file(pack(folder)?)?),
+    },
+    Damage {
+        name: "a pack file cut off",
+        finding: "missing_content",
+        hits: Some(PACKED),
+        inflict: |folder| {
+            let file = OpenOptions::new().write(true).open(pack(folder)?)?;
+            Ok(file.set_len(1000)?)
+        },
+    },
+    Damage {
+        name: "content of nothing",
+        finding: "orphan_content",
+        hits: None,
+        inflict: |folder| {
+            sql(
+                folder,
+                "INSERT INTO chunk (id, sum, data, len) SELECT next_chunk, x'00', x'00', 1 FROM head;
+             UPDATE head SET next_chunk = next_chunk + 1",
+            )
+        },
+    },
+    Damage {
+        name: "a pack file of nothing",
+        finding: "orphan_content",
+        hits: None,
+        inflict: |folder| Ok(fs::write(folder.join("packs").join("0123.pack"), "x")?),
+    },
+    Damage {
+        name: "a wrong link count",
+        finding: "link_count",
+        hits: None,
+        inflict: |folder| {
+            sql(
+                folder,
+                "UPDATE node SET nlink = nlink + 1 WHERE ino = (SELECT ino FROM name WHERE name = 'note.md')",
+            )
+        },
+    },
+    Damage {
+        name: "a stale index",
+        finding: "index",
+        hits: None,
+        inflict: |folder| sql(folder, "UPDATE passage SET hash = hash + 1"),
+    },
+    Damage {
+        name: "passages missing in the index",
+        finding: "index",
+        hits: None,
+        inflict: |folder| sql(folder, "DELETE FROM passage"),
+    },
+    Damage {
+        name: "a name in no directory",
+        finding: "name",
+        hits: None,
+        inflict: |folder| sql(folder, "UPDATE name SET dir = '/nowhere' WHERE name = 'note.md'"),
+    },
+    Damage {
+        name: "a name of no node",
+        finding: "name",
+        hits: None,
+        inflict: |folder| {
+            sql(folder, "DELETE FROM node WHERE ino = (SELECT ino FROM name WHERE name = 'note.md')")
+        },
+    },
+    Damage {
+        name: "a damaged row of the log",
+        finding: "log",
+        hits: None,
+        inflict: |folder| sql(folder, "UPDATE log SET changes = substr(changes, 2) WHERE seq = 2"),
+    },
+    Damage {
+        name: "a commit missing in the log",
+        finding: "head",
+        hits: None,
+        inflict: |folder| sql(folder, "DELETE FROM log WHERE seq = 2"),
+    },
+    Damage {
+        name: "a stale list of expiries",
+        finding: "expiry",
+        hits: None,
+        inflict: |folder| sql(folder, "UPDATE expiry SET at = at + 1"),
+    },
+];
+
+/// Damages an account below `folder` in each way and has `fsck` look.
+///
+/// # Errors
+/// Damage that was not found, a finding in a sound account, or wrong bytes read.
+pub fn damage(folder: &Path) -> Proven<Report> {
+    let original = folder.join("sound");
+    let fs = account(&original, Env::system())?;
+    run(fill(&fs))?;
+    sound(&fs)?;
+    closed(fs, &original)?;
+    let mut found = Vec::new();
+    for (n, damage) in DAMAGES.iter().enumerate() {
+        let copy = folder.join(n.to_string());
+        copy_folder(&original, &copy)?;
+        let inflicted = (damage.inflict)(&copy);
+        inflicted.map_err(|error| Broken::because(format!("{}: {error}", damage.name)))?;
+        let fs = account(&copy, Env::system())?;
+        let check = fs.fsck().map_err(|error| Broken::because(format!("{}: fsck: {error}", damage.name)))?;
+        let mut kinds: Vec<&'static str> = check.findings.iter().map(|finding| finding.kind).collect();
+        kinds.dedup();
+        hold(kinds.contains(&damage.finding), || {
+            format!("{}: fsck finds {:?} and not `{}`", damage.name, check.findings, damage.finding)
+        })?;
+        run(reads(&fs, damage)).map_err(|error| Broken::because(format!("{}: {error}", damage.name)))?;
+        found.push((damage.name, kinds));
+    }
+    Ok(Report { found })
+}
+
+/// Content of every kind: in the database and in a pack, indexed, patched, linked, removed, expiring.
+async fn fill(fs: &SqliteFs) -> Proven<()> {
+    let mut upload = fs.stage().await?;
+    for step in 0..30 {
+        upload.write(Bytes::from(content(1, step * 100_000, 100_000))).await?;
+    }
+    let staged = Body::Staged(upload.finish().await?);
+    let Op::Write { at: to, create, parents, attrs, .. } = write(PACKED, "")? else {
+        return Err(Broken::because("a write is a write"));
+    };
+    fs.commit(Batch::new([Op::Write { at: to, body: staged, create, parents, attrs }])).await?;
+    fs.commit(Batch::new([write(INLINE, content(2, 0, 70_000))?])).await?;
+    fs.commit(Batch::new([write(NOTE, "# Garden\n\nalpha beta gamma\n")?, write("/gone", "was here")?]))
+        .await?;
+    fs.commit(Batch::new([append(NOTE, "delta\n")?, remove("/gone")?])).await?;
+    let link = Op::Link { from: at(NOTE)?, to: at("/second")?, parents: false };
+    let expires_at = Some(Some(Env::system().now().plus_seconds(3600)));
+    let expiring = SetAttrs { expires_at, ..SetAttrs::default() };
+    fs.commit(Batch::new([link, write("/short-lived", "x")?])).await?;
+    fs.commit(Batch::new([Op::SetAttrs { at: at("/short-lived")?, attrs: expiring }])).await?;
+    Ok(())
+}
+
+/// What was hit answers `Corrupt`; all content else is as it was, or an error, never other bytes.
+async fn reads(fs: &SqliteFs, damage: &Damage) -> Proven<()> {
+    let expected: [(&str, Vec<u8>); 3] = [
+        (INLINE, content(2, 0, 70_000)),
+        (PACKED, content(1, 0, 3_000_000)),
+        ("/second", b"# Garden\n\nalpha beta gamma\ndelta\n".to_vec()),
+    ];
+    for (file, bytes) in expected {
+        match fs.read(&at(file)?, ByteRange::ALL).await {
+            Ok(read) => {
+                hold(damage.hits != Some(file), || format!("{file} is read though it is damaged"))?;
+                hold(read == bytes, || format!("{file} is read as other bytes"))?;
+            }
+            Err(error) if damage.hits == Some(file) || damage.hits.is_none() => {
+                let told = error.is(ErrorKind::Corrupt) || error.is(ErrorKind::NotFound);
+                hold(told, || format!("{file} is refused as {:?}: {error}", error.kind()))?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    // what is damaged keeps nobody from writing something else
+    if damage.hits.is_some() {
+        let hit = fs.commit(Batch::new([append(NOTE, "more\n")?]));
+        let (beside, hit) = futures::join!(fs.commit(Batch::new([write("/new", "new")?])), hit);
+        beside?;
+        hit?;
+    }
+    Ok(())
+}
+
+fn sql(folder: &Path, sql: &str) -> Proven<()> {
+    let conn = Connection::open(folder.join("tree.db"))?;
+    conn.execute_batch(sql)?;
+    hold(conn.changes() > 0, || "nothing was changed".to_owned())
+}
+
+fn flip(file: &Path, offset: u64) -> Proven<()> {
+    let file = OpenOptions::new().read(true).write(true).open(file)?;
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, offset)?;
+    Ok(file.write_all_at(&[byte[0] ^ 0x10], offset)?)
+}
+
+fn flip_inline(folder: &Path) -> Proven<()> {
+    let database = folder.join("tree.db");
+    let bytes = fs::read(&database)?;
+    let part = content(2, 40_000, 64);
+    let found = bytes.windows(part.len()).position(|window| window == part);
+    let offset = found.ok_or_else(|| Broken::because("the content is not in the database"))?;
+    flip(&database, offset as u64)
+}
+
+fn flip_packed(folder: &Path) -> Proven<()> {
+    flip(&pack(folder)?, 1_500_000)
+}
+
+/// The first byte of a table's root page says what kind of page it is.
+fn flip_page(folder: &Path) -> Proven<()> {
+    let conn = Connection::open(folder.join("tree.db"))?;
+    let page: u64 =
+        conn.query_row("SELECT rootpage FROM sqlite_schema WHERE name = 'idempotency'", [], |row| {
+            row.get(0)
+        })?;
+    let size: u64 = conn.query_row("PRAGMA page_size", [], |row| row.get(0))?;
+    drop(conn);
+    flip(&folder.join("tree.db"), (page - 1) * size)
+}
+
+fn pack(folder: &Path) -> Proven<PathBuf> {
+    let entry = fs::read_dir(folder.join("packs"))?.next();
+    Ok(entry.ok_or_else(|| Broken::because("there is no pack file"))??.path())
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Proven<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.metadata()?.is_dir() {
+            copy_folder(&entry.path(), &to)?;
+        } else {
+            fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
+}

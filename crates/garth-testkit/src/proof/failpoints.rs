@@ -1,0 +1,288 @@
+//! Failures at every step of commit, upload and collection: an error, a panic, the end of the process. After each the account
+//! opens again as a prefix of its commits that has all that were acknowledged, and other accounts never notice.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use garth::engine::sqlite::SqliteFs;
+use garth::engine::sqlite::fail::{self, Failure, POINTS};
+use garth::model::Seq;
+use garth::model::batch::{Batch, Body, Op};
+use garth::model::query::{ByteRange, MAX_PAGE};
+use garth::{Env, ErrorKind, FileSystem};
+
+use super::model::content;
+use super::random::Random;
+use super::{Broken, Proven, account, at, hold, read, run, sound, write};
+
+/// Writers of pairs of small files.
+const WRITERS: u64 = 6;
+/// Batches of each writer, if nothing stops it.
+const BATCHES: u64 = 8;
+/// The writer that uploads.
+const UPLOADER: u64 = WRITERS;
+/// Bytes of an upload: more than goes into the database.
+const UPLOAD: usize = 1_300_000;
+/// A file that `gc` has to remove.
+const LEFT_OVER: &str = "packs/left-over.pack";
+/// How long calls may take in all before they count as hanging.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Failures of these points happen outside a transaction: the account can still be written.
+const OUTSIDE: [&str; 4] = ["stage-write", "stage-sync", "gc-unlink", "gc-forget"];
+
+/// What was made to fail.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Failures, each at its point.
+    pub failures: u64,
+    /// Batches acknowledged around them, all of them kept.
+    pub acknowledged: u64,
+    /// Batches that got an error though they were kept: nobody was told otherwise.
+    pub unknown: u64,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} failures at {} points; {} batches acknowledged and kept, {} kept though answered by an error",
+            self.failures,
+            POINTS.len(),
+            self.acknowledged,
+            self.unknown
+        )
+    }
+}
+
+/// What writers tried and were told, by writer: last try, last acknowledgement.
+#[derive(Clone, Debug, Default)]
+struct Journal(BTreeMap<u64, (u64, u64)>);
+
+impl Journal {
+    fn note(&mut self, event: Event) {
+        let (tried, acknowledged) = self.0.entry(event.writer).or_default();
+        *if event.acknowledged { acknowledged } else { tried } = event.batch;
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    writer: u64,
+    batch: u64,
+    acknowledged: bool,
+}
+
+type Note = Arc<dyn Fn(Event) + Send + Sync>;
+
+/// Fails `rounds` times at each point in each way, on accounts below `folder`. `binary` is `proof-worker`.
+///
+/// # Errors
+/// What was lost, torn, left hanging or unsound, and after which failure.
+pub fn failpoints(folder: &Path, binary: &Path, rounds: u32, seed: u64) -> Proven<Report> {
+    let mut random = Random::new(seed);
+    let mut report = Report::default();
+    let bystander = account(&folder.join("bystander"), Env::system())?;
+    for round in 0..rounds {
+        for point in POINTS {
+            for failure in [Failure::Io, Failure::Panic, Failure::Abort] {
+                let folder = folder.join(format!("{point}-{failure:?}-{round}"));
+                // fewer than there are passes in every run
+                let often = match point {
+                    "plan" | "apply" => 20,
+                    "index" | "before-commit" | "after-commit" | "answer" => 6,
+                    _ => 1,
+                };
+                let (after, seed) = (random.below(often) as u32, random.next());
+                let journal = match failure {
+                    Failure::Abort => aborted(&folder, binary, point, after, seed),
+                    Failure::Io | Failure::Panic => failed(&folder, point, failure, after, seed),
+                };
+                let told = |error| {
+                    Broken::because(format!("{point}, {failure:?} after {after}, seed {seed}: {error}"))
+                };
+                let journal = journal.map_err(told)?;
+                check(&folder, &journal, &mut report).map_err(told)?;
+                run(async {
+                    bystander.commit(Batch::new([write("/bystander", point)?])).await?;
+                    Ok(())
+                })
+                .map_err(|error| told(Broken::because(format!("another account: {error}"))))?;
+                report.failures += 1;
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// Fails in this process.
+fn failed(folder: &Path, point: &str, failure: Failure, after: u32, seed: u64) -> Proven<Journal> {
+    let fs = account(folder, Env::system())?;
+    let journal = Arc::new(Mutex::new(Journal::default()));
+    let noted = Arc::clone(&journal);
+    let note: Note = Arc::new(move |event| noted.lock().unwrap_or_else(PoisonError::into_inner).note(event));
+    prepare(folder, &fs)?;
+    fail::arm(point, failure, after);
+    let errors = run(load(&fs, &note, seed))?;
+    hold(!fail::disarm(), || "the point was never passed".to_owned())?;
+    hold(!errors.is_empty(), || "nobody was told of the failure".to_owned())?;
+    let next = run(async { Ok(fs.commit(Batch::new([write("/next", "next")?])).await) })?;
+    match next {
+        Ok(_) => {
+            hold(OUTSIDE.contains(&point), || "the account is written though its storage failed".to_owned())?;
+        }
+        Err(error) => {
+            let poisoned = error.is(ErrorKind::Poisoned) && !OUTSIDE.contains(&point);
+            hold(poisoned, || format!("the account answers {:?} after the failure", error.kind()))?;
+        }
+    }
+    let journal = journal.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    Ok(journal)
+}
+
+/// Fails in another process, which this ends.
+fn aborted(folder: &Path, binary: &Path, point: &str, after: u32, seed: u64) -> Proven<Journal> {
+    let place = folder.to_str().ok_or_else(|| Broken::because("the folder's path is not UTF-8"))?;
+    let out =
+        Command::new(binary).args(["fail", place, point, &after.to_string(), &seed.to_string()]).output()?;
+    let said = String::from_utf8_lossy(&out.stdout);
+    hold(out.status.code().is_none(), || {
+        format!("the process did not abort: {said}{}", String::from_utf8_lossy(&out.stderr))
+    })?;
+    let mut journal = Journal::default();
+    for line in said.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        if let [what, writer, batch] = words[..]
+            && let (Ok(writer), Ok(batch)) = (writer.parse(), batch.parse())
+        {
+            journal.note(Event { writer, batch, acknowledged: what == "kept" });
+        }
+    }
+    Ok(journal)
+}
+
+/// The other process's part: tells each try and each acknowledgement on standard output.
+pub(super) fn work_until_abort(folder: &Path, point: &str, after: u64, seed: u64) -> Proven<()> {
+    let fs = account(folder, Env::system())?;
+    prepare(folder, &fs)?;
+    let note: Note = Arc::new(|event: Event| {
+        let what = if event.acknowledged { "kept" } else { "tried" };
+        let mut out = std::io::stdout().lock();
+        // nobody to tell means nobody to miss it
+        let _ = writeln!(out, "{what} {} {}", event.writer, event.batch);
+        let _ = out.flush();
+    });
+    fail::arm(point, Failure::Abort, u32::try_from(after).unwrap_or(u32::MAX));
+    let errors = run(load(&fs, &note, seed))?;
+    Err(Broken::because(format!("the work ended without an abort: {errors:?}")))
+}
+
+/// Something for `gc` to remove.
+fn prepare(folder: &Path, fs: &Arc<SqliteFs>) -> Proven<()> {
+    run(async {
+        fs.commit(Batch::new([write("/first", "first")?])).await?;
+        Ok(())
+    })?;
+    std::fs::create_dir_all(folder.join("packs"))?;
+    Ok(std::fs::write(folder.join(LEFT_OVER), "x")?)
+}
+
+/// Writers, an uploader and a collection at the same time; each ends with its first error.
+async fn load(fs: &Arc<SqliteFs>, note: &Note, seed: u64) -> Proven<Vec<String>> {
+    let mut tasks = Vec::new();
+    for writer in 0..WRITERS {
+        tasks.push(tokio::spawn(pairs(Arc::clone(fs), Arc::clone(note), writer)));
+    }
+    tasks.push(tokio::spawn(uploads(Arc::clone(fs), Arc::clone(note), seed)));
+    let collector = Arc::clone(fs);
+    tasks.push(tokio::task::spawn_blocking(move || Ok(collector.gc(Duration::ZERO).map(drop)?)));
+    let mut errors = Vec::new();
+    for task in tasks {
+        match tokio::time::timeout(PATIENCE, task).await {
+            Err(_) => return Err(Broken::because("a call hangs")),
+            Ok(Err(panic)) => errors.push(panic.to_string()),
+            Ok(Ok(Err(error))) => errors.push(error.to_string()),
+            Ok(Ok(Ok(()))) => {}
+        }
+    }
+    Ok(errors)
+}
+
+/// Two files a batch, which must always say the same.
+async fn pairs(fs: Arc<SqliteFs>, note: Note, writer: u64) -> Proven<()> {
+    for batch in 1..=BATCHES {
+        note(Event { writer, batch, acknowledged: false });
+        let text = format!("word{batch}");
+        let ops = [write(&format!("/one-{writer}"), text.clone())?, write(&format!("/two-{writer}"), text)?];
+        fs.commit(Batch { message: format!("{writer} {batch}"), ..Batch::new(ops) }).await?;
+        note(Event { writer, batch, acknowledged: true });
+    }
+    Ok(())
+}
+
+async fn uploads(fs: Arc<SqliteFs>, note: Note, seed: u64) -> Proven<()> {
+    for batch in 1..=2 {
+        note(Event { writer: UPLOADER, batch, acknowledged: false });
+        let mut upload = fs.stage().await?;
+        upload.write(Bytes::from(content(seed ^ batch, 0, UPLOAD))).await?;
+        let body = Body::Staged(upload.finish().await?);
+        let Op::Write { at, create, parents, attrs, .. } = write(&format!("/upload-{batch}"), "")? else {
+            return Err(Broken::because("a write is a write"));
+        };
+        let op = Op::Write { at, body, create, parents, attrs };
+        fs.commit(Batch { message: format!("{UPLOADER} {batch}"), ..Batch::new([op]) }).await?;
+        note(Event { writer: UPLOADER, batch, acknowledged: true });
+    }
+    Ok(())
+}
+
+/// Opens the account again: what is there is a prefix of each writer's batches that has what was acknowledged.
+fn check(folder: &Path, journal: &Journal, report: &mut Report) -> Proven<()> {
+    // it is there still if `gc` was kept from it
+    let _ = std::fs::remove_file(folder.join(LEFT_OVER));
+    let fs = SqliteFs::open(folder, Env::system())?;
+    sound(&fs)?;
+    run(async {
+        let log = fs.changes(Seq(0), MAX_PAGE).await?;
+        hold(log.commits.iter().map(|commit| commit.commit.seq.0).eq(1..=log.head.0), || {
+            "the log has gaps".to_owned()
+        })?;
+        let mut last: BTreeMap<u64, u64> = BTreeMap::new();
+        for commit in &log.commits {
+            let parsed = commit.commit.message.split_once(' ');
+            let Some((writer, batch)) = parsed.and_then(|(w, b)| Some((w.parse().ok()?, b.parse().ok()?)))
+            else {
+                continue;
+            };
+            let before = last.insert(writer, batch).unwrap_or(0);
+            hold(batch == before + 1, || format!("writer {writer} has batch {batch} after {before}"))?;
+        }
+        for (writer, (tried, acknowledged)) in &journal.0 {
+            let kept = last.get(writer).copied().unwrap_or(0);
+            hold(kept >= *acknowledged && kept <= *tried, || {
+                format!("writer {writer} was told of {acknowledged}, tried {tried}, and {kept} is there")
+            })?;
+            report.acknowledged += acknowledged;
+            report.unknown += kept - acknowledged;
+            for file in [format!("/one-{writer}"), format!("/two-{writer}")] {
+                if *writer != UPLOADER && kept > 0 {
+                    let text = read(&*fs, &file).await?;
+                    hold(text == format!("word{kept}"), || format!("{file} says {text}, not word{kept}"))?;
+                }
+            }
+            for batch in (1..=kept).filter(|_| *writer == UPLOADER) {
+                let bytes = fs.read(&at(&format!("/upload-{batch}"))?, ByteRange::ALL).await?;
+                hold(bytes.len() == UPLOAD, || format!("upload {batch} has {} bytes", bytes.len()))?;
+            }
+        }
+        fs.commit(Batch::new([write("/again", "again")?])).await?;
+        Proven::Ok(())
+    })?;
+    fs.gc(Duration::ZERO)?;
+    sound(&fs)
+}

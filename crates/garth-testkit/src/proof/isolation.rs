@@ -1,0 +1,178 @@
+//! Canaries: what another account keeps, or another agent of the same one, is never seen, whatever paths, links, patterns and
+//! ids are tried. Tries are made up from a seed.
+
+mod tries;
+
+use std::fmt;
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+
+use garth::control::Scope;
+use garth::engine::sqlite::SqliteFs;
+use garth::kv::{Kv, Put};
+use garth::model::batch::{Batch, Op, SetAttrs};
+use garth::{Env, ErrorKind, FileSystem, Home};
+use serde_json::value::RawValue;
+
+use self::tries::Tries;
+use super::random::Random;
+use super::{Broken, Proven, at, hold, run, sound, write};
+
+/// In everything that the other account keeps.
+const FOREIGN: &str = "canary-of-another-account";
+/// In everything that the other agent keeps.
+const HIDDEN: &str = "canary-of-another-agent";
+/// The account and the agent that nobody is given.
+const VICTIM: &str = "victim";
+
+/// What was tried.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Tries through a tree of one's own.
+    pub tree: u64,
+    /// Tries through the key-value API of one's own agent.
+    pub kv: u64,
+    /// Ids and tokens tried.
+    pub ids: u64,
+    /// Tries that were answered, not refused.
+    pub answered: u64,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} tries on the tree, {} on keys, {} ids; {} were answered, 0 canaries seen",
+            self.tree, self.kv, self.ids, self.answered
+        )
+    }
+}
+
+/// Makes `tries` tries from one account of a data folder at another one.
+///
+/// # Errors
+/// A canary that was seen, or one that is no longer there; with the seed of the try.
+pub fn isolation(folder: &Path, tries: u64, seed: u64) -> Proven<Report> {
+    let home = Home::open(folder, Env::system())?;
+    for id in [VICTIM, "trees", "keys"] {
+        home.create_account(id)?;
+    }
+    let (victim, trees, keys) = (home.account(VICTIM)?, home.account("trees")?, home.account("keys")?);
+    let (_, token) = home.control().create_key(VICTIM, "theirs", &[Scope::Admin])?;
+    run(async {
+        hide(&victim, FOREIGN, VICTIM).await?;
+        hide(&victim, FOREIGN, "default").await?;
+        hide(&keys, HIDDEN, VICTIM).await
+    })?;
+    let before = run(state(&victim))?;
+    let hidden = run(values(&keys))?;
+    let world = World { home, trees, keys, token: token.reveal().to_owned(), folders: folders(folder)? };
+    let mut report = Report::default();
+    for n in 0..tries {
+        let seed = seed.wrapping_add(n);
+        let told = |error| Broken::because(format!("seed {seed}: {error}"));
+        one(&world, seed, &mut report).map_err(told)?;
+    }
+    hold(run(state(&victim))? == before, || "the other account was changed".to_owned())?;
+    hold(run(values(&world.keys))? == hidden, || "the other agent's values were changed".to_owned())?;
+    sound(&world.trees)?;
+    sound(&world.keys)?;
+    sound(&victim)?;
+    Ok(report)
+}
+
+/// What tries are made on, and what they may guess.
+struct World {
+    home: Home,
+    trees: Arc<SqliteFs>,
+    keys: Arc<SqliteFs>,
+    /// A key of the other account.
+    token: String,
+    /// Names and places of files of the host, which no path must reach.
+    folders: Vec<String>,
+}
+
+/// An answer or an error, as text.
+struct Told {
+    answered: bool,
+    text: String,
+}
+
+fn one(world: &World, seed: u64, report: &mut Report) -> Proven<()> {
+    let mut tries = Tries::new(Random::new(seed), world);
+    let (told, counted) = match seed % 4 {
+        0 | 1 => (run_here(tries.tree())?, &mut report.tree),
+        2 => (run_here(tries.keys())?, &mut report.kv),
+        _ => (tries.ids()?, &mut report.ids),
+    };
+    *counted += 1;
+    report.answered += u64::from(told.answered);
+    for canary in [FOREIGN, HIDDEN] {
+        hold(!told.text.contains(canary), || format!("`{canary}` is seen in {}", told.text))?;
+    }
+    Ok(())
+}
+
+/// The folders of the accounts, by name and by whole path.
+fn folders(folder: &Path) -> Proven<Vec<String>> {
+    let mut folders = vec![folder.to_string_lossy().into_owned()];
+    for entry in std::fs::read_dir(folder.join("accounts"))? {
+        let entry = entry?;
+        folders.push(entry.file_name().to_string_lossy().into_owned());
+        folders.push(entry.path().to_string_lossy().into_owned());
+    }
+    Ok(folders)
+}
+
+/// Thousands of small calls: without a runtime of their own.
+fn run_here<T>(work: impl Future<Output = Proven<T>>) -> Proven<T> {
+    futures::executor::block_on(work)
+}
+
+/// Keeps canaries as content, names, link targets, labels, messages and values.
+async fn hide(fs: &SqliteFs, canary: &str, agent: &str) -> Proven<()> {
+    let kv = Kv::new(fs, agent, None).map_err(|error| Broken::because(error.to_string()))?;
+    let text = format!("\"{canary}\"");
+    let value: &RawValue = serde_json::from_str(&text).map_err(|error| Broken::because(error.to_string()))?;
+    for path in ["/a", "/user/secret", "/canary", "/b/c"] {
+        let put = Put {
+            path,
+            value,
+            tags: vec![canary.to_owned()],
+            importance: 1.0,
+            searchable: true,
+            expires_at: None,
+        };
+        kv.put(&put, None).await.map_err(|error| Broken::because(error.to_string()))?;
+    }
+    if canary == FOREIGN && agent == VICTIM {
+        let attrs = SetAttrs { tags: Some(vec![canary.to_owned()]), ..SetAttrs::default() };
+        let target = format!("/{canary}/target");
+        let batch = Batch {
+            message: canary.to_owned(),
+            ..Batch::new([
+                write(&format!("/{canary}/note.md"), format!("garden {canary}\n"))?,
+                write("/secret.md", format!("secret garden {canary}\n"))?,
+                Op::Symlink { at: at("/link")?, target, parents: false, attrs },
+                Op::Snapshot { name: canary.to_owned() },
+            ])
+        };
+        fs.commit(batch).await?;
+    }
+    Ok(())
+}
+
+async fn state(fs: &SqliteFs) -> Proven<String> {
+    Ok(format!("{:?}", fs.head().await?))
+}
+
+/// The other agent's files and versions, which tries through keys must not change.
+async fn values(fs: &SqliteFs) -> Proven<String> {
+    let page = garth::model::query::WalkPage { after: None, limit: 1000, entries: true };
+    match fs.walk(&at("/agents/victim/kv")?, &page).await {
+        Ok(walk) => Ok(walk.items.iter().map(|item| format!("{} {:?}\n", item.path, item.ino)).collect()),
+        Err(error) if error.is(ErrorKind::NotFound) => Ok(String::new()),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,144 @@
+//! A filesystem with a bug on purpose, to see that the check of histories would notice.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use garth::model::batch::{Batch, Commit};
+use garth::model::query::{
+    ByteRange, Changes, Head, HistoryPage, Hit, Listing, Moment, Page, SearchQuery, Version, Walk, WalkPage,
+};
+use garth::model::{At, Entry, Seq, Snapshot, VersionId};
+use garth::{Capabilities, FileSystem, OpenFile, Result, TreePath, Upload};
+
+/// One call in so many meets the bug.
+const EVERY: u64 = 10;
+
+/// What is wrong with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// Reads answer from a few commits ago.
+    StaleRead,
+    /// A write is acknowledged and not made.
+    LostWrite,
+    /// A precondition is not looked at.
+    IgnoredPrecondition,
+    /// A write is refused though its precondition holds.
+    FalseConflict,
+}
+
+/// A filesystem that has a bug.
+#[derive(Debug)]
+pub struct Planted {
+    inner: Arc<dyn FileSystem>,
+    bug: Bug,
+    calls: AtomicU64,
+}
+
+impl Planted {
+    /// Plants a bug.
+    pub fn new(inner: Arc<dyn FileSystem>, bug: Bug) -> Self {
+        Self { inner, bug, calls: AtomicU64::new(0) }
+    }
+
+    fn now(&self, bug: Bug) -> bool {
+        self.bug == bug && self.calls.fetch_add(1, Ordering::Relaxed) % EVERY == EVERY - 1
+    }
+
+    /// Where a read looks.
+    async fn source(&self) -> Result<Arc<dyn FileSystem>> {
+        if !self.now(Bug::StaleRead) {
+            return Ok(Arc::clone(&self.inner));
+        }
+        // never before the files were made
+        let head = self.inner.head().await?.seq.0;
+        self.inner.as_of(&Moment::Seq(Seq(head.saturating_sub(20).max(3).min(head)))).await
+    }
+}
+
+#[async_trait]
+impl FileSystem for Planted {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    async fn head(&self) -> Result<Head> {
+        self.inner.head().await
+    }
+
+    async fn stat(&self, at: &At) -> Result<Entry> {
+        self.source().await?.stat(at).await
+    }
+
+    async fn names(&self, at: &At) -> Result<Vec<TreePath>> {
+        self.inner.names(at).await
+    }
+
+    async fn list(&self, dir: &At, page: &Page) -> Result<Listing> {
+        self.inner.list(dir, page).await
+    }
+
+    async fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
+        self.inner.walk(dir, page).await
+    }
+
+    async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
+        self.source().await?.fetch(at, range).await
+    }
+
+    async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
+        self.inner.open(at).await
+    }
+
+    async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>> {
+        self.inner.open_version(version).await
+    }
+
+    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Vec<Version>> {
+        self.inner.history(at, page).await
+    }
+
+    async fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {
+        self.inner.changes(since, limit).await
+    }
+
+    async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
+        self.inner.as_of(moment).await
+    }
+
+    async fn snapshots(&self) -> Result<Vec<Snapshot>> {
+        self.inner.snapshots().await
+    }
+
+    async fn search(&self, query: &SearchQuery) -> Result<Vec<Hit>> {
+        self.inner.search(query).await
+    }
+
+    async fn stage(&self) -> Result<Box<dyn Upload>> {
+        self.inner.stage().await
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Commit> {
+        if self.now(Bug::LostWrite)
+            && let Some((at, _)) = batch.preconditions.first()
+        {
+            // checked and numbered, but not written
+            let ino = self.inner.stat(at).await?.ino;
+            let commit = self.inner.commit(Batch { ops: Vec::new(), ..batch }).await?;
+            let outcomes = vec![garth::model::batch::Outcome { ino, created: false }];
+            return Ok(Commit { outcomes, ..commit });
+        }
+        if self.now(Bug::IgnoredPrecondition) {
+            return self.inner.commit(Batch { preconditions: Vec::new(), ..batch }).await;
+        }
+        if self.now(Bug::FalseConflict) && !batch.preconditions.is_empty() {
+            return Err(garth::Error::new(garth::ErrorKind::Conflict, "refused for no reason"));
+        }
+        self.inner.commit(batch).await
+    }
+
+    async fn sync(&self) -> Result<Seq> {
+        self.inner.sync().await
+    }
+}

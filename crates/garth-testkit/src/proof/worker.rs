@@ -1,0 +1,181 @@
+//! What the binary `proof-worker` does, and how a proof talks to it: one line asks, one line answers.
+
+use std::io::{BufRead, BufReader, Write, stdin, stdout};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::executor::block_on;
+use garth::engine::sqlite::SqliteFs;
+use garth::model::batch::{Batch, Body, Op, Precondition};
+use garth::{Env, ErrorKind, FileSystem, OpenFile};
+
+use super::{Broken, Proven, append, at, big_file, failpoints, hold, read, write};
+
+/// The file that counts, and the one that all write lines to.
+pub(super) const COUNTER: &str = "/counter";
+pub(super) const LINES: &str = "/lines";
+
+/// Does what the arguments say: `serve FOLDER`, `hammer FOLDER NAME`, `big-file FOLDER SIZE SEED` or `fail FOLDER POINT AFTER SEED`.
+///
+/// # Errors
+/// What is broken, for the process that asked.
+pub fn work(arguments: &[String]) -> Proven<()> {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let number = |text: &str| text.parse().map_err(|_| Broken::because(format!("`{text}` is no number")));
+    match arguments.as_slice() {
+        ["serve", folder] => serve(Path::new(folder)),
+        ["hammer", folder, name] => hammer(Path::new(folder), name),
+        ["big-file", folder, size, seed] => {
+            say(&big_file::write_and_read(Path::new(folder), number(size)?, number(seed)?)?)
+        }
+        ["fail", folder, point, after, seed] => {
+            failpoints::work_until_abort(Path::new(folder), point, number(after)?, number(seed)?)
+        }
+        _ => Err(Broken::because("no such work")),
+    }
+}
+
+fn say(line: &str) -> Proven<()> {
+    let mut out = stdout().lock();
+    writeln!(out, "{line}")?;
+    Ok(out.flush()?)
+}
+
+/// Makes single calls as they are asked for.
+fn serve(folder: &Path) -> Proven<()> {
+    let fs = SqliteFs::open(folder, Env::system())?;
+    let mut handle: Option<Arc<dyn OpenFile>> = None;
+    say("ready")?;
+    for line in stdin().lines() {
+        let line = line?;
+        match block_on(call(&fs, &mut handle, &line)) {
+            Ok(answer) => say(&format!("ok {}", answer.replace('\n', "|")))?,
+            Err(error) => say(&format!("broken {error}"))?,
+        }
+    }
+    Ok(())
+}
+
+async fn call(fs: &Arc<SqliteFs>, handle: &mut Option<Arc<dyn OpenFile>>, line: &str) -> Proven<String> {
+    let held = || handle.clone().ok_or_else(|| Broken::because("nothing is held"));
+    let words: Vec<&str> = line.split(' ').collect();
+    match words.as_slice() {
+        ["write", to, text] => {
+            fs.commit(Batch::new([write(to, text.to_string())?])).await?;
+        }
+        ["read", from] => return read(&**fs, from).await,
+        ["hold", what] => *handle = Some(fs.open(&at(what)?).await?),
+        ["held-append", text] => {
+            let (at, body) = (held()?.ino().into(), Body::from(text.to_string()));
+            let create = garth::model::batch::Create::Never;
+            fs.commit(Batch::new([Op::Append { at, body, create, parents: false }])).await?;
+        }
+        ["held-read"] => {
+            let bytes = held()?.read_at(0, 1 << 20).await?;
+            return Ok(String::from_utf8_lossy(&bytes).into_owned());
+        }
+        ["release"] => {
+            *handle = None;
+            // behind the lease that goes with the handle
+            fs.sync().await?;
+        }
+        _ => return Err(Broken::because(format!("no such call: {line}"))),
+    }
+    Ok(String::new())
+}
+
+/// Appends and counts as fast as it can, until a line comes in. Tells what it did: `appends counts conflicts longest-wait-ns`.
+fn hammer(folder: &Path, name: &str) -> Proven<()> {
+    let env = Env::system();
+    let fs = SqliteFs::open(folder, env.clone())?;
+    let stop = Arc::new(AtomicBool::new(false));
+    say("ready")?;
+    let mut go = String::new();
+    stdin().read_line(&mut go)?;
+    let told = Arc::clone(&stop);
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let _ = stdin().read_line(&mut line);
+        told.store(true, Ordering::Release);
+    });
+    let (mut appends, mut counts, mut conflicts, mut longest, mut known) = (0u64, 0u64, 0u64, 0, 0u64);
+    while !stop.load(Ordering::Acquire) {
+        let before = env.now().0;
+        block_on(fs.commit(Batch::new([append(LINES, format!("{name} {appends}\n"))?])))?;
+        longest = longest.max(env.now().0 - before);
+        appends += 1;
+        let version = block_on(fs.stat(&at(COUNTER)?))?.etag;
+        let count: u64 = block_on(read(&*fs, COUNTER))?
+            .parse()
+            .map_err(|_| Broken::because("the counter is no number"))?;
+        hold(count >= known, || format!("{name} reads {count} after it wrote {known}"))?;
+        let next = Batch {
+            preconditions: vec![(at(COUNTER)?, Precondition::Etag(version))],
+            ..Batch::new([write(COUNTER, (count + 1).to_string())?])
+        };
+        match block_on(fs.commit(next)) {
+            Ok(_) => {
+                counts += 1;
+                known = count + 1;
+            }
+            Err(error) if error.is(ErrorKind::Conflict) => conflicts += 1,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    say(&format!("{appends} {counts} {conflicts} {longest}"))
+}
+
+/// A `proof-worker` at work. Ended when dropped.
+pub(super) struct Worker {
+    child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    /// Starts the binary and waits until it says `ready`.
+    pub(super) fn start(binary: &Path, arguments: &[&str]) -> Proven<Self> {
+        let mut child = Command::new(binary)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| Broken::because(format!("no worker at {}: {error}", binary.display())))?;
+        let pipes = child.stdin.take().zip(child.stdout.take());
+        let (to, from) = pipes.ok_or_else(|| Broken::because("the worker has no pipes"))?;
+        let mut worker = Self { child, to, from: BufReader::new(from) };
+        let first = worker.hear()?;
+        hold(first == "ready", || format!("the worker began with `{first}`"))?;
+        Ok(worker)
+    }
+
+    pub(super) fn tell(&mut self, line: &str) -> Proven<()> {
+        writeln!(self.to, "{line}")?;
+        Ok(self.to.flush()?)
+    }
+
+    pub(super) fn hear(&mut self) -> Proven<String> {
+        let mut line = String::new();
+        self.from.read_line(&mut line)?;
+        hold(line.ends_with('\n'), || "the worker ended without an answer".to_owned())?;
+        Ok(line.trim_end_matches('\n').to_owned())
+    }
+
+    /// Has `serve` do a call.
+    pub(super) fn ask(&mut self, line: &str) -> Proven<String> {
+        self.tell(line)?;
+        let answer = self.hear()?;
+        let rest = answer.strip_prefix("ok ").map(str::to_owned);
+        rest.ok_or_else(|| Broken::because(format!("`{line}` is answered by `{answer}`")))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // it may have ended by itself
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,127 @@
+//! The proofs of `garth_testkit::proof`, small. `cargo xtask prove` runs them at full size.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+use garth_testkit::proof::linear::Bug;
+use garth_testkit::proof::{
+    Proven, appends, big_file, collect, damage, failpoints, isolation, linear, processes,
+};
+use tempfile::TempDir;
+
+fn worker() -> PathBuf {
+    env!("CARGO_BIN_EXE_proof-worker").into()
+}
+
+/// A folder on a disk.
+fn on_disk() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+/// A folder in memory, where what is shown has nothing to do with the disk.
+fn in_memory() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { on_disk() }
+}
+
+#[track_caller]
+fn proven<T: Display>(outcome: Proven<T>) -> T {
+    let report = outcome.unwrap_or_else(|broken| panic!("{broken}"));
+    println!("{report}");
+    report
+}
+
+#[test]
+fn two_processes_on_one_folder_read_no_stale_value_lose_no_write_and_let_each_other_write() {
+    let folder = on_disk();
+    let report = proven(processes::processes(folder.path(), &worker(), 2, 40, 400));
+    assert!(report.counted > 0 && report.shares.len() == 2);
+}
+
+#[test]
+fn three_processes_on_one_folder_read_no_stale_value_lose_no_write_and_let_each_other_write() {
+    let folder = in_memory();
+    let report = proven(processes::processes(folder.path(), &worker(), 3, 60, 1500));
+    assert!(report.counted > 0 && report.shares.len() == 3);
+}
+
+#[test]
+fn sixty_four_appenders_to_one_file_lose_no_line() {
+    let folder = on_disk();
+    assert_eq!(proven(appends::appenders(folder.path(), 64, 10)).kept, 640);
+}
+
+#[test]
+fn of_sixty_four_writers_by_compare_and_swap_each_version_has_one_winner() {
+    let folder = in_memory();
+    let report = proven(appends::cas_writers(folder.path(), 64, 5));
+    assert_eq!(report.kept, 320);
+    assert!(report.conflicts > 0, "nobody was in anybody's way");
+}
+
+#[test]
+fn ten_thousand_appends_stay_readable_in_every_version_and_take_less_than_20_mb() {
+    let folder = in_memory();
+    let report = proven(appends::many_appends(folder.path(), 10_000));
+    assert!(report.closed < 20_000_000, "{report}");
+    assert_eq!(report.compared, 500);
+}
+
+#[test]
+fn a_file_larger_than_the_memory_is_written_changed_and_read_by_stream() {
+    let folder = in_memory();
+    let report = proven(big_file::big_file(folder.path(), &worker(), 96 << 20, 7));
+    assert!(report.peak < big_file::MOST_MEMORY && report.compared > 180 << 20);
+}
+
+#[test]
+fn fsck_finds_every_kind_of_damage_and_no_read_gives_wrong_bytes() {
+    let folder = in_memory();
+    assert_eq!(proven(damage::damage(folder.path())).found.len(), 16);
+}
+
+#[test]
+fn gc_beside_another_process_removes_orphans_only() {
+    let folder = in_memory();
+    let report = proven(collect::collect(folder.path(), &worker(), 12, 3));
+    assert_eq!((report.held.versions, report.aged.versions, report.aged.staged), (0, 2, 2));
+}
+
+#[test]
+fn a_failure_at_any_step_leaves_a_prefix_of_the_commits_with_all_that_were_acknowledged() {
+    let folder = in_memory();
+    let report = proven(failpoints::failpoints(folder.path(), &worker(), 1, 5));
+    assert_eq!(report.failures, 36);
+    assert!(report.acknowledged > 100, "{report}");
+}
+
+#[test]
+fn histories_of_sixteen_clients_have_one_order() {
+    let folder = in_memory();
+    let report = proven(linear::linear(folder.path(), 20, 25, 11, None));
+    assert_eq!(report.histories, 20);
+    assert!(report.reads > 1000 && report.writes > 500 && report.conflicts > 100, "{report}");
+}
+
+#[test]
+fn planted_bugs_break_the_order_of_a_history() {
+    for (bug, sign) in [
+        (Bug::StaleRead, "stale read"),
+        (Bug::LostWrite, ""),
+        (Bug::IgnoredPrecondition, "replaced twice"),
+        (Bug::FalseConflict, "refused though nobody had replaced it"),
+    ] {
+        let folder = in_memory();
+        let broken = linear::linear(folder.path(), 5, 40, 11, Some(bug)).unwrap_err().to_string();
+        println!("{bug:?}: {broken}");
+        assert!(broken.contains(sign), "{bug:?}: {broken}");
+    }
+}
+
+#[test]
+fn twenty_thousand_tries_see_no_canary() {
+    let folder = in_memory();
+    let report = proven(isolation::isolation(folder.path(), 20_000, 13));
+    assert_eq!(report.tree + report.kv + report.ids, 20_000);
+    assert!(report.answered > 2_000, "{report}");
+}
