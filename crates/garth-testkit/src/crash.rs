@@ -10,7 +10,6 @@ mod check;
 mod disk;
 mod http;
 mod moment;
-mod random;
 
 use std::fmt;
 use std::fs::File;
@@ -26,7 +25,7 @@ pub use self::batch::{read_all, write_until_killed};
 pub use self::check::{Acknowledged, Findings, Journal, Observed, Seen, WriterLog, check};
 pub use self::disk::Disk;
 use self::moment::{Moment, Phase};
-use self::random::Random;
+use crate::random::Random;
 
 /// Longest time that writers work before the blow, in milliseconds.
 const LONGEST_WORK: u64 = 250;

@@ -19,7 +19,7 @@ use garth::model::batch::SetAttrs;
 
 use crate::contract::Subject;
 use play::{Tally, play};
-use steps::{Rng, Step};
+use steps::{Step, episode_of};
 
 /// How much to try.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +106,7 @@ where
     runtime.block_on(async {
         let mut stats = Stats::default();
         while stats.ops < config.ops {
-            let mut rng = Rng::new(config.seed, stats.episodes);
+            let mut rng = episode_of(config.seed, stats.episodes);
             let mut steps: Vec<Step> = (1..EPISODE).map(|_| steps::random(&mut rng)).collect();
             steps.insert(0, steps::first());
             match play(&steps, make_subject().await, config.ops - stats.ops).await {

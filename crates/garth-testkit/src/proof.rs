@@ -10,7 +10,6 @@ pub mod isolation;
 pub mod linear;
 mod model;
 pub mod processes;
-mod random;
 pub mod worker;
 
 use std::fmt;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use super::random::Random;
+use crate::random::Random;
 
 /// Concurrent writers of a round.
 pub const WRITERS: u32 = 8;

@@ -6,39 +6,13 @@ use garth::model::batch::{Body, Create, Op, Remove, RenameMode, SetAttrs, Specia
 use garth::model::{Seq, Timestamp};
 
 use crate::contract::START;
+use crate::random::Random;
 use crate::tools::at;
 
-/// A small random number generator (SplitMix64, Steele et al. 2014): its stream must never change, or old seeds
-/// would mean something else.
-#[derive(Debug)]
-pub(super) struct Rng(u64);
-
-impl Rng {
-    pub(super) fn new(seed: u64, episode: u64) -> Self {
-        let mut rng = Self(seed);
-        rng.0 ^= rng.next().wrapping_add(episode.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        rng
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    fn one_in(&mut self, chances: u64) -> bool {
-        self.below(chances) == 0
-    }
-
-    fn pick<T: Clone>(&mut self, of: &[T]) -> T {
-        of[usize::try_from(self.below(of.len() as u64)).expect("an index")].clone()
-    }
+/// The random numbers of one episode of a run.
+pub(super) fn episode_of(seed: u64, episode: u64) -> Random {
+    let mixed = Random::new(seed).next().wrapping_add(episode.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    Random::new(seed ^ mixed)
 }
 
 /// Handles that a run may hold open.
@@ -151,7 +125,7 @@ enum Likely {
 }
 
 /// A path whose name mostly fits; sometimes deeper than the directories reach, sometimes the root.
-fn likely(rng: &mut Rng, what: Likely) -> String {
+fn likely(rng: &mut Random, what: Likely) -> String {
     let names = match what {
         _ if rng.one_in(16) => &NAMES[..],
         Likely::File => &NAMES[..FILES],
@@ -165,17 +139,17 @@ fn likely(rng: &mut Rng, what: Likely) -> String {
     }
 }
 
-fn path(rng: &mut Rng) -> String {
+fn path(rng: &mut Random) -> String {
     format!("{}/{}", rng.pick(&DIRECTORIES), rng.pick(&NAMES))
 }
 
-fn odd_path(rng: &mut Rng) -> String {
+fn odd_path(rng: &mut Random) -> String {
     let what = if rng.one_in(3) { Likely::Directory } else { Likely::File };
     likely(rng, what)
 }
 
 /// Sizes around the borders at which engines cut content; mostly small.
-fn size(rng: &mut Rng) -> u64 {
+fn size(rng: &mut Random) -> u64 {
     match rng.below(100) {
         0..60 => rng.below(200),
         60..85 => 4096 + rng.below(5) - 2,
@@ -184,7 +158,7 @@ fn size(rng: &mut Rng) -> u64 {
     }
 }
 
-fn body(rng: &mut Rng) -> Body {
+fn body(rng: &mut Random) -> Body {
     Body::Staged(StagedBody { id: u128::from(rng.below(1000)), size: size(rng) })
 }
 
@@ -195,7 +169,7 @@ pub(super) fn first() -> Step {
     Step::Commit(BatchSpec { ops, condition: None, id: None, idempotency: None })
 }
 
-pub(super) fn random(rng: &mut Rng) -> Step {
+pub(super) fn random(rng: &mut Random) -> Step {
     match rng.below(1000) {
         0..760 => Step::Commit(batch(rng)),
         760..790 => Step::Clock(i64::try_from(rng.below(30)).expect("small")),
@@ -218,11 +192,11 @@ pub(super) fn random(rng: &mut Rng) -> Step {
     }
 }
 
-fn slot(rng: &mut Rng) -> usize {
+fn slot(rng: &mut Random) -> usize {
     usize::try_from(rng.below(SLOTS as u64)).expect("small")
 }
 
-fn batch(rng: &mut Rng) -> BatchSpec {
+fn batch(rng: &mut Random) -> BatchSpec {
     let length = if rng.one_in(6) { 2 + rng.below(3) } else { 1 };
     BatchSpec {
         ops: (0..length).map(|_| op(rng)).collect(),
@@ -232,7 +206,7 @@ fn batch(rng: &mut Rng) -> BatchSpec {
     }
 }
 
-fn holds(rng: &mut Rng) -> Holds {
+fn holds(rng: &mut Random) -> Holds {
     let right = !rng.one_in(4);
     rng.pick(&[
         Holds::Absent,
@@ -243,7 +217,7 @@ fn holds(rng: &mut Rng) -> Holds {
     ])
 }
 
-fn op(rng: &mut Rng) -> OpSpec {
+fn op(rng: &mut Random) -> OpSpec {
     let kind = rng.below(108);
     let by = match rng.below(20) {
         0..15 => By::Path,
@@ -308,7 +282,7 @@ fn op(rng: &mut Rng) -> OpSpec {
     OpSpec::Op(Box::new(op), by)
 }
 
-fn special(rng: &mut Rng) -> Special {
+fn special(rng: &mut Random) -> Special {
     rng.pick(&[
         Special::Fifo,
         Special::Socket,
@@ -319,7 +293,7 @@ fn special(rng: &mut Rng) -> Special {
 }
 
 /// Attributes, in one of `chances` cases.
-fn attrs(rng: &mut Rng, chances: u64) -> SetAttrs {
+fn attrs(rng: &mut Random, chances: u64) -> SetAttrs {
     let mut attrs = SetAttrs::default();
     if !rng.one_in(chances) {
         return attrs;

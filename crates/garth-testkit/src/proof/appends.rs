@@ -11,8 +11,8 @@ use garth::model::batch::{Batch, Precondition};
 use garth::model::query::{ByteRange, HistoryPage, MAX_PAGE};
 use garth::{Env, ErrorKind, FileSystem};
 
-use super::random::Random;
 use super::{Broken, Proven, account, append, at, bytes_below, closed, hold, read, run, sound, write};
+use crate::random::Random;
 
 /// Appends under way at the same time, so that commits group.
 const IN_FLIGHT: u64 = 32;

@@ -13,8 +13,8 @@ use garth::model::query::{ByteRange, Moment};
 use garth::{Env, FileSystem, stream};
 
 use super::model::{Expected, content};
-use super::random::Random;
 use super::{Broken, Proven, account, at, hold, run};
+use crate::random::Random;
 
 /// Most memory that the process may have had, in bytes. The promise.
 pub const MOST_MEMORY: u64 = 64 << 20;

@@ -14,9 +14,9 @@ use garth::model::{Seq, Timestamp};
 use garth::{Env, ErrorKind, FileSystem};
 
 use super::model::content;
-use super::random::Random;
 use super::worker::Worker;
 use super::{Broken, Proven, account, append, at, hold, read, remove, run, sound, write};
+use crate::random::Random;
 
 /// Longer than an upload may wait, in seconds.
 const LONG: u64 = 25 * 3600;

@@ -18,8 +18,8 @@ use garth::model::query::{ByteRange, MAX_PAGE};
 use garth::{Env, ErrorKind, FileSystem};
 
 use super::model::content;
-use super::random::Random;
 use super::{Broken, Proven, account, at, hold, read, run, sound, write};
+use crate::random::Random;
 
 /// Writers of pairs of small files.
 const WRITERS: u64 = 6;

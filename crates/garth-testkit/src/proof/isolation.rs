@@ -16,8 +16,8 @@ use garth::{Env, ErrorKind, FileSystem, Home};
 use serde_json::value::RawValue;
 
 use self::tries::Tries;
-use super::random::Random;
 use super::{Broken, Proven, at, hold, run, sound, write};
+use crate::random::Random;
 
 /// In everything that the other account keeps.
 const FOREIGN: &str = "canary-of-another-account";

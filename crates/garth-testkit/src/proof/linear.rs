@@ -14,8 +14,8 @@ use garth::model::batch::{Batch, Precondition};
 use garth::{Env, ErrorKind, FileSystem};
 
 pub use self::planted::{Bug, Planted};
-use super::random::Random;
 use super::{Broken, Proven, account, at, hold, read, run, write};
+use crate::random::Random;
 
 /// Clients of one history.
 pub const CLIENTS: u64 = 16;

@@ -1,6 +1,6 @@
 //! Content that is known without keeping it: what a big file must hold at any byte, from a seed and the few writes made to it.
 
-use super::random::Random;
+use crate::random::Random;
 
 /// Bytes of one step of the generator.
 const WORD: u64 = 8;

@@ -10,9 +10,9 @@ use garth::model::{At, Ino, Seq, VersionId};
 use garth::resolve::{Follow, resolve};
 use garth::{FileSystem, Name, Result, TreePath};
 
-use super::super::random::Random;
 use super::super::{Broken, Proven, hold, read};
 use super::{KEYS, TREES, Told, VICTIM, World};
+use crate::random::Random;
 
 /// What paths are made of.
 const PARTS: [&str; 44] = [
