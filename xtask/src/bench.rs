@@ -23,7 +23,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<ExitCode> {
     let garth = target(root)?.join("release/garth");
     let peers = target(&root.join("benches/peers"))?.join("release/peers");
     let mut command = Command::new(peers);
-    command.arg("run").args(&options.arguments).arg("--garth").arg(garth).current_dir(root);
+    command.arg("run").args(&options.arguments).arg(format!("--garth={}", garth.display())).current_dir(root);
     check(&mut command)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -128,6 +128,7 @@ macro_rules! contract_tests {
             preconditions_see_expired_entries_as_absent
             an_entry_may_expire_between_two_operations_of_its_batch
             a_commit_that_only_looks_at_an_expired_entry_records_its_end_too
+            a_removed_tree_ends_an_expired_entry_under_all_its_names
         );
         $crate::contract_tests!(@group $make, handles:
             a_handle_sees_later_writes_and_follows_renames
@@ -148,6 +149,7 @@ macro_rules! contract_tests {
             names_gives_every_path_in_byte_order
             names_are_bytes_and_never_patterns
             the_longest_name_and_path_work
+            an_error_names_the_path_asked_or_the_first_of_a_nodes
         );
         $crate::contract_tests!(@group $make, making:
             mkdir_makes_a_directory
@@ -188,6 +190,7 @@ macro_rules! contract_tests {
             a_snapshot_names_a_sequence
             a_snapshot_has_a_proper_name
             writes_to_an_unlinked_open_file_are_versions_of_its_node
+            what_a_file_stands_above_never_was
         );
         $crate::contract_tests!(@group $make, removing:
             remove_takes_only_what_was_expected

@@ -187,3 +187,13 @@ pub async fn a_commit_that_only_looks_at_an_expired_entry_records_its_end_too(su
     let failing = Batch::new([remove("/no", Remove::Any)]);
     batch_refused(fs, failing, NotFound, Some("/no")).await;
 }
+
+pub async fn a_removed_tree_ends_an_expired_entry_under_all_its_names(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), mkdir("/e")]).await;
+    given(fs, [write_with("/e/f", "x", after(10)), link("/e/f", "/d/g")]).await;
+    subject.clock.advance(Duration::from_secs(10));
+    let (commit, _) = apply(fs, remove("/d", Remove::Tree)).await;
+    let beside = stat(fs, "/e").await;
+    assert_eq!((beside.mtime, beside.version.seq), (commit.time, commit.seq), "it lost a name, too");
+}

@@ -5,8 +5,8 @@
     reason = "each function's name is its promise, and each is a test"
 )]
 
-use garth::ErrorKind::{NotADirectory, NotFound};
-use garth::model::batch::Remove;
+use garth::ErrorKind::{NotADirectory, NotFound, NotPermitted, TooLarge};
+use garth::model::batch::{Op, Remove};
 use garth::model::query::{ByteRange, HistoryPage, Page, WalkPage};
 use garth::model::{At, Ino, Kind, Seq};
 
@@ -169,4 +169,14 @@ pub async fn the_longest_name_and_path_work(subject: &Subject) {
 
 async fn history_len(fs: &Fs, path: &str) -> Option<usize> {
     fs.history(&at(path), &HistoryPage::default()).await.ok().map(|versions| versions.len())
+}
+
+pub async fn an_error_names_the_path_asked_or_the_first_of_a_nodes(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), write("/d/f", "x"), link("/d/f", "/a"), truncate("/d/f", 1 << 40)]).await;
+    assert_error(fs.read(&at("/d/f"), ByteRange::ALL).await, TooLarge, Some("/d/f"));
+    let node = At::Node(stat(fs, "/d/f").await.ino);
+    assert_error(fs.read(&node, ByteRange::ALL).await, TooLarge, Some("/a"));
+    let directory = At::Node(stat(fs, "/d").await.ino);
+    refused(fs, Op::Link { from: directory, to: at("/l"), parents: false }, NotPermitted, "/d").await;
 }

@@ -392,3 +392,9 @@ pub async fn writes_to_an_unlinked_open_file_are_versions_of_its_node(subject: &
     assert_eq!(changes, [Change { kind: ChangeKind::Modified, ino: file.ino(), path: None }]);
     assert_eq!(fs.open_version(versions[0].id).await.unwrap().read_at(0, 9).await.unwrap(), "2");
 }
+
+pub async fn what_a_file_stands_above_never_was(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write("/f", "x")]).await;
+    assert_error(fs.history(&at("/f/g"), &HistoryPage::default()).await, NotFound, Some("/f/g"));
+}

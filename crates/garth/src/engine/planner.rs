@@ -16,6 +16,7 @@ use std::collections::{HashMap, HashSet};
 
 use sha2::{Digest, Sha256};
 
+pub(crate) use content::MAX_EXTENT;
 pub(crate) use delta::Delta;
 pub(crate) use rows::{
     ChunkData, ExtentRow, IdempotencyRow, LogChange, NAMED_FROM, NameRow, NodeRow, Rows, Staged,

@@ -285,6 +285,5 @@ pub(super) fn bytes_now(
     if range.start >= end {
         return Ok(Vec::new());
     }
-    let extents = read::extents(conn, ino.0, range.start, end)?;
-    Ok(packs.assemble(conn, &extents, range.start, end)?.into())
+    Ok(packs.content(conn, ino.0, None, range.start, end)?.into())
 }

@@ -8,11 +8,39 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use rusqlite::Connection;
+use rusqlite::{Connection, Row, params};
 
-use super::read::one;
-use crate::engine::planner::ExtentRow;
+use super::read;
+use crate::engine::planner::{ExtentRow, MAX_EXTENT};
 use crate::error::{Error, ErrorKind, Result};
+
+/// What is kept of a chunk, and where from.
+macro_rules! chunk_columns {
+    () => {
+        "chunk.sum, chunk.data, pack.file, chunk.pos, chunk.len
+         FROM chunk LEFT JOIN pack ON pack.id = chunk.pack"
+    };
+    ($extents:literal) => {
+        concat!(
+            "SELECT chunk.sum, chunk.data, pack.file, chunk.pos, chunk.len, extent.off, extent.len, extent.skip FROM ",
+            $extents,
+            " AS extent LEFT JOIN chunk ON chunk.id = extent.chunk LEFT JOIN pack ON pack.id = chunk.pack"
+        )
+    };
+}
+
+/// The extents of `?1` that reach into `?4..?3`, those that begin behind `?2`, with their chunks; after commit `?5`.
+const NOW: &str = chunk_columns!(
+    "(SELECT off, len, skip, chunk FROM extent
+      WHERE ino = ?1 AND till = 0 AND off > ?2 AND off < ?3 AND off + len > ?4)"
+);
+const THEN: &str = chunk_columns!(
+    "(SELECT off, len, skip, chunk FROM extent
+      WHERE ino = ?1 AND till = 0 AND off > ?2 AND off < ?3 AND off + len > ?4 AND since <= ?5
+      UNION ALL
+      SELECT off, len, skip, chunk FROM extent
+      WHERE ino = ?1 AND till > ?5 AND since <= ?5 AND off < ?3 AND off + len > ?4)"
+);
 
 /// Folder of the pack files in an account's folder.
 pub(super) const PACKS: &str = "packs";
@@ -70,65 +98,67 @@ impl Packs {
 
     /// A chunk's bytes, checked.
     pub(super) fn chunk(&self, conn: &Connection, id: u64) -> Result<Bytes> {
-        let sql = "SELECT chunk.sum, chunk.data, pack.file, chunk.pos, chunk.len
-             FROM chunk LEFT JOIN pack ON pack.id = chunk.pack WHERE chunk.id = ?1";
-        let found = one(conn, sql, [id], |row| {
-            let sum: Vec<u8> = row.get(0)?;
-            let data: Option<Vec<u8>> = row.get(1)?;
-            let file: Option<String> = row.get(2)?;
-            Ok((sum, data, file, row.get::<_, Option<u64>>(3)?, row.get::<_, u64>(4)?))
-        })?;
-        let damaged =
-            |what: &str| Error::new(ErrorKind::Corrupt, format!("stored content {what}; run `garth fsck`"));
-        let (sum, data) = match found {
-            None => return Err(damaged("is missing")),
-            Some((sum, Some(data), _, _, _)) => (sum, data),
-            Some((sum, None, Some(file), Some(pos), len)) => {
-                let mut data =
-                    vec![0; usize::try_from(len).map_err(|_| damaged("has an impossible length"))?];
-                self.file(&file)?
-                    .read_exact_at(&mut data, pos)
-                    .map_err(|e| damaged("is cut off in its pack file").with_source(e))?;
-                (sum, data)
-            }
-            Some((_, None, _, _, _)) => return Err(damaged("has lost its place")),
-        };
-        if !sum_matches(&data, &sum) {
-            return Err(damaged("does not match its checksum"));
+        const SQL: &str = concat!("SELECT ", chunk_columns!(), " WHERE chunk.id = ?1");
+        let mut statement = conn.prepare_cached(SQL)?;
+        let mut rows = statement.query([id])?;
+        match rows.next()? {
+            Some(row) => self.with_chunk(row, 0, |data| Ok(Bytes::copy_from_slice(data))),
+            None => Err(damaged("is missing")),
         }
-        Ok(data.into())
     }
 
-    /// Bytes `from..to` of a file that has these extents there; holes are zeros.
-    pub(super) fn assemble(
+    /// Bytes `from..to` of a file, now or after a commit; `to` lies within the file. Holes are zeros.
+    pub(super) fn content(
         &self,
         conn: &Connection,
-        extents: &[ExtentRow],
+        ino: u64,
+        then: Option<u64>,
         from: u64,
         to: u64,
     ) -> Result<Bytes> {
-        if let [extent] = extents
-            && extent.off <= from
-            && extent.end() >= to
-        {
-            let part = extent.cut(from, to);
-            let (skip, len) = (part.skip as usize, part.len as usize);
-            return slice(&self.chunk(conn, part.chunk)?, skip, len);
-        }
         let mut bytes = vec![0; usize::try_from(to - from).unwrap_or(usize::MAX)];
-        for extent in extents {
-            let part = extent.cut(from, to);
+        let first = from.cast_signed() - read::REACH.cast_signed();
+        let mut statement = conn.prepare_cached(if then.is_none() { NOW } else { THEN })?;
+        let mut rows = match then {
+            None => statement.query(params![ino, first, to, from])?,
+            Some(seq) => statement.query(params![ino, first, to, from, seq])?,
+        };
+        while let Some(row) = rows.next()? {
+            let (off, len, skip): (u64, u64, u64) = (row.get(5)?, row.get(6)?, row.get(7)?);
+            let part = ExtentRow { off, len, skip, since: 0, chunk: 0 }.cut(from, to);
             let (at, skip, len) = ((part.off - from) as usize, part.skip as usize, part.len as usize);
-            let chunk = self.chunk(conn, part.chunk)?;
-            bytes[at..at + len].copy_from_slice(&slice(&chunk, skip, len)?);
+            self.with_chunk(row, 0, |data| {
+                let data = data.get(skip..skip + len).ok_or_else(|| damaged("is shorter than its extent"))?;
+                bytes[at..at + len].copy_from_slice(data);
+                Ok(())
+            })?;
         }
         Ok(bytes.into())
     }
+
+    /// Gives a chunk's bytes to `take`, checked. Its columns begin at `at` of the row.
+    fn with_chunk<T>(&self, row: &Row<'_>, at: usize, take: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
+        let sum = row.get_ref(at)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
+        let sum = sum.ok_or_else(|| damaged("is missing"))?;
+        let check = |data: &[u8]| {
+            if sum_matches(data, sum) { take(data) } else { Err(damaged("does not match its checksum")) }
+        };
+        if let Some(data) = row.get_ref(at + 1)?.as_blob_or_null().map_err(rusqlite::Error::from)? {
+            return check(data);
+        }
+        let place: (Option<String>, Option<u64>) = (row.get(at + 2)?, row.get(at + 3)?);
+        let (Some(file), Some(pos)) = place else { return Err(damaged("has lost its place")) };
+        let length = row.get::<_, usize>(at + 4)?;
+        if length > MAX_EXTENT {
+            return Err(damaged("has an impossible length"));
+        }
+        let mut data = vec![0; length];
+        let read = self.file(&file)?.read_exact_at(&mut data, pos);
+        read.map_err(|e| damaged("is cut off in its pack file").with_source(e))?;
+        check(&data)
+    }
 }
 
-fn slice(chunk: &Bytes, skip: usize, len: usize) -> Result<Bytes> {
-    if skip + len > chunk.len() {
-        return Err(Error::new(ErrorKind::Corrupt, "an extent reaches beyond its content; run `garth fsck`"));
-    }
-    Ok(chunk.slice(skip..skip + len))
+fn damaged(what: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("stored content {what}; run `garth fsck`"))
 }

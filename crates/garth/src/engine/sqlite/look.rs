@@ -291,11 +291,7 @@ impl Look<'_> {
                 format!("more than {MAX_READ} bytes at once; read a range, or open the file and stream it");
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
-        let extents = match self.then {
-            None => read::extents(self.conn, node.ino, range.offset, end)?,
-            Some(seq) => read::extents_then(self.conn, node.ino, seq, range.offset, end)?,
-        };
-        self.packs.assemble(self.conn, &extents, range.offset, end)
+        self.packs.content(self.conn, node.ino, self.then, range.offset, end)
     }
 }
 

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::sql::{KindColumn, node_columns, node_row};
-use crate::engine::planner::{ExtentRow, HeadRow, NameRow, NodeRow};
+use crate::engine::planner::{ExtentRow, HeadRow, MAX_EXTENT, NameRow, NodeRow};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Attributes, Timestamp};
 
@@ -164,8 +164,8 @@ fn extent_row(row: &Row<'_>) -> rusqlite::Result<ExtentRow> {
     })
 }
 
-/// Longest extent: how far before a range one can begin that reaches into it.
-const REACH: u64 = 1 << 20;
+/// How far before a range one can begin that reaches into it.
+pub(super) const REACH: u64 = MAX_EXTENT as u64;
 
 /// Live extents that overlap `from..to`.
 pub(super) fn extents(conn: &Connection, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {

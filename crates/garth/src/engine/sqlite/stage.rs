@@ -14,13 +14,13 @@ use super::fail;
 use super::fault::Fault;
 use super::read::one;
 use super::writer::Writer;
-use crate::engine::planner::{NAMED_FROM, Staged};
+use crate::engine::planner::{MAX_EXTENT, NAMED_FROM, Staged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::Upload;
 use crate::model::batch::{MAX_FILE, StagedBody};
 
 /// Size of a stored chunk, and of content that still goes into the database. DESIGN 3: extents are at most 1 MiB.
-const CHUNK: usize = 1 << 20;
+const CHUNK: usize = MAX_EXTENT;
 /// How long an upload waits for its next chunk, and finished content for its commit, in seconds.
 const STAGED: i64 = 24 * 3600;
 
