@@ -204,3 +204,13 @@ async fn a_panic_while_writing_poisons_that_account_and_hangs_no_other() {
         fs.write(&path("/again"), "again".into()).await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn fsck_again_and_again_while_search_merges_its_index_finds_nothing() {
+    let folder = folder();
+    let (fs, _) = open(folder.path());
+    for n in 0..60 {
+        fs.write(&path(&format!("/{n}")), format!("word{n} and more\n").into()).await.unwrap();
+        assert_eq!(fs.fsck().unwrap().findings, [], "after commit {n}");
+    }
+}

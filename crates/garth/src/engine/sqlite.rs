@@ -35,6 +35,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use rusqlite::Connection;
 
 pub use backup::Backup;
 pub use fsck::{Finding, Fsck};
@@ -102,16 +103,18 @@ impl SqliteFs {
 
     /// Runs a read in a transaction of its own, on this thread.
     fn look<T>(&self, read: impl FnOnce(&Look<'_>) -> Result<T>) -> Result<T> {
+        self.inner.readers.with(|conn| read(&self.view(conn)))
+    }
+
+    fn view<'a>(&'a self, conn: &'a Connection) -> Look<'a> {
         let inner = &*self.inner;
-        inner.readers.with(|conn| {
-            read(&Look {
-                conn,
-                packs: &inner.packs,
-                open: &inner.open,
-                then: self.then.map(|(seq, _)| seq),
-                time: self.then.map_or_else(|| inner.env.now().0, |(_, time)| time),
-            })
-        })
+        Look {
+            conn,
+            packs: &inner.packs,
+            open: &inner.open,
+            then: self.then.map(|(seq, _)| seq),
+            time: self.then.map_or_else(|| inner.env.now().0, |(_, time)| time),
+        }
     }
 
     fn writable(&self) -> Result<()> {

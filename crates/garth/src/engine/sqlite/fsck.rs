@@ -72,7 +72,8 @@ impl SqliteFs {
     pub fn fsck(&self) -> Result<Fsck> {
         // files first, rows after: the row of an upload is there before its file
         let files = self.pack_files()?;
-        self.look(|look| {
+        self.inner.readers.afresh(|conn| {
+            let look = &self.view(conn);
             let mut report = Report::default();
             report.step(|report| database(look.conn, report))?;
             report.step(|report| head(look.conn, report))?;

@@ -39,6 +39,14 @@ impl Readers {
         })
     }
 
+    /// As [`Self::with`], on a connection of its own: FTS5 checks its index by what the connection remembers of it, which is out of
+    /// date on one that was used before.
+    pub(super) fn afresh<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let conn = schema::connect(&self.folder)?;
+        conn.execute_batch("BEGIN")?;
+        read(&conn)
+    }
+
     /// Runs `work` on a connection that nobody else has meanwhile. One on which it failed to end its transaction is dropped.
     pub(super) fn alone<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
