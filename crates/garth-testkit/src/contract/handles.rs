@@ -6,7 +6,7 @@
 )]
 
 use garth::ErrorKind::{IsADirectory, NotFound, NotPermitted, TooLarge};
-use garth::model::batch::{Create, Op, Remove};
+use garth::model::batch::{Batch, Create, Op, Remove};
 use garth::model::query::{ByteRange, MAX_READ};
 use garth::model::{At, Ino, Seq, VersionId};
 use garth::{FileSystemExt, OpenFile};
@@ -133,4 +133,16 @@ pub async fn a_version_that_is_not_there_is_not_found(subject: &Subject) {
     }
     assert_error(fs.open_version(dir).await, IsADirectory, None);
     assert_error(fs.open_version(link).await, NotPermitted, None);
+}
+
+pub async fn a_handle_knows_the_last_change_of_a_node_that_ended_in_the_same_commit(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write("/f", "x"), link("/f", "/g"), write("/h", "y")]).await;
+    let file = fs.open(&at("/f")).await.unwrap();
+    let before = file.stat().await.unwrap();
+    // the first removal changes the node, the second ends it
+    let batch = Batch::new([remove("/g", Remove::File), rename("/h", "/f")]);
+    let commit = fs.commit(batch).await.unwrap();
+    let after = file.stat().await.unwrap();
+    assert_eq!((after.ctime, after.version.seq, after.etag), (commit.time, commit.seq, before.etag));
 }

@@ -9,10 +9,13 @@ use crate::contract::START;
 use crate::random::Random;
 use crate::tools::at;
 
+/// What [`Random`] counts up by.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// The random numbers of one episode of a run.
 pub(super) fn episode_of(seed: u64, episode: u64) -> Random {
-    let mixed = Random::new(seed).next().wrapping_add(episode.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    Random::new(seed ^ mixed)
+    let mixed = Random::new(seed).next().wrapping_add(episode.wrapping_mul(STEP));
+    Random::new(seed.wrapping_add(STEP) ^ mixed)
 }
 
 /// Handles that a run may hold open.

@@ -147,7 +147,7 @@ impl<R: Rows> Planner<'_, R> {
             (Precondition::Absent, None) => true,
             (Precondition::Absent, Some(_)) | (_, None) => false,
             (Precondition::Version(version), Some(node)) => {
-                version.ino.0 == node.ino && version.seq.0 == node.seq
+                version.ino.0 == node.ino && version.seq.0 == self.last_change(node)?
             }
             (Precondition::Etag(version), Some(node)) => {
                 version.ino.0 == node.ino && version.seq.0 == node.content_seq

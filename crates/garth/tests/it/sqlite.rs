@@ -134,3 +134,24 @@ async fn a_backup_is_a_data_folder_that_opens_with_all_its_accounts() {
     }
     assert!(copied.control().authenticate(secret.reveal()).unwrap().is_some());
 }
+
+#[tokio::test]
+async fn content_equal_to_a_damaged_chunk_is_kept_anew() {
+    let Account { fs, folder, .. } = account();
+    let content: Vec<u8> = (0..100_000_u32).map(|n| (n % 251) as u8).collect();
+    fs.write(&path("/one"), Bytes::from(content.clone())).await.unwrap();
+    let raw = rusqlite::Connection::open(folder.path().join("tree.db")).unwrap();
+    assert_eq!(raw.execute("UPDATE chunk SET data = zeroblob(len)", []).unwrap(), 1);
+    fs.write(&path("/two"), Bytes::from(content.clone())).await.unwrap();
+    let mut upload = fs.stage().await.unwrap();
+    upload.write(Bytes::from(content.clone())).await.unwrap();
+    let body = Body::Staged(upload.finish().await.unwrap());
+    let (at, attrs) = (path("/three").into(), SetAttrs::default());
+    fs.apply(Op::Write { at, body, create: Create::New, parents: false, attrs }).await.unwrap();
+    for name in ["/two", "/three"] {
+        assert!(fs.read(&At::Path(path(name)), ByteRange::ALL).await.unwrap() == content);
+    }
+    assert!(
+        fs.read(&At::Path(path("/one")), ByteRange::ALL).await.unwrap_err().is(garth::ErrorKind::Corrupt)
+    );
+}

@@ -156,13 +156,17 @@ impl<R: Rows> Planner<'_, R> {
     fn chunk(&mut self, data: Bytes) -> Result<Piece> {
         let hash = blake3::hash(&data);
         let length = data.len() as u64;
-        let named = data.len() >= NAMED_FROM;
+        let mut named = data.len() >= NAMED_FROM;
         if named {
             if let Some(id) = self.delta.named.get(hash.as_bytes()) {
                 return Ok((*id, length));
             }
             if let Some(id) = self.rows.chunk_named(hash.as_bytes())? {
-                return Ok((id, length));
+                if self.rows.chunk(id).is_ok() {
+                    return Ok((id, length));
+                }
+                // damaged: what is written now must not share its fate, and the name is taken
+                named = false;
             }
         }
         let id = self.next_chunk;

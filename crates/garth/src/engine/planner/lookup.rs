@@ -39,6 +39,15 @@ impl<R: Rows> Planner<'_, R> {
         self.rows.node(ino)?.ok_or_else(Error::no_node)
     }
 
+    /// The commit that last changed a node.
+    pub(super) fn last_change(&self, node: &NodeRow) -> Result<u64> {
+        if node.nlink > 0 {
+            return Ok(node.seq);
+        }
+        let before = self.rows.node_then(node.ino, node.seq.saturating_sub(1))?;
+        Ok(before.map_or(node.seq, |before| node.last_change(&before)))
+    }
+
     /// Puts a node's new version.
     pub(super) fn put(&mut self, mut node: NodeRow) {
         node.seq = self.seq;

@@ -48,6 +48,12 @@ pub(crate) struct NodeRow {
 }
 
 impl NodeRow {
+    /// The commit that last changed this node, which has no name left, as its open handles see it: to lose the last name alone is no
+    /// change. `before` is the version before this one. (Any change sets `ctime` to the commit's time.)
+    pub(crate) fn last_change(&self, before: &Self) -> u64 {
+        if before.nlink > 0 && before.ctime == self.ctime { before.seq } else { self.seq }
+    }
+
     /// Whether the entry is absent at `time`.
     pub(crate) fn expired(&self, time: i64) -> bool {
         self.expires_at.is_some_and(|at| at <= time)

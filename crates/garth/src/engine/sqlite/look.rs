@@ -128,10 +128,11 @@ impl Look<'_> {
     /// A node as `stat` shows it.
     pub(super) fn entry(&self, mut node: NodeRow) -> Result<Entry> {
         let attributes = self.attributes(&node)?;
-        if self.is_end(&node)? {
-            // held open without a name: losing it was no version that can be read
-            node.seq =
-                read::node(self.conn, node.ino, node.seq.saturating_sub(1))?.map_or(0, |before| before.seq);
+        if node.nlink == 0
+            && let Some(before) = read::node(self.conn, node.ino, node.seq.saturating_sub(1))?
+        {
+            // held open without a name
+            node.seq = node.last_change(&before);
         }
         let version = |seq| VersionId { seq: Seq(seq), ino: Ino(node.ino) };
         Ok(Entry {

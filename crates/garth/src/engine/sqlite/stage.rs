@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use rusqlite::{Connection, params};
 
+use super::content::Packs;
 use super::fail;
 use super::fault::Fault;
 use super::read::one;
@@ -201,7 +202,8 @@ impl Upload for Uploading {
             short: std::mem::take(&mut self.held).freeze(),
         };
         self.finished = true;
-        self.writer.transact(true, move |conn| finished.keep(conn)).await?;
+        let packs = Arc::clone(&self.writer.packs);
+        self.writer.transact(true, move |conn| finished.keep(conn, &packs)).await?;
         Ok(body)
     }
 }
@@ -230,7 +232,7 @@ struct Finished {
 }
 
 impl Finished {
-    fn keep(self, conn: &Connection) -> Result<()> {
+    fn keep(self, conn: &Connection, packs: &Packs) -> Result<()> {
         let mut next: u64 = conn.query_row("SELECT next_chunk FROM head", [], |row| row.get(0))?;
         let mut pieces = Staged(Vec::new());
         let pack_id = match &self.pack {
@@ -242,26 +244,26 @@ impl Finished {
             }
         };
         for chunk in &self.placed {
-            if let Some(id) = known(conn, &chunk.sum)? {
-                pieces.0.push((id, chunk.len));
-                continue;
+            let (sum, kept) = known(conn, packs, &chunk.sum)?;
+            let id = kept.unwrap_or(next);
+            if kept.is_none() {
+                conn.prepare_cached(
+                    "INSERT INTO chunk (id, sum, pack, pos, len) VALUES (?1, ?2, ?3, ?4, ?5)",
+                )?
+                .execute(params![id, sum, pack_id, chunk.pos, chunk.len])?;
+                next += 1;
             }
-            conn.prepare_cached("INSERT INTO chunk (id, sum, pack, pos, len) VALUES (?1, ?2, ?3, ?4, ?5)")?
-                .execute(params![next, chunk.sum, pack_id, chunk.pos, chunk.len])?;
-            pieces.0.push((next, chunk.len));
-            next += 1;
+            pieces.0.push((id, chunk.len));
         }
         if !self.short.is_empty() {
-            let sum = sum_of(&self.short);
-            let id = match known(conn, &sum)? {
-                Some(id) => id,
-                None => {
-                    conn.prepare_cached("INSERT INTO chunk (id, sum, data, len) VALUES (?1, ?2, ?3, ?4)")?
-                        .execute(params![next, sum, &self.short[..], self.short.len()])?;
-                    next += 1;
-                    next - 1
-                }
-            };
+            let whole = sum_of(&self.short);
+            let (sum, kept) = known(conn, packs, &whole)?;
+            let id = kept.unwrap_or(next);
+            if kept.is_none() {
+                conn.prepare_cached("INSERT INTO chunk (id, sum, data, len) VALUES (?1, ?2, ?3, ?4)")?
+                    .execute(params![id, sum, &self.short[..], self.short.len()])?;
+                next += 1;
+            }
             pieces.0.push((id, self.short.len() as u64));
         }
         conn.execute("UPDATE head SET next_chunk = ?1", [next])?;
@@ -282,10 +284,16 @@ fn collected() -> Error {
     Error::new(ErrorKind::NotFound, "the upload stood still for too long and was collected; start it again")
 }
 
-/// A chunk that is kept already, if its content is named.
-fn known(conn: &Connection, sum: &[u8]) -> Result<Option<u64>> {
+/// The sum to keep a chunk under, and the chunk that holds this content already. One that is damaged does not count, and as it has
+/// the name, what is written now is kept under the short sum.
+fn known<'s>(conn: &Connection, packs: &Packs, sum: &'s [u8]) -> Result<(&'s [u8], Option<u64>)> {
     if sum.len() < 32 {
-        return Ok(None);
+        return Ok((sum, None));
     }
-    one(conn, "SELECT id FROM chunk WHERE sum = ?1 AND length(sum) = 32", [sum], |row| row.get(0))
+    let sql = "SELECT id FROM chunk WHERE sum = ?1 AND length(sum) = 32";
+    match one(conn, sql, [sum], |row| row.get(0))? {
+        Some(id) if packs.chunk(conn, id).is_ok() => Ok((sum, Some(id))),
+        Some(_) => Ok((&sum[..8], None)),
+        None => Ok((sum, None)),
+    }
 }
