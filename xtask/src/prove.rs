@@ -4,9 +4,9 @@
 #[cfg(feature = "prove")]
 mod crash;
 #[cfg(feature = "prove")]
-mod files;
-#[cfg(feature = "prove")]
 mod model;
+#[cfg(feature = "prove")]
+mod proofs;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -37,19 +37,32 @@ enum Proof {
     Kill,
     /// Power cuts on ext4 (needs root) under the same writers: 100 cuts each, nothing acknowledged is lost
     Cut,
-    /// 64 appenders to one file lose no line and every version is readable: 10,000 appends, under 20 MB
+    /// Processes on one data folder read nothing stale, lose nothing and let each other write: 20,000 commits
+    Processes,
+    /// 64 appenders to one file lose no line, and every version is readable: 10,000 appends, under 20 MB
     Appenders,
-    /// 64 writers at one version, of which one wins: 100 rounds
+    /// 64 writers at one version, of which one wins: 50 times each
     Cas,
-    /// A large file by stream in under 64 MiB of memory, random ranges compared: 1,024 MiB
+    /// A large file by stream in under 64 MiB of memory, compared with what was written: 1,024 MiB
     BigFile,
+    /// `fsck` finds every kind of damage
+    Fsck,
+    /// `gc` beside readers and open handles of another process removes orphans only: 300 files
+    Gc,
+    /// An error, a panic and an abort at each step of commits, uploads and collections: 12 times each
+    Failpoints,
+    /// Histories of 16 clients have one order: 400
+    Order,
+    /// No path, link, glob or id reaches another account: 200,000 tries
+    Isolation,
 }
 
-/// The binaries that crash.
+/// The binaries that crash, write and hammer.
 #[cfg_attr(not(feature = "prove"), allow(dead_code))]
 struct Binaries {
     garth: PathBuf,
     writer: PathBuf,
+    worker: PathBuf,
 }
 
 /// Runs the proof in a release build and prints what it saw.
@@ -76,17 +89,26 @@ fn prove(root: &Path, &Options { what, size, seed }: &Options) -> Result<()> {
         Proof::Model => model::equal(size(1_000_000), seed),
         Proof::Kill => crash::kill(&binaries(root)?, size(200), seed),
         Proof::Cut => crash::cut(&binaries(root)?, size(100), seed),
-        Proof::Appenders => files::appenders(size(10_000)),
-        Proof::Cas => files::cas(size(100)),
-        Proof::BigFile => files::big(size(1_024), seed),
+        Proof::Processes => proofs::share(&binaries(root)?.worker, size(20_000)),
+        Proof::Appenders => proofs::append(size(10_000)),
+        Proof::Cas => proofs::cas(size(50)),
+        Proof::BigFile => proofs::big(&binaries(root)?.worker, size(1_024), seed),
+        Proof::Fsck => proofs::check(),
+        Proof::Gc => proofs::collect(&binaries(root)?.worker, size(300), seed),
+        Proof::Failpoints => proofs::fail(&binaries(root)?.worker, size(12), seed),
+        Proof::Order => proofs::order(size(400), seed),
+        Proof::Isolation => proofs::isolate(size(200_000), seed),
     }
 }
 
 #[cfg_attr(not(feature = "prove"), allow(dead_code))]
 fn binaries(root: &Path) -> Result<Binaries> {
     check(cargo().args(["build", "--release", "--package", "garth-cli"]).current_dir(root))?;
-    let writer = ["build", "--release", "--package", "garth-testkit", "--bin", "crash-writer"];
-    check(cargo().args(writer).current_dir(root))?;
+    check(cargo().args(["build", "--release", "--package", "garth-testkit", "--bins"]).current_dir(root))?;
     let built = target(root)?.join("release");
-    Ok(Binaries { garth: built.join("garth"), writer: built.join("crash-writer") })
+    Ok(Binaries {
+        garth: built.join("garth"),
+        writer: built.join("crash-writer"),
+        worker: built.join("proof-worker"),
+    })
 }

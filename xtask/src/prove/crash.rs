@@ -16,7 +16,7 @@ pub(super) fn cut(binaries: &Binaries, rounds: u64, seed: u64) -> Result<()> {
 }
 
 fn both(
-    Binaries { garth, writer }: &Binaries,
+    Binaries { garth, writer, .. }: &Binaries,
     rounds: u64,
     seed: u64,
     run: fn(&Config) -> Result<Report, Violation>,

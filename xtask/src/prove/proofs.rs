@@ -1,0 +1,76 @@
+//! The proofs of `garth_testkit::proof`, each on a folder of its own.
+
+use std::fmt::Display;
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+use garth_testkit::proof::{
+    Proven, appends, big_file, collect, damage, failpoints, isolation, linear, processes,
+};
+
+/// Bytes of one MiB.
+const MIB: u64 = 1 << 20;
+/// Most that 10,000 appends of 200 bytes may take, in bytes, while the account is open. Issue 2.
+const MOST_APPENDED: u64 = 20_000_000;
+/// Calls of each client in a history.
+const CALLS: u64 = 25;
+
+/// Runs a proof on a new folder and prints its report.
+fn on_folder<T: Display>(prove: impl FnOnce(&Path) -> Proven<T>) -> Result<T> {
+    let folder = tempfile::tempdir()?;
+    let report = prove(folder.path())?;
+    println!("{report}");
+    Ok(report)
+}
+
+/// Two, then three processes on one data folder.
+pub(super) fn share(worker: &Path, commits: u64) -> Result<()> {
+    for count in [2, 3] {
+        on_folder(|folder| processes::processes(folder, worker, count, commits.div_ceil(100), commits))?;
+    }
+    Ok(())
+}
+
+/// 64 appenders, then a file of many small appends.
+pub(super) fn append(appends: u64) -> Result<()> {
+    on_folder(|folder| appends::appenders(folder, 64, appends.div_ceil(64)))?;
+    let report = on_folder(|folder| appends::many_appends(folder, appends))?;
+    ensure!(report.open < MOST_APPENDED, "the data folder takes more than {MOST_APPENDED} bytes");
+    Ok(())
+}
+
+/// 64 writers by compare-and-swap.
+pub(super) fn cas(each: u64) -> Result<()> {
+    on_folder(|folder| appends::cas_writers(folder, 64, each)).map(drop)
+}
+
+/// A file far larger than the memory it may take.
+pub(super) fn big(worker: &Path, mib: u64, seed: u64) -> Result<()> {
+    on_folder(|folder| big_file::big_file(folder, worker, mib * MIB, seed)).map(drop)
+}
+
+/// Every kind of damage.
+pub(super) fn check() -> Result<()> {
+    on_folder(damage::damage).map(drop)
+}
+
+/// Collecting beside another process.
+pub(super) fn collect(worker: &Path, files: u64, seed: u64) -> Result<()> {
+    on_folder(|folder| collect::collect(folder, worker, files, seed)).map(drop)
+}
+
+/// A failure at each step.
+pub(super) fn fail(worker: &Path, rounds: u64, seed: u64) -> Result<()> {
+    let rounds = u32::try_from(rounds)?;
+    on_folder(|folder| failpoints::failpoints(folder, worker, rounds, seed)).map(drop)
+}
+
+/// Histories of 16 clients.
+pub(super) fn order(histories: u64, seed: u64) -> Result<()> {
+    on_folder(|folder| linear::linear(folder, histories, CALLS, seed, None)).map(drop)
+}
+
+/// Tries to reach another account.
+pub(super) fn isolate(tries: u64, seed: u64) -> Result<()> {
+    on_folder(|folder| isolation::isolation(folder, tries, seed)).map(drop)
+}
