@@ -87,6 +87,7 @@ pub async fn a_handle_outlives_expiry(subject: &Subject) {
     assert!(!exists(fs, "/f").await);
     assert_eq!(content(&*file).await, "x");
     assert_eq!(file.stat().await.unwrap().nlink, 0);
+    assert_eq!(fs.stat(&At::Node(file.ino())).await.unwrap(), file.stat().await.unwrap());
     given(fs, [write("/f", "new")]).await;
     assert_eq!(content(&*file).await, "x");
     assert_ne!(stat(fs, "/f").await.ino, file.ino());

@@ -280,11 +280,7 @@ impl OpenFile for Handle {
 
     async fn stat(&self) -> Result<Entry> {
         self.fs.look(|look| {
-            let mut node = look.row(self.ino)?.ok_or_else(Error::no_node)?;
-            if node.expired(look.time) {
-                // no name leads to it any more, whether that is recorded yet or not
-                node.nlink = 0;
-            }
+            let node = look.as_held(look.row(self.ino)?.ok_or_else(Error::no_node)?);
             look.entry(node)
         })
     }

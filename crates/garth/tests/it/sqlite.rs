@@ -155,3 +155,54 @@ async fn content_equal_to_a_damaged_chunk_is_kept_anew() {
         fs.read(&At::Path(path("/one")), ByteRange::ALL).await.unwrap_err().is(garth::ErrorKind::Corrupt)
     );
 }
+
+const TABLES: [&str; 7] = ["name", "name_past", "node", "attribute", "extent", "chunk", "log"];
+
+/// How many rows each of [`TABLES`] has.
+fn rows(account: &Account) -> [i64; 7] {
+    let raw = rusqlite::Connection::open(account.folder.path().join("tree.db")).unwrap();
+    TABLES.map(|table| raw.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap())
+}
+
+/// The rows that one operation adds; a name that moves leaves as many live ones as there were.
+async fn added(account: &Account, op: Op) -> [i64; 7] {
+    let before = rows(account);
+    account.fs.apply(op).await.unwrap();
+    let after = rows(account);
+    std::array::from_fn(|table| after[table] - before[table])
+}
+
+#[tokio::test]
+async fn appends_renames_and_attributes_write_a_few_rows_and_never_copy_content() {
+    let account = account();
+    let batch = (0..100).map(|n| write(&format!("/d/sub/{n}"), vec![b'x'; 3000]));
+    account.fs.commit(Batch::new(batch)).await.unwrap();
+    for _ in 0..50 {
+        account.fs.append(&path("/d/sub/1"), Bytes::from_static(b"a line\n")).await.unwrap();
+    }
+    let append = Op::Append {
+        at: path("/d/sub/1").into(),
+        body: Body::Bytes(Bytes::from_static(b"a line\n")),
+        create: Create::Never,
+        parents: false,
+    };
+    // in the order of TABLES: the node's version, one extent of one chunk, the log
+    assert_eq!(added(&account, append).await, [0, 0, 1, 0, 1, 1, 1]);
+    let tags = SetAttrs { tags: Some(vec!["t".into()]), ..SetAttrs::default() };
+    let set = Op::SetAttrs { at: path("/d/sub/1").into(), attrs: tags };
+    assert_eq!(added(&account, set).await, [0, 0, 1, 1, 0, 0, 1]);
+    let mode = garth::model::batch::RenameMode::Replace;
+    let rename = Op::Rename { from: path("/d/sub").into(), to: path("/moved").into(), mode, parents: false };
+    // 101 names into the past; versions of the directory, its old parent and the root, of nothing below
+    assert_eq!(added(&account, rename).await, [0, 101, 3, 0, 0, 0, 1]);
+    let copy = Op::Copy {
+        from: path("/moved/2").into(),
+        as_of: None,
+        to: path("/copy").into(),
+        recursive: false,
+        replace: false,
+        parents: false,
+    };
+    // the copy's extent points at the same chunk
+    assert_eq!(added(&account, copy).await, [1, 0, 2, 0, 1, 0, 1]);
+}

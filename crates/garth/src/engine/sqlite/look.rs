@@ -90,13 +90,19 @@ impl Look<'_> {
     pub(super) fn at(&self, at: &At) -> Result<NodeRow> {
         match (at, self.path_at(at)?) {
             (At::Node(ino), _) => {
+                let node = self.row(ino.0)?.ok_or_else(Error::no_node)?;
+                let named = node.nlink > 0 && !node.expired(self.time);
                 let held = self.then.is_none() && self.open.is_open(ino.0);
-                let there = |node: &NodeRow| held || (node.nlink > 0 && !node.expired(self.time));
-                self.row(ino.0)?.filter(there).ok_or_else(Error::no_node)
+                if named || held { Ok(self.as_held(node)) } else { Err(Error::no_node()) }
             }
             (_, Some(path)) => self.find(&path),
             (_, None) => Err(Error::no_node()),
         }
+    }
+
+    /// A node as one that is held open: once it has expired no name leads to it, whether that is recorded yet or not.
+    pub(super) fn as_held(&self, node: NodeRow) -> NodeRow {
+        if node.expired(self.time) { NodeRow { nlink: 0, ..node } } else { node }
     }
 
     /// Paths of a node, in byte order.
