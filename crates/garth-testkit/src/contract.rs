@@ -134,6 +134,7 @@ macro_rules! contract_tests {
             a_handle_sees_later_writes_and_follows_renames
             a_handle_outlives_removal
             a_handle_knows_the_last_change_of_a_node_that_ended_in_the_same_commit
+            a_node_whose_names_all_go_with_one_tree_ends_as_it_was
             a_node_held_open_is_reached_and_written_without_a_name
             a_handle_outlives_expiry
             a_version_never_changes

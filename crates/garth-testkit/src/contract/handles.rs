@@ -147,3 +147,13 @@ pub async fn a_handle_knows_the_last_change_of_a_node_that_ended_in_the_same_com
     let after = file.stat().await.unwrap();
     assert_eq!((after.ctime, after.version.seq, after.etag), (commit.time, commit.seq, before.etag));
 }
+
+pub async fn a_node_whose_names_all_go_with_one_tree_ends_as_it_was(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), write("/d/a", "x"), link("/d/a", "/d/b")]).await;
+    let file = fs.open(&at("/d/a")).await.unwrap();
+    let before = file.stat().await.unwrap();
+    given(fs, [remove("/d", Remove::Tree)]).await;
+    let after = file.stat().await.unwrap();
+    assert_eq!((after.nlink, after.ctime, after.version), (0, before.ctime, before.version));
+}

@@ -1,5 +1,7 @@
 //! Operations on names: make, link, remove, rename.
 
+use std::collections::BTreeMap;
+
 use super::delta::Key;
 use super::rows::{NameRow, NodeRow, Rows};
 use super::{Planner, key_of};
@@ -209,22 +211,26 @@ impl<R: Rows> Planner<'_, R> {
         let Some(key) = key_of(path) else { return Ok(()) };
         let directory = node.kind == Kind::Directory;
         if directory {
+            let mut lost: BTreeMap<u64, u64> = BTreeMap::new();
             for (dir, name, row) in self.names_below(path)? {
-                let below = self.node(row.ino)?;
                 self.delta.set_name((dir, name), Some(row), None);
-                self.lose_name(below);
+                *lost.entry(row.ino).or_default() += 1;
+            }
+            for (ino, names) in lost {
+                let below = self.node(ino)?;
+                self.lose_names(below, names);
             }
             self.dirs.clear();
         }
         self.touch_dir(&key.0, -i64::from(directory))?;
         self.set_name(key, None)?;
-        self.lose_name(node);
+        self.lose_names(node, 1);
         Ok(())
     }
 
-    /// Counts one name less.
-    fn lose_name(&mut self, mut node: NodeRow) {
-        node.nlink = if node.kind == Kind::Directory { 0 } else { node.nlink.saturating_sub(1) };
+    /// Counts so many names less. What keeps one has changed; what loses its last has ended as it was.
+    fn lose_names(&mut self, mut node: NodeRow, names: u64) {
+        node.nlink = if node.kind == Kind::Directory { 0 } else { node.nlink.saturating_sub(names) };
         if node.nlink > 0 {
             node.ctime = self.time;
         } else {
@@ -275,7 +281,7 @@ impl<R: Rows> Planner<'_, R> {
         if self.delta.names.is_empty() {
             return Ok(rows);
         }
-        let mut all: std::collections::BTreeMap<Key, NameRow> =
+        let mut all: BTreeMap<Key, NameRow> =
             rows.into_iter().map(|(dir, name, row)| ((dir, name), row)).collect();
         let key = dir.key();
         let first = (key.to_owned(), String::new());
