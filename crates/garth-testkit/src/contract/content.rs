@@ -218,6 +218,10 @@ pub async fn a_staged_body_shows_only_once_committed(subject: &Subject) {
     assert!(names_in(fs, "/").await.is_empty());
     assert_eq!(fs.head().await.unwrap().seq.0, 0);
     put(fs, "/f", "head").await;
+    for size in [staged.size - 1, staged.size + 1] {
+        let body = Body::Staged(StagedBody { size, ..staged.clone() });
+        refused_outright(fs, Op::Patch { at: at("/f"), offset: 0, body }, NotFound).await;
+    }
     let body = Body::Staged(staged.clone());
     apply(fs, Op::Append { at: at("/f"), body: body.clone(), create: Create::Never, parents: false }).await;
     let file = fs.open(&at("/f")).await.unwrap();

@@ -147,6 +147,9 @@ impl<R: Rows> Planner<'_, R> {
                     return Err(unknown());
                 }
                 let pieces = self.rows.staged(staged.id)?.ok_or_else(unknown)?.0;
+                if pieces.iter().map(|(_, length)| length).sum::<u64>() != staged.size {
+                    return Err(unknown());
+                }
                 self.delta.staged.push(staged.id);
                 Ok(pieces)
             }
