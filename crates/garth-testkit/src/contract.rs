@@ -21,9 +21,11 @@ pub mod searching;
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use garth::engine::sqlite::SqliteFs;
 use garth::env::ManualClock;
 use garth::model::Timestamp;
 use garth::{Env, FileSystem};
@@ -50,6 +52,25 @@ impl Subject {
     /// A clock at [`START`], and the environment that shows it.
     pub fn clock() -> (Env, ManualClock) {
         Env::manual(START)
+    }
+
+    /// The SQLite engine in a new folder below `base`, which can be opened again.
+    ///
+    /// # Panics
+    /// If the folder or the account cannot be made.
+    pub fn sqlite(base: &Path) -> Self {
+        let (env, clock) = Self::clock();
+        let folder = tempfile::tempdir_in(base).expect("a temporary folder can be made");
+        let path = folder.path().to_owned();
+        let open = move || -> Arc<dyn FileSystem> {
+            SqliteFs::open(&path, env.clone()).expect("the engine opens what it wrote")
+        };
+        let fs = open();
+        Self {
+            reopen: Some(Box::new(move || Box::pin(std::future::ready(open())))),
+            keep: Box::new(folder),
+            ..Self::new(fs, clock)
+        }
     }
 
     /// A subject without data that outlive it.

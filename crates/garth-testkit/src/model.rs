@@ -14,6 +14,7 @@ mod steps;
 
 use std::fmt;
 use std::future::Future;
+use std::path::Path;
 
 use garth::model::batch::SetAttrs;
 
@@ -47,6 +48,12 @@ impl ModelConfig {
         };
         Self { ops: number("GARTH_MODEL_OPS", ops), seed: number("GARTH_MODEL_SEED", 1) }
     }
+}
+
+/// The subject to compare: SQLite on a folder in memory where there is one, as this is about meaning, not about disks.
+pub async fn sqlite() -> Subject {
+    let memory = Path::new("/dev/shm");
+    Subject::sqlite(if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }.as_path())
 }
 
 /// What a run did.

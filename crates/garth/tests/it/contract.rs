@@ -15,25 +15,10 @@ mod memory {
 }
 
 mod sqlite {
-    use std::sync::Arc;
-
-    use garth::FileSystem;
-    use garth::engine::sqlite::SqliteFs;
     use garth_testkit::contract::Subject;
 
     async fn subject() -> Subject {
-        let (env, clock) = Subject::clock();
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().to_owned();
-        let fs = SqliteFs::open(&path, env.clone()).unwrap();
-        Subject {
-            reopen: Some(Box::new(move || {
-                let fs = SqliteFs::open(&path, env.clone()).unwrap() as Arc<dyn FileSystem>;
-                Box::pin(std::future::ready(fs))
-            })),
-            keep: Box::new(folder),
-            ..Subject::new(fs, clock)
-        }
+        Subject::sqlite(&std::env::temp_dir())
     }
 
     garth_testkit::contract_tests!(subject);
