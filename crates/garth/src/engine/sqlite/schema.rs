@@ -30,7 +30,7 @@ const TABLES: &str = "
 CREATE TABLE head (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     seq INTEGER NOT NULL, time INTEGER NOT NULL,
-    next_ino INTEGER NOT NULL, next_chunk INTEGER NOT NULL
+    next_ino INTEGER NOT NULL, next_chunk INTEGER NOT NULL, syncs INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE name (
     dir TEXT NOT NULL, name TEXT NOT NULL,
@@ -138,7 +138,7 @@ fn create(conn: &Connection) -> Result<()> {
     conn.execute_batch(TABLES)?;
     fts::create(conn)?;
     // the empty tree has no time of its own
-    conn.execute("INSERT INTO head VALUES (1, 0, 0, 2, 1)", [])?;
+    conn.execute("INSERT INTO head VALUES (1, 0, 0, 2, 1, 0)", [])?;
     conn.execute(
         "INSERT INTO node VALUES (?1, 0, 1, 493, 0, 0, 0, 2, 0, 0, 0, 0, 0, NULL, 0, NULL, 0)",
         [Ino::ROOT.0],
