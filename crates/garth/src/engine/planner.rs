@@ -18,9 +18,7 @@ use sha2::{Digest, Sha256};
 
 pub(crate) use content::MAX_EXTENT;
 pub(crate) use delta::Delta;
-pub(crate) use rows::{
-    ChunkData, ExtentRow, IdempotencyRow, LogChange, NAMED_FROM, NameRow, NodeRow, Rows, Staged,
-};
+pub(crate) use rows::{ExtentRow, IdempotencyRow, LogChange, NAMED_FROM, NameRow, NodeRow, Rows, Staged};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::batch::{Batch, Commit, Op, Outcome, Precondition};

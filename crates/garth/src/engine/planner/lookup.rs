@@ -2,7 +2,7 @@
 //! records when it meets it.
 
 use super::delta::Key;
-use super::rows::{ChunkData, ExtentRow, NameRow, NodeRow, Rows};
+use super::rows::{ExtentRow, NameRow, NodeRow, Rows};
 use super::{Planner, key_of};
 use crate::error::{Error, Result};
 use crate::model::query::ChangeKind;
@@ -70,7 +70,7 @@ impl<R: Rows> Planner<'_, R> {
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
         for extent in self.extents(ino, from, from + length)? {
             let part = extent.cut(from, from + length);
-            let chunk: ChunkData = match self.delta.chunks.get(&part.chunk) {
+            let chunk = match self.delta.chunks.get(&part.chunk) {
                 Some(chunk) => chunk.data.clone(),
                 None => self.rows.chunk(part.chunk)?,
             };

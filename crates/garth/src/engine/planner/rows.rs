@@ -92,9 +92,6 @@ pub(crate) struct Chunk {
     pub(crate) sum: Vec<u8>,
 }
 
-/// Bytes as stored, unchecked.
-pub(crate) type ChunkData = Bytes;
-
 /// A staged body: its chunks in order, with their lengths.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Staged(pub(crate) Vec<(u64, u64)>);
@@ -134,7 +131,7 @@ pub(crate) trait Rows {
     /// A chunk of at least [`NAMED_FROM`] bytes by its BLAKE3.
     fn chunk_named(&self, hash: &[u8; 32]) -> Result<Option<u64>>;
     /// The bytes of a chunk, checked against their sum.
-    fn chunk(&self, id: u64) -> Result<ChunkData>;
+    fn chunk(&self, id: u64) -> Result<Bytes>;
     /// A staged body; `None` if it is unknown or collected.
     fn staged(&self, id: u128) -> Result<Option<Staged>>;
     /// Whether the log has a commit of this id.

@@ -102,7 +102,7 @@ impl Packs {
         let mut statement = conn.prepare_cached(SQL)?;
         let mut rows = statement.query([id])?;
         match rows.next()? {
-            Some(row) => self.with_chunk(row, 0, |data| Ok(Bytes::copy_from_slice(data))),
+            Some(row) => self.with_chunk(row, |data| Ok(Bytes::copy_from_slice(data))),
             None => Err(damaged("is missing")),
         }
     }
@@ -127,7 +127,7 @@ impl Packs {
             let (off, len, skip): (u64, u64, u64) = (row.get(5)?, row.get(6)?, row.get(7)?);
             let part = ExtentRow { off, len, skip, since: 0, chunk: 0 }.cut(from, to);
             let (at, skip, len) = ((part.off - from) as usize, part.skip as usize, part.len as usize);
-            self.with_chunk(row, 0, |data| {
+            self.with_chunk(row, |data| {
                 let data = data.get(skip..skip + len).ok_or_else(|| damaged("is shorter than its extent"))?;
                 bytes[at..at + len].copy_from_slice(data);
                 Ok(())
@@ -136,19 +136,19 @@ impl Packs {
         Ok(bytes.into())
     }
 
-    /// Gives a chunk's bytes to `take`, checked. Its columns begin at `at` of the row.
-    fn with_chunk<T>(&self, row: &Row<'_>, at: usize, take: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
-        let sum = row.get_ref(at)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
+    /// Gives a chunk's bytes to `take`, checked. The row begins with its columns.
+    fn with_chunk<T>(&self, row: &Row<'_>, take: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
+        let sum = row.get_ref(0)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
         let sum = sum.ok_or_else(|| damaged("is missing"))?;
         let check = |data: &[u8]| {
             if sum_matches(data, sum) { take(data) } else { Err(damaged("does not match its checksum")) }
         };
-        if let Some(data) = row.get_ref(at + 1)?.as_blob_or_null().map_err(rusqlite::Error::from)? {
+        if let Some(data) = row.get_ref(1)?.as_blob_or_null().map_err(rusqlite::Error::from)? {
             return check(data);
         }
-        let place: (Option<String>, Option<u64>) = (row.get(at + 2)?, row.get(at + 3)?);
+        let place: (Option<String>, Option<u64>) = (row.get(2)?, row.get(3)?);
         let (Some(file), Some(pos)) = place else { return Err(damaged("has lost its place")) };
-        let length = row.get::<_, usize>(at + 4)?;
+        let length = row.get::<_, usize>(4)?;
         if length > MAX_EXTENT {
             return Err(damaged("has an impossible length"));
         }

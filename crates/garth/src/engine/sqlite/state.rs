@@ -1,10 +1,11 @@
 //! What the planner reads, from the writer's connection: the transaction that its group is building.
 
+use bytes::Bytes;
 use rusqlite::{Connection, params};
 
 use super::content::Packs;
 use super::read::{self, MAX, one};
-use crate::engine::planner::{ChunkData, ExtentRow, IdempotencyRow, NameRow, NodeRow, Rows, Staged};
+use crate::engine::planner::{ExtentRow, IdempotencyRow, NameRow, NodeRow, Rows, Staged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::batch::{Commit, Outcome};
 use crate::model::{Attributes, CommitId, Ino, Seq, Timestamp};
@@ -65,7 +66,7 @@ impl Rows for State<'_> {
         one(self.conn, "SELECT id FROM chunk WHERE sum = ?1 AND length(sum) = 32", [hash], |row| row.get(0))
     }
 
-    fn chunk(&self, id: u64) -> Result<ChunkData> {
+    fn chunk(&self, id: u64) -> Result<Bytes> {
         self.packs.chunk(self.conn, id)
     }
 
