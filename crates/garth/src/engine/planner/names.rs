@@ -155,7 +155,7 @@ impl<R: Rows> Planner<'_, R> {
         let path = self.free(to, parents)?;
         if node.nlink >= MAX_LINKS {
             let message = format!("a node has at most {MAX_LINKS} names");
-            return Err(Error::at(ErrorKind::TooManyLinks, &path, message));
+            return Err(self.about(Error::new(ErrorKind::TooManyLinks, message), from));
         }
         let Some(key) = key_of(&path) else { return Err(Error::already_exists(&path)) };
         self.touch_dir(&key.0, 0)?;
