@@ -24,6 +24,7 @@ use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use garth::engine::sqlite::SqliteFs;
 use garth::env::ManualClock;
@@ -33,6 +34,9 @@ use garth::{Env, FileSystem};
 /// Opens the same data as a new instance.
 pub type Reopen = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Arc<dyn FileSystem>> + Send>> + Send + Sync>;
 
+/// Collects in the data from another instance, as another process would.
+pub type Collect = Box<dyn Fn() -> garth::Result<()> + Send + Sync>;
+
 /// A filesystem under test: fresh and empty, on a clock that the test moves.
 pub struct Subject {
     /// The filesystem.
@@ -41,9 +45,14 @@ pub struct Subject {
     pub clock: ManualClock,
     /// Opens its data again, where they outlive an instance.
     pub reopen: Option<Reopen>,
+    /// Collects what its data no longer need, where there is anything to collect.
+    pub collect: Option<Collect>,
     /// What must live as long as the subject, such as the folder it is in.
     pub keep: Box<dyn Any + Send + Sync>,
 }
+
+/// Longer than the clock moves in any test: what others may still need stays.
+const GRACE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The time that subjects start at: 2026-01-01T00:00:00Z.
 pub const START: Timestamp = Timestamp(1_767_225_600_000_000_000);
@@ -62,12 +71,15 @@ impl Subject {
         let (env, clock) = Self::clock();
         let folder = tempfile::tempdir_in(base).expect("a temporary folder can be made");
         let path = folder.path().to_owned();
-        let open = move || -> Arc<dyn FileSystem> {
-            SqliteFs::open(&path, env.clone()).expect("the engine opens what it wrote")
-        };
+        let open = move || SqliteFs::open(&path, env.clone()).expect("the engine opens what it wrote");
+        let collect = open.clone();
         let fs = open();
         Self {
-            reopen: Some(Box::new(move || Box::pin(std::future::ready(open())))),
+            reopen: Some(Box::new(move || {
+                let fs: Arc<dyn FileSystem> = open();
+                Box::pin(std::future::ready(fs))
+            })),
+            collect: Some(Box::new(move || collect().gc(GRACE).map(drop))),
             keep: Box::new(folder),
             ..Self::new(fs, clock)
         }
@@ -75,7 +87,7 @@ impl Subject {
 
     /// A subject without data that outlive it.
     pub fn new(fs: Arc<dyn FileSystem>, clock: ManualClock) -> Self {
-        Self { fs, clock, reopen: None, keep: Box::new(()) }
+        Self { fs, clock, reopen: None, collect: None, keep: Box::new(()) }
     }
 }
 

@@ -5,5 +5,5 @@ pub mod cranfield;
 pub mod crash;
 pub mod model;
 pub mod proof;
-mod random;
+pub mod random;
 pub mod tools;

@@ -71,6 +71,8 @@ pub struct Stats {
     pub checks: u64,
     /// Times that the subject was opened again.
     pub reopened: u64,
+    /// Times that another instance collected what the subject does not need.
+    pub collected: u64,
 }
 
 /// A difference between the subject and the model.
@@ -137,6 +139,7 @@ impl Stats {
         self.refused += tally.refused;
         self.checks += tally.checks;
         self.reopened += tally.reopened;
+        self.collected += tally.collected;
     }
 }
 

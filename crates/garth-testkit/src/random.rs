@@ -3,14 +3,17 @@
 
 /// `SplitMix64` (Steele, Lea and Flood 2014): small, and any seed is good.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The stream of a seed.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    /// Any number. Not an iterator's `next`: the stream has no end.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -19,17 +22,17 @@ impl Random {
     }
 
     /// A number below `end`; the tiny bias does not matter here.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
+    pub fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
     /// Whether this is one of so many times.
-    pub(crate) fn one_in(&mut self, chances: u64) -> bool {
+    pub fn one_in(&mut self, chances: u64) -> bool {
         self.below(chances) == 0
     }
 
     /// One of these.
-    pub(crate) fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+    pub fn pick<T: Clone>(&mut self, from: &[T]) -> T {
         from[self.below(from.len() as u64) as usize].clone()
     }
 }

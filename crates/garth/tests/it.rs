@@ -6,6 +6,7 @@ mod it {
     mod contract;
     mod control;
     mod kv;
+    mod merging;
     mod model;
     mod sqlite;
 }

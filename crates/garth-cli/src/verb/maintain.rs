@@ -35,16 +35,16 @@ pub(crate) struct Fsck {
     which: Which,
 }
 
-/// Remove what nothing needs: expired entries, abandoned uploads, orphaned content
+/// Remove what nothing needs: expired entries, abandoned uploads, orphaned content; merge small pieces of files
 ///
 /// Versions, snapshots and what is open anywhere stay. With --json one object an account: account, expired,
-/// staged, versions, chunks, bytes, packs.
+/// staged, versions, merged, chunks, bytes, packs.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth gc --all")]
 pub(crate) struct Gc {
     #[command(flatten)]
     which: Which,
-    /// Leave files that became empty less than this long ago, as a reader may still be at them
+    /// Leave what was found unused less than this long ago, as another process may still be at it; at least 2m while others run
     #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = parse_span)]
     grace: i64,
 }
@@ -95,14 +95,15 @@ impl Gc {
         self.which.each(app, "collecting", |app, account, tree| {
             let gone = tree.gc(grace)?;
             let text = format!(
-                "{}: {} expired, {} uploads, {} versions, {} chunks ({}), {} files removed",
+                "{}: {} expired, {} uploads, {} versions, {} chunks ({}), {} files removed; {} extents merged",
                 shown(account),
                 gone.expired,
                 gone.staged,
                 gone.versions,
                 gone.chunks,
                 HumanBytes(gone.bytes),
-                gone.packs
+                gone.packs,
+                gone.merged
             );
             app.out.item(&object(account, &gone), text)
         })

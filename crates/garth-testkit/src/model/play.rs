@@ -26,6 +26,7 @@ pub(super) struct Tally {
     pub(super) refused: u64,
     pub(super) checks: u64,
     pub(super) reopened: u64,
+    pub(super) collected: u64,
 }
 
 /// The bytes that bodies are cut from.
@@ -110,6 +111,7 @@ impl Run {
             }
             Step::ReadHandle(slot, offset, length) => self.read_handle(*slot, *offset, *length).await,
             Step::Reopen => self.reopen().await,
+            Step::Collect => self.collect().await,
             Step::Tree => self.tree().await,
             Step::Path(path, offset, length) => self.path(path, *offset, *length).await,
             Step::Pages(dir, limit, after) => self.pages(dir, *limit, after).await,
@@ -294,6 +296,24 @@ impl Run {
             self.subject.fs = reopen().await;
         }
         self.tally.reopened += 1;
+        self.tree().await
+    }
+
+    /// Collecting changes nothing that anybody sees, but for the ends of what has expired: those are commits, which the model is told of.
+    async fn collect(&mut self) -> Checked {
+        let Some(collect) = &self.subject.collect else { return Ok(()) };
+        collect().map_err(|error| format!("collecting fails: {error}"))?;
+        self.tally.collected += 1;
+        loop {
+            let since = self.model.head().await.map_err(|error| error.to_string())?.seq;
+            let found = self.subject.fs.changes(since, 1).await.map_err(|error| error.to_string())?;
+            let Some(ends) = found.commits.first() else { break };
+            let paths = ends.changes.iter().filter_map(|change| change.path.clone());
+            let ops = paths.map(|path| Op::Check { at: At::Path(path), that: Precondition::Absent });
+            let batch = Batch { message: ends.commit.message.clone(), ..Batch::new(ops) };
+            self.model.commit(batch).await.map_err(|error| format!("the model keeps {ends:?}: {error}"))?;
+            same("the log", self.subject.fs.changes(since, 1).await, self.model.changes(since, 1).await)?;
+        }
         self.tree().await
     }
 

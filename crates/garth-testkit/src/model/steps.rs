@@ -33,6 +33,8 @@ pub(super) enum Step {
     Close(usize),
     ReadHandle(usize, u64, u64),
     Reopen,
+    /// Collects what is not needed, from another instance.
+    Collect,
     /// The whole tree with entries.
     Tree,
     /// All that reads of this path tell.
@@ -151,10 +153,12 @@ fn odd_path(rng: &mut Random) -> String {
     likely(rng, what)
 }
 
-/// Sizes around the borders at which engines cut content; mostly small.
+/// Sizes around the borders at which engines cut content; mostly small. Some are of a few that fit on each other, so that edits begin
+/// and end where others did.
 fn size(rng: &mut Random) -> u64 {
     match rng.below(100) {
-        0..60 => rng.below(200),
+        0..30 => 64 * rng.below(4),
+        30..60 => rng.below(200),
         60..85 => 4096 + rng.below(5) - 2,
         85..97 => 65_536 + rng.below(5) - 2,
         _ => (1 << 20) + rng.below(5) - 2,
@@ -181,7 +185,8 @@ pub(super) fn random(rng: &mut Random) -> Step {
         808..814 => Step::Close(slot(rng)),
         814..830 => Step::ReadHandle(slot(rng), size(rng), size(rng)),
         830..832 => Step::Reopen,
-        832..860 => Step::Tree,
+        832..834 => Step::Collect,
+        834..860 => Step::Tree,
         860..870 => Step::Remember,
         870..880 => Step::Recall(rng.below(WHOLE)),
         880..930 => Step::Path(odd_path(rng), size(rng), size(rng)),

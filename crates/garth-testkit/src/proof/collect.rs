@@ -50,6 +50,8 @@ pub fn collect(folder: &Path, binary: &Path, files: u64, seed: u64) -> Proven<Re
     let kept = run(history(&fs, files, seed))?;
     let mut other = Worker::start(binary, &["serve", place])?;
 
+    doomed(&fs, &mut other)?;
+
     // a file that the other process writes after its last name is gone, and one that this one does
     block_on(fs.commit(Batch::new([write("/held", "before;")?, write("/here", "before;")?])))?;
     other.ask("hold /held")?;
@@ -117,6 +119,31 @@ pub fn collect(folder: &Path, binary: &Path, files: u64, seed: u64) -> Proven<Re
     hold(seen == block_on(read(&*fs, "/f0"))?, || format!("the other process reads `{seen}`"))?;
     sound(&fs)?;
     Ok(Report { versions: kept.len() as u64, held, aged })
+}
+
+/// A file without a name that this process writes and closes while the other one only reads it: `gc` says that it will go, the
+/// other one asks for it to stay.
+fn doomed(fs: &SqliteFs, other: &mut Worker) -> Proven<()> {
+    block_on(fs.commit(Batch::new([write("/theirs", "before;")?])))?;
+    other.ask("hold /theirs")?;
+    let ours = block_on(fs.open(&at("/theirs")?))?;
+    block_on(fs.commit(Batch::new([remove("/theirs")?])))?;
+    let (at, body) = (ours.ino().into(), Body::from("after;".to_owned()));
+    let late = Op::Append { at, body, create: garth::model::batch::Create::Never, parents: false };
+    block_on(fs.commit(Batch::new([late])))?;
+    drop(ours);
+    block_on(fs.sync())?;
+    for (grace, step) in [(Duration::from_secs(600), "said"), (Duration::ZERO, "asked")] {
+        let collected = fs.gc(grace)?;
+        hold(collected.versions == 0, || format!("{step}: gc removes {collected:?}"))?;
+        let seen = other.ask("held-read")?;
+        hold(seen == "before;after;", || format!("{step}: the other process holds `{seen}` after gc"))?;
+        other.ask("renew")?;
+    }
+    other.ask("release")?;
+    let collected = fs.gc(Duration::ZERO)?;
+    hold(collected.versions == 1, || format!("of a file that nobody holds gc removes {collected:?}"))?;
+    sound(fs)
 }
 
 /// A version that was made: file, commit, content.

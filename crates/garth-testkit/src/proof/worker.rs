@@ -72,6 +72,11 @@ async fn call(fs: &Arc<SqliteFs>, handle: &mut Option<Arc<dyn OpenFile>>, line: 
             let create = garth::model::batch::Create::Never;
             fs.commit(Batch::new([Op::Append { at, body, create, parents: false }])).await?;
         }
+        ["renew"] => {
+            garth::engine::sqlite::renew_leases();
+            // behind what that has asked for
+            fs.sync().await?;
+        }
         ["held-read"] => {
             let bytes = held()?.read_at(0, 1 << 20).await?;
             return Ok(String::from_utf8_lossy(&bytes).into_owned());

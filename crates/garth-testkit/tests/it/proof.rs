@@ -64,7 +64,7 @@ fn ten_thousand_appends_stay_readable_in_every_version_and_take_less_than_20_mb(
     let folder = in_memory();
     let report = proven(appends::many_appends(folder.path(), 10_000));
     assert!(report.closed < 20_000_000, "{report}");
-    assert_eq!(report.compared, 500);
+    assert_eq!(report.compared, 1_000);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn gc_beside_another_process_removes_orphans_only() {
 fn a_failure_at_any_step_leaves_a_prefix_of_the_commits_with_all_that_were_acknowledged() {
     let folder = in_memory();
     let report = proven(failpoints::failpoints(folder.path(), &worker(), 1, 5));
-    assert_eq!(report.failures, 36);
+    assert_eq!(report.failures, 39);
     assert!(report.acknowledged > 100, "{report}");
 }
 

@@ -16,6 +16,7 @@ mod fsck;
 mod gc;
 mod history;
 mod look;
+mod merge;
 mod open;
 mod pool;
 mod read;
@@ -60,6 +61,12 @@ use crate::model::query::{
 };
 use crate::model::{At, Entry, Ino, Seq, Snapshot, Timestamp, VersionId};
 use crate::path::TreePath;
+
+/// Does at once what is done once a minute for what this process holds open: leases are renewed, and taken where `gc` waits.
+#[cfg(feature = "faults")]
+pub fn renew_leases() {
+    renew::renew();
+}
 
 /// An account's tree in a folder; or, from `as_of`, what it was.
 #[derive(Clone, Debug)]

@@ -208,9 +208,14 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     fn source_extents(&self, source: &Source) -> Result<Vec<ExtentRow>> {
+        let size = source.node.size;
         match (source.node.kind, source.then) {
-            (Kind::File, None) => self.extents(source.node.ino, 0, u64::MAX),
-            (Kind::File, Some((seq, _))) => self.rows.extents_then(source.node.ino, seq),
+            (Kind::File, None) => self.extents(source.node.ino, 0, size),
+            // one that was merged since reaches beyond what was then the end
+            (Kind::File, Some((seq, _))) => {
+                let found = self.rows.extents_then(source.node.ino, seq, 0, size)?;
+                Ok(found.into_iter().map(|extent| extent.cut(0, size)).collect())
+            }
             _ => Ok(Vec::new()),
         }
     }

@@ -150,6 +150,6 @@ pub(crate) trait Rows {
     fn names_of_then(&self, ino: u64, seq: u64) -> Result<Vec<(String, String)>>;
     /// A node after commit `seq`.
     fn node_then(&self, ino: u64, seq: u64) -> Result<Option<NodeRow>>;
-    /// All extents of a node after commit `seq`, by offset.
-    fn extents_then(&self, ino: u64, seq: u64) -> Result<Vec<ExtentRow>>;
+    /// Extents of a node after commit `seq` that overlap `from..to`, by offset. The last may reach beyond the size of that time.
+    fn extents_then(&self, ino: u64, seq: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>>;
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use rusqlite::{Connection, Row, params};
 
 use super::read;
-use crate::engine::planner::{ExtentRow, MAX_EXTENT};
+use crate::engine::planner::{ExtentRow, MAX_EXTENT, NAMED_FROM};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What is kept of a chunk, and where from.
@@ -44,6 +44,8 @@ const THEN: &str = chunk_columns!(
 
 /// Folder of the pack files in an account's folder.
 pub(super) const PACKS: &str = "packs";
+/// Bytes of the sum of a chunk that has no name.
+const SHORT_SUM: usize = 8;
 /// Most pack files held open for reading.
 const OPEN_PACKS: usize = 64;
 
@@ -57,6 +59,12 @@ pub(super) struct Packs {
 }
 
 /// The sum that is kept of a chunk: all of its BLAKE3, or the first 8 bytes for short ones.
+pub(super) fn sum_of(data: &[u8]) -> Vec<u8> {
+    let length = if data.len() >= NAMED_FROM { 32 } else { SHORT_SUM };
+    blake3::hash(data).as_bytes()[..length].to_vec()
+}
+
+/// Whether this is a chunk's sum.
 pub(super) fn sum_matches(data: &[u8], sum: &[u8]) -> bool {
     !sum.is_empty() && blake3::hash(data).as_bytes().starts_with(sum)
 }
@@ -134,6 +142,37 @@ impl Packs {
             })?;
         }
         Ok(bytes.into())
+    }
+
+    /// The number of a chunk of this sum: of one that is there, else of a new one that `insert` writes, under the sum it is given.
+    pub(super) fn keep(
+        &self,
+        conn: &Connection,
+        sum: &[u8],
+        insert: impl FnOnce(u64, &[u8]) -> rusqlite::Result<usize>,
+    ) -> Result<u64> {
+        let mut sum = sum;
+        if sum.len() > SHORT_SUM
+            && let Some(id) = read::chunk_named(conn, sum)?
+        {
+            if self.chunk(conn, id).is_ok() {
+                return Ok(id);
+            }
+            // that one is damaged: what is written now must not share its fate, and the name is taken
+            sum = &sum[..SHORT_SUM];
+        }
+        let sql = "UPDATE head SET next_chunk = next_chunk + 1 RETURNING next_chunk - 1";
+        let id = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+        insert(id, sum)?;
+        Ok(id)
+    }
+
+    /// The same for bytes that go into the database.
+    pub(super) fn keep_bytes(&self, conn: &Connection, data: &[u8]) -> Result<u64> {
+        self.keep(conn, &sum_of(data), |id, sum| {
+            conn.prepare_cached("INSERT INTO chunk (id, sum, data, len) VALUES (?1, ?2, ?3, ?4)")?
+                .execute(params![id, sum, data, data.len()])
+        })
     }
 
     /// Gives a chunk's bytes to `take`, checked. The row begins with its columns.

@@ -24,7 +24,7 @@ mod armed {
     use crate::error::{Error, ErrorKind};
 
     /// Every point: those of a commit in order, then those of an upload, then those of `gc`.
-    pub const POINTS: [&str; 12] = [
+    pub const POINTS: [&str; 13] = [
         "plan",
         "apply",
         "index",
@@ -34,6 +34,7 @@ mod armed {
         "stage-write",
         "stage-sync",
         "stage-keep",
+        "gc-merge",
         "gc-sweep",
         "gc-unlink",
         "gc-forget",

@@ -1,8 +1,9 @@
 //! Collecting: records what has expired, and removes what nothing can reach any more. Never what a version, snapshot,
 //! lease or open handle needs.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::executor::block_on;
@@ -11,6 +12,7 @@ use serde::Serialize;
 
 use super::SqliteFs;
 use super::fail;
+use super::merge;
 use super::read::{self, all};
 use super::stage::pack_name;
 use crate::engine::planner::Staged;
@@ -31,6 +33,8 @@ pub struct Collected {
     pub staged: u64,
     /// Versions of files without a name, written through handles that are closed.
     pub versions: u64,
+    /// Small extents that are one with their neighbour now.
+    pub merged: u64,
     /// Chunks of content that nothing refers to.
     pub chunks: u64,
     /// Bytes of those chunks.
@@ -40,13 +44,15 @@ pub struct Collected {
 }
 
 impl SqliteFs {
-    /// Collects. Pack files that became empty longer than `grace` ago are removed; readers of other processes need it.
-    /// Blocks; not for a runtime's worker.
+    /// Collects. Pack files, and what was written to files without a name, go once a collection at least `grace` ago found nobody
+    /// who needs them: other processes may still read them, and look once a minute whether to say so. Blocks; not for a runtime's
+    /// worker.
     ///
     /// # Errors
     /// From the storage; what was done until then stays done.
     pub fn gc(&self, grace: Duration) -> Result<Collected> {
         let expired = self.record_expired()?;
+        let merged = self.merge()?;
         // files first, rows after: what gets its row in between is not taken for an orphan
         let files = self.pack_files()?;
         let (inner, now) = (&self.inner, self.inner.env.now());
@@ -66,7 +72,7 @@ impl SqliteFs {
             });
             block_on(forget)?;
         }
-        Ok(Collected { expired, ..collected })
+        Ok(Collected { expired, merged, ..collected })
     }
 
     /// Meets every expired entry in commits, which records its end.
@@ -100,6 +106,21 @@ impl SqliteFs {
         }
     }
 
+    /// Merges small extents in steps, so that no writer waits for all of it.
+    fn merge(&self) -> Result<u64> {
+        let shared = Arc::new(self.look(|look| merge::shared(look.conn))?);
+        let (mut merged, mut from) = (0, Some((0, 0, 0)));
+        while let Some(place) = from {
+            let (packs, shared) = (Arc::clone(&self.inner.packs), Arc::clone(&shared));
+            let work =
+                self.inner.writer.transact(false, move |conn| merge::step(conn, &packs, &shared, place));
+            let step = block_on(work)?;
+            merged += step.merged;
+            from = step.next;
+        }
+        Ok(merged)
+    }
+
     /// The names in the folder of pack files.
     pub(super) fn pack_files(&self) -> Result<Vec<String>> {
         let entries = match fs::read_dir(self.inner.packs.folder()) {
@@ -122,7 +143,7 @@ fn sweep(
     conn.execute("DELETE FROM idempotency WHERE keep_until <= ?1", [now.0])?;
     conn.execute("DELETE FROM lease WHERE until <= ?1", [now.0])?;
     collected.staged = conn.execute("DELETE FROM staged WHERE lease <= ?1", [now.0])? as u64;
-    collected.versions = sweep_unnamed(conn)?;
+    collected.versions = sweep_unnamed(conn, now, gone_before)?;
     let pieces: Vec<String> =
         all(conn, "SELECT pieces FROM staged WHERE pieces IS NOT NULL", [], |row| row.get(0))?;
     let mut waiting = HashSet::new();
@@ -155,18 +176,30 @@ fn sweep(
     Ok((collected, doomed))
 }
 
-/// Removes what was written to files after they had lost their last name, once nobody holds them open.
-fn sweep_unnamed(conn: &Connection) -> Result<u64> {
+/// Removes what was written to files after they had lost their last name, once nobody holds them open: who does has a lease, or
+/// takes one when it sees the file among the doomed.
+fn sweep_unnamed(conn: &Connection, now: Timestamp, gone_before: Timestamp) -> Result<u64> {
     let sql = "SELECT ino, min(seq) FROM node AS dead
          WHERE nlink = 0 AND ino NOT IN (SELECT ino FROM lease)
            AND NOT EXISTS (SELECT 1 FROM node AS later
                            WHERE later.ino = dead.ino AND later.seq > dead.seq AND later.nlink > 0)
          GROUP BY ino HAVING count(*) > 1";
-    let dead: Vec<(u64, u64)> = all(conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let dead: HashMap<u64, u64> =
+        all(conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?.into_iter().collect();
+    for ino in all(conn, "SELECT ino FROM unnamed", [], |row| row.get::<_, u64>(0))? {
+        if !dead.contains_key(&ino) {
+            conn.execute("DELETE FROM unnamed WHERE ino = ?1", [ino])?;
+        }
+    }
     let mut versions = 0;
     for (ino, last) in dead {
+        conn.execute("INSERT OR IGNORE INTO unnamed (ino, doomed_at) VALUES (?1, ?2)", params![ino, now.0])?;
+        let sql = "DELETE FROM unnamed WHERE ino = ?1 AND doomed_at <= ?2";
+        if conn.execute(sql, params![ino, gone_before.0])? == 0 {
+            continue;
+        }
         conn.execute("DELETE FROM extent WHERE ino = ?1 AND since > ?2", params![ino, last])?;
-        // what those writes covered is the file's content again, for whoever still holds it open elsewhere
+        // what those writes covered belongs to the last version that had a name
         conn.execute("UPDATE extent SET till = 0 WHERE ino = ?1 AND till > ?2", params![ino, last])?;
         conn.execute("DELETE FROM attribute WHERE ino = ?1 AND seq > ?2", params![ino, last])?;
         versions += conn.execute("DELETE FROM node WHERE ino = ?1 AND seq > ?2", params![ino, last])? as u64;

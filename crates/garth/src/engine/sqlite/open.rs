@@ -1,11 +1,13 @@
 //! Nodes that this instance holds open. A node that has lost its last name lives on for them; once it is written in that
-//! state, a lease in the database keeps `gc` of other processes away from it.
+//! state, a lease in the database keeps `gc` away from it: of the writer at once, of who else has it open when `gc` says what it
+//! is about to collect.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, params};
 
+use super::read::all;
 use crate::error::Result;
 use crate::model::Timestamp;
 
@@ -56,14 +58,19 @@ impl OpenNodes {
 
     /// Takes leases on nodes without a name, in the transaction that writes them. A handle that was closed since the write was
     /// planned needs none, and nobody would give it up.
-    pub(super) fn lease(&self, conn: &Connection, unnamed: &BTreeSet<u64>, now: Timestamp) -> Result<()> {
+    pub(super) fn lease(
+        &self,
+        conn: &Connection,
+        unnamed: impl IntoIterator<Item = u64>,
+        now: Timestamp,
+    ) -> Result<()> {
         for ino in unnamed {
             {
                 let mut nodes = self.nodes();
-                if !nodes.open.contains_key(ino) {
+                if !nodes.open.contains_key(&ino) {
                     continue;
                 }
-                nodes.leased.insert(*ino);
+                nodes.leased.insert(ino);
             }
             conn.prepare_cached("INSERT OR REPLACE INTO lease (ino, holder, until) VALUES (?1, ?2, ?3)")?
                 .execute(params![ino, self.holder, now.plus_seconds(LEASE).0])?;
@@ -78,15 +85,16 @@ impl OpenNodes {
         Ok(())
     }
 
-    /// Whether there are leases to renew.
-    pub(super) fn has_leases(&self) -> bool {
-        !self.nodes().leased.is_empty()
+    /// Whether any node is held open.
+    pub(super) fn any(&self) -> bool {
+        !self.nodes().open.is_empty()
     }
 
-    /// Renews all leases of this instance.
+    /// Renews all leases of this instance, also those that ran out while it slept, and takes them on the nodes that it holds open and
+    /// that `gc` is about to collect, since somebody else wrote them.
     pub(super) fn renew(&self, conn: &Connection, now: Timestamp) -> Result<()> {
-        conn.prepare_cached("UPDATE lease SET until = ?2 WHERE holder = ?1")?
-            .execute(params![self.holder, now.plus_seconds(LEASE).0])?;
-        Ok(())
+        let leased: Vec<u64> = self.nodes().leased.iter().copied().collect();
+        self.lease(conn, leased, now)?;
+        self.lease(conn, all(conn, "SELECT ino FROM unnamed", [], |row| row.get(0))?, now)
     }
 }

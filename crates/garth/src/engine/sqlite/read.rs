@@ -193,6 +193,11 @@ pub(super) fn extents_then(
     all(conn, sql, params![ino, first, to.min(MAX), from, seq], extent_row)
 }
 
+/// The chunk of this name, a whole BLAKE3.
+pub(super) fn chunk_named(conn: &Connection, sum: &[u8]) -> Result<Option<u64>> {
+    one(conn, "SELECT id FROM chunk WHERE sum = ?1 AND length(sum) = 32", [sum], |row| row.get(0))
+}
+
 /// Time of commit `seq` (of the empty tree for 0: that of the first moment).
 pub(super) fn time_of(conn: &Connection, seq: u64) -> Result<Timestamp> {
     if seq == 0 {

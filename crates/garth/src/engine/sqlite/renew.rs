@@ -1,4 +1,5 @@
-//! Renews the leases of this process while their handles are open: one thread for all accounts, started with the first.
+//! Renews the leases of this process while their handles are open, and takes those that `gc` waits for: one thread for all
+//! accounts, started with the first.
 
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 use std::thread;
@@ -29,11 +30,12 @@ pub(super) fn watch(writer: &Arc<Writer>) {
     });
 }
 
-fn renew() {
+/// Does it once, for every account open here.
+pub(super) fn renew() {
     let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
     watched.retain(|writer| writer.strong_count() > 0);
     for writer in watched.iter().filter_map(Weak::upgrade) {
-        if writer.open.has_leases() {
+        if writer.open.any() {
             let (open, now) = (Arc::clone(&writer.open), writer.env.now());
             writer.transact_later(move |conn| open.renew(conn, now));
         }

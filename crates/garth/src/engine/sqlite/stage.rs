@@ -10,12 +10,11 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use rusqlite::{Connection, params};
 
-use super::content::Packs;
+use super::content::{Packs, sum_of};
 use super::fail;
 use super::fault::Fault;
-use super::read::one;
 use super::writer::Writer;
-use crate::engine::planner::{MAX_EXTENT, NAMED_FROM, Staged};
+use crate::engine::planner::{MAX_EXTENT, Staged};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::Upload;
 use crate::model::batch::{MAX_FILE, StagedBody};
@@ -65,13 +64,6 @@ fn failed(error: std::io::Error) -> Error {
         _ => ErrorKind::Io,
     };
     Error::new(kind, "the upload could not be written").with_source(error)
-}
-
-/// The sum that is kept of content: all of its BLAKE3 if it is named by it, else its first 8 bytes.
-fn sum_of(data: &[u8]) -> Vec<u8> {
-    let hash = blake3::hash(data);
-    let length = if data.len() >= NAMED_FROM { 32 } else { 8 };
-    hash.as_bytes()[..length].to_vec()
 }
 
 impl Uploading {
@@ -233,7 +225,6 @@ struct Finished {
 
 impl Finished {
     fn keep(self, conn: &Connection, packs: &Packs) -> Result<()> {
-        let mut next: u64 = conn.query_row("SELECT next_chunk FROM head", [], |row| row.get(0))?;
         let mut pieces = Staged(Vec::new());
         let pack_id = match &self.pack {
             None => None,
@@ -244,29 +235,17 @@ impl Finished {
             }
         };
         for chunk in &self.placed {
-            let (sum, kept) = known(conn, packs, &chunk.sum)?;
-            let id = kept.unwrap_or(next);
-            if kept.is_none() {
+            let id = packs.keep(conn, &chunk.sum, |id, sum| {
                 conn.prepare_cached(
                     "INSERT INTO chunk (id, sum, pack, pos, len) VALUES (?1, ?2, ?3, ?4, ?5)",
                 )?
-                .execute(params![id, sum, pack_id, chunk.pos, chunk.len])?;
-                next += 1;
-            }
+                .execute(params![id, sum, pack_id, chunk.pos, chunk.len])
+            })?;
             pieces.0.push((id, chunk.len));
         }
         if !self.short.is_empty() {
-            let whole = sum_of(&self.short);
-            let (sum, kept) = known(conn, packs, &whole)?;
-            let id = kept.unwrap_or(next);
-            if kept.is_none() {
-                conn.prepare_cached("INSERT INTO chunk (id, sum, data, len) VALUES (?1, ?2, ?3, ?4)")?
-                    .execute(params![id, sum, &self.short[..], self.short.len()])?;
-                next += 1;
-            }
-            pieces.0.push((id, self.short.len() as u64));
+            pieces.0.push((packs.keep_bytes(conn, &self.short)?, self.short.len() as u64));
         }
-        conn.execute("UPDATE head SET next_chunk = ?1", [next])?;
         let json = serde_json::to_string(&pieces).unwrap_or_default();
         let sql = match self.pack {
             // a pack whose lease ran out is gone, or about to be
@@ -282,18 +261,4 @@ impl Finished {
 
 fn collected() -> Error {
     Error::new(ErrorKind::NotFound, "the upload stood still for too long and was collected; start it again")
-}
-
-/// The sum to keep a chunk under, and the chunk that holds this content already. One that is damaged does not count, and as it has
-/// the name, what is written now is kept under the short sum.
-fn known<'s>(conn: &Connection, packs: &Packs, sum: &'s [u8]) -> Result<(&'s [u8], Option<u64>)> {
-    if sum.len() < 32 {
-        return Ok((sum, None));
-    }
-    let sql = "SELECT id FROM chunk WHERE sum = ?1 AND length(sum) = 32";
-    match one(conn, sql, [sum], |row| row.get(0))? {
-        Some(id) if packs.chunk(conn, id).is_ok() => Ok((sum, Some(id))),
-        Some(_) => Ok((&sum[..8], None)),
-        None => Ok((sum, None)),
-    }
 }

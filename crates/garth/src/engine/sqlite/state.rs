@@ -63,7 +63,7 @@ impl Rows for State<'_> {
     }
 
     fn chunk_named(&self, hash: &[u8; 32]) -> Result<Option<u64>> {
-        one(self.conn, "SELECT id FROM chunk WHERE sum = ?1 AND length(sum) = 32", [hash], |row| row.get(0))
+        read::chunk_named(self.conn, hash)
     }
 
     fn chunk(&self, id: u64) -> Result<Bytes> {
@@ -120,8 +120,8 @@ impl Rows for State<'_> {
         read::node(self.conn, ino.min(MAX), seq)
     }
 
-    fn extents_then(&self, ino: u64, seq: u64) -> Result<Vec<ExtentRow>> {
-        read::extents_then(self.conn, ino, seq, 0, MAX)
+    fn extents_then(&self, ino: u64, seq: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
+        read::extents_then(self.conn, ino, seq, from, to)
     }
 }
 

@@ -295,7 +295,7 @@ impl Writer {
                 Ok(Planned::Apply { delta, head: next, commit }) => {
                     apply::delta(conn, &delta, &next, batch, &commit)?;
                     fail::point("apply")?;
-                    self.open.lease(conn, &delta.unnamed, self.env.now())?;
+                    self.open.lease(conn, delta.unnamed.iter().copied(), self.env.now())?;
                     for (ino, edit) in &delta.index {
                         edits.entry(*ino).and_modify(|known| *known = known.then(*edit)).or_insert(*edit);
                     }

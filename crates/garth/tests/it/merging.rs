@@ -1,0 +1,140 @@
+//! Merging small extents: fewer of them, and every version byte for byte what it was.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use garth::engine::sqlite::SqliteFs;
+use garth::model::batch::{Batch, Body, Create, Op, SetAttrs};
+use garth::model::query::{ByteRange, Moment};
+use garth::model::{At, Seq};
+use garth::{Env, FileSystem, TreePath};
+use garth_testkit::random::Random;
+
+/// Edits begin and end at multiples of this, so that new extents lie exactly where old ones were.
+const BLOCK: u64 = 32;
+
+fn at(path: &str) -> At {
+    TreePath::parse(path).unwrap().into()
+}
+
+fn append(to: &str, bytes: impl Into<Bytes>) -> Op {
+    Op::Append { at: at(to), body: Body::Bytes(bytes.into()), create: Create::IfMissing, parents: false }
+}
+
+async fn content(fs: &dyn FileSystem, path: &str) -> Vec<u8> {
+    match fs.read(&at(path), ByteRange::ALL).await {
+        Ok(bytes) => bytes.to_vec(),
+        Err(error) if error.is(garth::ErrorKind::NotFound) => b"missing".to_vec(),
+        Err(error) => panic!("{path}: {error}"),
+    }
+}
+
+/// An edit of one of two files, whose content is `now`.
+fn edit(random: &mut Random, now: &mut [Vec<u8>; 2], path: [&str; 2], last: u64) -> Op {
+    let which = random.below(2) as usize;
+    let (file, to) = (&mut now[which], at(path[which]));
+    let bytes: Vec<u8> = (0..BLOCK * (1 + random.below(3))).map(|_| random.below(256) as u8).collect();
+    let offset = BLOCK * random.below(12);
+    match random.below(20) {
+        0 => {
+            *file = bytes.clone();
+            let (body, attrs) = (Body::Bytes(bytes.into()), SetAttrs::default());
+            Op::Write { at: to, body, create: Create::IfMissing, parents: false, attrs }
+        }
+        1 | 2 => {
+            file.resize(offset as usize, 0);
+            Op::Truncate { at: to, size: offset }
+        }
+        3..8 => {
+            let end = offset as usize + bytes.len();
+            file.resize(file.len().max(end), 0);
+            file[offset as usize..end].copy_from_slice(&bytes);
+            Op::Patch { at: to, offset, body: Body::Bytes(bytes.into()) }
+        }
+        8 => {
+            let as_of = (last > 2).then(|| Seq(3 + random.below(last - 2)));
+            let from = at(path[1 - which]);
+            Op::Copy { from, as_of, to, recursive: false, replace: true, parents: false }
+        }
+        9 => Op::SetAttrs { at: to, attrs: SetAttrs { mode: Some(0o600), ..SetAttrs::default() } },
+        _ => {
+            file.extend_from_slice(&bytes);
+            append(path[which], bytes)
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_version_is_the_same_after_any_number_of_merges() {
+    const PATHS: [&str; 2] = ["/one", "/two"];
+    for seed in 0..8 {
+        let mut random = Random::new(seed);
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+        let mut now: [Vec<u8>; 2] = Default::default();
+        let mut seen = Vec::new();
+        let mut merged = 0;
+        for path in PATHS {
+            fs.commit(Batch::new([append(path, Bytes::new())])).await.unwrap();
+        }
+        for step in 0..600 {
+            let last = seen.len() as u64 + 2;
+            let op = edit(&mut random, &mut now, PATHS, last);
+            if let Op::Copy { from, as_of, to, .. } = &op {
+                let source = usize::from(*from == at(PATHS[1]));
+                let then = as_of.map(|seq| {
+                    let (known, both): &(Seq, [Vec<u8>; 2]) = &seen[seq.0 as usize - 3];
+                    assert_eq!(*known, seq);
+                    both[source].clone()
+                });
+                let copied = then.unwrap_or_else(|| now[source].clone());
+                now[usize::from(*to == at(PATHS[1]))] = copied;
+            }
+            let commit = fs.commit(Batch::new([op.clone()])).await.unwrap();
+            for (path, now) in PATHS.iter().zip(&now) {
+                assert!(content(&*fs, path).await == *now, "seed {seed}, step {step}: {path} after {op:?}");
+            }
+            seen.push((commit.seq, now.clone()));
+            if random.one_in(40) {
+                merged += fs.gc(Duration::ZERO).unwrap().merged;
+                for (seq, then) in &seen {
+                    let past = fs.as_of(&Moment::Seq(*seq)).await.unwrap();
+                    for (path, then) in PATHS.iter().zip(then) {
+                        let bytes = content(&*past, path).await;
+                        assert!(bytes == *then, "seed {seed}, step {step}: {path} of commit {seq}");
+                    }
+                }
+                assert_eq!(fs.fsck().unwrap().findings, [], "seed {seed}, step {step}");
+            }
+        }
+        assert!(merged > 20, "seed {seed}: {merged} merged");
+    }
+}
+
+#[tokio::test]
+async fn ten_thousand_appends_become_a_few_extents() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let line = |n: u64| format!("{n:0199}\n");
+    for first in (0..10_000).step_by(100) {
+        let batches = (first..first + 100).map(|n| fs.commit(Batch::new([append("/log", line(n))])));
+        for commit in futures::future::join_all(batches).await {
+            commit.unwrap();
+        }
+    }
+    let before = fs.fsck().unwrap();
+    let collected = fs.gc(Duration::ZERO).unwrap();
+    let after = fs.fsck().unwrap();
+    // two million bytes in extents of 64 KiB each
+    assert_eq!((before.chunks, collected.merged, collected.chunks), (10_000, 9_969, 10_000));
+    assert_eq!((after.chunks, after.findings), (31, vec![]));
+    assert_eq!((after.versions, after.bytes), (before.versions, before.bytes));
+    // nothing is left to do
+    let again = fs.gc(Duration::ZERO).unwrap();
+    assert_eq!((again.merged, again.chunks), (0, 0));
+    for n in [1, 2, 327, 328, 329, 5_000, 10_000] {
+        let past = fs.as_of(&Moment::Seq(Seq(n))).await.unwrap();
+        let text: String = (0..n).map(line).collect();
+        assert!(content(&*past, "/log").await == text.as_bytes(), "version {n}");
+    }
+}
