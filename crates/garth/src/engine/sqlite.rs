@@ -15,6 +15,7 @@ mod fault;
 mod fsck;
 mod gc;
 mod history;
+mod known;
 mod look;
 mod merge;
 mod open;
@@ -59,7 +60,7 @@ use crate::model::query::{
     ByteRange, Changes, Head, HistoryPage, Hit, Listing, MAX_READ, Moment, Page, SearchQuery, Version, Walk,
     WalkPage,
 };
-use crate::model::{At, Entry, Ino, Seq, Snapshot, Timestamp, VersionId};
+use crate::model::{At, Entry, Ino, Kind, Seq, Snapshot, Timestamp, VersionId};
 use crate::path::TreePath;
 
 /// Does at once what is done once a minute for what this process holds open: leases are renewed, and taken where `gc` waits.
@@ -78,7 +79,7 @@ pub struct SqliteFs {
 
 #[derive(Debug)]
 struct Inner {
-    readers: Readers,
+    readers: Arc<Readers>,
     packs: Arc<Packs>,
     open: Arc<OpenNodes>,
     writer: Arc<Writer>,
@@ -96,15 +97,16 @@ impl SqliteFs {
         schema::ready(folder, &turnstile)?;
         let packs = Arc::new(Packs::new(folder));
         let open = Arc::new(OpenNodes::new(env.random()?));
+        let readers = Arc::new(Readers::new(folder.to_owned()));
         let writer = Arc::new(Writer::new(
             folder.to_owned(),
             turnstile,
             env.clone(),
             Arc::clone(&packs),
             Arc::clone(&open),
+            Arc::clone(&readers),
         ));
         renew::watch(&writer);
-        let readers = Readers::new(folder.to_owned());
         Ok(Arc::new(Self { inner: Arc::new(Inner { readers, packs, open, writer, env }), then: None }))
     }
 
@@ -148,6 +150,11 @@ impl FileSystem for SqliteFs {
     }
 
     async fn stat(&self, at: &At) -> Result<Entry> {
+        if let (At::Path(path), None) = (at, self.then)
+            && let Some(entry) = self.inner.readers.alone(|conn| self.view(conn).entry_now(path))?
+        {
+            return Ok(entry);
+        }
         self.look(|look| look.entry(look.at(at)?))
     }
 
@@ -165,9 +172,17 @@ impl FileSystem for SqliteFs {
 
     async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
         self.look(|look| {
+            if let (At::Path(path), None) = (at, self.then)
+                && let Some(entry) = look.entry_now(path)?
+                && entry.kind == Kind::File
+            {
+                let bytes = look.read(entry.ino.0, entry.size, range).map_err(|error| error.about(path))?;
+                return Ok((entry, bytes));
+            }
             let node = look.at(at)?;
             look.check_file(&node, at)?;
-            let bytes = look.read(&node, range).map_err(|error| look.about(error, &node, at))?;
+            let bytes =
+                look.read(node.ino, node.size, range).map_err(|error| look.about(error, &node, at))?;
             Ok((look.entry(node)?, bytes))
         })
     }
@@ -176,7 +191,7 @@ impl FileSystem for SqliteFs {
         self.look(|look| {
             let node = look.at(at)?;
             look.check_file(&node, at)?;
-            look.read(&node, range).map_err(|error| look.about(error, &node, at))
+            look.read(node.ino, node.size, range).map_err(|error| look.about(error, &node, at))
         })
     }
 
@@ -299,7 +314,7 @@ impl OpenFile for Handle {
         }
         self.fs.look(|look| {
             let node = look.row(self.ino)?.ok_or_else(Error::no_node)?;
-            look.read(&node, ByteRange { offset, length: length as u64 })
+            look.read(node.ino, node.size, ByteRange { offset, length: length as u64 })
         })
     }
 }

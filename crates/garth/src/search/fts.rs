@@ -134,11 +134,16 @@ fn plan<E: From<rusqlite::Error>>(
     read: &mut dyn FnMut(Range<u64>) -> Result<Vec<u8>, E>,
 ) -> Result<Range<u64>, E> {
     let edit = change.edit.visible();
+    // what was empty before has no passages
+    let fresh = edit.old_size == 0;
     if !change.searchable || edit.new_size == 0 {
+        if fresh {
+            return Ok(0..0);
+        }
         gone.extend(passages(conn, change.ino, 0, u64::MAX)?.iter().map(|passage| passage.id));
         return Ok(0..0);
     }
-    let indexed = last_before(conn, change.ino, u64::MAX)?.is_some();
+    let indexed = !fresh && last_before(conn, change.ino, u64::MAX)?.is_some();
     if !indexed && edit.start >= SNIFF {
         // What is not text by its first bytes does not become text further on.
         return Ok(0..0);
@@ -157,7 +162,7 @@ fn plan<E: From<rusqlite::Error>>(
     if region.start < SNIFF && !region.is_empty() {
         let prefix = read(region.start..edit.new_size.min(SNIFF))?;
         if !is_text(&prefix, change.content_type) {
-            dropped = passages(conn, change.ino, 0, u64::MAX)?;
+            dropped = if fresh { Vec::new() } else { passages(conn, change.ino, 0, u64::MAX)? };
             region = 0..0;
         }
     }

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::content::Packs;
 use super::read::{self, MAX};
 use super::sql::KindColumn;
-use super::state::{answer_json, forget_staged};
-use crate::engine::planner::{Delta, HeadRow, LogChange, NameRow, NodeRow};
+use super::state::{State, answer_json, forget_staged};
+use crate::engine::planner::{Delta, HeadRow, LogChange, NameRow, NodeRow, Rows};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::batch::{Batch, Commit};
 use crate::model::query::ChangeKind;
-use crate::model::{Ino, Kind};
+use crate::model::{Attributes, Ino, Kind};
 use crate::path::TreePath;
 use crate::search::fts;
 use crate::search::passage::Edit;
@@ -21,7 +21,7 @@ use crate::search::passage::Edit;
 /// Edits of a group's files, for search.
 pub(super) type Edits = BTreeMap<u64, Edit>;
 
-/// Writes the rows of one batch.
+/// Writes the rows of one batch, all but the head's: the last of a group says where it ends.
 pub(super) fn delta(
     conn: &Connection,
     delta: &Delta,
@@ -141,6 +141,13 @@ fn extents(conn: &Connection, delta: &Delta, seq: u64) -> Result<()> {
     Ok(())
 }
 
+/// Writes where the next group goes on.
+pub(super) fn head(conn: &Connection, head: &HeadRow) -> Result<()> {
+    conn.prepare_cached("UPDATE head SET seq = ?1, time = ?2, next_ino = ?3, next_chunk = ?4")?
+        .execute(params![head.seq, head.time, head.next_ino, head.next_chunk])?;
+    Ok(())
+}
+
 /// A change in the log's JSON: what, node, path, and a name or an old path.
 #[derive(Serialize, Deserialize)]
 struct LogRow(char, u64, #[serde(default)] Option<String>, #[serde(default)] Option<String>);
@@ -168,8 +175,6 @@ fn log(
         message,
         changes
     ])?;
-    conn.prepare_cached("UPDATE head SET seq = ?1, time = ?2, next_ino = ?3, next_chunk = ?4")?
-        .execute(params![head.seq, head.time, head.next_ino, head.next_chunk])?;
     if let Some(record) = &batch.idempotency {
         conn.prepare_cached(
             "INSERT OR REPLACE INTO idempotency (key, hash, keep_until, answer) VALUES (?1, ?2, ?3, ?4)",
@@ -224,15 +229,15 @@ pub(super) fn log_changes(json: &str) -> Result<Vec<LogChange>> {
 }
 
 /// Brings the index up to date with all that a group did.
-pub(super) fn index(conn: &Connection, packs: &Packs, edits: &Edits) -> Result<()> {
+pub(super) fn index(state: &State<'_>, edits: &Edits) -> Result<()> {
     let mut files = Vec::with_capacity(edits.len());
     for (ino, edit) in edits {
-        if let Some(file) = Searched::of(conn, *ino)? {
-            files.push((file, *edit));
-        }
+        let Some(node) = state.node(*ino)? else { continue };
+        let attributes = |seq| state.attributes(*ino, seq);
+        files.extend(Searched::new(&node, attributes)?.map(|file| (file, *edit)));
     }
     let changes: Vec<fts::Change<'_>> = files.iter().map(|(file, edit)| file.change(*edit)).collect();
-    fts::apply(conn, &changes, &mut |ino, range| bytes_now(conn, packs, ino, range))
+    fts::apply(state.conn, &changes, &mut |ino, range| bytes_now(state.conn, state.packs, ino, range))
 }
 
 /// What search needs to know of a file.
@@ -247,15 +252,20 @@ impl Searched {
     /// A file as it is now; `None` for what is no file.
     pub(super) fn of(conn: &Connection, ino: u64) -> Result<Option<Self>> {
         let Some(node) = read::node(conn, ino, MAX)? else { return Ok(None) };
+        Self::new(&node, |seq| read::attributes(conn, ino, seq))
+    }
+
+    fn new(node: &NodeRow, attributes: impl FnOnce(u64) -> Result<Attributes>) -> Result<Option<Self>> {
         if node.kind != Kind::File {
             return Ok(None);
         }
         let attributes = match node.attrs_seq {
-            0 => crate::model::Attributes::default(),
-            seq => read::attributes(conn, ino, seq)?,
+            0 => Attributes::default(),
+            seq => attributes(seq)?,
         };
         let searchable = node.nlink > 0 && attributes.searchable.unwrap_or(true);
-        Ok(Some(Self { ino, size: node.size, searchable, content_type: attributes.content_type }))
+        let content_type = attributes.content_type;
+        Ok(Some(Self { ino: node.ino, size: node.size, searchable, content_type }))
     }
 
     fn change(&self, edit: Edit) -> fts::Change<'_> {

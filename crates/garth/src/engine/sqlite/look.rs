@@ -140,26 +140,15 @@ impl Look<'_> {
             // held open without a name
             node.seq = node.last_change(&before);
         }
-        let version = |seq| VersionId { seq: Seq(seq), ino: Ino(node.ino) };
-        Ok(Entry {
-            ino: Ino(node.ino),
-            kind: node.kind,
-            mode: node.mode,
-            uid: node.uid,
-            gid: node.gid,
-            rdev: node.rdev,
-            nlink: node.nlink,
-            size: node.size,
-            atime: Timestamp(node.atime),
-            mtime: Timestamp(node.mtime),
-            ctime: Timestamp(node.ctime),
-            birthtime: Timestamp(node.birthtime),
-            target: node.target,
-            attributes,
-            expires_at: node.expires_at.map(Timestamp),
-            version: version(node.seq),
-            etag: version(node.content_seq),
-        })
+        Ok(entry_of(node, attributes))
+    }
+
+    /// What a path leads to now; `None` if nothing is there, or if it takes more than one statement to tell.
+    pub(super) fn entry_now(&self, path: &TreePath) -> Result<Option<Entry>> {
+        let Some((dir, name)) = path.key().rsplit_once('/') else { return Ok(None) };
+        let found = read::entry_named(self.conn, dir, name)?;
+        let found = found.filter(|(node, _)| !node.expired(self.time));
+        Ok(found.map(|(node, attributes)| entry_of(node, attributes)))
     }
 
     /// The directory at an address: its path.
@@ -287,9 +276,9 @@ impl Look<'_> {
         }
     }
 
-    /// Bytes of a file.
-    pub(super) fn read(&self, node: &NodeRow, range: ByteRange) -> Result<bytes::Bytes> {
-        let end = range.offset.saturating_add(range.length).min(node.size);
+    /// Bytes of a file of this size.
+    pub(super) fn read(&self, ino: u64, size: u64, range: ByteRange) -> Result<bytes::Bytes> {
+        let end = range.offset.saturating_add(range.length).min(size);
         if range.offset >= end {
             return Ok(bytes::Bytes::new());
         }
@@ -298,7 +287,30 @@ impl Look<'_> {
                 format!("more than {MAX_READ} bytes at once; read a range, or open the file and stream it");
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
-        self.packs.content(self.conn, node.ino, self.then, range.offset, end)
+        self.packs.content(self.conn, ino, self.then, range.offset, end)
+    }
+}
+
+fn entry_of(node: NodeRow, attributes: Attributes) -> Entry {
+    let version = |seq| VersionId { seq: Seq(seq), ino: Ino(node.ino) };
+    Entry {
+        ino: Ino(node.ino),
+        kind: node.kind,
+        mode: node.mode,
+        uid: node.uid,
+        gid: node.gid,
+        rdev: node.rdev,
+        nlink: node.nlink,
+        size: node.size,
+        atime: Timestamp(node.atime),
+        mtime: Timestamp(node.mtime),
+        ctime: Timestamp(node.ctime),
+        birthtime: Timestamp(node.birthtime),
+        target: node.target,
+        attributes,
+        expires_at: node.expires_at.map(Timestamp),
+        version: version(node.seq),
+        etag: version(node.content_seq),
     }
 }
 

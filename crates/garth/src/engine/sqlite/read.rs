@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::sql::{KindColumn, node_columns, node_row};
+use super::sql::{KindColumn, NODE_COLUMNS, node_columns, node_row};
 use crate::engine::planner::{ExtentRow, HeadRow, MAX_EXTENT, NameRow, NodeRow};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Attributes, Timestamp};
@@ -146,11 +146,37 @@ pub(super) fn node_named(conn: &Connection, dir: &str, name: &str) -> Result<Opt
     one(conn, SQL, [dir, name], |row| node_row(row, 0))
 }
 
+/// The same with its attributes. One statement, so it needs no transaction around it.
+pub(super) fn entry_named(conn: &Connection, dir: &str, name: &str) -> Result<Option<(NodeRow, Attributes)>> {
+    const SQL: &str = concat!(
+        "SELECT ",
+        node_columns!(),
+        ", attribute.json FROM name CROSS JOIN node ON node.ino = name.ino
+         LEFT JOIN attribute ON attribute.ino = node.ino AND attribute.seq = node.attrs_seq
+         WHERE name.dir = ?1 AND name.name = ?2 ORDER BY node.seq DESC LIMIT 1"
+    );
+    let found = one(conn, SQL, [dir, name], |row| {
+        let node = node_row(row, 0)?;
+        let json = row.get_ref(NODE_COLUMNS)?.as_str_or_null().map_err(rusqlite::Error::from)?;
+        let attributes = parse_attributes(node.attrs_seq, json);
+        Ok((node, attributes))
+    })?;
+    found.map(|(node, attributes)| Ok((node, attributes?))).transpose()
+}
+
 pub(super) fn attributes(conn: &Connection, ino: u64, seq: u64) -> Result<Attributes> {
     let sql = "SELECT json FROM attribute WHERE ino = ?1 AND seq = ?2";
     let json: Option<String> = one(conn, sql, params![ino, seq], |row| row.get(0))?;
+    parse_attributes(seq, json.as_deref())
+}
+
+/// The attributes that a node got in commit `seq`, if it has any.
+fn parse_attributes(seq: u64, json: Option<&str>) -> Result<Attributes> {
+    if seq == 0 {
+        return Ok(Attributes::default());
+    }
     let json = json.ok_or_else(|| Error::new(ErrorKind::Corrupt, "the attributes of a node are missing"))?;
-    serde_json::from_str(&json)
+    serde_json::from_str(json)
         .map_err(|e| Error::new(ErrorKind::Corrupt, "the attributes of a node are damaged").with_source(e))
 }
 

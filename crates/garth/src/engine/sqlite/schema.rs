@@ -157,6 +157,8 @@ fn prepare(conn: &Connection) -> Result<()> {
     // 8 MiB of pages; memory map off: a flipped bit on disk must not become a signal
     conn.pragma_update(None, "cache_size", -8192)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
+    // a log that one large commit made long is cut when it begins anew; 16 MiB
+    conn.pragma_update(None, "journal_size_limit", 16 << 20)?;
     // checkpoints are made off the commit path
     Ok(conn.pragma_update(None, "wal_autocheckpoint", 0)?)
 }

@@ -23,7 +23,7 @@ impl Look<'_> {
         let hits = found.into_iter().map(|found| {
             let (node, path) = found.file;
             let span = found.passage.span;
-            let text = self.read(&node, ByteRange { offset: span.off, length: span.len })?;
+            let text = self.read(node.ino, node.size, ByteRange { offset: span.off, length: span.len })?;
             Ok(Hit {
                 path,
                 ino: Ino(node.ino),

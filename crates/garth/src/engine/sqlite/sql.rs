@@ -93,6 +93,9 @@ macro_rules! node_columns {
 }
 pub(super) use node_columns;
 
+/// How many they are.
+pub(super) const NODE_COLUMNS: usize = 17;
+
 /// Reads a node row whose columns begin at `at`.
 pub(super) fn node_row(row: &Row<'_>, at: usize) -> rusqlite::Result<NodeRow> {
     let (mtime, birthtime): (i64, i64) = (row.get(at + 9)?, row.get(at + 11)?);

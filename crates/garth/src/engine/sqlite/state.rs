@@ -4,6 +4,7 @@ use bytes::Bytes;
 use rusqlite::{Connection, params};
 
 use super::content::Packs;
+use super::known::Known;
 use super::read::{self, MAX, one};
 use crate::engine::planner::{ExtentRow, IdempotencyRow, NameRow, NodeRow, Rows, Staged};
 use crate::error::{Error, ErrorKind, Result};
@@ -14,6 +15,7 @@ use crate::model::{Attributes, CommitId, Ino, Seq, Timestamp};
 pub(super) struct State<'a> {
     pub(super) conn: &'a Connection,
     pub(super) packs: &'a Packs,
+    pub(super) known: &'a Known,
 }
 
 /// The answer of an idempotent commit, as JSON: sequence, time, then number and "made" of each outcome.
@@ -35,7 +37,7 @@ fn answer_from(json: &str) -> Result<Commit> {
 
 impl Rows for State<'_> {
     fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>> {
-        read::name(self.conn, dir, name)
+        self.known.name(dir, name, || read::name(self.conn, dir, name))
     }
 
     fn names_in(&self, dir: &str, limit: usize) -> Result<Vec<(String, NameRow)>> {
@@ -51,11 +53,11 @@ impl Rows for State<'_> {
     }
 
     fn node(&self, ino: u64) -> Result<Option<NodeRow>> {
-        read::node(self.conn, ino.min(MAX), MAX)
+        self.known.node(ino, || read::node(self.conn, ino.min(MAX), MAX))
     }
 
     fn attributes(&self, ino: u64, seq: u64) -> Result<Attributes> {
-        read::attributes(self.conn, ino, seq)
+        self.known.attributes(ino, seq, || read::attributes(self.conn, ino, seq))
     }
 
     fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {

@@ -4,17 +4,19 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 use tokio::sync::oneshot;
 
 use super::content::Packs;
 use super::fault::Fault;
+use super::known::Known;
 use super::open::OpenNodes;
 use super::pool::{self, Work};
+use super::readers::Readers;
 use super::state::State;
 use super::turn::Turnstile;
 use super::{apply, fail, read, schema};
@@ -26,10 +28,11 @@ use crate::model::batch::{Batch, Commit, Durability};
 /// Most commits of one group, and most bytes of content: keeps the first of them from waiting long for the last.
 const GROUP_COMMITS: usize = 512;
 const GROUP_BYTES: u64 = 16 << 20;
-/// From this size of the log on, it is copied into the database beside the commits; at every multiple of the other, what is left
-/// is copied before the next commit, so that the log can begin anew and stays short under a steady load.
-const CHECKPOINT_BESIDE: u64 = 1 << 20;
-const CHECKPOINT_BEFORE: u64 = 4 << 20;
+/// Once the log holds this many pages that the database does not, they are copied beside the commits; once it is this long in all, what
+/// is left is copied before the next commit, so that the log begins anew and stays short under a steady load. 2 and 8 MiB: pages
+/// that many commits touch are copied once for all of them.
+const CHECKPOINT_BESIDE: u32 = 512;
+const CHECKPOINT_BEFORE: u32 = 2048;
 /// How long a checkpoint before a commit waits for readers of old pages.
 const CHECKPOINT_WAIT: Duration = Duration::from_millis(200);
 
@@ -48,6 +51,20 @@ struct Queue {
     busy: bool,
 }
 
+/// The connection that writes.
+struct WriteConn {
+    conn: Connection,
+    /// Whether it waits for the disk; `None` before its first transaction.
+    durable: Option<bool>,
+    known: Known,
+}
+
+impl WriteConn {
+    fn new(conn: Connection) -> Self {
+        Self { conn, durable: None, known: Known::default() }
+    }
+}
+
 /// See the module.
 pub(super) struct Writer {
     pub(super) folder: PathBuf,
@@ -57,11 +74,12 @@ pub(super) struct Writer {
     pub(super) fault: Fault,
     turnstile: Turnstile,
     queue: Mutex<Queue>,
-    conn: Mutex<Option<Connection>>,
+    readers: Arc<Readers>,
+    conn: Mutex<Option<WriteConn>>,
     poisoned: AtomicBool,
     checkpointing: AtomicBool,
-    /// Size of the log at which commits wait for a checkpoint.
-    checkpoint_at: AtomicU64,
+    /// Pages of the log at which commits wait for a checkpoint.
+    checkpoint_at: AtomicU32,
 }
 
 impl fmt::Debug for Writer {
@@ -86,6 +104,7 @@ impl Writer {
         env: Env,
         packs: Arc<Packs>,
         open: Arc<OpenNodes>,
+        readers: Arc<Readers>,
     ) -> Self {
         Self {
             turnstile,
@@ -93,12 +112,13 @@ impl Writer {
             env,
             packs,
             open,
+            readers,
             fault: Fault::from_environment(),
             queue: Mutex::default(),
             conn: Mutex::default(),
             poisoned: AtomicBool::new(false),
             checkpointing: AtomicBool::new(false),
-            checkpoint_at: AtomicU64::new(CHECKPOINT_BEFORE),
+            checkpoint_at: AtomicU32::new(CHECKPOINT_BEFORE),
         }
     }
 
@@ -193,13 +213,13 @@ impl Writer {
         }
         let connected = match slot.take() {
             Some(conn) => Ok(conn),
-            None => schema::connect(&self.folder),
+            None => schema::connect(&self.folder).map(WriteConn::new),
         };
-        let conn = match connected {
+        let mut conn = match connected {
             Ok(conn) => conn,
             Err(error) => return refuse(group, &error),
         };
-        if self.write_group(&conn, group) {
+        if self.write_group(&mut conn, group) {
             *slot = Some(conn);
         } else {
             self.poisoned.store(true, Ordering::Release);
@@ -207,7 +227,7 @@ impl Writer {
     }
 
     /// `false` if the storage failed in a way that leaves open what it holds.
-    fn write_group(&self, conn: &Connection, group: Vec<Job>) -> bool {
+    fn write_group(&self, conn: &mut WriteConn, group: Vec<Job>) -> bool {
         let turn = match self.turnstile.enter() {
             Ok(turn) => turn,
             Err(error) => {
@@ -224,7 +244,8 @@ impl Writer {
                     answers.push(Some(answer));
                 }
                 Job::Task(durable, task, answer) => {
-                    let outcome = transaction(conn, durable, self.fault, || task(conn));
+                    let outcome = transaction(conn, durable, self.fault, |conn, _| task(conn));
+                    conn.known.forget();
                     drop(turn);
                     let sound = !outcome.as_ref().is_err_and(|error| error.is(ErrorKind::Io));
                     let _ = answer.send(outcome);
@@ -233,8 +254,8 @@ impl Writer {
             }
         }
         let durable = batches.iter().any(|batch| batch.durability == Durability::Durable);
-        let outcome = transaction(conn, durable, self.fault, || {
-            let results = self.plan_group(conn, &batches)?;
+        let outcome = transaction(conn, durable, self.fault, |conn, known| {
+            let results = self.plan_group(&State { conn, packs: &self.packs, known }, &batches)?;
             if self.fault == Fault::AckEarly {
                 for (answer, result) in answers.iter_mut().zip(&results) {
                     if let (Some(answer), Ok(commit)) = (answer.take(), result) {
@@ -278,22 +299,24 @@ impl Writer {
     }
 
     /// Plans and writes the members of a group in order. A member that fails planning leaves nothing.
-    fn plan_group(&self, conn: &Connection, batches: &[Batch]) -> Result<Vec<Result<Commit>>> {
+    fn plan_group(&self, state: &State<'_>, batches: &[Batch]) -> Result<Vec<Result<Commit>>> {
+        let conn = state.conn;
         let mut head = read::head(conn)?;
+        let first = head.seq;
         let mut edits = apply::Edits::new();
         let mut results = Vec::with_capacity(batches.len());
         let mut replayed = false;
         for batch in batches {
-            let state = State { conn, packs: &self.packs };
             let open = |ino| self.open.is_open(ino);
             fail::point("plan")?;
-            match plan(&state, head, self.env.now(), &open, batch) {
+            match plan(state, head, self.env.now(), &open, batch) {
                 Ok(Planned::Replay(commit)) => {
                     replayed = true;
                     results.push(Ok(commit));
                 }
                 Ok(Planned::Apply { delta, head: next, commit }) => {
                     apply::delta(conn, &delta, &next, batch, &commit)?;
+                    state.known.apply(&delta, next.seq);
                     fail::point("apply")?;
                     self.open.lease(conn, delta.unnamed.iter().copied(), self.env.now())?;
                     for (ino, edit) in &delta.index {
@@ -310,30 +333,38 @@ impl Writer {
             // the first answer may have been `Visible`: a write makes this transaction, and with it that one, durable
             touch(conn)?;
         }
+        if head.seq > first {
+            apply::head(conn, &head)?;
+        }
         fail::point("index")?;
-        apply::index(conn, &self.packs, &edits)?;
+        apply::index(state, &edits)?;
         Ok(results)
     }
 
-    /// Copies the log into the database: beside the commits when it is long, before the next one when it is too long.
+    /// Copies the log into the database: beside the commits when much of it is new, before the next one when it is too long.
     fn checkpoint(self: &Arc<Self>) {
         let slot = lock(&self.conn);
-        let Some(conn) = &*slot else { return };
-        let log = self.folder.join(format!("{}-wal", schema::DATABASE));
-        let size = std::fs::metadata(log).map_or(0, |log| log.len());
-        if size >= self.checkpoint_at.load(Ordering::Relaxed) {
-            let began_anew = conn.busy_timeout(CHECKPOINT_WAIT).and_then(|()| {
-                conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
-            });
+        let Some(WriteConn { conn, .. }) = &*slot else { return };
+        if let Err(error) = self.checkpoint_if_due(conn) {
+            tracing::warn!(%error, "checkpoint failed");
+        }
+    }
+
+    fn checkpoint_if_due(self: &Arc<Self>, conn: &Connection) -> Result<()> {
+        let pages = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, u32>(1)?, row.get::<_, u32>(2)?));
+        let (_, log, copied) = conn.prepare_cached("PRAGMA wal_checkpoint(NOOP)")?.query_row([], pages)?;
+        if log > copied && log >= self.checkpoint_at.load(Ordering::Relaxed) {
+            conn.busy_timeout(CHECKPOINT_WAIT)?;
+            let copied = conn.prepare_cached("PRAGMA wal_checkpoint(RESTART)")?.query_row([], pages);
+            conn.busy_timeout(schema::BUSY)?;
             // a reader of old pages was in the way: not again at once
-            let next = if matches!(began_anew, Ok(0)) { 0 } else { size };
-            self.checkpoint_at.store(next + CHECKPOINT_BEFORE, Ordering::Relaxed);
-            if let Err(error) = began_anew.map(drop).and(conn.busy_timeout(schema::BUSY)) {
-                tracing::warn!(%error, "checkpoint failed");
-            }
-        } else if size >= CHECKPOINT_BESIDE && !self.checkpointing.swap(true, Ordering::AcqRel) {
+            let begins_at = if matches!(copied, Ok((0, ..))) { 0 } else { log };
+            self.checkpoint_at.store(begins_at + CHECKPOINT_BEFORE, Ordering::Relaxed);
+            copied?;
+        } else if log - copied >= CHECKPOINT_BESIDE && !self.checkpointing.swap(true, Ordering::AcqRel) {
             let _ = pool::submit(Arc::new(Checkpoint(Arc::clone(self))));
         }
+        Ok(())
     }
 }
 
@@ -354,14 +385,14 @@ impl Work for Writer {
     }
 }
 
-/// A checkpoint on a connection of its own, which holds up nobody.
+/// A checkpoint on a reader's connection, which holds up nobody.
 struct Checkpoint(Arc<Writer>);
 
 impl Work for Checkpoint {
     fn run(self: Arc<Self>) {
-        let copied = schema::connect(&self.0.folder).and_then(|conn| {
-            schema::set_synchronous(&conn, true, self.0.fault)?;
-            Ok(conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?)
+        let copied = self.0.readers.alone(|conn| {
+            schema::set_synchronous(conn, true, self.0.fault)?;
+            Ok(conn.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?.query_row([], |_| Ok(()))?)
         });
         if let Err(error) = copied {
             tracing::warn!(%error, "checkpoint failed");
@@ -379,22 +410,29 @@ pub(super) fn touch(conn: &Connection) -> Result<()> {
 
 /// Runs `work` in a write transaction.
 fn transaction<T>(
-    conn: &Connection,
+    write: &mut WriteConn,
     durable: bool,
     fault: Fault,
-    work: impl FnOnce() -> Result<T>,
+    work: impl FnOnce(&Connection, &Known) -> Result<T>,
 ) -> Result<T> {
-    schema::set_synchronous(conn, durable, fault)?;
+    let WriteConn { conn, known, .. } = write;
+    if write.durable != Some(durable) {
+        schema::set_synchronous(conn, durable, fault)?;
+        write.durable = Some(durable);
+    }
     conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-    let outcome = work().and_then(|value| {
+    let outcome = known.begin(conn).and_then(|()| work(conn, known)).and_then(|value| {
         fail::point("before-commit")?;
         conn.prepare_cached("COMMIT")?.execute([])?;
         fail::point("after-commit")?;
         Ok(value)
     });
-    if outcome.is_err() && !conn.is_autocommit() {
-        // the error that led here is the one to tell
-        let _ = conn.execute_batch("ROLLBACK");
+    if outcome.is_err() {
+        known.forget();
+        if !conn.is_autocommit() {
+            // the error that led here is the one to tell
+            let _ = conn.execute_batch("ROLLBACK");
+        }
     }
     outcome
 }

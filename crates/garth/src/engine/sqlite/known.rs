@@ -1,0 +1,115 @@
+//! What the writer remembers of the rows that it read and wrote: batches that follow each other touch the same directories and
+//! files. Good as long as nobody else has written, which the database says at the start of every transaction.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use rusqlite::Connection;
+
+use crate::engine::planner::{Delta, NameRow, NodeRow};
+use crate::error::Result;
+use crate::model::Attributes;
+
+/// Most rows of a kind; then all are forgotten. Some hundred KiB an account that is being written.
+const MOST: usize = 1024;
+
+/// Live names, newest versions of nodes, and the attributes that these have. What is not here may be there.
+#[derive(Default)]
+pub(super) struct Known {
+    version: Option<i64>,
+    rows: RefCell<KnownRows>,
+}
+
+#[derive(Default)]
+struct KnownRows {
+    names: HashMap<(String, String), NameRow>,
+    nodes: HashMap<u64, NodeRow>,
+    /// With the commit that set them.
+    attributes: HashMap<u64, (u64, Attributes)>,
+}
+
+impl Known {
+    /// Begins a transaction on `conn`: what another connection may have changed is forgotten.
+    pub(super) fn begin(&mut self, conn: &Connection) -> Result<()> {
+        let version = conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        if self.version != Some(version) {
+            self.forget();
+            self.version = Some(version);
+        }
+        Ok(())
+    }
+
+    /// Forgets everything: after a transaction that was undone, or that wrote past this.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(super) fn name(
+        &self,
+        dir: &str,
+        name: &str,
+        read: impl FnOnce() -> Result<Option<NameRow>>,
+    ) -> Result<Option<NameRow>> {
+        let key = (dir.to_owned(), name.to_owned());
+        if let Some(row) = self.rows.borrow().names.get(&key) {
+            return Ok(Some(*row));
+        }
+        let row = read()?;
+        if let Some(row) = row {
+            put(&mut self.rows.borrow_mut().names, key, row);
+        }
+        Ok(row)
+    }
+
+    pub(super) fn node(
+        &self,
+        ino: u64,
+        read: impl FnOnce() -> Result<Option<NodeRow>>,
+    ) -> Result<Option<NodeRow>> {
+        if let Some(row) = self.rows.borrow().nodes.get(&ino) {
+            return Ok(Some(row.clone()));
+        }
+        let row = read()?;
+        if let Some(row) = &row {
+            put(&mut self.rows.borrow_mut().nodes, ino, row.clone());
+        }
+        Ok(row)
+    }
+
+    pub(super) fn attributes(
+        &self,
+        ino: u64,
+        seq: u64,
+        read: impl FnOnce() -> Result<Attributes>,
+    ) -> Result<Attributes> {
+        match self.rows.borrow().attributes.get(&ino) {
+            Some((since, attributes)) if *since == seq => return Ok(attributes.clone()),
+            _ => {}
+        }
+        read()
+    }
+
+    /// Takes over what a batch has written.
+    pub(super) fn apply(&self, delta: &Delta, seq: u64) {
+        let KnownRows { names, nodes, attributes } = &mut *self.rows.borrow_mut();
+        for (key, change) in &delta.names {
+            match change.after {
+                Some(row) => put(names, key.clone(), row),
+                None => drop(names.remove(key)),
+            }
+        }
+        for (ino, row) in &delta.nodes {
+            put(nodes, *ino, row.clone());
+        }
+        for (ino, set) in &delta.attributes {
+            put(attributes, *ino, (seq, set.clone()));
+        }
+    }
+}
+
+fn put<K: Eq + std::hash::Hash, V>(rows: &mut HashMap<K, V>, key: K, row: V) {
+    if rows.len() >= MOST {
+        rows.clear();
+    }
+    rows.insert(key, row);
+}
