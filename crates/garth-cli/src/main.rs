@@ -20,6 +20,10 @@ use crate::args::Global;
 use crate::fail::{Done, Failure};
 use crate::verb::Verb;
 
+/// Answers are many small allocations on many threads, SQLite's among them, at which the system's allocator is slow.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The durable home of AI agents: one versioned, searchable tree per account
 ///
 /// Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 denied, 6 quota or rule, 7 I/O. Errors go

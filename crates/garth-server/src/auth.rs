@@ -3,18 +3,19 @@
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use garth::Home;
-use garth::control::{ApiKey, Scope};
+use garth::control::Scope;
+use garth::home::Admitted;
 
 use crate::errors::Refusal;
 
 /// The key that a request carries, if it has `scope`.
-pub(crate) fn authorize(home: &Home, headers: &HeaderMap, scope: Scope) -> Result<ApiKey, Refusal> {
+pub(crate) fn authorize(home: &Home, headers: &HeaderMap, scope: Scope) -> Result<Admitted, Refusal> {
     let Some(token) = bearer(headers) else { return Err(Refusal::unauthorized()) };
-    let Some(key) = home.control().authenticate(token)? else { return Err(Refusal::unauthorized()) };
-    if !key.allows(scope) {
+    let Some(admitted) = home.admit(token)? else { return Err(Refusal::unauthorized()) };
+    if !admitted.key.allows(scope) {
         return Err(Refusal::forbidden(scope.as_str()));
     }
-    Ok(key)
+    Ok(admitted)
 }
 
 /// The token of exactly one `Authorization: Bearer` header. The scheme's case does not matter (RFC 9110, 11.1).

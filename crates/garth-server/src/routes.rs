@@ -115,13 +115,13 @@ fn refuse(home: &Home, request: Request, refusal: Refusal) -> Response {
 }
 
 async fn answer(home: &Home, call: Call, head: &Parts, body: &mut Body) -> Result<Bytes, Refusal> {
-    let key = authorize(home, &head.headers, call.scope())?;
+    let admitted = authorize(home, &head.headers, call.scope())?;
     let body = read_body(&head.headers, body).await?;
-    let tree = match home.account(&key.account) {
+    let tree = match home.tree_of(&admitted) {
         Err(error) if error.is(ErrorKind::NotFound) => return Err(Refusal::unauthorized()), // deleted just now
         tree => tree?,
     };
-    let caller = Caller { fs: &*tree, key: &key, env: home.env() };
+    let caller = Caller { fs: &*tree, key: &admitted.key, env: home.env() };
     match call {
         Call::Put => caller.put(head, &body).await,
         Call::Get => {

@@ -187,17 +187,22 @@ impl Control {
     /// # Errors
     /// Those of the storage.
     pub fn authenticate(&self, token: &str) -> Result<Option<ApiKey>> {
+        Ok(self.admit(token)?.map(|(key, _)| key))
+    }
+
+    /// The same, with the folder of the key's account.
+    pub(crate) fn admit(&self, token: &str) -> Result<Option<(ApiKey, String)>> {
         let Some(id) = token_id(token) else { return Ok(None) };
         let found = self.db.with(|c| {
-            let sql = "SELECT k.id, k.account, k.label, k.scopes, k.created, k.revoked, k.hash
+            let sql = "SELECT k.id, k.account, k.label, k.scopes, k.created, k.revoked, k.hash, a.folder
                        FROM api_key k JOIN account a ON a.id = k.account
                        WHERE k.id = ?1 AND k.revoked IS NULL AND a.deleted = 0";
             let mut query = c.prepare_cached(sql).map_err(fault)?;
-            let row = |row: &Row<'_>| Ok((key_of(row)?, row.get::<_, SecretHash>(6)?));
+            let row = |row: &Row<'_>| Ok((row.get::<_, SecretHash>(6)?, (key_of(row)?, row.get(7)?)));
             query.query_row([id], row).optional().map_err(fault)
         })?;
-        let right = self.hasher.verify(token, found.as_ref().map(|(_, hash)| hash));
-        Ok(found.filter(|_| right).map(|(key, _)| key))
+        let right = self.hasher.verify(token, found.as_ref().map(|(hash, _)| hash));
+        Ok(found.filter(|_| right).map(|(_, admitted)| admitted))
     }
 }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::cache::Cache;
-use crate::control::{Account, AccountState, Control, new_folder};
+use crate::control::{Account, AccountState, ApiKey, Control, new_folder};
 use crate::engine::sqlite::Backup;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
@@ -29,6 +29,14 @@ const OPEN_TREES: usize = 1000;
 /// A data folder, opened. Clones are the same one.
 #[derive(Clone)]
 pub struct Home(Arc<Inner>);
+
+/// A key that was let in.
+#[derive(Clone, Debug)]
+pub struct Admitted {
+    /// The key.
+    pub key: ApiKey,
+    folder: String,
+}
 
 struct Inner {
     folder: PathBuf,
@@ -97,6 +105,26 @@ impl Home {
     /// `NotFound` without such an account, also once its deletion has begun, in whichever process; those of the engine.
     pub fn account(&self, id: &str) -> Result<Arc<Tree>> {
         self.tree(&self.control().account(id)?)
+    }
+
+    /// The key that a token is of, and the way to its account. `None` as with [`Control::authenticate`].
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn admit(&self, token: &str) -> Result<Option<Admitted>> {
+        Ok(self.control().admit(token)?.map(|(key, folder)| Admitted { key, folder }))
+    }
+
+    /// The tree that a key opens; it has no way to name another. A deletion that began since it was admitted may come after.
+    ///
+    /// # Errors
+    /// As [`Self::account`].
+    pub fn tree_of(&self, admitted: &Admitted) -> Result<Arc<Tree>> {
+        match self.0.trees.kept(&admitted.folder) {
+            Some(tree) => Ok(tree),
+            // not open, or forgotten because it is being deleted
+            None => self.account(&admitted.key.account),
+        }
     }
 
     fn tree(&self, account: &Account) -> Result<Arc<Tree>> {

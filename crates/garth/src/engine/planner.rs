@@ -78,6 +78,7 @@ pub(crate) fn plan<R: Rows>(
         open,
         seq: head.seq + 1,
         time,
+        first_ino: head.next_ino,
         next_ino: head.next_ino,
         next_chunk: head.next_chunk,
         delta: Delta::default(),
@@ -88,7 +89,7 @@ pub(crate) fn plan<R: Rows>(
         planner.check(at, that)?;
     }
     let outcomes = batch.ops.iter().map(|op| planner.op(op)).collect::<Result<Vec<_>>>()?;
-    planner.delta.finish(head.next_ino, planner.seq);
+    planner.delta.finish(planner.first_ino, planner.seq);
     let head = HeadRow { seq: planner.seq, time, next_ino: planner.next_ino, next_chunk: planner.next_chunk };
     let commit = Commit { seq: Seq(head.seq), time: Timestamp(time), outcomes, replayed: false };
     Ok(Planned::Apply { delta: Box::new(planner.delta), head, commit })
@@ -102,6 +103,8 @@ struct Planner<'a, R> {
     seq: u64,
     /// Time of this commit.
     time: i64,
+    /// From here on nodes are of this batch: the database has no rows of theirs.
+    first_ino: u64,
     next_ino: u64,
     next_chunk: u64,
     delta: Delta,

@@ -32,13 +32,10 @@ impl<T> Cache<T> {
 
     /// The instance of that name, opened if there is none.
     pub(super) fn get(&self, name: &str, open: impl FnOnce() -> Result<Arc<T>>) -> Result<Arc<T>> {
-        let slot = {
-            let mut state = lock(&self.state);
-            if let Some(tree) = state.touch(name) {
-                return Ok(tree);
-            }
-            state.slots.entry(name.to_owned()).or_default().clone()
-        };
+        if let Some(tree) = self.kept(name) {
+            return Ok(tree);
+        }
+        let slot = lock(&self.state).slots.entry(name.to_owned()).or_default().clone();
         let mut instance = lock(&slot);
         let tree = match instance.upgrade() {
             Some(tree) => tree,
@@ -50,6 +47,11 @@ impl<T> Cache<T> {
         drop(instance);
         drop(evicted);
         Ok(tree)
+    }
+
+    /// The instance of that name, if it is kept open.
+    pub(super) fn kept(&self, name: &str) -> Option<Arc<T>> {
+        lock(&self.state).touch(name)
     }
 
     /// Keeps the tree of that name no longer; who holds it still does.

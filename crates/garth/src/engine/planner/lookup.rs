@@ -56,7 +56,7 @@ impl<R: Rows> Planner<'_, R> {
 
     /// The live extents that overlap `from..to`, as the batch sees them.
     pub(super) fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
-        let mut found = self.rows.extents(ino, from, to)?;
+        let mut found = if ino < self.first_ino { self.rows.extents(ino, from, to)? } else { Vec::new() };
         if let Some(change) = self.delta.extents.get(&ino) {
             found.retain(|row| !change.closed.contains_key(&row.off));
             found.extend(change.added.values().filter(|row| row.off < to && row.end() > from));
@@ -132,7 +132,7 @@ impl<R: Rows> Planner<'_, R> {
 
     /// Names of a node as the batch sees them, in byte order of paths.
     pub(super) fn names_of(&self, ino: u64) -> Result<Vec<Key>> {
-        let mut keys = self.rows.names_of(ino)?;
+        let mut keys = if ino < self.first_ino { self.rows.names_of(ino)? } else { Vec::new() };
         keys.retain(|key| {
             self.delta.names.get(key).is_none_or(|change| change.after.is_some_and(|row| row.ino == ino))
         });

@@ -110,7 +110,7 @@ impl Packs {
         let mut statement = conn.prepare_cached(SQL)?;
         let mut rows = statement.query([id])?;
         match rows.next()? {
-            Some(row) => self.with_chunk(row, |data| Ok(Bytes::copy_from_slice(data))),
+            Some(row) => self.with_chunk(&Stored::of(row)?, |data| Ok(Bytes::copy_from_slice(data))),
             None => Err(damaged("is missing")),
         }
     }
@@ -135,9 +135,16 @@ impl Packs {
             let (off, len, skip): (u64, u64, u64) = (row.get(5)?, row.get(6)?, row.get(7)?);
             let part = ExtentRow { off, len, skip, since: 0, chunk: 0 }.cut(from, to);
             let (at, skip, len) = ((part.off - from) as usize, part.skip as usize, part.len as usize);
-            self.with_chunk(row, |data| {
+            let place = &mut bytes[at..at + len];
+            let chunk = Stored::of(row)?;
+            if skip == 0 && chunk.len == len {
+                // all of it: straight to where it belongs
+                self.read_into(&chunk, place)?;
+                continue;
+            }
+            self.with_chunk(&chunk, |data| {
                 let data = data.get(skip..skip + len).ok_or_else(|| damaged("is shorter than its extent"))?;
-                bytes[at..at + len].copy_from_slice(data);
+                place.copy_from_slice(data);
                 Ok(())
             })?;
         }
@@ -175,26 +182,68 @@ impl Packs {
         })
     }
 
-    /// Gives a chunk's bytes to `take`, checked. The row begins with its columns.
-    fn with_chunk<T>(&self, row: &Row<'_>, take: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
+    /// Gives a chunk's bytes to `take`, checked.
+    fn with_chunk<T>(&self, chunk: &Stored<'_>, take: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
+        match chunk.place {
+            Place::Database(data) => {
+                chunk.check(data)?;
+                take(data)
+            }
+            Place::Pack { .. } => {
+                if chunk.len > MAX_EXTENT {
+                    return Err(damaged("has an impossible length"));
+                }
+                let mut data = vec![0; chunk.len];
+                self.read_into(chunk, &mut data)?;
+                take(&data)
+            }
+        }
+    }
+
+    /// Reads all of a chunk of this length, checked.
+    fn read_into(&self, chunk: &Stored<'_>, into: &mut [u8]) -> Result<()> {
+        match chunk.place {
+            Place::Database(data) if data.len() == into.len() => into.copy_from_slice(data),
+            Place::Database(_) => return Err(damaged("is shorter than its extent")),
+            Place::Pack { file, pos } => {
+                let read = self.file(file)?.read_exact_at(into, pos);
+                read.map_err(|e| damaged("is cut off in its pack file").with_source(e))?;
+            }
+        }
+        chunk.check(into)
+    }
+}
+
+/// A chunk as its row tells, not looked at yet.
+struct Stored<'a> {
+    sum: &'a [u8],
+    len: usize,
+    place: Place<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Database(&'a [u8]),
+    Pack { file: &'a str, pos: u64 },
+}
+
+impl<'a> Stored<'a> {
+    /// From a row that begins with the columns of a chunk.
+    fn of(row: &'a Row<'_>) -> Result<Self> {
         let sum = row.get_ref(0)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
         let sum = sum.ok_or_else(|| damaged("is missing"))?;
-        let check = |data: &[u8]| {
-            if sum_matches(data, sum) { take(data) } else { Err(damaged("does not match its checksum")) }
+        let data = row.get_ref(1)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
+        let file = row.get_ref(2)?.as_str_or_null().map_err(rusqlite::Error::from)?;
+        let place = match (data, file, row.get(3)?) {
+            (Some(data), _, _) => Place::Database(data),
+            (None, Some(file), Some(pos)) => Place::Pack { file, pos },
+            (None, _, _) => return Err(damaged("has lost its place")),
         };
-        if let Some(data) = row.get_ref(1)?.as_blob_or_null().map_err(rusqlite::Error::from)? {
-            return check(data);
-        }
-        let place: (Option<String>, Option<u64>) = (row.get(2)?, row.get(3)?);
-        let (Some(file), Some(pos)) = place else { return Err(damaged("has lost its place")) };
-        let length = row.get::<_, usize>(4)?;
-        if length > MAX_EXTENT {
-            return Err(damaged("has an impossible length"));
-        }
-        let mut data = vec![0; length];
-        let read = self.file(&file)?.read_exact_at(&mut data, pos);
-        read.map_err(|e| damaged("is cut off in its pack file").with_source(e))?;
-        check(&data)
+        Ok(Self { sum, len: row.get(4)?, place })
+    }
+
+    fn check(&self, data: &[u8]) -> Result<()> {
+        if sum_matches(data, self.sum) { Ok(()) } else { Err(damaged("does not match its checksum")) }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::model::Attributes;
 /// Most rows of a kind; then all are forgotten. Some hundred KiB an account that is being written.
 const MOST: usize = 1024;
 
-/// Live names, newest versions of nodes, and the attributes that these have. What is not here may be there.
+/// Live names, newest versions of nodes, and the attributes that these have.
 #[derive(Default)]
 pub(super) struct Known {
     version: Option<i64>,
@@ -22,7 +22,8 @@ pub(super) struct Known {
 
 #[derive(Default)]
 struct KnownRows {
-    names: HashMap<(String, String), NameRow>,
+    /// `None` where it is known that there is none.
+    names: HashMap<(String, String), Option<NameRow>>,
     nodes: HashMap<u64, NodeRow>,
     /// With the commit that set them.
     attributes: HashMap<u64, (u64, Attributes)>,
@@ -52,12 +53,10 @@ impl Known {
     ) -> Result<Option<NameRow>> {
         let key = (dir.to_owned(), name.to_owned());
         if let Some(row) = self.rows.borrow().names.get(&key) {
-            return Ok(Some(*row));
+            return Ok(*row);
         }
         let row = read()?;
-        if let Some(row) = row {
-            put(&mut self.rows.borrow_mut().names, key, row);
-        }
+        put(&mut self.rows.borrow_mut().names, key, row);
         Ok(row)
     }
 
@@ -93,10 +92,7 @@ impl Known {
     pub(super) fn apply(&self, delta: &Delta, seq: u64) {
         let KnownRows { names, nodes, attributes } = &mut *self.rows.borrow_mut();
         for (key, change) in &delta.names {
-            match change.after {
-                Some(row) => put(names, key.clone(), row),
-                None => drop(names.remove(key)),
-            }
+            put(names, key.clone(), change.after);
         }
         for (ino, row) in &delta.nodes {
             put(nodes, *ino, row.clone());

@@ -11,8 +11,8 @@ const THREADS: usize = 8;
 
 /// A piece of work for the pool.
 pub(super) trait Work: Send + Sync {
-    /// Does some of it.
-    fn run(self: Arc<Self>);
+    /// Does some of it; gives itself back if there may be more, which then waits in line behind other accounts.
+    fn run(self: Arc<Self>) -> Option<Arc<dyn Work>>;
 }
 
 #[derive(Default)]
@@ -48,9 +48,18 @@ pub(super) fn submit(work: Arc<dyn Work>) -> bool {
     true
 }
 
+/// Whether no work waits for a thread.
+pub(super) fn is_free() -> bool {
+    let queue = |pool: &'static Pool| pool.queue.lock().unwrap_or_else(PoisonError::into_inner);
+    POOL.get().is_none_or(|pool| queue(pool).waiting.is_empty())
+}
+
 fn work_off(pool: &'static Pool) {
+    let mut more = None;
     loop {
         let mut queue = pool.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        // nobody need be woken for it: this thread takes the first in line itself
+        queue.waiting.extend(more.take());
         queue.idle += 1;
         let work = loop {
             match queue.waiting.pop_front() {
@@ -61,6 +70,6 @@ fn work_off(pool: &'static Pool) {
         queue.idle -= 1;
         drop(queue);
         // the panic hook has told of it; the thread goes on for the other accounts
-        let _ = catch_unwind(AssertUnwindSafe(|| work.run()));
+        more = catch_unwind(AssertUnwindSafe(|| work.run())).unwrap_or_default();
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, Row};
@@ -28,6 +28,8 @@ use crate::model::batch::{Batch, Commit, Durability};
 /// Most commits of one group, and most bytes of content: keeps the first of them from waiting long for the last.
 const GROUP_COMMITS: usize = 512;
 const GROUP_BYTES: u64 = 16 << 20;
+/// How long a group waits to become as large as the last one. Less than a sync takes, which a second group would cost.
+const GATHER: Duration = Duration::from_micros(100);
 /// Once the log holds this many pages that the database does not, they are copied beside the commits; once it is this long in all, what
 /// is left is copied before the next commit, so that the log begins anew and stays short under a steady load. 2 and 8 MiB: pages
 /// that many commits touch are copied once for all of them.
@@ -49,6 +51,10 @@ struct Queue {
     jobs: VecDeque<Job>,
     /// Whether a thread of the pool is at it, or will be.
     busy: bool,
+    /// How many jobs the last group had: who got an answer often writes again at once.
+    last: usize,
+    /// Whether the next group waits for as many.
+    gathering: bool,
 }
 
 /// The connection that writes.
@@ -74,6 +80,7 @@ pub(super) struct Writer {
     pub(super) fault: Fault,
     turnstile: Turnstile,
     queue: Mutex<Queue>,
+    gathered: Condvar,
     readers: Arc<Readers>,
     conn: Mutex<Option<WriteConn>>,
     poisoned: AtomicBool,
@@ -115,6 +122,7 @@ impl Writer {
             readers,
             fault: Fault::from_environment(),
             queue: Mutex::default(),
+            gathered: Condvar::new(),
             conn: Mutex::default(),
             poisoned: AtomicBool::new(false),
             checkpointing: AtomicBool::new(false),
@@ -165,6 +173,9 @@ impl Writer {
         let mut queue = lock(&self.queue);
         queue.jobs.push_back(job);
         if queue.busy {
+            if queue.gathering && queue.jobs.len() >= queue.last {
+                self.gathered.notify_one();
+            }
             return Ok(());
         }
         queue.busy = true;
@@ -181,6 +192,15 @@ impl Writer {
     /// Takes what the next transaction does: commits in order, or one task.
     fn next_group(&self) -> Vec<Job> {
         let mut queue = lock(&self.queue);
+        if queue.last > 1 && queue.jobs.len() < queue.last && pool::is_free() {
+            queue.gathering = true;
+            let few = |queue: &mut Queue| queue.jobs.len() < queue.last;
+            queue = match self.gathered.wait_timeout_while(queue, GATHER, few) {
+                Ok((queue, _)) => queue,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+            queue.gathering = false;
+        }
         let (mut group, mut bytes) = (Vec::new(), 0);
         while let Some(job) = queue.jobs.front() {
             match job {
@@ -199,6 +219,7 @@ impl Writer {
                 break;
             }
         }
+        queue.last = group.len();
         if group.is_empty() {
             queue.busy = false;
         }
@@ -369,10 +390,10 @@ impl Writer {
 }
 
 impl Work for Writer {
-    fn run(self: Arc<Self>) {
+    fn run(self: Arc<Self>) -> Option<Arc<dyn Work>> {
         let group = self.next_group();
         if group.is_empty() {
-            return;
+            return None;
         }
         // the group's callers learn of a panic by the loss of their answer; what it left in memory is not to be trusted
         if catch_unwind(AssertUnwindSafe(|| self.do_group(group))).is_err() {
@@ -380,8 +401,7 @@ impl Work for Writer {
             self.poisoned.store(true, Ordering::Release);
         }
         self.checkpoint();
-        // back into the line, so that other accounts get their turn
-        let _ = pool::submit(self);
+        Some(self)
     }
 }
 
@@ -389,7 +409,7 @@ impl Work for Writer {
 struct Checkpoint(Arc<Writer>);
 
 impl Work for Checkpoint {
-    fn run(self: Arc<Self>) {
+    fn run(self: Arc<Self>) -> Option<Arc<dyn Work>> {
         let copied = self.0.readers.alone(|conn| {
             schema::set_synchronous(conn, true, self.0.fault)?;
             Ok(conn.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?.query_row([], |_| Ok(()))?)
@@ -398,6 +418,7 @@ impl Work for Checkpoint {
             tracing::warn!(%error, "checkpoint failed");
         }
         self.0.checkpointing.store(false, Ordering::Release);
+        None
     }
 }
 
