@@ -12,7 +12,7 @@ use crate::errors::Refusal;
 pub(crate) fn authorize(home: &Home, headers: &HeaderMap, scope: Scope) -> Result<Admitted, Refusal> {
     let Some(token) = bearer(headers) else { return Err(Refusal::unauthorized()) };
     let Some(admitted) = home.admit(token)? else { return Err(Refusal::unauthorized()) };
-    if !admitted.key.allows(scope) {
+    if !admitted.key().allows(scope) {
         return Err(Refusal::forbidden(scope.as_str()));
     }
     Ok(admitted)

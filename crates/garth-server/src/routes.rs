@@ -121,7 +121,7 @@ async fn answer(home: &Home, call: Call, head: &Parts, body: &mut Body) -> Resul
         Err(error) if error.is(ErrorKind::NotFound) => return Err(Refusal::unauthorized()), // deleted just now
         tree => tree?,
     };
-    let caller = Caller { fs: &*tree, key: &admitted.key, env: home.env() };
+    let caller = Caller { fs: &*tree, key: admitted.key(), env: home.env() };
     match call {
         Call::Put => caller.put(head, &body).await,
         Call::Get => {

@@ -33,9 +33,15 @@ pub struct Home(Arc<Inner>);
 /// A key that was let in.
 #[derive(Clone, Debug)]
 pub struct Admitted {
-    /// The key.
-    pub key: ApiKey,
+    key: ApiKey,
     folder: String,
+}
+
+impl Admitted {
+    /// The key.
+    pub fn key(&self) -> &ApiKey {
+        &self.key
+    }
 }
 
 struct Inner {
@@ -118,13 +124,17 @@ impl Home {
     /// The tree that a key opens; it has no way to name another. A deletion that began since it was admitted may come after.
     ///
     /// # Errors
-    /// As [`Self::account`].
+    /// `NotFound` if the account is gone, also if another has its id now; those of the engine.
     pub fn tree_of(&self, admitted: &Admitted) -> Result<Arc<Tree>> {
-        match self.0.trees.kept(&admitted.folder) {
-            Some(tree) => Ok(tree),
-            // not open, or forgotten because it is being deleted
-            None => self.account(&admitted.key.account),
+        if let Some(tree) = self.0.trees.kept(&admitted.folder) {
+            return Ok(tree);
         }
+        // not open, or forgotten because it is being deleted
+        let account = self.control().account(&admitted.key.account)?;
+        if account.folder != admitted.folder {
+            return Err(Error::new(ErrorKind::NotFound, "the account of this key is gone"));
+        }
+        self.tree(&account)
     }
 
     fn tree(&self, account: &Account) -> Result<Arc<Tree>> {

@@ -18,7 +18,7 @@ use garth::model::query::{ByteRange, MAX_PAGE};
 use garth::{Env, ErrorKind, FileSystem};
 
 use super::model::content;
-use super::{Broken, Proven, account, at, hold, read, run, sound, write};
+use super::{Broken, Proven, account, append, at, hold, read, run, sound, write};
 use crate::random::Random;
 
 /// Writers of pairs of small files.
@@ -182,10 +182,11 @@ pub(super) fn work_until_abort(folder: &Path, point: &str, after: u64, seed: u64
     Err(Broken::because(format!("the work ended without an abort: {errors:?}")))
 }
 
-/// Something for `gc` to remove.
+/// Something for `gc` to merge and to remove.
 fn prepare(folder: &Path, fs: &Arc<SqliteFs>) -> Proven<()> {
     run(async {
         fs.commit(Batch::new([write("/first", "first")?])).await?;
+        fs.commit(Batch::new([append("/first", "second")?])).await?;
         Ok(())
     })?;
     std::fs::create_dir_all(folder.join("packs"))?;

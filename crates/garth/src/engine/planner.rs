@@ -37,6 +37,8 @@ pub(crate) struct HeadRow {
     pub(crate) next_ino: u64,
     /// Next chunk number to give.
     pub(crate) next_chunk: u64,
+    /// How many commits copied files, and so had several extents use one chunk.
+    pub(crate) copies: u64,
 }
 
 /// What planning a batch gives.
@@ -83,6 +85,7 @@ pub(crate) fn plan<R: Rows>(
         next_chunk: head.next_chunk,
         delta: Delta::default(),
         staged: HashSet::new(),
+        copied: false,
         dirs: HashMap::new(),
     };
     for (at, that) in &batch.preconditions {
@@ -90,7 +93,13 @@ pub(crate) fn plan<R: Rows>(
     }
     let outcomes = batch.ops.iter().map(|op| planner.op(op)).collect::<Result<Vec<_>>>()?;
     planner.delta.finish(planner.first_ino, planner.seq);
-    let head = HeadRow { seq: planner.seq, time, next_ino: planner.next_ino, next_chunk: planner.next_chunk };
+    let head = HeadRow {
+        seq: planner.seq,
+        time,
+        next_ino: planner.next_ino,
+        next_chunk: planner.next_chunk,
+        copies: head.copies + u64::from(planner.copied),
+    };
     let commit = Commit { seq: Seq(head.seq), time: Timestamp(time), outcomes, replayed: false };
     Ok(Planned::Apply { delta: Box::new(planner.delta), head, commit })
 }
@@ -110,6 +119,8 @@ struct Planner<'a, R> {
     delta: Delta,
     /// Staged bodies that operations of this batch have used.
     staged: HashSet<u128>,
+    /// Whether stored bytes of one file became those of another, too.
+    copied: bool,
     /// Directories found on the way, by key: spares a batch in one directory the same reads over and over.
     dirs: HashMap<String, u64>,
 }

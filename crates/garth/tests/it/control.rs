@@ -133,6 +133,20 @@ fn a_deleted_account_is_gone_with_its_keys_and_files_and_its_name_is_free() {
 }
 
 #[test]
+fn a_key_that_was_let_in_never_reaches_another_account_of_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = self::home(folder.path());
+    home.create_account("acme").unwrap();
+    let (_, secret) = home.control().create_key("acme", "", &[Scope::Admin]).unwrap();
+    let admitted = home.admit(secret.reveal()).unwrap().unwrap();
+    assert!(Arc::ptr_eq(&home.tree_of(&admitted).unwrap(), &home.account("acme").unwrap()));
+    home.delete_account("acme").unwrap();
+    assert!(home.tree_of(&admitted).unwrap_err().is(ErrorKind::NotFound));
+    home.create_account("acme").unwrap();
+    assert!(home.tree_of(&admitted).unwrap_err().is(ErrorKind::NotFound));
+}
+
+#[test]
 fn a_deletion_that_a_crash_interrupted_is_finished_on_open() {
     let (folder, home) = with_account();
     let (_, secret) = home.control().create_key("acme", "", &[Scope::Admin]).unwrap();

@@ -138,3 +138,46 @@ async fn ten_thousand_appends_become_a_few_extents() {
         assert!(content(&*past, "/log").await == text.as_bytes(), "version {n}");
     }
 }
+
+#[tokio::test]
+async fn collecting_within_a_task_ends_however_many_steps_it_takes() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    // each blocks this task's thread and never goes back to the runtime, whose patience (128 answers) must not matter
+    for _ in 0..200 {
+        fs.gc(Duration::ZERO).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn copies_made_while_extents_are_merged_keep_their_bytes() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let other = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    // ends when this end of the channel is gone, however that comes
+    let (go_on, told) = std::sync::mpsc::channel::<()>();
+    let collector = std::thread::spawn(move || {
+        let mut merged = 0;
+        while told.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
+            merged += other.gc(Duration::ZERO).unwrap().merged;
+        }
+        merged
+    });
+    let text = |n: u32| (0..4).map(|part| format!("{n} {part};")).collect::<String>();
+    for n in 0..300 {
+        for part in 0..4 {
+            let op = append(&format!("/log-{n}"), format!("{n} {part};"));
+            fs.commit(Batch::new([op])).await.unwrap();
+        }
+        let (from, to) = (at(&format!("/log-{}", n - n % 3)), at(&format!("/copy-{n}")));
+        let copy = Op::Copy { from, as_of: None, to, recursive: false, replace: false, parents: false };
+        fs.commit(Batch::new([copy])).await.unwrap();
+    }
+    drop(go_on);
+    assert!(collector.join().unwrap() > 0, "nothing was merged meanwhile");
+    for n in 0..300 {
+        assert_eq!(content(&*fs, &format!("/log-{n}")).await, text(n).as_bytes());
+        assert_eq!(content(&*fs, &format!("/copy-{n}")).await, text(n - n % 3).as_bytes());
+    }
+    assert_eq!(fs.fsck().unwrap().findings, []);
+}

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use garth::engine::sqlite::SqliteFs;
+use garth::engine::sqlite::{SqliteFs, fail};
 use garth::env::ManualClock;
 use garth::model::batch::{Batch, Body, Create, Op, Remove, SetAttrs};
-use garth::model::query::{ByteRange, SearchQuery};
-use garth::model::{At, Timestamp};
+use garth::model::query::{ByteRange, Moment, SearchQuery};
+use garth::model::{At, Seq, Timestamp};
 use garth::{Env, FileSystem, FileSystemExt, Home, TreePath};
 use tempfile::TempDir;
 
@@ -205,4 +205,62 @@ async fn appends_renames_and_attributes_write_a_few_rows_and_never_copy_content(
     };
     // the copy's extent points at the same chunk
     assert_eq!(added(&account, copy).await, [1, 0, 2, 0, 1, 0, 1]);
+}
+
+#[tokio::test]
+async fn data_of_an_older_format_is_brought_up_to_date_or_left_as_it_was() {
+    let Account { fs, folder, .. } = account();
+    fs.commit(Batch::new([write("/a", "kept")])).await.unwrap();
+    drop(fs);
+    let database = || rusqlite::Connection::open(folder.path().join("tree.db")).unwrap();
+    let format = || database().query_row("PRAGMA user_version", [], |row| row.get::<_, i32>(0)).unwrap();
+    let newest = format();
+    database()
+        .execute_batch("DROP TABLE unnamed; ALTER TABLE head DROP COLUMN copies; PRAGMA user_version = 1;")
+        .unwrap();
+    let open = || SqliteFs::open(folder.path(), Env::system());
+    for failure in [fail::Failure::Io, fail::Failure::Panic] {
+        fail::arm(fail::MIGRATE, failure, 0);
+        let opened = std::panic::catch_unwind(open);
+        assert!(!fail::disarm() && !matches!(opened, Ok(Ok(_))), "{failure:?}");
+        assert_eq!(format(), 1, "{failure:?}");
+    }
+    let fs = open().unwrap();
+    assert_eq!(format(), newest);
+    assert_eq!(text(&*fs, "/a").await, "kept");
+    fs.gc(Duration::ZERO).unwrap();
+    assert_eq!(fs.fsck().unwrap().findings, []);
+    drop(fs);
+    database().execute_batch(&format!("PRAGMA user_version = {}", newest + 1)).unwrap();
+    assert!(open().unwrap_err().is(garth::ErrorKind::Format));
+}
+
+#[tokio::test]
+async fn merging_leaves_no_orphans_behind_and_stops_at_files_that_may_be_taken_back() {
+    let Account { fs, folder: _folder, .. } = account();
+    fs.commit(Batch::new([write("/gone", "one"), write("/late", "one")])).await.unwrap();
+    for at in ["/gone", "/late"] {
+        fs.append(&path(at), Bytes::from_static(b"two")).await.unwrap();
+    }
+    let held = fs.open(&At::Path(path("/late"))).await.unwrap();
+    for at in ["/gone", "/late"] {
+        fs.apply(Op::Remove { at: path(at).into(), what: Remove::File, missing_ok: false }).await.unwrap();
+    }
+    let body = Body::Bytes(Bytes::from_static(b"three"));
+    let late = Op::Append { at: held.ino().into(), body, create: Create::Never, parents: false };
+    fs.apply(late).await.unwrap();
+    // of the removed file two extents become one; the other's last write goes once nobody holds it
+    let collected = fs.gc(Duration::ZERO).unwrap();
+    assert_eq!((collected.merged, collected.versions), (1, 0));
+    assert_eq!(held.read_at(0, 100).await.unwrap(), "onetwothree");
+    drop(held);
+    fs.sync().await.unwrap();
+    let collected = fs.gc(Duration::ZERO).unwrap();
+    assert_eq!((collected.merged, collected.versions), (0, 1));
+    assert_eq!(fs.gc(Duration::ZERO).unwrap().merged, 1);
+    for at in ["/gone", "/late"] {
+        let past = fs.as_of(&Moment::Seq(Seq(3))).await.unwrap();
+        assert_eq!(text(&*past, at).await, "onetwo");
+    }
+    assert_eq!(fs.fsck().unwrap().findings, []);
 }

@@ -207,8 +207,9 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
-    fn source_extents(&self, source: &Source) -> Result<Vec<ExtentRow>> {
+    fn source_extents(&mut self, source: &Source) -> Result<Vec<ExtentRow>> {
         let size = source.node.size;
+        self.copied = true;
         match (source.node.kind, source.then) {
             (Kind::File, None) => self.extents(source.node.ino, 0, size),
             // one that was merged since reaches beyond what was then the end

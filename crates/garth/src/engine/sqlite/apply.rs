@@ -143,8 +143,8 @@ fn extents(conn: &Connection, delta: &Delta, seq: u64) -> Result<()> {
 
 /// Writes where the next group goes on.
 pub(super) fn head(conn: &Connection, head: &HeadRow) -> Result<()> {
-    conn.prepare_cached("UPDATE head SET seq = ?1, time = ?2, next_ino = ?3, next_chunk = ?4")?
-        .execute(params![head.seq, head.time, head.next_ino, head.next_chunk])?;
+    conn.prepare_cached("UPDATE head SET seq = ?1, time = ?2, next_ino = ?3, next_chunk = ?4, copies = ?5")?
+        .execute(params![head.seq, head.time, head.next_ino, head.next_chunk, head.copies])?;
     Ok(())
 }
 

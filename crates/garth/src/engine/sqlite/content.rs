@@ -204,7 +204,7 @@ impl Packs {
     fn read_into(&self, chunk: &Stored<'_>, into: &mut [u8]) -> Result<()> {
         match chunk.place {
             Place::Database(data) if data.len() == into.len() => into.copy_from_slice(data),
-            Place::Database(_) => return Err(damaged("is shorter than its extent")),
+            Place::Database(_) => return Err(damaged("has another length than its row says")),
             Place::Pack { file, pos } => {
                 let read = self.file(file)?.read_exact_at(into, pos);
                 read.map_err(|e| damaged("is cut off in its pack file").with_source(e))?;

@@ -14,7 +14,7 @@ pub(super) fn point(_: &'static str) -> Result<()> {
 #[cfg(feature = "faults")]
 pub(super) use armed::point;
 #[cfg(feature = "faults")]
-pub use armed::{Failure, POINTS, arm, disarm};
+pub use armed::{Failure, MIGRATE, POINTS, arm, disarm};
 
 #[cfg(feature = "faults")]
 mod armed {
@@ -39,6 +39,8 @@ mod armed {
         "gc-unlink",
         "gc-forget",
     ];
+    /// The one that only opening data of an older format passes.
+    pub const MIGRATE: &str = "migrate";
 
     /// How a point fails.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,12 +56,12 @@ mod armed {
     /// The point, how it fails, and how many passes go well before.
     static ARMED: Mutex<Option<(&'static str, Failure, u32)>> = Mutex::new(None);
 
-    /// Has the process fail once, at a point of [`POINTS`], after it was passed `after` times.
+    /// Has the process fail once, at a point of [`POINTS`] or [`MIGRATE`], after it was passed `after` times.
     ///
     /// # Panics
     /// If there is no such point.
     pub fn arm(point: &str, failure: Failure, after: u32) {
-        let known = POINTS.into_iter().find(|known| *known == point);
+        let known = POINTS.into_iter().chain([MIGRATE]).find(|known| *known == point);
         let point = known.expect("a point that the engine has");
         *ARMED.lock().unwrap_or_else(PoisonError::into_inner) = Some((point, failure, after));
     }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::SqliteFs;
 use super::fail;
-use super::merge;
+use super::merge::{self, Merged};
 use super::read::{self, all};
 use super::stage::pack_name;
 use crate::engine::planner::Staged;
@@ -72,7 +72,9 @@ impl SqliteFs {
             });
             block_on(forget)?;
         }
-        Ok(Collected { expired, merged, ..collected })
+        collected.chunks += merged.chunks;
+        collected.bytes += merged.bytes;
+        Ok(Collected { expired, merged: merged.extents, ..collected })
     }
 
     /// Meets every expired entry in commits, which records its end.
@@ -106,17 +108,22 @@ impl SqliteFs {
         }
     }
 
-    /// Merges small extents in steps, so that no writer waits for all of it.
-    fn merge(&self) -> Result<u64> {
-        let shared = Arc::new(self.look(|look| merge::shared(look.conn))?);
-        let (mut merged, mut from) = (0, Some((0, 0, 0)));
+    /// Merges small extents in steps, so that no writer waits for all of it; what to merge is found beside the writers.
+    /// Gives the extents that are no more, and the chunks that went with them, with their bytes.
+    fn merge(&self) -> Result<Merged> {
+        let shared = self.look(|look| merge::shared(look.conn))?;
+        let (mut merged, mut from) = (Merged::default(), Some((0, 0, 0)));
         while let Some(place) = from {
-            let (packs, shared) = (Arc::clone(&self.inner.packs), Arc::clone(&shared));
-            let work =
-                self.inner.writer.transact(false, move |conn| merge::step(conn, &packs, &shared, place));
-            let step = block_on(work)?;
-            merged += step.merged;
-            from = step.next;
+            let found = self.look(|look| merge::find(look.conn, &shared, place))?;
+            from = found.next;
+            if !found.runs.is_empty() {
+                let packs = Arc::clone(&self.inner.packs);
+                let work = self.inner.writer.transact(false, move |conn| merge::merge(conn, &packs, &found));
+                let step = block_on(work)?;
+                merged.extents += step.extents;
+                merged.chunks += step.chunks;
+                merged.bytes += step.bytes;
+            }
         }
         Ok(merged)
     }

@@ -1,4 +1,4 @@
-//! What the writer remembers of the rows that it read and wrote: batches that follow each other touch the same directories and
+//! What the writer remembers of rows: batches that follow each other touch the same directories and
 //! files. Good as long as nobody else has written, which the database says at the start of every transaction.
 
 use std::cell::RefCell;
@@ -10,10 +10,10 @@ use crate::engine::planner::{Delta, NameRow, NodeRow};
 use crate::error::Result;
 use crate::model::Attributes;
 
-/// Most rows of a kind; then all are forgotten. Some hundred KiB an account that is being written.
-const MOST: usize = 1024;
+/// Most rows of a kind; then all are forgotten. Mostly less than 100 KiB an account, 3 MiB with the longest paths and targets.
+const MOST: usize = 256;
 
-/// Live names, newest versions of nodes, and the attributes that these have.
+/// Live names, newest versions of nodes, and while a transaction lasts the attributes that it wrote.
 #[derive(Default)]
 pub(super) struct Known {
     version: Option<i64>,
@@ -38,6 +38,11 @@ impl Known {
             self.version = Some(version);
         }
         Ok(())
+    }
+
+    /// Ends a transaction: attributes may be large.
+    pub(super) fn end(&self) {
+        self.rows.borrow_mut().attributes.clear();
     }
 
     /// Forgets everything: after a transaction that was undone, or that wrote past this.

@@ -7,132 +7,167 @@
 
 use std::collections::HashSet;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 
 use super::content::Packs;
 use super::fail;
 use super::read::{self, MAX, all, one};
-use crate::engine::planner::NAMED_FROM;
+use crate::engine::planner::{ExtentRow, NAMED_FROM, NodeRow};
 use crate::error::{ErrorKind, Result};
 
 /// Extents below this many bytes are small; a run of them ends once it has as many.
 const SMALL: u64 = NAMED_FROM as u64;
-/// Most extents looked at and most bytes merged in one transaction, which holds up the writers.
-const STEP_EXTENTS: usize = 4096;
+/// Most extents looked at and most bytes merged in one step.
+const STEP_EXTENTS: usize = 65_536;
 const STEP_BYTES: u64 = 4 << 20;
 
 /// The extent behind which a step goes on: node, `till`, offset.
 pub(super) type Place = (u64, u64, u64);
 
-/// What a step did.
-pub(super) struct Step {
-    /// Extents that are one with the one before them now.
-    pub(super) merged: u64,
+/// What there is to merge, found without holding up anybody.
+pub(super) struct Found {
+    /// Small extents side by side; more than one in each.
+    pub(super) runs: Vec<Vec<Small>>,
+    copies: u64,
     /// Where the next step begins; `None` at the end.
     pub(super) next: Option<Place>,
 }
 
-/// A small extent that has its chunk for itself.
-#[derive(Clone, Copy)]
-struct Small {
+/// An extent that has its chunk for itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Small {
     ino: u64,
     till: u64,
-    off: u64,
-    len: u64,
-    since: u64,
-    chunk: u64,
+    row: ExtentRow,
 }
 
 /// Chunks that several extents use, through copies or what is left around a patch. Merging their extents would free nothing.
-pub(super) fn shared(conn: &Connection) -> Result<HashSet<u64>> {
+pub(super) struct Shared {
+    chunks: HashSet<u64>,
+    /// The count of copies then: as long as it is the same, no other small chunk has come to be shared.
+    copies: u64,
+}
+
+/// Looks which chunks are shared.
+pub(super) fn shared(conn: &Connection) -> Result<Shared> {
     let sql = "SELECT chunk FROM extent GROUP BY chunk HAVING count(*) > 1";
-    Ok(all(conn, sql, [], |row| row.get(0))?.into_iter().collect())
+    let chunks = all(conn, sql, [], |row| row.get(0))?.into_iter().collect();
+    Ok(Shared { chunks, copies: read::head(conn)?.copies })
 }
 
-/// Merges what lies behind `from`, as much as one transaction should.
-pub(super) fn step(conn: &Connection, packs: &Packs, shared: &HashSet<u64>, from: Place) -> Result<Step> {
-    let (runs, next) = runs(conn, shared, from)?;
-    let mut merged = 0;
-    for run in runs.iter().filter(|run| run.len() > 1) {
-        merged += merge(conn, packs, run)?;
-    }
-    fail::point("gc-merge")?;
-    Ok(Step { merged, next })
-}
-
-/// Runs of extents, and where to look for more.
-fn runs(conn: &Connection, shared: &HashSet<u64>, from: Place) -> Result<(Vec<Vec<Small>>, Option<Place>)> {
+/// Looks for runs behind `from`, as many as one transaction should merge.
+pub(super) fn find(conn: &Connection, shared: &Shared, from: Place) -> Result<Found> {
     let mut statement = conn.prepare_cached(
-        "SELECT extent.ino, till, off, extent.len, since, chunk FROM extent JOIN chunk ON chunk.id = chunk
-         WHERE (extent.ino, till, off) > (?1, ?2, ?3) AND extent.len < ?4 AND skip = 0 AND chunk.len = extent.len
-         ORDER BY extent.ino, till, off",
+        "SELECT ino, till, off, len, since, chunk, skip FROM extent
+         WHERE (ino, till, off) > (?1, ?2, ?3) AND len < ?4 ORDER BY ino, till, off",
     )?;
     let (ino, till, off) = from;
     let mut rows = statement.query(params![ino, till, off, SMALL])?;
-    let (mut runs, mut seen, mut bytes) = (Vec::<Vec<Small>>::new(), 0, 0);
+    let (mut runs, mut seen, mut bytes, mut next) = (Vec::<Vec<Small>>::new(), 0, 0, None);
     while let Some(row) = rows.next()? {
-        let extent = Small {
-            ino: row.get(0)?,
-            till: row.get(1)?,
-            off: row.get(2)?,
-            len: row.get(3)?,
-            since: row.get(4)?,
-            chunk: row.get(5)?,
-        };
-        if shared.contains(&extent.chunk) {
+        let small = small(row)?;
+        seen += 1;
+        if shared.chunks.contains(&small.row.chunk) {
             continue;
         }
         match runs.last_mut() {
-            Some(run) if follows(conn, run, &extent)? => run.push(extent),
+            Some(run) if follows(conn, run, &small)? => run.push(small),
             Some(run) if seen >= STEP_EXTENTS || bytes >= STEP_BYTES => {
-                let next = run.last().map(|last| (last.ino, last.till, last.off));
-                return Ok((runs, next));
+                next = run.last().map(|last| (last.ino, last.till, last.row.off));
+                break;
             }
-            _ => runs.push(vec![extent]),
+            _ => runs.push(vec![small]),
         }
-        seen += 1;
-        bytes += extent.len;
+        bytes += small.row.len;
     }
-    Ok((runs, None))
+    runs.retain(|run| run.len() > 1);
+    Ok(Found { runs, copies: shared.copies, next })
 }
 
-/// Whether `extent` may be one with the run before it.
-fn follows(conn: &Connection, run: &[Small], extent: &Small) -> Result<bool> {
+fn small(row: &Row<'_>) -> rusqlite::Result<Small> {
+    let (off, len, since) = (row.get(2)?, row.get(3)?, row.get(4)?);
+    let extent = ExtentRow { off, len, since, chunk: row.get(5)?, skip: row.get(6)? };
+    Ok(Small { ino: row.get(0)?, till: row.get(1)?, row: extent })
+}
+
+/// Whether an extent may be one with the run before it.
+fn follows(conn: &Connection, run: &[Small], small: &Small) -> Result<bool> {
     let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(false) };
-    let end = last.off + last.len;
-    let beside = (last.ino, last.till, end) == (extent.ino, extent.till, extent.off);
-    if !beside || end - first.off >= SMALL || extent.since < last.since {
+    let end = last.row.end();
+    let beside = (last.ino, last.till, end) == (small.ino, small.till, small.row.off);
+    if !beside || end - first.row.off >= SMALL || small.row.since < last.row.since {
         return Ok(false);
     }
     // the versions before the last of the run were looked at when that was added, for a smaller offset
     let sql = "SELECT max(size) FROM node WHERE ino = ?1 AND seq >= ?2 AND seq < ?3";
     let tallest: Option<Option<u64>> =
-        one(conn, sql, params![extent.ino, last.since, extent.since], |row| row.get(0))?;
-    Ok(tallest.flatten().is_none_or(|size| size <= extent.off))
+        one(conn, sql, params![small.ino, last.row.since, small.row.since], |row| row.get(0))?;
+    Ok(tallest.flatten().is_none_or(|size| size <= small.row.off))
 }
 
-/// Makes one extent of a run; how many that spares.
-fn merge(conn: &Connection, packs: &Packs, run: &[Small]) -> Result<u64> {
-    let Some((first, rest)) = run.split_first() else { return Ok(0) };
-    // `gc` may take back what was written to a file without a name, extent by extent
-    if read::node(conn, first.ino, MAX)?.is_none_or(|node| node.nlink == 0) {
-        return Ok(0);
+/// What merging spared: extents, and chunks that went at once, with their bytes.
+#[derive(Default)]
+pub(super) struct Merged {
+    pub(super) extents: u64,
+    pub(super) chunks: u64,
+    pub(super) bytes: u64,
+}
+
+/// Merges what was found, where it is still so. Nothing, if a copy since may have come to share a chunk: `gc` comes again.
+pub(super) fn merge(conn: &Connection, packs: &Packs, found: &Found) -> Result<Merged> {
+    let mut merged = Merged::default();
+    if read::head(conn)?.copies == found.copies {
+        for run in &found.runs {
+            merge_run(conn, packs, run, &mut merged)?;
+        }
     }
+    fail::point("gc-merge")?;
+    Ok(merged)
+}
+
+fn merge_run(conn: &Connection, packs: &Packs, run: &[Small], merged: &mut Merged) -> Result<()> {
+    let Some((first, rest)) = run.split_first() else { return Ok(()) };
+    if may_be_taken_back(conn, first.ino)? {
+        return Ok(());
+    }
+    let sql = "SELECT ino, till, off, len, since, chunk, skip FROM extent WHERE ino = ?1 AND till = ?2 AND off = ?3";
     let mut data = Vec::new();
     for part in run {
-        match packs.chunk(conn, part.chunk) {
-            Ok(bytes) => data.extend_from_slice(&bytes),
+        if one(conn, sql, params![part.ino, part.till, part.row.off], small)? != Some(*part) {
+            return Ok(());
+        }
+        let range = part.row.skip as usize..(part.row.skip + part.row.len) as usize;
+        match packs.chunk(conn, part.row.chunk) {
+            // a chunk that has a name may be used by that name at any time
+            Ok(bytes) if bytes.len() as u64 >= SMALL => return Ok(()),
+            Ok(bytes) if bytes.len() >= range.end => data.extend_from_slice(&bytes[range]),
             // damage stays where it is, for `fsck` to find
-            Err(error) if error.is(ErrorKind::Corrupt) => return Ok(0),
+            Ok(_) => return Ok(()),
+            Err(error) if error.is(ErrorKind::Corrupt) => return Ok(()),
             Err(error) => return Err(error),
         }
     }
     let chunk = packs.keep_bytes(conn, &data)?;
-    conn.prepare_cached("UPDATE extent SET len = ?4, chunk = ?5 WHERE ino = ?1 AND till = ?2 AND off = ?3")?
-        .execute(params![first.ino, first.till, first.off, data.len(), chunk])?;
-    let mut remove = conn.prepare_cached("DELETE FROM extent WHERE ino = ?1 AND till = ?2 AND off = ?3")?;
+    conn.prepare_cached(
+        "UPDATE extent SET len = ?4, chunk = ?5, skip = 0 WHERE ino = ?1 AND till = ?2 AND off = ?3",
+    )?
+    .execute(params![first.ino, first.till, first.row.off, data.len(), chunk])?;
     for part in rest {
-        remove.execute(params![part.ino, part.till, part.off])?;
+        conn.prepare_cached("DELETE FROM extent WHERE ino = ?1 AND till = ?2 AND off = ?3")?
+            .execute(params![part.ino, part.till, part.row.off])?;
     }
-    Ok(rest.len() as u64)
+    for part in run {
+        let sql = "DELETE FROM chunk WHERE id = ?1 RETURNING len";
+        merged.bytes += conn.prepare_cached(sql)?.query_row([part.row.chunk], |row| row.get::<_, u64>(0))?;
+        merged.chunks += 1;
+    }
+    merged.extents += rest.len() as u64;
+    Ok(())
+}
+
+/// Whether a file was written after its last name had gone: `gc` takes that back extent by extent.
+fn may_be_taken_back(conn: &Connection, ino: u64) -> Result<bool> {
+    let Some(node) = read::node(conn, ino, MAX)? else { return Ok(true) };
+    let unnamed = |node: &NodeRow| node.nlink == 0;
+    Ok(unnamed(&node) && read::node(conn, ino, node.seq.saturating_sub(1))?.as_ref().is_some_and(unnamed))
 }

@@ -74,6 +74,8 @@ impl OpenNodes {
             }
             conn.prepare_cached("INSERT OR REPLACE INTO lease (ino, holder, until) VALUES (?1, ?2, ?3)")?
                 .execute(params![ino, self.holder, now.plus_seconds(LEASE).0])?;
+            // should the lease run out, the file gets its whole grace again
+            conn.prepare_cached("DELETE FROM unnamed WHERE ino = ?1")?.execute([ino])?;
         }
         Ok(())
     }

@@ -16,9 +16,15 @@ pub(super) fn below(dir: &str) -> (String, String) {
 pub(super) const MAX: u64 = i64::MAX as u64;
 
 pub(super) fn head(conn: &Connection) -> Result<HeadRow> {
-    let mut query = conn.prepare_cached("SELECT seq, time, next_ino, next_chunk FROM head")?;
+    let mut query = conn.prepare_cached("SELECT seq, time, next_ino, next_chunk, copies FROM head")?;
     Ok(query.query_row([], |row| {
-        Ok(HeadRow { seq: row.get(0)?, time: row.get(1)?, next_ino: row.get(2)?, next_chunk: row.get(3)? })
+        Ok(HeadRow {
+            seq: row.get(0)?,
+            time: row.get(1)?,
+            next_ino: row.get(2)?,
+            next_chunk: row.get(3)?,
+            copies: row.get(4)?,
+        })
     })?)
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use super::fail;
 use super::fault::Fault;
 use super::turn::Turnstile;
 use crate::error::{Error, ErrorKind, Result};
@@ -17,15 +18,20 @@ use crate::search::fts;
 pub(super) const DATABASE: &str = "tree.db";
 /// `PRAGMA application_id`: "GRTH" in ASCII.
 const APPLICATION_ID: i32 = 0x4752_5448;
-/// `PRAGMA user_version`: the format this build writes. Raised with every change of the tables.
-const FORMAT: i32 = 1;
+/// What each format adds to the one before it, from format 2 on. Only ever appended to.
+const MIGRATIONS: [&str; 1] = ["
+CREATE TABLE unnamed (ino INTEGER PRIMARY KEY, doomed_at INTEGER NOT NULL) STRICT;
+ALTER TABLE head ADD COLUMN copies INTEGER NOT NULL DEFAULT 0;
+"];
+/// `PRAGMA user_version`: the format this build writes.
+const FORMAT: i32 = 1 + MIGRATIONS.len() as i32;
 /// How long a connection waits for another process. Writers queue on a lock file before, so that this only meets checkpoints
 /// and other tools.
 pub(super) const BUSY: Duration = Duration::from_secs(10);
 /// Prepared statements kept by each connection; more than the engine has.
 const STATEMENTS: usize = 128;
 
-/// The tables. `seq`, `since`, `till` are sequences; an extent whose `till` is 0 is live. Times are ns since 1970.
+/// The tables of format 1. `seq`, `since`, `till` are sequences; an extent whose `till` is 0 is live. Times are ns since 1970.
 const TABLES: &str = "
 CREATE TABLE head (
     id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -76,7 +82,6 @@ CREATE TABLE lease (
     ino INTEGER NOT NULL, holder BLOB NOT NULL, until INTEGER NOT NULL,
     PRIMARY KEY (ino, holder)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE unnamed (ino INTEGER PRIMARY KEY, doomed_at INTEGER NOT NULL) STRICT;
 CREATE TABLE log (
     seq INTEGER PRIMARY KEY, time INTEGER NOT NULL, id BLOB, author TEXT, message TEXT, changes TEXT NOT NULL
 ) STRICT;
@@ -103,27 +108,27 @@ pub(super) fn ready(folder: &Path, turnstile: &Turnstile) -> Result<()> {
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(folder.join(DATABASE), flags)?;
     conn.busy_timeout(BUSY)?;
-    if is_current(&conn)? {
+    if format(&conn)? == FORMAT {
         return Ok(());
     }
     // one process makes it, the others find it made
     let _turn = turnstile.enter()?;
-    if is_current(&conn)? {
-        return Ok(());
+    match format(&conn)? {
+        FORMAT => return Ok(()),
+        older => bring_up_to_date(&conn, older)?,
     }
-    create(&conn)?;
     File::open(folder)
         .and_then(|folder| folder.sync_all())
         .map_err(|e| Error::new(ErrorKind::Io, "the account's folder cannot be synced").with_source(e))
 }
 
-/// Whether the database is there in this build's format; `false` if there is none yet.
-fn is_current(conn: &Connection) -> Result<bool> {
+/// The format of a database that this build can read; 0 if there is none yet.
+fn format(conn: &Connection) -> Result<i32> {
     // both numbers in one transaction: another process may be making them just now
     let sql = "SELECT application_id, user_version FROM pragma_application_id, pragma_user_version";
     match conn.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))? {
-        (APPLICATION_ID, FORMAT) => Ok(true),
-        (0, 0) => Ok(false),
+        (0, 0) => Ok(0),
+        (APPLICATION_ID, known @ 1..=FORMAT) => Ok(known),
         (APPLICATION_ID, newer) if newer > FORMAT => Err(Error::new(
             ErrorKind::Format,
             format!("the data is of format {newer}, this garth reads up to {FORMAT}; use a newer garth"),
@@ -132,10 +137,25 @@ fn is_current(conn: &Connection) -> Result<bool> {
     }
 }
 
-fn create(conn: &Connection) -> Result<()> {
+/// Makes the tables, or adds what an older format does not have: all of it or nothing.
+fn bring_up_to_date(conn: &Connection, older: i32) -> Result<()> {
     conn.pragma_update(None, "journal_mode", "WAL")?;
     conn.pragma_update(None, "synchronous", "FULL")?;
     conn.execute_batch("BEGIN IMMEDIATE")?;
+    if older == 0 {
+        create(conn)?;
+    }
+    for (from, migration) in (1..).zip(MIGRATIONS) {
+        if from >= older {
+            conn.execute_batch(migration)?;
+            fail::point("migrate")?;
+        }
+    }
+    conn.pragma_update(None, "user_version", FORMAT)?;
+    Ok(conn.execute_batch("COMMIT")?)
+}
+
+fn create(conn: &Connection) -> Result<()> {
     conn.execute_batch(TABLES)?;
     fts::create(conn)?;
     // the empty tree has no time of its own
@@ -144,9 +164,7 @@ fn create(conn: &Connection) -> Result<()> {
         "INSERT INTO node VALUES (?1, 0, 1, 493, 0, 0, 0, 2, 0, 0, 0, 0, 0, NULL, 0, NULL, 0)",
         [Ino::ROOT.0],
     )?;
-    conn.pragma_update(None, "application_id", APPLICATION_ID)?;
-    conn.pragma_update(None, "user_version", FORMAT)?;
-    Ok(conn.execute_batch("COMMIT")?)
+    Ok(conn.pragma_update(None, "application_id", APPLICATION_ID)?)
 }
 
 fn prepare(conn: &Connection) -> Result<()> {

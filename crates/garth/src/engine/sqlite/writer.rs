@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, Row};
-use tokio::sync::oneshot;
+// not tokio's, whose receivers stop being ready within a task that waits for many of them on its thread
+use futures::channel::oneshot;
+use rusqlite::Connection;
 
 use super::content::Packs;
 use super::fault::Fault;
@@ -33,8 +34,8 @@ const GATHER: Duration = Duration::from_micros(100);
 /// Once the log holds this many pages that the database does not, they are copied beside the commits; once it is this long in all, what
 /// is left is copied before the next commit, so that the log begins anew and stays short under a steady load. 2 and 8 MiB: pages
 /// that many commits touch are copied once for all of them.
-const CHECKPOINT_BESIDE: u32 = 512;
-const CHECKPOINT_BEFORE: u32 = 2048;
+const CHECKPOINT_BESIDE: i64 = 512;
+const CHECKPOINT_BEFORE: i64 = 2048;
 /// How long a checkpoint before a commit waits for readers of old pages.
 const CHECKPOINT_WAIT: Duration = Duration::from_millis(200);
 
@@ -85,8 +86,8 @@ pub(super) struct Writer {
     conn: Mutex<Option<WriteConn>>,
     poisoned: AtomicBool,
     checkpointing: AtomicBool,
-    /// Pages of the log at which commits wait for a checkpoint.
-    checkpoint_at: AtomicU32,
+    /// Pages that the log had when it could not begin anew; 0 if it could.
+    refused: AtomicI64,
 }
 
 impl fmt::Debug for Writer {
@@ -126,7 +127,7 @@ impl Writer {
             conn: Mutex::default(),
             poisoned: AtomicBool::new(false),
             checkpointing: AtomicBool::new(false),
-            checkpoint_at: AtomicU32::new(CHECKPOINT_BEFORE),
+            refused: AtomicI64::new(0),
         }
     }
 
@@ -152,7 +153,7 @@ impl Writer {
         let (answer, wait) = oneshot::channel();
         self.enqueue(Job::Task(durable, task, answer))?;
         wait.await.unwrap_or_else(|_| Err(poisoned()))?;
-        given.try_recv().map_err(|_| poisoned())
+        given.try_recv().ok().flatten().ok_or_else(poisoned)
     }
 
     /// Runs `task` some time soon; nobody waits for it.
@@ -372,21 +373,33 @@ impl Writer {
     }
 
     fn checkpoint_if_due(self: &Arc<Self>, conn: &Connection) -> Result<()> {
-        let pages = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, u32>(1)?, row.get::<_, u32>(2)?));
-        let (_, log, copied) = conn.prepare_cached("PRAGMA wal_checkpoint(NOOP)")?.query_row([], pages)?;
-        if log > copied && log >= self.checkpoint_at.load(Ordering::Relaxed) {
+        let (_, log, copied) = checkpoint(conn, "PRAGMA wal_checkpoint(NOOP)")?;
+        let mut refused = self.refused.load(Ordering::Relaxed);
+        if log < refused {
+            // it has begun anew by itself
+            refused = 0;
+        }
+        if log > copied && log - refused >= CHECKPOINT_BEFORE {
             conn.busy_timeout(CHECKPOINT_WAIT)?;
-            let copied = conn.prepare_cached("PRAGMA wal_checkpoint(RESTART)")?.query_row([], pages);
+            let began_anew = checkpoint(conn, "PRAGMA wal_checkpoint(RESTART)");
             conn.busy_timeout(schema::BUSY)?;
-            // a reader of old pages was in the way: not again at once
-            let begins_at = if matches!(copied, Ok((0, ..))) { 0 } else { log };
-            self.checkpoint_at.store(begins_at + CHECKPOINT_BEFORE, Ordering::Relaxed);
-            copied?;
-        } else if log - copied >= CHECKPOINT_BESIDE && !self.checkpointing.swap(true, Ordering::AcqRel) {
-            let _ = pool::submit(Arc::new(Checkpoint(Arc::clone(self))));
+            // a reader of old pages or another checkpoint was in the way: not again at once
+            refused = if matches!(began_anew, Ok((0, ..))) { 0 } else { log };
+            self.refused.store(refused, Ordering::Relaxed);
+            began_anew?;
+        } else {
+            self.refused.store(refused, Ordering::Relaxed);
+            if log - copied >= CHECKPOINT_BESIDE && !self.checkpointing.swap(true, Ordering::AcqRel) {
+                let _ = pool::submit(Arc::new(Checkpoint(Arc::clone(self))));
+            }
         }
         Ok(())
     }
+}
+
+/// Runs a checkpoint: whether somebody was in the way, pages of the log, and how many of them are copied; -1 if that is not known.
+fn checkpoint(conn: &Connection, sql: &str) -> Result<(i64, i64, i64)> {
+    Ok(conn.prepare_cached(sql)?.query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?)
 }
 
 impl Work for Writer {
@@ -396,11 +409,14 @@ impl Work for Writer {
             return None;
         }
         // the group's callers learn of a panic by the loss of their answer; what it left in memory is not to be trusted
-        if catch_unwind(AssertUnwindSafe(|| self.do_group(group))).is_err() {
+        let work = || {
+            self.do_group(group);
+            self.checkpoint();
+        };
+        if catch_unwind(AssertUnwindSafe(work)).is_err() {
             tracing::error!("a panic while commits were written; the account is closed for writing");
             self.poisoned.store(true, Ordering::Release);
         }
-        self.checkpoint();
         Some(self)
     }
 }
@@ -411,14 +427,20 @@ struct Checkpoint(Arc<Writer>);
 impl Work for Checkpoint {
     fn run(self: Arc<Self>) -> Option<Arc<dyn Work>> {
         let copied = self.0.readers.alone(|conn| {
+            // readers commit nothing, so that whoever has the connection next need not care
             schema::set_synchronous(conn, true, self.0.fault)?;
-            Ok(conn.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?.query_row([], |_| Ok(()))?)
+            checkpoint(conn, "PRAGMA wal_checkpoint(PASSIVE)")
         });
         if let Err(error) = copied {
             tracing::warn!(%error, "checkpoint failed");
         }
-        self.0.checkpointing.store(false, Ordering::Release);
         None
+    }
+}
+
+impl Drop for Checkpoint {
+    fn drop(&mut self) {
+        self.0.checkpointing.store(false, Ordering::Release);
     }
 }
 
@@ -437,10 +459,10 @@ fn transaction<T>(
     work: impl FnOnce(&Connection, &Known) -> Result<T>,
 ) -> Result<T> {
     let WriteConn { conn, known, .. } = write;
-    if write.durable != Some(durable) {
+    if write.durable.take() != Some(durable) {
         schema::set_synchronous(conn, durable, fault)?;
-        write.durable = Some(durable);
     }
+    write.durable = Some(durable);
     conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
     let outcome = known.begin(conn).and_then(|()| work(conn, known)).and_then(|value| {
         fail::point("before-commit")?;
@@ -448,6 +470,7 @@ fn transaction<T>(
         fail::point("after-commit")?;
         Ok(value)
     });
+    known.end();
     if outcome.is_err() {
         known.forget();
         if !conn.is_autocommit() {
