@@ -61,7 +61,10 @@ impl Known {
             return Ok(*row);
         }
         let row = read()?;
-        put(&mut self.rows.borrow_mut().names, key, row);
+        let names = &mut self.rows.borrow_mut().names;
+        if names.len() < MOST {
+            names.insert(key, row);
+        }
         Ok(row)
     }
 
@@ -74,8 +77,11 @@ impl Known {
             return Ok(Some(row.clone()));
         }
         let row = read()?;
-        if let Some(row) = &row {
-            put(&mut self.rows.borrow_mut().nodes, ino, row.clone());
+        let nodes = &mut self.rows.borrow_mut().nodes;
+        if let Some(row) = &row
+            && nodes.len() < MOST
+        {
+            nodes.insert(ino, row.clone());
         }
         Ok(row)
     }
@@ -93,9 +99,15 @@ impl Known {
         read()
     }
 
-    /// Takes over what a batch has written.
+    /// Takes over what a batch has written. After a large one the memory begins anew: what it wrote was mostly for once.
     pub(super) fn apply(&self, delta: &Delta, seq: u64) {
         let KnownRows { names, nodes, attributes } = &mut *self.rows.borrow_mut();
+        if delta.names.len().max(delta.nodes.len()) > MOST {
+            names.clear();
+            nodes.clear();
+            attributes.clear();
+            return;
+        }
         for (key, change) in &delta.names {
             put(names, key.clone(), change.after);
         }
