@@ -28,6 +28,7 @@ pub(super) type Place = (u64, u64, u64);
 pub(super) struct Found {
     /// Small extents side by side; more than one in each.
     pub(super) runs: Vec<Vec<Small>>,
+    /// The count of copies when the shared chunks were looked for.
     copies: u64,
     /// Where the next step begins; `None` at the end.
     pub(super) next: Option<Place>,
