@@ -264,3 +264,30 @@ async fn merging_leaves_no_orphans_behind_and_stops_at_files_that_may_be_taken_b
     }
     assert_eq!(fs.fsck().unwrap().findings, []);
 }
+
+#[tokio::test]
+async fn a_lease_that_ran_out_leaves_its_file_the_whole_grace() {
+    let folder = tempfile::tempdir().unwrap();
+    let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
+    let [fs, other] = [(); 2].map(|()| SqliteFs::open(folder.path(), env.clone()).unwrap());
+    fs.commit(Batch::new([write("/a", "before;")])).await.unwrap();
+    let [ours, theirs] = [fs.open(&path("/a").into()).await, other.open(&path("/a").into()).await];
+    let (ours, theirs) = (ours.unwrap(), theirs.unwrap());
+    fs.apply(Op::Remove { at: path("/a").into(), what: Remove::File, missing_ok: false }).await.unwrap();
+    let body = Body::Bytes(Bytes::from_static(b"after;"));
+    fs.apply(Op::Append { at: ours.ino().into(), body, create: Create::Never, parents: false })
+        .await
+        .unwrap();
+    drop(ours);
+    fs.sync().await.unwrap();
+    let grace = Duration::from_secs(600);
+    assert_eq!(fs.gc(grace).unwrap().versions, 0);
+    garth::engine::sqlite::renew_leases();
+    other.sync().await.unwrap();
+    // as if the holder had slept: neither its lease nor what was said before counts
+    clock.advance(Duration::from_secs(3600));
+    assert_eq!(fs.gc(grace).unwrap().versions, 0);
+    assert_eq!(theirs.read_at(0, 100).await.unwrap(), "before;after;");
+    clock.advance(grace);
+    assert_eq!(fs.gc(grace).unwrap().versions, 1);
+}
