@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use bytes::Bytes;
-use garth::model::batch::{Batch, Body, Create, Op};
+use garth::model::{Batch, Body, Create, Op};
 
 use crate::child::Outcome;
 use crate::side::garth::{Garth, path};

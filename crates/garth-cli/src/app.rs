@@ -5,12 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use garth::home::Tree;
-use garth::model::batch::{Batch, Commit, Op, Precondition};
-use garth::model::query::{ByteRange, Moment};
-use garth::model::{At, Author, Entry, Kind, Seq};
-use garth::resolve::{Follow, resolve, retry};
-use garth::{Env, Error, ErrorKind, FileSystem, Home, OpenFile, TreePath, stream};
+use garth::datadir::Tree;
+use garth::fs::resolve::{Follow, resolve, retry};
+use garth::model::{At, Author, Batch, ByteRange, Commit, Entry, Kind, Moment, Op, Precondition, Seq};
+use garth::{DataDir, Env, Error, ErrorKind, FileSystem, OpenFile, TreePath, stream};
 
 use crate::args::{Global, Past, Why};
 use crate::fail::{Done, Failure, Several};
@@ -75,8 +73,8 @@ impl App {
     }
 
     /// The data folder, made with its account if this is its first use.
-    pub(crate) fn home(&self) -> Done<Home> {
-        let home = Home::open(&self.folder()?, self.env.clone())?;
+    pub(crate) fn home(&self) -> Done<DataDir> {
+        let home = DataDir::open(&self.folder()?, self.env.clone())?;
         if home.control().accounts()?.is_empty() {
             match home.create_account(DEFAULT_ACCOUNT) {
                 // Another process was as quick.

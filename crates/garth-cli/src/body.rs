@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use garth::FileSystem;
-use garth::model::batch::Body;
+use garth::model::Body;
 
 use crate::fail::{Done, Failure};
 

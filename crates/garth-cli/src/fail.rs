@@ -5,7 +5,7 @@ use std::io;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use garth::kv::{KvCode, KvError};
+use garth::agent::kv::{KvCode, KvError};
 use garth::{Error, ErrorKind};
 use serde_json::json;
 

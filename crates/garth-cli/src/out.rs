@@ -5,8 +5,7 @@ use std::fmt::Display;
 use std::io::{BufWriter, Stdout, Write as _};
 
 use garth::TreePath;
-use garth::model::batch::Commit;
-use garth::model::{Author, CommitInfo, Entry, Kind, Timestamp};
+use garth::model::{Author, Commit, CommitInfo, Entry, Kind, Timestamp};
 use serde::Serialize;
 use serde_json::{Value, json};
 

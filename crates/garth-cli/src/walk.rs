@@ -3,12 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use garth::model::query::{Page, WalkPage};
-use garth::model::{At, Entry, Kind};
+use garth::model::{At, Entry, Kind, Page, WalkPage};
 use garth::{FileSystem, Name, Result, TreePath};
 
 use crate::app::find;
-use garth::resolve::Follow;
+use garth::fs::resolve::Follow;
 
 /// Items of one page: enough that the paging costs little.
 const PAGE: usize = 1000;

@@ -1,8 +1,7 @@
 //! Moments and spans of time as people write them.
 
 use garth::FileSystem;
-use garth::model::query::Moment;
-use garth::model::{Seq, Timestamp, VersionId};
+use garth::model::{Moment, Seq, Timestamp, VersionId};
 
 use crate::fail::{Done, Failure};
 

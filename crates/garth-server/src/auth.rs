@@ -2,14 +2,13 @@
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
-use garth::Home;
-use garth::control::Scope;
-use garth::home::Admitted;
+use garth::DataDir;
+use garth::datadir::{Admitted, Scope};
 
 use crate::errors::Refusal;
 
 /// The key that a request carries, if it has `scope`.
-pub(crate) fn authorize(home: &Home, headers: &HeaderMap, scope: Scope) -> Result<Admitted, Refusal> {
+pub(crate) fn authorize(home: &DataDir, headers: &HeaderMap, scope: Scope) -> Result<Admitted, Refusal> {
     let Some(token) = bearer(headers) else { return Err(Refusal::unauthorized()) };
     let Some(admitted) = home.admit(token)? else { return Err(Refusal::unauthorized()) };
     if !admitted.key().allows(scope) {

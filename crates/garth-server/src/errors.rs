@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use garth::kv::{KvCode, KvError};
+use garth::agent::kv::{KvCode, KvError};
 use garth::{Error, ErrorKind};
 
 use crate::limits::MAX_BODY;

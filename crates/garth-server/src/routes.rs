@@ -12,10 +12,10 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use bytes::Bytes;
 use futures::FutureExt;
-use garth::control::{ApiKey, Scope};
-use garth::kv::{DEFAULT_HISTORY, DEFAULT_HITS, Kv, Put, Search};
-use garth::model::batch::Idempotency;
-use garth::{Env, ErrorKind, FileSystem, Home};
+use garth::agent::kv::{DEFAULT_HISTORY, DEFAULT_HITS, Kv, Put, Search};
+use garth::datadir::{ApiKey, Scope};
+use garth::model::Idempotency;
+use garth::{DataDir, Env, ErrorKind, FileSystem};
 
 use crate::auth::authorize;
 use crate::errors::Refusal;
@@ -72,7 +72,7 @@ impl Call {
 }
 
 /// Everything that is served.
-pub(crate) fn router(home: Home) -> Router {
+pub(crate) fn router(home: DataDir) -> Router {
     let mut router = Router::new().route("/healthz", get(healthz).fallback(not_get));
     for call in Call::ALL {
         router = router.route(call.path(), route(call));
@@ -80,8 +80,8 @@ pub(crate) fn router(home: Home) -> Router {
     router.fallback(no_route).with_state(home)
 }
 
-fn route(call: Call) -> MethodRouter<Home> {
-    let handler = move |State(home): State<Home>, request: Request| async move {
+fn route(call: Call) -> MethodRouter<DataDir> {
+    let handler = move |State(home): State<DataDir>, request: Request| async move {
         let (head, mut body) = request.into_parts();
         let id = request_id(home.env());
         let answered = AssertUnwindSafe(answer(&home, call, &head, &mut body)).catch_unwind().await;
@@ -96,25 +96,25 @@ async fn healthz() -> Response {
     json(StatusCode::OK, Bytes::from_static(br#"{"ok":true}"#))
 }
 
-async fn no_route(State(home): State<Home>, request: Request) -> Response {
+async fn no_route(State(home): State<DataDir>, request: Request) -> Response {
     refuse(&home, request, Refusal::no_route())
 }
 
-async fn not_get(State(home): State<Home>, request: Request) -> Response {
+async fn not_get(State(home): State<DataDir>, request: Request) -> Response {
     refuse(&home, request, Refusal::wrong_method("GET, HEAD"))
 }
 
-async fn not_post(State(home): State<Home>, request: Request) -> Response {
+async fn not_post(State(home): State<DataDir>, request: Request) -> Response {
     refuse(&home, request, Refusal::wrong_method("POST"))
 }
 
-fn refuse(home: &Home, request: Request, refusal: Refusal) -> Response {
+fn refuse(home: &DataDir, request: Request, refusal: Refusal) -> Response {
     let (head, body) = request.into_parts();
     drain(&head.headers, body);
     respond(&request_id(home.env()), Err(refusal))
 }
 
-async fn answer(home: &Home, call: Call, head: &Parts, body: &mut Body) -> Result<Bytes, Refusal> {
+async fn answer(home: &DataDir, call: Call, head: &Parts, body: &mut Body) -> Result<Bytes, Refusal> {
     let admitted = authorize(home, &head.headers, call.scope())?;
     let body = read_body(&head.headers, body).await?;
     let tree = match home.tree_of(&admitted) {

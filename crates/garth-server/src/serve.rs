@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use axum::Router;
-use garth::{Env, Home};
+use garth::{DataDir, Env};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// # Errors
 /// `InvalidInput` without a socket. A connection that cannot be accepted is logged, and no error.
 pub async fn serve(
-    home: Home,
+    home: DataDir,
     listeners: Vec<TcpListener>,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use garth::kv::{DEFAULT_AGENT, Found, KeyItem, KeyKind, Match, Past, Semantics, Written};
+use garth::agent::kv::{DEFAULT_AGENT, Found, KeyItem, KeyKind, Match, Past, Semantics, Written};
 use garth::model::{Timestamp, VersionId};
 use serde::Deserialize;
 use serde_json::value::RawValue;

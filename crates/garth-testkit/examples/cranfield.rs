@@ -11,8 +11,8 @@ use std::fs;
 use std::path::Path;
 
 use futures::executor::block_on;
-use garth::model::query::SearchQuery;
-use garth::{Env, FileSystem, Home, TreePath};
+use garth::model::SearchQuery;
+use garth::{DataDir, Env, FileSystem, TreePath};
 use garth_testkit::cranfield::Cranfield;
 
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
@@ -40,7 +40,7 @@ fn files(collection: &Cranfield, folder: &Path) -> Result<()> {
 }
 
 fn measure(collection: &Cranfield, data: &Path, path: &str) -> Result<()> {
-    let fs = Home::open(data, Env::system())?.account("default")?;
+    let fs = DataDir::open(data, Env::system())?.account("default")?;
     let within = vec![TreePath::parse(path)?];
     let quality = collection.evaluate(|text| {
         let query =

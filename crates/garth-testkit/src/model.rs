@@ -16,7 +16,7 @@ use std::fmt;
 use std::future::Future;
 use std::path::Path;
 
-use garth::model::batch::SetAttrs;
+use garth::model::SetAttrs;
 
 use crate::contract::Subject;
 use play::{Tally, play};

@@ -20,9 +20,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
-use garth::model::At;
-use garth::model::batch::{Body, Create, Op, Remove, SetAttrs};
-use garth::model::query::ByteRange;
+use garth::model::{At, Body, ByteRange, Create, Op, Remove, SetAttrs};
 use garth::{Env, FileSystem, TreePath};
 
 /// Why a promise is not proved: what was seen instead of it.

@@ -1,9 +1,10 @@
 //! Short spellings that every test of a filesystem needs: paths, operations, and what must come of them.
 
 use bytes::Bytes;
-use garth::model::batch::{Batch, Body, Commit, Create, Op, Outcome, Remove, RenameMode, SetAttrs, Special};
-use garth::model::query::{ByteRange, HistoryPage, Page, Version, WalkPage};
-use garth::model::{At, Entry, Seq, VersionId};
+use garth::model::{
+    At, Batch, Body, ByteRange, Commit, Create, Entry, HistoryPage, Op, Outcome, Page, Remove, RenameMode,
+    Seq, SetAttrs, Special, Version, VersionId, WalkPage,
+};
 use garth::{ErrorKind, FileSystem, FileSystemExt, Name, TreePath};
 
 /// The filesystem under test.

@@ -2,7 +2,9 @@
 //!
 //! Reads answer from the newest commit at the moment of the call (each page of a listing has its own moment); what one
 //! interface has acknowledged, the next read of any other sees. Engines never follow symbolic links:
-//! [`crate::resolve`] does, above them.
+//! [`crate::fs::resolve`] does, above them.
+
+pub mod resolve;
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,13 +14,11 @@ use bytes::Bytes;
 use futures::Stream;
 
 use crate::error::Result;
-use crate::model::batch::{
-    Batch, Body, Commit, Create, MAX_INLINE_BODY, Op, Outcome, Remove, SetAttrs, StagedBody,
+use crate::model::{
+    At, Batch, Body, ByteRange, Changes, Commit, Create, Entry, Head, HistoryPage, Hit, Ino, Listing,
+    MAX_INLINE_BODY, Moment, Op, Outcome, Page, Remove, SearchQuery, Seq, SetAttrs, Snapshot, StagedBody,
+    Version, VersionId, Walk, WalkPage,
 };
-use crate::model::query::{
-    ByteRange, Changes, Head, HistoryPage, Hit, Listing, Moment, Page, SearchQuery, Version, Walk, WalkPage,
-};
-use crate::model::{At, Entry, Ino, Seq, Snapshot, VersionId};
 use crate::path::TreePath;
 
 /// What an implementation has. What it lacks answers `Unsupported` and is never emulated.

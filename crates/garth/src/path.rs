@@ -100,7 +100,7 @@ impl TreePath {
     }
 
     /// Parses a path that is already canonical. `//`, a trailing `/`, `.` and `..` are refused, not folded:
-    /// whoever takes paths from people normalises first ([`crate::resolve`]).
+    /// whoever takes paths from people normalises first ([`crate::fs::resolve`]).
     ///
     /// # Errors
     /// `InvalidArgument` for a path that is not canonical; `NameTooLong` above [`MAX_PATH`] bytes or for a long name.

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use futures::TryStreamExt;
-use garth::model::At;
-use garth::model::batch::{Batch, Body, Create, Op, Remove, RenameMode, SetAttrs};
-use garth::model::query::{ByteRange, MAX_PAGE, Page};
+use garth::model::{At, Batch, Body, ByteRange, Create, MAX_PAGE, Op, Page, Remove, RenameMode, SetAttrs};
 use garth::{FileSystem, FileSystemExt, TreePath};
 
 use super::Side;

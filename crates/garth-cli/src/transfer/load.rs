@@ -1,7 +1,6 @@
 //! Puts many entries into the tree: many small ones to a commit, so that an import costs few of them.
 
-use garth::model::batch::{Body, Op, Remove, SetAttrs};
-use garth::model::{At, Timestamp};
+use garth::model::{At, Body, Op, Remove, SetAttrs, Timestamp};
 use garth::{Error, Name, TreePath};
 
 use super::{Count, Exclude, Report};
@@ -177,7 +176,7 @@ impl Waiting {
         let parents = true;
         match &self.make {
             Make::File(body) => {
-                let create = garth::model::batch::Create::IfMissing;
+                let create = garth::model::Create::IfMissing;
                 vec![Op::Write { at, body: body.clone(), create, parents, attrs }]
             }
             Make::Directory => {

@@ -5,8 +5,8 @@ use std::io::Read;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
+use garth::fs::resolve::Follow;
 use garth::model::{At, Entry, Ino, Kind};
-use garth::resolve::Follow;
 use garth::{Error, ErrorKind, FileSystem, OpenFile};
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;

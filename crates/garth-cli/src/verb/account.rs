@@ -1,7 +1,7 @@
 //! `garth account`: who has a tree here.
 
 use clap::{Args, Subcommand};
-use garth::control::AccountState;
+use garth::datadir::AccountState;
 use garth::model::Timestamp;
 use serde_json::json;
 

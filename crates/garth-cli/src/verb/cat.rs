@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use futures::TryStreamExt;
-use garth::model::query::{ByteRange, HistoryPage};
-use garth::model::{At, Seq, VersionId};
-use garth::resolve::{Follow, retry};
+use garth::fs::resolve::{Follow, retry};
+use garth::model::{At, ByteRange, HistoryPage, Seq, VersionId};
 use garth::{Error, ErrorKind, FileSystem, OpenFile, stream};
 use serde_json::json;
 

@@ -1,9 +1,8 @@
 //! `garth cp`: copies, their content by reference.
 
 use clap::Args;
-use garth::model::batch::Op;
-use garth::model::{At, Kind};
-use garth::resolve::Follow;
+use garth::fs::resolve::Follow;
+use garth::model::{At, Kind, Op};
 
 use crate::app::{App, Plan, destination, find};
 use crate::args::Why;

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use clap::Args;
+use garth::fs::resolve::Follow;
 use garth::model::Kind;
-use garth::resolve::Follow;
 use serde_json::json;
 
 use crate::app::App;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use garth::resolve::Follow;
+use garth::fs::resolve::Follow;
 use serde_json::Value;
 
 use crate::app::{App, find};

@@ -1,8 +1,8 @@
 //! `garth glob`: paths by pattern.
 
 use clap::Args;
+use garth::fs::resolve::Follow;
 use garth::model::Kind;
-use garth::resolve::Follow;
 use garth::{ErrorKind, TreePath};
 use globset::{GlobBuilder, GlobMatcher};
 

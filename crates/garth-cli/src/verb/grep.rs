@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use futures::TryStreamExt;
-use garth::model::query::ByteRange;
-use garth::model::{At, Kind};
-use garth::resolve::Follow;
+use garth::fs::resolve::Follow;
+use garth::model::{At, ByteRange, Kind};
 use garth::{Error, ErrorKind, FileSystem, TreePath, stream};
 use regex::bytes::{Regex, RegexBuilder};
 use serde_json::json;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use garth::ErrorKind;
+use garth::fs::resolve::Follow;
 use garth::model::Kind;
-use garth::resolve::Follow;
 
 use crate::app::{App, look};
 use crate::args::Why;

@@ -1,7 +1,7 @@
 //! `garth key`: API keys of an account.
 
 use clap::{Args, Subcommand};
-use garth::control::{ApiKey, Scope};
+use garth::datadir::{ApiKey, Scope};
 use garth::model::Timestamp;
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 use std::io::Read as _;
 
 use clap::{Args, Subcommand};
-use garth::kv::{self, JsonText, KeyKind, MAX_LISTED, MAX_VALUE, Put, Written};
+use garth::agent::kv::{self, JsonText, KeyKind, MAX_LISTED, MAX_VALUE, Put, Written};
 use garth::model::Timestamp;
 use garth::{Error, ErrorKind};
 use serde::Serialize;

@@ -1,9 +1,8 @@
 //! `garth ln`: more names, and links.
 
 use clap::Args;
-use garth::model::At;
-use garth::model::batch::{Op, SetAttrs};
-use garth::resolve::Follow;
+use garth::fs::resolve::Follow;
+use garth::model::{At, Op, SetAttrs};
 use garth::{Name, TreePath};
 
 use crate::app::{App, Plan, destination, place};

@@ -1,9 +1,8 @@
 //! `garth log`: the versions of a path, or the commits of the account.
 
 use clap::Args;
-use garth::model::query::{Change, ChangeKind, CommitChanges, HistoryPage, Version};
-use garth::model::{At, Seq};
-use garth::resolve::Follow;
+use garth::fs::resolve::Follow;
+use garth::model::{At, Change, ChangeKind, CommitChanges, HistoryPage, Seq, Version};
 use garth::{ErrorKind, FileSystem};
 use serde_json::{Value, json};
 

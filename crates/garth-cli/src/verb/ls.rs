@@ -3,8 +3,8 @@
 use std::fmt;
 
 use clap::Args;
+use garth::fs::resolve::Follow;
 use garth::model::{Entry, Kind};
-use garth::resolve::Follow;
 use garth::{FileSystem, TreePath};
 
 use crate::app::{App, find};

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use garth::control::AccountState;
-use garth::home::Tree;
+use garth::datadir::{AccountState, Tree};
 use indicatif::{HumanBytes, ProgressBar};
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -1,9 +1,8 @@
 //! `garth mkdir`: new directories.
 
 use clap::Args;
-use garth::model::At;
-use garth::model::batch::{Op, SetAttrs};
-use garth::resolve::Follow;
+use garth::fs::resolve::Follow;
+use garth::model::{At, Op, SetAttrs};
 
 use crate::app::{App, Plan, no_parent, place};
 use crate::args::Why;

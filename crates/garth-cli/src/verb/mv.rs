@@ -1,9 +1,8 @@
 //! `garth mv`: other names for what is there.
 
 use clap::Args;
-use garth::model::batch::{Op, RenameMode};
-use garth::model::{At, Kind};
-use garth::resolve::Follow;
+use garth::fs::resolve::Follow;
+use garth::model::{At, Kind, Op, RenameMode};
 
 use crate::app::{App, Plan, destination, find};
 use crate::args::Why;

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use clap::Args;
-use garth::model::batch::{Op, Remove};
-use garth::model::{At, Entry, Kind, Seq};
-use garth::resolve::Follow;
+use garth::fs::resolve::Follow;
+use garth::model::{At, Entry, Kind, Op, Remove, Seq};
 use garth::{Error, ErrorKind, FileSystem, TreePath};
 
 use crate::app::{App, Plan, find, look, place};

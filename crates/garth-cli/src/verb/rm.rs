@@ -1,9 +1,8 @@
 //! `garth rm`: away with files and trees. Their past stays.
 
 use clap::Args;
-use garth::model::At;
-use garth::model::batch::{Op, Remove};
-use garth::resolve::Follow;
+use garth::fs::resolve::Follow;
+use garth::model::{At, Op, Remove};
 
 use crate::app::{App, Plan, place};
 use crate::args::Why;

@@ -1,8 +1,8 @@
 //! `garth search`: text by what it is about.
 
 use clap::Args;
-use garth::model::query::{Hit, SearchQuery};
-use garth::resolve::Follow;
+use garth::fs::resolve::Follow;
+use garth::model::{Hit, SearchQuery};
 use serde_json::json;
 
 use crate::app::{App, find};

@@ -5,8 +5,8 @@ use std::net::TcpListener;
 use std::path::Path;
 
 use clap::Args;
-use garth::control::Scope;
-use garth::{ErrorKind, Home};
+use garth::datadir::Scope;
+use garth::{DataDir, ErrorKind};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -89,7 +89,7 @@ fn is_no_address(error: &io::Error) -> bool {
 }
 
 /// A key for an account that never had one.
-fn first_key(home: &Home, account: &str) -> Done<Option<String>> {
+fn first_key(home: &DataDir, account: &str) -> Done<Option<String>> {
     if !home.control().keys(account)?.is_empty() {
         return Ok(None);
     }
@@ -97,7 +97,7 @@ fn first_key(home: &Home, account: &str) -> Done<Option<String>> {
     Ok(Some(secret.reveal().to_owned()))
 }
 
-fn show(app: &mut App, home: &Home, urls: &[String], account: &str, key: Option<&str>) -> Done {
+fn show(app: &mut App, home: &DataDir, urls: &[String], account: &str, key: Option<&str>) -> Done {
     let url = urls.first().map_or("", String::as_str);
     let data = home.folder().to_string_lossy();
     let json = json!({"url": url, "data": data, "account": account, "key": key});

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use garth::TreePath;
-use garth::model::batch::Op;
+use garth::model::Op;
 use serde_json::json;
 
 use crate::app::{App, Plan};

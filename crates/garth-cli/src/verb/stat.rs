@@ -2,8 +2,8 @@
 
 use clap::Args;
 use garth::TreePath;
+use garth::fs::resolve::Follow;
 use garth::model::{At, Entry, Timestamp};
-use garth::resolve::Follow;
 use serde_json::json;
 
 use crate::app::{App, find};

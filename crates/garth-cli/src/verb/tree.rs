@@ -1,8 +1,8 @@
 //! `garth tree`: a subtree, drawn.
 
 use clap::Args;
+use garth::fs::resolve::Follow;
 use garth::model::Kind;
-use garth::resolve::Follow;
 use garth::{FileSystem, TreePath};
 
 use crate::app::{App, find};

@@ -1,10 +1,8 @@
 //! `garth write` and `garth append`: standard input into a file.
 
 use clap::Args;
-use garth::model::VersionId;
-use garth::model::batch::{Create, Op, Precondition, SetAttrs};
-use garth::model::{At, Timestamp};
-use garth::resolve::Follow;
+use garth::fs::resolve::Follow;
+use garth::model::{At, Create, Op, Precondition, SetAttrs, Timestamp, VersionId};
 
 use crate::app::{App, Plan, no_parent, place};
 use crate::args::Why;

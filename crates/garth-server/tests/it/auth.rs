@@ -1,6 +1,6 @@
 //! Who gets in: keys, scopes, and that both are decided before the body is read.
 
-use garth::control::Scope;
+use garth::datadir::Scope;
 
 use super::harness::{Connection, Server};
 

@@ -6,10 +6,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use garth::control::Scope;
+use garth::datadir::Scope;
 use garth::env::ManualClock;
 use garth::model::Timestamp;
-use garth::{Env, Home};
+use garth::{DataDir, Env};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -21,7 +21,7 @@ pub(crate) const START: Timestamp = Timestamp(1_769_472_000_000_000_000);
 /// A running server with account `acme`.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    pub(crate) home: Home,
+    pub(crate) home: DataDir,
     pub(crate) clock: ManualClock,
     /// A key of `acme` with every scope.
     pub(crate) key: String,
@@ -44,7 +44,7 @@ impl Server {
         let runtime = runtime.build().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let (env, clock) = Env::manual(START);
-        let home = Home::open(folder.path(), env).unwrap();
+        let home = DataDir::open(folder.path(), env).unwrap();
         home.create_account("acme").unwrap();
         let (stop, stopped) = oneshot::channel();
         let (bound, address) = std::sync::mpsc::channel();
@@ -132,7 +132,7 @@ impl Drop for Server {
     }
 }
 
-fn key(home: &Home, account: &str, scopes: &[Scope]) -> String {
+fn key(home: &DataDir, account: &str, scopes: &[Scope]) -> String {
     home.control().create_key(account, "test", scopes).unwrap().1.reveal().to_owned()
 }
 

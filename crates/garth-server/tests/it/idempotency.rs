@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use garth::control::Scope;
+use garth::datadir::Scope;
 
 use super::harness::{Reply, Server};
 

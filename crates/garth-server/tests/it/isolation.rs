@@ -1,6 +1,6 @@
 //! Canaries: what another account or agent keeps is never seen, whatever a key, prefix, pattern or id looks like.
 
-use garth::control::Scope;
+use garth::datadir::Scope;
 use serde_json::{Value, json};
 
 use super::harness::Server;

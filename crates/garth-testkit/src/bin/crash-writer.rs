@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use garth::{Env, ErrorKind, FileSystem, Home};
+use garth::{DataDir, Env, ErrorKind, FileSystem};
 use garth_testkit::crash::{read_all, write_until_killed};
 
 /// The account, which `garth` takes too unless told otherwise.
@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let [verb, data, seed, round] = arguments.as_slice() else {
         return Err("usage: crash-writer write|read DATA SEED ROUND".into());
     };
-    let home = Home::open(Path::new(data), Env::system())?;
+    let home = DataDir::open(Path::new(data), Env::system())?;
     match home.create_account(ACCOUNT) {
         Err(error) if !error.is(ErrorKind::AlreadyExists) => return Err(error.into()),
         _ => {}

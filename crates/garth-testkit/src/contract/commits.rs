@@ -8,10 +8,10 @@
 use std::time::Duration;
 
 use garth::ErrorKind::{AlreadyExists, Conflict, IdempotencyMismatch, InvalidArgument, NotFound, TooLarge};
-use garth::model::batch::{
-    Batch, Durability, Idempotency, MAX_LABEL, MAX_OPS, Op, Outcome, Precondition, Remove,
+use garth::model::{
+    At, Author, Batch, CommitId, Durability, Idempotency, Ino, MAX_LABEL, MAX_OPS, Op, Outcome, Precondition,
+    Remove, Seq, Timestamp, VersionId,
 };
-use garth::model::{At, Author, CommitId, Ino, Seq, Timestamp, VersionId};
 use sha2::{Digest, Sha256};
 
 use super::{START, Subject};

@@ -8,11 +8,10 @@
 use bytes::Bytes;
 use futures::TryStreamExt;
 use garth::ErrorKind::{AlreadyExists, IsADirectory, NotFound, TooLarge};
-use garth::model::batch::{
-    Batch, Body, Create, MAX_FILE, MAX_INLINE_BODY, Op, Outcome, SetAttrs, StagedBody,
+use garth::model::{
+    At, Batch, Body, ByteRange, Create, Entry, Ino, Kind, MAX_FILE, MAX_INLINE_BODY, MAX_READ, Op, Outcome,
+    SetAttrs, StagedBody,
 };
-use garth::model::query::{ByteRange, MAX_READ};
-use garth::model::{At, Entry, Ino, Kind};
 use garth::stream;
 
 use super::Subject;

@@ -8,8 +8,7 @@
 use std::time::Duration;
 
 use garth::ErrorKind::{AlreadyExists, InvalidArgument, IsADirectory, NotADirectory, NotFound, Unsupported};
-use garth::model::batch::{Op, Outcome, Remove, SetAttrs, Special};
-use garth::model::{At, Ino, Kind, Seq, Timestamp};
+use garth::model::{At, Ino, Kind, Op, Outcome, Remove, Seq, SetAttrs, Special, Timestamp};
 
 use super::{START, Subject};
 use crate::tools::*;
@@ -137,7 +136,7 @@ pub async fn a_copy_of_the_past_restores_it(subject: &Subject) {
     given(fs, [mkdir("/d")]).await;
     let good = put(fs, "/d/f", "good").await;
     if !fs.capabilities().history {
-        let error = fs.commit(garth::model::batch::Batch::new([restore("/d/f", good.seq, "/d/f")])).await;
+        let error = fs.commit(garth::model::Batch::new([restore("/d/f", good.seq, "/d/f")])).await;
         assert_error(error, Unsupported, None);
         return;
     }

@@ -8,9 +8,7 @@
 use std::time::Duration;
 
 use garth::ErrorKind::{Conflict, NotFound};
-use garth::model::batch::{Batch, Op, Precondition, Remove, SetAttrs};
-use garth::model::query::{ByteRange, ChangeKind, Moment};
-use garth::model::{At, Seq};
+use garth::model::{At, Batch, ByteRange, ChangeKind, Moment, Op, Precondition, Remove, Seq, SetAttrs};
 
 use super::{START, Subject};
 use crate::tools::*;
@@ -58,11 +56,8 @@ pub async fn an_expired_name_is_free(subject: &Subject) {
     given(fs, [write_with("/d", "x", after(10)), write("/f", "y")]).await;
     let old = stat(fs, "/a").await.ino;
     subject.clock.advance(Duration::from_secs(10));
-    given(
-        fs,
-        [write("/a", "new"), mkdir("/b"), rename_as("/f", "/c", garth::model::batch::RenameMode::NoReplace)],
-    )
-    .await;
+    given(fs, [write("/a", "new"), mkdir("/b"), rename_as("/f", "/c", garth::model::RenameMode::NoReplace)])
+        .await;
     given(fs, [mkdir_all("/d/e")]).await;
     assert_ne!(stat(fs, "/a").await.ino, old);
     assert_eq!(stat(fs, "/a").await.expires_at, None, "the new file inherits nothing");

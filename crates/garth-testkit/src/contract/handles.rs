@@ -6,9 +6,7 @@
 )]
 
 use garth::ErrorKind::{IsADirectory, NotFound, NotPermitted, TooLarge};
-use garth::model::batch::{Batch, Create, Op, Remove};
-use garth::model::query::{ByteRange, MAX_READ};
-use garth::model::{At, Ino, Seq, VersionId};
+use garth::model::{At, Batch, ByteRange, Create, Ino, MAX_READ, Op, Remove, Seq, VersionId};
 use garth::{FileSystemExt, OpenFile};
 
 use super::Subject;
@@ -77,7 +75,7 @@ pub async fn a_node_held_open_is_reached_and_written_without_a_name(subject: &Su
 
 pub async fn a_handle_outlives_expiry(subject: &Subject) {
     let fs = &*subject.fs;
-    let attrs = garth::model::batch::SetAttrs {
+    let attrs = garth::model::SetAttrs {
         expires_at: Some(Some(super::START.plus_seconds(10))),
         ..Default::default()
     };

@@ -6,9 +6,7 @@
 )]
 
 use garth::ErrorKind::{NotADirectory, NotFound, NotPermitted, TooLarge};
-use garth::model::batch::{Op, Remove};
-use garth::model::query::{ByteRange, HistoryPage, Page, WalkPage};
-use garth::model::{At, Ino, Kind, Seq};
+use garth::model::{At, ByteRange, HistoryPage, Ino, Kind, Op, Page, Remove, Seq, WalkPage};
 
 use super::Subject;
 use crate::tools::*;

@@ -8,8 +8,7 @@
 use garth::ErrorKind::{
     AlreadyExists, InvalidArgument, NameTooLong, NotADirectory, NotFound, NotPermitted, TooManyLinks,
 };
-use garth::model::batch::{Batch, MAX_LINKS, MAX_TARGET, Op, Outcome, Remove, SetAttrs, Special};
-use garth::model::{At, Ino, Kind};
+use garth::model::{At, Batch, Ino, Kind, MAX_LINKS, MAX_TARGET, Op, Outcome, Remove, SetAttrs, Special};
 
 use super::Subject;
 use crate::tools::*;
@@ -135,7 +134,7 @@ pub async fn special_nodes_keep_kind_and_device_number(subject: &Subject) {
         refused(fs, append(path, "x"), NotPermitted, path).await;
         refused(fs, patch(path, 0, "x"), NotPermitted, path).await;
         refused(fs, truncate(path, 0), NotPermitted, path).await;
-        assert_error(fs.read(&at(path), garth::model::query::ByteRange::ALL).await, NotPermitted, Some(path));
+        assert_error(fs.read(&at(path), garth::model::ByteRange::ALL).await, NotPermitted, Some(path));
         assert_error(fs.open(&at(path)).await, NotPermitted, Some(path));
     }
 }

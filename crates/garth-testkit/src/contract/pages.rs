@@ -7,9 +7,7 @@
 
 use garth::ErrorKind::{InvalidArgument, NotADirectory};
 use garth::TreePath;
-use garth::model::batch::Batch;
-use garth::model::query::{HistoryPage, MAX_PAGE, Page, WalkPage};
-use garth::model::{At, Kind, Seq};
+use garth::model::{At, Batch, HistoryPage, Kind, MAX_PAGE, Page, Seq, WalkPage};
 
 use super::Subject;
 use crate::tools::*;

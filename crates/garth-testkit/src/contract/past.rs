@@ -8,9 +8,10 @@
 use std::time::Duration;
 
 use garth::ErrorKind::{AlreadyExists, InvalidArgument, NotFound, ReadOnly, Unsupported};
-use garth::model::batch::{Batch, MAX_LABEL, Op, Remove, RenameMode, SetAttrs};
-use garth::model::query::{Change, ChangeKind, HistoryPage, Moment, Version};
-use garth::model::{At, Ino, Seq, Timestamp};
+use garth::model::{
+    At, Batch, Change, ChangeKind, HistoryPage, Ino, MAX_LABEL, Moment, Op, Remove, RenameMode, Seq,
+    SetAttrs, Timestamp, Version,
+};
 
 use super::{START, Subject};
 use crate::tools::*;
@@ -244,7 +245,7 @@ pub async fn changes_come_in_order_and_in_pages(subject: &Subject) {
     for _ in 0..5 {
         apply(fs, append("/f", "x")).await;
     }
-    let numbers = |changes: &garth::model::query::Changes| {
+    let numbers = |changes: &garth::model::Changes| {
         changes.commits.iter().map(|it| it.commit.seq.0).collect::<Vec<_>>()
     };
     let all = fs.changes(Seq(0), 100).await.unwrap();

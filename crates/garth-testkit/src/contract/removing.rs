@@ -6,8 +6,7 @@
 )]
 
 use garth::ErrorKind::{Busy, IsADirectory, NotADirectory, NotEmpty, NotFound};
-use garth::model::batch::{Op, Outcome, Remove};
-use garth::model::{At, Ino};
+use garth::model::{At, Ino, Op, Outcome, Remove};
 
 use super::Subject;
 use crate::tools::*;

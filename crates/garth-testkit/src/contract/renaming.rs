@@ -8,9 +8,8 @@
 use garth::ErrorKind::{
     AlreadyExists, Busy, InvalidArgument, IsADirectory, NameTooLong, NotADirectory, NotEmpty, NotFound,
 };
-use garth::model::batch::RenameMode::{self, Exchange, NoReplace, Replace};
-use garth::model::batch::{Op, Outcome, Remove};
-use garth::model::{At, Entry, Kind};
+use garth::model::RenameMode::{self, Exchange, NoReplace, Replace};
+use garth::model::{At, Entry, Kind, Op, Outcome, Remove};
 
 use super::Subject;
 use crate::tools::*;
@@ -193,8 +192,7 @@ pub async fn a_rename_that_makes_a_path_too_long_is_refused(subject: &Subject) {
         apply(fs, mkdir(&path)).await;
     }
     apply(fs, mkdir(&format!("{path}/x"))).await;
-    let error =
-        fs.commit(garth::model::batch::Batch::new([rename("/d", &format!("/{long}"))])).await.unwrap_err();
+    let error = fs.commit(garth::model::Batch::new([rename("/d", &format!("/{long}"))])).await.unwrap_err();
     assert_eq!(error.kind(), NameTooLong);
     given(fs, [rename("/d", "/e")]).await;
     assert_eq!(paths_below(fs, "/e").await.len(), 16);

@@ -8,10 +8,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use garth::ErrorKind::{InvalidArgument, NameTooLong, NotADirectory, NotFound, SymlinkLoop};
-use garth::model::At;
-use garth::model::batch::{Batch, Remove};
-use garth::model::query::ByteRange;
-use garth::resolve::{Follow, MAX_SYMLINKS, resolve, retry};
+use garth::fs::resolve::{Follow, MAX_SYMLINKS, resolve, retry};
+use garth::model::{At, Batch, ByteRange, Remove};
 
 use super::Subject;
 use crate::tools::*;
@@ -153,7 +151,7 @@ pub async fn a_link_that_keeps_changing_ends_in_an_error(subject: &Subject) {
         [mkdir("/real"), write("/real/f", "x"), mkdir("/d"), write("/d/f", "y"), symlink("/d2", "/real")],
     )
     .await;
-    let swap = || rename_as("/d", "/d2", garth::model::batch::RenameMode::Exchange);
+    let swap = || rename_as("/d", "/d2", garth::model::RenameMode::Exchange);
     let answer = retry(fs, "/d/f", Follow::Yes, |path| async move {
         // Whatever was resolved is a link again by the time it is used.
         if stat(fs, "/d").await.kind == garth::model::Kind::Directory {

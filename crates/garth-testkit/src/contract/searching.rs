@@ -8,8 +8,7 @@
 use std::time::Duration;
 
 use garth::ErrorKind::{InvalidArgument, Unsupported};
-use garth::model::batch::{Remove, SetAttrs};
-use garth::model::query::SearchQuery;
+use garth::model::{Remove, SearchQuery, SetAttrs};
 
 use super::{START, Subject};
 use crate::tools::*;

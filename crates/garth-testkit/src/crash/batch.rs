@@ -9,9 +9,10 @@ use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
 use futures::future::try_join_all;
-use garth::model::batch::{Batch, Body, Commit, Create, Op, SetAttrs};
-use garth::model::query::{ByteRange, HistoryPage, MAX_PAGE, WalkPage};
-use garth::model::{At, Ino, Kind, VersionId};
+use garth::model::{
+    At, Batch, Body, ByteRange, Commit, Create, HistoryPage, Ino, Kind, MAX_PAGE, Op, SetAttrs, VersionId,
+    WalkPage,
+};
 use garth::{ErrorKind, FileSystem, TreePath};
 use serde::{Deserialize, Serialize};
 

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::engine::memory::Memory;
-use garth::model::batch::{Batch, Body, Commit, Op};
-use garth::model::query::{
-    ByteRange, Changes, Head, HistoryPage, Hit, Listing, Moment, Page, SearchQuery, Version, Walk, WalkPage,
+use garth::model::{
+    At, Batch, Body, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, Op, Page,
+    SearchQuery, Seq, Snapshot, Version, VersionId, Walk, WalkPage,
 };
-use garth::model::{At, Entry, Seq, Snapshot, VersionId};
 use garth::{Capabilities, FileSystem, OpenFile, Result, TreePath, Upload};
 
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use bytes::Bytes;
-use garth::model::query::{ByteRange, HistoryPage, Walk, WalkItem, WalkPage};
-use garth::model::{At, Ino, Kind, Seq};
+use garth::model::{At, ByteRange, HistoryPage, Ino, Kind, Seq, Walk, WalkItem, WalkPage};
 use garth::{Result, TreePath};
 
 use crate::tools::{Fs, at};

@@ -7,9 +7,10 @@ use bytes::Bytes;
 use futures::FutureExt;
 use garth::engine::memory::Memory;
 use garth::env::ManualClock;
-use garth::model::batch::{Batch, Body, Idempotency, Op, Precondition};
-use garth::model::query::{ByteRange, HistoryPage, MAX_READ, Moment, Page, WalkItem, WalkPage};
-use garth::model::{At, CommitId, Kind, Seq, Timestamp, VersionId};
+use garth::model::{
+    At, Batch, Body, ByteRange, CommitId, HistoryPage, Idempotency, Kind, MAX_READ, Moment, Op, Page,
+    Precondition, Seq, Timestamp, VersionId, WalkItem, WalkPage,
+};
 use garth::{FileSystem, OpenFile};
 use sha2::{Digest, Sha256};
 

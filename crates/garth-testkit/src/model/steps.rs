@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use garth::model::batch::{Body, Create, Op, Remove, RenameMode, SetAttrs, Special, StagedBody};
-use garth::model::{Seq, Timestamp};
+use garth::model::{Body, Create, Op, Remove, RenameMode, Seq, SetAttrs, Special, StagedBody, Timestamp};
 
 use crate::contract::START;
 use crate::random::Random;

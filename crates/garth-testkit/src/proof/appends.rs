@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
-use garth::model::Seq;
-use garth::model::batch::{Batch, Precondition};
-use garth::model::query::{ByteRange, HistoryPage, MAX_PAGE};
+use garth::model::{Batch, ByteRange, HistoryPage, MAX_PAGE, Precondition, Seq};
 use garth::{Env, ErrorKind, FileSystem};
 
 use super::{Broken, Proven, account, append, at, bytes_below, closed, hold, read, run, sound, write};
@@ -242,7 +240,7 @@ async fn compare(fs: &SqliteFs, appends: u64, sample: u64) -> Proven<u64> {
                 hold(bytes == now.as_bytes()[..size as usize], || {
                     format!("version {} is no beginning of the file", version.id)
                 })?;
-                let then = fs.as_of(&garth::model::query::Moment::Seq(version.id.seq)).await?;
+                let then = fs.as_of(&garth::model::Moment::Seq(version.id.seq)).await?;
                 let tail = ByteRange { offset: size - LINE as u64, length: u64::MAX };
                 let tail = then.read(&at("/log")?, tail).await?;
                 hold(bytes.ends_with(&tail), || format!("the past of {} ends in other bytes", version.id))?;

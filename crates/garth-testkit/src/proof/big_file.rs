@@ -8,8 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use garth::engine::sqlite::SqliteFs;
-use garth::model::batch::{Batch, Body, Op};
-use garth::model::query::{ByteRange, Moment};
+use garth::model::{Batch, Body, ByteRange, Moment, Op};
 use garth::{Env, FileSystem, stream};
 
 use super::model::{Expected, content};

@@ -8,9 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::executor::block_on;
 use garth::engine::sqlite::{Collected, SqliteFs};
-use garth::model::batch::{Batch, Body, Op, SetAttrs};
-use garth::model::query::{ByteRange, HistoryPage, Moment};
-use garth::model::{Seq, Timestamp};
+use garth::model::{Batch, Body, ByteRange, HistoryPage, Moment, Op, Seq, SetAttrs, Timestamp};
 use garth::{Env, ErrorKind, FileSystem};
 
 use super::model::content;
@@ -61,7 +59,7 @@ pub fn collect(folder: &Path, binary: &Path, files: u64, seed: u64) -> Proven<Re
     let late = |text: &str| Op::Append {
         at: here.ino().into(),
         body: Body::from(text.to_owned()),
-        create: garth::model::batch::Create::Never,
+        create: garth::model::Create::Never,
         parents: false,
     };
     block_on(fs.commit(Batch::new([late("after;")])))?;
@@ -93,7 +91,7 @@ pub fn collect(folder: &Path, binary: &Path, files: u64, seed: u64) -> Proven<Re
     block_on(fs.commit(Batch::new([Op::Append {
         at: at("/used")?,
         body: Body::Staged(used),
-        create: garth::model::batch::Create::IfMissing,
+        create: garth::model::Create::IfMissing,
         parents: false,
     }])))?;
     clock.advance(Duration::from_secs(LONG));
@@ -129,7 +127,7 @@ fn doomed(fs: &SqliteFs, other: &mut Worker) -> Proven<()> {
     let ours = block_on(fs.open(&at("/theirs")?))?;
     block_on(fs.commit(Batch::new([remove("/theirs")?])))?;
     let (at, body) = (ours.ino().into(), Body::from("after;".to_owned()));
-    let late = Op::Append { at, body, create: garth::model::batch::Create::Never, parents: false };
+    let late = Op::Append { at, body, create: garth::model::Create::Never, parents: false };
     block_on(fs.commit(Batch::new([late])))?;
     drop(ours);
     block_on(fs.sync())?;
@@ -191,8 +189,8 @@ async fn check(fs: &SqliteFs, kept: &[Kept]) -> Proven<()> {
 }
 
 struct Uploads {
-    used: garth::model::batch::StagedBody,
-    unused: garth::model::batch::StagedBody,
+    used: garth::model::StagedBody,
+    unused: garth::model::StagedBody,
     abandoned: Box<dyn garth::Upload>,
 }
 

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
-use garth::model::batch::{Batch, Body, Op, SetAttrs};
-use garth::model::query::ByteRange;
+use garth::model::{Batch, Body, ByteRange, Op, SetAttrs};
 use garth::{Env, ErrorKind, FileSystem};
 use rusqlite::Connection;
 

@@ -11,10 +11,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
-use garth::engine::sqlite::fail::{self, Failure, POINTS};
-use garth::model::Seq;
-use garth::model::batch::{Batch, Body, Op};
-use garth::model::query::{ByteRange, MAX_PAGE};
+use garth::model::{Batch, Body, ByteRange, MAX_PAGE, Op, Seq};
+use garth::runtime::failpoint::{self as fail, Failure, POINTS};
 use garth::{Env, ErrorKind, FileSystem};
 
 use super::model::content;

@@ -8,11 +8,11 @@ use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 
-use garth::control::Scope;
+use garth::agent::kv::{Kv, Put};
+use garth::datadir::Scope;
 use garth::engine::sqlite::SqliteFs;
-use garth::kv::{Kv, Put};
-use garth::model::batch::{Batch, Op, SetAttrs};
-use garth::{Env, ErrorKind, FileSystem, Home};
+use garth::model::{Batch, Op, SetAttrs};
+use garth::{DataDir, Env, ErrorKind, FileSystem};
 use serde_json::value::RawValue;
 
 use self::tries::Tries;
@@ -57,7 +57,7 @@ impl fmt::Display for Report {
 /// # Errors
 /// A canary that was seen, or one that is no longer there; with the seed of the try.
 pub fn isolation(folder: &Path, tries: u64, seed: u64) -> Proven<Report> {
-    let home = Home::open(folder, Env::system())?;
+    let home = DataDir::open(folder, Env::system())?;
     for id in [VICTIM, TREES, KEYS] {
         home.create_account(id)?;
     }
@@ -87,7 +87,7 @@ pub fn isolation(folder: &Path, tries: u64, seed: u64) -> Proven<Report> {
 
 /// What tries are made on, and what they may guess.
 struct World {
-    home: Home,
+    home: DataDir,
     trees: Arc<SqliteFs>,
     keys: Arc<SqliteFs>,
     /// A key of the other account.
@@ -172,7 +172,7 @@ async fn state(fs: &SqliteFs) -> Proven<String> {
 
 /// The other agent's files and versions, which tries through keys must not change.
 async fn values(fs: &SqliteFs) -> Proven<String> {
-    let page = garth::model::query::WalkPage { after: None, limit: 1000, entries: true };
+    let page = garth::model::WalkPage { after: None, limit: 1000, entries: true };
     match fs.walk(&at("/agents/victim/kv")?, &page).await {
         Ok(walk) => Ok(walk.items.iter().map(|item| format!("{} {:?}\n", item.path, item.ino)).collect()),
         Err(error) if error.is(ErrorKind::NotFound) => Ok(String::new()),

@@ -9,8 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use garth::model::VersionId;
-use garth::model::batch::{Batch, Precondition};
+use garth::model::{Batch, Precondition, VersionId};
 use garth::{Env, ErrorKind, FileSystem};
 
 pub use self::planted::{Bug, Planted};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use garth::model::batch::Batch;
+use garth::model::Batch;
 use garth::{Env, FileSystem};
 
 use super::worker::{COUNTER, LINES, Worker};

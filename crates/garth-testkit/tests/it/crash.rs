@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
-use garth::model::At;
-use garth::model::batch::{Batch, Body, Create, Durability, Idempotency, Op, SetAttrs};
-use garth::model::query::ByteRange;
+use garth::model::{At, Batch, Body, ByteRange, Create, Durability, Idempotency, Op, SetAttrs};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::crash::{Config, Disk, Report, Violation, Writers, cut_rounds, kill_rounds};
 use tokio::runtime::Runtime;

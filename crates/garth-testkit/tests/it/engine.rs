@@ -8,11 +8,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
-use garth::engine::sqlite::fail::{self, Failure};
 use garth::env::ManualClock;
-use garth::model::batch::{Batch, Body, Create, Op, Remove, SetAttrs};
-use garth::model::query::ByteRange;
-use garth::model::{At, Timestamp};
+use garth::model::{At, Batch, Body, ByteRange, Create, Op, Remove, SetAttrs, Timestamp};
+use garth::runtime::failpoint::{self as fail, Failure};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath, Upload};
 use rusqlite::Connection;
 use tempfile::TempDir;

@@ -25,12 +25,11 @@ use self::tree::{Tree, View};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Capabilities, FileSystem, OpenFile, Upload};
-use crate::model::batch::{Batch, Commit};
-use crate::model::query::{
-    ByteRange, Changes, Head, HistoryPage, Hit, Item, Listing, MAX_PAGE, MAX_READ, Moment, Page, SearchQuery,
-    Version, Walk, WalkItem, WalkPage,
+use crate::model::{
+    At, Batch, ByteRange, Changes, Commit, CommitInfo, Entry, Head, HistoryPage, Hit, Ino, Item, Kind,
+    Listing, MAX_PAGE, MAX_READ, Moment, Page, SearchQuery, Seq, Snapshot, Version, VersionId, Walk,
+    WalkItem, WalkPage,
 };
-use crate::model::{At, CommitInfo, Entry, Ino, Kind, Seq, Snapshot, VersionId};
 use crate::path::TreePath;
 
 /// An account's tree in memory, or a view of its past. Clones are the same instance.

@@ -21,9 +21,7 @@ pub(crate) use delta::Delta;
 pub(crate) use rows::{ExtentRow, IdempotencyRow, LogChange, NAMED_FROM, NameRow, NodeRow, Rows, Staged};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::batch::{Batch, Commit, Op, Outcome, Precondition};
-use crate::model::query::ChangeKind;
-use crate::model::{At, Ino, Kind, Seq, Timestamp};
+use crate::model::{At, Batch, ChangeKind, Commit, Ino, Kind, Op, Outcome, Precondition, Seq, Timestamp};
 use crate::path::TreePath;
 
 /// The state that a batch is planned on: the head row.

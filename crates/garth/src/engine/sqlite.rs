@@ -4,33 +4,11 @@
 //! run on the caller's thread. Whether a handle shows the present or the past is one field ([`SqliteFs::as_of`]).
 //! `docs/format.md` draws the tables, `docs/durability.md` says what survives what.
 
-mod apply;
-mod backup;
-mod content;
-#[cfg(feature = "faults")]
-pub mod fail;
-#[cfg(not(feature = "faults"))]
-mod fail;
-mod fault;
-mod fsck;
-mod gc;
-mod history;
-mod known;
-mod look;
-mod merge;
-mod open;
-mod pool;
-mod read;
-mod readers;
-mod reindex;
-mod renew;
-mod schema;
-mod search;
-mod sql;
-mod stage;
-mod state;
-mod turn;
-mod writer;
+pub(crate) mod index;
+pub(crate) mod maintain;
+pub(crate) mod read;
+pub(crate) mod schema;
+pub(crate) mod write;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -39,34 +17,34 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use rusqlite::Connection;
 
-pub use backup::Backup;
-pub use fsck::{Finding, Fsck};
-pub use gc::Collected;
+pub use maintain::backup::Backup;
+pub use maintain::fsck::{Finding, Fsck};
+pub use maintain::gc::Collected;
 
-use content::Packs;
-use fault::Fault;
-use look::{Look, check_kind};
-use open::OpenNodes;
-use readers::Readers;
-use stage::Uploading;
-use turn::Turnstile;
-use writer::Writer;
+use read::content::Packs;
+use read::rows;
+use read::view::{self, ReadView, check_kind};
+use write::lease_renewer;
+use write::open_nodes::OpenNodes;
+use write::upload::SqliteUpload;
+use write::writer::{self, Writer};
+use write::writer_lock::WriterLock;
 
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Capabilities, FileSystem, OpenFile, Upload};
-use crate::model::batch::{Batch, Commit};
-use crate::model::query::{
-    ByteRange, Changes, Head, HistoryPage, Hit, Listing, MAX_READ, Moment, Page, SearchQuery, Version, Walk,
-    WalkPage,
+use crate::model::{
+    At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Ino, Kind, Listing, MAX_READ,
+    Moment, Page, SearchQuery, Seq, Snapshot, Timestamp, Version, VersionId, Walk, WalkPage,
 };
-use crate::model::{At, Entry, Ino, Kind, Seq, Snapshot, Timestamp, VersionId};
 use crate::path::TreePath;
+use crate::runtime::fault_injection::Fault;
+use crate::sqlite::pool::ConnPool;
 
 /// Does at once what is done once a minute for what this process holds open: leases are renewed, and taken where `gc` waits.
 #[cfg(feature = "faults")]
 pub fn renew_leases() {
-    renew::renew();
+    lease_renewer::renew();
 }
 
 /// An account's tree in a folder; or, from `as_of`, what it was.
@@ -74,12 +52,12 @@ pub fn renew_leases() {
 pub struct SqliteFs {
     inner: Arc<Inner>,
     /// The commit after which to look, and its time; `None` for now.
-    then: Option<(u64, i64)>,
+    as_of: Option<(u64, i64)>,
 }
 
 #[derive(Debug)]
 struct Inner {
-    readers: Arc<Readers>,
+    conn_pool: Arc<ConnPool>,
     packs: Arc<Packs>,
     open: Arc<OpenNodes>,
     writer: Arc<Writer>,
@@ -93,41 +71,41 @@ impl SqliteFs {
     /// # Errors
     /// `Format` for data of a newer garth or of something else; `Io`, `NoSpace`, `ReadOnly` from the storage.
     pub fn open(folder: &Path, env: Env) -> Result<Arc<Self>> {
-        let turnstile = Turnstile::open(folder)?;
-        schema::ready(folder, &turnstile)?;
+        let writer_lock = WriterLock::open(folder)?;
+        schema::ready(folder, &writer_lock)?;
         let packs = Arc::new(Packs::new(folder));
         let open = Arc::new(OpenNodes::new(env.random()?));
-        let readers = Arc::new(Readers::new(folder.to_owned()));
+        let conn_pool = Arc::new(ConnPool::new(folder.to_owned()));
         let writer = Arc::new(Writer::new(
             folder.to_owned(),
-            turnstile,
+            writer_lock,
             env.clone(),
             Arc::clone(&packs),
             Arc::clone(&open),
-            Arc::clone(&readers),
+            Arc::clone(&conn_pool),
         ));
-        renew::watch(&writer);
-        Ok(Arc::new(Self { inner: Arc::new(Inner { readers, packs, open, writer, env }), then: None }))
+        lease_renewer::watch(&writer);
+        Ok(Arc::new(Self { inner: Arc::new(Inner { conn_pool, packs, open, writer, env }), as_of: None }))
     }
 
     /// Runs a read in a transaction of its own, on this thread.
-    fn look<T>(&self, read: impl FnOnce(&Look<'_>) -> Result<T>) -> Result<T> {
-        self.inner.readers.with(|conn| read(&self.view(conn)))
+    fn with_view<T>(&self, read: impl FnOnce(&ReadView<'_>) -> Result<T>) -> Result<T> {
+        self.inner.conn_pool.with(|conn| read(&self.view_on(conn)))
     }
 
-    fn view<'a>(&'a self, conn: &'a Connection) -> Look<'a> {
+    fn view_on<'a>(&'a self, conn: &'a Connection) -> ReadView<'a> {
         let inner = &*self.inner;
-        Look {
+        ReadView {
             conn,
             packs: &inner.packs,
             open: &inner.open,
-            then: self.then.map(|(seq, _)| seq),
-            time: self.then.map_or_else(|| inner.env.now().0, |(_, time)| time),
+            as_of: self.as_of.map(|(seq, _)| seq),
+            time: self.as_of.map_or_else(|| inner.env.now().0, |(_, time)| time),
         }
     }
 
     fn writable(&self) -> Result<()> {
-        match self.then {
+        match self.as_of {
             None => Ok(()),
             Some(_) => Err(Error::new(ErrorKind::ReadOnly, "a view of the past cannot be written")),
         }
@@ -137,127 +115,127 @@ impl SqliteFs {
 #[async_trait]
 impl FileSystem for SqliteFs {
     fn capabilities(&self) -> Capabilities {
-        let now = self.then.is_none();
+        let now = self.as_of.is_none();
         Capabilities { write: now, atomic: true, history: true, search: now, durable: true }
     }
 
     async fn head(&self) -> Result<Head> {
-        self.look(|look| {
-            let row = read::head(look.conn)?;
-            let (seq, time) = self.then.unwrap_or((row.seq, row.time));
+        self.with_view(|view| {
+            let row = rows::head(view.conn)?;
+            let (seq, time) = self.as_of.unwrap_or((row.seq, row.time));
             Ok(Head { seq: Seq(seq), time: Timestamp(time) })
         })
     }
 
     async fn stat(&self, at: &At) -> Result<Entry> {
-        if let (At::Path(path), None) = (at, self.then)
-            && let Some(entry) = self.inner.readers.alone(|conn| self.view(conn).entry_now(path))?
+        if let (At::Path(path), None) = (at, self.as_of)
+            && let Some(entry) = self.inner.conn_pool.alone(|conn| self.view_on(conn).entry_now(path))?
         {
             return Ok(entry);
         }
-        self.look(|look| look.entry(look.at(at)?))
+        self.with_view(|view| view.entry(view.at(at)?))
     }
 
     async fn names(&self, at: &At) -> Result<Vec<TreePath>> {
-        self.look(|look| look.names(&look.at(at)?))
+        self.with_view(|view| view.names(&view.at(at)?))
     }
 
     async fn list(&self, dir: &At, page: &Page) -> Result<Listing> {
-        self.look(|look| look.list(dir, page))
+        self.with_view(|view| view.list(dir, page))
     }
 
     async fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
-        self.look(|look| look.walk(dir, page))
+        self.with_view(|view| view.walk(dir, page))
     }
 
     async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
-        self.look(|look| {
-            if let (At::Path(path), None) = (at, self.then)
-                && let Some(entry) = look.entry_now(path)?
+        self.with_view(|view| {
+            if let (At::Path(path), None) = (at, self.as_of)
+                && let Some(entry) = view.entry_now(path)?
                 && entry.kind == Kind::File
             {
-                let bytes = look.read(entry.ino.0, entry.size, range).map_err(|error| error.about(path))?;
+                let bytes = view.read(entry.ino.0, entry.size, range).map_err(|error| error.about(path))?;
                 return Ok((entry, bytes));
             }
-            let node = look.at(at)?;
-            look.check_file(&node, at)?;
+            let node = view.at(at)?;
+            view.check_file(&node, at)?;
             let bytes =
-                look.read(node.ino, node.size, range).map_err(|error| look.about(error, &node, at))?;
-            Ok((look.entry(node)?, bytes))
+                view.read(node.ino, node.size, range).map_err(|error| view.about(error, &node, at))?;
+            Ok((view.entry(node)?, bytes))
         })
     }
 
     async fn read(&self, at: &At, range: ByteRange) -> Result<Bytes> {
-        self.look(|look| {
-            let node = look.at(at)?;
-            look.check_file(&node, at)?;
-            look.read(node.ino, node.size, range).map_err(|error| look.about(error, &node, at))
+        self.with_view(|view| {
+            let node = view.at(at)?;
+            view.check_file(&node, at)?;
+            view.read(node.ino, node.size, range).map_err(|error| view.about(error, &node, at))
         })
     }
 
     async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
-        let ino = self.look(|look| {
-            let node = look.at(at)?;
-            look.check_file(&node, at)?;
-            if self.then.is_none() {
+        let ino = self.with_view(|view| {
+            let node = view.at(at)?;
+            view.check_file(&node, at)?;
+            if self.as_of.is_none() {
                 // in the transaction that found it: nobody can remove it in between
                 self.inner.open.add(node.ino);
             }
             Ok(node.ino)
         })?;
-        Ok(Arc::new(Handle { fs: self.clone(), ino, held: self.then.is_none() }))
+        Ok(Arc::new(Handle { fs: self.clone(), ino, held: self.as_of.is_none() }))
     }
 
     async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>> {
         let (seq, ino) = (version.seq.0, version.ino.0);
-        let then = self.look(|look| {
+        let as_of = self.with_view(|view| {
             let missing = || Error::new(ErrorKind::NotFound, format!("there is no version {version}"));
-            let known = seq <= look.seq().min(read::MAX) && ino <= read::MAX;
-            let node = if known { read::node(look.conn, ino, seq)? } else { None };
+            let known = seq <= view.seq().min(rows::MAX) && ino <= rows::MAX;
+            let node = if known { rows::node(view.conn, ino, seq)? } else { None };
             let node = node.filter(|node| node.seq == seq).ok_or_else(missing)?;
-            if look.is_end(&node)? {
+            if view.is_end(&node)? {
                 return Err(missing());
             }
             check_kind(node.kind)?;
-            Ok((seq, look::moment(look.conn, seq)?))
+            Ok((seq, view::moment(view.conn, seq)?))
         })?;
-        let fs = Self { inner: Arc::clone(&self.inner), then: Some(then) };
+        let fs = Self { inner: Arc::clone(&self.inner), as_of: Some(as_of) };
         Ok(Arc::new(Handle { fs, ino, held: false }))
     }
 
     async fn history(&self, at: &At, page: &HistoryPage) -> Result<Vec<Version>> {
-        self.look(|look| look.history(at, page))
+        self.with_view(|view| view.history(at, page))
     }
 
     async fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {
-        self.look(|look| look.changes(since, limit))
+        self.with_view(|view| view.changes(since, limit))
     }
 
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
-        let then = self.look(|look| {
-            let seq = look.seq_of(moment)?;
-            Ok((seq, look::moment(look.conn, seq)?))
+        let as_of = self.with_view(|view| {
+            let seq = view.seq_of(moment)?;
+            Ok((seq, view::moment(view.conn, seq)?))
         })?;
-        Ok(Arc::new(Self { inner: Arc::clone(&self.inner), then: Some(then) }))
+        Ok(Arc::new(Self { inner: Arc::clone(&self.inner), as_of: Some(as_of) }))
     }
 
     async fn snapshots(&self) -> Result<Vec<Snapshot>> {
-        self.look(|look| look.snapshots())
+        self.with_view(|view| view.snapshots())
     }
 
     async fn search(&self, query: &SearchQuery) -> Result<Vec<Hit>> {
-        if self.then.is_some() {
+        if self.as_of.is_some() {
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 "search finds current files only; use grep on the past",
             ));
         }
-        self.look(|look| look.search(query))
+        self.with_view(|view| view.search(query))
     }
 
     async fn stage(&self) -> Result<Box<dyn Upload>> {
         self.writable()?;
-        Ok(Box::new(Uploading::new(Arc::clone(&self.inner.writer))?))
+        Ok(Box::new(SqliteUpload::new(Arc::clone(&self.inner.writer))?))
     }
 
     async fn commit(&self, batch: Batch) -> Result<Commit> {
@@ -279,7 +257,7 @@ impl FileSystem for SqliteFs {
             .writer
             .transact(true, |conn| {
                 writer::touch(conn)?;
-                Ok(Seq(read::head(conn)?.seq))
+                Ok(Seq(rows::head(conn)?.seq))
             })
             .await
     }
@@ -301,9 +279,9 @@ impl OpenFile for Handle {
     }
 
     async fn stat(&self) -> Result<Entry> {
-        self.fs.look(|look| {
-            let node = look.as_held(look.row(self.ino)?.ok_or_else(Error::no_node)?);
-            look.entry(node)
+        self.fs.with_view(|view| {
+            let node = view.as_held(view.row(self.ino)?.ok_or_else(Error::no_node)?);
+            view.entry(node)
         })
     }
 
@@ -312,9 +290,9 @@ impl OpenFile for Handle {
             let message = format!("more than {MAX_READ} bytes at once; read in steps");
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
-        self.fs.look(|look| {
-            let node = look.row(self.ino)?.ok_or_else(Error::no_node)?;
-            look.read(node.ino, node.size, ByteRange { offset, length: length as u64 })
+        self.fs.with_view(|view| {
+            let node = view.row(self.ino)?.ok_or_else(Error::no_node)?;
+            view.read(node.ino, node.size, ByteRange { offset, length: length as u64 })
         })
     }
 }

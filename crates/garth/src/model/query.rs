@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use super::{CommitInfo, Entry, Ino, Kind, Seq, Timestamp, VersionId};
+use super::commit::CommitInfo;
+use super::entry::{Entry, Kind};
+use super::id::{Ino, Seq, Timestamp, VersionId};
 use crate::path::{Name, TreePath};
 
 /// Most items of one page.

@@ -6,15 +6,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Barrier};
 
-use garth::control::{Control, Scope};
+use garth::datadir::{Control, Scope};
 use garth::model::Timestamp;
-use garth::{Env, ErrorKind, Home};
+use garth::{DataDir, Env, ErrorKind};
 
-fn home(folder: &Path) -> Home {
-    Home::open(folder, Env::system()).unwrap()
+fn home(folder: &Path) -> DataDir {
+    DataDir::open(folder, Env::system()).unwrap()
 }
 
-fn with_account() -> (tempfile::TempDir, Home) {
+fn with_account() -> (tempfile::TempDir, DataDir) {
     let folder = tempfile::tempdir().unwrap();
     let home = home(folder.path());
     home.create_account("acme").unwrap();
@@ -29,7 +29,7 @@ fn mode(path: &Path) -> u32 {
 fn a_key_opens_its_account_and_survives_reopening() {
     let folder = tempfile::tempdir().unwrap();
     let (env, _) = Env::manual(Timestamp(5));
-    let home = Home::open(folder.path(), env.clone()).unwrap();
+    let home = DataDir::open(folder.path(), env.clone()).unwrap();
     home.create_account("acme").unwrap();
     let scopes = [Scope::SearchRead, Scope::MemoryRead, Scope::MemoryRead];
     let (key, secret) = home.control().create_key("acme", "laptop", &scopes).unwrap();
@@ -38,7 +38,7 @@ fn a_key_opens_its_account_and_survives_reopening() {
     assert!(secret.reveal().starts_with(&format!("garth_{}.", key.id)));
     drop(home);
 
-    let home = Home::open(folder.path(), env).unwrap();
+    let home = DataDir::open(folder.path(), env).unwrap();
     assert_eq!(home.control().authenticate(secret.reveal()).unwrap(), Some(key.clone()));
     assert_eq!(home.control().keys("acme").unwrap(), [key]);
 }
@@ -270,7 +270,7 @@ fn a_newer_or_foreign_control_database_is_refused_and_left_as_it_is() {
         raw.pragma_update(None, "journal_mode", "DELETE").unwrap();
         drop(raw);
         let before = fs::read(folder.path().join("control.db")).unwrap();
-        let error = Home::open(folder.path(), Env::system()).unwrap_err();
+        let error = DataDir::open(folder.path(), Env::system()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Format, "{error}");
         assert_eq!(fs::read(folder.path().join("control.db")).unwrap(), before);
     }
@@ -280,7 +280,7 @@ fn a_newer_or_foreign_control_database_is_refused_and_left_as_it_is() {
         "not a database at all, but long enough to be read as a header".repeat(20),
     )
     .unwrap();
-    assert_eq!(Home::open(folder.path(), Env::system()).unwrap_err().kind(), ErrorKind::Format);
+    assert_eq!(DataDir::open(folder.path(), Env::system()).unwrap_err().kind(), ErrorKind::Format);
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn errors_about_the_data_folder_do_not_say_where_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("taken");
     fs::write(&file, "").unwrap();
-    let error = Home::open(&file, Env::system()).unwrap_err();
+    let error = DataDir::open(&file, Env::system()).unwrap_err();
     assert!(!error.to_string().contains("taken") && error.is(ErrorKind::Io), "{error}");
     assert!(std::error::Error::source(&error).is_some());
 }

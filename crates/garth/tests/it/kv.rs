@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use garth::agent::kv::{JsonText, KeyKind, Kv, KvCode, KvError, MAX_VALUE, Past, Put, Semantics, Written};
 use garth::engine::memory::Memory;
 use garth::engine::sqlite::SqliteFs;
 use garth::env::ManualClock;
-use garth::kv::{JsonText, KeyKind, Kv, KvCode, KvError, MAX_VALUE, Past, Put, Semantics, Written};
-use garth::model::batch::{Batch, Create, Idempotency, Op, SetAttrs};
-use garth::model::query::{ByteRange, WalkPage};
-use garth::model::{At, Author, Kind, Seq, Timestamp};
+use garth::model::{
+    At, Author, Batch, ByteRange, Create, Idempotency, Kind, Op, Seq, SetAttrs, Timestamp, WalkPage,
+};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::value::RawValue;
 
@@ -511,8 +511,12 @@ async fn an_idempotent_retry_answers_the_first_write_again(fs: Fs, clock: Manual
 #[tokio::test]
 async fn a_filesystem_without_search_says_so() {
     let fs: Fs = Arc::new(Memory::new(Env::system()));
-    let search =
-        |query: &'static str, limit| garth::kv::Search { query, limit, path_prefix: None, tags_any: vec![] };
+    let search = |query: &'static str, limit| garth::agent::kv::Search {
+        query,
+        limit,
+        path_prefix: None,
+        tags_any: vec![],
+    };
     let code_of = |code, kind| assert_eq!(code, KvCode::FileSystem(kind));
     code_of(code(kv(&fs).search(&search("q", 10)).await), ErrorKind::Unsupported);
     for (query, limit) in [("", 10), ("q", 0), ("q", 51)] {

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
-use garth::model::batch::{Batch, Body, Create, Op, SetAttrs};
-use garth::model::query::{ByteRange, Moment};
-use garth::model::{At, Seq};
+use garth::model::{At, Batch, Body, ByteRange, Create, Moment, Op, Seq, SetAttrs};
 use garth::{Env, FileSystem, TreePath};
 use garth_testkit::random::Random;
 

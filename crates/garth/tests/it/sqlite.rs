@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use garth::engine::sqlite::{SqliteFs, fail};
+use garth::engine::sqlite::SqliteFs;
 use garth::env::ManualClock;
-use garth::model::batch::{Batch, Body, Create, Op, Remove, SetAttrs};
-use garth::model::query::{ByteRange, Moment, SearchQuery};
-use garth::model::{At, Seq, Timestamp};
-use garth::{Env, FileSystem, FileSystemExt, Home, TreePath};
+use garth::model::{
+    At, Batch, Body, ByteRange, Create, Moment, Op, Remove, SearchQuery, Seq, SetAttrs, Timestamp,
+};
+use garth::runtime::failpoint as fail;
+use garth::{DataDir, Env, FileSystem, FileSystemExt, TreePath};
 use tempfile::TempDir;
 
 struct Account {
@@ -49,7 +50,7 @@ async fn a_sound_account_has_no_findings() {
     let moved = Op::Rename {
         from: path("/a").into(),
         to: path("/z").into(),
-        mode: garth::model::batch::RenameMode::Replace,
+        mode: garth::model::RenameMode::Replace,
         parents: false,
     };
     fs.apply(moved).await.unwrap();
@@ -108,7 +109,7 @@ async fn two_instances_see_each_others_commits_at_once() {
 #[tokio::test]
 async fn a_backup_is_a_data_folder_that_opens_with_all_its_accounts() {
     let folder = tempfile::tempdir().unwrap();
-    let home = Home::open(&folder.path().join("data"), Env::system()).unwrap();
+    let home = DataDir::open(&folder.path().join("data"), Env::system()).unwrap();
     for account in ["one", "two"] {
         home.create_account(account).unwrap();
         let fs = home.account(account).unwrap();
@@ -119,13 +120,13 @@ async fn a_backup_is_a_data_folder_that_opens_with_all_its_accounts() {
         let (at, attrs) = (path("/big").into(), SetAttrs::default());
         fs.apply(Op::Write { at, body, create: Create::New, parents: false, attrs }).await.unwrap();
     }
-    let (_, secret) = home.control().create_key("one", "", &[garth::control::Scope::Admin]).unwrap();
+    let (_, secret) = home.control().create_key("one", "", &[garth::datadir::Scope::Admin]).unwrap();
     let copy = folder.path().join("copy");
     assert_eq!(home.backup(&copy).unwrap().len(), 2);
     assert!(home.backup(&copy).unwrap_err().is(garth::ErrorKind::AlreadyExists));
     home.account("one").unwrap().write(&path("/note"), Bytes::from("later")).await.unwrap();
 
-    let copied = Home::open(&copy, Env::system()).unwrap();
+    let copied = DataDir::open(&copy, Env::system()).unwrap();
     for account in ["one", "two"] {
         let fs = copied.account(account).unwrap();
         assert_eq!(text(&*fs, "/note").await, account);
@@ -191,7 +192,7 @@ async fn appends_renames_and_attributes_write_a_few_rows_and_never_copy_content(
     let tags = SetAttrs { tags: Some(vec!["t".into()]), ..SetAttrs::default() };
     let set = Op::SetAttrs { at: path("/d/sub/1").into(), attrs: tags };
     assert_eq!(added(&account, set).await, [0, 0, 1, 1, 0, 0, 1]);
-    let mode = garth::model::batch::RenameMode::Replace;
+    let mode = garth::model::RenameMode::Replace;
     let rename = Op::Rename { from: path("/d/sub").into(), to: path("/moved").into(), mode, parents: false };
     // 101 names into the past; versions of the directory, its old parent and the root, of nothing below
     assert_eq!(added(&account, rename).await, [0, 101, 3, 0, 0, 0, 1]);

@@ -3,11 +3,12 @@
 use std::fmt::Debug;
 
 use garth::ErrorKind;
-use garth::kv::{Kv, KvResult, Put, Search, Semantics};
-use garth::model::batch::{Batch, Body, Create, Op, RenameMode, SetAttrs, StagedBody};
-use garth::model::query::{ByteRange, HistoryPage, Moment, Page, SearchQuery, WalkPage};
-use garth::model::{At, Ino, Seq, VersionId};
-use garth::resolve::{Follow, resolve};
+use garth::agent::kv::{Kv, KvResult, Put, Search, Semantics};
+use garth::fs::resolve::{Follow, resolve};
+use garth::model::{
+    At, Batch, Body, ByteRange, Create, HistoryPage, Ino, Moment, Op, Page, RenameMode, SearchQuery, Seq,
+    SetAttrs, StagedBody, VersionId, WalkPage,
+};
 use garth::{FileSystem, Name, Result, TreePath};
 
 use super::super::{Broken, Proven, hold, read};

@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use garth::model::batch::{Batch, Commit};
-use garth::model::query::{
-    ByteRange, Changes, Head, HistoryPage, Hit, Listing, Moment, Page, SearchQuery, Version, Walk, WalkPage,
+use garth::model::{
+    At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, Page, SearchQuery,
+    Seq, Snapshot, Version, VersionId, Walk, WalkPage,
 };
-use garth::model::{At, Entry, Seq, Snapshot, VersionId};
 use garth::{Capabilities, FileSystem, OpenFile, Result, TreePath, Upload};
 
 /// One call in so many meets the bug.
@@ -126,7 +125,7 @@ impl FileSystem for Planted {
             // checked and numbered, but not written
             let ino = self.inner.stat(at).await?.ino;
             let commit = self.inner.commit(Batch { ops: Vec::new(), ..batch }).await?;
-            let outcomes = vec![garth::model::batch::Outcome { ino, created: false }];
+            let outcomes = vec![garth::model::Outcome { ino, created: false }];
             return Ok(Commit { outcomes, ..commit });
         }
         if self.now(Bug::IgnoredPrecondition) {

@@ -11,9 +11,7 @@ use super::state::Node;
 use super::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{OpenFile, Upload};
-use crate::model::batch::StagedBody;
-use crate::model::query::MAX_READ;
-use crate::model::{Entry, Ino};
+use crate::model::{Entry, Ino, MAX_READ, StagedBody};
 
 /// A POSIX handle: the node, whatever becomes of its names.
 #[derive(Debug)]

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use super::state::{Node, State};
 use super::tree::{Tree, View};
 use crate::error::{Error, Result};
-use crate::model::query::{HistoryPage, Version};
-use crate::model::{At, Ino, Seq, VersionId};
+use crate::model::{At, HistoryPage, Ino, Seq, Version, VersionId};
 use crate::path::TreePath;
 
 /// One node's stay at a path: from commit `since` up to but excluding commit `till`.

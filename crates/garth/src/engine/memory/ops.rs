@@ -7,9 +7,9 @@ use super::content::Content;
 use super::scratch::Scratch;
 use super::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::batch::{Body, Create, MAX_FILE, Op, Outcome, Precondition, SetAttrs};
-use crate::model::query::ChangeKind;
-use crate::model::{At, Ino, Kind, Snapshot};
+use crate::model::{
+    At, Body, ChangeKind, Create, Ino, Kind, MAX_FILE, Op, Outcome, Precondition, SetAttrs, Snapshot,
+};
 use crate::path::TreePath;
 
 const NOTHING: Outcome = Outcome { ino: Ino::NONE, created: false };

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use super::state::{Node, State};
 use super::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::query::{Change, ChangeKind};
-use crate::model::{Ino, Kind, Seq, Snapshot, Timestamp, VersionId};
+use crate::model::{Change, ChangeKind, Ino, Kind, Seq, Snapshot, Timestamp, VersionId};
 use crate::path::{Name, TreePath};
 
 /// Where an operation makes or removes a name; never the root.

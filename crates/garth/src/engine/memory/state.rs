@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use super::content::Content;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::batch::{Commit, Idempotency};
-use crate::model::query::{Change, CommitChanges, Moment};
-use crate::model::{Attributes, CommitId, CommitInfo, Entry, Ino, Kind, Seq, Snapshot, Timestamp, VersionId};
+use crate::model::{
+    Attributes, Change, Commit, CommitChanges, CommitId, CommitInfo, Entry, Idempotency, Ino, Kind, Moment,
+    Seq, Snapshot, Timestamp, VersionId,
+};
 use crate::path::Name;
 
 /// The values that something had, each from one commit on.

@@ -3,10 +3,8 @@
 use super::Planner;
 use super::rows::{NodeRow, Rows};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::batch::{Outcome, SetAttrs};
-use crate::model::query::ChangeKind;
-use crate::model::{At, Attributes, Ino, Kind};
-use crate::search::passage::Edit;
+use crate::model::{At, Attributes, ChangeKind, Ino, Kind, Outcome, SetAttrs};
+use crate::text::passage::Edit;
 
 impl<R: Rows> Planner<'_, R> {
     pub(super) fn set_attrs(&mut self, at: &At, attrs: &SetAttrs) -> Result<Outcome> {

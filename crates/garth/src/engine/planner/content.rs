@@ -5,10 +5,8 @@ use bytes::Bytes;
 use super::Planner;
 use super::rows::{Chunk, ExtentRow, NAMED_FROM, NodeRow, Rows};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::batch::{Body, Create, MAX_FILE, Outcome, SetAttrs};
-use crate::model::query::ChangeKind;
-use crate::model::{At, Ino, Kind};
-use crate::search::passage::Edit;
+use crate::model::{At, Body, ChangeKind, Create, Ino, Kind, MAX_FILE, Outcome, SetAttrs};
+use crate::text::passage::Edit;
 
 /// Largest extent, in bytes: what one read has to fetch and check at most. DESIGN 3.
 pub(crate) const MAX_EXTENT: usize = 1 << 20;
@@ -83,9 +81,9 @@ impl<R: Rows> Planner<'_, R> {
         let (node, path) = match at {
             At::Node(_) => (Some(self.node_at(at)?), None),
             At::Path(_) | At::Child(..) => {
-                let path = self.place(at)?;
+                let path = self.path_at(at)?;
                 self.ready_parent(&path, parents)?;
-                (self.look(&path)?, Some(path))
+                (self.lookup(&path)?, Some(path))
             }
         };
         let kind = match (&node, create) {
@@ -161,10 +159,10 @@ impl<R: Rows> Planner<'_, R> {
         let length = data.len() as u64;
         let mut named = data.len() >= NAMED_FROM;
         if named {
-            if let Some(id) = self.delta.named.get(hash.as_bytes()) {
+            if let Some(id) = self.delta.dedup.get(hash.as_bytes()) {
                 return Ok((*id, length));
             }
-            if let Some(id) = self.rows.chunk_named(hash.as_bytes())? {
+            if let Some(id) = self.rows.chunk_by_hash(hash.as_bytes())? {
                 if self.rows.chunk(id).is_ok() {
                     return Ok((id, length));
                 }
@@ -176,7 +174,7 @@ impl<R: Rows> Planner<'_, R> {
         self.next_chunk += 1;
         let sum = if named { hash.as_bytes().to_vec() } else { hash.as_bytes()[..8].to_vec() };
         if named {
-            self.delta.named.insert(*hash.as_bytes(), id);
+            self.delta.dedup.insert(*hash.as_bytes(), id);
         }
         self.delta.chunks.insert(id, Chunk { id, data, sum });
         Ok((id, length))

@@ -3,10 +3,9 @@
 use super::rows::{ExtentRow, NodeRow, Rows};
 use super::{Planner, key_of};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::batch::Outcome;
-use crate::model::{At, Attributes, Ino, Kind, Seq};
+use crate::model::{At, Attributes, Ino, Kind, Outcome, Seq};
 use crate::path::TreePath;
-use crate::search::passage::Edit;
+use crate::text::passage::Edit;
 
 /// How to copy.
 #[derive(Clone, Copy)]
@@ -20,17 +19,17 @@ pub(super) struct Flags {
 struct Source {
     path: Option<TreePath>,
     node: NodeRow,
-    then: Option<(u64, i64)>,
+    as_of: Option<(u64, i64)>,
 }
 
 impl<R: Rows> Planner<'_, R> {
     pub(super) fn copy(&mut self, from: &At, as_of: Option<Seq>, to: &At, flags: Flags) -> Result<Outcome> {
-        Self::named(to)?;
+        Self::require_name(to)?;
         let source = match as_of {
             None => self.source_now(from)?,
-            Some(seq) => self.source_then(from, seq.0)?,
+            Some(seq) => self.source_at(from, seq.0)?,
         };
-        let to = self.place(to)?;
+        let to = self.path_at(to)?;
         let directory = source.node.kind == Kind::Directory;
         if directory && !flags.recursive {
             let message = "is a directory; copy it with `recursive`";
@@ -38,21 +37,21 @@ impl<R: Rows> Planner<'_, R> {
             return Err(Error::at(ErrorKind::IsADirectory, &path, message));
         }
         if directory
-            && source.then.is_none()
+            && source.as_of.is_none()
             && source.path.as_ref().is_some_and(|path| to != *path && to.is_within(path))
         {
             let message = "a directory cannot be copied into itself";
             return Err(Error::at(ErrorKind::InvalidArgument, &to, message));
         }
         self.ready_parent(&to, flags.parents)?;
-        match self.look(&to)? {
+        match self.lookup(&to)? {
             None => {
                 let ino = self.copy_new(&source, &to)?;
                 Ok(Outcome { ino: Ino(ino), created: true })
             }
             Some(node) if flags.replace && node.kind == Kind::File && source.node.kind == Kind::File => {
                 let ino = Ino(node.ino);
-                if node.ino != source.node.ino || source.then.is_some() {
+                if node.ino != source.node.ino || source.as_of.is_some() {
                     self.copy_onto(&source, node)?;
                 }
                 Ok(Outcome { ino, created: false })
@@ -66,39 +65,39 @@ impl<R: Rows> Planner<'_, R> {
             At::Node(ino) => {
                 let node = self.node_at(from)?;
                 let path = if node.kind == Kind::Directory { Some(self.path_of(ino.0)?) } else { None };
-                Ok(Source { path, node, then: None })
+                Ok(Source { path, node, as_of: None })
             }
             At::Path(_) | At::Child(..) => {
-                let path = self.place(from)?;
+                let path = self.path_at(from)?;
                 let node = self.find(&path)?;
-                Ok(Source { path: Some(path), node, then: None })
+                Ok(Source { path: Some(path), node, as_of: None })
             }
         }
     }
 
-    fn source_then(&mut self, from: &At, seq: u64) -> Result<Source> {
+    fn source_at(&mut self, from: &At, seq: u64) -> Result<Source> {
         let time = self.rows.time_of(seq)?.0;
-        let then = Some((seq, time));
+        let as_of = Some((seq, time));
         let path = match from {
             At::Path(path) => path.clone(),
             At::Node(ino) => {
                 let node =
-                    self.rows.node_then(ino.0, seq)?.filter(|node| node.nlink > 0 && !node.expired(time));
+                    self.rows.node_at_seq(ino.0, seq)?.filter(|node| node.nlink > 0 && !node.expired(time));
                 let node = node.ok_or_else(Error::no_node)?;
                 let path =
                     if node.kind == Kind::Directory { Some(self.path_then(ino.0, seq)?) } else { None };
-                return Ok(Source { path, node, then });
+                return Ok(Source { path, node, as_of });
             }
             At::Child(dir, name) => {
                 let path = self.path_then(dir.0, seq)?;
-                if self.rows.node_then(dir.0, seq)?.is_none_or(|node| node.kind != Kind::Directory) {
+                if self.rows.node_at_seq(dir.0, seq)?.is_none_or(|node| node.kind != Kind::Directory) {
                     return Err(Error::not_a_directory(&path));
                 }
                 path.join(name)?
             }
         };
         match self.look_then(&path, seq, time)? {
-            Some(node) => Ok(Source { path: Some(path), node, then }),
+            Some(node) => Ok(Source { path: Some(path), node, as_of }),
             None => {
                 for above in path.ancestors().skip(1) {
                     match self.look_then(&above, seq, time)? {
@@ -118,7 +117,7 @@ impl<R: Rows> Planner<'_, R> {
         if ino == Ino::ROOT.0 {
             return Ok(TreePath::root());
         }
-        let names = self.rows.names_of_then(ino, seq)?;
+        let names = self.rows.names_of_at(ino, seq)?;
         let first = names.into_iter().map(|(dir, name)| TreePath::from_key(format!("{dir}/{name}"))).min();
         first.ok_or_else(Error::no_node)
     }
@@ -126,35 +125,35 @@ impl<R: Rows> Planner<'_, R> {
     fn look_then(&self, path: &TreePath, seq: u64, time: i64) -> Result<Option<NodeRow>> {
         let ino = match key_of(path) {
             None => Ino::ROOT.0,
-            Some((dir, name)) => match self.rows.name_then(&dir, &name, seq)? {
+            Some((dir, name)) => match self.rows.name_at(&dir, &name, seq)? {
                 Some(row) => row.ino,
                 None => return Ok(None),
             },
         };
-        Ok(self.rows.node_then(ino, seq)?.filter(|node| !node.expired(time)))
+        Ok(self.rows.node_at_seq(ino, seq)?.filter(|node| !node.expired(time)))
     }
 
     /// Copies to a free name, with all below it.
     fn copy_new(&mut self, source: &Source, to: &TreePath) -> Result<u64> {
         // listed before anything is made, so that the copy does not meet itself
-        let below = match (&source.path, source.node.kind, source.then) {
+        let below = match (&source.path, source.node.kind, source.as_of) {
             (Some(path), Kind::Directory, None) => self.names_below(path)?,
-            (Some(path), Kind::Directory, Some((seq, _))) => self.rows.names_below_then(path.key(), seq)?,
+            (Some(path), Kind::Directory, Some((seq, _))) => self.rows.names_below_at(path.key(), seq)?,
             _ => Vec::new(),
         };
         let mut sources = Vec::with_capacity(below.len());
         for (dir, name, row) in below {
-            let node = match source.then {
+            let node = match source.as_of {
                 None => self.node(row.ino)?,
-                Some((seq, _)) => self.rows.node_then(row.ino, seq)?.ok_or_else(Error::no_node)?,
+                Some((seq, _)) => self.rows.node_at_seq(row.ino, seq)?.ok_or_else(Error::no_node)?,
             };
-            let absent = match source.then {
-                None => self.gone(&node)?,
+            let absent = match source.as_of {
+                None => self.expire_if_due(&node)?,
                 Some((_, time)) => node.expired(time),
             };
             if !absent {
                 let path = Some(TreePath::from_key(format!("{dir}/{name}")));
-                sources.push(Source { path, node, then: source.then });
+                sources.push(Source { path, node, as_of: source.as_of });
             }
         }
         let ino = self.copy_node(source, to)?;
@@ -210,11 +209,11 @@ impl<R: Rows> Planner<'_, R> {
     fn source_extents(&mut self, source: &Source) -> Result<Vec<ExtentRow>> {
         let size = source.node.size;
         self.copied = true;
-        match (source.node.kind, source.then) {
+        match (source.node.kind, source.as_of) {
             (Kind::File, None) => self.extents(source.node.ino, 0, size),
             // one that was merged since reaches beyond what was then the end
             (Kind::File, Some((seq, _))) => {
-                let found = self.rows.extents_then(source.node.ino, seq, 0, size)?;
+                let found = self.rows.extents_at(source.node.ino, seq, 0, size)?;
                 Ok(found.into_iter().map(|extent| extent.cut(0, size)).collect())
             }
             _ => Ok(Vec::new()),
@@ -222,7 +221,7 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     fn source_attributes(&self, source: &Source) -> Result<Attributes> {
-        match (source.node.attrs_seq, source.then) {
+        match (source.node.attrs_seq, source.as_of) {
             (0, _) => Ok(Attributes::default()),
             (seq, Some(_)) => self.rows.attributes(source.node.ino, seq),
             (_, None) => self.attributes(&source.node),
@@ -254,11 +253,11 @@ impl<R: Rows> Planner<'_, R> {
         }
         for dir in dirs {
             let Some(original) = dir.rebase(to, &top).transpose()? else { continue };
-            let mtime = match source.then {
-                None => self.look(&original)?.map(|node| node.mtime),
+            let mtime = match source.as_of {
+                None => self.lookup(&original)?.map(|node| node.mtime),
                 Some((seq, time)) => self.look_then(&original, seq, time)?.map(|node| node.mtime),
             };
-            if let (Some(mut node), Some(mtime)) = (self.look(&dir)?, mtime) {
+            if let (Some(mut node), Some(mtime)) = (self.lookup(&dir)?, mtime) {
                 node.mtime = mtime;
                 self.put(node);
             }

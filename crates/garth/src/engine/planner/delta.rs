@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::rows::{Chunk, ExtentRow, LogChange, NameRow, NodeRow};
-use crate::model::Attributes;
-use crate::model::query::ChangeKind;
+use crate::model::{Attributes, ChangeKind};
 use crate::path::TreePath;
-use crate::search::passage::Edit;
+use crate::text::passage::Edit;
 
 /// Key of a name: directory and name.
 pub(crate) type Key = (String, String);
@@ -38,7 +37,7 @@ pub(crate) struct Delta {
     pub(crate) extents: BTreeMap<u64, ExtentChange>,
     pub(crate) chunks: BTreeMap<u64, Chunk>,
     /// New chunks of this batch that are named by content.
-    pub(crate) named: HashMap<[u8; 32], u64>,
+    pub(crate) dedup: HashMap<[u8; 32], u64>,
     /// Nodes whose moment of expiry changed; `None` for never or gone.
     pub(crate) expiry: BTreeMap<u64, Option<i64>>,
     /// `true`: made, `false`: dropped.

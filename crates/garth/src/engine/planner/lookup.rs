@@ -5,10 +5,9 @@ use super::delta::Key;
 use super::rows::{ExtentRow, NameRow, NodeRow, Rows};
 use super::{Planner, key_of};
 use crate::error::{Error, Result};
-use crate::model::query::ChangeKind;
-use crate::model::{At, Ino, Kind};
+use crate::model::{At, ChangeKind, Ino, Kind};
 use crate::path::TreePath;
-use crate::search::passage::Edit;
+use crate::text::passage::Edit;
 
 impl<R: Rows> Planner<'_, R> {
     /// A name row as the batch sees it.
@@ -44,7 +43,7 @@ impl<R: Rows> Planner<'_, R> {
         if node.nlink > 0 {
             return Ok(node.seq);
         }
-        let before = self.rows.node_then(node.ino, node.seq.saturating_sub(1))?;
+        let before = self.rows.node_at_seq(node.ino, node.seq.saturating_sub(1))?;
         Ok(before.map_or(node.seq, |before| node.last_change(&before)))
     }
 
@@ -81,7 +80,7 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// The path that an address stands for; it need not exist. `At::Node` has none of its own.
-    pub(super) fn place(&mut self, at: &At) -> Result<TreePath> {
+    pub(super) fn path_at(&mut self, at: &At) -> Result<TreePath> {
         match at {
             At::Path(path) => Ok(path.clone()),
             At::Child(dir, name) => {
@@ -92,7 +91,7 @@ impl<R: Rows> Planner<'_, R> {
                 }
                 path.join(name)
             }
-            At::Node(_) => Self::named(at).map(|()| TreePath::root()),
+            At::Node(_) => Self::require_name(at).map(|()| TreePath::root()),
         }
     }
 
@@ -100,7 +99,7 @@ impl<R: Rows> Planner<'_, R> {
     pub(super) fn about(&mut self, error: Error, at: &At) -> Error {
         let path = match at {
             At::Path(path) => Ok(path.clone()),
-            At::Child(..) => self.place(at),
+            At::Child(..) => self.path_at(at),
             At::Node(ino) => self.path_of(ino.0),
         };
         match path {
@@ -110,7 +109,7 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// Refuses an address that is no name.
-    pub(super) fn named(at: &At) -> Result<()> {
+    pub(super) fn require_name(at: &At) -> Result<()> {
         match at {
             At::Path(_) | At::Child(..) => Ok(()),
             At::Node(_) => Err(Error::invalid("this operation needs a name, not a node number")),
@@ -123,7 +122,7 @@ impl<R: Rows> Planner<'_, R> {
             return Ok(TreePath::root());
         }
         let node = self.node(ino)?;
-        if self.gone(&node)? {
+        if self.expire_if_due(&node)? {
             return Err(Error::no_node());
         }
         let first = self.names_of(ino)?.into_iter().next();
@@ -150,13 +149,13 @@ impl<R: Rows> Planner<'_, R> {
         match at {
             At::Node(ino) => {
                 let node = self.node(ino.0)?;
-                if (self.gone(&node)? || node.nlink == 0) && !(self.open)(ino.0) {
+                if (self.expire_if_due(&node)? || node.nlink == 0) && !(self.open)(ino.0) {
                     return Err(Error::no_node());
                 }
                 self.node(ino.0)
             }
             At::Path(_) | At::Child(..) => {
-                let path = self.place(at)?;
+                let path = self.path_at(at)?;
                 self.find(&path)
             }
         }
@@ -164,24 +163,24 @@ impl<R: Rows> Planner<'_, R> {
 
     /// What a path leads to.
     pub(super) fn find(&mut self, path: &TreePath) -> Result<NodeRow> {
-        match self.look(path)? {
+        match self.lookup(path)? {
             Some(node) => Ok(node),
-            None => Err(self.missing(path)?),
+            None => Err(self.lookup_error(path)?),
         }
     }
 
     /// What a path leads to, `None` if nothing of that name is there (or its directory is not).
-    pub(super) fn look(&mut self, path: &TreePath) -> Result<Option<NodeRow>> {
+    pub(super) fn lookup(&mut self, path: &TreePath) -> Result<Option<NodeRow>> {
         let Some((dir, name)) = key_of(path) else { return self.node(Ino::ROOT.0).map(Some) };
         let Some(row) = self.name(&dir, &name)? else { return Ok(None) };
         let node = self.node(row.ino)?;
-        Ok((!self.gone(&node)?).then_some(node))
+        Ok((!self.expire_if_due(&node)?).then_some(node))
     }
 
     /// Why nothing was found at `path`: the error of the lookup.
-    pub(super) fn missing(&mut self, path: &TreePath) -> Result<Error> {
+    pub(super) fn lookup_error(&mut self, path: &TreePath) -> Result<Error> {
         for above in path.ancestors().skip(1) {
-            match self.look(&above)? {
+            match self.lookup(&above)? {
                 None => break,
                 Some(node) if node.kind != Kind::Directory => return Ok(Error::not_a_directory(&above)),
                 Some(_) => {}
@@ -191,7 +190,7 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// Whether a node has expired; if so, its removal is recorded.
-    pub(super) fn gone(&mut self, node: &NodeRow) -> Result<bool> {
+    pub(super) fn expire_if_due(&mut self, node: &NodeRow) -> Result<bool> {
         if node.nlink == 0 || !node.expired(self.time) {
             return Ok(false);
         }

@@ -6,11 +6,9 @@ use super::delta::Key;
 use super::rows::{NameRow, NodeRow, Rows};
 use super::{Planner, key_of};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::batch::{MAX_LINKS, Outcome, Remove, RenameMode, SetAttrs, Special};
-use crate::model::query::ChangeKind;
-use crate::model::{At, Ino, Kind};
+use crate::model::{At, ChangeKind, Ino, Kind, MAX_LINKS, Outcome, Remove, RenameMode, SetAttrs, Special};
 use crate::path::TreePath;
-use crate::search::passage::Edit;
+use crate::text::passage::Edit;
 
 /// A name below some directory, with its row.
 pub(super) type Below = (String, String, NameRow);
@@ -22,17 +20,17 @@ impl<R: Rows> Planner<'_, R> {
         if self.dirs.contains_key(parent.key()) {
             return Ok(());
         }
-        match self.look(&parent)? {
+        match self.lookup(&parent)? {
             Some(node) if node.kind == Kind::Directory => {
                 self.dirs.insert(parent.key().to_owned(), node.ino);
                 return Ok(());
             }
             Some(_) => return Err(Error::not_a_directory(&parent)),
-            None if !parents => return Err(self.missing(path)?),
+            None if !parents => return Err(self.lookup_error(path)?),
             None => {}
         }
         for above in path.ancestors().skip(1) {
-            match self.look(&above)? {
+            match self.lookup(&above)? {
                 Some(node) if node.kind == Kind::Directory => {}
                 Some(_) => return Err(Error::not_a_directory(&above)),
                 None => {
@@ -76,18 +74,18 @@ impl<R: Rows> Planner<'_, R> {
 
     /// Finds a free name for a new node.
     fn free(&mut self, at: &At, parents: bool) -> Result<TreePath> {
-        let path = self.place(at)?;
+        let path = self.path_at(at)?;
         self.ready_parent(&path, parents)?;
-        match self.look(&path)? {
+        match self.lookup(&path)? {
             Some(_) => Err(Error::already_exists(&path)),
             None => Ok(path),
         }
     }
 
     pub(super) fn mkdir(&mut self, at: &At, parents: bool, attrs: &SetAttrs) -> Result<Outcome> {
-        let path = self.place(at)?;
+        let path = self.path_at(at)?;
         self.ready_parent(&path, parents)?;
-        match self.look(&path)? {
+        match self.lookup(&path)? {
             Some(node) if parents && node.kind == Kind::Directory => {
                 Ok(Outcome { ino: Ino(node.ino), created: false })
             }
@@ -142,7 +140,7 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     pub(super) fn link(&mut self, from: &At, to: &At, parents: bool) -> Result<Outcome> {
-        Self::named(to)?;
+        Self::require_name(to)?;
         let mut node = self.node_at(from)?;
         if node.nlink == 0 {
             // as on Linux, what has lost its last name gets no new one
@@ -174,15 +172,15 @@ impl<R: Rows> Planner<'_, R> {
             ErrorKind::NotFound | ErrorKind::NotADirectory if missing_ok => Ok(nothing),
             _ => Err(error),
         };
-        let path = match self.place(at) {
+        let path = match self.path_at(at) {
             Ok(path) => path,
             Err(error) => return lenient(error),
         };
         if path.is_root() {
             return Err(Error::at(ErrorKind::Busy, &path, "the root cannot be removed"));
         }
-        let Some(node) = self.look(&path)? else {
-            let error = self.missing(&path)?;
+        let Some(node) = self.lookup(&path)? else {
+            let error = self.lookup_error(&path)?;
             return lenient(error);
         };
         match (what, node.kind == Kind::Directory) {
@@ -197,7 +195,7 @@ impl<R: Rows> Planner<'_, R> {
             // what has expired ends as that, under all of its names
             for (_, _, row) in self.names_below(&path)? {
                 let below = self.node(row.ino)?;
-                self.gone(&below)?;
+                self.expire_if_due(&below)?;
             }
         }
         let ino = Ino(node.ino);
@@ -250,7 +248,7 @@ impl<R: Rows> Planner<'_, R> {
             let rows = self.rows.names_in(dir.key(), limit)?;
             let last = rows.len() < limit;
             for (name, _) in rows {
-                if self.look(&dir.join(&crate::path::Name::parse(&name)?)?)?.is_some() {
+                if self.lookup(&dir.join(&crate::path::Name::parse(&name)?)?)?.is_some() {
                     return Ok(false);
                 }
             }
@@ -268,7 +266,7 @@ impl<R: Rows> Planner<'_, R> {
             .collect();
         for ino in given {
             let node = self.node(ino)?;
-            if !self.gone(&node)? {
+            if !self.expire_if_due(&node)? {
                 return Ok(false);
             }
         }
@@ -297,8 +295,8 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     pub(super) fn rename(&mut self, from: &At, to: &At, mode: RenameMode, parents: bool) -> Result<Outcome> {
-        Self::named(from)?;
-        Self::named(to)?;
+        Self::require_name(from)?;
+        Self::require_name(to)?;
         let root = At::Path(TreePath::root());
         if *from == root || *to == root {
             return Err(Error::at(
@@ -307,9 +305,9 @@ impl<R: Rows> Planner<'_, R> {
                 "the root cannot be renamed or replaced",
             ));
         }
-        let from = self.place(from)?;
+        let from = self.path_at(from)?;
         let node = self.find(&from)?;
-        let to = self.place(to)?;
+        let to = self.path_at(to)?;
         let outcome = Outcome { ino: Ino(node.ino), created: false };
         let directory = node.kind == Kind::Directory;
         if directory && to != from && to.is_within(&from) {
@@ -326,7 +324,7 @@ impl<R: Rows> Planner<'_, R> {
             });
         }
         self.ready_parent(&to, parents)?;
-        let there = self.look(&to)?;
+        let there = self.lookup(&to)?;
         match (&there, mode) {
             (Some(_), RenameMode::NoReplace) => return Err(Error::already_exists(&to)),
             (None, RenameMode::Exchange) => return Err(Error::not_found(&to)),

@@ -4,9 +4,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::model::batch::Commit;
-use crate::model::query::ChangeKind;
-use crate::model::{Attributes, CommitId, Kind, Timestamp};
+use crate::model::{Attributes, ChangeKind, Commit, CommitId, Kind, Timestamp};
 use crate::path::TreePath;
 
 /// Content of this many bytes and more is named by its BLAKE3 and stored once per account. DESIGN 3.
@@ -129,7 +127,7 @@ pub(crate) trait Rows {
     /// Live extents that overlap `from..to`, by offset.
     fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>>;
     /// A chunk of at least [`NAMED_FROM`] bytes by its BLAKE3.
-    fn chunk_named(&self, hash: &[u8; 32]) -> Result<Option<u64>>;
+    fn chunk_by_hash(&self, hash: &[u8; 32]) -> Result<Option<u64>>;
     /// The bytes of a chunk, checked against their sum.
     fn chunk(&self, id: u64) -> Result<Bytes>;
     /// A staged body; `None` if it is unknown or collected.
@@ -143,13 +141,13 @@ pub(crate) trait Rows {
     /// Time of a commit; the error says `NotFound` or `Gone`.
     fn time_of(&self, seq: u64) -> Result<Timestamp>;
     /// A name as it was after commit `seq`.
-    fn name_then(&self, dir: &str, name: &str, seq: u64) -> Result<Option<NameRow>>;
+    fn name_at(&self, dir: &str, name: &str, seq: u64) -> Result<Option<NameRow>>;
     /// Names below a directory after commit `seq`, ordered by directory, then name.
-    fn names_below_then(&self, dir: &str, seq: u64) -> Result<Vec<(String, String, NameRow)>>;
+    fn names_below_at(&self, dir: &str, seq: u64) -> Result<Vec<(String, String, NameRow)>>;
     /// Names of a node after commit `seq`.
-    fn names_of_then(&self, ino: u64, seq: u64) -> Result<Vec<(String, String)>>;
+    fn names_of_at(&self, ino: u64, seq: u64) -> Result<Vec<(String, String)>>;
     /// A node after commit `seq`.
-    fn node_then(&self, ino: u64, seq: u64) -> Result<Option<NodeRow>>;
+    fn node_at_seq(&self, ino: u64, seq: u64) -> Result<Option<NodeRow>>;
     /// Extents of a node after commit `seq` that overlap `from..to`, by offset. The last may reach beyond the size of that time.
-    fn extents_then(&self, ino: u64, seq: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>>;
+    fn extents_at(&self, ino: u64, seq: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>>;
 }

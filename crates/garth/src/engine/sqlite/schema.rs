@@ -1,5 +1,7 @@
 //! The tables of an account's database, and how one is made, opened and brought up to date. Drawn in `docs/format.md`.
 
+pub(crate) mod columns;
+
 use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
@@ -7,15 +9,15 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::fail;
-use super::fault::Fault;
-use super::turn::Turnstile;
+use crate::engine::sqlite::index::fts;
+use crate::engine::sqlite::write::writer_lock::WriterLock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Ino;
-use crate::search::fts;
+use crate::runtime::failpoint;
+use crate::runtime::fault_injection::Fault;
 
 /// Name of the database in an account's folder.
-pub(super) const DATABASE: &str = "tree.db";
+pub(crate) const DATABASE: &str = "tree.db";
 /// `PRAGMA application_id`: "GRTH" in ASCII.
 const APPLICATION_ID: i32 = 0x4752_5448;
 /// What each format adds to the one before it, from format 2 on. Only ever appended to.
@@ -27,7 +29,7 @@ ALTER TABLE head ADD COLUMN copies INTEGER NOT NULL DEFAULT 0;
 const FORMAT: i32 = 1 + MIGRATIONS.len() as i32;
 /// How long a connection waits for another process. Writers queue on a lock file before, so that this only meets checkpoints
 /// and other tools.
-pub(super) const BUSY: Duration = Duration::from_secs(10);
+pub(crate) const BUSY: Duration = Duration::from_secs(10);
 /// Prepared statements kept by each connection; more than the engine has.
 const STATEMENTS: usize = 128;
 
@@ -95,7 +97,7 @@ CREATE INDEX expiry_at ON expiry (at);
 ";
 
 /// Opens a connection to an account's database, which must be there.
-pub(super) fn connect(folder: &Path) -> Result<Connection> {
+pub(crate) fn connect(folder: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(folder.join(DATABASE), flags)?;
     prepare(&conn)?;
@@ -103,7 +105,7 @@ pub(super) fn connect(folder: &Path) -> Result<Connection> {
 }
 
 /// Makes the database if it is missing, brings it up to date, and refuses one of a newer format.
-pub(super) fn ready(folder: &Path, turnstile: &Turnstile) -> Result<()> {
+pub(crate) fn ready(folder: &Path, writer_lock: &WriterLock) -> Result<()> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(folder.join(DATABASE), flags)?;
@@ -112,7 +114,7 @@ pub(super) fn ready(folder: &Path, turnstile: &Turnstile) -> Result<()> {
         return Ok(());
     }
     // one process makes it, the others find it made
-    let _turn = turnstile.enter()?;
+    let _turn = writer_lock.acquire()?;
     match format(&conn)? {
         FORMAT => return Ok(()),
         older => bring_up_to_date(&conn, older)?,
@@ -148,7 +150,7 @@ fn bring_up_to_date(conn: &Connection, older: i32) -> Result<()> {
     for (from, migration) in (1..).zip(MIGRATIONS) {
         if from >= older {
             conn.execute_batch(migration)?;
-            fail::point("migrate")?;
+            failpoint::point("migrate")?;
         }
     }
     conn.pragma_update(None, "user_version", FORMAT)?;
@@ -182,7 +184,7 @@ fn prepare(conn: &Connection) -> Result<()> {
 }
 
 /// Sets how a connection's commits reach the disk: with an fsync, or with the next one that has it.
-pub(super) fn set_synchronous(conn: &Connection, durable: bool, fault: Fault) -> Result<()> {
+pub(crate) fn set_synchronous(conn: &Connection, durable: bool, fault: Fault) -> Result<()> {
     let mode = match (durable, fault) {
         (_, Fault::SyncOff) => "OFF",
         (true, Fault::None | Fault::AckEarly | Fault::SplitBatch) => "FULL",

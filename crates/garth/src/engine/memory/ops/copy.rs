@@ -7,9 +7,7 @@ use crate::engine::memory::scratch::{Place, Scratch};
 use crate::engine::memory::state::Node;
 use crate::engine::memory::tree::{Found, Tree, View};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::batch::Outcome;
-use crate::model::query::ChangeKind;
-use crate::model::{At, Ino, Kind, Seq};
+use crate::model::{At, ChangeKind, Ino, Kind, Outcome, Seq};
 use crate::path::TreePath;
 
 /// What a copy takes.

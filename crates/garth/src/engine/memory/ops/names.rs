@@ -4,9 +4,7 @@ use super::{NOTHING, busy, created, existing, is_missing, is_root, is_strictly_w
 use crate::engine::memory::scratch::{Place, Scratch};
 use crate::engine::memory::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::batch::{MAX_LINKS, Outcome, Remove, RenameMode, SetAttrs, Special};
-use crate::model::query::ChangeKind;
-use crate::model::{At, Ino, Kind};
+use crate::model::{At, ChangeKind, Ino, Kind, MAX_LINKS, Outcome, Remove, RenameMode, SetAttrs, Special};
 use crate::path::{MAX_PATH, TreePath};
 
 impl Scratch<'_> {

@@ -1,0 +1,170 @@
+//! Which trees are open: at most one instance an account, and a bounded number that nobody uses.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::error::Result;
+
+/// The instance of one tree while anybody holds it. Its lock is held while the tree is opened, so that one thread
+/// opens and the others wait, without keeping other trees waiting.
+type Slot<T> = Arc<Mutex<Weak<T>>>;
+
+/// Open trees by the name of their folder.
+pub(super) struct OpenTrees<T> {
+    capacity: usize,
+    state: Mutex<State<T>>,
+}
+
+struct State<T> {
+    slots: HashMap<String, Slot<T>>,
+    /// Kept open, with the tick of their last use.
+    kept: HashMap<String, (u64, Arc<T>)>,
+    /// Their names by tick: the first was used longest ago.
+    by_use: BTreeMap<u64, String>,
+    tick: u64,
+}
+
+impl<T> OpenTrees<T> {
+    pub(super) fn new(capacity: usize) -> Self {
+        let state = State { slots: HashMap::new(), kept: HashMap::new(), by_use: BTreeMap::new(), tick: 0 };
+        Self { capacity, state: Mutex::new(state) }
+    }
+
+    /// The instance of that name, opened if there is none.
+    pub(super) fn get(&self, name: &str, open: impl FnOnce() -> Result<Arc<T>>) -> Result<Arc<T>> {
+        if let Some(tree) = self.kept(name) {
+            return Ok(tree);
+        }
+        let slot = lock(&self.state).slots.entry(name.to_owned()).or_default().clone();
+        let mut instance = lock(&slot);
+        let tree = match instance.upgrade() {
+            Some(tree) => tree,
+            None => open()?,
+        };
+        *instance = Arc::downgrade(&tree);
+        // Dropped after both locks: closing a tree takes time.
+        let evicted = lock(&self.state).keep(name, &tree, self.capacity);
+        drop(instance);
+        drop(evicted);
+        Ok(tree)
+    }
+
+    /// The instance of that name, if it is kept open.
+    pub(super) fn kept(&self, name: &str) -> Option<Arc<T>> {
+        lock(&self.state).touch(name)
+    }
+
+    /// Keeps the tree of that name no longer; who holds it still does.
+    pub(super) fn forget(&self, name: &str) {
+        let tree = lock(&self.state).take(name);
+        drop(tree);
+    }
+}
+
+impl<T> State<T> {
+    fn touch(&mut self, name: &str) -> Option<Arc<T>> {
+        let (used, tree) = self.kept.get_mut(name)?;
+        let tree = tree.clone();
+        if *used != self.tick {
+            let entry = self.by_use.remove(used)?;
+            self.tick += 1;
+            *used = self.tick;
+            self.by_use.insert(self.tick, entry);
+        }
+        Some(tree)
+    }
+
+    /// Keeps a tree open and gives what has to make room for it.
+    fn keep(&mut self, name: &str, tree: &Arc<T>, capacity: usize) -> Vec<Arc<T>> {
+        if self.touch(name).is_some() {
+            return Vec::new();
+        }
+        self.tick += 1;
+        self.kept.insert(name.to_owned(), (self.tick, tree.clone()));
+        self.by_use.insert(self.tick, name.to_owned());
+        let mut evicted = Vec::new();
+        while self.kept.len() > capacity {
+            let Some((_, oldest)) = self.by_use.pop_first() else { break };
+            evicted.extend(self.kept.remove(&oldest).map(|(_, tree)| tree));
+        }
+        if self.slots.len() > 2 * capacity + self.kept.len() {
+            // A slot that another thread is at has a second owner.
+            self.slots.retain(|_, slot| Arc::strong_count(slot) > 1 || lock(slot).strong_count() > 0);
+        }
+        evicted
+    }
+
+    fn take(&mut self, name: &str) -> Option<Arc<T>> {
+        let (used, tree) = self.kept.remove(name)?;
+        self.by_use.remove(&used);
+        Some(tree)
+    }
+}
+
+/// A panic elsewhere leaves these maps whole: every change to them is complete before anything can panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(cache: &OpenTrees<u32>, name: &str, opens: &mut u32) -> Arc<u32> {
+        cache
+            .get(name, || {
+                *opens += 1;
+                Ok(Arc::new(*opens))
+            })
+            .unwrap()
+    }
+
+    #[test]
+    fn what_is_used_most_recently_stays_open() {
+        let (cache, mut opens) = (OpenTrees::new(2), 0);
+        opened(&cache, "a", &mut opens);
+        opened(&cache, "b", &mut opens);
+        opened(&cache, "a", &mut opens);
+        opened(&cache, "c", &mut opens);
+        assert_eq!(opens, 3, "a was open already");
+        assert_eq!(*opened(&cache, "a", &mut opens), 1, "a was used after b");
+        assert_eq!(*opened(&cache, "b", &mut opens), 4, "b made room for c");
+    }
+
+    #[test]
+    fn an_instance_in_use_is_given_again_though_it_had_to_make_room() {
+        let (cache, mut opens) = (OpenTrees::new(1), 0);
+        let held = opened(&cache, "a", &mut opens);
+        for other in 0..20 {
+            opened(&cache, &other.to_string(), &mut opens);
+        }
+        assert!(Arc::ptr_eq(&held, &opened(&cache, "a", &mut opens)));
+        assert!(lock(&cache.state).slots.len() <= 5, "slots of closed trees are dropped");
+        assert_eq!(lock(&cache.state).kept.len(), 1);
+    }
+
+    #[test]
+    fn a_tree_that_failed_to_open_is_tried_again() {
+        let cache = OpenTrees::<u32>::new(1);
+        let error = cache.get("a", || Err(crate::Error::invalid("no"))).unwrap_err();
+        assert_eq!(error.message(), "no");
+        assert_eq!(*cache.get("a", || Ok(Arc::new(7))).unwrap(), 7);
+    }
+
+    #[test]
+    fn threads_that_open_one_tree_at_once_get_one_instance() {
+        let cache = OpenTrees::<u32>::new(1);
+        let trees: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|n| {
+                    scope.spawn({
+                        let cache = &cache;
+                        move || cache.get("a", || Ok(Arc::new(n)))
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap().unwrap()).collect()
+        });
+        assert!(trees.iter().all(|tree| Arc::ptr_eq(tree, &trees[0])));
+    }
+}

@@ -1,0 +1,6 @@
+//! The full-text index: derived from the files, and written in the commit that changes them.
+
+pub(crate) mod fts;
+#[cfg(test)]
+mod tests;
+pub(crate) mod verify;

@@ -1,0 +1,116 @@
+//! The part of `fsck` that looks at the search index. Only reads: what is wrong here is put right by `reindex`.
+
+use std::fmt;
+use std::ops::Range;
+
+use rusqlite::{Connection, params};
+
+use super::fts::{hash, passages, unsigned};
+use crate::model::Ino;
+use crate::text::passage::{MAX, MAX_TEXT, SNIFF, is_text};
+
+/// What is wrong with the index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The structure inside FTS5 is damaged; what it says.
+    Structure(String),
+    /// A passage whose words are not in the index.
+    WithoutText(i64),
+    /// Words in the index that belong to no passage.
+    WithoutPassage(i64),
+    /// The passages of a file do not cover it: they leave a gap or overlap at this byte, or end there.
+    Cover(Ino, u64),
+    /// The passage at this byte was made of other bytes than the file has, or is not described truly.
+    Stale(Ino, u64),
+    /// The file has passages and must not, or must have some and has none.
+    Presence(Ino),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Structure(what) => write!(f, "the full-text index is damaged: {what}"),
+            Self::WithoutText(id) => write!(f, "passage {id} is not in the full-text index"),
+            Self::WithoutPassage(id) => write!(f, "the full-text index has row {id} of no passage"),
+            Self::Cover(ino, at) => write!(f, "the passages of node {} do not cover it at byte {at}", ino.0),
+            Self::Stale(ino, at) => write!(f, "the passage of node {} at byte {at} is out of date", ino.0),
+            Self::Presence(ino) => {
+                write!(f, "node {} is in the search index and must not, or the reverse", ino.0)
+            }
+        }
+    }
+}
+
+/// What is wrong with the index as a whole.
+///
+/// # Errors
+/// What SQLite says, other than that the index is damaged.
+pub(crate) fn index(conn: &Connection) -> rusqlite::Result<Vec<Fault>> {
+    let mut faults = Vec::new();
+    // Unlike FTS5's own command, this is no write to SQLite.
+    let mut statement = conn.prepare("PRAGMA integrity_check(passage_text)")?;
+    let answers: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    faults.extend(answers.into_iter().filter(|answer| answer != "ok").map(Fault::Structure));
+    // FTS5 keeps a row of `passage_text_docsize` for each row there is.
+    let without_text = "SELECT id FROM passage WHERE id NOT IN (SELECT id FROM passage_text_docsize)";
+    let without_passage = "SELECT id FROM passage_text_docsize WHERE id NOT IN (SELECT id FROM passage)";
+    for (sql, fault) in
+        [(without_text, Fault::WithoutText as fn(i64) -> Fault), (without_passage, Fault::WithoutPassage)]
+    {
+        let mut statement = conn.prepare(sql)?;
+        let ids: Vec<i64> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+        faults.extend(ids.into_iter().map(fault));
+    }
+    Ok(faults)
+}
+
+/// The nodes that have passages, in order, for the caller to find those that are no files of the tree any more.
+///
+/// # Errors
+/// What SQLite says.
+pub(crate) fn files(conn: &Connection) -> rusqlite::Result<Vec<Ino>> {
+    let mut statement = conn.prepare("SELECT DISTINCT ino FROM passage ORDER BY ino")?;
+    statement.query_map([], |row| Ok(Ino(unsigned(row, 0)?)))?.collect()
+}
+
+/// What is wrong with the passages of one file of `size` bytes; `read` gives its bytes.
+///
+/// # Errors
+/// What SQLite or `read` says.
+pub(crate) fn file<E: From<rusqlite::Error>>(
+    conn: &Connection,
+    ino: Ino,
+    searchable: bool,
+    content_type: Option<&str>,
+    size: u64,
+    read: &mut dyn FnMut(Range<u64>) -> Result<Vec<u8>, E>,
+) -> Result<Vec<Fault>, E> {
+    let size = size.min(MAX_TEXT);
+    let wanted = searchable && size > 0 && is_text(&read(0..size.min(SNIFF))?, content_type);
+    let passages = passages(conn, ino, 0, u64::MAX)?;
+    if wanted == passages.is_empty() {
+        return Ok(vec![Fault::Presence(ino)]);
+    }
+    let mut faults = Vec::new();
+    let mut at = 0;
+    for passage in &passages {
+        let span = passage.span;
+        if span.off != at || span.len == 0 || span.len > MAX as u64 || span.end() > size {
+            faults.push(Fault::Cover(ino, at));
+            return Ok(faults);
+        }
+        let bytes = read(span.off..span.end())?;
+        let mut statement = conn.prepare_cached("SELECT hash FROM passage WHERE id = ?1").map_err(E::from)?;
+        let stored: i64 = statement.query_row(params![passage.id], |row| row.get(0)).map_err(E::from)?;
+        let line_feeds = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+        let newline = bytes.last() == Some(&b'\n');
+        if stored != hash(&bytes) || line_feeds != passage.line_feeds || newline != span.newline {
+            faults.push(Fault::Stale(ino, at));
+        }
+        at = span.end();
+    }
+    if wanted && at != size {
+        faults.push(Fault::Cover(ino, at));
+    }
+    Ok(faults)
+}

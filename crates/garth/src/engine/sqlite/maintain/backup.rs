@@ -1,0 +1,79 @@
+//! Copies of a live account: of its database through SQLite alone, which is the only one to open it, and of the pack files
+//! that the copy needs.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+use serde::Serialize;
+
+use crate::engine::sqlite::SqliteFs;
+use crate::engine::sqlite::read::content::PACKS;
+use crate::engine::sqlite::read::rows::{self, all};
+use crate::engine::sqlite::schema::DATABASE;
+use crate::error::{Error, ErrorKind, Result};
+
+/// What a backup holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Backup {
+    /// The last commit in it.
+    pub seq: u64,
+    /// Bytes written.
+    pub bytes: u64,
+}
+
+fn failed(error: std::io::Error) -> Error {
+    let kind = match error.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
+        std::io::ErrorKind::AlreadyExists => ErrorKind::AlreadyExists,
+        _ => ErrorKind::Io,
+    };
+    Error::new(kind, "the backup could not be written").with_source(error)
+}
+
+impl SqliteFs {
+    /// Writes a copy of the account as it is at one moment into `folder`, which must not exist, and waits until it is safe on
+    /// disk. Commits go on meanwhile. Blocks; not for a runtime's worker.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the folder is there; from the storage.
+    pub fn backup(&self, folder: &Path) -> Result<Backup> {
+        fs::create_dir(folder).map_err(failed)?;
+        let copy = folder.join(DATABASE);
+        let target = copy.to_str().ok_or_else(|| Error::invalid("the backup's path is not UTF-8"))?;
+        // outside a transaction: `VACUUM INTO` reads in one of its own
+        self.inner.conn_pool.alone(|conn| {
+            conn.execute("VACUUM INTO ?1", [target])?;
+            Ok(())
+        })?;
+        let conn = Connection::open_with_flags(&copy, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        conn.pragma_update(None, "journal_mode", "WAL")?;
+        let packs: Vec<String> =
+            all(&conn, "SELECT file FROM pack WHERE id IN (SELECT pack FROM chunk)", [], |row| row.get(0))?;
+        let seq = rows::head(&conn)?.seq;
+        conn.close().map_err(|(_, error)| error)?;
+        let mut bytes = sync(&copy)?;
+        if !packs.is_empty() {
+            fs::create_dir(folder.join(PACKS)).map_err(failed)?;
+        }
+        for pack in packs {
+            let to = folder.join(PACKS).join(&pack);
+            fs::copy(self.inner.packs.folder().join(&pack), &to).map_err(failed)?;
+            bytes += sync(&to)?;
+        }
+        let above = folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        for dir in [&folder.join(PACKS), folder, above] {
+            if dir.exists() {
+                sync(dir)?;
+            }
+        }
+        Ok(Backup { seq, bytes })
+    }
+}
+
+/// Makes a file or folder safe on disk; gives its size.
+fn sync(path: &Path) -> Result<u64> {
+    let file = File::open(path).map_err(failed)?;
+    file.sync_all().map_err(failed)?;
+    file.metadata().map(|data| if data.is_file() { data.len() } else { 0 }).map_err(failed)
+}

@@ -1,0 +1,323 @@
+//! Checking: reads everything, changes nothing, says what is wrong and where.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+
+use rusqlite::Connection;
+use serde::Serialize;
+
+use crate::engine::planner::Staged;
+use crate::engine::sqlite::SqliteFs;
+use crate::engine::sqlite::index::verify;
+use crate::engine::sqlite::maintain::gc::ROOT;
+use crate::engine::sqlite::read::rows::{self, all};
+use crate::engine::sqlite::read::view::ReadView;
+use crate::engine::sqlite::schema::columns::KindColumn;
+use crate::engine::sqlite::write::apply::{Searched, bytes_now, log_changes};
+use crate::engine::sqlite::write::upload::pack_name;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{Ino, Kind};
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Fsck {
+    /// Names looked at.
+    pub names: u64,
+    /// Versions of nodes looked at.
+    pub versions: u64,
+    /// Chunks whose bytes were compared with their sum.
+    pub chunks: u64,
+    /// Bytes of those chunks.
+    pub bytes: u64,
+    /// What is wrong; nothing, in a sound account.
+    pub findings: Vec<Finding>,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Which promise is broken: `database`, `head`, `name`, `link_count`, `attribute`, `content`, `missing_content`,
+    /// `orphan_content`, `extent`, `expiry`, `log` or `index`.
+    pub kind: &'static str,
+    /// What and where.
+    pub detail: String,
+}
+
+/// Gathers findings.
+#[derive(Default)]
+struct Report(Fsck);
+
+impl Report {
+    fn add(&mut self, kind: &'static str, detail: String) {
+        self.0.findings.push(Finding { kind, detail });
+    }
+
+    /// Goes on with the next step where damage keeps this one from ending.
+    fn step(&mut self, step: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        match step(self) {
+            Err(error) if error.is(ErrorKind::Corrupt) => {
+                self.add("database", error.to_string());
+                Ok(())
+            }
+            other => other,
+        }
+    }
+}
+
+impl SqliteFs {
+    /// Checks the whole account, in one snapshot. Blocks; not for a runtime's worker.
+    ///
+    /// # Errors
+    /// From the storage. Damage is no error: it is in the report.
+    pub fn fsck(&self) -> Result<Fsck> {
+        // files first, rows after: the row of an upload is there before its file
+        let files = self.pack_files()?;
+        self.inner.conn_pool.afresh(|conn| {
+            let view = &self.view_on(conn);
+            let mut report = Report::default();
+            report.step(|report| database(view.conn, report))?;
+            report.step(|report| head(view.conn, report))?;
+            report.step(|report| names(view.conn, report))?;
+            report.step(|report| links(view.conn, report))?;
+            report.step(|report| expiries(view.conn, report))?;
+            report.step(|report| chunks(view, report))?;
+            report.step(|report| extents(view.conn, report))?;
+            report.step(|report| packs(view, &files, report))?;
+            report.step(|report| index(view, report))?;
+            Ok(report.0)
+        })
+    }
+}
+
+fn database(conn: &Connection, report: &mut Report) -> Result<()> {
+    let mut statement = conn.prepare("PRAGMA integrity_check(100)")?;
+    let mut rows = statement.query([])?;
+    // what it says before damage ends it counts, too
+    while let Some(row) = rows.next()? {
+        let line: String = row.get(0)?;
+        if line != "ok" {
+            report.add("database", line);
+        }
+    }
+    Ok(())
+}
+
+fn head(conn: &Connection, report: &mut Report) -> Result<()> {
+    let head = rows::head(conn)?;
+    let one = |sql: &str| -> Result<u64> { Ok(conn.query_row(sql, [], |row| row.get(0))?) };
+    let (count, last) = (one("SELECT count(*) FROM log")?, one("SELECT coalesce(max(seq), 0) FROM log")?);
+    if last != head.seq || count != head.seq {
+        report.add(
+            "head",
+            format!("the head is at commit {}, the log has {count}, the last is {last}", head.seq),
+        );
+    }
+    let top = one("SELECT coalesce(max(ino), 0) FROM node")?;
+    if top >= head.next_ino {
+        report.add("head", format!("node {top} is there, but the next one would be {}", head.next_ino));
+    }
+    let top = one("SELECT coalesce(max(id), 0) FROM chunk")?;
+    if top >= head.next_chunk {
+        report.add("head", format!("chunk {top} is there, but the next one would be {}", head.next_chunk));
+    }
+    let mut statement = conn.prepare("SELECT seq, changes FROM log")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        if log_changes(&row.get::<_, String>(1)?).is_err() {
+            report.add("log", format!("the changes of commit {} cannot be read", row.get::<_, u64>(0)?));
+        }
+    }
+    Ok(())
+}
+
+fn names(conn: &Connection, report: &mut Report) -> Result<()> {
+    let mut statement = conn.prepare("SELECT dir, name, ino, kind FROM name ORDER BY dir, name")?;
+    let mut rows = statement.query([])?;
+    let mut dirs: HashSet<String> = HashSet::from([String::new()]);
+    while let Some(row) = rows.next()? {
+        report.0.names += 1;
+        let (dir, name, ino): (String, String, u64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let kind = row.get::<_, KindColumn>(3)?.0;
+        // directories come before what is in them
+        if !dirs.contains(&dir) {
+            report.add("name", format!("{dir}/{name} lies in no directory"));
+        }
+        match rows::node(conn, ino, rows::MAX)? {
+            None => report.add("name", format!("{dir}/{name} names node {ino}, which is not there")),
+            Some(node) if node.kind != kind => {
+                report.add("name", format!("{dir}/{name} and its node {ino} are of different kinds"));
+            }
+            Some(node) if node.nlink == 0 => {
+                report.add("link_count", format!("{dir}/{name} names node {ino}, which should have no name"));
+            }
+            Some(_) => {}
+        }
+        if kind == Kind::Directory {
+            dirs.insert(format!("{dir}/{name}"));
+        }
+    }
+    Ok(())
+}
+
+fn links(conn: &Connection, report: &mut Report) -> Result<()> {
+    let mut count: HashMap<u64, u64> = HashMap::new();
+    let mut subdirs: HashMap<String, u64> = HashMap::new();
+    let rows: Vec<(String, String, u64, Kind)> =
+        all(conn, "SELECT dir, name, ino, kind FROM name", [], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get::<_, KindColumn>(3)?.0))
+        })?;
+    let mut dirs: Vec<(String, u64)> = vec![(String::new(), ROOT)];
+    for (dir, name, ino, kind) in rows {
+        if kind == Kind::Directory {
+            dirs.push((format!("{dir}/{name}"), ino));
+            *subdirs.entry(dir).or_default() += 1;
+        } else {
+            *count.entry(ino).or_default() += 1;
+        }
+    }
+    for (path, ino) in dirs {
+        count.insert(ino, 2 + subdirs.get(&path).copied().unwrap_or(0));
+    }
+    let sql = "SELECT ino, nlink FROM node AS last
+         WHERE seq = (SELECT max(seq) FROM node WHERE node.ino = last.ino)";
+    let nodes: Vec<(u64, u64)> = all(conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    for (ino, nlink) in nodes {
+        let names = count.get(&ino).copied().unwrap_or(0);
+        if names != nlink {
+            report.add("link_count", format!("node {ino} counts {nlink} links and has {names}"));
+        }
+    }
+    let missing = "SELECT node.ino, node.seq FROM node LEFT JOIN attribute
+         ON attribute.ino = node.ino AND attribute.seq = node.attrs_seq
+         WHERE node.attrs_seq > 0 AND attribute.ino IS NULL";
+    let rows: Vec<(u64, u64)> = all(conn, missing, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    for (ino, seq) in rows {
+        report.add("attribute", format!("node {ino} has lost its attributes of commit {seq}"));
+    }
+    report.0.versions = conn.query_row("SELECT count(*) FROM node", [], |row| row.get(0))?;
+    Ok(())
+}
+
+fn chunks(view: &ReadView<'_>, report: &mut Report) -> Result<()> {
+    let mut statement = view.conn.prepare("SELECT id, len FROM chunk ORDER BY id")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (id, len): (u64, u64) = (row.get(0)?, row.get(1)?);
+        report.0.chunks += 1;
+        report.0.bytes += len;
+        match view.packs.chunk(view.conn, id) {
+            Ok(data) if data.len() as u64 == len => {}
+            Ok(data) => {
+                report.add("content", format!("chunk {id} has {} bytes instead of {len}", data.len()));
+            }
+            Err(error) => report.add("content", format!("chunk {id}: {error}")),
+        }
+    }
+    Ok(())
+}
+
+fn extents(conn: &Connection, report: &mut Report) -> Result<()> {
+    let sql =
+        "SELECT extent.ino, extent.off, extent.chunk FROM extent LEFT JOIN chunk ON chunk.id = extent.chunk
+         WHERE chunk.id IS NULL";
+    let rows: Vec<(u64, u64, u64)> = all(conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    for (ino, off, chunk) in rows {
+        report.add(
+            "missing_content",
+            format!("node {ino} needs chunk {chunk} at byte {off}, which is not there"),
+        );
+    }
+    let sql = "SELECT extent.ino, extent.off FROM extent JOIN chunk ON chunk.id = extent.chunk
+         WHERE extent.skip + extent.len > chunk.len OR extent.len < 1
+            OR (extent.till > 0 AND extent.till <= extent.since)
+            OR extent.ino NOT IN (SELECT ino FROM node)
+            OR (extent.till = 0 AND extent.off + extent.len >
+                (SELECT size FROM node WHERE node.ino = extent.ino ORDER BY seq DESC LIMIT 1))";
+    let rows: Vec<(u64, u64)> = all(conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    for (ino, off) in rows {
+        report.add("extent", format!("the extent of node {ino} at byte {off} is impossible"));
+    }
+    let sql = "SELECT ino, off FROM (
+             SELECT ino, off, lag(off + len) OVER (PARTITION BY ino ORDER BY off) AS before FROM extent WHERE till = 0
+         ) WHERE before > off";
+    let rows: Vec<(u64, u64)> = all(conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    for (ino, off) in rows {
+        report.add("extent", format!("extents of node {ino} overlap at byte {off}"));
+    }
+    let pieces: Vec<String> =
+        all(conn, "SELECT pieces FROM staged WHERE pieces IS NOT NULL", [], |row| row.get(0))?;
+    let staged = pieces.iter().filter_map(|json| serde_json::from_str::<Staged>(json).ok());
+    let waiting: HashSet<u64> = staged.flat_map(|staged| staged.0).map(|(chunk, _)| chunk).collect();
+    let unused: Vec<u64> =
+        all(conn, "SELECT id FROM chunk WHERE id NOT IN (SELECT chunk FROM extent)", [], |row| row.get(0))?;
+    for id in unused.into_iter().filter(|id| !waiting.contains(id)) {
+        report.add("orphan_content", format!("nothing refers to chunk {id}; `garth gc` removes it"));
+    }
+    Ok(())
+}
+
+fn packs(view: &ReadView<'_>, files: &[String], report: &mut Report) -> Result<()> {
+    let rows: Vec<(String, u64, Option<i64>)> =
+        all(view.conn, "SELECT file, size, doomed_at FROM pack", [], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?;
+    let path = |file: &str| view.packs.folder().join(file);
+    let mut known = HashSet::new();
+    for (file, size, doomed) in rows {
+        let there = fs::metadata(path(&file)).ok().map(|file| file.len());
+        if doomed.is_none() && there != Some(size) {
+            report.add("missing_content", format!("pack {file} should have {size} bytes, it has {there:?}"));
+        }
+        known.insert(file);
+    }
+    let uploading: Vec<[u8; 16]> = all(view.conn, "SELECT id FROM staged", [], |row| row.get(0))?;
+    known.extend(uploading.into_iter().map(|id| pack_name(u128::from_be_bytes(id))));
+    // an upload that was given up meanwhile has removed its file before its row
+    for name in files.iter().filter(|name| !known.contains(*name) && path(name).exists()) {
+        report.add("orphan_content", format!("pack {name} belongs to nothing; `garth gc` removes it"));
+    }
+    Ok(())
+}
+
+fn expiries(conn: &Connection, report: &mut Report) -> Result<()> {
+    let sql = "WITH due AS (
+             SELECT ino, expires_at AS at FROM node AS last
+             WHERE expires_at IS NOT NULL AND nlink > 0
+               AND seq = (SELECT max(seq) FROM node WHERE node.ino = last.ino)
+         )
+         SELECT ino FROM (SELECT ino, at FROM expiry EXCEPT SELECT ino, at FROM due)
+         UNION
+         SELECT ino FROM (SELECT ino, at FROM due EXCEPT SELECT ino, at FROM expiry)";
+    for ino in all(conn, sql, [], |row| row.get::<_, u64>(0))? {
+        report.add("expiry", format!("when node {ino} expires and the list of expiries disagree"));
+    }
+    Ok(())
+}
+
+fn index(view: &ReadView<'_>, report: &mut Report) -> Result<()> {
+    for fault in verify::index(view.conn)? {
+        report.add("index", fault.to_string());
+    }
+    let mut files = Vec::new();
+    let sql = "SELECT DISTINCT ino FROM node WHERE kind = 0";
+    for ino in all(view.conn, sql, [], |row| row.get::<_, u64>(0))? {
+        files.extend(Searched::of(view.conn, ino)?);
+    }
+    let known: HashSet<u64> = files.iter().map(|file| file.ino).collect();
+    for ino in verify::files(view.conn)? {
+        if !known.contains(&ino.0) {
+            report.add("index", format!("node {} is in the search index and is no file", ino.0));
+        }
+    }
+    for file in files {
+        let read = &mut |range| bytes_now(view.conn, view.packs, Ino(file.ino), range);
+        let content_type = file.content_type.as_deref();
+        match verify::file::<Error>(view.conn, Ino(file.ino), file.searchable, content_type, file.size, read)
+        {
+            Ok(faults) => faults.iter().for_each(|fault| report.add("index", fault.to_string())),
+            // damaged content is found above
+            Err(error) => report.add("index", format!("node {} cannot be compared: {error}", file.ino)),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! Collecting: records what has expired, and removes what nothing can reach any more. Never what a version, snapshot,
+//! lease or open handle needs.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::executor::block_on;
+use rusqlite::{Connection, params};
+use serde::Serialize;
+
+use crate::engine::planner::Staged;
+use crate::engine::sqlite::SqliteFs;
+use crate::engine::sqlite::maintain::merge::{self, Merged};
+use crate::engine::sqlite::read::rows::{self, all};
+use crate::engine::sqlite::write::upload::pack_name;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::FileSystem;
+use crate::model::{At, Batch, Ino, Op, Precondition, Timestamp};
+use crate::runtime::failpoint;
+
+/// Expired entries recorded in one commit.
+const STEP: usize = 256;
+
+/// What a collection removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Collected {
+    /// Entries past their expiry whose end is now in the log.
+    pub expired: u64,
+    /// Uploads that nobody used.
+    pub staged: u64,
+    /// Versions of files without a name, written through handles that are closed.
+    pub versions: u64,
+    /// Small extents that are one with their neighbour now.
+    pub merged: u64,
+    /// Chunks of content that nothing refers to.
+    pub chunks: u64,
+    /// Bytes of those chunks.
+    pub bytes: u64,
+    /// Pack files removed. One that has just become empty goes with a later collection, after the grace.
+    pub packs: u64,
+}
+
+impl SqliteFs {
+    /// Collects. Pack files, and what was written to files without a name, go once a collection at least `grace` ago found nobody
+    /// who needs them: other processes may still read them, and look once a minute whether to say so. Blocks; not for a runtime's
+    /// worker.
+    ///
+    /// # Errors
+    /// From the storage; what was done until then stays done.
+    pub fn gc(&self, grace: Duration) -> Result<Collected> {
+        let expired = self.record_expired()?;
+        let merged = self.merge()?;
+        // files first, rows after: what gets its row in between is not taken for an orphan
+        let files = self.pack_files()?;
+        let (inner, now) = (&self.inner, self.inner.env.now());
+        let gone_before =
+            Timestamp(now.0.saturating_sub(i64::try_from(grace.as_nanos()).unwrap_or(i64::MAX)));
+        let work = inner.writer.transact(true, move |conn| sweep(conn, files, now, gone_before));
+        let (mut collected, doomed) = block_on(work)?;
+        for file in doomed {
+            failpoint::point("gc-unlink")?;
+            if fs::remove_file(inner.packs.folder().join(&file)).is_ok() {
+                collected.packs += 1;
+            }
+            failpoint::point("gc-forget")?;
+            let forget = inner.writer.transact(false, move |conn| {
+                conn.execute("DELETE FROM pack WHERE file = ?1", [&file])?;
+                Ok(())
+            });
+            block_on(forget)?;
+        }
+        collected.chunks += merged.chunks;
+        collected.bytes += merged.bytes;
+        Ok(Collected { expired, merged: merged.extents, ..collected })
+    }
+
+    /// Meets every expired entry in commits, which records its end.
+    fn record_expired(&self) -> Result<u64> {
+        let mut recorded = 0;
+        loop {
+            let due: Vec<At> = self.with_view(|view| {
+                let sql = "SELECT ino FROM expiry WHERE at <= ?1 ORDER BY at LIMIT ?2";
+                let inos: Vec<u64> = all(view.conn, sql, params![view.time, STEP], |row| row.get(0))?;
+                let mut paths = Vec::new();
+                for ino in inos {
+                    let (dir, name) = match rows::names_of(view.conn, ino)?.into_iter().next() {
+                        Some(key) => key,
+                        None => continue,
+                    };
+                    paths.push(At::Path(crate::path::TreePath::from_key(format!("{dir}/{name}"))));
+                }
+                Ok(paths)
+            })?;
+            if due.is_empty() {
+                return Ok(recorded);
+            }
+            recorded += due.len() as u64;
+            let ops = due.into_iter().map(|at| Op::Check { at, that: Precondition::Absent });
+            let batch = Batch { message: "expired".to_owned(), ..Batch::new(ops) };
+            match block_on(self.commit(batch)) {
+                // written anew since: the next round sees
+                Err(error) if error.is(ErrorKind::Conflict) => {}
+                other => drop(other?),
+            }
+        }
+    }
+
+    /// Merges small extents in steps, so that no writer waits for all of it; what to merge is found beside the writers.
+    /// Gives the extents that are no more, and the chunks that went with them, with their bytes.
+    fn merge(&self) -> Result<Merged> {
+        let shared = self.with_view(|view| merge::shared(view.conn))?;
+        let (mut merged, mut from) = (Merged::default(), Some((0, 0, 0)));
+        while let Some(cursor) = from {
+            let found = self.with_view(|view| merge::find(view.conn, &shared, cursor))?;
+            from = found.next;
+            if !found.runs.is_empty() {
+                let packs = Arc::clone(&self.inner.packs);
+                let work = self.inner.writer.transact(false, move |conn| merge::merge(conn, &packs, &found));
+                let step = block_on(work)?;
+                merged.extents += step.extents;
+                merged.chunks += step.chunks;
+                merged.bytes += step.bytes;
+            }
+        }
+        Ok(merged)
+    }
+
+    /// The names in the folder of pack files.
+    pub(crate) fn pack_files(&self) -> Result<Vec<String>> {
+        let entries = match fs::read_dir(self.inner.packs.folder()) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other
+                .map_err(|e| Error::new(ErrorKind::Io, "the pack files cannot be listed").with_source(e))?,
+        };
+        Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
+    }
+}
+
+/// Removes rows; gives the pack files to remove after.
+fn sweep(
+    conn: &Connection,
+    files: Vec<String>,
+    now: Timestamp,
+    gone_before: Timestamp,
+) -> Result<(Collected, Vec<String>)> {
+    let mut collected = Collected::default();
+    conn.execute("DELETE FROM idempotency WHERE keep_until <= ?1", [now.0])?;
+    conn.execute("DELETE FROM lease WHERE until <= ?1", [now.0])?;
+    collected.staged = conn.execute("DELETE FROM staged WHERE lease <= ?1", [now.0])? as u64;
+    collected.versions = sweep_unnamed(conn, now, gone_before)?;
+    let pieces: Vec<String> =
+        all(conn, "SELECT pieces FROM staged WHERE pieces IS NOT NULL", [], |row| row.get(0))?;
+    let mut waiting = HashSet::new();
+    for json in pieces {
+        let staged: Staged = serde_json::from_str(&json).map_err(|e| {
+            Error::new(ErrorKind::Corrupt, "a staged body's record is damaged").with_source(e)
+        })?;
+        waiting.extend(staged.0.into_iter().map(|(chunk, _)| chunk));
+    }
+    let sql = "SELECT id, len FROM chunk WHERE id NOT IN (SELECT chunk FROM extent)";
+    let unused: Vec<(u64, u64)> = all(conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    for (id, len) in unused.into_iter().filter(|(id, _)| !waiting.contains(id)) {
+        conn.prepare_cached("DELETE FROM chunk WHERE id = ?1")?.execute([id])?;
+        collected.chunks += 1;
+        collected.bytes += len;
+    }
+    conn.execute(
+        "UPDATE pack SET doomed_at = ?1
+         WHERE doomed_at IS NULL AND id NOT IN (SELECT pack FROM chunk WHERE pack IS NOT NULL)",
+        [now.0],
+    )?;
+    let sql = "SELECT file FROM pack WHERE doomed_at <= ?1";
+    let mut doomed: Vec<String> = all(conn, sql, [gone_before.0], |row| row.get(0))?;
+    let mut known: HashSet<String> =
+        all(conn, "SELECT file FROM pack", [], |row| row.get(0))?.into_iter().collect();
+    let uploading: Vec<[u8; 16]> = all(conn, "SELECT id FROM staged", [], |row| row.get(0))?;
+    known.extend(uploading.into_iter().map(|id| pack_name(u128::from_be_bytes(id))));
+    doomed.extend(files.into_iter().filter(|file| !known.contains(file)));
+    failpoint::point("gc-sweep")?;
+    Ok((collected, doomed))
+}
+
+/// Removes what was written to files after they had lost their last name, once nobody holds them open: who does has a lease, or
+/// takes one when it sees the file among the doomed.
+fn sweep_unnamed(conn: &Connection, now: Timestamp, gone_before: Timestamp) -> Result<u64> {
+    let sql = "SELECT ino, min(seq) FROM node AS dead
+         WHERE nlink = 0 AND ino NOT IN (SELECT ino FROM lease)
+           AND NOT EXISTS (SELECT 1 FROM node AS later
+                           WHERE later.ino = dead.ino AND later.seq > dead.seq AND later.nlink > 0)
+         GROUP BY ino HAVING count(*) > 1";
+    let dead: HashMap<u64, u64> =
+        all(conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?.into_iter().collect();
+    for ino in all(conn, "SELECT ino FROM unnamed", [], |row| row.get::<_, u64>(0))? {
+        if !dead.contains_key(&ino) {
+            conn.execute("DELETE FROM unnamed WHERE ino = ?1", [ino])?;
+        }
+    }
+    let mut versions = 0;
+    for (ino, last) in dead {
+        conn.execute("INSERT OR IGNORE INTO unnamed (ino, doomed_at) VALUES (?1, ?2)", params![ino, now.0])?;
+        let sql = "DELETE FROM unnamed WHERE ino = ?1 AND doomed_at <= ?2";
+        if conn.execute(sql, params![ino, gone_before.0])? == 0 {
+            continue;
+        }
+        conn.execute("DELETE FROM extent WHERE ino = ?1 AND since > ?2", params![ino, last])?;
+        // what those writes covered belongs to the last version that had a name
+        conn.execute("UPDATE extent SET till = 0 WHERE ino = ?1 AND till > ?2", params![ino, last])?;
+        conn.execute("DELETE FROM attribute WHERE ino = ?1 AND seq > ?2", params![ino, last])?;
+        versions += conn.execute("DELETE FROM node WHERE ino = ?1 AND seq > ?2", params![ino, last])? as u64;
+    }
+    Ok(versions)
+}
+
+/// The node of the root, for checks that leave it out.
+pub(crate) const ROOT: u64 = Ino::ROOT.0;

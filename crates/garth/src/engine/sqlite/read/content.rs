@@ -1,0 +1,252 @@
+//! Stored bytes: chunks in the database or in pack files beside it, each checked against its sum whenever it is read.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use rusqlite::{Connection, Row, params};
+
+use crate::engine::planner::{ExtentRow, MAX_EXTENT, NAMED_FROM};
+use crate::engine::sqlite::read::rows;
+use crate::error::{Error, ErrorKind, Result};
+
+/// What is kept of a chunk, and where from.
+macro_rules! chunk_columns {
+    () => {
+        "chunk.sum, chunk.data, pack.file, chunk.pos, chunk.len
+         FROM chunk LEFT JOIN pack ON pack.id = chunk.pack"
+    };
+    ($extents:literal) => {
+        concat!(
+            "SELECT chunk.sum, chunk.data, pack.file, chunk.pos, chunk.len, extent.off, extent.len, extent.skip FROM ",
+            $extents,
+            " AS extent LEFT JOIN chunk ON chunk.id = extent.chunk LEFT JOIN pack ON pack.id = chunk.pack"
+        )
+    };
+}
+
+/// The extents of `?1` that reach into `?4..?3`, those that begin behind `?2`, with their chunks; after commit `?5`.
+const NOW: &str = chunk_columns!(
+    "(SELECT off, len, skip, chunk FROM extent
+      WHERE ino = ?1 AND till = 0 AND off > ?2 AND off < ?3 AND off + len > ?4)"
+);
+const AS_OF: &str = chunk_columns!(
+    "(SELECT off, len, skip, chunk FROM extent
+      WHERE ino = ?1 AND till = 0 AND off > ?2 AND off < ?3 AND off + len > ?4 AND since <= ?5
+      UNION ALL
+      SELECT off, len, skip, chunk FROM extent
+      WHERE ino = ?1 AND till > ?5 AND since <= ?5 AND off < ?3 AND off + len > ?4)"
+);
+
+/// Folder of the pack files in an account's folder.
+pub(crate) const PACKS: &str = "packs";
+/// Bytes of the sum of a chunk that has no name.
+const SHORT_SUM: usize = 8;
+/// Most pack files held open for reading.
+const OPEN_PACKS: usize = 64;
+
+/// Pack files, opened as they are needed.
+#[derive(Debug)]
+pub(crate) struct Packs {
+    folder: PathBuf,
+    /// Whether this instance has seen to it that the folder is there and survives loss of power.
+    ready: AtomicBool,
+    open: Mutex<HashMap<String, Arc<File>>>,
+}
+
+/// The sum that is kept of a chunk: all of its BLAKE3, or the first 8 bytes for short ones.
+pub(crate) fn sum_of(data: &[u8]) -> Vec<u8> {
+    let length = if data.len() >= NAMED_FROM { 32 } else { SHORT_SUM };
+    blake3::hash(data).as_bytes()[..length].to_vec()
+}
+
+/// Whether this is a chunk's sum.
+pub(crate) fn sum_matches(data: &[u8], sum: &[u8]) -> bool {
+    !sum.is_empty() && blake3::hash(data).as_bytes().starts_with(sum)
+}
+
+impl Packs {
+    pub(crate) fn new(account: &Path) -> Self {
+        Self { folder: account.join(PACKS), ready: AtomicBool::new(false), open: Mutex::default() }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Makes the folder if it is missing, durably.
+    pub(crate) fn make_folder(&self) -> std::io::Result<()> {
+        if !self.ready.load(Ordering::Acquire) {
+            fs::create_dir_all(&self.folder)?;
+            File::open(self.folder.parent().unwrap_or(&self.folder))?.sync_all()?;
+            self.ready.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn file(&self, name: &str) -> Result<Arc<File>> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = open.get(name) {
+            return Ok(Arc::clone(file));
+        }
+        let file = File::open(self.folder.join(name)).map_err(|e| {
+            Error::new(ErrorKind::Corrupt, "a pack file is missing; run `garth fsck`").with_source(e)
+        })?;
+        if open.len() >= OPEN_PACKS {
+            open.clear();
+        }
+        let file = Arc::new(file);
+        open.insert(name.to_owned(), Arc::clone(&file));
+        Ok(file)
+    }
+
+    /// A chunk's bytes, checked.
+    pub(crate) fn chunk(&self, conn: &Connection, id: u64) -> Result<Bytes> {
+        const SQL: &str = concat!("SELECT ", chunk_columns!(), " WHERE chunk.id = ?1");
+        let mut statement = conn.prepare_cached(SQL)?;
+        let mut rows = statement.query([id])?;
+        match rows.next()? {
+            Some(row) => self.with_chunk(&Stored::of(row)?, |data| Ok(Bytes::copy_from_slice(data))),
+            None => Err(damaged("is missing")),
+        }
+    }
+
+    /// Bytes `from..to` of a file, now or after a commit; `to` lies within the file. Holes are zeros.
+    pub(crate) fn content(
+        &self,
+        conn: &Connection,
+        ino: u64,
+        as_of: Option<u64>,
+        from: u64,
+        to: u64,
+    ) -> Result<Bytes> {
+        let mut bytes = vec![0; usize::try_from(to - from).unwrap_or(usize::MAX)];
+        let first = from.cast_signed() - rows::REACH.cast_signed();
+        let mut statement = conn.prepare_cached(if as_of.is_none() { NOW } else { AS_OF })?;
+        let mut rows = match as_of {
+            None => statement.query(params![ino, first, to, from])?,
+            Some(seq) => statement.query(params![ino, first, to, from, seq])?,
+        };
+        while let Some(row) = rows.next()? {
+            let (off, len, skip): (u64, u64, u64) = (row.get(5)?, row.get(6)?, row.get(7)?);
+            let part = ExtentRow { off, len, skip, since: 0, chunk: 0 }.cut(from, to);
+            let (at, skip, len) = ((part.off - from) as usize, part.skip as usize, part.len as usize);
+            let location = &mut bytes[at..at + len];
+            let chunk = Stored::of(row)?;
+            if skip == 0 && chunk.len == len {
+                // all of it: straight to where it belongs
+                self.read_into(&chunk, location)?;
+                continue;
+            }
+            self.with_chunk(&chunk, |data| {
+                let data = data.get(skip..skip + len).ok_or_else(|| damaged("is shorter than its extent"))?;
+                location.copy_from_slice(data);
+                Ok(())
+            })?;
+        }
+        Ok(bytes.into())
+    }
+
+    /// The number of a chunk of this sum: of one that is there, else of a new one that `insert` writes, under the sum it is given.
+    pub(crate) fn keep(
+        &self,
+        conn: &Connection,
+        sum: &[u8],
+        insert: impl FnOnce(u64, &[u8]) -> rusqlite::Result<usize>,
+    ) -> Result<u64> {
+        let mut sum = sum;
+        if sum.len() > SHORT_SUM
+            && let Some(id) = rows::chunk_by_hash(conn, sum)?
+        {
+            if self.chunk(conn, id).is_ok() {
+                return Ok(id);
+            }
+            // that one is damaged: what is written now must not share its fate, and the name is taken
+            sum = &sum[..SHORT_SUM];
+        }
+        let sql = "UPDATE head SET next_chunk = next_chunk + 1 RETURNING next_chunk - 1";
+        let id = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+        insert(id, sum)?;
+        Ok(id)
+    }
+
+    /// The same for bytes that go into the database.
+    pub(crate) fn keep_bytes(&self, conn: &Connection, data: &[u8]) -> Result<u64> {
+        self.keep(conn, &sum_of(data), |id, sum| {
+            conn.prepare_cached("INSERT INTO chunk (id, sum, data, len) VALUES (?1, ?2, ?3, ?4)")?
+                .execute(params![id, sum, data, data.len()])
+        })
+    }
+
+    /// Gives a chunk's bytes to `take`, checked.
+    fn with_chunk<T>(&self, chunk: &Stored<'_>, take: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
+        match chunk.location {
+            Location::Database(data) => {
+                chunk.check(data)?;
+                take(data)
+            }
+            Location::Pack { .. } => {
+                if chunk.len > MAX_EXTENT {
+                    return Err(damaged("has an impossible length"));
+                }
+                let mut data = vec![0; chunk.len];
+                self.read_into(chunk, &mut data)?;
+                take(&data)
+            }
+        }
+    }
+
+    /// Reads all of a chunk of this length, checked.
+    fn read_into(&self, chunk: &Stored<'_>, into: &mut [u8]) -> Result<()> {
+        match chunk.location {
+            Location::Database(data) if data.len() == into.len() => into.copy_from_slice(data),
+            Location::Database(_) => return Err(damaged("has another length than its row says")),
+            Location::Pack { file, pos } => {
+                let read = self.file(file)?.read_exact_at(into, pos);
+                read.map_err(|e| damaged("is cut off in its pack file").with_source(e))?;
+            }
+        }
+        chunk.check(into)
+    }
+}
+
+/// A chunk as its row tells, not looked at yet.
+struct Stored<'a> {
+    sum: &'a [u8],
+    len: usize,
+    location: Location<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Location<'a> {
+    Database(&'a [u8]),
+    Pack { file: &'a str, pos: u64 },
+}
+
+impl<'a> Stored<'a> {
+    /// From a row that begins with the columns of a chunk.
+    fn of(row: &'a Row<'_>) -> Result<Self> {
+        let sum = row.get_ref(0)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
+        let sum = sum.ok_or_else(|| damaged("is missing"))?;
+        let data = row.get_ref(1)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
+        let file = row.get_ref(2)?.as_str_or_null().map_err(rusqlite::Error::from)?;
+        let location = match (data, file, row.get(3)?) {
+            (Some(data), _, _) => Location::Database(data),
+            (None, Some(file), Some(pos)) => Location::Pack { file, pos },
+            (None, _, _) => return Err(damaged("has lost its location")),
+        };
+        Ok(Self { sum, len: row.get(4)?, location })
+    }
+
+    fn check(&self, data: &[u8]) -> Result<()> {
+        if sum_matches(data, self.sum) { Ok(()) } else { Err(damaged("does not match its checksum")) }
+    }
+}
+
+fn damaged(what: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("stored content {what}; run `garth fsck`"))
+}

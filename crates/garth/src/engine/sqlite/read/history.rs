@@ -1,0 +1,220 @@
+//! Reads of the log: versions of a path or node, changes, moments, snapshots.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rusqlite::{Row, params};
+
+use crate::engine::planner::NodeRow;
+use crate::engine::sqlite::read::rows::{self, MAX, all, one};
+use crate::engine::sqlite::read::view::{ReadView, check_limit};
+use crate::engine::sqlite::write::apply::log_changes;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{
+    At, Change, ChangeKind, Changes, CommitChanges, CommitId, CommitInfo, HistoryPage, Ino, Moment, Seq,
+    Snapshot, Timestamp, Version, VersionId,
+};
+use crate::path::TreePath;
+
+/// A time during which a path named a node: `till` is the commit that ended it, `None` if it still does.
+struct NameSpan {
+    ino: u64,
+    since: u64,
+    till: Option<u64>,
+}
+
+impl ReadView<'_> {
+    pub(crate) fn history(&self, at: &At, page: &HistoryPage) -> Result<Vec<Version>> {
+        check_limit(page.limit)?;
+        let before = page.before.map_or(MAX, |seq| seq.0).min(self.seq().saturating_add(1)).min(MAX);
+        let found = match self.path_at(at)? {
+            Some(path) => self.path_versions(&path, before, page.limit)?,
+            None => {
+                let At::Node(ino) = at else { return Err(Error::no_node()) };
+                self.row(ino.0)?.ok_or_else(Error::no_node)?;
+                let seqs = self.seqs(ino.0, before, page.limit)?;
+                seqs.into_iter().map(|seq| (seq, ino.0, true)).collect()
+            }
+        };
+        found
+            .into_iter()
+            .rev()
+            .take(page.limit)
+            .map(|(seq, ino, there)| self.version(seq, ino, there))
+            .collect()
+    }
+
+    /// Sequences of a node's versions before one, newest first.
+    fn seqs(&self, ino: u64, before: u64, limit: usize) -> Result<Vec<u64>> {
+        let sql = "SELECT seq FROM node WHERE ino = ?1 AND seq < ?2 AND seq > 0 ORDER BY seq DESC LIMIT ?3";
+        all(self.conn, sql, params![ino, before, limit], |row| row.get(0))
+    }
+
+    /// Versions of all that a path named: sequence, node, and whether the node was there after it.
+    fn path_versions(
+        &self,
+        path: &TreePath,
+        before: u64,
+        limit: usize,
+    ) -> Result<BTreeSet<(u64, u64, bool)>> {
+        let name_spans = self.name_spans(path)?;
+        if name_spans.is_empty() {
+            return Err(Error::not_found(path));
+        }
+        let begins: BTreeSet<u64> = name_spans.iter().map(|span| span.since).collect();
+        // for each node, the commit from which on its changes are no longer this path's
+        let mut ends: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut found = BTreeSet::new();
+        for span in &name_spans {
+            let end = ends.entry(span.ino).or_default();
+            *end = (*end).max(span.till.unwrap_or(MAX));
+            if let Some(till) = span.till
+                && till < before
+                && !begins.contains(&till)
+            {
+                found.insert((till, span.ino, false));
+            }
+        }
+        for (ino, end) in ends {
+            for seq in self.seqs(ino, before.min(end), limit)? {
+                if !found.contains(&(seq, ino, false)) {
+                    found.insert((seq, ino, true));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn name_spans(&self, path: &TreePath) -> Result<Vec<NameSpan>> {
+        let Some((dir, name)) = path.key().rsplit_once('/') else {
+            return Ok(vec![NameSpan { ino: Ino::ROOT.0, since: 0, till: None }]);
+        };
+        let sql = "SELECT ino, since, NULL FROM name WHERE dir = ?1 AND name = ?2 AND since <= ?3
+             UNION ALL
+             SELECT ino, since, till FROM name_past WHERE dir = ?1 AND name = ?2 AND since <= ?3";
+        let seq = self.seq();
+        all(self.conn, sql, params![dir, name, seq], |row| {
+            let till = row.get::<_, Option<u64>>(2)?.filter(|till| *till <= seq);
+            Ok(NameSpan { ino: row.get(0)?, since: row.get(1)?, till })
+        })
+    }
+
+    fn version(&self, seq: u64, ino: u64, there: bool) -> Result<Version> {
+        let row = if there { rows::node(self.conn, ino, seq)? } else { None };
+        let entry = match row {
+            Some(row) if !self.is_end(&row)? => Some(Box::new(self.entry(row)?)),
+            _ => None,
+        };
+        Ok(Version { id: VersionId { seq: Seq(seq), ino: Ino(ino) }, commit: self.commit(seq)?, entry })
+    }
+
+    /// Whether this version is the one in which the node lost its last name. Later ones were written through open handles.
+    pub(crate) fn is_end(&self, row: &NodeRow) -> Result<bool> {
+        if row.nlink > 0 {
+            return Ok(false);
+        }
+        let before = rows::node(self.conn, row.ino, row.seq.saturating_sub(1))?;
+        Ok(before.is_none_or(|before| before.nlink > 0))
+    }
+
+    fn commit(&self, seq: u64) -> Result<CommitInfo> {
+        let sql = "SELECT seq, time, id, author, message FROM log WHERE seq = ?1";
+        let missing =
+            || Error::new(ErrorKind::Corrupt, format!("the log has lost commit {seq}; run `garth fsck`"));
+        one(self.conn, sql, [seq], commit_info)?.ok_or_else(missing)
+    }
+
+    pub(crate) fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {
+        check_limit(limit)?;
+        let head = self.head()?;
+        let sql = "SELECT seq, time, id, author, message, changes FROM log
+             WHERE seq > ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
+        let rows = all(self.conn, sql, params![since.0.min(MAX), head, limit], |row| {
+            Ok((commit_info(row)?, row.get::<_, String>(5)?))
+        })?;
+        let mut commits = Vec::with_capacity(rows.len());
+        for (commit, json) in rows {
+            let mut changes = Vec::new();
+            for change in log_changes(&json)? {
+                let path = match change.kind {
+                    ChangeKind::Modified | ChangeKind::Attributes => {
+                        let names = rows::names_of_at(self.conn, change.ino, commit.seq.0)?;
+                        let paths =
+                            names.into_iter().map(|(dir, name)| TreePath::from_key(format!("{dir}/{name}")));
+                        if change.ino == Ino::ROOT.0 { Some(TreePath::root()) } else { paths.min() }
+                    }
+                    ChangeKind::Snapshot { .. } | ChangeKind::SnapshotDropped { .. } => {
+                        Some(TreePath::root())
+                    }
+                    _ => change.path,
+                };
+                changes.push(Change { kind: change.kind, ino: Ino(change.ino), path });
+            }
+            commits.push(CommitChanges { commit, changes });
+        }
+        Ok(Changes { commits, head: Seq(head) })
+    }
+
+    /// The last commit of this view.
+    pub(crate) fn head(&self) -> Result<u64> {
+        match self.as_of {
+            Some(seq) => Ok(seq),
+            None => Ok(rows::head(self.conn)?.seq),
+        }
+    }
+
+    /// The commit that a moment stands for.
+    pub(crate) fn seq_of(&self, moment: &Moment) -> Result<u64> {
+        let head = self.head()?;
+        match moment {
+            Moment::Seq(seq) if seq.0 <= head => Ok(seq.0),
+            Moment::Seq(seq) => {
+                let message = format!("there is no commit {seq} yet; the last one is {head}");
+                Err(Error::new(ErrorKind::NotFound, message))
+            }
+            Moment::Snapshot(name) => {
+                let sql = "SELECT seq FROM snapshot WHERE name = ?1 AND seq <= ?2";
+                let seq = one(self.conn, sql, params![name, head], |row| row.get(0))?;
+                seq.ok_or_else(|| {
+                    let message = format!("there is no snapshot named `{name}`");
+                    Error::new(ErrorKind::NotFound, message)
+                })
+            }
+            Moment::Time(time) => self.last_until(time.0, head),
+        }
+    }
+
+    /// The last commit whose time is not later. Times rise with sequences, so halving finds it.
+    fn last_until(&self, time: i64, head: u64) -> Result<u64> {
+        let (mut low, mut high) = (0, head);
+        while low < high {
+            let middle = high - (high - low) / 2;
+            if rows::time_of(self.conn, middle)?.0 <= time {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
+        }
+        Ok(low)
+    }
+
+    pub(crate) fn snapshots(&self) -> Result<Vec<Snapshot>> {
+        let sql =
+            "SELECT snapshot.name, snapshot.seq, log.time FROM snapshot JOIN log ON log.seq = snapshot.seq
+             WHERE snapshot.seq <= ?1 ORDER BY snapshot.name";
+        all(self.conn, sql, [self.seq()], |row| {
+            Ok(Snapshot { name: row.get(0)?, seq: Seq(row.get(1)?), time: Timestamp(row.get(2)?) })
+        })
+    }
+}
+
+fn commit_info(row: &Row<'_>) -> rusqlite::Result<CommitInfo> {
+    let author: Option<String> = row.get(3)?;
+    Ok(CommitInfo {
+        seq: Seq(row.get(0)?),
+        time: Timestamp(row.get(1)?),
+        id: row.get::<_, Option<[u8; 16]>>(2)?.map(|id| CommitId(u128::from_be_bytes(id))),
+        // written by us; an author that cannot be read is no reason to hide the commit
+        author: author.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
+        message: row.get::<_, Option<String>>(4)?.unwrap_or_default(),
+    })
+}

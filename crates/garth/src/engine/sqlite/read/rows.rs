@@ -1,0 +1,245 @@
+//! Reads of rows, now or after a past commit: the one place that knows how the present and the past are laid out.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::engine::planner::{ExtentRow, HeadRow, MAX_EXTENT, NameRow, NodeRow};
+use crate::engine::sqlite::schema::columns::{KindColumn, NODE_COLUMNS, node_columns, node_row};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{Attributes, Timestamp};
+
+/// What end of a directory range: see `TreePath`.
+pub(crate) fn below(dir: &str) -> (String, String) {
+    (format!("{dir}/"), format!("{dir}0"))
+}
+
+/// The largest number SQLite takes.
+pub(crate) const MAX: u64 = i64::MAX as u64;
+
+pub(crate) fn head(conn: &Connection) -> Result<HeadRow> {
+    let mut query = conn.prepare_cached("SELECT seq, time, next_ino, next_chunk, copies FROM head")?;
+    Ok(query.query_row([], |row| {
+        Ok(HeadRow {
+            seq: row.get(0)?,
+            time: row.get(1)?,
+            next_ino: row.get(2)?,
+            next_chunk: row.get(3)?,
+            copies: row.get(4)?,
+        })
+    })?)
+}
+
+fn name_row(row: &Row<'_>, at: usize) -> rusqlite::Result<NameRow> {
+    Ok(NameRow { ino: row.get(at)?, since: row.get(at + 1)?, kind: row.get::<_, KindColumn>(at + 2)?.0 })
+}
+
+fn below_row(row: &Row<'_>) -> rusqlite::Result<(String, String, NameRow)> {
+    Ok((row.get(0)?, row.get(1)?, name_row(row, 2)?))
+}
+
+fn pair(row: &Row<'_>) -> rusqlite::Result<(String, String)> {
+    Ok((row.get(0)?, row.get(1)?))
+}
+
+/// Runs a query and gathers its rows.
+pub(crate) fn all<T>(
+    conn: &Connection,
+    sql: &str,
+    params: impl rusqlite::Params,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Vec<T>> {
+    Ok(conn.prepare_cached(sql)?.query_map(params, read)?.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Runs a query for at most one row.
+pub(crate) fn one<T>(
+    conn: &Connection,
+    sql: &str,
+    params: impl rusqlite::Params,
+    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Option<T>> {
+    Ok(conn.prepare_cached(sql)?.query_row(params, read).optional()?)
+}
+
+pub(crate) fn name(conn: &Connection, dir: &str, name: &str) -> Result<Option<NameRow>> {
+    one(conn, "SELECT ino, since, kind FROM name WHERE dir = ?1 AND name = ?2", [dir, name], |row| {
+        name_row(row, 0)
+    })
+}
+
+pub(crate) fn name_at(conn: &Connection, dir: &str, name: &str, seq: u64) -> Result<Option<NameRow>> {
+    one(
+        conn,
+        "SELECT ino, since, kind FROM name WHERE dir = ?1 AND name = ?2 AND since <= ?3
+         UNION ALL
+         SELECT ino, since, kind FROM name_past WHERE dir = ?1 AND name = ?2 AND till > ?3 AND since <= ?3
+         LIMIT 1",
+        params![dir, name, seq],
+        |row| name_row(row, 0),
+    )
+}
+
+pub(crate) fn names_in(conn: &Connection, dir: &str, limit: usize) -> Result<Vec<(String, NameRow)>> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let sql = "SELECT name, ino, since, kind FROM name WHERE dir = ?1 ORDER BY name LIMIT ?2";
+    all(conn, sql, params![dir, limit], |row| Ok((row.get(0)?, name_row(row, 1)?)))
+}
+
+pub(crate) fn names_below(conn: &Connection, dir: &str) -> Result<Vec<(String, String, NameRow)>> {
+    let (from, to) = below(dir);
+    let mut rows = all(
+        conn,
+        "SELECT dir, name, ino, since, kind FROM name WHERE dir = ?1 ORDER BY name",
+        [dir],
+        below_row,
+    )?;
+    let sql = "SELECT dir, name, ino, since, kind FROM name WHERE dir >= ?1 AND dir < ?2 ORDER BY dir, name";
+    rows.extend(all(conn, sql, params![from, to], below_row)?);
+    Ok(rows)
+}
+
+pub(crate) fn names_below_at(
+    conn: &Connection,
+    dir: &str,
+    seq: u64,
+) -> Result<Vec<(String, String, NameRow)>> {
+    let (from, to) = below(dir);
+    all(
+        conn,
+        "SELECT dir, name, ino, since, kind FROM name
+         WHERE (dir = ?1 OR (dir >= ?2 AND dir < ?3)) AND since <= ?4
+         UNION ALL
+         SELECT dir, name, ino, since, kind FROM name_past
+         WHERE (dir = ?1 OR (dir >= ?2 AND dir < ?3)) AND till > ?4 AND since <= ?4
+         ORDER BY dir, name",
+        params![dir, from, to, seq],
+        below_row,
+    )
+}
+
+pub(crate) fn names_of(conn: &Connection, ino: u64) -> Result<Vec<(String, String)>> {
+    all(conn, "SELECT dir, name FROM name WHERE ino = ?1", [ino], pair)
+}
+
+pub(crate) fn names_of_at(conn: &Connection, ino: u64, seq: u64) -> Result<Vec<(String, String)>> {
+    all(
+        conn,
+        "SELECT dir, name FROM name WHERE ino = ?1 AND since <= ?2
+         UNION ALL
+         SELECT dir, name FROM name_past WHERE ino = ?1 AND till > ?2 AND since <= ?2",
+        params![ino, seq],
+        pair,
+    )
+}
+
+/// A node after commit `seq`; the newest version with [`MAX`].
+pub(crate) fn node(conn: &Connection, ino: u64, seq: u64) -> Result<Option<NodeRow>> {
+    const SQL: &str = concat!(
+        "SELECT ",
+        node_columns!(),
+        " FROM node WHERE ino = ?1 AND seq <= ?2 ORDER BY seq DESC LIMIT 1"
+    );
+    one(conn, SQL, params![ino, seq], |row| node_row(row, 0))
+}
+
+/// The node that a live name leads to, in one step.
+pub(crate) fn node_by_name(conn: &Connection, dir: &str, name: &str) -> Result<Option<NodeRow>> {
+    const SQL: &str = concat!(
+        "SELECT ",
+        node_columns!(),
+        " FROM name CROSS JOIN node ON node.ino = name.ino WHERE name.dir = ?1 AND name.name = ?2
+         ORDER BY node.seq DESC LIMIT 1"
+    );
+    one(conn, SQL, [dir, name], |row| node_row(row, 0))
+}
+
+/// The same with its attributes. One statement, so it needs no transaction around it.
+pub(crate) fn entry_by_name(
+    conn: &Connection,
+    dir: &str,
+    name: &str,
+) -> Result<Option<(NodeRow, Attributes)>> {
+    const SQL: &str = concat!(
+        "SELECT ",
+        node_columns!(),
+        ", attribute.json FROM name CROSS JOIN node ON node.ino = name.ino
+         LEFT JOIN attribute ON attribute.ino = node.ino AND attribute.seq = node.attrs_seq
+         WHERE name.dir = ?1 AND name.name = ?2 ORDER BY node.seq DESC LIMIT 1"
+    );
+    let found = one(conn, SQL, [dir, name], |row| {
+        let node = node_row(row, 0)?;
+        let json = row.get_ref(NODE_COLUMNS)?.as_str_or_null().map_err(rusqlite::Error::from)?;
+        let attributes = parse_attributes(node.attrs_seq, json);
+        Ok((node, attributes))
+    })?;
+    found.map(|(node, attributes)| Ok((node, attributes?))).transpose()
+}
+
+pub(crate) fn attributes(conn: &Connection, ino: u64, seq: u64) -> Result<Attributes> {
+    let sql = "SELECT json FROM attribute WHERE ino = ?1 AND seq = ?2";
+    let json: Option<String> = one(conn, sql, params![ino, seq], |row| row.get(0))?;
+    parse_attributes(seq, json.as_deref())
+}
+
+/// The attributes that a node got in commit `seq`, if it has any.
+fn parse_attributes(seq: u64, json: Option<&str>) -> Result<Attributes> {
+    if seq == 0 {
+        return Ok(Attributes::default());
+    }
+    let json = json.ok_or_else(|| Error::new(ErrorKind::Corrupt, "the attributes of a node are missing"))?;
+    serde_json::from_str(json)
+        .map_err(|e| Error::new(ErrorKind::Corrupt, "the attributes of a node are damaged").with_source(e))
+}
+
+fn extent_row(row: &Row<'_>) -> rusqlite::Result<ExtentRow> {
+    Ok(ExtentRow {
+        off: row.get(0)?,
+        len: row.get(1)?,
+        since: row.get(2)?,
+        chunk: row.get(3)?,
+        skip: row.get(4)?,
+    })
+}
+
+/// How far before a range one can begin that reaches into it.
+pub(crate) const REACH: u64 = MAX_EXTENT as u64;
+
+/// Live extents that overlap `from..to`.
+pub(crate) fn extents(conn: &Connection, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
+    let sql = "SELECT off, len, since, chunk, skip FROM extent
+         WHERE ino = ?1 AND till = 0 AND off > ?2 AND off < ?3 AND off + len > ?4 ORDER BY off";
+    let first = i64::try_from(from).unwrap_or(i64::MAX) - REACH.cast_signed();
+    all(conn, sql, params![ino, first, to.min(MAX), from], extent_row)
+}
+
+/// Extents after commit `seq` that overlap `from..to`.
+pub(crate) fn extents_at(
+    conn: &Connection,
+    ino: u64,
+    seq: u64,
+    from: u64,
+    to: u64,
+) -> Result<Vec<ExtentRow>> {
+    let sql = "SELECT off, len, since, chunk, skip FROM extent
+         WHERE ino = ?1 AND till = 0 AND off > ?2 AND off < ?3 AND off + len > ?4 AND since <= ?5
+         UNION ALL
+         SELECT off, len, since, chunk, skip FROM extent
+         WHERE ino = ?1 AND till > ?5 AND since <= ?5 AND off < ?3 AND off + len > ?4
+         ORDER BY off";
+    let first = i64::try_from(from).unwrap_or(i64::MAX) - REACH.cast_signed();
+    all(conn, sql, params![ino, first, to.min(MAX), from, seq], extent_row)
+}
+
+/// The chunk of this name, a whole BLAKE3.
+pub(crate) fn chunk_by_hash(conn: &Connection, sum: &[u8]) -> Result<Option<u64>> {
+    one(conn, "SELECT id FROM chunk WHERE sum = ?1 AND length(sum) = 32", [sum], |row| row.get(0))
+}
+
+/// Time of commit `seq` (of the empty tree for 0: that of the first moment).
+pub(crate) fn time_of(conn: &Connection, seq: u64) -> Result<Timestamp> {
+    if seq == 0 {
+        return Ok(Timestamp(i64::MIN));
+    }
+    let time = one(conn, "SELECT time FROM log WHERE seq = ?1", [seq.min(MAX)], |row| row.get(0))?;
+    time.map(Timestamp)
+        .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no commit {seq} yet")))
+}

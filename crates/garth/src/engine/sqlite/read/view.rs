@@ -1,0 +1,391 @@
+//! Reads of the tree, now or after a past commit, inside one read transaction.
+
+use rusqlite::{Connection, Row, params};
+
+use crate::engine::planner::{NameRow, NodeRow};
+use crate::engine::sqlite::read::content::Packs;
+use crate::engine::sqlite::read::rows::{self, MAX, all, one};
+use crate::engine::sqlite::schema::columns::{KindColumn, node_columns, node_row};
+use crate::engine::sqlite::write::open_nodes::OpenNodes;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{
+    At, Attributes, ByteRange, Entry, Ino, Item, Kind, Listing, MAX_PAGE, MAX_READ, Page, Seq, Timestamp,
+    VersionId, Walk, WalkItem, WalkPage,
+};
+use crate::path::{Name, TreePath};
+
+/// A view of the tree at one moment.
+pub(crate) struct ReadView<'a> {
+    pub(crate) conn: &'a Connection,
+    pub(crate) packs: &'a Packs,
+    pub(crate) open: &'a OpenNodes,
+    /// The commit after which to look; `None` for now.
+    pub(crate) as_of: Option<u64>,
+    /// The time by which entries expire.
+    pub(crate) time: i64,
+}
+
+impl ReadView<'_> {
+    pub(crate) fn seq(&self) -> u64 {
+        self.as_of.unwrap_or(MAX)
+    }
+
+    fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>> {
+        match self.as_of {
+            None => rows::name(self.conn, dir, name),
+            Some(seq) => rows::name_at(self.conn, dir, name, seq),
+        }
+    }
+
+    /// A node's row, whether it has a name or not.
+    pub(crate) fn row(&self, ino: u64) -> Result<Option<NodeRow>> {
+        rows::node(self.conn, ino.min(MAX), self.seq())
+    }
+
+    /// What a path leads to; `None` if nothing of that name is there.
+    fn lookup(&self, path: &TreePath) -> Result<Option<NodeRow>> {
+        let node = match (path.key().rsplit_once('/'), self.as_of) {
+            (None, _) => self.row(Ino::ROOT.0)?,
+            (Some((dir, name)), None) => rows::node_by_name(self.conn, dir, name)?,
+            (Some((dir, name)), Some(seq)) => match rows::name_at(self.conn, dir, name, seq)? {
+                Some(name) => self.row(name.ino)?,
+                None => None,
+            },
+        };
+        Ok(node.filter(|node| !node.expired(self.time)))
+    }
+
+    /// What a path leads to, with the errors of a lookup.
+    pub(crate) fn find(&self, path: &TreePath) -> Result<NodeRow> {
+        if let Some(node) = self.lookup(path)? {
+            return Ok(node);
+        }
+        for above in path.ancestors().skip(1) {
+            let Some((dir, name)) = above.key().rsplit_once('/') else { continue };
+            match self.name(dir, name)? {
+                None => break,
+                Some(row) if row.kind == Kind::Directory => {}
+                Some(_) if self.lookup(&above)?.is_some() => return Err(Error::not_a_directory(&above)),
+                Some(_) => break,
+            }
+        }
+        Err(Error::not_found(path))
+    }
+
+    /// The path that an address names; `None` for a node.
+    pub(crate) fn path_at(&self, at: &At) -> Result<Option<TreePath>> {
+        match at {
+            At::Path(path) => Ok(Some(path.clone())),
+            At::Node(_) => Ok(None),
+            At::Child(dir, name) => {
+                let node = self.row(dir.0)?.filter(|node| node.nlink > 0).ok_or_else(Error::no_node)?;
+                let path = self.names(&node)?.into_iter().next().ok_or_else(Error::no_node)?;
+                if node.kind != Kind::Directory {
+                    return Err(Error::not_a_directory(&path));
+                }
+                path.join(name).map(Some)
+            }
+        }
+    }
+
+    /// What an address leads to.
+    pub(crate) fn at(&self, at: &At) -> Result<NodeRow> {
+        match (at, self.path_at(at)?) {
+            (At::Node(ino), _) => {
+                let node = self.row(ino.0)?.ok_or_else(Error::no_node)?;
+                let named = node.nlink > 0 && !node.expired(self.time);
+                let held = self.as_of.is_none() && self.open.is_open(ino.0);
+                if named || held { Ok(self.as_held(node)) } else { Err(Error::no_node()) }
+            }
+            (_, Some(path)) => self.find(&path),
+            (_, None) => Err(Error::no_node()),
+        }
+    }
+
+    /// A node as one that is held open: once it has expired no name leads to it, whether that is recorded yet or not.
+    pub(crate) fn as_held(&self, node: NodeRow) -> NodeRow {
+        if node.expired(self.time) { NodeRow { nlink: 0, ..node } } else { node }
+    }
+
+    /// Paths of a node, in byte order.
+    pub(crate) fn names(&self, node: &NodeRow) -> Result<Vec<TreePath>> {
+        if node.ino == Ino::ROOT.0 {
+            return Ok(vec![TreePath::root()]);
+        }
+        if node.expired(self.time) {
+            return Ok(Vec::new());
+        }
+        let keys = match self.as_of {
+            None => rows::names_of(self.conn, node.ino)?,
+            Some(seq) => rows::names_of_at(self.conn, node.ino, seq)?,
+        };
+        let mut paths: Vec<TreePath> =
+            keys.into_iter().map(|(dir, name)| TreePath::from_key(format!("{dir}/{name}"))).collect();
+        paths.sort_unstable();
+        Ok(paths)
+    }
+
+    /// A node's attributes.
+    pub(crate) fn attributes(&self, node: &NodeRow) -> Result<Attributes> {
+        match node.attrs_seq {
+            0 => Ok(Attributes::default()),
+            seq => rows::attributes(self.conn, node.ino, seq),
+        }
+    }
+
+    /// A node as `stat` shows it.
+    pub(crate) fn entry(&self, mut node: NodeRow) -> Result<Entry> {
+        let attributes = self.attributes(&node)?;
+        if node.nlink == 0
+            && let Some(before) = rows::node(self.conn, node.ino, node.seq.saturating_sub(1))?
+        {
+            // held open without a name
+            node.seq = node.last_change(&before);
+        }
+        Ok(entry_of(node, attributes))
+    }
+
+    /// What a path leads to now; `None` if nothing is there, or if it takes more than one statement to tell.
+    pub(crate) fn entry_now(&self, path: &TreePath) -> Result<Option<Entry>> {
+        let Some((dir, name)) = path.key().rsplit_once('/') else { return Ok(None) };
+        let found = rows::entry_by_name(self.conn, dir, name)?;
+        let found = found.filter(|(node, _)| !node.expired(self.time));
+        Ok(found.map(|(node, attributes)| entry_of(node, attributes)))
+    }
+
+    /// The directory at an address: its path.
+    fn directory(&self, at: &At) -> Result<TreePath> {
+        let node = self.at(at)?;
+        let path = match self.path_at(at)? {
+            Some(path) => Some(path),
+            None => self.names(&node)?.into_iter().next(),
+        };
+        match (node.kind, path) {
+            (Kind::Directory, Some(path)) => Ok(path),
+            (Kind::Directory, None) => Err(Error::no_node()),
+            (_, path) => Err(Error::not_a_directory(&path.unwrap_or_default())),
+        }
+    }
+
+    pub(crate) fn list(&self, dir: &At, page: &Page) -> Result<Listing> {
+        let limit = check_limit(page.limit)?;
+        let dir = self.directory(dir)?;
+        let after = page.after.as_ref().map_or("", Name::as_str);
+        let rows = self.rows(dir.key(), dir.key(), after, page.entries, limit)?;
+        let items = rows.into_iter().map(|row| {
+            let entry = row.node.map(|node| self.entry(node).map(Box::new)).transpose()?;
+            Ok(Item { name: Name::parse(&row.name)?, ino: Ino(row.ino), kind: row.kind, entry })
+        });
+        let mut items = items.collect::<Result<Vec<_>>>()?;
+        let more = items.len() > page.limit;
+        items.truncate(page.limit);
+        Ok(Listing { items, more })
+    }
+
+    pub(crate) fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
+        let limit = check_limit(page.limit)?;
+        let dir = self.directory(dir)?;
+        let key = dir.key();
+        let (from, to) = rows::below(key);
+        let (mut at, mut after) = (key.to_owned(), String::new());
+        if let Some(path) = &page.after {
+            if *path == dir || !path.is_within(&dir) {
+                return Err(Error::invalid("a walk goes on behind a path below its directory"));
+            }
+            if let Some((above, name)) = path.key().rsplit_once('/') {
+                (at, after) = (above.to_owned(), name.to_owned());
+            }
+        }
+        let mut rows = Vec::new();
+        if at == key {
+            rows = self.rows(key, key, &after, page.entries, limit)?;
+            (at, after) = (from, String::new());
+        }
+        if rows.len() < limit {
+            rows.extend(self.rows(&at, &to, &after, page.entries, limit - rows.len())?);
+        }
+        let items = rows.into_iter().map(|row| {
+            let entry = row.node.map(|node| self.entry(node).map(Box::new)).transpose()?;
+            let path = TreePath::from_key(format!("{}/{}", row.dir, row.name));
+            Ok(WalkItem { path, ino: Ino(row.ino), kind: row.kind, entry })
+        });
+        let mut items = items.collect::<Result<Vec<_>>>()?;
+        let more = items.len() > page.limit;
+        items.truncate(page.limit);
+        Ok(Walk { items, more })
+    }
+
+    /// Names behind `(from, after)` of the directories from `from` up to `to`; of `from` alone if they are the same.
+    fn rows(&self, from: &str, to: &str, after: &str, nodes: bool, limit: usize) -> Result<Vec<ListRow>> {
+        let one_dir = from == to;
+        if let Some(seq) = self.as_of {
+            return self.rows_at((from, to, after), seq, limit);
+        }
+        let read = |row: &Row<'_>| list_row(row, nodes);
+        let sql = match (one_dir, nodes) {
+            (true, false) => LIST_NAMES,
+            (true, true) => LIST_NODES,
+            (false, false) => WALK_NAMES,
+            (false, true) => WALK_NODES,
+        };
+        if one_dir {
+            all(self.conn, sql, params![from, after, self.time, limit], read)
+        } else {
+            all(self.conn, sql, params![from, after, self.time, limit, to], read)
+        }
+    }
+
+    /// The same in the past, where whether a name counts is known only with its node.
+    fn rows_at(&self, (from, to, after): (&str, &str, &str), seq: u64, limit: usize) -> Result<Vec<ListRow>> {
+        let one_dir = from == to;
+        let mut statement = self.conn.prepare_cached(if one_dir { LIST_AS_OF } else { WALK_AS_OF })?;
+        let mut rows = match one_dir {
+            true => statement.query(params![from, after, seq])?,
+            false => statement.query(params![from, after, seq, to])?,
+        };
+        let mut found = Vec::new();
+        while found.len() < limit
+            && let Some(row) = rows.next()?
+        {
+            let row = list_row(row, false)?;
+            let node = rows::node(self.conn, row.ino, seq)?;
+            if node.as_ref().is_some_and(|node| !node.expired(self.time)) {
+                found.push(ListRow { node, ..row });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Refuses what has no content.
+    pub(crate) fn check_file(&self, node: &NodeRow, at: &At) -> Result<()> {
+        check_kind(node.kind).map_err(|error| self.about(error, node, at))
+    }
+
+    /// The same error, about the path that `at` stands for: of a node the first of its names, if it has one.
+    pub(crate) fn about(&self, error: Error, node: &NodeRow, at: &At) -> Error {
+        let path = match self.path_at(at) {
+            Ok(Some(path)) => Some(path),
+            _ => self.names(node).unwrap_or_default().into_iter().next(),
+        };
+        match path {
+            Some(path) => error.about(&path),
+            None => error,
+        }
+    }
+
+    /// Bytes of a file of this size.
+    pub(crate) fn read(&self, ino: u64, size: u64, range: ByteRange) -> Result<bytes::Bytes> {
+        let end = range.offset.saturating_add(range.length).min(size);
+        if range.offset >= end {
+            return Ok(bytes::Bytes::new());
+        }
+        if end - range.offset > MAX_READ as u64 {
+            let message =
+                format!("more than {MAX_READ} bytes at once; read a range, or open the file and stream it");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        self.packs.content(self.conn, ino, self.as_of, range.offset, end)
+    }
+}
+
+fn entry_of(node: NodeRow, attributes: Attributes) -> Entry {
+    let version = |seq| VersionId { seq: Seq(seq), ino: Ino(node.ino) };
+    Entry {
+        ino: Ino(node.ino),
+        kind: node.kind,
+        mode: node.mode,
+        uid: node.uid,
+        gid: node.gid,
+        rdev: node.rdev,
+        nlink: node.nlink,
+        size: node.size,
+        atime: Timestamp(node.atime),
+        mtime: Timestamp(node.mtime),
+        ctime: Timestamp(node.ctime),
+        birthtime: Timestamp(node.birthtime),
+        target: node.target,
+        attributes,
+        expires_at: node.expires_at.map(Timestamp),
+        version: version(node.seq),
+        etag: version(node.content_seq),
+    }
+}
+
+/// Refuses kinds that have no content.
+pub(crate) fn check_kind(kind: Kind) -> Result<()> {
+    match kind {
+        Kind::File => Ok(()),
+        Kind::Directory => Err(Error::new(ErrorKind::IsADirectory, "is a directory")),
+        _ => Err(Error::new(ErrorKind::NotPermitted, "has no content: it is no regular file")),
+    }
+}
+
+/// The limit of a page, and one more, by which it is known that there is more.
+pub(crate) fn check_limit(limit: usize) -> Result<usize> {
+    if (1..=MAX_PAGE).contains(&limit) {
+        return Ok(limit + 1);
+    }
+    Err(Error::invalid(format!("the limit of a page is 1 to {MAX_PAGE}")))
+}
+
+struct ListRow {
+    dir: String,
+    name: String,
+    ino: u64,
+    kind: Kind,
+    node: Option<NodeRow>,
+}
+
+fn list_row(row: &Row<'_>, node: bool) -> rusqlite::Result<ListRow> {
+    Ok(ListRow {
+        dir: row.get(0)?,
+        name: row.get(1)?,
+        ino: row.get(2)?,
+        kind: row.get::<_, KindColumn>(3)?.0,
+        node: node.then(|| node_row(row, 4)).transpose()?,
+    })
+}
+
+/// The statements of [`Look::rows`]. `?1, ?2`: the place behind which to begin. Now: `?3` the time, `?4` the limit, `?5` the end;
+/// in the past: `?3` the sequence, `?4` the end.
+macro_rules! list_sql {
+    (names, $where:literal) => {
+        concat!(
+            "SELECT name.dir, name.name, name.ino, name.kind FROM name LEFT JOIN expiry ON expiry.ino = name.ino WHERE ",
+            $where,
+            " AND (expiry.at IS NULL OR expiry.at > ?3) ORDER BY name.dir, name.name LIMIT ?4"
+        )
+    };
+    (nodes, $where:literal) => {
+        concat!(
+            "SELECT name.dir, name.name, name.ino, name.kind, ",
+            node_columns!(),
+            " FROM name CROSS JOIN node ON node.ino = name.ino
+              AND node.seq = (SELECT max(seq) FROM node AS last WHERE last.ino = name.ino)
+              WHERE ",
+            $where,
+            " AND (node.expires_at IS NULL OR node.expires_at > ?3) ORDER BY name.dir, name.name LIMIT ?4"
+        )
+    };
+    (as_of, $where:literal) => {
+        concat!(
+            "SELECT dir, name, ino, kind FROM name WHERE since <= ?3 AND ",
+            $where,
+            " UNION ALL SELECT dir, name, ino, kind FROM name_past WHERE since <= ?3 AND till > ?3 AND ",
+            $where,
+            " ORDER BY dir, name"
+        )
+    };
+}
+
+const LIST_NAMES: &str = list_sql!(names, "name.dir = ?1 AND name.name > ?2");
+const LIST_NODES: &str = list_sql!(nodes, "name.dir = ?1 AND name.name > ?2");
+const WALK_NAMES: &str = list_sql!(names, "(name.dir, name.name) > (?1, ?2) AND name.dir < ?5");
+const WALK_NODES: &str = list_sql!(nodes, "(name.dir, name.name) > (?1, ?2) AND name.dir < ?5");
+const LIST_AS_OF: &str = list_sql!(as_of, "dir = ?1 AND name > ?2");
+const WALK_AS_OF: &str = list_sql!(as_of, "(dir, name) > (?1, ?2) AND dir < ?4");
+
+/// Time of commit `seq`; 0 for the empty tree.
+pub(crate) fn moment(conn: &Connection, seq: u64) -> Result<i64> {
+    Ok(one(conn, "SELECT time FROM log WHERE seq = ?1", [seq], |row| row.get(0))?.unwrap_or(0))
+}

@@ -1,0 +1,122 @@
+//! Between SQLite and the engine: errors by kind, kinds by number, node rows by column.
+
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Row, ffi};
+
+use crate::engine::planner::NodeRow;
+use crate::error::{Error, ErrorKind};
+use crate::model::Kind;
+
+/// Tells a failure of SQLite in our terms. Its own text, which may hold host paths, stays in the source.
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        storage(error)
+    }
+}
+
+fn storage(error: rusqlite::Error) -> Error {
+    let code = match &error {
+        rusqlite::Error::SqliteFailure(failure, _) => failure.extended_code & 0xff,
+        _ => 0,
+    };
+    let unreadable = matches!(
+        error,
+        rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::Utf8Error(..)
+    );
+    let (kind, message) = match code {
+        // what we never wrote
+        _ if unreadable => {
+            (ErrorKind::Corrupt, "a row of the account's database is damaged; run `garth fsck`")
+        }
+        ffi::SQLITE_FULL => (ErrorKind::NoSpace, "the disk is full; nothing was written"),
+        ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED => {
+            (ErrorKind::Busy, "another process holds the account for too long; try again")
+        }
+        ffi::SQLITE_CORRUPT | ffi::SQLITE_NOTADB => {
+            (ErrorKind::Corrupt, "the account's database is damaged; run `garth fsck`")
+        }
+        ffi::SQLITE_READONLY | ffi::SQLITE_PERM => (ErrorKind::ReadOnly, "the data folder cannot be written"),
+        ffi::SQLITE_CANTOPEN => (ErrorKind::Io, "the account's database cannot be opened"),
+        _ => (ErrorKind::Io, "the storage failed"),
+    };
+    Error::new(kind, message).with_source(error)
+}
+
+/// Numbers of kinds in the database.
+pub(crate) const fn kind_number(kind: Kind) -> i64 {
+    match kind {
+        Kind::File => 0,
+        Kind::Directory => 1,
+        Kind::Symlink => 2,
+        Kind::Fifo => 3,
+        Kind::Socket => 4,
+        Kind::CharDevice => 5,
+        Kind::BlockDevice => 6,
+        Kind::Whiteout => 7,
+    }
+}
+
+/// A kind as a column.
+pub(crate) struct KindColumn(pub(crate) Kind);
+
+impl FromSql for KindColumn {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        Ok(Self(match value.as_i64()? {
+            0 => Kind::File,
+            1 => Kind::Directory,
+            2 => Kind::Symlink,
+            3 => Kind::Fifo,
+            4 => Kind::Socket,
+            5 => Kind::CharDevice,
+            6 => Kind::BlockDevice,
+            7 => Kind::Whiteout,
+            other => return Err(FromSqlError::OutOfRange(other)),
+        }))
+    }
+}
+
+impl ToSql for KindColumn {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::from(kind_number(self.0)))
+    }
+}
+
+/// The columns of a node row, in the order that [`node_row`] reads and the `node` table has. A macro, for `concat!`.
+macro_rules! node_columns {
+    () => {
+        "node.ino, node.seq, node.kind, node.mode, node.uid, node.gid, node.rdev, node.nlink, node.size, node.mtime, \
+         node.ctime, node.birthtime, node.atime, node.target, node.attrs_seq, node.expires_at, node.content_seq"
+    };
+}
+pub(crate) use node_columns;
+
+/// How many they are.
+pub(crate) const NODE_COLUMNS: usize = 17;
+
+/// Reads a node row whose columns begin at `at`.
+pub(crate) fn node_row(row: &Row<'_>, at: usize) -> rusqlite::Result<NodeRow> {
+    let (mtime, birthtime): (i64, i64) = (row.get(at + 9)?, row.get(at + 11)?);
+    Ok(NodeRow {
+        ino: row.get(at)?,
+        seq: row.get(at + 1)?,
+        kind: row.get::<_, KindColumn>(at + 2)?.0,
+        mode: row.get(at + 3)?,
+        uid: row.get(at + 4)?,
+        gid: row.get(at + 5)?,
+        rdev: row.get::<_, i64>(at + 6)?.cast_unsigned(),
+        nlink: row.get(at + 7)?,
+        size: row.get(at + 8)?,
+        mtime,
+        // kept as differences, which are mostly 0 and then take no byte
+        ctime: mtime.wrapping_add(row.get(at + 10)?),
+        birthtime,
+        atime: birthtime.wrapping_add(row.get(at + 12)?),
+        target: row.get(at + 13)?,
+        attrs_seq: row.get(at + 14)?,
+        expires_at: row.get(at + 15)?,
+        content_seq: row.get(at + 16)?,
+    })
+}

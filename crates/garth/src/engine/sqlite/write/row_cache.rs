@@ -1,0 +1,128 @@
+//! What the writer remembers of rows: batches that follow each other touch the same directories and
+//! files. Good as long as nobody else has written, which the database says at the start of every transaction.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use rusqlite::Connection;
+
+use crate::engine::planner::{Delta, NameRow, NodeRow};
+use crate::error::Result;
+use crate::model::Attributes;
+
+/// Most rows of a kind; then all are forgotten. Mostly less than 100 KiB an account, 3 MiB with the longest paths and targets.
+const MOST: usize = 256;
+
+/// Live names, newest versions of nodes, and while a transaction lasts the attributes that it wrote.
+#[derive(Default)]
+pub(crate) struct RowCache {
+    version: Option<i64>,
+    rows: RefCell<CachedRows>,
+}
+
+#[derive(Default)]
+struct CachedRows {
+    /// `None` where it is known that there is none.
+    names: HashMap<(String, String), Option<NameRow>>,
+    nodes: HashMap<u64, NodeRow>,
+    /// With the commit that set them.
+    attributes: HashMap<u64, (u64, Attributes)>,
+}
+
+impl RowCache {
+    /// Begins a transaction on `conn`: what another connection may have changed is forgotten.
+    pub(crate) fn begin(&mut self, conn: &Connection) -> Result<()> {
+        let version = conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        if self.version != Some(version) {
+            self.forget();
+            self.version = Some(version);
+        }
+        Ok(())
+    }
+
+    /// Ends a transaction: attributes may be large.
+    pub(crate) fn end(&self) {
+        self.rows.borrow_mut().attributes.clear();
+    }
+
+    /// Forgets everything: after a transaction that was undone, or that wrote past this.
+    pub(crate) fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(crate) fn name(
+        &self,
+        dir: &str,
+        name: &str,
+        read: impl FnOnce() -> Result<Option<NameRow>>,
+    ) -> Result<Option<NameRow>> {
+        let key = (dir.to_owned(), name.to_owned());
+        if let Some(row) = self.rows.borrow().names.get(&key) {
+            return Ok(*row);
+        }
+        let row = read()?;
+        let names = &mut self.rows.borrow_mut().names;
+        if names.len() < MOST {
+            names.insert(key, row);
+        }
+        Ok(row)
+    }
+
+    pub(crate) fn node(
+        &self,
+        ino: u64,
+        read: impl FnOnce() -> Result<Option<NodeRow>>,
+    ) -> Result<Option<NodeRow>> {
+        if let Some(row) = self.rows.borrow().nodes.get(&ino) {
+            return Ok(Some(row.clone()));
+        }
+        let row = read()?;
+        let nodes = &mut self.rows.borrow_mut().nodes;
+        if let Some(row) = &row
+            && nodes.len() < MOST
+        {
+            nodes.insert(ino, row.clone());
+        }
+        Ok(row)
+    }
+
+    pub(crate) fn attributes(
+        &self,
+        ino: u64,
+        seq: u64,
+        read: impl FnOnce() -> Result<Attributes>,
+    ) -> Result<Attributes> {
+        match self.rows.borrow().attributes.get(&ino) {
+            Some((since, attributes)) if *since == seq => return Ok(attributes.clone()),
+            _ => {}
+        }
+        read()
+    }
+
+    /// Takes over what a batch has written. After a large one the memory begins anew: what it wrote was mostly for once.
+    pub(crate) fn apply(&self, delta: &Delta, seq: u64) {
+        let CachedRows { names, nodes, attributes } = &mut *self.rows.borrow_mut();
+        if delta.names.len().max(delta.nodes.len()) > MOST {
+            names.clear();
+            nodes.clear();
+            attributes.clear();
+            return;
+        }
+        for (key, change) in &delta.names {
+            put(names, key.clone(), change.after);
+        }
+        for (ino, row) in &delta.nodes {
+            put(nodes, *ino, row.clone());
+        }
+        for (ino, set) in &delta.attributes {
+            put(attributes, *ino, (seq, set.clone()));
+        }
+    }
+}
+
+fn put<K: Eq + std::hash::Hash, V>(rows: &mut HashMap<K, V>, key: K, row: V) {
+    if rows.len() >= MOST {
+        rows.clear();
+    }
+    rows.insert(key, row);
+}

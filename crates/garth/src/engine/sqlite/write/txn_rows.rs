@@ -1,0 +1,133 @@
+//! What the planner reads, from the writer's connection: the transaction that its group is building.
+
+use bytes::Bytes;
+use rusqlite::{Connection, params};
+
+use crate::engine::planner::{ExtentRow, IdempotencyRow, NameRow, NodeRow, Rows, Staged};
+use crate::engine::sqlite::read::content::Packs;
+use crate::engine::sqlite::read::rows::{self, MAX, one};
+use crate::engine::sqlite::write::row_cache::RowCache;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{Attributes, Commit, CommitId, Ino, Outcome, Seq, Timestamp};
+
+/// The state inside the writer's transaction.
+pub(crate) struct TxnRows<'a> {
+    pub(crate) conn: &'a Connection,
+    pub(crate) packs: &'a Packs,
+    pub(crate) row_cache: &'a RowCache,
+}
+
+/// The answer of an idempotent commit, as JSON: sequence, time, then number and "made" of each outcome.
+type Answer = (u64, i64, Vec<(u64, bool)>);
+
+/// The stored form of a commit's answer.
+pub(crate) fn answer_json(commit: &Commit) -> String {
+    let outcomes = commit.outcomes.iter().map(|outcome| (outcome.ino.0, outcome.created)).collect();
+    let answer: Answer = (commit.seq.0, commit.time.0, outcomes);
+    serde_json::to_string(&answer).unwrap_or_default()
+}
+
+fn answer_from(json: &str) -> Result<Commit> {
+    let (seq, time, outcomes): Answer = serde_json::from_str(json)
+        .map_err(|e| Error::new(ErrorKind::Corrupt, "an idempotency record is damaged").with_source(e))?;
+    let outcomes = outcomes.into_iter().map(|(ino, created)| Outcome { ino: Ino(ino), created }).collect();
+    Ok(Commit { seq: Seq(seq), time: Timestamp(time), outcomes, replayed: true })
+}
+
+impl Rows for TxnRows<'_> {
+    fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>> {
+        self.row_cache.name(dir, name, || rows::name(self.conn, dir, name))
+    }
+
+    fn names_in(&self, dir: &str, limit: usize) -> Result<Vec<(String, NameRow)>> {
+        rows::names_in(self.conn, dir, limit)
+    }
+
+    fn names_below(&self, dir: &str) -> Result<Vec<(String, String, NameRow)>> {
+        rows::names_below(self.conn, dir)
+    }
+
+    fn names_of(&self, ino: u64) -> Result<Vec<(String, String)>> {
+        rows::names_of(self.conn, ino)
+    }
+
+    fn node(&self, ino: u64) -> Result<Option<NodeRow>> {
+        self.row_cache.node(ino, || rows::node(self.conn, ino.min(MAX), MAX))
+    }
+
+    fn attributes(&self, ino: u64, seq: u64) -> Result<Attributes> {
+        self.row_cache.attributes(ino, seq, || rows::attributes(self.conn, ino, seq))
+    }
+
+    fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
+        rows::extents(self.conn, ino, from, to)
+    }
+
+    fn chunk_by_hash(&self, hash: &[u8; 32]) -> Result<Option<u64>> {
+        rows::chunk_by_hash(self.conn, hash)
+    }
+
+    fn chunk(&self, id: u64) -> Result<Bytes> {
+        self.packs.chunk(self.conn, id)
+    }
+
+    fn staged(&self, id: u128) -> Result<Option<Staged>> {
+        let sql = "SELECT pieces FROM staged WHERE id = ?1 AND pieces IS NOT NULL";
+        let json: Option<String> = one(self.conn, sql, [id.to_be_bytes()], |row| row.get(0))?;
+        let parse = |json: String| {
+            serde_json::from_str(&json).map_err(|e| {
+                Error::new(ErrorKind::Corrupt, "a staged body's record is damaged").with_source(e)
+            })
+        };
+        json.map(parse).transpose()
+    }
+
+    fn has_commit(&self, id: CommitId) -> Result<bool> {
+        let found = one(self.conn, "SELECT 1 FROM log WHERE id = ?1", [id.0.to_be_bytes()], |_| Ok(()))?;
+        Ok(found.is_some())
+    }
+
+    fn has_snapshot(&self, name: &str) -> Result<bool> {
+        Ok(one(self.conn, "SELECT 1 FROM snapshot WHERE name = ?1", [name], |_| Ok(()))?.is_some())
+    }
+
+    fn idempotency(&self, key: &str) -> Result<Option<IdempotencyRow>> {
+        let sql = "SELECT hash, keep_until, answer FROM idempotency WHERE key = ?1";
+        let row: Option<([u8; 32], i64, String)> =
+            one(self.conn, sql, [key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        let build = |(request_hash, keep_until, answer): (_, _, String)| {
+            Ok(IdempotencyRow { request_hash, keep_until, commit: answer_from(&answer)? })
+        };
+        row.map(build).transpose()
+    }
+
+    fn time_of(&self, seq: u64) -> Result<Timestamp> {
+        rows::time_of(self.conn, seq)
+    }
+
+    fn name_at(&self, dir: &str, name: &str, seq: u64) -> Result<Option<NameRow>> {
+        rows::name_at(self.conn, dir, name, seq)
+    }
+
+    fn names_below_at(&self, dir: &str, seq: u64) -> Result<Vec<(String, String, NameRow)>> {
+        rows::names_below_at(self.conn, dir, seq)
+    }
+
+    fn names_of_at(&self, ino: u64, seq: u64) -> Result<Vec<(String, String)>> {
+        rows::names_of_at(self.conn, ino.min(MAX), seq)
+    }
+
+    fn node_at_seq(&self, ino: u64, seq: u64) -> Result<Option<NodeRow>> {
+        rows::node(self.conn, ino.min(MAX), seq)
+    }
+
+    fn extents_at(&self, ino: u64, seq: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
+        rows::extents_at(self.conn, ino, seq, from, to)
+    }
+}
+
+/// Deletes what the row of a used staged body said; its chunks now belong to a file.
+pub(crate) fn forget_staged(conn: &Connection, id: u128) -> rusqlite::Result<()> {
+    conn.prepare_cached("DELETE FROM staged WHERE id = ?1")?.execute(params![id.to_be_bytes()])?;
+    Ok(())
+}

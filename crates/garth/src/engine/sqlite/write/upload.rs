@@ -1,0 +1,266 @@
+//! Uploads: content goes to a pack file beside the database before its commit, so that a slow upload holds no lock and memory
+//! does not grow with it. One fsync an upload; short content waits in memory and goes into the database.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use rusqlite::{Connection, params};
+
+use crate::engine::planner::{MAX_EXTENT, Staged};
+use crate::engine::sqlite::read::content::{Packs, sum_of};
+use crate::engine::sqlite::write::writer::Writer;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::Upload;
+use crate::model::{MAX_FILE, StagedBody};
+use crate::runtime::failpoint;
+use crate::runtime::fault_injection::Fault;
+
+/// Size of a stored chunk, and of content that still goes into the database. DESIGN 3: extents are at most 1 MiB.
+const CHUNK: usize = MAX_EXTENT;
+/// How long an upload waits for its next chunk, and finished content for its commit, in seconds.
+const STAGED: i64 = 24 * 3600;
+
+/// A chunk of the upload that is in the pack: sum, position, length.
+struct Placed {
+    sum: Vec<u8>,
+    pos: u64,
+    len: u64,
+}
+
+/// See the module.
+pub(crate) struct SqliteUpload {
+    writer: Arc<Writer>,
+    id: u128,
+    held: BytesMut,
+    pack: Option<Pack>,
+    placed: Vec<Placed>,
+    /// A step failed or was given up half-way: what the pack holds is no longer known.
+    broken: bool,
+    finished: bool,
+}
+
+/// The upload's pack file, once it needs one.
+struct Pack {
+    name: String,
+    file: File,
+    size: u64,
+    /// Until when `gc` keeps away from it.
+    lease: i64,
+}
+
+impl fmt::Debug for SqliteUpload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteUpload").finish_non_exhaustive()
+    }
+}
+
+fn failed(error: std::io::Error) -> Error {
+    let kind = match error.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
+        _ => ErrorKind::Io,
+    };
+    Error::new(kind, "the upload could not be written").with_source(error)
+}
+
+impl SqliteUpload {
+    pub(crate) fn new(writer: Arc<Writer>) -> Result<Self> {
+        let id = u128::from_be_bytes(writer.env.random()?);
+        Ok(Self {
+            writer,
+            id,
+            held: BytesMut::new(),
+            pack: None,
+            placed: Vec::new(),
+            broken: false,
+            finished: false,
+        })
+    }
+
+    /// Opens the pack, with a lease that keeps `gc` from it.
+    async fn begin_pack(&mut self) -> Result<&mut Pack> {
+        if self.pack.is_none() {
+            let (id, lease) = (self.id, self.writer.env.now().plus_seconds(STAGED).0);
+            self.writer
+                .transact(false, move |conn| {
+                    conn.prepare_cached("INSERT INTO staged (id, pieces, lease) VALUES (?1, NULL, ?2)")?
+                        .execute(params![id.to_be_bytes(), lease])?;
+                    Ok(())
+                })
+                .await?;
+            let name = pack_name(id);
+            self.writer.packs.make_folder().map_err(failed)?;
+            let path = self.writer.packs.folder().join(&name);
+            let file = File::options().write(true).create_new(true).open(path).map_err(failed)?;
+            self.pack = Some(Pack { name, file, size: 0, lease });
+        }
+        self.pack.as_mut().ok_or_else(|| Error::new(ErrorKind::Io, "the upload has no file"))
+    }
+
+    /// Makes the lease longer once half of it is over, so that an upload may take its time.
+    async fn renew(&mut self) -> Result<()> {
+        let (id, lease) = (self.id, self.writer.env.now().plus_seconds(STAGED).0);
+        let Some(pack) = &mut self.pack else { return Ok(()) };
+        if lease - pack.lease < STAGED * 500_000_000 {
+            return Ok(());
+        }
+        pack.lease = lease;
+        let renew = move |conn: &Connection| {
+            let sql = "UPDATE staged SET lease = ?2 WHERE id = ?1";
+            match conn.prepare_cached(sql)?.execute(params![id.to_be_bytes(), lease])? {
+                0 => Err(collected()),
+                _ => Ok(()),
+            }
+        };
+        self.writer.transact(false, renew).await
+    }
+
+    /// Begins a step, which must end with `broken` unset.
+    fn step(&mut self) -> Result<()> {
+        if self.broken {
+            return Err(Error::new(ErrorKind::Io, "the upload failed before; start it again"));
+        }
+        self.broken = true;
+        Ok(())
+    }
+
+    /// Moves one chunk from memory to the pack.
+    async fn flush_chunk(&mut self, length: usize) -> Result<()> {
+        let data = self.held.split_to(length).freeze();
+        self.renew().await?;
+        let pack = self.begin_pack().await?;
+        failpoint::point("stage-write")?;
+        pack.file.write_all(&data).map_err(failed)?;
+        let placed = Placed { sum: sum_of(&data), pos: pack.size, len: length as u64 };
+        pack.size += length as u64;
+        self.placed.push(placed);
+        Ok(())
+    }
+
+    fn size(&self) -> u64 {
+        self.pack.as_ref().map_or(0, |pack| pack.size) + self.held.len() as u64
+    }
+}
+
+/// Name of the pack file of an upload.
+pub(crate) fn pack_name(id: u128) -> String {
+    format!("{id:032x}.pack")
+}
+
+#[async_trait]
+impl Upload for SqliteUpload {
+    async fn write(&mut self, bytes: Bytes) -> Result<()> {
+        if self.size() + bytes.len() as u64 > MAX_FILE {
+            return Err(Error::new(ErrorKind::TooLarge, format!("a file has at most {MAX_FILE} bytes")));
+        }
+        self.step()?;
+        for part in bytes.chunks(CHUNK) {
+            self.held.extend_from_slice(part);
+            // the last chunk stays in memory: what is short in all needs no file
+            while self.held.len() > CHUNK {
+                self.flush_chunk(CHUNK).await?;
+            }
+        }
+        self.broken = false;
+        Ok(())
+    }
+
+    async fn finish(mut self: Box<Self>) -> Result<StagedBody> {
+        self.step()?;
+        let body = StagedBody { id: self.id, size: self.size() };
+        if self.pack.is_some() && !self.held.is_empty() {
+            let rest = self.held.len();
+            self.flush_chunk(rest).await?;
+        }
+        let pack = match self.pack.take() {
+            None => None,
+            Some(pack) => {
+                failpoint::point("stage-sync")?;
+                if self.writer.fault != Fault::SyncOff {
+                    pack.file.sync_all().map_err(failed)?;
+                    File::open(self.writer.packs.folder()).and_then(|dir| dir.sync_all()).map_err(failed)?;
+                }
+                Some((pack.name, pack.size))
+            }
+        };
+        let finished = Finished {
+            id: self.id,
+            lease: self.writer.env.now().plus_seconds(STAGED).0,
+            pack,
+            placed: std::mem::take(&mut self.placed),
+            short: std::mem::take(&mut self.held).freeze(),
+        };
+        self.finished = true;
+        let packs = Arc::clone(&self.writer.packs);
+        self.writer.transact(true, move |conn| finished.keep(conn, &packs)).await?;
+        Ok(body)
+    }
+}
+
+impl Drop for SqliteUpload {
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        if let Some(pack) = &self.pack {
+            // what cannot be removed now is collected by `gc`
+            let _ = fs::remove_file(self.writer.packs.folder().join(&pack.name));
+            let id = self.id;
+            self.writer.transact_later(move |conn| {
+                Ok(crate::engine::sqlite::write::txn_rows::forget_staged(conn, id)?)
+            });
+        }
+    }
+}
+
+/// An upload whose bytes are safe, on its way into the database.
+struct Finished {
+    id: u128,
+    lease: i64,
+    pack: Option<(String, u64)>,
+    placed: Vec<Placed>,
+    short: Bytes,
+}
+
+impl Finished {
+    fn keep(self, conn: &Connection, packs: &Packs) -> Result<()> {
+        let mut pieces = Staged(Vec::new());
+        let pack_id = match &self.pack {
+            None => None,
+            Some((name, size)) => {
+                conn.prepare_cached("INSERT INTO pack (file, size) VALUES (?1, ?2)")?
+                    .execute(params![name, size])?;
+                Some(conn.last_insert_rowid())
+            }
+        };
+        for chunk in &self.placed {
+            let id = packs.keep(conn, &chunk.sum, |id, sum| {
+                conn.prepare_cached(
+                    "INSERT INTO chunk (id, sum, pack, pos, len) VALUES (?1, ?2, ?3, ?4, ?5)",
+                )?
+                .execute(params![id, sum, pack_id, chunk.pos, chunk.len])
+            })?;
+            pieces.0.push((id, chunk.len));
+        }
+        if !self.short.is_empty() {
+            pieces.0.push((packs.keep_bytes(conn, &self.short)?, self.short.len() as u64));
+        }
+        let json = serde_json::to_string(&pieces).unwrap_or_default();
+        let sql = match self.pack {
+            // a pack whose lease ran out is gone, or about to be
+            Some(_) => "UPDATE staged SET pieces = ?2, lease = ?3 WHERE id = ?1",
+            None => "INSERT INTO staged (id, pieces, lease) VALUES (?1, ?2, ?3)",
+        };
+        if conn.prepare_cached(sql)?.execute(params![self.id.to_be_bytes(), json, self.lease])? == 0 {
+            return Err(collected());
+        }
+        failpoint::point("stage-keep")
+    }
+}
+
+fn collected() -> Error {
+    Error::new(ErrorKind::NotFound, "the upload stood still for too long and was collected; start it again")
+}

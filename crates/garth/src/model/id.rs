@@ -1,0 +1,99 @@
+//! Numbers and moments: what a node, a commit and a version are called.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// A moment, in nanoseconds since 1970-01-01T00:00:00Z.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(pub i64);
+
+impl Timestamp {
+    /// This moment and `seconds` more. Saturates.
+    #[must_use]
+    pub fn plus_seconds(self, seconds: i64) -> Self {
+        Self(self.0.saturating_add(seconds.saturating_mul(1_000_000_000)))
+    }
+
+    /// RFC 3339 with milliseconds and `Z`: `2026-01-27T00:00:00.000Z`. Rounds down.
+    pub fn to_rfc3339(self) -> String {
+        let text = jiff::Timestamp::from_nanosecond(i128::from(self.0)).unwrap_or_default();
+        format!("{text:.3}")
+    }
+
+    /// Reads RFC 3339 (`2026-01-27T00:00:00Z`, any offset, up to nanoseconds).
+    ///
+    /// # Errors
+    /// `InvalidArgument` for anything else, or a time that nanoseconds in 64 bits do not reach (years 1678 to 2261).
+    pub fn parse_rfc3339(text: &str) -> Result<Self> {
+        let invalid =
+            || Error::invalid(format!("`{text}` is not an RFC 3339 time such as 2026-01-27T00:00:00Z"));
+        let time: jiff::Timestamp = text.parse().map_err(|_| invalid())?;
+        i64::try_from(time.as_nanosecond()).map(Self).map_err(|_| invalid())
+    }
+}
+
+/// An inode number: names one node for ever. Stable across rename, never used twice. The root is 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Ino(pub u64);
+
+impl Ino {
+    /// The root directory.
+    pub const ROOT: Self = Self(1);
+    /// No node: what a deletion of something that was not there names.
+    pub const NONE: Self = Self(0);
+}
+
+/// The number of a commit. The first is 1; 0 is the empty tree before it. Dense: every acknowledged batch takes one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Seq(pub u64);
+
+impl fmt::Display for Seq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// One node in one commit. As text `ver_<seq>-<ino>`, both in lower-case hexadecimal; opaque to clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VersionId {
+    /// The commit.
+    pub seq: Seq,
+    /// The node; [`Ino::NONE`] for the deletion of what was not there.
+    pub ino: Ino,
+}
+
+impl fmt::Display for VersionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ver_{:x}-{:x}", self.seq.0, self.ino.0)
+    }
+}
+
+impl FromStr for VersionId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parts = text.strip_prefix("ver_").and_then(|rest| rest.split_once('-'));
+        let number = |digits: &str| u64::from_str_radix(digits, 16).ok();
+        parts
+            .and_then(|(seq, ino)| Some(Self { seq: Seq(number(seq)?), ino: Ino(number(ino)?) }))
+            .filter(|id| id.to_string() == text) // one spelling only: no `+`, no leading zero, no upper case
+            .ok_or_else(|| Error::invalid("not a version id"))
+    }
+}
+
+/// A caller's own name for a commit: 128 bits, shown as 32 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CommitId(pub u128);
+
+impl fmt::Display for CommitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}

@@ -1,0 +1,92 @@
+//! Points at which a test can make the engine fail: with an error, a panic, or the end of the process. Without the feature
+//! `faults` a point is nothing.
+
+use crate::error::Result;
+
+/// Passes a point; fails there if a test asked for it.
+#[cfg(not(feature = "faults"))]
+#[inline(always)]
+#[allow(clippy::unnecessary_wraps)] // with the feature it can fail
+pub(crate) fn point(_: &'static str) -> Result<()> {
+    Ok(())
+}
+
+#[cfg(feature = "faults")]
+pub(crate) use armed::point;
+#[cfg(feature = "faults")]
+pub use armed::{Failure, MIGRATE, POINTS, arm, disarm};
+
+#[cfg(feature = "faults")]
+mod armed {
+    use std::sync::{Mutex, PoisonError};
+
+    use super::Result;
+    use crate::error::{Error, ErrorKind};
+
+    /// Every point: those of a commit in order, then those of an upload, then those of `gc`.
+    pub const POINTS: [&str; 13] = [
+        "plan",
+        "apply",
+        "index",
+        "before-commit",
+        "after-commit",
+        "answer",
+        "stage-write",
+        "stage-sync",
+        "stage-keep",
+        "gc-merge",
+        "gc-sweep",
+        "gc-unlink",
+        "gc-forget",
+    ];
+    /// The one that only opening data of an older format passes.
+    pub const MIGRATE: &str = "migrate";
+
+    /// How a point fails.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Failure {
+        /// The storage answers an error.
+        Io,
+        /// A panic on the thread that passes.
+        Panic,
+        /// The process ends at once.
+        Abort,
+    }
+
+    /// The point, how it fails, and how many passes go well before.
+    static ARMED: Mutex<Option<(&'static str, Failure, u32)>> = Mutex::new(None);
+
+    /// Has the process fail once, at a point of [`POINTS`] or [`MIGRATE`], after it was passed `after` times.
+    ///
+    /// # Panics
+    /// If there is no such point.
+    pub fn arm(point: &str, failure: Failure, after: u32) {
+        let known = POINTS.into_iter().chain([MIGRATE]).find(|known| *known == point);
+        let point = known.expect("a point that the engine has");
+        *ARMED.lock().unwrap_or_else(PoisonError::into_inner) = Some((point, failure, after));
+    }
+
+    /// Takes back what was armed; whether it was still to come.
+    pub fn disarm() -> bool {
+        ARMED.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
+    }
+
+    pub(crate) fn point(name: &'static str) -> Result<()> {
+        let mut armed = ARMED.lock().unwrap_or_else(PoisonError::into_inner);
+        let failure = match &mut *armed {
+            Some((point, failure, 0)) if *point == name => *failure,
+            Some((point, _, after)) if *point == name => {
+                *after -= 1;
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        *armed = None;
+        drop(armed);
+        match failure {
+            Failure::Io => Err(Error::new(ErrorKind::Io, "the storage failed, as a test asked")),
+            Failure::Panic => panic!("a panic that a test asked for at `{name}`"),
+            Failure::Abort => std::process::abort(),
+        }
+    }
+}

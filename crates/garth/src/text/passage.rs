@@ -1,0 +1,256 @@
+//! The units of search. A file of megabytes cannot be one document of the index: a hit in it would say nothing about
+//! where, and an append would index the whole again. So text is cut into passages of about 2 KiB, and an edit cuts
+//! only what it touches.
+//!
+//! The passages of a file lie one behind the other, without gap or overlap, from byte 0 to its end (at most
+//! [`MAX_TEXT`]). Any such cover is right: which one a file has depends on how it was written.
+
+use std::ops::Range;
+
+/// Length in bytes that passages aim at: a few paragraphs, so that a hit says where, and still enough text to rank by.
+pub const TARGET: usize = 2048;
+/// No passage is longer, in bytes.
+pub const MAX: usize = 2 * TARGET;
+/// A rest up to this length stays in one piece: two halves would both be short.
+const LAST: usize = TARGET + TARGET / 2;
+/// Search sees this much of the start of a file, 64 MiB. It bounds what one commit may have to index.
+pub const MAX_TEXT: u64 = 64 << 20;
+/// Whether content is text is judged by this many first bytes, as `git` and `grep` do; 8 KiB.
+pub const SNIFF: u64 = 8192;
+
+/// Whether content that starts with `prefix` (its first [`SNIFF`] bytes, or part of them) is text that search can
+/// read: UTF-8, where the last character may be cut off, without NUL. The content type only rules media out, since
+/// what callers say of text is often wrong.
+pub fn is_text(prefix: &[u8], content_type: Option<&str>) -> bool {
+    let kind = content_type.unwrap_or_default().trim().to_ascii_lowercase();
+    let kind = kind.split(';').next().unwrap_or_default().trim_end();
+    let media = ["image/", "audio/", "video/", "font/"].iter().any(|media| kind.starts_with(media));
+    if media && !kind.ends_with("+xml") {
+        return false;
+    }
+    let prefix = &prefix[..prefix.len().min(SNIFF as usize)];
+    let utf8 = match std::str::from_utf8(prefix) {
+        Ok(_) => true,
+        Err(error) => error.error_len().is_none(),
+    };
+    utf8 && !prefix.contains(&0)
+}
+
+/// Cuts `bytes` into passages and gives their lengths. With `last`, the lengths cover `bytes` to the end; otherwise
+/// more bytes follow, and what is not covered (at most [`MAX`]) is to be put before them in the next call.
+///
+/// A cut lies before a Markdown heading, else behind a blank line, else behind a line (so between records of JSON
+/// Lines), else behind a sentence or word, and never inside a UTF-8 character.
+pub fn cut(bytes: &[u8], last: bool) -> Vec<usize> {
+    let mut lengths = Vec::new();
+    let mut rest = bytes;
+    while rest.len() > MAX || (last && rest.len() > LAST) {
+        let length = first(rest);
+        lengths.push(length);
+        rest = &rest[length..];
+    }
+    if last && !rest.is_empty() {
+        lengths.push(rest.len());
+    }
+    lengths
+}
+
+/// The length of the first passage of `rest`, which is longer than [`LAST`].
+fn first(rest: &[u8]) -> usize {
+    let window = &rest[..rest.len().min(MAX)];
+    let (mut heading, mut blank, mut line, mut later) = (0, 0, 0, 0);
+    let mut start = 0;
+    for (at, _) in window.iter().enumerate().filter(|(_, byte)| **byte == b'\n') {
+        let end = at + 1;
+        if end > TARGET {
+            later = end;
+            break;
+        }
+        line = end;
+        if end >= TARGET / 4 && is_heading(&rest[end..]) {
+            heading = end;
+        }
+        if window[start..end].iter().all(u8::is_ascii_whitespace) {
+            blank = end;
+        }
+        start = end;
+    }
+    if heading > 0 {
+        return heading;
+    }
+    for end in [blank, line] {
+        if end >= TARGET / 2 {
+            return end;
+        }
+    }
+    for end in [later, line] {
+        if end > 0 {
+            return end;
+        }
+    }
+    if rest.len() <= MAX {
+        return rest.len();
+    }
+    within_line(window)
+}
+
+fn is_heading(line: &[u8]) -> bool {
+    let level = line.iter().take_while(|byte| **byte == b'#').count();
+    (1..=6).contains(&level) && line.get(level) == Some(&b' ')
+}
+
+/// A cut in a line longer than `window`, which is [`MAX`] bytes.
+fn within_line(window: &[u8]) -> usize {
+    let (mut sentence, mut word, mut at) = (0, 0, 0);
+    let mut before = ' ';
+    for chunk in window.utf8_chunks() {
+        for now in chunk.valid().chars() {
+            at += now.len_utf8();
+            let separates = separates(now);
+            if separates && at > TARGET && word < TARGET / 2 {
+                return at;
+            }
+            if separates && at <= TARGET {
+                word = at;
+                let ends = matches!(before, '.' | '!' | '?') && now.is_whitespace();
+                if ends || matches!(now, '。' | '！' | '？') {
+                    sentence = at;
+                }
+            }
+            before = now;
+        }
+        at += chunk.invalid().len();
+    }
+    if sentence >= TARGET / 2 {
+        return sentence;
+    }
+    if word >= TARGET / 2 {
+        return word;
+    }
+    // One endless word. Of a character at most three bytes follow the first.
+    (TARGET - 3..=TARGET).rev().find(|end| !is_continuation(window[*end])).unwrap_or(TARGET)
+}
+
+fn is_continuation(byte: u8) -> bool {
+    byte & 0b1100_0000 == 0b1000_0000
+}
+
+/// Whether the index ends a word at this character. Errs on the side of no.
+fn separates(c: char) -> bool {
+    match c {
+        '\0'..='\u{7f}' => !c.is_ascii_alphanumeric(),
+        '\u{2000}'..='\u{206f}' | '\u{3000}'..='\u{3004}' | '\u{ff01}'..='\u{ff0f}' | '\u{ff1f}' => true,
+        _ => c.is_whitespace(),
+    }
+}
+
+/// What happened to a file's bytes, as far as search needs to know. Edits never move bytes: they write a range,
+/// append, truncate or replace the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edit {
+    /// The first byte that may differ.
+    pub start: u64,
+    /// The end of the bytes that may differ, in the new content.
+    pub end: u64,
+    /// The size before.
+    pub old_size: u64,
+    /// The size after.
+    pub new_size: u64,
+}
+
+impl Edit {
+    /// `length` bytes were written at `offset` (an append: at `old_size`). Bytes between the old end and `offset` became zeros.
+    pub fn write(offset: u64, length: u64, old_size: u64) -> Self {
+        let end = offset.saturating_add(length);
+        let new_size = if length == 0 { old_size } else { old_size.max(end) };
+        Self { start: offset.min(old_size), end: end.min(new_size), old_size, new_size }
+    }
+
+    /// The file was made shorter, or longer with zeros.
+    pub fn truncate(old_size: u64, new_size: u64) -> Self {
+        Self { start: old_size.min(new_size), end: new_size, old_size, new_size }
+    }
+
+    /// The whole content is new. Also says that a file is to be looked at afresh: its type, or whether search may see it, changed.
+    pub fn replace(old_size: u64, new_size: u64) -> Self {
+        Self { start: 0, end: new_size, old_size, new_size }
+    }
+
+    /// This edit and then `later`, as one.
+    #[must_use]
+    pub fn then(self, later: Self) -> Self {
+        let new_size = later.new_size;
+        Self {
+            start: self.start.min(later.start),
+            end: self.end.max(later.end).min(new_size),
+            old_size: self.old_size,
+            new_size,
+        }
+    }
+
+    /// The part of it that search sees.
+    pub(crate) fn visible(self) -> Self {
+        Self {
+            start: self.start.min(MAX_TEXT),
+            end: self.end.min(MAX_TEXT),
+            old_size: self.old_size.min(MAX_TEXT),
+            new_size: self.new_size.min(MAX_TEXT),
+        }
+    }
+}
+
+/// Where a passage lies in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Its first byte.
+    pub off: u64,
+    /// Its length in bytes.
+    pub len: u64,
+    /// Whether its last byte is a line feed.
+    pub newline: bool,
+}
+
+impl Span {
+    /// Behind its last byte.
+    pub fn end(self) -> u64 {
+        self.off + self.len
+    }
+}
+
+/// What an edit asks of the passages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recut {
+    /// Which of the given passages go.
+    pub drop: Range<usize>,
+    /// The bytes of the new content to be cut into passages.
+    pub region: Range<u64>,
+}
+
+/// What to cut again after `edit`. `old` are the passages before it, in order; those that neither overlap nor touch
+/// the bytes behind `edit.start` may be left out.
+///
+/// A passage that only touches the edited bytes goes too, since a word may now cross the border; but not one in
+/// front that ends with its line: so an append to a file of whole lines costs its own bytes only.
+pub fn recut(old: &[Span], edit: &Edit) -> Recut {
+    let shrinks = edit.new_size < edit.old_size;
+    if !shrinks && edit.start >= edit.end {
+        return Recut { drop: 0..0, region: edit.start..edit.start };
+    }
+    let touches = |span: &Span| {
+        span.end() > edit.start || (span.end() == edit.start && !span.newline && edit.new_size > edit.start)
+    };
+    let from = old.iter().position(touches).unwrap_or(old.len());
+    let to = if shrinks { old.len() } else { old.partition_point(|span| span.off <= edit.end).max(from) };
+    let dropped = &old[from..to];
+    let start = dropped.first().map_or(edit.start, |span| span.off.min(edit.start));
+    let end = dropped.last().map_or(edit.end, |span| span.end().max(edit.end));
+    let end = if shrinks { edit.new_size } else { end.min(edit.new_size) };
+    Recut { drop: from..to, region: start.min(end)..end }
+}
+
+/// The lines of a passage: the first line of a file is 1, the end is excluded. `before` are the line feeds before
+/// the passage, `inside` those in it, and `newline` says whether it ends with one.
+pub fn lines(before: u64, inside: u64, newline: bool) -> Range<u64> {
+    let first = before + 1;
+    first..first + inside + u64::from(!newline)
+}
