@@ -10,8 +10,8 @@ use garth::fs::resolve::{Follow, resolve, retry};
 use garth::model::{At, Author, Batch, ByteRange, Commit, Entry, Kind, Moment, Op, Precondition, Seq};
 use garth::{DataDir, Env, Error, ErrorKind, FileSystem, OpenFile, TreePath, stream};
 
-use crate::args::{Global, Past, Why};
-use crate::fail::{Done, Failure, Several};
+use crate::args::{CommitArgs, Global, Past};
+use crate::fail::{Failure, Failures, Result};
 use crate::out::Out;
 use crate::when;
 
@@ -25,8 +25,8 @@ pub(crate) struct App {
     pub(crate) env: Env,
 }
 
-/// A tree and who acts on it.
-pub(crate) struct Acting {
+/// A tree, and the author of commits to it.
+pub(crate) struct AuthoredTree {
     /// The tree as it is now.
     pub(crate) fs: Arc<dyn FileSystem>,
     author: Author,
@@ -56,7 +56,7 @@ impl App {
     }
 
     /// Where the data folder is.
-    pub(crate) fn folder(&self) -> Done<PathBuf> {
+    pub(crate) fn folder(&self) -> Result<PathBuf> {
         if let Some(folder) = self.global.data.as_ref().filter(|folder| !folder.as_os_str().is_empty()) {
             return Ok(folder.clone());
         }
@@ -73,32 +73,32 @@ impl App {
     }
 
     /// The data folder, made with its account if this is its first use.
-    pub(crate) fn home(&self) -> Done<DataDir> {
-        let home = DataDir::open(&self.folder()?, self.env.clone())?;
-        if home.control().accounts()?.is_empty() {
-            match home.create_account(DEFAULT_ACCOUNT) {
+    pub(crate) fn data_dir(&self) -> Result<DataDir> {
+        let data_dir = DataDir::open(&self.folder()?, self.env.clone())?;
+        if data_dir.control().accounts()?.is_empty() {
+            match data_dir.create_account(DEFAULT_ACCOUNT) {
                 // Another process was as quick.
                 Err(error) if error.is(ErrorKind::AlreadyExists) => {}
                 made => drop(made?),
             }
         }
-        Ok(home)
+        Ok(data_dir)
     }
 
     /// The engine of the chosen account, for what only it can do.
-    pub(crate) fn engine(&self) -> Done<Arc<Tree>> {
-        Ok(self.home()?.account(&self.global.account)?)
+    pub(crate) fn engine(&self) -> Result<Arc<Tree>> {
+        Ok(self.data_dir()?.account(&self.global.account)?)
     }
 
     /// The tree of the chosen account.
-    pub(crate) fn tree(&self) -> Done<Acting> {
+    pub(crate) fn tree(&self) -> Result<AuthoredTree> {
         garth::path::check_id("agent", &self.global.agent)?;
         let author = Author { agent: Some(self.global.agent.clone()), ..Author::default() };
-        Ok(Acting { fs: self.engine()?, author })
+        Ok(AuthoredTree { fs: self.engine()?, author })
     }
 
     /// The tree at the moment that `--at` names; now without it.
-    pub(crate) async fn view(&self, past: &Past) -> Done<Arc<dyn FileSystem>> {
+    pub(crate) async fn view(&self, past: &Past) -> Result<Arc<dyn FileSystem>> {
         let fs = self.tree()?.fs;
         match &past.at {
             Some(text) => Ok(self.as_of(&*fs, text).await?),
@@ -107,13 +107,13 @@ impl App {
     }
 
     /// The tree at the moment that `text` names.
-    pub(crate) async fn as_of(&self, fs: &dyn FileSystem, text: &str) -> Done<Arc<dyn FileSystem>> {
+    pub(crate) async fn as_of(&self, fs: &dyn FileSystem, text: &str) -> Result<Arc<dyn FileSystem>> {
         let moment = when::moment(fs, text, self.env.now()).await?;
         Ok(fs.as_of(&moment).await?)
     }
 
     /// The tree at one moment, for work that takes several reads: that of `--at`, else the last commit.
-    pub(crate) async fn still(&self, past: &Past) -> Done<Arc<dyn FileSystem>> {
+    pub(crate) async fn pinned(&self, past: &Past) -> Result<Arc<dyn FileSystem>> {
         let fs = self.view(past).await?;
         if past.at.is_some() {
             return Ok(fs);
@@ -125,11 +125,11 @@ impl App {
     /// Runs `plan` and commits what it gives, again if a link was swapped in between; shows what was done.
     pub(crate) async fn commit(
         &mut self,
-        acting: &Acting,
-        why: &Why,
+        tree: &AuthoredTree,
+        args: &CommitArgs,
         plan: impl AsyncFn() -> garth::Result<Plan>,
-    ) -> Done {
-        let (commit, plan) = acting.commit(why, plan).await?;
+    ) -> Result {
+        let (commit, plan) = tree.commit(args, plan).await?;
         for (op, path) in &plan.shown {
             self.out.committed(&commit, *op, path)?;
         }
@@ -140,22 +140,22 @@ impl App {
     pub(crate) async fn each(
         &mut self,
         paths: &[String],
-        action: impl AsyncFn(&mut Self, &str) -> Done,
-    ) -> Done {
+        action: impl AsyncFn(&mut Self, &str) -> Result,
+    ) -> Result {
         if let [path] = paths {
             return action(self, path).await;
         }
-        let mut several = Several::default();
+        let mut failures = Failures::default();
         for path in paths {
             let outcome = action(self, path).await;
             self.out.flush()?;
-            several.add(outcome, self.global.json)?;
+            failures.add(outcome, self.global.json)?;
         }
-        several.done()
+        failures.done()
     }
 
     /// Copies an open file to standard output.
-    pub(crate) async fn pour(&mut self, file: Arc<dyn OpenFile>) -> Done {
+    pub(crate) async fn copy_to_stdout(&mut self, file: Arc<dyn OpenFile>) -> Result {
         let mut chunks = std::pin::pin!(stream(file, ByteRange::ALL));
         while let Some(chunk) = chunks.try_next().await? {
             self.out.bytes(&chunk)?;
@@ -164,20 +164,20 @@ impl App {
     }
 }
 
-impl Acting {
+impl AuthoredTree {
     /// Commits without showing anything.
     pub(crate) async fn commit(
         &self,
-        why: &Why,
+        args: &CommitArgs,
         plan: impl AsyncFn() -> garth::Result<Plan>,
-    ) -> Done<(Commit, Plan)> {
+    ) -> Result<(Commit, Plan)> {
         let done = retry(&*self.fs, "/", Follow::No, |_| async {
             let plan = plan().await?;
             let batch = Batch {
                 ops: plan.ops.clone(),
                 preconditions: plan.preconditions.clone(),
                 author: self.author.clone(),
-                message: why.message.clone().unwrap_or_default(),
+                message: args.message.clone().unwrap_or_default(),
                 ..Batch::default()
             };
             Ok((self.fs.commit(batch).await?, plan))
@@ -187,12 +187,12 @@ impl Acting {
 }
 
 /// The canonical path of what a person wrote; the last segment need not exist.
-pub(crate) async fn place(fs: &dyn FileSystem, path: &str, follow: Follow) -> garth::Result<TreePath> {
-    resolve(fs, path, follow).await.map_err(named(path))
+pub(crate) async fn resolve_path(fs: &dyn FileSystem, path: &str, follow: Follow) -> garth::Result<TreePath> {
+    resolve(fs, path, follow).await.map_err(with_path(path))
 }
 
 /// Names the path in an error that has none, as that of text which is no path.
-fn named(path: &str) -> impl FnOnce(Error) -> Error {
+fn with_path(path: &str) -> impl FnOnce(Error) -> Error {
     move |error| match error.path() {
         None if error.is(ErrorKind::InvalidArgument) || error.is(ErrorKind::NameTooLong) => {
             Error::new(error.kind(), format!("{path}: {}", error.message()))
@@ -202,7 +202,7 @@ fn named(path: &str) -> impl FnOnce(Error) -> Error {
 }
 
 /// What is at a path that a person wrote, and its canonical path.
-pub(crate) async fn find(
+pub(crate) async fn stat_path(
     fs: &dyn FileSystem,
     path: &str,
     follow: Follow,
@@ -212,16 +212,16 @@ pub(crate) async fn find(
         Ok((path, entry))
     })
     .await
-    .map_err(named(path))
+    .map_err(with_path(path))
 }
 
-/// Like [`find`], where nothing may be there.
-pub(crate) async fn look(
+/// Like [`stat_path`], where nothing may be there.
+pub(crate) async fn stat_optional(
     fs: &dyn FileSystem,
     path: &str,
     follow: Follow,
 ) -> garth::Result<(TreePath, Option<Entry>)> {
-    let path = place(fs, path, follow).await?;
+    let path = resolve_path(fs, path, follow).await?;
     match fs.stat(&At::Path(path.clone())).await {
         Ok(entry) => Ok((path, Some(entry))),
         Err(error) if error.is(ErrorKind::NotFound) => Ok((path, None)),
@@ -230,7 +230,7 @@ pub(crate) async fn look(
 }
 
 /// Says how to go on where a parent is missing; for verbs that fail with `NotFound` only then.
-pub(crate) fn no_parent(failure: Failure) -> Failure {
+pub(crate) fn suggest_parents(failure: Failure) -> Failure {
     match failure {
         Failure::Tree(error) if error.is(ErrorKind::NotFound) => {
             let message = "its directory is not there; -p makes it";
@@ -250,13 +250,13 @@ pub(crate) async fn destination(
     follow: Follow,
     into: bool,
 ) -> garth::Result<TreePath> {
-    if let (dir, Some(Entry { kind: Kind::Directory, .. })) = look(fs, to, Follow::Yes).await? {
+    if let (dir, Some(Entry { kind: Kind::Directory, .. })) = stat_optional(fs, to, Follow::Yes).await? {
         let Some(name) = from.name() else {
             return Err(Error::at(ErrorKind::Busy, from, "the root cannot be moved, copied or linked"));
         };
         return dir.join(&garth::Name::parse(name)?);
     }
-    let (path, there) = look(fs, to, follow).await?;
+    let (path, there) = stat_optional(fs, to, follow).await?;
     if into {
         let kind = if there.is_some() { ErrorKind::NotADirectory } else { ErrorKind::NotFound };
         let message = if there.is_some() { "not a directory" } else { "no such directory" };

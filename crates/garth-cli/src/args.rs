@@ -33,7 +33,7 @@ pub(crate) struct Past {
 
 /// `-m`, of every verb that writes.
 #[derive(Args, Clone, Debug, Default)]
-pub(crate) struct Why {
+pub(crate) struct CommitArgs {
     /// Why: a message kept with the commit
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) message: Option<String>,

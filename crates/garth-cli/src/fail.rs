@@ -9,12 +9,12 @@ use garth::agent::kv::{KvCode, KvError};
 use garth::{Error, ErrorKind};
 use serde_json::json;
 
-use crate::out::shown;
+use crate::out::escaped;
 
-/// What a verb gives back.
-pub(crate) type Done<T = ()> = Result<T, Failure>;
+/// The result of a verb.
+pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
 
-/// Why a verb did not do all that it was asked.
+/// Why a verb failed, wholly or in part.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The tree refused.
@@ -25,8 +25,8 @@ pub(crate) enum Failure {
     Kv(String, Box<KvError>),
     /// The arguments make no sense together.
     Usage(String),
-    /// Everything was told already, piece by piece; this is the exit code.
-    Told(u8),
+    /// Each failure was reported when it happened; this is the exit code.
+    Reported(u8),
     /// Whoever read the output has gone: no failure of ours.
     Pipe,
 }
@@ -64,25 +64,25 @@ impl Failure {
             },
             Self::Kv(_, error) => kv_code(error.code()),
             Self::Usage(_) => 2,
-            Self::Told(code) => *code,
+            Self::Reported(code) => *code,
             Self::Pipe => 0,
         }
     }
 
-    /// Tells it on stderr: a line for people, and with `--json` a second line, `{"error":{...}}`.
-    pub(crate) fn tell(&self, as_json: bool) {
-        if matches!(self, Self::Told(_) | Self::Pipe) {
+    /// Reports it on stderr: a line for people, and with `--json` a second line, `{"error":{...}}`.
+    pub(crate) fn report(&self, as_json: bool) {
+        if matches!(self, Self::Reported(_) | Self::Pipe) {
             return;
         }
         // Nobody is left to tell if stderr itself is closed.
-        let _ = writeln!(io::stderr(), "garth: {}", shown(&self.to_string()));
+        let _ = writeln!(io::stderr(), "garth: {}", escaped(&self.to_string()));
         if as_json {
-            self.tell_json();
+            self.report_json();
         }
     }
 
-    /// Tells it on stderr as JSON alone.
-    pub(crate) fn tell_json(&self) {
+    /// Reports it on stderr as JSON alone.
+    pub(crate) fn report_json(&self) {
         let (kind, path, message) = match self {
             Self::Tree(error) => {
                 (snake(error.kind()), error.path().map(ToString::to_string), error.message().to_owned())
@@ -98,7 +98,7 @@ impl Failure {
                 (kind, Some(key.clone()), error.message().to_owned())
             }
             Self::Usage(message) => ("usage".to_owned(), None, message.clone()),
-            Self::Told(_) | Self::Pipe => return,
+            Self::Reported(_) | Self::Pipe => return,
         };
         let error = json!({"kind": kind, "path": path, "message": message, "exit": self.code()});
         let _ = writeln!(io::stderr(), "{}", json!({ "error": error }));
@@ -159,7 +159,7 @@ impl fmt::Display for Failure {
             Self::Host(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Kv(key, error) => write!(f, "{key}: {error}"),
             Self::Usage(message) => f.write_str(message),
-            Self::Told(code) => write!(f, "exit code {code}"),
+            Self::Reported(code) => write!(f, "exit code {code}"),
             Self::Pipe => f.write_str("broken pipe"),
         }
     }
@@ -194,20 +194,21 @@ fn carried(error: io::Error) -> Failure {
     tree.map_or_else(|| Failure::Host(PathBuf::from("-"), error), Failure::Tree)
 }
 
-/// Failures of several things done one after the other: each is told at once, the first decides the exit code.
+/// Failures of several things done one after the other. Each is reported at once; the first decides the exit
+/// code.
 #[derive(Debug, Default)]
-pub(crate) struct Several {
+pub(crate) struct Failures {
     first: Option<u8>,
     count: u64,
 }
 
-impl Several {
+impl Failures {
     /// Takes the outcome of one; a reader that has gone ends it all.
-    pub(crate) fn add(&mut self, outcome: Done, as_json: bool) -> Done {
+    pub(crate) fn add(&mut self, outcome: Result, as_json: bool) -> Result {
         match outcome {
             Err(Failure::Pipe) => return Err(Failure::Pipe),
             Err(failure) => {
-                failure.tell(as_json);
+                failure.report(as_json);
                 self.first.get_or_insert(failure.code());
                 self.count += 1;
             }
@@ -222,7 +223,7 @@ impl Several {
     }
 
     /// The outcome of all.
-    pub(crate) fn done(&self) -> Done {
-        self.first.map_or(Ok(()), |code| Err(Failure::Told(code)))
+    pub(crate) fn done(&self) -> Result {
+        self.first.map_or(Ok(()), |code| Err(Failure::Reported(code)))
     }
 }

@@ -17,7 +17,7 @@ use clap::Parser;
 
 use crate::app::App;
 use crate::args::Global;
-use crate::fail::{Done, Failure};
+use crate::fail::{Failure, Result};
 use crate::verb::Verb;
 
 /// Answers are many small allocations on many threads, SQLite's among them, at which the system's allocator is slow.
@@ -41,32 +41,32 @@ pub(crate) struct Cli {
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return unparsed(&error),
+        Err(error) => return usage_error(&error),
     };
     let json = cli.global.json;
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            failure.tell(json);
+            failure.report(json);
             ExitCode::from(failure.code())
         }
     }
 }
 
 /// Help, the version, or arguments that clap refuses.
-fn unparsed(error: &clap::Error) -> ExitCode {
+fn usage_error(error: &clap::Error) -> ExitCode {
     // A reader that has gone misses nothing that it wanted.
     let _ = error.print();
     let code = u8::try_from(error.exit_code()).unwrap_or(2);
     if code != 0 && std::env::args().any(|arg| arg == "--json") {
         let message = error.render().to_string();
         let line = message.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        Failure::Usage(line.to_owned()).tell_json();
+        Failure::Usage(line.to_owned()).report_json();
     }
     ExitCode::from(code)
 }
 
-fn run(cli: Cli) -> Done {
+fn run(cli: Cli) -> Result {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::stdio)?;
     let mut app = App::new(cli.global);
     let done = runtime.block_on(cli.verb.run(&mut app));

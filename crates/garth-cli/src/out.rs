@@ -9,7 +9,7 @@ use garth::model::{Author, Commit, CommitInfo, Entry, Kind, Timestamp};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::fail::{Done, Failure};
+use crate::fail::{Failure, Result};
 
 /// Standard output.
 pub(crate) struct Out {
@@ -29,7 +29,7 @@ impl Out {
     }
 
     /// One thing: a line of JSON, or text for people.
-    pub(crate) fn item(&mut self, json: &impl Serialize, text: impl Display) -> Done {
+    pub(crate) fn item(&mut self, json: &impl Serialize, text: impl Display) -> Result {
         if !self.json {
             return writeln!(self.to, "{text}").map_err(Failure::stdio);
         }
@@ -38,7 +38,7 @@ impl Out {
     }
 
     /// A line that only people need.
-    pub(crate) fn note(&mut self, text: impl Display) -> Done {
+    pub(crate) fn note(&mut self, text: impl Display) -> Result {
         if self.json {
             return Ok(());
         }
@@ -46,29 +46,29 @@ impl Out {
     }
 
     /// Bytes as they are.
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Done {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result {
         self.to.write_all(bytes).map_err(Failure::stdio)
     }
 
     /// What a commit did at `path` (its operation number `op`).
-    pub(crate) fn committed(&mut self, commit: &Commit, op: usize, path: &TreePath) -> Done {
+    pub(crate) fn committed(&mut self, commit: &Commit, op: usize, path: &TreePath) -> Result {
         let version = commit.version(op).to_string();
         let created = commit.outcomes.get(op).is_some_and(|outcome| outcome.created);
         let json = json!({
             "path": path.as_str(), "version": version, "created": created,
             "seq": commit.seq, "time": commit.time.to_rfc3339(),
         });
-        self.item(&json, format_args!("{version}  {}", shown(path.as_str())))
+        self.item(&json, format_args!("{version}  {}", escaped(path.as_str())))
     }
 
     /// Hands on what is buffered.
-    pub(crate) fn flush(&mut self) -> Done {
+    pub(crate) fn flush(&mut self) -> Result {
         self.to.flush().map_err(Failure::stdio)
     }
 }
 
 /// Text with control characters escaped, so that no name or message can steer a terminal.
-pub(crate) fn shown(text: &str) -> Cow<'_, str> {
+pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     if !text.chars().any(char::is_control) {
         return Cow::Borrowed(text);
     }
@@ -166,7 +166,7 @@ pub(crate) fn commit_json(commit: &CommitInfo) -> Value {
 pub(crate) fn author_text(author: &Author) -> String {
     let parts = [&author.agent, &author.key, &author.session];
     let text: Vec<&str> = parts.iter().filter_map(|part| part.as_deref()).collect();
-    if text.is_empty() { "-".to_owned() } else { shown(&text.join("/")).into_owned() }
+    if text.is_empty() { "-".to_owned() } else { escaped(&text.join("/")).into_owned() }
 }
 
 /// Standard base64 with padding (RFC 4648, 4): for content that JSON text cannot hold.
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_name_cannot_steer_the_terminal() {
-        assert_eq!(shown("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
-        assert_eq!(shown("plain é"), "plain é");
+        assert_eq!(escaped("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
+        assert_eq!(escaped("plain é"), "plain é");
     }
 }

@@ -22,7 +22,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use crate::fail::{Done, Failure, Several};
+use crate::fail::{Failure, Failures, Result};
 
 /// What was brought over.
 #[derive(Debug, Default, Serialize)]
@@ -53,7 +53,7 @@ impl fmt::Display for Count {
 /// Shows on a terminal how far it is, and keeps what failed.
 pub(crate) struct Report {
     bar: ProgressBar,
-    several: Several,
+    failures: Failures,
     json: bool,
 }
 
@@ -67,32 +67,32 @@ impl Report {
         };
         bar.set_style(ProgressStyle::with_template(style).expect("the templates above are valid"));
         bar.enable_steady_tick(Duration::from_millis(200));
-        Self { bar, several: Several::default(), json }
+        Self { bar, failures: Failures::default(), json }
     }
 
     /// One entry more.
     pub(crate) fn step(&self, name: &str) {
         self.bar.inc(1);
         if !self.bar.is_hidden() {
-            self.bar.set_message(crate::out::shown(name).into_owned());
+            self.bar.set_message(crate::out::escaped(name).into_owned());
         }
     }
 
     /// What could not be brought over; the rest goes on.
-    pub(crate) fn fail(&mut self, failure: Failure) -> Done {
-        let (several, json) = (&mut self.several, self.json);
-        self.bar.suspend(|| several.add(Err(failure), json))
+    pub(crate) fn fail(&mut self, failure: Failure) -> Result {
+        let (failures, json) = (&mut self.failures, self.json);
+        self.bar.suspend(|| failures.add(Err(failure), json))
     }
 
     /// Ends the display; gives how many failed.
     pub(crate) fn end(&self) -> u64 {
         self.bar.finish_and_clear();
-        self.several.count()
+        self.failures.count()
     }
 
     /// The outcome of all.
-    pub(crate) fn done(&self) -> Done {
-        self.several.done()
+    pub(crate) fn done(&self) -> Result {
+        self.failures.done()
     }
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct Exclude(GlobSet);
 
 impl Exclude {
     /// A pattern without `/` is matched against names at any depth, one with `/` against the path from the top.
-    pub(crate) fn new(patterns: &[String]) -> Done<Self> {
+    pub(crate) fn new(patterns: &[String]) -> Result<Self> {
         let mut set = GlobSetBuilder::new();
         for pattern in patterns {
             let anywhere: Cow<'_, str> = match pattern.trim_start_matches('/') {

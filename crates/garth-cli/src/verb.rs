@@ -31,7 +31,7 @@ mod write;
 use clap::Subcommand;
 
 use crate::app::App;
-use crate::fail::Done;
+use crate::fail::Result;
 
 /// Every verb, in the order of the help.
 #[derive(Subcommand)]
@@ -70,7 +70,7 @@ pub(crate) enum Verb {
 
 impl Verb {
     /// Does it.
-    pub(crate) async fn run(self, app: &mut App) -> Done {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
         match self {
             Self::Serve(verb) => verb.run(app).await,
             Self::Account(verb) => verb.run(app),

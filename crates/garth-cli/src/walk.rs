@@ -6,7 +6,7 @@ use std::sync::Arc;
 use garth::model::{At, Entry, Kind, Page, WalkPage};
 use garth::{FileSystem, Name, Result, TreePath};
 
-use crate::app::find;
+use crate::app::stat_path;
 use garth::fs::resolve::Follow;
 
 /// Items of one page: enough that the paging costs little.
@@ -29,7 +29,7 @@ impl Walker {
         follow: Follow,
         itself: bool,
     ) -> Result<Self> {
-        let (top, entry) = find(&*fs, path, follow).await?;
+        let (top, entry) = stat_path(&*fs, path, follow).await?;
         let more = entry.kind == Kind::Directory;
         let ready = if itself { VecDeque::from([(top.clone(), entry)]) } else { VecDeque::new() };
         Ok(Self { fs, top, ready, after: None, more })

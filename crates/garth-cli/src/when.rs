@@ -3,11 +3,11 @@
 use garth::FileSystem;
 use garth::model::{Moment, Seq, Timestamp, VersionId};
 
-use crate::fail::{Done, Failure};
+use crate::fail::{Failure, Result};
 
 /// Reads `--at`: a sequence, a snapshot, a version, or a time. What reads as none of them is taken for the name
 /// of a snapshot, which then is not there.
-pub(crate) async fn moment(fs: &dyn FileSystem, text: &str, now: Timestamp) -> Done<Moment> {
+pub(crate) async fn moment(fs: &dyn FileSystem, text: &str, now: Timestamp) -> Result<Moment> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         let number =
             text.parse().map_err(|_| Failure::Usage(format!("{text} is too large for a sequence")))?;

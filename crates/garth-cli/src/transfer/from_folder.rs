@@ -12,14 +12,14 @@ use garth::{Error, ErrorKind, TreePath};
 
 use super::load::{Loader, Make, utf8};
 use crate::body::read_body;
-use crate::fail::{Done, Failure};
+use crate::fail::{Failure, Result};
 
 /// Hard links seen so far: device and inode of this machine, and the path first given to them.
 type Links = HashMap<(u64, u64), TreePath>;
 
 /// Reads everything below `top`, which itself becomes the base. `skip` is the data folder: garth does not read
 /// its own database but through its engine.
-pub(crate) async fn from_folder(loader: &mut Loader<'_>, top: &Path, skip: &Path) -> Done {
+pub(crate) async fn from_folder(loader: &mut Loader<'_>, top: &Path, skip: &Path) -> Result {
     let mut links = Links::new();
     // Directories still to read, relative to the top, the next one last.
     let mut todo = vec![PathBuf::new()];
@@ -51,7 +51,7 @@ pub(crate) async fn from_folder(loader: &mut Loader<'_>, top: &Path, skip: &Path
 }
 
 /// The names in a folder, in byte order.
-fn names(folder: &Path) -> Done<Vec<OsString>> {
+fn names(folder: &Path) -> Result<Vec<OsString>> {
     let read = || -> std::io::Result<Vec<OsString>> {
         fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect()
     };
@@ -67,12 +67,12 @@ async fn entry(
     relative: &Path,
     skip: &Path,
     links: &mut Links,
-) -> Done<bool> {
+) -> Result<bool> {
     let source = top.join(relative);
     if loader.exclude.leaves_out(&relative.to_string_lossy()) {
         return Ok(false);
     }
-    let path = loader.place(utf8(relative.as_os_str().as_bytes(), &source.to_string_lossy())?)?;
+    let path = loader.path_of(utf8(relative.as_os_str().as_bytes(), &source.to_string_lossy())?)?;
     let meta = fs::symlink_metadata(&source).map_err(Failure::host(&source))?;
     let (kind, mode, mtime) = (meta.file_type(), meta.mode(), mtime(&meta));
     if kind.is_dir() {
@@ -102,7 +102,7 @@ async fn entry(
         links.insert((meta.dev(), meta.ino()), path.clone());
     }
     let mut file = File::open(&source).map_err(Failure::host(&source))?;
-    let body = read_body(&*loader.acting.fs, &mut file, &source).await?;
+    let body = read_body(&*loader.tree.fs, &mut file, &source).await?;
     loader.add(path, Make::File(body), mode, mtime).await?;
     Ok(false)
 }

@@ -9,13 +9,13 @@ use tar::{Archive, Entry, EntryType};
 
 use super::load::{Loader, Make, utf8};
 use crate::body::read_body;
-use crate::fail::{Done, Failure};
+use crate::fail::{Failure, Result};
 
 /// First bytes of gzip, zstd, xz and bzip2.
 const COMPRESSED: [&[u8]; 4] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh"];
 
 /// Reads everything in an archive. `name` is what it is called in errors.
-pub(crate) async fn from_tar(loader: &mut Loader<'_>, from: impl Read, name: &Path) -> Done {
+pub(crate) async fn from_tar(loader: &mut Loader<'_>, from: impl Read, name: &Path) -> Result {
     let mut from = BufReader::with_capacity(1 << 16, from);
     let start = std::io::BufRead::fill_buf(&mut from).map_err(Failure::host(name))?;
     if COMPRESSED.iter().any(|magic| start.starts_with(magic)) {
@@ -40,7 +40,7 @@ pub(crate) async fn from_tar(loader: &mut Loader<'_>, from: impl Read, name: &Pa
     Ok(())
 }
 
-async fn one(loader: &mut Loader<'_>, entry: &mut Entry<'_, impl Read>) -> Done {
+async fn one(loader: &mut Loader<'_>, entry: &mut Entry<'_, impl Read>) -> Result {
     let kind = entry.header().entry_type();
     if matches!(kind, EntryType::XGlobalHeader) {
         return Ok(()); // says something of the archive, is nothing in it
@@ -56,7 +56,7 @@ async fn one(loader: &mut Loader<'_>, entry: &mut Entry<'_, impl Read>) -> Done 
     if relative.is_empty() || relative == "." || loader.exclude.leaves_out_above(relative) {
         return Ok(());
     }
-    let path = loader.place(relative).map_err(|error| refuse(error.message()))?;
+    let path = loader.path_of(relative).map_err(|error| refuse(error.message()))?;
     let link = entry.link_name_bytes().map(std::borrow::Cow::into_owned).unwrap_or_default();
     let damaged = |_| refuse("its header is damaged");
     let mode = entry.header().mode().map_err(damaged)?;
@@ -65,7 +65,7 @@ async fn one(loader: &mut Loader<'_>, entry: &mut Entry<'_, impl Read>) -> Done 
     let make = match kind {
         EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
             let size = entry.size();
-            let body = read_body(&*loader.acting.fs, entry, Path::new(&shown)).await?;
+            let body = read_body(&*loader.tree.fs, entry, Path::new(&shown)).await?;
             if body.size() != size {
                 return Err(Error::new(ErrorKind::Io, format!("{shown}: the archive ends in it")).into());
             }
@@ -78,7 +78,7 @@ async fn one(loader: &mut Loader<'_>, entry: &mut Entry<'_, impl Read>) -> Done 
             if link.starts_with('/') {
                 return Err(refuse("it links to what is not in the archive").into());
             }
-            Make::HardLink(loader.place(link).map_err(|error| refuse(error.message()))?)
+            Make::HardLink(loader.path_of(link).map_err(|error| refuse(error.message()))?)
         }
         _ => return Err(refuse("neither file, directory nor link").into()),
     };

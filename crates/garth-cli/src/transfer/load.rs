@@ -4,9 +4,9 @@ use garth::model::{At, Body, Op, Remove, SetAttrs, Timestamp};
 use garth::{Error, Name, TreePath};
 
 use super::{Count, Exclude, Report};
-use crate::app::{Acting, Plan};
-use crate::args::Why;
-use crate::fail::{Done, Failure};
+use crate::app::{AuthoredTree, Plan};
+use crate::args::CommitArgs;
+use crate::fail::{Failure, Result};
 
 /// Most entries of one commit.
 const MAX_ENTRIES: usize = 512;
@@ -36,10 +36,10 @@ struct Waiting {
 
 /// An import in progress.
 pub(crate) struct Loader<'a> {
-    pub(crate) acting: &'a Acting,
+    pub(crate) tree: &'a AuthoredTree,
     pub(crate) exclude: Exclude,
     pub(crate) report: Report,
-    why: &'a Why,
+    commit: &'a CommitArgs,
     base: TreePath,
     /// Makes the base itself, with the first commit: so that an empty source leaves something too.
     first: Option<Op>,
@@ -53,18 +53,18 @@ pub(crate) struct Loader<'a> {
 impl<'a> Loader<'a> {
     /// Starts an import to below `base`.
     pub(crate) fn new(
-        acting: &'a Acting,
-        why: &'a Why,
+        tree: &'a AuthoredTree,
+        commit: &'a CommitArgs,
         base: TreePath,
         exclude: Exclude,
         report: Report,
     ) -> Self {
         let at = At::Path(base.clone());
         Self {
-            acting,
+            tree,
             exclude,
             report,
-            why,
+            commit,
             base,
             first: Some(Op::Mkdir { at, parents: true, attrs: SetAttrs::default() }),
             waiting: Vec::new(),
@@ -76,7 +76,7 @@ impl<'a> Loader<'a> {
 
     /// Where `relative`, a path from the top of the source with `/` between names, comes to be. `.` is nothing;
     /// `..` and absolute paths are refused.
-    pub(crate) fn place(&self, relative: &str) -> garth::Result<TreePath> {
+    pub(crate) fn path_of(&self, relative: &str) -> garth::Result<TreePath> {
         let mut path = self.base.clone();
         for name in relative.split('/').filter(|name| !name.is_empty() && *name != ".") {
             path = path.join(&Name::parse(name)?)?;
@@ -91,7 +91,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Adds one entry.
-    pub(crate) async fn add(&mut self, path: TreePath, make: Make, mode: u32, mtime: Timestamp) -> Done {
+    pub(crate) async fn add(&mut self, path: TreePath, make: Make, mode: u32, mtime: Timestamp) -> Result {
         self.report.step(path.as_str());
         if let Make::File(Body::Bytes(bytes)) = &make {
             self.bytes += bytes.len() as u64;
@@ -104,7 +104,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Commits what waits: in one commit, or if that fails, each alone, so that one bad entry stops no other.
-    async fn flush(&mut self) -> Done {
+    async fn flush(&mut self) -> Result {
         self.bytes = 0;
         let waiting = std::mem::take(&mut self.waiting);
         let first = self.first.take();
@@ -130,9 +130,9 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    async fn commit(&self, ops: Vec<Op>) -> Done {
+    async fn commit(&self, ops: Vec<Op>) -> Result {
         let plan = async || Ok(Plan { ops: ops.clone(), ..Plan::default() });
-        self.acting.commit(self.why, plan).await.map(drop)
+        self.tree.commit(self.commit, plan).await.map(drop)
     }
 
     fn made(&mut self, entry: Waiting) {
@@ -152,12 +152,12 @@ impl<'a> Loader<'a> {
     }
 
     /// Something that cannot be imported; the rest goes on.
-    pub(crate) fn fail(&mut self, failure: impl Into<Failure>) -> Done {
+    pub(crate) fn fail(&mut self, failure: impl Into<Failure>) -> Result {
         self.report.fail(failure.into())
     }
 
     /// Commits the rest and the times of directories.
-    pub(crate) async fn finish(mut self) -> Done<(Count, Done)> {
+    pub(crate) async fn finish(mut self) -> Result<(Count, Result)> {
         self.flush().await?;
         for some in std::mem::take(&mut self.directories).chunks(MAX_ENTRIES) {
             let set =

@@ -12,22 +12,22 @@ use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
 use super::{Count, Report};
-use crate::app::find;
-use crate::fail::{Done, Failure, carry};
+use crate::app::stat_path;
+use crate::fail::{Failure, Result, carry};
 use crate::walk::DepthFirst;
 
 /// Where a subtree goes. Paths are relative, with `/` between names; directories come before what is in them.
 pub(crate) trait Target {
     /// A directory.
-    fn directory(&mut self, path: &str, entry: &Entry) -> Done;
+    fn directory(&mut self, path: &str, entry: &Entry) -> Result;
     /// A file with its content.
-    fn file(&mut self, path: &str, entry: &Entry, content: &mut dyn Read) -> Done;
+    fn file(&mut self, path: &str, entry: &Entry, content: &mut dyn Read) -> Result;
     /// A symbolic link.
-    fn symlink(&mut self, path: &str, entry: &Entry, target: &str) -> Done;
+    fn symlink(&mut self, path: &str, entry: &Entry, target: &str) -> Result;
     /// One more name for the file at `first`.
-    fn hard_link(&mut self, path: &str, entry: &Entry, first: &str) -> Done;
+    fn hard_link(&mut self, path: &str, entry: &Entry, first: &str) -> Result;
     /// Nothing more comes.
-    fn finish(&mut self) -> Done;
+    fn finish(&mut self) -> Result;
 }
 
 /// Copies what is below `path` (or the file there, under its own name) to `target`.
@@ -36,8 +36,8 @@ pub(crate) async fn save(
     path: &str,
     target: &mut dyn Target,
     report: &mut Report,
-) -> Done<Count> {
-    let (top, entry) = find(&*fs, path, Follow::Yes).await?;
+) -> Result<Count> {
+    let (top, entry) = stat_path(&*fs, path, Follow::Yes).await?;
     let mut count = Count::default();
     let mut links: HashMap<Ino, String> = HashMap::new();
     // A file alone is as if it were all that its directory holds.

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use garth::model::{Entry, Timestamp};
 
 use super::save::Target;
-use crate::fail::{Done, Failure};
+use crate::fail::{Failure, Result};
 
 /// Permissions that are given on: set-user-id and its like are not, as what an agent wrote is not to be trusted
 /// with them.
@@ -25,7 +25,7 @@ pub(crate) struct Folder {
 
 impl Folder {
     /// Takes a folder that is empty, or makes it.
-    pub(crate) fn new(top: &Path) -> Done<Self> {
+    pub(crate) fn new(top: &Path) -> Result<Self> {
         match fs::create_dir(top) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 if fs::read_dir(top).map_err(Failure::host(top))?.next().is_some() {
@@ -40,14 +40,14 @@ impl Folder {
 }
 
 impl Target for Folder {
-    fn directory(&mut self, path: &str, entry: &Entry) -> Done {
+    fn directory(&mut self, path: &str, entry: &Entry) -> Result {
         let path = self.top.join(path);
         DirBuilder::new().mode(0o700).create(&path).map_err(Failure::host(&path))?;
         self.directories.push((path, entry.mode & PERMISSIONS, entry.mtime));
         Ok(())
     }
 
-    fn file(&mut self, path: &str, entry: &Entry, content: &mut dyn Read) -> Done {
+    fn file(&mut self, path: &str, entry: &Entry, content: &mut dyn Read) -> Result {
         let path = self.top.join(path);
         let mut options = OpenOptions::new();
         let opened = options.write(true).create_new(true).mode(0o600).open(&path);
@@ -56,17 +56,17 @@ impl Target for Folder {
         settle(&file, entry.mode & PERMISSIONS, entry.mtime).map_err(Failure::host(&path))
     }
 
-    fn symlink(&mut self, path: &str, _: &Entry, target: &str) -> Done {
+    fn symlink(&mut self, path: &str, _: &Entry, target: &str) -> Result {
         self.links.push((self.top.join(path), target.to_owned()));
         Ok(())
     }
 
-    fn hard_link(&mut self, path: &str, _: &Entry, first: &str) -> Done {
+    fn hard_link(&mut self, path: &str, _: &Entry, first: &str) -> Result {
         let path = self.top.join(path);
         fs::hard_link(self.top.join(first), &path).map_err(Failure::host(&path))
     }
 
-    fn finish(&mut self) -> Done {
+    fn finish(&mut self) -> Result {
         for (path, target) in &self.links {
             symlink(target, path).map_err(Failure::host(path))?;
         }

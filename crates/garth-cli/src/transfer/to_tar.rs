@@ -7,7 +7,7 @@ use garth::model::Entry;
 use tar::{Builder, EntryType, Header};
 
 use super::save::Target;
-use crate::fail::{Done, Failure};
+use crate::fail::{Failure, Result};
 
 /// Longest name that a header holds itself, in bytes; longer ones go before it, in the GNU way.
 const MAX_LINK_NAME: usize = 100;
@@ -46,19 +46,19 @@ fn header(kind: EntryType, entry: &Entry, size: u64) -> Header {
 }
 
 impl<W: Write> Target for Tar<W> {
-    fn directory(&mut self, path: &str, entry: &Entry) -> Done {
+    fn directory(&mut self, path: &str, entry: &Entry) -> Result {
         let mut header = header(EntryType::Directory, entry, 0);
         let failure = self.failure();
         self.builder.append_data(&mut header, format!("{path}/"), io::empty()).map_err(failure)
     }
 
-    fn file(&mut self, path: &str, entry: &Entry, content: &mut dyn Read) -> Done {
+    fn file(&mut self, path: &str, entry: &Entry, content: &mut dyn Read) -> Result {
         let mut header = header(EntryType::Regular, entry, entry.size);
         let failure = self.failure();
         self.builder.append_data(&mut header, path, content.take(entry.size)).map_err(failure)
     }
 
-    fn symlink(&mut self, path: &str, entry: &Entry, target: &str) -> Done {
+    fn symlink(&mut self, path: &str, entry: &Entry, target: &str) -> Result {
         let mut header = header(EntryType::Symlink, entry, 0);
         let failure = self.failure();
         if target.len() > MAX_LINK_NAME {
@@ -69,13 +69,13 @@ impl<W: Write> Target for Tar<W> {
         set.and_then(|()| self.builder.append_data(&mut header, path, io::empty())).map_err(failure)
     }
 
-    fn hard_link(&mut self, path: &str, entry: &Entry, first: &str) -> Done {
+    fn hard_link(&mut self, path: &str, entry: &Entry, first: &str) -> Result {
         let mut header = header(EntryType::Link, entry, 0);
         let failure = self.failure();
         self.builder.append_link(&mut header, path, first).map_err(failure)
     }
 
-    fn finish(&mut self) -> Done {
+    fn finish(&mut self) -> Result {
         let failure = self.failure();
         self.builder.finish().and_then(|()| self.builder.get_mut().flush()).map_err(failure)
     }

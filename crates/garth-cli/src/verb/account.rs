@@ -6,8 +6,8 @@ use garth::model::Timestamp;
 use serde_json::json;
 
 use crate::app::App;
-use crate::fail::Done;
-use crate::out::shown;
+use crate::fail::Result;
+use crate::out::escaped;
 
 /// Make, list and delete accounts
 ///
@@ -16,11 +16,11 @@ use crate::out::shown;
 #[command(after_help = "Example:\n  garth account create team-a")]
 pub(crate) struct Account {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Subcommand, Debug)]
-enum What {
+enum Action {
     /// Make an account with an empty tree
     #[command(after_help = "Example:\n  garth account create team-a")]
     Create {
@@ -39,28 +39,28 @@ enum What {
 }
 
 impl Account {
-    pub(crate) fn run(self, app: &mut App) -> Done {
-        let home = app.home()?;
-        match self.what {
-            What::Create { name } => {
-                let account = home.create_account(&name)?;
+    pub(crate) fn run(self, app: &mut App) -> Result {
+        let data_dir = app.data_dir()?;
+        match self.action {
+            Action::Create { name } => {
+                let account = data_dir.create_account(&name)?;
                 show(app, &account.id, Some(account.created))
             }
-            What::List => {
-                let accounts = home.control().accounts()?;
+            Action::List => {
+                let accounts = data_dir.control().accounts()?;
                 let mut active = accounts.iter().filter(|account| account.state == AccountState::Active);
                 active.try_for_each(|account| show(app, &account.id, Some(account.created)))
             }
-            What::Delete { name } => {
-                home.delete_account(&name)?;
+            Action::Delete { name } => {
+                data_dir.delete_account(&name)?;
                 show(app, &name, None)
             }
         }
     }
 }
 
-fn show(app: &mut App, name: &str, created: Option<Timestamp>) -> Done {
+fn show(app: &mut App, name: &str, created: Option<Timestamp>) -> Result {
     let created = created.map(Timestamp::to_rfc3339);
     let json = json!({"account": name, "created": created});
-    app.out.item(&json, format_args!("{}  {}", created.as_deref().unwrap_or("deleted"), shown(name)))
+    app.out.item(&json, format_args!("{}  {}", created.as_deref().unwrap_or("deleted"), escaped(name)))
 }

@@ -9,8 +9,8 @@ use serde_json::json;
 use tokio::task::block_in_place;
 
 use crate::app::App;
-use crate::fail::Done;
-use crate::out::shown;
+use crate::fail::Result;
+use crate::out::escaped;
 
 /// Copy the data folder, all accounts and keys, while it is in use
 ///
@@ -25,12 +25,12 @@ pub(crate) struct Backup {
 }
 
 impl Backup {
-    pub(crate) fn run(self, app: &mut App) -> Done {
-        let home = app.home()?;
+    pub(crate) fn run(self, app: &mut App) -> Result {
+        let data_dir = app.data_dir()?;
         let bar = ProgressBar::new_spinner();
         bar.set_message("copying");
         bar.enable_steady_tick(Duration::from_millis(200));
-        let copied = block_in_place(|| home.backup(&self.to));
+        let copied = block_in_place(|| data_dir.backup(&self.to));
         bar.finish_and_clear();
         let copied = copied?;
         let accounts: Vec<_> = copied
@@ -41,7 +41,7 @@ impl Backup {
         let lines: Vec<String> = copied
             .iter()
             .map(|(account, copy)| {
-                format!("{}: up to {}, {}", shown(account), copy.seq, HumanBytes(copy.bytes))
+                format!("{}: up to {}, {}", escaped(account), copy.seq, HumanBytes(copy.bytes))
             })
             .collect();
         let to = self.to.display();

@@ -9,9 +9,9 @@ use garth::model::{At, ByteRange, HistoryPage, Seq, VersionId};
 use garth::{Error, ErrorKind, FileSystem, OpenFile, stream};
 use serde_json::json;
 
-use crate::app::{App, place};
+use crate::app::{App, resolve_path};
 use crate::args::Past;
-use crate::fail::{Done, Failure};
+use crate::fail::{Failure, Result};
 use crate::out::base64;
 
 /// Longest content that fits in one JSON object, in bytes: it is held in memory. 64 MiB.
@@ -35,7 +35,7 @@ pub(crate) struct Cat {
 }
 
 impl Cat {
-    pub(crate) async fn run(self, app: &mut App) -> Done {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
         let fs = app.view(&self.past).await?;
         if let Some(version) = self.version {
             if self.paths.len() > 1 {
@@ -60,8 +60,8 @@ async fn fs_open(fs: &Arc<dyn FileSystem>, path: garth::TreePath) -> garth::Resu
 }
 
 /// Checks that `version` is one of those that `path` has had.
-async fn check_had(fs: &dyn FileSystem, path: &str, version: VersionId) -> Done {
-    let path = place(fs, path, Follow::Yes).await?;
+async fn check_had(fs: &dyn FileSystem, path: &str, version: VersionId) -> Result {
+    let path = resolve_path(fs, path, Follow::Yes).await?;
     let page = HistoryPage { before: Some(Seq(version.seq.0.saturating_add(1))), limit: 16 };
     let versions = fs.history(&At::Path(path.clone()), &page).await?;
     if versions.iter().any(|had| had.id == version) {
@@ -70,9 +70,9 @@ async fn check_had(fs: &dyn FileSystem, path: &str, version: VersionId) -> Done 
     Err(Error::at(ErrorKind::NotFound, &path, format!("never had the version {version}")).into())
 }
 
-async fn show(app: &mut App, path: Option<&str>, file: Arc<dyn OpenFile>) -> Done {
+async fn show(app: &mut App, path: Option<&str>, file: Arc<dyn OpenFile>) -> Result {
     if !app.out.is_json() {
-        return app.pour(file).await;
+        return app.copy_to_stdout(file).await;
     }
     let entry = file.stat().await?;
     if entry.size > MAX_JSON {

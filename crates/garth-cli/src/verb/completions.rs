@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::Cli;
 use crate::app::App;
-use crate::fail::Done;
+use crate::fail::Result;
 
 /// Print a completion script for a shell
 ///
@@ -19,7 +19,7 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn run(self, app: &mut App) -> Done {
+    pub(crate) fn run(self, app: &mut App) -> Result {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "garth", &mut script);
         if !app.out.is_json() {

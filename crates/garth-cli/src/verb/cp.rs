@@ -4,9 +4,9 @@ use clap::Args;
 use garth::fs::resolve::Follow;
 use garth::model::{At, Kind, Op};
 
-use crate::app::{App, Plan, destination, find};
-use crate::args::Why;
-use crate::fail::Done;
+use crate::app::{App, Plan, destination, stat_path};
+use crate::args::CommitArgs;
+use crate::fail::Result;
 
 /// Copy files, and with -r directories, all in one commit, with mode, time and attributes
 ///
@@ -30,19 +30,19 @@ pub(crate) struct Cp {
     #[arg(short, long)]
     parents: bool,
     #[command(flatten)]
-    why: Why,
+    commit: CommitArgs,
 }
 
 impl Cp {
-    pub(crate) async fn run(self, app: &mut App) -> Done {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
         let tree = app.tree()?;
         let follow = if self.recursive { Follow::No } else { Follow::Yes };
-        app.commit(&tree, &self.why, async || {
+        app.commit(&tree, &self.commit, async || {
             let mut plan = Plan::default();
             for from in &self.from {
                 // The copy is named as its source was written, not as what a link led to.
-                let (named, _) = find(&*tree.fs, from, Follow::No).await?;
-                let (from, entry) = find(&*tree.fs, from, follow).await?;
+                let (named, _) = stat_path(&*tree.fs, from, Follow::No).await?;
+                let (from, entry) = stat_path(&*tree.fs, from, follow).await?;
                 let into = self.from.len() > 1 || (self.to.ends_with('/') && entry.kind != Kind::Directory);
                 let to = destination(&*tree.fs, &named, &self.to, Follow::Yes, into).await?;
                 let op = Op::Copy {

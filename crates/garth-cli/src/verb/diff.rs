@@ -12,10 +12,10 @@ use garth::{Error, ErrorKind, FileSystem, TreePath, stream};
 use serde_json::json;
 use similar::TextDiff;
 
-use crate::app::{App, look};
+use crate::app::{App, stat_optional};
 use crate::args::Past;
-use crate::fail::{Done, Failure};
-use crate::out::shown;
+use crate::fail::{Failure, Result};
+use crate::out::escaped;
 use crate::walk::Walker;
 
 /// Longest file that is compared line by line, in bytes: both sides are held in memory. 32 MiB.
@@ -47,9 +47,9 @@ struct Side {
 }
 
 impl Diff {
-    pub(crate) async fn run(self, app: &mut App) -> Done {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
         let now = app.tree()?.fs;
-        let to = Side::at(app.still(&Past { at: self.to.clone() }).await?, &self.path).await?;
+        let to = Side::at(app.pinned(&Past { at: self.to.clone() }).await?, &self.path).await?;
         let from = match &self.from {
             Some(text) => app.as_of(&*now, text).await?,
             None => before_last(&to).await?,
@@ -69,14 +69,14 @@ impl Diff {
 }
 
 impl Side {
-    async fn at(fs: Arc<dyn FileSystem>, path: &str) -> Done<Self> {
-        let (path, entry) = look(&*fs, path, Follow::Yes).await?;
+    async fn at(fs: Arc<dyn FileSystem>, path: &str) -> Result<Self> {
+        let (path, entry) = stat_optional(&*fs, path, Follow::Yes).await?;
         let seq = fs.head().await?.seq;
         Ok(Self { fs, path, entry, seq })
     }
 
     /// Content as text; `None` if it is none. A file that is not there is empty.
-    async fn text(&self) -> Done<Option<String>> {
+    async fn text(&self) -> Result<Option<String>> {
         let Some(entry) = &self.entry else { return Ok(Some(String::new())) };
         if entry.kind == Kind::Symlink {
             return Ok(entry.target.clone());
@@ -101,14 +101,14 @@ impl Side {
 
     fn header(&self) -> String {
         match &self.entry {
-            Some(_) => format!("{} at {}", shown(self.path.as_str()), self.seq),
+            Some(_) => format!("{} at {}", escaped(self.path.as_str()), self.seq),
             None => "/dev/null".to_owned(),
         }
     }
 }
 
 /// The tree just before the path's last version.
-async fn before_last(to: &Side) -> Done<Arc<dyn FileSystem>> {
+async fn before_last(to: &Side) -> Result<Arc<dyn FileSystem>> {
     if to.entry.as_ref().is_some_and(|entry| entry.kind == Kind::Directory) {
         return Err(Failure::Usage("say --from for a directory".into()));
     }
@@ -117,7 +117,7 @@ async fn before_last(to: &Side) -> Done<Arc<dyn FileSystem>> {
     Ok(to.fs.as_of(&Moment::Seq(Seq(last.0.saturating_sub(1)))).await?)
 }
 
-async fn file(app: &mut App, from: &Side, to: &Side) -> Done {
+async fn file(app: &mut App, from: &Side, to: &Side) -> Result {
     let (old, new) = (from.text().await?, to.text().await?);
     let diff = match (&old, &new) {
         (Some(old), Some(new)) if old == new => Some(String::new()),
@@ -137,12 +137,12 @@ async fn file(app: &mut App, from: &Side, to: &Side) -> Done {
     match diff {
         Some(diff) => app.out.bytes(diff.as_bytes()),
         None if same_content(from, to).await? => Ok(()),
-        None => app.out.note(format_args!("binary files differ: {}", shown(to.path.as_str()))),
+        None => app.out.note(format_args!("binary files differ: {}", escaped(to.path.as_str()))),
     }
 }
 
 /// Walks both sides in step: both come in the same order.
-async fn directories(app: &mut App, from: &Side, to: &Side) -> Done {
+async fn directories(app: &mut App, from: &Side, to: &Side) -> Result {
     let mut olds = Walker::new(Arc::clone(&from.fs), from.path.as_str(), Follow::Yes, false).await?;
     let mut news = Walker::new(Arc::clone(&to.fs), to.path.as_str(), Follow::Yes, false).await?;
     let (mut old, mut new) = (olds.next().await?, news.next().await?);
@@ -171,7 +171,7 @@ async fn directories(app: &mut App, from: &Side, to: &Side) -> Done {
                 _ => 'M',
             };
             let json = json!({"path": path.as_str(), "change": change});
-            app.out.item(&json, format_args!("{sign}  {}", shown(path.as_str())))?;
+            app.out.item(&json, format_args!("{sign}  {}", escaped(path.as_str())))?;
         }
         if order != Ordering::Greater {
             old = olds.next().await?;
@@ -195,7 +195,7 @@ async fn changed(
     (old_path, old): &(TreePath, Entry),
     to: &Side,
     (new_path, new): &(TreePath, Entry),
-) -> Done<Option<&'static str>> {
+) -> Result<Option<&'static str>> {
     let same = old.kind == new.kind
         && old.mode == new.mode
         && (old.uid, old.gid, old.rdev) == (new.uid, new.gid, new.rdev)
@@ -212,7 +212,7 @@ async fn changed(
     Ok((!equal).then_some("changed"))
 }
 
-async fn same_content(from: &Side, to: &Side) -> Done<bool> {
+async fn same_content(from: &Side, to: &Side) -> Result<bool> {
     match (&from.entry, &to.entry) {
         (Some(old), Some(new)) if old.kind == Kind::File && new.kind == Kind::File => {
             equal_content(&*from.fs, &from.path, &*to.fs, &to.path).await
@@ -227,7 +227,7 @@ async fn equal_content(
     at_a: &TreePath,
     b: &dyn FileSystem,
     at_b: &TreePath,
-) -> Done<bool> {
+) -> Result<bool> {
     const STEP: usize = 1 << 20;
     let a = a.open(&At::Path(at_a.clone())).await?;
     let b = b.open(&At::Path(at_b.clone())).await?;

@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::args::Past;
-use crate::fail::Done;
-use crate::out::shown;
+use crate::fail::Result;
+use crate::out::escaped;
 use crate::walk::Walker;
 
 /// Count bytes and entries
@@ -29,8 +29,8 @@ pub(crate) struct Du {
 }
 
 impl Du {
-    pub(crate) async fn run(self, app: &mut App) -> Done {
-        let fs = app.still(&self.past).await?;
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        let fs = app.pinned(&self.past).await?;
         app.each(&self.paths, async |app, path| {
             let mut walker = Walker::new(Arc::clone(&fs), path, Follow::No, true).await?;
             let (mut bytes, mut entries, mut files, mut directories) = (0_u64, 0_u64, 0_u64, 0_u64);
@@ -46,7 +46,7 @@ impl Du {
             let json = json!({
                 "path": path, "bytes": bytes, "entries": entries, "files": files, "directories": directories,
             });
-            app.out.item(&json, format_args!("{bytes:>12} bytes  {entries:>8} entries  {}", shown(path)))
+            app.out.item(&json, format_args!("{bytes:>12} bytes  {entries:>8} entries  {}", escaped(path)))
         })
         .await
     }

@@ -9,9 +9,9 @@ use clap::Args;
 use garth::fs::resolve::Follow;
 use serde_json::Value;
 
-use crate::app::{App, find};
+use crate::app::{App, stat_path};
 use crate::args::Past;
-use crate::fail::{Done, Failure};
+use crate::fail::{Failure, Result};
 use crate::transfer::{Count, Folder, Report, Tar, save};
 
 /// Take out what is in a directory, as a folder or tar archive
@@ -33,11 +33,11 @@ pub(crate) struct Export {
 }
 
 impl Export {
-    pub(crate) async fn run(self, app: &mut App) -> Done {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
         let json = app.out.is_json();
-        let fs = app.still(&self.past).await?;
+        let fs = app.pinned(&self.past).await?;
         // Asked before anything is made on this machine.
-        let (path, _) = find(&*fs, &self.from, Follow::Yes).await?;
+        let (path, _) = stat_path(&*fs, &self.from, Follow::Yes).await?;
         let mut report = Report::new(None, json);
         let standard = self.to == Path::new("-");
         let is_tar = self.to.extension().is_some_and(|extension| extension == "tar");
@@ -58,11 +58,11 @@ impl Export {
             save(fs, path.as_str(), &mut Folder::new(&self.to)?, &mut report).await?
         };
         count.failed = report.end();
-        self.tell(app, path.as_str(), &count, standard)?;
-        report.done().map_err(|_| Failure::Told(1))
+        self.report(app, path.as_str(), &count, standard)?;
+        report.done().map_err(|_| Failure::Reported(1))
     }
 
-    fn tell(&self, app: &mut App, from: &str, count: &Count, standard: bool) -> Done {
+    fn report(&self, app: &mut App, from: &str, count: &Count, standard: bool) -> Result {
         let mut json = serde_json::to_value(count).unwrap_or(Value::Null);
         json["from"] = from.into();
         json["to"] = self.to.to_string_lossy().into();

@@ -8,8 +8,8 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::app::App;
 use crate::args::Past;
-use crate::fail::{Done, Failure};
-use crate::out::{entry_json, shown};
+use crate::fail::{Failure, Result};
+use crate::out::{entry_json, escaped};
 use crate::walk::Walker;
 
 /// Find paths by pattern
@@ -37,9 +37,9 @@ enum OnlyKind {
 }
 
 impl Glob {
-    pub(crate) async fn run(self, app: &mut App) -> Done {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
         let matcher = matcher(&self.pattern)?;
-        let fs = app.still(&self.past).await?;
+        let fs = app.pinned(&self.past).await?;
         let mut walker = match Walker::new(fs, base(&self.pattern), Follow::No, true).await {
             Ok(walker) => walker,
             // Where the fixed part of the pattern leads nowhere, nothing matches.
@@ -55,14 +55,14 @@ impl Glob {
                 Some(OnlyKind::Dir) => entry.kind == Kind::Directory,
             };
             if wanted && path != TreePath::root() && matcher.is_match(path.as_str()) {
-                app.out.item(&entry_json(&path, &entry), shown(path.as_str()))?;
+                app.out.item(&entry_json(&path, &entry), escaped(path.as_str()))?;
             }
         }
         Ok(())
     }
 }
 
-fn matcher(pattern: &str) -> Done<GlobMatcher> {
+fn matcher(pattern: &str) -> Result<GlobMatcher> {
     if !pattern.starts_with('/') {
         return Err(Failure::Usage(format!("{pattern}: a pattern begins with `/`, such as /**/*.md")));
     }

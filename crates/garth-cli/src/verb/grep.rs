@@ -12,8 +12,8 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::args::Past;
-use crate::fail::{Done, Failure, Several};
-use crate::out::{base64, shown};
+use crate::fail::{Failure, Failures, Result};
+use crate::out::{base64, escaped};
 use crate::walk::Walker;
 
 /// Longest line that is searched, in bytes. 16 MiB.
@@ -46,12 +46,12 @@ pub(crate) struct Grep {
 }
 
 impl Grep {
-    pub(crate) async fn run(self, app: &mut App) -> Done {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
         let regex = RegexBuilder::new(&self.regex).case_insensitive(self.ignore_case).build();
         let regex = regex.map_err(|error| Failure::Usage(error.to_string()))?;
-        let fs = app.still(&self.past).await?;
+        let fs = app.pinned(&self.past).await?;
         let mut walker = Walker::new(Arc::clone(&fs), &self.path, Follow::Yes, true).await?;
-        let mut several = Several::default();
+        let mut failures = Failures::default();
         let (mut first, mut single, mut any) = (true, false, false);
         while let Some((path, entry)) = walker.next().await? {
             single |= first && entry.kind != Kind::Directory;
@@ -61,10 +61,10 @@ impl Grep {
             }
             let found = self.file(app, &*fs, &path, &regex, single).await;
             let outcome = found.map(|found| any |= found);
-            several.add(outcome, app.global.json)?;
+            failures.add(outcome, app.global.json)?;
         }
-        several.done()?;
-        if any { Ok(()) } else { Err(Failure::Told(1)) }
+        failures.done()?;
+        if any { Ok(()) } else { Err(Failure::Reported(1)) }
     }
 
     /// Searches one file; gives whether anything matched.
@@ -75,7 +75,7 @@ impl Grep {
         path: &TreePath,
         regex: &Regex,
         single: bool,
-    ) -> Done<bool> {
+    ) -> Result<bool> {
         let file = fs.open(&At::Path(path.clone())).await?;
         let mut chunks = std::pin::pin!(stream(file, ByteRange::ALL));
         let mut lines = Lines::default();
@@ -105,21 +105,21 @@ impl Grep {
         }
     }
 
-    fn whole(&self, app: &mut App, path: &TreePath, binary: bool) -> Done {
+    fn whole(&self, app: &mut App, path: &TreePath, binary: bool) -> Result {
         let json = json!({"path": path.as_str(), "binary": binary});
-        let shown = shown(path.as_str());
+        let shown = escaped(path.as_str());
         if binary && !self.files_with_matches {
             return app.out.item(&json, format_args!("binary file matches: {shown}"));
         }
         app.out.item(&json, shown)
     }
 
-    fn line(&self, app: &mut App, path: &TreePath, number: u64, line: &[u8], single: bool) -> Done {
+    fn line(&self, app: &mut App, path: &TreePath, number: u64, line: &[u8], single: bool) -> Result {
         let json = match std::str::from_utf8(line) {
             Ok(text) => json!({"path": path.as_str(), "line": number, "text": text}),
             Err(_) => json!({"path": path.as_str(), "line": number, "base64": base64(line)}),
         };
-        let path = if single { String::new() } else { format!("{}:", shown(path.as_str())) };
+        let path = if single { String::new() } else { format!("{}:", escaped(path.as_str())) };
         let number = if self.line_number { format!("{number}:") } else { String::new() };
         app.out.item(&json, format_args!("{path}{number}{}", plain(&String::from_utf8_lossy(line))))
     }
@@ -127,7 +127,7 @@ impl Grep {
 
 /// A line for the terminal: control characters escaped, tabs kept.
 fn plain(text: &str) -> String {
-    let parts: Vec<_> = text.split('\t').map(shown).collect();
+    let parts: Vec<_> = text.split('\t').map(escaped).collect();
     parts.join("\t")
 }
 

@@ -9,10 +9,10 @@ use garth::ErrorKind;
 use garth::fs::resolve::Follow;
 use garth::model::Kind;
 
-use crate::app::{App, look};
-use crate::args::Why;
-use crate::fail::{Done, Failure};
-use crate::out::shown;
+use crate::app::{App, stat_optional};
+use crate::args::CommitArgs;
+use crate::fail::{Failure, Result};
+use crate::out::escaped;
 use crate::transfer::{Exclude, Loader, Report, count, from_folder, from_tar};
 
 /// Bring in what is in a folder or tar archive
@@ -33,23 +33,23 @@ pub(crate) struct Import {
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
     #[command(flatten)]
-    why: Why,
+    commit: CommitArgs,
 }
 
 impl Import {
-    pub(crate) async fn run(mut self, app: &mut App) -> Done {
+    pub(crate) async fn run(mut self, app: &mut App) -> Result {
         let exclude = Exclude::new(&self.exclude)?;
         let json = app.out.is_json();
         let tree = app.tree()?;
         let is_folder = self.from != Path::new("-") && self.is_folder()?;
-        let (base, there) = look(&*tree.fs, &self.to, Follow::Yes).await?;
+        let (base, there) = stat_optional(&*tree.fs, &self.to, Follow::Yes).await?;
         if there.is_some_and(|entry| entry.kind != Kind::Directory) {
             return Err(garth::Error::at(ErrorKind::NotADirectory, &base, "not a directory").into());
         }
         let total = (is_folder && std::io::stderr().is_terminal()).then(|| count(&self.from));
-        self.why.message.get_or_insert_with(|| format!("import to {base}"));
+        self.commit.message.get_or_insert_with(|| format!("import to {base}"));
         let report = Report::new(total, json);
-        let mut loader = Loader::new(&tree, &self.why, base.clone(), exclude, report);
+        let mut loader = Loader::new(&tree, &self.commit, base.clone(), exclude, report);
         let read = if is_folder {
             let own = app.folder()?;
             let own = own.canonicalize().map_err(Failure::host(&own))?;
@@ -68,11 +68,11 @@ impl Import {
         let (count, done) = loader.finish().await?;
         let mut json = serde_json::to_value(&count).unwrap_or_default();
         json["to"] = base.as_str().into();
-        app.out.item(&json, format_args!("imported {count} to {}", shown(base.as_str())))?;
-        done.map_err(|_| Failure::Told(1))
+        app.out.item(&json, format_args!("imported {count} to {}", escaped(base.as_str())))?;
+        done.map_err(|_| Failure::Reported(1))
     }
 
-    fn is_folder(&self) -> Done<bool> {
+    fn is_folder(&self) -> Result<bool> {
         Ok(std::fs::metadata(&self.from).map_err(Failure::host(&self.from))?.is_dir())
     }
 }

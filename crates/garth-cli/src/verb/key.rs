@@ -6,8 +6,8 @@ use garth::model::Timestamp;
 use serde_json::json;
 
 use crate::app::App;
-use crate::fail::Done;
-use crate::out::shown;
+use crate::fail::Result;
+use crate::out::escaped;
 
 /// Make, list and revoke the API keys of an account (--account)
 ///
@@ -17,11 +17,11 @@ use crate::out::shown;
 #[command(after_help = "Example:\n  garth key create --label laptop --scope memory:read --scope search:read")]
 pub(crate) struct Key {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Subcommand, Debug)]
-enum What {
+enum Action {
     /// Make a key and show it, this once
     #[command(after_help = "Example:\n  garth key create --label laptop --scope memory:read")]
     Create {
@@ -48,27 +48,27 @@ enum What {
 }
 
 impl Key {
-    pub(crate) fn run(self, app: &mut App) -> Done {
-        let home = app.home()?;
+    pub(crate) fn run(self, app: &mut App) -> Result {
+        let data_dir = app.data_dir()?;
         let account = &app.global.account;
-        match self.what {
-            What::Create { label, scopes } => {
-                let (key, secret) = home.control().create_key(account, &label, &scopes)?;
+        match self.action {
+            Action::Create { label, scopes } => {
+                let (key, secret) = data_dir.control().create_key(account, &label, &scopes)?;
                 show(app, &key, Some(secret.reveal()))
             }
-            What::List => {
-                let keys = home.control().keys(account)?;
+            Action::List => {
+                let keys = data_dir.control().keys(account)?;
                 keys.iter().try_for_each(|key| show(app, key, None))
             }
-            What::Revoke { id } => {
-                let key = home.control().revoke_key(&id)?;
+            Action::Revoke { id } => {
+                let key = data_dir.control().revoke_key(&id)?;
                 show(app, &key, None)
             }
         }
     }
 }
 
-fn show(app: &mut App, key: &ApiKey, secret: Option<&str>) -> Done {
+fn show(app: &mut App, key: &ApiKey, secret: Option<&str>) -> Result {
     let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
     let mut json = json!({
         "id": key.id, "account": key.account, "label": key.label, "scopes": scopes,
@@ -81,5 +81,5 @@ fn show(app: &mut App, key: &ApiKey, secret: Option<&str>) -> Done {
     }
     let revoked = key.revoked.map(|time| format!("  revoked {}", time.to_rfc3339())).unwrap_or_default();
     let (id, time) = (&key.id, key.created.to_rfc3339());
-    app.out.item(&json, format_args!("{id}  {time}  {}  {}{revoked}", scopes.join(","), shown(&key.label)))
+    app.out.item(&json, format_args!("{id}  {time}  {}  {}{revoked}", scopes.join(","), escaped(&key.label)))
 }

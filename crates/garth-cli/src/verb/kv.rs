@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 
 use crate::app::App;
 use crate::args::Past;
-use crate::fail::{Done, Failure};
-use crate::out::shown;
+use crate::fail::{Failure, Result};
+use crate::out::escaped;
 use crate::when::parse_span;
 
 /// Values by key, of one agent (--agent); the files under /agents/AGENT/kv
@@ -26,11 +26,11 @@ use crate::when::parse_span;
 #[command(after_help = "Example:\n  garth kv put /user/tone '\"direct\"'")]
 pub(crate) struct Kv {
     #[command(subcommand)]
-    what: What,
+    action: Action,
 }
 
 #[derive(Subcommand, Debug)]
-enum What {
+enum Action {
     /// Keep a value
     #[command(after_help = "Example:\n  garth kv put /user/tone '{\"tone\":\"direct\"}' --tag user --ttl 7d")]
     Put(PutArgs),
@@ -92,24 +92,24 @@ struct PutArgs {
 }
 
 impl Kv {
-    pub(crate) async fn run(self, app: &mut App) -> Done {
-        match self.what {
-            What::Put(put) => put.run(app).await,
-            What::Get { path, past } => get(app, &path, &past).await,
-            What::List { prefix, past } => list(app, &prefix, &past).await,
-            What::Delete { path } => {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        match self.action {
+            Action::Put(put) => put.run(app).await,
+            Action::Get { path, past } => get(app, &path, &past).await,
+            Action::List { prefix, past } => list(app, &prefix, &past).await,
+            Action::Delete { path } => {
                 let fs = app.tree()?.fs;
                 let kv = kv::Kv::new(&*fs, &app.global.agent, None).map_err(Failure::kv(&path))?;
                 let written = kv.delete(&path, None).await.map_err(Failure::kv(&path))?;
                 show_written(app, written, &path, "deleted")
             }
-            What::History { path, limit, past } => history(app, &path, limit, &past).await,
+            Action::History { path, limit, past } => history(app, &path, limit, &past).await,
         }
     }
 }
 
 impl PutArgs {
-    async fn run(self, app: &mut App) -> Done {
+    async fn run(self, app: &mut App) -> Result {
         let path = &self.path;
         let text = match self.value {
             Some(text) => text,
@@ -145,13 +145,13 @@ impl PutArgs {
     }
 }
 
-fn show_written(app: &mut App, written: Written, path: &str, word: &str) -> Done {
+fn show_written(app: &mut App, written: Written, path: &str, word: &str) -> Result {
     let (version, time) = (written.version.to_string(), written.created_at.to_rfc3339());
     let mut json = json!({"ok": true, "path": path, "version_id": version, "created_at": time});
     if word == "deleted" {
         json["deleted"] = true.into();
     }
-    app.out.item(&json, format_args!("{version}  {}", shown(path)))
+    app.out.item(&json, format_args!("{version}  {}", escaped(path)))
 }
 
 /// A value with what is kept beside it.
@@ -165,7 +165,7 @@ struct Shown<'a> {
     tags: &'a [String],
 }
 
-async fn get(app: &mut App, path: &str, past: &Past) -> Done {
+async fn get(app: &mut App, path: &str, past: &Past) -> Result {
     let fs = app.view(past).await?;
     let kv = kv::Kv::new(&*fs, &app.global.agent, None).map_err(Failure::kv(path))?;
     let found = kv.get(path).await.map_err(Failure::kv(path))?.ok_or_else(|| no_key(path))?;
@@ -181,7 +181,7 @@ async fn get(app: &mut App, path: &str, past: &Past) -> Done {
     app.out.item(&json, String::from_utf8_lossy(found.value.as_bytes()))
 }
 
-async fn list(app: &mut App, prefix: &str, past: &Past) -> Done {
+async fn list(app: &mut App, prefix: &str, past: &Past) -> Result {
     let fs = app.view(past).await?;
     let kv = kv::Kv::new(&*fs, &app.global.agent, None).map_err(Failure::kv(prefix))?;
     let items = kv.list(prefix).await.map_err(Failure::kv(prefix))?;
@@ -195,12 +195,12 @@ async fn list(app: &mut App, prefix: &str, past: &Past) -> Done {
             KeyKind::Directory => ("dir", "/"),
         };
         let json = json!({"path": item.path, "type": kind});
-        app.out.item(&json, format_args!("{}{end}", shown(&item.path)))?;
+        app.out.item(&json, format_args!("{}{end}", escaped(&item.path)))?;
     }
     if items.len() >= MAX_LISTED {
         let message =
             format!("{prefix}: the first {MAX_LISTED} keys; there may be more, list below one of them");
-        Failure::Usage(message).tell(false);
+        Failure::Usage(message).report(false);
     }
     Ok(())
 }
@@ -215,7 +215,7 @@ struct ShownPast<'a> {
     deleted_at: Option<String>,
 }
 
-async fn history(app: &mut App, path: &str, limit: usize, past: &Past) -> Done {
+async fn history(app: &mut App, path: &str, limit: usize, past: &Past) -> Result {
     let fs = app.view(past).await?;
     let kv = kv::Kv::new(&*fs, &app.global.agent, None).map_err(Failure::kv(path))?;
     let versions = kv.history(path, limit).await.map_err(Failure::kv(path))?;
@@ -241,7 +241,7 @@ async fn history(app: &mut App, path: &str, limit: usize, past: &Past) -> Done {
 
 /// A value on one line, digit for digit: line breaks stand only between the tokens of JSON, where they mean
 /// nothing.
-fn raw(text: &JsonText) -> Done<Box<RawValue>> {
+fn raw(text: &JsonText) -> Result<Box<RawValue>> {
     let line = String::from_utf8_lossy(text.as_bytes()).replace(['\n', '\r'], "");
     let corrupt = |_| Error::new(ErrorKind::Corrupt, "the stored value is not JSON").into();
     RawValue::from_string(line).map_err(corrupt)

@@ -5,9 +5,9 @@ use garth::fs::resolve::Follow;
 use garth::model::{At, Op, SetAttrs};
 use garth::{Name, TreePath};
 
-use crate::app::{App, Plan, destination, place};
-use crate::args::Why;
-use crate::fail::Done;
+use crate::app::{App, Plan, destination, resolve_path};
+use crate::args::CommitArgs;
+use crate::fail::Result;
 
 /// Give a file one more name, or with -s make a symbolic link
 ///
@@ -26,13 +26,13 @@ pub(crate) struct Ln {
     #[arg(short, long)]
     parents: bool,
     #[command(flatten)]
-    why: Why,
+    commit: CommitArgs,
 }
 
 impl Ln {
-    pub(crate) async fn run(self, app: &mut App) -> Done {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
         let tree = app.tree()?;
-        app.commit(&tree, &self.why, async || {
+        app.commit(&tree, &self.commit, async || {
             let mut plan = Plan::default();
             let parents = self.parents;
             if self.symbolic {
@@ -44,12 +44,12 @@ impl Ln {
                         destination(&*tree.fs, &from, &self.link, Follow::No, self.link.ends_with('/'))
                             .await?
                     }
-                    None => place(&*tree.fs, &self.link, Follow::No).await?,
+                    None => resolve_path(&*tree.fs, &self.link, Follow::No).await?,
                 };
                 let (at, target) = (At::Path(to.clone()), self.target.clone());
                 plan.push(Op::Symlink { at, target, parents, attrs: SetAttrs::default() }, to);
             } else {
-                let from = place(&*tree.fs, &self.target, Follow::No).await?;
+                let from = resolve_path(&*tree.fs, &self.target, Follow::No).await?;
                 let to =
                     destination(&*tree.fs, &from, &self.link, Follow::No, self.link.ends_with('/')).await?;
                 plan.push(Op::Link { from: At::Path(from), to: At::Path(to.clone()), parents }, to);

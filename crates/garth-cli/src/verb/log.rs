@@ -6,10 +6,10 @@ use garth::model::{At, Change, ChangeKind, CommitChanges, HistoryPage, Seq, Vers
 use garth::{ErrorKind, FileSystem};
 use serde_json::{Value, json};
 
-use crate::app::{App, place};
+use crate::app::{App, resolve_path};
 use crate::args::Past;
-use crate::fail::Done;
-use crate::out::{author_text, commit_json, kind_word, shown};
+use crate::fail::Result;
+use crate::out::{author_text, commit_json, escaped, kind_word};
 
 /// Versions or commits of one page.
 const PAGE: usize = 500;
@@ -33,12 +33,12 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    pub(crate) async fn run(self, app: &mut App) -> Done {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
         let fs = app.view(&self.past).await?;
         let limit = self.limit.unwrap_or(usize::MAX);
         match &self.path {
             Some(path) => {
-                let path = place(&*fs, path, Follow::No).await?;
+                let path = resolve_path(&*fs, path, Follow::No).await?;
                 versions(app, &*fs, &At::Path(path), limit).await
             }
             None => commits(app, &*fs, limit).await,
@@ -46,7 +46,7 @@ impl Log {
     }
 }
 
-async fn versions(app: &mut App, fs: &dyn FileSystem, at: &At, limit: usize) -> Done {
+async fn versions(app: &mut App, fs: &dyn FileSystem, at: &At, limit: usize) -> Result {
     let mut left = limit;
     let mut before = None;
     while left > 0 {
@@ -86,10 +86,10 @@ fn version_text(version: &Version) -> String {
     let commit = &version.commit;
     let size = version.entry.as_ref().map_or_else(|| "deleted".to_owned(), |entry| entry.size.to_string());
     let (id, time, author) = (version.id.to_string(), commit.time.to_rfc3339(), author_text(&commit.author));
-    format!("{id:<12}  {time}  {author}  {size:>9}  {}", shown(&commit.message)).trim_end().to_owned()
+    format!("{id:<12}  {time}  {author}  {size:>9}  {}", escaped(&commit.message)).trim_end().to_owned()
 }
 
-async fn commits(app: &mut App, fs: &dyn FileSystem, limit: usize) -> Done {
+async fn commits(app: &mut App, fs: &dyn FileSystem, limit: usize) -> Result {
     let mut newest = fs.head().await?.seq;
     let mut left = limit;
     let mut step = PAGE as u64;
@@ -155,13 +155,13 @@ fn parts(kind: &ChangeKind) -> (&'static str, Option<&str>, Option<&str>) {
 fn changes_text(commit: &CommitChanges) -> String {
     let info = &commit.commit;
     let (time, author) = (info.time.to_rfc3339(), author_text(&info.author));
-    let head = format!("{:<6}  {time}  {author}  {}", info.seq.0, shown(&info.message));
+    let head = format!("{:<6}  {time}  {author}  {}", info.seq.0, escaped(&info.message));
     let mut text = head.trim_end().to_owned();
     for change in commit.changes.iter().take(SHOWN) {
         let (kind, from, name) = parts(&change.kind);
         let from = from.map(|from| format!("{from} -> ")).unwrap_or_default();
         let what = name.unwrap_or_else(|| change.path.as_ref().map_or("?", |path| path.as_str()));
-        text.push_str(&format!("\n        {kind:<10}  {}", shown(&format!("{from}{what}"))));
+        text.push_str(&format!("\n        {kind:<10}  {}", escaped(&format!("{from}{what}"))));
     }
     if let Some(more) = commit.changes.len().checked_sub(SHOWN).filter(|more| *more > 0) {
         text.push_str(&format!("\n        and {more} more changes (--json shows them)"));

@@ -7,10 +7,10 @@ use garth::fs::resolve::Follow;
 use garth::model::{Entry, Kind};
 use garth::{FileSystem, TreePath};
 
-use crate::app::{App, find};
+use crate::app::{App, stat_path};
 use crate::args::Past;
-use crate::fail::Done;
-use crate::out::{entry_json, mode_text, seconds, shown};
+use crate::fail::Result;
+use crate::out::{entry_json, escaped, mode_text, seconds};
 use crate::walk::Lister;
 
 /// List directories
@@ -36,12 +36,12 @@ pub(crate) struct Ls {
 }
 
 impl Ls {
-    pub(crate) async fn run(self, app: &mut App) -> Done {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
         let fs = app.view(&self.past).await?;
         let follow = if self.long { Follow::No } else { Follow::Yes };
         let headed = self.recursive || self.paths.len() > 1;
         app.each(&self.paths, async |app, path| {
-            let (path, entry) = find(&*fs, path, follow).await?;
+            let (path, entry) = stat_path(&*fs, path, follow).await?;
             if entry.kind != Kind::Directory {
                 return self.line(app, &path, path.as_str(), &entry);
             }
@@ -51,12 +51,12 @@ impl Ls {
     }
 
     /// Lists a directory and, if asked, those in it: parents before children, in byte order.
-    async fn directory(&self, app: &mut App, fs: &dyn FileSystem, top: TreePath, headed: bool) -> Done {
+    async fn directory(&self, app: &mut App, fs: &dyn FileSystem, top: TreePath, headed: bool) -> Result {
         let mut todo = vec![top];
         let mut first = true;
         while let Some(dir) = todo.pop() {
             if headed {
-                app.out.note(format_args!("{}{}:", if first { "" } else { "\n" }, shown(dir.as_str())))?;
+                app.out.note(format_args!("{}{}:", if first { "" } else { "\n" }, escaped(dir.as_str())))?;
             }
             first = false;
             let mut below = Vec::new();
@@ -78,9 +78,9 @@ impl Ls {
         Ok(())
     }
 
-    fn line(&self, app: &mut App, path: &TreePath, name: &str, entry: &Entry) -> Done {
+    fn line(&self, app: &mut App, path: &TreePath, name: &str, entry: &Entry) -> Result {
         let json = entry_json(path, entry);
-        if self.long { app.out.item(&json, Long(name, entry)) } else { app.out.item(&json, shown(name)) }
+        if self.long { app.out.item(&json, Long(name, entry)) } else { app.out.item(&json, escaped(name)) }
     }
 }
 
@@ -99,8 +99,8 @@ impl fmt::Display for Long<'_> {
             entry.gid,
             entry.size,
             seconds(entry.mtime),
-            shown(name),
+            escaped(name),
         )?;
-        entry.target.as_ref().map_or(Ok(()), |target| write!(f, " -> {}", shown(target)))
+        entry.target.as_ref().map_or(Ok(()), |target| write!(f, " -> {}", escaped(target)))
     }
 }

@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
 use crate::app::App;
-use crate::fail::{Done, Failure, Several};
-use crate::out::shown;
+use crate::fail::{Failure, Failures, Result};
+use crate::out::escaped;
 use crate::when::parse_span;
 
-/// Which accounts.
+/// The accounts that are meant.
 #[derive(Args, Debug)]
-struct Which {
+struct Accounts {
     /// All accounts, not only that of --account
     #[arg(long)]
     all: bool,
@@ -31,7 +31,7 @@ struct Which {
 #[command(after_help = "Example:\n  garth fsck --all")]
 pub(crate) struct Fsck {
     #[command(flatten)]
-    which: Which,
+    accounts: Accounts,
 }
 
 /// Remove what nothing needs: expired entries, abandoned uploads, orphaned content; merge small pieces of files
@@ -42,7 +42,7 @@ pub(crate) struct Fsck {
 #[command(after_help = "Example:\n  garth gc --all")]
 pub(crate) struct Gc {
     #[command(flatten)]
-    which: Which,
+    accounts: Accounts,
     /// Leave what was found unused less than this long ago, as another process may still be at it; at least 2m while others run
     #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = parse_span)]
     grace: i64,
@@ -55,20 +55,20 @@ pub(crate) struct Gc {
 #[command(after_help = "Example:\n  garth reindex")]
 pub(crate) struct Reindex {
     #[command(flatten)]
-    which: Which,
+    accounts: Accounts,
 }
 
 impl Fsck {
-    pub(crate) fn run(self, app: &mut App) -> Done {
+    pub(crate) fn run(self, app: &mut App) -> Result {
         let mut sound = true;
-        self.which.each(app, "checking", |app, account, tree| {
+        self.accounts.each(app, "checking", |app, account, tree| {
             let found = tree.fsck()?;
             sound &= found.findings.is_empty();
             let mut json = object(account, &found);
             json["ok"] = found.findings.is_empty().into();
             let mut text = format!(
                 "{}: {} names, {} versions, {} chunks ({}): ",
-                shown(account),
+                escaped(account),
                 found.names,
                 found.versions,
                 found.chunks,
@@ -80,22 +80,22 @@ impl Fsck {
                 many => text.push_str(&format!("{many} things are wrong")),
             }
             for finding in &found.findings {
-                text.push_str(&format!("\n  {}: {}", finding.kind, shown(&finding.detail)));
+                text.push_str(&format!("\n  {}: {}", finding.kind, escaped(&finding.detail)));
             }
             app.out.item(&json, text)
         })?;
-        if sound { Ok(()) } else { Err(Failure::Told(1)) }
+        if sound { Ok(()) } else { Err(Failure::Reported(1)) }
     }
 }
 
 impl Gc {
-    pub(crate) fn run(self, app: &mut App) -> Done {
+    pub(crate) fn run(self, app: &mut App) -> Result {
         let grace = Duration::from_secs(self.grace.unsigned_abs());
-        self.which.each(app, "collecting", |app, account, tree| {
+        self.accounts.each(app, "collecting", |app, account, tree| {
             let gone = tree.gc(grace)?;
             let text = format!(
                 "{}: {} expired, {} uploads, {} versions, {} chunks ({}), {} files removed; {} extents merged",
-                shown(account),
+                escaped(account),
                 gone.expired,
                 gone.staged,
                 gone.versions,
@@ -110,28 +110,28 @@ impl Gc {
 }
 
 impl Reindex {
-    pub(crate) fn run(self, app: &mut App) -> Done {
-        self.which.each(app, "indexing", |app, account, tree| {
+    pub(crate) fn run(self, app: &mut App) -> Result {
+        self.accounts.each(app, "indexing", |app, account, tree| {
             let files = tree.reindex()?;
             let json = json!({"account": account, "files": files});
-            app.out.item(&json, format_args!("{}: {files} files indexed", shown(account)))
+            app.out.item(&json, format_args!("{}: {files} files indexed", escaped(account)))
         })
     }
 }
 
-impl Which {
+impl Accounts {
     /// Does it to each account, with something that turns on a terminal; one that fails does not stop the
     /// others.
     fn each(
         &self,
         app: &mut App,
         doing: &str,
-        mut action: impl FnMut(&mut App, &str, &Arc<Tree>) -> Done,
-    ) -> Done {
-        let home = app.home()?;
+        mut action: impl FnMut(&mut App, &str, &Arc<Tree>) -> Result,
+    ) -> Result {
+        let data_dir = app.data_dir()?;
         let mut accounts = vec![app.global.account.clone()];
         if self.all {
-            let all = home.control().accounts()?.into_iter();
+            let all = data_dir.control().accounts()?.into_iter();
             accounts = all
                 .filter(|account| account.state == AccountState::Active)
                 .map(|account| account.id)
@@ -139,17 +139,17 @@ impl Which {
         }
         let bar = ProgressBar::new_spinner();
         bar.enable_steady_tick(Duration::from_millis(200));
-        let mut several = Several::default();
+        let mut failures = Failures::default();
         for account in &accounts {
-            bar.set_message(format!("{doing} {}", shown(account)));
+            bar.set_message(format!("{doing} {}", escaped(account)));
             let outcome = block_in_place(|| {
-                let tree = home.account(account)?;
+                let tree = data_dir.account(account)?;
                 action(app, account, &tree)
             });
-            bar.suspend(|| app.out.flush().and_then(|()| several.add(outcome, app.global.json)))?;
+            bar.suspend(|| app.out.flush().and_then(|()| failures.add(outcome, app.global.json)))?;
         }
         bar.finish_and_clear();
-        several.done()
+        failures.done()
     }
 }
 

@@ -4,9 +4,9 @@ use clap::Args;
 use garth::fs::resolve::Follow;
 use garth::model::{At, Op, SetAttrs};
 
-use crate::app::{App, Plan, no_parent, place};
-use crate::args::Why;
-use crate::fail::Done;
+use crate::app::{App, Plan, resolve_path, suggest_parents};
+use crate::args::CommitArgs;
+use crate::fail::Result;
 
 /// Make directories, all in one commit
 ///
@@ -21,23 +21,23 @@ pub(crate) struct Mkdir {
     #[arg(short, long)]
     parents: bool,
     #[command(flatten)]
-    why: Why,
+    commit: CommitArgs,
 }
 
 impl Mkdir {
-    pub(crate) async fn run(self, app: &mut App) -> Done {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
         let tree = app.tree()?;
         let follow = if self.parents { Follow::Yes } else { Follow::No };
-        app.commit(&tree, &self.why, async || {
+        app.commit(&tree, &self.commit, async || {
             let mut plan = Plan::default();
             for path in &self.paths {
-                let path = place(&*tree.fs, path, follow).await?;
+                let path = resolve_path(&*tree.fs, path, follow).await?;
                 let attrs = SetAttrs::default();
                 plan.push(Op::Mkdir { at: At::Path(path.clone()), parents: self.parents, attrs }, path);
             }
             Ok(plan)
         })
         .await
-        .map_err(no_parent)
+        .map_err(suggest_parents)
     }
 }

@@ -4,9 +4,9 @@ use clap::Args;
 use garth::fs::resolve::Follow;
 use garth::model::{At, Kind, Op, RenameMode};
 
-use crate::app::{App, Plan, destination, find};
-use crate::args::Why;
-use crate::fail::Done;
+use crate::app::{App, Plan, destination, stat_path};
+use crate::args::CommitArgs;
+use crate::fail::Result;
 
 /// Move or rename, all in one commit; history moves along
 ///
@@ -27,17 +27,17 @@ pub(crate) struct Mv {
     #[arg(short, long)]
     parents: bool,
     #[command(flatten)]
-    why: Why,
+    commit: CommitArgs,
 }
 
 impl Mv {
-    pub(crate) async fn run(self, app: &mut App) -> Done {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
         let tree = app.tree()?;
         let mode = if self.no_clobber { RenameMode::NoReplace } else { RenameMode::Replace };
-        app.commit(&tree, &self.why, async || {
+        app.commit(&tree, &self.commit, async || {
             let mut plan = Plan::default();
             for from in &self.from {
-                let (from, entry) = find(&*tree.fs, from, Follow::No).await?;
+                let (from, entry) = stat_path(&*tree.fs, from, Follow::No).await?;
                 let into = self.from.len() > 1 || (self.to.ends_with('/') && entry.kind != Kind::Directory);
                 let to = destination(&*tree.fs, &from, &self.to, Follow::No, into).await?;
                 let (from, at) = (At::Path(from), At::Path(to.clone()));

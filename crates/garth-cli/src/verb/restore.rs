@@ -7,10 +7,10 @@ use garth::fs::resolve::Follow;
 use garth::model::{At, Entry, Kind, Op, Remove, Seq};
 use garth::{Error, ErrorKind, FileSystem, TreePath};
 
-use crate::app::{App, Plan, find, look, place};
-use crate::args::Why;
-use crate::fail::Done;
-use crate::out::shown;
+use crate::app::{App, Plan, resolve_path, stat_optional, stat_path};
+use crate::args::CommitArgs;
+use crate::fail::Result;
+use crate::out::escaped;
 use crate::walk::Lister;
 
 /// Bring back what a path was, in one commit
@@ -30,22 +30,22 @@ pub(crate) struct Restore {
     #[arg(long, value_name = "PATH")]
     to: Option<String>,
     #[command(flatten)]
-    why: Why,
+    commit: CommitArgs,
 }
 
 impl Restore {
-    pub(crate) async fn run(mut self, app: &mut App) -> Done {
+    pub(crate) async fn run(mut self, app: &mut App) -> Result {
         let tree = app.tree()?;
         let past = app.as_of(&*tree.fs, &self.at).await?;
         let seq = past.head().await?.seq;
-        let (from, entry) = find(&*past, &self.path, Follow::No).await.map_err(|error| {
+        let (from, entry) = stat_path(&*past, &self.path, Follow::No).await.map_err(|error| {
             let Some(path) = error.path().filter(|_| error.is(ErrorKind::NotFound)) else { return error };
-            Error::at(ErrorKind::NotFound, path, format!("was not there at {}", shown(&self.at)))
+            Error::at(ErrorKind::NotFound, path, format!("was not there at {}", escaped(&self.at)))
         })?;
-        if self.why.message.is_none() {
-            self.why.message = Some(format!("restore {from} as of {seq}"));
+        if self.commit.message.is_none() {
+            self.commit.message = Some(format!("restore {from} as of {seq}"));
         }
-        app.commit(&tree, &self.why, async || self.plan(&*tree.fs, &past, &from, &entry, seq).await).await
+        app.commit(&tree, &self.commit, async || self.plan(&*tree.fs, &past, &from, &entry, seq).await).await
     }
 
     async fn plan(
@@ -58,11 +58,11 @@ impl Restore {
     ) -> garth::Result<Plan> {
         let mut plan = Plan::default();
         if let Some(to) = &self.to {
-            let to = place(now, to, Follow::No).await?;
+            let to = resolve_path(now, to, Follow::No).await?;
             plan.push(copy(from, seq, &to, false), to);
             return Ok(plan);
         }
-        let (to, there) = look(now, &self.path, Follow::No).await?;
+        let (to, there) = stat_optional(now, &self.path, Follow::No).await?;
         if to.is_root() {
             // The root itself stays: everything in it goes and comes.
             for path in children(now, &to).await? {

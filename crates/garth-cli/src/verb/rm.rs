@@ -4,9 +4,9 @@ use clap::Args;
 use garth::fs::resolve::Follow;
 use garth::model::{At, Op, Remove};
 
-use crate::app::{App, Plan, place};
-use crate::args::Why;
-use crate::fail::Done;
+use crate::app::{App, Plan, resolve_path};
+use crate::args::CommitArgs;
+use crate::fail::Result;
 
 /// Remove files, and with -r directories, all in one commit; `restore` brings them back
 ///
@@ -24,17 +24,17 @@ pub(crate) struct Rm {
     #[arg(short, long)]
     force: bool,
     #[command(flatten)]
-    why: Why,
+    commit: CommitArgs,
 }
 
 impl Rm {
-    pub(crate) async fn run(self, app: &mut App) -> Done {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
         let tree = app.tree()?;
         let what = if self.recursive { Remove::Tree } else { Remove::File };
-        app.commit(&tree, &self.why, async || {
+        app.commit(&tree, &self.commit, async || {
             let mut plan = Plan::default();
             for path in &self.paths {
-                let path = place(&*tree.fs, path, Follow::No).await?;
+                let path = resolve_path(&*tree.fs, path, Follow::No).await?;
                 plan.push(Op::Remove { at: At::Path(path.clone()), what, missing_ok: self.force }, path);
             }
             Ok(plan)

@@ -5,10 +5,10 @@ use garth::fs::resolve::Follow;
 use garth::model::{Hit, SearchQuery};
 use serde_json::json;
 
-use crate::app::{App, find};
+use crate::app::{App, stat_path};
 use crate::args::Past;
-use crate::fail::Done;
-use crate::out::shown;
+use crate::fail::Result;
+use crate::out::escaped;
 
 /// Search the text of files, best first
 ///
@@ -33,11 +33,11 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    pub(crate) async fn run(self, app: &mut App) -> Done {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
         let fs = app.view(&self.past).await?;
         let mut within = Vec::new();
         for path in &self.within {
-            within.push(find(&*fs, path, Follow::Yes).await?.0);
+            within.push(stat_path(&*fs, path, Follow::Yes).await?.0);
         }
         let query = SearchQuery { text: self.query, within, tags_any: self.tags, limit: self.limit };
         for hit in fs.search(&query).await? {
@@ -47,7 +47,7 @@ impl Search {
     }
 }
 
-fn show(app: &mut App, hit: &Hit) -> Done {
+fn show(app: &mut App, hit: &Hit) -> Result {
     let json = json!({
         "path": hit.path.as_str(),
         "version": hit.version.to_string(),
@@ -59,6 +59,6 @@ fn show(app: &mut App, hit: &Hit) -> Done {
     let (first, last) = (hit.lines.start, hit.lines.end.saturating_sub(1).max(hit.lines.start));
     let lines = if first == last { first.to_string() } else { format!("{first}-{last}") };
     let snippet: Vec<&str> = hit.snippet.split_whitespace().collect();
-    let (path, snippet) = (shown(hit.path.as_str()), snippet.join(" "));
-    app.out.item(&json, format_args!("{path}:{lines}  {:.3}\n    {}", hit.score, shown(&snippet)))
+    let (path, snippet) = (escaped(hit.path.as_str()), snippet.join(" "));
+    app.out.item(&json, format_args!("{path}:{lines}  {:.3}\n    {}", hit.score, escaped(&snippet)))
 }

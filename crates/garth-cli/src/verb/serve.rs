@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::app::App;
-use crate::fail::{Done, Failure};
+use crate::fail::{Failure, Result};
 
 /// Where it listens unless told. The port is seed 4's.
 const DEFAULT_LISTEN: [&str; 2] = ["127.0.0.1:8787", "[::1]:8787"];
@@ -31,16 +31,16 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    pub(crate) async fn run(self, app: &mut App) -> Done {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
         start_logs()?;
         // First the sockets: a start that fails for a taken port must not use up the key that is shown once.
         let (listeners, urls) = self.bind()?;
-        let home = app.home()?;
+        let data_dir = app.data_dir()?;
         let account = app.global.account.clone();
-        let key = first_key(&home, &account)?;
+        let key = first_key(&data_dir, &account)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::stdio)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(Failure::stdio)?;
-        show(app, &home, &urls, &account, key.as_deref())?;
+        show(app, &data_dir, &urls, &account, key.as_deref())?;
         let shutdown = async move {
             tokio::select! {
                 _ = interrupt.recv() => {}
@@ -48,11 +48,11 @@ impl Serve {
             }
             tracing::info!("stopping; what is in flight is finished");
         };
-        garth_server::serve(home, listeners, shutdown).await.map_err(Failure::host(Path::new("serve")))
+        garth_server::serve(data_dir, listeners, shutdown).await.map_err(Failure::host(Path::new("serve")))
     }
 
     /// The sockets, and their addresses as URLs. A machine without `::1` still serves.
-    fn bind(&self) -> Done<(Vec<tokio::net::TcpListener>, Vec<String>)> {
+    fn bind(&self) -> Result<(Vec<tokio::net::TcpListener>, Vec<String>)> {
         let defaults = DEFAULT_LISTEN.map(str::to_owned);
         let wanted = if self.listen.is_empty() { &defaults[..] } else { &self.listen };
         let (mut listeners, mut urls) = (Vec::new(), Vec::new());
@@ -89,17 +89,17 @@ fn is_no_address(error: &io::Error) -> bool {
 }
 
 /// A key for an account that never had one.
-fn first_key(home: &DataDir, account: &str) -> Done<Option<String>> {
-    if !home.control().keys(account)?.is_empty() {
+fn first_key(data_dir: &DataDir, account: &str) -> Result<Option<String>> {
+    if !data_dir.control().keys(account)?.is_empty() {
         return Ok(None);
     }
-    let (_, secret) = home.control().create_key(account, "made by the first start", &[Scope::Admin])?;
+    let (_, secret) = data_dir.control().create_key(account, "made by the first start", &[Scope::Admin])?;
     Ok(Some(secret.reveal().to_owned()))
 }
 
-fn show(app: &mut App, home: &DataDir, urls: &[String], account: &str, key: Option<&str>) -> Done {
+fn show(app: &mut App, data_dir: &DataDir, urls: &[String], account: &str, key: Option<&str>) -> Result {
     let url = urls.first().map_or("", String::as_str);
-    let data = home.folder().to_string_lossy();
+    let data = data_dir.folder().to_string_lossy();
     let json = json!({"url": url, "data": data, "account": account, "key": key});
     let shown_key = key.map_or_else(
         || "as before (`garth key create` makes another)".to_owned(),
@@ -120,7 +120,7 @@ fn show(app: &mut App, home: &DataDir, urls: &[String], account: &str, key: Opti
 }
 
 /// Logs to stderr, as much as GARTH_LOG says.
-fn start_logs() -> Done {
+fn start_logs() -> Result {
     let wanted = std::env::var("GARTH_LOG").unwrap_or_else(|_| "info".into());
     let filter = EnvFilter::try_new(&wanted)
         .map_err(|error| garth::Error::new(ErrorKind::InvalidArgument, format!("GARTH_LOG: {error}")))?;

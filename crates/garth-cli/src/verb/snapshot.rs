@@ -6,9 +6,9 @@ use garth::model::Op;
 use serde_json::json;
 
 use crate::app::{App, Plan};
-use crate::args::Why;
-use crate::fail::Done;
-use crate::out::shown;
+use crate::args::CommitArgs;
+use crate::fail::Result;
+use crate::out::escaped;
 
 /// Name the tree as it is now; list and drop such names
 ///
@@ -20,18 +20,18 @@ use crate::out::shown;
 )]
 pub(crate) struct Snapshot {
     #[command(subcommand)]
-    what: Option<What>,
+    action: Option<Action>,
 }
 
 #[derive(Subcommand, Debug)]
-enum What {
+enum Action {
     /// Name the tree as it is now
     #[command(after_help = "Example:\n  garth snapshot create before-cleanup")]
     Create {
         /// The name; not a number or a time
         name: String,
         #[command(flatten)]
-        why: Why,
+        commit: CommitArgs,
     },
     /// List the names (the default)
     #[command(after_help = "Example:\n  garth snapshot list")]
@@ -42,33 +42,33 @@ enum What {
         /// The name
         name: String,
         #[command(flatten)]
-        why: Why,
+        commit: CommitArgs,
     },
 }
 
 impl Snapshot {
-    pub(crate) async fn run(self, app: &mut App) -> Done {
-        match self.what.unwrap_or(What::List) {
-            What::List => {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        match self.action.unwrap_or(Action::List) {
+            Action::List => {
                 for snapshot in app.tree()?.fs.snapshots().await? {
                     show(app, &snapshot.name, snapshot.seq.0, &snapshot.time.to_rfc3339())?;
                 }
                 Ok(())
             }
-            What::Create { name, why } => {
-                name_it(app, &why, Op::Snapshot { name: name.clone() }, &name).await
+            Action::Create { name, commit } => {
+                commit_op(app, &commit, Op::Snapshot { name: name.clone() }, &name).await
             }
-            What::Drop { name, why } => {
-                name_it(app, &why, Op::DropSnapshot { name: name.clone() }, &name).await
+            Action::Drop { name, commit } => {
+                commit_op(app, &commit, Op::DropSnapshot { name: name.clone() }, &name).await
             }
         }
     }
 }
 
-async fn name_it(app: &mut App, why: &Why, op: Op, name: &str) -> Done {
+async fn commit_op(app: &mut App, commit: &CommitArgs, op: Op, name: &str) -> Result {
     let tree = app.tree()?;
     let (commit, _) = tree
-        .commit(why, async || {
+        .commit(commit, async || {
             let mut plan = Plan::default();
             plan.push(op.clone(), TreePath::root());
             Ok(plan)
@@ -77,7 +77,7 @@ async fn name_it(app: &mut App, why: &Why, op: Op, name: &str) -> Done {
     show(app, name, commit.seq.0, &commit.time.to_rfc3339())
 }
 
-fn show(app: &mut App, name: &str, seq: u64, time: &str) -> Done {
+fn show(app: &mut App, name: &str, seq: u64, time: &str) -> Result {
     let json = json!({"name": name, "seq": seq, "time": time});
-    app.out.item(&json, format_args!("{seq:<6}  {time}  {}", shown(name)))
+    app.out.item(&json, format_args!("{seq:<6}  {time}  {}", escaped(name)))
 }

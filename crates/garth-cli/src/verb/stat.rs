@@ -6,10 +6,10 @@ use garth::fs::resolve::Follow;
 use garth::model::{At, Entry, Timestamp};
 use serde_json::json;
 
-use crate::app::{App, find};
+use crate::app::{App, stat_path};
 use crate::args::Past;
-use crate::fail::Done;
-use crate::out::{entry_json, kind_word, shown};
+use crate::fail::Result;
+use crate::out::{entry_json, escaped, kind_word};
 
 /// Show all that is known of a path
 ///
@@ -28,11 +28,11 @@ pub(crate) struct Stat {
 }
 
 impl Stat {
-    pub(crate) async fn run(self, app: &mut App) -> Done {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
         let fs = app.view(&self.past).await?;
         let follow = if self.dereference { Follow::Yes } else { Follow::No };
         app.each(&self.paths, async |app, path| {
-            let (path, entry) = find(&*fs, path, follow).await?;
+            let (path, entry) = stat_path(&*fs, path, follow).await?;
             let names = fs.names(&At::Path(path.clone())).await?;
             let mut json = entry_json(&path, &entry);
             json["names"] = json!(names.iter().map(TreePath::as_str).collect::<Vec<_>>());
@@ -75,6 +75,6 @@ fn text(path: &TreePath, entry: &Entry, names: &[TreePath]) -> String {
         also("also", Some(name.to_string()));
     }
     let lines: Vec<String> =
-        lines.iter().map(|(name, value)| format!("{name:>10}  {}", shown(value))).collect();
+        lines.iter().map(|(name, value)| format!("{name:>10}  {}", escaped(value))).collect();
     lines.join("\n")
 }

@@ -5,10 +5,10 @@ use garth::fs::resolve::Follow;
 use garth::model::Kind;
 use garth::{FileSystem, TreePath};
 
-use crate::app::{App, find};
+use crate::app::{App, stat_path};
 use crate::args::Past;
-use crate::fail::Done;
-use crate::out::{entry_json, shown};
+use crate::fail::Result;
+use crate::out::{entry_json, escaped};
 use crate::walk::Lister;
 
 /// Draw a subtree
@@ -38,10 +38,10 @@ struct Branch {
 }
 
 impl Tree {
-    pub(crate) async fn run(self, app: &mut App) -> Done {
-        let fs = app.still(&self.past).await?;
-        let (top, entry) = find(&*fs, &self.path, Follow::Yes).await?;
-        app.out.item(&entry_json(&top, &entry), shown(top.as_str()))?;
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        let fs = app.pinned(&self.past).await?;
+        let (top, entry) = stat_path(&*fs, &self.path, Follow::Yes).await?;
+        app.out.item(&entry_json(&top, &entry), escaped(top.as_str()))?;
         if entry.kind != Kind::Directory {
             return Ok(());
         }
@@ -50,8 +50,8 @@ impl Tree {
         let mut todo = self.branches(&*fs, &top, "", 1).await?;
         while let Some(branch) = todo.pop() {
             let (twig, below) = if branch.last { ("└── ", "    ") } else { ("├── ", "│   ") };
-            let name = shown(branch.path.name().unwrap_or("/"));
-            let target = branch.entry.target.as_ref().map(|target| format!(" -> {}", shown(target)));
+            let name = escaped(branch.path.name().unwrap_or("/"));
+            let target = branch.entry.target.as_ref().map(|target| format!(" -> {}", escaped(target)));
             app.out.item(
                 &entry_json(&branch.path, &branch.entry),
                 format_args!("{}{twig}{name}{}", branch.indent, target.unwrap_or_default()),
@@ -79,7 +79,7 @@ impl Tree {
         dir: &TreePath,
         indent: &str,
         depth: u32,
-    ) -> Done<Vec<Branch>> {
+    ) -> Result<Vec<Branch>> {
         let mut branches = Vec::new();
         if self.depth.is_some_and(|most| depth > most) {
             return Ok(branches);

@@ -4,10 +4,10 @@ use clap::Args;
 use garth::fs::resolve::Follow;
 use garth::model::{At, Create, Op, Precondition, SetAttrs, Timestamp, VersionId};
 
-use crate::app::{App, Plan, no_parent, place};
-use crate::args::Why;
+use crate::app::{App, Plan, resolve_path, suggest_parents};
+use crate::args::CommitArgs;
 use crate::body::stdin_body;
-use crate::fail::Done;
+use crate::fail::Result;
 use crate::when::parse_span;
 
 /// Replace a file with standard input, or make it
@@ -30,7 +30,7 @@ pub(crate) struct Write {
     #[command(flatten)]
     attributes: Attributes,
     #[command(flatten)]
-    why: Why,
+    commit: CommitArgs,
 }
 
 /// Attributes to set with the content.
@@ -67,15 +67,15 @@ impl Attributes {
 }
 
 impl Write {
-    pub(crate) async fn run(self, app: &mut App) -> Done {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
         let tree = app.tree()?;
         let body = stdin_body(&*tree.fs).await?;
         let attrs = self.attributes.at(app.env.now());
         // What must not be there may not be a link either.
         let (create, follow) =
             if self.if_absent { (Create::New, Follow::No) } else { (Create::IfMissing, Follow::Yes) };
-        app.commit(&tree, &self.why, async || {
-            let path = place(&*tree.fs, &self.path, follow).await?;
+        app.commit(&tree, &self.commit, async || {
+            let path = resolve_path(&*tree.fs, &self.path, follow).await?;
             let (at, body, attrs) = (At::Path(path.clone()), body.clone(), attrs.clone());
             let mut plan = Plan::default();
             if let Some(version) = self.if_version {
@@ -85,7 +85,7 @@ impl Write {
             Ok(plan)
         })
         .await
-        .map_err(no_parent)
+        .map_err(suggest_parents)
     }
 }
 
@@ -101,15 +101,15 @@ pub(crate) struct Append {
     #[arg(short, long)]
     parents: bool,
     #[command(flatten)]
-    why: Why,
+    commit: CommitArgs,
 }
 
 impl Append {
-    pub(crate) async fn run(self, app: &mut App) -> Done {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
         let tree = app.tree()?;
         let body = stdin_body(&*tree.fs).await?;
-        app.commit(&tree, &self.why, async || {
-            let path = place(&*tree.fs, &self.path, Follow::Yes).await?;
+        app.commit(&tree, &self.commit, async || {
+            let path = resolve_path(&*tree.fs, &self.path, Follow::Yes).await?;
             let at = At::Path(path.clone());
             let op = Op::Append { at, body: body.clone(), create: Create::IfMissing, parents: self.parents };
             let mut plan = Plan::default();
@@ -117,6 +117,6 @@ impl Append {
             Ok(plan)
         })
         .await
-        .map_err(no_parent)
+        .map_err(suggest_parents)
     }
 }
