@@ -9,7 +9,7 @@ use garth::agent::kv::{KvCode, KvError};
 use garth::{Error, ErrorKind};
 use serde_json::json;
 
-use crate::out::escaped;
+use crate::escape::escaped;
 
 /// The result of a verb.
 pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;

@@ -4,6 +4,7 @@
 mod app;
 mod args;
 mod body;
+mod escape;
 mod fail;
 mod out;
 mod transfer;

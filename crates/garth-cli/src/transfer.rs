@@ -74,7 +74,7 @@ impl Report {
     pub(crate) fn step(&self, name: &str) {
         self.bar.inc(1);
         if !self.bar.is_hidden() {
-            self.bar.set_message(crate::out::escaped(name).into_owned());
+            self.bar.set_message(crate::escape::escaped(name).into_owned());
         }
     }
 

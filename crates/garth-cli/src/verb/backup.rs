@@ -9,8 +9,8 @@ use serde_json::json;
 use tokio::task::block_in_place;
 
 use crate::app::App;
+use crate::escape::escaped;
 use crate::fail::Result;
-use crate::out::escaped;
 
 /// Copy the data folder, all accounts and keys, while it is in use
 ///

@@ -14,8 +14,8 @@ use similar::TextDiff;
 
 use crate::app::{App, stat_optional};
 use crate::args::Past;
+use crate::escape::escaped;
 use crate::fail::{Failure, Result};
-use crate::out::escaped;
 use crate::walk::Walker;
 
 /// Longest file that is compared line by line, in bytes: both sides are held in memory. 32 MiB.

@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::args::Past;
+use crate::escape::escaped;
 use crate::fail::Result;
-use crate::out::escaped;
 use crate::walk::Walker;
 
 /// Count bytes and entries

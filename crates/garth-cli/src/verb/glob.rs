@@ -8,8 +8,9 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::app::App;
 use crate::args::Past;
+use crate::escape::escaped;
 use crate::fail::{Failure, Result};
-use crate::out::{entry_json, escaped};
+use crate::out::entry_json;
 use crate::walk::Walker;
 
 /// Find paths by pattern

@@ -12,8 +12,9 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::args::Past;
+use crate::escape::escaped;
 use crate::fail::{Failure, Failures, Result};
-use crate::out::{base64, escaped};
+use crate::out::base64;
 use crate::walk::Walker;
 
 /// Longest line that is searched, in bytes. 16 MiB.

@@ -11,8 +11,8 @@ use garth::model::Kind;
 
 use crate::app::{App, stat_optional};
 use crate::args::CommitArgs;
+use crate::escape::escaped;
 use crate::fail::{Failure, Result};
-use crate::out::escaped;
 use crate::transfer::{Exclude, Loader, Report, count, from_folder, from_tar};
 
 /// Bring in what is in a folder or tar archive

@@ -6,8 +6,8 @@ use garth::model::Timestamp;
 use serde_json::json;
 
 use crate::app::App;
+use crate::escape::escaped;
 use crate::fail::Result;
-use crate::out::escaped;
 
 /// Make, list and revoke the API keys of an account (--account)
 ///

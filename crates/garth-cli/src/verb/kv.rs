@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 
 use crate::app::App;
 use crate::args::Past;
+use crate::escape::escaped;
 use crate::fail::{Failure, Result};
-use crate::out::escaped;
 use crate::when::parse_span;
 
 /// Values by key, of one agent (--agent); the files under /agents/AGENT/kv

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use crate::app::{App, resolve_path};
 use crate::args::Past;
+use crate::escape::escaped;
 use crate::fail::Result;
-use crate::out::{author_text, commit_json, escaped, kind_word};
+use crate::out::{author_text, commit_json, kind_word};
 
 /// Versions or commits of one page.
 const PAGE: usize = 500;

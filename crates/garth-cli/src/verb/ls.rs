@@ -9,8 +9,9 @@ use garth::{FileSystem, TreePath};
 
 use crate::app::{App, stat_path};
 use crate::args::Past;
+use crate::escape::escaped;
 use crate::fail::Result;
-use crate::out::{entry_json, escaped, mode_text, seconds};
+use crate::out::{entry_json, mode_text, seconds};
 use crate::walk::Lister;
 
 /// List directories

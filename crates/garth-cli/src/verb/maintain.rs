@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
 use crate::app::App;
+use crate::escape::escaped;
 use crate::fail::{Failure, Failures, Result};
-use crate::out::escaped;
 use crate::when::parse_span;
 
 /// The accounts that are meant.

@@ -9,8 +9,8 @@ use garth::{Error, ErrorKind, FileSystem, TreePath};
 
 use crate::app::{App, Plan, resolve_path, stat_optional, stat_path};
 use crate::args::CommitArgs;
+use crate::escape::escaped;
 use crate::fail::Result;
-use crate::out::escaped;
 use crate::walk::Lister;
 
 /// Bring back what a path was, in one commit

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::app::{App, stat_path};
 use crate::args::Past;
+use crate::escape::escaped;
 use crate::fail::Result;
-use crate::out::escaped;
 
 /// Search the text of files, best first
 ///

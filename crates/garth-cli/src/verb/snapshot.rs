@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::app::{App, Plan};
 use crate::args::CommitArgs;
+use crate::escape::escaped;
 use crate::fail::Result;
-use crate::out::escaped;
 
 /// Name the tree as it is now; list and drop such names
 ///

@@ -8,8 +8,9 @@ use serde_json::json;
 
 use crate::app::{App, stat_path};
 use crate::args::Past;
+use crate::escape::escaped;
 use crate::fail::Result;
-use crate::out::{entry_json, escaped, kind_word};
+use crate::out::{entry_json, kind_word};
 
 /// Show all that is known of a path
 ///

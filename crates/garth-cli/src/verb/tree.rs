@@ -7,8 +7,9 @@ use garth::{FileSystem, TreePath};
 
 use crate::app::{App, stat_path};
 use crate::args::Past;
+use crate::escape::escaped;
 use crate::fail::Result;
-use crate::out::{entry_json, escaped};
+use crate::out::entry_json;
 use crate::walk::Lister;
 
 /// Draw a subtree
