@@ -7,6 +7,7 @@ mod it {
     mod control;
     mod kv;
     mod merging;
+    mod migration;
     mod model;
     mod sqlite;
 }
