@@ -224,6 +224,7 @@ macro_rules! contract_tests {
             the_past_is_found_by_time
             a_snapshot_names_a_sequence
             a_snapshot_has_a_proper_name
+            a_snapshot_is_not_named_like_a_moment
             writes_to_an_unlinked_open_file_are_versions_of_its_node
             what_a_file_stands_above_never_was
         );

@@ -5,6 +5,7 @@ pub mod batch;
 pub mod commit;
 pub mod entry;
 pub mod id;
+pub mod moment;
 pub mod op;
 pub mod query;
 
@@ -12,6 +13,7 @@ pub use batch::{Batch, Durability, Idempotency, MAX_INLINE_BODY, MAX_OPS};
 pub use commit::{Author, Commit, CommitInfo, Outcome, Snapshot};
 pub use entry::{Attributes, Entry, Kind};
 pub use id::{CommitId, Ino, Seq, Timestamp, VersionId};
+pub use moment::parse_age;
 pub use op::{
     At, Body, Create, MAX_ATTRIBUTES, MAX_FILE, MAX_LABEL, MAX_LINKS, MAX_TARGET, Op, Precondition, Remove,
     RenameMode, SetAttrs, Special, StagedBody,

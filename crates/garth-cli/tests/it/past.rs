@@ -207,14 +207,16 @@ fn snapshots_are_made_listed_and_dropped() {
     let garth = Garth::new();
     garth.write("/a", "1");
     garth.ok(&["snapshot", "create", "one", "-m", "before the change"]);
-    garth.ok(&["snapshot", "create", "2026-01-27"]);
+    garth.ok(&["snapshot", "create", "2026-01-27-rc"]);
     let names = column(&garth.lines(&["snapshot", "list"]), "name");
-    assert_eq!(names, ["2026-01-27", "one"]);
+    assert_eq!(names, ["2026-01-27-rc", "one"]);
     assert_eq!(garth.lines(&["snapshot"]).len(), 2);
     garth.write("/a", "2");
-    assert_eq!(garth.ok(&["cat", "/a", "--at", "2026-01-27"]), "1", "a name goes before a date");
+    assert_eq!(garth.ok(&["cat", "/a", "--at", "2026-01-27-rc"]), "1");
     garth.fails(4, &["snapshot", "create", "one"]);
-    garth.fails(2, &["snapshot", "create", "42"]);
+    for moment in ["42", "1h", "today", "2026-01-27"] {
+        garth.fails(2, &["snapshot", "create", moment]);
+    }
     garth.ok(&["snapshot", "drop", "one"]);
     garth.fails(3, &["snapshot", "drop", "one"]);
     garth.fails(3, &["cat", "/a", "--at", "one"]);

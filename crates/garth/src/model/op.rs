@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::entry::Attributes;
 use super::id::{Ino, Seq, Timestamp, VersionId};
+use super::query::Moment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{Name, TreePath};
 
@@ -260,8 +261,9 @@ pub enum Op {
         /// The condition.
         that: Precondition,
     },
-    /// Names this commit's sequence. Taken: `AlreadyExists`. A name that is empty, over [`MAX_LABEL`], has control
-    /// characters, or reads as a number or a time: `InvalidArgument`.
+    /// Names this commit's sequence. Taken: `AlreadyExists`. Over [`MAX_LABEL`] bytes: `TooLarge`. A name that is empty,
+    /// has control characters, or that [`Moment::parse`] reads as a moment (`42`, `1h`, `today`, `2026-01-27`):
+    /// `InvalidArgument`.
     Snapshot {
         /// The name.
         name: String,
@@ -456,11 +458,15 @@ pub(super) fn check_label(what: &str, label: &str) -> Result<()> {
 
 fn check_snapshot_name(name: &str) -> Result<()> {
     check_label("name of a snapshot", name)?;
-    let ambiguous = name.bytes().all(|byte| byte.is_ascii_digit()) || Timestamp::parse_rfc3339(name).is_ok();
-    if name.is_empty() || name.chars().any(char::is_control) || ambiguous {
-        return Err(Error::invalid(
-            "the name of a snapshot is not empty, has no control characters and does not read as a number or a time",
-        ));
+    if name.is_empty() || name.chars().any(char::is_control) {
+        return Err(Error::invalid("the name of a snapshot is not empty and has no control characters"));
     }
-    Ok(())
+    // Which moment it would be does not matter here, so neither does the time now.
+    match Moment::parse(name, Timestamp(0)) {
+        Ok(None) => Ok(()),
+        Ok(Some(_)) | Err(_) => Err(Error::invalid(format!(
+            "`{name}` cannot name a snapshot: it reads as a sequence, version, date, time or age; \
+             add a letter or word to it"
+        ))),
+    }
 }

@@ -292,3 +292,16 @@ async fn a_lease_that_ran_out_leaves_its_file_the_whole_grace() {
     clock.advance(grace);
     assert_eq!(fs.gc(grace).unwrap().versions, 1);
 }
+
+#[tokio::test]
+async fn a_snapshot_of_before_names_were_checked_is_read_and_dropped() {
+    let Account { fs, folder, clock: _ } = account();
+    fs.write(&path("/f"), Bytes::from_static(b"old")).await.unwrap();
+    let raw = rusqlite::Connection::open(folder.path().join("tree.db")).unwrap();
+    raw.execute("INSERT INTO snapshot (name, seq) VALUES ('1h', 1)", []).unwrap();
+    fs.write(&path("/f"), Bytes::from_static(b"new")).await.unwrap();
+    let past = fs.as_of(&Moment::Snapshot("1h".to_owned())).await.unwrap();
+    assert_eq!(text(&*past, "/f").await, "old");
+    fs.apply(Op::DropSnapshot { name: "1h".to_owned() }).await.unwrap();
+    assert!(fs.snapshots().await.unwrap().is_empty());
+}
