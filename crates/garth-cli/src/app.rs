@@ -1,28 +1,27 @@
 //! What every verb works with: the data folder, one account's tree, and the output.
 
+use std::cell::OnceCell;
 use std::ops::AsyncFn;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::TryStreamExt;
-use garth::datadir::Tree;
 use garth::fs::resolve::{Follow, resolve, retry};
 use garth::model::{At, Author, Batch, ByteRange, Commit, Entry, Kind, Moment, Op, Precondition, Seq};
 use garth::{DataDir, Env, Error, ErrorKind, FileSystem, OpenFile, TreePath, stream};
 
 use crate::args::{CommitArgs, Global, Past};
+use crate::data_folder;
 use crate::fail::{Failure, Failures, Result};
 use crate::out::Out;
 use crate::when;
-
-/// The account every data folder has from its first use.
-pub(crate) const DEFAULT_ACCOUNT: &str = "default";
 
 /// One run of the program.
 pub(crate) struct App {
     pub(crate) global: Global,
     pub(crate) out: Out,
     pub(crate) env: Env,
+    data_dir: OnceCell<DataDir>,
 }
 
 /// A tree, and the author of commits to it.
@@ -52,49 +51,55 @@ impl Plan {
 impl App {
     pub(crate) fn new(global: Global) -> Self {
         let out = Out::new(global.json);
-        Self { global, out, env: Env::system() }
+        Self { global, out, env: Env::system(), data_dir: OnceCell::new() }
     }
 
-    /// Where the data folder is.
+    /// The path of the data folder, whether it exists or not.
     pub(crate) fn folder(&self) -> Result<PathBuf> {
-        if let Some(folder) = self.global.data.as_ref().filter(|folder| !folder.as_os_str().is_empty()) {
-            return Ok(folder.clone());
-        }
-        let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let platform = if cfg!(target_os = "macos") {
-            variable("HOME").map(|home| home.join("Library/Application Support"))
-        } else {
-            // The XDG base directory specification ignores a relative XDG_DATA_HOME.
-            variable("XDG_DATA_HOME").or_else(|| variable("HOME").map(|home| home.join(".local/share")))
-        };
-        platform.map(|folder| folder.join("garth")).ok_or_else(|| {
-            Failure::Usage("no home directory is known; say --data DIR or set GARTH_DATA".into())
-        })
+        data_folder::locate(self.global.data.as_deref())
     }
 
-    /// The data folder, made with its account if this is its first use.
+    /// The data folder. It exists: only a first write makes one.
     pub(crate) fn data_dir(&self) -> Result<DataDir> {
-        let data_dir = DataDir::open(&self.folder()?, self.env.clone())?;
-        if data_dir.control().accounts()?.is_empty() {
-            match data_dir.create_account(DEFAULT_ACCOUNT) {
-                // Another process was as quick.
-                Err(error) if error.is(ErrorKind::AlreadyExists) => {}
-                made => drop(made?),
-            }
-        }
-        Ok(data_dir)
+        self.opened(data_folder::open)
     }
 
-    /// The engine of the chosen account, for what only it can do.
-    pub(crate) fn engine(&self) -> Result<Arc<Tree>> {
-        Ok(self.data_dir()?.account(&self.global.account)?)
+    /// The data folder, made if there is none.
+    pub(crate) fn data_dir_or_new(&self) -> Result<DataDir> {
+        self.opened(data_folder::open_or_create)
+    }
+
+    /// Opens the data folder once a run.
+    fn opened(&self, open: fn(&Path, &Env) -> Result<DataDir>) -> Result<DataDir> {
+        if let Some(data_dir) = self.data_dir.get() {
+            return Ok(data_dir.clone());
+        }
+        let data_dir = open(&self.folder()?, &self.env)?;
+        Ok(self.data_dir.get_or_init(|| data_dir).clone())
     }
 
     /// The tree of the chosen account.
     pub(crate) fn tree(&self) -> Result<AuthoredTree> {
+        self.data_dir().and_then(|data_dir| self.tree_in(&data_dir))
+    }
+
+    /// The tree of the chosen account, for a write that may be the first one: makes the data folder if there is
+    /// none.
+    pub(crate) fn tree_or_new(&self) -> Result<AuthoredTree> {
+        self.data_dir_or_new().and_then(|data_dir| self.tree_in(&data_dir))
+    }
+
+    fn tree_in(&self, data_dir: &DataDir) -> Result<AuthoredTree> {
         garth::path::check_id("agent", &self.global.agent)?;
         let author = Author { agent: Some(self.global.agent.clone()), ..Author::default() };
-        Ok(AuthoredTree { fs: self.engine()?, author })
+        let account = &self.global.account;
+        let fs = data_dir.account(account).map_err(|error| {
+            if error.is(ErrorKind::NotFound) {
+                return Failure::Tree(no_account(account));
+            }
+            Failure::data_dir(data_dir.folder())(error)
+        })?;
+        Ok(AuthoredTree { fs, author })
     }
 
     /// The tree at the moment that `--at` names; now without it.
@@ -184,6 +189,14 @@ impl AuthoredTree {
         });
         Ok(done.await?)
     }
+}
+
+/// An account that is not there, and how to make it.
+pub(crate) fn no_account(account: &str) -> Error {
+    let message = format!(
+        "{account}: no such account; `garth account create` makes one, `garth account list` lists them"
+    );
+    Error::new(ErrorKind::NotFound, message)
 }
 
 /// The canonical path of what a person wrote; the last segment need not exist.

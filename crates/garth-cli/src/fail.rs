@@ -21,6 +21,8 @@ pub(crate) enum Failure {
     Tree(Error),
     /// A file or folder of this machine, named by the user, refused.
     Host(PathBuf, io::Error),
+    /// The data folder cannot be used.
+    DataDir(PathBuf, Error),
     /// The key-value API refused a key.
     Kv(String, Box<KvError>),
     /// The arguments make no sense together.
@@ -38,6 +40,11 @@ impl Failure {
             Some(_) => carried(error),
             None => Self::Host(path.to_owned(), error),
         }
+    }
+
+    /// A failure of the data folder.
+    pub(crate) fn data_dir(folder: &Path) -> impl FnOnce(Error) -> Self {
+        move |error| Self::DataDir(folder.to_owned(), error)
     }
 
     /// A failure at a key.
@@ -60,6 +67,11 @@ impl Failure {
                 | io::ErrorKind::DirectoryNotEmpty
                 | io::ErrorKind::AddrInUse => 4,
                 io::ErrorKind::PermissionDenied => 5,
+                _ => 7,
+            },
+            // Whatever keeps the storage from working is one cause, however a platform calls it.
+            Self::DataDir(_, error) => match error.kind() {
+                kind @ (ErrorKind::NotFound | ErrorKind::NotEmpty | ErrorKind::Format) => kind_code(kind),
                 _ => 7,
             },
             Self::Kv(_, error) => kv_code(error.code()),
@@ -89,6 +101,9 @@ impl Failure {
             }
             Self::Host(path, error) => {
                 (snake(error.kind()), Some(path.display().to_string()), error.to_string())
+            }
+            Self::DataDir(folder, error) => {
+                (snake(error.kind()), Some(folder.display().to_string()), with_source(error))
             }
             Self::Kv(key, error) => {
                 let kind = match error.code() {
@@ -152,11 +167,20 @@ fn snake(kind: impl fmt::Debug) -> String {
     text
 }
 
+/// The message of an error of the storage with its reason, which may name files of this machine.
+fn with_source(error: &Error) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{}: {source}", error.message()),
+        None => error.message().to_owned(),
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tree(error) => error.fmt(f),
             Self::Host(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::DataDir(folder, error) => write!(f, "{}: {}", folder.display(), with_source(error)),
             Self::Kv(key, error) => write!(f, "{key}: {error}"),
             Self::Usage(message) => f.write_str(message),
             Self::Reported(code) => write!(f, "exit code {code}"),

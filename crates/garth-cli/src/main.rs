@@ -4,6 +4,7 @@
 mod app;
 mod args;
 mod body;
+mod data_folder;
 mod escape;
 mod fail;
 mod out;

@@ -2,6 +2,7 @@
 
 mod it {
     mod admin;
+    mod data_folder;
     mod errors;
     mod garth;
     mod kv;

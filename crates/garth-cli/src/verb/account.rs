@@ -6,6 +6,7 @@ use garth::model::Timestamp;
 use serde_json::json;
 
 use crate::app::App;
+use crate::data_folder::DEFAULT_ACCOUNT;
 use crate::escape::escaped;
 use crate::fail::Result;
 
@@ -40,23 +41,33 @@ enum Action {
 
 impl Account {
     pub(crate) fn run(self, app: &mut App) -> Result {
-        let data_dir = app.data_dir()?;
         match self.action {
             Action::Create { name } => {
-                let account = data_dir.create_account(&name)?;
+                let account = create(app, &name)?;
                 show(app, &account.id, Some(account.created))
             }
             Action::List => {
-                let accounts = data_dir.control().accounts()?;
+                let accounts = app.data_dir()?.control().accounts()?;
                 let mut active = accounts.iter().filter(|account| account.state == AccountState::Active);
                 active.try_for_each(|account| show(app, &account.id, Some(account.created)))
             }
             Action::Delete { name } => {
-                data_dir.delete_account(&name)?;
+                app.data_dir()?.delete_account(&name)?;
                 show(app, &name, None)
             }
         }
     }
+}
+
+fn create(app: &App, name: &str) -> Result<garth::datadir::Account> {
+    // A bad name must not leave a new data folder behind.
+    garth::path::check_id("account", name)?;
+    if let Ok(data_dir) = app.data_dir() {
+        return Ok(data_dir.create_account(name)?);
+    }
+    let data_dir = app.data_dir_or_new()?;
+    let made_with_it = name == DEFAULT_ACCOUNT;
+    Ok(if made_with_it { data_dir.control().account(name)? } else { data_dir.create_account(name)? })
 }
 
 fn show(app: &mut App, name: &str, created: Option<Timestamp>) -> Result {

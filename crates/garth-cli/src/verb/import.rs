@@ -40,7 +40,7 @@ impl Import {
     pub(crate) async fn run(mut self, app: &mut App) -> Result {
         let exclude = Exclude::new(&self.exclude)?;
         let json = app.out.is_json();
-        let tree = app.tree()?;
+        let tree = app.tree_or_new()?;
         let is_folder = self.from != Path::new("-") && self.is_folder()?;
         let (base, there) = stat_optional(&*tree.fs, &self.to, Follow::Yes).await?;
         if there.is_some_and(|entry| entry.kind != Kind::Directory) {

@@ -130,7 +130,7 @@ impl PutArgs {
                 "{path}: the value is not JSON ({error}); write text in quotes: '\"text\"'"
             ))
         })?;
-        let fs = app.tree()?.fs;
+        let fs = app.tree_or_new()?.fs;
         let kv = kv::Kv::new(&*fs, &app.global.agent, None).map_err(Failure::kv(path))?;
         let put = Put {
             path,

@@ -26,7 +26,7 @@ pub(crate) struct Mkdir {
 
 impl Mkdir {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let tree = app.tree()?;
+        let tree = app.tree_or_new()?;
         let follow = if self.parents { Follow::Yes } else { Follow::No };
         app.commit(&tree, &self.commit, async || {
             let mut plan = Plan::default();

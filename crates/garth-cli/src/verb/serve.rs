@@ -35,7 +35,7 @@ impl Serve {
         start_logs()?;
         // First the sockets: a start that fails for a taken port must not use up the key that is shown once.
         let (listeners, urls) = self.bind()?;
-        let data_dir = app.data_dir()?;
+        let data_dir = app.data_dir_or_new()?;
         let account = app.global.account.clone();
         let key = first_key(&data_dir, &account)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::stdio)?;

@@ -68,7 +68,7 @@ impl Attributes {
 
 impl Write {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let tree = app.tree()?;
+        let tree = app.tree_or_new()?;
         let body = stdin_body(&*tree.fs).await?;
         let attrs = self.attributes.at(app.env.now());
         // What must not be there may not be a link either.
@@ -106,7 +106,7 @@ pub(crate) struct Append {
 
 impl Append {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let tree = app.tree()?;
+        let tree = app.tree_or_new()?;
         let body = stdin_body(&*tree.fs).await?;
         app.commit(&tree, &self.commit, async || {
             let path = resolve_path(&*tree.fs, &self.path, Follow::Yes).await?;

@@ -43,7 +43,7 @@ fn keys_are_shown_once_and_revoked() {
 
 #[test]
 fn shells_get_their_completions() {
-    let garth = Garth::new();
+    let garth = Garth::unmade();
     for shell in ["bash", "zsh", "fish"] {
         let script = garth.ok(&["completions", shell]);
         assert!(script.contains("snapshot") && script.contains("garth"), "{shell}");

@@ -1,10 +1,10 @@
-//! How it fails: exit codes, stderr, pipes that close; and where it looks for its data.
+//! How it fails: exit codes, stderr, pipes that close.
 
 use std::io::Read;
 
 use serde_json::{Value, json};
 
-use super::garth::{Garth, bare, finish, text};
+use super::garth::{Garth, finish, text};
 
 #[test]
 fn errors_go_to_stderr_with_path_and_also_as_json() {
@@ -47,24 +47,6 @@ fn an_account_that_is_not_there_is_not_made_up() {
     garth.feed(&["write", "/a", "--account", "team"], "theirs");
     assert_eq!(garth.ok(&["ls", "/"]), "");
     assert_eq!(garth.ok(&["cat", "/a", "--account", "team"]), "theirs");
-}
-
-#[test]
-fn the_data_folder_is_the_option_then_the_variable_then_the_platforms() {
-    let garth = Garth::new();
-    garth.write("/in", "data");
-    let other = garth.beside("other");
-    let other = other.to_str().expect("UTF-8");
-    assert_eq!(garth.ok(&["ls", "/", "--data", other]), "");
-    let mut command = bare(&["ls", "/", "--json"]);
-    command.env("XDG_DATA_HOME", garth.beside("xdg")).env("HOME", garth.beside("home"));
-    assert!(finish(command, b"").status.success());
-    let folder =
-        if cfg!(target_os = "macos") { "home/Library/Application Support/garth" } else { "xdg/garth" };
-    assert!(garth.beside(folder).join("control.db").is_file());
-    let mut command = bare(&["ls", "/"]);
-    command.env_remove("HOME");
-    assert_eq!(finish(command, b"").status.code(), Some(2));
 }
 
 #[test]

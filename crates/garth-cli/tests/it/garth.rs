@@ -7,13 +7,20 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A data folder, and room beside it.
+/// A data folder with the account `default`, and room beside it.
 pub(crate) struct Garth {
     dir: TempDir,
 }
 
 impl Garth {
     pub(crate) fn new() -> Self {
+        let garth = Self::unmade();
+        garth.ok(&["account", "create", "default"]);
+        garth
+    }
+
+    /// The data folder is not made yet.
+    pub(crate) fn unmade() -> Self {
         Self { dir: tempfile::tempdir().expect("a temporary folder") }
     }
 

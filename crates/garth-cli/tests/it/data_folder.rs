@@ -1,0 +1,143 @@
+//! Where the data folder is, which verbs make one, and what is said when there is none.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+
+use super::garth::{Garth, bare, finish, text, utf8};
+
+#[test]
+fn the_data_folder_is_the_option_then_the_variable_then_the_platforms() {
+    let garth = Garth::new();
+    garth.write("/in", "data");
+    let other = garth.beside("other");
+    garth.ok(&["mkdir", "/d", "--data", utf8(&other)]);
+    assert_eq!(garth.ok(&["ls", "/", "--data", utf8(&other)]), "d\n");
+    let mut command = bare(&["mkdir", "/d", "--json"]);
+    command.env("XDG_DATA_HOME", garth.beside("xdg")).env("HOME", garth.beside("home"));
+    assert!(finish(command, b"").status.success());
+    let folder =
+        if cfg!(target_os = "macos") { "home/Library/Application Support/garth" } else { "xdg/garth" };
+    assert!(garth.beside(folder).join("control.db").is_file());
+    let mut command = bare(&["ls", "/"]);
+    command.env_remove("HOME");
+    assert_eq!(finish(command, b"").status.code(), Some(2));
+}
+
+#[test]
+fn verbs_that_only_read_or_maintain_make_no_data_folder() {
+    let garth = Garth::unmade();
+    let verbs: [&[&str]; 18] = [
+        &["ls"],
+        &["cat", "/a"],
+        &["tree"],
+        &["log"],
+        &["grep", "x"],
+        &["search", "x"],
+        &["du"],
+        &["rm", "-rf", "/a"],
+        &["mv", "/a", "/b"],
+        &["backup", "copy"],
+        &["fsck", "--all"],
+        &["gc"],
+        &["reindex"],
+        &["account", "list"],
+        &["key", "list"],
+        &["snapshot", "list"],
+        &["kv", "get", "/a"],
+        &["export", "/", "-"],
+    ];
+    for verb in verbs {
+        let said = garth.fails(3, verb);
+        assert!(said.starts_with(&format!("garth: {}: no data folder here", utf8(&garth.data()))), "{said}");
+        assert!(said.contains("`garth serve`") && said.contains("--data"), "{said}");
+        assert!(!garth.data().exists(), "{verb:?}");
+    }
+    let said = garth.fails(3, &["ls", "--json"]);
+    let last: Value = serde_json::from_str(said.lines().last().expect("a line")).expect("JSON");
+    assert_eq!((&last["error"]["kind"], &last["error"]["exit"]), (&json!("not_found"), &json!(3)));
+    assert_eq!(last["error"]["path"], utf8(&garth.data()));
+}
+
+#[test]
+fn a_first_write_makes_the_data_folder_and_says_so() {
+    let verbs: [&[&str]; 6] = [
+        &["write", "/a"],
+        &["append", "/a"],
+        &["mkdir", "/a"],
+        &["kv", "put", "/a", "1"],
+        &["account", "create", "default"],
+        &["account", "create", "team"],
+    ];
+    for verb in verbs {
+        let garth = Garth::unmade();
+        let output = garth.run(verb, b"x");
+        assert!(output.status.success(), "{verb:?}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stderr), format!("garth: {}: new data folder\n", utf8(&garth.data())));
+        let again = garth.run(&["write", "/b"], b"x");
+        assert_eq!((again.status.code(), text(&again.stderr)), (Some(0), String::new()), "{verb:?}");
+    }
+    let garth = Garth::unmade();
+    garth.fails(2, &["account", "create", "a/b"]);
+    assert!(!garth.data().exists(), "a bad name makes nothing");
+}
+
+#[test]
+fn no_data_folder_is_made_among_other_files() {
+    let garth = Garth::unmade();
+    fs::create_dir(garth.data()).expect("a folder");
+    assert!(garth.fails(3, &["ls"]).contains("no data folder here"));
+    fs::write(garth.data().join("thesis.tex"), "years of work").expect("a file");
+    let said = garth.fails(4, &["write", "/a"]);
+    assert!(said.contains(utf8(&garth.data())) && said.contains("it has thesis.tex"), "{said}");
+    garth.fails(4, &["account", "create", "team"]);
+    garth.fails(4, &["serve", "--listen", "127.0.0.1:0"]);
+    assert!(garth.fails(3, &["ls"]).contains("not a data folder (it has thesis.tex)"));
+    assert_eq!(fs::read_dir(garth.data()).expect("a folder").count(), 1, "nothing was added");
+    fs::remove_file(garth.data().join("thesis.tex")).expect("removed");
+    garth.write("/a", "an empty folder is fine");
+}
+
+#[test]
+fn a_data_folder_that_does_not_work_is_named_with_the_reason_and_one_exit_code() {
+    let garth = Garth::new();
+    let named = format!("garth: {}: ", utf8(&garth.data()));
+    fs::write(garth.data().join("control.db"), "no database, and longer than its header ".repeat(9))
+        .expect("written over");
+    for verb in [&["ls"][..], &["write", "/a"], &["fsck"], &["account", "list"]] {
+        let said = garth.fails(1, verb);
+        assert!(said.starts_with(&named) && said.contains("control.db"), "{said}");
+    }
+    let garth = Garth::unmade();
+    fs::write(garth.data(), "a file").expect("a file");
+    for verb in [&["ls"][..], &["write", "/a"], &["fsck"], &["account", "list"]] {
+        let said = garth.fails(7, verb);
+        assert!(said.contains(utf8(&garth.data())) && said.contains("Not a directory"), "{said}");
+    }
+}
+
+#[test]
+fn a_data_folder_that_may_not_be_read_says_so() {
+    let garth = Garth::unmade();
+    let closed = garth.beside("closed");
+    fs::create_dir(&closed).expect("a folder");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0)).expect("closed");
+    // Permissions do not hold root back.
+    if fs::read_dir(&closed).is_err() {
+        for verb in [&["ls"][..], &["write", "/a"], &["fsck"]] {
+            let said = garth.fails(7, &[verb, &["--data", utf8(&closed)]].concat());
+            assert!(said.contains(utf8(&closed)) && said.contains("Permission denied"), "{said}");
+        }
+    }
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("open again");
+}
+
+#[test]
+fn an_account_that_is_not_there_is_named_and_not_made_up() {
+    let garth = Garth::new();
+    let said = garth.fails(3, &["ls", "--account", "team"]);
+    assert!(said.contains("team: no such account") && said.contains("garth account create"), "{said}");
+    garth.fails(3, &["write", "/a", "--account", "team"]);
+    assert!(!garth.ok(&["account", "list"]).contains("team"));
+}
