@@ -17,7 +17,7 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask")]
 enum Xtask {
-    /// Check the house rules (DESIGN 8) on every file that git knows or would add
+    /// Check the house rules (CONTRIBUTING.md) on every file that git knows or would add
     Tidy,
     /// Prove a promise at full size
     Prove(prove::Options),

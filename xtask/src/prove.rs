@@ -1,5 +1,5 @@
-//! `cargo xtask prove`: the proofs of DESIGN 6 at full size. Where the tests run the same code from `garth-testkit` in a
-//! small size, here it only gets its size. Always a release build: this one starts itself again as such.
+//! `cargo xtask prove`: the proofs at full size. The tests run the same code, which is in `garth-testkit`, at a small
+//! one. Figures of a debug build would prove nothing, so this starts itself again as a release build.
 
 #[cfg(feature = "prove")]
 mod crash;
@@ -28,7 +28,7 @@ pub(crate) struct Options {
     seed: u64,
 }
 
-/// A proof. The order is that of DESIGN 6.
+/// A proof.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Proof {
     /// Random operations on SQLite equal those on the memory engine, with reopening: 1,000,000

@@ -3,6 +3,7 @@
 
 mod links;
 mod manifest;
+mod modules;
 mod rust;
 mod text;
 
@@ -58,6 +59,7 @@ fn check(files: &Files) -> Vec<Finding> {
             findings.extend(links::check(path, content, files));
         }
     }
+    findings.extend(modules::check(files));
     findings.sort();
     findings
 }

@@ -1,5 +1,5 @@
 //! Proofs of promises that no single test of a call can show: several processes, many writers, big files, damage, collection,
-//! failures at every step (DESIGN 6). Each takes its size, so that tests run it small and `cargo xtask prove` at full size.
+//! failures at every step. Each takes its size, so that tests run it small and `cargo xtask prove` at full size.
 
 pub mod appends;
 pub mod big_file;

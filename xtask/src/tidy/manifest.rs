@@ -1,29 +1,61 @@
-//! Rules for manifests: a crate that does not opt in to the workspace's lints is checked by none of them.
+//! Rules for manifests: a crate that does not opt in to the workspace's lints is checked by none of them, and crates
+//! depend on those below them only.
 
 use super::Finding;
 
-/// Finds packages of the workspace without `lints.workspace`. A manifest with a `[workspace]` of its own is
-/// another workspace (`benches/peers`, `fuzz`) or this one's root.
+/// The crates of this repository that each one may depend on. Tests may use `garth-testkit` too.
+const CRATES: [(&str, &str); 9] = [
+    ("garth", ""),
+    ("garth-cloud", "garth"),
+    ("garth-server", "garth"),
+    ("garth-fuse", "garth"),
+    ("garth-cli", "garth garth-cloud garth-server garth-fuse"),
+    ("garth-testkit", "garth garth-cloud garth-server garth-fuse"),
+    ("xtask", "garth garth-testkit"),
+    ("peers", "garth"),
+    ("garth-fuzz", "garth"),
+];
+
+/// Finds packages of the workspace without `lints.workspace`, and dependencies that point upwards.
 pub(super) fn check(path: &str, content: &str) -> Vec<Finding> {
     let has = |header: &str| content.lines().any(|line| line.trim() == header);
-    if !has("[package]") || has("[workspace]") {
+    if !has("[package]") {
         return Vec::new();
     }
-    let opted_in = content
-        .lines()
-        .map(str::trim)
-        .skip_while(|line| *line != "[lints]")
-        .skip(1)
-        .take_while(|line| !line.starts_with('['))
-        .any(|line| line == "workspace = true");
-    if opted_in {
-        return Vec::new();
+    let mut findings = arrows(path, content);
+    // a manifest with a `[workspace]` of its own is another workspace: `benches/peers`, `fuzz`
+    if !has("[workspace]") && !section(content, "[lints]").any(|(_, line)| line == "workspace = true") {
+        let message = "does not opt in to the workspace's lints: add `[lints]` with `workspace = true`";
+        findings.push(Finding::new(path, 1, message));
     }
-    vec![Finding::new(
-        path,
-        1,
-        "does not opt in to the workspace's lints: add `[lints]` with `workspace = true`",
-    )]
+    findings
+}
+
+/// The lines of a section, with their numbers.
+fn section<'a>(content: &'a str, header: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
+    let lines = content.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
+    lines.skip_while(move |(_, line)| *line != header).skip(1).take_while(|(_, line)| !line.starts_with('['))
+}
+
+fn arrows(path: &str, content: &str) -> Vec<Finding> {
+    let name = section(content, "[package]").find_map(|(_, line)| line.strip_prefix("name = "));
+    let name = name.map_or("", |name| name.trim_matches('"'));
+    let may_use = CRATES.into_iter().find(|(known, _)| *known == name).map(|(_, may_use)| may_use);
+    let Some(may_use) = may_use else {
+        let message = format!("`{name}` is not known: add it to CRATES in xtask/src/tidy/manifest.rs");
+        return vec![Finding::new(path, 1, message)];
+    };
+    let dependencies = section(content, "[dependencies]").filter_map(|(number, line)| {
+        let used = line.split(['.', ' ', '=']).next()?;
+        let ours = CRATES.into_iter().any(|(known, _)| known == used);
+        (ours && !may_use.split(' ').any(|allowed| allowed == used)).then_some((number, used))
+    });
+    let found = |(number, used)| {
+        let message =
+            format!("`{name}` depends on `{used}`, which is not below it: turn the dependency round");
+        Finding::new(path, number, message)
+    };
+    dependencies.map(found).collect()
 }
 
 #[cfg(test)]
@@ -32,14 +64,30 @@ mod tests {
 
     #[test]
     fn a_package_opts_in_to_the_lints_of_its_workspace() {
-        assert_eq!(check("Cargo.toml", "[package]\nname = \"a\"\n").len(), 1);
-        assert_eq!(check("Cargo.toml", "[package]\n[lints]\n[dependencies]\nworkspace = true\n").len(), 1);
-        assert_eq!(check("Cargo.toml", "[package]\n\n[lints]\nworkspace = true\n"), []);
+        let package = "[package]\nname = \"garth\"\n";
+        assert_eq!(check("Cargo.toml", package).len(), 1);
+        assert_eq!(
+            check("Cargo.toml", &format!("{package}[lints]\n[features]\nworkspace = true\n")).len(),
+            1
+        );
+        assert_eq!(check("Cargo.toml", &format!("{package}\n[lints]\nworkspace = true\n")), []);
     }
 
     #[test]
-    fn another_workspace_has_its_own_rules() {
-        assert_eq!(check("Cargo.toml", "[workspace]\n[package]\nname = \"a\"\n"), []);
+    fn another_workspace_has_its_own_lints() {
+        assert_eq!(check("Cargo.toml", "[workspace]\n[package]\nname = \"peers\"\n"), []);
         assert_eq!(check("Cargo.toml", "[workspace]\nmembers = []\n"), []);
+    }
+
+    #[test]
+    fn nothing_depends_on_what_stands_on_it() {
+        let of = |name: &str, rest: &str| {
+            check("Cargo.toml", &format!("[package]\nname = \"{name}\"\n[lints]\nworkspace = true\n{rest}"))
+        };
+        assert_eq!(of("garth-server", "[dependencies]\nbytes = \"1\"\ngarth.workspace = true\n"), []);
+        assert_eq!(of("garth", "[dev-dependencies]\ngarth-testkit.workspace = true\n"), []);
+        assert_eq!(of("garth", "[dependencies]\ngarth-testkit.workspace = true\n")[0].line, 6);
+        assert_eq!(of("garth-server", "[dependencies]\ngarth-cli = { path = \"..\" }\n").len(), 1);
+        assert_eq!(of("unheard-of", "").len(), 1);
     }
 }

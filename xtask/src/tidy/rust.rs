@@ -9,9 +9,9 @@ use syn::visit::{self, Visit};
 
 use super::Finding;
 
-/// Most lines of code of a file. DESIGN 8.
+/// Most lines of code of a file.
 const MAX_FILE: usize = 600;
-/// Most lines of code of a function. DESIGN 8 asks for about 70; this is where "about" ends.
+/// Most lines of code of a function. CONTRIBUTING.md asks for about 70; this is where "about" ends.
 const MAX_FUNCTION: usize = 100;
 
 /// Finds what breaks the rules in one source file.
