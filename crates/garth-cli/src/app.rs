@@ -5,10 +5,9 @@ use std::ops::AsyncFn;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use futures::TryStreamExt;
 use garth::fs::resolve::{Follow, resolve, retry};
-use garth::model::{At, Author, Batch, ByteRange, Commit, Entry, Kind, Moment, Op, Precondition, Seq};
-use garth::{DataDir, Env, Error, ErrorKind, FileSystem, OpenFile, TreePath, stream};
+use garth::model::{At, Author, Batch, Commit, Entry, Kind, Moment, Op, Precondition, Seq, Timestamp};
+use garth::{DataDir, Env, Error, ErrorKind, FileSystem, TreePath};
 
 use crate::args::{CommitArgs, Global, Past};
 use crate::data_folder;
@@ -117,6 +116,15 @@ impl App {
         Ok(fs.as_of(&moment).await?)
     }
 
+    /// The time that `text` names: of a sequence or a snapshot that of its commit.
+    pub(crate) async fn time(&self, past: &Past, text: &str) -> Result<Timestamp> {
+        let fs = self.view(past).await?;
+        match when::moment(&*fs, text, self.env.now()).await? {
+            Moment::Time(time) => Ok(time),
+            moment => Ok(fs.as_of(&moment).await?.head().await?.time),
+        }
+    }
+
     /// The tree at one moment, for work that takes several reads: that of `--at`, else the last commit.
     pub(crate) async fn pinned(&self, past: &Past) -> Result<Arc<dyn FileSystem>> {
         let fs = self.view(past).await?;
@@ -157,15 +165,6 @@ impl App {
             failures.add(outcome, self.global.json)?;
         }
         failures.done()
-    }
-
-    /// Copies an open file to standard output.
-    pub(crate) async fn copy_to_stdout(&mut self, file: Arc<dyn OpenFile>) -> Result {
-        let mut chunks = std::pin::pin!(stream(file, ByteRange::ALL));
-        while let Some(chunk) = chunks.try_next().await? {
-            self.out.bytes(&chunk)?;
-        }
-        Ok(())
     }
 }
 

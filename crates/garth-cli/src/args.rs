@@ -38,3 +38,11 @@ pub(crate) struct CommitArgs {
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) message: Option<String>,
 }
+
+/// `--help` without `-h`, of verbs in which `-h` means what it does in the tool of that name.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LongHelp {
+    /// Print help
+    #[arg(long, action = clap::ArgAction::HelpLong)]
+    help: Option<bool>,
+}

@@ -4,10 +4,15 @@
 mod app;
 mod args;
 mod body;
+mod content;
 mod data_folder;
 mod escape;
 mod fail;
+mod habits;
+mod lines;
 mod out;
+mod pattern;
+mod size;
 mod transfer;
 mod verb;
 mod walk;
@@ -41,7 +46,7 @@ pub(crate) struct Cli {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(habits::translated(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return usage_error(&error),
     };

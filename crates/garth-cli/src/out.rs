@@ -68,6 +68,11 @@ impl Out {
     }
 }
 
+/// A number and what it counts: `1 file`, `2 files`.
+pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// A time to the second, for columns.
 pub(crate) fn seconds(time: Timestamp) -> String {
     let text = time.to_rfc3339();

@@ -8,8 +8,10 @@ mod cp;
 mod diff;
 mod du;
 mod export;
+mod find;
 mod glob;
 mod grep;
+mod head;
 mod import;
 mod key;
 mod kv;
@@ -43,6 +45,8 @@ pub(crate) enum Verb {
     Ls(ls::Ls),
     Tree(tree::Tree),
     Cat(cat::Cat),
+    Head(head::Head),
+    Tail(head::Tail),
     Write(write::Write),
     Append(write::Append),
     Mkdir(mkdir::Mkdir),
@@ -55,6 +59,7 @@ pub(crate) enum Verb {
     Diff(diff::Diff),
     Restore(restore::Restore),
     Snapshot(snapshot::Snapshot),
+    Find(find::Find),
     Glob(glob::Glob),
     Grep(grep::Grep),
     Search(search::Search),
@@ -79,6 +84,8 @@ impl Verb {
             Self::Ls(verb) => verb.run(app).await,
             Self::Tree(verb) => verb.run(app).await,
             Self::Cat(verb) => verb.run(app).await,
+            Self::Head(verb) => verb.run(app).await,
+            Self::Tail(verb) => verb.run(app).await,
             Self::Write(verb) => verb.run(app).await,
             Self::Append(verb) => verb.run(app).await,
             Self::Mkdir(verb) => verb.run(app).await,
@@ -91,6 +98,7 @@ impl Verb {
             Self::Diff(verb) => verb.run(app).await,
             Self::Restore(verb) => verb.run(app).await,
             Self::Snapshot(verb) => verb.run(app).await,
+            Self::Find(verb) => verb.run(app).await,
             Self::Glob(verb) => verb.run(app).await,
             Self::Grep(verb) => verb.run(app).await,
             Self::Search(verb) => verb.run(app).await,

@@ -90,17 +90,19 @@ pub(crate) struct DepthFirst {
     fs: Arc<dyn FileSystem>,
     /// The directories on the way down, each with what is left of its page.
     open: Vec<(Lister, VecDeque<(TreePath, Entry)>)>,
+    depth: usize,
 }
 
 impl DepthFirst {
     pub(crate) fn new(fs: Arc<dyn FileSystem>, top: &TreePath) -> Self {
-        Self { fs, open: vec![(Lister::new(top), VecDeque::new())] }
+        Self { fs, open: vec![(Lister::new(top), VecDeque::new())], depth: 0 }
     }
 
     /// The next path.
     pub(crate) async fn next(&mut self) -> Result<Option<(TreePath, Entry)>> {
         while let Some((lister, ready)) = self.open.last_mut() {
             if let Some((path, entry)) = ready.pop_front() {
+                self.depth = self.open.len();
                 if entry.kind == Kind::Directory {
                     self.open.push((Lister::new(&path), VecDeque::new()));
                 }
@@ -112,5 +114,26 @@ impl DepthFirst {
             }
         }
         Ok(None)
+    }
+
+    /// How far below the top the path lies that was given last: 1 for a name in the top itself.
+    pub(crate) fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Leaves out what is in the directory that was given last.
+    pub(crate) fn skip(&mut self) {
+        self.open.truncate(self.depth);
+    }
+
+    /// Whether the path given last is the last name of its directory.
+    pub(crate) async fn is_last(&mut self) -> Result<bool> {
+        let Some((lister, ready)) = self.depth.checked_sub(1).and_then(|at| self.open.get_mut(at)) else {
+            return Ok(true);
+        };
+        if ready.is_empty() {
+            ready.extend(lister.page(&*self.fs).await?);
+        }
+        Ok(ready.is_empty())
     }
 }

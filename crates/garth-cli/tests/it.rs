@@ -4,6 +4,7 @@ mod it {
     mod admin;
     mod data_folder;
     mod errors;
+    mod finding;
     mod garth;
     mod kv;
     mod past;

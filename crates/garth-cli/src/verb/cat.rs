@@ -6,27 +6,26 @@ use clap::Args;
 use futures::TryStreamExt;
 use garth::fs::resolve::{Follow, retry};
 use garth::model::{At, ByteRange, HistoryPage, Seq, VersionId};
-use garth::{Error, ErrorKind, FileSystem, OpenFile, stream};
-use serde_json::json;
+use garth::{Error, ErrorKind, FileSystem, OpenFile, TreePath, stream};
 
 use crate::app::{App, resolve_path};
 use crate::args::Past;
+use crate::content;
 use crate::fail::{Failure, Result};
-use crate::out::base64;
-
-/// Longest content that fits in one JSON object, in bytes: it is held in memory. 64 MiB.
-const MAX_JSON: u64 = 64 << 20;
 
 /// Print files
 ///
-/// With --json one object a file: path, version, size, encoding (`utf-8` or `base64`) and content, up to 64
-/// MiB.
+/// With --json one object a file: path, version, size, offset, encoding (`utf-8` or `base64`) and content, up
+/// to 64 MiB.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth cat /notes/today.md --at yesterday")]
 pub(crate) struct Cat {
     /// Which files
     #[arg(required_unless_present = "version")]
     paths: Vec<String>,
+    /// Number the lines
+    #[arg(short, long)]
+    number: bool,
     /// Print this version (ver_..., see `garth log PATH`); a path, if given, must have had it
     #[arg(long, value_name = "VERSION", conflicts_with = "at")]
     version: Option<VersionId>,
@@ -37,60 +36,80 @@ pub(crate) struct Cat {
 impl Cat {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let fs = app.view(&self.past).await?;
+        let mut line = 1;
         if let Some(version) = self.version {
-            if self.paths.len() > 1 {
-                return Err(Failure::Usage("--version goes with one path at most".into()));
-            }
-            if let Some(path) = self.paths.first() {
-                check_had(&*fs, path, version).await?;
-            }
+            let path = match &self.paths[..] {
+                [] => None,
+                [path] => Some(with_version(&*fs, path, version).await?),
+                _ => return Err(Failure::Usage("--version goes with one path at most".into())),
+            };
             let file = fs.open_version(version).await?;
-            return show(app, self.paths.first().map(String::as_str), file).await;
+            return self.print(app, path.as_ref(), file, &mut line).await;
         }
-        app.each(&self.paths, async |app, path| {
-            let file = retry(&*fs, path, Follow::Yes, |path| fs_open(&fs, path)).await?;
-            show(app, Some(path), file).await
-        })
-        .await
+        let mut failures = crate::fail::Failures::default();
+        for path in &self.paths {
+            let outcome = match open(&*fs, path).await {
+                Ok((path, file)) => self.print(app, Some(&path), file, &mut line).await,
+                Err(failure) => Err(failure),
+            };
+            app.out.flush()?;
+            failures.add(outcome, app.global.json)?;
+        }
+        failures.done()
+    }
+
+    async fn print(
+        &self,
+        app: &mut App,
+        path: Option<&TreePath>,
+        file: Arc<dyn OpenFile>,
+        line: &mut u64,
+    ) -> Result {
+        if self.number && !app.out.is_json() {
+            return numbered(app, file, line).await;
+        }
+        content::print(app, path, file, ByteRange::ALL).await
     }
 }
 
-async fn fs_open(fs: &Arc<dyn FileSystem>, path: garth::TreePath) -> garth::Result<Arc<dyn OpenFile>> {
-    fs.open(&At::Path(path)).await
+/// Opens a file at a path that a person wrote.
+pub(super) async fn open(fs: &dyn FileSystem, path: &str) -> Result<(TreePath, Arc<dyn OpenFile>)> {
+    let opened = retry(fs, path, Follow::Yes, |path| async {
+        let file = fs.open(&At::Path(path.clone())).await?;
+        Ok((path, file))
+    });
+    Ok(opened.await.map_err(|error| match error.path() {
+        Some(path) if error.is(ErrorKind::IsADirectory) => {
+            Error::at(ErrorKind::IsADirectory, path, "is a directory; `garth ls` lists it")
+        }
+        _ => error,
+    })?)
 }
 
-/// Checks that `version` is one of those that `path` has had.
-async fn check_had(fs: &dyn FileSystem, path: &str, version: VersionId) -> Result {
+/// Where `path` leads, if `version` is one of those that it has had.
+async fn with_version(fs: &dyn FileSystem, path: &str, version: VersionId) -> Result<TreePath> {
     let path = resolve_path(fs, path, Follow::Yes).await?;
     let page = HistoryPage { before: Some(Seq(version.seq.0.saturating_add(1))), limit: 16 };
     let versions = fs.history(&At::Path(path.clone()), &page).await?;
     if versions.iter().any(|had| had.id == version) {
-        return Ok(());
+        return Ok(path);
     }
     Err(Error::at(ErrorKind::NotFound, &path, format!("never had the version {version}")).into())
 }
 
-async fn show(app: &mut App, path: Option<&str>, file: Arc<dyn OpenFile>) -> Result {
-    if !app.out.is_json() {
-        return app.copy_to_stdout(file).await;
-    }
-    let entry = file.stat().await?;
-    if entry.size > MAX_JSON {
-        let message = format!("longer than {MAX_JSON} bytes; print it without --json");
-        return Err(Error::new(ErrorKind::TooLarge, message).into());
-    }
-    let mut content = Vec::new();
+/// Prints a file with a number before each line; numbers go on from file to file.
+async fn numbered(app: &mut App, file: Arc<dyn OpenFile>, line: &mut u64) -> Result {
     let mut chunks = std::pin::pin!(stream(file, ByteRange::ALL));
+    let mut begins = true;
     while let Some(chunk) = chunks.try_next().await? {
-        content.extend_from_slice(&chunk);
+        for part in chunk.split_inclusive(|byte| *byte == b'\n') {
+            if begins {
+                app.out.bytes(format!("{line:>6}\t").as_bytes())?;
+                *line += 1;
+            }
+            app.out.bytes(part)?;
+            begins = part.ends_with(b"\n");
+        }
     }
-    let size = content.len();
-    let (encoding, content) = match String::from_utf8(content) {
-        Ok(text) => ("utf-8", text),
-        Err(bytes) => ("base64", base64(bytes.as_bytes())),
-    };
-    let version = entry.version.to_string();
-    let json =
-        json!({"path": path, "version": version, "size": size, "encoding": encoding, "content": content});
-    app.out.item(&json, "")
+    Ok(())
 }

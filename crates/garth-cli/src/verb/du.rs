@@ -5,49 +5,123 @@ use std::sync::Arc;
 
 use clap::Args;
 use garth::fs::resolve::Follow;
-use garth::model::Kind;
+use garth::model::{Entry, Ino, Kind};
+use garth::{FileSystem, TreePath};
 use serde_json::json;
 
-use crate::app::App;
-use crate::args::Past;
+use crate::app::{App, stat_path};
+use crate::args::{LongHelp, Past};
 use crate::escape::escaped;
 use crate::fail::Result;
-use crate::walk::Walker;
+use crate::out::counted;
+use crate::size::size_text;
+use crate::walk::DepthFirst;
 
 /// Count bytes and entries
 ///
 /// Bytes are those of current content, each node once whatever its names; entries are names below the path and
 /// itself. With --json one object a path: path, bytes, entries, files, directories.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  garth du /projects /notes")]
+#[command(disable_help_flag = true, after_help = "Example:\n  garth du -h -d 1 /projects")]
 pub(crate) struct Du {
     /// What to count; a link itself, not what it names
     #[arg(default_value = "/")]
     paths: Vec<String>,
+    /// Show sizes as 1.5K, 23M, 4.0G (powers of 1024)
+    #[arg(short = 'h', long)]
+    human_readable: bool,
+    /// Show directories down to this many levels below each path too
+    #[arg(short = 'd', long, value_name = "LEVELS", default_value_t = 0)]
+    max_depth: usize,
+    /// Show only the total of each path: the default
+    #[arg(short, long, conflicts_with = "max_depth")]
+    summarize: bool,
     #[command(flatten)]
     past: Past,
+    #[command(flatten)]
+    help: LongHelp,
+}
+
+/// What lies at and below a path.
+struct Total {
+    path: TreePath,
+    bytes: u64,
+    entries: u64,
+    files: u64,
+    directories: u64,
 }
 
 impl Du {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let fs = app.pinned(&self.past).await?;
-        app.each(&self.paths, async |app, path| {
-            let mut walker = Walker::new(Arc::clone(&fs), path, Follow::No, true).await?;
-            let (mut bytes, mut entries, mut files, mut directories) = (0_u64, 0_u64, 0_u64, 0_u64);
-            let mut linked = HashSet::new();
-            while let Some((_, entry)) = walker.next().await? {
-                entries += 1;
-                files += u64::from(entry.kind == Kind::File);
-                directories += u64::from(entry.kind == Kind::Directory);
-                let once = entry.kind == Kind::Directory || entry.nlink < 2 || linked.insert(entry.ino);
-                bytes += if once { entry.size } else { 0 };
+        app.each(&self.paths, async |app, path| self.path(app, &fs, path).await).await
+    }
+
+    async fn path(&self, app: &mut App, fs: &Arc<dyn FileSystem>, path: &str) -> Result {
+        // Nodes with several names that were counted already.
+        let mut linked = HashSet::new();
+        let (path, entry) = stat_path(&**fs, path, Follow::No).await?;
+        let mut below = DepthFirst::new(Arc::clone(fs), &path);
+        // The directories on the way down, the path itself first.
+        let mut open = vec![Total::new(path, &entry, &mut linked)];
+        if entry.kind == Kind::Directory {
+            while let Some((path, entry)) = below.next().await? {
+                self.close(app, &mut open, below.depth())?;
+                let total = Total::new(path, &entry, &mut linked);
+                if entry.kind == Kind::Directory {
+                    open.push(total);
+                } else if let Some(dir) = open.last_mut() {
+                    dir.add(&total);
+                }
             }
-            let path = walker.top().as_str();
-            let json = json!({
-                "path": path, "bytes": bytes, "entries": entries, "files": files, "directories": directories,
-            });
-            app.out.item(&json, format_args!("{bytes:>12} bytes  {entries:>8} entries  {}", escaped(path)))
-        })
-        .await
+        }
+        self.close(app, &mut open, 0)
+    }
+
+    /// Shows the directories that are done, until `depth` are left, and adds each to the one above it.
+    fn close(&self, app: &mut App, open: &mut Vec<Total>, depth: usize) -> Result {
+        while open.len() > depth {
+            let Some(done) = open.pop() else { break };
+            if open.len() <= self.max_depth {
+                self.show(app, &done)?;
+            }
+            if let Some(above) = open.last_mut() {
+                above.add(&done);
+            }
+        }
+        Ok(())
+    }
+
+    fn show(&self, app: &mut App, total: &Total) -> Result {
+        let Total { path, bytes, entries, files, directories } = total;
+        let json = json!({
+            "path": path.as_str(), "bytes": bytes, "entries": entries, "files": files, "directories": directories,
+        });
+        let size = match self.human_readable {
+            true => format!("{:>5}", size_text(*bytes, true)),
+            false => format!("{:>12} {}", bytes, if *bytes == 1 { "byte" } else { "bytes" }),
+        };
+        let (entries, path) = (counted(*entries, "entry", "entries"), escaped(path.as_str()));
+        app.out.item(&json, format_args!("{size}  {entries:>16}  {path}"))
+    }
+}
+
+impl Total {
+    fn new(path: TreePath, entry: &Entry, linked: &mut HashSet<Ino>) -> Self {
+        let once = entry.kind == Kind::Directory || entry.nlink < 2 || linked.insert(entry.ino);
+        Self {
+            path,
+            bytes: if once { entry.size } else { 0 },
+            entries: 1,
+            files: u64::from(entry.kind == Kind::File),
+            directories: u64::from(entry.kind == Kind::Directory),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.bytes += other.bytes;
+        self.entries += other.entries;
+        self.files += other.files;
+        self.directories += other.directories;
     }
 }

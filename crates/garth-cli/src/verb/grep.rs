@@ -1,128 +1,395 @@
 //! `garth grep`: lines by regular expression, in bounded memory.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use clap::Args;
 use futures::TryStreamExt;
 use garth::fs::resolve::Follow;
-use garth::model::{At, ByteRange, Kind};
+use garth::model::{At, ByteRange, Entry, Kind};
 use garth::{Error, ErrorKind, FileSystem, TreePath, stream};
+use globset::GlobMatcher;
 use regex::bytes::{Regex, RegexBuilder};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::args::Past;
+use crate::args::{LongHelp, Past};
 use crate::escape::escaped;
 use crate::fail::{Failure, Failures, Result};
+use crate::lines::Lines;
 use crate::out::base64;
+use crate::pattern::matcher;
 use crate::walk::Walker;
 
-/// Longest line that is searched, in bytes. 16 MiB.
+/// Longest line that is searched, and most bytes of context that wait before a match. 16 MiB.
 const MAX_LINE: usize = 16 << 20;
 
-/// Find lines by regular expression, in a file or everything below a directory
+/// Find lines by regular expression, in files and everything below directories
 ///
-/// Links below the directory are not followed; of a binary file only its path is shown. With --json one object
-/// a line (path, line, text; base64 if it is not UTF-8) or, for a binary file and with -l, one a file (path,
-/// binary). The exit code is 1 if nothing matches, as with grep.
+/// Links below a directory are not followed; of a binary file only its path is shown. The exit code is 0 if a
+/// line matches, 1 if none does, and more than 1 on an error. With --json one object a line (path, line, text,
+/// or base64 if it is not UTF-8; `context` if it does not match itself), with -c one a file (path, count), with
+/// -l, -L and for a binary file one a file (path, binary).
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  garth grep -n 'TODO|FIXME' /projects")]
+#[command(
+    disable_help_flag = true,
+    override_usage = "garth grep [OPTIONS] PATTERN [PATH]...\n       garth grep [OPTIONS] -e PATTERN [PATH]...",
+    after_help = "Example:\n  garth grep -n 'TODO|FIXME' /projects /notes"
+)]
 pub(crate) struct Grep {
-    /// The expression (syntax of the Rust `regex` crate)
-    regex: String,
-    /// Where to look
-    #[arg(default_value = "/")]
-    path: String,
+    /// The expression (syntax of the Rust `regex` crate), unless -e gives it; then where to look [default: /]
+    #[arg(value_name = "PATTERN", required_unless_present = "expressions")]
+    args: Vec<String>,
+    /// Look for this expression (may be repeated: any of them)
+    #[arg(short = 'e', long = "regexp", value_name = "PATTERN", allow_hyphen_values = true)]
+    expressions: Vec<String>,
+    /// Take patterns as text, not as expressions
+    #[arg(short = 'F', long)]
+    fixed_strings: bool,
+    /// Do nothing: all expressions are extended ones
+    #[arg(short = 'E', long)]
+    extended_regexp: bool,
     /// Ignore case
     #[arg(short, long)]
     ignore_case: bool,
+    /// Match whole words only
+    #[arg(short, long)]
+    word_regexp: bool,
+    /// Match whole lines only
+    #[arg(short = 'x', long)]
+    line_regexp: bool,
+    /// Select lines that do not match
+    #[arg(short = 'v', long)]
+    invert_match: bool,
+    /// Show only how many lines of each file match
+    #[arg(short, long)]
+    count: bool,
     /// Show only the paths of files that match
     #[arg(short = 'l', long)]
     files_with_matches: bool,
+    /// Show only the paths of files that do not match
+    #[arg(short = 'L', long, conflicts_with = "files_with_matches")]
+    files_without_match: bool,
+    /// Show only what matches, each match on a line of its own
+    #[arg(short, long)]
+    only_matching: bool,
+    /// Show nothing; end at the first match
+    #[arg(short, long)]
+    quiet: bool,
     /// Show line numbers
     #[arg(short = 'n', long)]
     line_number: bool,
+    /// Show the path before each line [default: for directories and several paths]
+    #[arg(short = 'H', long, overrides_with = "no_filename")]
+    with_filename: bool,
+    /// Show no path before a line
+    #[arg(short = 'h', long, overrides_with = "with_filename")]
+    no_filename: bool,
+    /// Show this many lines after each match
+    #[arg(short = 'A', long, value_name = "LINES")]
+    after_context: Option<usize>,
+    /// Show this many lines before each match
+    #[arg(short = 'B', long, value_name = "LINES")]
+    before_context: Option<usize>,
+    /// Show this many lines around each match
+    #[arg(short = 'C', long, value_name = "LINES", default_value_t = 0)]
+    context: usize,
+    /// Stop after this many matching lines of each file
+    #[arg(short, long, value_name = "COUNT")]
+    max_count: Option<u64>,
+    /// Search binary files as if they were text
+    #[arg(short = 'a', long)]
+    text: bool,
+    /// Search only files whose name matches this pattern (may be repeated: any of them)
+    #[arg(long, value_name = "GLOB")]
+    include: Vec<String>,
+    /// Leave out files whose name matches this pattern (may be repeated)
+    #[arg(long, value_name = "GLOB")]
+    exclude: Vec<String>,
+    /// Do nothing: what is below a directory is always searched
+    #[arg(short, long, visible_short_alias = 'R')]
+    recursive: bool,
     #[command(flatten)]
     past: Past,
+    #[command(flatten)]
+    help: LongHelp,
 }
 
 impl Grep {
-    pub(crate) async fn run(self, app: &mut App) -> Result {
-        let regex = RegexBuilder::new(&self.regex).case_insensitive(self.ignore_case).build();
-        let regex = regex.map_err(|error| Failure::Usage(error.to_string()))?;
-        let fs = app.pinned(&self.past).await?;
-        let mut walker = Walker::new(Arc::clone(&fs), &self.path, Follow::Yes, true).await?;
-        let mut failures = Failures::default();
-        let (mut first, mut single, mut any) = (true, false, false);
-        while let Some((path, entry)) = walker.next().await? {
-            single |= first && entry.kind != Kind::Directory;
-            first = false;
-            if entry.kind != Kind::File {
-                continue;
-            }
-            let found = self.file(app, &*fs, &path, &regex, single).await;
-            let outcome = found.map(|found| any |= found);
-            failures.add(outcome, app.global.json)?;
+    pub(crate) async fn run(mut self, app: &mut App) -> Result {
+        if self.expressions.is_empty() {
+            self.expressions.push(self.args.remove(0));
         }
-        failures.done()?;
-        if any { Ok(()) } else { Err(Failure::Reported(1)) }
+        let paths = if self.args.is_empty() { vec!["/".to_owned()] } else { std::mem::take(&mut self.args) };
+        let mut search = Search::new(&self, app, paths.len() > 1).await?;
+        let mut failures = Failures::default();
+        for path in &paths {
+            match search.path(app, path, &mut failures).await {
+                Err(failure) => failures.add(Err(failure), app.global.json)?,
+                Ok(()) if self.quiet && search.selected => return Ok(()),
+                Ok(()) => {}
+            }
+            app.out.flush()?;
+        }
+        match failures.done() {
+            Ok(()) if search.selected => Ok(()),
+            Ok(()) => Err(Failure::Reported(1)),
+            // 1 means that nothing matched.
+            Err(failure) => Err(Failure::Reported(failure.code().max(2))),
+        }
     }
 
-    /// Searches one file; gives whether anything matched.
-    async fn file(
-        &self,
-        app: &mut App,
-        fs: &dyn FileSystem,
-        path: &TreePath,
-        regex: &Regex,
-        single: bool,
-    ) -> Result<bool> {
-        let file = fs.open(&At::Path(path.clone())).await?;
-        let mut chunks = std::pin::pin!(stream(file, ByteRange::ALL));
+    /// All expressions in one.
+    fn regex(&self) -> Result<Regex> {
+        let mut parts = Vec::new();
+        for expression in &self.expressions {
+            let part = if self.fixed_strings { regex::escape(expression) } else { expression.clone() };
+            // Each for itself: `a)|(b` makes sense only inside the group below.
+            build(&part, false).map_err(|reason| {
+                let hint = "-F takes it as text";
+                Failure::Usage(format!("{expression}: not a regular expression: {reason}; {hint}"))
+            })?;
+            parts.push(format!("(?:{part})"));
+        }
+        let any = parts.join("|");
+        let whole = match (self.line_regexp, self.word_regexp) {
+            (true, _) => format!("^(?:{any})$"),
+            (false, true) => format!(r"\b{{start-half}}(?:{any})\b{{end-half}}"),
+            (false, false) => any,
+        };
+        build(&whole, self.ignore_case).map_err(Failure::Usage)
+    }
+
+    fn names(patterns: &[String]) -> Result<Vec<GlobMatcher>> {
+        patterns.iter().map(|pattern| matcher(pattern, false)).collect()
+    }
+
+    fn before(&self) -> usize {
+        self.before_context.unwrap_or(self.context)
+    }
+
+    fn after(&self) -> usize {
+        self.after_context.unwrap_or(self.context)
+    }
+
+    /// Whether a file is done as soon as one line of it is selected.
+    fn first_decides(&self) -> bool {
+        self.quiet || self.files_with_matches || self.files_without_match
+    }
+}
+
+/// Compiles an expression; an error is its reason, in one line.
+fn build(expression: &str, ignore_case: bool) -> std::result::Result<Regex, String> {
+    RegexBuilder::new(expression).case_insensitive(ignore_case).build().map_err(|error| {
+        let text = error.to_string();
+        let reason = text.lines().next_back().unwrap_or_default();
+        reason.trim_start_matches("error: ").trim_end_matches('.').to_owned()
+    })
+}
+
+/// A search under way.
+struct Search<'a> {
+    args: &'a Grep,
+    fs: Arc<dyn FileSystem>,
+    regex: Regex,
+    include: Vec<GlobMatcher>,
+    exclude: Vec<GlobMatcher>,
+    /// Whether there are several paths.
+    several: bool,
+    /// Whether lines of this path are shown with the path of their file.
+    named: bool,
+    /// Whether any line, or with -L any file, was selected.
+    selected: bool,
+}
+
+/// What was shown of one file.
+#[derive(Default)]
+struct Shown {
+    matches: u64,
+    /// Number of the last line that was shown.
+    last: u64,
+    /// Lines of context still to show.
+    after: usize,
+    /// Lines that wait for a match behind them, and their bytes.
+    before: VecDeque<(u64, Vec<u8>)>,
+    waiting: usize,
+}
+
+impl<'a> Search<'a> {
+    async fn new(args: &'a Grep, app: &App, several: bool) -> Result<Self> {
+        let (include, exclude) = (Grep::names(&args.include)?, Grep::names(&args.exclude)?);
+        let regex = args.regex()?;
+        let fs = app.pinned(&args.past).await?;
+        Ok(Self { args, fs, regex, include, exclude, several, named: several, selected: false })
+    }
+
+    /// Searches a path and all below it. What fails below is reported, and the rest goes on.
+    async fn path(&mut self, app: &mut App, path: &str, failures: &mut Failures) -> Result {
+        let mut walker = Walker::new(Arc::clone(&self.fs), path, Follow::Yes, true).await?;
+        let mut first = true;
+        while let Some((path, entry)) = walker.next().await? {
+            if std::mem::take(&mut first) {
+                let many = self.several || entry.kind == Kind::Directory;
+                self.named = !self.args.no_filename && (self.args.with_filename || many);
+            }
+            if entry.kind != Kind::File || !self.wants(&path) {
+                continue;
+            }
+            let outcome = self.file(app, &path, &entry).await;
+            failures.add(outcome, app.global.json)?;
+            if self.args.quiet && self.selected {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn wants(&self, path: &TreePath) -> bool {
+        let name = path.name().unwrap_or_default();
+        (self.include.is_empty() || self.include.iter().any(|pattern| pattern.is_match(name)))
+            && !self.exclude.iter().any(|pattern| pattern.is_match(name))
+    }
+
+    async fn file(&mut self, app: &mut App, path: &TreePath, entry: &Entry) -> Result {
+        let mut shown = Shown::default();
         let mut lines = Lines::default();
-        let mut found = false;
+        if entry.size > 0 {
+            self.lines(app, path, &mut lines, &mut shown).await?;
+        }
+        let matches = shown.matches > 0;
+        self.selected |= matches != self.args.files_without_match;
+        if self.args.quiet {
+            return Ok(());
+        }
+        if self.args.files_with_matches || self.args.files_without_match {
+            if matches == self.args.files_with_matches {
+                let json = json!({"path": path.as_str(), "binary": lines.binary});
+                app.out.item(&json, escaped(path.as_str()))?;
+            }
+        } else if self.args.count {
+            let name = if self.named { format!("{}:", escaped(path.as_str())) } else { String::new() };
+            let json = json!({"path": path.as_str(), "count": shown.matches});
+            app.out.item(&json, format_args!("{name}{}", shown.matches))?;
+        }
+        Ok(())
+    }
+
+    /// Goes through the lines of a file, as far as needed.
+    async fn lines(&self, app: &mut App, path: &TreePath, lines: &mut Lines, shown: &mut Shown) -> Result {
+        let file = self.fs.open(&At::Path(path.clone())).await?;
+        let mut chunks = std::pin::pin!(stream(file, ByteRange::ALL));
         loop {
             let chunk = chunks.try_next().await?;
             let end = chunk.is_none();
             lines.add(chunk.as_deref().unwrap_or_default());
+            if self.args.text {
+                lines.binary = false;
+            }
             while let Some(line) = lines.next(end) {
-                if !regex.is_match(lines.text(&line)) {
-                    continue;
+                let go_on = self.line(app, path, line.number, lines.text(&line), lines.binary, shown)?;
+                if !go_on {
+                    return Ok(());
                 }
-                found = true;
-                if self.files_with_matches || lines.binary {
-                    self.whole(app, path, lines.binary)?;
-                    return Ok(true);
-                }
-                self.line(app, path, line.number, lines.text(&line), single)?;
             }
             if end {
-                return Ok(found);
+                return Ok(());
             }
-            if lines.waiting() > MAX_LINE {
-                let message = format!("a line has more than {MAX_LINE} bytes; not searched from there on");
+            if lines.waiting() > MAX_LINE || shown.waiting > MAX_LINE {
+                let what = if lines.waiting() > MAX_LINE { "a line has" } else { "lines of context have" };
+                let message = format!("{what} more than {MAX_LINE} bytes; not searched from there on");
                 return Err(Error::at(ErrorKind::TooLarge, path, message).into());
             }
         }
     }
 
-    fn whole(&self, app: &mut App, path: &TreePath, binary: bool) -> Result {
-        let json = json!({"path": path.as_str(), "binary": binary});
-        let shown = escaped(path.as_str());
-        if binary && !self.files_with_matches {
-            return app.out.item(&json, format_args!("binary file matches: {shown}"));
+    /// Takes the next line; gives whether more of the file matters.
+    fn line(
+        &self,
+        app: &mut App,
+        path: &TreePath,
+        number: u64,
+        text: &[u8],
+        binary: bool,
+        shown: &mut Shown,
+    ) -> Result<bool> {
+        let full = self.args.max_count.is_some_and(|most| shown.matches >= most);
+        if full || self.regex.is_match(text) == self.args.invert_match {
+            if shown.after > 0 {
+                shown.after -= 1;
+                self.show(app, path, number, text, true, shown)?;
+            } else if !full && self.args.before() > 0 {
+                shown.wait(number, text, self.args.before());
+            }
+            return Ok(!full || shown.after > 0);
         }
-        app.out.item(&json, shown)
+        shown.matches += 1;
+        if self.args.first_decides() {
+            return Ok(false);
+        }
+        if self.args.count {
+            return Ok(true);
+        }
+        if binary {
+            let json = json!({"path": path.as_str(), "binary": true});
+            app.out.item(&json, format_args!("binary file matches: {}", escaped(path.as_str())))?;
+            return Ok(false);
+        }
+        for (number, text) in shown.take_before() {
+            self.show(app, path, number, &text, true, shown)?;
+        }
+        if !self.args.only_matching {
+            self.show(app, path, number, text, false, shown)?;
+        } else if !self.args.invert_match {
+            for found in self.regex.find_iter(text).filter(|found| !found.is_empty()) {
+                self.show(app, path, number, found.as_bytes(), false, shown)?;
+            }
+        }
+        shown.after = self.args.after();
+        Ok(true)
     }
 
-    fn line(&self, app: &mut App, path: &TreePath, number: u64, line: &[u8], single: bool) -> Result {
-        let json = match std::str::from_utf8(line) {
+    /// Shows one line, or one match of it.
+    fn show(
+        &self,
+        app: &mut App,
+        path: &TreePath,
+        number: u64,
+        text: &[u8],
+        context: bool,
+        shown: &mut Shown,
+    ) -> Result {
+        let grouped = self.args.before() + self.args.after() > 0;
+        if grouped && shown.last > 0 && number > shown.last + 1 {
+            app.out.note("--")?;
+        }
+        shown.last = number;
+        let mut json = match std::str::from_utf8(text) {
             Ok(text) => json!({"path": path.as_str(), "line": number, "text": text}),
-            Err(_) => json!({"path": path.as_str(), "line": number, "base64": base64(line)}),
+            Err(_) => json!({"path": path.as_str(), "line": number, "base64": base64(text)}),
         };
-        let path = if single { String::new() } else { format!("{}:", escaped(path.as_str())) };
-        let number = if self.line_number { format!("{number}:") } else { String::new() };
-        app.out.item(&json, format_args!("{path}{number}{}", plain(&String::from_utf8_lossy(line))))
+        if context {
+            json["context"] = Value::Bool(true);
+        }
+        let mark = if context { '-' } else { ':' };
+        let name = if self.named { format!("{}{mark}", escaped(path.as_str())) } else { String::new() };
+        let number = if self.args.line_number { format!("{number}{mark}") } else { String::new() };
+        app.out.item(&json, format_args!("{name}{number}{}", plain(&String::from_utf8_lossy(text))))
+    }
+}
+
+impl Shown {
+    /// Keeps a line for a match behind it, and of all such lines the last `most`.
+    fn wait(&mut self, number: u64, text: &[u8], most: usize) {
+        self.waiting += text.len();
+        self.before.push_back((number, text.to_vec()));
+        while self.before.len() > most {
+            self.waiting -= self.before.pop_front().map_or(0, |(_, text)| text.len());
+        }
+    }
+
+    fn take_before(&mut self) -> VecDeque<(u64, Vec<u8>)> {
+        self.waiting = 0;
+        std::mem::take(&mut self.before)
     }
 }
 
@@ -130,87 +397,4 @@ impl Grep {
 fn plain(text: &str) -> String {
     let parts: Vec<_> = text.split('\t').map(escaped).collect();
     parts.join("\t")
-}
-
-/// One line: its number, and where it is in the buffer, without its end.
-struct Line {
-    number: u64,
-    start: usize,
-    end: usize,
-}
-
-/// Cuts what streams in into lines. A file with a NUL is binary; there NUL ends a line too, so that none grows
-/// long.
-#[derive(Default)]
-struct Lines {
-    buffer: Vec<u8>,
-    /// Where the next line begins.
-    start: usize,
-    number: u64,
-    binary: bool,
-}
-
-impl Lines {
-    fn add(&mut self, chunk: &[u8]) {
-        self.buffer.drain(..self.start);
-        self.start = 0;
-        self.binary |= chunk.contains(&0);
-        self.buffer.extend_from_slice(chunk);
-    }
-
-    /// The next line; at the `end`, also one that nothing ends.
-    fn next(&mut self, end: bool) -> Option<Line> {
-        let rest = &self.buffer[self.start..];
-        let length = rest.iter().position(|byte| *byte == b'\n' || (self.binary && *byte == 0));
-        let (length, skip) = match length {
-            Some(length) => (length, 1),
-            None if end && !rest.is_empty() => (rest.len(), 0),
-            None => return None,
-        };
-        let start = self.start;
-        let end = start + rest[..length].strip_suffix(b"\r").unwrap_or(&rest[..length]).len();
-        self.start += length + skip;
-        self.number += 1;
-        Some(Line { number: self.number, start, end })
-    }
-
-    /// The bytes of a line; good until bytes are added.
-    fn text(&self, line: &Line) -> &[u8] {
-        &self.buffer[line.start..line.end]
-    }
-
-    /// Bytes of a line whose end has not come yet.
-    fn waiting(&self) -> usize {
-        self.buffer.len() - self.start
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn lines(chunks: &[&str]) -> Vec<(u64, String)> {
-        let mut lines = Lines::default();
-        let mut all = Vec::new();
-        for (at, chunk) in chunks.iter().chain([&""]).enumerate() {
-            lines.add(chunk.as_bytes());
-            while let Some(line) = lines.next(at == chunks.len()) {
-                all.push((line.number, String::from_utf8(lines.text(&line).to_vec()).expect("text")));
-            }
-        }
-        all
-    }
-
-    #[test]
-    fn lines_are_whole_however_they_stream_in() {
-        let whole = vec![(1, "one".to_owned()), (2, String::new()), (3, "three".to_owned())];
-        assert_eq!(lines(&["one\n\nthree"]), whole);
-        assert_eq!(lines(&["o", "ne\r\n", "\nth", "ree\n"]), whole);
-        assert_eq!(lines(&[]), Vec::new());
-    }
-
-    #[test]
-    fn nul_ends_a_line_of_a_binary_file() {
-        assert_eq!(lines(&["a\0b\nc"]).len(), 3);
-    }
 }

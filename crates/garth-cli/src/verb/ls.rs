@@ -1,57 +1,117 @@
 //! `garth ls`: what is in a directory.
 
+use std::cmp::Reverse;
 use std::fmt;
+use std::sync::Arc;
 
 use clap::Args;
 use garth::fs::resolve::Follow;
 use garth::model::{Entry, Kind};
-use garth::{FileSystem, TreePath};
+use garth::{Error, ErrorKind, FileSystem, TreePath};
 
 use crate::app::{App, stat_path};
-use crate::args::Past;
+use crate::args::{LongHelp, Past};
 use crate::escape::escaped;
-use crate::fail::Result;
+use crate::fail::{Failure, Result};
 use crate::out::{entry_json, mode_text, seconds};
+use crate::pattern::{Matches, is_pattern};
+use crate::size::size_text;
 use crate::walk::Lister;
+
+/// Most names of one directory that are sorted: they are held in memory.
+const MAX_SORTED: usize = 100_000;
 
 /// List directories
 ///
-/// With --json one object a name: path, name, kind, size, mode, times, attributes, version.
+/// Names come in byte order, one a line, those that begin with a dot included. A path that is not there and
+/// holds wildcards is a pattern, as for `garth glob`. With --json one object a name: path, name, kind, size,
+/// mode, times, attributes, version.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  garth ls -l /notes")]
+#[command(disable_help_flag = true, after_help = "Example:\n  garth ls -lht /notes")]
 pub(crate) struct Ls {
     /// What to list
     #[arg(default_value = "/")]
     paths: Vec<String>,
     /// Show kind, mode, links, owner, size, time and target; do not follow a link
-    #[arg(short)]
+    #[arg(short, long)]
     long: bool,
+    /// Show sizes as 1.5K, 23M, 4.0G (powers of 1024)
+    #[arg(short = 'h', long)]
+    human_readable: bool,
+    /// Sort by modification time, newest first
+    #[arg(short = 't', overrides_with = "by_size")]
+    by_time: bool,
+    /// Sort by size, largest first
+    #[arg(short = 'S', overrides_with = "by_time")]
+    by_size: bool,
+    /// Reverse the order
+    #[arg(short, long)]
+    reverse: bool,
     /// List subdirectories too
     #[arg(short = 'R', long)]
     recursive: bool,
-    /// Accepted from habit: names that begin with a dot are always shown
-    #[arg(short)]
+    /// List a directory itself, not what is in it
+    #[arg(short, long)]
+    directory: bool,
+    /// Do nothing: names that begin with a dot are always shown
+    #[arg(short, long, visible_short_alias = 'A')]
     all: bool,
+    /// Do nothing: each name has a line of its own
+    #[arg(short = '1')]
+    one_column: bool,
     #[command(flatten)]
     past: Past,
+    #[command(flatten)]
+    help: LongHelp,
 }
 
 impl Ls {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let fs = app.view(&self.past).await?;
-        let follow = if self.long { Follow::No } else { Follow::Yes };
+        let follow = if self.long || self.directory { Follow::No } else { Follow::Yes };
         let headed = self.recursive || self.paths.len() > 1;
-        app.each(&self.paths, async |app, path| {
-            let (path, entry) = stat_path(&*fs, path, follow).await?;
-            if entry.kind != Kind::Directory {
-                return self.line(app, &path, path.as_str(), &entry);
+        app.each(&self.paths, async |app, written| match stat_path(&*fs, written, follow).await {
+            Ok((path, entry)) => self.path(app, &*fs, path, &entry, headed).await,
+            Err(error) if error.is(ErrorKind::NotFound) && is_pattern(written) => {
+                self.pattern(app, &fs, written, error).await
             }
-            self.directory(app, &*fs, path, headed).await
+            Err(error) => Err(error.into()),
         })
         .await
     }
 
-    /// Lists a directory and, if asked, those in it: parents before children, in byte order.
+    async fn path(
+        &self,
+        app: &mut App,
+        fs: &dyn FileSystem,
+        path: TreePath,
+        entry: &Entry,
+        headed: bool,
+    ) -> Result {
+        if self.directory || entry.kind != Kind::Directory {
+            return self.line(app, &path, path.as_str(), entry);
+        }
+        self.directory(app, fs, path, headed).await
+    }
+
+    /// Lists what matches `pattern`; `missing` is the error if nothing does.
+    async fn pattern(
+        &self,
+        app: &mut App,
+        fs: &Arc<dyn FileSystem>,
+        pattern: &str,
+        missing: Error,
+    ) -> Result {
+        let mut matches = Matches::new(Arc::clone(fs), pattern).await?;
+        let mut found = false;
+        while let Some((path, entry)) = matches.next().await? {
+            found = true;
+            self.path(app, &**fs, path, &entry, true).await?;
+        }
+        if found { Ok(()) } else { Err(missing.into()) }
+    }
+
+    /// Lists a directory and, if asked, those in it: parents before children.
     async fn directory(&self, app: &mut App, fs: &dyn FileSystem, top: TreePath, headed: bool) -> Result {
         let mut todo = vec![top];
         let mut first = true;
@@ -62,45 +122,87 @@ impl Ls {
             first = false;
             let mut below = Vec::new();
             let mut lister = Lister::new(&dir);
-            loop {
-                let page = lister.page(fs).await?;
-                if page.is_empty() {
-                    break;
-                }
+            let mut page = self.sorted(fs, &dir, &mut lister).await?;
+            while !page.is_empty() {
                 for (path, entry) in page {
                     self.line(app, &path, path.name().unwrap_or("/"), &entry)?;
                     if self.recursive && entry.kind == Kind::Directory {
                         below.push(path);
                     }
                 }
+                page = lister.page(fs).await?;
             }
             todo.extend(below.into_iter().rev());
         }
         Ok(())
     }
 
+    /// The first names to show: a page of them, or all if they are to be sorted.
+    async fn sorted(
+        &self,
+        fs: &dyn FileSystem,
+        dir: &TreePath,
+        lister: &mut Lister,
+    ) -> Result<Vec<(TreePath, Entry)>> {
+        let mut all = lister.page(fs).await?;
+        if !(self.by_time || self.by_size || self.reverse) {
+            return Ok(all);
+        }
+        loop {
+            let page = lister.page(fs).await?;
+            if page.is_empty() {
+                break;
+            }
+            all.extend(page);
+            if all.len() > MAX_SORTED {
+                let message =
+                    format!("more than {MAX_SORTED} names are not sorted; list without -t, -S and -r");
+                return Err(Failure::from(Error::at(ErrorKind::TooLarge, dir, message)));
+            }
+        }
+        // Both sorts are stable: what is equal stays in byte order.
+        if self.by_time {
+            all.sort_by_key(|(_, entry)| Reverse(entry.mtime));
+        } else if self.by_size {
+            all.sort_by_key(|(_, entry)| Reverse(entry.size));
+        }
+        if self.reverse {
+            all.reverse();
+        }
+        Ok(all)
+    }
+
     fn line(&self, app: &mut App, path: &TreePath, name: &str, entry: &Entry) -> Result {
         let json = entry_json(path, entry);
-        if self.long { app.out.item(&json, Long(name, entry)) } else { app.out.item(&json, escaped(name)) }
+        if self.long {
+            app.out.item(&json, Long { name, entry, human: self.human_readable })
+        } else {
+            app.out.item(&json, escaped(name))
+        }
     }
 }
 
 /// A line of `ls -l`.
-struct Long<'a>(&'a str, &'a Entry);
+struct Long<'a> {
+    name: &'a str,
+    entry: &'a Entry,
+    human: bool,
+}
 
 impl fmt::Display for Long<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(name, entry) = self;
+        let entry = self.entry;
         write!(
             f,
-            "{} {:>3} {:>4} {:>4} {:>10} {} {}",
+            "{} {:>3} {:>4} {:>4} {:>width$} {} {}",
             mode_text(entry.kind, entry.mode),
             entry.nlink,
             entry.uid,
             entry.gid,
-            entry.size,
+            size_text(entry.size, self.human),
             seconds(entry.mtime),
-            escaped(name),
+            escaped(self.name),
+            width = if self.human { 5 } else { 10 },
         )?;
         entry.target.as_ref().map_or(Ok(()), |target| write!(f, " -> {}", escaped(target)))
     }

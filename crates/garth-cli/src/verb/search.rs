@@ -6,13 +6,12 @@ use garth::model::{Hit, SearchQuery};
 use serde_json::json;
 
 use crate::app::{App, stat_path};
-use crate::args::Past;
 use crate::escape::escaped;
 use crate::fail::Result;
 
 /// Search the text of files, best first
 ///
-/// With --json one object a file: path, version, score in (0, 1), snippet, and where the passage lies (lines
+/// The index shows the last commit; `garth grep --at` searches the past. With --json one object a file: path, version, score in (0, 1), snippet, and where the passage lies (lines
 /// and bytes, each with start and end, the end excluded; lines count from 1).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth search 'which tone does Ada prefer' --in /users/ada")]
@@ -28,13 +27,11 @@ pub(crate) struct Search {
     /// Show at most this many, 1 to 1000
     #[arg(short = 'n', long, default_value_t = 10, value_name = "COUNT")]
     limit: usize,
-    #[command(flatten)]
-    past: Past,
 }
 
 impl Search {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let fs = app.view(&self.past).await?;
+        let fs = app.tree()?.fs;
         let mut within = Vec::new();
         for path in &self.within {
             within.push(stat_path(&*fs, path, Follow::Yes).await?.0);

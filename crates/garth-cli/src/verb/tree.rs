@@ -2,21 +2,21 @@
 
 use clap::Args;
 use garth::fs::resolve::Follow;
-use garth::model::Kind;
-use garth::{FileSystem, TreePath};
+use garth::model::{Entry, Kind};
 
 use crate::app::{App, stat_path};
-use crate::args::Past;
+use crate::args::{LongHelp, Past};
 use crate::escape::escaped;
 use crate::fail::Result;
-use crate::out::entry_json;
-use crate::walk::Lister;
+use crate::out::{counted, entry_json};
+use crate::size::size_text;
+use crate::walk::DepthFirst;
 
 /// Draw a subtree
 ///
 /// With --json one object a path, each directory before what is in it.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  garth tree -L 2 /agents")]
+#[command(disable_help_flag = true, after_help = "Example:\n  garth tree -L 2 /agents")]
 pub(crate) struct Tree {
     /// Where to begin
     #[arg(default_value = "/")]
@@ -24,18 +24,13 @@ pub(crate) struct Tree {
     /// How many levels to show
     #[arg(short = 'L', long, value_name = "LEVELS", value_parser = clap::value_parser!(u32).range(1..))]
     depth: Option<u32>,
+    /// Show sizes of files, as 1.5K, 23M, 4.0G (powers of 1024)
+    #[arg(short = 'h', long)]
+    human_readable: bool,
     #[command(flatten)]
     past: Past,
-}
-
-/// A name that waits to be drawn.
-struct Branch {
-    path: TreePath,
-    entry: garth::model::Entry,
-    /// What is drawn before names below it.
-    indent: String,
-    last: bool,
-    depth: u32,
+    #[command(flatten)]
+    help: LongHelp,
 }
 
 impl Tree {
@@ -46,59 +41,39 @@ impl Tree {
         if entry.kind != Kind::Directory {
             return Ok(());
         }
+        let most = self.depth.map_or(usize::MAX, |depth| usize::try_from(depth).unwrap_or(usize::MAX));
         let (mut directories, mut others) = (0_u64, 0_u64);
-        // What is left to draw, the next one last.
-        let mut todo = self.branches(&*fs, &top, "", 1).await?;
-        while let Some(branch) = todo.pop() {
-            let (twig, below) = if branch.last { ("└── ", "    ") } else { ("├── ", "│   ") };
-            let name = escaped(branch.path.name().unwrap_or("/"));
-            let target = branch.entry.target.as_ref().map(|target| format!(" -> {}", escaped(target)));
-            app.out.item(
-                &entry_json(&branch.path, &branch.entry),
-                format_args!("{}{twig}{name}{}", branch.indent, target.unwrap_or_default()),
-            )?;
-            if branch.entry.kind == Kind::Directory {
+        let mut below = DepthFirst::new(fs, &top);
+        // What is drawn before names at each depth.
+        let mut indents = vec![String::new()];
+        while let Some((path, entry)) = below.next().await? {
+            let depth = below.depth();
+            indents.truncate(depth);
+            let (twig, space) =
+                if below.is_last().await? { ("└── ", "    ") } else { ("├── ", "│   ") };
+            let indent = indents.last().map_or("", String::as_str);
+            let line = format!("{indent}{twig}{}", self.label(path.name().unwrap_or("/"), &entry));
+            app.out.item(&entry_json(&path, &entry), line)?;
+            indents.push(format!("{indent}{space}"));
+            if entry.kind == Kind::Directory {
                 directories += 1;
-                let indent = format!("{}{below}", branch.indent);
-                todo.extend(self.branches(&*fs, &branch.path, &indent, branch.depth + 1).await?);
             } else {
                 others += 1;
             }
+            if depth >= most {
+                below.skip();
+            }
         }
-        let plural = |count, one, many| if count == 1 { one } else { many };
-        app.out.note(format_args!(
-            "\n{directories} {}, {others} {}",
-            plural(directories, "directory", "directories"),
-            plural(others, "file", "files")
-        ))
+        let directories = counted(directories, "directory", "directories");
+        app.out.note(format_args!("\n{directories}, {}", counted(others, "file", "files")))
     }
 
-    /// What is in a directory, last name first.
-    async fn branches(
-        &self,
-        fs: &dyn FileSystem,
-        dir: &TreePath,
-        indent: &str,
-        depth: u32,
-    ) -> Result<Vec<Branch>> {
-        let mut branches = Vec::new();
-        if self.depth.is_some_and(|most| depth > most) {
-            return Ok(branches);
-        }
-        let mut lister = Lister::new(dir);
-        loop {
-            let page = lister.page(fs).await?;
-            if page.is_empty() {
-                break;
-            }
-            for (path, entry) in page {
-                branches.push(Branch { path, entry, indent: indent.to_owned(), last: false, depth });
-            }
-        }
-        if let Some(branch) = branches.last_mut() {
-            branch.last = true;
-        }
-        branches.reverse();
-        Ok(branches)
+    fn label(&self, name: &str, entry: &Entry) -> String {
+        let size = match entry.kind {
+            Kind::File if self.human_readable => format!("[{:>4}]  ", size_text(entry.size, true)),
+            _ => String::new(),
+        };
+        let target = entry.target.as_ref().map(|target| format!(" -> {}", escaped(target)));
+        format!("{size}{}{}", escaped(name), target.unwrap_or_default())
     }
 }

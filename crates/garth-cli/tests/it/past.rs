@@ -61,8 +61,6 @@ fn every_verb_that_reads_reads_the_past() {
     assert_eq!(past(&["kv", "get", "/k"]), "1\n");
     assert_eq!(past(&["kv", "list"]), "/k\n");
     assert_eq!(past(&["kv", "history", "/k"]).lines().count(), 1);
-    let said = garth.fails(1, &["search", "old", "--at", &seq]);
-    assert!(said.contains("use grep on the past"), "the index knows the present only, and says so: {said}");
     let copy = garth.beside("copy");
     garth.ok(&[&["export", "/d", copy.to_str().expect("UTF-8")][..], &at].concat());
     assert_eq!(std::fs::read_to_string(copy.join("a")).expect("exported"), "old text");

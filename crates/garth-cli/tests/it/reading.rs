@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::garth::{Garth, column, string};
 
-fn notes() -> Garth {
+pub(super) fn notes() -> Garth {
     let garth = Garth::new();
     garth.write("/notes/today.md", "buy milk\ncall Ada about the Harbour\n");
     garth.write("/notes/old/june.md", "june was warm\n");
@@ -113,57 +113,97 @@ fn du_counts_each_node_once() {
 }
 
 #[test]
-fn glob_stars_stay_inside_a_name_and_two_cross() {
-    let garth = notes();
-    assert_eq!(garth.ok(&["glob", "/notes/*.md"]), "/notes/today.md\n");
-    assert_eq!(garth.ok(&["glob", "/**/*.md"]), "/notes/today.md\n/notes/old/june.md\n");
-    assert_eq!(garth.ok(&["glob", "-t", "dir", "/**"]), "/notes\n/notes/old\n");
-    assert_eq!(garth.ok(&["glob", "/notes/today.md"]), "/notes/today.md\n");
-    assert_eq!(garth.ok(&["glob", "/nowhere/*"]), "");
-    assert_eq!(column(&garth.lines(&["glob", "/notes/{old,none}"]), "kind"), ["directory"]);
-    garth.write("/lit/a_b%c", "");
-    garth.write("/lit/aXbYc", "");
-    assert_eq!(garth.ok(&["glob", "/lit/a_b%c"]), "/lit/a_b%c\n");
-    garth.fails(2, &["glob", "notes/*"]);
-    garth.fails(2, &["glob", "/["]);
+fn ls_sorts_by_time_and_size_and_in_reverse() {
+    let garth = Garth::new();
+    for (name, content) in [("b", "333"), ("a", "1"), ("c", "22")] {
+        garth.write(&format!("/d/{name}"), content);
+    }
+    assert_eq!(garth.ok(&["ls", "-t", "/d"]), "c\na\nb\n");
+    assert_eq!(garth.ok(&["ls", "-S", "/d"]), "b\nc\na\n");
+    assert_eq!(garth.ok(&["ls", "-tr1A", "/d"]), "b\na\nc\n");
+    assert_eq!(garth.ok(&["ls", "-r", "/d"]), "c\nb\na\n");
+    assert_eq!(garth.ok(&["ls", "-S", "-t", "/d"]), "c\na\nb\n", "of two orders the last counts");
 }
 
 #[test]
-fn grep_finds_lines_and_names_binary_files() {
-    let garth = notes();
-    let found = garth.ok(&["grep", "harbour", "-i"]);
-    assert_eq!(found, "binary file matches: /notes/data.bin\n/notes/today.md:call Ada about the Harbour\n");
-    assert_eq!(garth.ok(&["grep", "-n", "^call", "/notes/today.md"]), "2:call Ada about the Harbour\n");
-    assert_eq!(garth.ok(&["grep", "-l", "warm|milk"]), "/notes/today.md\n/notes/old/june.md\n");
-    let json = garth.lines(&["grep", "milk"]);
-    assert_eq!(json, [json!({"path": "/notes/today.md", "line": 1, "text": "buy milk"})]);
-    assert_eq!(garth.fails(1, &["grep", "nothing has this"]), "", "no match is told by the exit code alone");
-    garth.fails(2, &["grep", "("]);
+fn ls_shows_a_directory_itself_with_d_and_human_sizes_with_h() {
+    let garth = Garth::new();
+    garth.write("/d/a", &"x".repeat(1500));
+    assert_eq!(garth.ok(&["ls", "-d", "/d"]), "/d\n");
+    assert!(garth.ok(&["ls", "-lh", "/d"]).contains(" 1.5K "));
+    assert!(garth.ok(&["ls", "-l", "/d"]).contains(" 1500 "));
+    assert!(garth.ok(&["ls", "--help"]).contains("Usage: garth ls"));
+    assert!(
+        garth.ok(&["cat", "-h"]).contains("Usage: garth cat"),
+        "-h is help where it has no other meaning"
+    );
 }
 
 #[test]
-fn search_finds_by_words_below_a_path_and_by_label() {
+fn ls_takes_the_patterns_of_glob() {
     let garth = notes();
-    garth.feed(&["write", "-p", "/notes-2/far.md", "--tag", "trip"], "The harbour at night.\n");
-    let hits = garth.lines(&["search", "harbour"]);
-    let mut paths = column(&hits, "path");
-    paths.sort();
-    assert_eq!(paths, ["/notes-2/far.md", "/notes/today.md"]);
-    assert!(hits.iter().all(|hit| hit["score"].as_f64().is_some_and(|score| score > 0.0 && score < 1.0)));
-    assert_eq!(column(&garth.lines(&["search", "harbour", "--in", "/notes"]), "path"), ["/notes/today.md"]);
-    assert_eq!(column(&garth.lines(&["search", "harbour", "--tag", "trip"]), "path"), ["/notes-2/far.md"]);
-    assert_eq!(garth.lines(&["search", "harbour", "--limit", "1"]).len(), 1);
-    assert!(garth.ok(&["search", "harbour", "--in", "/notes"]).starts_with("/notes/today.md:1"));
-    garth.fails(3, &["search", "harbour", "--in", "/nowhere"]);
-    garth.fails(2, &["search", "harbour", "--limit", "0"]);
-    garth.feed(&["write", "/quiet.md", "--searchable", "false"], "harbour");
-    assert_eq!(garth.lines(&["search", "harbour"]).len(), 2);
+    assert_eq!(garth.ok(&["ls", "/notes/*.md"]), "/notes/today.md\n");
+    assert_eq!(garth.ok(&["ls", "/no*/old"]), "/notes/old:\njune.md\n");
+    assert!(garth.fails(3, &["ls", "/notes/*.txt"]).contains("/notes/*.txt: no such"));
+    garth.write("/lit/*", "a name like any other");
+    garth.write("/lit/b", "");
+    assert_eq!(garth.ok(&["ls", "/lit/*"]), "/lit/*\n", "what is there goes before what matches");
+}
+
+#[test]
+fn cat_numbers_lines_over_several_files() {
+    let garth = notes();
+    assert_eq!(
+        garth.ok(&["cat", "-n", "/notes/.hidden", "/notes/today.md"]),
+        "     1\tx     2\tbuy milk\n     3\tcall Ada about the Harbour\n"
+    );
+}
+
+#[test]
+fn head_and_tail_print_one_end_of_a_file() {
+    let garth = Garth::new();
+    let lines: String = (1..=20_000).map(|number| format!("line {number}\n")).collect();
+    garth.write("/log", &lines);
+    assert_eq!(garth.ok(&["head", "-2", "/log"]), "line 1\nline 2\n");
+    assert_eq!(garth.ok(&["head", "/log"]).lines().count(), 10);
+    assert_eq!(garth.ok(&["head", "-c", "6", "/log"]), "line 1");
+    assert_eq!(garth.ok(&["tail", "-n", "2", "/log"]), "line 19999\nline 20000\n");
+    assert_eq!(garth.ok(&["tail", "-1", "/log"]), "line 20000\n");
+    assert_eq!(garth.ok(&["tail", "-c", "3", "/log"]), "00\n");
+    assert_eq!(garth.ok(&["tail", "-n", "+19999", "/log"]), "line 19999\nline 20000\n");
+    assert!(
+        garth.ok(&["tail", "-n", "20001", "/log"]) == lines && garth.ok(&["head", "-20001", "/log"]) == lines
+    );
+    assert_eq!(garth.ok(&["tail", "-n", "0", "/log"]), "");
+    garth.write("/open", "one\ntwo");
+    assert_eq!(garth.ok(&["tail", "-n1", "/open"]), "two", "the last line needs no end");
+    assert_eq!(garth.ok(&["head", "-n1", "/log", "/open"]), "==> /log <==\nline 1\n\n==> /open <==\none\n");
+    let json = garth.json(&["tail", "-n1", "/open"]);
+    assert_eq!((&json["offset"], &json["content"], &json["size"]), (&json!(4), &json!("two"), &json!(7)));
+    garth.write("/log", "new\n");
+    assert_eq!(garth.ok(&["tail", "-n1", "/log", "--at", "1"]), "line 20000\n");
+    assert!(garth.fails(1, &["head", "/"]).contains("`garth ls` lists it"));
+}
+
+#[test]
+fn du_shows_directories_down_to_a_depth() {
+    let garth = Garth::new();
+    garth.write("/d/a/b/file", &"x".repeat(2048));
+    garth.write("/d/c/file", "1");
+    let lines = garth.lines(&["du", "-d", "1", "/d"]);
+    assert_eq!(column(&lines, "path"), ["/d/a", "/d/c", "/d"], "each directory after what is in it");
+    assert_eq!(
+        lines.iter().map(|line| line["bytes"].as_u64()).collect::<Vec<_>>(),
+        [Some(2048), Some(1), Some(2049)]
+    );
+    assert_eq!(lines[2]["entries"], json!(6));
+    assert!(garth.ok(&["du", "-sh", "/d/a"]).starts_with(" 2.0K  "));
 }
 
 #[test]
 fn every_verb_that_reads_says_what_is_not_there() {
     let garth = notes();
-    for verb in ["ls", "tree", "cat", "stat", "log", "diff", "du"] {
+    for verb in ["ls", "tree", "cat", "head", "tail", "stat", "log", "diff", "du", "find"] {
         let said = garth.fails(3, &[verb, "/notes/none"]);
         assert!(said.starts_with("garth: /notes/none: "), "{verb}: {said}");
     }

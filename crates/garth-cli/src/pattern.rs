@@ -1,0 +1,178 @@
+//! Glob patterns of paths and names: one meaning for every verb that takes one.
+//!
+//! `*` and `?` stay inside a name, `**` crosses directories; `[ab]` and `{a,b}` choose; `\` takes the next character
+//! as it is. A pattern that ends with `/` matches directories only.
+
+use std::sync::Arc;
+
+use garth::fs::resolve::Follow;
+use garth::model::{Entry, Kind};
+use garth::{ErrorKind, FileSystem, TreePath};
+use globset::{GlobBuilder, GlobMatcher};
+
+use crate::app::stat_path;
+use crate::fail::{Failure, Result};
+use crate::walk::{DepthFirst, Walker};
+
+/// Characters that make text a pattern.
+const WILD: [char; 5] = ['*', '?', '[', '{', '\\'];
+
+/// Whether `text` has characters with a meaning in patterns.
+pub(crate) fn is_pattern(text: &str) -> bool {
+    text.contains(WILD)
+}
+
+/// A pattern of one name or of a relative path.
+pub(crate) fn matcher(pattern: &str, ignore_case: bool) -> Result<GlobMatcher> {
+    compile(pattern, ignore_case, true)
+}
+
+/// A pattern of a whole path in which `*` crosses directories, as in `find -path`.
+pub(crate) fn crossing_matcher(pattern: &str) -> Result<GlobMatcher> {
+    compile(pattern, false, false)
+}
+
+fn compile(pattern: &str, ignore_case: bool, segments: bool) -> Result<GlobMatcher> {
+    let mut builder = GlobBuilder::new(pattern);
+    builder.literal_separator(segments).backslash_escape(true).case_insensitive(ignore_case);
+    let glob = builder.build().map_err(|error| {
+        Failure::Usage(format!("{pattern}: {} (a backslash before it takes it as it is)", error.kind()))
+    })?;
+    Ok(glob.compile_matcher())
+}
+
+/// The paths that match a pattern, a page at a time.
+pub(crate) struct Matches {
+    source: Source,
+    only_directories: bool,
+}
+
+enum Source {
+    /// At most one path, where nothing in the pattern is wild.
+    Fixed(Option<(TreePath, Entry)>),
+    /// Each segment has a matcher: no directory is read that cannot hold a match.
+    Levels(DepthFirst, Vec<GlobMatcher>),
+    /// `**`: everything below the fixed part.
+    Deep(Walker, GlobMatcher),
+}
+
+impl Matches {
+    /// Starts a search. Where the fixed part of the pattern leads nowhere, nothing matches.
+    ///
+    /// # Errors
+    /// `Usage` for a pattern that does not begin with `/` or is malformed.
+    pub(crate) async fn new(fs: Arc<dyn FileSystem>, pattern: &str) -> Result<Self> {
+        if !pattern.starts_with('/') {
+            return Err(Failure::Usage(format!("{pattern}: a pattern begins with `/`, such as /**/*.md")));
+        }
+        let only_directories = pattern.ends_with('/');
+        let pattern = pattern.trim_end_matches('/');
+        let (base, rest) = split(pattern);
+        let whole = matcher(rest, false)?;
+        let follow = if rest.is_empty() && !only_directories { Follow::No } else { Follow::Yes };
+        let found = match stat_path(&*fs, base, follow).await {
+            Ok(found) => Some(found),
+            Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let source = match found {
+            Some((top, entry)) if !rest.is_empty() && entry.kind == Kind::Directory => match levels(rest) {
+                Some(levels) => Source::Levels(DepthFirst::new(fs, &top), levels),
+                None => Source::Deep(Walker::new(fs, top.as_str(), Follow::No, false).await?, whole),
+            },
+            found => Source::Fixed(found.filter(|_| rest.is_empty())),
+        };
+        Ok(Self { source, only_directories })
+    }
+
+    /// The next match.
+    pub(crate) async fn next(&mut self) -> Result<Option<(TreePath, Entry)>> {
+        loop {
+            let item = match &mut self.source {
+                Source::Fixed(item) => item.take(),
+                Source::Levels(below, levels) => next_level(below, levels).await?,
+                Source::Deep(below, whole) => loop {
+                    let Some((path, entry)) = below.next().await? else { break None };
+                    let relative = path.key()[below.top().key().len()..].trim_start_matches('/');
+                    if whole.is_match(relative) {
+                        break Some((path, entry));
+                    }
+                },
+            };
+            match item {
+                Some((_, entry)) if self.only_directories && entry.kind != Kind::Directory => {}
+                item => return Ok(item),
+            }
+        }
+    }
+}
+
+async fn next_level(
+    below: &mut DepthFirst,
+    levels: &[GlobMatcher],
+) -> garth::Result<Option<(TreePath, Entry)>> {
+    while let Some((path, entry)) = below.next().await? {
+        let fits = levels[below.depth() - 1].is_match(path.name().unwrap_or_default());
+        let last = below.depth() == levels.len();
+        if last || !fits {
+            below.skip();
+        }
+        if last && fits {
+            return Ok(Some((path, entry)));
+        }
+    }
+    Ok(None)
+}
+
+/// A pattern as the directory that holds everything it can match, and the rest; without anything wild all of it and
+/// nothing.
+fn split(pattern: &str) -> (&str, &str) {
+    let Some(wild) = pattern.find(WILD) else { return (if pattern.is_empty() { "/" } else { pattern }, "") };
+    match pattern[..wild].rfind('/') {
+        Some(0) | None => ("/", pattern.trim_start_matches('/')),
+        Some(end) => (&pattern[..end], &pattern[end + 1..]),
+    }
+}
+
+/// A matcher for each segment; `None` for a pattern whose matches lie at different depths.
+fn levels(pattern: &str) -> Option<Vec<GlobMatcher>> {
+    if pattern.contains("**") {
+        return None;
+    }
+    pattern
+        .split('/')
+        .filter(|segment| !segment.is_empty())
+        .map(|segment| matcher(segment, false).ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fixed_part_of_a_pattern_is_cut_off() {
+        assert_eq!(split("/notes/2026/*.md"), ("/notes/2026", "*.md"));
+        assert_eq!(split("/notes/**"), ("/notes", "**"));
+        assert_eq!(split("/n*/a"), ("/", "n*/a"));
+        assert_eq!(split("/notes/a.md"), ("/notes/a.md", ""));
+        assert_eq!(split("/{a,b}"), ("/", "{a,b}"));
+        assert_eq!(split(""), ("/", ""));
+    }
+
+    #[test]
+    fn a_pattern_goes_level_by_level_if_it_can() {
+        assert_eq!(levels("*/a?.md").map(|levels| levels.len()), Some(2));
+        assert!(levels("**/a").is_none());
+        assert!(levels("{a/b,c}").is_none(), "its matches lie at two depths");
+    }
+
+    #[test]
+    fn a_star_stays_inside_a_name() {
+        let star = matcher("*.md", false).expect("a pattern");
+        assert!(star.is_match("a.md") && !star.is_match("b/a.md"));
+        let deep = matcher("**/*.md", false).expect("a pattern");
+        assert!(deep.is_match("a.md") && deep.is_match("b/c/a.md"));
+        assert!(matcher("[", false).is_err());
+    }
+}

@@ -1,0 +1,74 @@
+//! Sizes in bytes as people write and read them.
+
+/// Units, each 1024 times the one before.
+const UNITS: [char; 5] = ['K', 'M', 'G', 'T', 'P'];
+
+/// A size for a column: bytes, or with `human` at most four characters, rounded up, as `ls -h` shows it.
+pub(crate) fn size_text(bytes: u64, human: bool) -> String {
+    if !human || bytes < 1024 {
+        return bytes.to_string();
+    }
+    let mut unit = 1024_u64;
+    let mut units = UNITS.iter();
+    let mut name = units.next();
+    // 1023.5K would round up to 1024K: that is 1.0M.
+    while bytes.div_ceil(unit) >= 1024 {
+        let (Some(next), Some(larger)) = (units.next(), unit.checked_mul(1024)) else { break };
+        (name, unit) = (Some(next), larger);
+    }
+    let name = name.map_or(String::new(), char::to_string);
+    let tenths = (u128::from(bytes) * 10).div_ceil(u128::from(unit));
+    if tenths < 100 {
+        format!("{}.{}{name}", tenths / 10, tenths % 10)
+    } else {
+        format!("{}{name}", bytes.div_ceil(unit))
+    }
+}
+
+/// Reads a size: bytes, or a number with a unit: `512`, `10k`, `1M`, `2G`. For clap.
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is not a size; write bytes or a number with k, M, G or T: 512, 10k, 1M");
+    let (number, unit) = match text.char_indices().next_back() {
+        Some((_, 'c' | 'B')) => (&text[..text.len() - 1], 1),
+        Some((at, letter)) if letter.is_ascii_alphabetic() => {
+            let power = UNITS.iter().position(|unit| letter.eq_ignore_ascii_case(unit)).ok_or_else(wrong)?;
+            (&text[..at], 1024_u64.pow(u32::try_from(power).unwrap_or_default() + 1))
+        }
+        _ => (text, 1),
+    };
+    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| number.parse::<u64>().ok()?.checked_mul(unit)).flatten().ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn human_sizes_are_those_of_ls() {
+        for (bytes, text) in [
+            (0, "0"),
+            (1023, "1023"),
+            (1024, "1.0K"),
+            (1025, "1.1K"),
+            (10 * 1024, "10K"),
+            (10 * 1024 + 1, "11K"),
+            (1024 * 1024 - 1, "1.0M"),
+            (5 << 30, "5.0G"),
+            (u64::MAX, "16384P"),
+        ] {
+            assert_eq!(size_text(bytes, true), text, "{bytes}");
+        }
+        assert_eq!(size_text(4096, false), "4096");
+    }
+
+    #[test]
+    fn a_size_has_a_unit_and_never_overflows() {
+        for (text, bytes) in [("0", 0), ("512", 512), ("7c", 7), ("10k", 10_240), ("1M", 1 << 20)] {
+            assert_eq!(parse_size(text), Ok(bytes));
+        }
+        for wrong in ["", "k", "-1", "1.5M", "1x", "99999999999999999999", "99999999P", "1é"] {
+            assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
+}

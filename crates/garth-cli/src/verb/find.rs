@@ -1,0 +1,236 @@
+//! `garth find`: paths by what is known of them.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use clap::{ArgAction, Args, ValueEnum};
+use garth::fs::resolve::Follow;
+use garth::model::{At, Entry, Kind, Page, Timestamp};
+use garth::{FileSystem, TreePath};
+use globset::GlobMatcher;
+
+use crate::app::{App, stat_path};
+use crate::args::Past;
+use crate::escape::escaped;
+use crate::fail::Result;
+use crate::out::entry_json;
+use crate::pattern::{crossing_matcher, matcher};
+use crate::size::parse_size;
+use crate::walk::DepthFirst;
+
+/// Find paths by name, kind, size and time
+///
+/// Each path and all below it, a directory before what is in it; links are not followed. Every test given must
+/// hold. The words of find(1) work with one dash, too: `-name`, `-type`, `-mtime`. With --json one object a
+/// path: path, name, kind, size, mode, times, attributes, version.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth find /projects -name '*.md' -newer 7d")]
+pub(crate) struct Find {
+    /// Where to begin
+    #[arg(default_value = "/")]
+    paths: Vec<String>,
+    /// The name matches this pattern (may be repeated: any of them)
+    #[arg(long = "name", value_name = "GLOB")]
+    names: Vec<String>,
+    /// As --name, ignoring case
+    #[arg(long = "iname", value_name = "GLOB")]
+    inames: Vec<String>,
+    /// The whole path matches this pattern, in which `*` crosses directories
+    #[arg(long = "path", value_name = "GLOB")]
+    path_patterns: Vec<String>,
+    /// The kind is one of these: f (file), d (directory), l (symbolic link), p, s, c, b
+    #[arg(long = "type", value_name = "KIND", value_delimiter = ',')]
+    kinds: Vec<KindLetter>,
+    /// The size is more (+10k), less (-1M) or exactly this; in bytes, or with c, k, M, G
+    #[arg(long, value_name = "[+-]SIZE", allow_hyphen_values = true, value_parser = parse_test)]
+    size: Option<Test>,
+    /// Modified after this path, or after this moment, given as for --at
+    #[arg(long, visible_alias = "newermt", value_name = "PATH|TIME")]
+    newer: Option<String>,
+    /// Modified more (+2), less (-2) or exactly this many whole days ago
+    #[arg(long, value_name = "[+-]DAYS", allow_hyphen_values = true, value_parser = parse_test)]
+    mtime: Option<Test>,
+    /// Modified more, less or exactly this many whole minutes ago
+    #[arg(long, value_name = "[+-]MINUTES", allow_hyphen_values = true, value_parser = parse_test)]
+    mmin: Option<Test>,
+    /// An empty file or directory
+    #[arg(long)]
+    empty: bool,
+    /// Go down at most this many levels; 0 is the path itself
+    #[arg(long, value_name = "LEVELS")]
+    maxdepth: Option<usize>,
+    /// Show nothing above this many levels
+    #[arg(long, value_name = "LEVELS", default_value_t = 0)]
+    mindepth: usize,
+    /// End each path with NUL in place of a line end, and escape nothing
+    #[arg(short = '0', long)]
+    print0: bool,
+    /// Do nothing: paths are always printed
+    #[arg(long, action = ArgAction::SetTrue)]
+    print: bool,
+    #[command(flatten)]
+    past: Past,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum KindLetter {
+    #[value(name = "f", alias = "file")]
+    File,
+    #[value(name = "d", aliases = ["dir", "directory"])]
+    Directory,
+    #[value(name = "l", aliases = ["link", "symlink"])]
+    Symlink,
+    #[value(name = "p", alias = "fifo")]
+    Fifo,
+    #[value(name = "s", alias = "socket")]
+    Socket,
+    #[value(name = "c")]
+    CharDevice,
+    #[value(name = "b")]
+    BlockDevice,
+}
+
+/// A number that another is compared with: `+5` is more, `-5` less, `5` exactly that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Test {
+    order: Ordering,
+    number: u64,
+}
+
+fn parse_test(text: &str) -> std::result::Result<Test, String> {
+    let (order, number) = match text.split_at_checked(1) {
+        Some(("+", number)) => (Ordering::Greater, number),
+        Some(("-", number)) => (Ordering::Less, number),
+        _ => (Ordering::Equal, text),
+    };
+    Ok(Test { order, number: parse_size(number)? })
+}
+
+impl Test {
+    fn holds(self, value: u64) -> bool {
+        value.cmp(&self.number) == self.order
+    }
+}
+
+/// The tests of one run, ready to be asked.
+struct Tests {
+    names: Vec<GlobMatcher>,
+    paths: Vec<GlobMatcher>,
+    newer: Option<Timestamp>,
+    now: Timestamp,
+}
+
+impl Find {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        let fs = app.pinned(&self.past).await?;
+        let tests = self.tests(app, &*fs).await?;
+        app.each(&self.paths, async |app, path| {
+            let (top, entry) = stat_path(&*fs, path, Follow::No).await?;
+            let mut below = DepthFirst::new(Arc::clone(&fs), &top);
+            let directory = entry.kind == Kind::Directory;
+            if self.mindepth == 0 {
+                self.consider(app, &*fs, &tests, &top, &entry).await?;
+            }
+            let most = self.maxdepth.unwrap_or(usize::MAX);
+            while directory && most > 0 {
+                let Some((path, entry)) = below.next().await? else { break };
+                let depth = below.depth();
+                if depth >= most {
+                    below.skip();
+                }
+                if depth >= self.mindepth {
+                    self.consider(app, &*fs, &tests, &path, &entry).await?;
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn tests(&self, app: &App, fs: &dyn FileSystem) -> Result<Tests> {
+        let mut names = Vec::new();
+        for (patterns, ignore_case) in [(&self.names, false), (&self.inames, true)] {
+            for pattern in patterns {
+                names.push(matcher(pattern, ignore_case)?);
+            }
+        }
+        let paths = self.path_patterns.iter().map(|pattern| crossing_matcher(pattern));
+        let newer = match &self.newer {
+            Some(path) if path.starts_with('/') => Some(stat_path(fs, path, Follow::Yes).await?.1.mtime),
+            Some(text) => Some(app.time(&self.past, text).await?),
+            None => None,
+        };
+        Ok(Tests { names, paths: paths.collect::<Result<_>>()?, newer, now: app.env.now() })
+    }
+
+    /// Shows a path if all tests hold.
+    async fn consider(
+        &self,
+        app: &mut App,
+        fs: &dyn FileSystem,
+        tests: &Tests,
+        path: &TreePath,
+        entry: &Entry,
+    ) -> Result {
+        if !self.holds(tests, path, entry) || (self.empty && !is_empty(fs, path, entry).await?) {
+            return Ok(());
+        }
+        if self.print0 && !app.out.is_json() {
+            app.out.bytes(path.as_str().as_bytes())?;
+            return app.out.bytes(b"\0");
+        }
+        app.out.item(&entry_json(path, entry), escaped(path.as_str()))
+    }
+
+    fn holds(&self, tests: &Tests, path: &TreePath, entry: &Entry) -> bool {
+        let any = |matchers: &[GlobMatcher], text: &str| {
+            matchers.is_empty() || matchers.iter().any(|matcher| matcher.is_match(text))
+        };
+        let age = u64::try_from(tests.now.0.saturating_sub(entry.mtime.0)).unwrap_or(0) / 1_000_000_000;
+        any(&tests.names, path.name().unwrap_or("/"))
+            && any(&tests.paths, path.as_str())
+            && (self.kinds.is_empty() || self.kinds.iter().any(|kind| kind.kind() == entry.kind))
+            && self.size.is_none_or(|size| size.holds(entry.size))
+            && tests.newer.is_none_or(|newer| entry.mtime > newer)
+            && self.mtime.is_none_or(|days| days.holds(age / 86_400))
+            && self.mmin.is_none_or(|minutes| minutes.holds(age / 60))
+    }
+}
+
+impl KindLetter {
+    fn kind(self) -> Kind {
+        match self {
+            Self::File => Kind::File,
+            Self::Directory => Kind::Directory,
+            Self::Symlink => Kind::Symlink,
+            Self::Fifo => Kind::Fifo,
+            Self::Socket => Kind::Socket,
+            Self::CharDevice => Kind::CharDevice,
+            Self::BlockDevice => Kind::BlockDevice,
+        }
+    }
+}
+
+async fn is_empty(fs: &dyn FileSystem, path: &TreePath, entry: &Entry) -> garth::Result<bool> {
+    match entry.kind {
+        Kind::File => Ok(entry.size == 0),
+        Kind::Directory => {
+            let page = Page { after: None, limit: 1, entries: false };
+            Ok(fs.list(&At::Path(path.clone()), &page).await?.items.is_empty())
+        }
+        _ => Ok(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_more_less_or_exact() {
+        assert!(parse_test("+5").is_ok_and(|test| test.holds(6) && !test.holds(5)));
+        assert!(parse_test("-1k").is_ok_and(|test| test.holds(1023) && !test.holds(1024)));
+        assert!(parse_test("7").is_ok_and(|test| test.holds(7) && !test.holds(8)));
+        assert!(parse_test("+").is_err() && parse_test("--1").is_err() && parse_test("é").is_err());
+    }
+}

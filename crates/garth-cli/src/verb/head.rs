@@ -1,0 +1,191 @@
+//! `garth head` and `garth tail`: one end of a file, without reading the rest.
+
+use std::str::FromStr;
+
+use clap::Args;
+use garth::OpenFile;
+use garth::model::ByteRange;
+
+use crate::app::App;
+use crate::args::Past;
+use crate::content;
+use crate::escape::escaped;
+use crate::fail::{Failures, Result};
+use crate::size::parse_size;
+
+use super::cat::open;
+
+/// Bytes that are looked through for line ends at a time.
+const STEP: usize = 64 << 10;
+
+/// Print the first lines of files
+///
+/// `head -20` means `head -n 20`. With --json one object a file: path, version, size, offset, encoding and
+/// content.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth head -n 20 /logs/run.jsonl")]
+pub(crate) struct Head {
+    /// Which files
+    #[arg(required = true)]
+    paths: Vec<String>,
+    /// Print this many lines
+    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 10)]
+    lines: u64,
+    /// Print this many bytes (512, 10k, 1M) instead
+    #[arg(short = 'c', long, value_name = "BYTES", value_parser = parse_size, conflicts_with = "lines")]
+    bytes: Option<u64>,
+    /// Print no header before each of several files
+    #[arg(short, long)]
+    quiet: bool,
+    #[command(flatten)]
+    past: Past,
+}
+
+/// Print the last lines of files
+///
+/// `tail -20` means `tail -n 20`. With --json one object a file: path, version, size, offset, encoding and
+/// content.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth tail -n 20 /logs/run.jsonl")]
+pub(crate) struct Tail {
+    /// Which files
+    #[arg(required = true)]
+    paths: Vec<String>,
+    /// Print this many lines; with `+` begin at this line, the first being 1
+    #[arg(short = 'n', long, value_name = "[+]COUNT", default_value = "10", allow_hyphen_values = true)]
+    lines: Count,
+    /// Print this many bytes (512, 10k, 1M) instead; with `+` begin at this byte, the first being 1
+    #[arg(short = 'c', long, value_name = "[+]BYTES", conflicts_with = "lines", allow_hyphen_values = true)]
+    bytes: Option<Count>,
+    /// Print no header before each of several files
+    #[arg(short, long)]
+    quiet: bool,
+    #[command(flatten)]
+    past: Past,
+}
+
+/// How much of the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Count {
+    /// That many.
+    Last(u64),
+    /// All from that one on; the first is 1.
+    From(u64),
+}
+
+impl FromStr for Count {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text.strip_prefix('+') {
+            Some(first) => Ok(Self::From(parse_size(first)?)),
+            None => Ok(Self::Last(parse_size(text.strip_prefix('-').unwrap_or(text))?)),
+        }
+    }
+}
+
+impl Head {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        let headed = self.paths.len() > 1 && !self.quiet;
+        print_each(app, &self.paths, &self.past, headed, async |file| {
+            let length = match self.bytes {
+                Some(bytes) => bytes,
+                None => end_of_lines(file, self.lines).await?,
+            };
+            Ok(ByteRange { offset: 0, length })
+        })
+        .await
+    }
+}
+
+impl Tail {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        let headed = self.paths.len() > 1 && !self.quiet;
+        print_each(app, &self.paths, &self.past, headed, async |file| {
+            let size = file.stat().await?.size;
+            let offset = match (self.bytes, self.lines) {
+                (Some(Count::Last(bytes)), _) => size.saturating_sub(bytes),
+                (Some(Count::From(first)), _) => first.saturating_sub(1).min(size),
+                (None, Count::Last(lines)) => start_of_last(file, size, lines).await?,
+                (None, Count::From(first)) => end_of_lines(file, first.saturating_sub(1)).await?,
+            };
+            Ok(ByteRange { offset, length: size - offset })
+        })
+        .await
+    }
+}
+
+/// Prints of each file the range that `range` gives.
+async fn print_each(
+    app: &mut App,
+    paths: &[String],
+    past: &Past,
+    headed: bool,
+    range: impl AsyncFn(&dyn OpenFile) -> garth::Result<ByteRange>,
+) -> Result {
+    // Pinned, so that the range and the content are of one version.
+    let fs = app.pinned(past).await?;
+    let mut failures = Failures::default();
+    let mut first = true;
+    for path in paths {
+        let outcome = async {
+            let (path, file) = open(&*fs, path).await?;
+            let range = range(&*file).await?;
+            if headed {
+                let gap = if std::mem::take(&mut first) { "" } else { "\n" };
+                app.out.note(format_args!("{gap}==> {} <==", escaped(path.as_str())))?;
+            }
+            content::print(app, Some(&path), file, range).await
+        }
+        .await;
+        app.out.flush()?;
+        failures.add(outcome, app.global.json)?;
+    }
+    failures.done()
+}
+
+/// Where the first `count` lines end; the end of the file if it has fewer.
+async fn end_of_lines(file: &dyn OpenFile, count: u64) -> garth::Result<u64> {
+    let (mut left, mut offset) = (count, 0);
+    while left > 0 {
+        let bytes = file.read_at(offset, STEP).await?;
+        if bytes.is_empty() {
+            break;
+        }
+        let mut length = bytes.len();
+        for (at, _) in bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n') {
+            left -= 1;
+            if left == 0 {
+                length = at + 1;
+                break;
+            }
+        }
+        offset += length as u64;
+    }
+    Ok(offset)
+}
+
+/// Where the last `count` lines of a file of `size` bytes begin, looked for from its end.
+async fn start_of_last(file: &dyn OpenFile, size: u64, count: u64) -> garth::Result<u64> {
+    if count == 0 {
+        return Ok(size);
+    }
+    let (mut left, mut end) = (count, size);
+    while end > 0 {
+        let start = end.saturating_sub(STEP as u64);
+        let bytes = file.read_at(start, usize::try_from(end - start).unwrap_or(STEP)).await?;
+        for (at, _) in bytes.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
+            let next = start + at as u64 + 1;
+            // A line end at the end of the file ends the last line; it begins none.
+            if next == size {
+                continue;
+            }
+            left -= 1;
+            if left == 0 {
+                return Ok(next);
+            }
+        }
+        end = start;
+    }
+    Ok(0)
+}

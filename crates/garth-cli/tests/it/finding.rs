@@ -1,0 +1,159 @@
+//! Verbs that look for something: find, glob, grep, search.
+
+use serde_json::json;
+
+use super::garth::{Garth, column};
+use super::reading::notes;
+
+#[test]
+fn glob_stars_stay_inside_a_name_and_two_cross() {
+    let garth = notes();
+    assert_eq!(garth.ok(&["glob", "/notes/*.md"]), "/notes/today.md\n");
+    assert_eq!(garth.ok(&["glob", "/**/*.md"]), "/notes/today.md\n/notes/old/june.md\n");
+    assert_eq!(garth.ok(&["glob", "-t", "dir", "/**"]), "/notes\n/notes/old\n");
+    assert_eq!(garth.ok(&["glob", "/notes/today.md"]), "/notes/today.md\n");
+    assert_eq!(garth.ok(&["glob", "/nowhere/*"]), "");
+    assert_eq!(column(&garth.lines(&["glob", "/notes/{old,none}"]), "kind"), ["directory"]);
+    garth.write("/lit/a_b%c", "");
+    garth.write("/lit/aXbYc", "");
+    assert_eq!(garth.ok(&["glob", "/lit/a_b%c"]), "/lit/a_b%c\n");
+    garth.fails(2, &["glob", "notes/*"]);
+    garth.fails(2, &["glob", "/["]);
+}
+
+#[test]
+fn grep_finds_lines_and_names_binary_files() {
+    let garth = notes();
+    let found = garth.ok(&["grep", "harbour", "-i"]);
+    assert_eq!(found, "binary file matches: /notes/data.bin\n/notes/today.md:call Ada about the Harbour\n");
+    assert_eq!(garth.ok(&["grep", "-n", "^call", "/notes/today.md"]), "2:call Ada about the Harbour\n");
+    assert_eq!(garth.ok(&["grep", "-l", "warm|milk"]), "/notes/today.md\n/notes/old/june.md\n");
+    let json = garth.lines(&["grep", "milk"]);
+    assert_eq!(json, [json!({"path": "/notes/today.md", "line": 1, "text": "buy milk"})]);
+    assert_eq!(garth.fails(1, &["grep", "nothing has this"]), "", "no match is told by the exit code alone");
+}
+
+#[test]
+fn search_finds_by_words_below_a_path_and_by_label() {
+    let garth = notes();
+    garth.feed(&["write", "-p", "/notes-2/far.md", "--tag", "trip"], "The harbour at night.\n");
+    let hits = garth.lines(&["search", "harbour"]);
+    let mut paths = column(&hits, "path");
+    paths.sort();
+    assert_eq!(paths, ["/notes-2/far.md", "/notes/today.md"]);
+    assert!(hits.iter().all(|hit| hit["score"].as_f64().is_some_and(|score| score > 0.0 && score < 1.0)));
+    assert_eq!(column(&garth.lines(&["search", "harbour", "--in", "/notes"]), "path"), ["/notes/today.md"]);
+    assert_eq!(column(&garth.lines(&["search", "harbour", "--tag", "trip"]), "path"), ["/notes-2/far.md"]);
+    assert_eq!(garth.lines(&["search", "harbour", "--limit", "1"]).len(), 1);
+    assert!(garth.ok(&["search", "harbour", "--in", "/notes"]).starts_with("/notes/today.md:1"));
+    garth.fails(3, &["search", "harbour", "--in", "/nowhere"]);
+    garth.fails(2, &["search", "harbour", "--limit", "0"]);
+    garth.feed(&["write", "/quiet.md", "--searchable", "false"], "harbour");
+    assert_eq!(garth.lines(&["search", "harbour"]).len(), 2);
+}
+
+#[test]
+fn glob_and_find_look_no_deeper_than_the_pattern() {
+    let garth = notes();
+    garth.ok(&["ln", "-s", "/notes", "/l"]);
+    assert_eq!(garth.ok(&["glob", "/*/old/*"]), "/notes/old/june.md\n");
+    assert_eq!(garth.ok(&["glob", "/n*/"]), "/notes\n");
+    assert_eq!(garth.ok(&["glob", "/l/*.md"]), "/notes/today.md\n", "links in the fixed part are followed");
+    assert_eq!(garth.ok(&["glob", "/notes/today.md/*"]), "");
+    assert_eq!(garth.ok(&["glob", "/{notes/old,none}/*.md"]), "/notes/old/june.md\n");
+}
+
+#[test]
+fn find_takes_the_words_of_find() {
+    let garth = notes();
+    assert_eq!(garth.ok(&["find", "/notes", "-name", "*.md"]), "/notes/old/june.md\n/notes/today.md\n");
+    assert_eq!(garth.ok(&["find", "/", "-type", "d"]), "/\n/notes\n/notes/old\n");
+    assert_eq!(garth.ok(&["find", "-type", "f,l", "-maxdepth", "2", "-iname", "L*"]), "/notes/link\n");
+    assert_eq!(garth.ok(&["find", "/notes", "--path", "*/old/*"]), "/notes/old/june.md\n");
+    assert_eq!(garth.ok(&["find", "/notes", "-size", "+20"]), "/notes/today.md\n");
+    assert_eq!(garth.ok(&["find", "/notes", "-size", "1c"]), "/notes/.hidden\n");
+    assert_eq!(garth.ok(&["find", "/notes", "-mindepth", "2"]), "/notes/old/june.md\n");
+    assert_eq!(garth.ok(&["find", "/notes/old", "-print0"]), "/notes/old\0/notes/old/june.md\0");
+    assert_eq!(garth.ok(&["find", "/notes", "-empty"]), "");
+    assert_eq!(column(&garth.lines(&["find", "/notes/.hidden"]), "kind"), ["file"]);
+    garth.fails(2, &["find", "/", "-size", "+x"]);
+    garth.fails(2, &["find", "/", "-name", "["]);
+}
+
+#[test]
+fn find_compares_times_with_a_path_a_moment_or_an_age() {
+    let garth = Garth::new();
+    garth.write("/old", "");
+    let seq = garth.seq().to_string();
+    garth.write("/new", "");
+    for newer in ["/old", &seq] {
+        assert_eq!(garth.ok(&["find", "-type", "f", "-newer", newer]), "/new\n");
+    }
+    assert_eq!(garth.ok(&["find", "-type", "f", "-newer", "1h"]), "/new\n/old\n");
+    assert_eq!(garth.ok(&["find", "-type", "f", "-mtime", "-1"]), "/new\n/old\n");
+    assert_eq!(garth.ok(&["find", "-type", "f", "-mmin", "+5"]), "");
+    assert_eq!(garth.ok(&["find", "-empty"]), "/new\n/old\n");
+}
+
+fn poem() -> Garth {
+    let garth = Garth::new();
+    garth.write("/p/poem.txt", "one\ntwo cat\nthree\nfour\nfive catalogue\nsix\n");
+    garth.write("/p/other.md", "a cat, a cat\n");
+    garth
+}
+
+#[test]
+fn grep_selects_as_grep_does() {
+    let garth = poem();
+    let poem = "/p/poem.txt";
+    assert_eq!(garth.ok(&["grep", "-r", "-c", "cat", "/p"]), "/p/other.md:1\n/p/poem.txt:2\n");
+    assert_eq!(garth.ok(&["grep", "-w", "cat", poem]), "two cat\n");
+    assert_eq!(garth.ok(&["grep", "-x", "one|t", poem]), "one\n");
+    assert_eq!(garth.ok(&["grep", "-vn", "o", poem]), "3:three\n6:six\n");
+    assert_eq!(garth.ok(&["grep", "-o", "c.t", "/p/other.md"]), "cat\ncat\n");
+    assert_eq!(garth.ok(&["grep", "-F", "cat, a", "/p/other.md"]), "a cat, a cat\n");
+    assert_eq!(garth.ok(&["grep", "-L", "three", "/p"]), "/p/other.md\n");
+    assert_eq!(garth.ok(&["grep", "-e", "six", "-e", "one", poem]), "one\nsix\n");
+    assert_eq!(garth.ok(&["grep", "-m1", "cat", poem]), "two cat\n");
+    assert_eq!(garth.ok(&["grep", "-h", "cat,", "/p", "/p/other.md"]), "a cat, a cat\na cat, a cat\n");
+    assert_eq!(garth.ok(&["grep", "-H", "six", poem]), "/p/poem.txt:six\n");
+    assert_eq!(garth.ok(&["grep", "-l", "cat", "/p", "--include", "*.md"]), "/p/other.md\n");
+    assert_eq!(garth.ok(&["grep", "-l", "cat", "/p", "--exclude", "*.md"]), "/p/poem.txt\n");
+    assert_eq!(garth.lines(&["grep", "-c", "cat", poem]), [json!({"path": poem, "count": 2})]);
+}
+
+#[test]
+fn grep_shows_lines_around_a_match_once() {
+    let garth = poem();
+    let poem = "/p/poem.txt";
+    assert_eq!(garth.ok(&["grep", "-n", "-A1", "two", poem]), "2:two cat\n3-three\n");
+    assert_eq!(
+        garth.ok(&["grep", "-n", "-B1", "cat", poem]),
+        "1-one\n2:two cat\n--\n4-four\n5:five catalogue\n"
+    );
+    assert_eq!(garth.ok(&["grep", "-C2", "cat", poem]).lines().count(), 6);
+    let json = garth.lines(&["grep", "-B1", "two", poem]);
+    assert_eq!(json[0], json!({"path": poem, "line": 1, "text": "one", "context": true}));
+}
+
+#[test]
+fn the_exit_code_of_grep_is_that_of_grep() {
+    let garth = poem();
+    assert_eq!(garth.ok(&["grep", "-q", "cat", "/p"]), "");
+    assert_eq!(garth.fails(1, &["grep", "-q", "dog", "/p"]), "");
+    assert_eq!(garth.ok(&["grep", "-q", "cat", "/p", "/none"]), "", "a match before the error is enough");
+    let output = garth.run(&["grep", "cat", "/none", "/p/other.md"], b"");
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "/p/other.md:a cat, a cat\n");
+    garth.fails(2, &["grep", "x", "/p/poem.txt/below"]);
+    let said = garth.fails(2, &["grep", "("]);
+    assert_eq!(said, "garth: (: not a regular expression: unclosed group; -F takes it as text\n");
+    garth.fails(2, &["grep", "-e", "a)|(b"]);
+}
+
+#[test]
+fn search_has_no_at_and_says_what_has() {
+    let garth = notes();
+    garth.fails(2, &["search", "milk", "--at", "1"]);
+    assert!(garth.ok(&["search", "--help"]).contains("`garth grep --at` searches the past"));
+}
