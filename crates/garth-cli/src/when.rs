@@ -1,110 +1,73 @@
 //! Moments and spans of time as people write them.
 
-use garth::FileSystem;
-use garth::model::{Moment, Seq, Timestamp, VersionId};
+use garth::model::{Moment, Timestamp, parse_age};
+use garth::{Error, ErrorKind, FileSystem};
 
-use crate::fail::{Failure, Result};
+use crate::fail::Result;
 
-/// Reads `--at`: a sequence, a snapshot, a version, or a time. What reads as none of them is taken for the name
-/// of a snapshot, which then is not there.
+/// Every form of a moment, for errors.
+const FORMS: &str = "give a sequence (42), a snapshot, a version (ver_...), a date or RFC 3339 time (2026-01-27, \
+    2026-01-27T09:30Z), now, today, yesterday, `last week`, or an age (90s, 15m, 1h, 7d, 2w, 3d12h)";
+/// Longest span, 200 years: beyond that, times leave the range of a timestamp.
+const MAX_SPAN: i64 = 200 * 365 * 86_400;
+
+/// Reads `--at`. Text of no other form is the name of a snapshot.
+///
+/// # Errors
+/// `NotFound` for text that is of no form and names no snapshot; `InvalidArgument` for a form that names no moment,
+/// as a date that is not in the calendar.
 pub(crate) async fn moment(fs: &dyn FileSystem, text: &str, now: Timestamp) -> Result<Moment> {
-    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        let number =
-            text.parse().map_err(|_| Failure::Usage(format!("{text} is too large for a sequence")))?;
-        return Ok(Moment::Seq(Seq(number)));
+    if let Some(moment) = Moment::parse(text, now)? {
+        return Ok(moment);
     }
-    if let Ok(time) = Timestamp::parse_rfc3339(text) {
-        return Ok(Moment::Time(whole_millisecond(text, time)));
-    }
-    // Names go before the looser forms, so that no snapshot is out of reach.
     if fs.snapshots().await?.iter().any(|snapshot| snapshot.name == text) {
         return Ok(Moment::Snapshot(text.to_owned()));
     }
-    if let Ok(version) = text.parse::<VersionId>() {
-        return Ok(Moment::Seq(version.seq));
-    }
-    Ok(loose(text, now).map_or_else(|| Moment::Snapshot(text.to_owned()), Moment::Time))
+    Err(Error::new(ErrorKind::NotFound, format!("no snapshot is named `{text}`; {FORMS}")).into())
 }
 
-/// A time with three decimals, as garth prints it, means all of that millisecond: commits are timed finer, so
-/// the printed time of a commit would else lie before it.
-fn whole_millisecond(text: &str, time: Timestamp) -> Timestamp {
-    let decimals = text.split_once('.').map(|(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
-    if decimals == Some(3) { Timestamp(time.0.saturating_add(999_999)) } else { time }
-}
-
-/// A date or a time without offset (both UTC), `now`, `yesterday`, or an age.
-fn loose(text: &str, now: Timestamp) -> Option<Timestamp> {
-    match text {
-        "now" => return Some(now),
-        "yesterday" => return Some(now.plus_seconds(-86_400)),
-        _ => {}
-    }
-    if let Some(age) = span(text) {
-        return Some(now.plus_seconds(-age));
-    }
-    let civil = text.parse::<jiff::civil::DateTime>().ok()?;
-    let zoned = civil.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
-    i64::try_from(zoned.timestamp().as_nanosecond()).ok().map(Timestamp)
-}
-
-/// A span in seconds: `90s`, `15m`, `1h`, `7d`, `2w`.
-fn span(text: &str) -> Option<i64> {
-    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    let unit = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        "d" => 86_400,
-        "w" => 604_800,
-        _ => return None,
+/// Reads a span of an option in seconds: a number of them, or numbers with units (`15m`, `3d12h`). For clap.
+pub(crate) fn parse_span(text: &str) -> std::result::Result<i64, String> {
+    let seconds = match text.parse() {
+        Ok(seconds) if text.bytes().all(|byte| byte.is_ascii_digit()) => Some(seconds),
+        _ => parse_age(text).map_err(|error| error.message().to_owned())?,
     };
-    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| number.parse::<i64>().ok()?.checked_mul(unit)).flatten()
+    match seconds {
+        Some(seconds) if seconds <= MAX_SPAN => Ok(seconds),
+        Some(_) => Err("more than 200 years".into()),
+        None => Err("write seconds, or numbers with s, m, h, d or w: 90, 15m, 7d, 3d12h".into()),
+    }
 }
 
-/// Reads a span of an option: seconds, or a number with a unit. For clap.
-pub(crate) fn parse_span(text: &str) -> Result<i64, String> {
-    let seconds = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
-    seconds
-        .or_else(|| span(text))
-        .ok_or_else(|| "write seconds, or a number with s, m, h, d or w: 90, 15m, 7d".into())
+/// Reads the time that something is kept: a span of at least a second. For clap.
+pub(crate) fn parse_ttl(text: &str) -> std::result::Result<i64, String> {
+    match parse_span(text)? {
+        0 => Err("0 would expire at once; leave the option out to keep it, or remove what is there".into()),
+        seconds => Ok(seconds),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const NOW: Timestamp = Timestamp(1_800_000_000_000_000_000);
-
     #[test]
     fn spans_have_units_and_never_overflow() {
-        assert_eq!(parse_span("90"), Ok(90));
-        assert_eq!(parse_span("15m"), Ok(900));
-        assert_eq!(parse_span("2w"), Ok(1_209_600));
-        for wrong in ["", "h", "1.5h", "-1h", "1y", "99999999999999999999", "9999999999999999999w", "é"] {
+        for (text, seconds) in [("90", 90), ("0", 0), ("15m", 900), ("2w", 1_209_600), ("3d12h", 302_400)] {
+            assert_eq!(parse_span(text), Ok(seconds));
+        }
+        for wrong in ["", "h", "1.5h", "-1h", "+1", "1y", "99999999999999999999", "9999999999999999999w", "é"]
+        {
             assert!(parse_span(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn a_printed_time_means_its_whole_millisecond() {
-        let commit = Timestamp(NOW.0 + 1_500_000);
-        let printed = commit.to_rfc3339();
-        let read = Timestamp::parse_rfc3339(&printed).expect("a time");
-        assert!(read < commit);
-        assert_eq!(whole_millisecond(&printed, read), Timestamp(NOW.0 + 1_999_999));
-        assert_eq!(whole_millisecond("2026-01-27T00:00:00Z", read), read);
-        assert_eq!(whole_millisecond("2026-01-27T00:00:00.123456Z", read), read);
-    }
-
-    #[test]
-    fn loose_times_are_utc() {
-        let day = Timestamp::parse_rfc3339("2026-01-27T00:00:00Z").expect("a time");
-        assert_eq!(loose("2026-01-27", NOW), Some(day));
-        assert_eq!(loose("2026-01-27T01:00", NOW), Some(day.plus_seconds(3600)));
-        assert_eq!(loose("1h", NOW), Some(NOW.plus_seconds(-3600)));
-        assert_eq!(loose("yesterday", NOW), Some(NOW.plus_seconds(-86_400)));
-        assert_eq!(loose("release", NOW), None);
+    fn what_expires_at_once_or_never_is_refused() {
+        for wrong in ["0", "0s", "999999999w", "7000000000"] {
+            assert!(parse_ttl(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(parse_ttl("1s"), Ok(1));
+        assert_eq!(parse_ttl("10000w"), Ok(6_048_000_000));
     }
 }

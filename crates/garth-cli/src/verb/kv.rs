@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::args::Past;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
-use crate::when::parse_span;
+use crate::when::parse_ttl;
 
 /// Values by key, of one agent (--agent); the files under /agents/AGENT/kv
 ///
@@ -84,7 +84,7 @@ struct PutArgs {
     #[arg(long, default_value_t = 0.0, value_name = "NUMBER", allow_negative_numbers = true)]
     importance: f64,
     /// Let it end to be there after this long: seconds, or a number with s, m, h, d or w
-    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    #[arg(long, value_name = "SPAN", value_parser = parse_ttl)]
     ttl: Option<i64>,
     /// Whether search sees it
     #[arg(long, value_name = "BOOL", default_value_t = false, action = clap::ArgAction::Set)]

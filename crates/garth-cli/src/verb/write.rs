@@ -8,7 +8,7 @@ use crate::app::{App, Plan, resolve_path, suggest_parents};
 use crate::args::CommitArgs;
 use crate::body::stdin_body;
 use crate::fail::Result;
-use crate::when::parse_span;
+use crate::when::parse_ttl;
 
 /// Replace a file with standard input, or make it
 ///
@@ -43,7 +43,7 @@ struct Attributes {
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     importance: Option<f64>,
     /// Let it end to be there after this long: seconds, or a number with s, m, h, d or w
-    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    #[arg(long, value_name = "SPAN", value_parser = parse_ttl)]
     ttl: Option<i64>,
     /// Whether search sees it [default: text files are seen]
     #[arg(long, value_name = "BOOL")]

@@ -28,10 +28,25 @@ fn at_takes_sequences_times_names_versions_and_ages() {
     garth.ok(&["snapshot", "create", "before"]);
     garth.write(path, "later\n");
     assert_eq!(cat("before"), "one\nthree\n");
-    for past in ["1h", "yesterday", "2001-02-03", "2001-02-03T04:05", "2001-02-03T04:05:06Z", "0"] {
+    for past in [
+        "1h",
+        "3d12h",
+        "yesterday",
+        "last week",
+        "2001-02-03",
+        "2001-02-03T04:05",
+        "2001-02-03T04:05:06Z",
+        "0",
+    ] {
         garth.fails(3, &["cat", path, "--at", past]);
     }
-    assert!(garth.fails(3, &["cat", path, "--at", "never"]).contains("garth: "));
+    assert_eq!(garth.ok(&["ls", "/", "--at", "today"]), "");
+    let said = garth.fails(3, &["cat", path, "--at", "tomorrow"]);
+    assert!(said.contains("no snapshot is named `tomorrow`"), "{said}");
+    for form in ["42", "ver_", "2026-01-27", "yesterday", "last week", "3d12h"] {
+        assert!(said.contains(form), "the accepted forms are listed: {said}");
+    }
+    garth.fails(2, &["cat", path, "--at", "2026-02-30"]);
     garth.fails(3, &["cat", path, "--at", "999999"]);
     garth.fails(2, &["cat", path, "--at", "99999999999999999999999"]);
 }

@@ -182,3 +182,14 @@ fn commits_say_who_and_why() {
     assert_eq!(column(&printed, "path"), ["/x", "/y"]);
     assert_eq!(printed[0]["seq"], printed[1]["seq"], "one commit");
 }
+
+#[test]
+fn a_ttl_of_nothing_or_of_ages_is_refused() {
+    let garth = Garth::new();
+    for ttl in ["0", "0s", "999999999w"] {
+        garth.fails(2, &["write", "/a", "--ttl", ttl]);
+        garth.fails(2, &["kv", "put", "/a", "1", "--ttl", ttl]);
+    }
+    garth.feed(&["write", "/a", "--ttl", "3d12h"], "x");
+    garth.fails(3, &["kv", "get", "/a"]);
+}
