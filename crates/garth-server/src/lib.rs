@@ -12,6 +12,7 @@
 mod auth;
 mod connection;
 mod errors;
+mod fields;
 mod limits;
 mod routes;
 mod serve;

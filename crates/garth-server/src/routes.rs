@@ -12,25 +12,27 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use bytes::Bytes;
 use futures::FutureExt;
-use garth::agent::kv::{DEFAULT_HISTORY, DEFAULT_HITS, Kv, Put, Search};
+use garth::agent::kv::{
+    DEFAULT_AGENT, DEFAULT_HISTORY, DEFAULT_HITS, Kv, MAX_HISTORY, MAX_HITS, MAX_LISTED, PageRequest, Put,
+    Search, Semantics, Written,
+};
 use garth::datadir::{ApiKey, Scope};
-use garth::model::Idempotency;
+use garth::model::{Idempotency, Timestamp};
 use garth::{DataDir, Env, ErrorKind, FileSystem};
 
 use crate::auth::authorize;
 use crate::errors::Refusal;
+use crate::fields::Fields;
 use crate::limits::{drain, read_body};
-use crate::wire::{
-    self, ForAgent, GlobRequest, HistoryRequest, ListRequest, PathRequest, PutRequest, SearchRequest,
-};
+use crate::wire;
 
 /// Names a request in its answer and in the log.
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Where a client names a write, so that a retry is not another one.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
-/// Longest such name, in characters. Seed 4.
+/// Longest such name, in characters.
 const MAX_IDEMPOTENCY_KEY: usize = 128;
-/// For how long it is remembered, in seconds: 24 hours. Seed 4.
+/// For how long it is remembered, in seconds: 24 hours.
 const IDEMPOTENCY_SECONDS: i64 = 24 * 60 * 60;
 
 /// A route of the key-value API.
@@ -61,7 +63,7 @@ impl Call {
         }
     }
 
-    /// The scope it takes. Issue 2, item 7.
+    /// The scope it takes.
     const fn scope(self) -> Scope {
         match self {
             Self::Get | Self::List | Self::Glob | Self::History => Scope::MemoryRead,
@@ -122,42 +124,76 @@ async fn answer(home: &DataDir, call: Call, head: &Parts, body: &mut Body) -> Re
         tree => tree?,
     };
     let caller = Caller { fs: &*tree, key: admitted.key(), env: home.env() };
+    let fields = Fields::parse(&body)?;
+    let kv = caller.kv(&fields)?;
     match call {
-        Call::Put => caller.put(head, &body).await,
-        Call::Get => {
-            let request: PathRequest<'_> = wire::parse(&body)?;
-            Ok(wire::get(caller.kv(&request)?.get(&request.path).await?.as_ref()))
-        }
-        Call::Delete => {
-            let request: PathRequest<'_> = wire::parse(&body)?;
+        Call::Put => {
             let idempotency = caller.idempotency(call, head, &body)?;
-            Ok(wire::delete(&caller.kv(&request)?.delete(&request.path, idempotency).await?))
+            Ok(wire::put(&caller.put(&kv, &fields, idempotency).await?))
+        }
+        Call::Get => Ok(wire::get(kv.get(&fields.required_text("path")?).await?.as_ref())),
+        Call::Delete => {
+            let path = fields.required_text("path")?;
+            let idempotency = caller.idempotency(call, head, &body)?;
+            Ok(wire::delete(&kv.delete(&path, idempotency).await?))
         }
         Call::List => {
-            let request: ListRequest = wire::parse(&body)?;
-            let prefix = request.prefix.as_deref().unwrap_or("/");
-            Ok(wire::list(&caller.kv(&request)?.list(prefix).await?))
+            let prefix = fields.text("prefix")?;
+            let cursor = fields.text("cursor")?;
+            let page = page(&fields, cursor.as_deref(), MAX_LISTED, MAX_LISTED)?;
+            Ok(wire::list(&kv.list(prefix.as_deref().unwrap_or("/"), page).await?))
         }
         Call::Glob => {
-            let request: GlobRequest = wire::parse(&body)?;
-            Ok(wire::glob(&caller.kv(&request)?.glob(&request.pattern, request.semantics()).await?))
+            let pattern = fields.required_text("pattern")?;
+            let cursor = fields.text("cursor")?;
+            let page = page(&fields, cursor.as_deref(), MAX_LISTED, MAX_LISTED)?;
+            Ok(wire::glob(&kv.glob(&pattern, semantics(&fields)?, page).await?))
         }
         Call::History => {
-            let request: HistoryRequest<'_> = wire::parse(&body)?;
-            let limit = request.limit(DEFAULT_HISTORY);
-            Ok(wire::history(&caller.kv(&request)?.history(&request.path, limit).await?))
+            let path = fields.required_text("path")?;
+            let cursor = fields.text("cursor")?;
+            let page = page(&fields, cursor.as_deref(), DEFAULT_HISTORY, MAX_HISTORY)?;
+            Ok(wire::history(&kv.history(&path, page).await?))
         }
         Call::Search => {
-            let request: SearchRequest = wire::parse(&body)?;
-            let search = Search {
-                query: &request.query,
-                limit: request.limit(DEFAULT_HITS),
-                path_prefix: request.path_prefix.as_deref(),
-                tags_any: request.tags_any.clone().unwrap_or_default(),
-            };
-            Ok(wire::search(&caller.kv(&request)?.search(&search).await?))
+            let (query, prefix) = (fields.required_text("query")?, fields.text("path_prefix")?);
+            let tags_any = fields.texts("tags_any")?.unwrap_or_default();
+            let cursor = fields.text("cursor")?;
+            let page = page(&fields, cursor.as_deref(), DEFAULT_HITS, MAX_HITS)?;
+            let search = Search { query: &query, path_prefix: prefix.as_deref(), tags_any };
+            Ok(wire::search(&kv.search(&search, page).await?))
         }
     }
+}
+
+/// Which page of an answer is asked for.
+fn page<'a>(
+    fields: &Fields<'_>,
+    cursor: Option<&'a str>,
+    default: usize,
+    max: usize,
+) -> Result<PageRequest<'a>, Refusal> {
+    let limit = fields.integer("limit", 1, max as u64)?;
+    Ok(PageRequest { limit: limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(default), cursor })
+}
+
+fn semantics(fields: &Fields<'_>) -> Result<Semantics, Refusal> {
+    match fields.text("semantics")?.as_deref() {
+        None => Ok(Semantics::Whole),
+        Some("segment") => Ok(Semantics::Segment),
+        Some(_) => Err(Refusal::validation("\"semantics\" must be \"segment\", or left out")),
+    }
+}
+
+/// The moment `ttl_seconds` from `now`.
+fn expires_at(fields: &Fields<'_>, now: Timestamp) -> Result<Option<Timestamp>, Refusal> {
+    let Some(seconds) = fields.integer("ttl_seconds", 1, u64::MAX)? else { return Ok(None) };
+    let end = i64::try_from(seconds)
+        .ok()
+        .and_then(|seconds| seconds.checked_mul(1_000_000_000))
+        .and_then(|nanoseconds| now.0.checked_add(nanoseconds));
+    let message = "\"ttl_seconds\" reaches beyond the year 2262; leave it out to keep the value";
+    end.map(|end| Some(Timestamp(end))).ok_or_else(|| Refusal::validation(message))
 }
 
 /// Who makes a request, and on which tree.
@@ -168,23 +204,26 @@ struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    fn kv(&self, request: &impl ForAgent) -> Result<Kv<'a>, Refusal> {
-        Ok(Kv::new(self.fs, request.agent(), Some(&self.key.id))?)
+    fn kv(&self, fields: &Fields<'_>) -> Result<Kv<'a>, Refusal> {
+        let agent = fields.text("agent_id")?;
+        Ok(Kv::new(self.fs, agent.as_deref().unwrap_or(DEFAULT_AGENT), Some(&self.key.id))?)
     }
 
-    async fn put(&self, head: &Parts, body: &[u8]) -> Result<Bytes, Refusal> {
-        let request: PutRequest<'_> = wire::parse(body)?;
-        let idempotency = self.idempotency(Call::Put, head, body)?;
-        let kv = self.kv(&request)?;
+    async fn put(
+        &self,
+        kv: &Kv<'_>,
+        fields: &Fields<'_>,
+        idempotency: Option<Idempotency>,
+    ) -> Result<Written, Refusal> {
         let put = Put {
-            path: &request.path,
-            value: request.value,
-            expires_at: request.expires_at(self.env.now())?,
-            tags: request.tags.unwrap_or_default(),
-            importance: request.importance.unwrap_or_default(),
-            searchable: request.searchable.unwrap_or_default(),
+            path: &fields.required_text("path")?,
+            value: Fields::required("value", fields.raw("value")?)?,
+            expires_at: expires_at(fields, self.env.now())?,
+            tags: fields.texts("tags")?.unwrap_or_default(),
+            importance: fields.number("importance")?.unwrap_or_default(),
+            searchable: fields.flag("searchable")?.unwrap_or_default(),
         };
-        Ok(wire::put(&kv.put(&put, idempotency).await?))
+        Ok(kv.put(&put, idempotency).await?)
     }
 
     /// The record that makes a retry of this write answer the first one again. Its key is the account's own, because the

@@ -1,309 +1,160 @@
-//! The exact JSON of the key-value API. Values pass through as text, never parsed into numbers and never printed again:
-//! what was put comes back digit for digit.
-
-use std::borrow::Cow;
+//! The JSON of answers. Values pass through as raw text, so that what was put comes back digit for digit.
 
 use bytes::Bytes;
-use garth::agent::kv::{DEFAULT_AGENT, Found, KeyItem, KeyKind, Match, Past, Semantics, Written};
-use garth::model::{Timestamp, VersionId};
-use serde::Deserialize;
+use garth::agent::kv::{Found, KeyItem, KeyKind, Match, Paged, Past, Written};
+use garth::model::Timestamp;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
-
-use crate::errors::Refusal;
-
-/// Body of `POST /v1/put`.
-#[derive(Deserialize)]
-pub(crate) struct PutRequest<'a> {
-    agent_id: Option<String>,
-    #[serde(borrow)]
-    pub(crate) path: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(crate) value: &'a RawValue,
-    ttl_seconds: Option<u64>,
-    pub(crate) tags: Option<Vec<String>>,
-    pub(crate) importance: Option<f64>,
-    pub(crate) searchable: Option<bool>,
-}
-
-/// Body of `POST /v1/get` and `/v1/delete`.
-#[derive(Deserialize)]
-pub(crate) struct PathRequest<'a> {
-    agent_id: Option<String>,
-    #[serde(borrow)]
-    pub(crate) path: Cow<'a, str>,
-}
-
-/// Body of `POST /v1/list`.
-#[derive(Deserialize)]
-pub(crate) struct ListRequest {
-    agent_id: Option<String>,
-    pub(crate) prefix: Option<String>,
-}
-
-/// Body of `POST /v1/glob`.
-#[derive(Deserialize)]
-pub(crate) struct GlobRequest {
-    agent_id: Option<String>,
-    pub(crate) pattern: String,
-    semantics: Option<WireSemantics>,
-}
-
-/// The only semantics that has a name; the other one is the default.
-#[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum WireSemantics {
-    Segment,
-}
-
-/// Body of `POST /v1/history`.
-#[derive(Deserialize)]
-pub(crate) struct HistoryRequest<'a> {
-    agent_id: Option<String>,
-    #[serde(borrow)]
-    pub(crate) path: Cow<'a, str>,
-    limit: Option<u64>,
-}
-
-/// Body of `POST /v1/search`.
-#[derive(Deserialize)]
-pub(crate) struct SearchRequest {
-    agent_id: Option<String>,
-    pub(crate) query: String,
-    limit: Option<u64>,
-    pub(crate) path_prefix: Option<String>,
-    pub(crate) tags_any: Option<Vec<String>>,
-}
-
-/// What the bodies share.
-pub(crate) trait ForAgent {
-    /// The agent that the body names.
-    fn named_agent(&self) -> Option<&str>;
-
-    /// The agent that is meant.
-    fn agent(&self) -> &str {
-        self.named_agent().unwrap_or(DEFAULT_AGENT)
-    }
-}
-
-macro_rules! for_agent {
-    ($($request:ty),*) => {
-        $(impl ForAgent for $request {
-            fn named_agent(&self) -> Option<&str> {
-                self.agent_id.as_deref()
-            }
-        })*
-    };
-}
-
-for_agent!(PutRequest<'_>, PathRequest<'_>, ListRequest, GlobRequest, HistoryRequest<'_>, SearchRequest);
-
-impl PutRequest<'_> {
-    /// When the value ends.
-    pub(crate) fn expires_at(&self, now: Timestamp) -> Result<Option<Timestamp>, Refusal> {
-        let Some(seconds) = self.ttl_seconds else { return Ok(None) };
-        if seconds == 0 {
-            return Err(Refusal::validation("`ttl_seconds` is a positive integer"));
-        }
-        let end = i64::try_from(seconds)
-            .ok()
-            .and_then(|seconds| seconds.checked_mul(1_000_000_000))
-            .and_then(|nanoseconds| now.0.checked_add(nanoseconds));
-        end.map(|end| Some(Timestamp(end))).ok_or_else(|| {
-            Refusal::validation("`ttl_seconds` reaches beyond the year 2262; leave it out to keep the value")
-        })
-    }
-}
-
-impl GlobRequest {
-    pub(crate) fn semantics(&self) -> Semantics {
-        match self.semantics {
-            None => Semantics::Whole,
-            Some(WireSemantics::Segment) => Semantics::Segment,
-        }
-    }
-}
-
-impl HistoryRequest<'_> {
-    pub(crate) fn limit(&self, default: usize) -> usize {
-        limit(self.limit, default)
-    }
-}
-
-impl SearchRequest {
-    pub(crate) fn limit(&self, default: usize) -> usize {
-        limit(self.limit, default)
-    }
-}
-
-fn limit(asked: Option<u64>, default: usize) -> usize {
-    asked.map_or(default, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
-}
-
-/// Reads a body: one JSON object in UTF-8. Fields that nobody knows are ignored.
-pub(crate) fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal> {
-    let text = std::str::from_utf8(body).map_err(|_| Refusal::validation("the body is not UTF-8"))?;
-    // serde would take an array for a struct.
-    if !text.trim_start_matches([' ', '\t', '\r', '\n']).starts_with('{') {
-        return Err(Refusal::validation("the body is one JSON object"));
-    }
-    serde_json::from_str(text).map_err(|error| Refusal::validation(format!("the body is not valid: {error}")))
-}
 
 /// Answer of put.
 pub(crate) fn put(written: &Written) -> Bytes {
-    let mut json = Json::with_capacity(96);
-    json.open('{').key("ok").raw(b"true").version(written.version).time("created_at", written.created_at);
-    json.close('}').finish()
+    text(&WrittenAnswer::of(written, None))
 }
 
 /// Answer of delete.
 pub(crate) fn delete(written: &Written) -> Bytes {
-    let mut json = Json::with_capacity(112);
-    json.open('{').key("ok").raw(b"true").key("deleted").raw(b"true");
-    json.version(written.version).time("created_at", written.created_at);
-    json.close('}').finish()
+    text(&WrittenAnswer::of(written, Some(true)))
 }
 
 /// Answer of get.
 pub(crate) fn get(found: Option<&Found>) -> Bytes {
     let Some(found) = found else { return Bytes::from_static(br#"{"found":false}"#) };
-    let mut json = Json::with_capacity(256 + found.value.as_bytes().len());
-    json.open('{').key("found").raw(b"true").key("path").text(&found.path);
-    json.key("value").raw(found.value.as_bytes()).version(found.version);
-    json.time("created_at", found.created_at).maybe_time("expires_at", found.expires_at).tags(&found.tags);
-    json.close('}').finish()
+    text(&GetAnswer {
+        found: true,
+        path: &found.path,
+        value: &found.value,
+        version_id: found.version.to_string(),
+        created_at: found.created_at.to_rfc3339(),
+        expires_at: found.expires_at.map(Timestamp::to_rfc3339),
+        tags: &found.tags,
+    })
 }
 
 /// Answer of list.
-pub(crate) fn list(items: &[KeyItem]) -> Bytes {
-    let mut json = Json::with_capacity(64 * items.len() + 16);
-    json.open('{').key("items").open('[');
-    for item in items {
-        let kind = match item.kind {
+pub(crate) fn list(page: &Paged<KeyItem>) -> Bytes {
+    paged("items", page, |item| ItemAnswer {
+        path: &item.path,
+        kind: match item.kind {
             KeyKind::Value => "file",
             KeyKind::Directory => "dir",
-        };
-        json.item().open('{').key("path").text(&item.path).key("type").text(kind).close('}');
-    }
-    json.close(']').close('}').finish()
+        },
+    })
 }
 
 /// Answer of glob.
-pub(crate) fn glob(paths: &[String]) -> Bytes {
-    let mut json = Json::with_capacity(48 * paths.len() + 16);
-    json.open('{').key("paths").open('[');
-    for path in paths {
-        json.item().text(path);
-    }
-    json.close(']').close('}').finish()
+pub(crate) fn glob(page: &Paged<String>) -> Bytes {
+    paged("paths", page, String::as_str)
 }
 
 /// Answer of history.
-pub(crate) fn history(versions: &[Past]) -> Bytes {
-    let values: usize = versions.iter().filter_map(|past| Some(past.value.as_ref()?.as_bytes().len())).sum();
-    let mut json = Json::with_capacity(192 * versions.len() + values + 16);
-    json.open('{').key("versions").open('[');
-    for past in versions {
-        json.item().open('{').version(past.version).time("created_at", past.created_at).key("value");
-        json.raw(past.value.as_ref().map_or(b"{}", |value| value.as_bytes()));
-        json.maybe_time("expires_at", past.expires_at);
-        json.maybe_time("deleted_at", past.value.is_none().then_some(past.created_at)).close('}');
-    }
-    json.close(']').close('}').finish()
+pub(crate) fn history(page: &Paged<Past>) -> Bytes {
+    paged("versions", page, |past| VersionAnswer {
+        version_id: past.version.to_string(),
+        created_at: past.created_at.to_rfc3339(),
+        value: past.value.as_deref().map_or(PastValue::Ended {}, PastValue::Value),
+        expires_at: past.expires_at.map(Timestamp::to_rfc3339),
+        deleted_at: past.value.is_none().then(|| past.created_at.to_rfc3339()),
+    })
 }
 
 /// Answer of search.
-pub(crate) fn search(matches: &[Match]) -> Bytes {
-    let values: usize = matches.iter().map(|one| one.found.value.as_bytes().len()).sum();
-    let mut json = Json::with_capacity(256 * matches.len() + values + 16);
-    json.open('{').key("results").open('[');
-    for Match { found, similarity } in matches {
-        json.item().open('{').key("path").text(&found.path).key("value").raw(found.value.as_bytes());
-        json.tags(&found.tags).key("similarity").number(*similarity);
-        json.version(found.version).time("created_at", found.created_at).close('}');
-    }
-    json.close(']').close('}').finish()
+pub(crate) fn search(page: &Paged<Match>) -> Bytes {
+    paged("results", page, |Match { found, similarity }| HitAnswer {
+        path: &found.path,
+        value: &found.value,
+        tags: &found.tags,
+        similarity: *similarity,
+        version_id: found.version.to_string(),
+        created_at: found.created_at.to_rfc3339(),
+    })
 }
 
-/// JSON in the making. Knows where commas go.
-struct Json {
-    text: Vec<u8>,
-    /// Whether the next key or item follows another one.
-    comma: bool,
+#[derive(Serialize)]
+struct WrittenAnswer {
+    ok: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deleted: Option<bool>,
+    version_id: String,
+    created_at: String,
 }
 
-impl Json {
-    fn with_capacity(bytes: usize) -> Self {
-        Self { text: Vec::with_capacity(bytes), comma: false }
+impl WrittenAnswer {
+    fn of(written: &Written, deleted: Option<bool>) -> Self {
+        let (version_id, created_at) = (written.version.to_string(), written.created_at.to_rfc3339());
+        Self { ok: true, deleted, version_id, created_at }
     }
+}
 
-    fn open(&mut self, bracket: char) -> &mut Self {
-        self.text.push(bracket as u8);
-        self.comma = false;
-        self
-    }
+#[derive(Serialize)]
+struct GetAnswer<'a> {
+    found: bool,
+    path: &'a str,
+    value: &'a RawValue,
+    version_id: String,
+    created_at: String,
+    expires_at: Option<String>,
+    tags: &'a [String],
+}
 
-    fn close(&mut self, bracket: char) -> &mut Self {
-        self.text.push(bracket as u8);
-        self.comma = true;
-        self
-    }
+#[derive(Serialize)]
+struct ItemAnswer<'a> {
+    path: &'a str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+}
 
-    fn item(&mut self) -> &mut Self {
-        if self.comma {
-            self.text.push(b',');
+#[derive(Serialize)]
+struct VersionAnswer<'a> {
+    version_id: String,
+    created_at: String,
+    value: PastValue<'a>,
+    expires_at: Option<String>,
+    deleted_at: Option<String>,
+}
+
+/// The value of a version; the end of a value shows as `{}`.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum PastValue<'a> {
+    Value(&'a RawValue),
+    Ended {},
+}
+
+#[derive(Serialize)]
+struct HitAnswer<'a> {
+    path: &'a str,
+    value: &'a RawValue,
+    tags: &'a [String],
+    similarity: f64,
+    version_id: String,
+    created_at: String,
+}
+
+/// An object with the items under `name`, and after them what leads to the next page, if there is one.
+struct PageAnswer<'a, T> {
+    name: &'static str,
+    items: Vec<T>,
+    next: Option<&'a str>,
+}
+
+impl<T: Serialize> Serialize for PageAnswer<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry(self.name, &self.items)?;
+        if let Some(next) = self.next {
+            map.serialize_entry("has_more", &true)?;
+            map.serialize_entry("next_cursor", next)?;
         }
-        self.comma = true;
-        self
+        map.end()
     }
+}
 
-    fn key(&mut self, name: &'static str) -> &mut Self {
-        self.item();
-        self.text.push(b'"');
-        self.text.extend_from_slice(name.as_bytes());
-        self.text.extend_from_slice(b"\":");
-        self
-    }
+fn paged<'a, I, T: Serialize>(name: &'static str, page: &'a Paged<I>, item: impl Fn(&'a I) -> T) -> Bytes {
+    let items = page.items.iter().map(item).collect();
+    text(&PageAnswer { name, items, next: page.next.as_deref() })
+}
 
-    fn raw(&mut self, json: &[u8]) -> &mut Self {
-        self.text.extend_from_slice(json);
-        self
-    }
-
-    fn text(&mut self, text: &str) -> &mut Self {
-        serde_json::to_writer(&mut self.text, text).expect("text in memory always becomes JSON");
-        self
-    }
-
-    fn number(&mut self, number: f64) -> &mut Self {
-        serde_json::to_writer(&mut self.text, &number).expect("a number in memory always becomes JSON");
-        self
-    }
-
-    fn version(&mut self, version: VersionId) -> &mut Self {
-        self.key("version_id").text(&version.to_string())
-    }
-
-    fn time(&mut self, name: &'static str, time: Timestamp) -> &mut Self {
-        self.key(name).text(&time.to_rfc3339())
-    }
-
-    fn maybe_time(&mut self, name: &'static str, time: Option<Timestamp>) -> &mut Self {
-        match time {
-            Some(time) => self.time(name, time),
-            None => self.key(name).raw(b"null"),
-        }
-    }
-
-    fn tags(&mut self, tags: &[String]) -> &mut Self {
-        self.key("tags").open('[');
-        for tag in tags {
-            self.item().text(tag);
-        }
-        self.close(']')
-    }
-
-    fn finish(&mut self) -> Bytes {
-        Bytes::from(std::mem::take(&mut self.text))
-    }
+fn text(answer: &impl Serialize) -> Bytes {
+    serde_json::to_vec(answer).expect("an answer has string keys and finite numbers, so it is JSON").into()
 }

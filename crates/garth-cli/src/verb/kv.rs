@@ -1,9 +1,10 @@
 //! `garth kv`: the key-value API of the agents.
 
 use std::io::Read as _;
+use std::num::NonZeroUsize;
 
 use clap::{Args, Subcommand};
-use garth::agent::kv::{self, JsonText, KeyKind, MAX_LISTED, MAX_VALUE, Put, Written};
+use garth::agent::kv::{self, KeyKind, MAX_HISTORY, MAX_LISTED, MAX_VALUE, PageRequest, Put, Written};
 use garth::model::Timestamp;
 use garth::{Error, ErrorKind};
 use serde::Serialize;
@@ -48,6 +49,9 @@ enum Action {
         /// The key above
         #[arg(default_value = "/")]
         prefix: String,
+        /// Print at most this many [default: all]
+        #[arg(short = 'n', long, value_name = "COUNT")]
+        limit: Option<NonZeroUsize>,
         #[command(flatten)]
         past: Past,
     },
@@ -62,9 +66,9 @@ enum Action {
     History {
         /// The key
         path: String,
-        /// Show at most this many, 1 to 100
-        #[arg(short = 'n', long, default_value_t = kv::DEFAULT_HISTORY, value_name = "COUNT")]
-        limit: usize,
+        /// Print at most this many
+        #[arg(short = 'n', long, default_value = "20", value_name = "COUNT")]
+        limit: NonZeroUsize,
         #[command(flatten)]
         past: Past,
     },
@@ -96,7 +100,7 @@ impl Kv {
         match self.action {
             Action::Put(put) => put.run(app).await,
             Action::Get { path, past } => get(app, &path, &past).await,
-            Action::List { prefix, past } => list(app, &prefix, &past).await,
+            Action::List { prefix, limit, past } => list(app, &prefix, limit, &past).await,
             Action::Delete { path } => {
                 let fs = app.tree()?.fs;
                 let kv = kv::Kv::new(&*fs, &app.global.agent, None).map_err(Failure::kv(&path))?;
@@ -169,7 +173,7 @@ async fn get(app: &mut App, path: &str, past: &Past) -> Result {
     let fs = app.view(past).await?;
     let kv = kv::Kv::new(&*fs, &app.global.agent, None).map_err(Failure::kv(path))?;
     let found = kv.get(path).await.map_err(Failure::kv(path))?.ok_or_else(|| no_key(path))?;
-    let line = raw(&found.value)?;
+    let line = one_line(&found.value)?;
     let json = Shown {
         path: &found.path,
         value: &line,
@@ -178,31 +182,35 @@ async fn get(app: &mut App, path: &str, past: &Past) -> Result {
         expires_at: found.expires_at.map(Timestamp::to_rfc3339),
         tags: &found.tags,
     };
-    app.out.item(&json, String::from_utf8_lossy(found.value.as_bytes()))
+    app.out.item(&json, found.value.get())
 }
 
-async fn list(app: &mut App, prefix: &str, past: &Past) -> Result {
+async fn list(app: &mut App, prefix: &str, limit: Option<NonZeroUsize>, past: &Past) -> Result {
     let fs = app.view(past).await?;
     let kv = kv::Kv::new(&*fs, &app.global.agent, None).map_err(Failure::kv(prefix))?;
-    let items = kv.list(prefix).await.map_err(Failure::kv(prefix))?;
-    let is_root = prefix.bytes().all(|byte| byte == b'/');
-    if items.is_empty() && !is_root && kv.get(prefix).await.map_err(Failure::kv(prefix))?.is_none() {
-        return Err(no_key(prefix));
+    let mut left = limit.map_or(usize::MAX, NonZeroUsize::get);
+    let mut cursor = None;
+    loop {
+        let page = PageRequest { limit: left.min(MAX_LISTED), cursor: cursor.as_deref() };
+        let page = kv.list(prefix, page).await.map_err(Failure::kv(prefix))?;
+        let is_top = prefix.bytes().all(|byte| byte == b'/');
+        if page.items.is_empty() && !is_top && kv.get(prefix).await.map_err(Failure::kv(prefix))?.is_none() {
+            return Err(no_key(prefix));
+        }
+        for item in &page.items {
+            let (kind, end) = match item.kind {
+                KeyKind::Value => ("file", ""),
+                KeyKind::Directory => ("dir", "/"),
+            };
+            let json = json!({"path": item.path, "type": kind});
+            app.out.item(&json, format_args!("{}{end}", escaped(&item.path)))?;
+        }
+        left -= page.items.len();
+        cursor = page.next;
+        if cursor.is_none() || left == 0 {
+            return Ok(());
+        }
     }
-    for item in &items {
-        let (kind, end) = match item.kind {
-            KeyKind::Value => ("file", ""),
-            KeyKind::Directory => ("dir", "/"),
-        };
-        let json = json!({"path": item.path, "type": kind});
-        app.out.item(&json, format_args!("{}{end}", escaped(&item.path)))?;
-    }
-    if items.len() >= MAX_LISTED {
-        let message =
-            format!("{prefix}: the first {MAX_LISTED} keys; there may be more, list below one of them");
-        Failure::Usage(message).report(false);
-    }
-    Ok(())
 }
 
 /// A version of a value; one that ended it has the value `{}`.
@@ -215,38 +223,46 @@ struct ShownPast<'a> {
     deleted_at: Option<String>,
 }
 
-async fn history(app: &mut App, path: &str, limit: usize, past: &Past) -> Result {
+async fn history(app: &mut App, path: &str, limit: NonZeroUsize, past: &Past) -> Result {
     let fs = app.view(past).await?;
     let kv = kv::Kv::new(&*fs, &app.global.agent, None).map_err(Failure::kv(path))?;
-    let versions = kv.history(path, limit).await.map_err(Failure::kv(path))?;
-    if versions.is_empty() {
-        return Err(no_key(path));
-    }
     let nothing: &RawValue = serde_json::from_str("{}").unwrap_or(RawValue::NULL);
-    for version in &versions {
-        let time = version.created_at.to_rfc3339();
-        let value = version.value.as_ref().map(raw).transpose()?;
-        let json = ShownPast {
-            version_id: version.version.to_string(),
-            created_at: time.clone(),
-            value: value.as_deref().unwrap_or(nothing),
-            expires_at: version.expires_at.map(Timestamp::to_rfc3339),
-            deleted_at: value.is_none().then(|| time.clone()),
-        };
-        let text = value.as_deref().map_or("deleted", RawValue::get);
-        app.out.item(&json, format_args!("{}  {time}  {text}", json.version_id))?;
+    let mut left = limit.get();
+    let mut cursor: Option<String> = None;
+    loop {
+        let page = PageRequest { limit: left.min(MAX_HISTORY), cursor: cursor.as_deref() };
+        let page = kv.history(path, page).await.map_err(Failure::kv(path))?;
+        if page.items.is_empty() && cursor.is_none() {
+            return Err(no_key(path));
+        }
+        for version in &page.items {
+            let time = version.created_at.to_rfc3339();
+            let value = version.value.as_deref().map(one_line).transpose()?;
+            let json = ShownPast {
+                version_id: version.version.to_string(),
+                created_at: time.clone(),
+                value: value.as_deref().unwrap_or(nothing),
+                expires_at: version.expires_at.map(Timestamp::to_rfc3339),
+                deleted_at: value.is_none().then(|| time.clone()),
+            };
+            let text = value.as_deref().map_or("deleted", RawValue::get);
+            app.out.item(&json, format_args!("{}  {time}  {text}", json.version_id))?;
+        }
+        left -= page.items.len();
+        cursor = page.next;
+        if cursor.is_none() || left == 0 {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
-/// A value on one line, digit for digit: line breaks stand only between the tokens of JSON, where they mean
-/// nothing.
-fn raw(text: &JsonText) -> Result<Box<RawValue>> {
-    let line = String::from_utf8_lossy(text.as_bytes()).replace(['\n', '\r'], "");
+/// A value on one line, digit for digit: in JSON, line breaks stand only between tokens, where they mean nothing.
+fn one_line(value: &RawValue) -> Result<Box<RawValue>> {
+    let line = value.get().replace(['\n', '\r'], "");
     let corrupt = |_| Error::new(ErrorKind::Corrupt, "the stored value is not JSON").into();
     RawValue::from_string(line).map_err(corrupt)
 }
 
 fn no_key(path: &str) -> Failure {
-    Failure::Tree(Error::new(ErrorKind::NotFound, format!("{path}: no such key")))
+    Failure::kv(path)(Error::new(ErrorKind::NotFound, "no such key").into())
 }

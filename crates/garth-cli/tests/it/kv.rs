@@ -32,10 +32,28 @@ fn keys_are_listed_and_belong_to_an_agent() {
     let json = garth.lines(&["kv", "list", "/user"]);
     assert_eq!(json, [json!({"path": "/user/a", "type": "file"}), json!({"path": "/user/b", "type": "dir"})]);
     assert_eq!(garth.ok(&["kv", "list", "/user/a"]), "");
-    garth.fails(3, &["kv", "list", "/none"]);
+    let stderr = garth.fails(3, &["kv", "list", "/none", "--json"]);
+    assert!(stderr.contains(r#""path":"/none""#), "{stderr}");
     assert_eq!(garth.ok(&["kv", "list", "--agent", "other"]), "");
     garth.fails(3, &["kv", "get", "/user/a", "--agent", "other"]);
     assert_eq!(garth.ok(&["cat", "/agents/default/kv/user/a.json"]), "1");
+}
+
+#[test]
+fn every_key_is_listed_however_many_there_are() {
+    let garth = Garth::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let keys: Vec<String> = (0..1203).map(|number| format!("/n/k{number:04}")).collect();
+    std::fs::create_dir(folder.path().join("n")).expect("a folder");
+    for key in &keys {
+        std::fs::write(folder.path().join(format!("{}.json", &key[1..])), "1").expect("a file");
+    }
+    garth.ok(&["import", folder.path().to_str().expect("UTF-8"), "/agents/default/kv"]);
+    assert_eq!(
+        garth.ok(&["kv", "list", "/n"]),
+        keys.iter().map(|key| format!("{key}\n")).collect::<String>()
+    );
+    assert_eq!(garth.ok(&["kv", "list", "/n", "--limit", "501"]).lines().count(), 501);
 }
 
 #[test]

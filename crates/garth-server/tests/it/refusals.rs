@@ -109,14 +109,56 @@ fn a_body_that_is_not_what_the_call_takes_is_a_validation_error() {
 }
 
 #[test]
+fn a_refused_field_is_named_with_what_it_must_be_in_terms_of_json() {
+    let server = Server::start();
+    let cases = [
+        ("put", r#""path":1,"value":1"#, "\"path\" must be a string"),
+        ("put", r#""value":1"#, "\"path\" is missing"),
+        ("put", r#""path":"/a""#, "\"value\" is missing"),
+        ("put", r#""path":"/a","value":1,"value":2"#, "\"value\" is given twice"),
+        ("put", r#""path":"/a","value":1,"ttl_seconds":0"#, "\"ttl_seconds\" must be a positive integer"),
+        ("put", r#""path":"/a","value":1,"ttl_seconds":-1"#, "\"ttl_seconds\" must be a positive integer"),
+        ("put", r#""path":"/a","value":1,"ttl_seconds":1.5"#, "\"ttl_seconds\" must be a positive integer"),
+        ("put", r#""path":"/a","value":1,"ttl_seconds":"9""#, "\"ttl_seconds\" must be a positive integer"),
+        ("put", r#""path":"/a","value":1,"tags":"x""#, "\"tags\" must be an array of strings"),
+        ("put", r#""path":"/a","value":1,"tags":[1]"#, "\"tags\" must be an array of strings"),
+        ("put", r#""path":"/a","value":1,"importance":"x""#, "\"importance\" must be a number"),
+        ("put", r#""path":"/a","value":1,"importance":1e999"#, "\"importance\" must be a number"),
+        ("put", r#""path":"/a","value":1,"searchable":1"#, "\"searchable\" must be true or false"),
+        ("put", r#""path":"/a","value":1,"agent_id":7"#, "\"agent_id\" must be a string"),
+        ("list", r#""prefix":{}"#, "\"prefix\" must be a string"),
+        ("list", r#""cursor":5"#, "\"cursor\" must be a string"),
+        ("list", r#""limit":501"#, "\"limit\" must be an integer from 1 to 500"),
+        ("glob", r#""pattern":"/*","semantics":"x""#, "\"semantics\" must be \"segment\", or left out"),
+        ("history", r#""path":"/a","limit":101"#, "\"limit\" must be an integer from 1 to 100"),
+        ("search", r#""query":"a","limit":51"#, "\"limit\" must be an integer from 1 to 50"),
+        ("search", r#""query":"a","tags_any":{}"#, "\"tags_any\" must be an array of strings"),
+    ];
+    for (call, fields, message) in cases {
+        let reply = server.post(call, format!("{{{fields}}}"));
+        assert_eq!(reply.refused(400, "VALIDATION_ERROR"), message, "{call} {fields}");
+    }
+    let syntax = server.post("put", "{\"path\":\"/a\"").refused(400, "VALIDATION_ERROR");
+    assert_eq!(syntax, "the body is not valid JSON: EOF while parsing an object at line 1 column 12");
+}
+
+#[test]
+fn an_integer_may_be_written_with_a_fraction_of_zero() {
+    let server = Server::start();
+    server.ok("put", r#"{"path":"/a","value":1,"ttl_seconds":3600.0}"#);
+    assert_eq!(server.ok("get", r#"{"path":"/a"}"#)["expires_at"], "2026-01-27T01:00:00.000Z");
+    assert_eq!(server.ok("history", r#"{"path":"/a","limit":2e0}"#)["versions"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn a_field_of_the_wrong_kind_is_a_validation_error() {
     let server = Server::start();
     let fields = [
         "\"ttl_seconds\":0",
         "\"ttl_seconds\":-1",
         "\"ttl_seconds\":1.5",
-        "\"ttl_seconds\":60.0",
-        "\"ttl_seconds\":1e3",
+        "\"ttl_seconds\":60.5",
+        "\"ttl_seconds\":1e-3",
         "\"ttl_seconds\":\"60\"",
         "\"ttl_seconds\":true",
         "\"ttl_seconds\":9223372036",

@@ -1,4 +1,4 @@
-//! The key-value API of the agents (seed 4), over any [`FileSystem`]: what it keeps are plain files, so that every
+//! The key-value API of the agents, over any [`FileSystem`]: what it keeps are plain files, so that every
 //! other interface sees, versions and restores them.
 //!
 //! The value of key `/a/b` of agent `x` is the file `/agents/x/kv/a/b.json`; its content is the JSON text exactly as
@@ -12,9 +12,15 @@
 //! # What other interfaces put under `kv/`
 //! Only regular files that end in `.json` hold values. One that is not valid JSON or is over [`MAX_VALUE`] bytes is listed,
 //! but has no value: `get` finds nothing, `history` and `search` leave it out. Links are not followed.
+//!
+//! # Pages
+//! `list`, `glob`, `history` and `search` answer in pages ([`PageRequest`], [`Paged`]), bounded in items and bytes: what
+//! does not fit is reached with the cursor of the page before. Each page is read at its own moment.
 
 mod error;
+mod glob;
 mod key;
+mod page;
 mod pattern;
 mod read;
 mod scan;
@@ -24,10 +30,10 @@ use serde_json::value::RawValue;
 
 pub use self::error::{KvCode, KvError, KvResult};
 pub use self::key::{MAX_KEY_CHARS, MAX_KEY_SEGMENT, MAX_KEY_SEGMENTS};
+pub use self::page::{MAX_PAGE_VALUES, PageRequest, Paged};
 pub use self::pattern::Semantics;
 pub use self::read::{
-    DEFAULT_HISTORY, DEFAULT_HITS, Found, JsonText, MAX_HISTORY, MAX_HITS, MAX_QUERY_CHARS, Match, Past,
-    Search,
+    DEFAULT_HISTORY, DEFAULT_HITS, Found, MAX_HISTORY, MAX_HITS, MAX_QUERY_CHARS, Match, Past, Search,
 };
 pub use self::scan::{KeyItem, KeyKind, MAX_LISTED};
 
@@ -40,9 +46,9 @@ use crate::model::{
 };
 use crate::path::TreePath;
 
-/// Largest value, in bytes of its text: the largest request of the HTTP interface. Issue 2, item 7.
+/// Largest value, in bytes of its text: the largest request of the HTTP interface.
 pub const MAX_VALUE: usize = 1 << 20;
-/// The agent of requests that name none. Seed 4.
+/// The agent of requests that name none.
 pub const DEFAULT_AGENT: &str = "default";
 
 /// How often a write that lost a race for a directory looks again.

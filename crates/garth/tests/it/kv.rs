@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use garth::agent::kv::{JsonText, KeyKind, Kv, KvCode, KvError, MAX_VALUE, Past, Put, Semantics, Written};
+use garth::agent::kv::{
+    KeyKind, Kv, KvCode, KvError, KvResult, MAX_LISTED, MAX_PAGE_VALUES, MAX_VALUE, PageRequest, Paged, Past,
+    Put, Search, Semantics, Written,
+};
 use garth::engine::memory::Memory;
 use garth::engine::sqlite::SqliteFs;
 use garth::env::ManualClock;
@@ -57,7 +60,10 @@ on_each_engine! {
     files_of_other_interfaces_never_break_an_answer,
     a_file_above_the_keys_is_a_conflict_not_a_failure,
     lists_and_globs_are_bounded_by_segment_and_sorted,
-    the_first_five_hundred_keys_are_the_first_in_key_order,
+    pages_reach_every_key_once_and_in_key_order,
+    pages_of_a_deep_tree_are_in_the_order_of_whole_keys,
+    pages_of_history_hold_a_bounded_number_of_bytes,
+    a_cursor_of_another_request_is_refused,
     an_idempotent_retry_answers_the_first_write_again,
 }
 
@@ -96,20 +102,39 @@ async fn get(fs: &Fs, key: &str) -> Option<String> {
     Some(text(&found.value))
 }
 
-fn text(value: &JsonText) -> String {
-    String::from_utf8(value.as_bytes().to_vec()).unwrap()
+fn text(value: &RawValue) -> String {
+    value.get().to_owned()
 }
 
 fn texts(past: &[Past]) -> Vec<Option<String>> {
-    past.iter().map(|past| past.value.as_ref().map(text)).collect()
+    past.iter().map(|past| past.value.as_deref().map(text)).collect()
 }
 
 async fn listed(fs: &Fs, prefix: &str) -> Vec<(String, KeyKind)> {
-    kv(fs).list(prefix).await.unwrap().into_iter().map(|item| (item.path, item.kind)).collect()
+    let page = kv(fs).list(prefix, PageRequest::first(MAX_LISTED)).await.unwrap();
+    page.items.into_iter().map(|item| (item.path, item.kind)).collect()
 }
 
 async fn globbed(fs: &Fs, pattern: &str, semantics: Semantics) -> Vec<String> {
-    kv(fs).glob(pattern, semantics).await.unwrap()
+    kv(fs).glob(pattern, semantics, PageRequest::first(MAX_LISTED)).await.unwrap().items
+}
+
+async fn history(fs: &Fs, key: &str, limit: usize) -> Vec<Past> {
+    kv(fs).history(key, PageRequest::first(limit)).await.unwrap().items
+}
+
+/// All items, read in pages of `limit`.
+async fn all<T>(limit: usize, read: impl AsyncFn(usize, Option<String>) -> KvResult<Paged<T>>) -> Vec<T> {
+    let (mut items, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = read(limit, cursor).await.unwrap();
+        assert!(page.items.len() <= limit);
+        items.extend(page.items);
+        cursor = page.next;
+        if cursor.is_none() {
+            return items;
+        }
+    }
 }
 
 async fn paths(fs: &Fs) -> Vec<String> {
@@ -177,10 +202,10 @@ async fn agents_do_not_see_each_other(fs: Fs, _: ManualClock) {
     put(&fs, "/a", "1").await.unwrap();
     for other in ["y", "X", "xx", "x%", "_"] {
         let kv = Kv::new(&*fs, other, None).unwrap();
-        assert_eq!(kv.get("/a").await.unwrap(), None);
-        assert_eq!(kv.list("/").await.unwrap(), []);
-        assert_eq!(kv.glob("/**", Semantics::Whole).await.unwrap(), Vec::<String>::new());
-        assert_eq!(kv.history("/a", 20).await.unwrap(), []);
+        assert!(kv.get("/a").await.unwrap().is_none());
+        assert_eq!(kv.list("/", PageRequest::first(9)).await.unwrap().items, []);
+        assert!(kv.glob("/**", Semantics::Whole, PageRequest::first(9)).await.unwrap().items.is_empty());
+        assert!(kv.history("/a", PageRequest::first(9)).await.unwrap().items.is_empty());
         kv.delete("/a", None).await.unwrap();
     }
     assert_eq!(get(&fs, "/a").await.as_deref(), Some("1"));
@@ -216,9 +241,9 @@ async fn paths_that_break_the_rules_are_refused_on_every_call(fs: Fs, _: ManualC
         assert_eq!(code(put(&fs, bad, "1").await), KvCode::InvalidPath, "{bad:?}");
         assert_eq!(code(kv(&fs).get(bad).await), KvCode::InvalidPath, "{bad:?}");
         assert_eq!(code(kv(&fs).delete(bad, None).await), KvCode::InvalidPath, "{bad:?}");
-        assert_eq!(code(kv(&fs).history(bad, 1).await), KvCode::InvalidPath, "{bad:?}");
+        assert_eq!(code(kv(&fs).history(bad, PageRequest::first(1)).await), KvCode::InvalidPath, "{bad:?}");
         if !matches!(bad, "/" | "//") {
-            assert_eq!(code(kv(&fs).list(bad).await), KvCode::InvalidPath, "{bad:?}");
+            assert_eq!(code(kv(&fs).list(bad, PageRequest::first(1)).await), KvCode::InvalidPath, "{bad:?}");
         }
     }
     let (chars, segments) = (format!("{}/bc", "/é".repeat(50)), "/a".repeat(64));
@@ -247,8 +272,8 @@ async fn paths_that_break_the_rules_are_refused_on_every_call(fs: Fs, _: ManualC
     put(&fs, "/system", "1").await.unwrap();
     let big = format!("\"{}\"", "a".repeat(MAX_VALUE - 1));
     assert_eq!(code(put(&fs, "/a", &big).await), KvCode::TooLarge);
-    assert_eq!(code(kv(&fs).history("/a", 0).await), KvCode::Validation);
-    assert_eq!(code(kv(&fs).history("/a", 101).await), KvCode::Validation);
+    assert_eq!(code(kv(&fs).history("/a", PageRequest::first(0)).await), KvCode::Validation);
+    assert_eq!(code(kv(&fs).history("/a", PageRequest::first(101)).await), KvCode::Validation);
 }
 
 async fn a_key_can_have_a_value_and_keys_below_it(fs: Fs, _: ManualClock) {
@@ -277,11 +302,11 @@ async fn a_conflict_names_the_key_in_the_way(fs: Fs, _: ManualClock) {
     assert_eq!(deleted.version.seq.0, head.0 + 1, "ending what has no value is a commit, too");
     assert_eq!((get(&fs, "/e/a").await, get(&fs, "/d/a.json/b").await), (None, None));
     assert_eq!(get(&fs, "/e/a.json/b").await.as_deref(), Some("1"));
-    assert_eq!(kv(&fs).history("/e/a", 20).await.unwrap(), [], "a directory is no past of a value");
-    assert_eq!(kv(&fs).history("/d/a.json/b", 20).await.unwrap(), []);
+    assert!(history(&fs, "/e/a", 20).await.is_empty(), "a directory is no past of a value");
+    assert!(history(&fs, "/d/a.json/b", 20).await.is_empty());
     kv(&fs).delete("/e/a.json/b", None).await.unwrap();
     put(&fs, "/e/a", "3").await.unwrap();
-    assert_eq!(texts(&kv(&fs).history("/e/a", 20).await.unwrap()), [Some("3".to_owned())]);
+    assert_eq!(texts(&history(&fs, "/e/a", 20).await), [Some("3".to_owned())]);
 }
 
 async fn deleting_prunes_the_directories_that_it_empties(fs: Fs, _: ManualClock) {
@@ -298,7 +323,7 @@ async fn deleting_prunes_the_directories_that_it_empties(fs: Fs, _: ManualClock)
     kv(&fs).delete("/a/x", None).await.unwrap();
     kv(&fs).delete("/a/x", None).await.unwrap();
     assert_eq!(paths(&fs).await, ["/agents", "/agents/x", "/agents/x/kv"]);
-    let past = kv(&fs).history("/a/b/c", 20).await.unwrap();
+    let past = history(&fs, "/a/b/c", 20).await;
     assert_eq!(texts(&past), [None, Some("1".to_owned())]);
     assert_eq!((past[0].version, past[0].created_at), (deleted.version, deleted.created_at));
 }
@@ -363,7 +388,7 @@ async fn what_expired_is_gone_everywhere_and_in_nobodys_way(fs: Fs, clock: Manua
     put(&fs, "/c", "2").await.unwrap();
     put(&fs, "/e.json/f", "2").await.unwrap();
     assert_eq!(globbed(&fs, "/**", Semantics::Whole).await, ["/c", "/e.json/f"]);
-    let past = kv(&fs).history("/a/b", 20).await.unwrap();
+    let past = history(&fs, "/a/b", 20).await;
     assert_eq!((texts(&past), past[0].expires_at), (vec![Some("1".to_owned())], Some(end)));
     kv(&fs).delete("/a/b", None).await.unwrap();
     assert!(!paths(&fs).await.contains(&"/agents/x/kv/a".to_owned()));
@@ -375,14 +400,14 @@ async fn history_is_newest_first_through_delete_and_recreate(fs: Fs, _: ManualCl
     }
     kv(&fs).delete("/a", None).await.unwrap();
     put(&fs, "/a", "4").await.unwrap();
-    let past = kv(&fs).history("/a", 20).await.unwrap();
+    let past = history(&fs, "/a", 20).await;
     let value = |number: u32| Some(number.to_string());
     assert_eq!(texts(&past), [value(4), None, value(2), value(1), value(0)]);
     assert!(past.windows(2).all(|pair| pair[0].version.seq > pair[1].version.seq));
     for limit in 1..5 {
-        assert_eq!(kv(&fs).history("/a", limit).await.unwrap(), past[..limit]);
+        assert_eq!(texts(&history(&fs, "/a", limit).await), texts(&past[..limit]));
     }
-    assert_eq!(kv(&fs).history("/never", 20).await.unwrap(), []);
+    assert!(history(&fs, "/never", 20).await.is_empty());
 }
 
 async fn files_of_other_interfaces_never_break_an_answer(fs: Fs, _: ManualClock) {
@@ -414,7 +439,7 @@ async fn files_of_other_interfaces_never_break_an_answer(fs: Fs, _: ManualClock)
     }
     for key in ["/text", "/empty", "/latin", "/two", "/big", "/link", "/note", "/note.txt", "/dir/x"] {
         assert_eq!(get(&fs, key).await, None, "{key}");
-        assert_eq!(texts(&kv(&fs).history(key, 20).await.unwrap()), [], "{key}");
+        assert_eq!(texts(&history(&fs, key, 20).await), [], "{key}");
     }
     assert_eq!(get(&fs, "/spaced").await.as_deref(), Some("{\"a\" : 1}"));
     let shown = ["/big", "/empty", "/good", "/latin", "/spaced", "/text", "/two"];
@@ -425,7 +450,7 @@ async fn files_of_other_interfaces_never_break_an_answer(fs: Fs, _: ManualClock)
         assert_eq!(code(put(&fs, key, "1").await), KvCode::PathConflict, "{key}");
     }
     put(&fs, "/text", "1").await.unwrap();
-    assert_eq!(texts(&kv(&fs).history("/text", 20).await.unwrap()), [Some("1".to_owned())]);
+    assert_eq!(texts(&history(&fs, "/text", 20).await), [Some("1".to_owned())]);
     kv(&fs).delete("/link", None).await.unwrap();
     put(&fs, "/link", "1").await.unwrap();
     assert_eq!(fs.stat(&path("/secret.json").into()).await.unwrap().kind, Kind::File);
@@ -462,13 +487,16 @@ async fn lists_and_globs_are_bounded_by_segment_and_sorted(fs: Fs, _: ManualCloc
     assert_eq!(globbed(&fs, "/USER/*", Semantics::Whole).await, Vec::<String>::new());
     for bad in ["", "a*", "*", "/a/../*", "/./*", "/\0*", &"/*".repeat(65), &format!("/{}", "*".repeat(512))]
     {
-        assert_eq!(code(kv(&fs).glob(bad, Semantics::Whole).await), KvCode::InvalidGlob, "{bad:?}");
+        assert_eq!(
+            code(kv(&fs).glob(bad, Semantics::Whole, PageRequest::first(1)).await),
+            KvCode::InvalidGlob,
+            "{bad:?}"
+        );
     }
 }
 
-async fn the_first_five_hundred_keys_are_the_first_in_key_order(fs: Fs, _: ManualClock) {
-    let mut keys: Vec<String> = (0..1500).map(|number| format!("/d/a!{number:04}")).collect();
-    keys.extend(["/d/a".into(), "/d/a!".into(), "/d/b".into()]);
+/// Writes these keys in one commit.
+async fn put_all(fs: &Fs, keys: &[String]) {
     let write = |key: &String| Op::Write {
         at: path(&format!("/agents/x/kv{key}.json")).into(),
         body: Bytes::from_static(b"1").into(),
@@ -477,10 +505,99 @@ async fn the_first_five_hundred_keys_are_the_first_in_key_order(fs: Fs, _: Manua
         attrs: SetAttrs::default(),
     };
     fs.commit(Batch::new(keys.iter().map(write))).await.unwrap();
+}
+
+async fn pages_reach_every_key_once_and_in_key_order(fs: Fs, _: ManualClock) {
+    let mut keys: Vec<String> = (0..1500).map(|number| format!("/d/a!{number:04}")).collect();
+    keys.extend(["/d/a".into(), "/d/a!".into(), "/d/b".into()]);
+    put_all(&fs, &keys).await;
     keys.sort_unstable();
-    let listed: Vec<String> = listed(&fs, "/d").await.into_iter().map(|item| item.0).collect();
-    assert_eq!(listed, keys[..500]);
-    assert_eq!(globbed(&fs, "/d/*", Semantics::Whole).await, keys[..500]);
+    let kv = kv(&fs);
+    let listed = async |limit, cursor: Option<String>| {
+        kv.list("/d", PageRequest { limit, cursor: cursor.as_deref() }).await
+    };
+    let globbed = async |limit, cursor: Option<String>| {
+        kv.glob("/d/*", Semantics::Whole, PageRequest { limit, cursor: cursor.as_deref() }).await
+    };
+    for limit in [7, 500] {
+        let items = all(limit, listed).await;
+        assert_eq!(items.into_iter().map(|item| item.path).collect::<Vec<_>>(), keys);
+        assert_eq!(all(limit, globbed).await, keys);
+    }
+}
+
+async fn pages_of_a_deep_tree_are_in_the_order_of_whole_keys(fs: Fs, _: ManualClock) {
+    // `.`, `-` and ` ` come before `/`, so the order of keys, of files and of directories all differ.
+    let segments = ["a", "a ", "a-", "a-b", "a.", "a.b", "a.json", "a.jsp", "a0", "b"];
+    let mut keys = Vec::new();
+    for first in segments {
+        keys.push(format!("/{first}"));
+        for second in segments {
+            keys.push(format!("/{first}/{second}"));
+            keys.extend(segments.map(|third| format!("/{first}/{second}/{third}")));
+        }
+    }
+    keys.extend((0..1200).map(|number| format!("/a-b/a.b/n{number}")));
+    keys.retain(|key| !key.contains("a.json/") && !key.ends_with("/a.json"));
+    put_all(&fs, &keys).await;
+    keys.sort_unstable();
+    let kv = kv(&fs);
+    for (pattern, semantics) in
+        [("/**", Semantics::Whole), ("/a*/*", Semantics::Segment), ("/*b/?", Semantics::Whole)]
+    {
+        let read = async |limit, cursor: Option<String>| {
+            kv.glob(pattern, semantics, PageRequest { limit, cursor: cursor.as_deref() }).await
+        };
+        let once = all(500, read).await;
+        assert_eq!(all(13, read).await, once, "{pattern}");
+        assert!(once.is_sorted() && !once.is_empty());
+        if pattern == "/**" {
+            assert_eq!(once, keys);
+        }
+    }
+    let read = async |limit, cursor: Option<String>| {
+        kv.list("/", PageRequest { limit, cursor: cursor.as_deref() }).await
+    };
+    for limit in 1..6 {
+        let items = all(limit, read).await.into_iter().map(|item| item.path).collect::<Vec<_>>();
+        assert_eq!(items, ["/a", "/a ", "/a-", "/a-b", "/a.", "/a.b", "/a.jsp", "/a0", "/b"]);
+    }
+}
+
+async fn pages_of_history_hold_a_bounded_number_of_bytes(fs: Fs, _: ManualClock) {
+    let long = format!("\"{}\"", "a".repeat(MAX_VALUE - 2));
+    for number in 0..12 {
+        put(&fs, "/a", if number % 4 == 3 { "3" } else { &long }).await.unwrap();
+        if number == 6 {
+            kv(&fs).delete("/a", None).await.unwrap();
+        }
+    }
+    let kv = kv(&fs);
+    let read = async |limit, cursor: Option<String>| {
+        let page = kv.history("/a", PageRequest { limit, cursor: cursor.as_deref() }).await?;
+        let bytes: usize =
+            page.items.iter().flat_map(|past| &past.value).map(|value| value.get().len()).sum();
+        assert!(bytes <= MAX_PAGE_VALUES, "{bytes}");
+        Ok(page)
+    };
+    let past = all(100, read).await;
+    assert_eq!(past.len(), 13);
+    assert!(past.windows(2).all(|pair| pair[0].version.seq > pair[1].version.seq));
+    for limit in 1..4 {
+        assert_eq!(texts(&all(limit, read).await), texts(&past));
+    }
+}
+
+async fn a_cursor_of_another_request_is_refused(fs: Fs, _: ManualClock) {
+    put(&fs, "/a/b", "1").await.unwrap();
+    let page = |cursor| PageRequest { limit: 1, cursor: Some(cursor) };
+    for cursor in ["", "b", "/", "/a/b/c", "/b/c", "ver_1-1", "/a/.."] {
+        assert_eq!(code(kv(&fs).list("/a", page(cursor)).await), KvCode::Validation, "{cursor}");
+    }
+    for cursor in ["", "b", "/", "/../a", "ver_1-1"] {
+        assert_eq!(code(kv(&fs).glob("/a/*", Semantics::Whole, page(cursor)).await), KvCode::Validation);
+        assert_eq!(code(kv(&fs).history("/a/b", page("/a")).await), KvCode::Validation);
+    }
 }
 
 async fn an_idempotent_retry_answers_the_first_write_again(fs: Fs, clock: ManualClock) {
@@ -511,15 +628,13 @@ async fn an_idempotent_retry_answers_the_first_write_again(fs: Fs, clock: Manual
 #[tokio::test]
 async fn a_filesystem_without_search_says_so() {
     let fs: Fs = Arc::new(Memory::new(Env::system()));
-    let search = |query: &'static str, limit| garth::agent::kv::Search {
-        query,
-        limit,
-        path_prefix: None,
-        tags_any: vec![],
+    let kv = kv(&fs);
+    let search = async |query: &'static str, limit| {
+        let search = Search { query, path_prefix: None, tags_any: vec![] };
+        code(kv.search(&search, PageRequest::first(limit)).await)
     };
-    let code_of = |code, kind| assert_eq!(code, KvCode::FileSystem(kind));
-    code_of(code(kv(&fs).search(&search("q", 10)).await), ErrorKind::Unsupported);
+    assert_eq!(search("q", 10).await, KvCode::FileSystem(ErrorKind::Unsupported));
     for (query, limit) in [("", 10), ("q", 0), ("q", 51)] {
-        assert_eq!(code(kv(&fs).search(&search(query, limit)).await), KvCode::Validation);
+        assert_eq!(search(query, limit).await, KvCode::Validation);
     }
 }

@@ -193,7 +193,7 @@ fn version(version: &Version) -> Value {
 fn value(found: &Found) -> Value {
     json!({
         "path": found.path,
-        "value": serde_json::from_slice::<Value>(found.value.as_bytes()).unwrap(),
+        "value": serde_json::from_str::<Value>(found.value.get()).unwrap(),
         "version_id": found.version.to_string(),
         "created_at": time(found.created_at),
         "expires_at": found.expires_at.map(time),

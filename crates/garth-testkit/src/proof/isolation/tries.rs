@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use garth::ErrorKind;
-use garth::agent::kv::{Kv, KvResult, Put, Search, Semantics};
+use garth::agent::kv::{Kv, KvResult, PageRequest, Put, Search, Semantics};
 use garth::fs::resolve::{Follow, resolve};
 use garth::model::{
     At, Batch, Body, ByteRange, Create, HistoryPage, Ino, Moment, Op, Page, RenameMode, SearchQuery, Seq,
@@ -258,16 +258,15 @@ impl<'a> Tries<'a> {
         let path = self.text();
         Ok(match self.random.below(8) {
             0 => told_kv(kv.get(&path).await),
-            1 => told_kv(kv.history(&path, 100).await),
-            2 => told_kv(kv.list(&path).await),
-            3 => told_kv(kv.glob(&path, Semantics::Whole).await),
-            4 => told_kv(kv.glob(&path, Semantics::Segment).await),
+            1 => told_kv(kv.history(&path, PageRequest::first(100)).await),
+            2 => told_kv(kv.list(&path, PageRequest::first(500)).await),
+            3 => told_kv(kv.glob(&path, Semantics::Whole, PageRequest::first(500)).await),
+            4 => told_kv(kv.glob(&path, Semantics::Segment, PageRequest::first(500)).await),
             5 => {
                 let prefix = (self.random.below(2) == 0).then_some(path.as_str());
                 let query = "secret garden canary of another agent";
-                told_kv(
-                    kv.search(&Search { query, limit: 50, path_prefix: prefix, tags_any: Vec::new() }).await,
-                )
+                let search = Search { query, path_prefix: prefix, tags_any: Vec::new() };
+                told_kv(kv.search(&search, PageRequest::first(50)).await)
             }
             6 => told_kv(kv.delete(&path, None).await),
             _ => {

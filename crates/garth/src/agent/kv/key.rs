@@ -2,13 +2,14 @@
 //! name a file outside its agent's directory.
 
 use super::error::{KvCode, KvError, KvResult};
-use crate::path::{Name, TreePath, check_id};
+use crate::model::{Item, Kind};
+use crate::path::{TreePath, check_id};
 
-/// Longest key path as given, in characters. Issue 2, item 7.
+/// Longest key path as given, in characters.
 pub const MAX_KEY_CHARS: usize = 512;
-/// Most segments of a key path as given: its slashes, also those that normalising folds. Issue 2, item 7.
+/// Most segments of a key path as given: its slashes, also those that normalising folds.
 pub const MAX_KEY_SEGMENTS: usize = 64;
-/// Longest segment, in bytes: a name has 255, and `.json` is added. DESIGN 4.
+/// Longest segment, in bytes: a name has 255, and `.json` is added.
 pub const MAX_KEY_SEGMENT: usize = 250;
 /// What the name of a value's file ends with.
 pub(super) const SUFFIX: &str = ".json";
@@ -44,7 +45,7 @@ impl Key {
         self.0.is_empty()
     }
 
-    /// `/sys` and below: kept for the system (issue 2, item 7).
+    /// `/sys` and below: reserved for the system.
     pub(super) fn is_reserved(&self) -> bool {
         self.0.strip_prefix("/sys").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
@@ -82,7 +83,7 @@ pub(super) fn check_path(what: &str, path: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn check_key(path: &str) -> Result<(), String> {
+pub(super) fn check_key(path: &str) -> Result<(), String> {
     check_path("key path", path)?;
     if path.split('/').any(|segment| segment.len() > MAX_KEY_SEGMENT) {
         return Err(format!("a segment of a key path has at most {MAX_KEY_SEGMENT} bytes"));
@@ -131,9 +132,14 @@ impl Base {
     }
 }
 
-/// The segment that an item of a directory stands for, and whether it is a value (else a directory of keys).
-pub(super) fn segment_of(name: &Name, is_directory: bool) -> Option<&str> {
-    let segment = if is_directory { name.as_str() } else { name.as_str().strip_suffix(SUFFIX)? };
+/// The segment of a key that an item of a directory stands for: a value's file, or a directory of keys.
+pub(super) fn segment_of(item: &Item) -> Option<&str> {
+    let name = item.name.as_str();
+    let segment = match item.kind {
+        Kind::Directory => name,
+        Kind::File => name.strip_suffix(SUFFIX)?,
+        _ => return None,
+    };
     (!segment.is_empty() && segment != "." && segment != ".." && segment.len() <= MAX_KEY_SEGMENT)
         .then_some(segment)
 }

@@ -1,5 +1,5 @@
 //! Glob patterns of the key-value API. Not globset: there `?` is one byte, here one character, and by default `*`
-//! crosses `/` (seed 4). A pattern runs as a set of states, one bit each, so that no pattern makes matching slow.
+//! crosses `/`. A pattern runs as a set of states, one bit each, so that no pattern makes matching slow.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::key::{Key, MAX_KEY_CHARS, check_path, fold};
 /// How `*` and `?` treat `/`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Semantics {
-    /// `*`, `**` and `?` match `/` like any other character (seed 4).
+    /// `*`, `**` and `?` match `/` like any other character.
     #[default]
     Whole,
     /// `*` and `?` stay inside a segment; `**` crosses.
@@ -127,20 +127,30 @@ impl Pattern {
     }
 
     pub(super) fn matches(&self, key: &str) -> bool {
+        self.run(key).contains(self.end)
+    }
+
+    /// Whether anything that begins with `start` can match.
+    pub(super) fn can_begin(&self, start: &str) -> bool {
+        self.run(start) != Set::default()
+    }
+
+    /// The places of the pattern that are reached once it has taken all of `text`.
+    fn run(&self, text: &str) -> Set {
         let mut at = Set::default();
         at.insert(0);
         at = self.skip_stars(at);
-        for character in key.chars() {
+        for character in text.chars() {
             let slash = character == '/';
             let other = if slash { &self.takes_slash } else { &self.takes_other };
             let takes = self.takes.get(&character).unwrap_or(other);
             let stay = if slash { &self.crossing } else { &self.stars };
             at = self.skip_stars(at.and(takes).advance().or(&at.and(stay)));
             if at == Set::default() {
-                return false;
+                break;
             }
         }
-        at.contains(self.end)
+        at
     }
 
     /// A star may match nothing. Stars are never neighbours, so one step is enough.

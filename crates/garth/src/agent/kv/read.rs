@@ -8,54 +8,35 @@ use serde_json::value::RawValue;
 
 use super::error::{KvError, KvResult};
 use super::key::Key;
+use super::page::{MAX_PAGE_VALUES, PageRequest, Paged};
 use super::{Kv, MAX_VALUE, is_missing};
 use crate::error::{Error, ErrorKind};
 use crate::fs::OpenFile;
 use crate::model::{
-    At, ByteRange, Entry, HistoryPage, Kind, SearchQuery, Seq, Timestamp, Version, VersionId,
+    At, ByteRange, Entry, HistoryPage, Hit, Kind, SearchQuery, Seq, Timestamp, Version, VersionId,
 };
 use crate::path::TreePath;
 
-/// Versions that `history` gives unless told. Issue 2, item 7.
+/// Versions that `history` gives unless told.
 pub const DEFAULT_HISTORY: usize = 20;
-/// Most versions of one `history`. Seed 4.
+/// Most versions of one `history`.
 pub const MAX_HISTORY: usize = 100;
-/// Hits that `search` gives unless told. Issue 2, item 7.
+/// Hits that `search` gives unless told.
 pub const DEFAULT_HITS: usize = 10;
-/// Most hits of one `search`. Seed 4.
+/// Most hits of one `search`.
 pub const MAX_HITS: usize = 50;
-/// Longest query, in characters. Seed 4.
+/// Longest query, in characters.
 pub const MAX_QUERY_CHARS: usize = 2000;
 /// Most hits that a filesystem gives.
 const MAX_FS_HITS: usize = 1000;
 
-/// The text of one JSON value: valid JSON in UTF-8, without space around it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JsonText(Bytes);
-
-impl JsonText {
-    /// The text.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// `None` if it is no JSON, or too long to be a value.
-    fn parse(bytes: &Bytes) -> Option<Self> {
-        if bytes.len() > MAX_VALUE {
-            return None;
-        }
-        let value: &RawValue = serde_json::from_slice(bytes).ok()?;
-        Some(Self(bytes.slice_ref(value.get().as_bytes())))
-    }
-}
-
 /// A value that is there.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Found {
     /// The key path, normalised.
     pub path: String,
-    /// The value.
-    pub value: JsonText,
+    /// The value, digit for digit as it was put.
+    pub value: Box<RawValue>,
     /// Its version.
     pub version: VersionId,
     /// When that version was made.
@@ -67,14 +48,14 @@ pub struct Found {
 }
 
 /// A version of a value.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Past {
     /// Its id.
     pub version: VersionId,
     /// When it was made.
     pub created_at: Timestamp,
     /// The value; `None` where this version is its end.
-    pub value: Option<JsonText>,
+    pub value: Option<Box<RawValue>>,
     /// From which moment on this version was absent.
     pub expires_at: Option<Timestamp>,
 }
@@ -84,8 +65,6 @@ pub struct Past {
 pub struct Search<'a> {
     /// Plain words, 1 to [`MAX_QUERY_CHARS`] characters.
     pub query: &'a str,
-    /// Most hits, 1 to [`MAX_HITS`].
-    pub limit: usize,
     /// Only this key and those below it.
     pub path_prefix: Option<&'a str>,
     /// Only values with one of these labels; empty: any.
@@ -93,7 +72,7 @@ pub struct Search<'a> {
 }
 
 /// A value that a search found.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Match {
     /// The value.
     pub found: Found,
@@ -112,21 +91,22 @@ impl Kv<'_> {
         Ok(self.load(&file).await?.map(|(entry, value)| found(&key, entry, value)))
     }
 
-    /// The versions of a key's value, newest first, through delete and re-create.
+    /// The versions of a key's value, newest first, through delete and re-create. At most [`MAX_HISTORY`] and
+    /// [`MAX_PAGE_VALUES`] bytes in a page.
     ///
     /// # Errors
-    /// `InvalidPath`; `Validation` for a limit outside 1 to [`MAX_HISTORY`]; those of the filesystem.
-    pub async fn history(&self, path: &str, limit: usize) -> KvResult<Vec<Past>> {
+    /// `InvalidPath`; `Validation` for the limit or the cursor; those of the filesystem.
+    pub async fn history(&self, path: &str, page: PageRequest<'_>) -> KvResult<Paged<Past>> {
         let file = self.base.file(&Key::parse_value(path)?)?;
-        if !(1..=MAX_HISTORY).contains(&limit) {
-            return Err(KvError::validation(format!("`limit` is 1 to {MAX_HISTORY}")));
-        }
-        let mut past = Vec::new();
+        page.check(MAX_HISTORY)?;
+        let start = page.version()?;
+        let mut items = PastPage { start, limit: page.limit, bytes: 0, items: Vec::new() };
         // An end counts once the version before it shows that a value ended, not a directory.
         let mut end: Option<Version> = None;
-        let mut before = None;
+        // The cursor can lie within a commit: that commit is read again and what was given is passed over.
+        let mut before = start.map(|start| Seq(start.seq.0.saturating_add(1)));
         loop {
-            let (versions, more) = self.versions(&file, before, limit + 1).await?;
+            let (versions, more) = self.versions(&file, before, page.limit + 1).await?;
             before = versions.last().map(|version| version.commit.seq);
             for version in versions {
                 let Some(entry) = &version.entry else {
@@ -136,89 +116,93 @@ impl Kv<'_> {
                 let is_file = entry.kind == Kind::File;
                 if let Some(end) = end.take()
                     && (is_file || end.id.ino != version.id.ino)
+                    && !items.add(&end, None)
                 {
-                    past.push(past_of(&end, None));
+                    return Ok(items.cut());
                 }
-                if is_file
-                    && past.len() < limit
-                    && let Some(value) = self.load_version(version.id, entry.size).await?
+                if !is_file || !fits(entry.size) || !items.wants(&version) {
+                    continue;
+                }
+                if !items.has_room(entry.size) {
+                    return Ok(items.cut());
+                }
+                if let Some(value) = self.load_version(version.id).await?
+                    && !items.add(&version, Some(value))
                 {
-                    past.push(past_of(&version, Some(value)));
-                }
-                if past.len() >= limit {
-                    past.truncate(limit);
-                    return Ok(past);
+                    return Ok(items.cut());
                 }
             }
             if !more {
-                past.extend(end.map(|end| past_of(&end, None)));
-                return Ok(past);
+                let complete = end.is_none_or(|end| items.add(&end, None));
+                return Ok(if complete { Paged { items: items.items, next: None } } else { items.cut() });
             }
         }
     }
 
-    /// The values that match best, best first: only those that were put as searchable, in their newest version.
+    /// The values that match best, best first: only those that were put as searchable, in their newest version. At most
+    /// [`MAX_HITS`] and [`MAX_PAGE_VALUES`] bytes in a page; of all pages together, the best 1,000 files.
     ///
     /// # Errors
-    /// `Validation` for a query or limit outside the limits; `InvalidPath`; those of the filesystem.
-    pub async fn search(&self, search: &Search<'_>) -> KvResult<Vec<Match>> {
+    /// `Validation` for the query, the limit or the cursor; `InvalidPath`; those of the filesystem.
+    pub async fn search(&self, search: &Search<'_>, page: PageRequest<'_>) -> KvResult<Paged<Match>> {
         if !(1..=MAX_QUERY_CHARS).contains(&search.query.chars().count()) {
-            return Err(KvError::validation(format!("`query` has 1 to {MAX_QUERY_CHARS} characters")));
+            return Err(KvError::validation(format!("`query` must have 1 to {MAX_QUERY_CHARS} characters")));
         }
-        if !(1..=MAX_HITS).contains(&search.limit) {
-            return Err(KvError::validation(format!("`limit` is 1 to {MAX_HITS}")));
-        }
+        page.check(MAX_HITS)?;
         let prefix = Key::parse(search.path_prefix.unwrap_or("/"))?;
         let mut within = vec![self.base.directory(&prefix)?];
         if !prefix.is_top() {
             within.push(self.base.file(&prefix)?);
         }
+        let mut rank = page.rank()?;
         let mut query = SearchQuery {
             text: search.query.to_owned(),
             within,
             tags_any: search.tags_any.clone(),
-            limit: search.limit,
+            limit: rank.saturating_add(page.limit + 1).min(MAX_FS_HITS),
         };
+        let (mut items, mut bytes) = (Vec::new(), 0);
         loop {
             let hits = self.fs.search(&query).await?;
             let more = hits.len() == query.limit && query.limit < MAX_FS_HITS;
-            let mut matches = Vec::with_capacity(search.limit);
-            for hit in hits {
-                let Some(key) = self.base.key_of(&hit.path) else { continue };
-                // Files that other interfaces wrote are no values of this search unless they say so.
-                if let Some((entry, value)) = self.load(&hit.path).await?
-                    && entry.attributes.searchable == Some(true)
-                {
-                    matches.push(Match { found: found(&key, entry, value), similarity: hit.score });
+            for hit in hits.into_iter().skip(rank) {
+                if let Some(found) = self.hit(&hit).await? {
+                    bytes += found.value.get().len();
+                    if items.len() == page.limit || (bytes > MAX_PAGE_VALUES && !items.is_empty()) {
+                        return Ok(Paged { items, next: Some(rank.to_string()) });
+                    }
+                    items.push(Match { found, similarity: hit.score });
                 }
-                if matches.len() == search.limit {
-                    return Ok(matches);
-                }
+                rank += 1;
             }
             if !more {
-                return Ok(matches);
+                return Ok(Paged { items, next: None });
             }
             query.limit = (query.limit * 4).min(MAX_FS_HITS);
         }
     }
 
+    /// The value that a search hit; `None` for a file that another interface wrote, unless it says that it is searchable.
+    async fn hit(&self, hit: &Hit) -> KvResult<Option<Found>> {
+        let Some(key) = self.base.key_of(&hit.path) else { return Ok(None) };
+        let Some((entry, value)) = self.load(&hit.path).await? else { return Ok(None) };
+        Ok((entry.attributes.searchable == Some(true)).then(|| found(&key, entry, value)))
+    }
+
     /// The value in a file and the entry of the version that it is of.
-    async fn load(&self, file: &TreePath) -> KvResult<Option<(Entry, JsonText)>> {
+    async fn load(&self, file: &TreePath) -> KvResult<Option<(Entry, Box<RawValue>)>> {
         // one byte more than a value has: a longer file is none, and is not read whole to find that out
         let range = ByteRange { offset: 0, length: MAX_VALUE as u64 + 1 };
         let Some((entry, bytes)) = readable(self.fs.fetch(&At::Path(file.clone()), range).await)? else {
             return Ok(None);
         };
-        Ok(JsonText::parse(&bytes).map(|value| (entry, value)))
+        Ok(parse(&bytes).map(|value| (entry, value)))
     }
 
-    async fn load_version(&self, version: VersionId, size: u64) -> KvResult<Option<JsonText>> {
-        if !fits(size) {
-            return Ok(None);
-        }
+    async fn load_version(&self, version: VersionId) -> KvResult<Option<Box<RawValue>>> {
         let Some(file) = readable(self.fs.open_version(version).await)? else { return Ok(None) };
         let Some(bytes) = readable(read_whole(file).await)? else { return Ok(None) };
-        Ok(JsonText::parse(&bytes))
+        Ok(parse(&bytes))
     }
 
     /// A page of a file's versions that never ends within a commit, and whether there are more.
@@ -243,6 +227,57 @@ impl Kv<'_> {
         }
         Ok((versions, more))
     }
+}
+
+/// A page of versions in the making.
+struct PastPage {
+    /// Only versions after this one are wanted.
+    start: Option<VersionId>,
+    limit: usize,
+    /// Bytes of the values so far.
+    bytes: u64,
+    items: Vec<Past>,
+}
+
+impl PastPage {
+    /// Whether a version is on this page or a later one.
+    fn wants(&self, version: &Version) -> bool {
+        self.start.is_none_or(|start| version.id < start)
+    }
+
+    /// Whether a version with this many bytes can be added.
+    fn has_room(&self, size: u64) -> bool {
+        self.items.len() < self.limit
+            && (self.items.is_empty() || self.bytes.saturating_add(size) <= MAX_PAGE_VALUES as u64)
+    }
+
+    /// Adds a version, if it is wanted. False if the page is full.
+    fn add(&mut self, version: &Version, value: Option<Box<RawValue>>) -> bool {
+        if !self.wants(version) {
+            return true;
+        }
+        let size = value.as_ref().map_or(0, |value| value.get().len() as u64);
+        let room = self.has_room(size);
+        if room {
+            self.bytes += size;
+            self.items.push(past_of(version, value));
+        }
+        room
+    }
+
+    /// The page, which another one follows.
+    fn cut(self) -> Paged<Past> {
+        let next = self.items.last().map(|past| past.version.to_string());
+        Paged { items: self.items, next }
+    }
+}
+
+/// `None` if the text is no JSON value, or too long to be one.
+fn parse(text: &[u8]) -> Option<Box<RawValue>> {
+    if text.len() > MAX_VALUE {
+        return None;
+    }
+    serde_json::from_slice(text).ok()
 }
 
 fn fits(size: u64) -> bool {
@@ -270,7 +305,7 @@ fn readable<T>(answer: Result<T, Error>) -> KvResult<Option<T>> {
     }
 }
 
-fn found(key: &Key, entry: Entry, value: JsonText) -> Found {
+fn found(key: &Key, entry: Entry, value: Box<RawValue>) -> Found {
     Found {
         path: key.as_str().to_owned(),
         value,
@@ -282,7 +317,7 @@ fn found(key: &Key, entry: Entry, value: JsonText) -> Found {
     }
 }
 
-fn past_of(version: &Version, value: Option<JsonText>) -> Past {
+fn past_of(version: &Version, value: Option<Box<RawValue>>) -> Past {
     Past {
         version: version.id,
         created_at: version.commit.time,

@@ -1,21 +1,23 @@
-//! Listing and matching keys. A directory shows only while a value is below it, so that what expired leaves no trace.
+//! Listing keys level by level. A directory shows only while a value is below it, so that what expired leaves no trace.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::task::Poll;
 
 use super::error::KvResult;
 use super::key::{Key, MAX_KEY_SEGMENT, SUFFIX, segment_of};
-use super::pattern::{Pattern, Semantics};
+use super::page::{PageRequest, Paged, unknown_cursor};
 use super::{Kv, is_missing};
 use crate::error::ErrorKind;
 use crate::model::{At, Kind, Listing, Page, Walk, WalkPage};
 use crate::path::{Name, TreePath};
 
-/// Most items of a `list` and most paths of a `glob`. Seed 4.
+/// Most keys in a page of `list` or `glob`.
 pub const MAX_LISTED: usize = 500;
-/// Names of one look at a directory or subtree.
-const PAGE: usize = 1000;
+/// Fewest names that one read of a directory asks for: some are no keys.
+const MIN_NAMES: usize = 64;
+/// Names of one read of a subtree.
+pub(super) const SCAN: usize = 1000;
 
 /// What a key of a listing is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,23 +38,31 @@ pub struct KeyItem {
 }
 
 impl Kv<'_> {
-    /// The keys one segment below `prefix`, in byte order, at most [`MAX_LISTED`]: the first ones.
+    /// The keys one segment below `prefix`, in byte order. At most [`MAX_LISTED`] in a page.
     ///
     /// # Errors
-    /// `InvalidPath`; those of the filesystem.
-    pub async fn list(&self, prefix: &str) -> KvResult<Vec<KeyItem>> {
+    /// `InvalidPath`; `Validation` for the limit or the cursor; those of the filesystem.
+    pub async fn list(&self, prefix: &str, page: PageRequest<'_>) -> KvResult<Paged<KeyItem>> {
         let prefix = Key::parse(prefix)?;
+        page.check(MAX_LISTED)?;
         let dir = self.base.directory(&prefix)?;
+        let start = page.cursor.map(|cursor| child_of(&prefix, cursor)).transpose()?;
+        let key_of = |segment: &str| format!("{}/{segment}", prefix.as_str());
         let mut keys: BTreeMap<String, KeyKind> = BTreeMap::new();
-        let mut after = None;
+        let mut after = start.clone();
+        // One key more than asked for tells whether there is another page.
+        let wanted = page.limit + 1;
         loop {
-            let listing = self.list_page(&dir, after).await?;
+            let listing = self.list_page(&dir, after, wanted.max(MIN_NAMES)).await?;
             for item in &listing.items {
                 let is_directory = item.kind == Kind::Directory;
-                if !(is_directory || item.kind == Kind::File) {
+                let Some(segment) = segment_of(item) else { continue };
+                // The file of a key that an earlier page gave can come behind the cursor: `a.json` is behind `a-b.json`.
+                if start.as_ref().is_some_and(|start| segment <= start.as_str())
+                    || Key::parse(&key_of(segment)).is_err()
+                {
                     continue;
                 }
-                let Some(segment) = segment_of(&item.name, is_directory) else { continue };
                 if !is_directory {
                     keys.insert(segment.to_owned(), KeyKind::Value);
                 } else if !keys.contains_key(segment) && self.has_value(&dir, &item.name).await? {
@@ -61,74 +71,51 @@ impl Kv<'_> {
             }
             after = listing.items.last().map(|item| item.name.clone());
             let Some(last) = after.as_ref().filter(|_| listing.more) else { break };
-            if keys.len() >= MAX_LISTED {
-                self.add_stragglers(&dir, last, &mut keys).await?;
+            if keys.len() >= wanted {
+                for segment in self.files_behind(&dir, last).await? {
+                    if start.as_ref().is_none_or(|start| segment > start.as_str()) {
+                        keys.insert(segment.to_owned(), KeyKind::Value);
+                    }
+                }
                 break;
             }
             breathe().await;
         }
-        let item = |(segment, kind)| KeyItem { path: format!("{}/{segment}", prefix.as_str()), kind };
-        let items = keys.into_iter().take(MAX_LISTED).map(item);
-        Ok(items.filter(|item| Key::parse(&item.path).is_ok()).collect())
+        let more = keys.len() > page.limit;
+        let item = |(segment, kind): (String, KeyKind)| KeyItem { path: key_of(&segment), kind };
+        let items: Vec<KeyItem> = keys.into_iter().take(page.limit).map(item).collect();
+        let next = items.last().filter(|_| more).map(|item| item.path.clone());
+        Ok(Paged { items, next })
     }
 
-    /// The keys with a value that match `pattern`, in byte order, at most [`MAX_LISTED`]: the first ones.
+    /// The segments whose value files come behind the name `last`, but which are before it in key order.
     ///
-    /// # Errors
-    /// `InvalidGlob`; those of the filesystem.
-    pub async fn glob(&self, pattern: &str, semantics: Semantics) -> KvResult<Vec<String>> {
-        let pattern = Pattern::parse(pattern, semantics)?;
-        if let Some(key) = pattern.literal() {
-            let is_there = self.is_value(&self.base.file(key)?).await?;
-            return Ok(is_there.then(|| key.as_str().to_owned()).into_iter().collect());
-        }
-        let top = self.base.directory(pattern.directory())?;
-        let mut paths = BTreeSet::new();
-        let mut after = None;
-        loop {
-            let walk = self.walk_page(&top, after, PAGE).await?;
-            for item in walk.items.iter().filter(|item| item.kind == Kind::File) {
-                let Some(key) = self.base.key_of(&item.path) else { continue };
-                if pattern.matches(key.as_str()) {
-                    paths.insert(key.as_str().to_owned());
-                    if paths.len() > MAX_LISTED {
-                        paths.pop_last();
-                    }
-                }
-            }
-            after = walk.items.last().map(|item| item.path.clone());
-            if !walk.more || after.is_none() {
-                return Ok(paths.into_iter().collect());
-            }
-            breathe().await;
-        }
-    }
-
-    /// Names come in the order of files, keys in their own: `a-b.json` is before `a.json`, and `a` before `a-b`.
-    /// A key that is before those found but whose file is behind `last` is a beginning of `last`: looked up here.
-    async fn add_stragglers(
-        &self,
-        dir: &TreePath,
-        last: &Name,
-        keys: &mut BTreeMap<String, KeyKind>,
-    ) -> KvResult<()> {
+    /// Names are ordered by file, keys by segment: `a-b.json` is before `a.json`, and `a` before `a-b`. A segment that is
+    /// not behind `last` while its file is must be a beginning of `last`, so these few are looked up.
+    pub(super) async fn files_behind<'n>(&self, dir: &TreePath, last: &'n Name) -> KvResult<Vec<&'n str>> {
         let last = last.as_str();
+        let mut found = Vec::new();
         for (end, _) in last.char_indices().skip(1).take_while(|(end, _)| *end <= MAX_KEY_SEGMENT) {
             let file = format!("{}{SUFFIX}", &last[..end]);
             if file.as_str() > last
                 && let Ok(name) = Name::parse(&file)
                 && self.is_value(&dir.join(&name)?).await?
             {
-                keys.insert(last[..end].to_owned(), KeyKind::Value);
+                found.push(&last[..end]);
             }
         }
-        Ok(())
+        Ok(found)
     }
 
-    async fn is_value(&self, file: &TreePath) -> KvResult<bool> {
-        match self.fs.stat(&At::Path(file.clone())).await {
-            Ok(entry) => Ok(entry.kind == Kind::File),
-            Err(error) if is_missing(&error) => Ok(false),
+    pub(super) async fn is_value(&self, file: &TreePath) -> KvResult<bool> {
+        Ok(self.kind_of(file).await? == Some(Kind::File))
+    }
+
+    /// What is at a path of the tree, if anything.
+    pub(super) async fn kind_of(&self, path: &TreePath) -> KvResult<Option<Kind>> {
+        match self.fs.stat(&At::Path(path.clone())).await {
+            Ok(entry) => Ok(Some(entry.kind)),
+            Err(error) if is_missing(&error) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -147,20 +134,30 @@ impl Kv<'_> {
             if !walk.more || after.is_none() {
                 return Ok(false);
             }
-            limit = PAGE;
+            limit = SCAN;
             breathe().await;
         }
     }
 
-    async fn list_page(&self, dir: &TreePath, after: Option<Name>) -> KvResult<Listing> {
-        let page = Page { after, limit: PAGE, entries: false };
+    pub(super) async fn list_page(
+        &self,
+        dir: &TreePath,
+        after: Option<Name>,
+        limit: usize,
+    ) -> KvResult<Listing> {
+        let page = Page { after, limit, entries: false };
         match self.fs.list(&At::Path(dir.clone()), &page).await {
             Err(error) if is_missing(&error) => Ok(Listing { items: Vec::new(), more: false }),
             answer => Ok(answer?),
         }
     }
 
-    async fn walk_page(&self, top: &TreePath, after: Option<TreePath>, limit: usize) -> KvResult<Walk> {
+    pub(super) async fn walk_page(
+        &self,
+        top: &TreePath,
+        after: Option<TreePath>,
+        limit: usize,
+    ) -> KvResult<Walk> {
         let page = WalkPage { after, limit, entries: false };
         match self.fs.walk(&At::Path(top.clone()), &page).await {
             // A name too long for its place cannot be there.
@@ -172,8 +169,14 @@ impl Kv<'_> {
     }
 }
 
-/// Lets others run: a long scan reads on the caller's thread and would otherwise hold it.
-async fn breathe() {
+/// The last segment of a cursor of `list`, which is the last key of the page before.
+fn child_of(prefix: &Key, cursor: &str) -> KvResult<Name> {
+    let segment = cursor.strip_prefix(prefix.as_str()).and_then(|rest| rest.strip_prefix('/'));
+    segment.and_then(|segment| Name::parse(segment).ok()).ok_or_else(unknown_cursor)
+}
+
+/// Yields once: a long scan reads on the caller's thread and would otherwise hold it.
+pub(super) async fn breathe() {
     let mut breathed = false;
     poll_fn(|context| {
         if breathed {
