@@ -2,8 +2,10 @@
 
 pub mod contract;
 pub mod cranfield;
+#[cfg(feature = "faults")]
 pub mod crash;
 pub mod model;
+#[cfg(feature = "faults")]
 pub mod proof;
 pub mod random;
 pub mod tools;

@@ -10,8 +10,7 @@ use garth::model::{
     At, ByteRange, ChangeKind, CommitChanges, Entry, HistoryPage, Kind, Moment, SearchQuery, Seq, Timestamp,
     Version, WalkPage,
 };
-use garth::runtime::failpoint::{self, Failure};
-use garth::{DataDir, Env, ErrorKind, FileSystem, TreePath};
+use garth::{DataDir, Env, FileSystem, TreePath};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -287,8 +286,11 @@ async fn data_of_format_2_is_collected_indexed_and_written_like_new_data() {
     }
 }
 
+#[cfg(feature = "faults")]
 #[tokio::test]
 async fn a_migration_that_fails_leaves_data_of_format_2_as_it_was() {
+    use garth::runtime::failpoint::{self, Failure};
+
     let (folder, shown) = (old_data(), shown());
     let database = || {
         let account = DataDir::open(folder.path(), Env::system()).unwrap();
@@ -307,7 +309,7 @@ async fn a_migration_that_fails_leaves_data_of_format_2_as_it_was() {
     assert_eq!(format(), 2, "either it is the present format, or the migration was taken back");
     match opened {
         Ok(_) => assert!(!passed, "the failure was told"),
-        Err(error) => assert!(passed && error.is(ErrorKind::Io), "{error:?}"),
+        Err(error) => assert!(passed && error.is(garth::ErrorKind::Io), "{error:?}"),
     }
     let data = DataDir::open(folder.path(), Env::system()).unwrap();
     assert_same(&*data.account("default").unwrap(), &shown["accounts"]["default"]).await;

@@ -9,6 +9,7 @@ use garth::env::ManualClock;
 use garth::model::{
     At, Batch, Body, ByteRange, Create, Moment, Op, Remove, SearchQuery, Seq, SetAttrs, Timestamp,
 };
+#[cfg(feature = "faults")]
 use garth::runtime::failpoint as fail;
 use garth::{DataDir, Env, FileSystem, FileSystemExt, TreePath};
 use tempfile::TempDir;
@@ -208,6 +209,7 @@ async fn appends_renames_and_attributes_write_a_few_rows_and_never_copy_content(
     assert_eq!(added(&account, copy).await, [1, 0, 2, 0, 1, 0, 1]);
 }
 
+#[cfg(feature = "faults")]
 #[tokio::test]
 async fn data_of_an_older_format_is_brought_up_to_date_or_left_as_it_was() {
     let Account { fs, folder, .. } = account();
@@ -266,6 +268,7 @@ async fn merging_leaves_no_orphans_behind_and_stops_at_files_that_may_be_taken_b
     assert_eq!(fs.fsck().unwrap().findings, []);
 }
 
+#[cfg(feature = "faults")]
 #[tokio::test]
 async fn a_lease_that_ran_out_leaves_its_file_the_whole_grace() {
     let folder = tempfile::tempdir().unwrap();
