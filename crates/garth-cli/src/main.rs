@@ -4,11 +4,13 @@
 mod app;
 mod args;
 mod body;
+mod compare;
 mod content;
 mod data_folder;
 mod escape;
 mod fail;
 mod habits;
+mod history;
 mod lines;
 mod out;
 mod pattern;

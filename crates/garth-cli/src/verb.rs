@@ -25,6 +25,7 @@ mod restore;
 mod rm;
 mod search;
 mod serve;
+mod show;
 mod snapshot;
 mod stat;
 mod tree;
@@ -56,6 +57,7 @@ pub(crate) enum Verb {
     Ln(ln::Ln),
     Stat(stat::Stat),
     Log(log::Log),
+    Show(show::Show),
     Diff(diff::Diff),
     Restore(restore::Restore),
     Snapshot(snapshot::Snapshot),
@@ -95,6 +97,7 @@ impl Verb {
             Self::Ln(verb) => verb.run(app).await,
             Self::Stat(verb) => verb.run(app).await,
             Self::Log(verb) => verb.run(app).await,
+            Self::Show(verb) => verb.run(app).await,
             Self::Diff(verb) => verb.run(app).await,
             Self::Restore(verb) => verb.run(app).await,
             Self::Snapshot(verb) => verb.run(app).await,

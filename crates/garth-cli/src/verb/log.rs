@@ -1,34 +1,42 @@
-//! `garth log`: the versions of a path, or the commits of the account.
+//! `garth log`: the versions of a file, or the commits below a directory.
+
+use std::sync::Arc;
 
 use clap::Args;
 use garth::fs::resolve::Follow;
-use garth::model::{At, Change, ChangeKind, CommitChanges, HistoryPage, Seq, Version};
-use garth::{ErrorKind, FileSystem};
+use garth::model::{At, HistoryPage, Kind, Seq, Version};
+use garth::{ErrorKind, FileSystem, TreePath};
 use serde_json::{Value, json};
 
 use crate::app::{App, resolve_path};
 use crate::args::Past;
 use crate::escape::escaped;
-use crate::fail::Result;
+use crate::fail::{Failure, Result};
+use crate::history::{Commits, changes_json, changes_text};
 use crate::out::{author_text, commit_json, kind_word};
 
-/// Versions or commits of one page.
+/// Versions of one page.
 const PAGE: usize = 500;
 /// Most changes of one commit that people are shown.
 const SHOWN: usize = 20;
 
-/// Show the versions of a path, or without a path the commits, newest first
+/// Show the versions of a file, or the commits that changed something below a directory, newest first
 ///
-/// With --json one object a version (version, commit, kind, size; `deleted` where it ended or moved away), or
-/// one a commit (seq, time, author, message, changes).
+/// A commit is shown by its sequence, with those of its changes that lie below the directory. `log -5` means
+/// `log -n 5`. With --json one object a version (version, commit, kind, size; `deleted` where it ended or moved
+/// away), or one a commit (seq, time, author, message, changes).
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  garth log /notes/today.md")]
+#[command(after_help = "Example:\n  garth log /notes/today.md --since yesterday")]
 pub(crate) struct Log {
-    /// Which path, there or not any more
-    path: Option<String>,
+    /// A file or directory, there or not any more
+    #[arg(default_value = "/")]
+    path: String,
     /// Show at most this many
     #[arg(short = 'n', long, value_name = "COUNT")]
     limit: Option<usize>,
+    /// Show only what came after this moment, given as for --at
+    #[arg(long, visible_alias = "after", value_name = "SEQUENCE|TIME|NAME")]
+    since: Option<String>,
     #[command(flatten)]
     past: Past,
 }
@@ -37,22 +45,53 @@ impl Log {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let fs = app.view(&self.past).await?;
         let limit = self.limit.unwrap_or(usize::MAX);
-        match &self.path {
-            Some(path) => {
-                let path = resolve_path(&*fs, path, Follow::No).await?;
-                versions(app, &*fs, &At::Path(path), limit).await
-            }
-            None => commits(app, &*fs, limit).await,
+        let since = match &self.since {
+            Some(text) => since(app, &*fs, text).await?,
+            None => Seq(0),
+        };
+        let path = resolve_path(&*fs, &self.path, Follow::No).await?;
+        if path.is_root() || was_directory(&*fs, &path).await? {
+            return commits(app, fs, &path, since, limit).await;
         }
+        versions(app, &*fs, &At::Path(path), since, limit).await
     }
 }
 
-async fn versions(app: &mut App, fs: &dyn FileSystem, at: &At, limit: usize) -> Result {
+/// The last commit that is not after the moment; 0 if that is beyond retention, where everything comes after it.
+async fn since(app: &App, fs: &dyn FileSystem, text: &str) -> Result<Seq> {
+    match app.as_of(fs, text).await {
+        Ok(past) => Ok(past.head().await?.seq),
+        Err(Failure::Tree(error)) if error.is(ErrorKind::Gone) => Ok(Seq(0)),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Whether a path names a directory, or if nothing is there did so last.
+async fn was_directory(fs: &dyn FileSystem, path: &TreePath) -> Result<bool> {
+    // A path that nothing is at any more has its end as the newest version.
+    let page = HistoryPage { before: None, limit: 2 };
+    let versions = fs.history(&At::Path(path.clone()), &page).await?;
+    let last = versions.iter().find_map(|version| version.entry.as_ref());
+    Ok(last.is_some_and(|entry| entry.kind == Kind::Directory))
+}
+
+async fn commits(app: &mut App, fs: Arc<dyn FileSystem>, dir: &TreePath, since: Seq, limit: usize) -> Result {
+    let mut commits = Commits::new(fs, since).await?;
+    for _ in 0..limit {
+        let Some(commit) = commits.next_below(dir).await? else { break };
+        app.out.item(&changes_json(&commit), changes_text(&commit, SHOWN))?;
+    }
+    Ok(())
+}
+
+async fn versions(app: &mut App, fs: &dyn FileSystem, at: &At, since: Seq, limit: usize) -> Result {
     let mut left = limit;
     let mut before = None;
     while left > 0 {
-        let mut page = fs.history(at, &HistoryPage { before, limit: PAGE }).await?;
-        let full = page.len() == PAGE;
+        // One more than is shown, since the cut below may take the last.
+        let wanted = left.saturating_add(1).min(PAGE);
+        let mut page = fs.history(at, &HistoryPage { before, limit: wanted }).await?;
+        let full = page.len() == wanted;
         // The next page begins before a whole commit: what this one may have cut is left to it.
         if let (true, Some(last)) = (full, page.last().map(|version| version.id.seq))
             && page.first().is_some_and(|first| first.id.seq != last)
@@ -60,6 +99,9 @@ async fn versions(app: &mut App, fs: &dyn FileSystem, at: &At, limit: usize) -> 
             page.retain(|version| version.id.seq != last);
         }
         for version in page.iter().take(left) {
+            if version.id.seq <= since {
+                return Ok(());
+            }
             app.out.item(&version_json(version), version_text(version))?;
         }
         left = left.saturating_sub(page.len());
@@ -86,86 +128,8 @@ fn version_json(version: &Version) -> Value {
 fn version_text(version: &Version) -> String {
     let commit = &version.commit;
     let size = version.entry.as_ref().map_or_else(|| "deleted".to_owned(), |entry| entry.size.to_string());
-    let (id, time, author) = (version.id.to_string(), commit.time.to_rfc3339(), author_text(&commit.author));
-    format!("{id:<12}  {time}  {author}  {size:>9}  {}", escaped(&commit.message)).trim_end().to_owned()
-}
-
-async fn commits(app: &mut App, fs: &dyn FileSystem, limit: usize) -> Result {
-    let mut newest = fs.head().await?.seq;
-    let mut left = limit;
-    let mut step = PAGE as u64;
-    while left > 0 && newest > Seq(0) {
-        let since = Seq(newest.0.saturating_sub(step));
-        let wanted = usize::try_from(newest.0 - since.0).unwrap_or(PAGE);
-        let page = match fs.changes(since, wanted).await {
-            Ok(page) => page,
-            // Part of the page is beyond retention: take less, down to a single commit.
-            Err(error) if error.is(ErrorKind::Gone) && step > 1 => {
-                step = step.div_ceil(2);
-                continue;
-            }
-            Err(error) if error.is(ErrorKind::Gone) => break,
-            Err(error) => return Err(error.into()),
-        };
-        for commit in page.commits.iter().rev().take(left) {
-            app.out.item(&changes_json(commit), changes_text(commit))?;
-        }
-        left = left.saturating_sub(page.commits.len());
-        newest = since;
-    }
-    Ok(())
-}
-
-fn changes_json(commit: &CommitChanges) -> Value {
-    let mut json = commit_json(&commit.commit);
-    json["changes"] = commit.changes.iter().map(change_json).collect();
-    json
-}
-
-fn change_json(change: &Change) -> Value {
-    let (kind, from, name) = parts(&change.kind);
-    let mut json = json!({
-        "kind": kind,
-        "path": change.path.as_ref().map(|path| path.as_str()),
-        "ino": change.ino,
-    });
-    if let Some(from) = from {
-        json["from"] = from.into();
-    }
-    if let Some(name) = name {
-        json["name"] = name.into();
-    }
-    json
-}
-
-/// A kind of change in one word, where it came from, and the snapshot it names.
-fn parts(kind: &ChangeKind) -> (&'static str, Option<&str>, Option<&str>) {
-    match kind {
-        ChangeKind::Created => ("created", None, None),
-        ChangeKind::Modified => ("modified", None, None),
-        ChangeKind::Attributes => ("attributes", None, None),
-        ChangeKind::Removed => ("removed", None, None),
-        ChangeKind::Expired => ("expired", None, None),
-        ChangeKind::Linked => ("linked", None, None),
-        ChangeKind::Renamed { from } => ("renamed", Some(from.as_str()), None),
-        ChangeKind::Snapshot { name } => ("snapshot", None, Some(name)),
-        ChangeKind::SnapshotDropped { name } => ("snapshot_dropped", None, Some(name)),
-    }
-}
-
-fn changes_text(commit: &CommitChanges) -> String {
-    let info = &commit.commit;
-    let (time, author) = (info.time.to_rfc3339(), author_text(&info.author));
-    let head = format!("{:<6}  {time}  {author}  {}", info.seq.0, escaped(&info.message));
-    let mut text = head.trim_end().to_owned();
-    for change in commit.changes.iter().take(SHOWN) {
-        let (kind, from, name) = parts(&change.kind);
-        let from = from.map(|from| format!("{from} -> ")).unwrap_or_default();
-        let what = name.unwrap_or_else(|| change.path.as_ref().map_or("?", |path| path.as_str()));
-        text.push_str(&format!("\n        {kind:<10}  {}", escaped(&format!("{from}{what}"))));
-    }
-    if let Some(more) = commit.changes.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        text.push_str(&format!("\n        and {more} more changes (--json shows them)"));
-    }
-    text
+    let (seq, id) = (commit.seq.0, version.id.to_string());
+    let (time, author) = (commit.time.to_rfc3339(), author_text(&commit.author));
+    let text = format!("{seq:<6}  {id:<12}  {time}  {author}  {size:>9}  {}", escaped(&commit.message));
+    text.trim_end().to_owned()
 }

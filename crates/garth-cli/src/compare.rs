@@ -1,0 +1,292 @@
+//! What differs between two paths, or a path at two moments: as text, by name, or in figures.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use futures::TryStreamExt;
+use garth::fs::resolve::Follow;
+use garth::model::{At, ByteRange, Entry, Kind, Seq};
+use garth::{FileSystem, TreePath, stream};
+use serde_json::{Value, json};
+use similar::{Algorithm, ChangeTag, TextDiff};
+
+use crate::app::{App, stat_optional};
+use crate::escape::escaped;
+use crate::fail::Result;
+use crate::out::kind_word;
+use crate::walk::Walker;
+
+/// Longest file that is compared line by line, in bytes: both sides are held in memory. 32 MiB.
+const MAX_TEXT: u64 = 32 << 20;
+/// How long the shortest way from one text to another is looked for. After that any way will do: the search takes
+/// time in proportion to the product of length and differences.
+const MAX_SEARCH: Duration = Duration::from_secs(5);
+
+/// How differences are shown.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Form {
+    /// Show only paths, with A (added), D (removed) or M (changed)
+    #[arg(long, conflicts_with = "stat")]
+    pub(crate) name_status: bool,
+    /// Show only how many lines were added and removed
+    #[arg(long)]
+    pub(crate) stat: bool,
+    /// Show this many lines around each difference
+    #[arg(short = 'U', long = "unified", value_name = "LINES", default_value_t = 3)]
+    pub(crate) context: usize,
+}
+
+/// What is at a path at one moment.
+pub(crate) struct Side {
+    fs: Arc<dyn FileSystem>,
+    pub(crate) path: TreePath,
+    pub(crate) entry: Option<Entry>,
+    pub(crate) seq: Seq,
+}
+
+/// The content of a side.
+enum Content {
+    Text(String),
+    Binary,
+    Long,
+}
+
+impl Side {
+    /// What is at a path that a person wrote.
+    pub(crate) async fn at(fs: Arc<dyn FileSystem>, path: &str, follow: Follow) -> Result<Self> {
+        let (path, entry) = stat_optional(&*fs, path, follow).await?;
+        let seq = fs.head().await?.seq;
+        Ok(Self { fs, path, entry, seq })
+    }
+
+    /// The same moment, with something else.
+    fn with(&self, path: &TreePath, entry: Option<Entry>) -> Self {
+        Self { fs: Arc::clone(&self.fs), path: path.clone(), entry, seq: self.seq }
+    }
+
+    /// The same path, with nothing there.
+    pub(crate) fn without(mut self) -> Self {
+        self.entry = None;
+        self
+    }
+
+    pub(crate) fn is_directory(&self) -> bool {
+        self.kind() == Some(Kind::Directory)
+    }
+
+    fn kind(&self) -> Option<Kind> {
+        self.entry.as_ref().map(|entry| entry.kind)
+    }
+
+    /// Content as text: a link's is its target; what is not there or is a directory has none.
+    async fn content(&self) -> Result<Content> {
+        let Some(entry) = &self.entry else { return Ok(Content::Text(String::new())) };
+        if entry.kind != Kind::File {
+            let target = entry.target.as_ref().map(|target| format!("{target}\n"));
+            return Ok(Content::Text(target.unwrap_or_default()));
+        }
+        if entry.size > MAX_TEXT {
+            return Ok(Content::Long);
+        }
+        let file = self.fs.open(&At::Path(self.path.clone())).await?;
+        let mut content = Vec::new();
+        let mut chunks = std::pin::pin!(stream(file, ByteRange::ALL));
+        while let Some(chunk) = chunks.try_next().await? {
+            content.extend_from_slice(&chunk);
+        }
+        let text = String::from_utf8(content).ok().filter(|text| !text.contains('\0'));
+        Ok(text.map_or(Content::Binary, Content::Text))
+    }
+
+    fn header(&self) -> String {
+        match &self.entry {
+            Some(_) => format!("{} at {}", escaped(self.path.as_str()), self.seq),
+            None => "/dev/null".to_owned(),
+        }
+    }
+
+    async fn walker(&self) -> Result<Option<Walker>> {
+        if !self.is_directory() {
+            return Ok(None);
+        }
+        Ok(Some(Walker::new(Arc::clone(&self.fs), self.path.as_str(), Follow::No, false).await?))
+    }
+}
+
+/// Shows what differs, below directories too; gives whether anything does.
+pub(crate) async fn show_trees(app: &mut App, form: &Form, from: &Side, to: &Side) -> Result<bool> {
+    let mut differ = show(app, form, from, to).await?;
+    // Both walks come in the same order.
+    let (mut olds, mut news) = (from.walker().await?, to.walker().await?);
+    let (mut old, mut new) = (next(&mut olds).await?, next(&mut news).await?);
+    loop {
+        let order = match (&old, &new) {
+            (None, None) => return Ok(differ),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some((old, _)), Some((new, _))) => order_of(old, &from.path).cmp(&order_of(new, &to.path)),
+        };
+        let (before, after) = match order {
+            Ordering::Less => (old.take(), None),
+            Ordering::Greater => (None, new.take()),
+            Ordering::Equal => (old.take(), new.take()),
+        };
+        let side = |of: &Side, item: Option<(TreePath, Entry)>, other: Option<&TreePath>| match item {
+            Some((path, entry)) => of.with(&path, Some(entry)),
+            None => of.with(other.unwrap_or(&of.path), None),
+        };
+        let paths = (before.as_ref().map(|item| item.0.clone()), after.as_ref().map(|item| item.0.clone()));
+        let (before, after) = (side(from, before, paths.1.as_ref()), side(to, after, paths.0.as_ref()));
+        differ |= show(app, form, &before, &after).await?;
+        if order != Ordering::Greater {
+            old = next(&mut olds).await?;
+        }
+        if order != Ordering::Less {
+            new = next(&mut news).await?;
+        }
+    }
+}
+
+async fn next(walker: &mut Option<Walker>) -> Result<Option<(TreePath, Entry)>> {
+    match walker {
+        Some(walker) => Ok(walker.next().await?),
+        None => Ok(None),
+    }
+}
+
+/// Where a path comes in a walk from `top`: by its directory, then its name.
+fn order_of<'a>(path: &'a TreePath, top: &TreePath) -> (&'a str, &'a str) {
+    let below = &path.key()[top.key().len()..];
+    below.rsplit_once('/').unwrap_or_default()
+}
+
+/// Shows how one side differs from the other, without what is below them; gives whether it does.
+pub(crate) async fn show(app: &mut App, form: &Form, from: &Side, to: &Side) -> Result<bool> {
+    let (change, sign) = match (&from.entry, &to.entry) {
+        (None, None) => return Ok(false),
+        (None, Some(_)) => ("added", 'A'),
+        (Some(_), None) => ("removed", 'D'),
+        (Some(_), Some(_)) => ("changed", 'M'),
+    };
+    let attributes = changed_attributes(from, to);
+    let content = !same_content(from, to).await?;
+    if change == "changed" && attributes.is_empty() && !content {
+        return Ok(false);
+    }
+    let path = if to.entry.is_some() { &to.path } else { &from.path };
+    let mut json = json!({"path": path.as_str(), "change": change});
+    if from.path != to.path {
+        json["from_path"] = from.path.as_str().into();
+    }
+    if form.name_status {
+        app.out.item(&json, format_args!("{sign}  {}", escaped(path.as_str())))?;
+        return Ok(true);
+    }
+    json["from"] = json!(from.seq);
+    json["to"] = json!(to.seq);
+    json["attributes"] = json!(attributes);
+    if !content || from.is_directory() || to.is_directory() {
+        let text = without_lines(from, to, change, &attributes);
+        app.out.item(&json, format_args!("{text}: {}", escaped(path.as_str())))?;
+        return Ok(true);
+    }
+    if !attributes.is_empty() && !form.stat {
+        app.out.note(format_args!("{} changed: {}", attributes.join(", "), escaped(path.as_str())))?;
+    }
+    show_content(app, form, from, to, json).await?;
+    Ok(true)
+}
+
+/// What is said of a difference that is none of lines.
+fn without_lines(from: &Side, to: &Side, change: &str, attributes: &[&str]) -> String {
+    match (from.kind(), to.kind()) {
+        (Some(old), Some(new)) if old != new => format!("{} became {}", kind_word(old), kind_word(new)),
+        (Some(_), Some(_)) => format!("{} changed", attributes.join(", ")),
+        (Some(kind), None) | (None, Some(kind)) => format!("{} {change}", kind_word(kind)),
+        (None, None) => change.to_owned(),
+    }
+}
+
+async fn show_content(app: &mut App, form: &Form, from: &Side, to: &Side, mut json: Value) -> Result {
+    let path = escaped(if to.entry.is_some() { to.path.as_str() } else { from.path.as_str() }).into_owned();
+    let (old, new) = (from.content().await?, to.content().await?);
+    let (Content::Text(old), Content::Text(new)) = (&old, &new) else {
+        let binary = matches!(old, Content::Binary) || matches!(new, Content::Binary);
+        json["binary"] = binary.into();
+        json["diff"] = Value::Null;
+        let what = if binary { "binary files differ" } else { "files too long to compare by line differ" };
+        return app.out.item(&json, format_args!("{what}: {path}"));
+    };
+    json["binary"] = false.into();
+    let diff =
+        TextDiff::configure().algorithm(Algorithm::Myers).timeout(MAX_SEARCH).diff_lines(&**old, &**new);
+    if form.stat {
+        let count = |tag| diff.iter_all_changes().filter(|change| change.tag() == tag).count();
+        let (added, removed) = (count(ChangeTag::Insert), count(ChangeTag::Delete));
+        json["added"] = added.into();
+        json["removed"] = removed.into();
+        return app.out.item(&json, format_args!("{added:>6} + {removed:>6} -  {path}"));
+    }
+    let mut unified = diff.unified_diff();
+    let text = unified.context_radius(form.context).header(&from.header(), &to.header()).to_string();
+    if app.out.is_json() {
+        json["diff"] = text.into();
+        return app.out.item(&json, "");
+    }
+    if text.is_empty() {
+        // Empty against missing.
+        let change = json["change"].as_str().unwrap_or_default();
+        return app.out.note(format_args!("empty file {change}: {path}"));
+    }
+    app.out.bytes(text.as_bytes())
+}
+
+/// What is kept with a node and differs, in words; nothing where one side has none. A directory changes with its
+/// names, which are shown themselves.
+fn changed_attributes(from: &Side, to: &Side) -> Vec<&'static str> {
+    let (Some(old), Some(new)) = (&from.entry, &to.entry) else { return Vec::new() };
+    [
+        ("kind", old.kind != new.kind),
+        ("mode", old.mode != new.mode),
+        ("owner", (old.uid, old.gid) != (new.uid, new.gid)),
+        ("device", old.rdev != new.rdev),
+        ("target", old.target != new.target),
+        ("attributes", old.attributes != new.attributes),
+        ("expiry", old.expires_at != new.expires_at),
+    ]
+    .into_iter()
+    .filter_map(|(name, differs)| differs.then_some(name))
+    .collect()
+}
+
+/// Whether both are files or links of the same content.
+async fn same_content(from: &Side, to: &Side) -> Result<bool> {
+    let (Some(old), Some(new)) = (&from.entry, &to.entry) else { return Ok(false) };
+    if old.kind != new.kind || old.target != new.target {
+        return Ok(false);
+    }
+    if old.kind != Kind::File || old.etag == new.etag {
+        return Ok(true);
+    }
+    Ok(old.size == new.size && equal_bytes(from, to).await?)
+}
+
+/// Compares two files a step at a time.
+async fn equal_bytes(a: &Side, b: &Side) -> Result<bool> {
+    const STEP: usize = 1 << 20;
+    let a = a.fs.open(&At::Path(a.path.clone())).await?;
+    let b = b.fs.open(&At::Path(b.path.clone())).await?;
+    let mut offset = 0;
+    loop {
+        let (left, right) = (a.read_at(offset, STEP).await?, b.read_at(offset, STEP).await?);
+        if left != right {
+            return Ok(false);
+        }
+        if left.is_empty() {
+            return Ok(true);
+        }
+        offset += left.len() as u64;
+    }
+}

@@ -1,0 +1,141 @@
+//! The version log as verbs read it: commits newest first, and what they changed.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use garth::model::{Change, ChangeKind, CommitChanges, Seq};
+use garth::{ErrorKind, FileSystem, Result, TreePath};
+use serde_json::{Value, json};
+
+use crate::escape::escaped;
+use crate::out::{author_text, commit_json};
+
+/// Commits of the first page; each further page has twice as many, so that a short answer costs little.
+const FIRST_PAGE: u64 = 16;
+/// Most commits of a page.
+const PAGE: u64 = 500;
+
+/// The commits of an account, newest first, down to the beginning of what is kept.
+pub(crate) struct Commits {
+    fs: Arc<dyn FileSystem>,
+    /// The commits after this one were given.
+    next: Seq,
+    /// Where to end: this one and older ones are not given.
+    since: Seq,
+    page: u64,
+    most: u64,
+    ready: VecDeque<CommitChanges>,
+}
+
+impl Commits {
+    /// Starts at the last commit of `fs`; gives those after `since`.
+    pub(crate) async fn new(fs: Arc<dyn FileSystem>, since: Seq) -> Result<Self> {
+        let next = fs.head().await?.seq;
+        Ok(Self { fs, next, since, page: FIRST_PAGE, most: PAGE, ready: VecDeque::new() })
+    }
+
+    /// The next older commit.
+    pub(crate) async fn next(&mut self) -> Result<Option<CommitChanges>> {
+        while self.ready.is_empty() && self.next > self.since {
+            let start = Seq(self.next.0.saturating_sub(self.page).max(self.since.0));
+            let wanted = usize::try_from(self.next.0 - start.0).unwrap_or(1);
+            match self.fs.changes(start, wanted).await {
+                Ok(page) => {
+                    self.ready.extend(page.commits.into_iter().rev());
+                    self.next = start;
+                    self.page = (self.page * 2).min(self.most);
+                }
+                // Part of the page is beyond retention: take less, down to a single commit.
+                Err(error) if error.is(ErrorKind::Gone) && self.page > 1 => {
+                    self.most = self.page.div_ceil(2);
+                    self.page = self.most;
+                }
+                Err(error) if error.is(ErrorKind::Gone) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.ready.pop_front())
+    }
+
+    /// The next older commit that changed something at or below `dir`, with these changes alone.
+    pub(crate) async fn next_below(&mut self, dir: &TreePath) -> Result<Option<CommitChanges>> {
+        while let Some(mut commit) = self.next().await? {
+            if !dir.is_root() {
+                commit.changes.retain(|change| touches(change, dir));
+                if commit.changes.is_empty() {
+                    continue;
+                }
+            }
+            return Ok(Some(commit));
+        }
+        Ok(None)
+    }
+}
+
+/// Whether a change lies at or below `dir`, or made, moved or removed a directory above it.
+pub(crate) fn touches(change: &Change, dir: &TreePath) -> bool {
+    let (from, whole) = match &change.kind {
+        ChangeKind::Renamed { from } => (Some(from), true),
+        ChangeKind::Created | ChangeKind::Removed => (None, true),
+        _ => (None, false),
+    };
+    let near = |path: &TreePath| path.is_within(dir) || (whole && dir.is_within(path));
+    change.path.as_ref().is_some_and(near) || from.is_some_and(near)
+}
+
+/// A commit with its changes.
+pub(crate) fn changes_json(commit: &CommitChanges) -> Value {
+    let mut json = commit_json(&commit.commit);
+    json["changes"] = commit.changes.iter().map(change_json).collect();
+    json
+}
+
+fn change_json(change: &Change) -> Value {
+    let (kind, from, name) = parts(&change.kind);
+    let mut json = json!({
+        "kind": kind,
+        "path": change.path.as_ref().map(|path| path.as_str()),
+        "ino": change.ino,
+    });
+    if let Some(from) = from {
+        json["from"] = from.into();
+    }
+    if let Some(name) = name {
+        json["name"] = name.into();
+    }
+    json
+}
+
+/// A kind of change in one word, where it came from, and the snapshot it names.
+fn parts(kind: &ChangeKind) -> (&'static str, Option<&str>, Option<&str>) {
+    match kind {
+        ChangeKind::Created => ("created", None, None),
+        ChangeKind::Modified => ("modified", None, None),
+        ChangeKind::Attributes => ("attributes", None, None),
+        ChangeKind::Removed => ("removed", None, None),
+        ChangeKind::Expired => ("expired", None, None),
+        ChangeKind::Linked => ("linked", None, None),
+        ChangeKind::Renamed { from } => ("renamed", Some(from.as_str()), None),
+        ChangeKind::Snapshot { name } => ("snapshot", None, Some(name)),
+        ChangeKind::SnapshotDropped { name } => ("snapshot_dropped", None, Some(name)),
+    }
+}
+
+/// A commit in lines for people, with at most `most` of its changes.
+pub(crate) fn changes_text(commit: &CommitChanges, most: usize) -> String {
+    let info = &commit.commit;
+    let (time, author) = (info.time.to_rfc3339(), author_text(&info.author));
+    let head = format!("{:<6}  {time}  {author}  {}", info.seq.0, escaped(&info.message));
+    let mut text = head.trim_end().to_owned();
+    for change in commit.changes.iter().take(most) {
+        let (kind, from, name) = parts(&change.kind);
+        let from = from.map(|from| format!("{from} -> ")).unwrap_or_default();
+        let what = name.unwrap_or_else(|| change.path.as_ref().map_or("?", |path| path.as_str()));
+        text.push_str(&format!("\n        {kind:<10}  {}", escaped(&format!("{from}{what}"))));
+    }
+    if let Some(more) = commit.changes.len().checked_sub(most).filter(|more| *more > 0) {
+        let seq = info.seq;
+        text.push_str(&format!("\n        and {more} more (`garth show {seq}` lists them)"));
+    }
+    text
+}

@@ -1,0 +1,121 @@
+//! `garth show`: what one commit did.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use clap::Args;
+use garth::fs::resolve::Follow;
+use garth::model::{Change, ChangeKind, CommitChanges, Moment, Seq, VersionId};
+use garth::{Error, ErrorKind, FileSystem};
+
+use crate::app::{App, resolve_path};
+use crate::compare::{Form, Side, show};
+use crate::fail::Result;
+use crate::history::{changes_json, changes_text, touches};
+use crate::when;
+
+/// Show what a commit did: author, message, changes, and a unified diff of each file
+///
+/// Of a version only the changes of its node are shown. With --json first the commit (seq, time, author,
+/// message, id, changes), then one object for each path that differs, as for `garth diff`.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth show 42")]
+pub(crate) struct Show {
+    /// Which commit: a sequence (42), a version (ver_...), a snapshot, or a time (the last commit until then)
+    /// [default: the last]
+    #[arg(value_name = "SEQUENCE|VERSION|NAME")]
+    what: Option<String>,
+    /// Only changes at or below these paths
+    paths: Vec<String>,
+    #[command(flatten)]
+    form: Form,
+}
+
+impl Show {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        let fs = app.tree()?.fs;
+        let seq = match &self.what {
+            Some(what) => match when::moment(&*fs, what, app.env.now()).await? {
+                Moment::Seq(seq) => seq,
+                moment => fs.as_of(&moment).await?.head().await?.seq,
+            },
+            None => fs.head().await?.seq,
+        };
+        let mut commit = commit(&*fs, seq).await?;
+        if let Some(Ok(version)) = self.what.as_ref().map(|what| what.parse::<VersionId>()) {
+            commit.changes.retain(|change| change.ino == version.ino);
+        }
+        let after = fs.as_of(&Moment::Seq(seq)).await?;
+        let before = fs.as_of(&Moment::Seq(Seq(seq.0 - 1))).await?;
+        let mut within = Vec::new();
+        for path in &self.paths {
+            within.push(resolve_path(&*after, path, Follow::No).await?);
+        }
+        if !within.is_empty() {
+            commit.changes.retain(|change| within.iter().any(|path| touches(change, path)));
+        }
+        app.out.item(&changes_json(&commit), changes_text(&commit, usize::MAX))?;
+        if self.form.name_status {
+            return Ok(());
+        }
+        self.differences(app, &commit, &before, &after).await
+    }
+
+    async fn differences(
+        &self,
+        app: &mut App,
+        commit: &CommitChanges,
+        before: &Arc<dyn FileSystem>,
+        after: &Arc<dyn FileSystem>,
+    ) -> Result {
+        // A commit can change a file several times; it is shown once.
+        let mut seen = HashSet::new();
+        let mut first = true;
+        for change in &commit.changes {
+            let Some((from, to)) = sides(change, before, after).await? else { continue };
+            if from.is_directory() || to.is_directory() || !seen.insert((from.path.clone(), to.path.clone()))
+            {
+                continue;
+            }
+            if std::mem::take(&mut first) {
+                app.out.note("")?;
+            }
+            show(app, &self.form, &from, &to).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn commit(fs: &dyn FileSystem, seq: Seq) -> Result<CommitChanges> {
+    let missing = || Error::new(ErrorKind::NotFound, format!("there is no commit {seq}"));
+    let since = Seq(seq.0.checked_sub(1).ok_or_else(missing)?);
+    if seq > fs.head().await?.seq {
+        return Err(missing().into());
+    }
+    let commits = fs.changes(since, 1).await?.commits;
+    Ok(commits.into_iter().next().filter(|commit| commit.commit.seq == seq).ok_or_else(missing)?)
+}
+
+/// What a change changed, before and after its commit; `None` where it has no content to compare.
+async fn sides(
+    change: &Change,
+    before: &Arc<dyn FileSystem>,
+    after: &Arc<dyn FileSystem>,
+) -> Result<Option<(Side, Side)>> {
+    let Some(path) = &change.path else { return Ok(None) };
+    let old_path = match &change.kind {
+        ChangeKind::Renamed { from } => from,
+        ChangeKind::Linked | ChangeKind::Snapshot { .. } | ChangeKind::SnapshotDropped { .. } => {
+            return Ok(None);
+        }
+        _ => path,
+    };
+    let from = Side::at(Arc::clone(before), old_path.as_str(), Follow::No).await?;
+    let to = Side::at(Arc::clone(after), path.as_str(), Follow::No).await?;
+    // What took the place of something has changes of its own.
+    Ok(Some(match &change.kind {
+        ChangeKind::Created => (from.without(), to),
+        ChangeKind::Removed | ChangeKind::Expired => (from, to.without()),
+        _ => (from, to),
+    }))
+}

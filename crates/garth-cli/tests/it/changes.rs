@@ -1,0 +1,231 @@
+//! What changed: log, show, diff.
+
+use serde_json::json;
+
+use super::garth::{Garth, column, string};
+use super::past::twice;
+
+#[test]
+fn log_shows_versions_newest_first_through_delete_and_re_create() {
+    let (garth, first, second) = twice();
+    garth.ok(&["rm", "/notes/plan.md", "-m", "done with it"]);
+    let third = garth.write("/notes/plan.md", "again");
+    let versions = garth.lines(&["log", "/notes/plan.md"]);
+    let ids = column(&versions, "version");
+    assert_eq!((&ids[0], &ids[2], &ids[3]), (&third, &second, &first));
+    assert_eq!(versions[1]["deleted"], json!(true));
+    assert_eq!(versions[3]["size"], json!(8));
+    let text = garth.ok(&["log", "/notes/plan.md"]);
+    assert!(text.lines().nth(1).is_some_and(|line| line.contains("deleted  done with it")), "{text}");
+    assert_eq!(garth.lines(&["log", "/notes/plan.md", "-n", "2"]).len(), 2);
+    assert_eq!(garth.ok(&["cat", "--version", &first]), "one\ntwo\n");
+    assert_eq!(garth.ok(&["cat", "/notes/plan.md", "--version", &first]), "one\ntwo\n");
+    garth.write("/other", "x");
+    garth.fails(3, &["cat", "/other", "--version", &first]);
+    let moved = garth.ok(&["mv", "/notes/plan.md", "/moved"]);
+    assert!(moved.ends_with("/moved\n"));
+    assert!(
+        column(&garth.lines(&["log", "/moved"]), "version").contains(&third),
+        "a moved file brings its past"
+    );
+}
+
+#[test]
+fn log_without_path_shows_commits_and_their_changes() {
+    let garth = Garth::new();
+    for number in 0..5 {
+        garth.write("/a", &number.to_string());
+    }
+    garth.ok(&["mv", "/a", "/b"]);
+    garth.ok(&["snapshot", "create", "here"]);
+    let commits = garth.lines(&["log"]);
+    assert_eq!(
+        commits.iter().map(|commit| commit["seq"].as_u64()).collect::<Vec<_>>(),
+        [Some(7), Some(6), Some(5), Some(4), Some(3), Some(2), Some(1)]
+    );
+    assert_eq!(commits[1]["changes"][0]["from"], "/a");
+    assert_eq!(commits[0]["changes"][0]["name"], "here");
+    assert_eq!(garth.lines(&["log", "-n", "3"]).len(), 3);
+    let text = garth.ok(&["log", "-n", "2"]);
+    assert!(text.contains("renamed     /a -> /b") && text.contains("snapshot    here"), "{text}");
+}
+
+#[test]
+fn diff_shows_lines_of_a_file() {
+    let (garth, first, _) = twice();
+    let diff = garth.ok(&["diff", "/notes/plan.md"]);
+    assert!(diff.starts_with("--- /notes/plan.md at 1\n+++ /notes/plan.md at 2\n"), "{diff}");
+    assert!(diff.contains("\n-two\n+three\n"), "{diff}");
+    assert_eq!(garth.ok(&["diff", "/notes/plan.md", "--at", &first]), diff);
+    assert_eq!(garth.ok(&["diff", "/notes/plan.md", "--from", "2"]), "");
+    let json = garth.json(&["diff", "/notes/plan.md", "--from", "0", "--to", "1"]);
+    assert!(string(&json["diff"]).starts_with("--- /dev/null\n"));
+    garth.ok(&["rm", "/notes/plan.md"]);
+    assert!(garth.ok(&["diff", "/notes/plan.md"]).contains("-three"));
+    garth.run(&["write", "/bin"], &[0, 1]);
+    garth.run(&["write", "/bin"], &[0, 2]);
+    assert_eq!(garth.ok(&["diff", "/bin"]), "binary files differ: /bin\n");
+    assert_eq!(garth.json(&["diff", "/bin"])["binary"], json!(true));
+}
+
+#[test]
+fn diff_lists_what_changed_in_a_directory() {
+    let garth = Garth::new();
+    for path in ["/d/same", "/d/changed", "/d/sub/gone", "/d/rewritten", "/d-2/else"] {
+        garth.write(path, "1");
+    }
+    let seq = garth.seq().to_string();
+    garth.write("/d/changed", "2");
+    garth.write("/d/rewritten", "1");
+    garth.ok(&["rm", "/d/sub/gone"]);
+    garth.write("/d/sub/new", "1");
+    garth.write("/d-2/else", "2");
+    assert_eq!(
+        garth.ok(&["diff", "--name-status", "/d", "--from", &seq]),
+        "M  /d/changed\nD  /d/sub/gone\nA  /d/sub/new\n"
+    );
+    let changes = garth.lines(&["diff", "/d", "--from", &seq]);
+    assert_eq!(column(&changes, "change"), ["changed", "removed", "added"]);
+    assert_eq!(garth.ok(&["diff", "--name-status", "/", "--from", &seq]).lines().count(), 4);
+}
+
+#[test]
+fn log_of_a_directory_shows_the_commits_that_changed_something_below() {
+    let garth = Garth::new();
+    garth.write("/d/sub/a", "1");
+    garth.write("/d-2/else", "1");
+    garth.write("/d/sub/a", "2");
+    garth.ok(&["mv", "/d/sub/a", "/out"]);
+    garth.write("/d-2/else", "2");
+    garth.ok(&["rm", "-r", "/d"]);
+    let seqs = |args: &[&str]| -> Vec<u64> {
+        garth.lines(args).iter().map(|commit| commit["seq"].as_u64().expect("a sequence")).collect()
+    };
+    assert_eq!(seqs(&["log", "/d"]), [6, 4, 3, 1], "also of one that is gone");
+    assert_eq!(seqs(&["log", "/d/sub"]), [6, 4, 3, 1], "a removal above it removed it, too");
+    assert_eq!(seqs(&["log", "/d", "-n", "1"]), [6]);
+    assert_eq!(seqs(&["log", "/d", "--at", "5"]), [4, 3, 1]);
+    assert_eq!(seqs(&["log", "-2"]), [6, 5]);
+    let first = &garth.lines(&["log", "/d/sub"])[3];
+    assert!(first["changes"].as_array().is_some_and(|changes| changes.len() == 3), "{first}");
+    let moved = garth.ok(&["log", "/d", "--at", "4", "-n1"]);
+    assert!(moved.starts_with("4 ") && moved.contains("renamed     /d/sub/a -> /out"), "{moved}");
+}
+
+#[test]
+fn log_since_ends_at_a_moment() {
+    let (garth, first, second) = twice();
+    garth.ok(&["snapshot", "create", "here"]);
+    let third = garth.write("/notes/plan.md", "later");
+    let ids = |since: &str| column(&garth.lines(&["log", "/notes/plan.md", "--since", since]), "version");
+    assert_eq!(ids("1"), [third.as_str(), &second]);
+    assert_eq!(ids(&first), [third.as_str(), &second]);
+    assert_eq!(ids("here"), [third.as_str()]);
+    assert_eq!(ids("1h"), [third.as_str(), &second, &first]);
+    assert_eq!(garth.lines(&["log", "--since", "2"]).len(), 2);
+    assert_eq!(garth.ok(&["log", "--since", "now"]), "");
+    let text = garth.ok(&["log", "/notes/plan.md"]);
+    assert!(text.starts_with(&format!("4       {third} ")), "sequence and version begin the line: {text}");
+}
+
+#[test]
+fn a_long_log_is_shown_whole_page_by_page() {
+    let garth = Garth::new();
+    for number in 0..40 {
+        garth.write(if number % 2 == 0 { "/even/a" } else { "/odd/a" }, &number.to_string());
+    }
+    assert_eq!(garth.lines(&["log"]).len(), 40);
+    assert_eq!(garth.lines(&["log", "/odd"]).len(), 20);
+    assert_eq!(garth.lines(&["log", "/odd/a"]).len(), 20);
+}
+
+#[test]
+fn show_tells_what_a_commit_did() {
+    let (garth, _, second) = twice();
+    garth.write("/other", "x\n");
+    let shown = garth.ok(&["show", "2"]);
+    assert!(shown.starts_with("2 ") && shown.contains("modified    /notes/plan.md"), "{shown}");
+    assert!(shown.contains("--- /notes/plan.md at 1\n+++ /notes/plan.md at 2\n"), "{shown}");
+    assert!(shown.contains("\n-two\n+three\n"), "{shown}");
+    assert_eq!(garth.ok(&["show", &second]), shown);
+    assert!(garth.ok(&["show"]).contains("+++ /other at 3"), "the last commit by default");
+    garth.ok(&["mv", "/other", "/moved", "-m", "out of the way"]);
+    let moved = garth.ok(&["show"]);
+    assert!(moved.contains("out of the way") && moved.contains("renamed     /other -> /moved"), "{moved}");
+    garth.ok(&["rm", "/moved"]);
+    assert!(garth.ok(&["show"]).contains("\n-x\n"));
+    assert!(!garth.ok(&["show", "2", "--name-status"]).contains("three"));
+    let lines = garth.lines(&["show", "1"]);
+    assert_eq!((&lines[0]["seq"], &lines[1]["change"]), (&json!(1), &json!("added")));
+    assert_eq!(lines.len(), 2, "directories have no content");
+    assert!(!garth.ok(&["show", "2", "/elsewhere"]).contains("three"));
+    for none in ["0", "99", "nothing"] {
+        garth.fails(3, &["show", none]);
+    }
+}
+
+#[test]
+fn diff_compares_two_paths_and_directories_as_text() {
+    let garth = Garth::new();
+    for (path, content) in [
+        ("/a/same", "1\n"),
+        ("/b/same", "1\n"),
+        ("/a/text", "one\n"),
+        ("/b/text", "two\n"),
+        ("/b/new/x", "x\n"),
+    ] {
+        garth.write(path, content);
+    }
+    let diff = garth.ok(&["diff", "-ru", "/a", "/b"]);
+    assert_eq!(
+        diff,
+        "directory added: /b/new\n--- /a/text at 5\n+++ /b/text at 5\n@@ -1 +1 @@\n-one\n+two\n\
+         --- /dev/null\n+++ /b/new/x at 5\n@@ -0,0 +1 @@\n+x\n"
+    );
+    assert!(garth.ok(&["diff", "/a/text", "/b/text"]).ends_with("-one\n+two\n"));
+    assert_eq!(garth.ok(&["diff", "/a/same", "/b/same", "--exit-code"]), "");
+    assert_eq!(garth.run(&["diff", "/a", "/b", "--exit-code"], b"").status.code(), Some(1));
+    let json = garth.json(&["diff", "/a/text", "/b/text", "--stat"]);
+    assert_eq!(
+        (&json["added"], &json["removed"], &json["from_path"]),
+        (&json!(1), &json!(1), &json!("/a/text"))
+    );
+    assert_eq!(garth.ok(&["diff", "--stat", "/a/text", "/b/text"]), "     1 +      1 -  /b/text\n");
+    garth.write("/b/text", "three\n");
+    assert!(garth.ok(&["diff", "/b/text", "/b/text", "--from", "5"]).contains("-two\n+three"));
+    assert!(
+        garth.ok(&["diff", "/a/text", "/b/text", "--at", "5"]).contains("+two"),
+        "--at is the moment of both"
+    );
+    assert!(garth.fails(3, &["diff", "/a/text", "/none"]).starts_with("garth: /none: "));
+}
+
+#[test]
+fn diff_of_a_directory_compares_with_before_its_last_change() {
+    let garth = Garth::new();
+    garth.write("/d/a", "1\n");
+    garth.write("/d/a", "2\n");
+    garth.write("/e", "1\n");
+    assert!(garth.ok(&["diff", "/d"]).contains("-1\n+2\n"));
+    assert!(garth.ok(&["diff", "/"]).contains("+++ /e at 3"));
+    garth.ok(&["rm", "-r", "/d"]);
+    assert_eq!(garth.ok(&["diff", "/d", "--name-status"]), "D  /d\nD  /d/a\n");
+}
+
+#[test]
+fn diff_names_what_is_no_line() {
+    let garth = Garth::new();
+    garth.write("/d/f", "x");
+    garth.ok(&["ln", "-s", "f", "/d/l"]);
+    let seq = garth.seq().to_string();
+    garth.feed(&["write", "/d/f", "--tag", "t"], "x");
+    garth.ok(&["rm", "/d/l"]);
+    garth.ok(&["ln", "-s", "g", "/d/l"]);
+    garth.write("/d/empty", "");
+    let diff = garth.ok(&["diff", "/d", "--from", &seq]);
+    assert!(
+        diff.contains("empty file added: /d/empty\n") && diff.contains("attributes changed: /d/f\n"),
+        "{diff}"
+    );
+    assert!(diff.contains("target changed: /d/l\n") && diff.contains("-f\n+g\n"), "{diff}");
+}
