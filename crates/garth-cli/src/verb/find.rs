@@ -124,27 +124,29 @@ impl Find {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let fs = app.pinned(&self.past).await?;
         let tests = self.tests(app, &*fs).await?;
-        app.each(&self.paths, async |app, path| {
-            let (top, entry) = stat_path(&*fs, path, Follow::No).await?;
-            let mut below = DepthFirst::new(Arc::clone(&fs), &top);
-            let directory = entry.kind == Kind::Directory;
-            if self.mindepth == 0 {
-                self.consider(app, &*fs, &tests, &top, &entry).await?;
+        app.each(&self.paths, async |app, path| self.path(app, &fs, &tests, path).await).await
+    }
+
+    async fn path(&self, app: &mut App, fs: &Arc<dyn FileSystem>, tests: &Tests, path: &str) -> Result {
+        let (top, entry) = stat_path(&**fs, path, Follow::No).await?;
+        if self.mindepth == 0 {
+            self.consider(app, &**fs, tests, &top, &entry).await?;
+        }
+        let most = self.maxdepth.unwrap_or(usize::MAX);
+        if entry.kind != Kind::Directory || most == 0 {
+            return Ok(());
+        }
+        let mut below = DepthFirst::new(Arc::clone(fs), &top);
+        while let Some((path, entry)) = below.next().await? {
+            let depth = below.depth();
+            if depth >= most {
+                below.skip();
             }
-            let most = self.maxdepth.unwrap_or(usize::MAX);
-            while directory && most > 0 {
-                let Some((path, entry)) = below.next().await? else { break };
-                let depth = below.depth();
-                if depth >= most {
-                    below.skip();
-                }
-                if depth >= self.mindepth {
-                    self.consider(app, &*fs, &tests, &path, &entry).await?;
-                }
+            if depth >= self.mindepth {
+                self.consider(app, &**fs, tests, &path, &entry).await?;
             }
-            Ok(())
-        })
-        .await
+        }
+        Ok(())
     }
 
     async fn tests(&self, app: &App, fs: &dyn FileSystem) -> Result<Tests> {
