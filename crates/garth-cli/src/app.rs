@@ -5,7 +5,7 @@ use std::ops::AsyncFn;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use garth::fs::resolve::{Follow, resolve, retry};
+use garth::fs::resolve::{self, Follow, retry};
 use garth::model::{At, Author, Batch, Commit, Entry, Kind, Moment, Op, Precondition, Seq, Timestamp};
 use garth::{DataDir, Env, Error, ErrorKind, FileSystem, TreePath};
 
@@ -200,7 +200,7 @@ pub(crate) fn no_account(account: &str) -> Error {
 
 /// The canonical path of what a person wrote; the last segment need not exist.
 pub(crate) async fn resolve_path(fs: &dyn FileSystem, path: &str, follow: Follow) -> garth::Result<TreePath> {
-    resolve(fs, path, follow).await.map_err(with_path(path))
+    resolve::resolve(fs, path, follow).await.map_err(with_path(path))
 }
 
 /// Names the path in an error that has none, as that of text which is no path.
@@ -219,12 +219,7 @@ pub(crate) async fn stat_path(
     path: &str,
     follow: Follow,
 ) -> garth::Result<(TreePath, Entry)> {
-    retry(fs, path, follow, |path| async {
-        let entry = fs.stat(&At::Path(path.clone())).await?;
-        Ok((path, entry))
-    })
-    .await
-    .map_err(with_path(path))
+    resolve::stat(fs, path, follow).await.map_err(with_path(path))
 }
 
 /// Like [`stat_path`], where nothing may be there.

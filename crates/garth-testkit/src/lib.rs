@@ -8,4 +8,5 @@ pub mod model;
 #[cfg(feature = "faults")]
 pub mod proof;
 pub mod random;
+mod swap;
 pub mod tools;

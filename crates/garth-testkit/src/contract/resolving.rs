@@ -5,13 +5,15 @@
     reason = "each function's name is its promise, and each is a test"
 )]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use garth::ErrorKind::{InvalidArgument, NameTooLong, NotADirectory, NotFound, SymlinkLoop};
-use garth::fs::resolve::{Follow, MAX_SYMLINKS, resolve, retry};
-use garth::model::{At, Batch, ByteRange, Remove};
+use garth::ErrorKind::{InvalidArgument, NameTooLong, NotADirectory, NotFound, NotPermitted, SymlinkLoop};
+use garth::fs::resolve::{Follow, MAX_SYMLINKS, resolve, retry, stat as stat_path};
+use garth::model::{At, Batch, ByteRange, Kind, Remove};
 
 use super::Subject;
+use crate::swap::SwapBeforeLookup;
 use crate::tools::*;
 
 async fn to(fs: &Fs, path: &str) -> String {
@@ -142,6 +144,69 @@ pub async fn a_link_swapped_in_mid_operation_is_resolved_again(subject: &Subject
         fs.stat(&At::Path(path.join(&name("below"))?)).await
     });
     assert_error(honest.await, NotADirectory, Some("/real/f"));
+}
+
+/// `/f` as another client leaves it after it was resolved: a link to `/real`.
+async fn swap_in_link(fs: &Fs) {
+    given(fs, [remove("/f", Remove::Any), symlink("/f", "/real")]).await;
+}
+
+pub async fn a_link_swapped_in_at_the_end_is_followed_by_reads_and_writes(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write("/real", "right"), write("/f", "old")]).await;
+    let tries = AtomicUsize::new(0);
+    let tries = &tries;
+    let read = retry(fs, "/f", Follow::Yes, |path| async move {
+        if tries.fetch_add(1, Ordering::SeqCst) == 0 {
+            swap_in_link(fs).await;
+        }
+        fs.read(&At::Path(path), ByteRange::ALL).await
+    });
+    assert_eq!(read.await.unwrap(), "right");
+    given(fs, [remove("/f", Remove::Any), write("/f", "old")]).await;
+    let tries = AtomicUsize::new(0);
+    let tries = &tries;
+    let written = retry(fs, "/f", Follow::Yes, |path| async move {
+        if tries.fetch_add(1, Ordering::SeqCst) == 0 {
+            swap_in_link(fs).await;
+        }
+        fs.commit(Batch::new([write_at(At::Path(path), "new")])).await
+    });
+    written.await.unwrap();
+    assert_eq!(
+        text(fs, "/real").await,
+        "new",
+        "what the link names was written, as if it had always been there"
+    );
+    assert_eq!(tries.load(Ordering::SeqCst), 2);
+}
+
+pub async fn a_link_at_the_end_that_is_not_followed_is_no_reason_to_try_again(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write("/real", "right"), write("/f", "old")]).await;
+    let tries = AtomicUsize::new(0);
+    let tries = &tries;
+    let read = retry(fs, "/f", Follow::No, |path| async move {
+        if tries.fetch_add(1, Ordering::SeqCst) == 0 {
+            swap_in_link(fs).await;
+        }
+        fs.read(&At::Path(path), ByteRange::ALL).await
+    });
+    assert_error(read.await, NotPermitted, Some("/f"));
+    assert_eq!(tries.load(Ordering::SeqCst), 1);
+}
+
+pub async fn stat_never_answers_a_link_that_it_was_to_follow(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write("/real", "right"), write("/f", "old")]).await;
+    let (path, entry) = stat_path(fs, "/f", Follow::Yes).await.unwrap();
+    assert_eq!((path, entry.kind), (p("/f"), Kind::File));
+    // The first lookup resolves, the second is the answer.
+    let swapping = SwapBeforeLookup { inner: Arc::clone(&subject.fs), lookups: AtomicUsize::new(0) };
+    let (path, entry) = stat_path(&swapping, "/f", Follow::Yes).await.unwrap();
+    assert_eq!((path, entry.kind, entry.size), (p("/real"), Kind::File, 5));
+    let (path, entry) = stat_path(fs, "/f", Follow::No).await.unwrap();
+    assert_eq!((path, entry.kind), (p("/f"), Kind::Symlink));
 }
 
 pub async fn a_link_that_keeps_changing_ends_in_an_error(subject: &Subject) {

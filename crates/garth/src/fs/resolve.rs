@@ -1,8 +1,8 @@
 //! Symbolic links, `.` and `..`: turned into a canonical path above the engine, in the namespace of the filesystem
 //! asked, so that what a link names is looked up inside it like any path and `..` stops at its root.
 //!
-//! Engines follow nothing. A link that is swapped in after resolving makes the engine answer `NotADirectory`;
-//! the caller resolves again ([`retry`]). No race can lead outside.
+//! Engines follow nothing. A link that is swapped in after resolving makes the engine answer an error about that link,
+//! or the link itself; the caller resolves again ([`retry`], [`stat`]). No race can lead outside.
 
 use std::future::Future;
 
@@ -39,7 +39,7 @@ pub async fn resolve<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow)
     if path.len() > MAX_PATH {
         return Err(Error::new(ErrorKind::NameTooLong, format!("a path has at most {MAX_PATH} bytes")));
     }
-    let wants_directory = path.ends_with('/') || path.ends_with("/.") || path.ends_with("/..");
+    let wants_directory = wants_directory(path);
     let follow = if wants_directory { Follow::Yes } else { follow };
     if let Some(found) = shortcut(fs, path, follow).await? {
         return Ok(found);
@@ -54,7 +54,14 @@ pub async fn resolve<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow)
     Ok(resolved)
 }
 
-/// Resolves `path` and runs `action` on the result; again, if a link was swapped in between.
+/// Whether a path asks for a directory, so that a link at its end is followed.
+fn wants_directory(path: &str) -> bool {
+    path.ends_with('/') || path.ends_with("/.") || path.ends_with("/..")
+}
+
+/// Resolves `path` and runs `action` on the result; again, if the action fails because a link was swapped in between,
+/// on the way or, with [`Follow::Yes`], at the end. An action that succeeds on a link is not run again: to learn what
+/// a path leads to, use [`stat`].
 ///
 /// # Errors
 /// Those of [`resolve`] and of the action.
@@ -67,17 +74,45 @@ where
     let mut tries = 0;
     loop {
         let resolved = resolve(fs, path, follow).await?;
-        match action(resolved).await {
-            Err(error) if error.is(ErrorKind::NotADirectory) && tries < MAX_RETRIES => {
-                tries += 1;
-                let Some(at) = error.path().cloned() else { return Err(error) };
-                if !matches!(look(fs, &at).await, Ok(Some(Entry { kind: Kind::Symlink, .. }))) {
-                    return Err(error);
-                }
-            }
+        let error = match action(resolved.clone()).await {
+            Err(error) if tries < MAX_RETRIES => error,
             answer => return answer,
+        };
+        tries += 1;
+        let Some(at) = error.path().cloned() else { return Err(error) };
+        let at_the_end = at == resolved;
+        let stays = at_the_end && follow == Follow::No && !wants_directory(path);
+        // An error about another path than the one resolved is of an action that resolves more of them itself.
+        let by_link = matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::NotPermitted);
+        if stays || !(at_the_end || by_link) || !is_link(fs, &at).await {
+            return Err(error);
         }
     }
+}
+
+/// The canonical path that `path` leads to, and the node there. With [`Follow::Yes`] never a link.
+///
+/// # Errors
+/// Those of [`resolve`] and of a lookup; `SymlinkLoop` if the end of the path is a new link at each try.
+pub async fn stat<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Result<(TreePath, Entry)> {
+    let stays = follow == Follow::No && !wants_directory(path);
+    let mut found = TreePath::root();
+    for _ in 0..=MAX_RETRIES {
+        let (resolved, entry) = retry(fs, path, follow, |path| async move {
+            let entry = fs.stat(&At::Path(path.clone())).await?;
+            Ok((path, entry))
+        })
+        .await?;
+        if entry.kind != Kind::Symlink || stays {
+            return Ok((resolved, entry));
+        }
+        found = resolved;
+    }
+    Err(Error::at(ErrorKind::SymlinkLoop, &found, "the symbolic link changes faster than it can be followed"))
+}
+
+async fn is_link<F: FileSystem + ?Sized>(fs: &F, path: &TreePath) -> bool {
+    matches!(look(fs, path).await, Ok(Some(Entry { kind: Kind::Symlink, .. })))
 }
 
 /// The common case in one lookup: a canonical path on which no link lies.
