@@ -112,6 +112,7 @@ macro_rules! contract_tests {
         $crate::contract_tests!(@group $make, commits:
             a_batch_is_applied_in_order_as_one_commit
             a_failing_last_operation_leaves_nothing
+            an_operation_that_changes_nothing_answers_the_version_that_is_there
             sequence_numbers_are_dense
             times_increase_even_if_the_clock_does_not
             a_version_precondition_lets_one_writer_through
@@ -257,6 +258,9 @@ macro_rules! contract_tests {
             forty_links_are_followed_and_no_more
             nothing_leads_above_the_root
             a_link_swapped_in_mid_operation_is_resolved_again
+            a_link_swapped_in_at_the_end_is_followed_by_reads_and_writes
+            a_link_at_the_end_that_is_not_followed_is_no_reason_to_try_again
+            stat_never_answers_a_link_that_it_was_to_follow
             a_link_that_keeps_changing_ends_in_an_error
         );
         $crate::contract_tests!(@group $make, searching:

@@ -188,7 +188,7 @@ pub trait FileSystemExt: FileSystem {
     /// Commits one operation.
     async fn apply(&self, op: Op) -> Result<(Commit, Outcome)> {
         let commit = self.commit(Batch::new([op])).await?;
-        let outcome = commit.outcomes.first().copied().unwrap_or(Outcome { ino: Ino::NONE, created: false });
+        let outcome = commit.outcomes.first().copied().unwrap_or(Outcome::unchanged(commit.version(0)));
         Ok((commit, outcome))
     }
 

@@ -30,14 +30,63 @@ pub async fn a_batch_is_applied_in_order_as_one_commit(subject: &Subject) {
     let ops =
         [mkdir("/d"), write("/d/f", "one"), append("/d/f", " two"), rename("/d", "/e"), link("/e/f", "/g")];
     let commit = fs.commit(Batch::new(ops)).await.unwrap();
-    let outcome = |ino, created| Outcome { ino: Ino(ino), created };
-    let expected =
-        [outcome(2, true), outcome(3, true), outcome(3, false), outcome(2, false), outcome(3, false)];
+    let version = |ino| VersionId { seq: Seq(1), ino: Ino(ino) };
+    let expected = [
+        Outcome::created(version(2)),
+        Outcome::created(version(3)),
+        Outcome::changed(version(3)),
+        Outcome::changed(version(2)),
+        Outcome::changed(version(3)),
+    ];
     assert_eq!((commit.seq, &commit.outcomes[..], commit.replayed), (Seq(1), &expected[..], false));
     assert_eq!(text(fs, "/g").await, "one two");
     let (entry, head) = (stat(fs, "/g").await, fs.head().await.unwrap());
     assert_eq!((entry.version, entry.ctime), (commit.version(1), commit.time));
     assert_eq!((head.seq, head.time), (commit.seq, commit.time));
+}
+
+pub async fn an_operation_that_changes_nothing_answers_the_version_that_is_there(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), write("/f", "x"), link("/f", "/g"), write("/other", "y")]).await;
+    let onto_itself = Op::Copy {
+        from: at("/f"),
+        as_of: None,
+        to: at("/f"),
+        recursive: false,
+        replace: true,
+        parents: false,
+    };
+    let version = stat(fs, "/f").await.version;
+    for op in [
+        append("/f", ""),
+        patch("/f", 7, ""),
+        onto_itself,
+        rename("/f", "/f"),
+        rename("/f", "/g"),
+        check("/f", Precondition::Version(version)),
+    ] {
+        let what = format!("{op:?}");
+        let (commit, outcome) = apply(fs, op).await;
+        assert_eq!(outcome, Outcome::unchanged(version), "{what}");
+        assert_eq!((commit.version(0), stat(fs, "/f").await.version), (version, version), "{what}");
+        if fs.capabilities().history {
+            let file = fs.open_version(commit.version(0)).await.unwrap();
+            assert_eq!(file.read_at(0, 9).await.unwrap(), "x", "{what}");
+        }
+    }
+    let (directory, root) = (stat(fs, "/d").await.version, stat(fs, "/").await.version);
+    assert_eq!(apply(fs, mkdir_all("/d")).await.1, Outcome::unchanged(directory));
+    assert_eq!(apply(fs, mkdir_all("/")).await.1, Outcome::unchanged(root));
+    let batch = Batch::new([append("/f", ""), append("/f", "z"), append("/f", ""), mkdir_all("/d")]);
+    let commit = fs.commit(batch).await.unwrap();
+    let now = VersionId { seq: commit.seq, ino: version.ino };
+    let expected = [
+        Outcome::unchanged(version),
+        Outcome::changed(now),
+        Outcome::unchanged(now),
+        Outcome::unchanged(directory),
+    ];
+    assert_eq!(commit.outcomes, expected, "each as its operation left the node");
 }
 
 pub async fn a_failing_last_operation_leaves_nothing(subject: &Subject) {
@@ -131,10 +180,8 @@ pub async fn absent_and_sha256_are_judged_by_what_is_there(subject: &Subject) {
     given(fs, [write("/f", "x"), mkdir("/d"), symlink("/l", "/f")]).await;
     let hash = |text: &str| Precondition::Sha256(Sha256::digest(text).into());
     for path in ["/no", "/no/no", "/f/x", "/l/x"] {
-        assert_eq!(
-            apply(fs, check(path, Precondition::Absent)).await.1,
-            Outcome { ino: Ino::NONE, created: false }
-        );
+        let (commit, outcome) = apply(fs, check(path, Precondition::Absent)).await;
+        assert_eq!(outcome, Outcome::unchanged(VersionId { seq: commit.seq, ino: Ino::NONE }));
         for that in [hash(""), Precondition::Version(VersionId { seq: Seq(1), ino: Ino(2) })] {
             refused(fs, check(path, that), Conflict, path).await;
         }
@@ -143,7 +190,8 @@ pub async fn absent_and_sha256_are_judged_by_what_is_there(subject: &Subject) {
         refused(fs, check(path, Precondition::Absent), Conflict, path).await;
     }
     let ino = stat(fs, "/f").await.ino;
-    assert_eq!(apply(fs, check("/f", hash("x"))).await.1, Outcome { ino, created: false });
+    let outcome = apply(fs, check("/f", hash("x"))).await.1;
+    assert_eq!((outcome.ino, outcome.created), (ino, false));
     refused(fs, check("/f", hash("y")), Conflict, "/f").await;
     refused(fs, check("/d", hash("")), Conflict, "/d").await;
     refused(fs, check("/l", hash("/f")), Conflict, "/l").await;

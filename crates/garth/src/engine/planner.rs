@@ -21,7 +21,9 @@ pub(crate) use delta::Delta;
 pub(crate) use rows::{ExtentRow, IdempotencyRow, LogChange, NAMED_FROM, NameRow, NodeRow, Rows, Staged};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{At, Batch, ChangeKind, Commit, Ino, Kind, Op, Outcome, Precondition, Seq, Timestamp};
+use crate::model::{
+    At, Batch, ChangeKind, Commit, Ino, Kind, Op, Outcome, Precondition, Seq, Timestamp, VersionId,
+};
 use crate::path::TreePath;
 
 /// The state that a batch is planned on: the head row.
@@ -167,7 +169,7 @@ impl<R: Rows> Planner<'_, R> {
             }
         };
         if holds {
-            return Ok(Outcome { ino: Ino(found.map_or(0, |node| node.ino)), created: false });
+            return found.map_or(Ok(self.nothing()), |node| self.unchanged(&node));
         }
         let message = match that {
             Precondition::Absent => "precondition failed: something is there",
@@ -204,7 +206,7 @@ impl<R: Rows> Planner<'_, R> {
         }
         self.delta.snapshots.insert(name.to_owned(), true);
         self.delta.log(ChangeKind::Snapshot { name: name.to_owned() }, Ino::ROOT.0, None);
-        Ok(Outcome { ino: Ino::ROOT, created: false })
+        self.snapshot_outcome()
     }
 
     fn drop_snapshot(&mut self, name: &str) -> Result<Outcome> {
@@ -217,7 +219,30 @@ impl<R: Rows> Planner<'_, R> {
         }
         self.delta.snapshots.insert(name.to_owned(), false);
         self.delta.log(ChangeKind::SnapshotDropped { name: name.to_owned() }, Ino::ROOT.0, None);
-        Ok(Outcome { ino: Ino::ROOT, created: false })
+        self.snapshot_outcome()
+    }
+
+    /// A snapshot is not of the root's version: it changes something, but not the root.
+    fn snapshot_outcome(&self) -> Result<Outcome> {
+        let root = self.unchanged(&self.node(Ino::ROOT.0)?)?;
+        Ok(Outcome { changed: true, ..root })
+    }
+
+    /// The outcome of an operation that changed or made a node.
+    fn outcome(&self, ino: u64, created: bool) -> Outcome {
+        let version = VersionId { seq: Seq(self.seq), ino: Ino(ino) };
+        if created { Outcome::created(version) } else { Outcome::changed(version) }
+    }
+
+    /// The outcome of an operation that left `node` as it was.
+    fn unchanged(&self, node: &NodeRow) -> Result<Outcome> {
+        let seq = Seq(self.last_change(node)?);
+        Ok(Outcome::unchanged(VersionId { seq, ino: Ino(node.ino) }))
+    }
+
+    /// The outcome of an operation that found nothing and accepts that.
+    fn nothing(&self) -> Outcome {
+        Outcome::unchanged(VersionId { seq: Seq(self.seq), ino: Ino::NONE })
     }
 }
 

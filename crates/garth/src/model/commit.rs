@@ -60,16 +60,42 @@ pub struct Commit {
 
 /// What one operation did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Outcome {
     /// The node: made, written, removed, moved, linked, checked; the root for snapshots; `Ino::NONE` if nothing was there.
     pub ino: Ino,
+    /// The node's version after the operation: of this commit if the batch has changed the node so far, else the one
+    /// that it had. A removal of the last name ends the node in this commit. If nothing was there, this commit's
+    /// sequence and `Ino::NONE`.
+    pub version: VersionId,
     /// Whether the operation made the node.
     pub created: bool,
+    /// Whether the operation changed anything. An empty append, `mkdir -p` of what is there, a copy or rename onto the
+    /// same node, a check and the removal of nothing do not.
+    pub changed: bool,
+}
+
+impl Outcome {
+    /// The operation made the node.
+    pub const fn created(version: VersionId) -> Self {
+        Self { ino: version.ino, version, created: true, changed: true }
+    }
+
+    /// The operation changed a node that was there.
+    pub const fn changed(version: VersionId) -> Self {
+        Self { ino: version.ino, version, created: false, changed: true }
+    }
+
+    /// The operation changed nothing.
+    pub const fn unchanged(version: VersionId) -> Self {
+        Self { ino: version.ino, version, created: false, changed: false }
+    }
 }
 
 impl Commit {
-    /// The version that operation `op` stands for.
+    /// The version of the node of operation `op` after it ([`Outcome::version`]).
     pub fn version(&self, op: usize) -> VersionId {
-        VersionId { seq: self.seq, ino: self.outcomes.get(op).map_or(Ino::NONE, |outcome| outcome.ino) }
+        let none = VersionId { seq: self.seq, ino: Ino::NONE };
+        self.outcomes.get(op).map_or(none, |outcome| outcome.version)
     }
 }

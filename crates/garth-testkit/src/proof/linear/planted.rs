@@ -125,7 +125,8 @@ impl FileSystem for Planted {
             // checked and numbered, but not written
             let ino = self.inner.stat(at).await?.ino;
             let commit = self.inner.commit(Batch { ops: Vec::new(), ..batch }).await?;
-            let outcomes = vec![garth::model::Outcome { ino, created: false }];
+            let version = VersionId { seq: commit.seq, ino };
+            let outcomes = vec![garth::model::Outcome::changed(version)];
             return Ok(Commit { outcomes, ..commit });
         }
         if self.now(Bug::IgnoredPrecondition) {

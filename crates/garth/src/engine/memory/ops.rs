@@ -9,18 +9,9 @@ use super::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
     At, Body, ChangeKind, Create, Ino, Kind, MAX_FILE, Op, Outcome, Precondition, SetAttrs, Snapshot,
+    VersionId,
 };
 use crate::path::TreePath;
-
-const NOTHING: Outcome = Outcome { ino: Ino::NONE, created: false };
-
-fn existing(ino: Ino) -> Outcome {
-    Outcome { ino, created: false }
-}
-
-fn created(ino: Ino) -> Outcome {
-    Outcome { ino, created: true }
-}
 
 fn is_missing(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
@@ -66,11 +57,29 @@ impl Scratch<'_> {
                 self.touch(ino);
                 self.set_attrs(ino, attrs)?;
                 self.note_node(ChangeKind::Attributes, ino);
-                Ok(existing(ino))
+                Ok(self.changed(ino))
             }
-            Op::Check { at, that } => Ok(existing(self.check(at, that)?)),
+            Op::Check { at, that } => {
+                let ino = self.check(at, that)?;
+                Ok(self.unchanged(ino))
+            }
             Op::Snapshot { name } => self.snapshot(name),
             Op::DropSnapshot { name } => self.drop_snapshot(name),
+        }
+    }
+
+    fn created(&self, ino: Ino) -> Outcome {
+        Outcome::created(VersionId { seq: self.seq, ino })
+    }
+
+    fn changed(&self, ino: Ino) -> Outcome {
+        Outcome::changed(VersionId { seq: self.seq, ino })
+    }
+
+    fn unchanged(&self, ino: Ino) -> Outcome {
+        match self.node(ino) {
+            Some(node) => Outcome::unchanged(node.version),
+            None => Outcome::unchanged(VersionId { seq: self.seq, ino }),
         }
     }
 
@@ -137,7 +146,7 @@ impl Scratch<'_> {
         }
     }
 
-    /// The file whose content an operation changes, made where that is asked for.
+    /// The file whose content an operation changes, made where that is asked for; as the outcome of changing it.
     fn file_or_new(&mut self, at: &At, create: Create, parents: bool) -> Result<Outcome> {
         let place = match at {
             At::Node(_) => None,
@@ -156,12 +165,12 @@ impl Scratch<'_> {
             }
             (Some(ino), _) => {
                 self.require_file(at, ino)?;
-                Ok(existing(ino))
+                Ok(self.changed(ino))
             }
             (None, Some(place)) if create != Create::Never => {
                 let ino = self.make(&place, Kind::File, 0o644);
                 self.note(ChangeKind::Created, ino, &place.path);
-                Ok(created(ino))
+                Ok(self.created(ino))
             }
             (None, _) => Err(self.about_at(ErrorKind::NotFound, at, "no such file or directory")),
         }
@@ -202,31 +211,34 @@ impl Scratch<'_> {
         let size = self.get(file.ino).content.size().checked_add(body.size());
         self.check_size(at, size)?;
         let bytes = self.take_body(body)?;
-        if bytes.size() > 0 {
-            let content = self.get(file.ino).content.append(&bytes);
-            self.set_content(file, content);
+        if bytes.size() == 0 {
+            return Ok(if file.created { file } else { self.unchanged(file.ino) });
         }
+        let content = self.get(file.ino).content.append(&bytes);
+        self.set_content(file, content);
         Ok(file)
     }
 
     fn patch(&mut self, at: &At, offset: u64, body: &Body) -> Result<Outcome> {
         let ino = self.file(at)?;
         if body.size() == 0 {
-            return Ok(existing(ino));
+            return Ok(self.unchanged(ino));
         }
         self.check_size(at, offset.checked_add(body.size()))?;
         let bytes = self.take_body(body)?;
         let content = self.get(ino).content.patch(offset, &bytes);
-        self.set_content(existing(ino), content);
-        Ok(existing(ino))
+        let file = self.changed(ino);
+        self.set_content(file, content);
+        Ok(file)
     }
 
     fn truncate(&mut self, at: &At, size: u64) -> Result<Outcome> {
         let ino = self.file(at)?;
         self.check_size(at, Some(size))?;
         let content = self.get(ino).content.resize(size);
-        self.set_content(existing(ino), content);
-        Ok(existing(ino))
+        let file = self.changed(ino);
+        self.set_content(file, content);
+        Ok(file)
     }
 
     // Attributes, checks, snapshots
@@ -286,7 +298,7 @@ impl Scratch<'_> {
         let snapshot = Snapshot { name: name.to_owned(), seq: self.seq, time: self.time };
         self.laid.snapshots.insert(name.to_owned(), Some(snapshot));
         self.note(ChangeKind::Snapshot { name: name.to_owned() }, Ino::ROOT, &TreePath::root());
-        Ok(existing(Ino::ROOT))
+        Ok(Outcome { changed: true, ..self.unchanged(Ino::ROOT) })
     }
 
     fn drop_snapshot(&mut self, name: &str) -> Result<Outcome> {
@@ -295,7 +307,7 @@ impl Scratch<'_> {
         }
         self.laid.snapshots.insert(name.to_owned(), None);
         self.note(ChangeKind::SnapshotDropped { name: name.to_owned() }, Ino::ROOT, &TreePath::root());
-        Ok(existing(Ino::ROOT))
+        Ok(Outcome { changed: true, ..self.unchanged(Ino::ROOT) })
     }
 
     fn has_snapshot(&self, name: &str) -> bool {

@@ -3,7 +3,7 @@
 use super::Planner;
 use super::rows::{NodeRow, Rows};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{At, Attributes, ChangeKind, Ino, Kind, Outcome, SetAttrs};
+use crate::model::{At, Attributes, ChangeKind, Kind, Outcome, SetAttrs};
 use crate::text::passage::Edit;
 
 impl<R: Rows> Planner<'_, R> {
@@ -13,10 +13,10 @@ impl<R: Rows> Planner<'_, R> {
         if let Err(error) = self.apply_attrs(&mut node, attrs) {
             return Err(self.about_expiry(error, at));
         }
-        let ino = Ino(node.ino);
+        let ino = node.ino;
         self.put(node);
-        self.delta.log(ChangeKind::Attributes, ino.0, None);
-        Ok(Outcome { ino, created: false })
+        self.delta.log(ChangeKind::Attributes, ino, None);
+        Ok(self.outcome(ino, false))
     }
 
     /// The path goes with what is wrong about the node, not with what is wrong about the values.

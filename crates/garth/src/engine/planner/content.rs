@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::Planner;
 use super::rows::{Chunk, ExtentRow, NAMED_FROM, NodeRow, Rows};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{At, Body, ChangeKind, Create, Ino, Kind, MAX_FILE, Outcome, SetAttrs};
+use crate::model::{At, Body, ChangeKind, Create, Kind, MAX_FILE, Outcome, SetAttrs};
 use crate::text::passage::Edit;
 
 /// Largest extent, in bytes: what one read has to fetch and check at most. DESIGN 3.
@@ -39,7 +39,7 @@ impl<R: Rows> Planner<'_, R> {
     pub(super) fn append(&mut self, at: &At, body: &Body, create: Create, parents: bool) -> Result<Outcome> {
         let (mut node, created) = self.file(at, create, parents)?;
         if body.size() == 0 && !created {
-            return Ok(Outcome { ino: Ino(node.ino), created });
+            return self.unchanged(&node);
         }
         let (from, to) = (node.size, node.size.saturating_add(body.size()));
         self.check_size(at, to)?;
@@ -53,7 +53,7 @@ impl<R: Rows> Planner<'_, R> {
     pub(super) fn patch(&mut self, at: &At, offset: u64, body: &Body) -> Result<Outcome> {
         let (mut node, _) = self.file(at, Create::Never, false)?;
         if body.size() == 0 {
-            return Ok(Outcome { ino: Ino(node.ino), created: false });
+            return self.unchanged(&node);
         }
         let end = offset.saturating_add(body.size());
         self.check_size(at, end)?;
@@ -120,12 +120,12 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     fn finish_content(&mut self, node: NodeRow, created: bool) -> Result<Outcome> {
-        let ino = Ino(node.ino);
+        let outcome = self.outcome(node.ino, created);
         if node.nlink == 0 {
             self.delta.unnamed.insert(node.ino);
         }
         self.put(node);
-        Ok(Outcome { ino, created })
+        Ok(outcome)
     }
 
     /// Keeps new bytes; content that is there already under its name is not kept twice.

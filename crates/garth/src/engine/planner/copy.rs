@@ -47,14 +47,15 @@ impl<R: Rows> Planner<'_, R> {
         match self.lookup(&to)? {
             None => {
                 let ino = self.copy_new(&source, &to)?;
-                Ok(Outcome { ino: Ino(ino), created: true })
+                Ok(self.outcome(ino, true))
             }
             Some(node) if flags.replace && node.kind == Kind::File && source.node.kind == Kind::File => {
-                let ino = Ino(node.ino);
-                if node.ino != source.node.ino || source.as_of.is_some() {
-                    self.copy_onto(&source, node)?;
+                if node.ino == source.node.ino && source.as_of.is_none() {
+                    return self.unchanged(&node);
                 }
-                Ok(Outcome { ino, created: false })
+                let outcome = self.outcome(node.ino, false);
+                self.copy_onto(&source, node)?;
+                Ok(outcome)
             }
             Some(_) => Err(Error::already_exists(&to)),
         }

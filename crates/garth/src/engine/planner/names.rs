@@ -6,7 +6,7 @@ use super::delta::Key;
 use super::rows::{NameRow, NodeRow, Rows};
 use super::{Planner, key_of};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{At, ChangeKind, Ino, Kind, MAX_LINKS, Outcome, Remove, RenameMode, SetAttrs, Special};
+use crate::model::{At, ChangeKind, Kind, MAX_LINKS, Outcome, Remove, RenameMode, SetAttrs, Special};
 use crate::path::TreePath;
 use crate::text::passage::Edit;
 
@@ -86,9 +86,7 @@ impl<R: Rows> Planner<'_, R> {
         let path = self.path_at(at)?;
         self.ready_parent(&path, parents)?;
         match self.lookup(&path)? {
-            Some(node) if parents && node.kind == Kind::Directory => {
-                Ok(Outcome { ino: Ino(node.ino), created: false })
-            }
+            Some(node) if parents && node.kind == Kind::Directory => self.unchanged(&node),
             Some(_) => Err(Error::already_exists(&path)),
             None => {
                 let node = self.make(&path, Kind::Directory, 0o755)?;
@@ -134,9 +132,9 @@ impl<R: Rows> Planner<'_, R> {
         if let Err(error) = self.apply_attrs(&mut node, attrs) {
             return Err(self.about_expiry(error, &At::Path(path.clone())));
         }
-        let ino = Ino(node.ino);
+        let outcome = self.outcome(node.ino, true);
         self.put(node);
-        Ok(Outcome { ino, created: true })
+        Ok(outcome)
     }
 
     pub(super) fn link(&mut self, from: &At, to: &At, parents: bool) -> Result<Outcome> {
@@ -160,14 +158,14 @@ impl<R: Rows> Planner<'_, R> {
         self.set_name(key, Some(NameRow { ino: node.ino, since: self.seq, kind: node.kind }))?;
         node.nlink += 1;
         node.ctime = self.time;
-        let ino = Ino(node.ino);
+        let ino = node.ino;
         self.put(node);
-        self.delta.log(ChangeKind::Linked, ino.0, Some(path));
-        Ok(Outcome { ino, created: false })
+        self.delta.log(ChangeKind::Linked, ino, Some(path));
+        Ok(self.outcome(ino, false))
     }
 
     pub(super) fn remove(&mut self, at: &At, what: Remove, missing_ok: bool) -> Result<Outcome> {
-        let nothing = Outcome { ino: Ino::NONE, created: false };
+        let nothing = self.nothing();
         let lenient = |error: Error| match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory if missing_ok => Ok(nothing),
             _ => Err(error),
@@ -198,10 +196,10 @@ impl<R: Rows> Planner<'_, R> {
                 self.expire_if_due(&below)?;
             }
         }
-        let ino = Ino(node.ino);
+        let outcome = self.outcome(node.ino, false);
         self.delta.log(ChangeKind::Removed, node.ino, Some(path.clone()));
         self.drop_name(&path, node)?;
-        Ok(Outcome { ino, created: false })
+        Ok(outcome)
     }
 
     /// Takes a name away, and from a directory all below it.
@@ -308,7 +306,7 @@ impl<R: Rows> Planner<'_, R> {
         let from = self.path_at(from)?;
         let node = self.find(&from)?;
         let to = self.path_at(to)?;
-        let outcome = Outcome { ino: Ino(node.ino), created: false };
+        let outcome = self.outcome(node.ino, false);
         let directory = node.kind == Kind::Directory;
         if directory && to != from && to.is_within(&from) {
             let message = "a directory cannot be moved into itself";
@@ -328,7 +326,7 @@ impl<R: Rows> Planner<'_, R> {
         match (&there, mode) {
             (Some(_), RenameMode::NoReplace) => return Err(Error::already_exists(&to)),
             (None, RenameMode::Exchange) => return Err(Error::not_found(&to)),
-            (Some(other), _) if other.ino == node.ino => return Ok(outcome),
+            (Some(other), _) if other.ino == node.ino => return self.unchanged(&node),
             (Some(other), RenameMode::Exchange) => {
                 self.exchange((&from, &node), (&to, other))?;
                 return Ok(outcome);

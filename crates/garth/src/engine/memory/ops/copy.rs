@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{created, existing, is_strictly_within, refuse_node};
+use super::{is_strictly_within, refuse_node};
 use crate::engine::memory::scratch::{Place, Scratch};
 use crate::engine::memory::state::Node;
 use crate::engine::memory::tree::{Found, Tree, View};
@@ -49,12 +49,13 @@ impl<'a> Scratch<'a> {
         if !replace || !both_files {
             return Err(Error::already_exists(&to));
         }
-        if old != source.node.ino || as_of.is_some() {
-            self.modify(old).content = source.node.content.clone();
-            self.copy_attributes(&source.node, old);
-            self.note_node(ChangeKind::Modified, old);
+        if old == source.node.ino && as_of.is_none() {
+            return Ok(self.unchanged(old));
         }
-        Ok(existing(old))
+        self.modify(old).content = source.node.content.clone();
+        self.copy_attributes(&source.node, old);
+        self.note_node(ChangeKind::Modified, old);
+        Ok(self.changed(old))
     }
 
     /// The past that a copy takes from; `None` for the present.
@@ -83,7 +84,7 @@ impl<'a> Scratch<'a> {
             self.edit(copy).mtime = mtime;
         }
         self.note(ChangeKind::Created, copy, &place.path);
-        Ok(created(copy))
+        Ok(self.created(copy))
     }
 
     fn copy_node(&mut self, node: &Node, place: &Place) -> Ino {

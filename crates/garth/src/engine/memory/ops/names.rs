@@ -1,6 +1,6 @@
 //! Operations that make, remove and move names.
 
-use super::{NOTHING, busy, created, existing, is_missing, is_root, is_strictly_within, refuse_node};
+use super::{busy, is_missing, is_root, is_strictly_within, refuse_node};
 use crate::engine::memory::scratch::{Place, Scratch};
 use crate::engine::memory::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
@@ -26,13 +26,13 @@ impl Scratch<'_> {
                 let ino = self.make(&place, Kind::Directory, 0o755);
                 self.note(ChangeKind::Created, ino, &path);
                 self.set_attrs(ino, attrs)?;
-                return Ok(created(ino));
+                return Ok(self.created(ino));
             }
             Some(place) => place.taken,
             None => Some(Ino::ROOT),
         };
         match taken {
-            Some(ino) if parents && self.is_directory(ino) => Ok(existing(ino)),
+            Some(ino) if parents && self.is_directory(ino) => Ok(self.unchanged(ino)),
             _ => Err(Error::already_exists(&path)),
         }
     }
@@ -49,7 +49,7 @@ impl Scratch<'_> {
         self.edit(ino).target = Some(target.to_owned());
         self.note(ChangeKind::Created, ino, &place.path);
         self.set_attrs(ino, attrs)?;
-        Ok(created(ino))
+        Ok(self.created(ino))
     }
 
     pub(super) fn mknod(
@@ -71,7 +71,7 @@ impl Scratch<'_> {
         self.edit(ino).rdev = rdev;
         self.note(ChangeKind::Created, ino, &place.path);
         self.set_attrs(ino, attrs)?;
-        Ok(created(ino))
+        Ok(self.created(ino))
     }
 
     pub(super) fn link(&mut self, from: &At, to: &At, parents: bool) -> Result<Outcome> {
@@ -90,7 +90,7 @@ impl Scratch<'_> {
         self.give_name(place.dir, &place.name, ino);
         self.touch(ino);
         self.note(ChangeKind::Linked, ino, &place.path);
-        Ok(existing(ino))
+        Ok(self.changed(ino))
     }
 
     pub(super) fn remove(&mut self, at: &At, what: Remove, missing_ok: bool) -> Result<Outcome> {
@@ -100,7 +100,7 @@ impl Scratch<'_> {
         }
         let found = self.path_from(at).and_then(|path| self.find_path(&path).map(|ino| (path, ino)));
         let (path, ino) = match found {
-            Err(error) if missing_ok && is_missing(&error) => return Ok(NOTHING),
+            Err(error) if missing_ok && is_missing(&error) => return Ok(self.unchanged(Ino::NONE)),
             found => found?,
         };
         match (what, self.is_directory(ino)) {
@@ -115,7 +115,7 @@ impl Scratch<'_> {
         let place = self.existing_place(&path)?;
         self.remove_name(place.dir, &place.name, ino);
         self.note(ChangeKind::Removed, ino, &path);
-        Ok(existing(ino))
+        Ok(self.changed(ino))
     }
 
     fn existing_place(&mut self, path: &TreePath) -> Result<Place> {
@@ -158,7 +158,7 @@ impl Scratch<'_> {
         match new.taken {
             Some(_) if mode == RenameMode::NoReplace => return Err(Error::already_exists(&to)),
             None if exchange => return Err(Error::not_found(&to)),
-            Some(other) if other == ino => return Ok(existing(ino)),
+            Some(other) if other == ino => return Ok(self.unchanged(ino)),
             Some(other) if !exchange => self.check_replace(ino, other, &to)?,
             _ => {}
         }
@@ -185,7 +185,7 @@ impl Scratch<'_> {
         }
         self.give_name(new.dir, &new.name, ino);
         self.touch(ino);
-        Ok(existing(ino))
+        Ok(self.changed(ino))
     }
 
     /// Whether `ino` may take the name of `other`.

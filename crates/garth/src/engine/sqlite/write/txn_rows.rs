@@ -2,13 +2,14 @@
 
 use bytes::Bytes;
 use rusqlite::{Connection, params};
+use serde::{Deserialize, Serialize};
 
 use crate::engine::planner::{ExtentRow, IdempotencyRow, NameRow, NodeRow, Rows, Staged};
 use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::read::rows::{self, MAX, one};
 use crate::engine::sqlite::write::row_cache::RowCache;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Attributes, Commit, CommitId, Ino, Outcome, Seq, Timestamp};
+use crate::model::{Attributes, Commit, CommitId, Ino, Outcome, Seq, Timestamp, VersionId};
 
 /// The state inside the writer's transaction.
 pub(crate) struct TxnRows<'a> {
@@ -17,20 +18,48 @@ pub(crate) struct TxnRows<'a> {
     pub(crate) row_cache: &'a RowCache,
 }
 
-/// The answer of an idempotent commit, as JSON: sequence, time, then number and "made" of each outcome.
-type Answer = (u64, i64, Vec<(u64, bool)>);
+/// The answer of an idempotent commit, as JSON: sequence, time, outcomes.
+type Answer = (u64, i64, Vec<StoredOutcome>);
+
+/// An outcome as a JSON array.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum StoredOutcome {
+    /// Node, whether it was created, whether it was changed, the commit of its version.
+    Full(u64, bool, bool, u64),
+    /// Node and whether it was created: records written before format 3 tell no more.
+    Brief(u64, bool),
+}
+
+impl StoredOutcome {
+    fn new(outcome: &Outcome) -> Self {
+        Self::Full(outcome.ino.0, outcome.created, outcome.changed, outcome.version.seq.0)
+    }
+
+    fn outcome(&self, commit: u64) -> Outcome {
+        let (ino, created, changed, seq) = match *self {
+            Self::Full(ino, created, changed, seq) => (ino, created, changed, seq),
+            Self::Brief(ino, created) => (ino, created, true, commit),
+        };
+        let version = VersionId { seq: Seq(seq), ino: Ino(ino) };
+        match (created, changed) {
+            (true, _) => Outcome::created(version),
+            (false, true) => Outcome::changed(version),
+            (false, false) => Outcome::unchanged(version),
+        }
+    }
+}
 
 /// The stored form of a commit's answer.
 pub(crate) fn answer_json(commit: &Commit) -> String {
-    let outcomes = commit.outcomes.iter().map(|outcome| (outcome.ino.0, outcome.created)).collect();
-    let answer: Answer = (commit.seq.0, commit.time.0, outcomes);
-    serde_json::to_string(&answer).unwrap_or_default()
+    let outcomes: Vec<_> = commit.outcomes.iter().map(StoredOutcome::new).collect();
+    serde_json::json!([commit.seq, commit.time, outcomes]).to_string()
 }
 
 fn answer_from(json: &str) -> Result<Commit> {
     let (seq, time, outcomes): Answer = serde_json::from_str(json)
         .map_err(|e| Error::new(ErrorKind::Corrupt, "an idempotency record is damaged").with_source(e))?;
-    let outcomes = outcomes.into_iter().map(|(ino, created)| Outcome { ino: Ino(ino), created }).collect();
+    let outcomes = outcomes.iter().map(|stored| stored.outcome(seq)).collect();
     Ok(Commit { seq: Seq(seq), time: Timestamp(time), outcomes, replayed: true })
 }
 
@@ -130,4 +159,28 @@ impl Rows for TxnRows<'_> {
 pub(crate) fn forget_staged(conn: &Connection, id: u128) -> rusqlite::Result<()> {
     conn.prepare_cached("DELETE FROM staged WHERE id = ?1")?.execute(params![id.to_be_bytes()])?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_of_an_idempotent_commit_is_kept_whole() {
+        let version = |seq, ino| VersionId { seq: Seq(seq), ino: Ino(ino) };
+        let outcomes = vec![
+            Outcome::created(version(9, 2)),
+            Outcome::changed(version(9, 3)),
+            Outcome::unchanged(version(4, 5)),
+        ];
+        let commit = Commit { seq: Seq(9), time: Timestamp(17), outcomes, replayed: true };
+        assert_eq!(answer_from(&answer_json(&commit)).expect("what was written is read"), commit);
+    }
+
+    #[test]
+    fn an_answer_of_the_form_without_versions_is_read() {
+        let commit = answer_from("[9,17,[[2,true],[3,false]]]").expect("the form of before");
+        let version = |ino| VersionId { seq: Seq(9), ino: Ino(ino) };
+        assert_eq!(commit.outcomes, [Outcome::created(version(2)), Outcome::changed(version(3))]);
+    }
 }
