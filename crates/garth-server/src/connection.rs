@@ -1,33 +1,39 @@
-//! One connection: HTTP/1.1 with limits on time. hyper answers what it cannot read as HTTP by itself, with an empty body;
-//! here that answer gets the envelope that every failure has.
+//! One connection: HTTP/1.1 with limits on time.
+//!
+//! What cannot be read as HTTP never reaches a route: hyper answers it by itself, with an empty body, and offers no hook to
+//! change that answer. Every failure has the envelope, so the socket below recognises such an answer by its bytes and sends
+//! another one. That is safe because hyper writes it in one piece, and no answer of a route has an empty body.
 
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, ready};
+use std::task::{self, Poll, ready};
 
 use axum::Router;
 use axum::http::StatusCode;
 use bytes::{Buf, Bytes};
-use garth::Env;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 
-use crate::errors::Refusal;
+use crate::errors::{Code, Refusal};
 use crate::limits::{HEAD_TIME, STALL_TIME};
-use crate::routes::request_id;
-use crate::serve::told_to_stop;
+use crate::request::{Access, Context};
 
 /// Serves a connection to its end; once `stopping`, to the end of the request that has begun.
-pub(crate) async fn run(stream: TcpStream, app: Router, env: Env, mut stopping: watch::Receiver<bool>) {
+pub(crate) async fn run(
+    stream: TcpStream,
+    app: Router,
+    context: Context,
+    mut stopping: watch::Receiver<bool>,
+) {
     // Answers are small and whole: waiting to fill a packet only delays them.
     stream.set_nodelay(true).ok();
-    let socket = Socket { stream, env, stalled: None, instead: Bytes::new() };
+    let socket = Socket { stream, context, stalled: None, instead: Bytes::new() };
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
@@ -48,7 +54,7 @@ pub(crate) async fn run(stream: TcpStream, app: Router, env: Env, mut stopping: 
 /// A TCP stream that gives up on a client which takes nothing, and puts the envelope in place of hyper's bare refusals.
 struct Socket {
     stream: TcpStream,
-    env: Env,
+    context: Context,
     /// Runs while the client takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
     /// What is left to send in place of what hyper wrote.
@@ -57,7 +63,11 @@ struct Socket {
 
 impl Socket {
     /// Lets a write pass, unless it has waited for too long.
-    fn bounded<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn bounded<T>(
+        &mut self,
+        context: &mut task::Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.stalled = None;
             return written;
@@ -67,7 +77,29 @@ impl Socket {
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
-    fn poll_instead(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// A refusal as it goes over the wire.
+    fn with_envelope(&self, refusal: &Refusal) -> Bytes {
+        let (id, status) = (self.context.request_id(), refusal.status);
+        let body = refusal.body(&id);
+        let bytes = body.len() as u64;
+        let access = Access {
+            id: &id,
+            key: "-",
+            method: "-",
+            path: "-",
+            status: status.as_u16(),
+            bytes,
+            began: Instant::now(),
+        };
+        self.context.log_access(&access);
+        let head = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {bytes}\r\nx-request-id: {id}\r\n\
+             connection: close\r\n\r\n",
+        );
+        Bytes::from([head.into_bytes(), body].concat())
+    }
+
+    fn poll_instead(&mut self, context: &mut task::Context<'_>) -> Poll<io::Result<()>> {
         while !self.instead.is_empty() {
             let written = Pin::new(&mut self.stream).poll_write(context, &self.instead);
             let sent = ready!(self.bounded(context, written))?;
@@ -83,7 +115,7 @@ impl Socket {
 impl AsyncRead for Socket {
     fn poll_read(
         mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
+        context: &mut task::Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(context, buffer)
@@ -93,12 +125,12 @@ impl AsyncRead for Socket {
 impl AsyncWrite for Socket {
     fn poll_write(
         mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
+        context: &mut task::Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_instead(context))?;
         if let Some(refusal) = bare_refusal(bytes) {
-            self.instead = with_envelope(&refusal, &request_id(&self.env));
+            self.instead = self.with_envelope(&refusal);
             // Taken in any case; a flush sends what does not fit now.
             if let Poll::Ready(Err(error)) = self.poll_instead(context) {
                 return Poll::Ready(Err(error));
@@ -109,41 +141,34 @@ impl AsyncWrite for Socket {
         self.bounded(context, written)
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_instead(context))?;
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut task::Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_instead(context))?;
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 
-/// What to say in place of an answer that hyper made by itself. Ours never have an empty body, and no part of one looks
-/// like this: JSON has no line break within a string.
+/// What to say in place of an answer that hyper made by itself. No part of an answer of ours looks like this: JSON has no
+/// line break within a string.
 fn bare_refusal(bytes: &[u8]) -> Option<Refusal> {
     let status = bytes.strip_prefix(b"HTTP/1.1 ").or_else(|| bytes.strip_prefix(b"HTTP/1.0 "))?.get(..3)?;
-    let refusal = match status {
-        b"400" => Refusal::validation("this is not an HTTP request that can be read"),
-        b"414" => Refusal::new(StatusCode::URI_TOO_LONG, "VALIDATION_ERROR", "the address is too long"),
-        b"431" => {
-            let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-            Refusal::new(status, "VALIDATION_ERROR", "the head of the request is too long")
-        }
+    let (status, message) = match status {
+        b"400" => (StatusCode::BAD_REQUEST, "this is not an HTTP request that can be read"),
+        b"414" => (StatusCode::URI_TOO_LONG, "the address is too long"),
+        b"431" => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of the request is too long"),
         _ => return None,
     };
     let head = std::str::from_utf8(bytes).ok()?.strip_suffix("\r\n\r\n")?;
-    head.lines().any(|line| line.eq_ignore_ascii_case("content-length: 0")).then_some(refusal)
+    let is_empty = head.lines().any(|line| line.eq_ignore_ascii_case("content-length: 0"));
+    is_empty.then(|| Refusal::new(Code::Validation, message).with_status(status))
 }
 
-fn with_envelope(refusal: &Refusal, id: &str) -> Bytes {
-    let body = refusal.body(id);
-    let head = format!(
-        "HTTP/1.1 {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nx-request-id: {id}\r\n\
-         connection: close\r\n\r\n",
-        refusal.status,
-        body.len(),
-    );
-    Bytes::from([head.into_bytes(), body].concat())
+/// Ends once the server is told to stop.
+pub(crate) async fn told_to_stop(stopping: &mut watch::Receiver<bool>) {
+    // An error means that the server itself is gone, which is the same.
+    stopping.wait_for(|stop| *stop).await.ok();
 }

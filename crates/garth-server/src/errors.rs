@@ -3,69 +3,152 @@
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
 use garth::agent::kv::{KvCode, KvError};
 use garth::{Error, ErrorKind};
 
-use crate::limits::MAX_BODY;
+/// The code of a refusal: what a client acts on. Part of the outside contract, `docs/specs/kv-api.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    Validation,
+    InvalidPath,
+    InvalidGlob,
+    RuleViolation,
+    Unauthorized,
+    Forbidden,
+    ReservedPath,
+    QuotaExceeded,
+    NotFound,
+    MethodNotAllowed,
+    RequestTimeout,
+    PathConflict,
+    Conflict,
+    Gone,
+    PayloadTooLarge,
+    IdempotencyMismatch,
+    Internal,
+    Unsupported,
+    Unavailable,
+}
+
+impl Code {
+    /// Each of them.
+    #[cfg(test)]
+    const ALL: [Self; 19] = [
+        Self::Validation,
+        Self::InvalidPath,
+        Self::InvalidGlob,
+        Self::RuleViolation,
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::ReservedPath,
+        Self::QuotaExceeded,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::RequestTimeout,
+        Self::PathConflict,
+        Self::Conflict,
+        Self::Gone,
+        Self::PayloadTooLarge,
+        Self::IdempotencyMismatch,
+        Self::Internal,
+        Self::Unsupported,
+        Self::Unavailable,
+    ];
+
+    /// How the envelope names it.
+    pub(crate) const fn as_str(self) -> &'static str {
+        self.parts().0
+    }
+
+    const fn parts(self) -> (&'static str, StatusCode) {
+        match self {
+            Self::Validation => ("VALIDATION_ERROR", StatusCode::BAD_REQUEST),
+            Self::InvalidPath => ("INVALID_PATH", StatusCode::BAD_REQUEST),
+            Self::InvalidGlob => ("INVALID_GLOB", StatusCode::BAD_REQUEST),
+            Self::RuleViolation => ("RULE_VIOLATION", StatusCode::BAD_REQUEST),
+            Self::Unauthorized => ("UNAUTHORIZED", StatusCode::UNAUTHORIZED),
+            Self::Forbidden => ("FORBIDDEN", StatusCode::FORBIDDEN),
+            Self::ReservedPath => ("RESERVED_PATH", StatusCode::FORBIDDEN),
+            Self::QuotaExceeded => ("QUOTA_EXCEEDED", StatusCode::FORBIDDEN),
+            Self::NotFound => ("NOT_FOUND", StatusCode::NOT_FOUND),
+            Self::MethodNotAllowed => ("METHOD_NOT_ALLOWED", StatusCode::METHOD_NOT_ALLOWED),
+            Self::RequestTimeout => ("REQUEST_TIMEOUT", StatusCode::REQUEST_TIMEOUT),
+            Self::PathConflict => ("PATH_CONFLICT", StatusCode::CONFLICT),
+            Self::Conflict => ("CONFLICT", StatusCode::CONFLICT),
+            Self::Gone => ("GONE", StatusCode::GONE),
+            Self::PayloadTooLarge => ("PAYLOAD_TOO_LARGE", StatusCode::PAYLOAD_TOO_LARGE),
+            Self::IdempotencyMismatch => ("IDEMPOTENCY_KEY_MISMATCH", StatusCode::UNPROCESSABLE_ENTITY),
+            Self::Internal => ("INTERNAL", StatusCode::INTERNAL_SERVER_ERROR),
+            Self::Unsupported => ("UNSUPPORTED", StatusCode::NOT_IMPLEMENTED),
+            Self::Unavailable => ("UNAVAILABLE", StatusCode::SERVICE_UNAVAILABLE),
+        }
+    }
+}
 
 /// A request that gets no answer but why.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
-    pub(crate) code: &'static str,
+    pub(crate) code: Code,
     pub(crate) message: String,
     /// A header that goes with it.
-    pub(crate) header: Option<(&'static str, &'static str)>,
+    header: Option<(&'static str, &'static str)>,
     /// For the log only.
     pub(crate) cause: Option<String>,
 }
 
 impl Refusal {
-    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), header: None, cause: None }
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { status: code.parts().1, code, message: message.into(), header: None, cause: None }
     }
 
     pub(crate) fn validation(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "VALIDATION_ERROR", message)
+        Self::new(Code::Validation, message)
     }
 
     pub(crate) fn unauthorized() -> Self {
         let message = "send a valid API key as `Authorization: Bearer <api key>`";
-        let refusal = Self::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", message);
-        Self { header: Some(("www-authenticate", "Bearer")), ..refusal }
+        Self::new(Code::Unauthorized, message).with_header("www-authenticate", "Bearer")
     }
 
     pub(crate) fn forbidden(scope: &str) -> Self {
-        Self::new(StatusCode::FORBIDDEN, "FORBIDDEN", format!("this API key lacks the scope `{scope}`"))
+        Self::new(Code::Forbidden, format!("this API key lacks the scope `{scope}`"))
     }
 
     pub(crate) fn no_route() -> Self {
         let message = "there is no such route; the routes are POST /v1/{put,get,delete,list,glob,history,search} and \
                        GET /healthz";
-        Self::new(StatusCode::NOT_FOUND, "NOT_FOUND", message)
+        Self::new(Code::NotFound, message)
     }
 
     pub(crate) fn wrong_method(allow: &'static str) -> Self {
         let message = format!("this route takes {allow}");
-        let refusal = Self::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", message);
-        Self { header: Some(("allow", allow)), ..refusal }
+        Self::new(Code::MethodNotAllowed, message).with_header("allow", allow)
     }
 
-    pub(crate) fn too_large() -> Self {
-        let message = format!("the body of a request has at most {MAX_BODY} bytes");
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE", message)
+    /// A body of more than `max` bytes.
+    pub(crate) fn too_large(max: usize) -> Self {
+        Self::new(Code::PayloadTooLarge, format!("the body of a request has at most {max} bytes"))
     }
 
     pub(crate) fn slow_body(limit: Duration) -> Self {
         let message = format!("the body did not arrive within {} seconds", limit.as_secs());
-        let refusal = Self::new(StatusCode::REQUEST_TIMEOUT, "REQUEST_TIMEOUT", message);
-        Self { header: Some(("connection", "close")), ..refusal }
+        Self::new(Code::RequestTimeout, message).with_header("connection", "close")
     }
 
     pub(crate) fn internal() -> Self {
-        let message = "the server failed; its log says more under this request id";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", message)
+        Self::new(Code::Internal, "the server failed; its log says more under this request id")
+    }
+
+    /// The same with another status: HTTP has more statuses than there are codes.
+    pub(crate) fn with_status(self, status: StatusCode) -> Self {
+        Self { status, ..self }
+    }
+
+    fn with_header(self, name: &'static str, value: &'static str) -> Self {
+        Self { header: Some((name, value)), ..self }
     }
 
     /// What the log says of it.
@@ -75,26 +158,39 @@ impl Refusal {
 
     /// The envelope.
     pub(crate) fn body(&self, request_id: &str) -> Vec<u8> {
+        let code = self.code.as_str();
         let error = serde_json::json!({
-            "error": { "code": self.code, "message": self.message, "request_id": request_id }
+            "error": { "code": code, "message": self.message, "request_id": request_id }
         });
         error.to_string().into_bytes()
     }
 }
 
+/// Status and header. The body needs the request's id: [`crate::request`] fills it in from the extension.
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        if let Some((name, value)) = self.header {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
 impl From<KvError> for Refusal {
     fn from(error: KvError) -> Self {
-        let (status, code) = match error.code() {
-            KvCode::Validation => (StatusCode::BAD_REQUEST, "VALIDATION_ERROR"),
-            KvCode::InvalidPath => (StatusCode::BAD_REQUEST, "INVALID_PATH"),
-            KvCode::InvalidGlob => (StatusCode::BAD_REQUEST, "INVALID_GLOB"),
-            KvCode::ReservedPath => (StatusCode::FORBIDDEN, "RESERVED_PATH"),
-            KvCode::PathConflict => (StatusCode::CONFLICT, "PATH_CONFLICT"),
-            KvCode::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE"),
-            KvCode::IdempotencyMismatch => (StatusCode::UNPROCESSABLE_ENTITY, "IDEMPOTENCY_KEY_MISMATCH"),
+        let code = match error.code() {
+            KvCode::Validation => Code::Validation,
+            KvCode::InvalidPath => Code::InvalidPath,
+            KvCode::InvalidGlob => Code::InvalidGlob,
+            KvCode::ReservedPath => Code::ReservedPath,
+            KvCode::PathConflict => Code::PathConflict,
+            KvCode::TooLarge => Code::PayloadTooLarge,
+            KvCode::IdempotencyMismatch => Code::IdempotencyMismatch,
             KvCode::FileSystem(kind) => return of_kind(kind, error.message(), &error),
         };
-        Self::new(status, code, error.message())
+        Self::new(code, error.message())
     }
 }
 
@@ -105,38 +201,37 @@ impl From<Error> for Refusal {
 }
 
 fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Refusal {
-    let (status, code) = match kind {
-        ErrorKind::NotFound => (StatusCode::NOT_FOUND, "NOT_FOUND"),
-        ErrorKind::InvalidArgument => (StatusCode::BAD_REQUEST, "VALIDATION_ERROR"),
-        ErrorKind::RuleViolation => (StatusCode::BAD_REQUEST, "RULE_VIOLATION"),
-        ErrorKind::NameTooLong => (StatusCode::BAD_REQUEST, "INVALID_PATH"),
+    let code = match kind {
+        ErrorKind::NotFound => Code::NotFound,
+        ErrorKind::InvalidArgument => Code::Validation,
+        ErrorKind::RuleViolation => Code::RuleViolation,
+        ErrorKind::NameTooLong => Code::InvalidPath,
         ErrorKind::AlreadyExists
         | ErrorKind::NotADirectory
         | ErrorKind::IsADirectory
         | ErrorKind::NotEmpty
         | ErrorKind::SymlinkLoop
         | ErrorKind::NotPermitted
-        | ErrorKind::TooManyLinks => (StatusCode::CONFLICT, "PATH_CONFLICT"),
-        ErrorKind::Busy | ErrorKind::Conflict => (StatusCode::CONFLICT, "CONFLICT"),
-        ErrorKind::Gone => (StatusCode::GONE, "GONE"),
-        ErrorKind::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE"),
-        ErrorKind::IdempotencyMismatch => (StatusCode::UNPROCESSABLE_ENTITY, "IDEMPOTENCY_KEY_MISMATCH"),
-        ErrorKind::AccessDenied | ErrorKind::ReadOnly => (StatusCode::FORBIDDEN, "FORBIDDEN"),
-        ErrorKind::QuotaExceeded => (StatusCode::FORBIDDEN, "QUOTA_EXCEEDED"),
-        ErrorKind::Unsupported => (StatusCode::NOT_IMPLEMENTED, "UNSUPPORTED"),
-        ErrorKind::NoSpace | ErrorKind::Poisoned => (StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE"),
-        ErrorKind::Format | ErrorKind::Corrupt | ErrorKind::Io => {
-            (StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL")
-        }
+        | ErrorKind::TooManyLinks => Code::PathConflict,
+        ErrorKind::Busy | ErrorKind::Conflict => Code::Conflict,
+        ErrorKind::Gone => Code::Gone,
+        ErrorKind::TooLarge => Code::PayloadTooLarge,
+        ErrorKind::IdempotencyMismatch => Code::IdempotencyMismatch,
+        ErrorKind::AccessDenied | ErrorKind::ReadOnly => Code::Forbidden,
+        ErrorKind::QuotaExceeded => Code::QuotaExceeded,
+        ErrorKind::Unsupported => Code::Unsupported,
+        ErrorKind::NoSpace | ErrorKind::Poisoned => Code::Unavailable,
+        ErrorKind::Format | ErrorKind::Corrupt | ErrorKind::Io => Code::Internal,
     };
-    if !status.is_server_error() {
-        return Refusal::new(status, code, message);
+    let refusal = Refusal::new(code, message);
+    if !refusal.status.is_server_error() {
+        return refusal;
     }
     let message = match kind {
         ErrorKind::Unsupported | ErrorKind::NoSpace => message.to_owned(),
         _ => Refusal::internal().message,
     };
-    Refusal::new(status, code, message).because(format!("{kind:?}: {}", chain(error)))
+    Refusal { message, ..refusal }.because(format!("{kind:?}: {}", chain(error)))
 }
 
 /// An error and all that caused it.
@@ -149,4 +244,22 @@ fn chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_specification_lists_exactly_the_codes_there_are_with_their_statuses() {
+        let specification = include_str!("../../../docs/specs/kv-api.md");
+        let (_, table) = specification.split_once("| status | code | when |").unwrap();
+        let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+        let listed: Vec<String> = rows.map(|row| row.splitn(4, '|').take(3).collect()).collect();
+        let known = Code::ALL.map(|code| {
+            let (name, status) = code.parts();
+            format!(" {}  `{name}` ", status.as_u16())
+        });
+        assert_eq!(listed, known);
+    }
 }

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::errors::Refusal;
 
-/// Largest body of a request, in bytes. Issue 2, item 7.
+/// Largest body of a request, in bytes.
 pub(crate) const MAX_BODY: usize = 1 << 20;
 /// Time for the head of a request, and for which a connection may idle between requests. hyper's own default.
 pub(crate) const HEAD_TIME: Duration = Duration::from_secs(30);
@@ -30,7 +30,7 @@ const DRAIN_TIME: Duration = Duration::from_secs(5);
 pub(crate) async fn read_body(headers: &HeaderMap, body: &mut Body) -> Result<Bytes, Refusal> {
     let declared = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if declared.is_some_and(|length| length > MAX_BODY as u64) {
-        return Err(Refusal::too_large());
+        return Err(Refusal::too_large(MAX_BODY));
     }
     match timeout(BODY_TIME, collect(body)).await {
         Ok(read) => read,
@@ -45,7 +45,7 @@ async fn collect(body: &mut Body) -> Result<Bytes, Refusal> {
         let frame = frame.map_err(|_| Refusal::validation("the body broke off or is badly encoded"))?;
         let Ok(data) = frame.into_data() else { continue };
         if first.len() + all.len() + data.len() > MAX_BODY {
-            return Err(Refusal::too_large());
+            return Err(Refusal::too_large(MAX_BODY));
         }
         if first.is_empty() && all.is_empty() {
             first = data;

@@ -1,22 +1,20 @@
-//! The routes, and what happens to a request between its head and its answer.
-
-use std::panic::AssertUnwindSafe;
+//! The routes: what each one takes, asks of the key-value store, and answers.
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
+use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue, StatusCode};
-use axum::response::Response;
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use bytes::Bytes;
-use futures::FutureExt;
 use garth::agent::kv::{
     DEFAULT_AGENT, DEFAULT_HISTORY, DEFAULT_HITS, Kv, MAX_HISTORY, MAX_HITS, MAX_LISTED, PageRequest, Put,
     Search, Semantics, Written,
 };
-use garth::datadir::{ApiKey, Scope};
+use garth::datadir::{Admitted, ApiKey, Scope};
 use garth::model::{Idempotency, Timestamp};
 use garth::{DataDir, Env, ErrorKind, FileSystem};
 
@@ -24,10 +22,9 @@ use crate::auth::authorize;
 use crate::errors::Refusal;
 use crate::fields::Fields;
 use crate::limits::{drain, read_body};
+use crate::request::{Context, KeyId, around};
 use crate::wire;
 
-/// Names a request in its answer and in the log.
-const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Where a client names a write, so that a retry is not another one.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Longest such name, in characters.
@@ -74,56 +71,73 @@ impl Call {
 }
 
 /// Everything that is served.
-pub(crate) fn router(home: DataDir) -> Router {
+pub(crate) fn router(data_dir: DataDir, context: &Context) -> Router {
     let mut router = Router::new().route("/healthz", get(healthz).fallback(not_get));
     for call in Call::ALL {
         router = router.route(call.path(), route(call));
     }
-    router.fallback(no_route).with_state(home)
+    router.fallback(no_route).with_state(data_dir).layer(from_fn_with_state(context.clone(), around))
 }
 
 fn route(call: Call) -> MethodRouter<DataDir> {
-    let handler = move |State(home): State<DataDir>, request: Request| async move {
+    let handler = move |State(data_dir): State<DataDir>, request: Request| async move {
         let (head, mut body) = request.into_parts();
-        let id = request_id(home.env());
-        let answered = AssertUnwindSafe(answer(&home, call, &head, &mut body)).catch_unwind().await;
-        let answered = answered.unwrap_or_else(|_| Err(Refusal::internal().because("it panicked")));
+        let (key, answered) = match authorize(&data_dir, &head.headers, call.scope()) {
+            Ok(admitted) => {
+                let answered = answer(&data_dir, &admitted, call, &head, &mut body).await;
+                (Some(KeyId(admitted.key().id.clone())), answered)
+            }
+            Err(refusal) => (None, Err(refusal)),
+        };
         drain(&head.headers, body);
-        respond(&id, answered)
+        let mut response = answered.map(json).into_response();
+        if let Some(key) = key {
+            response.extensions_mut().insert(key);
+        }
+        response
     };
     post(handler).fallback(not_post)
 }
 
 async fn healthz() -> Response {
-    json(StatusCode::OK, Bytes::from_static(br#"{"ok":true}"#))
+    json(Bytes::from_static(br#"{"ok":true}"#))
 }
 
-async fn no_route(State(home): State<DataDir>, request: Request) -> Response {
-    refuse(&home, request, Refusal::no_route())
+async fn no_route(request: Request) -> Refusal {
+    refuse(request, Refusal::no_route())
 }
 
-async fn not_get(State(home): State<DataDir>, request: Request) -> Response {
-    refuse(&home, request, Refusal::wrong_method("GET, HEAD"))
+async fn not_get(request: Request) -> Refusal {
+    refuse(request, Refusal::wrong_method("GET, HEAD"))
 }
 
-async fn not_post(State(home): State<DataDir>, request: Request) -> Response {
-    refuse(&home, request, Refusal::wrong_method("POST"))
+async fn not_post(request: Request) -> Refusal {
+    refuse(request, Refusal::wrong_method("POST"))
 }
 
-fn refuse(home: &DataDir, request: Request, refusal: Refusal) -> Response {
+fn refuse(request: Request, refusal: Refusal) -> Refusal {
     let (head, body) = request.into_parts();
     drain(&head.headers, body);
-    respond(&request_id(home.env()), Err(refusal))
+    refusal
 }
 
-async fn answer(home: &DataDir, call: Call, head: &Parts, body: &mut Body) -> Result<Bytes, Refusal> {
-    let admitted = authorize(home, &head.headers, call.scope())?;
+fn json(body: Bytes) -> Response {
+    ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
+}
+
+async fn answer(
+    data_dir: &DataDir,
+    admitted: &Admitted,
+    call: Call,
+    head: &Parts,
+    body: &mut Body,
+) -> Result<Bytes, Refusal> {
     let body = read_body(&head.headers, body).await?;
-    let tree = match home.tree_of(&admitted) {
+    let tree = match data_dir.tree_of(admitted) {
         Err(error) if error.is(ErrorKind::NotFound) => return Err(Refusal::unauthorized()), // deleted just now
         tree => tree?,
     };
-    let caller = Caller { fs: &*tree, key: admitted.key(), env: home.env() };
+    let caller = Caller { fs: &*tree, key: admitted.key(), env: data_dir.env() };
     let fields = Fields::parse(&body)?;
     let kv = caller.kv(&fields)?;
     match call {
@@ -255,35 +269,42 @@ fn bad_idempotency_key() -> Refusal {
     ))
 }
 
-fn respond(id: &str, answered: Result<Bytes, Refusal>) -> Response {
-    let mut response = match answered {
-        Ok(body) => json(StatusCode::OK, body),
-        Err(refusal) => {
-            if let Some(cause) = &refusal.cause {
-                tracing::error!(request_id = id, code = refusal.code, "{cause}");
-            }
-            let mut response = json(refusal.status, Bytes::from(refusal.body(id)));
-            if let Some((name, value)) = refusal.header {
-                response.headers_mut().insert(name, HeaderValue::from_static(value));
-            }
-            response
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_specification_has_a_section_for_each_route_and_names_its_scope() {
+        let specification = include_str!("../../../docs/specs/kv-api.md");
+        let sections: Vec<&str> =
+            specification.lines().filter_map(|line| line.strip_prefix("### POST ")).collect();
+        assert_eq!(sections, Call::ALL.map(Call::path));
+        for call in Call::ALL {
+            let scope = format!("| `{}` |", call.scope().as_str());
+            let row = specification.lines().find(|line| line.starts_with(&scope)).unwrap();
+            assert!(row.contains(&format!("`{}`", call.path())), "{row}");
         }
-    };
-    if let Ok(id) = HeaderValue::from_str(id) {
-        response.headers_mut().insert(X_REQUEST_ID, id);
     }
-    response
-}
 
-fn json(status: StatusCode, body: Bytes) -> Response {
-    let mut response = Response::new(Body::from(body));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
-}
-
-/// A new name for a request. Only a label: where the system has no random bytes to give, the request is answered anyway.
-pub(crate) fn request_id(env: &Env) -> String {
-    let random = u128::from_le_bytes(env.random::<16>().unwrap_or_default());
-    format!("req_{random:032x}")
+    #[test]
+    fn the_specification_states_the_limits() {
+        use garth::agent::kv::{
+            MAX_KEY_CHARS, MAX_KEY_SEGMENT, MAX_KEY_SEGMENTS, MAX_PAGE_VALUES, MAX_VALUE,
+        };
+        let specification = include_str!("../../../docs/specs/kv-api.md").replace(',', "");
+        for limit in [
+            format!("has at most {MAX_KEY_CHARS} characters and {MAX_KEY_SEGMENTS} segments"),
+            format!("none of them over {MAX_KEY_SEGMENT} bytes"),
+            format!("({MAX_VALUE} bytes)"),
+            format!("({MAX_PAGE_VALUES} bytes) of values"),
+            format!("integer 1 to {MAX_LISTED} | `{MAX_LISTED}`"),
+            format!("integer 1 to {MAX_HISTORY} | `{DEFAULT_HISTORY}`"),
+            format!("integer 1 to {MAX_HITS} | `{DEFAULT_HITS}`"),
+            format!("1 to {} characters", garth::agent::kv::MAX_QUERY_CHARS),
+            format!("one token of 1 to {MAX_IDEMPOTENCY_KEY} characters"),
+            format!("within {} hours", IDEMPOTENCY_SECONDS / 3600),
+        ] {
+            assert!(specification.contains(&limit), "{limit}");
+        }
+    }
 }

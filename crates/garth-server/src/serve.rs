@@ -5,17 +5,34 @@ use std::io;
 use std::time::Duration;
 
 use axum::Router;
-use garth::{DataDir, Env};
+use garth::DataDir;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::connection;
+use crate::request::Context;
 use crate::routes::router;
 
 /// How long to wait when the system has no more connections to give (open files, memory).
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// What an operator can choose. [`Options::default`] serves without an access log.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    access_log: bool,
+}
+
+impl Options {
+    /// Whether each request leaves a line in the log: a `tracing` event of level `INFO` and target
+    /// `garth_server::access` with `request_id`, `key` (the id of the API key, or `-`), `method`, `path` (without query),
+    /// `status`, `bytes` (of the answer's body) and `duration_us` (from the head of the request to the answer).
+    #[must_use]
+    pub fn access_log(self, access_log: bool) -> Self {
+        Self { access_log }
+    }
+}
 
 /// Serves a data folder on these sockets until `shutdown` ends. Then requests that have begun are answered; each takes
 /// as long as its limits let it, so this returns in bounded time.
@@ -23,19 +40,20 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// # Errors
 /// `InvalidInput` without a socket. A connection that cannot be accepted is logged, and no error.
 pub async fn serve(
-    home: DataDir,
+    data_dir: DataDir,
     listeners: Vec<TcpListener>,
+    options: Options,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     if listeners.is_empty() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no socket to serve on"));
     }
-    let env = home.env().clone();
-    let app = router(home);
+    let context = Context { env: data_dir.env().clone(), access_log: options.access_log };
+    let app = router(data_dir, &context);
     let (stop, stopping) = watch::channel(false);
     let mut loops = JoinSet::new();
     for listener in listeners {
-        loops.spawn(accept(listener, app.clone(), env.clone(), stopping.clone()));
+        loops.spawn(accept(listener, app.clone(), context.clone(), stopping.clone()));
     }
     shutdown.await;
     stop.send_replace(true);
@@ -43,14 +61,14 @@ pub async fn serve(
     Ok(())
 }
 
-async fn accept(listener: TcpListener, app: Router, env: Env, mut stopping: watch::Receiver<bool>) {
+async fn accept(listener: TcpListener, app: Router, context: Context, mut stopping: watch::Receiver<bool>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            () = told_to_stop(&mut stopping) => break,
+            () = connection::told_to_stop(&mut stopping) => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    connections.spawn(connection::run(stream, app.clone(), env.clone(), stopping.clone()));
+                    connections.spawn(connection::run(stream, app.clone(), context.clone(), stopping.clone()));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
@@ -62,10 +80,4 @@ async fn accept(listener: TcpListener, app: Router, env: Env, mut stopping: watc
     }
     drop(listener);
     while connections.join_next().await.is_some() {}
-}
-
-/// Ends once `serve` is told to stop.
-pub(crate) async fn told_to_stop(stopping: &mut watch::Receiver<bool>) {
-    // An error means that `serve` itself is gone, which is the same.
-    stopping.wait_for(|stop| *stop).await.ok();
 }

@@ -14,7 +14,7 @@ use tracing_subscriber::EnvFilter;
 use crate::app::App;
 use crate::fail::{Failure, Result};
 
-/// Where it listens unless told. The port is seed 4's.
+/// Where it listens unless told.
 const DEFAULT_LISTEN: [&str; 2] = ["127.0.0.1:8787", "[::1]:8787"];
 
 /// Serve the HTTP interface
@@ -28,11 +28,14 @@ pub(crate) struct Serve {
     /// Where to listen (may be repeated); port 0 picks one [default: 127.0.0.1:8787 and [::1]:8787]
     #[arg(long, value_name = "HOST:PORT")]
     listen: Vec<String>,
+    /// Log each request to stderr: time, request id, key id, method, path, status, bytes, microseconds
+    #[arg(long)]
+    access_log: bool,
 }
 
 impl Serve {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        start_logs()?;
+        start_logs(self.access_log)?;
         // First the sockets: a start that fails for a taken port must not use up the key that is shown once.
         let (listeners, urls) = self.bind()?;
         let data_dir = app.data_dir_or_new()?;
@@ -48,7 +51,9 @@ impl Serve {
             }
             tracing::info!("stopping; what is in flight is finished");
         };
-        garth_server::serve(data_dir, listeners, shutdown).await.map_err(Failure::host(Path::new("serve")))
+        let options = garth_server::Options::default().access_log(self.access_log);
+        let served = garth_server::serve(data_dir, listeners, options, shutdown).await;
+        served.map_err(Failure::host(Path::new("serve")))
     }
 
     /// The sockets, and their addresses as URLs. A machine without `::1` still serves.
@@ -119,11 +124,15 @@ fn show(app: &mut App, data_dir: &DataDir, urls: &[String], account: &str, key: 
     app.out.flush()
 }
 
-/// Logs to stderr, as much as GARTH_LOG says.
-fn start_logs() -> Result {
+/// Logs to stderr, as much as GARTH_LOG says; the access log, if asked for, in any case.
+fn start_logs(access_log: bool) -> Result {
     let wanted = std::env::var("GARTH_LOG").unwrap_or_else(|_| "info".into());
     let filter = EnvFilter::try_new(&wanted)
         .map_err(|error| garth::Error::new(ErrorKind::InvalidArgument, format!("GARTH_LOG: {error}")))?;
+    let filter = match access_log.then(|| "garth_server::access=info".parse()) {
+        Some(Ok(directive)) => filter.add_directive(directive),
+        _ => filter,
+    };
     let colours = io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(colours).init();
     Ok(())

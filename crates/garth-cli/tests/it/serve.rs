@@ -1,11 +1,11 @@
 //! `garth serve`, beside the command line on the same data folder.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Command};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::garth::{Garth, string};
+use super::garth::{Garth, string, text};
 
 /// A server that runs until this is dropped.
 struct Server {
@@ -16,8 +16,11 @@ struct Server {
 
 impl Server {
     fn start(garth: &Garth) -> Self {
-        let mut child =
-            garth.command(&["serve", "--listen", "127.0.0.1:0", "--json"]).spawn().expect("garth starts");
+        Self::of(&mut garth.command(&["serve", "--listen", "127.0.0.1:0", "--json"]))
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let mut child = command.spawn().expect("garth starts");
         let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut line = String::new();
         stdout.read_line(&mut line).expect("a line");
@@ -30,6 +33,15 @@ impl Server {
         let request = ureq::post(&url).header("Authorization", format!("Bearer {key}"));
         let mut answer = request.send_json(body).expect("an answer of 200");
         answer.body_mut().read_json().expect("JSON")
+    }
+
+    /// Asks it to stop; gives what it logged.
+    fn log(mut self) -> String {
+        let mut stderr = self.child.stderr.take().expect("a pipe");
+        self.stop("TERM");
+        let mut log = String::new();
+        stderr.read_to_string(&mut log).expect("UTF-8");
+        log
     }
 
     /// Asks it to stop; gives what else it printed and its exit code.
@@ -133,4 +145,73 @@ fn a_start_that_finds_its_port_taken_does_not_use_up_the_key() {
     garth.fails(2, &["serve", "--listen", "nonsense"]);
     let server = Server::start(&garth);
     assert!(server.line["key"].is_string());
+}
+
+#[test]
+fn the_access_log_has_a_line_for_each_request_and_no_secret() {
+    let garth = Garth::new();
+    let mut key = Value::Null;
+    for (arguments, logged) in [(&["--access-log"][..], true), (&[], false)] {
+        let arguments = [&["serve", "--listen", "127.0.0.1:0", "--json"], arguments].concat();
+        let mut command = garth.command(&arguments);
+        let server = Server::of(command.stderr(Stdio::piped()).env("GARTH_LOG", "warn"));
+        if key.is_null() {
+            key = server.line["key"].clone();
+        }
+        let (key, id) = (string(&key), string(&garth.lines(&["key", "list"])[0]["id"]));
+        let put = server.post(&key, "put", &json!({"path": "/user/tone", "value": "a secret value"}));
+        assert_eq!(put["ok"], true);
+        let refused = ureq::get(format!("{}/no?query=1", string(&server.line["url"]))).call();
+        assert!(matches!(refused, Err(ureq::Error::StatusCode(404))), "{refused:?}");
+        let log = server.log();
+        assert!(!log.contains(&key) && !log.contains("a secret value") && !log.contains("query"), "{log}");
+        let lines: Vec<&str> = log.lines().filter(|line| line.contains("request_id")).collect();
+        if !logged {
+            assert_eq!(lines, [""; 0]);
+            continue;
+        }
+        assert_eq!(lines.len(), 2, "{log}");
+        for (line, parts) in lines.iter().zip([
+            [
+                &format!("key=\"{id}\""),
+                "method=\"POST\"",
+                "path=\"/v1/put\"",
+                "status=200",
+                "bytes=",
+                "duration_us=",
+            ],
+            ["key=\"-\"", "method=\"GET\"", "path=\"/no\"", "status=404", "bytes=", "duration_us="],
+        ]) {
+            assert!(line.starts_with("20") && line.contains("request_id=\"req_"), "{line}");
+            assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+        }
+    }
+}
+
+#[test]
+fn every_command_of_the_specification_runs_and_answers_what_is_shown() {
+    let specification =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/specs/kv-api.md"));
+    let specification = specification.expect("docs/specs/kv-api.md");
+    let blocks = specification.split("```sh\n").skip(1).filter_map(|part| part.split("```").next());
+    let script: String = blocks.flat_map(str::lines).filter(|line| !line.starts_with("export ")).fold(
+        "set -e; curl() { command curl -sS --fail-with-body -w '\\n' \"$@\"; }\n".to_owned(),
+        |script, line| script + line + "\n",
+    );
+    let garth = Garth::new();
+    let server = Server::start(&garth);
+    let address = string(&server.line["url"]);
+    let script = script.replace("localhost:8787", address.trim_start_matches("http://"));
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .env("GARTH_KEY", string(&server.line["key"]))
+        .output()
+        .expect("bash runs");
+    let printed = text(&output.stdout);
+    assert!(output.status.success(), "{printed}{}", text(&output.stderr));
+    let shown: Vec<&str> = script.lines().filter_map(|line| line.strip_prefix("# {")).collect();
+    assert!(shown.len() >= 3);
+    for line in shown.iter().filter(|line| !line.contains("ver_")) {
+        assert!(printed.lines().any(|printed| printed.strip_prefix('{') == Some(*line)), "{line}\n{printed}");
+    }
 }

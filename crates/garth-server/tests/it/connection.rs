@@ -66,6 +66,25 @@ fn what_is_not_http_gets_the_envelope_too() {
 }
 
 #[test]
+fn a_request_has_exactly_one_host_unless_it_is_http_1_0() {
+    let server = Server::start();
+    for headers in ["", "host: a\r\nhost: a\r\n", "host: a b\r\n", "host: a/b\r\n", "host: \u{e9}\r\n"] {
+        for target in ["/healthz", "/nothing", "http://a/healthz"] {
+            let reply = server.raw(format!("GET {target} HTTP/1.1\r\n{headers}\r\n").as_bytes());
+            let message = reply.refused(400, "VALIDATION_ERROR");
+            assert_eq!(message, "a request must have exactly one valid `Host` header", "{headers}");
+        }
+    }
+    for host in ["localhost", "127.0.0.1:8787", "[::1]:8787", "a.example", ""] {
+        let reply = server.raw(format!("GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
+        assert_eq!(reply.status, 200, "{host}");
+        assert!(reply.header("x-request-id").is_some());
+    }
+    assert_eq!(server.raw(b"GET /healthz HTTP/1.0\r\n\r\n").status, 200);
+    server.raw(b"GET /healthz HTTP/1.0\r\nhost: a\r\nhost: b\r\n\r\n").refused(400, "VALIDATION_ERROR");
+}
+
+#[test]
 fn a_request_before_what_is_not_http_still_gets_its_answer() {
     let server = Server::start();
     let mut connection = Connection::open(server.address);

@@ -55,7 +55,9 @@ impl Server {
                     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
                     bound.send(listener.local_addr().unwrap()).unwrap();
                     let shutdown = async { stopped.await.unwrap_or(()) };
-                    garth_server::serve(home, vec![listener], shutdown).await.unwrap();
+                    garth_server::serve(home, vec![listener], garth_server::Options::default(), shutdown)
+                        .await
+                        .unwrap();
                 });
             }
         });
