@@ -203,13 +203,22 @@ pub(crate) async fn resolve_path(fs: &dyn FileSystem, path: &str, follow: Follow
     resolve::resolve(fs, path, follow).await.map_err(with_path(path))
 }
 
-/// Names the path in an error that has none, as that of text which is no path.
-fn with_path(path: &str) -> impl FnOnce(Error) -> Error {
+/// Names the path as it was written: in an error that has none, as that of text which is no path, and where a link
+/// led to another path.
+pub(crate) fn with_path(path: &str) -> impl FnOnce(Error) -> Error {
     move |error| match error.path() {
         None if error.is(ErrorKind::InvalidArgument) || error.is(ErrorKind::NameTooLong) => {
             Error::new(error.kind(), format!("{path}: {}", error.message()))
         }
-        _ => error,
+        Some(found) => match TreePath::parse(path) {
+            // A path above the one written is itself part of what was written.
+            Ok(written) if !written.is_within(found) => {
+                let message = format!("{} (at {found})", error.message());
+                Error::at(error.kind(), &written, message).with_source(error)
+            }
+            _ => error,
+        },
+        None => error,
     }
 }
 

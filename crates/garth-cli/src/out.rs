@@ -62,6 +62,12 @@ impl Out {
         self.item(&json, format_args!("{version}  {}", escaped(path.as_str())))
     }
 
+    /// A warning on stderr.
+    pub(crate) fn warn(&self, text: impl Display) {
+        // Nobody is left to tell if stderr itself is closed.
+        let _ = writeln!(std::io::stderr(), "garth: {text}");
+    }
+
     /// Hands on what is buffered.
     pub(crate) fn flush(&mut self) -> Result {
         self.to.flush().map_err(Failure::stdio)

@@ -8,7 +8,7 @@ use garth::fs::resolve::{Follow, retry};
 use garth::model::{At, ByteRange, HistoryPage, Seq, VersionId};
 use garth::{Error, ErrorKind, FileSystem, OpenFile, TreePath, stream};
 
-use crate::app::{App, resolve_path};
+use crate::app::{App, resolve_path, with_path};
 use crate::args::Past;
 use crate::content;
 use crate::fail::{Failure, Result};
@@ -78,12 +78,13 @@ pub(super) async fn open(fs: &dyn FileSystem, path: &str) -> Result<(TreePath, A
         let file = fs.open(&At::Path(path.clone())).await?;
         Ok((path, file))
     });
-    Ok(opened.await.map_err(|error| match error.path() {
+    let named = opened.await.map_err(|error| match error.path() {
         Some(path) if error.is(ErrorKind::IsADirectory) => {
             Error::at(ErrorKind::IsADirectory, path, "is a directory; `garth ls` lists it")
         }
         _ => error,
-    })?)
+    });
+    Ok(named.map_err(with_path(path))?)
 }
 
 /// Where `path` leads, if `version` is one of those that it has had.

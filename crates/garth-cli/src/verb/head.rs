@@ -1,6 +1,8 @@
 //! `garth head` and `garth tail`: one end of a file, without reading the rest.
 
 use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use garth::OpenFile;
@@ -10,13 +12,15 @@ use crate::app::App;
 use crate::args::Past;
 use crate::content;
 use crate::escape::escaped;
-use crate::fail::{Failures, Result};
+use crate::fail::{Failure, Failures, Result};
 use crate::size::parse_size;
 
 use super::cat::open;
 
-/// Bytes that are looked through for line ends at a time.
-const STEP: usize = 64 << 10;
+/// Bytes that are looked through for line ends at a time: the largest extent, which is read as a whole anyway.
+const STEP: usize = 1 << 20;
+/// How often `tail -f` looks for more.
+const POLL: Duration = Duration::from_millis(200);
 
 /// Print the first lines of files
 ///
@@ -57,6 +61,9 @@ pub(crate) struct Tail {
     /// Print this many bytes (512, 10k, 1M) instead; with `+` begin at this byte, the first being 1
     #[arg(short = 'c', long, value_name = "[+]BYTES", conflicts_with = "lines", allow_hyphen_values = true)]
     bytes: Option<Count>,
+    /// Go on printing what is appended, until interrupted; the file is followed when it is renamed
+    #[arg(short, long, conflicts_with = "at")]
+    follow: bool,
     /// Print no header before each of several files
     #[arg(short, long)]
     quiet: bool,
@@ -100,18 +107,45 @@ impl Head {
 
 impl Tail {
     pub(crate) async fn run(self, app: &mut App) -> Result {
+        if self.follow {
+            return self.follow(app).await;
+        }
         let headed = self.paths.len() > 1 && !self.quiet;
-        print_each(app, &self.paths, &self.past, headed, async |file| {
+        print_each(app, &self.paths, &self.past, headed, async |file| self.range(file).await).await
+    }
+
+    async fn range(&self, file: &dyn OpenFile) -> garth::Result<ByteRange> {
+        let size = file.stat().await?.size;
+        let offset = match (self.bytes, self.lines) {
+            (Some(Count::Last(bytes)), _) => size.saturating_sub(bytes),
+            (Some(Count::From(first)), _) => first.saturating_sub(1).min(size),
+            (None, Count::Last(lines)) => start_of_last(file, size, lines).await?,
+            (None, Count::From(first)) => end_of_lines(file, first.saturating_sub(1)).await?,
+        };
+        Ok(ByteRange { offset, length: size.saturating_sub(offset) })
+    }
+
+    async fn follow(&self, app: &mut App) -> Result {
+        let [path] = &self.paths[..] else {
+            return Err(Failure::Usage("--follow goes with one path".into()));
+        };
+        let fs = app.tree()?.fs;
+        let (path, file) = open(&*fs, path).await?;
+        let mut range = self.range(&*file).await?;
+        loop {
+            if range.length > 0 {
+                content::print(app, Some(&path), Arc::clone(&file), range).await?;
+                app.out.flush()?;
+            }
+            let printed = range.offset + range.length;
+            app.env.sleep(POLL);
             let size = file.stat().await?.size;
-            let offset = match (self.bytes, self.lines) {
-                (Some(Count::Last(bytes)), _) => size.saturating_sub(bytes),
-                (Some(Count::From(first)), _) => first.saturating_sub(1).min(size),
-                (None, Count::Last(lines)) => start_of_last(file, size, lines).await?,
-                (None, Count::From(first)) => end_of_lines(file, first.saturating_sub(1)).await?,
-            };
-            Ok(ByteRange { offset, length: size - offset })
-        })
-        .await
+            if size < printed {
+                app.out.warn(format_args!("{}: file truncated", escaped(path.as_str())));
+            }
+            let offset = if size < printed { 0 } else { printed };
+            range = ByteRange { offset, length: size - offset };
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Verbs that read.
 
+use std::io::{BufRead, BufReader};
+
 use serde_json::json;
 
 use super::garth::{Garth, column, string};
@@ -183,6 +185,38 @@ fn head_and_tail_print_one_end_of_a_file() {
     garth.write("/log", "new\n");
     assert_eq!(garth.ok(&["tail", "-n1", "/log", "--at", "1"]), "line 20000\n");
     assert!(garth.fails(1, &["head", "/"]).contains("`garth ls` lists it"));
+}
+
+#[test]
+fn tail_follows_what_is_appended_and_begins_again_after_a_truncation() {
+    let garth = Garth::new();
+    garth.write("/log", "one\ntwo\n");
+    let mut child = garth.command(&["tail", "-n1", "-f", "/log"]).spawn().expect("garth starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut next = || lines.next().expect("a line").expect("text");
+    assert_eq!(next(), "two");
+    garth.feed(&["append", "/log"], "three\n");
+    assert_eq!(next(), "three");
+    garth.ok(&["mv", "/log", "/moved"]);
+    garth.feed(&["append", "/moved"], "four\n");
+    assert_eq!(next(), "four");
+    garth.write("/moved", "new\n");
+    assert_eq!(next(), "new");
+    child.kill().expect("stopped");
+    child.wait().expect("garth ends");
+    garth.fails(2, &["tail", "-f", "/a", "/b"]);
+}
+
+#[test]
+fn errors_name_the_path_as_it_was_written() {
+    let garth = notes();
+    garth.ok(&["ln", "-s", "/notes", "/n"]);
+    for verb in ["ls", "cat", "stat", "tail", "du", "find"] {
+        let said = garth.fails(3, &[verb, "/n/none"]);
+        assert_eq!(said, "garth: /n/none: no such file or directory (at /notes/none)\n", "{verb}");
+    }
+    assert_eq!(garth.fails(1, &["cat", "/notes/today.md/x"]), "garth: /notes/today.md: not a directory\n");
+    assert_eq!(garth.fails(1, &["cat", "/notes"]), "garth: /notes: is a directory; `garth ls` lists it\n");
 }
 
 #[test]

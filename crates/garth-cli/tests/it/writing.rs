@@ -44,8 +44,6 @@ fn write_sets_attributes() {
         assert_eq!(&json["attributes"][name], value, "{name}");
     }
     assert!(json["expires_at"].is_string());
-    garth.feed(&["write", "/gone", "--ttl", "0"], "x");
-    garth.fails(3, &["cat", "/gone"]);
     garth.fails(2, &["write", "/a", "--ttl", "soon"]);
     garth.fails(2, &["write", "/a", "--importance", "NaN"]);
 }
