@@ -92,11 +92,9 @@ impl App {
         garth::path::check_id("agent", &self.global.agent)?;
         let author = Author { agent: Some(self.global.agent.clone()), ..Author::default() };
         let account = &self.global.account;
-        let fs = data_dir.account(account).map_err(|error| {
-            if error.is(ErrorKind::NotFound) {
-                return Failure::Tree(no_account(account));
-            }
-            Failure::data_dir(data_dir.folder())(error)
+        let fs = data_dir.account(account).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => Failure::Tree(no_account_or(account, error)),
+            _ => Failure::data_dir(data_dir.folder())(error),
         })?;
         Ok(AuthoredTree { fs, author })
     }
@@ -190,12 +188,13 @@ impl AuthoredTree {
     }
 }
 
-/// An account that is not there, and how to make it.
-pub(crate) fn no_account(account: &str) -> Error {
-    let message = format!(
-        "{account}: no such account; `garth account create` makes one, `garth account list` lists them"
-    );
-    Error::new(ErrorKind::NotFound, message)
+/// Names an account that is not there, and how to make it; other errors stay.
+pub(crate) fn no_account_or(account: &str, error: Error) -> Error {
+    if !error.is(ErrorKind::NotFound) {
+        return error;
+    }
+    let how = "`garth account create` makes one, `garth account list` lists them";
+    Error::new(ErrorKind::NotFound, format!("{account}: no such account; {how}"))
 }
 
 /// The canonical path of what a person wrote; the last segment need not exist.

@@ -80,7 +80,7 @@ impl Verb {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         match self {
             Self::Serve(verb) => verb.run(app).await,
-            Self::Account(verb) => verb.run(app),
+            Self::Account(verb) => verb.run(app).await,
             Self::Key(verb) => verb.run(app),
             Self::Kv(verb) => verb.run(app).await,
             Self::Ls(verb) => verb.run(app).await,

@@ -1,16 +1,20 @@
-//! `garth account`: who has a tree here.
+//! `garth account`: accounts and their deletion.
+
+use std::io::{self, IsTerminal, Write as _};
 
 use clap::{Args, Subcommand};
 use garth::datadir::AccountState;
-use garth::model::Timestamp;
+use garth::model::{Seq, Timestamp};
+use garth::{DataDir, FileSystem};
 use serde_json::json;
 
-use crate::app::App;
+use crate::app::{App, no_account_or};
 use crate::data_folder::DEFAULT_ACCOUNT;
 use crate::escape::escaped;
-use crate::fail::Result;
+use crate::fail::{Failure, Result};
+use crate::out::{counted, seconds};
 
-/// Make, list and delete accounts
+/// Create, list and delete accounts
 ///
 /// With --json one object an account: account, created (null once deleted).
 #[derive(Args, Debug)]
@@ -22,7 +26,7 @@ pub(crate) struct Account {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Make an account with an empty tree
+    /// Create an account with an empty tree
     #[command(after_help = "Example:\n  garth account create team-a")]
     Create {
         /// Its id: 1 to 128 bytes, without `/` and control characters
@@ -32,15 +36,20 @@ enum Action {
     #[command(after_help = "Example:\n  garth account list")]
     List,
     /// Delete an account, its keys and its tree with all history; nothing brings it back
-    #[command(after_help = "Example:\n  garth account delete team-a")]
+    ///
+    /// Asks first; without a terminal it needs --yes.
+    #[command(after_help = "Example:\n  garth account delete team-a --yes")]
     Delete {
         /// Its id
         name: String,
+        /// Do not ask
+        #[arg(short, long)]
+        yes: bool,
     },
 }
 
 impl Account {
-    pub(crate) fn run(self, app: &mut App) -> Result {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
         match self.action {
             Action::Create { name } => {
                 let account = create(app, &name)?;
@@ -51,12 +60,49 @@ impl Account {
                 let mut active = accounts.iter().filter(|account| account.state == AccountState::Active);
                 active.try_for_each(|account| show(app, &account.id, Some(account.created)))
             }
-            Action::Delete { name } => {
-                app.data_dir()?.delete_account(&name)?;
+            Action::Delete { name, yes } => {
+                let data_dir = app.data_dir()?;
+                let what = contents(&data_dir, &name).await?;
+                if !yes {
+                    confirm(&format!("Delete {what}? Nothing brings it back."))?;
+                }
+                data_dir.delete_account(&name)?;
                 show(app, &name, None)
             }
         }
     }
+}
+
+/// What a deletion takes away. A tree that cannot be opened can still be deleted.
+async fn contents(data_dir: &DataDir, name: &str) -> Result<String> {
+    let keys = data_dir.control().keys(name).map_err(|error| no_account_or(name, error))?;
+    let head = match data_dir.account(name) {
+        Ok(tree) => tree.head().await.ok(),
+        Err(_) => None,
+    };
+    let commits = match head {
+        Some(head) if head.seq > Seq(0) => {
+            format!("{}, the last at {}", counted(head.seq.0, "commit", "commits"), seconds(head.time))
+        }
+        Some(_) => "an empty tree".to_owned(),
+        None => "a tree that cannot be opened".to_owned(),
+    };
+    let keys = counted(keys.len() as u64, "API key", "API keys");
+    Ok(format!("account {} with {commits}, and {keys}", escaped(name)))
+}
+
+/// Asks on the terminal; anything but yes is a refusal.
+fn confirm(question: &str) -> Result {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Err(Failure::Usage(format!("{question} Repeat with --yes to do it")));
+    }
+    write!(io::stderr(), "{question} [y/N] ").map_err(Failure::stdio)?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).map_err(Failure::stdio)?;
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        return Ok(());
+    }
+    Err(Failure::Usage("nothing was deleted".to_owned()))
 }
 
 fn create(app: &App, name: &str) -> Result<garth::datadir::Account> {

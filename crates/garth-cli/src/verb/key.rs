@@ -3,13 +3,14 @@
 use clap::{Args, Subcommand};
 use garth::datadir::{ApiKey, Scope};
 use garth::model::Timestamp;
+use garth::{Error, ErrorKind};
 use serde_json::json;
 
-use crate::app::App;
+use crate::app::{App, no_account_or};
 use crate::escape::escaped;
 use crate::fail::Result;
 
-/// Make, list and revoke the API keys of an account (--account)
+/// Create, list and revoke API keys of an account (--account)
 ///
 /// With --json one object a key: id, account, label, scopes, created, revoked; and `key`, the secret, when it
 /// is made.
@@ -22,14 +23,13 @@ pub(crate) struct Key {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Make a key and show it, this once
+    /// Create a key and print its secret, which is not shown again
     #[command(after_help = "Example:\n  garth key create --label laptop --scope memory:read")]
     Create {
-        /// What to call it
+        /// Label to tell it from other keys
         #[arg(long, default_value = "", value_name = "TEXT")]
         label: String,
-        /// What it may do: memory:read, memory:write, search:read or admin, which is all of it (may be
-        /// repeated)
+        /// What it may do: memory:read, memory:write, search:read, or admin for all of them (may be repeated)
         #[arg(
             long = "scope", value_name = "SCOPE",
             default_values = ["memory:read", "memory:write", "search:read"]
@@ -39,10 +39,10 @@ enum Action {
     /// List the keys, without their secrets
     #[command(after_help = "Example:\n  garth key list")]
     List,
-    /// End a key
+    /// Revoke a key: from now on it opens nothing
     #[command(after_help = "Example:\n  garth key revoke 0123456789abcdef")]
     Revoke {
-        /// Its id: what follows `garth_` in the key, up to the dot
+        /// Id of the key: what follows `garth_` in the key, up to the dot
         id: String,
     },
 }
@@ -51,6 +51,7 @@ impl Key {
     pub(crate) fn run(self, app: &mut App) -> Result {
         let data_dir = app.data_dir()?;
         let account = &app.global.account;
+        data_dir.control().account(account).map_err(|error| no_account_or(account, error))?;
         match self.action {
             Action::Create { label, scopes } => {
                 let (key, secret) = data_dir.control().create_key(account, &label, &scopes)?;
@@ -61,7 +62,13 @@ impl Key {
                 keys.iter().try_for_each(|key| show(app, key, None))
             }
             Action::Revoke { id } => {
-                let key = data_dir.control().revoke_key(&id)?;
+                let key = data_dir.control().revoke_key(account, &id).map_err(|error| {
+                    if !error.is(ErrorKind::NotFound) {
+                        return error;
+                    }
+                    let message = format!("{id}: account {account} has no such key; see `garth key list`");
+                    Error::new(ErrorKind::NotFound, message)
+                })?;
                 show(app, &key, None)
             }
         }

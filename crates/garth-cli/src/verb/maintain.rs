@@ -13,6 +13,7 @@ use tokio::task::block_in_place;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::{Failure, Failures, Result};
+use crate::out::counted;
 use crate::when::parse_span;
 
 /// The accounts that are meant.
@@ -34,21 +35,23 @@ pub(crate) struct Fsck {
     accounts: Accounts,
 }
 
-/// Remove what nothing needs: expired entries, abandoned uploads, orphaned content; merge small pieces of files
+/// Remove expired entries, abandoned uploads and unreferenced content; merge small extents
 ///
-/// Versions, snapshots and what is open anywhere stay. With --json one object an account: account, expired,
-/// staged, versions, merged, chunks, bytes, packs.
+/// Versions, snapshots and open files stay. What is found unused goes with the first run after the grace period;
+/// until then it waits. With --json one object an account: account, expired, staged, versions, merged, chunks,
+/// bytes, packs, waiting, waiting_bytes.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth gc --all")]
 pub(crate) struct Gc {
     #[command(flatten)]
     accounts: Accounts,
-    /// Leave what was found unused less than this long ago, as another process may still be at it; at least 2m while others run
+    /// Grace period: keep what was found unused less than this long ago, as another process may still read it; at
+    /// least 2m while others run
     #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = parse_span)]
     grace: i64,
 }
 
-/// Make the search index again from the files
+/// Rebuild the search index from the files
 ///
 /// With --json one object an account: account, files.
 #[derive(Args, Debug)]
@@ -67,11 +70,11 @@ impl Fsck {
             let mut json = object(account, &found);
             json["ok"] = found.findings.is_empty().into();
             let mut text = format!(
-                "{}: {} names, {} versions, {} chunks ({}): ",
+                "{}: {}, {}, {} ({}): ",
                 escaped(account),
-                found.names,
-                found.versions,
-                found.chunks,
+                counted(found.names, "name", "names"),
+                counted(found.versions, "version", "versions"),
+                counted(found.chunks, "chunk", "chunks"),
                 HumanBytes(found.bytes)
             );
             match found.findings.len() {
@@ -93,17 +96,22 @@ impl Gc {
         let grace = Duration::from_secs(self.grace.unsigned_abs());
         self.accounts.each(app, "collecting", |app, account, tree| {
             let gone = tree.gc(grace)?;
-            let text = format!(
-                "{}: {} expired, {} uploads, {} versions, {} chunks ({}), {} files removed; {} extents merged",
+            let mut text = format!(
+                "{}: removed {}, {}, {}, {} ({}), {}; merged {}",
                 escaped(account),
-                gone.expired,
-                gone.staged,
-                gone.versions,
-                gone.chunks,
+                counted(gone.expired, "expired name", "expired names"),
+                counted(gone.staged, "upload", "uploads"),
+                counted(gone.versions, "version", "versions"),
+                counted(gone.chunks, "chunk", "chunks"),
                 HumanBytes(gone.bytes),
-                gone.packs,
-                gone.merged
+                counted(gone.packs, "pack file", "pack files"),
+                counted(gone.merged, "extent", "extents"),
             );
+            if gone.waiting > 0 {
+                let waiting = counted(gone.waiting, "file", "files");
+                let size = HumanBytes(gone.waiting_bytes);
+                text.push_str(&format!("; {waiting} ({size}) wait for the grace period to end"));
+            }
             app.out.item(&object(account, &gone), text)
         })
     }
@@ -114,7 +122,10 @@ impl Reindex {
         self.accounts.each(app, "indexing", |app, account, tree| {
             let files = tree.reindex()?;
             let json = json!({"account": account, "files": files});
-            app.out.item(&json, format_args!("{}: {files} files indexed", escaped(account)))
+            app.out.item(
+                &json,
+                format_args!("{}: {} indexed", escaped(account), counted(files, "file", "files")),
+            )
         })
     }
 }

@@ -13,8 +13,12 @@ fn accounts_are_made_listed_and_deleted() {
     garth.fails(2, &["account", "create", "a/b"]);
     garth.feed(&["write", "/a", "--account", "team"], "x");
     assert!(garth.ok(&["account", "list"]).contains("  team\n"));
-    garth.ok(&["account", "delete", "team"]);
-    garth.fails(3, &["account", "delete", "team"]);
+    let said = garth.fails(2, &["account", "delete", "team"]);
+    assert!(said.contains("account team with 1 commit, ") && said.contains("0 API keys"), "{said}");
+    assert!(said.contains("--yes"), "{said}");
+    assert_eq!(garth.ok(&["cat", "/a", "--account", "team"]), "x", "nothing is deleted unasked");
+    garth.ok(&["account", "delete", "team", "--yes"]);
+    garth.fails(3, &["account", "delete", "team", "--yes"]);
     garth.fails(3, &["ls", "--account", "team"]);
     garth.ok(&["account", "create", "team"]);
     assert_eq!(garth.ok(&["ls", "--account", "team"]), "", "a new account of an old name is empty");
@@ -39,6 +43,17 @@ fn keys_are_shown_once_and_revoked() {
     let default = garth.json(&["key", "create"]);
     assert_eq!(default["scopes"], json!(["memory:read", "memory:write", "search:read"]));
     assert!(garth.ok(&["key", "create"]).starts_with("garth_"));
+}
+
+#[test]
+fn a_key_is_revoked_through_its_own_account_only() {
+    let garth = Garth::new();
+    garth.ok(&["account", "create", "team-b"]);
+    let id = string(&garth.json(&["key", "create"])["id"]);
+    let said = garth.fails(3, &["--account", "team-b", "key", "revoke", &id]);
+    assert!(said.contains(&format!("{id}: account team-b has no such key")), "{said}");
+    assert_eq!(garth.lines(&["key", "list"])[0]["revoked"], json!(null));
+    garth.ok(&["key", "revoke", &id]);
 }
 
 #[test]
@@ -104,6 +119,7 @@ fn gc_takes_nothing_that_is_needed() {
     assert_eq!((&gone["account"], &gone["chunks"]), (&json!("default"), &json!(0)));
     assert!(garth.ok(&["gc", "--all"]).starts_with("default: "));
     assert_eq!(garth.ok(&["cat", "--version", &first]), "first");
+    assert_eq!((&gone["waiting"], &gone["waiting_bytes"]), (&json!(0), &json!(0)));
     garth.fails(2, &["gc", "--grace", "soon"]);
 }
 
@@ -113,7 +129,7 @@ fn reindex_makes_the_index_again() {
     garth.write("/notes/a.md", "the harbour at night");
     assert_eq!(garth.json(&["reindex"])["account"], "default");
     assert_eq!(column(&garth.lines(&["search", "harbour"]), "path"), ["/notes/a.md"]);
-    assert!(garth.ok(&["reindex", "--all"]).ends_with("files indexed\n"));
+    assert!(garth.ok(&["reindex", "--all"]).ends_with("1 file indexed\n"));
 }
 
 #[test]

@@ -44,7 +44,11 @@ fn write_sets_attributes() {
         assert_eq!(&json["attributes"][name], value, "{name}");
     }
     assert!(json["expires_at"].is_string());
-    garth.fails(2, &["write", "/a", "--ttl", "soon"]);
+    for ttl in ["0", "0h", "999999999w", "-1", "soon"] {
+        garth.fails(2, &["write", "/never", "--ttl", ttl]);
+        garth.fails(2, &["kv", "put", "/never", "1", "--ttl", ttl]);
+    }
+    garth.fails(3, &["cat", "/never"]);
     garth.fails(2, &["write", "/a", "--importance", "NaN"]);
 }
 

@@ -72,7 +72,7 @@ fn a_revoked_key_opens_nothing_from_then_on() {
     let server = Server::start();
     let (key, secret) = server.home.control().create_key("acme", "short", &[Scope::Admin]).unwrap();
     assert_eq!(server.post_as(secret.reveal(), "get", r#"{"path":"/a"}"#).status, 200);
-    server.home.control().revoke_key(&key.id).unwrap();
+    server.home.control().revoke_key("acme", &key.id).unwrap();
     server.post_as(secret.reveal(), "get", r#"{"path":"/a"}"#).refused(401, "UNAUTHORIZED");
 }
 

@@ -164,18 +164,19 @@ impl Control {
         })
     }
 
-    /// Makes a key open nothing any more, in every process from its next call on. Again is fine: the first time stays.
+    /// Revokes a key of an account: in every process it opens nothing from the next call on. Again is fine: the first time
+    /// stays.
     ///
     /// # Errors
-    /// `NotFound` without such a key.
-    pub fn revoke_key(&self, id: &str) -> Result<ApiKey> {
+    /// `NotFound` unless the account has a key of that id.
+    pub fn revoke_key(&self, account: &str, id: &str) -> Result<ApiKey> {
         let now = self.env.now();
         let key = self.db.write(|t| {
-            let sql = "UPDATE api_key SET revoked = coalesce(revoked, ?2) WHERE id = ?1
+            let sql = "UPDATE api_key SET revoked = coalesce(revoked, ?3) WHERE account = ?1 AND id = ?2
                        RETURNING id, account, label, scopes, created, revoked";
-            t.query_row(sql, (id, now.0), key_of).optional().map_err(fault)
+            t.query_row(sql, (account, id, now.0), key_of).optional().map_err(fault)
         })?;
-        key.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no key of that id"))
+        key.ok_or_else(|| Error::new(ErrorKind::NotFound, "this account has no key of that id"))
     }
 
     /// The key that a token is of. `None` for one that is malformed, unknown, wrong or revoked, or whose account is

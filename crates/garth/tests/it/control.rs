@@ -94,12 +94,24 @@ fn a_key_revoked_elsewhere_opens_nothing_at_the_next_call() {
     let elsewhere = Control::open(folder.path(), Env::system()).unwrap();
     assert_eq!(elsewhere.authenticate(secret.reveal()).unwrap(), Some(key.clone()));
 
-    let revoked = home.control().revoke_key(&key.id).unwrap();
+    let revoked = home.control().revoke_key("acme", &key.id).unwrap();
     assert!(revoked.revoked.is_some());
     assert_eq!(elsewhere.authenticate(secret.reveal()).unwrap(), None);
-    assert_eq!(elsewhere.revoke_key(&key.id).unwrap(), revoked, "the first revocation stays");
+    assert_eq!(elsewhere.revoke_key("acme", &key.id).unwrap(), revoked, "the first revocation stays");
     assert_eq!(elsewhere.keys("acme").unwrap(), [revoked]);
-    assert!(home.control().revoke_key("0123456789abcdef").unwrap_err().is(ErrorKind::NotFound));
+    assert!(home.control().revoke_key("acme", "0123456789abcdef").unwrap_err().is(ErrorKind::NotFound));
+}
+
+#[test]
+fn a_key_is_revoked_through_its_own_account_only() {
+    let (_folder, home) = with_account();
+    home.create_account("other").unwrap();
+    let (key, secret) = home.control().create_key("acme", "", &[Scope::MemoryRead]).unwrap();
+    for account in ["other", "none", ""] {
+        let refused = home.control().revoke_key(account, &key.id).unwrap_err();
+        assert!(refused.is(ErrorKind::NotFound), "{account}: {refused}");
+    }
+    assert_eq!(home.control().authenticate(secret.reveal()).unwrap(), Some(key));
 }
 
 #[test]

@@ -285,7 +285,8 @@ async fn a_lease_that_ran_out_leaves_its_file_the_whole_grace() {
     drop(ours);
     fs.sync().await.unwrap();
     let grace = Duration::from_secs(600);
-    assert_eq!(fs.gc(grace).unwrap().versions, 0);
+    let collected = fs.gc(grace).unwrap();
+    assert_eq!((collected.versions, collected.waiting), (0, 1));
     garth::engine::sqlite::renew_leases();
     other.sync().await.unwrap();
     // as if the holder had slept: neither its lease nor what was said before counts
@@ -294,6 +295,29 @@ async fn a_lease_that_ran_out_leaves_its_file_the_whole_grace() {
     assert_eq!(theirs.read_at(0, 100).await.unwrap(), "before;after;");
     clock.advance(grace);
     assert_eq!(fs.gc(grace).unwrap().versions, 1);
+}
+
+#[tokio::test]
+async fn gc_tells_what_waits_for_the_grace() {
+    let Account { fs, clock, folder: _folder } = account();
+    let content = Bytes::from(vec![7; 200_000]);
+    for name in ["/one", "/two"] {
+        let mut upload = fs.stage().await.unwrap();
+        upload.write(content.clone()).await.unwrap();
+        let body = Body::Staged(upload.finish().await.unwrap());
+        let (at, attrs) = (path(name).into(), SetAttrs::default());
+        fs.apply(Op::Write { at, body, create: Create::New, parents: false, attrs }).await.unwrap();
+    }
+    let grace = Duration::from_secs(600);
+    for _ in 0..2 {
+        // the second upload brought nothing new
+        let collected = fs.gc(grace).unwrap();
+        assert_eq!((collected.packs, collected.waiting), (0, 1));
+        assert!(collected.waiting_bytes >= 200_000, "{collected:?}");
+    }
+    clock.advance(grace);
+    let collected = fs.gc(grace).unwrap();
+    assert_eq!((collected.packs, collected.waiting, collected.waiting_bytes), (1, 0, 0));
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 use serde::Serialize;
 
 use crate::engine::planner::Staged;
@@ -40,6 +40,10 @@ pub struct Collected {
     pub bytes: u64,
     /// Pack files removed. One that has just become empty goes with a later collection, after the grace.
     pub packs: u64,
+    /// Empty pack files, and files without a name that were written to, which go once the grace is over.
+    pub waiting: u64,
+    /// Bytes of those pack files.
+    pub waiting_bytes: u64,
 }
 
 impl SqliteFs {
@@ -178,6 +182,10 @@ fn sweep(
     let uploading: Vec<[u8; 16]> = all(conn, "SELECT id FROM staged", [], |row| row.get(0))?;
     known.extend(uploading.into_iter().map(|id| pack_name(u128::from_be_bytes(id))));
     doomed.extend(files.into_iter().filter(|file| !known.contains(file)));
+    let sql = "SELECT count(*), coalesce(sum(size), 0), (SELECT count(*) FROM unnamed)
+               FROM pack WHERE doomed_at > ?1";
+    let waiting = |row: &Row<'_>| Ok((row.get::<_, u64>(0)? + row.get::<_, u64>(2)?, row.get(1)?));
+    (collected.waiting, collected.waiting_bytes) = conn.query_row(sql, [gone_before.0], waiting)?;
     failpoint::point("gc-sweep")?;
     Ok((collected, doomed))
 }
