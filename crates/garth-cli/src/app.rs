@@ -269,7 +269,7 @@ pub(crate) async fn destination(
         let Some(name) = from.name() else {
             return Err(Error::at(ErrorKind::Busy, from, "the root cannot be moved, copied or linked"));
         };
-        return dir.join(&garth::Name::parse(name)?);
+        return Ok(dir.join(&garth::Name::parse(name)?)?);
     }
     let (path, there) = stat_optional(fs, to, follow).await?;
     if into {

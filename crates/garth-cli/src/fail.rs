@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use garth::agent::kv::{KvCode, KvError};
-use garth::{Error, ErrorKind};
+use garth::{Error, ErrorKind, PathError};
 use serde_json::json;
 
 use crate::escape::escaped;
@@ -97,22 +97,16 @@ impl Failure {
     pub(crate) fn report_json(&self) {
         let (kind, path, message) = match self {
             Self::Tree(error) => {
-                (snake(error.kind()), error.path().map(ToString::to_string), error.message().to_owned())
+                (error.kind().as_str(), error.path().map(ToString::to_string), error.message().to_owned())
             }
             Self::Host(path, error) => {
-                (snake(error.kind()), Some(path.display().to_string()), error.to_string())
+                (host_kind(error.kind()), Some(path.display().to_string()), error.to_string())
             }
             Self::DataDir(folder, error) => {
-                (snake(error.kind()), Some(folder.display().to_string()), with_source(error))
+                (error.kind().as_str(), Some(folder.display().to_string()), with_source(error))
             }
-            Self::Kv(key, error) => {
-                let kind = match error.code() {
-                    KvCode::FileSystem(kind) => snake(kind),
-                    code => snake(code),
-                };
-                (kind, Some(key.clone()), error.message().to_owned())
-            }
-            Self::Usage(message) => ("usage".to_owned(), None, message.clone()),
+            Self::Kv(key, error) => (error.code().as_str(), Some(key.clone()), error.message().to_owned()),
+            Self::Usage(message) => ("usage", None, message.clone()),
             Self::Reported(_) | Self::Pipe => return,
         };
         let error = json!({"kind": kind, "path": path, "message": message, "exit": self.code()});
@@ -140,7 +134,11 @@ fn kind_code(kind: ErrorKind) -> u8 {
         | ErrorKind::TooManyLinks
         | ErrorKind::RuleViolation
         | ErrorKind::QuotaExceeded => 6,
-        ErrorKind::NoSpace | ErrorKind::Corrupt | ErrorKind::Io | ErrorKind::Poisoned => 7,
+        ErrorKind::NoSpace
+        | ErrorKind::Corrupt
+        | ErrorKind::Io
+        | ErrorKind::Poisoned
+        | ErrorKind::Unavailable => 7,
     }
 }
 
@@ -155,16 +153,19 @@ fn kv_code(code: KvCode) -> u8 {
     }
 }
 
-/// A kind as JSON shows it: `NotFound` becomes `not_found`.
-fn snake(kind: impl fmt::Debug) -> String {
-    let mut text = String::new();
-    for letter in format!("{kind:?}").chars() {
-        if letter.is_ascii_uppercase() && !text.is_empty() {
-            text.push('_');
-        }
-        text.push(letter.to_ascii_lowercase());
+/// The kind that `--json` shows for an error of this machine: the tree's name for it where there is one.
+fn host_kind(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::NotFound => ErrorKind::NotFound.as_str(),
+        io::ErrorKind::AlreadyExists => ErrorKind::AlreadyExists.as_str(),
+        io::ErrorKind::NotADirectory => ErrorKind::NotADirectory.as_str(),
+        io::ErrorKind::IsADirectory => ErrorKind::IsADirectory.as_str(),
+        io::ErrorKind::DirectoryNotEmpty => ErrorKind::NotEmpty.as_str(),
+        io::ErrorKind::StorageFull => ErrorKind::NoSpace.as_str(),
+        io::ErrorKind::PermissionDenied => "permission_denied",
+        io::ErrorKind::AddrInUse => "addr_in_use",
+        _ => ErrorKind::Io.as_str(),
     }
-    text
 }
 
 /// The message of an error of the storage with its reason, which may name files of this machine.
@@ -192,6 +193,12 @@ impl fmt::Display for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self::Tree(error)
+    }
+}
+
+impl From<PathError> for Failure {
+    fn from(error: PathError) -> Self {
+        Self::Tree(error.into())
     }
 }
 

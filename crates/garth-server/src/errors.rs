@@ -220,7 +220,7 @@ fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Ref
         ErrorKind::AccessDenied | ErrorKind::ReadOnly => Code::Forbidden,
         ErrorKind::QuotaExceeded => Code::QuotaExceeded,
         ErrorKind::Unsupported => Code::Unsupported,
-        ErrorKind::NoSpace | ErrorKind::Poisoned => Code::Unavailable,
+        ErrorKind::NoSpace | ErrorKind::Poisoned | ErrorKind::Unavailable => Code::Unavailable,
         ErrorKind::Format | ErrorKind::Corrupt | ErrorKind::Io => Code::Internal,
     };
     let refusal = Refusal::new(code, message);
@@ -231,7 +231,7 @@ fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Ref
         ErrorKind::Unsupported | ErrorKind::NoSpace => message.to_owned(),
         _ => Refusal::internal().message,
     };
-    Refusal { message, ..refusal }.because(format!("{kind:?}: {}", chain(error)))
+    Refusal { message, ..refusal }.because(format!("{kind}: {}", chain(error)))
 }
 
 /// An error and all that caused it.

@@ -51,6 +51,12 @@ impl From<garth::Error> for Broken {
     }
 }
 
+impl From<garth::PathError> for Broken {
+    fn from(error: garth::PathError) -> Self {
+        Self(error.to_string())
+    }
+}
+
 impl From<std::io::Error> for Broken {
     fn from(error: std::io::Error) -> Self {
         Self(format!("the machine failed: {error}"))

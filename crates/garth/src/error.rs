@@ -1,104 +1,149 @@
-//! The one error type. A kind says what went wrong in terms every interface can translate: an errno for
-//! mounts and the command line, a status for HTTP.
+//! The one error type. Its kind says what went wrong in terms that every interface translates: an errno for mounts, a
+//! status for HTTP, an exit code for the command line.
 
+use std::convert::Infallible;
 use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
 
-use crate::path::TreePath;
+use crate::path::{PathError, TreePath};
 
 /// Result of everything in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong. Interfaces match on this exhaustively, without a wildcard arm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ErrorKind {
-    /// Nothing by that name, or no such node, version or snapshot. `ENOENT`
-    NotFound,
-    /// The name is taken. `EEXIST`
-    AlreadyExists,
-    /// Something on the way is not a directory; `path` names it. `ENOTDIR`
-    NotADirectory,
-    /// A directory where a file is needed. `EISDIR`
-    IsADirectory,
-    /// The directory has entries. `ENOTEMPTY`
-    NotEmpty,
-    /// The request makes no sense as asked. `EINVAL`
-    InvalidArgument,
-    /// More symbolic links on the way than are followed. `ELOOP`
-    SymlinkLoop,
-    /// A name or path is too long. `ENAMETOOLONG`
-    NameTooLong,
-    /// The credential does not reach this. `EACCES`
-    AccessDenied,
-    /// The kind of node does not allow this (a hard link to a directory, content of a fifo). `EPERM`
-    NotPermitted,
-    /// A view of the past or a read-only layer. `EROFS`
-    ReadOnly,
-    /// A body, file or answer is larger than this call takes. `EFBIG`
-    TooLarge,
-    /// A node has as many names as it can. `EMLINK`
-    TooManyLinks,
-    /// The root or something in use. `EBUSY`
-    Busy,
-    /// A precondition of the batch does not hold. `ESTALE`
-    Conflict,
-    /// An idempotency key was used before with another request. `EINVAL`
-    IdempotencyMismatch,
-    /// That part of the past is beyond retention; `oldest` in the message says what is left. `ESTALE`
-    Gone,
-    /// A rule of the path's class refuses the content. `EINVAL`
-    RuleViolation,
-    /// The account's or subtree's quota is used up. `EDQUOT`
-    QuotaExceeded,
-    /// The disk is full. `ENOSPC`
-    NoSpace,
-    /// This implementation lacks the ability (see `capabilities`). `ENOTSUP`
-    Unsupported,
-    /// The data folder is of a format this build does not read. `EPROTONOSUPPORT`
-    Format,
-    /// Stored bytes do not match their checksum, or rows contradict each other. `EIO`
-    Corrupt,
-    /// The storage failed. `EIO`
-    Io,
-    /// An earlier storage failure left this handle unusable; open it again. `EIO`
-    Poisoned,
+/// Declares the kinds from one table, so that no list of them (names, errnos, [`ErrorKind::ALL`]) can lack one.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident, $name:literal, $errno:literal;)*) => {
+        /// What went wrong.
+        ///
+        /// Deliberately not `#[non_exhaustive]`: each interface translates every kind (errno, HTTP status, exit code) in a
+        /// match without a wildcard arm, so a new kind does not compile until all of them say what it means there.
+        ///
+        /// [`as_str`](Self::as_str) gives a stable name for JSON and logs, [`FromStr`] reads it back:
+        ///
+        /// ```
+        /// use garth::ErrorKind;
+        ///
+        /// assert_eq!(ErrorKind::NotADirectory.as_str(), "not_a_directory");
+        /// assert_eq!("not_a_directory".parse::<ErrorKind>()?, ErrorKind::NotADirectory);
+        /// assert_eq!(ErrorKind::NotADirectory.errno(), 20); // ENOTDIR
+        /// # Ok::<(), garth::Error>(())
+        /// ```
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum ErrorKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl ErrorKind {
+            /// Every kind.
+            pub const ALL: &[Self] = &[$(Self::$kind),*];
+
+            /// Its name, in snake case. Stable: scripts and clients compare it.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)*
+                }
+            }
+
+            /// The Linux errno that a mount answers with.
+            pub const fn errno(self) -> i32 {
+                match self {
+                    $(Self::$kind => $errno,)*
+                }
+            }
+        }
+    };
 }
 
-impl ErrorKind {
-    /// The Linux errno a mount answers with.
-    pub const fn errno(self) -> i32 {
-        match self {
-            Self::NotFound => 2,
-            Self::Io | Self::Corrupt | Self::Poisoned => 5,
-            Self::AccessDenied => 13,
-            Self::Busy => 16,
-            Self::AlreadyExists => 17,
-            Self::NotADirectory => 20,
-            Self::IsADirectory => 21,
-            Self::InvalidArgument | Self::IdempotencyMismatch | Self::RuleViolation => 22,
-            Self::TooLarge => 27,
-            Self::NoSpace => 28,
-            Self::ReadOnly => 30,
-            Self::TooManyLinks => 31,
-            Self::NotPermitted => 1,
-            Self::NameTooLong => 36,
-            Self::NotEmpty => 39,
-            Self::SymlinkLoop => 40,
-            Self::Format => 93,
-            Self::Unsupported => 95,
-            Self::Conflict | Self::Gone => 116,
-            Self::QuotaExceeded => 122,
-        }
+kinds! {
+    /// Nothing by that name, or no such node, version or snapshot. `ENOENT`
+    NotFound, "not_found", 2;
+    /// The name is taken. `EEXIST`
+    AlreadyExists, "already_exists", 17;
+    /// Something on the way is not a directory; `path` names it. `ENOTDIR`
+    NotADirectory, "not_a_directory", 20;
+    /// A directory where a file is needed. `EISDIR`
+    IsADirectory, "is_a_directory", 21;
+    /// The directory has entries. `ENOTEMPTY`
+    NotEmpty, "not_empty", 39;
+    /// The request makes no sense as asked. `EINVAL`
+    InvalidArgument, "invalid_argument", 22;
+    /// More symbolic links on the way than are followed. `ELOOP`
+    SymlinkLoop, "symlink_loop", 40;
+    /// A name or path is too long. `ENAMETOOLONG`
+    NameTooLong, "name_too_long", 36;
+    /// The credential does not reach this. `EACCES`
+    AccessDenied, "access_denied", 13;
+    /// The kind of node does not allow this (a hard link to a directory, content of a fifo). `EPERM`
+    NotPermitted, "not_permitted", 1;
+    /// A view of the past or a read-only layer. `EROFS`
+    ReadOnly, "read_only", 30;
+    /// A body, file or answer is larger than this call takes. `EFBIG`
+    TooLarge, "too_large", 27;
+    /// A node has as many names as it can. `EMLINK`
+    TooManyLinks, "too_many_links", 31;
+    /// The root or something in use. `EBUSY`
+    Busy, "busy", 16;
+    /// A precondition of the batch does not hold. `ESTALE`
+    Conflict, "conflict", 116;
+    /// An idempotency key was used before with another request. `EINVAL`
+    IdempotencyMismatch, "idempotency_mismatch", 22;
+    /// That part of the past is beyond retention; `oldest` in the message says what is left. `ESTALE`
+    Gone, "gone", 116;
+    /// A rule of the path's class refuses the content. `EINVAL`
+    RuleViolation, "rule_violation", 22;
+    /// The account's or subtree's quota is used up. `EDQUOT`
+    QuotaExceeded, "quota_exceeded", 122;
+    /// The disk is full. `ENOSPC`
+    NoSpace, "no_space", 28;
+    /// This implementation lacks the ability (see `capabilities`). `ENOTSUP`
+    Unsupported, "unsupported", 95;
+    /// The data folder is of a format this build does not read. `EPROTONOSUPPORT`
+    Format, "format", 93;
+    /// Stored bytes do not match their checksum, or rows contradict each other. `EIO`
+    Corrupt, "corrupt", 5;
+    /// The storage cannot serve this now, through no fault of the request: the data folder is locked by another
+    /// process for too long, may not be opened or written by this one, or the process is out of file descriptors. `EIO`
+    Unavailable, "unavailable", 5;
+    /// The storage failed. `EIO`
+    Io, "io", 5;
+    /// An earlier storage failure left this handle unusable; open it again. `EIO`
+    Poisoned, "poisoned", 5;
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 
-/// An error: its kind, the path of the tree it is about, and a sentence that tells the user what to do.
-/// Never holds a path of the host, a secret, or anything of another account.
-#[derive(Debug)]
+impl FromStr for ErrorKind {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let found = Self::ALL.iter().copied().find(|kind| kind.as_str() == name);
+        found.ok_or_else(|| Error::invalid(format!("`{name}` is no kind of error")))
+    }
+}
+
+/// An error: its kind, the path of the tree that it is about, a sentence that tells the user what to do, and the cause.
+/// Kind, path and message hold no path of the host, no secret and nothing of another account; the cause may
+/// ([`source`](std::error::Error::source)) and belongs in logs only. Clones share the cause.
+///
+/// ```
+/// use garth::{Error, ErrorKind, TreePath};
+///
+/// let error = Error::at(ErrorKind::NotFound, &TreePath::parse("/notes")?, "no such file or directory");
+/// assert_eq!(error.to_string(), "/notes: no such file or directory");
+/// assert!(error.is(ErrorKind::NotFound));
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug)]
 pub struct Error {
     kind: ErrorKind,
     path: Option<TreePath>,
     message: String,
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
@@ -115,7 +160,7 @@ impl Error {
     /// Adds what caused it. The source is for logs of operators; `Display` does not show it.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        self.source = Some(source.into());
+        self.source = Some(Arc::from(source.into()));
         self
     }
 
@@ -145,11 +190,6 @@ impl Error {
         self.path.get_or_insert_with(|| path.clone());
         self
     }
-
-    /// The same error told again: to each member of a group that failed together.
-    pub(crate) fn again(&self) -> Self {
-        Self { kind: self.kind, path: self.path.clone(), message: self.message.clone(), source: None }
-    }
 }
 
 impl fmt::Display for Error {
@@ -164,6 +204,20 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl From<PathError> for Error {
+    fn from(error: PathError) -> Self {
+        let kind = if error.is_too_long() { ErrorKind::NameTooLong } else { ErrorKind::InvalidArgument };
+        Self::new(kind, error.to_string())
+    }
+}
+
+/// For addresses that cannot be wrong, beside those that are parsed (see [`crate::fs::IntoAt`]).
+impl From<Infallible> for Error {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 
@@ -195,5 +249,31 @@ impl Error {
 
     pub(crate) fn no_node() -> Self {
         Self::new(ErrorKind::NotFound, "no such node")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_a_name_of_its_own_that_reads_back() {
+        for kind in ErrorKind::ALL {
+            assert_eq!(kind.as_str().parse::<ErrorKind>().expect("a name"), *kind);
+            let variant = format!("{kind:?}");
+            assert_eq!(
+                kind.as_str().replace('_', ""),
+                variant.to_lowercase(),
+                "the name is the variant in snake case"
+            );
+        }
+        assert!("no_such_kind".parse::<ErrorKind>().is_err());
+    }
+
+    #[test]
+    fn a_clone_keeps_the_cause() {
+        let error = Error::new(ErrorKind::Io, "the disk failed").with_source(std::io::Error::other("EIO"));
+        let cause = std::error::Error::source(&error.clone()).map(ToString::to_string);
+        assert_eq!(cause.as_deref(), Some("EIO"));
     }
 }

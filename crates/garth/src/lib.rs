@@ -19,4 +19,4 @@ pub use datadir::DataDir;
 pub use env::Env;
 pub use error::{Error, ErrorKind, Result};
 pub use fs::{Capabilities, FileSystem, FileSystemExt, OpenFile, Upload, stream};
-pub use path::{Name, TreePath};
+pub use path::{Name, PathError, TreePath};

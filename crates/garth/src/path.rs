@@ -1,17 +1,77 @@
 //! Names and paths of the tree: validated once here, so that nothing below ever sees a `..`, an empty
-//! segment or a relative path, and every comparison is by segment (DESIGN invariants 4 and 5).
+//! segment or a relative path, and every comparison is by segment.
 
 use std::borrow::Borrow;
 use std::fmt;
-
-use crate::error::{Error, ErrorKind, Result};
+use std::str::FromStr;
 
 /// Longest name, in bytes. The limit of ext4, XFS and APFS (`NAME_MAX`).
 pub const MAX_NAME: usize = 255;
 /// Longest path, in bytes. Linux `PATH_MAX`.
 pub const MAX_PATH: usize = 4096;
-/// Longest id (account, user, agent, chat, skill, session), in bytes. DESIGN 4.
+/// Longest id (account, user, agent, chat, skill, session), in bytes.
 pub const MAX_ID: usize = 128;
+
+type Result<T, E = PathError> = std::result::Result<T, E>;
+
+/// Why a text is no [`Name`], [`TreePath`] or id. As [`Error`](crate::Error): `InvalidArgument` or `NameTooLong`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PathError {
+    /// The path does not start with `/`.
+    NotAbsolute,
+    /// A name is empty: `//`, or a `/` at the end.
+    EmptyName,
+    /// A name is `.` or `..`.
+    DotName,
+    /// A name contains `/` or NUL.
+    ForbiddenCharacter,
+    /// A name has more than [`MAX_NAME`] bytes.
+    NameTooLong {
+        /// How many it has.
+        bytes: usize,
+    },
+    /// A path has more than [`MAX_PATH`] bytes.
+    PathTooLong {
+        /// How many it has.
+        bytes: usize,
+    },
+    /// Not an id (see [`check_id`]).
+    InvalidId {
+        /// Of what.
+        what: String,
+    },
+}
+
+impl PathError {
+    /// Whether a limit is exceeded, rather than the form wrong.
+    pub fn is_too_long(&self) -> bool {
+        matches!(self, Self::NameTooLong { .. } | Self::PathTooLong { .. })
+    }
+}
+
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAbsolute => f.write_str("a path starts with `/`"),
+            Self::EmptyName => f.write_str("a name must not be empty"),
+            Self::DotName => f.write_str("a name must not be `.` or `..`"),
+            Self::ForbiddenCharacter => f.write_str("a name must not contain `/` or NUL"),
+            Self::NameTooLong { bytes } => {
+                write!(f, "a name has at most {MAX_NAME} bytes, this one has {bytes}")
+            }
+            Self::PathTooLong { bytes } => {
+                write!(f, "a path has at most {MAX_PATH} bytes, this one has {bytes}")
+            }
+            Self::InvalidId { what } => write!(
+                f,
+                "an {what} id is 1 to {MAX_ID} bytes without `/` or control characters, and not `.` or `..`"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for PathError {}
 
 /// One segment of a path: 1 to [`MAX_NAME`] bytes of UTF-8 without `/` and NUL, and neither `.` nor `..`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,7 +81,7 @@ impl Name {
     /// Checks and wraps a name.
     ///
     /// # Errors
-    /// `InvalidArgument` for an empty name, `.`, `..`, `/` or NUL; `NameTooLong` above [`MAX_NAME`] bytes.
+    /// An empty name, `.`, `..`, `/` or NUL; more than [`MAX_NAME`] bytes.
     pub fn parse(name: &str) -> Result<Self> {
         check_name(name)?;
         Ok(Self(name.to_owned()))
@@ -51,25 +111,43 @@ impl Borrow<str> for Name {
     }
 }
 
+impl FromStr for Name {
+    type Err = PathError;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::parse(name)
+    }
+}
+
+impl TryFrom<&str> for Name {
+    type Error = PathError;
+
+    fn try_from(name: &str) -> Result<Self> {
+        Self::parse(name)
+    }
+}
+
+impl AsRef<str> for Name {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
 fn check_name(name: &str) -> Result<()> {
-    let invalid = |why: &str| Err(Error::new(ErrorKind::InvalidArgument, format!("a name {why}")));
     match name {
-        "" => invalid("must not be empty"),
-        "." | ".." => invalid("must not be `.` or `..`"),
-        _ if name.len() > MAX_NAME => Err(Error::new(
-            ErrorKind::NameTooLong,
-            format!("a name has at most {MAX_NAME} bytes, this one has {}", name.len()),
-        )),
-        _ if name.contains(['/', '\0']) => invalid("must not contain `/` or NUL"),
+        "" => Err(PathError::EmptyName),
+        "." | ".." => Err(PathError::DotName),
+        _ if name.len() > MAX_NAME => Err(PathError::NameTooLong { bytes: name.len() }),
+        _ if name.contains(['/', '\0']) => Err(PathError::ForbiddenCharacter),
         _ => Ok(()),
     }
 }
 
-/// Checks an id that becomes one segment of the tree (account, user, agent, chat, skill, session; DESIGN 4):
+/// Checks an id that becomes one segment of the tree (account, user, agent, chat, skill, session):
 /// 1 to [`MAX_ID`] bytes of UTF-8 without `/`, control characters, and neither `.` nor `..`.
 ///
 /// # Errors
-/// `InvalidArgument`, naming `what` the id is of.
+/// [`PathError::InvalidId`], naming `what` the id is of.
 pub fn check_id(what: &str, id: &str) -> Result<()> {
     let ok = !id.is_empty()
         && id.len() <= MAX_ID
@@ -77,19 +155,25 @@ pub fn check_id(what: &str, id: &str) -> Result<()> {
         && id != ".."
         && !id.contains('/')
         && !id.chars().any(char::is_control);
-    if ok {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::InvalidArgument,
-        format!("an {what} id is 1 to {MAX_ID} bytes without `/` or control characters, and not `.` or `..`"),
-    ))
+    if ok { Ok(()) } else { Err(PathError::InvalidId { what: what.to_owned() }) }
 }
 
 /// An absolute path in canonical form: `/`, or `/name/name`. At most [`MAX_PATH`] bytes.
 ///
 /// The root is held as the empty string, so that the children of `d` are those with directory `d`, and the
 /// subtree of `d` is the directories from `d/` up to but excluding `d0` (`0` follows `/` in ASCII), root or not.
+///
+/// ```
+/// use garth::{Name, TreePath};
+///
+/// let notes = TreePath::parse("/notes")?;
+/// let alice = notes.join(&Name::parse("alice.md")?)?;
+/// assert_eq!(alice.as_str(), "/notes/alice.md");
+/// assert_eq!((alice.parent(), alice.name()), (Some(notes.clone()), Some("alice.md")));
+/// assert!(alice.is_within(&notes));
+/// assert!(TreePath::parse("/notes/../secrets").is_err());
+/// # Ok::<(), garth::path::PathError>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TreePath(String);
 
@@ -103,13 +187,13 @@ impl TreePath {
     /// whoever takes paths from people normalises first ([`crate::fs::resolve`]).
     ///
     /// # Errors
-    /// `InvalidArgument` for a path that is not canonical; `NameTooLong` above [`MAX_PATH`] bytes or for a long name.
+    /// A path that is not canonical; more than [`MAX_PATH`] bytes; a name of more than [`MAX_NAME`].
     pub fn parse(path: &str) -> Result<Self> {
         if path == "/" {
             return Ok(Self::root());
         }
         let Some(rest) = path.strip_prefix('/') else {
-            return Err(Error::new(ErrorKind::InvalidArgument, "a path starts with `/`"));
+            return Err(PathError::NotAbsolute);
         };
         check_path_length(path.len())?;
         rest.split('/').try_for_each(check_name)?;
@@ -155,7 +239,7 @@ impl TreePath {
     /// This path with one more segment.
     ///
     /// # Errors
-    /// `NameTooLong` if the result exceeds [`MAX_PATH`] bytes.
+    /// [`PathError::PathTooLong`] if the result exceeds [`MAX_PATH`] bytes.
     pub fn join(&self, name: &Name) -> Result<Self> {
         check_path_length(self.0.len() + 1 + name.0.len())?;
         Ok(Self(format!("{}/{}", self.0, name.0)))
@@ -179,7 +263,7 @@ impl TreePath {
     /// This path moved from below `from` to below `to`. `None` if it is not within `from`.
     ///
     /// # Errors
-    /// `NameTooLong` if the result exceeds [`MAX_PATH`] bytes.
+    /// [`PathError::PathTooLong`] if the result exceeds [`MAX_PATH`] bytes.
     pub fn rebase(&self, from: &TreePath, to: &TreePath) -> Option<Result<Self>> {
         self.is_within(from).then(|| {
             let rest = &self.0[from.0.len()..];
@@ -189,14 +273,30 @@ impl TreePath {
     }
 }
 
-fn check_path_length(length: usize) -> Result<()> {
-    if length <= MAX_PATH {
-        return Ok(());
+fn check_path_length(bytes: usize) -> Result<()> {
+    if bytes <= MAX_PATH { Ok(()) } else { Err(PathError::PathTooLong { bytes }) }
+}
+
+impl FromStr for TreePath {
+    type Err = PathError;
+
+    fn from_str(path: &str) -> Result<Self> {
+        Self::parse(path)
     }
-    Err(Error::new(
-        ErrorKind::NameTooLong,
-        format!("a path has at most {MAX_PATH} bytes, this one has {length}"),
-    ))
+}
+
+impl TryFrom<&str> for TreePath {
+    type Error = PathError;
+
+    fn try_from(path: &str) -> Result<Self> {
+        Self::parse(path)
+    }
+}
+
+impl AsRef<str> for TreePath {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
 }
 
 impl fmt::Display for TreePath {

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use crate::error::{Error, ErrorKind};
+use crate::path::PathError;
 
 /// Why a call was refused. Interfaces match on this exhaustively.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,22 @@ pub enum KvCode {
     IdempotencyMismatch,
     /// The filesystem refused or failed.
     FileSystem(ErrorKind),
+}
+
+impl KvCode {
+    /// Its name, in snake case; of [`KvCode::FileSystem`] the kind's. Stable: scripts compare it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Validation => "validation",
+            Self::InvalidPath => "invalid_path",
+            Self::InvalidGlob => "invalid_glob",
+            Self::ReservedPath => "reserved_path",
+            Self::PathConflict => "path_conflict",
+            Self::TooLarge => "too_large",
+            Self::IdempotencyMismatch => "idempotency_mismatch",
+            Self::FileSystem(kind) => kind.as_str(),
+        }
+    }
 }
 
 /// An error of the key-value API: its code and a sentence that tells the user what to do.
@@ -68,6 +85,12 @@ impl From<Error> for KvError {
             message: error.message().to_owned(),
             source: Some(error),
         }
+    }
+}
+
+impl From<PathError> for KvError {
+    fn from(error: PathError) -> Self {
+        Error::from(error).into()
     }
 }
 

@@ -97,7 +97,7 @@ pub(super) struct Base(TreePath);
 
 impl Base {
     pub(super) fn of(agent: &str) -> KvResult<Self> {
-        check_id("agent", agent).map_err(|error| KvError::validation(error.message()))?;
+        check_id("agent", agent).map_err(|error| KvError::validation(error.to_string()))?;
         Ok(Self(TreePath::parse(&format!("/agents/{agent}/kv"))?))
     }
 

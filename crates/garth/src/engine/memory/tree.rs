@@ -103,7 +103,7 @@ pub(super) trait Tree {
         if !self.is_directory(dir) {
             return Err(Error::not_a_directory(&path));
         }
-        path.join(name)
+        Ok(path.join(name)?)
     }
 
     /// Everything below a directory, in the order of a walk.

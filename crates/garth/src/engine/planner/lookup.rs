@@ -89,7 +89,7 @@ impl<R: Rows> Planner<'_, R> {
                 if node.kind != Kind::Directory {
                     return Err(Error::not_a_directory(&path));
                 }
-                path.join(name)
+                Ok(path.join(name)?)
             }
             At::Node(_) => Self::require_name(at).map(|()| TreePath::root()),
         }

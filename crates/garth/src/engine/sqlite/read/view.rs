@@ -83,7 +83,7 @@ impl ReadView<'_> {
                 if node.kind != Kind::Directory {
                     return Err(Error::not_a_directory(&path));
                 }
-                path.join(name).map(Some)
+                Ok(Some(path.join(name)?))
             }
         }
     }

@@ -316,7 +316,7 @@ impl Writer {
             Err(error) => {
                 tracing::error!(%error, source = ?std::error::Error::source(&error), "a group of commits failed");
                 for answer in answers.into_iter().flatten() {
-                    let _ = answer.send(Err(error.again()));
+                    let _ = answer.send(Err(error.clone()));
                 }
             }
         }
@@ -495,8 +495,8 @@ fn is_of_one(error: &Error) -> bool {
 fn refuse(group: Vec<Job>, error: &Error) {
     for job in group {
         match job {
-            Job::Commit(_, answer) => drop(answer.send(Err(error.again()))),
-            Job::Task(_, _, answer) => drop(answer.send(Err(error.again()))),
+            Job::Commit(_, answer) => drop(answer.send(Err(error.clone()))),
+            Job::Task(_, _, answer) => drop(answer.send(Err(error.clone()))),
         }
     }
 }
