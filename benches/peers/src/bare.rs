@@ -15,7 +15,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// The answer of `get`, as seed 4 and the issue give it.
+/// The answer of `get`, field for field.
 #[derive(Serialize, Deserialize)]
 struct Answer {
     found: bool,

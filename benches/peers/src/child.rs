@@ -1,12 +1,10 @@
 //! One run of one side, in a process of its own: makes the workload, does it, prints what it took as one line of JSON.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
 
+use crate::figures::Outcome;
 use crate::rows::Workload;
 use crate::side::agentfs::AgentFs;
 use crate::side::garth::Garth;
@@ -26,31 +24,6 @@ pub(crate) struct Options {
     /// Repetitions, where they share one set-up
     #[arg(long, default_value_t = 1)]
     runs: usize,
-}
-
-/// What one run took.
-#[derive(Default, Serialize, Deserialize)]
-pub(crate) struct Outcome {
-    /// Nanoseconds of one operation, by measure, one for each repetition.
-    pub(crate) nanos: BTreeMap<String, Vec<f64>>,
-    /// Most memory the process held, in KiB.
-    pub(crate) peak_kib: u64,
-    /// Bytes of content given, where the disk is measured.
-    pub(crate) given: u64,
-}
-
-impl Outcome {
-    /// `ops` operations that took `spent` together.
-    pub(crate) fn of(measure: &str, spent: Duration, ops: u64) -> Self {
-        Self::default().and(measure, spent, ops)
-    }
-
-    /// With another measure, or another repetition of one.
-    pub(crate) fn and(mut self, measure: &str, spent: Duration, ops: u64) -> Self {
-        let nanos = spent.as_nanos() as f64 / ops as f64;
-        self.nanos.entry(measure.to_owned()).or_default().push(nanos);
-        self
-    }
 }
 
 /// Runs the workload and prints the outcome.

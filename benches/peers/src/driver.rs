@@ -1,14 +1,14 @@
-//! Starts the runs, the sides in turn, and gathers what they took.
+//! The order of a measurement: runs of the sides alternate, their figures end in the table.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use tempfile::TempDir;
 
-use crate::child::Outcome;
+use crate::figures::{Figures, Outcome};
+use crate::process::{folder, outcome, replay};
 use crate::rows::{ROWS, Workload};
 use crate::side::Which;
 use crate::{http, machine, report, work};
@@ -30,37 +30,6 @@ pub(crate) struct Options {
     /// Where to put the data; a folder on the disk to be measured
     #[arg(long)]
     dir: Option<PathBuf>,
-}
-
-/// What was measured of one workload: figures by who and measure.
-#[derive(Default)]
-pub(crate) struct Figures {
-    /// Nanoseconds of one operation of garth.
-    pub(crate) garth: BTreeMap<String, Vec<f64>>,
-    /// Nanoseconds of one operation of the peer.
-    pub(crate) peer: BTreeMap<String, Vec<f64>>,
-    /// Peak memory in KiB: garth's and the peer's runs.
-    pub(crate) peak_kib: (Vec<f64>, Vec<f64>),
-    /// Bytes on disk for each byte given.
-    pub(crate) disk: Vec<f64>,
-}
-
-impl Figures {
-    fn add_garth(&mut self, outcome: Outcome) {
-        self.peak_kib.0.push(outcome.peak_kib as f64);
-        merge(&mut self.garth, outcome.nanos);
-    }
-
-    fn add_peer(&mut self, outcome: Outcome) {
-        self.peak_kib.1.push(outcome.peak_kib as f64);
-        merge(&mut self.peer, outcome.nanos);
-    }
-}
-
-fn merge(into: &mut BTreeMap<String, Vec<f64>>, from: BTreeMap<String, Vec<f64>>) {
-    for (measure, nanos) in from {
-        into.entry(measure).or_default().extend(nanos);
-    }
 }
 
 /// Measures and prints.
@@ -116,14 +85,6 @@ fn measure(workload: Workload, options: &Options, base: &Path) -> Result<Figures
     Ok(figures)
 }
 
-/// An empty folder on the disk that is measured.
-pub(crate) fn folder(base: &Path) -> Result<TempDir> {
-    tempfile::Builder::new()
-        .prefix("garth-bench-")
-        .tempdir_in(base)
-        .context("cannot make a folder for the data")
-}
-
 fn child(workload: Workload, side: Which, folder: &Path, options: &Options, runs: usize) -> Result<Outcome> {
     let mut command = Command::new(std::env::current_exe()?);
     let name = |value: Option<clap::builder::PossibleValue>| value.map(|v| v.get_name().to_owned());
@@ -134,20 +95,4 @@ fn child(workload: Workload, side: Which, folder: &Path, options: &Options, runs
         .arg(folder);
     command.args(options.quick.then_some("--quick")).args(["--runs", &runs.to_string()]);
     outcome(command)
-}
-
-/// Inserts the rows that garth wrote in `from` into a database in `to`, as `measure`.
-pub(crate) fn replay(from: &Path, to: &Path, ops: u64, measure: &str) -> Result<Outcome> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("replay").args([from, to]).arg(ops.to_string());
-    let mut outcome = outcome(command)?;
-    let nanos = outcome.nanos.remove("replay").context("the replay tells its time")?;
-    outcome.nanos.insert(measure.to_owned(), nanos);
-    Ok(outcome)
-}
-
-fn outcome(mut command: Command) -> Result<Outcome> {
-    let output = command.stderr(Stdio::inherit()).output()?;
-    ensure!(output.status.success(), "{command:?} failed ({})", output.status);
-    serde_json::from_slice(&output.stdout).context("a run prints its outcome as JSON")
 }

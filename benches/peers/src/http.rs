@@ -11,10 +11,10 @@ use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::child::Outcome;
-use crate::driver::{Figures, folder, replay};
+use crate::figures::{Figures, Outcome};
+use crate::process::{folder, replay};
 
-/// Connections at once. DESIGN 7.
+/// Connections at once: a server that is in use, on a machine of a few cores.
 const CONNECTIONS: usize = 32;
 /// Values that `get` asks for in turn.
 const KEYS: usize = 1_000;

@@ -1,4 +1,4 @@
-//! garth beside its peers: the rows of DESIGN 7, each a ratio in one run on one machine.
+//! garth beside its peers: the rows of docs/benchmarks.md, each a ratio in one run on one machine.
 //!
 //! Every run of one side is a process of its own, in a folder of its own, so that neither memory nor open files of one
 //! show in the other. Runs of the sides alternate; the table shows medians. `cargo xtask bench` builds and starts this.
@@ -8,8 +8,10 @@
 mod bare;
 mod child;
 mod driver;
+mod figures;
 mod http;
 mod machine;
+mod process;
 mod replay;
 mod report;
 mod rows;
@@ -65,7 +67,7 @@ fn run(command: Command) -> Result<()> {
         Command::Child(options) => child::run(&options),
         Command::Bare => bare::serve(),
         Command::Replay { from, to, ops } => {
-            child::print(&child::Outcome::of("replay", replay::run(&from, &to, ops)?, ops))
+            child::print(&figures::Outcome::of("replay", replay::run(&from, &to, ops)?, ops))
         }
     }
 }

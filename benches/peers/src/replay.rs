@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
-/// Operations of one transaction. DESIGN 7.
+/// Operations of one transaction.
 const GROUP: u64 = 32;
 
 struct Table {

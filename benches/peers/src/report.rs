@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::driver::Figures;
+use crate::figures::Figures;
 use crate::rows::{Goal, Row};
 
 /// The Markdown table of `docs/benchmarks.md`.

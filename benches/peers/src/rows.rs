@@ -1,4 +1,4 @@
-//! The rows: what is measured, against what, and the goal of DESIGN 7.
+//! The rows: what is measured, against what, and its goal.
 
 use crate::side::Which;
 

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use bytes::Bytes;
 use garth::model::{Batch, Body, Create, Op};
 
-use crate::child::Outcome;
+use crate::figures::Outcome;
 use crate::side::garth::{Garth, path};
 use crate::side::raw::Raw;
 use crate::side::{PIECE, Side};
@@ -60,11 +60,11 @@ pub(crate) fn appends(quick: bool) -> u64 {
 
 /// Bytes of a small file.
 const SMALL: usize = 4096;
-/// Files of one batch. DESIGN 7.
+/// Files of one batch.
 const BATCH: usize = 64;
-/// Appends under way at once. DESIGN 7: groups of 32.
+/// Appends under way at once. Groups of 32.
 const GROUP: usize = 32;
-/// Bytes of one append. DESIGN 7.
+/// Bytes of one append.
 const APPEND: usize = 200;
 
 /// stat, then read, of the same small files in turn.
