@@ -1,5 +1,5 @@
-//! `cargo xtask prove`: the proofs at full size. The tests run the same code, which is in `garth-testkit`, at a small
-//! one. Figures of a debug build would prove nothing, so this starts itself again as a release build.
+//! `cargo xtask prove`: the proofs at full size. The tests run the same code, which is in `garth-testkit`, at
+//! a small one. Figures of a debug build would prove nothing, so this starts itself again as a release build.
 
 #[cfg(feature = "prove")]
 mod crash;
@@ -33,7 +33,8 @@ pub(crate) struct Options {
 enum Proof {
     /// Random operations on SQLite equal those on the memory engine, with reopening: 1,000,000
     Model,
-    /// `kill -9` under 8 concurrent HTTP writers, then under batches: 200 kills each, nothing acknowledged is lost
+    /// `kill -9` under 8 concurrent HTTP writers, then under batches: 200 kills each, nothing acknowledged is
+    /// lost
     Kill,
     /// Power cuts on ext4 (needs root) under the same writers: 100 cuts each, nothing acknowledged is lost
     Cut,
@@ -45,6 +46,8 @@ enum Proof {
     Cas,
     /// A large file by stream in under 64 MiB of memory, compared with what was written: 1,024 MiB
     BigFile,
+    /// Accounts used in turn, with 1,024 descriptors: 10,000, with bounded threads, descriptors and memory
+    Accounts,
     /// `fsck` finds every kind of damage
     Fsck,
     /// `gc` beside readers and open handles of another process removes orphans only: 300 files
@@ -93,6 +96,7 @@ fn prove(root: &Path, &Options { what, size, seed }: &Options) -> Result<()> {
         Proof::Appenders => proofs::append(size(10_000)),
         Proof::Cas => proofs::cas(size(50)),
         Proof::BigFile => proofs::big(&binaries(root)?.worker, size(1_024), seed),
+        Proof::Accounts => proofs::accounts(&binaries(root)?.worker, size(10_000)),
         Proof::Fsck => proofs::check(),
         Proof::Gc => proofs::collect(&binaries(root)?.worker, size(300), seed),
         Proof::Failpoints => proofs::fail(&binaries(root)?.worker, size(12), seed),

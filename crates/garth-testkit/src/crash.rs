@@ -1,5 +1,5 @@
 //! Crashes with writers at work: `kill -9` and loss of power, again and again on one data folder, and after each the
-//! question whether all that was acknowledged is there and nothing is there in part (DESIGN 6).
+//! question whether all that was acknowledged is there and nothing is there in part.
 //!
 //! The harness keeps the journal of acknowledgements in its own memory, so nothing that it kills can forge it. Planted faults
 //! (`Config::fault`) run through the same code: they show that the check would see what it never finds.

@@ -5,6 +5,7 @@ pub mod cranfield;
 #[cfg(feature = "faults")]
 pub mod crash;
 pub mod model;
+pub mod planted;
 #[cfg(feature = "faults")]
 pub mod proof;
 pub mod random;

@@ -6,8 +6,6 @@
 //! is played. That is why this is an own loop and not `proptest-state-machine`, whose bookkeeping per transition
 //! would also make a million operations take hours.
 
-#[cfg(test)]
-mod broken;
 mod compare;
 mod play;
 mod steps;
@@ -203,8 +201,8 @@ mod tests {
 
     use garth::engine::memory::Memory;
 
-    use super::broken::{Broken, Fault};
     use super::*;
+    use crate::planted::{Bug, Planted};
 
     async fn memory() -> Subject {
         let (env, clock) = Subject::clock();
@@ -220,16 +218,16 @@ mod tests {
 
     #[test]
     fn planted_faults_are_caught_and_shrunk() {
-        for fault in Fault::ALL {
-            let broken = || async move {
+        for bug in Bug::SEQUENTIAL {
+            let planted = || async move {
                 let (env, clock) = Subject::clock();
-                Subject::new(Arc::new(Broken::new(Memory::new(env), fault)), clock)
+                Subject::new(Arc::new(Planted::new(Arc::new(Memory::new(env)), bug)), clock)
             };
-            let failure = match run(ModelConfig { ops: 20_000, seed: 7 }, broken) {
-                Ok(stats) => panic!("{fault:?} was not caught: {stats:?}"),
+            let failure = match run(ModelConfig { ops: 20_000, seed: 7 }, planted) {
+                Ok(stats) => panic!("{bug:?} was not caught: {stats:?}"),
                 Err(failure) => failure,
             };
-            assert!(failure.steps.len() <= 12, "{fault:?} was not shrunk: {failure}");
+            assert!(failure.steps.len() <= 12, "{bug:?} was not shrunk: {failure}");
         }
     }
 }

@@ -1,6 +1,8 @@
-//! Proofs of promises that no single test of a call can show: several processes, many writers, big files, damage, collection,
-//! failures at every step. Each takes its size, so that tests run it small and `cargo xtask prove` at full size.
+//! Proofs of promises that no single test of a call can show: several processes, many writers, big files,
+//! damage, collection, failures at every step. Each takes its size, so that tests run it small and `cargo
+//! xtask prove` at full size.
 
+pub mod accounts;
 pub mod appends;
 pub mod big_file;
 pub mod collect;
@@ -102,6 +104,19 @@ fn closed(fs: Arc<SqliteFs>, folder: &Path) -> Proven<PathBuf> {
         Env::system().sleep(Duration::from_millis(10));
     }
     Err(Broken::because("the account stays open though nobody holds it"))
+}
+
+/// A number of `/proc/self/status`.
+fn process_status(field: &str) -> Proven<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
+    let number = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    number.ok_or_else(|| Broken::because(format!("this system does not tell `{field}` of a process")))
+}
+
+/// Most memory that this process had, in bytes.
+fn peak_memory() -> Proven<u64> {
+    Ok(process_status("VmHWM:")? << 10)
 }
 
 /// Gives up unless `fsck` finds nothing.

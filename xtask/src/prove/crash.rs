@@ -1,4 +1,5 @@
-//! Crashes under writers: HTTP clients of `garth serve` with one file a put, then batches of two files on the engine.
+//! Crashes under writers: HTTP clients of `garth serve` with one file a put, then batches of two files on the
+//! engine.
 
 use anyhow::{Result, ensure};
 use garth_testkit::crash::{Config, Report, Violation, Writers, cut_rounds, kill_rounds};

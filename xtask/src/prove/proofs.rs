@@ -5,13 +5,15 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use garth_testkit::proof::{
-    Proven, appends, big_file, collect, damage, failpoints, isolation, linear, processes,
+    Proven, accounts, appends, big_file, collect, damage, failpoints, isolation, linear, processes,
 };
 
 /// Bytes of one MiB.
 const MIB: u64 = 1 << 20;
-/// Most that 10,000 appends of 200 bytes may take, in bytes, while the account is open. Issue 2.
+/// Most that 10,000 appends of 200 bytes may take, in bytes, while the account is open.
 const MOST_APPENDED: u64 = 20_000_000;
+/// Descriptors that a process may have open unless somebody raises it: the soft limit of most systems.
+const DESCRIPTORS: u64 = 1_024;
 /// Calls of each client in a history.
 const CALLS: u64 = 25;
 
@@ -47,6 +49,11 @@ pub(super) fn cas(each: u64) -> Result<()> {
 /// A file far larger than the memory it may take.
 pub(super) fn big(worker: &Path, mib: u64, seed: u64) -> Result<()> {
     on_folder(|folder| big_file::big_file(folder, worker, mib * MIB, seed)).map(drop)
+}
+
+/// Many accounts in turn, with as many descriptors as a login has.
+pub(super) fn accounts(worker: &Path, count: u64) -> Result<()> {
+    on_folder(|folder| accounts::accounts(folder, worker, count, DESCRIPTORS)).map(drop)
 }
 
 /// Every kind of damage.

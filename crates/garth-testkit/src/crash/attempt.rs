@@ -10,7 +10,7 @@ use crate::random::Random;
 /// Concurrent writers of a round.
 pub const WRITERS: u32 = 8;
 /// Puts of one writer before all go on to the next keys. Half of them go to a shared key, so that no key gets more than
-/// `WRITERS * PUTS_A_KEY / 2 = 80` versions: `/v1/history` shows at most 100 (seed 4).
+/// `WRITERS * PUTS_A_KEY / 2 = 80` versions: `/v1/history` shows at most 100 at once.
 const PUTS_A_KEY: u32 = 20;
 /// Every so many values one is large.
 const LARGE_EVERY: u64 = 24;

@@ -1,5 +1,5 @@
-//! A disk that can lose its power: ext4 on a loop device, shut down in mid-flight with an ioctl of the filesystem. What was
-//! not synced is gone when it is mounted again, as after a real power cut.
+//! A disk that can lose its power: ext4 on a loop device, shut down in mid-flight with an ioctl of the
+//! filesystem. What was not synced is gone when it is mounted again, as after a real power cut.
 
 #![allow(unsafe_code)] // one ioctl, for which there is no safe wrapper
 
@@ -35,11 +35,19 @@ impl Disk {
     /// # Errors
     /// Without root, loop devices or the tools: a sentence that says what to install.
     pub fn new() -> Result<Self, String> {
+        Self::of_size(SIZE)
+    }
+
+    /// [`Disk::new`], of so many bytes.
+    ///
+    /// # Errors
+    /// As for [`Disk::new`].
+    pub fn of_size(size: u64) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))?;
         let mut disk = Self { folder, mounted: false };
         let prepare = || {
             fs::create_dir(disk.mount_point())?;
-            File::create(disk.image())?.set_len(SIZE)
+            File::create(disk.image())?.set_len(size)
         };
         prepare().map_err(|e| format!("no room for the disk image: {e}"))?;
         let image = disk.image();
@@ -65,12 +73,21 @@ impl Disk {
         let root =
             File::open(self.mount_point()).map_err(|e| format!("cannot open the mounted disk: {e}"))?;
         let how = NOLOGFLUSH;
-        // SAFETY: the descriptor is open for the whole call, and the request reads one u32 through the pointer.
+        // SAFETY: the descriptor is open for the whole call, and the request reads one u32 through the
+        // pointer.
         let answer = unsafe { libc::ioctl(root.as_raw_fd(), FS_IOC_SHUTDOWN, &raw const how) };
         if answer == 0 {
             return Ok(());
         }
         Err(format!("FS_IOC_SHUTDOWN failed ({}); it needs root and ext4", std::io::Error::last_os_error()))
+    }
+
+    /// Lets nothing be written to it any more. Nobody may have a file of it open for writing.
+    ///
+    /// # Errors
+    /// If it cannot be mounted anew.
+    pub fn make_read_only(&self) -> Result<(), String> {
+        run("mount", &[Path::new("-o"), Path::new("remount,ro"), &self.mount_point()])
     }
 
     /// Turns the power on again. Nobody may have a file of it open.

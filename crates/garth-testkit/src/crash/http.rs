@@ -19,7 +19,7 @@ use super::moment::Moment;
 
 /// Longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Most versions that `/v1/history` gives (seed 4).
+/// Most versions that `/v1/history` gives at once.
 const HISTORY: u32 = 100;
 
 /// What to do about a missing binary.

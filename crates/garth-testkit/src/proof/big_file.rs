@@ -1,5 +1,6 @@
-//! A file far larger than the memory that may be spent on it: streamed in and out, changed in the middle, compared with a
-//! generator that knows every byte. In a process of its own, whose peak memory the kernel tells.
+//! A file far larger than the memory that may be spent on it: streamed in and out, changed in the middle,
+//! compared with a generator that knows every byte. In a process of its own, whose peak memory the kernel
+//! tells.
 
 use std::fmt;
 use std::path::Path;
@@ -12,10 +13,10 @@ use garth::model::{Batch, Body, ByteRange, Moment, Op};
 use garth::{Env, FileSystem, stream};
 
 use super::model::{Expected, content};
-use super::{Broken, Proven, account, at, hold, run};
+use super::{Broken, Proven, account, at, hold, peak_memory, run};
 use crate::random::Random;
 
-/// Most memory that the process may have had, in bytes. The promise.
+/// Most memory that the process may have had, in bytes.
 pub const MOST_MEMORY: u64 = 64 << 20;
 /// Bytes given to an upload at a time; no multiple of a chunk.
 const STEP: usize = 700_001;
@@ -68,11 +69,7 @@ pub fn big_file(folder: &Path, binary: &Path, size: u64, seed: u64) -> Proven<Re
 pub(super) fn write_and_read(folder: &Path, size: u64, seed: u64) -> Proven<String> {
     let fs = account(folder, Env::system())?;
     let compared = run(changes(&fs, size, seed))?;
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let peak = peak.and_then(|rest| rest.trim().strip_suffix(" kB")).and_then(|kib| kib.parse::<u64>().ok());
-    let peak = peak.ok_or_else(|| Broken::because("this system does not tell its peak memory"))?;
-    Ok(format!("{} {compared}", peak << 10))
+    Ok(format!("{} {compared}", peak_memory()?))
 }
 
 async fn changes(fs: &Arc<SqliteFs>, size: u64, seed: u64) -> Proven<u64> {

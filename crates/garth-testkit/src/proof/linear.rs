@@ -1,8 +1,6 @@
 //! One account, many clients: every history of reads and compare-and-swap writes is one that a single thread could have made, in
 //! the order of real time. Checked by the versions alone: each names its predecessor, so the order of writes needs no search.
 
-mod planted;
-
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
@@ -12,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use garth::model::{Batch, Precondition, VersionId};
 use garth::{Env, ErrorKind, FileSystem};
 
-pub use self::planted::{Bug, Planted};
 use super::{Broken, Proven, account, at, hold, read, run, write};
+use crate::planted::{Bug, Planted};
 use crate::random::Random;
 
 /// Clients of one history.

@@ -11,13 +11,14 @@ use garth::engine::sqlite::SqliteFs;
 use garth::model::{Batch, Body, Op, Precondition};
 use garth::{Env, ErrorKind, FileSystem, OpenFile};
 
-use super::{Broken, Proven, append, at, big_file, failpoints, hold, read, write};
+use super::{Broken, Proven, accounts, append, at, big_file, failpoints, hold, read, write};
 
 /// The file that counts, and the one that all write lines to.
 pub(super) const COUNTER: &str = "/counter";
 pub(super) const LINES: &str = "/lines";
 
-/// Does what the arguments say: `serve FOLDER`, `hammer FOLDER NAME`, `big-file FOLDER SIZE SEED` or `fail FOLDER POINT AFTER SEED`.
+/// Does what the arguments say: `serve FOLDER`, `hammer FOLDER NAME`, `big-file FOLDER SIZE SEED`, `accounts
+/// COUNT FOLDER` or `fail FOLDER POINT AFTER SEED`.
 ///
 /// # Errors
 /// What is broken, for the process that asked.
@@ -30,6 +31,7 @@ pub fn work(arguments: &[String]) -> Proven<()> {
         ["big-file", folder, size, seed] => {
             say(&big_file::write_and_read(Path::new(folder), number(size)?, number(seed)?)?)
         }
+        ["accounts", count, folder] => say(&accounts::use_in_turn(Path::new(folder), number(count)?)?),
         ["fail", folder, point, after, seed] => {
             failpoints::work_until_abort(Path::new(folder), point, number(after)?, number(seed)?)
         }
@@ -91,7 +93,8 @@ async fn call(fs: &Arc<SqliteFs>, handle: &mut Option<Arc<dyn OpenFile>>, line: 
     Ok(String::new())
 }
 
-/// Appends and counts as fast as it can, until a line comes in. Tells what it did: `appends counts conflicts longest-wait-ns`.
+/// Appends and counts as fast as it can, until a line comes in. Tells what it did: `appends counts conflicts
+/// longest-wait-ns`.
 fn hammer(folder: &Path, name: &str) -> Proven<()> {
     let env = Env::system();
     let fs = SqliteFs::open(folder, env.clone())?;

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use garth_testkit::proof::linear::Bug;
+use garth_testkit::planted::Bug;
 use garth_testkit::proof::{
     Proven, appends, big_file, collect, damage, failpoints, isolation, linear, processes,
 };

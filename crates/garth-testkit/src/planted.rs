@@ -1,4 +1,4 @@
-//! A filesystem with a bug on purpose, to see that the check of histories would notice.
+//! A filesystem with a bug on purpose: the negative control of a check, which must notice it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,17 +6,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, Page, SearchQuery,
-    Seq, Snapshot, Version, VersionId, Walk, WalkPage,
+    At, Batch, Body, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, Op, Page,
+    SearchQuery, Seq, Snapshot, Version, VersionId, Walk, WalkPage,
 };
 use garth::{Capabilities, FileSystem, OpenFile, Result, TreePath, Upload};
 
-/// One call in so many meets the bug.
+/// One call in so many meets a bug of concurrent calls.
 const EVERY: u64 = 10;
 
 /// What is wrong with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
+    /// About one append in 200 is acknowledged without its bytes.
+    LostAppend,
+    /// `as_of` gives the commit before, for one commit in four.
+    StalePast,
+    /// A batch that fails leaves its first operation behind.
+    HalfBatch,
+    /// A range of 64 KiB is read one byte short.
+    ShortRead,
+    /// History leaves its oldest version out.
+    ForgottenVersion,
     /// Reads answer from a few commits ago.
     StaleRead,
     /// A write is acknowledged and not made.
@@ -25,6 +35,12 @@ pub enum Bug {
     IgnoredPrecondition,
     /// A write is refused though its precondition holds.
     FalseConflict,
+}
+
+impl Bug {
+    /// Those that a single caller meets; the others show among concurrent calls with preconditions.
+    pub const SEQUENTIAL: [Self; 5] =
+        [Self::LostAppend, Self::StalePast, Self::HalfBatch, Self::ShortRead, Self::ForgottenVersion];
 }
 
 /// A filesystem that has a bug.
@@ -43,6 +59,25 @@ impl Planted {
 
     fn now(&self, bug: Bug) -> bool {
         self.bug == bug && self.calls.fetch_add(1, Ordering::Relaxed) % EVERY == EVERY - 1
+    }
+
+    /// Commits without what the bug leaves out.
+    async fn commit_in_part(&self, mut batch: Batch) -> Result<Commit> {
+        if self.bug == Bug::LostAppend {
+            for op in &mut batch.ops {
+                if let Op::Append { body, .. } = op
+                    && body.size() % 200 == 57
+                {
+                    *body = Body::Bytes(Bytes::new());
+                }
+            }
+        }
+        let first = batch.ops.first().filter(|_| batch.ops.len() > 1).cloned();
+        let result = self.inner.commit(batch).await;
+        if self.bug == Bug::HalfBatch && result.is_err() && first.is_some() {
+            let _ = self.inner.commit(Batch::new(first)).await;
+        }
+        result
     }
 
     /// Where a read looks.
@@ -83,7 +118,9 @@ impl FileSystem for Planted {
     }
 
     async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
-        self.source().await?.fetch(at, range).await
+        let (entry, bytes) = self.source().await?.fetch(at, range).await?;
+        let short = self.bug == Bug::ShortRead && bytes.len() == 1 << 16;
+        Ok((entry, if short { bytes.slice(1..) } else { bytes }))
     }
 
     async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
@@ -95,7 +132,11 @@ impl FileSystem for Planted {
     }
 
     async fn history(&self, at: &At, page: &HistoryPage) -> Result<Vec<Version>> {
-        self.inner.history(at, page).await
+        let mut versions = self.inner.history(at, page).await?;
+        if self.bug == Bug::ForgottenVersion && versions.len() > 1 {
+            versions.pop();
+        }
+        Ok(versions)
     }
 
     async fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {
@@ -103,7 +144,11 @@ impl FileSystem for Planted {
     }
 
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
-        self.inner.as_of(moment).await
+        let stale = match moment {
+            Moment::Seq(seq) if self.bug == Bug::StalePast && seq.0 % 4 == 3 => Moment::Seq(Seq(seq.0 - 1)),
+            moment => moment.clone(),
+        };
+        self.inner.as_of(&stale).await
     }
 
     async fn snapshots(&self) -> Result<Vec<Snapshot>> {
@@ -135,7 +180,7 @@ impl FileSystem for Planted {
         if self.now(Bug::FalseConflict) && !batch.preconditions.is_empty() {
             return Err(garth::Error::new(garth::ErrorKind::Conflict, "refused for no reason"));
         }
-        self.inner.commit(batch).await
+        self.commit_in_part(batch).await
     }
 
     async fn sync(&self) -> Result<Seq> {

@@ -1,0 +1,104 @@
+//! Many accounts in one process: each is written, read and let go in turn, and what the process holds stays bounded. In
+//! a process of its own, whose descriptors are limited and whose threads, descriptors and memory the kernel counts.
+
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+
+use garth::model::{ByteRange, Op};
+use garth::{DataDir, Env, FileSystem, FileSystemExt};
+
+use super::{Broken, Proven, at, hold, peak_memory, process_status, run, write};
+
+/// Most threads of the process. Its own runtime has five.
+pub const MOST_THREADS: u64 = 24;
+/// Most memory that the process may have had, in bytes.
+pub const MOST_MEMORY: u64 = 256 << 20;
+/// Rounds over all accounts: the first makes them, the others find them again.
+const ROUNDS: u64 = 2;
+/// How often the kernel is asked, in accounts.
+const SAMPLED: u64 = 16;
+
+/// What the process held at most.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Accounts, each of which was written to and read from in each round.
+    pub accounts: u64,
+    /// Descriptors that the process could open (`RLIMIT_NOFILE`).
+    pub limit: u64,
+    /// Most descriptors open at once, as sampled.
+    pub descriptors: u64,
+    /// Most threads at once, as sampled.
+    pub threads: u64,
+    /// Most memory that the process had, in bytes (`VmHWM`).
+    pub memory: u64,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { accounts, limit, descriptors, threads, memory } = self;
+        let mib = *memory as f64 / f64::from(1 << 20);
+        write!(
+            f,
+            "{accounts} accounts in turn: {descriptors} of {limit} descriptors, {threads} threads, {mib:.1} MiB"
+        )
+    }
+}
+
+/// Has a worker (`binary` is `proof-worker`) use `accounts` accounts in `folder`, with at most `limit` descriptors.
+///
+/// # Errors
+/// A call that fails, more threads than [`MOST_THREADS`] or more memory than [`MOST_MEMORY`].
+pub fn accounts(folder: &Path, binary: &Path, accounts: u64, limit: u64) -> Proven<Report> {
+    // `ulimit` before `exec`: the limit holds for the worker from its first descriptor on, and for nobody else
+    let out = Command::new("sh")
+        .args(["-c", "ulimit -n \"$1\" && exec \"$2\" accounts \"$3\" \"$4\"", "sh", &limit.to_string()])
+        .args([binary, Path::new(&accounts.to_string()), folder])
+        .output()?;
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    let numbers: Vec<u64> = said.trim().split(' ').filter_map(|number| number.parse().ok()).collect();
+    let [descriptors, threads, memory] = numbers[..] else {
+        return Err(Broken::because(format!("{said}{}", String::from_utf8_lossy(&out.stderr))));
+    };
+    let report = Report { accounts, limit, descriptors, threads, memory };
+    hold(descriptors < limit, || format!("descriptors ran out: {report}"))?;
+    hold(threads <= MOST_THREADS, || format!("more than {MOST_THREADS} threads: {report}"))?;
+    hold(memory < MOST_MEMORY, || format!("too much memory: {report}"))?;
+    Ok(report)
+}
+
+/// The worker's part; answers `descriptors threads memory`.
+pub(super) fn use_in_turn(folder: &Path, accounts: u64) -> Proven<String> {
+    let data = DataDir::open(folder, Env::system())?;
+    let (mut descriptors, mut threads) = (0, 0);
+    run(async {
+        for round in 0..ROUNDS {
+            for n in 0..accounts {
+                use_one(&data, n, round).await?;
+                if n % SAMPLED == 0 || n + 1 == accounts {
+                    descriptors = descriptors.max(std::fs::read_dir("/proc/self/fd")?.count() as u64);
+                    threads = threads.max(process_status("Threads:")?);
+                }
+            }
+        }
+        Ok(())
+    })?;
+    Ok(format!("{descriptors} {threads} {}", peak_memory()?))
+}
+
+/// Writes to an account, reads what earlier rounds wrote, and lets it go.
+async fn use_one(data: &DataDir, n: u64, round: u64) -> Proven<()> {
+    let id = format!("account-{n}");
+    if round == 0 {
+        data.create_account(&id)?;
+    }
+    let fs = data.account(&id)?;
+    let op: Op = write(&format!("/{round}"), format!("{id} in round {round}"))?;
+    fs.apply(op).await?;
+    for earlier in 0..=round {
+        let bytes = fs.read(&at(&format!("/{earlier}"))?, ByteRange::ALL).await?;
+        let expected = format!("{id} in round {earlier}");
+        hold(bytes == expected, || format!("`{expected}` reads as `{}`", String::from_utf8_lossy(&bytes)))?;
+    }
+    Ok(())
+}
