@@ -82,8 +82,8 @@ impl App {
         self.data_dir().and_then(|data_dir| self.tree_in(&data_dir))
     }
 
-    /// The tree of the chosen account, for a write that may be the first one: makes the data folder if there is
-    /// none.
+    /// The tree of the chosen account, for a write that may be the first one: makes the data folder if there
+    /// is none.
     pub(crate) fn tree_or_new(&self) -> Result<AuthoredTree> {
         self.data_dir_or_new().and_then(|data_dir| self.tree_in(&data_dir))
     }
@@ -202,8 +202,8 @@ pub(crate) async fn resolve_path(fs: &dyn FileSystem, path: &str, follow: Follow
     resolve::resolve(fs, path, follow).await.map_err(with_path(path))
 }
 
-/// Names the path as it was written: in an error that has none, as that of text which is no path, and where a link
-/// led to another path.
+/// Names the path as it was written: in an error that has none, as that of text which is no path, and where a
+/// link led to another path.
 pub(crate) fn with_path(path: &str) -> impl FnOnce(Error) -> Error {
     move |error| match error.path() {
         None if error.is(ErrorKind::InvalidArgument) || error.is(ErrorKind::NameTooLong) => {

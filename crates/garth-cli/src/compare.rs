@@ -20,20 +20,20 @@ use crate::walk::Walker;
 
 /// Longest file that is compared line by line, in bytes: both sides are held in memory. 32 MiB.
 const MAX_TEXT: u64 = 32 << 20;
-/// How long the shortest way from one text to another is looked for. After that any way will do: the search takes
-/// time in proportion to the product of length and differences.
+/// How long the shortest way from one text to another is looked for. After that any way will do: the search
+/// takes time in proportion to the product of length and differences.
 const MAX_SEARCH: Duration = Duration::from_secs(5);
 
 /// How differences are shown.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Form {
-    /// Show only paths, with A (added), D (removed) or M (changed)
+    /// Show only the paths, each with A (added), D (removed) or M (changed)
     #[arg(long, conflicts_with = "stat")]
     pub(crate) name_status: bool,
-    /// Show only how many lines were added and removed
+    /// Show only the numbers of lines added and removed
     #[arg(long)]
     pub(crate) stat: bool,
-    /// Show this many lines around each difference
+    /// Show this many lines of context
     #[arg(short = 'U', long = "unified", value_name = "LINES", default_value_t = 3)]
     pub(crate) context: usize,
 }
@@ -243,8 +243,8 @@ async fn show_content(app: &mut App, form: &Form, from: &Side, to: &Side, mut js
     app.out.bytes(text.as_bytes())
 }
 
-/// What is kept with a node and differs, in words; nothing where one side has none. A directory changes with its
-/// names, which are shown themselves.
+/// What is kept with a node and differs, in words; nothing where one side has none. A directory changes with
+/// its names, which are shown themselves.
 fn changed_attributes(from: &Side, to: &Side) -> Vec<&'static str> {
     let (Some(old), Some(new)) = (&from.entry, &to.entry) else { return Vec::new() };
     [

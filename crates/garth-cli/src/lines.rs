@@ -7,8 +7,8 @@ pub(crate) struct Line {
     end: usize,
 }
 
-/// Cuts what streams in into lines. A file with a NUL is binary; there NUL ends a line too, so that none grows
-/// long.
+/// Cuts what streams in into lines. A file with a NUL is binary; there NUL ends a line too, so that none
+/// grows long.
 #[derive(Default)]
 pub(crate) struct Lines {
     buffer: Vec<u8>,

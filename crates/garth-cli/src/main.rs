@@ -29,15 +29,19 @@ use crate::args::Global;
 use crate::fail::{Failure, Result};
 use crate::verb::Verb;
 
-/// Answers are many small allocations on many threads, SQLite's among them, at which the system's allocator is slow.
+/// Answers are many small allocations on many threads, SQLite's among them, at which the system's allocator
+/// is slow.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The durable home of AI agents: one versioned, searchable tree per account
 ///
 /// Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 denied, 6 quota or rule, 7 I/O. Errors go
-/// to stderr as `garth: <path>: <message>`, with --json also as {"error":{"kind","path","message","exit"}} on a
-/// line of its own.
+/// to stderr as `garth: <path>: <message>`, with --json also as {"error":{"kind","path","message","exit"}} on
+/// a line of its own.
+///
+/// `--help` is help for every verb; so is `-h`, except in ls, du and tree (human-readable sizes) and grep (no
+/// file names).
 #[derive(Parser)]
 #[command(name = "garth", version, max_term_width = 110, after_help = "Example:\n  garth serve")]
 pub(crate) struct Cli {

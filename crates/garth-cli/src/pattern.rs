@@ -1,7 +1,7 @@
 //! Glob patterns of paths and names: one meaning for every verb that takes one.
 //!
-//! `*` and `?` stay inside a name, `**` crosses directories; `[ab]` and `{a,b}` choose; `\` takes the next character
-//! as it is. A pattern that ends with `/` matches directories only.
+//! `*` and `?` stay inside a name, `**` crosses directories; `[ab]` and `{a,b}` choose; `\` takes the next
+//! character as it is. A pattern that ends with `/` matches directories only.
 
 use std::sync::Arc;
 
@@ -124,8 +124,8 @@ async fn next_level(
     Ok(None)
 }
 
-/// A pattern as the directory that holds everything it can match, and the rest; without anything wild all of it and
-/// nothing.
+/// A pattern as the directory that holds everything it can match, and the rest; without anything wild all of
+/// it and nothing.
 fn split(pattern: &str) -> (&str, &str) {
     let Some(wild) = pattern.find(WILD) else { return (if pattern.is_empty() { "/" } else { pattern }, "") };
     match pattern[..wild].rfind('/') {

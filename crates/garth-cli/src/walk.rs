@@ -84,8 +84,8 @@ impl Lister {
     }
 }
 
-/// Everything below a directory, each subdirectory directly followed by what is in it. That is the order of
-/// archives: whoever unpacks one sets a directory's time when he leaves it.
+/// Everything below a directory in depth-first order, each directory before its contents. Archives need it:
+/// an unpacker sets the times of a directory once the contents are complete.
 pub(crate) struct DepthFirst {
     fs: Arc<dyn FileSystem>,
     /// The directories on the way down, each with what is left of its page.

@@ -6,16 +6,16 @@ use garth::{Error, ErrorKind, FileSystem};
 use crate::fail::Result;
 
 /// Every form of a moment, for errors.
-const FORMS: &str = "give a sequence (42), a snapshot, a version (ver_...), a date or RFC 3339 time (2026-01-27, \
-    2026-01-27T09:30Z), now, today, yesterday, `last week`, or an age (90s, 15m, 1h, 7d, 2w, 3d12h)";
+const FORMS: &str = "give a sequence (42), a snapshot, a version (ver_...), a date or RFC 3339 time \
+    (2026-01-27, 2026-01-27T09:30Z), now, today, yesterday, `last week`, or an age (90s, 15m, 1h, 7d, 2w, 3d12h)";
 /// Longest span, 200 years: beyond that, times leave the range of a timestamp.
 const MAX_SPAN: i64 = 200 * 365 * 86_400;
 
 /// Reads `--at`. Text of no other form is the name of a snapshot.
 ///
 /// # Errors
-/// `NotFound` for text that is of no form and names no snapshot; `InvalidArgument` for a form that names no moment,
-/// as a date that is not in the calendar.
+/// `NotFound` for text that is of no form and names no snapshot; `InvalidArgument` for a form that names no
+/// moment, as a date that is not in the calendar.
 pub(crate) async fn moment(fs: &dyn FileSystem, text: &str, now: Timestamp) -> Result<Moment> {
     if let Some(moment) = Moment::parse(text, now)? {
         return Ok(moment);

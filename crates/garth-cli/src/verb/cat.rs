@@ -13,14 +13,14 @@ use crate::args::Past;
 use crate::content;
 use crate::fail::{Failure, Result};
 
-/// Print files
+/// Print the content of files
 ///
-/// With --json one object a file: path, version, size, offset, encoding (`utf-8` or `base64`) and content, up
-/// to 64 MiB.
+/// With --json one object per file: path, version, size, offset, encoding (`utf-8` or `base64`) and content,
+/// up to 64 MiB.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth cat /notes/today.md --at yesterday")]
 pub(crate) struct Cat {
-    /// Which files
+    /// Files to print
     #[arg(required_unless_present = "version")]
     paths: Vec<String>,
     /// Number the lines

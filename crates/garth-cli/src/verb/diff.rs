@@ -15,24 +15,24 @@ use crate::history::Commits;
 
 /// Compare two moments of a path, or two paths, as a unified diff
 ///
-/// Of a directory everything below it is compared. With --json one object for each path that differs: path,
-/// change (added, removed, changed), from, to (sequences), attributes (the names of those that differ), binary
-/// and diff; from_path where two paths are compared; with --stat added and removed in place of diff.
+/// Directories are compared recursively. With --json one object per path that differs: path, change (added,
+/// removed, changed), from and to (sequences), attributes (names of those that differ), binary, diff;
+/// from_path if it is another path; with --stat added and removed instead of diff.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth diff /notes --from yesterday --stat")]
 pub(crate) struct Diff {
-    /// What to compare: the older side
+    /// Path to compare; with two paths the older side
     path: String,
-    /// The newer side [default: the same path]
+    /// The newer side
     other: Option<String>,
-    /// The moment of the older side, given as for --at of other verbs [default: with one path before its last
-    /// change, with two now]
+    /// Moment of the older side, as for --at of other verbs [default: before the last change; with two paths
+    /// now]
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     from: Option<String>,
-    /// The moment of the newer side [default: now]
+    /// Moment of the newer side [default: now]
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     to: Option<String>,
-    /// With two paths the moment of both; with one the same as --from
+    /// With one path the same as --from, with two paths the moment of both
     #[arg(long, value_name = "SEQUENCE|TIME|NAME", conflicts_with = "from")]
     at: Option<String>,
     #[command(flatten)]
@@ -40,11 +40,11 @@ pub(crate) struct Diff {
     /// Exit with 1 if anything differs
     #[arg(long)]
     exit_code: bool,
-    /// Do nothing: directories are always compared with all below them
-    #[arg(short, long)]
+    /// Accepted and ignored: directories are always compared recursively
+    #[arg(short, long, hide = true)]
     recursive: bool,
-    /// Do nothing: a diff is always unified
-    #[arg(short = 'u')]
+    /// Accepted and ignored: a diff is always unified
+    #[arg(short = 'u', hide = true)]
     unified_format: bool,
 }
 

@@ -17,23 +17,23 @@ use crate::out::counted;
 use crate::size::size_text;
 use crate::walk::DepthFirst;
 
-/// Count bytes and entries
+/// Count bytes and entries of directory trees
 ///
-/// Bytes are those of current content, each node once whatever its names; entries are names below the path and
-/// itself. With --json one object a path: path, bytes, entries, files, directories.
+/// Bytes are the sizes of files, not the space on disk; a file with several names counts once. Entries
+/// include the path itself. With --json one object per path: path, bytes, entries, files, directories.
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true, after_help = "Example:\n  garth du -h -d 1 /projects")]
 pub(crate) struct Du {
-    /// What to count; a link itself, not what it names
+    /// Paths to count; links are not followed
     #[arg(default_value = "/")]
     paths: Vec<String>,
-    /// Show sizes as 1.5K, 23M, 4.0G (powers of 1024)
+    /// Show sizes in powers of 1024: 1.5K, 23M, 4.0G
     #[arg(short = 'h', long)]
     human_readable: bool,
-    /// Show directories down to this many levels below each path too
+    /// Also show directories down to this many levels below each path
     #[arg(short = 'd', long, value_name = "LEVELS", default_value_t = 0)]
     max_depth: usize,
-    /// Show only the total of each path: the default
+    /// Show only a total for each path (the default)
     #[arg(short, long, conflicts_with = "max_depth")]
     summarize: bool,
     #[command(flatten)]
@@ -95,7 +95,8 @@ impl Du {
     fn show(&self, app: &mut App, total: &Total) -> Result {
         let Total { path, bytes, entries, files, directories } = total;
         let json = json!({
-            "path": path.as_str(), "bytes": bytes, "entries": entries, "files": files, "directories": directories,
+            "path": path.as_str(), "bytes": bytes, "entries": entries, "files": files,
+            "directories": directories,
         });
         let size = match self.human_readable {
             true => format!("{:>5}", size_text(*bytes, true)),

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{Args, ValueEnum};
 use garth::fs::resolve::Follow;
 use garth::model::{At, Entry, Kind, Page, Timestamp};
 use garth::{FileSystem, TreePath};
@@ -20,53 +20,54 @@ use crate::walk::DepthFirst;
 
 /// Find paths by name, kind, size and time
 ///
-/// Each path and all below it, a directory before what is in it; links are not followed. Every test given must
-/// hold. The words of find(1) work with one dash, too: `-name`, `-type`, `-mtime`. With --json one object a
-/// path: path, name, kind, size, mode, times, attributes, version.
+/// Walks each path, a directory before its contents, without following links, and prints what passes all
+/// tests. One dash is enough, as in find(1): `-name`, `-type`, `-mtime`. With --json one object per path:
+/// path, name, kind, size, mode, times, attributes, version.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth find /projects -name '*.md' -newer 7d")]
 pub(crate) struct Find {
-    /// Where to begin
+    /// Paths to start from
     #[arg(default_value = "/")]
     paths: Vec<String>,
-    /// The name matches this pattern (may be repeated: any of them)
+    /// Match the name with this pattern (may be repeated: any of them)
     #[arg(long = "name", value_name = "GLOB")]
     names: Vec<String>,
-    /// As --name, ignoring case
+    /// Like --name, ignoring case
     #[arg(long = "iname", value_name = "GLOB")]
     inames: Vec<String>,
-    /// The whole path matches this pattern, in which `*` crosses directories
+    /// Match the whole path with this pattern, in which `*` also matches `/`
     #[arg(long = "path", value_name = "GLOB")]
     path_patterns: Vec<String>,
-    /// The kind is one of these: f (file), d (directory), l (symbolic link), p, s, c, b
+    /// Match kinds, separated by commas: f (file), d (directory), l (symbolic link), p (fifo), s (socket), c
+    /// and b (devices)
     #[arg(long = "type", value_name = "KIND", value_delimiter = ',')]
     kinds: Vec<KindLetter>,
-    /// The size is more (+10k), less (-1M) or exactly this; in bytes, or with c, k, M, G
+    /// Match sizes above (+10k), below (-1M) or equal to this, in bytes or with k, M, G, T
     #[arg(long, value_name = "[+-]SIZE", allow_hyphen_values = true, value_parser = parse_test)]
     size: Option<Test>,
-    /// Modified after this path, or after this moment, given as for --at
+    /// Match what was modified after this path, or after this moment (as for --at)
     #[arg(long, visible_alias = "newermt", value_name = "PATH|TIME")]
     newer: Option<String>,
-    /// Modified more (+2), less (-2) or exactly this many whole days ago
+    /// Match what was modified more than (+2), less than (-2) or exactly this many whole days ago
     #[arg(long, value_name = "[+-]DAYS", allow_hyphen_values = true, value_parser = parse_test)]
     mtime: Option<Test>,
-    /// Modified more, less or exactly this many whole minutes ago
+    /// Like --mtime, in minutes
     #[arg(long, value_name = "[+-]MINUTES", allow_hyphen_values = true, value_parser = parse_test)]
     mmin: Option<Test>,
-    /// An empty file or directory
+    /// Match empty files and directories
     #[arg(long)]
     empty: bool,
-    /// Go down at most this many levels; 0 is the path itself
+    /// Descend at most this many levels; 0 is the path itself
     #[arg(long, value_name = "LEVELS")]
     maxdepth: Option<usize>,
-    /// Show nothing above this many levels
+    /// Print nothing above this level
     #[arg(long, value_name = "LEVELS", default_value_t = 0)]
     mindepth: usize,
-    /// End each path with NUL in place of a line end, and escape nothing
+    /// End each path with NUL instead of a newline, and escape nothing
     #[arg(short = '0', long)]
     print0: bool,
-    /// Do nothing: paths are always printed
-    #[arg(long, action = ArgAction::SetTrue)]
+    /// Accepted and ignored: paths are always printed
+    #[arg(long, hide = true)]
     print: bool,
     #[command(flatten)]
     past: Past,
@@ -90,7 +91,7 @@ enum KindLetter {
     BlockDevice,
 }
 
-/// A number that another is compared with: `+5` is more, `-5` less, `5` exactly that.
+/// A comparison with a number: `+5` is more, `-5` less, `5` exactly that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Test {
     order: Ordering,
@@ -112,7 +113,7 @@ impl Test {
     }
 }
 
-/// The tests of one run, ready to be asked.
+/// The tests of one run, compiled.
 struct Tests {
     names: Vec<GlobMatcher>,
     paths: Vec<GlobMatcher>,

@@ -13,13 +13,13 @@ use crate::pattern::Matches;
 
 /// Find paths by pattern
 ///
-/// `*` and `?` stay inside a name, `**` crosses directories, `[ab]` and `{a,b}` choose, `\` takes the next
-/// character as it is; a `/` at the end asks for directories. With --json one object a path: path, name, kind,
-/// size, mode, times, attributes, version.
+/// `*` and `?` match within a name, `**` across directories; `[ab]` and `{a,b}` match alternatives; `\`
+/// escapes the next character. A trailing `/` matches directories only. With --json one object per path:
+/// path, name, kind, size, mode, times, attributes, version.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth glob '/notes/**/*.md'")]
 pub(crate) struct Glob {
-    /// The pattern, from the root: it begins with `/`
+    /// Pattern for the whole path; begins with `/`
     pattern: String,
     /// Only files, or only directories
     #[arg(short = 't', long = "type", value_name = "TYPE")]

@@ -24,30 +24,31 @@ use crate::walk::Walker;
 /// Longest line that is searched, and most bytes of context that wait before a match. 16 MiB.
 const MAX_LINE: usize = 16 << 20;
 
-/// Find lines by regular expression, in files and everything below directories
+/// Print lines that match a regular expression
 ///
-/// Links below a directory are not followed; of a binary file only its path is shown. The exit code is 0 if a
-/// line matches, 1 if none does, and more than 1 on an error. With --json one object a line (path, line, text,
-/// or base64 if it is not UTF-8; `context` if it does not match itself), with -c one a file (path, count), with
-/// -l, -L and for a binary file one a file (path, binary).
+/// Searches files, and directories recursively without following links; of binary files only the paths are
+/// shown. Exit codes: 0 a line matched, 1 none did, above 1 an error. With --json one object per line (path,
+/// line, text, or base64 if it is not UTF-8; `context` on lines around a match), with -c per file (path,
+/// count), with -l, -L and for binary files per file (path, binary).
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
-    override_usage = "garth grep [OPTIONS] PATTERN [PATH]...\n       garth grep [OPTIONS] -e PATTERN [PATH]...",
+    override_usage = "garth grep [OPTIONS] PATTERN [PATH]...\n       \
+                      garth grep [OPTIONS] -e PATTERN [PATH]...",
     after_help = "Example:\n  garth grep -n 'TODO|FIXME' /projects /notes"
 )]
 pub(crate) struct Grep {
-    /// The expression (syntax of the Rust `regex` crate), unless -e gives it; then where to look [default: /]
+    /// Expression (syntax of the Rust `regex` crate) unless -e gives it, then paths to search [default: /]
     #[arg(value_name = "PATTERN", required_unless_present = "expressions")]
     args: Vec<String>,
-    /// Look for this expression (may be repeated: any of them)
+    /// Expression to search for (may be repeated: any of them)
     #[arg(short = 'e', long = "regexp", value_name = "PATTERN", allow_hyphen_values = true)]
     expressions: Vec<String>,
-    /// Take patterns as text, not as expressions
+    /// Search for the text as it is, not as an expression
     #[arg(short = 'F', long)]
     fixed_strings: bool,
-    /// Do nothing: all expressions are extended ones
-    #[arg(short = 'E', long)]
+    /// Accepted and ignored: expressions are always extended
+    #[arg(short = 'E', long, hide = true)]
     extended_regexp: bool,
     /// Ignore case
     #[arg(short, long)]
@@ -61,37 +62,37 @@ pub(crate) struct Grep {
     /// Select lines that do not match
     #[arg(short = 'v', long)]
     invert_match: bool,
-    /// Show only how many lines of each file match
+    /// Print only the number of matching lines of each file
     #[arg(short, long)]
     count: bool,
-    /// Show only the paths of files that match
+    /// Print only the paths of files with a match
     #[arg(short = 'l', long)]
     files_with_matches: bool,
-    /// Show only the paths of files that do not match
+    /// Print only the paths of files without a match
     #[arg(short = 'L', long, conflicts_with = "files_with_matches")]
     files_without_match: bool,
-    /// Show only what matches, each match on a line of its own
+    /// Print only the matching parts, each on its own line
     #[arg(short, long)]
     only_matching: bool,
-    /// Show nothing; end at the first match
+    /// Print nothing; stop at the first match
     #[arg(short, long)]
     quiet: bool,
-    /// Show line numbers
+    /// Print line numbers
     #[arg(short = 'n', long)]
     line_number: bool,
-    /// Show the path before each line [default: for directories and several paths]
+    /// Print the path before each line [default: for directories and several paths]
     #[arg(short = 'H', long, overrides_with = "no_filename")]
     with_filename: bool,
-    /// Show no path before a line
+    /// Print no paths before lines
     #[arg(short = 'h', long, overrides_with = "with_filename")]
     no_filename: bool,
-    /// Show this many lines after each match
+    /// Print this many lines after each match
     #[arg(short = 'A', long, value_name = "LINES")]
     after_context: Option<usize>,
-    /// Show this many lines before each match
+    /// Print this many lines before each match
     #[arg(short = 'B', long, value_name = "LINES")]
     before_context: Option<usize>,
-    /// Show this many lines around each match
+    /// Print this many lines before and after each match
     #[arg(short = 'C', long, value_name = "LINES", default_value_t = 0)]
     context: usize,
     /// Stop after this many matching lines of each file
@@ -103,11 +104,11 @@ pub(crate) struct Grep {
     /// Search only files whose name matches this pattern (may be repeated: any of them)
     #[arg(long, value_name = "GLOB")]
     include: Vec<String>,
-    /// Leave out files whose name matches this pattern (may be repeated)
+    /// Skip files whose name matches this pattern (may be repeated)
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
-    /// Do nothing: what is below a directory is always searched
-    #[arg(short, long, visible_short_alias = 'R')]
+    /// Accepted and ignored: directories are always searched recursively
+    #[arg(short, long, short_alias = 'R', hide = true)]
     recursive: bool,
     #[command(flatten)]
     past: Past,

@@ -17,28 +17,29 @@ use crate::size::parse_size;
 
 use super::cat::open;
 
-/// Bytes that are looked through for line ends at a time: the largest extent, which is read as a whole anyway.
+/// Bytes that are looked through for line ends at a time: the largest extent, which is read as a whole
+/// anyway.
 const STEP: usize = 1 << 20;
 /// How often `tail -f` looks for more.
 const POLL: Duration = Duration::from_millis(200);
 
 /// Print the first lines of files
 ///
-/// `head -20` means `head -n 20`. With --json one object a file: path, version, size, offset, encoding and
+/// `head -20` means `head -n 20`. With --json one object per file: path, version, size, offset, encoding and
 /// content.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth head -n 20 /logs/run.jsonl")]
 pub(crate) struct Head {
-    /// Which files
+    /// Files to print
     #[arg(required = true)]
     paths: Vec<String>,
     /// Print this many lines
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 10)]
     lines: u64,
-    /// Print this many bytes (512, 10k, 1M) instead
+    /// Print this many bytes (512, 10k, 1M) instead of lines
     #[arg(short = 'c', long, value_name = "BYTES", value_parser = parse_size, conflicts_with = "lines")]
     bytes: Option<u64>,
-    /// Print no header before each of several files
+    /// Print no headers
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
@@ -47,36 +48,36 @@ pub(crate) struct Head {
 
 /// Print the last lines of files
 ///
-/// `tail -20` means `tail -n 20`. With --json one object a file: path, version, size, offset, encoding and
+/// `tail -20` means `tail -n 20`. With --json one object per file: path, version, size, offset, encoding and
 /// content.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth tail -n 20 /logs/run.jsonl")]
 pub(crate) struct Tail {
-    /// Which files
+    /// Files to print
     #[arg(required = true)]
     paths: Vec<String>,
-    /// Print this many lines; with `+` begin at this line, the first being 1
+    /// Print the last COUNT lines; with `+`, start at line COUNT
     #[arg(short = 'n', long, value_name = "[+]COUNT", default_value = "10", allow_hyphen_values = true)]
     lines: Count,
-    /// Print this many bytes (512, 10k, 1M) instead; with `+` begin at this byte, the first being 1
+    /// Print the last BYTES bytes (512, 10k, 1M) instead of lines; with `+`, start at byte BYTES
     #[arg(short = 'c', long, value_name = "[+]BYTES", conflicts_with = "lines", allow_hyphen_values = true)]
     bytes: Option<Count>,
-    /// Go on printing what is appended, until interrupted; the file is followed when it is renamed
+    /// Keep printing data as it is appended, also after the file is renamed
     #[arg(short, long, conflicts_with = "at")]
     follow: bool,
-    /// Print no header before each of several files
+    /// Print no headers
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
     past: Past,
 }
 
-/// How much of the end.
+/// Which end part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Count {
-    /// That many.
+    /// The last so many.
     Last(u64),
-    /// All from that one on; the first is 1.
+    /// From this one on; the first is 1.
     From(u64),
 }
 

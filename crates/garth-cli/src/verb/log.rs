@@ -20,21 +20,21 @@ const PAGE: usize = 500;
 /// Most changes of one commit that people are shown.
 const SHOWN: usize = 20;
 
-/// Show the versions of a file, or the commits that changed something below a directory, newest first
+/// Show the versions of a file, or the commits below a directory, newest first
 ///
-/// A commit is shown by its sequence, with those of its changes that lie below the directory. `log -5` means
-/// `log -n 5`. With --json one object a version (version, commit, kind, size; `deleted` where it ended or moved
-/// away), or one a commit (seq, time, author, message, changes).
+/// Of a commit only the changes below the directory are shown. `log -5` means `log -n 5`. With --json one
+/// object per version (version, commit, kind, size; `deleted` where it was removed or moved away) or per
+/// commit (seq, time, author, message, changes).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth log /notes/today.md --since yesterday")]
 pub(crate) struct Log {
-    /// A file or directory, there or not any more
+    /// File or directory, also one that was removed
     #[arg(default_value = "/")]
     path: String,
     /// Show at most this many
     #[arg(short = 'n', long, value_name = "COUNT")]
     limit: Option<usize>,
-    /// Show only what came after this moment, given as for --at
+    /// Show only what came after this moment (as for --at)
     #[arg(long, visible_alias = "after", value_name = "SEQUENCE|TIME|NAME")]
     since: Option<String>,
     #[command(flatten)]
@@ -57,7 +57,8 @@ impl Log {
     }
 }
 
-/// The last commit that is not after the moment; 0 if that is beyond retention, where everything comes after it.
+/// The last commit that is not after the moment; 0 if that is beyond retention, where everything comes after
+/// it.
 async fn since(app: &App, fs: &dyn FileSystem, text: &str) -> Result<Seq> {
     match app.as_of(fs, text).await {
         Ok(past) => Ok(past.head().await?.seq),

@@ -21,21 +21,21 @@ use crate::walk::Lister;
 /// Most names of one directory that are sorted: they are held in memory.
 const MAX_SORTED: usize = 100_000;
 
-/// List directories
+/// List the contents of directories
 ///
-/// Names come in byte order, one a line, those that begin with a dot included. A path that is not there and
-/// holds wildcards is a pattern, as for `garth glob`. With --json one object a name: path, name, kind, size,
-/// mode, times, attributes, version.
+/// Names are sorted by bytes, one per line, including those that begin with a dot. A path that does not exist
+/// and contains wildcards is a pattern, as for `garth glob`. With --json one object per name: path, name,
+/// kind, size, mode, times, attributes, version.
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true, after_help = "Example:\n  garth ls -lht /notes")]
 pub(crate) struct Ls {
-    /// What to list
+    /// Paths to list
     #[arg(default_value = "/")]
     paths: Vec<String>,
-    /// Show kind, mode, links, owner, size, time and target; do not follow a link
+    /// Show kind, mode, links, owner, size, modification time and link target; do not follow links
     #[arg(short, long)]
     long: bool,
-    /// Show sizes as 1.5K, 23M, 4.0G (powers of 1024)
+    /// Show sizes in powers of 1024: 1.5K, 23M, 4.0G
     #[arg(short = 'h', long)]
     human_readable: bool,
     /// Sort by modification time, newest first
@@ -47,17 +47,17 @@ pub(crate) struct Ls {
     /// Reverse the order
     #[arg(short, long)]
     reverse: bool,
-    /// List subdirectories too
+    /// List subdirectories recursively
     #[arg(short = 'R', long)]
     recursive: bool,
-    /// List a directory itself, not what is in it
+    /// List directories themselves, not their contents
     #[arg(short, long)]
     directory: bool,
-    /// Do nothing: names that begin with a dot are always shown
-    #[arg(short, long, visible_short_alias = 'A')]
+    /// Accepted and ignored: names that begin with a dot are always shown
+    #[arg(short, long, short_alias = 'A', hide = true)]
     all: bool,
-    /// Do nothing: each name has a line of its own
-    #[arg(short = '1')]
+    /// Accepted and ignored: each name is always on its own line
+    #[arg(short = '1', hide = true)]
     one_column: bool,
     #[command(flatten)]
     past: Past,

@@ -9,22 +9,23 @@ use crate::app::{App, stat_path};
 use crate::escape::escaped;
 use crate::fail::Result;
 
-/// Search the text of files, best first
+/// Full-text search, best match first
 ///
-/// The index shows the last commit; `garth grep --at` searches the past. With --json one object a file: path, version, score in (0, 1), snippet, and where the passage lies (lines
-/// and bytes, each with start and end, the end excluded; lines count from 1).
+/// Searches the last commit; `garth grep --at` searches the past. With --json one object per file: path,
+/// version, score in (0, 1), snippet, and the range of the passage in lines and bytes (each start and end,
+/// the end excluded; lines count from 1).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth search 'which tone does Ada prefer' --in /users/ada")]
 pub(crate) struct Search {
-    /// What to look for, in plain words
+    /// Words to search for
     query: String,
-    /// Only this path and what is below it (may be repeated)
+    /// Search only this path and below (may be repeated)
     #[arg(long = "in", value_name = "PATH")]
     within: Vec<String>,
-    /// Only files with this label (may be repeated: any of them)
+    /// Search only files with this tag (may be repeated: any of them)
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Show at most this many, 1 to 1000
+    /// Show at most this many files, 1 to 1000
     #[arg(short = 'n', long, default_value_t = 10, value_name = "COUNT")]
     limit: usize,
 }

@@ -14,18 +14,19 @@ use crate::fail::Result;
 use crate::history::{changes_json, changes_text, touches};
 use crate::when;
 
-/// Show what a commit did: author, message, changes, and a unified diff of each file
+/// Show one commit: author, message, changes, and a diff of each file
 ///
-/// Of a version only the changes of its node are shown. With --json first the commit (seq, time, author,
-/// message, id, changes), then one object for each path that differs, as for `garth diff`.
+/// For a version (ver_...) only the changes of its node are shown. With --json the first object is the commit
+/// (seq, time, author, message, id, changes), followed by one object per path that differs, as for `garth
+/// diff`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth show 42")]
 pub(crate) struct Show {
-    /// Which commit: a sequence (42), a version (ver_...), a snapshot, or a time (the last commit until then)
-    /// [default: the last]
+    /// Sequence (42), version (ver_...), snapshot, or a time, which means the last commit before it [default:
+    /// the last commit]
     #[arg(value_name = "SEQUENCE|VERSION|NAME")]
     what: Option<String>,
-    /// Only changes at or below these paths
+    /// Show only changes at or below these paths
     paths: Vec<String>,
     #[command(flatten)]
     form: Form,

@@ -12,16 +12,17 @@ use crate::escape::escaped;
 use crate::fail::Result;
 use crate::out::{entry_json, kind_word};
 
-/// Show all that is known of a path
+/// Show the metadata of paths
 ///
-/// With --json one object a path; `names` are all paths of the node.
+/// With --json one object per path: path, name, kind, size, mode, times, attributes, version, and `names`,
+/// all paths of the node.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth stat /notes/today.md")]
 pub(crate) struct Stat {
-    /// Which paths
+    /// Paths to show
     #[arg(required = true)]
     paths: Vec<String>,
-    /// Follow a link at the end
+    /// Follow symbolic links
     #[arg(short = 'L', long)]
     dereference: bool,
     #[command(flatten)]

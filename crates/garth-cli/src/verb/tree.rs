@@ -12,19 +12,20 @@ use crate::out::{counted, entry_json};
 use crate::size::size_text;
 use crate::walk::DepthFirst;
 
-/// Draw a subtree
+/// Print a directory tree
 ///
-/// With --json one object a path, each directory before what is in it.
+/// With --json one object per path, each directory before its contents: path, name, kind, size, mode, times,
+/// attributes, version.
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true, after_help = "Example:\n  garth tree -L 2 /agents")]
 pub(crate) struct Tree {
-    /// Where to begin
+    /// Directory to start from
     #[arg(default_value = "/")]
     path: String,
-    /// How many levels to show
+    /// Show at most this many levels
     #[arg(short = 'L', long, value_name = "LEVELS", value_parser = clap::value_parser!(u32).range(1..))]
     depth: Option<u32>,
-    /// Show sizes of files, as 1.5K, 23M, 4.0G (powers of 1024)
+    /// Show the sizes of files, in powers of 1024: 1.5K, 23M, 4.0G
     #[arg(short = 'h', long)]
     human_readable: bool,
     #[command(flatten)]
