@@ -122,7 +122,7 @@ fn a_data_folder_that_may_not_be_read_says_so() {
     let garth = Garth::unmade();
     let closed = garth.beside("closed");
     fs::create_dir(&closed).expect("a folder");
-    fs::set_permissions(&closed, fs::Permissions::from_mode(0)).expect("closed");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).expect("closed");
     // Permissions do not hold root back.
     if fs::read_dir(&closed).is_err() {
         for verb in [&["ls"][..], &["write", "/a"], &["fsck"]] {
