@@ -11,7 +11,8 @@ use garth::engine::sqlite::SqliteFs;
 use garth::env::ManualClock;
 use garth::model::{At, Batch, Body, ByteRange, Create, Op, Remove, SetAttrs, Timestamp};
 use garth::runtime::failpoint::{self as fail, Failure};
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath, Upload};
+use garth::{Env, ErrorKind, FileSystem, FileSystemExt, Upload};
+use garth_testkit::tools::{p as path, text};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -22,15 +23,6 @@ fn open(folder: &Path) -> (Arc<SqliteFs>, ManualClock) {
 
 fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
-}
-
-fn path(text: &str) -> TreePath {
-    TreePath::parse(text).unwrap()
-}
-
-async fn text(fs: &SqliteFs, at: &str) -> String {
-    let bytes = fs.read(&At::Path(path(at)), ByteRange::ALL).await.unwrap();
-    String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 async fn upload(fs: &SqliteFs, bytes: Vec<u8>) -> Box<dyn Upload> {
@@ -143,10 +135,10 @@ async fn damage_that_one_commit_meets_fails_no_other_of_its_group() {
         }
     }
     for n in (0..40).filter(|n| n % 4 != 3) {
-        assert_eq!(text(&fs, &format!("/file-{n}")).await, format!("{n}\n"));
+        assert_eq!(text(&*fs, &format!("/file-{n}")).await, format!("{n}\n"));
     }
     fs.write(&path("/note"), "new text\n".into()).await.unwrap();
-    assert_eq!(text(&fs, "/note").await, "new text\n");
+    assert_eq!(text(&*fs, "/note").await, "new text\n");
 }
 
 #[tokio::test]
@@ -195,7 +187,7 @@ async fn a_panic_while_writing_poisons_that_account_and_hangs_no_other() {
         fail::arm("apply", Failure::Panic, 0);
         assert!(fs.write(&path("/lost"), "lost".into()).await.unwrap_err().is(ErrorKind::Poisoned));
         assert!(fs.write(&path("/later"), "later".into()).await.unwrap_err().is(ErrorKind::Poisoned));
-        assert_eq!(text(&fs, "/kept").await, "kept", "reads go on");
+        assert_eq!(text(&*fs, "/kept").await, "kept", "reads go on");
         drop(fs);
         let (fs, _) = open(&one);
         assert!(fs.stat(&path("/lost").into()).await.unwrap_err().is(ErrorKind::NotFound));

@@ -15,6 +15,7 @@ use garth::model::{
     At, Author, Batch, ByteRange, Create, Idempotency, Kind, Op, Seq, SetAttrs, Timestamp, WalkPage,
 };
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_testkit::tools::p as path;
 use serde_json::value::RawValue;
 
 /// 2026-01-27T00:00:00Z.
@@ -65,10 +66,6 @@ on_each_engine! {
     pages_of_history_hold_a_bounded_number_of_bytes,
     a_cursor_of_another_request_is_refused,
     an_idempotent_retry_answers_the_first_write_again,
-}
-
-fn path(text: &str) -> TreePath {
-    TreePath::parse(text).unwrap()
 }
 
 fn kv(fs: &Fs) -> Kv<'_> {

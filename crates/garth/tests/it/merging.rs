@@ -4,20 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
-use garth::model::{At, Batch, Body, ByteRange, Create, Moment, Op, Seq, SetAttrs};
-use garth::{Env, FileSystem, TreePath};
+use garth::model::{Batch, Body, ByteRange, Create, Moment, Op, Seq, SetAttrs};
+use garth::{Env, FileSystem};
 use garth_testkit::random::Random;
+use garth_testkit::tools::{append, at};
 
 /// Edits begin and end at multiples of this, so that new extents lie exactly where old ones were.
 const BLOCK: u64 = 32;
-
-fn at(path: &str) -> At {
-    TreePath::parse(path).unwrap().into()
-}
-
-fn append(to: &str, bytes: impl Into<Bytes>) -> Op {
-    Op::Append { at: at(to), body: Body::Bytes(bytes.into()), create: Create::IfMissing, parents: false }
-}
 
 async fn content(fs: &dyn FileSystem, path: &str) -> Vec<u8> {
     match fs.read(&at(path), ByteRange::ALL).await {

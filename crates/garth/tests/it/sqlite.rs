@@ -11,7 +11,8 @@ use garth::model::{
 };
 #[cfg(feature = "faults")]
 use garth::runtime::failpoint as fail;
-use garth::{DataDir, Env, FileSystem, FileSystemExt, TreePath};
+use garth::{DataDir, Env, FileSystem, FileSystemExt};
+use garth_testkit::tools::{p as path, text};
 use tempfile::TempDir;
 
 struct Account {
@@ -27,18 +28,9 @@ fn account() -> Account {
     Account { fs, folder, clock }
 }
 
-fn path(text: &str) -> TreePath {
-    TreePath::parse(text).unwrap()
-}
-
 fn write(at: &str, content: impl Into<Bytes>) -> Op {
     let (at, body) = (path(at).into(), Body::Bytes(content.into()));
     Op::Write { at, body, create: Create::IfMissing, parents: true, attrs: SetAttrs::default() }
-}
-
-async fn text(fs: &dyn FileSystem, at: &str) -> String {
-    let bytes = fs.read(&At::Path(path(at)), ByteRange::ALL).await.unwrap();
-    String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 #[tokio::test]
