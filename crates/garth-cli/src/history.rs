@@ -121,7 +121,7 @@ fn parts(kind: &ChangeKind) -> (&'static str, Option<&str>, Option<&str>) {
     }
 }
 
-/// A commit in lines for people, with at most `most` of its changes.
+/// A commit in lines for people, with at most `most` of its changes; with 0 in one line.
 pub(crate) fn changes_text(commit: &CommitChanges, most: usize) -> String {
     let info = &commit.commit;
     let (time, author) = (info.time.to_rfc3339(), author_text(&info.author));
@@ -133,7 +133,7 @@ pub(crate) fn changes_text(commit: &CommitChanges, most: usize) -> String {
         let what = name.unwrap_or_else(|| change.path.as_ref().map_or("?", |path| path.as_str()));
         text.push_str(&format!("\n        {kind:<10}  {}", escaped(&format!("{from}{what}"))));
     }
-    if let Some(more) = commit.changes.len().checked_sub(most).filter(|more| *more > 0) {
+    if let Some(more) = commit.changes.len().checked_sub(most).filter(|more| most > 0 && *more > 0) {
         let seq = info.seq;
         text.push_str(&format!("\n        and {more} more (`garth show {seq}` lists them)"));
     }

@@ -38,6 +38,12 @@ impl Out {
         self.to.write_all(b"\n").map_err(Failure::stdio)
     }
 
+    /// A node: its line of JSON in full, or text for people.
+    pub(crate) fn entry(&mut self, path: &TreePath, entry: &Entry, text: impl Display) -> Result {
+        // The JSON costs more than the rest of a listing: it is made only where it is asked for.
+        if self.json { self.item(&entry_json(path, entry), text) } else { self.note(text) }
+    }
+
     /// A line that only people need.
     pub(crate) fn note(&mut self, text: impl Display) -> Result {
         if self.json {

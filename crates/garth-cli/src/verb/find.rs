@@ -12,8 +12,7 @@ use globset::GlobMatcher;
 use crate::app::{App, stat_path};
 use crate::args::Past;
 use crate::escape::escaped;
-use crate::fail::Result;
-use crate::out::entry_json;
+use crate::fail::{Failure, Result};
 use crate::pattern::{crossing_matcher, matcher};
 use crate::size::parse_size;
 use crate::walk::DepthFirst;
@@ -154,6 +153,10 @@ impl Find {
         let mut names = Vec::new();
         for (patterns, ignore_case) in [(&self.names, false), (&self.inames, true)] {
             for pattern in patterns {
+                if pattern.contains('/') {
+                    let message = format!("{pattern}: a name has no `/`; --path matches whole paths");
+                    return Err(Failure::Usage(message));
+                }
                 names.push(matcher(pattern, ignore_case)?);
             }
         }
@@ -182,7 +185,7 @@ impl Find {
             app.out.bytes(path.as_str().as_bytes())?;
             return app.out.bytes(b"\0");
         }
-        app.out.item(&entry_json(path, entry), escaped(path.as_str()))
+        app.out.entry(path, entry, escaped(path.as_str()))
     }
 
     fn holds(&self, tests: &Tests, path: &TreePath, entry: &Entry) -> bool {

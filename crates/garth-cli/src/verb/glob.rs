@@ -8,7 +8,6 @@ use crate::app::App;
 use crate::args::Past;
 use crate::escape::escaped;
 use crate::fail::Result;
-use crate::out::entry_json;
 use crate::pattern::Matches;
 
 /// Find paths by pattern
@@ -46,7 +45,7 @@ impl Glob {
                 Some(OnlyKind::Dir) => entry.kind == Kind::Directory,
             };
             if wanted && path != TreePath::root() {
-                app.out.item(&entry_json(&path, &entry), escaped(path.as_str()))?;
+                app.out.entry(&path, &entry, escaped(path.as_str()))?;
             }
         }
         Ok(())

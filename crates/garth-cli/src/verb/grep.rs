@@ -50,6 +50,9 @@ pub(crate) struct Grep {
     /// Accepted and ignored: expressions are always extended
     #[arg(short = 'E', long, hide = true)]
     extended_regexp: bool,
+    /// Accepted and ignored: expressions that need more than the `regex` crate has are refused
+    #[arg(short = 'P', long, hide = true)]
+    perl_regexp: bool,
     /// Ignore case
     #[arg(short, long)]
     ignore_case: bool,
@@ -101,6 +104,9 @@ pub(crate) struct Grep {
     /// Search binary files as if they were text
     #[arg(short = 'a', long)]
     text: bool,
+    /// Skip binary files
+    #[arg(short = 'I', conflicts_with = "text")]
+    skip_binary: bool,
     /// Search only files whose name matches this pattern (may be repeated: any of them)
     #[arg(long, value_name = "GLOB")]
     include: Vec<String>,
@@ -323,6 +329,9 @@ impl<'a> Search<'a> {
             }
             return Ok(!full || shown.after > 0);
         }
+        if binary && self.args.skip_binary {
+            return Ok(false);
+        }
         shown.matches += 1;
         if self.args.first_decides() {
             return Ok(false);
@@ -364,17 +373,13 @@ impl<'a> Search<'a> {
             app.out.note("--")?;
         }
         shown.last = number;
-        let mut json = match std::str::from_utf8(text) {
-            Ok(text) => json!({"path": path.as_str(), "line": number, "text": text}),
-            Err(_) => json!({"path": path.as_str(), "line": number, "base64": base64(text)}),
-        };
-        if context {
-            json["context"] = Value::Bool(true);
+        if app.out.is_json() {
+            return app.out.item(&line_json(path, number, text, context), "");
         }
         let mark = if context { '-' } else { ':' };
         let name = if self.named { format!("{}{mark}", escaped(path.as_str())) } else { String::new() };
         let number = if self.args.line_number { format!("{number}{mark}") } else { String::new() };
-        app.out.item(&json, format_args!("{name}{number}{}", plain(&String::from_utf8_lossy(text))))
+        app.out.note(format_args!("{name}{number}{}", plain(&String::from_utf8_lossy(text))))
     }
 }
 
@@ -392,6 +397,17 @@ impl Shown {
         self.waiting = 0;
         std::mem::take(&mut self.before)
     }
+}
+
+fn line_json(path: &TreePath, number: u64, text: &[u8], context: bool) -> Value {
+    let mut json = match std::str::from_utf8(text) {
+        Ok(text) => json!({"path": path.as_str(), "line": number, "text": text}),
+        Err(_) => json!({"path": path.as_str(), "line": number, "base64": base64(text)}),
+    };
+    if context {
+        json["context"] = Value::Bool(true);
+    }
+    json
 }
 
 /// A line for the terminal: control characters escaped, tabs kept.

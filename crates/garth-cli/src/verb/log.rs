@@ -37,6 +37,9 @@ pub(crate) struct Log {
     /// Show only what came after this moment (as for --at)
     #[arg(long, visible_alias = "after", value_name = "SEQUENCE|TIME|NAME")]
     since: Option<String>,
+    /// Show each commit without its changes
+    #[arg(long)]
+    oneline: bool,
     #[command(flatten)]
     past: Past,
 }
@@ -51,7 +54,8 @@ impl Log {
         };
         let path = resolve_path(&*fs, &self.path, Follow::No).await?;
         if path.is_root() || was_directory(&*fs, &path).await? {
-            return commits(app, fs, &path, since, limit).await;
+            let shown = if self.oneline { 0 } else { SHOWN };
+            return commits(app, fs, &path, since, limit, shown).await;
         }
         versions(app, &*fs, &At::Path(path), since, limit).await
     }
@@ -76,11 +80,18 @@ async fn was_directory(fs: &dyn FileSystem, path: &TreePath) -> Result<bool> {
     Ok(last.is_some_and(|entry| entry.kind == Kind::Directory))
 }
 
-async fn commits(app: &mut App, fs: Arc<dyn FileSystem>, dir: &TreePath, since: Seq, limit: usize) -> Result {
+async fn commits(
+    app: &mut App,
+    fs: Arc<dyn FileSystem>,
+    dir: &TreePath,
+    since: Seq,
+    limit: usize,
+    shown: usize,
+) -> Result {
     let mut commits = Commits::new(fs, since).await?;
     for _ in 0..limit {
         let Some(commit) = commits.next_below(dir).await? else { break };
-        app.out.item(&changes_json(&commit), changes_text(&commit, SHOWN))?;
+        app.out.item(&changes_json(&commit), changes_text(&commit, shown))?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! `garth ls`: what is in a directory.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::app::{App, stat_path};
 use crate::args::{LongHelp, Past};
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
-use crate::out::{entry_json, mode_text, seconds};
+use crate::out::{mode_text, seconds};
 use crate::pattern::{Matches, is_pattern};
 use crate::size::size_text;
 use crate::walk::Lister;
@@ -69,9 +70,9 @@ impl Ls {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let fs = app.view(&self.past).await?;
         let follow = if self.long || self.directory { Follow::No } else { Follow::Yes };
-        let headed = self.recursive || self.paths.len() > 1;
+        let heading = Heading { shown: self.recursive || self.paths.len() > 1, first: Cell::new(true) };
         app.each(&self.paths, async |app, written| match stat_path(&*fs, written, follow).await {
-            Ok((path, entry)) => self.path(app, &*fs, path, &entry, headed).await,
+            Ok((path, entry)) => self.path(app, &*fs, path, &entry, &heading).await,
             Err(error) if error.is(ErrorKind::NotFound) && is_pattern(written) => {
                 self.pattern(app, &fs, written, error).await
             }
@@ -86,12 +87,12 @@ impl Ls {
         fs: &dyn FileSystem,
         path: TreePath,
         entry: &Entry,
-        headed: bool,
+        heading: &Heading,
     ) -> Result {
         if self.directory || entry.kind != Kind::Directory {
             return self.line(app, &path, path.as_str(), entry);
         }
-        self.directory(app, fs, path, headed).await
+        self.directory(app, fs, path, heading).await
     }
 
     /// Lists what matches `pattern`; `missing` is the error if nothing does.
@@ -103,23 +104,28 @@ impl Ls {
         missing: Error,
     ) -> Result {
         let mut matches = Matches::new(Arc::clone(fs), pattern).await?;
-        let mut found = false;
+        let (mut found, heading) = (false, Heading { shown: true, first: Cell::new(true) });
         while let Some((path, entry)) = matches.next().await? {
             found = true;
-            self.path(app, &**fs, path, &entry, true).await?;
+            self.path(app, &**fs, path, &entry, &heading).await?;
         }
         if found { Ok(()) } else { Err(missing.into()) }
     }
 
     /// Lists a directory and, if asked, those in it: parents before children.
-    async fn directory(&self, app: &mut App, fs: &dyn FileSystem, top: TreePath, headed: bool) -> Result {
+    async fn directory(
+        &self,
+        app: &mut App,
+        fs: &dyn FileSystem,
+        top: TreePath,
+        heading: &Heading,
+    ) -> Result {
         let mut todo = vec![top];
-        let mut first = true;
         while let Some(dir) = todo.pop() {
-            if headed {
-                app.out.note(format_args!("{}{}:", if first { "" } else { "\n" }, escaped(dir.as_str())))?;
+            if heading.shown {
+                let gap = if heading.first.replace(false) { "" } else { "\n" };
+                app.out.note(format_args!("{gap}{}:", escaped(dir.as_str())))?;
             }
-            first = false;
             let mut below = Vec::new();
             let mut lister = Lister::new(&dir);
             let mut page = self.sorted(fs, &dir, &mut lister).await?;
@@ -173,13 +179,19 @@ impl Ls {
     }
 
     fn line(&self, app: &mut App, path: &TreePath, name: &str, entry: &Entry) -> Result {
-        let json = entry_json(path, entry);
         if self.long {
-            app.out.item(&json, Long { name, entry, human: self.human_readable })
+            app.out.entry(path, entry, Long { name, entry, human: self.human_readable })
         } else {
-            app.out.item(&json, escaped(name))
+            app.out.entry(path, entry, escaped(name))
         }
     }
+}
+
+/// The line before each directory, where several are listed.
+struct Heading {
+    shown: bool,
+    /// Whether none was printed yet: an empty line goes before all others.
+    first: Cell<bool>,
 }
 
 /// A line of `ls -l`.

@@ -8,7 +8,7 @@ use crate::app::{App, stat_path};
 use crate::args::{LongHelp, Past};
 use crate::escape::escaped;
 use crate::fail::Result;
-use crate::out::{counted, entry_json};
+use crate::out::counted;
 use crate::size::size_text;
 use crate::walk::DepthFirst;
 
@@ -38,7 +38,7 @@ impl Tree {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let fs = app.pinned(&self.past).await?;
         let (top, entry) = stat_path(&*fs, &self.path, Follow::Yes).await?;
-        app.out.item(&entry_json(&top, &entry), escaped(top.as_str()))?;
+        app.out.entry(&top, &entry, escaped(top.as_str()))?;
         if entry.kind != Kind::Directory {
             return Ok(());
         }
@@ -54,7 +54,7 @@ impl Tree {
                 if below.is_last().await? { ("└── ", "    ") } else { ("├── ", "│   ") };
             let indent = indents.last().map_or("", String::as_str);
             let line = format!("{indent}{twig}{}", self.label(path.name().unwrap_or("/"), &entry));
-            app.out.item(&entry_json(&path, &entry), line)?;
+            app.out.entry(&path, &entry, line)?;
             indents.push(format!("{indent}{space}"));
             if entry.kind == Kind::Directory {
                 directories += 1;

@@ -106,6 +106,7 @@ fn log_of_a_directory_shows_the_commits_that_changed_something_below() {
     assert_eq!(seqs(&["log", "/d", "-n", "1"]), [6]);
     assert_eq!(seqs(&["log", "/d", "--at", "5"]), [4, 3, 1]);
     assert_eq!(seqs(&["log", "-2"]), [6, 5]);
+    assert_eq!(garth.ok(&["log", "--oneline", "/d"]).lines().count(), 4);
     let first = &garth.lines(&["log", "/d/sub"])[3];
     assert!(first["changes"].as_array().is_some_and(|changes| changes.len() == 3), "{first}");
     let moved = garth.ok(&["log", "/d", "--at", "4", "-n1"]);

@@ -26,6 +26,7 @@ fn grep_finds_lines_and_names_binary_files() {
     let garth = notes();
     let found = garth.ok(&["grep", "harbour", "-i"]);
     assert_eq!(found, "binary file matches: /notes/data.bin\n/notes/today.md:call Ada about the Harbour\n");
+    assert_eq!(garth.ok(&["grep", "-rIi", "harbour"]), "/notes/today.md:call Ada about the Harbour\n");
     assert_eq!(garth.ok(&["grep", "-n", "^call", "/notes/today.md"]), "2:call Ada about the Harbour\n");
     assert_eq!(garth.ok(&["grep", "-l", "warm|milk"]), "/notes/today.md\n/notes/old/june.md\n");
     let json = garth.lines(&["grep", "milk"]);
@@ -78,6 +79,7 @@ fn find_takes_the_words_of_find() {
     assert_eq!(column(&garth.lines(&["find", "/notes/.hidden"]), "kind"), ["file"]);
     garth.fails(2, &["find", "/", "-size", "+x"]);
     garth.fails(2, &["find", "/", "-name", "["]);
+    assert!(garth.fails(2, &["find", "/", "-name", "old/*"]).contains("--path"));
 }
 
 #[test]

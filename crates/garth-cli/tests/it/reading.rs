@@ -146,6 +146,12 @@ fn ls_takes_the_patterns_of_glob() {
     let garth = notes();
     assert_eq!(garth.ok(&["ls", "/notes/*.md"]), "/notes/today.md\n");
     assert_eq!(garth.ok(&["ls", "/no*/old"]), "/notes/old:\njune.md\n");
+    garth.write("/notes/new/july.md", "");
+    assert_eq!(
+        garth.ok(&["ls", "/notes/old", "/notes/new"]),
+        "/notes/old:\njune.md\n\n/notes/new:\njuly.md\n"
+    );
+    assert_eq!(garth.ok(&["ls", "/notes/[no]*"]), "/notes/new:\njuly.md\n\n/notes/old:\njune.md\n");
     assert!(garth.fails(3, &["ls", "/notes/*.txt"]).contains("/notes/*.txt: no such"));
     garth.write("/lit/*", "a name like any other");
     garth.write("/lit/b", "");
