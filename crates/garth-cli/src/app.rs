@@ -13,7 +13,7 @@ use crate::args::{CommitArgs, Global, Past};
 use crate::data_folder;
 use crate::fail::{Failure, Failures, Result};
 use crate::out::Out;
-use crate::when;
+use crate::{progress, when};
 
 /// One run of the program.
 pub(crate) struct App {
@@ -140,7 +140,7 @@ impl App {
         args: &CommitArgs,
         plan: impl AsyncFn() -> garth::Result<Plan>,
     ) -> Result {
-        let (commit, plan) = tree.commit(args, plan).await?;
+        let (commit, plan) = progress::waiting("committing", tree.commit(args, plan)).await?;
         for (op, path) in &plan.shown {
             self.out.committed(&commit, *op, path)?;
         }

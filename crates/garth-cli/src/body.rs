@@ -2,12 +2,15 @@
 
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use garth::FileSystem;
-use garth::model::Body;
+use futures::TryStreamExt;
+use garth::model::{Body, ByteRange};
+use garth::{FileSystem, OpenFile, stream};
 
 use crate::fail::{Failure, Result};
+use crate::progress;
 
 /// Longest body that goes with the commit; also a step of a longer one. 1 MiB, the largest extent.
 const STEP: usize = 1 << 20;
@@ -19,14 +22,59 @@ pub(crate) async fn read_body(fs: &dyn FileSystem, from: &mut dyn Read, name: &P
         return Ok(Body::Bytes(first));
     }
     let mut upload = fs.stage().await?;
-    let mut bytes = first;
-    loop {
-        let last = bytes.len() < STEP;
+    upload.write(first).await?;
+    finish(upload, from, name).await
+}
+
+/// The content of `from` as a body, if it is not that of `old`.
+pub(crate) async fn read_changed_body(
+    fs: &dyn FileSystem,
+    old: Arc<dyn OpenFile>,
+    from: &mut dyn Read,
+    name: &Path,
+) -> Result<Option<Body>> {
+    let Some((offset, different)) = first_difference(&*old, from, name).await? else { return Ok(None) };
+    if offset == 0 && different.len() < STEP {
+        return Ok(Some(Body::Bytes(different)));
+    }
+    // `from` cannot be read again: what it had in common with `old` comes from there.
+    let mut upload = fs.stage().await?;
+    let mut common = std::pin::pin!(stream(old, ByteRange { offset: 0, length: offset }));
+    while let Some(bytes) = common.try_next().await? {
         upload.write(bytes).await?;
-        if last {
+    }
+    upload.write(different).await?;
+    finish(upload, from, name).await.map(Some)
+}
+
+/// Where `from` first differs from `old`: the offset of a step, and that step of `from`.
+pub(crate) async fn first_difference(
+    old: &dyn OpenFile,
+    from: &mut dyn Read,
+    name: &Path,
+) -> Result<Option<(u64, Bytes)>> {
+    let mut offset = 0;
+    loop {
+        let new = step(from, name)?;
+        let there = old.read_at(offset, STEP).await?;
+        if new != there {
+            return Ok(Some((offset, new)));
+        }
+        if new.len() < STEP {
+            return Ok(None);
+        }
+        offset += new.len() as u64;
+    }
+}
+
+/// Uploads what is left of `from`.
+async fn finish(mut upload: Box<dyn garth::Upload>, from: &mut dyn Read, name: &Path) -> Result<Body> {
+    loop {
+        let bytes = step(from, name)?;
+        if bytes.is_empty() {
             return Ok(Body::Staged(upload.finish().await?));
         }
-        bytes = step(from, name)?;
+        upload.write(bytes).await?;
     }
 }
 
@@ -38,5 +86,8 @@ fn step(from: &mut dyn Read, name: &Path) -> Result<Bytes> {
 
 /// Standard input as a body.
 pub(crate) async fn stdin_body(fs: &dyn FileSystem) -> Result<Body> {
-    read_body(fs, &mut std::io::stdin().lock(), Path::new("-")).await
+    let bar = progress::bytes();
+    let body = read_body(fs, &mut bar.wrap_read(std::io::stdin().lock()), Path::new("-")).await;
+    bar.finish_and_clear();
+    body
 }

@@ -14,6 +14,7 @@ mod history;
 mod lines;
 mod out;
 mod pattern;
+mod progress;
 mod size;
 mod transfer;
 mod verb;

@@ -12,6 +12,8 @@ mod it {
     mod reading;
     mod readme;
     mod serve;
+    mod stopping;
+    mod sync;
     mod transfer;
     mod writing;
 }

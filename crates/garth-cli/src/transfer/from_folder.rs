@@ -1,128 +1,213 @@
-//! A folder of this machine as a source of entries.
+//! A folder or a file of this machine as a source of entries.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
-use std::fs::{self, File, Metadata};
-use std::os::unix::ffi::OsStrExt;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
 
-use garth::model::Timestamp;
-use garth::{Error, ErrorKind, TreePath};
+use garth::model::{Entry, Kind, MAX_PAGE, WalkPage};
+use garth::{FileSystem, TreePath};
 
-use super::load::{Loader, Make, utf8};
-use crate::body::read_body;
+use super::Exclude;
+use super::host::{HostEntry, HostWalk, mtime, not_utf8, parts};
+use super::load::{Loader, Source, What};
+use super::pairs::{Pair, Pairs, TreeWalk};
 use crate::fail::{Failure, Result};
+use crate::progress::{Guarded, Interrupt};
 
-/// Hard links seen so far: device and inode of this machine, and the path first given to them.
-type Links = HashMap<(u64, u64), TreePath>;
+/// A folder on its way into the tree.
+struct Import<'l, 'a> {
+    loader: &'l mut Loader<'a>,
+    fs: Arc<dyn FileSystem>,
+    exclude: Rc<Exclude>,
+    /// garth's own data folder: it reads its database only through its engine.
+    own: &'l Path,
+    /// Hard links so far: device and inode of this machine, and the path first given to them.
+    links: HashMap<(u64, u64), TreePath>,
+    /// Directories of the tree whose entries are passed over: kept, or removed as the one with this number is.
+    passed: HashMap<String, Option<usize>>,
+    /// What the source does not have, and the number of entries below it.
+    gone: Vec<(String, u64)>,
+}
 
-/// Reads everything below `top`, which itself becomes the base. `skip` is the data folder: garth does not read
-/// its own database but through its engine.
-pub(crate) async fn from_folder(loader: &mut Loader<'_>, top: &Path, skip: &Path) -> Result {
-    let mut links = Links::new();
-    // Directories still to read, relative to the top, the next one last.
-    let mut todo = vec![PathBuf::new()];
-    while let Some(relative) = todo.pop() {
-        let folder = top.join(&relative);
-        let names = match names(&folder) {
-            Ok(names) => names,
-            Err(failure) if relative.as_os_str().is_empty() => return Err(failure),
-            Err(failure) => {
-                loader.fail(failure)?;
-                continue;
-            }
-        };
-        let mut below = Vec::new();
-        for name in names {
-            let relative = relative.join(name);
-            match entry(loader, top, &relative, skip, &mut links).await {
-                Ok(true) => below.push(relative),
-                Ok(false) => {}
-                Err(failure) if failure.code() == 7 && !matches!(failure, Failure::Host(..)) => {
-                    return Err(failure);
-                }
-                Err(failure) => loader.fail(failure)?,
+/// Imports everything below `top`, which itself becomes `base`.
+pub(crate) async fn from_folder(
+    loader: &mut Loader<'_>,
+    top: &Path,
+    base: &TreePath,
+    is_there: bool,
+    exclude: Exclude,
+    own: &Path,
+) -> Result {
+    let exclude = Rc::new(exclude);
+    let meta = fs::metadata(top).map_err(Failure::host(top))?;
+    let host = HostWalk::new(top, Rc::clone(&exclude))?;
+    loader.copy_top(meta.mode(), mtime(&meta));
+    let fs = Arc::clone(&loader.tree.fs);
+    let mut pairs = Pairs::new(host, TreeWalk::new(Arc::clone(&fs), base.clone(), is_there));
+    let (links, passed, gone) = (HashMap::new(), HashMap::new(), Vec::new());
+    let mut import = Import { loader, fs, exclude, own, links, passed, gone };
+    while let Some(pair) = pairs.next().await? {
+        match pair {
+            Pair::Host(entry) => import.bring(entry, None, &mut pairs.host).await?,
+            Pair::Both(entry, there) => import.bring(entry, Some(&*there), &mut pairs.host).await?,
+            Pair::Tree(path, entry) => import.only_in_tree(path, &entry).await?,
+            Pair::Lost(path, failure) => {
+                import.passed.extend(path.map(|path| (path, None)));
+                import.loader.fail(failure)?;
             }
         }
-        todo.extend(below.into_iter().rev());
+    }
+    let Import { loader, gone, .. } = import;
+    for (path, below) in gone {
+        loader.remove(loader.path_of(&path)?, below).await?;
     }
     Ok(())
 }
 
-/// The names in a folder, in byte order.
-fn names(folder: &Path) -> Result<Vec<OsString>> {
-    let read = || -> std::io::Result<Vec<OsString>> {
-        fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect()
-    };
-    let mut names = read().map_err(Failure::host(folder))?;
-    names.sort();
-    Ok(names)
+/// Imports one file to `path`.
+pub(crate) async fn from_file(loader: &mut Loader<'_>, from: &Path, path: TreePath) -> Result {
+    let meta = fs::metadata(from).map_err(Failure::host(from))?;
+    let there = loader.look_up(&path).await?;
+    let mut content = Lazy::new(from, loader.report.interrupt());
+    let what = What::File { size: meta.len(), content: &mut content, name: from };
+    let source = Source { what, mode: meta.mode(), mtime: mtime(&meta), whole_seconds: false };
+    match loader.add(path, there.as_ref(), source).await {
+        Ok(_) => Ok(()),
+        Err(failure) => loader.fail(failure),
+    }
 }
 
-/// Adds one entry; gives whether it is a directory to go into.
-async fn entry(
-    loader: &mut Loader<'_>,
-    top: &Path,
-    relative: &Path,
-    skip: &Path,
-    links: &mut Links,
-) -> Result<bool> {
-    let source = top.join(relative);
-    if loader.exclude.leaves_out(&relative.to_string_lossy()) {
-        return Ok(false);
-    }
-    let path = loader.path_of(utf8(relative.as_os_str().as_bytes(), &source.to_string_lossy())?)?;
-    let meta = fs::symlink_metadata(&source).map_err(Failure::host(&source))?;
-    let (kind, mode, mtime) = (meta.file_type(), meta.mode(), mtime(&meta));
-    if kind.is_dir() {
-        if source.canonicalize().is_ok_and(|folder| folder == skip) {
-            let message = format!("{}: not imported, it is garth's own data folder", source.display());
-            return Err(Error::new(ErrorKind::NotPermitted, message).into());
-        }
-        loader.add(path, Make::Directory, mode, mtime).await?;
-        return Ok(true);
-    }
-    if kind.is_symlink() {
-        let target = fs::read_link(&source).map_err(Failure::host(&source))?;
-        let target = utf8(target.as_os_str().as_bytes(), &source.to_string_lossy())?.to_owned();
-        loader.add(path, Make::Symlink(target), mode, mtime).await?;
-        return Ok(false);
-    }
-    if !kind.is_file() {
-        let message =
-            format!("{}: not imported, neither file, directory nor symbolic link", source.display());
-        return Err(Error::new(ErrorKind::Unsupported, message).into());
-    }
-    if meta.nlink() > 1 {
-        if let Some(first) = links.get(&(meta.dev(), meta.ino())) {
-            loader.add(path, Make::HardLink(first.clone()), mode, mtime).await?;
-            return Ok(false);
-        }
-        links.insert((meta.dev(), meta.ino()), path.clone());
-    }
-    let mut file = File::open(&source).map_err(Failure::host(&source))?;
-    let body = read_body(&*loader.tree.fs, &mut file, &source).await?;
-    loader.add(path, Make::File(body), mode, mtime).await?;
-    Ok(false)
-}
-
-fn mtime(meta: &Metadata) -> Timestamp {
-    Timestamp(meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec()))
-}
-
-/// Entries below a folder, for the progress bar.
-pub(crate) fn count(top: &Path) -> u64 {
-    let mut todo = vec![top.to_owned()];
-    let mut count = 0;
-    while let Some(folder) = todo.pop() {
-        let Ok(entries) = fs::read_dir(folder) else { continue };
-        for entry in entries.flatten() {
-            count += 1;
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                todo.push(entry.path());
+impl Import<'_, '_> {
+    async fn bring(&mut self, entry: HostEntry, there: Option<&Entry>, host: &mut HostWalk) -> Result {
+        let relative = entry.path.clone();
+        match self.one(entry, there).await {
+            Ok(true) => host.enter(&relative),
+            Ok(false) => {}
+            Err(failure) => {
+                // What the tree has there stays.
+                self.passed.insert(relative, None);
+                self.loader.fail(failure)?;
             }
         }
+        Ok(())
     }
-    count
+
+    /// Imports one entry; gives whether it is a directory to go into.
+    async fn one(&mut self, entry: HostEntry, there: Option<&Entry>) -> Result<bool> {
+        let HostEntry { path, source, meta } = entry;
+        let (kind, mode, mtime) = (meta.file_type(), meta.mode(), mtime(&meta));
+        let to = self.loader.path_of(&path).map_err(|error| {
+            Failure::Host(
+                source.clone(),
+                io::Error::new(io::ErrorKind::InvalidInput, error.message().to_owned()),
+            )
+        })?;
+        let refuse =
+            |why: &str| Failure::Host(source.clone(), io::Error::new(io::ErrorKind::Unsupported, why));
+        let mut content = Lazy::new(&source, self.loader.report.interrupt());
+        let what = if kind.is_dir() {
+            if source.canonicalize().is_ok_and(|folder| folder == self.own) {
+                return Err(refuse("skipped, it is garth's own data folder"));
+            }
+            What::Directory
+        } else if kind.is_symlink() {
+            let target = fs::read_link(&source).map_err(Failure::host(&source))?;
+            What::Symlink(target.to_str().ok_or_else(|| not_utf8(&source))?.to_owned())
+        } else if !kind.is_file() {
+            return Err(refuse("skipped, neither file, directory nor symbolic link"));
+        } else if let Some(first) = self.first_name(&meta, &to) {
+            What::HardLink(first)
+        } else {
+            What::File { size: meta.len(), content: &mut content, name: &source }
+        };
+        if there.is_some_and(|there| there.kind == Kind::Directory) && !kind.is_dir() {
+            // It stays with all that is in it, or is replaced; either way its entries are no concern.
+            self.passed.insert(path, None);
+        }
+        self.loader.add(to, there, Source { what, mode, mtime, whole_seconds: false }).await?;
+        Ok(kind.is_dir())
+    }
+
+    /// The path that a file with several names was first given.
+    fn first_name(&mut self, meta: &fs::Metadata, path: &TreePath) -> Option<TreePath> {
+        if meta.nlink() == 1 {
+            return None;
+        }
+        let first = self.links.entry((meta.dev(), meta.ino())).or_insert_with(|| path.clone());
+        (first != path).then(|| first.clone())
+    }
+
+    async fn only_in_tree(&mut self, path: String, entry: &Entry) -> Result {
+        let is_directory = entry.kind == Kind::Directory;
+        let passed = self.passed.get(&path).or_else(|| self.passed.get(parts(&path).0)).copied();
+        if let Some(top) = passed {
+            if let Some((_, below)) = top.and_then(|top| self.gone.get_mut(top)) {
+                *below += 1;
+            }
+            if is_directory {
+                self.passed.insert(path, top);
+            }
+            return Ok(());
+        }
+        if !self.loader.policy.delete || self.exclude.leaves_out_above(&path) {
+            if is_directory {
+                self.passed.insert(path, None);
+            }
+            return Ok(());
+        }
+        if is_directory {
+            if self.holds_excluded(&path).await? {
+                return Ok(()); // its entries are judged one by one
+            }
+            self.passed.insert(path.clone(), Some(self.gone.len()));
+        }
+        self.gone.push((path, 0));
+        Ok(())
+    }
+
+    /// Whether a directory of the tree has something below it that is left out, and so stays.
+    async fn holds_excluded(&self, path: &str) -> Result<bool> {
+        if self.exclude.is_empty() {
+            return Ok(false);
+        }
+        let top = self.loader.path_of(path)?;
+        let mut page = WalkPage { limit: MAX_PAGE, ..WalkPage::default() };
+        loop {
+            let walk = self.fs.walk(&(&top).into(), &page).await?;
+            let start = top.key().len() - path.len();
+            if walk.items.iter().any(|item| self.exclude.leaves_out(&item.path.key()[start..])) {
+                return Ok(true);
+            }
+            if !walk.more {
+                return Ok(false);
+            }
+            page.after = walk.items.last().map(|item| item.path.clone());
+        }
+    }
+}
+
+/// A file that is opened when it is first read.
+struct Lazy {
+    path: PathBuf,
+    interrupt: Interrupt,
+    open: Option<Guarded<File>>,
+}
+
+impl Lazy {
+    fn new(path: &Path, interrupt: &Interrupt) -> Self {
+        Self { path: path.to_owned(), interrupt: interrupt.clone(), open: None }
+    }
+}
+
+impl Read for Lazy {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.open.is_none() {
+            self.open = Some(self.interrupt.guard(File::open(&self.path)?));
+        }
+        self.open.as_mut().map_or(Ok(0), |file| file.read(buffer))
+    }
 }

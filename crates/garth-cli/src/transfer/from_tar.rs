@@ -1,86 +1,149 @@
 //! A tar archive as a source of entries.
 
-use std::io::{BufReader, Read};
-use std::path::Path;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 
+use flate2::bufread::MultiGzDecoder;
+use garth::TreePath;
 use garth::model::Timestamp;
-use garth::{Error, ErrorKind};
 use tar::{Archive, Entry, EntryType};
 
-use super::load::{Loader, Make, utf8};
-use crate::body::read_body;
+use super::Exclude;
+use super::format::check_start;
+use super::load::{Loader, Source, What};
 use crate::fail::{Failure, Result};
 
-/// First bytes of gzip, zstd, xz and bzip2.
-const COMPRESSED: [&[u8]; 4] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh"];
+/// First bytes of gzip.
+const GZIP: &[u8] = b"\x1f\x8b";
 
-/// Reads everything in an archive. `name` is what it is called in errors.
-pub(crate) async fn from_tar(loader: &mut Loader<'_>, from: impl Read, name: &Path) -> Result {
-    let mut from = BufReader::with_capacity(1 << 16, from);
-    let start = std::io::BufRead::fill_buf(&mut from).map_err(Failure::host(name))?;
-    if COMPRESSED.iter().any(|magic| start.starts_with(magic)) {
-        let message =
-            format!("{}: compressed; pipe it: gzip -dc FILE | garth import - [DEST]", name.display());
-        return Err(Failure::Usage(message));
-    }
+/// Imports everything in an archive, compressed with gzip or not. `name` is what it is called in errors.
+pub(crate) async fn from_tar(
+    loader: &mut Loader<'_>,
+    exclude: &Exclude,
+    from: impl Read,
+    name: &Path,
+) -> Result {
+    let mut from = BufReader::with_capacity(1 << 16, loader.report.interrupt().guard(from));
+    let start = from.fill_buf().map_err(Failure::host(name))?;
+    check_start(start, name)?;
+    let is_gzip = start.starts_with(GZIP);
+    let from: Box<dyn Read> = if is_gzip { Box::new(MultiGzDecoder::new(from)) } else { Box::new(from) };
     let mut archive = Archive::new(from);
-    let not_tar = |error: std::io::Error| {
-        let message = format!("{}: not a tar archive, or damaged: {error}", name.display());
-        Failure::Tree(Error::new(ErrorKind::InvalidArgument, message))
+    let damaged = |error: io::Error| {
+        let message = format!("not a tar archive, or damaged: {error}");
+        Failure::Host(name.to_owned(), io::Error::new(io::ErrorKind::InvalidData, message))
     };
-    for entry in archive.entries().map_err(not_tar)? {
-        let mut entry = entry.map_err(not_tar)?;
-        match one(loader, &mut entry).await {
-            Ok(()) => {}
-            // What comes after a failed read of the archive cannot be trusted.
-            Err(failure) if failure.code() == 7 => return Err(failure),
+    let mut is_empty = true;
+    for entry in archive.entries().map_err(damaged)? {
+        let mut entry = entry.map_err(damaged)?;
+        is_empty = false;
+        match describe(loader, exclude, &entry) {
+            Ok(Some(member)) => add(loader, member, &mut entry).await?,
+            Ok(None) => {}
             Err(failure) => loader.fail(failure)?,
         }
+    }
+    if is_empty {
+        let message = "the archive is empty";
+        return Err(Failure::Host(name.to_owned(), io::Error::new(io::ErrorKind::UnexpectedEof, message)));
     }
     Ok(())
 }
 
-async fn one(loader: &mut Loader<'_>, entry: &mut Entry<'_, impl Read>) -> Result {
+/// An entry of the archive that is to be imported.
+struct Member {
+    /// Its name in the archive, for errors.
+    name: PathBuf,
+    path: TreePath,
+    kind: MemberKind,
+    mode: u32,
+    mtime: Timestamp,
+}
+
+enum MemberKind {
+    File,
+    Directory,
+    Symlink(String),
+    HardLink(TreePath),
+}
+
+/// What an entry says of itself; nothing if it is to be left out. An error concerns this entry alone.
+fn describe(loader: &Loader<'_>, exclude: &Exclude, entry: &Entry<'_, impl Read>) -> Result<Option<Member>> {
     let kind = entry.header().entry_type();
     if matches!(kind, EntryType::XGlobalHeader) {
-        return Ok(()); // says something of the archive, is nothing in it
+        return Ok(None); // says something of the archive, is nothing in it
     }
-    let bytes = entry.path_bytes().into_owned();
-    let shown = String::from_utf8_lossy(&bytes).into_owned();
-    let name = utf8(&bytes, &shown)?;
-    let refuse = |why: &str| Error::new(ErrorKind::InvalidArgument, format!("{shown}: not imported, {why}"));
+    let bytes = entry.path_bytes();
+    let shown = PathBuf::from(String::from_utf8_lossy(&bytes).into_owned());
+    let skip = |why: &str| {
+        let error = io::Error::new(io::ErrorKind::InvalidInput, format!("skipped, {why}"));
+        Failure::Host(shown.clone(), error)
+    };
+    let not_utf8 = |_| skip("its name or target is not UTF-8");
+    let name = std::str::from_utf8(&bytes).map_err(not_utf8)?;
     if name.starts_with('/') {
-        return Err(refuse("its name is not relative").into());
+        return Err(skip("its name is not relative"));
     }
     let relative = name.trim_start_matches("./").trim_end_matches('/');
-    if relative.is_empty() || relative == "." || loader.exclude.leaves_out_above(relative) {
-        return Ok(());
+    if relative.is_empty() || relative == "." || exclude.leaves_out_above(relative) {
+        return Ok(None);
     }
-    let path = loader.path_of(relative).map_err(|error| refuse(error.message()))?;
-    let link = entry.link_name_bytes().map(std::borrow::Cow::into_owned).unwrap_or_default();
-    let damaged = |_| refuse("its header is damaged");
+    let path = loader.path_of(relative).map_err(|error| skip(error.message()))?;
+    let link = entry.link_name_bytes().unwrap_or_default();
+    let link = std::str::from_utf8(&link).map_err(not_utf8)?;
+    let kind = match kind {
+        EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => MemberKind::File,
+        EntryType::Directory => MemberKind::Directory,
+        EntryType::Symlink => MemberKind::Symlink(link.to_owned()),
+        EntryType::Link if link.starts_with('/') => {
+            return Err(skip("it links to what is not in the archive"));
+        }
+        EntryType::Link => MemberKind::HardLink(loader.path_of(link).map_err(|error| skip(error.message()))?),
+        _ => return Err(skip("neither file, directory nor link")),
+    };
+    let damaged = |_| skip("its header is damaged");
     let mode = entry.header().mode().map_err(damaged)?;
     let seconds = i64::try_from(entry.header().mtime().map_err(damaged)?).unwrap_or(i64::MAX);
     let mtime = Timestamp(0).plus_seconds(seconds);
-    let make = match kind {
-        EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
-            let size = entry.size();
-            let body = read_body(&*loader.tree.fs, entry, Path::new(&shown)).await?;
-            if body.size() != size {
-                return Err(Error::new(ErrorKind::Io, format!("{shown}: the archive ends in it")).into());
-            }
-            Make::File(body)
-        }
-        EntryType::Directory => Make::Directory,
-        EntryType::Symlink => Make::Symlink(utf8(&link, &shown)?.to_owned()),
-        EntryType::Link => {
-            let link = utf8(&link, &shown)?;
-            if link.starts_with('/') {
-                return Err(refuse("it links to what is not in the archive").into());
-            }
-            Make::HardLink(loader.path_of(link).map_err(|error| refuse(error.message()))?)
-        }
-        _ => return Err(refuse("neither file, directory nor link").into()),
+    Ok(Some(Member { name: shown.clone(), path, kind, mode, mtime }))
+}
+
+/// Imports an entry. Fails only if nothing more can be imported.
+async fn add(loader: &mut Loader<'_>, member: Member, entry: &mut Entry<'_, impl Read>) -> Result {
+    let Member { name, path, kind, mode, mtime } = member;
+    let there = match loader.look_up(&path).await {
+        Ok(there) => there,
+        Err(failure) => return loader.fail(failure),
     };
-    loader.add(path, make, mode, mtime).await
+    let size = entry.size();
+    let mut content = Exactly { from: entry, left: size };
+    let what = match kind {
+        MemberKind::File => What::File { size, content: &mut content, name: &name },
+        MemberKind::Directory => What::Directory,
+        MemberKind::Symlink(target) => What::Symlink(target),
+        MemberKind::HardLink(first) => What::HardLink(first),
+    };
+    match loader.add(path, there.as_ref(), Source { what, mode, mtime, whole_seconds: true }).await {
+        Ok(_) => Ok(()),
+        // What comes after a failed read of the archive cannot be trusted.
+        Err(failure @ Failure::Host(..)) => Err(failure),
+        Err(failure) => loader.fail(failure),
+    }
+}
+
+/// The content of an entry; an archive that ends in it is an error, not a shorter file.
+struct Exactly<R> {
+    from: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Exactly<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(buffer)?;
+        self.left = self.left.saturating_sub(read as u64);
+        if read == 0 && !buffer.is_empty() && self.left > 0 {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the archive ends in it"));
+        }
+        Ok(read)
+    }
 }

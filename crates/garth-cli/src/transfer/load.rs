@@ -1,11 +1,17 @@
-//! Puts many entries into the tree: many small ones to a commit, so that an import costs few of them.
+//! Brings the tree up to what a source says, entry by entry: what is the same costs no commit, the rest goes many
+//! entries to a commit.
 
-use garth::model::{At, Body, Op, Remove, SetAttrs, Timestamp};
-use garth::{Error, Name, TreePath};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::io::Read;
+use std::path::Path;
 
-use super::{Count, Exclude, Report};
+use garth::model::{At, Attributes, Body, Create, Entry, Kind, Op, Remove, Seq, SetAttrs, Timestamp};
+use garth::{Error, ErrorKind, Name, TreePath};
+
+use super::report::{Change, Item, Report};
 use crate::app::{AuthoredTree, Plan};
 use crate::args::CommitArgs;
+use crate::body::{first_difference, read_body, read_changed_body};
 use crate::fail::{Failure, Result};
 
 /// Most entries of one commit.
@@ -14,63 +20,116 @@ const MAX_ENTRIES: usize = 512;
 /// below what a batch takes.
 const MAX_BYTES: u64 = 8 << 20;
 
-/// What to make at a path.
-pub(crate) enum Make {
-    /// A file with this content.
-    File(Body),
-    /// A directory.
+/// An entry as the source has it.
+pub(crate) struct Source<'a> {
+    pub(crate) what: What<'a>,
+    pub(crate) mode: u32,
+    pub(crate) mtime: Timestamp,
+    /// Times of the source have whole seconds: a time of the tree within that second is the same.
+    pub(crate) whole_seconds: bool,
+}
+
+/// What an entry is.
+pub(crate) enum What<'a> {
+    /// A file. Its content is read only if size or time differ.
+    File {
+        size: u64,
+        content: &'a mut dyn Read,
+        name: &'a Path,
+    },
     Directory,
-    /// A symbolic link.
+    /// A symbolic link with this target.
     Symlink(String),
-    /// One more name of what was made at this path before.
+    /// One more name of what is at this path.
     HardLink(TreePath),
 }
 
-/// One entry that waits for its commit.
+impl Source<'_> {
+    fn attrs(&self) -> SetAttrs {
+        SetAttrs { mode: Some(self.mode & 0o7777), mtime: Some(self.mtime), ..SetAttrs::default() }
+    }
+
+    fn same_time(&self, entry: &Entry) -> bool {
+        let seconds = |time: Timestamp| time.0.div_euclid(1_000_000_000);
+        self.mtime == entry.mtime || self.whole_seconds && seconds(self.mtime) == seconds(entry.mtime)
+    }
+
+    fn same_mode(&self, entry: &Entry) -> bool {
+        self.mode & 0o7777 == entry.mode
+    }
+}
+
+/// Operations that wait for their commit.
 struct Waiting {
     path: TreePath,
-    make: Make,
-    mode: u32,
-    mtime: Timestamp,
+    ops: Vec<Op>,
+    done: Outcome,
+}
+
+/// What to report once they are committed.
+enum Outcome {
+    Entry(Change, Item),
+    Removed {
+        below: u64,
+    },
+    /// Work that is no entry of the source.
+    Silent,
+}
+
+/// How an import treats what is there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Policy {
+    /// Remove what the source does not have, and what is in the way.
+    pub(crate) delete: bool,
+    /// Change nothing.
+    pub(crate) dry_run: bool,
 }
 
 /// An import in progress.
 pub(crate) struct Loader<'a> {
     pub(crate) tree: &'a AuthoredTree,
-    pub(crate) exclude: Exclude,
-    pub(crate) report: Report,
-    commit: &'a CommitArgs,
+    pub(crate) report: Report<'a>,
+    pub(crate) policy: Policy,
+    args: &'a CommitArgs,
     base: TreePath,
-    /// Makes the base itself, with the first commit: so that an empty source leaves something too.
-    first: Option<Op>,
+    /// Makes the base, before the first entry.
+    first: Option<Waiting>,
     waiting: Vec<Waiting>,
+    /// Paths in `waiting`: the tree does not show yet what they will be.
+    unsettled: HashSet<TreePath>,
     bytes: u64,
-    /// Directories that are there now; their times are set last, as making what is in them changes those.
-    directories: Vec<(TreePath, SetAttrs)>,
-    count: Count,
+    /// Directories of the source, with mode and time.
+    directories: HashMap<TreePath, SetAttrs>,
+    /// Those whose mode or time is to be set last, as making what is in them changes the time.
+    dirty: BTreeSet<TreePath>,
+    commits: Option<(Seq, Seq)>,
 }
 
 impl<'a> Loader<'a> {
-    /// Starts an import to below `base`.
+    /// Starts an import to below `base`, which is made if it is not there.
     pub(crate) fn new(
         tree: &'a AuthoredTree,
-        commit: &'a CommitArgs,
+        args: &'a CommitArgs,
         base: TreePath,
-        exclude: Exclude,
-        report: Report,
+        is_there: bool,
+        policy: Policy,
+        report: Report<'a>,
     ) -> Self {
-        let at = At::Path(base.clone());
+        let op = Op::Mkdir { at: At::Path(base.clone()), parents: true, attrs: SetAttrs::default() };
+        let first = Waiting { path: base.clone(), ops: vec![op], done: Outcome::Silent };
         Self {
             tree,
-            exclude,
             report,
-            commit,
+            policy,
+            args,
             base,
-            first: Some(Op::Mkdir { at, parents: true, attrs: SetAttrs::default() }),
+            first: (!is_there).then_some(first),
             waiting: Vec::new(),
+            unsettled: HashSet::new(),
             bytes: 0,
-            directories: Vec::new(),
-            count: Count::default(),
+            directories: HashMap::new(),
+            dirty: BTreeSet::new(),
+            commits: None,
         }
     }
 
@@ -84,19 +143,184 @@ impl<'a> Loader<'a> {
         Ok(path)
     }
 
-    /// Whether anything came so far.
-    pub(crate) fn has_begun(&self) -> bool {
-        let Count { files, directories, symlinks, hard_links, .. } = self.count;
-        !self.waiting.is_empty() || files + directories + symlinks + hard_links > 0
+    /// The first and the last commit made.
+    pub(crate) fn commits(&self) -> Option<(Seq, Seq)> {
+        self.commits
     }
 
-    /// Adds one entry.
-    pub(crate) async fn add(&mut self, path: TreePath, make: Make, mode: u32, mtime: Timestamp) -> Result {
-        self.report.step(path.as_str());
-        if let Make::File(Body::Bytes(bytes)) = &make {
-            self.bytes += bytes.len() as u64;
+    /// If the base is made by this import, it is a copy of the source's top, and there even if that is empty.
+    pub(crate) fn copy_top(&mut self, mode: u32, mtime: Timestamp) {
+        if let Some(first) = self.first.take().filter(|_| !self.policy.dry_run) {
+            let attrs = SetAttrs { mode: Some(mode & 0o7777), mtime: Some(mtime), ..SetAttrs::default() };
+            self.directories.insert(first.path.clone(), attrs);
+            self.dirty.insert(first.path.clone());
+            self.waiting.push(first);
         }
-        self.waiting.push(Waiting { path, make, mode: mode & 0o7777, mtime });
+    }
+
+    /// What is at `path` now, for sources that do not come in the order of the tree.
+    pub(crate) async fn look_up(&mut self, path: &TreePath) -> Result<Option<Entry>> {
+        if self.unsettled.contains(path) {
+            self.flush().await?;
+        }
+        match self.tree.fs.stat(&At::Path(path.clone())).await {
+            Ok(entry) => Ok(Some(entry)),
+            Err(error) if error.is(ErrorKind::NotFound) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Brings one entry; `there` is what the tree has. Gives whether it was the same.
+    pub(crate) async fn add(
+        &mut self,
+        path: TreePath,
+        there: Option<&Entry>,
+        source: Source<'_>,
+    ) -> Result<bool> {
+        self.report.step(path.as_str())?;
+        let mut ops = Vec::new();
+        let mut there = there;
+        if let Some(entry) = there.filter(|entry| self.is_in_the_way(entry, &source)) {
+            if !self.policy.delete {
+                return Err(in_the_way(&path, entry).into());
+            }
+            ops.push(remove(&path, Remove::Tree));
+            there = None;
+        }
+        let replaces = !ops.is_empty();
+        let item = match source.what {
+            What::Directory => self.directory(&path, there, &source, &mut ops),
+            What::Symlink(ref target) => symlink(&path, target, there, &source, &mut ops),
+            What::HardLink(ref first) => self.hard_link(&path, first, there, &mut ops).await?,
+            What::File { .. } => self.file(&path, there, source, &mut ops).await?,
+        };
+        let change = match there {
+            None if !replaces => Change::New,
+            Some(_) if ops.is_empty() && !self.dirty.contains(&path) => Change::Same,
+            _ => Change::Changed,
+        };
+        if ops.is_empty() {
+            self.report.done(change, item, path.as_str())?;
+        } else {
+            self.push(Waiting { path, ops, done: Outcome::Entry(change, item) }).await?;
+        }
+        Ok(change == Change::Same)
+    }
+
+    /// Removing a directory, or a file for a directory's sake, is done only on request.
+    fn is_in_the_way(&self, there: &Entry, source: &Source<'_>) -> bool {
+        (there.kind == Kind::Directory) != matches!(source.what, What::Directory)
+    }
+
+    fn directory(
+        &mut self,
+        path: &TreePath,
+        there: Option<&Entry>,
+        source: &Source<'_>,
+        ops: &mut Vec<Op>,
+    ) -> Item {
+        let attrs = source.attrs();
+        if there.is_none() {
+            let (at, attrs) = (At::Path(path.clone()), SetAttrs { mtime: None, ..attrs.clone() });
+            ops.push(Op::Mkdir { at, parents: true, attrs });
+        }
+        if there.is_none_or(|entry| !source.same_mode(entry) || !source.same_time(entry)) {
+            self.dirty.insert(path.clone());
+        }
+        self.directories.insert(path.clone(), attrs);
+        Item::Directory
+    }
+
+    async fn hard_link(
+        &mut self,
+        path: &TreePath,
+        first: &TreePath,
+        there: Option<&Entry>,
+        ops: &mut Vec<Op>,
+    ) -> Result<Item> {
+        if let Some(entry) = there {
+            if self.look_up(first).await?.is_some_and(|first| first.ino == entry.ino) {
+                return Ok(Item::HardLink);
+            }
+            ops.push(remove(path, Remove::File));
+        }
+        ops.push(Op::Link { from: At::Path(first.clone()), to: At::Path(path.clone()), parents: true });
+        Ok(Item::HardLink)
+    }
+
+    async fn file(
+        &mut self,
+        path: &TreePath,
+        there: Option<&Entry>,
+        source: Source<'_>,
+        ops: &mut Vec<Op>,
+    ) -> Result<Item> {
+        let (mut attrs, parents) = (source.attrs(), true);
+        let (same_time, same_mode) = match there {
+            Some(entry) => (source.same_time(entry), source.same_mode(entry)),
+            None => (false, false),
+        };
+        let What::File { size, content, name } = source.what else { return Ok(Item::File(0)) };
+        let file = there.filter(|entry| entry.kind == Kind::File);
+        // A node with more names is replaced, as its other names may be other files of the source.
+        let in_place = file.filter(|entry| entry.nlink == 1);
+        if file.is_some_and(|entry| entry.size == size) && same_time && same_mode {
+            return Ok(Item::File(0));
+        }
+        let at = At::Path(path.clone());
+        let body = match in_place.filter(|entry| entry.size == size) {
+            Some(_) if same_time => None,
+            Some(entry) => self.changed_body(entry, content, name).await?,
+            None if self.policy.dry_run => Some(Body::Bytes(bytes::Bytes::new())),
+            None => Some(read_body(&*self.tree.fs, content, name).await?),
+        };
+        let Some(body) = body else {
+            attrs.mtime = attrs.mtime.filter(|_| !same_time);
+            ops.push(Op::SetAttrs { at, attrs });
+            return Ok(Item::File(0));
+        };
+        if there.is_some() && in_place.is_none() {
+            ops.push(remove(path, Remove::File));
+            if let Some(entry) = file {
+                keep(&entry.attributes, &mut attrs);
+                attrs.expires_at = Some(entry.expires_at);
+            }
+        }
+        let written = if self.policy.dry_run { size } else { body.size() };
+        ops.push(Op::Write { at, body, create: Create::IfMissing, parents, attrs });
+        Ok(Item::File(written))
+    }
+
+    /// The content, if it is not that of a file of the same size.
+    async fn changed_body(&self, there: &Entry, content: &mut dyn Read, name: &Path) -> Result<Option<Body>> {
+        let fs = &*self.tree.fs;
+        let old = fs.open(&At::Node(there.ino)).await?;
+        if self.policy.dry_run {
+            return Ok(first_difference(&*old, content, name).await?.map(|(_, bytes)| Body::Bytes(bytes)));
+        }
+        read_changed_body(fs, old, content, name).await
+    }
+
+    /// Removes what the source does not have, with so many entries below it.
+    pub(crate) async fn remove(&mut self, path: TreePath, below: u64) -> Result {
+        let ops = vec![remove(&path, Remove::Tree)];
+        self.push(Waiting { path, ops, done: Outcome::Removed { below } }).await
+    }
+
+    async fn push(&mut self, entry: Waiting) -> Result {
+        if self.policy.dry_run {
+            return self.made(&entry);
+        }
+        self.waiting.extend(self.first.take());
+        self.bytes += entry.ops.iter().map(inline).sum::<u64>();
+        let names = entry.ops.iter().any(|op| !matches!(op, Op::SetAttrs { .. }));
+        if let Some(parent) =
+            entry.path.parent().filter(|parent| names && self.directories.contains_key(parent))
+        {
+            self.dirty.insert(parent);
+        }
+        self.unsettled.insert(entry.path.clone());
+        self.waiting.push(entry);
         if self.waiting.len() >= MAX_ENTRIES || self.bytes >= MAX_BYTES {
             self.flush().await?;
         }
@@ -106,102 +330,134 @@ impl<'a> Loader<'a> {
     /// Commits what waits: in one commit, or if that fails, each alone, so that one bad entry stops no other.
     async fn flush(&mut self) -> Result {
         self.bytes = 0;
+        self.unsettled.clear();
         let waiting = std::mem::take(&mut self.waiting);
-        let first = self.first.take();
-        let ops: Vec<Op> = first.iter().cloned().chain(waiting.iter().flat_map(Waiting::ops)).collect();
-        if ops.is_empty() {
+        if waiting.is_empty() {
             return Ok(());
         }
-        match self.commit(ops).await {
-            Ok(()) => waiting.into_iter().for_each(|entry| self.made(entry)),
-            Err(failure) if failure.code() == 7 => return Err(failure),
+        match self.commit(waiting.iter().flat_map(|entry| entry.ops.clone()).collect()).await {
+            Ok(()) => waiting.iter().try_for_each(|entry| self.made(entry)),
+            Err(failure) if is_fatal(&failure) => Err(failure),
             Err(_) => {
-                if let Some(first) = first {
-                    self.commit(vec![first]).await?;
-                }
                 for entry in waiting {
-                    match self.commit(entry.ops()).await {
-                        Ok(()) => self.made(entry),
-                        Err(failure) => self.report.fail(failure)?,
+                    match self.commit(entry.ops.clone()).await {
+                        Ok(()) => self.made(&entry)?,
+                        Err(failure) => {
+                            self.directories.remove(&entry.path);
+                            self.fail(failure)?;
+                        }
                     }
                 }
+                Ok(())
             }
         }
+    }
+
+    async fn commit(&mut self, ops: Vec<Op>) -> Result {
+        let plan = async || Ok(Plan { ops: ops.clone(), ..Plan::default() });
+        let (commit, _) = self.tree.commit(self.args, plan).await?;
+        let first = self.commits.map_or(commit.seq, |(first, _)| first);
+        self.commits = Some((first, commit.seq));
         Ok(())
     }
 
-    async fn commit(&self, ops: Vec<Op>) -> Result {
-        let plan = async || Ok(Plan { ops: ops.clone(), ..Plan::default() });
-        self.tree.commit(self.commit, plan).await.map(drop)
-    }
-
-    fn made(&mut self, entry: Waiting) {
-        match entry.make {
-            Make::File(body) => {
-                self.count.files += 1;
-                self.count.bytes += body.size();
-            }
-            Make::Directory => {
-                let (mode, mtime) = (Some(entry.mode), Some(entry.mtime));
-                self.directories.push((entry.path, SetAttrs { mode, mtime, ..SetAttrs::default() }));
-                self.count.directories += 1;
-            }
-            Make::Symlink(_) => self.count.symlinks += 1,
-            Make::HardLink(_) => self.count.hard_links += 1,
+    fn made(&mut self, entry: &Waiting) -> Result {
+        match entry.done {
+            Outcome::Entry(change, item) => self.report.done(change, item, entry.path.as_str()),
+            Outcome::Removed { below } => self.report.removed(entry.path.as_str(), below),
+            Outcome::Silent => Ok(()),
         }
     }
 
-    /// Something that cannot be imported; the rest goes on.
+    /// Reports an entry that cannot be imported, and goes on; gives the failure back if nothing more can be.
     pub(crate) fn fail(&mut self, failure: impl Into<Failure>) -> Result {
-        self.report.fail(failure.into())
+        let failure = failure.into();
+        if is_fatal(&failure) { Err(failure) } else { self.report.fail(failure) }
     }
 
-    /// Commits the rest and the times of directories.
-    pub(crate) async fn finish(mut self) -> Result<(Count, Result)> {
+    /// Commits the rest, and modes and times of directories.
+    pub(crate) async fn finish(&mut self) -> Result {
         self.flush().await?;
-        for some in std::mem::take(&mut self.directories).chunks(MAX_ENTRIES) {
-            let set =
-                |(path, attrs): &(TreePath, SetAttrs)| Op::SetAttrs { at: path.into(), attrs: attrs.clone() };
-            self.commit(some.iter().map(set).collect()).await?;
+        let mut settle = Vec::new();
+        for path in std::mem::take(&mut self.dirty) {
+            if let Some(attrs) = self.directories.remove(&path) {
+                let ops = vec![Op::SetAttrs { at: At::Path(path.clone()), attrs }];
+                settle.push(Waiting { path, ops, done: Outcome::Silent });
+            }
         }
-        self.count.failed = self.report.end();
-        Ok((self.count, self.report.done()))
+        for entry in settle {
+            self.push(entry).await?;
+        }
+        self.flush().await
     }
 }
 
-impl Waiting {
-    fn ops(&self) -> Vec<Op> {
-        let at = At::Path(self.path.clone());
-        let attrs = SetAttrs { mode: Some(self.mode), mtime: Some(self.mtime), ..SetAttrs::default() };
-        let parents = true;
-        match &self.make {
-            Make::File(body) => {
-                let create = garth::model::Create::IfMissing;
-                vec![Op::Write { at, body: body.clone(), create, parents, attrs }]
+fn symlink(
+    path: &TreePath,
+    target: &str,
+    there: Option<&Entry>,
+    source: &Source<'_>,
+    ops: &mut Vec<Op>,
+) -> Item {
+    let (at, parents) = (At::Path(path.clone()), true);
+    let attrs = SetAttrs { mode: None, ..source.attrs() };
+    match there {
+        Some(entry) if entry.target.as_deref() == Some(target) => {
+            if !source.same_time(entry) {
+                ops.push(Op::SetAttrs { at, attrs });
             }
-            Make::Directory => {
-                vec![Op::Mkdir { at, parents, attrs: SetAttrs { mtime: None, ..attrs } }]
-            }
-            Make::Symlink(target) => {
-                let attrs = SetAttrs { mode: None, ..attrs };
-                vec![self.cleared(), Op::Symlink { at, target: target.clone(), parents, attrs }]
-            }
-            Make::HardLink(from) => {
-                vec![self.cleared(), Op::Link { from: At::Path(from.clone()), to: at, parents }]
-            }
+            return Item::Symlink;
         }
+        Some(_) => ops.push(remove(path, Remove::File)),
+        None => {}
     }
+    ops.push(Op::Symlink { at, target: target.to_owned(), parents, attrs });
+    Item::Symlink
+}
 
-    /// A link takes the place of a file or link that is there.
-    fn cleared(&self) -> Op {
-        Op::Remove { at: At::Path(self.path.clone()), what: Remove::File, missing_ok: true }
+/// Whether the tree or the user has ended the import.
+fn is_fatal(failure: &Failure) -> bool {
+    match failure {
+        Failure::Pipe | Failure::Reported(_) | Failure::Usage(_) | Failure::DataDir(..) => true,
+        Failure::Tree(_) => failure.code() == 7,
+        Failure::Host(..) | Failure::Kv(..) => false,
     }
 }
 
-/// A name of this machine as a name of the tree.
-pub(crate) fn utf8<'a>(bytes: &'a [u8], shown: &str) -> Result<&'a str, Error> {
-    std::str::from_utf8(bytes).map_err(|_| {
-        let message = format!("{shown}: not imported, its name or target is not UTF-8");
-        Error::new(garth::ErrorKind::InvalidArgument, message)
-    })
+fn remove(path: &TreePath, what: Remove) -> Op {
+    Op::Remove { at: At::Path(path.clone()), what, missing_ok: true }
+}
+
+/// Bytes that wait in memory.
+fn inline(op: &Op) -> u64 {
+    match op.body() {
+        Some(Body::Bytes(bytes)) => bytes.len() as u64,
+        Some(Body::Staged(_)) | None => 0,
+    }
+}
+
+/// Gives a new node what the one it replaces had.
+fn keep(attributes: &Attributes, attrs: &mut SetAttrs) {
+    let Attributes { content_type, tags, importance, searchable, metadata, xattrs } = attributes.clone();
+    attrs.content_type = Some(content_type);
+    attrs.tags = Some(tags);
+    attrs.importance = Some(importance);
+    attrs.searchable = Some(searchable);
+    attrs.metadata = metadata.into_iter().map(|(key, value)| (key, Some(value))).collect();
+    attrs.xattrs = xattrs.into_iter().map(|(key, value)| (key, Some(value))).collect();
+}
+
+fn in_the_way(path: &TreePath, there: &Entry) -> Error {
+    match there.kind {
+        Kind::Directory => Error::at(
+            ErrorKind::IsADirectory,
+            path,
+            "skipped, a directory is in the way (--delete replaces it)",
+        ),
+        _ => Error::at(
+            ErrorKind::NotADirectory,
+            path,
+            "skipped, it is no directory as in the source (--delete replaces it)",
+        ),
+    }
 }

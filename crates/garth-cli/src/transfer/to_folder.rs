@@ -1,88 +1,422 @@
-//! A folder of this machine as a target. Nothing is ever written through a link: every name is made new in a
-//! folder that was empty, and symbolic links are made when all else is there.
+//! A folder of this machine as a target: what differs is changed, what is the same stays untouched. Nothing is ever
+//! written through a link: a name is made new or replaced by a rename, and no link is gone through.
 
-use std::fs::{self, DirBuilder, File, FileTimes, OpenOptions, Permissions};
-use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::{self, DirBuilder, File, FileTimes, Metadata, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use garth::model::{Entry, Timestamp};
+use filetime::FileTime;
+use garth::model::{At, Entry, Ino, Kind, Timestamp};
+use garth::{ErrorKind, FileSystem, TreePath};
 
-use super::save::Target;
+use super::Exclude;
+use super::host::{HostWalk, mtime, parts};
+use super::load::Policy;
+use super::pairs::{Pair, Pairs, TreeWalk};
+use super::report::{Change, Item, Report};
+use super::to_tar::{Content, unsupported};
+use crate::body::first_difference;
 use crate::fail::{Failure, Result};
 
-/// Permissions that are given on: set-user-id and its like are not, as what an agent wrote is not to be trusted
-/// with them.
+/// Permissions that are given on. Set-user-ID and its like are not: a program that an agent wrote would run with
+/// the rights of whoever exports it.
 const PERMISSIONS: u32 = 0o777;
 
-/// A folder that was empty.
-pub(crate) struct Folder {
-    top: PathBuf,
-    links: Vec<(PathBuf, String)>,
-    directories: Vec<(PathBuf, u32, Timestamp)>,
+/// An export in progress.
+struct Export<'r, 'a> {
+    fs: Arc<dyn FileSystem>,
+    policy: Policy,
+    exclude: Rc<Exclude>,
+    report: &'r mut Report<'a>,
+    /// Nodes with several names, and the first name on this machine.
+    links: HashMap<Ino, PathBuf>,
+    /// Directories on this machine. What differs is set last, as making what is in them changes the time.
+    directories: BTreeMap<PathBuf, Directory>,
+    /// Directories of the tree whose entries are passed over.
+    passed: HashSet<String>,
+    /// What only the folder has.
+    gone: Vec<(String, PathBuf)>,
+    /// Entries with set-user-ID, set-group-ID or sticky bits.
+    special_bits: u64,
 }
 
-impl Folder {
-    /// Takes a folder that is empty, or makes it.
-    pub(crate) fn new(top: &Path) -> Result<Self> {
-        match fs::create_dir(top) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                if fs::read_dir(top).map_err(Failure::host(top))?.next().is_some() {
-                    let full = io::Error::new(io::ErrorKind::DirectoryNotEmpty, "the folder is not empty");
-                    return Err(Failure::host(top)(full));
-                }
+struct Directory {
+    /// To be set; `None` leaves it as it is.
+    mode: Option<u32>,
+    mtime: Timestamp,
+    dirty: bool,
+}
+
+/// Brings the folder `top` up to what `base` is; made if missing. Gives how many entries had special permission
+/// bits, which are left out.
+pub(crate) async fn to_folder(
+    fs: Arc<dyn FileSystem>,
+    (base, entry): (&TreePath, Entry),
+    top: &Path,
+    exclude: Exclude,
+    policy: Policy,
+    report: &mut Report<'_>,
+) -> Result<u64> {
+    let mut export = Export::new(Arc::clone(&fs), policy, exclude, report);
+    let host = export.top(top, &entry)?;
+    let mut pairs = Pairs::new(host, TreeWalk::new(fs, base.clone(), true));
+    while let Some(pair) = pairs.next().await? {
+        let (relative, entry, there) = match pair {
+            Pair::Tree(path, entry) => (path, entry, None),
+            Pair::Both(there, entry) => (there.path, entry, Some(there.meta)),
+            Pair::Host(there) => {
+                export.gone.extend(policy.delete.then_some((there.path, there.source)));
+                continue;
             }
-            made => made.map_err(Failure::host(top))?,
+            Pair::Lost(Some(path), failure) => {
+                export.passed.insert(path);
+                export.fail(failure)?;
+                continue;
+            }
+            // A name that the tree cannot have.
+            Pair::Lost(None, failure) => {
+                if policy.delete {
+                    export.fail(failure)?;
+                }
+                continue;
+            }
+        };
+        let is_directory = entry.kind == Kind::Directory;
+        let pass = export.passed.contains(&relative) || export.passed.contains(parts(&relative).0);
+        if pass || export.exclude.leaves_out(&relative) {
+            export.passed.extend(is_directory.then_some(relative));
+            continue;
         }
-        Ok(Self { top: top.to_owned(), links: Vec::new(), directories: Vec::new() })
+        let path = base.key().to_owned() + "/" + &relative;
+        match export.bring(&TreePath::parse(&path)?, &top.join(&relative), &entry, there.as_ref()).await {
+            Ok(()) if is_directory && there.is_some_and(|there| there.is_dir()) => {
+                pairs.host.enter(&relative);
+            }
+            Ok(()) => {}
+            Err(failure) => {
+                export.passed.extend(is_directory.then_some(relative));
+                export.fail(failure)?;
+            }
+        }
     }
+    export.finish()?;
+    Ok(export.special_bits)
 }
 
-impl Target for Folder {
-    fn directory(&mut self, path: &str, entry: &Entry) -> Result {
-        let path = self.top.join(path);
-        DirBuilder::new().mode(0o700).create(&path).map_err(Failure::host(&path))?;
-        self.directories.push((path, entry.mode & PERMISSIONS, entry.mtime));
-        Ok(())
+/// Writes one file to `to`.
+pub(crate) async fn to_file(
+    fs: Arc<dyn FileSystem>,
+    (path, entry): (&TreePath, Entry),
+    to: &Path,
+    policy: Policy,
+    report: &mut Report<'_>,
+) -> Result<u64> {
+    let mut export = Export::new(fs, policy, Exclude::new(&[])?, report);
+    let there = match fs::symlink_metadata(to) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        meta => Some(meta.map_err(Failure::host(to))?),
+    };
+    export.bring(path, to, &entry, there.as_ref()).await?;
+    Ok(export.special_bits)
+}
+
+impl<'r, 'a> Export<'r, 'a> {
+    fn new(fs: Arc<dyn FileSystem>, policy: Policy, exclude: Exclude, report: &'r mut Report<'a>) -> Self {
+        Self {
+            fs,
+            policy,
+            exclude: Rc::new(exclude),
+            report,
+            links: HashMap::new(),
+            directories: BTreeMap::new(),
+            passed: HashSet::new(),
+            gone: Vec::new(),
+            special_bits: 0,
+        }
     }
 
-    fn file(&mut self, path: &str, entry: &Entry, content: &mut dyn Read) -> Result {
-        let path = self.top.join(path);
-        let mut options = OpenOptions::new();
-        let opened = options.write(true).create_new(true).mode(0o600).open(&path);
-        let mut file = opened.map_err(Failure::host(&path))?;
-        io::copy(content, &mut file).map_err(Failure::host(&path))?;
-        settle(&file, entry.mode & PERMISSIONS, entry.mtime).map_err(Failure::host(&path))
+    /// Takes or makes the top. One that was there keeps its permissions.
+    fn top(&mut self, top: &Path, entry: &Entry) -> Result<HostWalk> {
+        let (mode, host, same) = match fs::metadata(top) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if !self.policy.dry_run {
+                    DirBuilder::new().mode(0o700).create(top).map_err(Failure::host(top))?;
+                }
+                (Some(entry.mode & PERMISSIONS), HostWalk::empty(top, Rc::clone(&self.exclude)), false)
+            }
+            meta => {
+                let same = mtime(&meta.map_err(Failure::host(top))?) == entry.mtime;
+                (None, HostWalk::new(top, Rc::clone(&self.exclude))?, same)
+            }
+        };
+        self.directories.insert(top.to_owned(), Directory { mode, mtime: entry.mtime, dirty: !same });
+        Ok(host)
     }
 
-    fn symlink(&mut self, path: &str, _: &Entry, target: &str) -> Result {
-        self.links.push((self.top.join(path), target.to_owned()));
-        Ok(())
+    /// Brings one entry to `to`, where `there` is now.
+    async fn bring(&mut self, path: &TreePath, to: &Path, entry: &Entry, there: Option<&Metadata>) -> Result {
+        self.report.step(path.as_str())?;
+        let mut there = there;
+        let in_the_way = there.filter(|there| there.is_dir() != (entry.kind == Kind::Directory));
+        if let Some(meta) = in_the_way {
+            self.clear(to, meta)?;
+            there = None;
+        }
+        if entry.mode & !PERMISSIONS != 0 && entry.kind != Kind::Symlink {
+            self.special_bits += 1;
+        }
+        let (same, item) = match entry.kind {
+            Kind::Directory => (self.directory(to, entry, there)?, Item::Directory),
+            Kind::Symlink => (self.symlink(to, entry, there)?, Item::Symlink),
+            Kind::File => match self.links.get(&entry.ino).cloned() {
+                Some(first) => (self.hard_link(to, &first, there)?, Item::HardLink),
+                None => {
+                    let written = self.file(path, to, entry, there).await?;
+                    if entry.nlink > 1 {
+                        self.links.insert(entry.ino, to.to_owned());
+                    }
+                    (written.is_none(), Item::File(written.unwrap_or(0)))
+                }
+            },
+            Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice | Kind::Whiteout => {
+                return Err(unsupported(path));
+            }
+        };
+        let change = match there {
+            _ if same => Change::Same,
+            None if in_the_way.is_none() => Change::New,
+            _ => Change::Changed,
+        };
+        self.report.done(change, item, &to.to_string_lossy())
     }
 
-    fn hard_link(&mut self, path: &str, _: &Entry, first: &str) -> Result {
-        let path = self.top.join(path);
-        fs::hard_link(self.top.join(first), &path).map_err(Failure::host(&path))
+    /// Removing a directory, or a file for a directory's sake, is done only on request.
+    fn clear(&mut self, to: &Path, there: &Metadata) -> Result {
+        if !self.policy.delete {
+            let (kind, message) = if there.is_dir() {
+                (io::ErrorKind::IsADirectory, "skipped, a directory is in the way (--delete replaces it)")
+            } else {
+                (
+                    io::ErrorKind::NotADirectory,
+                    "skipped, it is no directory as in the tree (--delete replaces it)",
+                )
+            };
+            return Err(Failure::Host(to.to_owned(), io::Error::new(kind, message)));
+        }
+        if self.policy.dry_run {
+            return Ok(());
+        }
+        let removed = if there.is_dir() { fs::remove_dir_all(to) } else { fs::remove_file(to) };
+        removed.map_err(Failure::host(to))
     }
 
+    /// Gives whether it was the same.
+    fn directory(&mut self, to: &Path, entry: &Entry, there: Option<&Metadata>) -> Result<bool> {
+        let mode = entry.mode & PERMISSIONS;
+        let same = there.is_some_and(|there| same_mode(there, entry) && mtime(there) == entry.mtime);
+        if there.is_none() {
+            self.touch(to);
+            if !self.policy.dry_run {
+                // Narrow until all that is in it is there.
+                DirBuilder::new().mode(0o700).create(to).map_err(Failure::host(to))?;
+            }
+        }
+        let directory = Directory { mode: Some(mode), mtime: entry.mtime, dirty: !same };
+        self.directories.insert(to.to_owned(), directory);
+        Ok(same)
+    }
+
+    /// Gives whether it was the same.
+    fn symlink(&mut self, to: &Path, entry: &Entry, there: Option<&Metadata>) -> Result<bool> {
+        let target = Path::new(entry.target.as_deref().unwrap_or_default());
+        let same_target =
+            there.is_some_and(Metadata::is_symlink) && fs::read_link(to).is_ok_and(|now| now == target);
+        if same_target && there.is_some_and(|there| mtime(there) == entry.mtime) {
+            return Ok(true);
+        }
+        if same_target {
+            self.set_time(to, entry.mtime)?;
+        } else {
+            self.replace(to, there, |temporary| {
+                symlink(target, temporary)?;
+                set_time(temporary, entry.mtime)
+            })?;
+        }
+        Ok(false)
+    }
+
+    /// Gives whether it was the same.
+    fn hard_link(&mut self, to: &Path, first: &Path, there: Option<&Metadata>) -> Result<bool> {
+        let node = |meta: &Metadata| (meta.dev(), meta.ino());
+        let first_node = fs::symlink_metadata(first).ok().as_ref().map(node);
+        if first_node.is_some() && first_node == there.map(node) {
+            return Ok(true);
+        }
+        self.replace(to, there, |temporary| fs::hard_link(first, temporary))?;
+        Ok(false)
+    }
+
+    /// Gives how many bytes of content were written; nothing if it was the same.
+    async fn file(
+        &mut self,
+        path: &TreePath,
+        to: &Path,
+        entry: &Entry,
+        there: Option<&Metadata>,
+    ) -> Result<Option<u64>> {
+        let file = there.filter(|there| there.is_file());
+        let same_time = file.is_some_and(|there| mtime(there) == entry.mtime);
+        let mut same_content = false;
+        if file.is_some_and(|there| there.len() == entry.size) {
+            same_content = same_time || {
+                let tree = self.fs.open(&At::Path(path.clone())).await?;
+                let mut host = File::open(to).map_err(Failure::host(to))?;
+                first_difference(&*tree, &mut host, to).await?.is_none()
+            };
+        }
+        let same_mode = file.is_some_and(|there| same_mode(there, entry));
+        if same_content {
+            if !same_mode && !self.policy.dry_run {
+                let mode = Permissions::from_mode(entry.mode & PERMISSIONS);
+                fs::set_permissions(to, mode).map_err(Failure::host(to))?;
+            }
+            if !same_time {
+                self.set_time(to, entry.mtime)?;
+            }
+            return Ok((!same_mode || !same_time).then_some(0));
+        }
+        let tree = self.fs.open(&At::Path(path.clone())).await?;
+        let mut content = self.report.interrupt().guard(Content::new(tree));
+        self.replace(to, there, |temporary| {
+            let mut options = OpenOptions::new();
+            let mut file = options.write(true).create_new(true).mode(0o600).open(temporary)?;
+            io::copy(&mut content, &mut file)?;
+            settle(&file, Some(entry.mode & PERMISSIONS), entry.mtime)
+        })?;
+        Ok(Some(entry.size))
+    }
+
+    /// Makes something under a temporary name and gives it its own, so that nobody sees it half done.
+    fn replace(
+        &mut self,
+        to: &Path,
+        there: Option<&Metadata>,
+        make: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> Result {
+        if self.policy.dry_run {
+            return Ok(());
+        }
+        let temporary = to.with_file_name(format!(".garth-export-{}", std::process::id()));
+        let made = make(&temporary).and_then(|()| {
+            if there.is_none() && fs::symlink_metadata(to).is_ok() {
+                let message = "another name is the same to this folder (upper and lower case?)";
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
+            }
+            fs::rename(&temporary, to)
+        });
+        if made.is_err() {
+            let _ = fs::remove_file(&temporary);
+        }
+        self.touch(to);
+        made.map_err(Failure::host(to))
+    }
+
+    fn set_time(&self, to: &Path, time: Timestamp) -> Result {
+        if self.policy.dry_run { Ok(()) } else { set_time(to, time).map_err(Failure::host(to)) }
+    }
+
+    /// The directory that holds `path` gets another time from what is done there.
+    fn touch(&mut self, path: &Path) {
+        if let Some(directory) = path.parent().and_then(|parent| self.directories.get_mut(parent)) {
+            directory.dirty = true;
+        }
+    }
+
+    /// Reports what concerns one entry and goes on; gives back what ends the export.
+    fn fail(&mut self, failure: Failure) -> Result {
+        let goes_on = match &failure {
+            Failure::Tree(error) => error.is(ErrorKind::Unsupported) || error.is(ErrorKind::Corrupt),
+            Failure::Host(_, error) => !matches!(
+                error.kind(),
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::ReadOnlyFilesystem
+            ),
+            Failure::DataDir(..)
+            | Failure::Kv(..)
+            | Failure::Usage(_)
+            | Failure::Reported(_)
+            | Failure::Pipe => false,
+        };
+        if goes_on { self.report.fail(failure) } else { Err(failure) }
+    }
+
+    /// Removes what only the folder has, then sets modes and times of directories.
     fn finish(&mut self) -> Result {
-        for (path, target) in &self.links {
-            symlink(target, path).map_err(Failure::host(path))?;
+        for (relative, path) in std::mem::take(&mut self.gone) {
+            match self.remove(&relative, &path) {
+                Ok(_) => {}
+                Err(failure) => self.fail(failure)?,
+            }
+            self.touch(&path);
+        }
+        if self.policy.dry_run {
+            return Ok(());
         }
         // Deepest first: what is in a directory has to be reached to be settled.
-        for (path, mode, mtime) in self.directories.iter().rev() {
-            let settled = File::open(path).and_then(|folder| settle(&folder, *mode, *mtime));
-            settled.map_err(Failure::host(path))?;
+        for (path, directory) in std::mem::take(&mut self.directories).iter().rev().filter(|(_, it)| it.dirty)
+        {
+            let settled =
+                File::open(path).and_then(|folder| settle(&folder, directory.mode, directory.mtime));
+            settled.or_else(|error| self.fail(Failure::host(path)(error)))?;
         }
         Ok(())
     }
+
+    /// Removes what is at `path` but for what is excluded; gives whether all went.
+    fn remove(&mut self, relative: &str, path: &Path) -> Result<bool> {
+        if self.exclude.leaves_out(relative) {
+            return Ok(false);
+        }
+        let mut all = true;
+        let is_directory = fs::symlink_metadata(path).map_err(Failure::host(path))?.is_dir();
+        if is_directory {
+            for entry in fs::read_dir(path).map_err(Failure::host(path))? {
+                let entry = entry.map_err(Failure::host(path))?;
+                let below = format!("{relative}/{}", entry.file_name().to_string_lossy());
+                all &= self.remove(&below, &entry.path())?;
+            }
+        }
+        if all {
+            let removed = match (self.policy.dry_run, is_directory) {
+                (true, _) => Ok(()),
+                (false, true) => fs::remove_dir(path),
+                (false, false) => fs::remove_file(path),
+            };
+            removed.map_err(Failure::host(path))?;
+            self.report.removed(&path.to_string_lossy(), 0)?;
+        }
+        Ok(all)
+    }
+}
+
+fn same_mode(there: &Metadata, entry: &Entry) -> bool {
+    there.mode() & PERMISSIONS == entry.mode & PERMISSIONS
 }
 
 /// Gives a file or folder its time and permissions.
-fn settle(file: &File, mode: u32, mtime: Timestamp) -> io::Result<()> {
+fn settle(file: &File, mode: Option<u32>, mtime: Timestamp) -> io::Result<()> {
     file.set_times(FileTimes::new().set_modified(system_time(mtime)))?;
-    file.set_permissions(Permissions::from_mode(mode))
+    mode.map_or(Ok(()), |mode| file.set_permissions(Permissions::from_mode(mode)))
+}
+
+/// Sets the time of what is at `path`, of a link itself.
+fn set_time(path: &Path, time: Timestamp) -> io::Result<()> {
+    let read = FileTime::from_last_access_time(&fs::symlink_metadata(path)?);
+    filetime::set_symlink_file_times(path, read, FileTime::from_system_time(system_time(time)))
 }
 
 fn system_time(time: Timestamp) -> SystemTime {

@@ -1,35 +1,169 @@
 //! A tar archive as a target, written as it streams.
 
+use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use garth::model::Entry;
+use bytes::{Buf, Bytes};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use garth::model::{At, Entry, Ino, Kind};
+use garth::{Error, ErrorKind, FileSystem, OpenFile, TreePath};
 use tar::{Builder, EntryType, Header};
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
 
-use super::save::Target;
-use crate::fail::{Failure, Result};
+use super::Exclude;
+use super::report::{Change, Item, Report};
+use crate::fail::{Failure, Result, carry};
+use crate::walk::DepthFirst;
 
 /// Longest name that a header holds itself, in bytes; longer ones go before it, in the GNU way.
 const MAX_LINK_NAME: usize = 100;
 
-/// An archive in the making.
-pub(crate) struct Tar<W: Write> {
-    builder: Builder<W>,
-    name: PathBuf,
+/// Where an archive goes.
+pub(crate) enum Sink<W: Write> {
+    Plain(W),
+    Gzip(GzEncoder<W>),
+    /// Nowhere: for a dry run.
+    Nowhere,
 }
 
-impl<W: Write> Tar<W> {
-    /// Writes to `to`; `name` is what it is called in errors.
-    pub(crate) fn new(to: W, name: &Path) -> Self {
-        Self { builder: Builder::new(to), name: name.to_owned() }
+impl<W: Write> Sink<W> {
+    /// Compresses on the way to `to`.
+    pub(crate) fn gzip(to: W) -> Self {
+        Self::Gzip(GzEncoder::new(to, Compression::default()))
+    }
+
+    fn finish(self) -> io::Result<()> {
+        match self {
+            Self::Plain(mut to) => to.flush(),
+            Self::Gzip(to) => to.finish()?.flush(),
+            Self::Nowhere => Ok(()),
+        }
+    }
+}
+
+impl<W: Write> Write for Sink<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(to) => to.write(bytes),
+            Self::Gzip(to) => to.write(bytes),
+            Self::Nowhere => Ok(bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(to) => to.flush(),
+            Self::Gzip(to) => to.flush(),
+            Self::Nowhere => Ok(()),
+        }
+    }
+}
+
+/// An archive in the making.
+struct Tar<'n, W: Write> {
+    builder: Builder<Sink<W>>,
+    /// What it is called in errors.
+    name: &'n Path,
+    /// Nodes with several names, and the first name in the archive.
+    links: HashMap<Ino, PathBuf>,
+}
+
+/// Writes what is below `top` (or the file there, under its own name) to `to`, called `name` in errors.
+pub(crate) async fn to_tar<W: Write>(
+    fs: Arc<dyn FileSystem>,
+    (top, entry): (&TreePath, Entry),
+    exclude: &Exclude,
+    (to, name): (Sink<W>, &Path),
+    report: &mut Report<'_>,
+) -> Result {
+    let mut tar = Tar { builder: Builder::new(to), name, links: HashMap::new() };
+    if entry.kind == Kind::Directory {
+        let mut below = DepthFirst::new(Arc::clone(&fs), top);
+        while let Some((path, entry)) = below.next().await? {
+            let relative = path.key()[top.key().len() + 1..].to_owned();
+            if !exclude.leaves_out_above(&relative) {
+                tar.entry(&*fs, &path, &relative, &entry, report).await?;
+            }
+        }
+    } else {
+        tar.entry(&*fs, top, top.name().unwrap_or_default(), &entry, report).await?;
+    }
+    let failure = tar.failure();
+    tar.builder.into_inner().and_then(Sink::finish).map_err(failure)
+}
+
+impl<W: Write> Tar<'_, W> {
+    async fn entry(
+        &mut self,
+        fs: &dyn FileSystem,
+        path: &TreePath,
+        relative: &str,
+        entry: &Entry,
+        report: &mut Report<'_>,
+    ) -> Result {
+        report.step(relative)?;
+        let item = match entry.kind {
+            Kind::Directory => self.directory(relative, entry).map(|()| Item::Directory)?,
+            Kind::Symlink => self.symlink(relative, entry).map(|()| Item::Symlink)?,
+            Kind::File => match self.links.get(&entry.ino).cloned() {
+                Some(first) => self.hard_link(relative, entry, &first).map(|()| Item::HardLink)?,
+                None => {
+                    let file = fs.open(&At::Path(path.clone())).await?;
+                    let content = report.interrupt().guard(Content::new(file));
+                    self.file(relative, entry, content)?;
+                    if entry.nlink > 1 {
+                        self.links.insert(entry.ino, relative.into());
+                    }
+                    Item::File(entry.size)
+                }
+            },
+            Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice | Kind::Whiteout => {
+                return report.fail(unsupported(path));
+            }
+        };
+        report.done(Change::New, item, relative)
     }
 
     fn failure(&self) -> impl FnOnce(io::Error) -> Failure + use<W> {
-        let name = self.name.clone();
+        let name = self.name.to_owned();
         move |error| match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::Pipe,
             _ => Failure::host(&name)(error),
         }
+    }
+
+    fn directory(&mut self, path: &str, entry: &Entry) -> Result {
+        let mut header = header(EntryType::Directory, entry, 0);
+        let failure = self.failure();
+        self.builder.append_data(&mut header, format!("{path}/"), io::empty()).map_err(failure)
+    }
+
+    fn file(&mut self, path: &str, entry: &Entry, content: impl Read) -> Result {
+        let mut header = header(EntryType::Regular, entry, entry.size);
+        let failure = self.failure();
+        self.builder.append_data(&mut header, path, content.take(entry.size)).map_err(failure)
+    }
+
+    fn symlink(&mut self, path: &str, entry: &Entry) -> Result {
+        let target = entry.target.as_deref().unwrap_or_default();
+        let mut header = header(EntryType::Symlink, entry, 0);
+        let failure = self.failure();
+        if target.len() > MAX_LINK_NAME {
+            return self.builder.append_link(&mut header, path, target).map_err(failure);
+        }
+        // To the letter: `append_link` would tidy `a//b`.
+        let set = header.set_link_name_literal(target);
+        set.and_then(|()| self.builder.append_data(&mut header, path, io::empty())).map_err(failure)
+    }
+
+    fn hard_link(&mut self, path: &str, entry: &Entry, first: &Path) -> Result {
+        let mut header = header(EntryType::Link, entry, 0);
+        let failure = self.failure();
+        self.builder.append_link(&mut header, path, first).map_err(failure)
     }
 }
 
@@ -45,38 +179,37 @@ fn header(kind: EntryType, entry: &Entry, size: u64) -> Header {
     header
 }
 
-impl<W: Write> Target for Tar<W> {
-    fn directory(&mut self, path: &str, entry: &Entry) -> Result {
-        let mut header = header(EntryType::Directory, entry, 0);
-        let failure = self.failure();
-        self.builder.append_data(&mut header, format!("{path}/"), io::empty()).map_err(failure)
-    }
+/// A kind that is not exported.
+pub(super) fn unsupported(path: &TreePath) -> Failure {
+    let message = "skipped, neither file, directory nor symbolic link";
+    Error::at(ErrorKind::Unsupported, path, message).into()
+}
 
-    fn file(&mut self, path: &str, entry: &Entry, content: &mut dyn Read) -> Result {
-        let mut header = header(EntryType::Regular, entry, entry.size);
-        let failure = self.failure();
-        self.builder.append_data(&mut header, path, content.take(entry.size)).map_err(failure)
-    }
+/// The content of a file of the tree for code that reads and waits.
+pub(super) struct Content {
+    file: Arc<dyn OpenFile>,
+    offset: u64,
+    chunk: Bytes,
+}
 
-    fn symlink(&mut self, path: &str, entry: &Entry, target: &str) -> Result {
-        let mut header = header(EntryType::Symlink, entry, 0);
-        let failure = self.failure();
-        if target.len() > MAX_LINK_NAME {
-            return self.builder.append_link(&mut header, path, target).map_err(failure);
+impl Content {
+    /// Read at once: the largest extent.
+    const STEP: usize = 1 << 20;
+
+    pub(super) fn new(file: Arc<dyn OpenFile>) -> Self {
+        Self { file, offset: 0, chunk: Bytes::new() }
+    }
+}
+
+impl Read for Content {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.chunk.is_empty() {
+            let read = self.file.read_at(self.offset, Self::STEP);
+            self.chunk = block_in_place(|| Handle::current().block_on(read)).map_err(carry)?;
+            self.offset += self.chunk.len() as u64;
         }
-        // To the letter: `append_link` would tidy `a//b`.
-        let set = header.set_link_name_literal(target);
-        set.and_then(|()| self.builder.append_data(&mut header, path, io::empty())).map_err(failure)
-    }
-
-    fn hard_link(&mut self, path: &str, entry: &Entry, first: &str) -> Result {
-        let mut header = header(EntryType::Link, entry, 0);
-        let failure = self.failure();
-        self.builder.append_link(&mut header, path, first).map_err(failure)
-    }
-
-    fn finish(&mut self) -> Result {
-        let failure = self.failure();
-        self.builder.finish().and_then(|()| self.builder.get_mut().flush()).map_err(failure)
+        let length = buffer.len().min(self.chunk.len());
+        self.chunk.copy_to_slice(&mut buffer[..length]);
+        Ok(length)
     }
 }

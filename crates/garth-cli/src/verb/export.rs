@@ -1,81 +1,163 @@
-//! `garth export`: a part of the tree into a folder or tar archive of this machine.
+//! `garth export`: a part of the tree into a folder, a file or a tar archive of this machine.
 
 use std::fs::OpenOptions;
-use std::io::{BufWriter, Write as _};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use garth::fs::resolve::Follow;
-use serde_json::Value;
+use garth::model::{Entry, Kind};
+use garth::{FileSystem, TreePath};
+use serde_json::json;
 
 use crate::app::{App, stat_path};
 use crate::args::Past;
 use crate::fail::{Failure, Result};
-use crate::transfer::{Count, Folder, Report, Tar, save};
+use crate::progress::Interrupt;
+use crate::transfer::{Exclude, Format, Policy, Report, Sink, Style, to_file, to_folder, to_tar};
 
-/// Take out what is in a directory, as a folder or tar archive
+/// Export a directory or file as a folder, a file or a tar archive; export again to bring a folder up to date
 ///
-/// All of it at one moment. A folder must be empty or not there yet, an archive not there yet; links are
-/// written as links and never followed. An archive keeps times to the second. With --json one object: from, to,
-/// files, directories, symlinks, hard_links, bytes, failed; on stderr if the archive goes to standard output.
+/// Exports the state of one moment. Compares a folder first, as rsync does: size and time, then content. What is
+/// the same stays untouched; what differs is replaced by a rename. Keeps modes, times, symbolic and hard links;
+/// never writes through symbolic links. Leaves out set-user-ID, set-group-ID and sticky bits in a folder and says
+/// so: a program that an agent wrote must not get the rights of who exports it. An archive keeps them, and times
+/// to the second; it must not exist yet. What cannot be exported is reported on stderr and the exit code is 1.
+///
+/// With --json one object: from, to, new, changed, same, removed, failed, files, directories, symlinks,
+/// hard_links, bytes (written), special_bits_left_out (entries); on stderr if the archive goes to standard output.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  garth export /projects/garth ./garth-copy --at yesterday")]
+#[command(after_help = "Example:\n  garth export /projects/garth ./garth-copy --delete\n  \
+                        garth export /notes/today.md .\n  garth export / all.tar.gz --at 1h\n  \
+                        garth export / - | zstd > all.tar.zst")]
 pub(crate) struct Export {
-    /// What to take out: what is in a directory, or one file
+    /// A directory or a file
     #[arg(value_name = "PATH")]
     from: String,
-    /// A folder, a tar archive (a name that ends in `.tar`), or `-` for a tar archive on standard output
-    #[arg(value_name = "DIR|TAR")]
+    /// A folder, a file, a tar archive (.tar, .tar.gz, .tgz), or `-` for a tar archive on standard output
+    #[arg(value_name = "DEST")]
     to: PathBuf,
+    /// Remove what the directory does not have, and replace folders by files and files by folders
+    #[arg(long)]
+    delete: bool,
+    /// Say what would be done and change nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// List each entry that is new, changed or removed
+    #[arg(short, long)]
+    verbose: bool,
+    /// Leave out names that match, at any depth; a pattern with `/` is matched from the top (repeatable). What is
+    /// left out is not removed by --delete
+    #[arg(long, value_name = "GLOB")]
+    exclude: Vec<String>,
     #[command(flatten)]
     past: Past,
 }
 
+/// What to make.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Folder,
+    File,
+    Archive(Format),
+    Stdout,
+}
+
 impl Export {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let json = app.out.is_json();
+        let exclude = Exclude::new(&self.exclude)?;
         let fs = app.pinned(&self.past).await?;
         // Asked before anything is made on this machine.
-        let (path, _) = stat_path(&*fs, &self.from, Follow::Yes).await?;
-        let mut report = Report::new(None, json);
-        let standard = self.to == Path::new("-");
-        let is_tar = self.to.extension().is_some_and(|extension| extension == "tar");
-        let fs = Arc::clone(&fs);
-        let mut count = if standard {
-            let mut tar = Tar::new(BufWriter::new(std::io::stdout()), &self.to);
-            save(fs, path.as_str(), &mut tar, &mut report).await?
-        } else if is_tar {
-            let file = OpenOptions::new().write(true).create_new(true).open(&self.to);
-            let file = BufWriter::with_capacity(1 << 16, file.map_err(Failure::host(&self.to))?);
-            let saved = save(fs, path.as_str(), &mut Tar::new(file, &self.to), &mut report).await;
-            if saved.is_err() {
-                // Half an archive reads like a whole one.
-                let _ = std::fs::remove_file(&self.to);
-            }
-            saved?
-        } else {
-            save(fs, path.as_str(), &mut Folder::new(&self.to)?, &mut report).await?
+        let (path, entry) = stat_path(&*fs, &self.from, Follow::Yes).await?;
+        let target = self.target(entry.kind)?;
+        if self.delete && target != Target::Folder {
+            return Err(Failure::Usage("--delete needs a folder as destination".into()));
+        }
+        let list = self.verbose || self.dry_run && !app.out.is_json();
+        let style = Style { list, to_stderr: target == Target::Stdout };
+        let mut report = Report::new(&mut app.out, None, style, Interrupt::listen()?);
+        let ended = self.export(fs, (&path, entry), target, exclude, &mut report).await;
+        let ended = ended.or_else(|failure| report.interrupt().check().and(Err(failure)));
+        if let Err(Failure::Pipe) = ended {
+            return Err(Failure::Pipe);
+        }
+        let verb = match (&ended, self.dry_run) {
+            (Ok(_), true) => "would export to",
+            (Ok(_), false) => "exported to",
+            (Err(_), _) => "stopped exporting to",
         };
-        count.failed = report.end();
-        self.report(app, path.as_str(), &count, standard)?;
-        report.done().map_err(|_| Failure::Reported(1))
+        if let Err(failure) = &ended {
+            report.stopped(failure);
+        }
+        let left_out = *ended.as_ref().unwrap_or(&0);
+        let to = self.to.to_string_lossy();
+        let more = json!({"from": path.as_str(), "to": to, "special_bits_left_out": left_out});
+        report.summary(verb, &to, &more)?;
+        if left_out > 0 {
+            // Nobody is left to tell if stderr itself is closed.
+            let _ = writeln!(
+                std::io::stderr(),
+                "garth: set-user-ID, set-group-ID and sticky bits were left out (entries: {left_out})"
+            );
+        }
+        match ended {
+            Ok(_) => report.outcome(),
+            Err(failure) => Err(Failure::Reported(failure.code())),
+        }
     }
 
-    fn report(&self, app: &mut App, from: &str, count: &Count, standard: bool) -> Result {
-        let mut json = serde_json::to_value(count).unwrap_or(Value::Null);
-        json["from"] = from.into();
-        json["to"] = self.to.to_string_lossy().into();
-        let text = format!("exported {count} to {}", self.to.display());
-        if !standard {
-            return app.out.item(&json, text);
+    fn target(&self, kind: Kind) -> Result<Target> {
+        if self.to == Path::new("-") {
+            return Ok(Target::Stdout);
         }
-        // Standard output is the archive.
-        let _ = if app.out.is_json() {
-            writeln!(std::io::stderr(), "{json}")
-        } else {
-            writeln!(std::io::stderr(), "{text}")
+        match Format::of_name(&self.to) {
+            _ if self.to.is_dir() => {}
+            Some(Ok(format)) => return Ok(Target::Archive(format)),
+            Some(Err(tool)) => {
+                let (from, to) = (&self.from, self.to.display());
+                let message = format!("{to}: compress it yourself: garth export {from} - | {tool} > {to}");
+                return Err(Failure::Usage(message));
+            }
+            None => {}
+        }
+        Ok(if kind == Kind::Directory { Target::Folder } else { Target::File })
+    }
+
+    /// Exports; gives how many entries lost special permission bits.
+    async fn export(
+        &self,
+        fs: Arc<dyn FileSystem>,
+        (path, entry): (&TreePath, Entry),
+        target: Target,
+        exclude: Exclude,
+        report: &mut Report<'_>,
+    ) -> Result<u64> {
+        let policy = Policy { delete: self.delete, dry_run: self.dry_run };
+        let sink: Sink<Box<dyn Write>> = match target {
+            Target::Folder => return to_folder(fs, (path, entry), &self.to, exclude, policy, report).await,
+            Target::File => {
+                let to = match path.name() {
+                    Some(name) if self.to.is_dir() => self.to.join(name),
+                    _ => self.to.clone(),
+                };
+                return to_file(fs, (path, entry), &to, policy, report).await;
+            }
+            Target::Stdout | Target::Archive(_) if self.dry_run => Sink::Nowhere,
+            Target::Stdout => Sink::Plain(Box::new(BufWriter::new(std::io::stdout()))),
+            Target::Archive(format) => {
+                let file = OpenOptions::new().write(true).create_new(true).open(&self.to);
+                let file = file.map_err(Failure::host(&self.to))?;
+                let file = Box::new(BufWriter::with_capacity(1 << 16, file));
+                if format == Format::TarGz { Sink::gzip(file) } else { Sink::Plain(file) }
+            }
         };
-        Ok(())
+        let is_new = matches!(target, Target::Archive(_)) && !self.dry_run;
+        let written = to_tar(fs, (path, entry), &exclude, (sink, &self.to), report).await;
+        if written.is_err() && is_new {
+            // Half an archive reads like a whole one.
+            let _ = std::fs::remove_file(&self.to);
+        }
+        written.map(|()| 0)
     }
 }

@@ -1,78 +1,193 @@
-//! `garth import`: a folder or tar archive of this machine into the tree.
+//! `garth import`: a folder, a file or a tar archive of this machine into the tree.
 
 use std::fs::File;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use garth::ErrorKind;
 use garth::fs::resolve::Follow;
-use garth::model::Kind;
+use garth::model::{Kind, Seq};
+use garth::{Error, ErrorKind, Name, TreePath};
+use serde_json::json;
 
-use crate::app::{App, stat_optional};
+use crate::app::{App, AuthoredTree, stat_optional};
 use crate::args::CommitArgs;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
-use crate::transfer::{Exclude, Loader, Report, count, from_folder, from_tar};
+use crate::progress::Interrupt;
+use crate::transfer::{
+    Exclude, Format, Loader, Policy, Report, Style, count, decompress_first, from_file, from_folder, from_tar,
+};
 
-/// Bring in what is in a folder or tar archive
+/// Import a folder, a file or a tar archive; import again to bring the tree up to date
 ///
-/// Files, directories, symbolic and hard links, with modes and times, many to a commit; what is there already
-/// gets a new version. What cannot be brought in is told on stderr and makes the exit code 1. With --json one
-/// object: to, files, directories, symlinks, hard_links, bytes, failed.
+/// Compares first, as rsync does: size and time, then content. What is the same is not written, and if all is the
+/// same there is no commit. Keeps modes, times, symbolic and hard links; never follows symbolic links. Files
+/// and links of the tree that differ get a new version. What cannot be imported is reported on stderr, the rest
+/// is imported, and the exit code is 1. Ctrl-C stops between two commits: import again to go on.
+///
+/// With --json one object: to, new, changed, same, removed, failed, files, directories, symlinks, hard_links,
+/// bytes (written), seq_before (as an argument of `restore --at`) and seq (null if nothing was committed).
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  garth import ./project /projects/garth --exclude target")]
+#[command(after_help = "Example:\n  garth import ./project /projects/garth --exclude target --delete\n  \
+                        garth import notes.md /notes\n  garth import backup.tar.gz /restored\n  \
+                        xz -dc backup.tar.xz | garth import - /restored")]
 pub(crate) struct Import {
-    /// A folder, a tar archive, or `-` for a tar archive on standard input
-    #[arg(value_name = "DIR|TAR")]
+    /// A folder, a file, a tar archive (.tar, .tar.gz, .tgz), or `-` for a tar archive on standard input
+    #[arg(value_name = "SOURCE")]
     from: PathBuf,
-    /// The directory to bring it into; made if missing
+    /// Directory for what is in a folder or archive, made if missing; for a file its directory or new name
     #[arg(value_name = "DEST", default_value = "/")]
     to: String,
-    /// Leave out names that match, at any depth; a pattern with `/` is matched from the top (may be repeated)
+    /// Remove what the folder does not have, and replace directories by files and files by directories
+    #[arg(long)]
+    delete: bool,
+    /// Say what would be done and change nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// List each entry that is new, changed or removed
+    #[arg(short, long)]
+    verbose: bool,
+    /// Leave out names that match, at any depth; a pattern with `/` is matched from the top (repeatable). What is
+    /// left out is not removed by --delete
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
     #[command(flatten)]
     commit: CommitArgs,
 }
 
+/// What the source is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Folder,
+    File,
+    Archive,
+    Stdin,
+}
+
 impl Import {
     pub(crate) async fn run(mut self, app: &mut App) -> Result {
         let exclude = Exclude::new(&self.exclude)?;
-        let json = app.out.is_json();
-        let tree = app.tree_or_new()?;
-        let is_folder = self.from != Path::new("-") && self.is_folder()?;
-        let (base, there) = stat_optional(&*tree.fs, &self.to, Follow::Yes).await?;
-        if there.is_some_and(|entry| entry.kind != Kind::Directory) {
-            return Err(garth::Error::at(ErrorKind::NotADirectory, &base, "not a directory").into());
+        let source = self.source()?;
+        if self.delete && source != Source::Folder {
+            return Err(Failure::Usage("--delete needs a folder as source".into()));
         }
-        let total = (is_folder && std::io::stderr().is_terminal()).then(|| count(&self.from));
+        let tree = if self.dry_run { app.tree()? } else { app.tree_or_new()? };
+        let own = app.folder()?;
+        let own = own.canonicalize().map_err(Failure::host(&own))?;
+        let (base, is_there) = self.destination(&tree, source).await?;
+        let total = (source == Source::Folder && std::io::stderr().is_terminal()).then(|| count(&self.from));
         self.commit.message.get_or_insert_with(|| format!("import to {base}"));
-        let report = Report::new(total, json);
-        let mut loader = Loader::new(&tree, &self.commit, base.clone(), exclude, report);
-        let read = if is_folder {
-            let own = app.folder()?;
-            let own = own.canonicalize().map_err(Failure::host(&own))?;
-            from_folder(&mut loader, &self.from, &own).await
-        } else if self.from == Path::new("-") {
-            from_tar(&mut loader, std::io::stdin().lock(), &self.from).await
-        } else {
-            let file = File::open(&self.from).map_err(Failure::host(&self.from))?;
-            from_tar(&mut loader, file, &self.from).await
+        let before = tree.fs.head().await?.seq;
+        let list = self.verbose || self.dry_run && !app.out.is_json();
+        let style = Style { list, to_stderr: false };
+        let report = Report::new(&mut app.out, total, style, Interrupt::listen()?);
+        let policy = Policy { delete: self.delete, dry_run: self.dry_run };
+        let root = if source == Source::File { TreePath::root() } else { base.clone() };
+        let is_made = source == Source::File || is_there;
+        let mut loader = Loader::new(&tree, &self.commit, root, is_made, policy, report);
+        let read = match source {
+            Source::Folder => from_folder(&mut loader, &self.from, &base, is_there, exclude, &own).await,
+            Source::File => from_file(&mut loader, &self.from, base.clone()).await,
+            Source::Archive => match File::open(&self.from) {
+                Ok(file) => from_tar(&mut loader, &exclude, file, &self.from).await,
+                Err(error) => Err(Failure::host(&self.from)(error)),
+            },
+            Source::Stdin => from_tar(&mut loader, &exclude, std::io::stdin().lock(), &self.from).await,
         };
-        match read {
-            // What came before it is kept and counted.
-            Err(failure) if loader.has_begun() => loader.fail(failure)?,
-            read => read?,
+        if let Err(Failure::Usage(_)) = read {
+            return read;
         }
-        let (count, done) = loader.finish().await?;
-        let mut json = serde_json::to_value(&count).unwrap_or_default();
-        json["to"] = base.as_str().into();
-        app.out.item(&json, format_args!("imported {count} to {}", escaped(base.as_str())))?;
-        done.map_err(|_| Failure::Reported(1))
+        // What came before a source failed is imported.
+        let mut ended = read.or_else(|failure| loader.fail(failure));
+        if ended.is_ok() {
+            ended = loader.finish().await;
+        }
+        self.conclude(loader, &base, is_there, before, ended)
     }
 
-    fn is_folder(&self) -> Result<bool> {
-        Ok(std::fs::metadata(&self.from).map_err(Failure::host(&self.from))?.is_dir())
+    fn source(&self) -> Result<Source> {
+        if self.from == Path::new("-") {
+            return Ok(Source::Stdin);
+        }
+        let meta = std::fs::metadata(&self.from).map_err(Failure::host(&self.from))?;
+        match Format::of_name(&self.from) {
+            _ if meta.is_dir() => Ok(Source::Folder),
+            Some(Err(tool)) => Err(decompress_first(tool, &self.from)),
+            Some(Ok(_)) => Ok(Source::Archive),
+            None if meta.is_file() => Ok(Source::File),
+            None => Ok(Source::Archive), // a pipe, as of `<(tar c ...)`
+        }
+    }
+
+    /// Where it goes, and whether that is there.
+    async fn destination(&self, tree: &AuthoredTree, source: Source) -> Result<(TreePath, bool)> {
+        let (base, there) = stat_optional(&*tree.fs, &self.to, Follow::Yes).await?;
+        let is_directory = there.as_ref().is_some_and(|entry| entry.kind == Kind::Directory);
+        if source == Source::File {
+            if !is_directory && !self.to.ends_with('/') {
+                return Ok((base, there.is_some()));
+            }
+            let name = self.from.file_name().and_then(|name| name.to_str());
+            let name = name.ok_or_else(|| Failure::Usage("the name of the file is not UTF-8".into()))?;
+            let path = base.join(&Name::parse(name)?)?;
+            let (path, there) = stat_optional(&*tree.fs, path.as_str(), Follow::No).await?;
+            return Ok((path, there.is_some()));
+        }
+        if there.is_some() && !is_directory {
+            return Err(Error::at(ErrorKind::NotADirectory, &base, "not a directory").into());
+        }
+        Ok((base, is_directory))
+    }
+
+    /// Says what was done and, if that is not all, how to go on.
+    fn conclude(
+        &self,
+        mut loader: Loader<'_>,
+        base: &TreePath,
+        was_there: bool,
+        before: Seq,
+        ended: Result,
+    ) -> Result {
+        let commits = loader.commits();
+        let before = commits.map_or(before, |(first, _)| Seq(first.0 - 1));
+        let more = json!({"to": base.as_str(), "seq_before": before, "seq": commits.map(|(_, last)| last)});
+        let verb = match (&ended, self.dry_run) {
+            (Ok(()), true) => "would import to",
+            (Ok(()), false) => "imported to",
+            (Err(_), _) => "stopped importing to",
+        };
+        let Err(failure) = ended else {
+            loader.report.summary(verb, base.as_str(), &more)?;
+            return loader.report.outcome();
+        };
+        let code = failure.code();
+        loader.report.stopped(&reword(failure));
+        loader.report.summary(verb, base.as_str(), &more)?;
+        // Nobody is left to tell if stderr itself is closed.
+        let _ = writeln!(std::io::stderr(), "garth: {}", advice(commits, base, was_there, before));
+        Err(Failure::Reported(code))
+    }
+}
+
+/// How to go on after an import that stopped, and how to undo it.
+fn advice(commits: Option<(Seq, Seq)>, base: &TreePath, was_there: bool, before: Seq) -> String {
+    let Some((first, last)) = commits else { return "nothing was committed".into() };
+    let path = escaped(base.as_str());
+    let undo = match (was_there, before) {
+        (false, _) => format!(", or undo it: garth rm -r '{path}'"),
+        (true, Seq(0)) => String::new(),
+        (true, _) => format!(", or undo it: garth restore '{path}' --at {before}"),
+    };
+    format!("what is counted above is in (commits {first} to {last}); import again to go on{undo}")
+}
+
+/// The tree's own words for a full disk speak of one commit, not of those before it.
+fn reword(failure: Failure) -> Failure {
+    match failure {
+        Failure::Tree(error) if error.is(ErrorKind::NoSpace) => {
+            Error::new(ErrorKind::NoSpace, "the disk of the data folder is full").into()
+        }
+        other => other,
     }
 }

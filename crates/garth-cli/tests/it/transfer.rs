@@ -45,8 +45,8 @@ fn shape(top: &Path) -> Shape {
     shape
 }
 
-/// A small tree with something of everything.
-fn make_tree(top: &Path) {
+/// A small tree with something of everything: 17 entries.
+pub(crate) fn make_tree(top: &Path) {
     fs::create_dir_all(top.join("src/deep/er")).expect("folders");
     fs::create_dir(top.join("empty")).expect("a folder");
     fs::create_dir(top.join(".git")).expect("a folder");
@@ -197,7 +197,7 @@ fn what_cannot_be_imported_is_told_and_the_rest_comes() {
     let output = garth.run(&["import", utf8(&from), "/to"], b"");
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
-    assert!(said.contains("not UTF-8") && said.contains("socket: not imported"), "{said}");
+    assert!(said.contains("not UTF-8") && said.contains("socket: skipped"), "{said}");
     assert!(said.contains("/to/dir"), "{said}");
     assert!(text(&output.stdout).contains("3 failed"), "{}", text(&output.stdout));
     assert_eq!(garth.ok(&["cat", "/to/good"]), "good");
@@ -247,12 +247,88 @@ fn an_archive_cannot_reach_out_of_its_destination() {
 #[test]
 fn what_is_no_archive_is_refused() {
     let garth = Garth::new();
-    let (text_file, gzip) = (garth.beside("a.txt"), garth.beside("a.tar.gz"));
+    let (text_file, gzip, xz) = (garth.beside("a.tar"), garth.beside("a.tar.gz"), garth.beside("a.tar.xz"));
     fs::write(&text_file, "just text\n".repeat(100)).expect("a file");
     fs::write(&gzip, b"\x1f\x8b\x08\0\0\0\0\0").expect("a file");
-    assert!(garth.fails(2, &["import", utf8(&text_file), "/x"]).contains("not a tar archive"));
-    assert!(garth.fails(2, &["import", utf8(&gzip), "/x"]).contains("gzip -dc"));
+    fs::write(&xz, b"\xfd7zXZ\0").expect("a file");
+    for (source, input) in
+        [(utf8(&text_file), &b""[..]), ("-", &b"just text\n".repeat(100)), (utf8(&gzip), b"")]
+    {
+        let output = garth.run(&["import", source, "/x", "--json"], input);
+        assert_eq!(output.status.code(), Some(1), "one code for a file and for standard input");
+        let said = text(&output.stderr);
+        assert!(said.contains("not a tar archive"), "{said}");
+        assert!(said.contains(&format!("\"path\":\"{source}\"")), "{said}");
+    }
+    assert!(garth.fails(2, &["import", utf8(&xz), "/x"]).contains("xz -dc"));
+    assert!(
+        text(&garth.run(&["import", "-", "/x"], b"\x28\xb5\x2f\xfd").stderr)
+            .contains("zstd -dc FILE | garth")
+    );
     garth.fails(3, &["import", "/nowhere/at/all", "/x"]);
+    assert_eq!(garth.ok(&["ls", "/"]), "", "nothing was made");
+}
+
+#[test]
+fn an_empty_archive_is_told() {
+    let garth = Garth::new();
+    let tar = garth.beside("a.tar");
+    let empty = tar::Builder::new(Vec::new()).into_inner().expect("an archive");
+    fs::write(&tar, &empty).expect("a file");
+    for (source, input) in [(utf8(&tar), &b""[..]), ("-", &empty), ("-", b"")] {
+        let output = garth.run(&["import", source, "/x"], input);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains("the archive is empty"), "{}", text(&output.stderr));
+    }
+    assert_eq!(garth.ok(&["ls", "/"]), "");
+}
+
+#[test]
+fn one_file_comes_and_goes_as_with_cp() {
+    let garth = Garth::new();
+    let (notes, to) = (garth.beside("notes.md"), garth.beside("out.txt"));
+    fs::write(&notes, "hello\n").expect("a file");
+    garth.ok(&["mkdir", "/dir"]);
+    garth.ok(&["import", utf8(&notes), "/dir"]);
+    garth.ok(&["import", utf8(&notes), "/new/name.md"]);
+    garth.ok(&["import", utf8(&notes), "/other/"]);
+    for path in ["/dir/notes.md", "/new/name.md", "/other/notes.md"] {
+        assert_eq!(garth.ok(&["cat", path]), "hello\n");
+    }
+    let seq = garth.seq();
+    assert_eq!(garth.json(&["import", utf8(&notes), "/dir"])["same"], 1);
+    assert_eq!(garth.seq(), seq);
+    garth.fails(2, &["import", utf8(&notes), "/dir", "--delete"]);
+    garth.ok(&["export", "/dir/notes.md", utf8(&to)]);
+    assert_eq!(fs::read_to_string(&to).expect("a file"), "hello\n");
+    garth.feed(&["write", "/dir/notes.md"], "changed\n");
+    garth.ok(&["export", "/dir/notes.md", utf8(&to)]);
+    assert_eq!(fs::read_to_string(&to).expect("a file"), "changed\n");
+    let folder = garth.beside("folder");
+    fs::create_dir(&folder).expect("a folder");
+    garth.ok(&["export", "/dir/notes.md", utf8(&folder)]);
+    assert_eq!(fs::read_to_string(folder.join("notes.md")).expect("a file"), "changed\n");
+}
+
+#[test]
+fn a_name_says_how_an_archive_is_compressed() {
+    let garth = Garth::new();
+    let (from, to) = (garth.beside("from"), garth.beside("to"));
+    make_tree(&from);
+    garth.ok(&["import", utf8(&from), "/one"]);
+    for name in ["a.tar.gz", "a.tgz"] {
+        let tar = garth.beside(name);
+        garth.ok(&["export", "/one", utf8(&tar)]);
+        assert!(fs::read(&tar).expect("a file").starts_with(b"\x1f\x8b"));
+        garth.ok(&["import", utf8(&tar), "/two"]);
+    }
+    garth.ok(&["export", "/two", utf8(&to)]);
+    assert_eq!(whole_seconds(shape(&to)), whole_seconds(shape(&from)));
+    assert!(garth.fails(2, &["export", "/one", utf8(&garth.beside("a.tar.zst"))]).contains("| zstd >"));
+    let damaged = garth.beside("a.tgz");
+    let bytes = fs::read(&damaged).expect("a file");
+    fs::write(&damaged, &bytes[..bytes.len() / 2]).expect("a file");
+    assert_eq!(garth.run(&["import", utf8(&damaged), "/three"], b"").status.code(), Some(1));
 }
 
 #[test]
@@ -269,25 +345,20 @@ fn an_archive_that_was_cut_off_is_told() {
 }
 
 #[test]
-fn export_never_writes_over_what_is_there_nor_through_links() {
+fn export_keeps_what_only_the_folder_has_and_archives_that_are_there() {
     let garth = Garth::new();
     garth.write("/d/a", "1");
     garth.ok(&["ln", "-s", "/tmp", "/d/link"]);
     let to = garth.beside("to");
     fs::create_dir(&to).expect("a folder");
     fs::write(to.join("mine"), "keep").expect("a file");
-    garth.fails(4, &["export", "/d", utf8(&to)]);
-    assert_eq!(fs::read_dir(&to).expect("a folder").count(), 1);
+    garth.ok(&["export", "/d", utf8(&to)]);
+    assert_eq!(fs::read_to_string(to.join("mine")).expect("a file"), "keep");
+    assert_eq!(fs::read_link(to.join("link")).expect("a link"), Path::new("/tmp"));
     let tar = garth.beside("a.tar");
     fs::write(&tar, "keep").expect("a file");
-    garth.fails(4, &["export", "/d", utf8(&tar)]);
+    assert_eq!(garth.run(&["export", "/d", utf8(&tar)], b"").status.code(), Some(4));
     assert_eq!(fs::read_to_string(&tar).expect("a file"), "keep");
-    fs::remove_file(to.join("mine")).expect("it goes");
-    garth.ok(&["export", "/d", utf8(&to)]);
-    assert_eq!(fs::read_link(to.join("link")).expect("a link"), Path::new("/tmp"));
-    let one = garth.beside("one");
-    garth.ok(&["export", "/d/a", utf8(&one)]);
-    assert_eq!(fs::read_to_string(one.join("a")).expect("a file"), "1");
 }
 
 #[test]

@@ -1,0 +1,54 @@
+//! Which archives there are, by name and by first bytes.
+
+use std::path::Path;
+
+use crate::fail::{Failure, Result};
+
+/// An archive that import reads and export writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Tar,
+    TarGz,
+}
+
+/// First bytes of compressed data, and the tool for it. gzip is read without one.
+const MAGIC: [(&[u8], &str); 3] = [(b"\x28\xb5\x2f\xfd", "zstd"), (b"\xfd7zXZ", "xz"), (b"BZh", "bzip2")];
+
+/// Endings of names, and the tool for those that garth does not compress itself.
+const ENDINGS: [(&str, Result<Format, &str>); 10] = [
+    (".tar", Ok(Format::Tar)),
+    (".tar.gz", Ok(Format::TarGz)),
+    (".tgz", Ok(Format::TarGz)),
+    (".tar.xz", Err("xz")),
+    (".txz", Err("xz")),
+    (".tar.zst", Err("zstd")),
+    (".tzst", Err("zstd")),
+    (".tar.bz2", Err("bzip2")),
+    (".tbz2", Err("bzip2")),
+    (".tbz", Err("bzip2")),
+];
+
+impl Format {
+    /// What a name says; nothing if it is not that of an archive.
+    pub(crate) fn of_name(path: &Path) -> Option<Result<Self, &'static str>> {
+        let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+        ENDINGS.iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, format)| *format)
+    }
+}
+
+/// Refuses what needs another tool to be read.
+pub(crate) fn check_start(start: &[u8], name: &Path) -> Result {
+    match MAGIC.iter().find(|(magic, _)| start.starts_with(magic)) {
+        Some((_, tool)) => Err(decompress_first(tool, name)),
+        None => Ok(()),
+    }
+}
+
+/// How to import an archive that garth cannot decompress.
+pub(crate) fn decompress_first(tool: &str, name: &Path) -> Failure {
+    let file = if name == Path::new("-") { "FILE".into() } else { name.display().to_string() };
+    Failure::Usage(format!(
+        "{}: decompress it first: {tool} -dc {file} | garth import - DEST",
+        name.display()
+    ))
+}

@@ -1,0 +1,203 @@
+//! What an import or export did: counted for the summary, listed with `--verbose`, failures told at once.
+
+use std::fmt;
+use std::io::Write as _;
+
+use indicatif::{HumanBytes, ProgressBar};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::escape::escaped;
+use crate::fail::{Failure, Failures, Result};
+use crate::out::Out;
+use crate::progress::{self, Interrupt};
+
+/// What happened to one entry of the destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    New,
+    Changed,
+    Same,
+    Removed,
+}
+
+impl Change {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Changed => "changed",
+            Self::Same => "same",
+            Self::Removed => "removed",
+        }
+    }
+}
+
+/// What the entry is in the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Item {
+    /// A file, and the bytes of it that were written.
+    File(u64),
+    Directory,
+    Symlink,
+    HardLink,
+}
+
+/// The entries of the source by kind, and by what was done.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Count {
+    new: u64,
+    changed: u64,
+    same: u64,
+    removed: u64,
+    failed: u64,
+    files: u64,
+    directories: u64,
+    symlinks: u64,
+    hard_links: u64,
+    /// Bytes of content written.
+    bytes: u64,
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural =
+            |count: u64, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
+        write!(f, "{} new, {} changed, {} unchanged", self.new, self.changed, self.same)?;
+        if self.removed > 0 {
+            write!(f, ", {} removed", self.removed)?;
+        }
+        if self.failed > 0 {
+            write!(f, ", {} failed", self.failed)?;
+        }
+        write!(f, " ({}", plural(self.files, "file", "files"))?;
+        write!(f, ", {}", plural(self.directories, "directory", "directories"))?;
+        if self.symlinks > 0 {
+            write!(f, ", {}", plural(self.symlinks, "symbolic link", "symbolic links"))?;
+        }
+        if self.hard_links > 0 {
+            write!(f, ", {}", plural(self.hard_links, "hard link", "hard links"))?;
+        }
+        write!(f, "; {} written)", HumanBytes(self.bytes))
+    }
+}
+
+/// How the user wants to hear of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Style {
+    /// List each entry that is not the same.
+    pub(crate) list: bool,
+    /// Standard output is an archive: what is said goes to stderr.
+    pub(crate) to_stderr: bool,
+}
+
+/// Counts, lists and shows how far it is.
+pub(crate) struct Report<'a> {
+    out: &'a mut Out,
+    bar: ProgressBar,
+    style: Style,
+    failures: Failures,
+    count: Count,
+    interrupt: Interrupt,
+}
+
+impl<'a> Report<'a> {
+    /// Begins; `total` is the number of entries, if known.
+    pub(crate) fn new(out: &'a mut Out, total: Option<u64>, style: Style, interrupt: Interrupt) -> Self {
+        let bar = progress::entries(total);
+        Self { out, bar, style, failures: Failures::default(), count: Count::default(), interrupt }
+    }
+
+    /// The user's Ctrl-C.
+    pub(crate) fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    /// One entry more; fails once Ctrl-C was pressed.
+    pub(crate) fn step(&self, name: &str) -> Result {
+        self.bar.inc(1);
+        if !self.bar.is_hidden() {
+            self.bar.set_message(escaped(name).into_owned());
+        }
+        self.interrupt.check()
+    }
+
+    /// What was done to one entry of the source.
+    pub(crate) fn done(&mut self, change: Change, item: Item, path: &str) -> Result {
+        match item {
+            Item::File(written) => {
+                self.count.files += 1;
+                self.count.bytes += written;
+            }
+            Item::Directory => self.count.directories += 1,
+            Item::Symlink => self.count.symlinks += 1,
+            Item::HardLink => self.count.hard_links += 1,
+        }
+        match change {
+            Change::New => self.count.new += 1,
+            Change::Changed => self.count.changed += 1,
+            Change::Same => self.count.same += 1,
+            Change::Removed => self.count.removed += 1,
+        }
+        self.list(change, path)
+    }
+
+    /// An entry that the source does not have was removed, with so many below it.
+    pub(crate) fn removed(&mut self, path: &str, below: u64) -> Result {
+        self.count.removed += 1 + below;
+        self.list(Change::Removed, path)
+    }
+
+    fn list(&mut self, change: Change, path: &str) -> Result {
+        if change == Change::Same || !self.style.list {
+            return Ok(());
+        }
+        let json = json!({"change": change.as_str(), "path": path});
+        self.say(&json, &format!("{:<8} {}", change.as_str(), escaped(path)))
+    }
+
+    fn say(&mut self, json: &serde_json::Value, text: &str) -> Result {
+        let (out, to_stderr) = (&mut *self.out, self.style.to_stderr);
+        self.bar.suspend(|| {
+            if !to_stderr {
+                return out.item(json, text);
+            }
+            // Nobody is left to tell if stderr itself is closed.
+            let _ = if out.is_json() {
+                writeln!(std::io::stderr(), "{json}")
+            } else {
+                writeln!(std::io::stderr(), "{text}")
+            };
+            Ok(())
+        })
+    }
+
+    /// One entry that could not be brought over; the rest goes on.
+    pub(crate) fn fail(&mut self, failure: Failure) -> Result {
+        self.interrupt.check()?; // a read that it ended has not failed
+        let (failures, json) = (&mut self.failures, self.out.is_json());
+        self.bar.suspend(|| failures.add(Err(failure), json))
+    }
+
+    /// Reports what ended it all.
+    pub(crate) fn stopped(&self, failure: &Failure) {
+        self.bar.suspend(|| failure.report(self.out.is_json()));
+    }
+
+    /// Says what was done: `verb` and `to` for people, and with `--json` all counts and `more`.
+    pub(crate) fn summary(&mut self, verb: &str, to: &str, more: &serde_json::Value) -> Result {
+        self.bar.finish_and_clear();
+        self.count.failed = self.failures.count();
+        let mut json = serde_json::to_value(&self.count).unwrap_or_default();
+        for (key, value) in more.as_object().into_iter().flatten() {
+            json[key] = value.clone();
+        }
+        let text = format!("{verb} {}: {}", escaped(to), self.count);
+        self.say(&json, &text)?;
+        self.out.flush()
+    }
+
+    /// The outcome of all: exit code 1 if anything failed.
+    pub(crate) fn outcome(&self) -> Result {
+        self.failures.done().map_err(|_| Failure::Reported(1))
+    }
+}

@@ -1,0 +1,102 @@
+//! Imports that end early: a full disk, Ctrl-C.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::garth::{Garth, text, utf8};
+
+/// A file system of a few MiB, mounted for one test.
+struct SmallDisk<'a>(&'a Path);
+
+impl<'a> SmallDisk<'a> {
+    fn mount(at: &'a Path) -> Self {
+        fs::create_dir_all(at).expect("a folder");
+        run("mount", &["-t", "tmpfs", "-o", "size=6m", "tmpfs", utf8(at)]);
+        Self(at)
+    }
+
+    fn grow(&self) {
+        run("mount", &["-o", "remount,size=64m", utf8(self.0)]);
+    }
+}
+
+impl Drop for SmallDisk<'_> {
+    fn drop(&mut self) {
+        run("umount", &[utf8(self.0)]);
+    }
+}
+
+fn run(tool: &str, args: &[&str]) {
+    let status = Command::new(tool).args(args).status();
+    let status = status.unwrap_or_else(|error| panic!("{tool} (Debian: apt-get install mount): {error}"));
+    assert!(status.success(), "{tool} {args:?} (needs root)");
+}
+
+#[test]
+fn an_import_on_a_full_disk_says_what_is_in_and_goes_on_later() {
+    let garth = Garth::new();
+    let data = garth.data();
+    let disk = SmallDisk::mount(&data);
+    let from = garth.beside("from");
+    fs::create_dir(&from).expect("a folder");
+    for number in 0_u32..1500 {
+        // Does not compress and is not the same twice.
+        let bytes: Vec<u8> =
+            (0..2000_u32).flat_map(|at| (at ^ number).wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+        fs::write(from.join(number.to_string()), bytes).expect("a file");
+    }
+    garth.write("/p/before", "b");
+    let before = garth.seq();
+    let output = garth.run(&["import", utf8(&from), "/p", "--json"], b"");
+    let (said, printed) = (text(&output.stderr), text(&output.stdout));
+    assert_eq!(output.status.code(), Some(7), "{said}{printed}");
+    assert!(said.contains("the disk of the data folder is full") && !said.contains("nothing was"), "{said}");
+    assert!(said.contains(&format!("garth restore '/p' --at {before}")), "{said}");
+    let summary: Value = serde_json::from_str(&printed).expect("a summary");
+    let new = summary["new"].as_u64().expect("a count");
+    assert!(0 < new && new < 1500, "{summary}");
+    disk.grow();
+    assert_eq!(garth.json(&["du", "/p"])["files"], new + 1, "the summary tells what is in");
+    let again = garth.json(&["import", utf8(&from), "/p"]);
+    assert_eq!((&again["same"], &again["new"]), (&new.into(), &(1500 - new).into()));
+}
+
+#[test]
+fn ctrl_c_in_an_import_says_what_is_in_and_how_to_go_on() {
+    let garth = Garth::new();
+    garth.ok(&["ls", "/"]);
+    let mut archive = tar::Builder::new(Vec::new());
+    for number in 0..700 {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(1);
+        header.set_mode(0o644);
+        header.set_mtime(1);
+        archive.append_data(&mut header, number.to_string(), &b"x"[..]).expect("an entry");
+    }
+    let archive = archive.into_inner().expect("an archive");
+    let mut child = garth.command(&["import", "-", "/p", "--json"]).spawn().expect("garth starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
+    input.write_all(&archive[..600 * 1024]).expect("it reads");
+    while garth.run(&["ls", "/p"], b"").stdout.is_empty() {}
+    run("kill", &["-INT", &child.id().to_string()]);
+    let mut line = String::new();
+    said.read_line(&mut line).expect("a line");
+    assert!(line.contains("stopping"), "{line}");
+    drop(input);
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).expect("text");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{rest}");
+    assert!(rest.contains("import again to go on, or undo it: garth rm -r '/p'"), "{rest}");
+    let summary: Value = serde_json::from_slice(&output.stdout).expect("a summary");
+    let new = summary["new"].as_u64().expect("a count");
+    assert_eq!(garth.json(&["du", "/p"])["files"], new, "the summary tells what is in");
+    let again = garth.run(&["import", "-", "/p", "--json"], &archive);
+    let again: Value = serde_json::from_slice(&again.stdout).expect("a summary");
+    assert_eq!((&again["same"], &again["new"]), (&new.into(), &(700 - new).into()));
+}

@@ -1,0 +1,301 @@
+//! Import and export as a sync: what is the same is left alone.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use super::garth::{Garth, text, utf8};
+use super::transfer::make_tree;
+
+/// The counts by what was done.
+fn counts(summary: &Value) -> [u64; 5] {
+    ["new", "changed", "same", "removed", "failed"].map(|key| summary[key].as_u64().expect("a count"))
+}
+
+fn put(path: &Path, content: &str) {
+    fs::create_dir_all(path.parent().expect("it has one")).expect("folders");
+    fs::write(path, content).expect("a file");
+}
+
+fn set_time(path: &Path, seconds: u64) {
+    let time = UNIX_EPOCH + Duration::from_secs(seconds);
+    fs::File::open(path).and_then(|file| file.set_modified(time)).expect("a time");
+}
+
+fn time(path: &Path) -> SystemTime {
+    fs::symlink_metadata(path).and_then(|meta| meta.modified()).expect("its time")
+}
+
+#[test]
+fn importing_an_unchanged_folder_makes_no_commit() {
+    let garth = Garth::new();
+    let from = garth.beside("from");
+    make_tree(&from);
+    assert_eq!(counts(&garth.json(&["import", utf8(&from), "/p"])), [17, 0, 0, 0, 0]);
+    let seq = garth.seq();
+    let again = garth.json(&["import", utf8(&from), "/p", "--delete"]);
+    assert_eq!(counts(&again), [0, 0, 17, 0, 0]);
+    assert_eq!((&again["bytes"], &again["seq"]), (&json!(0), &Value::Null));
+    assert_eq!(garth.seq(), seq);
+}
+
+#[test]
+fn importing_an_unchanged_archive_makes_no_commit() {
+    let garth = Garth::new();
+    let (from, tar) = (garth.beside("from"), garth.beside("a.tgz"));
+    make_tree(&from);
+    garth.ok(&["import", utf8(&from), "/p"]);
+    garth.ok(&["export", "/p", utf8(&tar)]);
+    let seq = garth.seq();
+    // Over the tree it came from too: the archive's times have whole seconds, the tree's are not cut to them.
+    assert_eq!(counts(&garth.json(&["import", utf8(&tar), "/p"])), [0, 0, 17, 0, 0]);
+    assert_eq!(garth.seq(), seq);
+    assert_eq!(counts(&garth.json(&["import", utf8(&tar), "/q"])), [17, 0, 0, 0, 0]);
+    let seq = garth.seq();
+    assert_eq!(counts(&garth.json(&["import", utf8(&tar), "/q"])), [0, 0, 17, 0, 0]);
+    assert_eq!(garth.seq(), seq);
+}
+
+#[test]
+fn import_says_what_is_new_changed_the_same_and_removed() {
+    let garth = Garth::new();
+    let from = garth.beside("from");
+    for name in ["a", "b", "dir/c", "dir/d", "gone/x/y", "gone/z"] {
+        put(&from.join(name), name);
+    }
+    garth.ok(&["import", utf8(&from), "/p"]);
+    put(&from.join("a"), "longer");
+    put(&from.join("dir/e"), "e");
+    fs::set_permissions(from.join("dir/d"), fs::Permissions::from_mode(0o600)).expect("a mode");
+    fs::remove_dir_all(from.join("gone")).expect("it goes");
+    let kept = garth.json(&["import", utf8(&from), "/p", "--dry-run"]);
+    assert_eq!(counts(&kept), [1, 3, 2, 0, 0], "a, dir/d and dir changed: {kept}");
+    let args = ["import", utf8(&from), "/p", "--delete", "-v"];
+    let printed = garth.ok(&args);
+    for line in ["changed  /p/a\n", "new      /p/dir/e\n", "changed  /p/dir/d\n", "removed  /p/gone\n"] {
+        assert!(printed.contains(line), "{line}: {printed}");
+    }
+    assert!(printed.contains("1 new, 3 changed, 2 unchanged, 4 removed"), "{printed}");
+    assert_eq!(garth.ok(&["glob", "/p/**"]), "/p/a\n/p/b\n/p/dir\n/p/dir/c\n/p/dir/d\n/p/dir/e\n");
+    assert_eq!(garth.json(&["stat", "/p/dir/d"])["mode"], "0600");
+    assert_eq!(counts(&garth.json(&args[..4])), [0, 0, 6, 0, 0]);
+}
+
+#[test]
+fn a_file_with_another_time_is_compared_by_content() {
+    let garth = Garth::new();
+    let from = garth.beside("from");
+    let mut big = vec![7_u8; 3_500_000];
+    put(&from.join("small"), "same");
+    fs::write(from.join("big"), &big).expect("a file");
+    garth.ok(&["import", utf8(&from), "/p"]);
+    let etag = |path: &str| garth.json(&["stat", path])["etag"].clone();
+    let before = (etag("/p/small"), etag("/p/big"));
+    set_time(&from.join("small"), 1_000_000_000);
+    set_time(&from.join("big"), 1_000_000_000);
+    let touched = garth.json(&["import", utf8(&from), "/p"]);
+    assert_eq!((counts(&touched), &touched["bytes"]), ([0, 2, 0, 0, 0], &json!(0)));
+    assert_eq!((etag("/p/small"), etag("/p/big")), before, "no content was written");
+    assert_eq!(garth.json(&["stat", "/p/big"])["mtime"], "2001-09-09T01:46:40.000Z");
+    // The same size, different in the third step of reading.
+    big[2_500_000] = 8;
+    fs::write(from.join("big"), &big).expect("a file");
+    assert_eq!(counts(&garth.json(&["import", utf8(&from), "/p"])), [0, 1, 1, 0, 0]);
+    assert_eq!(garth.run(&["cat", "/p/big"], b"").stdout, big);
+}
+
+#[test]
+fn a_dry_run_of_import_changes_nothing() {
+    let garth = Garth::new();
+    let from = garth.beside("from");
+    make_tree(&from);
+    garth.write("/p/extra", "x");
+    let seq = garth.seq();
+    let printed = garth.ok(&["import", utf8(&from), "/p", "-n", "--delete"]);
+    assert!(
+        printed.contains("new      /p/src/twin\n") && printed.contains("removed  /p/extra\n"),
+        "{printed}"
+    );
+    assert!(printed.contains("would import to /p: 17 new, 0 changed, 0 unchanged, 1 removed"), "{printed}");
+    garth.ok(&["import", utf8(&from), "/new", "-n"]);
+    assert_eq!(garth.seq(), seq);
+    assert_eq!(garth.ok(&["ls", "/"]), "p\n");
+}
+
+#[test]
+fn delete_spares_what_is_excluded_and_replaces_what_is_in_the_way() {
+    let garth = Garth::new();
+    let from = garth.beside("from");
+    put(&from.join("was-dir"), "now a file");
+    put(&from.join("was-file/x"), "now a directory");
+    put(&from.join("log.keep"), "not imported");
+    for path in
+        ["/p/was-dir/deep/x", "/p/was-file", "/p/old/a", "/p/old/b.keep", "/p/log.keep", "/p/keep.d/x"]
+    {
+        garth.write(path, "before");
+    }
+    let args = ["import", utf8(&from), "/p", "--exclude", "*.keep", "--exclude", "keep.d"];
+    let refused = garth.run(&args, b"");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("--delete replaces it"), "{}", text(&refused.stderr));
+    garth.ok(&[&args[..], &["--delete"]].concat());
+    let paths = garth.ok(&["glob", "/p/**"]);
+    let expected = "/p/keep.d\n/p/keep.d/x\n/p/log.keep\n/p/old\n/p/old/b.keep\n/p/was-dir\n/p/was-file\n\
+                    /p/was-file/x\n";
+    let sorted = |paths: &str| {
+        let mut lines: Vec<_> = paths.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(&paths), sorted(expected));
+    assert_eq!(garth.ok(&["cat", "/p/was-dir"]), "now a file");
+    assert_eq!(garth.ok(&["cat", "/p/log.keep"]), "before");
+}
+
+#[test]
+fn what_cannot_be_read_is_not_removed() {
+    let garth = Garth::new();
+    let from = garth.beside("from");
+    put(&from.join("a"), "a");
+    garth.write("/p/socket", "kept");
+    std::os::unix::net::UnixListener::bind(from.join("socket")).expect("a socket");
+    let output = garth.run(&["import", utf8(&from), "/p", "--delete"], b"");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(garth.ok(&["cat", "/p/socket"]), "kept");
+}
+
+#[test]
+fn names_of_one_node_are_imported_as_what_the_source_has() {
+    let garth = Garth::new();
+    let from = garth.beside("from");
+    put(&from.join("a"), "one");
+    fs::hard_link(from.join("a"), from.join("b")).expect("a link");
+    garth.ok(&["import", utf8(&from), "/p"]);
+    garth.ok(&["ln", "/p/a", "/outside"]);
+    fs::remove_file(from.join("b")).expect("it goes");
+    put(&from.join("b"), "two files now");
+    put(&from.join("a"), "changed");
+    garth.ok(&["import", utf8(&from), "/p"]);
+    assert_eq!(garth.ok(&["cat", "/p/a", "/p/b", "/outside"]), "changedtwo files nowone");
+    assert_eq!(counts(&garth.json(&["import", utf8(&from), "/p"])), [0, 0, 2, 0, 0]);
+}
+
+#[test]
+fn attributes_stay_when_an_import_changes_a_file() {
+    let garth = Garth::new();
+    let from = garth.beside("from");
+    put(&from.join("a"), "one");
+    garth.ok(&["import", utf8(&from), "/p"]);
+    garth.feed(&["write", "/p/a", "--tag", "todo"], "tagged");
+    garth.ok(&["ln", "/p/a", "/other"]);
+    garth.ok(&["import", utf8(&from), "/p"]);
+    let stat = garth.json(&["stat", "/p/a"]);
+    assert_eq!((&stat["attributes"]["tags"], &stat["nlink"]), (&json!(["todo"]), &json!(1)));
+}
+
+#[test]
+fn a_folder_larger_than_a_page_is_compared_whole() {
+    let garth = Garth::new();
+    let from = garth.beside("from");
+    for number in 0..10_500 {
+        // Names around `/` in byte order, so that directories and pages interleave.
+        let path = from.join(format!("d{}-x/d.{}/{number}", number % 7, number % 3));
+        if number < 21 {
+            fs::create_dir_all(path.parent().expect("it has one")).expect("folders");
+        }
+        fs::write(path, "").expect("a file");
+    }
+    let total = 10_500 + 7 + 21;
+    assert_eq!(counts(&garth.json(&["import", utf8(&from), "/many"])), [total, 0, 0, 0, 0]);
+    fs::remove_file(from.join("d6-x/d.2/20")).expect("it goes");
+    let again = garth.json(&["import", utf8(&from), "/many", "--delete"]);
+    assert_eq!(counts(&again), [0, 1, total - 2, 1, 0], "its directory's time changed");
+}
+
+#[test]
+fn export_leaves_unchanged_files_alone() {
+    let garth = Garth::new();
+    let (from, to) = (garth.beside("from"), garth.beside("to"));
+    make_tree(&from);
+    garth.ok(&["import", utf8(&from), "/p"]);
+    assert_eq!(counts(&garth.json(&["export", "/p", utf8(&to)])), [17, 0, 0, 0, 0]);
+    let state = |name: &str| {
+        let meta = fs::symlink_metadata(to.join(name)).expect("it is there");
+        (meta.ino(), meta.ctime(), meta.ctime_nsec())
+    };
+    let names = ["run.sh", "src", "src/twin", "src/link", "big.bin", ".git/HEAD"];
+    let before = names.map(state);
+    assert_eq!(counts(&garth.json(&["export", "/p", utf8(&to)])), [0, 0, 17, 0, 0]);
+    assert_eq!(names.map(state), before);
+    garth.feed(&["write", "/p/run.sh"], "#!/bin/sh\necho\n");
+    assert_eq!(counts(&garth.json(&["export", "/p", utf8(&to)])), [0, 1, 16, 0, 0]);
+    assert_eq!(fs::read_to_string(to.join("run.sh")).expect("a file"), "#!/bin/sh\necho\n");
+    assert_ne!(state("run.sh").0, before[0].0, "replaced by a rename");
+    assert_eq!(state("src/twin"), before[2]);
+}
+
+#[test]
+fn export_removes_and_replaces_only_on_request() {
+    let garth = Garth::new();
+    let to = garth.beside("to");
+    garth.write("/p/file", "f");
+    garth.write("/p/dir/x", "x");
+    put(&to.join("file/in the way"), "1");
+    put(&to.join("dir"), "1");
+    put(&to.join("mine/deep/one"), "1");
+    put(&to.join("mine/two.keep"), "1");
+    let output = garth.run(&["export", "/p", utf8(&to)], b"");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stderr).matches("--delete replaces it").count(), 2, "{}", text(&output.stderr));
+    assert!(to.join("mine/deep/one").exists() && to.join("dir").is_file());
+    let args = ["export", "/p", utf8(&to), "--delete", "--exclude", "*.keep"];
+    let dry = garth.json(&[&args[..], &["-n"]].concat());
+    assert_eq!(counts(&dry), [1, 2, 0, 2, 0], "{dry}");
+    assert!(to.join("dir").is_file());
+    assert_eq!(counts(&garth.json(&args)), [1, 2, 0, 2, 0]);
+    assert_eq!(fs::read_to_string(to.join("file")).expect("a file"), "f");
+    assert_eq!(fs::read_to_string(to.join("dir/x")).expect("a file"), "x");
+    assert!(!to.join("mine/deep").exists() && to.join("mine/two.keep").exists());
+}
+
+#[test]
+fn export_never_writes_through_a_link() {
+    let garth = Garth::new();
+    let (to, outside) = (garth.beside("to"), garth.beside("outside"));
+    put(&outside.join("x"), "outside");
+    fs::create_dir(&to).expect("a folder");
+    symlink(&outside, to.join("dir")).expect("a link");
+    symlink(outside.join("x"), to.join("file")).expect("a link");
+    garth.write("/p/dir/x", "inside");
+    garth.write("/p/file", "inside");
+    garth.run(&["export", "/p", utf8(&to)], b"");
+    garth.ok(&["export", "/p", utf8(&to), "--delete"]);
+    assert_eq!(fs::read_to_string(outside.join("x")).expect("a file"), "outside");
+    assert_eq!(fs::read_to_string(to.join("dir/x")).expect("a file"), "inside");
+    assert_eq!(fs::read_to_string(to.join("file")).expect("a file"), "inside");
+}
+
+#[test]
+fn export_sets_times_of_links_and_of_the_top_and_says_which_permissions_it_leaves_out() {
+    let garth = Garth::new();
+    let (from, to) = (garth.beside("from"), garth.beside("to"));
+    put(&from.join("tool"), "#!/bin/sh\n");
+    symlink("tool", from.join("link")).expect("a link");
+    fs::set_permissions(from.join("tool"), fs::Permissions::from_mode(0o4755)).expect("a mode");
+    set_time(&from, 1_000_000_000);
+    garth.ok(&["import", utf8(&from), "/p"]);
+    assert_eq!(garth.json(&["stat", "/p/tool"])["mode"], "4755");
+    let output = garth.run(&["export", "/p", utf8(&to), "--json"], b"");
+    assert!(output.status.success());
+    assert!(
+        text(&output.stderr).contains("sticky bits were left out (entries: 1)"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert!(text(&output.stdout).contains("\"special_bits_left_out\":1"));
+    assert_eq!((time(&to), time(&to.join("link"))), (time(&from), time(&from.join("link"))));
+    assert_eq!(fs::metadata(to.join("tool")).expect("it is there").mode() & 0o7777, 0o755);
+}
