@@ -140,7 +140,8 @@ impl App {
         args: &CommitArgs,
         plan: impl AsyncFn() -> garth::Result<Plan>,
     ) -> Result {
-        let (commit, plan) = progress::waiting("committing", tree.commit(args, plan)).await?;
+        let done = progress::waiting("committing", tree.commit(args, plan)).await?;
+        let Some((commit, plan)) = done else { return Ok(()) };
         for (op, path) in &plan.shown {
             self.out.committed(&commit, *op, path)?;
         }
@@ -167,14 +168,17 @@ impl App {
 }
 
 impl AuthoredTree {
-    /// Commits without showing anything.
+    /// Commits without showing anything; a plan that asks for nothing makes no commit.
     pub(crate) async fn commit(
         &self,
         args: &CommitArgs,
         plan: impl AsyncFn() -> garth::Result<Plan>,
-    ) -> Result<(Commit, Plan)> {
+    ) -> Result<Option<(Commit, Plan)>> {
         let done = retry(&*self.fs, "/", Follow::No, |_| async {
             let plan = plan().await?;
+            if plan.ops.is_empty() {
+                return Ok(None);
+            }
             let batch = Batch {
                 ops: plan.ops.clone(),
                 preconditions: plan.preconditions.clone(),
@@ -182,9 +186,38 @@ impl AuthoredTree {
                 message: args.message.clone().unwrap_or_default(),
                 ..Batch::default()
             };
-            Ok((self.fs.commit(batch).await?, plan))
+            match self.fs.commit(batch).await {
+                Ok(commit) => Ok(Some((commit, plan))),
+                Err(error) if error.is(ErrorKind::Conflict) => Err(self.with_current(&plan, error).await),
+                Err(error) => Err(error),
+            }
         });
         Ok(done.await?)
+    }
+
+    /// Names the current version where a condition on a version did not hold.
+    async fn with_current(&self, plan: &Plan, error: Error) -> Error {
+        let in_batch = plan.ops.iter().filter_map(|op| match op {
+            Op::Check { at, that } => Some((at, that)),
+            _ => None,
+        });
+        for (at, that) in plan.preconditions.iter().map(|(at, that)| (at, that)).chain(in_batch) {
+            let (At::Path(path), Precondition::Version(wanted) | Precondition::Etag(wanted)) = (at, that)
+            else {
+                continue;
+            };
+            if error.path().is_some_and(|of| of != path) {
+                continue;
+            }
+            let Ok(entry) = self.fs.stat(at).await else { continue };
+            let is_etag = matches!(that, Precondition::Etag(_));
+            let current = if is_etag { entry.etag } else { entry.version };
+            if current != *wanted {
+                let message = format!("changed since {wanted}: the current version is {current}");
+                return Error::at(ErrorKind::Conflict, path, message).with_source(error);
+            }
+        }
+        error
     }
 }
 
@@ -244,18 +277,6 @@ pub(crate) async fn stat_optional(
     }
 }
 
-/// Says how to go on where a parent is missing; for verbs that fail with `NotFound` only then.
-pub(crate) fn suggest_parents(failure: Failure) -> Failure {
-    match failure {
-        Failure::Tree(error) if error.is(ErrorKind::NotFound) => {
-            let message = "its directory is not there; -p makes it";
-            let told = error.path().map(|path| Error::at(ErrorKind::NotFound, path, message));
-            Failure::Tree(told.unwrap_or(error))
-        }
-        other => other,
-    }
-}
-
 /// Where a node goes that is moved, copied or linked to `to`: into it, under the name of `from`, if that is a
 /// directory (which with `into` it must be).
 pub(crate) async fn destination(
@@ -265,7 +286,8 @@ pub(crate) async fn destination(
     follow: Follow,
     into: bool,
 ) -> garth::Result<TreePath> {
-    if let (dir, Some(Entry { kind: Kind::Directory, .. })) = stat_optional(fs, to, Follow::Yes).await? {
+    // A link that leads nowhere is no directory; the lookup below tells whether it may be replaced.
+    if let Ok((dir, Some(Entry { kind: Kind::Directory, .. }))) = stat_optional(fs, to, Follow::Yes).await {
         let Some(name) = from.name() else {
             return Err(Error::at(ErrorKind::Busy, from, "the root cannot be moved, copied or linked"));
         };

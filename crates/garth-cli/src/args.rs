@@ -32,10 +32,26 @@ pub(crate) struct Past {
     pub(crate) at: Option<String>,
 }
 
+/// Reads permissions: three or four octal digits. For clap.
+pub(crate) fn parse_mode(text: &str) -> Result<u32, String> {
+    let octal = (3..=4).contains(&text.len()) && text.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
+    let mode = octal.then(|| u32::from_str_radix(text, 8).ok()).flatten();
+    mode.ok_or_else(|| "write three or four octal digits, such as 644 or 0700".into())
+}
+
+/// Reads `UID` or `UID:GID`. For clap.
+pub(crate) fn parse_owner(text: &str) -> Result<(u32, Option<u32>), String> {
+    let wrong = |_| "write numbers: UID or UID:GID".to_owned();
+    match text.split_once(':') {
+        Some((uid, gid)) => Ok((uid.parse().map_err(wrong)?, Some(gid.parse().map_err(wrong)?))),
+        None => Ok((text.parse().map_err(wrong)?, None)),
+    }
+}
+
 /// `-m`, of every verb that writes.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct CommitArgs {
-    /// Why: a message kept with the commit
+    /// Message kept with the commit
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) message: Option<String>,
 }

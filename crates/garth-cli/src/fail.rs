@@ -168,6 +168,22 @@ fn host_kind(kind: io::ErrorKind) -> &'static str {
     }
 }
 
+/// Says which option helps: `message` in place of that of an error of this kind at a path.
+pub(crate) fn suggest(kind: ErrorKind, message: &'static str) -> impl FnOnce(Failure) -> Failure {
+    move |failure| match &failure {
+        Failure::Tree(error) if error.is(kind) => match error.path() {
+            Some(path) => Failure::Tree(Error::at(kind, path, message)),
+            None => failure,
+        },
+        _ => failure,
+    }
+}
+
+/// Suggests `-p`; for verbs that fail with `NotFound` only where a parent is missing.
+pub(crate) fn suggest_parents(failure: Failure) -> Failure {
+    suggest(ErrorKind::NotFound, "the parent directory does not exist; -p creates it")(failure)
+}
+
 /// The message of an error of the storage with its reason, which may name files of this machine.
 fn with_source(error: &Error) -> String {
     match std::error::Error::source(error) {

@@ -25,9 +25,11 @@ mod restore;
 mod rm;
 mod search;
 mod serve;
+mod set;
 mod show;
 mod snapshot;
 mod stat;
+mod touch;
 mod tree;
 mod write;
 
@@ -55,6 +57,10 @@ pub(crate) enum Verb {
     Mv(mv::Mv),
     Cp(cp::Cp),
     Ln(ln::Ln),
+    Touch(touch::Touch),
+    Set(set::Set),
+    Chmod(set::Chmod),
+    Chown(set::Chown),
     Stat(stat::Stat),
     Log(log::Log),
     Show(show::Show),
@@ -95,6 +101,10 @@ impl Verb {
             Self::Mv(verb) => verb.run(app).await,
             Self::Cp(verb) => verb.run(app).await,
             Self::Ln(verb) => verb.run(app).await,
+            Self::Touch(verb) => verb.run(app).await,
+            Self::Set(verb) => verb.run(app).await,
+            Self::Chmod(verb) => verb.run(app).await,
+            Self::Chown(verb) => verb.run(app).await,
             Self::Stat(verb) => verb.run(app).await,
             Self::Log(verb) => verb.run(app).await,
             Self::Show(verb) => verb.run(app).await,

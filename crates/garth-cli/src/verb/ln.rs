@@ -1,28 +1,35 @@
-//! `garth ln`: more names, and links.
+//! `garth ln`: hard links and symbolic links.
 
 use clap::Args;
 use garth::fs::resolve::Follow;
-use garth::model::{At, Op, SetAttrs};
-use garth::{Name, TreePath};
+use garth::model::{At, Op, Remove, SetAttrs};
+use garth::{FileSystem, Name, TreePath};
 
-use crate::app::{App, Plan, destination, resolve_path};
+use crate::app::{App, Plan, destination, resolve_path, stat_optional, stat_path};
 use crate::args::CommitArgs;
 use crate::fail::Result;
 
-/// Give a file one more name, or with -s make a symbolic link
+/// Create a hard link, or with -s a symbolic link
 ///
-/// With --json one object: path (the new one), version, created, seq, time.
+/// Where the same link is there already (with -f) there is no commit. With --json one object: path (the new
+/// one), version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth ln -s ../shared/plan.md /projects/garth/plan.md")]
 pub(crate) struct Ln {
-    /// The file, or the text of the symbolic link
+    /// File to link to; with -s the text of the link, kept as typed
     target: String,
-    /// The new name; inside it, if it is a directory
+    /// Path of the link; if it is a directory, the link is created inside
     link: String,
-    /// Make a symbolic link; its target need not exist
+    /// Create a symbolic link; its target need not exist
     #[arg(short, long)]
     symbolic: bool,
-    /// Make missing parents
+    /// Replace the file or link that is there
+    #[arg(short, long)]
+    force: bool,
+    /// Treat LINK as the path of the link, even if it is a directory or a link to one
+    #[arg(short = 'T', long, visible_short_alias = 'n')]
+    no_target_directory: bool,
+    /// Create missing parents
     #[arg(short, long)]
     parents: bool,
     #[command(flatten)]
@@ -33,29 +40,54 @@ impl Ln {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let tree = app.tree()?;
         app.commit(&tree, &self.commit, async || {
+            let fs = &*tree.fs;
             let mut plan = Plan::default();
             let parents = self.parents;
             if self.symbolic {
-                let last = self.target.rsplit('/').find(|segment| !segment.is_empty());
-                let named = last.and_then(|name| Name::parse(name).ok());
-                let to = match named {
-                    Some(name) => {
-                        let from = TreePath::root().join(&name)?;
-                        destination(&*tree.fs, &from, &self.link, Follow::No, self.link.ends_with('/'))
-                            .await?
-                    }
-                    None => resolve_path(&*tree.fs, &self.link, Follow::No).await?,
-                };
+                let to = self.link_path(fs, last_name(&self.target)).await?;
+                let there = stat_optional(fs, to.as_str(), Follow::No).await?.1;
+                if self.force && there.is_some_and(|entry| entry.target.as_deref() == Some(&*self.target)) {
+                    return Ok(plan);
+                }
+                self.clear(&mut plan, &to);
                 let (at, target) = (At::Path(to.clone()), self.target.clone());
                 plan.push(Op::Symlink { at, target, parents, attrs: SetAttrs::default() }, to);
             } else {
-                let from = resolve_path(&*tree.fs, &self.target, Follow::No).await?;
-                let to =
-                    destination(&*tree.fs, &from, &self.link, Follow::No, self.link.ends_with('/')).await?;
+                let (from, entry) = stat_path(fs, &self.target, Follow::No).await?;
+                let to = self.link_path(fs, from.name().and_then(|name| Name::parse(name).ok())).await?;
+                let there = stat_optional(fs, to.as_str(), Follow::No).await?.1;
+                if self.force && there.is_some_and(|there| there.ino == entry.ino) {
+                    return Ok(plan);
+                }
+                self.clear(&mut plan, &to);
                 plan.push(Op::Link { from: At::Path(from), to: At::Path(to.clone()), parents }, to);
             }
             Ok(plan)
         })
         .await
     }
+
+    /// Where the link goes whose target is called `name`.
+    async fn link_path(&self, fs: &dyn FileSystem, name: Option<Name>) -> garth::Result<TreePath> {
+        match name {
+            Some(name) if !self.no_target_directory => {
+                let from = TreePath::root().join(&name)?;
+                destination(fs, &from, &self.link, Follow::No, self.link.ends_with('/')).await
+            }
+            _ => resolve_path(fs, &self.link, Follow::No).await,
+        }
+    }
+
+    /// Removes what is in the way of the link, in its commit.
+    fn clear(&self, plan: &mut Plan, to: &TreePath) {
+        if self.force {
+            plan.ops.push(Op::Remove { at: At::Path(to.clone()), what: Remove::File, missing_ok: true });
+        }
+    }
+}
+
+/// The last segment of a link's text that is a name.
+fn last_name(target: &str) -> Option<Name> {
+    let last = target.rsplit('/').find(|segment| !segment.is_empty())?;
+    Name::parse(last).ok()
 }

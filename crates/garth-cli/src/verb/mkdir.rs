@@ -2,37 +2,49 @@
 
 use clap::Args;
 use garth::fs::resolve::Follow;
-use garth::model::{At, Op, SetAttrs};
+use garth::model::{At, Entry, Kind, Op, SetAttrs};
 
-use crate::app::{App, Plan, resolve_path, suggest_parents};
-use crate::args::CommitArgs;
-use crate::fail::Result;
+use crate::app::{App, Plan, resolve_path, stat_optional};
+use crate::args::{CommitArgs, parse_mode};
+use crate::fail::{Result, suggest_parents};
 
-/// Make directories, all in one commit
+/// Create directories, in one commit
 ///
-/// With --json one object a directory: path, version, created, seq, time.
+/// Where all are there already (with -p) there is no commit. With --json one object a directory that was made:
+/// path, version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth mkdir -p /projects/garth/notes")]
 pub(crate) struct Mkdir {
-    /// Which directories
-    #[arg(required = true)]
+    /// Directories to create
+    #[arg(required = true, value_name = "PATH")]
     paths: Vec<String>,
-    /// Make missing parents; a directory that is there already is fine
+    /// Create missing parents; ignore directories that exist
     #[arg(short, long)]
     parents: bool,
-    #[command(flatten)]
-    commit: CommitArgs,
+    /// Permissions of the new directories, octal; parents get 0755
+    #[arg(short, long, value_name = "MODE", value_parser = parse_mode)]
+    mode: Option<u32>,
+    /// Message kept with the commit
+    #[arg(long, value_name = "TEXT")]
+    message: Option<String>,
 }
 
 impl Mkdir {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let tree = app.tree_or_new()?;
-        let follow = if self.parents { Follow::Yes } else { Follow::No };
-        app.commit(&tree, &self.commit, async || {
+        let args = CommitArgs { message: self.message };
+        app.commit(&tree, &args, async || {
             let mut plan = Plan::default();
             for path in &self.paths {
-                let path = resolve_path(&*tree.fs, path, follow).await?;
-                let attrs = SetAttrs::default();
+                let path = if self.parents {
+                    match stat_optional(&*tree.fs, path, Follow::Yes).await? {
+                        (_, Some(Entry { kind: Kind::Directory, .. })) => continue,
+                        (path, _) => path,
+                    }
+                } else {
+                    resolve_path(&*tree.fs, path, Follow::No).await?
+                };
+                let attrs = SetAttrs { mode: self.mode, ..SetAttrs::default() };
                 plan.push(Op::Mkdir { at: At::Path(path.clone()), parents: self.parents, attrs }, path);
             }
             Ok(plan)

@@ -1,29 +1,36 @@
-//! `garth mv`: other names for what is there.
+//! `garth mv`: renames and moves.
 
 use clap::Args;
+use garth::ErrorKind;
 use garth::fs::resolve::Follow;
 use garth::model::{At, Kind, Op, RenameMode};
 
-use crate::app::{App, Plan, destination, stat_path};
+use crate::app::{App, Plan, destination, resolve_path, stat_path};
 use crate::args::CommitArgs;
-use crate::fail::Result;
+use crate::fail::{Result, suggest};
 
-/// Move or rename, all in one commit; history moves along
+/// Move or rename files and directories, in one commit; their history moves along
 ///
 /// With --json one object a source: path (the new one), version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth mv /inbox/plan.md /projects/")]
 pub(crate) struct Mv {
-    /// What to move; a link itself, not what it names
+    /// Files and directories to move; of a symbolic link, the link itself
     #[arg(required = true, value_name = "SOURCE")]
     from: Vec<String>,
-    /// Where to; into it, if it is a directory
+    /// New path; if it is a directory, the sources go into it
     #[arg(value_name = "DEST")]
     to: String,
-    /// Fail rather than replace what is there
+    /// Fail if the destination exists
     #[arg(short, long)]
     no_clobber: bool,
-    /// Make missing parents of the destination
+    /// Replace the destination if it exists (the default); undoes an earlier -n
+    #[arg(short, long, overrides_with = "no_clobber")]
+    force: bool,
+    /// Treat DEST as the new path, even if it is a directory
+    #[arg(short = 'T', long)]
+    no_target_directory: bool,
+    /// Create missing parents of the destination
     #[arg(short, long)]
     parents: bool,
     #[command(flatten)]
@@ -32,19 +39,31 @@ pub(crate) struct Mv {
 
 impl Mv {
     pub(crate) async fn run(self, app: &mut App) -> Result {
+        if self.no_target_directory && self.from.len() > 1 {
+            return Err(crate::fail::Failure::Usage("-T takes one source".to_owned()));
+        }
         let tree = app.tree()?;
-        let mode = if self.no_clobber { RenameMode::NoReplace } else { RenameMode::Replace };
+        let mode = if self.no_clobber && !self.force { RenameMode::NoReplace } else { RenameMode::Replace };
         app.commit(&tree, &self.commit, async || {
             let mut plan = Plan::default();
             for from in &self.from {
                 let (from, entry) = stat_path(&*tree.fs, from, Follow::No).await?;
-                let into = self.from.len() > 1 || (self.to.ends_with('/') && entry.kind != Kind::Directory);
-                let to = destination(&*tree.fs, &from, &self.to, Follow::No, into).await?;
+                let to = if self.no_target_directory {
+                    resolve_path(&*tree.fs, &self.to, Follow::No).await?
+                } else {
+                    let is_dir = entry.kind == Kind::Directory;
+                    let into = self.from.len() > 1 || (self.to.ends_with('/') && !is_dir);
+                    destination(&*tree.fs, &from, &self.to, Follow::No, into).await?
+                };
+                if from == to {
+                    continue;
+                }
                 let (from, at) = (At::Path(from), At::Path(to.clone()));
                 plan.push(Op::Rename { from, to: at, mode, parents: self.parents }, to);
             }
             Ok(plan)
         })
         .await
+        .map_err(suggest(ErrorKind::NotEmpty, "the directory is not empty; remove it first with rm -r"))
     }
 }

@@ -1,26 +1,28 @@
-//! `garth rm`: away with files and trees. Their past stays.
+//! `garth rm`: removal of files and directories. Their past stays.
 
 use clap::Args;
+use garth::ErrorKind;
 use garth::fs::resolve::Follow;
 use garth::model::{At, Op, Remove};
 
-use crate::app::{App, Plan, resolve_path};
+use crate::app::{App, Plan, stat_optional};
 use crate::args::CommitArgs;
-use crate::fail::Result;
+use crate::fail::{Result, suggest};
 
-/// Remove files, and with -r directories, all in one commit; `restore` brings them back
+/// Remove files, and with -r directories, in one commit; `restore` brings them back
 ///
-/// With --json one object a path: path, version, created, seq, time.
+/// Where nothing is to be removed there is no commit. With --json one object a path that was removed: path,
+/// version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth rm -r /drafts -m 'published'")]
 pub(crate) struct Rm {
-    /// What to remove; a link itself, not what it names
-    #[arg(required = true)]
+    /// Files and directories to remove; of a symbolic link, the link itself
+    #[arg(required = true, value_name = "PATH")]
     paths: Vec<String>,
-    /// Remove directories with all that is in them
-    #[arg(short, long)]
+    /// Remove directories and everything in them
+    #[arg(short, long, visible_short_alias = 'R')]
     recursive: bool,
-    /// A path that is not there is fine
+    /// Ignore paths that do not exist
     #[arg(short, long)]
     force: bool,
     #[command(flatten)]
@@ -34,11 +36,18 @@ impl Rm {
         app.commit(&tree, &self.commit, async || {
             let mut plan = Plan::default();
             for path in &self.paths {
-                let path = resolve_path(&*tree.fs, path, Follow::No).await?;
+                let (path, there) = match stat_optional(&*tree.fs, path, Follow::No).await {
+                    Err(error) if self.force && error.is(ErrorKind::NotADirectory) => continue,
+                    found => found?,
+                };
+                if there.is_none() && self.force {
+                    continue;
+                }
                 plan.push(Op::Remove { at: At::Path(path.clone()), what, missing_ok: self.force }, path);
             }
             Ok(plan)
         })
         .await
+        .map_err(suggest(ErrorKind::IsADirectory, "is a directory; -r removes it with everything in it"))
     }
 }

@@ -67,13 +67,14 @@ impl Snapshot {
 
 async fn commit_op(app: &mut App, commit: &CommitArgs, op: Op, name: &str) -> Result {
     let tree = app.tree()?;
-    let (commit, _) = tree
+    let done = tree
         .commit(commit, async || {
             let mut plan = Plan::default();
             plan.push(op.clone(), TreePath::root());
             Ok(plan)
         })
         .await?;
+    let Some((commit, _)) = done else { return Ok(()) };
     show(app, name, commit.seq.0, &commit.time.to_rfc3339())
 }
 

@@ -4,10 +4,10 @@ use clap::Args;
 use garth::fs::resolve::Follow;
 use garth::model::{At, Create, Op, Precondition, SetAttrs, Timestamp, VersionId};
 
-use crate::app::{App, Plan, resolve_path, suggest_parents};
+use crate::app::{App, Plan, resolve_path};
 use crate::args::CommitArgs;
 use crate::body::stdin_body;
-use crate::fail::Result;
+use crate::fail::{Result, suggest_parents};
 use crate::when::parse_ttl;
 
 /// Replace a file with standard input, or make it

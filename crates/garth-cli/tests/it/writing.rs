@@ -22,7 +22,7 @@ fn parents_are_made_only_where_asked() {
     let garth = Garth::new();
     assert_eq!(
         garth.fails(3, &["write", "/no/parent"]),
-        "garth: /no/parent: its directory is not there; -p makes it\n"
+        "garth: /no/parent: the parent directory does not exist; -p creates it\n"
     );
     garth.fails(3, &["append", "/no/parent"]);
     garth.fails(3, &["mkdir", "/no/parent"]);
@@ -194,4 +194,156 @@ fn a_ttl_of_nothing_or_of_ages_is_refused() {
     }
     garth.feed(&["write", "/a", "--ttl", "3d12h"], "x");
     garth.fails(3, &["kv", "get", "/a"]);
+}
+
+#[test]
+fn what_changes_nothing_makes_no_commit() {
+    let garth = Garth::new();
+    garth.write("/d/a", "1");
+    garth.ok(&["ln", "-s", "a", "/d/link"]);
+    garth.ok(&["ln", "/d/a", "/d/hard"]);
+    garth.ok(&["touch", "-d", "2026-01-27", "/d/a"]);
+    garth.ok(&["set", "/d/a", "--tag", "kept", "--mode", "600", "--meta", "k=v"]);
+    let seq = garth.seq();
+    let nothing: [&[&str]; 12] = [
+        &["rm", "-f", "/none", "/d/none", "/d/a/below"],
+        &["rm", "-rf", "/none"],
+        &["mkdir", "-p", "/d"],
+        &["touch", "-c", "/none"],
+        &["touch", "-d", "2026-01-27T00:00:00Z", "/d/a"],
+        &["ln", "-sf", "a", "/d/link"],
+        &["ln", "-f", "/d/a", "/d/hard"],
+        &["mv", "/d/a", "/d"],
+        &["set", "/d/a", "--tag", "kept", "--mode", "0600", "--meta", "k=v", "--unset-meta", "none"],
+        &["set", "/d/a", "--add-tag", "kept", "--remove-tag", "none", "--ttl", "none"],
+        &["chmod", "600", "/d/a"],
+        &["chown", "0:0", "/d/a"],
+    ];
+    for args in nothing {
+        assert_eq!(garth.ok(args), "", "{args:?}");
+        assert_eq!(garth.seq(), seq, "{args:?}");
+    }
+}
+
+#[test]
+fn set_changes_attributes_and_clears_them() {
+    let garth = Garth::new();
+    garth.feed(
+        &["write", "/a", "--tag", "x", "--tag", "y", "--content-type", "text/plain", "--ttl", "1h"],
+        "1",
+    );
+    garth.write("/b", "2");
+    let written = garth.json(&["stat", "/a"]);
+    let changed = garth.lines(&[
+        "set",
+        "/a",
+        "/b",
+        "--mode",
+        "640",
+        "--owner",
+        "7:8",
+        "--add-tag",
+        "z",
+        "--remove-tag",
+        "x",
+        "--importance",
+        "-2",
+        "--searchable",
+        "false",
+        "--content-type",
+        "none",
+        "--meta",
+        "k=v=w",
+        "--ttl",
+        "none",
+    ]);
+    assert_eq!(column(&changed, "path"), ["/a", "/b"]);
+    assert_eq!(changed[0]["seq"], changed[1]["seq"], "one commit");
+    let now = garth.json(&["stat", "/a"]);
+    assert_eq!((&now["mode"], &now["uid"], &now["gid"]), (&json!("0640"), &json!(7), &json!(8)));
+    assert_eq!((&now["expires_at"], &now["attributes"]["content_type"]), (&json!(null), &json!(null)));
+    assert_eq!(now["attributes"]["tags"], json!(["y", "z"]));
+    assert_eq!(now["attributes"]["metadata"], json!({"k": "v=w"}));
+    assert_eq!(now["attributes"]["importance"], json!(-2.0));
+    assert_eq!(now["attributes"]["searchable"], json!(false));
+    assert_eq!(now["etag"], written["etag"], "the content is the same");
+    garth.ok(&["set", "/a", "--no-tags", "--unset-meta", "k", "--searchable", "default", "--ttl", "7d"]);
+    let now = garth.json(&["stat", "/a"]);
+    assert_eq!(now["attributes"]["searchable"], json!(null));
+    assert!(now["expires_at"].is_string() && now["attributes"]["tags"] != json!(["y", "z"]));
+    garth.ok(&["chmod", "0700", "/a"]);
+    garth.ok(&["chown", "9", "/a"]);
+    let now = garth.json(&["stat", "/a"]);
+    assert_eq!((&now["mode"], &now["uid"], &now["gid"]), (&json!("0700"), &json!(9), &json!(8)));
+    garth.fails(2, &["set", "/a"]);
+    garth.fails(2, &["set", "/a", "--mode", "8"]);
+    garth.fails(2, &["set", "/a", "--ttl", "0"]);
+    garth.fails(2, &["chown", "root", "/a"]);
+    garth.fails(3, &["set", "/none", "--mode", "600"]);
+    garth.ok(&["mkdir", "/d"]);
+    garth.fails(5, &["set", "/d", "--ttl", "1h"]);
+}
+
+#[test]
+fn touch_makes_empty_files_and_sets_times() {
+    let garth = Garth::new();
+    garth.ok(&["touch", "/a"]);
+    assert_eq!(garth.ok(&["cat", "/a"]), "");
+    garth.write("/a", "content");
+    garth.ok(&["touch", "-d", "2001-02-03T04:05:06.789Z", "/a"]);
+    assert_eq!(garth.json(&["stat", "/a"])["mtime"], "2001-02-03T04:05:06.789Z");
+    assert_eq!(garth.ok(&["cat", "/a"]), "content");
+    assert!(garth.fails(3, &["touch", "/no/parent"]).contains("-p creates it"));
+    garth.ok(&["touch", "-p", "/no/parent"]);
+    garth.fails(2, &["touch", "-d", "some day", "/a"]);
+}
+
+#[test]
+fn mkdir_takes_permissions_with_m() {
+    let garth = Garth::new();
+    garth.ok(&["mkdir", "-p", "-m", "700", "/a/b", "--message", "closed"]);
+    assert_eq!(garth.json(&["stat", "/a/b"])["mode"], "0700");
+    assert_eq!(garth.json(&["stat", "/a"])["mode"], "0755");
+    assert_eq!(garth.json(&["log", "-n", "1"])["message"], "closed");
+    garth.fails(2, &["mkdir", "-m", "u+x", "/c"]);
+}
+
+#[test]
+fn habits_of_rm_mv_and_ln_work() {
+    let garth = Garth::new();
+    garth.write("/d/a", "a");
+    garth.write("/b", "b");
+    garth.ok(&["mv", "-n", "-f", "/d/a", "/b"]);
+    assert_eq!(garth.ok(&["cat", "/b"]), "a");
+    garth.write("/c", "c");
+    garth.ok(&["mkdir", "/empty"]);
+    assert!(garth.fails(1, &["mv", "-T", "/c", "/empty"]).contains("is a directory"));
+    garth.ok(&["mv", "-T", "/empty", "/d"]);
+    garth.write("/d/e/f", "f");
+    garth.ok(&["mkdir", "/e"]);
+    assert!(garth.fails(4, &["mv", "/e", "/d"]).contains("rm -r"));
+    garth.fails(2, &["mv", "-T", "/b", "/c", "/d"]);
+    assert_eq!(
+        garth.fails(1, &["rm", "/d"]),
+        "garth: /d: is a directory; -r removes it with everything in it\n"
+    );
+    garth.fails(4, &["ln", "-s", "other", "/c"]);
+    garth.ok(&["ln", "-sf", "./nested/../b", "/c"]);
+    assert_eq!(garth.json(&["stat", "/c"])["target"], "./nested/../b", "kept as typed");
+    garth.ok(&["ln", "-s", "d", "/to-d"]);
+    garth.ok(&["ln", "-sfn", "e", "/to-d"]);
+    assert_eq!(garth.json(&["stat", "/to-d"])["target"], "e");
+    garth.ok(&["ln", "-f", "/b", "/c"]);
+    assert_eq!(garth.ok(&["cat", "/c"]), "a");
+    garth.ok(&["rm", "-R", "/d"]);
+    garth.fails(3, &["cat", "/d/e/f"]);
+}
+
+#[test]
+fn a_failed_condition_names_the_current_version() {
+    let garth = Garth::new();
+    let first = garth.write("/a", "1");
+    let second = garth.write("/a", "2");
+    let said = garth.fails(4, &["write", "/a", "--if-version", &first]);
+    assert!(said.contains(&format!("changed since {first}: the current version is {second}")), "{said}");
 }

@@ -1,0 +1,226 @@
+//! `garth set`, `chmod` and `chown`: attributes of what is there.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use garth::fs::resolve::Follow;
+use garth::model::{At, Entry, Op, SetAttrs, Timestamp};
+
+use crate::app::{App, Plan, stat_path};
+use crate::args::{CommitArgs, parse_mode, parse_owner};
+use crate::fail::Result;
+use crate::when::parse_ttl;
+
+/// Change attributes of files and directories, in one commit
+///
+/// Content and version of the content stay. Where nothing changes there is no commit. With --json one object a
+/// path that changed: path, version, created, seq, time.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth set --add-tag done --ttl 30d /notes/today.md")]
+pub(crate) struct Set {
+    /// Files and directories; symbolic links are followed
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<String>,
+    #[command(flatten)]
+    changes: Changes,
+    #[command(flatten)]
+    commit: CommitArgs,
+}
+
+/// What to change.
+#[derive(Args, Debug, Default)]
+#[group(required = true, multiple = true)]
+struct Changes {
+    /// Permissions, octal
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    mode: Option<u32>,
+    /// Owner and group, as numbers; UID alone leaves the group
+    #[arg(long, value_name = "UID[:GID]", value_parser = parse_owner)]
+    owner: Option<Owner>,
+    /// Tag to have, in place of all others (may be repeated)
+    #[arg(long = "tag", value_name = "TAG", conflicts_with_all = ["add_tags", "remove_tags", "no_tags"])]
+    tags: Vec<String>,
+    /// Tag to add (may be repeated)
+    #[arg(long = "add-tag", value_name = "TAG")]
+    add_tags: Vec<String>,
+    /// Tag to remove (may be repeated)
+    #[arg(long = "remove-tag", value_name = "TAG")]
+    remove_tags: Vec<String>,
+    /// Remove all tags
+    #[arg(long)]
+    no_tags: bool,
+    /// Importance, a number
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    importance: Option<f64>,
+    /// Whether search finds it; `default` finds text files
+    #[arg(long, value_name = "true|false|default", value_parser = parse_searchable)]
+    searchable: Option<Searchable>,
+    /// MIME type; `none` removes it
+    #[arg(long, value_name = "TYPE")]
+    content_type: Option<String>,
+    /// Custom metadata to set (may be repeated)
+    #[arg(long = "meta", value_name = "KEY=VALUE", value_parser = parse_pair)]
+    metadata: Vec<(String, String)>,
+    /// Custom metadata to remove (may be repeated)
+    #[arg(long = "unset-meta", value_name = "KEY")]
+    unset_metadata: Vec<String>,
+    /// Expire after this duration: seconds, or a number with s, m, h, d or w; `none` keeps it for good
+    #[arg(long, value_name = "SPAN|none", value_parser = parse_expiry)]
+    ttl: Option<Expiry>,
+}
+
+/// Owner and group.
+pub(crate) type Owner = (u32, Option<u32>);
+
+/// `--searchable`.
+#[derive(Clone, Copy, Debug)]
+struct Searchable(Option<bool>);
+
+/// `--ttl`: seconds from now, or never.
+#[derive(Clone, Copy, Debug)]
+struct Expiry(Option<i64>);
+
+fn parse_searchable(text: &str) -> Result<Searchable, String> {
+    match text {
+        "true" => Ok(Searchable(Some(true))),
+        "false" => Ok(Searchable(Some(false))),
+        "default" => Ok(Searchable(None)),
+        _ => Err("write true, false or default".into()),
+    }
+}
+
+fn parse_expiry(text: &str) -> Result<Expiry, String> {
+    if text == "none" { Ok(Expiry(None)) } else { parse_ttl(text).map(|seconds| Expiry(Some(seconds))) }
+}
+
+fn parse_pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write KEY=VALUE".into()),
+    }
+}
+
+impl Changes {
+    /// What to change of `entry`.
+    fn of(&self, entry: &Entry, now: Timestamp) -> SetAttrs {
+        let set = self.metadata.iter().map(|(key, value)| (key.clone(), Some(value.clone())));
+        let metadata: BTreeMap<_, _> =
+            self.unset_metadata.iter().map(|key| (key.clone(), None)).chain(set).collect();
+        SetAttrs {
+            mode: self.mode,
+            uid: self.owner.map(|(uid, _)| uid),
+            gid: self.owner.and_then(|(_, gid)| gid),
+            tags: self.tags_of(entry),
+            importance: self.importance,
+            searchable: self.searchable.map(|Searchable(value)| value),
+            content_type: self.content_type.clone().map(|text| Some(text).filter(|text| text != "none")),
+            expires_at: self.ttl.map(|Expiry(ttl)| ttl.map(|seconds| now.plus_seconds(seconds))),
+            metadata,
+            ..SetAttrs::default()
+        }
+    }
+
+    fn tags_of(&self, entry: &Entry) -> Option<Vec<String>> {
+        if self.no_tags || !self.tags.is_empty() {
+            return Some(self.tags.clone());
+        }
+        if self.add_tags.is_empty() && self.remove_tags.is_empty() {
+            return None;
+        }
+        let mut tags = entry.attributes.tags.clone();
+        tags.retain(|tag| !self.remove_tags.contains(tag));
+        for tag in &self.add_tags {
+            if !tags.contains(tag) {
+                tags.push(tag.clone());
+            }
+        }
+        Some(tags)
+    }
+}
+
+impl Set {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        let now = app.env.now();
+        set_each(app, &self.paths, &self.commit, |entry| self.changes.of(entry, now)).await
+    }
+}
+
+/// Change permissions: `set --mode`
+///
+/// With --json one object a path that changed: path, version, created, seq, time.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth chmod 600 /secrets/token")]
+pub(crate) struct Chmod {
+    /// Permissions, octal
+    #[arg(value_name = "MODE", value_parser = parse_mode)]
+    mode: u32,
+    /// Files and directories; symbolic links are followed
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<String>,
+    #[command(flatten)]
+    commit: CommitArgs,
+}
+
+impl Chmod {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        let attrs = SetAttrs { mode: Some(self.mode), ..SetAttrs::default() };
+        set_each(app, &self.paths, &self.commit, |_| attrs.clone()).await
+    }
+}
+
+/// Change owner and group, as numbers: `set --owner`
+///
+/// With --json one object a path that changed: path, version, created, seq, time.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth chown 1000:1000 /projects")]
+pub(crate) struct Chown {
+    /// Owner, and group if given
+    #[arg(value_name = "UID[:GID]", value_parser = parse_owner)]
+    owner: Owner,
+    /// Files and directories; symbolic links are followed
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<String>,
+    #[command(flatten)]
+    commit: CommitArgs,
+}
+
+impl Chown {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        let (uid, gid) = self.owner;
+        let attrs = SetAttrs { uid: Some(uid), gid, ..SetAttrs::default() };
+        set_each(app, &self.paths, &self.commit, |_| attrs.clone()).await
+    }
+}
+
+/// Changes each path in one commit, but for those that are so already.
+async fn set_each(
+    app: &mut App,
+    paths: &[String],
+    commit: &CommitArgs,
+    attrs: impl Fn(&Entry) -> SetAttrs,
+) -> Result {
+    let tree = app.tree()?;
+    app.commit(&tree, commit, async || {
+        let mut plan = Plan::default();
+        for path in paths {
+            let (path, entry) = stat_path(&*tree.fs, path, Follow::Yes).await?;
+            let attrs = attrs(&entry);
+            if differs(&entry, &attrs)? {
+                plan.push(Op::SetAttrs { at: At::Path(path.clone()), attrs }, path);
+            }
+        }
+        Ok(plan)
+    })
+    .await
+}
+
+/// Whether an entry with these attributes set is another one.
+fn differs(entry: &Entry, attrs: &SetAttrs) -> garth::Result<bool> {
+    let mut attributes = entry.attributes.clone();
+    attrs.apply(&mut attributes)?;
+    Ok(attributes != entry.attributes
+        || attrs.mode.is_some_and(|mode| mode != entry.mode)
+        || attrs.uid.is_some_and(|uid| uid != entry.uid)
+        || attrs.gid.is_some_and(|gid| gid != entry.gid)
+        || attrs.expires_at.is_some_and(|at| at != entry.expires_at))
+}
