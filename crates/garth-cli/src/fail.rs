@@ -1,4 +1,4 @@
-//! How a verb fails: what is told on stderr, and which exit code it means.
+//! How a verb fails: what it reports on stderr, and its exit code.
 
 use std::fmt;
 use std::io;
@@ -36,8 +36,9 @@ pub(crate) enum Failure {
 impl Failure {
     /// A failure of a file or folder of this machine.
     pub(crate) fn host(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |error| match error.get_ref().and_then(|inner| inner.downcast_ref::<Carried>()) {
-            Some(_) => carried(error),
+        // Readers that pass through code that knows only `io::Error` wrap an error of the tree (`io::Error::other`).
+        move |error| match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+            Some(tree) => Self::Tree(tree.clone()),
             None => Self::Host(path.to_owned(), error),
         }
     }
@@ -45,6 +46,16 @@ impl Failure {
     /// A failure of the data folder.
     pub(crate) fn data_dir(folder: &Path) -> impl FnOnce(Error) -> Self {
         move |error| Self::DataDir(folder.to_owned(), error)
+    }
+
+    /// The same failure; one of the storage names the data folder.
+    pub(crate) fn in_data_dir(self, folder: &Path) -> Self {
+        match self {
+            Self::Tree(error) if error.path().is_none() && is_storage(error.kind()) => {
+                Self::DataDir(folder.to_owned(), error)
+            }
+            other => other,
+        }
     }
 
     /// A failure at a key.
@@ -112,6 +123,12 @@ impl Failure {
         let error = json!({"kind": kind, "path": path, "message": message, "exit": self.code()});
         let _ = writeln!(io::stderr(), "{}", json!({ "error": error }));
     }
+}
+
+/// Whether the storage failed, rather than refused what was asked.
+fn is_storage(kind: ErrorKind) -> bool {
+    use ErrorKind::{Corrupt, Format, Io, NoSpace, Poisoned, Unavailable};
+    matches!(kind, Corrupt | Format | Io | NoSpace | Poisoned | Unavailable)
 }
 
 /// The exit code of an error of the tree.
@@ -216,29 +233,6 @@ impl From<PathError> for Failure {
     fn from(error: PathError) -> Self {
         Self::Tree(error.into())
     }
-}
-
-/// An error of the tree on its way through code that knows only [`io::Error`] (the tar format).
-#[derive(Debug)]
-struct Carried(std::sync::Mutex<Option<Error>>);
-
-impl fmt::Display for Carried {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the tree could not be read")
-    }
-}
-
-impl std::error::Error for Carried {}
-
-/// Packs an error of the tree for the way through an [`io::Read`]; [`Failure::host`] unpacks it.
-pub(crate) fn carry(error: Error) -> io::Error {
-    io::Error::other(Carried(std::sync::Mutex::new(Some(error))))
-}
-
-fn carried(error: io::Error) -> Failure {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Carried>());
-    let tree = inner.and_then(|carried| carried.0.lock().ok()?.take());
-    tree.map_or_else(|| Failure::Host(PathBuf::from("-"), error), Failure::Tree)
 }
 
 /// Failures of several things done one after the other. Each is reported at once; the first decides the exit

@@ -67,22 +67,32 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help, the version, or arguments that clap refuses.
+/// Prints help, the version, or why clap refuses the arguments.
 fn usage_error(error: &clap::Error) -> ExitCode {
     // A reader that has gone misses nothing that it wanted.
     let _ = error.print();
     let code = u8::try_from(error.exit_code()).unwrap_or(2);
     if code != 0 && std::env::args().any(|arg| arg == "--json") {
-        let message = error.render().to_string();
-        let line = message.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        Failure::Usage(line.to_owned()).report_json();
+        Failure::Usage(one_line(&error.render().to_string())).report_json();
     }
     ExitCode::from(code)
+}
+
+/// The whole message of an error of clap, which lists arguments on lines of their own, without the usage below it.
+fn one_line(rendered: &str) -> String {
+    let lines = rendered.lines().map(str::trim);
+    let message =
+        lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
+    let words: Vec<&str> = message.flat_map(str::split_whitespace).collect();
+    words.join(" ").trim_start_matches("error: ").to_owned()
 }
 
 fn run(cli: Cli) -> Result {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::stdio)?;
     let mut app = App::new(cli.global);
     let done = runtime.block_on(cli.verb.run(&mut app));
-    done.and(app.out.flush())
+    done.and(app.out.flush()).map_err(|failure| match app.folder() {
+        Ok(folder) => failure.in_data_dir(&folder),
+        Err(_) => failure,
+    })
 }

@@ -2,6 +2,7 @@
 
 mod account;
 mod backup;
+mod batch;
 mod cat;
 mod completions;
 mod cp;
@@ -61,6 +62,7 @@ pub(crate) enum Verb {
     Set(set::Set),
     Chmod(set::Chmod),
     Chown(set::Chown),
+    Batch(batch::Batch),
     Stat(stat::Stat),
     Log(log::Log),
     Show(show::Show),
@@ -105,6 +107,7 @@ impl Verb {
             Self::Set(verb) => verb.run(app).await,
             Self::Chmod(verb) => verb.run(app).await,
             Self::Chown(verb) => verb.run(app).await,
+            Self::Batch(verb) => verb.run(app).await,
             Self::Stat(verb) => verb.run(app).await,
             Self::Log(verb) => verb.run(app).await,
             Self::Show(verb) => verb.run(app).await,

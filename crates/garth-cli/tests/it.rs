@@ -2,6 +2,7 @@
 
 mod it {
     mod admin;
+    mod batch;
     mod changes;
     mod data_folder;
     mod errors;

@@ -355,7 +355,7 @@ impl<'a> Loader<'a> {
 
     async fn commit(&mut self, ops: Vec<Op>) -> Result {
         let plan = async || Ok(Plan { ops: ops.clone(), ..Plan::default() });
-        let (commit, _) = self.tree.commit(self.args, plan).await?;
+        let Some((commit, _)) = self.tree.commit(self.args, plan).await? else { return Ok(()) };
         let first = self.commits.map_or(commit.seq, |(first, _)| first);
         self.commits = Some((first, commit.seq));
         Ok(())

@@ -16,7 +16,7 @@ use tokio::task::block_in_place;
 
 use super::Exclude;
 use super::report::{Change, Item, Report};
-use crate::fail::{Failure, Result, carry};
+use crate::fail::{Failure, Result};
 use crate::walk::DepthFirst;
 
 /// Longest name that a header holds itself, in bytes; longer ones go before it, in the GNU way.
@@ -205,7 +205,8 @@ impl Read for Content {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.chunk.is_empty() {
             let read = self.file.read_at(self.offset, Self::STEP);
-            self.chunk = block_in_place(|| Handle::current().block_on(read)).map_err(carry)?;
+            self.chunk =
+                block_in_place(|| Handle::current().block_on(read)).map_err(std::io::Error::other)?;
             self.offset += self.chunk.len() as u64;
         }
         let length = buffer.len().min(self.chunk.len());

@@ -1,0 +1,218 @@
+//! `garth batch`: several operations in one commit, read as JSON Lines.
+
+mod line;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use garth::fs::resolve::Follow;
+use garth::model::{At, Body, Create, MAX_OPS, Op, Precondition, Remove, RenameMode, VersionId};
+use garth::{FileSystem, TreePath};
+
+use self::line::{Content, Line};
+use crate::app::{App, Plan, resolve_path};
+use crate::args::CommitArgs;
+use crate::body::read_body;
+use crate::fail::{Failure, Result};
+
+/// Longest line, in bytes. Longer content comes from a file.
+const MAX_LINE: u64 = 64 << 20;
+
+/// Bodies that go with the commit, in bytes; what comes after them is staged. Half of what a commit takes.
+const MAX_INLINE: u64 = 8 << 20;
+
+/// Apply several operations in one commit: all of them, or none
+///
+/// Reads JSON Lines: one operation a line, in the order in which they apply; empty lines are skipped. Links on the
+/// way to a path are followed as they are before the batch. `docs/specs/batch.md` describes every field.
+///
+///   {"op":"write","path":P, "text":T | "base64":B | "file":HOST_FILE, "create":"if_missing"|"never"|"new",
+///    "parents":BOOL, "attrs":{...}}
+///   {"op":"append","path":P, "text":T | "base64":B | "file":HOST_FILE, "create":..., "parents":BOOL}
+///   {"op":"mkdir","path":P, "parents":BOOL, "attrs":{...}}
+///   {"op":"rm","path":P, "recursive":BOOL, "force":BOOL}
+///   {"op":"mv","from":P,"to":P, "replace":BOOL, "parents":BOOL}
+///   {"op":"cp","from":P,"to":P, "recursive":BOOL, "replace":BOOL, "parents":BOOL}
+///   {"op":"ln","from":P,"to":P, "parents":BOOL}
+///   {"op":"symlink","path":P,"target":TEXT, "parents":BOOL}
+///   {"op":"set","path":P,"attrs":{...}}
+///   {"op":"check","path":P,"that":"absent" | {"version":V} | {"etag":V} | {"sha256":HEX}}
+///
+/// attrs: mode ("644"), uid, gid, mtime (RFC 3339), content_type, tags, importance, searchable, metadata, ttl
+/// ("7d"); null clears content_type, searchable, ttl and keys of metadata.
+///
+/// With --json one object an operation but `check`: path, version, created, seq, time.
+#[derive(Args, Debug)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Example:\n  echo '{\"op\":\"write\",\"path\":\"/a\",\"text\":\"hello\"}' | garth batch -m 'first'"
+)]
+pub(crate) struct Batch {
+    /// File of this machine to read; standard input without it
+    #[arg(value_name = "FILE")]
+    from: Option<PathBuf>,
+    /// Only if this is still the last version of PATH (may be repeated)
+    #[arg(long, value_name = "PATH=VERSION", value_parser = parse_condition)]
+    if_version: Vec<(String, VersionId)>,
+    #[command(flatten)]
+    commit: CommitArgs,
+}
+
+fn parse_condition(text: &str) -> Result<(String, VersionId), String> {
+    let wrong = || "write PATH=VERSION, such as /a=ver_7-3".to_owned();
+    let (path, version) = text.rsplit_once('=').ok_or_else(wrong)?;
+    Ok((path.to_owned(), version.parse().map_err(|_| wrong())?))
+}
+
+/// An operation with its content at hand. Paths are looked up for each try of the commit.
+struct Step {
+    line: Line,
+    body: Option<Body>,
+}
+
+impl Batch {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        let tree = app.tree_or_new()?;
+        let now = app.env.now();
+        let steps = match &self.from {
+            Some(file) => {
+                let opened = File::open(file).map_err(Failure::host(file))?;
+                read_steps(&*tree.fs, BufReader::new(opened), file).await?
+            }
+            None => read_steps(&*tree.fs, std::io::stdin().lock(), Path::new("-")).await?,
+        };
+        app.commit(&tree, &self.commit, async || {
+            let mut plan = Plan::default();
+            for (path, version) in &self.if_version {
+                let path = resolve_path(&*tree.fs, path, Follow::Yes).await?;
+                plan.preconditions.push((At::Path(path), Precondition::Version(*version)));
+            }
+            for step in &steps {
+                let (op, path) = step.op(&*tree.fs, now).await?;
+                match op {
+                    Op::Check { .. } => plan.ops.push(op),
+                    _ => plan.push(op, path),
+                }
+            }
+            Ok(plan)
+        })
+        .await
+    }
+}
+
+/// Reads all lines; content that does not fit a commit is staged.
+async fn read_steps(fs: &dyn FileSystem, mut from: impl BufRead, name: &Path) -> Result<Vec<Step>> {
+    let (mut steps, mut inline, mut number) = (Vec::new(), 0, 0_u64);
+    loop {
+        let mut text = Vec::new();
+        let read =
+            (&mut from).take(MAX_LINE + 1).read_until(b'\n', &mut text).map_err(Failure::host(name))?;
+        if read == 0 {
+            return Ok(steps);
+        }
+        number += 1;
+        let refuse = |why: String| Failure::Usage(format!("{}: line {number}: {why}", name.display()));
+        if read as u64 > MAX_LINE {
+            return Err(refuse(format!("longer than {MAX_LINE} bytes; give the content as a file")));
+        }
+        if text.trim_ascii().is_empty() {
+            continue;
+        }
+        if steps.len() == MAX_OPS {
+            return Err(refuse(format!("a commit has at most {MAX_OPS} operations")));
+        }
+        let mut line: Line = serde_json::from_slice(&text).map_err(|error| refuse(error.to_string()))?;
+        let body = match line.take_content().map_err(refuse)? {
+            Some(content) => Some(body_of(fs, content, &mut inline).await?),
+            None => None,
+        };
+        steps.push(Step { line, body });
+    }
+}
+
+async fn body_of(fs: &dyn FileSystem, content: Content, inline: &mut u64) -> Result<Body> {
+    let body = match content {
+        Content::Bytes(bytes) => Body::from(bytes),
+        Content::File(file) => {
+            let mut opened = File::open(&file).map_err(Failure::host(&file))?;
+            read_body(fs, &mut opened, &file).await?
+        }
+    };
+    let Body::Bytes(bytes) = body else { return Ok(body) };
+    *inline += bytes.len() as u64;
+    if *inline <= MAX_INLINE {
+        return Ok(Body::Bytes(bytes));
+    }
+    let mut upload = fs.stage().await?;
+    upload.write(bytes).await?;
+    Ok(Body::Staged(upload.finish().await?))
+}
+
+impl Step {
+    /// The operation, and the path to show.
+    async fn op(&self, fs: &dyn FileSystem, now: garth::model::Timestamp) -> garth::Result<(Op, TreePath)> {
+        let find = async |path: &str, follow| resolve_path(fs, path, follow).await;
+        let body = || self.body.clone().unwrap_or_else(|| Body::from(Vec::new()));
+        Ok(match &self.line {
+            Line::Write { path, create, parents, attrs, .. } => {
+                let create = Create::from(*create);
+                let follow = if create == Create::New { Follow::No } else { Follow::Yes };
+                let path = find(path, follow).await?;
+                let (at, attrs) = (At::Path(path.clone()), attrs.resolve(now));
+                (Op::Write { at, body: body(), create, parents: *parents, attrs }, path)
+            }
+            Line::Append { path, create, parents, .. } => {
+                let path = find(path, Follow::Yes).await?;
+                let (at, create) = (At::Path(path.clone()), Create::from(*create));
+                (Op::Append { at, body: body(), create, parents: *parents }, path)
+            }
+            Line::Mkdir { path, parents, attrs } => {
+                let path = find(path, if *parents { Follow::Yes } else { Follow::No }).await?;
+                let (at, attrs) = (At::Path(path.clone()), attrs.resolve(now));
+                (Op::Mkdir { at, parents: *parents, attrs }, path)
+            }
+            Line::Rm { path, recursive, force } => {
+                let path = find(path, Follow::No).await?;
+                let what = if *recursive { Remove::Tree } else { Remove::File };
+                (Op::Remove { at: At::Path(path.clone()), what, missing_ok: *force }, path)
+            }
+            Line::Mv { from, to, replace, parents } => {
+                let (from, to) = (find(from, Follow::No).await?, find(to, Follow::No).await?);
+                let mode = if *replace { RenameMode::Replace } else { RenameMode::NoReplace };
+                let at = At::Path(to.clone());
+                (Op::Rename { from: At::Path(from), to: at, mode, parents: *parents }, to)
+            }
+            Line::Cp { from, to, recursive, replace, parents } => {
+                let (from, to) = (find(from, Follow::No).await?, find(to, Follow::Yes).await?);
+                let op = Op::Copy {
+                    from: At::Path(from),
+                    as_of: None,
+                    to: At::Path(to.clone()),
+                    recursive: *recursive,
+                    replace: *replace,
+                    parents: *parents,
+                };
+                (op, to)
+            }
+            Line::Ln { from, to, parents } => {
+                let (from, to) = (find(from, Follow::No).await?, find(to, Follow::No).await?);
+                (Op::Link { from: At::Path(from), to: At::Path(to.clone()), parents: *parents }, to)
+            }
+            Line::Symlink { path, target, parents } => {
+                let path = find(path, Follow::No).await?;
+                let (at, target) = (At::Path(path.clone()), target.clone());
+                (Op::Symlink { at, target, parents: *parents, attrs: Default::default() }, path)
+            }
+            Line::Set { path, attrs } => {
+                let path = find(path, Follow::Yes).await?;
+                (Op::SetAttrs { at: At::Path(path.clone()), attrs: attrs.resolve(now) }, path)
+            }
+            Line::Check { path, that } => {
+                let path = find(path, Follow::Yes).await?;
+                (Op::Check { at: At::Path(path.clone()), that: that.into() }, path)
+            }
+        })
+    }
+}

@@ -1,0 +1,244 @@
+//! One line of a batch: an operation as JSON, its fields named as those of [`garth::model::Op`].
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use garth::model::{Create, Precondition, SetAttrs, Timestamp, VersionId};
+use serde::{Deserialize, Deserializer};
+
+use crate::args::parse_mode;
+use crate::when::parse_ttl;
+
+/// An operation.
+#[derive(Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Line {
+    Write {
+        path: String,
+        text: Option<String>,
+        base64: Option<String>,
+        file: Option<PathBuf>,
+        #[serde(default)]
+        create: CreateWord,
+        #[serde(default)]
+        parents: bool,
+        #[serde(default)]
+        attrs: Attrs,
+    },
+    Append {
+        path: String,
+        text: Option<String>,
+        base64: Option<String>,
+        file: Option<PathBuf>,
+        #[serde(default)]
+        create: CreateWord,
+        #[serde(default)]
+        parents: bool,
+    },
+    Mkdir {
+        path: String,
+        #[serde(default)]
+        parents: bool,
+        #[serde(default)]
+        attrs: Attrs,
+    },
+    Rm {
+        path: String,
+        #[serde(default)]
+        recursive: bool,
+        #[serde(default)]
+        force: bool,
+    },
+    Mv {
+        from: String,
+        to: String,
+        #[serde(default = "yes")]
+        replace: bool,
+        #[serde(default)]
+        parents: bool,
+    },
+    Cp {
+        from: String,
+        to: String,
+        #[serde(default)]
+        recursive: bool,
+        #[serde(default = "yes")]
+        replace: bool,
+        #[serde(default)]
+        parents: bool,
+    },
+    Ln {
+        from: String,
+        to: String,
+        #[serde(default)]
+        parents: bool,
+    },
+    Symlink {
+        path: String,
+        target: String,
+        #[serde(default)]
+        parents: bool,
+    },
+    Set {
+        path: String,
+        attrs: Attrs,
+    },
+    Check {
+        path: String,
+        that: Condition,
+    },
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Content of a write or an append.
+pub(super) enum Content {
+    Bytes(Vec<u8>),
+    /// A file of this machine.
+    File(PathBuf),
+}
+
+impl Line {
+    /// Takes the content out, decoded: of a write or an append exactly one of its three forms.
+    pub(super) fn take_content(&mut self) -> Result<Option<Content>, String> {
+        let (Self::Write { text, base64, file, .. } | Self::Append { text, base64, file, .. }) = self else {
+            return Ok(None);
+        };
+        match (text.take(), base64.take(), file.take()) {
+            (Some(text), None, None) => Ok(Some(Content::Bytes(text.into_bytes()))),
+            (None, Some(base64), None) => match STANDARD.decode(base64) {
+                Ok(bytes) => Ok(Some(Content::Bytes(bytes))),
+                Err(error) => Err(format!("base64: {error}")),
+            },
+            (None, None, Some(file)) => Ok(Some(Content::File(file))),
+            _ => Err("give the content as one of text, base64 and file".into()),
+        }
+    }
+}
+
+/// Whether a write may or must create its file.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum CreateWord {
+    #[default]
+    IfMissing,
+    Never,
+    New,
+}
+
+impl From<CreateWord> for Create {
+    fn from(word: CreateWord) -> Self {
+        match word {
+            CreateWord::IfMissing => Self::IfMissing,
+            CreateWord::Never => Self::Never,
+            CreateWord::New => Self::New,
+        }
+    }
+}
+
+/// What must hold for the commit to happen.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Condition {
+    Absent,
+    #[serde(deserialize_with = "parsed")]
+    Version(VersionId),
+    #[serde(deserialize_with = "parsed")]
+    Etag(VersionId),
+    #[serde(deserialize_with = "sha256")]
+    Sha256([u8; 32]),
+}
+
+impl From<&Condition> for Precondition {
+    fn from(condition: &Condition) -> Self {
+        match condition {
+            Condition::Absent => Self::Absent,
+            Condition::Version(version) => Self::Version(*version),
+            Condition::Etag(version) => Self::Etag(*version),
+            Condition::Sha256(sum) => Self::Sha256(*sum),
+        }
+    }
+}
+
+/// Attributes to set; a field that is left out stays as it is.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Attrs {
+    #[serde(deserialize_with = "mode")]
+    mode: Option<u32>,
+    uid: Option<u32>,
+    gid: Option<u32>,
+    #[serde(deserialize_with = "time")]
+    mtime: Option<Timestamp>,
+    #[serde(deserialize_with = "nullable")]
+    content_type: Option<Option<String>>,
+    tags: Option<Vec<String>>,
+    importance: Option<f64>,
+    #[serde(deserialize_with = "nullable")]
+    searchable: Option<Option<bool>>,
+    metadata: BTreeMap<String, Option<String>>,
+    #[serde(deserialize_with = "ttl")]
+    ttl: Option<Option<i64>>,
+}
+
+impl Attrs {
+    /// As the library takes them; a time to live counts from `now`.
+    pub(super) fn resolve(&self, now: Timestamp) -> SetAttrs {
+        SetAttrs {
+            mode: self.mode,
+            uid: self.uid,
+            gid: self.gid,
+            mtime: self.mtime,
+            content_type: self.content_type.clone(),
+            tags: self.tags.clone(),
+            importance: self.importance,
+            searchable: self.searchable,
+            metadata: self.metadata.clone(),
+            expires_at: self.ttl.map(|ttl| ttl.map(|seconds| now.plus_seconds(seconds))),
+            ..SetAttrs::default()
+        }
+    }
+}
+
+/// A field that is there: `null` clears what it names.
+fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(from).map(Some)
+}
+
+fn parsed<'de, D: Deserializer<'de>>(from: D) -> Result<VersionId, D::Error> {
+    String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+}
+
+fn mode<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    parse_mode(&String::deserialize(from)?)
+        .map(Some)
+        .map_err(|why| serde::de::Error::custom(format!("mode: {why}")))
+}
+
+fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    Timestamp::parse_rfc3339(&String::deserialize(from)?).map(Some).map_err(serde::de::Error::custom)
+}
+
+fn ttl<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<i64>>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(from)? else { return Ok(Some(None)) };
+    let seconds = parse_ttl(&text).map_err(|why| serde::de::Error::custom(format!("ttl: {why}")))?;
+    Ok(Some(Some(seconds)))
+}
+
+fn sha256<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {
+    let text = String::deserialize(from)?;
+    let mut sum = [0; 32];
+    let hex = text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    if !hex {
+        return Err(serde::de::Error::custom("sha256: write 64 hexadecimal digits"));
+    }
+    for (byte, digits) in sum.iter_mut().zip(text.as_bytes().chunks(2)) {
+        let digits = std::str::from_utf8(digits).map_err(serde::de::Error::custom)?;
+        *byte = u8::from_str_radix(digits, 16).map_err(serde::de::Error::custom)?;
+    }
+    Ok(sum)
+}

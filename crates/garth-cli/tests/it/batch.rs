@@ -1,0 +1,106 @@
+//! `garth batch`: several operations of one commit.
+
+use serde_json::{Value, json};
+
+use super::garth::{Garth, column, string, text, utf8};
+
+#[test]
+fn every_operation_of_a_batch_is_in_one_commit_in_order() {
+    let garth = Garth::new();
+    let old = garth.write("/old", "old");
+    std::fs::write(garth.beside("host.txt"), "from the host").expect("a file");
+    let host = utf8(&garth.beside("host.txt")).to_owned();
+    let lines = [
+        json!({"op": "check", "path": "/old", "that": {"version": old}}),
+        json!({"op": "check", "path": "/new", "that": "absent"}),
+        json!({"op": "write", "path": "/a", "text": "one\n", "attrs": {"tags": ["t"], "mode": "600", "ttl": "7d"}}),
+        json!({"op": "append", "path": "/a", "base64": "dHdvCg=="}),
+        json!({"op": "mkdir", "path": "/d/e", "parents": true, "attrs": {"mode": "700"}}),
+        json!({"op": "write", "path": "/d/host", "file": host, "create": "new"}),
+        json!({"op": "cp", "from": "/a", "to": "/d/copy"}),
+        json!({"op": "mv", "from": "/old", "to": "/d/old", "replace": false}),
+        json!({"op": "ln", "from": "/a", "to": "/hard"}),
+        json!({"op": "symlink", "path": "/link", "target": "d/e"}),
+        json!({"op": "set", "path": "/a", "attrs": {"searchable": false, "metadata": {"k": "v"}, "ttl": null}}),
+        json!({"op": "rm", "path": "/none", "force": true}),
+    ];
+    let input: String = lines.iter().map(|line| format!("{line}\n\n")).collect();
+    let seq = garth.seq();
+    let printed = garth.feed(&["batch", "--json", "-m", "all at once"], &input);
+    let shown: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let paths = ["/a", "/a", "/d/e", "/d/host", "/d/copy", "/d/old", "/hard", "/link", "/a", "/none"];
+    assert_eq!(column(&shown, "path"), paths);
+    assert!(shown.iter().all(|line| line["seq"] == json!(seq + 1)), "one commit");
+    assert_eq!(garth.json(&["log", "-n", "1"])["message"], "all at once");
+    assert_eq!(garth.ok(&["cat", "/hard", "/d/host", "/d/old"]), "one\ntwo\nfrom the hostold");
+    assert_eq!(garth.ok(&["cat", "/d/copy"]), "one\ntwo\n");
+    let entry = garth.json(&["stat", "/a"]);
+    assert_eq!((&entry["mode"], &entry["expires_at"]), (&json!("0600"), &json!(null)));
+    assert_eq!(entry["attributes"]["metadata"], json!({"k": "v"}));
+    assert_eq!(garth.json(&["stat", "/d/e"])["mode"], "0700");
+    assert_eq!(garth.json(&["stat", "/link"])["target"], "d/e");
+}
+
+#[test]
+fn a_batch_is_applied_wholly_or_not_at_all() {
+    let garth = Garth::new();
+    let first = garth.write("/a", "1");
+    let second = garth.write("/a", "2");
+    let write = r#"{"op":"write","path":"/b","text":"x"}"#;
+    for (code, last) in [
+        (3, r#"{"op":"rm","path":"/none"}"#.to_owned()),
+        (4, r#"{"op":"write","path":"/a","text":"x","create":"new"}"#.to_owned()),
+        (4, format!(r#"{{"op":"check","path":"/a","that":{{"etag":"{first}"}}}}"#)),
+        (2, r#"{"op":"write","path":"/c"}"#.to_owned()),
+    ] {
+        let output = garth.run(&["batch"], format!("{write}\n{last}\n").as_bytes());
+        assert_eq!(output.status.code(), Some(code), "{last}: {}", text(&output.stderr));
+        assert_eq!(garth.ok(&["ls", "/"]), "a\n", "{last}");
+    }
+    let condition = |version: &str| format!("/a={version}");
+    let output = garth.run(&["batch", "--if-version", &condition(&first)], write.as_bytes());
+    assert_eq!(output.status.code(), Some(4));
+    assert!(text(&output.stderr).contains(&format!("the current version is {second}")));
+    garth.feed(&["batch", "--if-version", &condition(&second)], write);
+    assert_eq!(garth.ok(&["cat", "/b"]), "x");
+}
+
+#[test]
+fn a_line_that_is_wrong_is_named() {
+    let garth = Garth::new();
+    let seq = garth.seq();
+    for (line, why) in [
+        ("nonsense", "expected"),
+        (r#"{"op":"fly","path":"/a"}"#, "unknown variant `fly`"),
+        (r#"{"op":"rm","path":"/a","recursiv":true}"#, "unknown field `recursiv`"),
+        (r#"{"op":"write","path":"/a"}"#, "one of text, base64 and file"),
+        (r#"{"op":"write","path":"/a","text":"x","file":"y"}"#, "one of text, base64 and file"),
+        (r#"{"op":"write","path":"/a","base64":"%"}"#, "base64"),
+        (r#"{"op":"set","path":"/a","attrs":{"mode":"rwx"}}"#, "mode: write three or four octal digits"),
+        (r#"{"op":"set","path":"/a","attrs":{"ttl":"0"}}"#, "ttl: "),
+        (r#"{"op":"check","path":"/a","that":{"sha256":"12"}}"#, "64 hexadecimal digits"),
+    ] {
+        let output = garth.run(&["batch"], format!("\n{line}\n").as_bytes());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}: {said}");
+        assert!(said.contains("-: line 2: ") && said.contains(why), "{line}: {said}");
+    }
+    assert_eq!(garth.ok(&["batch"]), "", "no operations, no commit");
+    assert_eq!(garth.seq(), seq);
+}
+
+#[test]
+fn a_batch_reads_a_file_and_takes_more_than_a_commit_holds_inline() {
+    let garth = Garth::new();
+    let long = "0123456789".repeat(100_000);
+    let lines: String = (0..20)
+        .map(|number| format!("{}\n", json!({"op": "write", "path": format!("/{number}"), "text": long})))
+        .collect();
+    let file = garth.beside("batch.jsonl");
+    std::fs::write(&file, lines).expect("a file");
+    let shown = garth.lines(&["batch", utf8(&file)]);
+    assert_eq!(shown.len(), 20);
+    assert_eq!(string(&shown[0]["path"]), "/0");
+    assert_eq!(garth.ok(&["cat", "/19"]), long);
+    garth.fails(3, &["batch", utf8(&garth.beside("none.jsonl"))]);
+}
