@@ -68,6 +68,7 @@ fn a_batch_is_applied_wholly_or_not_at_all() {
 #[test]
 fn a_line_that_is_wrong_is_named() {
     let garth = Garth::new();
+    garth.write("/first", "x");
     let seq = garth.seq();
     for (line, why) in [
         ("nonsense", "expected"),

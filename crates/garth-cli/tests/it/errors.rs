@@ -37,7 +37,7 @@ fn wrong_usage_is_exit_code_2() {
     let said = garth.fails(2, &["mv", "/a", "--json"]);
     let last: Value = serde_json::from_str(said.lines().last().expect("a line")).expect("JSON");
     assert_eq!(
-        last["error"]["message"], "the following required arguments were not provided: <DEST>",
+        last["error"]["message"], "the following required arguments were not provided: <SOURCE>...",
         "the whole sentence on one line"
     );
 }

@@ -82,6 +82,8 @@ fn the_first_command_serves_with_no_set_up_and_shows_address_folder_account_and_
 #[test]
 fn a_note_survives_kill_9_yesterday_is_restored_and_search_finds_it() {
     let dir = clone();
+    // Pasted twice, it works twice.
+    run(dir.path(), &blocks()[1]);
     let output = run(dir.path(), &blocks()[1]);
     let out = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(out.contains("\"Alice takes her coffee black\""), "{out}");
