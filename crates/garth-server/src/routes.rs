@@ -229,13 +229,13 @@ impl<'a> Caller<'a> {
         fields: &Fields<'_>,
         idempotency: Option<Idempotency>,
     ) -> Result<Written, Refusal> {
+        let path = fields.required_text("path")?;
         let put = Put {
-            path: &fields.required_text("path")?,
-            value: Fields::required("value", fields.raw("value")?)?,
-            expires_at: expires_at(fields, self.env.now())?,
-            tags: fields.texts("tags")?.unwrap_or_default(),
-            importance: fields.number("importance")?.unwrap_or_default(),
-            searchable: fields.flag("searchable")?.unwrap_or_default(),
+            expires_at: Some(expires_at(fields, self.env.now())?),
+            tags: Some(fields.texts("tags")?.unwrap_or_default()),
+            importance: Some(fields.number("importance")?.unwrap_or_default()),
+            searchable: Some(fields.flag("searchable")?.unwrap_or_default()),
+            ..Put::new(&path, Fields::required("value", fields.raw("value")?)?)
         };
         Ok(kv.put(&put, idempotency).await?)
     }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::garth::{Garth, column, text};
+use super::garth::{Garth, column, string, text};
 
 #[test]
 fn values_come_back_digit_for_digit() {
@@ -89,4 +89,110 @@ fn what_is_no_key_or_value_is_refused() {
     let long = format!("\"{}\"", "x".repeat(1 << 20));
     let output = garth.run(&["kv", "put", "/k"], long.as_bytes());
     assert_eq!(output.status.code(), Some(6), "{}", text(&output.stderr));
+}
+
+#[test]
+fn several_keys_are_written_in_one_commit_and_read_at_once() {
+    let garth = Garth::new();
+    let written = garth.lines(&["kv", "mset", "/a", "1", "/b/c", "-2", "/d", "\"x\""]);
+    let seq = |value: &serde_json::Value| {
+        value["version_id"].as_str().expect("text").split('-').next().map(str::to_owned)
+    };
+    assert_eq!((written.len(), seq(&written[0])), (3, seq(&written[2])));
+    assert_eq!(garth.ok(&["kv", "mget", "/d", "/a", "/b/c"]), "/d\t\"x\"\n/a\t1\n/b/c\t-2\n");
+    let output = garth.run(&["kv", "get", "/a", "/none", "/d", "--json"], b"");
+    assert_eq!((output.status.code(), text(&output.stdout).lines().count()), (Some(3), 2));
+    assert!(text(&output.stderr).contains(r#""path":"/none""#));
+    garth.fails(2, &["kv", "mset", "/a", "1", "/b"]);
+    garth.fails(2, &["kv", "mset", "/e", "1", "/b", "not json"]);
+    garth.fails(3, &["kv", "get", "/e"]);
+    assert_eq!(garth.ok(&["kv", "keys"]), "/a\n/b/c\n/d\n");
+    assert_eq!(garth.ok(&["kv", "keys", "/*", "--segment", "-n", "1"]), "/a\n");
+    assert_eq!(garth.ok(&["kv", "del", "/a", "/d"]).lines().count(), 2);
+    assert_eq!(garth.lines(&["kv", "ls"]), [json!({"path": "/b", "type": "dir"})]);
+}
+
+#[test]
+fn a_put_can_depend_on_what_is_there() {
+    let garth = Garth::new();
+    let first = garth.json(&["kv", "set", "/k", "1", "--nx"]);
+    let version = string(&first["version_id"]);
+    assert!(garth.fails(4, &["kv", "put", "/k", "2", "--if-absent"]).contains(&version));
+    garth.ok(&["kv", "put", "/k", "2", "--if-version", &version]);
+    let error = garth.fails(4, &["kv", "put", "/k", "3", "--if-version", &version]);
+    assert!(error.contains("it is at version ver_2-"), "{error}");
+    assert_eq!(garth.ok(&["kv", "get", "/k"]), "2\n");
+}
+
+#[test]
+fn a_counter_counts() {
+    let garth = Garth::new();
+    assert_eq!(garth.ok(&["kv", "incr", "/n"]), "1\n");
+    assert_eq!(garth.ok(&["kv", "incr", "/n", "-11"]), "-10\n");
+    assert_eq!(
+        garth.json(&["kv", "incr", "/n", "9000000000000000000"])["value"],
+        json!(8_999_999_999_999_999_990_i64)
+    );
+    garth.fails(2, &["kv", "incr", "/n", "9000000000000000000"]);
+    garth.ok(&["kv", "put", "/text", "\"1\""]);
+    garth.fails(2, &["kv", "incr", "/text"]);
+}
+
+#[test]
+fn attributes_are_shown_on_request_and_stay_until_they_are_named() {
+    let garth = Garth::new();
+    garth.ok(&[
+        "kv",
+        "put",
+        "/k",
+        "1",
+        "--tag",
+        "a",
+        "--tag",
+        "b",
+        "--importance",
+        "0.5",
+        "--ttl",
+        "1d",
+        "--searchable",
+        "true",
+    ]);
+    garth.ok(&["kv", "put", "/k", "2"]);
+    let found = garth.json(&["kv", "get", "/k", "--all"]);
+    assert_eq!(
+        (&found["tags"], &found["importance"], &found["searchable"]),
+        (&json!(["a", "b"]), &json!(0.5), &json!(true))
+    );
+    assert!(found["expires_at"].is_string() && garth.json(&["kv", "get", "/k"]).get("importance").is_none());
+    let shown = garth.ok(&["kv", "get", "-v", "/k"]);
+    assert!(shown.contains("tags        a, b\n") && shown.ends_with("value       2\n"), "{shown}");
+    garth.ok(&["kv", "put", "/k", "3", "--ttl", "none"]);
+    assert_eq!(garth.json(&["kv", "get", "/k"])["expires_at"], json!(null));
+    assert!(garth.json(&["kv", "expire", "/k", "2h"])["expires_at"].is_string());
+    assert!(garth.ok(&["kv", "touch", "/k", "none"]).ends_with("expires never\n"));
+    assert_eq!(garth.ok(&["kv", "get", "/k"]), "3\n");
+    garth.fails(3, &["kv", "expire", "/none", "1h"]);
+    for ttl in ["0", "0s", "-1", "999999999w", "1y"] {
+        garth.fails(2, &["kv", "put", "/k", "4", &format!("--ttl={ttl}")]);
+        garth.fails(2, &["kv", "expire", "/k", "--", ttl]);
+    }
+}
+
+#[test]
+fn errors_name_the_key() {
+    let garth = Garth::new();
+    garth.ok(&["kv", "put", "/a", "1"]);
+    for (code, args) in [
+        (3, &["kv", "get", "/k"][..]),
+        (3, &["kv", "list", "/k"]),
+        (3, &["kv", "history", "/k"]),
+        (2, &["kv", "put", "/k", "not json"]),
+        (2, &["kv", "incr", "/k/../k"]),
+        (3, &["kv", "expire", "/k", "1h"]),
+    ] {
+        let stderr = garth.fails(code, &[args, &["--json"]].concat());
+        let error: serde_json::Value =
+            serde_json::from_str(stderr.lines().last().expect("a line")).expect("JSON");
+        assert_eq!(error["error"]["path"], args[2], "{stderr}");
+    }
 }

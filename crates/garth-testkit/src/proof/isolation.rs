@@ -139,14 +139,8 @@ async fn hide(fs: &SqliteFs, canary: &str, agent: &str) -> Proven<()> {
     let text = format!("\"{canary}\"");
     let value: &RawValue = serde_json::from_str(&text).map_err(|error| Broken::because(error.to_string()))?;
     for path in ["/a", "/user/secret", "/canary", "/b/c"] {
-        let put = Put {
-            path,
-            value,
-            tags: vec![canary.to_owned()],
-            importance: 1.0,
-            searchable: true,
-            expires_at: None,
-        };
+        let tags = Some(vec![canary.to_owned()]);
+        let put = Put { tags, searchable: Some(true), ..Put::anew(path, value) };
         kv.put(&put, None).await.map_err(|error| Broken::because(error.to_string()))?;
     }
     if canary == FOREIGN && agent == VICTIM {

@@ -271,9 +271,8 @@ impl<'a> Tries<'a> {
             6 => told_kv(kv.delete(&path, None).await),
             _ => {
                 let value = serde_json::from_str("1").map_err(|error| Broken::because(error.to_string()))?;
-                let tags = vec![self.text()];
-                let put =
-                    Put { path: &path, value, tags, importance: 0.0, searchable: true, expires_at: None };
+                let tags = Some(vec![self.text()]);
+                let put = Put { tags, searchable: Some(true), ..Put::anew(&path, value) };
                 told_kv(kv.put(&put, None).await)
             }
         })

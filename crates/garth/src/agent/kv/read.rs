@@ -45,6 +45,10 @@ pub struct Found {
     pub expires_at: Option<Timestamp>,
     /// Labels.
     pub tags: Vec<String>,
+    /// Weight.
+    pub importance: f64,
+    /// Whether search finds it.
+    pub searchable: bool,
 }
 
 /// A version of a value.
@@ -186,7 +190,7 @@ impl Kv<'_> {
     async fn hit(&self, hit: &Hit) -> KvResult<Option<Found>> {
         let Some(key) = self.base.key_of(&hit.path) else { return Ok(None) };
         let Some((entry, value)) = self.load(&hit.path).await? else { return Ok(None) };
-        Ok((entry.attributes.searchable == Some(true)).then(|| found(&key, entry, value)))
+        Ok(is_searchable(&entry).then(|| found(&key, entry, value)))
     }
 
     /// The value in a file and the entry of the version that it is of.
@@ -313,8 +317,15 @@ fn found(key: &Key, entry: Entry, value: Box<RawValue>) -> Found {
         // The last change of anything is what made the version.
         created_at: entry.ctime,
         expires_at: entry.expires_at,
+        searchable: is_searchable(&entry),
+        importance: entry.attributes.importance,
         tags: entry.attributes.tags,
     }
+}
+
+/// A key is searchable only if it was put so; a file of another interface says nothing.
+fn is_searchable(entry: &Entry) -> bool {
+    entry.attributes.searchable == Some(true)
 }
 
 fn past_of(version: &Version, value: Option<Box<RawValue>>) -> Past {

@@ -1,0 +1,262 @@
+//! `garth kv get`, `list`, `keys`, `history`.
+
+use std::num::NonZeroUsize;
+
+use clap::Args;
+use garth::ErrorKind;
+use garth::agent::kv::{Found, KeyKind, Kv, MAX_HISTORY, MAX_LISTED, PageRequest, Semantics};
+use garth::model::Timestamp;
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::{AtKey, failure, no_key};
+use crate::app::App;
+use crate::args::Past;
+use crate::escape::escaped;
+use crate::fail::Result;
+
+/// Print values; of several keys one a line, behind the key and a tab
+///
+/// Each key is read at its own moment.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth kv get /user/tone")]
+pub(super) struct Get {
+    /// The keys
+    #[arg(required = true, value_name = "KEY")]
+    keys: Vec<String>,
+    /// Print version, times, expiry, tags and the rest, too
+    #[arg(short = 'v', long)]
+    all: bool,
+    #[command(flatten)]
+    past: Past,
+}
+
+impl Get {
+    pub(super) async fn run(self, app: &mut App) -> Result {
+        let fs = app.view(&self.past).await?;
+        let agent = app.global.agent.clone();
+        let several = self.keys.len() > 1;
+        app.each(&self.keys, async |app, key| {
+            let kv = Kv::new(&*fs, &agent, None).at_key(key)?;
+            let found = kv.get(key).await.at_key(key)?.ok_or_else(|| no_key(key))?;
+            let line = one_line(key, &found.value)?;
+            let json = Shown::of(&found, &line, self.all);
+            match (self.all, several) {
+                (true, _) => app.out.item(&json, in_full(&found)),
+                (false, true) => app.out.item(&json, format_args!("{}\t{line}", escaped(&found.path))),
+                (false, false) => app.out.item(&json, found.value.get()),
+            }
+        })
+        .await
+    }
+}
+
+/// A value with what is kept beside it.
+#[derive(Serialize)]
+struct Shown<'a> {
+    path: &'a str,
+    value: &'a RawValue,
+    version_id: String,
+    created_at: String,
+    expires_at: Option<String>,
+    tags: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    importance: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    searchable: Option<bool>,
+}
+
+impl<'a> Shown<'a> {
+    fn of(found: &'a Found, value: &'a RawValue, all: bool) -> Self {
+        Self {
+            path: &found.path,
+            value,
+            version_id: found.version.to_string(),
+            created_at: found.created_at.to_rfc3339(),
+            expires_at: found.expires_at.map(Timestamp::to_rfc3339),
+            tags: &found.tags,
+            importance: all.then_some(found.importance),
+            searchable: all.then_some(found.searchable),
+        }
+    }
+}
+
+fn in_full(found: &Found) -> String {
+    let expires = found.expires_at.map_or_else(|| "never".to_owned(), Timestamp::to_rfc3339);
+    format!(
+        "key         {}\nversion     {}\ncreated     {}\nexpires     {expires}\ntags        {}\nimportance  {}\n\
+         searchable  {}\nvalue       {}",
+        escaped(&found.path),
+        found.version,
+        found.created_at.to_rfc3339(),
+        escaped(&found.tags.join(", ")),
+        found.importance,
+        if found.searchable { "yes" } else { "no" },
+        found.value.get(),
+    )
+}
+
+/// List the keys directly below a key; `/` ends those with keys below them only
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth kv list /user")]
+pub(super) struct List {
+    /// The key above
+    #[arg(default_value = "/", value_name = "KEY")]
+    prefix: String,
+    /// Print at most this many [default: all]
+    #[arg(short = 'n', long, value_name = "COUNT")]
+    limit: Option<NonZeroUsize>,
+    #[command(flatten)]
+    past: Past,
+}
+
+impl List {
+    pub(super) async fn run(self, app: &mut App) -> Result {
+        let fs = app.view(&self.past).await?;
+        let prefix = self.prefix.as_str();
+        let kv = Kv::new(&*fs, &app.global.agent, None).at_key(prefix)?;
+        let mut pages = Pages::new(self.limit, MAX_LISTED);
+        while let Some(page) = pages.request() {
+            let page = kv.list(prefix, page).await.at_key(prefix)?;
+            let is_top = prefix.bytes().all(|byte| byte == b'/');
+            if page.items.is_empty() && !is_top && kv.get(prefix).await.at_key(prefix)?.is_none() {
+                return Err(no_key(prefix));
+            }
+            for item in &page.items {
+                let (kind, end) = match item.kind {
+                    KeyKind::Value => ("file", ""),
+                    KeyKind::Directory => ("dir", "/"),
+                };
+                let json = json!({"path": item.path, "type": kind});
+                app.out.item(&json, format_args!("{}{end}", escaped(&item.path)))?;
+            }
+            pages.passed(page.items.len(), page.next);
+        }
+        Ok(())
+    }
+}
+
+/// List the keys with a value that match a pattern, at any depth
+///
+/// `*` and `**` match any characters, also `/`; `?` matches one. With --json one object a key: path.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth kv keys '/user/*'")]
+pub(super) struct Keys {
+    /// The pattern
+    #[arg(default_value = "/**")]
+    pattern: String,
+    /// `*` and `?` stop at `/`; `**` does not
+    #[arg(long)]
+    segment: bool,
+    /// Print at most this many [default: all]
+    #[arg(short = 'n', long, value_name = "COUNT")]
+    limit: Option<NonZeroUsize>,
+    #[command(flatten)]
+    past: Past,
+}
+
+impl Keys {
+    pub(super) async fn run(self, app: &mut App) -> Result {
+        let fs = app.view(&self.past).await?;
+        let pattern = self.pattern.as_str();
+        let kv = Kv::new(&*fs, &app.global.agent, None).at_key(pattern)?;
+        let semantics = if self.segment { Semantics::Segment } else { Semantics::Whole };
+        let mut pages = Pages::new(self.limit, MAX_LISTED);
+        while let Some(page) = pages.request() {
+            let page = kv.glob(pattern, semantics, page).await.at_key(pattern)?;
+            for path in &page.items {
+                app.out.item(&json!({"path": path}), escaped(path))?;
+            }
+            pages.passed(page.items.len(), page.next);
+        }
+        Ok(())
+    }
+}
+
+/// Show the versions of a value, newest first
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth kv history /user/tone")]
+pub(super) struct History {
+    /// The key
+    key: String,
+    /// Print at most this many
+    #[arg(short = 'n', long, default_value = "20", value_name = "COUNT")]
+    limit: NonZeroUsize,
+    #[command(flatten)]
+    past: Past,
+}
+
+/// A version of a value; one that ended it has the value `{}`.
+#[derive(Serialize)]
+struct ShownPast<'a> {
+    version_id: String,
+    created_at: String,
+    value: &'a RawValue,
+    expires_at: Option<String>,
+    deleted_at: Option<String>,
+}
+
+impl History {
+    pub(super) async fn run(self, app: &mut App) -> Result {
+        let fs = app.view(&self.past).await?;
+        let key = self.key.as_str();
+        let kv = Kv::new(&*fs, &app.global.agent, None).at_key(key)?;
+        let nothing: &RawValue = serde_json::from_str("{}").unwrap_or(RawValue::NULL);
+        let mut pages = Pages::new(Some(self.limit), MAX_HISTORY);
+        while let Some(page) = pages.request() {
+            let is_first = page.cursor.is_none();
+            let page = kv.history(key, page).await.at_key(key)?;
+            if page.items.is_empty() && is_first {
+                return Err(no_key(key));
+            }
+            for version in &page.items {
+                let time = version.created_at.to_rfc3339();
+                let value = version.value.as_deref().map(|value| one_line(key, value)).transpose()?;
+                let json = ShownPast {
+                    version_id: version.version.to_string(),
+                    created_at: time.clone(),
+                    value: value.as_deref().unwrap_or(nothing),
+                    expires_at: version.expires_at.map(Timestamp::to_rfc3339),
+                    deleted_at: value.is_none().then(|| time.clone()),
+                };
+                let text = value.as_deref().map_or("deleted", RawValue::get);
+                app.out.item(&json, format_args!("{}  {time}  {text}", json.version_id))?;
+            }
+            pages.passed(page.items.len(), page.next);
+        }
+        Ok(())
+    }
+}
+
+/// Reading page by page, up to a number of items.
+struct Pages {
+    left: usize,
+    /// Most items of one page.
+    max: usize,
+    cursor: Option<String>,
+    is_last: bool,
+}
+
+impl Pages {
+    fn new(limit: Option<NonZeroUsize>, max: usize) -> Self {
+        Self { left: limit.map_or(usize::MAX, NonZeroUsize::get), max, cursor: None, is_last: false }
+    }
+
+    fn request(&self) -> Option<PageRequest<'_>> {
+        let page = PageRequest { limit: self.left.min(self.max), cursor: self.cursor.as_deref() };
+        (!self.is_last && self.left > 0).then_some(page)
+    }
+
+    fn passed(&mut self, items: usize, next: Option<String>) {
+        self.left -= items;
+        self.is_last = next.is_none();
+        self.cursor = next;
+    }
+}
+
+/// A value on one line, digit for digit: in JSON, line breaks stand only between tokens, where they mean nothing.
+fn one_line(key: &str, value: &RawValue) -> Result<Box<RawValue>> {
+    let line = value.get().replace(['\n', '\r'], "");
+    RawValue::from_string(line).map_err(|_| failure(ErrorKind::Corrupt, key, "the stored value is not JSON"))
+}

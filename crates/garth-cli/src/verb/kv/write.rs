@@ -1,0 +1,231 @@
+//! `garth kv put`, `mset`, `incr`, `expire`, `delete`.
+
+use std::io::Read as _;
+use std::str::FromStr;
+
+use clap::Args;
+use garth::ErrorKind;
+use garth::agent::kv::{self, Condition, Kv, MAX_VALUE, Written};
+use garth::model::{Timestamp, VersionId};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::{AtKey, failure, no_key};
+use crate::app::App;
+use crate::escape::escaped;
+use crate::fail::{Failure, Result};
+use crate::when::parse_ttl;
+
+/// Write a value, as a new version of the key
+///
+/// Tags, importance, expiry and searchability stay as they are unless an option names them. A new key has no
+/// tags, importance 0, no expiry, and is not searchable.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth kv put /user/tone '{\"tone\":\"direct\"}' --tag user --ttl 7d")]
+pub(super) struct Put {
+    /// The key
+    key: String,
+    /// The value as JSON; standard input without it
+    #[arg(allow_negative_numbers = true)]
+    value: Option<String>,
+    /// Tag it, in place of the tags it has (may be repeated)
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+    /// Set its weight
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    importance: Option<f64>,
+    /// Expire after this duration: seconds, or numbers with s, m, h, d or w; `none` never expires
+    #[arg(long, value_name = "DURATION")]
+    ttl: Option<Ttl>,
+    /// Whether search finds it
+    #[arg(long, value_name = "BOOL")]
+    searchable: Option<bool>,
+    /// Only if the key has no value
+    #[arg(long, visible_alias = "nx", conflicts_with = "if_version")]
+    if_absent: bool,
+    /// Only if this is still the version of its value
+    #[arg(long, value_name = "VERSION")]
+    if_version: Option<VersionId>,
+}
+
+/// Until when a key is kept.
+#[derive(Clone, Copy, Debug)]
+enum Ttl {
+    None,
+    Seconds(i64),
+}
+
+impl FromStr for Ttl {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        if text == "none" { Ok(Self::None) } else { parse_ttl(text).map(Self::Seconds) }
+    }
+}
+
+impl Ttl {
+    fn end(self, now: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::None => None,
+            Self::Seconds(seconds) => Some(now.plus_seconds(seconds)),
+        }
+    }
+}
+
+impl Put {
+    pub(super) async fn run(self, app: &mut App) -> Result {
+        let key = self.key.as_str();
+        let text = match self.value {
+            Some(text) => text,
+            None => stdin()?,
+        };
+        let value = parse(key, &text)?;
+        let condition = match self.if_version {
+            _ if self.if_absent => Condition::Absent,
+            Some(version) => Condition::Version(version),
+            None => Condition::Any,
+        };
+        let put = kv::Put {
+            tags: (!self.tags.is_empty()).then_some(self.tags),
+            importance: self.importance,
+            searchable: self.searchable,
+            expires_at: self.ttl.map(|ttl| ttl.end(app.env.now())),
+            condition,
+            ..kv::Put::new(key, value)
+        };
+        let fs = app.tree_or_new()?.fs;
+        let kv = Kv::new(&*fs, &app.global.agent, None).at_key(key)?;
+        let written = kv.put(&put, None).await.at_key(key)?;
+        show(app, written, key)
+    }
+}
+
+/// Write several values in one commit: all of them or none
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth kv mset /user/name '\"Ada\"' /user/age 36")]
+pub(super) struct Mset {
+    /// Keys and their values as JSON, in turn
+    #[arg(required = true, num_args = 2.., value_name = "KEY VALUE", allow_negative_numbers = true)]
+    pairs: Vec<String>,
+}
+
+impl Mset {
+    pub(super) async fn run(self, app: &mut App) -> Result {
+        let (pairs, []) = self.pairs.as_chunks::<2>() else {
+            return Err(Failure::Usage("each key needs a value: KEY VALUE [KEY VALUE]...".into()));
+        };
+        let puts = pairs.iter().map(|[key, text]| Ok(kv::Put::new(key, parse(key, text)?)));
+        let puts = puts.collect::<Result<Vec<_>>>()?;
+        let keys = pairs.iter().map(|[key, _]| key.as_str()).collect::<Vec<_>>();
+        let label = keys.join(" ");
+        let fs = app.tree_or_new()?.fs;
+        let kv = Kv::new(&*fs, &app.global.agent, None).at_key(&label)?;
+        let written = kv.put_all(&puts, None).await.at_key(&label)?;
+        written.into_iter().zip(keys).try_for_each(|(written, key)| show(app, written, key))
+    }
+}
+
+/// Add to an integer and print the sum; a key without value counts as 0
+///
+/// Atomic: of increments at the same time none is lost. With --json the object of put, and value.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth kv incr /visits 10")]
+pub(super) struct Incr {
+    /// The key
+    key: String,
+    /// How much to add; may be negative
+    #[arg(default_value_t = 1, allow_negative_numbers = true)]
+    by: i64,
+}
+
+impl Incr {
+    pub(super) async fn run(self, app: &mut App) -> Result {
+        let key = self.key.as_str();
+        let fs = app.tree_or_new()?.fs;
+        let kv = Kv::new(&*fs, &app.global.agent, None).at_key(key)?;
+        let (sum, written) = kv.increment(key, self.by).await.at_key(key)?;
+        let mut json = written_json(written, key);
+        json["value"] = sum.into();
+        app.out.item(&json, sum)
+    }
+}
+
+/// Set when a key expires, or `none`; its value and everything else stay
+///
+/// With --json the object of put, and expires_at.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth kv expire /user/tone 7d\n  garth kv expire /user/tone none")]
+pub(super) struct Expire {
+    /// The key
+    key: String,
+    /// How long from now: seconds, or numbers with s, m, h, d or w; `none` never expires
+    #[arg(value_name = "DURATION")]
+    ttl: Ttl,
+}
+
+impl Expire {
+    pub(super) async fn run(self, app: &mut App) -> Result {
+        let key = self.key.as_str();
+        let end = self.ttl.end(app.env.now());
+        let fs = app.tree()?.fs;
+        let kv = Kv::new(&*fs, &app.global.agent, None).at_key(key)?;
+        let written = kv.expire(key, end).await.at_key(key)?.ok_or_else(|| no_key(key))?;
+        let end = end.map(Timestamp::to_rfc3339);
+        let mut json = written_json(written, key);
+        json["expires_at"] = end.clone().into();
+        let shown = end.as_deref().unwrap_or("never");
+        app.out.item(&json, format_args!("{}  {}  expires {shown}", written.version, escaped(key)))
+    }
+}
+
+/// Remove values; their history stays. A key without value is fine
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth kv delete /user/tone")]
+pub(super) struct Delete {
+    /// The keys, each removed in a commit of its own
+    #[arg(required = true, value_name = "KEY")]
+    keys: Vec<String>,
+}
+
+impl Delete {
+    pub(super) async fn run(self, app: &mut App) -> Result {
+        let fs = app.tree()?.fs;
+        let agent = app.global.agent.clone();
+        app.each(&self.keys, async |app, key| {
+            let kv = Kv::new(&*fs, &agent, None).at_key(key)?;
+            let written = kv.delete(key, None).await.at_key(key)?;
+            let mut json = written_json(written, key);
+            json["deleted"] = true.into();
+            app.out.item(&json, format_args!("{}  {}", written.version, escaped(key)))
+        })
+        .await
+    }
+}
+
+fn written_json(written: Written, key: &str) -> serde_json::Value {
+    let (version, time) = (written.version.to_string(), written.created_at.to_rfc3339());
+    json!({"ok": true, "path": key, "version_id": version, "created_at": time})
+}
+
+fn show(app: &mut App, written: Written, key: &str) -> Result {
+    app.out.item(&written_json(written, key), format_args!("{}  {}", written.version, escaped(key)))
+}
+
+fn stdin() -> Result<String> {
+    let mut text = String::new();
+    // One byte more than fits tells what is too long without reading it all.
+    let mut stdin = std::io::stdin().lock().take(MAX_VALUE as u64 + 1);
+    stdin.read_to_string(&mut text).map_err(Failure::stdio)?;
+    Ok(text)
+}
+
+fn parse<'a>(key: &str, text: &'a str) -> Result<&'a RawValue> {
+    if text.len() > MAX_VALUE {
+        let message = format!("a value has at most {MAX_VALUE} bytes");
+        return Err(failure(ErrorKind::TooLarge, key, message));
+    }
+    serde_json::from_str(text).map_err(|error| {
+        let message = format!("the value is not JSON ({error}); write text in quotes: '\"text\"'");
+        failure(ErrorKind::InvalidArgument, key, message)
+    })
+}
