@@ -16,10 +16,13 @@ use crate::app::{App, stat_optional};
 use crate::escape::escaped;
 use crate::fail::Result;
 use crate::out::kind_word;
+use crate::size::parse_count;
 use crate::walk::Walker;
 
 /// Longest file that is compared line by line, in bytes: both sides are held in memory. 32 MiB.
 const MAX_TEXT: u64 = 32 << 20;
+/// Most lines of a file that is compared line by line: each takes some hundred bytes of memory.
+const MAX_LINES: usize = 500_000;
 /// How long the shortest way from one text to another is looked for. After that any way will do: the search
 /// takes time in proportion to the product of length and differences.
 const MAX_SEARCH: Duration = Duration::from_secs(5);
@@ -34,7 +37,7 @@ pub(crate) struct Form {
     #[arg(long)]
     pub(crate) stat: bool,
     /// Show this many lines of context
-    #[arg(short = 'U', long = "unified", value_name = "LINES", default_value_t = 3)]
+    #[arg(short = 'U', long = "unified", value_name = "LINES", default_value_t = 3, value_parser = parse_count::<usize>)]
     pub(crate) context: usize,
 }
 
@@ -96,8 +99,12 @@ impl Side {
         while let Some(chunk) = chunks.try_next().await? {
             content.extend_from_slice(&chunk);
         }
-        let text = String::from_utf8(content).ok().filter(|text| !text.contains('\0'));
-        Ok(text.map_or(Content::Binary, Content::Text))
+        Ok(match String::from_utf8(content) {
+            Ok(text) if text.contains('\0') => Content::Binary,
+            Ok(text) if text.lines().nth(MAX_LINES).is_some() => Content::Long,
+            Ok(text) => Content::Text(text),
+            Err(_) => Content::Binary,
+        })
     }
 
     fn header(&self) -> String {

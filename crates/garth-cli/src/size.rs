@@ -1,4 +1,6 @@
-//! Sizes in bytes as people write and read them.
+//! Sizes and counts as people write and read them.
+
+use std::str::FromStr;
 
 /// Units, each 1024 times the one before.
 const UNITS: [char; 5] = ['K', 'M', 'G', 'T', 'P'];
@@ -40,6 +42,13 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     digits.then(|| number.parse::<u64>().ok()?.checked_mul(unit)).flatten().ok_or_else(wrong)
 }
 
+/// Reads a whole number. For clap, whose own message speaks of Rust.
+pub(crate) fn parse_count<T: FromStr>(text: &str) -> Result<T, String> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = digits.then(|| text.parse().ok()).flatten();
+    number.ok_or_else(|| if digits { "the number is too large".into() } else { "not a whole number".into() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,6 +75,10 @@ mod tests {
     fn a_size_has_a_unit_and_never_overflows() {
         for (text, bytes) in [("0", 0), ("512", 512), ("7c", 7), ("10k", 10_240), ("1M", 1 << 20)] {
             assert_eq!(parse_size(text), Ok(bytes));
+        }
+        assert_eq!(parse_count::<u64>("20"), Ok(20));
+        for wrong in ["", "x", "-1", "+1", "99999999999999999999"] {
+            assert!(parse_count::<u64>(wrong).is_err(), "{wrong}");
         }
         for wrong in ["", "k", "-1", "1.5M", "1x", "99999999999999999999", "99999999P", "1é"] {
             assert!(parse_size(wrong).is_err(), "{wrong}");

@@ -7,7 +7,7 @@ use garth::fs::resolve::Follow;
 use garth::model::{At, HistoryPage, Moment, Seq};
 use garth::{Error, ErrorKind, FileSystem};
 
-use crate::app::App;
+use crate::app::{App, with_path};
 use crate::args::Past;
 use crate::compare::{Form, Side, show_trees};
 use crate::fail::{Failure, Result};
@@ -51,17 +51,18 @@ pub(crate) struct Diff {
 impl Diff {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let (from, to) = self.sides(app).await?;
-        if from.entry.is_none() && to.entry.is_none() {
-            let message = if self.other.is_none() {
-                "no such file or directory at either moment"
-            } else {
-                "no such file or directory"
-            };
-            return Err(Error::at(ErrorKind::NotFound, &from.path, message).into());
+        if self.other.is_none() && from.entry.is_none() && to.entry.is_none() {
+            let message = "no such file or directory at either moment";
+            let missing = Error::at(ErrorKind::NotFound, &from.path, message);
+            return Err(with_path(&self.path)(missing).into());
         }
-        let missing = [&from, &to].into_iter().find(|side| side.entry.is_none());
-        if let (Some(side), true) = (missing, self.other.is_some()) {
-            return Err(Error::at(ErrorKind::NotFound, &side.path, "no such file or directory").into());
+        if let Some(other) = &self.other {
+            for (written, side) in [(&self.path, &from), (other, &to)] {
+                if side.entry.is_none() {
+                    let missing = Error::at(ErrorKind::NotFound, &side.path, "no such file or directory");
+                    return Err(with_path(written)(missing).into());
+                }
+            }
         }
         let differ = show_trees(app, &self.form, &from, &to).await?;
         if differ && self.exit_code { Err(Failure::Reported(1)) } else { Ok(()) }

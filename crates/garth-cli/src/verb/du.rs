@@ -14,7 +14,7 @@ use crate::args::{LongHelp, Past};
 use crate::escape::escaped;
 use crate::fail::Result;
 use crate::out::counted;
-use crate::size::size_text;
+use crate::size::{parse_count, size_text};
 use crate::walk::DepthFirst;
 
 /// Count bytes and entries of directory trees
@@ -31,7 +31,7 @@ pub(crate) struct Du {
     #[arg(short = 'h', long)]
     human_readable: bool,
     /// Also show directories down to this many levels below each path
-    #[arg(short = 'd', long, value_name = "LEVELS", default_value_t = 0)]
+    #[arg(short = 'd', long, value_name = "LEVELS", default_value_t = 0, value_parser = parse_count::<usize>)]
     max_depth: usize,
     /// Show only a total for each path (the default)
     #[arg(short, long, conflicts_with = "max_depth")]

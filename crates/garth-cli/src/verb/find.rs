@@ -14,7 +14,7 @@ use crate::args::Past;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 use crate::pattern::{crossing_matcher, matcher};
-use crate::size::parse_size;
+use crate::size::{parse_count, parse_size};
 use crate::walk::DepthFirst;
 
 /// Find paths by name, kind, size and time
@@ -57,10 +57,10 @@ pub(crate) struct Find {
     #[arg(long)]
     empty: bool,
     /// Descend at most this many levels; 0 is the path itself
-    #[arg(long, value_name = "LEVELS")]
+    #[arg(long, value_name = "LEVELS", value_parser = parse_count::<usize>)]
     maxdepth: Option<usize>,
     /// Print nothing above this level
-    #[arg(long, value_name = "LEVELS", default_value_t = 0)]
+    #[arg(long, value_name = "LEVELS", default_value_t = 0, value_parser = parse_count::<usize>)]
     mindepth: usize,
     /// End each path with NUL instead of a newline, and escape nothing
     #[arg(short = '0', long)]

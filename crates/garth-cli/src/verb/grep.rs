@@ -19,6 +19,7 @@ use crate::fail::{Failure, Failures, Result};
 use crate::lines::Lines;
 use crate::out::base64;
 use crate::pattern::matcher;
+use crate::size::parse_count;
 use crate::walk::Walker;
 
 /// Longest line that is searched, and most bytes of context that wait before a match. 16 MiB.
@@ -90,16 +91,16 @@ pub(crate) struct Grep {
     #[arg(short = 'h', long, overrides_with = "with_filename")]
     no_filename: bool,
     /// Print this many lines after each match
-    #[arg(short = 'A', long, value_name = "LINES")]
+    #[arg(short = 'A', long, value_name = "LINES", value_parser = parse_count::<usize>)]
     after_context: Option<usize>,
     /// Print this many lines before each match
-    #[arg(short = 'B', long, value_name = "LINES")]
+    #[arg(short = 'B', long, value_name = "LINES", value_parser = parse_count::<usize>)]
     before_context: Option<usize>,
     /// Print this many lines before and after each match
-    #[arg(short = 'C', long, value_name = "LINES", default_value_t = 0)]
+    #[arg(short = 'C', long, value_name = "LINES", default_value_t = 0, value_parser = parse_count::<usize>)]
     context: usize,
     /// Stop after this many matching lines of each file
-    #[arg(short, long, value_name = "COUNT")]
+    #[arg(short, long, value_name = "COUNT", value_parser = parse_count::<u64>)]
     max_count: Option<u64>,
     /// Search binary files as if they were text
     #[arg(short = 'a', long)]

@@ -13,7 +13,7 @@ use crate::args::Past;
 use crate::content;
 use crate::escape::escaped;
 use crate::fail::{Failure, Failures, Result};
-use crate::size::parse_size;
+use crate::size::{parse_count, parse_size};
 
 use super::cat::open;
 
@@ -34,7 +34,7 @@ pub(crate) struct Head {
     #[arg(required = true)]
     paths: Vec<String>,
     /// Print this many lines
-    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 10)]
+    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 10, value_parser = parse_count::<u64>)]
     lines: u64,
     /// Print this many bytes (512, 10k, 1M) instead of lines
     #[arg(short = 'c', long, value_name = "BYTES", value_parser = parse_size, conflicts_with = "lines")]

@@ -8,12 +8,13 @@ use garth::model::{At, HistoryPage, Kind, Seq, Version};
 use garth::{ErrorKind, FileSystem, TreePath};
 use serde_json::{Value, json};
 
-use crate::app::{App, resolve_path};
+use crate::app::{App, resolve_path, with_path};
 use crate::args::Past;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 use crate::history::{Commits, changes_json, changes_text};
 use crate::out::{author_text, commit_json, kind_word};
+use crate::size::parse_count;
 
 /// Versions of one page.
 const PAGE: usize = 500;
@@ -32,7 +33,7 @@ pub(crate) struct Log {
     #[arg(default_value = "/")]
     path: String,
     /// Show at most this many
-    #[arg(short = 'n', long, value_name = "COUNT")]
+    #[arg(short = 'n', long, value_name = "COUNT", value_parser = parse_count::<usize>)]
     limit: Option<usize>,
     /// Show only what came after this moment (as for --at)
     #[arg(long, visible_alias = "after", value_name = "SEQUENCE|TIME|NAME")]
@@ -53,7 +54,7 @@ impl Log {
             None => Seq(0),
         };
         let path = resolve_path(&*fs, &self.path, Follow::No).await?;
-        if path.is_root() || was_directory(&*fs, &path).await? {
+        if path.is_root() || was_directory(&*fs, &path).await.map_err(with_path(&self.path))? {
             let shown = if self.oneline { 0 } else { SHOWN };
             return commits(app, fs, &path, since, limit, shown).await;
         }
@@ -72,7 +73,7 @@ async fn since(app: &App, fs: &dyn FileSystem, text: &str) -> Result<Seq> {
 }
 
 /// Whether a path names a directory, or if nothing is there did so last.
-async fn was_directory(fs: &dyn FileSystem, path: &TreePath) -> Result<bool> {
+async fn was_directory(fs: &dyn FileSystem, path: &TreePath) -> garth::Result<bool> {
     // A path that nothing is at any more has its end as the newest version.
     let page = HistoryPage { before: None, limit: 2 };
     let versions = fs.history(&At::Path(path.clone()), &page).await?;

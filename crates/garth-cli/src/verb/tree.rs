@@ -28,6 +28,9 @@ pub(crate) struct Tree {
     /// Show the sizes of files, in powers of 1024: 1.5K, 23M, 4.0G
     #[arg(short = 'h', long)]
     human_readable: bool,
+    /// Accepted and ignored: names that begin with a dot are always shown
+    #[arg(short, long, hide = true)]
+    all: bool,
     #[command(flatten)]
     past: Past,
     #[command(flatten)]

@@ -198,6 +198,12 @@ fn diff_compares_two_paths_and_directories_as_text() {
         garth.ok(&["diff", "/a/text", "/b/text", "--at", "5"]).contains("+two"),
         "--at is the moment of both"
     );
+    garth.write("/lines", &"\n".repeat(500_001));
+    assert_eq!(
+        garth.ok(&["diff", "/a/text", "/lines"]),
+        "files too long to compare by line differ: /lines\n"
+    );
+    assert!(garth.fails(2, &["diff", "/a", "/b", "-U", "many"]).contains("not a whole number"));
     assert!(garth.fails(3, &["diff", "/a/text", "/none"]).starts_with("garth: /none: "));
 }
 

@@ -217,7 +217,7 @@ fn tail_follows_what_is_appended_and_begins_again_after_a_truncation() {
 fn errors_name_the_path_as_it_was_written() {
     let garth = notes();
     garth.ok(&["ln", "-s", "/notes", "/n"]);
-    for verb in ["ls", "cat", "stat", "tail", "du", "find"] {
+    for verb in ["ls", "cat", "stat", "tail", "du", "find", "log"] {
         let said = garth.fails(3, &[verb, "/n/none"]);
         assert_eq!(said, "garth: /n/none: no such file or directory (at /notes/none)\n", "{verb}");
     }
