@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: builds garth and the peers for release and lets `benches/peers` measure. The peers are a
-//! workspace of their own, so that what they pull in is compiled by nobody who does not measure.
+//! `cargo xtask bench`: builds garth and the peers for release and lets `benches/peers` measure. The peers
+//! are a workspace of their own, so that only who measures compiles their dependencies.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -11,7 +11,8 @@ use crate::{cargo, check, target};
 /// What to measure.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Rows and options of the benchmark: `files`, `create`, ..., `--quick`, `--runs N`, `--dir FOLDER`; `--help` lists them
+    /// Rows and options of the benchmark: `files`, `create`, ..., `--quick`, `--runs N`, `--dir FOLDER`;
+    /// `--help` lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! Chores of the project: `cargo xtask tidy`, `prove`, `bench`. One place, in Rust, so that they run the same on
-//! every machine and need no other tool.
+//! Chores of the project: `cargo xtask tidy`, `prove`, `bench`. In Rust, so that they
+//! run the same on every machine and need no other tool.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)] // a command line talks to its user
 
@@ -65,7 +65,7 @@ fn target(dir: &Path) -> Result<PathBuf> {
     target_in(&text).context("cargo metadata names no target directory")
 }
 
-/// The field by hand: one path is no reason for a JSON parser here.
+/// The field by hand: one path does not justify a JSON parser.
 fn target_in(metadata: &str) -> Option<PathBuf> {
     let (_, rest) = metadata.split_once("\"target_directory\":\"")?;
     rest.split_once('"').map(|(path, _)| path.into())

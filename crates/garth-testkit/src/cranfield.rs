@@ -1,4 +1,4 @@
-//! The Cranfield 1400 collection: questions with judgements, so that a change of search is measured and not believed.
+//! The Cranfield 1400 collection, questions with relevance judgements: measures what a change does to search.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

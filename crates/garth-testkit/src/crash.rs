@@ -1,8 +1,8 @@
-//! Crashes with writers at work: `kill -9` and loss of power, again and again on one data folder, and after each the
-//! question whether all that was acknowledged is there and nothing is there in part.
+//! Crashes under load: `kill -9` or loss of power, many times on one data folder. After each crash everything
+//! that was acknowledged must be there, and nothing may be there in part.
 //!
-//! The harness keeps the journal of acknowledgements in its own memory, so nothing that it kills can forge it. Planted faults
-//! (`Config::fault`) run through the same code: they show that the check would see what it never finds.
+//! The harness keeps the journal of acknowledgements in its own memory, where no crash reaches it. Planted
+//! faults (`Config::fault`) run through the same code, as negative controls.
 
 mod attempt;
 mod batch;
@@ -27,16 +27,17 @@ pub use self::disk::Disk;
 use self::moment::{Moment, Phase};
 use crate::random::Random;
 
-/// Longest time that writers work before the blow, in milliseconds.
+/// Longest time that writers work before the crash, in milliseconds.
 const LONGEST_WORK: u64 = 250;
-/// Longest wait for an acknowledgement, behind which half of the blows fall at once.
+/// Longest wait for an acknowledgement: half of the crashes come right after one.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// Longest time between the power cut and the end of the process, in milliseconds: time in which it could lie.
-const LONGEST_AGONY: u64 = 20;
-/// Most findings that a violation tells in full.
-const TOLD: usize = 10;
+/// Longest time between the power cut and the end of the process, in milliseconds. What it acknowledges in
+/// this time must be refused or true.
+const LONGEST_DELAY: u64 = 20;
+/// Most findings of a kind that a violation shows.
+const SHOWN: usize = 10;
 
-/// A run to make.
+/// What a run does.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Decides values and moments.
@@ -45,13 +46,14 @@ pub struct Config {
     pub rounds: u32,
     /// The binary `garth`.
     pub garth: PathBuf,
-    /// Who writes.
+    /// The writers.
     pub writers: Writers,
-    /// `GARTH_FAULT` for the writing process, which must be built with the feature `faults`: a negative control.
+    /// `GARTH_FAULT` for the writing process, which must be built with the feature
+    /// `faults`: a negative control.
     pub fault: Option<&'static str>,
 }
 
-/// Who writes, and so who crashes.
+/// The writers, which are what crashes.
 #[derive(Clone, Debug)]
 pub enum Writers {
     /// Clients of `garth serve`, one file a put.
@@ -60,7 +62,7 @@ pub enum Writers {
     Batches(PathBuf),
 }
 
-/// What a run saw.
+/// What a run found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The seed of the run.
@@ -69,7 +71,8 @@ pub struct Report {
     pub rounds: u32,
     /// Puts (or batches) acknowledged before a crash.
     pub acknowledged: u64,
-    /// Puts not acknowledged when the crash came, or acknowledged while it did in a way that need not be true.
+    /// Puts not acknowledged when the crash came, or acknowledged while it did in a
+    /// way that need not be true.
     pub in_flight: u64,
     /// Of those, the ones that are wholly there afterwards.
     pub kept: u64,
@@ -141,10 +144,10 @@ pub fn kill_rounds(config: &Config) -> Result<Report, Violation> {
 pub fn cut_rounds(config: &Config) -> Result<Report, Violation> {
     let mut disk = Disk::new()?;
     let data = disk.mount_point().join("data");
-    Run::new(config, data, true)?.rounds(|child, agony, moment| {
+    Run::new(config, data, true)?.rounds(|child, delay, moment| {
         let cut = disk.cut();
-        moment.advance(Phase::Struck);
-        Env::system().sleep(agony);
+        moment.advance(Phase::Crashed);
+        Env::system().sleep(delay);
         kill(child);
         cut?;
         disk.restore()
@@ -162,9 +165,9 @@ struct Run<'a> {
     config: &'a Config,
     workload: Workload,
     data: PathBuf,
-    /// Whether what is acknowledged while the blow falls may be untrue; see [`moment`].
+    /// Whether an acknowledgement given during the crash may be wrong; see [`moment`].
     doubtful: bool,
-    /// What the processes say goes here, off the disk that loses its power.
+    /// Standard error of the processes, off the disk that loses its power.
     logs: tempfile::TempDir,
     key: Option<String>,
     random: Random,
@@ -191,11 +194,11 @@ impl<'a> Run<'a> {
 
     fn rounds(
         mut self,
-        mut strike: impl FnMut(&mut Child, Duration, &Moment) -> Result<(), String>,
+        mut crash: impl FnMut(&mut Child, Duration, &Moment) -> Result<(), String>,
     ) -> Result<Report, Violation> {
         let mut journals = Vec::new();
         for round in 0..self.config.rounds {
-            let mut journal = self.write(round, &mut strike)?;
+            let mut journal = self.write(round, &mut crash)?;
             self.report.acknowledged += journal.acknowledged();
             self.report.in_flight += journal.in_flight();
             self.report.rounds += 1;
@@ -205,50 +208,50 @@ impl<'a> Run<'a> {
             journal.settle(&found);
             journals.push((round, journal));
         }
-        // What a round left must outlive all later ones.
+        // what a round left must survive all later crashes
         self.check(&journals.iter().map(|(round, journal)| (*round, journal)).collect::<Vec<_>>())?;
         Ok(self.report)
     }
 
-    /// Lets the writers work for a while, strikes, and gives the journal.
+    /// Lets the writers work for a while, crashes them, and returns the journal.
     fn write(
         &mut self,
         round: u32,
-        strike: &mut impl FnMut(&mut Child, Duration, &Moment) -> Result<(), String>,
+        crash: &mut impl FnMut(&mut Child, Duration, &Moment) -> Result<(), String>,
     ) -> Result<Journal, Violation> {
         let moment = Arc::new(Moment::new(self.doubtful));
         let work = Duration::from_millis(self.random.below(LONGEST_WORK));
-        let agony = Duration::from_millis(self.random.below(LONGEST_AGONY));
+        let delay = Duration::from_millis(self.random.below(LONGEST_DELAY));
         let on_acknowledgement = self.random.below(2) == 0;
-        let mut blow = |child: &mut Child| {
+        let mut crash = |child: &mut Child| {
             Env::system().sleep(work);
             if on_acknowledgement {
                 moment.await_acknowledgement(LONGEST_WAIT);
             }
-            moment.advance(Phase::Striking);
-            strike(child, agony, &moment)
+            moment.advance(Phase::Crashing);
+            crash(child, delay, &moment)
         };
         match &self.config.writers {
             Writers::Http => {
                 let mut server = self.serve(self.config.fault)?;
                 let writers = server.client.write(self.workload, round, &moment);
-                let blown = blow(&mut server.child);
+                let crashed = crash(&mut server.child);
                 let journal = writers.journal();
-                blown?;
+                crashed?;
                 journal.map_err(|why| self.broken(vec![why]))
             }
             Writers::Batches(writer) => {
                 let command = self.command(writer, self.config.fault)?;
                 let (mut child, reader) = batch::start(command, &self.data, self.workload, round, &moment)?;
-                let blown = blow(&mut child);
+                let crashed = crash(&mut child);
                 let journal = reader.journal();
-                blown?;
+                crashed?;
                 journal.map_err(|why| self.broken(vec![why]))
             }
         }
     }
 
-    /// Reads what is there after the blow and judges it.
+    /// Reads what is there after the crash and compares it with the journals.
     fn check(&mut self, rounds: &[(u32, &Journal)]) -> Result<Findings, Violation> {
         let mut all = Findings::default();
         let mut server = match self.config.writers {
@@ -283,7 +286,7 @@ impl<'a> Run<'a> {
             return Ok(all);
         }
         let what =
-            [all.lost, all.partial, all.disorder].into_iter().flat_map(|part| part.into_iter().take(TOLD));
+            [all.lost, all.partial, all.disorder].into_iter().flat_map(|part| part.into_iter().take(SHOWN));
         Err(self.broken(what.collect()))
     }
 

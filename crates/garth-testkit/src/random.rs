@@ -1,5 +1,5 @@
-//! Numbers that look random and come from a seed alone, so that a run can be told again from its seed. The stream must
-//! never change, or old seeds would mean something else.
+//! Pseudo-random numbers from a seed alone, so that a run can be repeated. The stream must never change, or old seeds
+//! would give other runs.
 
 /// `SplitMix64` (Steele, Lea and Flood 2014): small, and any seed is good.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! Short spellings that every test of a filesystem needs: paths, operations, and what must come of them.
+//! Helpers of every test of a filesystem: paths, operations, reads and assertions.
 
 use bytes::Bytes;
 use garth::model::{

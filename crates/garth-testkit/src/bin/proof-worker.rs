@@ -1,4 +1,4 @@
-//! The other process of the proofs that need one: does on an account what its arguments and standard input say.
+//! The second process of the proofs that need one: runs the commands of its arguments and standard input.
 
 fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -1,5 +1,5 @@
-//! What the writers write: every value is told by who wrote it, in which round and as which of his puts, so that whatever
-//! is read later either equals one attempted value byte for byte or is a fault.
+//! What the writers write: every value names its writer, round and number, so that whatever is read later
+//! either equals one attempted value byte for byte or is a finding.
 
 use std::fmt;
 
@@ -9,12 +9,13 @@ use crate::random::Random;
 
 /// Concurrent writers of a round.
 pub const WRITERS: u32 = 8;
-/// Puts of one writer before all go on to the next keys. Half of them go to a shared key, so that no key gets more than
-/// `WRITERS * PUTS_A_KEY / 2 = 80` versions: `/v1/history` shows at most 100 at once.
+/// Puts of one writer before all go on to the next keys. Half of them go to a shared key, so that no key gets
+/// more than `WRITERS * PUTS_A_KEY / 2 = 80` versions: `/v1/history` shows at most 100 at once.
 const PUTS_A_KEY: u32 = 20;
 /// Every so many values one is large.
 const LARGE_EVERY: u64 = 24;
-/// Sizes of large values, in bytes: below and above 64 KiB, from where on the engine keeps bodies by their hash.
+/// Sizes of large values, in bytes: below and above 64 KiB, from where on the engine
+/// keeps bodies by their hash.
 const LARGE: std::ops::Range<u64> = 20_000..180_000;
 
 /// One put (or batch) of one writer.
@@ -44,7 +45,8 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// The paths that an attempt writes. Even attempts go to a key that all writers share, odd ones to the writer's own.
+    /// The paths that an attempt writes. Even attempts go to a key that all writers
+    /// share, odd ones to the writer's own.
     pub fn paths(&self, attempt: Attempt) -> Vec<String> {
         let Attempt { round, writer, n } = attempt;
         let key = n / PUTS_A_KEY;
@@ -59,7 +61,8 @@ impl Workload {
         }
     }
 
-    /// The value that an attempt writes: JSON text, with numbers that only survive if nobody parses them to a float.
+    /// The value that an attempt writes: JSON text, with numbers that only survive if
+    /// nobody parses them to a float.
     pub fn value(&self, attempt: Attempt) -> String {
         let Attempt { round, writer, n } = attempt;
         let mut random =

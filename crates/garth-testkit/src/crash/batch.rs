@@ -1,5 +1,6 @@
-//! The workload of batches: writers in a child process that commit two files at once straight to the engine, which HTTP has
-//! no request for. The child tells on stdout what was acknowledged and, started again, what it reads.
+//! The workload of batches: writers in a child process that commit two files at once straight to
+//! the engine, which HTTP has no request for. The child tells on stdout what was acknowledged
+//! and, started again, what it reads.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -41,8 +42,8 @@ enum Line {
 
 type Done<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Child: writes batches until it is killed, each writer the next only when the last is told. Engines may block the
-/// thread, so each writer has one.
+/// Child: writes batches until it is killed, each writer the next only when the last one's line is printed. Engines may
+/// block the thread, so each writer has one.
 ///
 /// # Errors
 /// If stdout is closed.
@@ -99,7 +100,7 @@ async fn commit(fs: &dyn FileSystem, paths: &[String], value: &str) -> garth::Re
     fs.commit(Batch::new(ops)).await
 }
 
-/// Child: tells every file below a round's directory, with its whole history.
+/// Child: prints every file below a round's directory, with its whole history.
 ///
 /// # Errors
 /// What the filesystem answers.
@@ -234,7 +235,7 @@ fn read_journal(mut lines: BufReader<ChildStdout>, moment: &Moment) -> Result<Jo
                 let versions = versions.iter().map(|id| id.parse()).collect::<garth::Result<_>>();
                 let log = journal.writers.get_mut(writer as usize).ok_or("no such writer")?;
                 let versions = versions.map_err(|e| e.to_string())?;
-                // When the child began it is not known here: as if before the blow.
+                // When the child began it is not known here: as if before the crash.
                 let sure = moment.acknowledged(Phase::Working);
                 log.acknowledged.push(Acknowledged { versions, sure });
             }

@@ -1,5 +1,5 @@
-//! What must hold after a crash, decided from two things only: the journal of what was acknowledged before it, and what is
-//! read after it. Every workload, real or with a planted fault, is judged here.
+//! What must hold after a crash, decided from two things only: the journal of what was acknowledged before
+//! it, and what is read after it. Every workload, real or with a planted fault, is judged here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ pub struct Journal {
     pub writers: Vec<WriterLog>,
 }
 
-/// What one writer was told.
+/// What one writer got acknowledged.
 #[derive(Clone, Debug, Default)]
 pub struct WriterLog {
     /// Acknowledged puts, the first being number 1.
@@ -28,7 +28,8 @@ pub struct WriterLog {
 pub struct Acknowledged {
     /// The version of each file it wrote.
     pub versions: Vec<VersionId>,
-    /// Whether it must be there after the crash. Else it counts as in flight: it may be there, as this version only.
+    /// Whether it must be there after the crash. Else it counts as in flight: it may
+    /// be there, as this version only.
     pub sure: bool,
 }
 
@@ -59,7 +60,8 @@ impl Journal {
         self.writers.get(attempt.writer as usize)?.acknowledged.get(attempt.n as usize - 1)
     }
 
-    /// Turns what was in flight into what is now known: seen after the crash, it must stay; not seen, it must never come.
+    /// Turns what was in flight into what is now known: seen after the crash, it must
+    /// stay; not seen, it must never come.
     pub fn settle(&mut self, found: &Findings) {
         for writer in &mut self.writers {
             writer.acknowledged.retain(|put| put.sure);
@@ -181,8 +183,8 @@ fn visible<'a>(
     visible
 }
 
-/// The tree is a prefix of the commit order: among the commits of a round none is missing, and those of one writer are
-/// in the order in which he asked for them.
+/// The tree is a prefix of the commit order: among the commits of a round none is missing, and those of one
+/// writer are in the order in which he asked for them.
 fn check_order(visible: &BTreeMap<(Attempt, &str), VersionId>, found: &mut Findings) {
     let commits: BTreeSet<u64> = visible.values().map(|version| version.seq.0).collect();
     if let (Some(first), Some(last)) = (commits.first(), commits.last())

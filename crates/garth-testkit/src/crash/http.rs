@@ -1,4 +1,5 @@
-//! The workload over HTTP: a real server, eight clients that put, and a reader that asks for every value and its history.
+//! The workload over HTTP: a real server, eight clients that put, and a reader that asks
+//! for every value and its history.
 
 use std::collections::btree_map::Entry;
 use std::io::{BufRead, BufReader};
@@ -173,8 +174,9 @@ impl Client {
         Ok(observed)
     }
 
-    /// Starts the writers. Each notes an answer before it asks again, and goes on until a request fails (a server that
-    /// answers without a disk lies), which is a fault itself unless the blow has fallen.
+    /// Starts the writers. Each notes an answer before it asks again, and goes on until a
+    /// request fails (a server that acknowledges without a disk is found out later), which is a
+    /// finding unless the crash has begun.
     pub(super) fn write(&self, workload: Workload, round: u32, moment: &Arc<Moment>) -> Writers {
         let threads = (0..WRITERS).map(|writer| {
             let (client, moment) = (self.clone(), moment.clone());

@@ -1,24 +1,26 @@
-//! When the blow falls, shared between the writers and whoever strikes, and with it which acknowledgements count.
+//! How far the crash has come, shared by the writers and the thread that crashes them: it decides which
+//! acknowledgements count.
 //!
-//! After a kill all of them do: the system keeps what it was given. A power cut made by an ioctl is not that clean: an
-//! `fdatasync` that is under way at that moment may report success though nothing was written (with ext4 of Linux 6.18 a
-//! file that is only appended to loses its last acknowledged block in 4 of 100 cuts; none of those acknowledged before the
-//! call). A real machine is off by then and tells nobody. So such an acknowledgement is doubtful, but one for a write
-//! begun when the disk was gone already is a lie and counts.
+//! After a kill all of them count: the kernel keeps what it was given. A power cut made by an ioctl is less
+//! clean: an `fdatasync` that is under way at that moment may report success though nothing was written
+//! (with ext4 of Linux 6.18 a file that is only appended to loses its last acknowledged block in 4 of 100
+//! cuts; none of those acknowledged before the call). A real machine is off by then and acknowledges
+//! nothing. So such an acknowledgement counts as in flight; one for a write that began after the cut
+//! counts, and is then found to be lost.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Where the blow is.
+/// How far the crash has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Still to come.
+    /// Not begun.
     #[default]
     Working,
-    /// Under way.
-    Striking,
+    /// In progress.
+    Crashing,
     /// The disk, or the process, is gone.
-    Struck,
+    Crashed,
 }
 
 #[derive(Debug, Default)]
@@ -27,10 +29,10 @@ struct State {
     acknowledged: u64,
 }
 
-/// The moment of the blow, and the acknowledgements before it.
+/// The phase, and how many acknowledgements there were.
 #[derive(Debug)]
 pub(super) struct Moment {
-    /// Whether what is acknowledged while the blow falls may be untrue.
+    /// Whether an acknowledgement given during the crash may be wrong.
     doubtful: bool,
     state: Mutex<State>,
     more: Condvar,
@@ -49,27 +51,28 @@ impl Moment {
         self.state().phase
     }
 
-    /// Whether the blow has begun: from then on a failing write is no surprise.
+    /// Whether the crash has begun: from then on writes may fail.
     pub(super) fn has_come(&self) -> bool {
         self.phase() != Phase::Working
     }
 
-    /// A writer has been told that a write, begun in that phase, is safe. Gives whether that is sure.
+    /// Counts an acknowledgement of a write that began in that phase; whether it must be true.
     pub(super) fn acknowledged(&self, begun: Phase) -> bool {
         let mut state = self.state();
         state.acknowledged += 1;
         self.more.notify_all();
-        !self.doubtful || state.phase == Phase::Working || begun == Phase::Struck
+        !self.doubtful || state.phase == Phase::Working || begun == Phase::Crashed
     }
 
-    /// Waits for the next acknowledgement, at most this long: the worst moment for one that was given too early.
+    /// Waits for the next acknowledgement, at most this long: a crash right after it
+    /// catches one given too early.
     pub(super) fn await_acknowledgement(&self, longest: Duration) {
         let state = self.state();
         let before = state.acknowledged;
         drop(self.more.wait_timeout_while(state, longest, |now| now.acknowledged == before));
     }
 
-    /// The blow has come this far.
+    /// Enters a phase.
     pub(super) fn advance(&self, phase: Phase) {
         self.state().phase = phase;
     }

@@ -1,4 +1,4 @@
-//! Comparing the answers of two filesystems, told so that a difference can be read.
+//! Compares the answers of two filesystems and describes the difference.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -1,5 +1,5 @@
-//! Canaries: what another account keeps, or another agent of the same one, is never seen, whatever paths, links, patterns and
-//! ids are tried. Tries are made up from a seed.
+//! Isolation: canaries in another account, and in another agent's part of the same account, are never seen, whatever
+//! paths, links, patterns and ids are tried. Tries are generated from a seed.
 
 mod tries;
 

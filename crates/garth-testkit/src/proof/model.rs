@@ -1,4 +1,4 @@
-//! Content that is known without keeping it: what a big file must hold at any byte, from a seed and the few writes made to it.
+//! Expected content of a large file without keeping it: any byte follows from a seed and the few writes made since.
 
 use crate::random::Random;
 

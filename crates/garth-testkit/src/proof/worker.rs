@@ -17,7 +17,7 @@ use super::{Broken, Proven, accounts, append, at, big_file, failpoints, hold, re
 pub(super) const COUNTER: &str = "/counter";
 pub(super) const LINES: &str = "/lines";
 
-/// Does what the arguments say: `serve FOLDER`, `hammer FOLDER NAME`, `big-file FOLDER SIZE SEED`, `accounts
+/// Runs a command: `serve FOLDER`, `hammer FOLDER NAME`, `big-file FOLDER SIZE SEED`, `accounts
 /// COUNT FOLDER` or `fail FOLDER POINT AFTER SEED`.
 ///
 /// # Errors

@@ -1,4 +1,5 @@
-//! Nothing acknowledged is lost to `kill -9` or loss of power, and the check that says so sees planted faults.
+//! Nothing acknowledged is lost to `kill -9` or loss of power, and the check that says so sees planted
+//! faults.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -12,18 +13,19 @@ use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::crash::{Config, Disk, Report, Violation, Writers, cut_rounds, kill_rounds};
 use tokio::runtime::Runtime;
 
-/// Rounds in which a planted fault has to show; a run ends at the first that shows it. An early acknowledgement shows in about
-/// one of ten, so that all of them miss it once in a thousand million runs.
+/// Rounds in which a planted fault has to show; a run ends at the first that shows it. An early
+/// acknowledgement shows in about one of ten, so that all of them miss it once in a thousand million runs.
 const CONTROL_ROUNDS: u32 = 200;
 /// Kills of a run that must find nothing; `GARTH_KILLS` asks for more.
 const KILLS: u32 = 10;
 /// Power cuts of a run that must find nothing; `GARTH_CUTS` asks for more.
 const CUTS: u32 = 6;
-/// Runs with batches split in two, each ended by its first round: nearly every one has a half batch in flight.
+/// Runs with batches split in two, each ended by its first round: nearly every one has a half batch in
+/// flight.
 const SPLIT_RUNS: u64 = 10;
 
 /// The binary `garth` beside this test's own, or the one that `GARTH_BIN` names.
-fn garth() -> PathBuf {
+pub(crate) fn garth() -> PathBuf {
     let beside = || std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("garth");
     let garth = std::env::var_os("GARTH_BIN").map_or_else(beside, PathBuf::from);
     assert!(garth.exists(), "no {}; build it with `cargo build -p garth-cli`", garth.display());

@@ -1,5 +1,5 @@
-//! What the SQLite engine does when something goes wrong: one test for each way in which it once did worse. Here and not in the
-//! engine's crate, for the failpoints and for a look behind its back at the database.
+//! Regression tests of the SQLite engine under failures. Here and not in the engine's crate, since they need failpoints
+//! and change the database from outside.
 
 use std::path::Path;
 use std::sync::Arc;

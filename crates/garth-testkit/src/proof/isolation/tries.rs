@@ -1,4 +1,5 @@
-//! One try each: a call with paths, names, links, patterns and ids made up of what has led outside of other systems.
+//! One call each, with paths, names, links, patterns and ids generated from pieces that have led outside in other
+//! systems.
 
 use std::fmt::Debug;
 
