@@ -121,7 +121,7 @@ impl Verb {
             Self::Du(verb) => verb.run(app).await,
             Self::Import(verb) => verb.run(app).await,
             Self::Export(verb) => verb.run(app).await,
-            Self::Backup(verb) => verb.run(app),
+            Self::Backup(verb) => verb.run(app).await,
             Self::Fsck(verb) => verb.run(app),
             Self::Gc(verb) => verb.run(app),
             Self::Reindex(verb) => verb.run(app),

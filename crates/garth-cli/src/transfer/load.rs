@@ -419,7 +419,8 @@ fn symlink(
 fn is_fatal(failure: &Failure) -> bool {
     match failure {
         Failure::Pipe | Failure::Reported(_) | Failure::Usage(_) | Failure::DataDir(..) => true,
-        Failure::Tree(_) => failure.code() == 7,
+        // Damaged content is that of one file.
+        Failure::Tree(error) => failure.code() == 7 && !error.is(ErrorKind::Corrupt),
         Failure::Host(..) | Failure::Kv(..) => false,
     }
 }

@@ -1,51 +1,58 @@
 //! `garth backup`: a copy of the whole data folder, while it is in use.
 
+use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
-use indicatif::{HumanBytes, ProgressBar};
+use garth::ErrorKind;
+use indicatif::HumanBytes;
 use serde_json::json;
-use tokio::task::block_in_place;
+use tokio::task::spawn_blocking;
 
 use crate::app::App;
 use crate::escape::escaped;
-use crate::fail::Result;
+use crate::fail::{Failure, Result};
+use crate::progress;
 
 /// Copy the data folder, all accounts and keys, while it is in use
 ///
-/// Each account is copied as it is at one moment, with its history. The copy is a data folder itself: `garth
-/// --data COPY` opens it. With --json one object: to, accounts (account, seq, bytes).
+/// Copies each account as it is at one moment, with its history. The copy is a data folder itself: `garth --data
+/// COPY` opens it. With --json one object: to, bytes, accounts (account, seq, bytes).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth backup /mnt/backup/garth-monday")]
 pub(crate) struct Backup {
-    /// Where to; must not be there yet
+    /// A new folder
     #[arg(value_name = "DIR")]
     to: PathBuf,
 }
 
 impl Backup {
-    pub(crate) fn run(self, app: &mut App) -> Result {
-        let data_dir = app.data_dir()?;
-        let bar = ProgressBar::new_spinner();
-        bar.set_message("copying");
-        bar.enable_steady_tick(Duration::from_millis(200));
-        let copied = block_in_place(|| data_dir.backup(&self.to));
-        bar.finish_and_clear();
-        let copied = copied?;
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        let (data_dir, to) = (app.data_dir()?, self.to.clone());
+        let copying = spawn_blocking(move || data_dir.backup(&to));
+        let copied =
+            progress::waiting("copying", copying).await.map_err(|error| Failure::stdio(error.into()))?;
+        let copied = copied.map_err(|error| {
+            if !error.is(ErrorKind::AlreadyExists) {
+                return Failure::Tree(error);
+            }
+            let error = io::Error::new(io::ErrorKind::AlreadyExists, error.message().to_owned());
+            Failure::Host(self.to.clone(), error)
+        })?;
         let accounts: Vec<_> = copied
             .iter()
             .map(|(account, copy)| json!({"account": account, "seq": copy.seq, "bytes": copy.bytes}))
             .collect();
-        let bytes = copied.iter().map(|(_, copy)| copy.bytes).sum();
-        let lines: Vec<String> = copied
-            .iter()
-            .map(|(account, copy)| {
-                format!("{}: up to {}, {}", escaped(account), copy.seq, HumanBytes(copy.bytes))
-            })
-            .collect();
-        let to = self.to.display();
-        let json = json!({"to": to.to_string(), "accounts": accounts});
-        app.out.item(&json, format_args!("{}\n{} in {to}", lines.join("\n"), HumanBytes(bytes)))
+        for (account, copy) in &copied {
+            let (account, bytes) = (escaped(account), HumanBytes(copy.bytes));
+            app.out.note(format_args!("{account}: up to {}, {bytes}", copy.seq))?;
+        }
+        let bytes: u64 = copied.iter().map(|(_, copy)| copy.bytes).sum();
+        let to = self.to.to_string_lossy();
+        let accounts_word = if copied.len() == 1 { "account" } else { "accounts" };
+        let json = json!({"to": to, "bytes": bytes, "accounts": accounts});
+        let text =
+            format!("{} {accounts_word}, {}, copied to {}", copied.len(), HumanBytes(bytes), escaped(&to));
+        app.out.item(&json, text)
     }
 }

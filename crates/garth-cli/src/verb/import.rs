@@ -45,7 +45,7 @@ pub(crate) struct Import {
     /// Say what would be done and change nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// List each entry that is new, changed or removed
+    /// List each entry that is new, changed or removed; with --json one object (change, path) each
     #[arg(short, long)]
     verbose: bool,
     /// Leave out names that match, at any depth; a pattern with `/` is matched from the top (repeatable). What is

@@ -10,21 +10,21 @@ use crate::body::stdin_body;
 use crate::fail::{Result, suggest_parents};
 use crate::when::parse_ttl;
 
-/// Replace a file with standard input, or make it
+/// Write standard input to a file, in place of its content; make the file if missing
 ///
 /// With --json one object: path, version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  echo 'call Ada' | garth write -p /notes/today.md --tag todo")]
 pub(crate) struct Write {
-    /// Which file; a link is followed
+    /// The file; a symbolic link is followed
     path: String,
-    /// Make missing parents
+    /// Make missing parent directories
     #[arg(short, long)]
     parents: bool,
-    /// Only if nothing is there
+    /// Fail if something is there already
     #[arg(long, conflicts_with = "if_version")]
     if_absent: bool,
-    /// Only if this is still its last version
+    /// Fail unless this is the file's current version
     #[arg(long, value_name = "VERSION")]
     if_version: Option<VersionId>,
     #[command(flatten)]
@@ -36,19 +36,19 @@ pub(crate) struct Write {
 /// Attributes to set with the content.
 #[derive(Args, Debug)]
 struct Attributes {
-    /// Label it, in place of the labels it has (may be repeated)
+    /// Set a tag; replaces all tags of the file (repeatable)
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Weigh it
+    /// Set the weight of the file for its owner
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     importance: Option<f64>,
-    /// Let it end to be there after this long: seconds, or a number with s, m, h, d or w
+    /// Expire the file after this duration: seconds, or a number with s, m, h, d or w
     #[arg(long, value_name = "SPAN", value_parser = parse_ttl)]
     ttl: Option<i64>,
-    /// Whether search sees it [default: text files are seen]
+    /// Whether search finds the file [default: text files are found]
     #[arg(long, value_name = "BOOL")]
     searchable: Option<bool>,
-    /// Its MIME type
+    /// Set the MIME type
     #[arg(long, value_name = "TYPE")]
     content_type: Option<String>,
 }
@@ -89,15 +89,15 @@ impl Write {
     }
 }
 
-/// Add standard input at the end of a file, or make it
+/// Append standard input to a file; make the file if missing
 ///
 /// With --json one object: path, version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  echo '{\"event\":\"done\"}' | garth append /log.jsonl")]
 pub(crate) struct Append {
-    /// Which file; a link is followed
+    /// The file; a symbolic link is followed
     path: String,
-    /// Make missing parents
+    /// Make missing parent directories
     #[arg(short, long)]
     parents: bool,
     #[command(flatten)]
