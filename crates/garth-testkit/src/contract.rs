@@ -16,6 +16,7 @@ pub mod past;
 pub mod removing;
 pub mod renaming;
 pub mod resolving;
+pub mod restoring;
 pub mod searching;
 
 use std::any::Any;
@@ -148,6 +149,8 @@ macro_rules! contract_tests {
         $crate::contract_tests!(@group $make, copies:
             a_copy_is_a_new_node_with_all_that_cp_a_keeps
             a_directory_is_copied_with_all_below_it
+            a_copied_directory_keeps_the_hard_links_inside_it
+            a_copy_of_the_past_leaves_an_expiry_that_has_passed_behind
             copy_checks_in_its_order
             a_file_copied_onto_a_file_keeps_the_node
             a_copy_of_the_past_restores_it
@@ -263,6 +266,19 @@ macro_rules! contract_tests {
             stat_never_answers_a_link_that_it_was_to_follow
             a_link_that_keeps_changing_ends_in_an_error
         );
+        $crate::contract_tests!(@group $make, restoring:
+            one_change_among_5000_entries_touches_one
+            what_changed_in_place_keeps_its_node
+            what_was_added_goes_and_what_was_removed_comes_back
+            what_was_moved_inside_is_moved_back
+            hard_links_inside_are_as_they_were
+            a_node_with_names_outside_stays_as_it_is_there
+            every_kind_comes_back_in_place_of_any_other
+            a_path_that_is_gone_or_another_now_comes_back
+            an_expiry_that_has_passed_is_not_restored
+            a_restore_that_is_overtaken_is_planned_again
+            a_plan_changes_nothing_and_says_what_would
+        );
         $crate::contract_tests!(@group $make, searching:
             a_text_file_is_found_as_soon_as_it_is_written
             what_is_overwritten_removed_or_expired_is_not_found
@@ -300,6 +316,7 @@ mod tests {
             include_str!("contract/removing.rs"),
             include_str!("contract/renaming.rs"),
             include_str!("contract/resolving.rs"),
+            include_str!("contract/restoring.rs"),
             include_str!("contract/searching.rs"),
         ] {
             for line in group.lines() {

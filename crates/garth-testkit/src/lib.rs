@@ -4,10 +4,11 @@ pub mod contract;
 pub mod cranfield;
 #[cfg(feature = "faults")]
 pub mod crash;
+mod interfering;
 pub mod model;
 pub mod planted;
 #[cfg(feature = "faults")]
 pub mod proof;
 pub mod random;
-mod swap;
+mod shape;
 pub mod tools;

@@ -5,6 +5,7 @@
 //! [`crate::fs::resolve`] does, above them.
 
 pub mod resolve;
+pub mod restore;
 
 use std::fmt;
 use std::sync::Arc;

@@ -69,12 +69,54 @@ pub async fn a_directory_is_copied_with_all_below_it(subject: &Subject) {
     for path in ["/c/b", "/c/g", "/c/h", "/c/b/f"] {
         inos.push(stat(fs, path).await.ino.0);
     }
-    assert_eq!(inos, [next + 1, next + 2, next + 3, next + 4], "numbered in the order of a walk");
-    assert_eq!(stat(fs, "/c/g").await.nlink, 1, "what had two names becomes two nodes");
+    assert_eq!(inos, [next + 1, next + 2, next + 2, next + 3], "numbered in the order of a walk");
+    assert_eq!((stat(fs, "/c/g").await.nlink, stat(fs, "/a/g").await.nlink), (2, 2));
     assert_eq!((stat(fs, "/c").await.mode, stat(fs, "/c").await.mtime), (0o700, Timestamp(5)));
     assert_eq!(stat(fs, "/c").await.nlink, 3);
     given(fs, [write("/c/b/f", "changed")]).await;
     assert_eq!(text(fs, "/a/b/f").await, "x");
+}
+
+pub async fn a_copied_directory_keeps_the_hard_links_inside_it(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir_all("/a/b"), write("/a/f", "x"), link("/a/f", "/a/b/g"), link("/a/f", "/outside")])
+        .await;
+    given(fs, [symlink("/a/l", "t"), link("/a/l", "/a/b/l")]).await;
+    let before = fs.head().await.unwrap().seq;
+    given(fs, [copy("/a", "/c")]).await;
+    let (f, g) = (stat(fs, "/c/f").await, stat(fs, "/c/b/g").await);
+    assert_eq!((f.ino, f.nlink), (g.ino, 2), "the name outside is not copied");
+    assert_eq!(stat(fs, "/a/f").await.nlink, 3);
+    assert_eq!(stat(fs, "/c/l").await.ino, stat(fs, "/c/b/l").await.ino);
+    given(fs, [append("/c/f", "y")]).await;
+    assert_eq!((text(fs, "/c/b/g").await.as_str(), text(fs, "/a/f").await.as_str()), ("xy", "x"));
+    if fs.capabilities().history {
+        given(fs, [remove("/a", Remove::Tree), restore("/a", before, "/a")]).await;
+        let (f, g) = (stat(fs, "/a/f").await, stat(fs, "/a/b/g").await);
+        assert_eq!((f.ino, f.nlink), (g.ino, 2));
+        assert_ne!(f.ino, stat(fs, "/outside").await.ino);
+    }
+}
+
+pub async fn a_copy_of_the_past_leaves_an_expiry_that_has_passed_behind(subject: &Subject) {
+    let fs = &*subject.fs;
+    if !fs.capabilities().history {
+        return;
+    }
+    let expires =
+        |seconds| SetAttrs { expires_at: Some(Some(START.plus_seconds(seconds))), ..SetAttrs::default() };
+    given(
+        fs,
+        [mkdir("/d"), write_with("/d/soon", "x", expires(10)), write_with("/d/late", "y", expires(1000))],
+    )
+    .await;
+    let before = fs.head().await.unwrap().seq;
+    subject.clock.advance(Duration::from_secs(20));
+    given(fs, [restore("/d", before, "/e"), restore("/d/soon", before, "/f")]).await;
+    for path in ["/e/soon", "/f"] {
+        assert_eq!((text(fs, path).await.as_str(), stat(fs, path).await.expires_at), ("x", None), "{path}");
+    }
+    assert_eq!(stat(fs, "/e/late").await.expires_at, Some(START.plus_seconds(1000)));
 }
 
 pub async fn copy_checks_in_its_order(subject: &Subject) {

@@ -5,7 +5,6 @@
     reason = "each function's name is its promise, and each is a test"
 )]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use garth::ErrorKind::{InvalidArgument, NameTooLong, NotADirectory, NotFound, NotPermitted, SymlinkLoop};
@@ -13,7 +12,7 @@ use garth::fs::resolve::{Follow, MAX_SYMLINKS, resolve, retry, stat as stat_path
 use garth::model::{At, Batch, ByteRange, Kind, Remove};
 
 use super::Subject;
-use crate::swap::SwapBeforeLookup;
+use crate::interfering::{Call, Interfering};
 use crate::tools::*;
 
 async fn to(fs: &Fs, path: &str) -> String {
@@ -202,7 +201,8 @@ pub async fn stat_never_answers_a_link_that_it_was_to_follow(subject: &Subject) 
     let (path, entry) = stat_path(fs, "/f", Follow::Yes).await.unwrap();
     assert_eq!((path, entry.kind), (p("/f"), Kind::File));
     // The first lookup resolves, the second is the answer.
-    let swapping = SwapBeforeLookup { inner: Arc::clone(&subject.fs), lookups: AtomicUsize::new(0) };
+    let swap = vec![remove("/f", Remove::Any), symlink("/f", "/real")];
+    let swapping = Interfering::new(&subject.fs, Call::Stat, 1, swap);
     let (path, entry) = stat_path(&swapping, "/f", Follow::Yes).await.unwrap();
     assert_eq!((path, entry.kind, entry.size), (p("/real"), Kind::File, 5));
     let (path, entry) = stat_path(fs, "/f", Follow::No).await.unwrap();

@@ -1,10 +1,10 @@
 //! Compares the answers of two filesystems and describes the difference.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use bytes::Bytes;
-use garth::model::{At, ByteRange, HistoryPage, Ino, Kind, Seq, Walk, WalkItem, WalkPage};
+use garth::model::{At, ByteRange, HistoryPage, Ino, Kind, Seq, Timestamp, Walk, WalkItem, WalkPage};
 use garth::{Result, TreePath};
 
 use crate::tools::{Fs, at};
@@ -87,6 +87,38 @@ pub(super) async fn same_history(subject: &Fs, model: &Fs, path: &str, limit: us
         same(&format!("history of {path}"), versions, expected)?;
     }
     Ok(())
+}
+
+/// What is neither `top`, nor below it, nor on the way to it, is as it was. Of a node that has names below `top` too, those
+/// may have come or gone.
+pub(super) fn same_outside(
+    top: &TreePath,
+    before: &[(WalkItem, Bytes)],
+    after: &[(WalkItem, Bytes)],
+) -> Checked {
+    let outside = |(item, _): &&(WalkItem, Bytes)| !item.path.is_within(top) && !top.is_within(&item.path);
+    let inside: BTreeSet<Ino> = (before.iter().chain(after))
+        .filter(|(item, _)| item.path.is_within(top))
+        .map(|(item, _)| item.ino)
+        .collect();
+    let plain = |(item, content): &(WalkItem, Bytes)| {
+        let mut item = item.clone();
+        if let Some(entry) = item.entry.as_mut().filter(|entry| inside.contains(&entry.ino)) {
+            (entry.nlink, entry.ctime, entry.version) = (0, Timestamp(0), entry.etag);
+        }
+        (item, content.clone())
+    };
+    let before: Vec<_> = before.iter().filter(outside).map(plain).collect();
+    let after: Vec<_> = after.iter().filter(outside).map(plain).collect();
+    match before.iter().zip(&after).find(|(before, after)| before != after) {
+        Some((before, after)) => {
+            Err(format!("restoring {top} changed what is outside\n  before: {before:?}\n  after:  {after:?}"))
+        }
+        None if before.len() != after.len() => {
+            Err(format!("restoring {top} left {} of {} paths outside", after.len(), before.len()))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Link counts follow from the names: of a file as many as it has, of a directory two and one for each in it.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 use garth::engine::memory::Memory;
 use garth::env::ManualClock;
+use garth::fs::restore::{Restored, restore};
 use garth::model::{
     At, Batch, Body, ByteRange, CommitId, HistoryPage, Idempotency, Kind, MAX_READ, Moment, Op, Page,
     Precondition, Seq, Timestamp, VersionId, WalkItem, WalkPage,
@@ -14,9 +15,10 @@ use garth::model::{
 use garth::{FileSystem, OpenFile};
 use sha2::{Digest, Sha256};
 
-use super::compare::{Checked, Difference, same, same_history, same_tree, tree_with_content};
+use super::compare::{Checked, Difference, same, same_history, same_outside, same_tree, tree_with_content};
 use super::steps::{BatchSpec, By, Holds, OpSpec, SLOTS, Step, WHOLE};
 use crate::contract::{START, Subject};
+use crate::shape::shape;
 use crate::tools::{Fs, at, name, p};
 
 /// What was done.
@@ -119,6 +121,7 @@ impl Run {
             Step::Past(part, path) => self.past(*part, path.as_deref()).await,
             Step::Remember => self.remember().await,
             Step::Recall(part) => self.recall(*part).await,
+            Step::Restore(path, part) => self.restore(path, *part).await,
             Step::Changes(part) => {
                 self.tally.checks += 1;
                 let since = self.part_of_head(*part).await?;
@@ -411,6 +414,36 @@ impl Run {
             return Err(format!("at {seq} there were {} paths, as_of gives {}", tree.len(), found.len()));
         }
         Ok(())
+    }
+
+    /// Afterwards the path is what it was, and all outside is what it is.
+    async fn restore(&mut self, path: &str, part: u64) -> Checked {
+        let top = p(path);
+        let moment = Moment::Seq(self.part_of_head(part).await?);
+        let told = |error: garth::Error| error.to_string();
+        let past = self.model.as_of(&moment).await.map_err(told)?;
+        let due = shape(&*past, &top, self.now).await;
+        let before = tree_with_content(&self.model).await?;
+        let batch = Batch { message: format!("restore {path}"), ..Batch::default() };
+        let subject = restore(&*self.subject.fs, &top, &moment, self.now, &batch).await;
+        let model = restore(&self.model, &top, &moment, self.now, &batch).await;
+        let commit = |restored: Restored| (restored.commit, restored.plan.changes);
+        self.tally.ops += 1;
+        let Some((commit, _)) = same("a restore", subject.map(commit), model.map(commit))? else {
+            self.tally.refused += 1;
+            return Ok(());
+        };
+        self.tally.commits += u64::from(commit.is_some());
+        self.tally.checks += 1;
+        let due = due.map_err(told)?;
+        let found = shape(&self.model, &top, self.now).await.map_err(told)?;
+        same(&format!("{path} restored to {moment:?}"), Ok(found), Ok(due))?;
+        same_outside(&top, &before, &tree_with_content(&self.model).await?)?;
+        let again = restore(&self.model, &top, &moment, self.now, &batch).await.map_err(told)?;
+        match again.commit {
+            None => self.tree().await,
+            Some(_) => Err(format!("{path} was restored to {moment:?}, and again: {:?}", again.plan)),
+        }
     }
 
     async fn version(&mut self, path: &str, part: u64) -> Checked {

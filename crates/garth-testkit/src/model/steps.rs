@@ -46,6 +46,8 @@ pub(super) enum Step {
     Remember,
     /// Compares one of the trees kept with the view of its sequence.
     Recall(u64),
+    /// Restores a path to what it was after a commit.
+    Restore(String, u64),
     /// The log behind a commit.
     Changes(u64),
     History(String, usize),
@@ -147,6 +149,15 @@ fn path(rng: &mut Random) -> String {
     format!("{}/{}", rng.pick(&DIRECTORIES), rng.pick(&NAMES))
 }
 
+/// Mostly a directory, so that there is something to restore; sometimes the root.
+fn restored_path(rng: &mut Random) -> String {
+    match rng.below(8) {
+        0 => "/".to_owned(),
+        1 => odd_path(rng),
+        _ => likely(rng, Likely::Directory),
+    }
+}
+
 fn odd_path(rng: &mut Random) -> String {
     let what = if rng.one_in(3) { Likely::Directory } else { Likely::File };
     likely(rng, what)
@@ -177,7 +188,8 @@ pub(super) fn first() -> Step {
 
 pub(super) fn random(rng: &mut Random) -> Step {
     match rng.below(1000) {
-        0..760 => Step::Commit(batch(rng)),
+        0..740 => Step::Commit(batch(rng)),
+        740..760 => Step::Restore(restored_path(rng), rng.below(WHOLE)),
         760..790 => Step::Clock(i64::try_from(rng.below(30)).expect("small")),
         790..793 => Step::Clock(-3),
         793..808 => Step::Open(slot(rng), odd_path(rng)),

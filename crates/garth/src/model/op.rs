@@ -227,8 +227,9 @@ pub enum Op {
         /// Make missing parents of `to`.
         parents: bool,
     },
-    /// Copies a node, its content by reference, with mode, owner, `mtime`, attributes and expiry, like `cp -a`
-    /// without hard links: what had several names becomes several nodes. `from` may be the past.
+    /// Copies a node, its content by reference, with mode, owner, `mtime`, attributes and expiry, like `cp -a`: names of
+    /// one node that are copied together become names of one new node. `from` may be the past; an expiry that has passed
+    /// since is not copied.
     /// Order: `from` is looked up (at `as_of`; `Gone`/`NotFound` for a sequence that is not there); a directory without
     /// `recursive`: `IsADirectory`; a directory (now) copied to a path inside itself: `InvalidArgument`; `to`'s parent;
     /// then `to`: nothing there: made; file onto a file with `replace`: its content and all that a copy carries

@@ -1,5 +1,7 @@
 //! Copies, from now or from the past: rows that point at the same stored bytes.
 
+use std::collections::HashMap;
+
 use super::rows::{ExtentRow, NodeRow, Rows};
 use super::{Planner, key_of};
 use crate::error::{Error, ErrorKind, Result};
@@ -161,10 +163,19 @@ impl<R: Rows> Planner<'_, R> {
         // one change for the whole copy, of its top
         let logged = self.delta.log.len();
         let top = source.path.clone().unwrap_or_default();
+        // copies of nodes with several names: those that are copied with them become names of the one copy
+        let mut linked: HashMap<u64, u64> = HashMap::new();
         for below in sources {
             let path = below.path.as_ref().and_then(|path| path.rebase(&top, to));
-            if let Some(new) = path.transpose()? {
-                self.copy_node(&below, &new)?;
+            let Some(new) = path.transpose()? else { continue };
+            if let Some(copy) = linked.get(&below.node.ino) {
+                let copy = self.node(*copy)?;
+                self.add_name(copy, &new)?;
+                continue;
+            }
+            let copy = self.copy_node(&below, &new)?;
+            if below.node.kind != Kind::Directory && below.node.nlink > 1 {
+                linked.insert(below.node.ino, copy);
             }
         }
         self.delta.log.truncate(logged);
@@ -238,7 +249,8 @@ impl<R: Rows> Planner<'_, R> {
         node.rdev = from.rdev;
         node.mtime = from.mtime;
         node.target.clone_from(&from.target);
-        self.put_expiry(&mut node, from.expires_at);
+        // an expiry that has passed is of the past: with it the copy would vanish at once
+        self.put_expiry(&mut node, from.expires_at.filter(|_| !from.expired(self.time)));
         self.put_attributes(&mut node, attributes)?;
         Ok(node)
     }

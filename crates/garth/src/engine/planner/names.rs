@@ -139,7 +139,7 @@ impl<R: Rows> Planner<'_, R> {
 
     pub(super) fn link(&mut self, from: &At, to: &At, parents: bool) -> Result<Outcome> {
         Self::require_name(to)?;
-        let mut node = self.node_at(from)?;
+        let node = self.node_at(from)?;
         if node.nlink == 0 {
             // as on Linux, what has lost its last name gets no new one
             return Err(Error::no_node());
@@ -153,15 +153,21 @@ impl<R: Rows> Planner<'_, R> {
             let message = format!("a node has at most {MAX_LINKS} names");
             return Err(self.about(Error::new(ErrorKind::TooManyLinks, message), from));
         }
-        let Some(key) = key_of(&path) else { return Err(Error::already_exists(&path)) };
+        let ino = node.ino;
+        self.add_name(node, &path)?;
+        self.delta.log(ChangeKind::Linked, ino, Some(path));
+        Ok(self.outcome(ino, false))
+    }
+
+    /// Gives a node that is no directory one more name, which is free.
+    pub(super) fn add_name(&mut self, mut node: NodeRow, path: &TreePath) -> Result<()> {
+        let Some(key) = key_of(path) else { return Err(Error::already_exists(path)) };
         self.touch_dir(&key.0, 0)?;
         self.set_name(key, Some(NameRow { ino: node.ino, since: self.seq, kind: node.kind }))?;
         node.nlink += 1;
         node.ctime = self.time;
-        let ino = node.ino;
         self.put(node);
-        self.delta.log(ChangeKind::Linked, ino, Some(path));
-        Ok(self.outcome(ino, false))
+        Ok(())
     }
 
     pub(super) fn remove(&mut self, at: &At, what: Remove, missing_ok: bool) -> Result<Outcome> {

@@ -71,13 +71,20 @@ impl<'a> Scratch<'a> {
         let copy = self.copy_node(&source.node, place);
         // Of directories: which copy, and the time that filling it changes.
         let mut directories = BTreeMap::from([(source.node.ino, (copy, source.node.mtime))]);
+        let mut files: BTreeMap<Ino, Ino> = BTreeMap::new();
         for (found, node) in &source.below {
             let from = source.path.as_ref().expect("a directory has a path");
             let path = found.path.rebase(from, &place.path).expect("found below it")?;
             let (dir, _) = directories[&found.dir];
+            if let Some(copy) = files.get(&node.ino) {
+                self.give_name(dir, &found.name, *copy);
+                continue;
+            }
             let ino = self.copy_node(node, &Place { path, dir, name: found.name.clone(), taken: None });
             if node.is_directory() {
                 directories.insert(node.ino, (ino, node.mtime));
+            } else {
+                files.insert(node.ino, ino);
             }
         }
         for (copy, mtime) in directories.into_values() {
@@ -99,13 +106,14 @@ impl<'a> Scratch<'a> {
 
     /// What a copy carries besides content.
     fn copy_attributes(&mut self, node: &Node, to: Ino) {
+        let time = self.time;
         let copy = self.edit(to);
         copy.mode = node.mode;
         copy.uid = node.uid;
         copy.gid = node.gid;
         copy.mtime = node.mtime;
         copy.attributes = node.attributes.clone();
-        copy.expires_at = node.expires_at;
+        copy.expires_at = node.expires_at.filter(|end| *end > time);
     }
 }
 

@@ -1,35 +1,55 @@
-//! A filesystem on which another client turns a file into a link between the resolving of a path and its use.
+//! A filesystem on which another client commits between two calls of the one under test.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, Page, Remove,
+    At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, Op, Page,
     SearchQuery, Seq, Snapshot, Version, VersionId, Walk, WalkPage,
 };
 use garth::{Capabilities, FileSystem, OpenFile, Result, TreePath, Upload};
 
-use crate::tools::{given, remove, symlink};
+/// A call that another client comes in before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    Stat,
+    Commit,
+}
 
-/// Passes everything on; before its second lookup, `/f` becomes a link to `/real`.
+/// Passes everything on; right before one of the calls, another client commits.
 #[derive(Debug)]
-pub(crate) struct SwapBeforeLookup {
-    pub(crate) inner: Arc<dyn FileSystem>,
-    pub(crate) lookups: AtomicUsize,
+pub(crate) struct Interfering {
+    inner: Arc<dyn FileSystem>,
+    before: Call,
+    /// Calls to let through first.
+    skip: AtomicUsize,
+    ops: Mutex<Vec<Op>>,
+}
+
+impl Interfering {
+    pub(crate) fn new(inner: &Arc<dyn FileSystem>, before: Call, skip: usize, ops: Vec<Op>) -> Self {
+        Self { inner: Arc::clone(inner), before, skip: AtomicUsize::new(skip), ops: Mutex::new(ops) }
+    }
+
+    async fn interfere(&self, call: Call) -> Result<()> {
+        if call != self.before || self.skip.fetch_sub(1, Ordering::SeqCst) != 0 {
+            return Ok(());
+        }
+        let ops = std::mem::take(&mut *self.ops.lock().expect("no test panics in between"));
+        self.inner.commit(Batch::new(ops)).await.map(drop)
+    }
 }
 
 #[async_trait]
-impl FileSystem for SwapBeforeLookup {
+impl FileSystem for Interfering {
     fn capabilities(&self) -> Capabilities {
         self.inner.capabilities()
     }
 
     async fn stat(&self, at: &At) -> Result<Entry> {
-        if self.lookups.fetch_add(1, Ordering::SeqCst) == 1 {
-            given(&*self.inner, [remove("/f", Remove::Any), symlink("/f", "/real")]).await;
-        }
+        self.interfere(Call::Stat).await?;
         self.inner.stat(at).await
     }
 
@@ -86,6 +106,7 @@ impl FileSystem for SwapBeforeLookup {
     }
 
     async fn commit(&self, batch: Batch) -> Result<Commit> {
+        self.interfere(Call::Commit).await?;
         self.inner.commit(batch).await
     }
 

@@ -1,0 +1,302 @@
+//! Restoring a path: equal to what it was, touching only what differs, and nothing outside.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "each function's name is its promise, and each is a test"
+)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use garth::ErrorKind::{NotFound, Unsupported};
+use garth::FileSystem;
+use garth::fs::restore::{RestoreAction, Restored, plan, restore as restore_path};
+use garth::model::{Batch, Create, Entry, Moment, Op, Remove, RenameMode, Seq, SetAttrs, Timestamp};
+
+use super::{START, Subject};
+use crate::interfering::{Call, Interfering};
+use crate::shape::shape;
+use crate::tools::*;
+
+/// Later than the clock of any test here.
+const NOW: Timestamp = Timestamp(START.0 + 3_600_000_000_000);
+
+/// The last commit, to be restored later; `None` for an implementation without history, which says so.
+async fn then(fs: &Fs) -> Option<Seq> {
+    if fs.capabilities().history {
+        return Some(fs.head().await.unwrap().seq);
+    }
+    let answer = restore_path(fs, &p("/"), &Moment::Seq(Seq(0)), NOW, &Batch::default()).await;
+    assert_error(answer, Unsupported, None);
+    None
+}
+
+/// Restores, and checks that the path is what it was and that a second restore finds nothing to do.
+async fn restored(fs: &Fs, path: &str, seq: Seq) -> Restored {
+    let moment = Moment::Seq(seq);
+    let past = fs.as_of(&moment).await.unwrap();
+    let due = shape(&*past, &p(path), NOW).await.unwrap();
+    let restored = restore_path(fs, &p(path), &moment, NOW, &Batch::default()).await.unwrap();
+    assert_eq!(shape(fs, &p(path), NOW).await.unwrap(), due);
+    let head = fs.head().await.unwrap();
+    let again = restore_path(fs, &p(path), &moment, NOW, &Batch::default()).await.unwrap();
+    assert_eq!((again.commit, again.plan.changes), (None, Vec::new()));
+    assert_eq!(fs.head().await.unwrap(), head);
+    restored
+}
+
+fn actions(restored: &Restored) -> Vec<(&str, RestoreAction)> {
+    restored.plan.changes.iter().map(|change| (change.path.as_str(), change.action.clone())).collect()
+}
+
+fn counts(restored: &Restored) -> (u64, u64, u64) {
+    (restored.plan.restored, restored.plan.removed, restored.plan.unchanged)
+}
+
+fn moved(from: &str) -> RestoreAction {
+    RestoreAction::Moved { from: p(from) }
+}
+
+pub async fn one_change_among_5000_entries_touches_one(subject: &Subject) {
+    let fs = &*subject.fs;
+    for dir in 0..50 {
+        let files = (1..100).map(|file| write(&format!("/t/{dir}/{file}"), format!("{dir} {file}")));
+        let mkdir = mkdir_all(&format!("/t/{dir}"));
+        fs.commit(Batch::new(std::iter::once(mkdir).chain(files))).await.unwrap();
+    }
+    let Some(seq) = then(fs).await else { return };
+    let kept = restored(fs, "/t", seq).await;
+    assert_eq!((counts(&kept), kept.commit), ((0, 0, 5000), None));
+    given(fs, [write("/t/7/7", "changed")]).await;
+    let before = stat(fs, "/t/7/8").await;
+    let restored = restored(fs, "/t", seq).await;
+    assert_eq!((counts(&restored), restored.commit.as_ref().unwrap().outcomes.len()), ((1, 0, 4999), 1));
+    assert_eq!(actions(&restored), [("/t/7/7", RestoreAction::Changed)]);
+    assert_eq!(stat(fs, "/t/7/8").await, before);
+}
+
+pub async fn what_changed_in_place_keeps_its_node(subject: &Subject) {
+    let fs = &*subject.fs;
+    let attrs = SetAttrs { mode: Some(0o600), tags: Some(vec!["a".to_owned()]), ..SetAttrs::default() };
+    given(
+        fs,
+        [mkdir_all("/t/d"), write_with("/t/f", "one", attrs), write("/t/g", "two"), symlink("/t/l", "x")],
+    )
+    .await;
+    let Some(seq) = then(fs).await else { return };
+    let before = stat(fs, "/t/f").await;
+    let attrs = SetAttrs { mode: Some(0o644), tags: Some(Vec::new()), uid: Some(5), ..SetAttrs::default() };
+    given(
+        fs,
+        [append("/t/f", " more"), set("/t/g", attrs.clone()), set("/t/d", attrs.clone()), set("/t/l", attrs)],
+    )
+    .await;
+    let restored = restored(fs, "/t", seq).await;
+    assert_eq!(counts(&restored), (3, 0, 1));
+    let after = stat(fs, "/t/f").await;
+    assert_eq!((after.ino, after.birthtime, after.mode), (before.ino, before.birthtime, 0o600));
+    assert!(!restored.plan.created);
+}
+
+pub async fn what_was_added_goes_and_what_was_removed_comes_back(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir_all("/t/a/b"), write("/t/a/f", "f"), write("/t/a/b/g", "g"), write("/t/h", "h")]).await;
+    given(fs, [link("/t/a/f", "/t/a/b/f2"), symlink("/t/a/l", "f"), mkdir("/t/keep")]).await;
+    let Some(seq) = then(fs).await else { return };
+    given(fs, [remove("/t/a", Remove::Tree), remove("/t/h", Remove::File), mkdir_all("/t/new/er")]).await;
+    given(fs, [write("/t/new/er/x", "x"), write("/t/keep/y", "y")]).await;
+    let restored = restored(fs, "/t", seq).await;
+    assert_eq!(counts(&restored), (7, 4, 1));
+    assert_eq!(
+        actions(&restored),
+        [
+            ("/t/a", RestoreAction::Created),
+            ("/t/h", RestoreAction::Created),
+            ("/t/keep/y", RestoreAction::Removed),
+            ("/t/new", RestoreAction::Removed),
+        ],
+        "a directory that is gone comes back by one copy, its links with it"
+    );
+}
+
+pub async fn what_was_moved_inside_is_moved_back(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir_all("/t/a/deep"), mkdir("/t/b"), write("/t/a/f", "f"), write("/t/a/deep/g", "g")]).await;
+    given(fs, [write("/t/one", "1"), write("/t/two", "2")]).await;
+    let Some(seq) = then(fs).await else { return };
+    let (dir, deep, one) = (stat(fs, "/t/a").await, stat(fs, "/t/a/deep/g").await, stat(fs, "/t/one").await);
+    given(fs, [rename("/t/a", "/t/b/moved"), rename_as("/t/one", "/t/two", RenameMode::Exchange)]).await;
+    let back = restored(fs, "/t", seq).await;
+    assert_eq!(counts(&back), (3, 0, 4));
+    assert!(actions(&back).contains(&("/t/a", moved("/t/b/moved"))), "{:?}", actions(&back));
+    assert_eq!((stat(fs, "/t/a").await.ino, stat(fs, "/t/one").await.ino), (dir.ino, one.ino));
+    assert_eq!(stat(fs, "/t/a/deep/g").await, deep, "what is below a moved directory is not touched");
+    // a directory that is now inside what was inside it
+    given(fs, [rename("/t/a/deep", "/t/deep"), rename("/t/a", "/t/deep/a")]).await;
+    let inside_out = restored(fs, "/t", seq).await;
+    assert_eq!(counts(&inside_out), (2, 0, 5));
+    assert_eq!(stat(fs, "/t/a").await.ino, dir.ino);
+    // and one in whose place another stands that holds it
+    given(fs, [rename("/t/a", "/t/c"), mkdir("/t/a"), rename("/t/c", "/t/a/c"), write("/t/a/new", "n")])
+        .await;
+    let out = restored(fs, "/t", seq).await;
+    assert_eq!((stat(fs, "/t/a").await.ino, out.plan.removed), (dir.ino, 2));
+    assert!(names_in(fs, "/t").await.iter().all(|name| !name.starts_with('.')), "nothing is left waiting");
+}
+
+pub async fn hard_links_inside_are_as_they_were(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir_all("/t/d"), write("/t/a", "x"), link("/t/a", "/t/b"), link("/t/a", "/t/d/c")]).await;
+    given(fs, [write("/t/e", "y"), link("/t/e", "/t/f")]).await;
+    let Some(seq) = then(fs).await else { return };
+    let (a, e) = (stat(fs, "/t/a").await, stat(fs, "/t/e").await);
+    // one name is removed, one is split off by its own node, one is added, and one node goes altogether
+    given(fs, [remove("/t/b", Remove::File), remove("/t/d/c", Remove::File), write("/t/d/c", "own")]).await;
+    given(
+        fs,
+        [
+            link("/t/a", "/t/z"),
+            append("/t/a", "!"),
+            remove("/t/e", Remove::File),
+            remove("/t/f", Remove::File),
+        ],
+    )
+    .await;
+    restored(fs, "/t", seq).await;
+    let after = stat(fs, "/t/a").await;
+    assert_eq!((after.ino, after.nlink, stat(fs, "/t/d/c").await.ino), (a.ino, 3, a.ino));
+    assert_ne!(stat(fs, "/t/e").await.ino, e.ino);
+    assert_eq!(stat(fs, "/t/f").await.nlink, 2);
+}
+
+/// What must not change of a node that stays outside: all but what its names inside count for.
+fn outside(entry: Entry) -> Entry {
+    let (version, ctime) = (entry.etag, entry.mtime);
+    Entry { nlink: 0, version, ctime, ..entry }
+}
+
+pub async fn a_node_with_names_outside_stays_as_it_is_there(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/t"), write("/t/both", "old"), write("/t/out", "old"), write("/t/same", "s")]).await;
+    let Some(seq) = then(fs).await else { return };
+    given(
+        fs,
+        [link("/t/both", "/both"), write("/both", "new"), rename("/t/out", "/out"), link("/t/same", "/same")],
+    )
+    .await;
+    given(fs, [write("/strange", "other"), link("/strange", "/t/strange")]).await;
+    let mut before = Vec::new();
+    for path in ["/both", "/out", "/same", "/strange"] {
+        before.push(outside(stat(fs, path).await));
+    }
+    let same = stat(fs, "/t/same").await;
+    restored(fs, "/t", seq).await;
+    let mut after = Vec::new();
+    for path in ["/both", "/out", "/same", "/strange"] {
+        after.push(outside(stat(fs, path).await));
+    }
+    assert_eq!(after, before);
+    assert_eq!((text(fs, "/both").await.as_str(), text(fs, "/t/both").await.as_str()), ("new", "old"));
+    assert_ne!(stat(fs, "/t/both").await.ino, stat(fs, "/both").await.ino, "it differs: a node of its own");
+    assert_ne!(stat(fs, "/t/out").await.ino, stat(fs, "/out").await.ino);
+    assert_eq!(stat(fs, "/t/same").await, same, "what does not differ is not touched");
+}
+
+pub async fn every_kind_comes_back_in_place_of_any_other(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(
+        fs,
+        [mkdir_all("/t/dir"), write("/t/dir/f", "f"), write("/t/file", "x"), symlink("/t/link", "file")],
+    )
+    .await;
+    let Some(seq) = then(fs).await else { return };
+    given(fs, [remove("/t/dir", Remove::Tree), write("/t/dir", "now a file")]).await;
+    given(fs, [remove("/t/file", Remove::Any), mkdir("/t/file"), write("/t/file/in", "y")]).await;
+    given(fs, [remove("/t/link", Remove::Any), symlink("/t/link", "elsewhere")]).await;
+    let restored = restored(fs, "/t", seq).await;
+    assert_eq!(counts(&restored), (4, 4, 0));
+    assert_eq!(stat(fs, "/t/link").await.target.as_deref(), Some("file"));
+}
+
+pub async fn a_path_that_is_gone_or_another_now_comes_back(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir_all("/x/t"), write("/x/t/f", "f"), write("/x/file", "1")]).await;
+    let Some(seq) = then(fs).await else { return };
+    given(fs, [remove("/x", Remove::Tree)]).await;
+    let back = restored(fs, "/x/t", seq).await;
+    assert_eq!((counts(&back), back.plan.created), ((2, 0, 0), true));
+    given(fs, [remove("/x/t", Remove::Tree), mkdir("/x/t"), write("/x/t/f", "other"), write("/x/t/g", "g")])
+        .await;
+    let dir = stat(fs, "/x/t").await.ino;
+    let again = restored(fs, "/x/t", seq).await;
+    assert_eq!(
+        (again.plan.created, stat(fs, "/x/t").await.ino),
+        (false, dir),
+        "the directory there now is taken"
+    );
+    restored(fs, "/x/file", seq).await;
+    given(fs, [remove("/x/file", Remove::Any), mkdir("/x/file"), write("/x/file/in", "z")]).await;
+    restored(fs, "/x/file", seq).await;
+    given(fs, [write("/stray", "s")]).await;
+    restored(fs, "/", seq).await;
+    assert_eq!(names_in(fs, "/").await, ["x"]);
+    let never = restore_path(fs, &p("/never"), &Moment::Seq(seq), NOW, &Batch::default()).await;
+    assert_error(never, NotFound, Some("/never"));
+}
+
+pub async fn an_expiry_that_has_passed_is_not_restored(subject: &Subject) {
+    let fs = &*subject.fs;
+    let expires =
+        |at: i64| SetAttrs { expires_at: Some(Some(START.plus_seconds(at))), ..SetAttrs::default() };
+    given(
+        fs,
+        [mkdir("/t"), write_with("/t/gone", "x", expires(10)), write_with("/t/kept", "y", expires(10))],
+    )
+    .await;
+    given(fs, [write_with("/t/later", "z", expires(10_000))]).await;
+    let Some(seq) = then(fs).await else { return };
+    given(
+        fs,
+        [set("/t/kept", SetAttrs { expires_at: Some(None), mode: Some(0o600), ..SetAttrs::default() })],
+    )
+    .await;
+    given(fs, [remove("/t/later", Remove::File)]).await;
+    subject.clock.advance(Duration::from_secs(20));
+    restored(fs, "/t", seq).await;
+    assert_eq!((stat(fs, "/t/gone").await.expires_at, stat(fs, "/t/kept").await.expires_at), (None, None));
+    assert_eq!(stat(fs, "/t/kept").await.mode, 0o644);
+    assert_eq!(stat(fs, "/t/later").await.expires_at, Some(START.plus_seconds(10_000)));
+}
+
+pub async fn a_restore_that_is_overtaken_is_planned_again(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/t"), write("/t/f", "old"), write("/t/g", "old")]).await;
+    let Some(seq) = then(fs).await else { return };
+    given(fs, [write("/t/f", "new"), remove("/t/g", Remove::File)]).await;
+    let ops = vec![rename("/t/f", "/t/moved"), write_as("/t/g", "back already", Create::New)];
+    let busy: Arc<dyn FileSystem> = Arc::new(Interfering::new(&subject.fs, Call::Commit, 0, ops));
+    let done = restored(&*busy, "/t", seq).await;
+    assert_eq!(text(fs, "/t/f").await, "old");
+    assert_eq!(text(fs, "/t/g").await, "old");
+    assert_eq!(done.commit.unwrap().seq.0, seq.0 + 4, "of two tries one is a commit");
+}
+
+pub async fn a_plan_changes_nothing_and_says_what_would(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/t"), write("/t/f", "old")]).await;
+    let Some(seq) = then(fs).await else { return };
+    given(fs, [write("/t/f", "new"), write("/t/g", "new")]).await;
+    let head = fs.head().await.unwrap();
+    let plan = plan(fs, &p("/t"), &Moment::Seq(seq), NOW).await.unwrap();
+    assert_eq!((plan.restored, plan.removed, plan.unchanged, plan.is_empty()), (1, 1, 0, false));
+    assert_eq!(fs.head().await.unwrap(), head);
+    let batch =
+        Batch { message: "why".to_owned(), ..Batch::new([Op::Snapshot { name: "not done".to_owned() }]) };
+    let done = restore_path(fs, &p("/t"), &Moment::Seq(seq), NOW, &batch).await.unwrap();
+    let log = fs.changes(head.seq, 1).await.unwrap();
+    assert_eq!(
+        (log.commits[0].commit.seq, log.commits[0].commit.message.as_str()),
+        (done.commit.unwrap().seq, "why")
+    );
+    assert!(fs.snapshots().await.unwrap().is_empty(), "the operations of the batch are not used");
+}

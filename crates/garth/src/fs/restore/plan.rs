@@ -1,0 +1,600 @@
+//! The batch that turns what is there now into what was there then.
+//!
+//! Names of then are put right from the top down, so that the directory of each is in its place when its turn comes; what
+//! is in the way goes, or waits under a name of its own until its turn. Then what is left over is removed, nodes get
+//! their content and attributes, and directories their times. Names are addressed by the number of their directory, which
+//! holds while directories move.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use super::diff::{Diff, Item, Key, changing, diff, order, too_much};
+use super::state::{self, Difference};
+use super::{Restoration, RestoreAction, RestorePlan};
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::FileSystem;
+use crate::model::{
+    At, Entry, Ino, Kind, MAX_OPS, MAX_PAGE, Op, Precondition, Remove, RenameMode, Seq, SetAttrs, Timestamp,
+    VersionId, WalkPage,
+};
+use crate::path::{Name, TreePath};
+
+/// Plans the restore of `path` to what it was in `past`.
+pub(super) async fn plan<F, P>(fs: &F, past: &P, path: &TreePath, now: Timestamp) -> Result<RestorePlan>
+where
+    F: FileSystem + ?Sized,
+    P: FileSystem + ?Sized,
+{
+    let at = past.head().await?.seq;
+    let Some(then) = lookup(past, path).await? else {
+        return Err(Error::at(ErrorKind::NotFound, path, format!("was not there at sequence {at}")));
+    };
+    let there = lookup(fs, path).await?;
+    let mut planner = Planner::new(fs, past, path, at, now);
+    match there {
+        Some(there) if then.kind == Kind::Directory && there.kind == Kind::Directory => {
+            planner.directory(&then, &there).await?;
+        }
+        there => planner.single(&then, there).await?,
+    }
+    planner.finish()
+}
+
+async fn lookup<F: FileSystem + ?Sized>(fs: &F, path: &TreePath) -> Result<Option<Entry>> {
+    match fs.stat(&At::Path(path.clone())).await {
+        Ok(entry) => Ok(Some(entry)),
+        Err(error) if error.is(ErrorKind::NotFound) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What a node of then is now.
+#[derive(Clone, Debug)]
+enum Holder {
+    /// A node that is there.
+    Node(Ino),
+    /// A node that the batch makes, first under this path.
+    New(TreePath),
+}
+
+struct Planner<'a, F: ?Sized, P: ?Sized> {
+    fs: &'a F,
+    past: &'a P,
+    top: &'a TreePath,
+    now: Timestamp,
+    /// The directory that is restored.
+    top_ino: Ino,
+    /// Nodes of now that the plan may touch.
+    entries: HashMap<Ino, Box<Entry>>,
+    /// Names of now that are not right, with where they were at first.
+    names: HashMap<Key, (Ino, TreePath)>,
+    /// The same by node and by directory.
+    names_of: HashMap<Ino, BTreeSet<Key>>,
+    names_in: HashMap<Ino, BTreeSet<Name>>,
+    /// Nodes of then that are put under a name or will be: they must not go.
+    wanted: HashSet<Ino>,
+    /// Nodes that have a name that is right.
+    held: HashSet<Ino>,
+    /// What nodes of then are now, as far as decided.
+    holders: HashMap<Ino, Holder>,
+    /// Names that each node of then has in the diff.
+    past_names: HashMap<Ino, u64>,
+    /// Nodes whose content or attributes are not as they were.
+    differing: HashSet<Ino>,
+    /// Names that the plan has freed.
+    freed: HashSet<Key>,
+    /// Directories of then that come back with all below them.
+    copied: HashSet<Ino>,
+    /// Directories whose names change, and so their time.
+    touched: HashSet<Ino>,
+    temporary: u64,
+    node_ops: Vec<Op>,
+    directory_ops: Vec<Op>,
+    versions: HashMap<Ino, VersionId>,
+    plan: RestorePlan,
+}
+
+impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
+    fn new(fs: &'a F, past: &'a P, top: &'a TreePath, at: Seq, now: Timestamp) -> Self {
+        let plan = RestorePlan {
+            at,
+            changes: Vec::new(),
+            restored: 0,
+            removed: 0,
+            unchanged: 0,
+            created: false,
+            ops: Vec::new(),
+            preconditions: Vec::new(),
+        };
+        Self {
+            fs,
+            past,
+            top,
+            now,
+            top_ino: Ino::NONE,
+            entries: HashMap::new(),
+            names: HashMap::new(),
+            names_of: HashMap::new(),
+            names_in: HashMap::new(),
+            wanted: HashSet::new(),
+            held: HashSet::new(),
+            holders: HashMap::new(),
+            past_names: HashMap::new(),
+            differing: HashSet::new(),
+            freed: HashSet::new(),
+            copied: HashSet::new(),
+            touched: HashSet::new(),
+            temporary: 0,
+            node_ops: Vec::new(),
+            directory_ops: Vec::new(),
+            versions: HashMap::new(),
+            plan,
+        }
+    }
+
+    /// Everything but a directory that is a directory still.
+    async fn single(&mut self, then: &Entry, there: Option<Entry>) -> Result<()> {
+        self.plan.created = there.is_none();
+        if let Some(there) = there {
+            let shared = there.nlink > 1;
+            let same = then.ino == there.ino || fits(then, &there);
+            let difference = match same {
+                true => state::compare(self.past, self.fs, self.top, then, &there, self.now).await?,
+                false => Difference::Content,
+            };
+            if same && difference == Difference::None {
+                self.plan.unchanged = 1;
+                return Ok(());
+            }
+            self.hold(&there);
+            if same && !shared {
+                self.change(self.top, there.ino, difference);
+                self.plan.restored = 1;
+                return Ok(());
+            }
+            let at = At::Path(self.top.clone());
+            self.plan.ops.push(Op::Remove { at, what: Remove::Tree, missing_ok: false });
+            self.note(self.top, RestoreAction::Removed);
+            self.plan.removed = 1;
+        } else {
+            self.plan.preconditions.push((At::Path(self.top.clone()), Precondition::Absent));
+        }
+        self.plan.ops.push(self.copy(self.top, true));
+        self.note(self.top, RestoreAction::Created);
+        self.plan.restored = 1;
+        let mut page = WalkPage { limit: MAX_PAGE, ..WalkPage::default() };
+        while then.kind == Kind::Directory {
+            let walk = self.past.walk(&At::Path(self.top.clone()), &page).await?;
+            self.plan.restored += walk.items.len() as u64;
+            page.after = walk.items.last().map(|item| item.path.clone());
+            if !walk.more {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A directory that is a directory still.
+    async fn directory(&mut self, then: &Entry, there: &Entry) -> Result<()> {
+        let mut diff = diff(self.past, self.fs, self.top, then.ino, there.ino).await?;
+        self.top_ino = there.ino;
+        self.holders.insert(then.ino, Holder::Node(there.ino));
+        self.entries.insert(there.ino, Box::new(there.clone()));
+        self.plan.unchanged = diff.unchanged;
+        let (shared, changed) = self.judge(&mut diff).await?;
+        self.index(&diff, &shared);
+        diff.past.sort_by(|a, b| order(&a.path).cmp(&order(&b.path)));
+        let below = children(&diff.past);
+        for item in &diff.past {
+            self.put_right(item, &diff.past, &below).await?;
+            if self.plan.ops.len() > MAX_OPS {
+                return Err(too_much(self.top));
+            }
+        }
+        self.remove_rest();
+        for (path, ino, difference) in changed {
+            self.change(&path, ino, difference);
+        }
+        // Last, since all that came before set the times of the directories it was in.
+        let (mut directories, mut new) = (vec![(self.top.clone(), then, Some(there.ino))], Vec::new());
+        directories.extend(
+            diff.changed
+                .iter()
+                .filter(|(past, _)| past.is_dir())
+                .map(|(past, now)| (past.path.clone(), &*past.entry, Some(now.ino()))),
+        );
+        for item in diff.past.iter().filter(|item| item.is_dir() && !self.copied.contains(&item.ino())) {
+            match self.holders.get(&item.ino()) {
+                Some(Holder::Node(ino)) => directories.push((item.path.clone(), &item.entry, Some(*ino))),
+                Some(Holder::New(_)) => new.push((item.path.clone(), item.entry.mtime)),
+                None => {}
+            }
+        }
+        for (path, then, ino) in directories {
+            if let Some(ino) = ino {
+                self.directory_state(&path, then, ino);
+            }
+        }
+        for (path, mtime) in new {
+            let attrs = SetAttrs { mtime: Some(mtime), ..SetAttrs::default() };
+            self.directory_ops.push(Op::SetAttrs { at: At::Path(path), attrs });
+        }
+        Ok(())
+    }
+
+    /// Judges the nodes that were inside and still are. Gives those that must not be changed, since they have names
+    /// outside, and what to change of the others. The names of the former differ from now on.
+    #[allow(clippy::type_complexity, reason = "the two halves of one answer")]
+    async fn judge(&mut self, diff: &mut Diff) -> Result<(HashSet<Ino>, Vec<(TreePath, Ino, Difference)>)> {
+        let now: HashMap<Ino, Box<Entry>> = (diff.now.values().map(|item| (item.ino(), item.entry.clone())))
+            .chain(diff.changed.iter().map(|(_, now)| (now.ino(), now.entry.clone())))
+            .chain(diff.linked.iter().map(|(ino, entry)| (*ino, entry.clone())))
+            .collect();
+        let mut judged = HashSet::new();
+        let (mut shared, mut changed) = (HashSet::new(), Vec::new());
+        let past = diff.changed.iter().map(|(past, _)| past).chain(&diff.past);
+        for item in past.filter(|item| !item.is_dir()) {
+            let Some(now) = now.get(&item.ino()) else { continue };
+            if !judged.insert(item.ino()) {
+                continue;
+            }
+            let difference =
+                state::compare(self.past, self.fs, &item.path, &item.entry, now, self.now).await?;
+            if difference == Difference::None {
+                continue;
+            }
+            let inside = diff.inside.get(&item.ino()).copied().unwrap_or(1);
+            if now.nlink > inside {
+                shared.insert(item.ino());
+            } else {
+                self.differing.insert(item.ino());
+                changed.push((item.path.clone(), item.ino(), difference));
+            }
+        }
+        self.entries.extend(now);
+        let pairs = std::mem::take(&mut diff.changed);
+        for (past, now) in pairs {
+            if shared.contains(&past.ino()) {
+                diff.now.insert(now.key.clone(), now);
+                diff.past.push(past);
+                continue;
+            }
+            let differs = self.differing.contains(&past.ino());
+            self.plan.restored += u64::from(differs);
+            self.plan.unchanged += u64::from(!differs);
+            diff.changed.push((past, now));
+        }
+        Ok((shared, changed))
+    }
+
+    fn index(&mut self, diff: &Diff, shared: &HashSet<Ino>) {
+        for (key, item) in &diff.now {
+            self.add_name(key.clone(), item.ino(), item.path.clone());
+        }
+        self.held.extend(diff.linked.keys().filter(|ino| !shared.contains(ino)));
+        for item in &diff.past {
+            *self.past_names.entry(item.ino()).or_default() += 1;
+        }
+        let inside = |ino: &Ino| self.names_of.contains_key(ino) || self.held.contains(ino);
+        let wanted = diff.past_nodes().into_iter().filter(|ino| !shared.contains(ino) && inside(ino));
+        self.wanted = wanted.collect();
+        // The directory itself cannot move below itself, whatever it was then.
+        self.wanted.remove(&self.top_ino);
+    }
+
+    /// Puts the right node under a name of then.
+    async fn put_right(&mut self, item: &Item, all: &[Item], below: &HashMap<Ino, Vec<usize>>) -> Result<()> {
+        if self.copied.contains(&item.key.0) {
+            if item.is_dir() {
+                self.copied.insert(item.ino());
+            }
+            self.plan.restored += 1;
+            return Ok(());
+        }
+        let dir = match self.holders.get(&item.key.0) {
+            Some(Holder::New(_)) => None,
+            Some(Holder::Node(ino)) => Some(*ino),
+            None => Some(item.key.0),
+        };
+        let key = dir.map(|dir| (dir, item.key.1.clone()));
+        let there = key.as_ref().and_then(|key| self.names.get(key)).map(|(ino, _)| *ino);
+        let known = self.holders.get(&item.ino()).cloned();
+        let holder = match (&known, there) {
+            (Some(holder), _) => holder.clone(),
+            (None, _) if self.wanted.contains(&item.ino()) => Holder::Node(item.ino()),
+            (None, Some(there)) if self.may_become(&item.entry, there) => {
+                self.become_of(item, there).await?;
+                Holder::Node(there)
+            }
+            (None, _) => Holder::New(item.path.clone()),
+        };
+        self.holders.insert(item.ino(), holder.clone());
+        if let (Holder::Node(ino), Some(key)) = (&holder, &key)
+            && there == Some(*ino)
+        {
+            self.drop_name(key);
+            self.held.insert(*ino);
+            let differs = self.differing.contains(ino);
+            self.plan.restored += u64::from(differs);
+            self.plan.unchanged += u64::from(!differs);
+            return Ok(());
+        }
+        match (&key, there) {
+            (Some(key), Some(there)) => self.clear(key, there),
+            (Some(key), None) if self.freed.contains(key) => {}
+            (Some(key), None) => {
+                self.plan.preconditions.push((At::Child(key.0, key.1.clone()), Precondition::Absent));
+            }
+            (None, _) => {}
+        }
+        self.touched.extend(dir);
+        self.plan.restored += 1;
+        match holder {
+            Holder::Node(ino) => self.give_name(item, ino),
+            Holder::New(first) if known.is_some() => {
+                let (from, to) = (At::Path(first), At::Path(item.path.clone()));
+                self.plan.ops.push(Op::Link { from, to, parents: false });
+                self.note(&item.path, RestoreAction::Linked);
+            }
+            Holder::New(_) => {
+                if !item.is_dir() || self.is_gone(item, all, below) {
+                    self.plan.ops.push(self.copy(&item.path, false));
+                    if item.is_dir() {
+                        self.copied.insert(item.ino());
+                    }
+                } else {
+                    let attrs = state::attributes(&item.entry);
+                    self.plan.ops.push(Op::Mkdir { at: At::Path(item.path.clone()), parents: false, attrs });
+                }
+                self.note(&item.path, RestoreAction::Created);
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves a node that is there to a name of then, or links it.
+    fn give_name(&mut self, item: &Item, ino: Ino) {
+        self.hold_node(ino);
+        let only =
+            item.is_dir() || (self.past_names.get(&item.ino()) == Some(&1) && !self.held.contains(&ino));
+        let from = self.names_of.get(&ino).and_then(|keys| keys.first()).cloned();
+        let to = At::Path(item.path.clone());
+        match from {
+            Some(key) if only => {
+                let from = self.drop_name(&key).unwrap_or_else(|| item.path.clone());
+                self.touched.insert(key.0);
+                let (at, mode) = (At::Child(key.0, key.1), RenameMode::NoReplace);
+                self.plan.ops.push(Op::Rename { from: at, to, mode, parents: false });
+                self.note(&item.path, RestoreAction::Moved { from });
+            }
+            _ => {
+                self.plan.ops.push(Op::Link { from: At::Node(ino), to, parents: false });
+                self.note(&item.path, RestoreAction::Linked);
+            }
+        }
+        self.held.insert(ino);
+    }
+
+    /// Whether a node that was not there then may take the place of one that is gone.
+    fn may_become(&self, then: &Entry, there: Ino) -> bool {
+        let Some(now) = self.entries.get(&there) else { return false };
+        let names = self.names_of.get(&there).map_or(0, |keys| keys.len() as u64);
+        let inside = now.kind == Kind::Directory || now.nlink == names;
+        inside && !self.wanted.contains(&there) && !self.held.contains(&there) && fits(then, now)
+    }
+
+    async fn become_of(&mut self, item: &Item, there: Ino) -> Result<()> {
+        self.wanted.insert(there);
+        let Some(now) = self.entries.get(&there).cloned() else { return Err(changing(self.top)) };
+        if item.is_dir() {
+            return Ok(());
+        }
+        let difference = state::compare(self.past, self.fs, &item.path, &item.entry, &now, self.now).await?;
+        if difference != Difference::None {
+            self.differing.insert(there);
+            self.change(&item.path, there, difference);
+        }
+        Ok(())
+    }
+
+    /// Frees a name for what was there then.
+    fn clear(&mut self, key: &Key, there: Ino) {
+        self.hold_node(there);
+        self.touched.insert(key.0);
+        let directory = self.entries.get(&there).is_some_and(|entry| entry.kind == Kind::Directory);
+        let last = !self.held.contains(&there) && self.names_of.get(&there).is_none_or(|keys| keys.len() < 2);
+        let keep = match directory {
+            true => self.leads_to_wanted(there),
+            false => last && self.wanted.contains(&there),
+        };
+        let at = At::Child(key.0, key.1.clone());
+        if !keep {
+            self.remove_name(key, there);
+            return;
+        }
+        let name = self.free_name();
+        let from = self.drop_name(key).unwrap_or_else(|| self.top.clone());
+        let (mode, to) = (RenameMode::NoReplace, At::Child(self.top_ino, name.clone()));
+        self.plan.preconditions.push((to.clone(), Precondition::Absent));
+        self.plan.ops.push(Op::Rename { from: at, to, mode, parents: false });
+        self.touched.insert(self.top_ino);
+        self.add_name((self.top_ino, name), there, from);
+    }
+
+    /// Whether a node, or one below it, still has to go somewhere else.
+    fn leads_to_wanted(&self, ino: Ino) -> bool {
+        if self.wanted.contains(&ino) {
+            return true;
+        }
+        let names = self.names_in.get(&ino).into_iter().flatten();
+        names
+            .filter_map(|name| self.names.get(&(ino, name.clone())))
+            .any(|(ino, _)| self.leads_to_wanted(*ino))
+    }
+
+    /// Removes a name, with all below it.
+    fn remove_name(&mut self, key: &Key, ino: Ino) {
+        self.hold_node(ino);
+        self.touched.insert(key.0);
+        let at = At::Child(key.0, key.1.clone());
+        self.plan.ops.push(Op::Remove { at, what: Remove::Tree, missing_ok: false });
+        let mut path = None;
+        let mut gone = vec![key.clone()];
+        while let Some(key) = gone.pop() {
+            let Some((ino, _)) = self.names.get(&key).cloned() else { continue };
+            let was = self.drop_name(&key);
+            path = path.or(was);
+            self.plan.removed += 1;
+            gone.extend(self.names_in.get(&ino).into_iter().flatten().map(|name| (ino, name.clone())));
+        }
+        if let Some(path) = path {
+            self.note(&path, RestoreAction::Removed);
+        }
+    }
+
+    /// Removes what was not there then: the highest names, all below goes with them.
+    fn remove_rest(&mut self) {
+        let mut rest: Vec<(TreePath, Key, Ino)> = self
+            .names
+            .iter()
+            .filter(|((dir, _), _)| !self.names_of.contains_key(dir))
+            .map(|(key, (ino, path))| (path.clone(), key.clone(), *ino))
+            .collect();
+        rest.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        for (_, key, ino) in rest {
+            self.remove_name(&key, ino);
+        }
+    }
+
+    /// Whether a directory of then is gone with all that was below it, so that one copy brings it back.
+    fn is_gone(&self, item: &Item, all: &[Item], below: &HashMap<Ino, Vec<usize>>) -> bool {
+        let mut names: HashMap<Ino, u64> = HashMap::new();
+        let mut todo = vec![item.ino()];
+        while let Some(dir) = todo.pop() {
+            for item in below.get(&dir).into_iter().flatten().map(|index| &all[*index]) {
+                if self.wanted.contains(&item.ino()) || self.holders.contains_key(&item.ino()) {
+                    return false;
+                }
+                if item.is_dir() {
+                    todo.push(item.ino());
+                } else {
+                    *names.entry(item.ino()).or_default() += 1;
+                }
+            }
+        }
+        // A node with a name elsewhere would come back twice.
+        names.iter().all(|(ino, count)| self.past_names.get(ino) == Some(count))
+    }
+
+    /// What makes a node equal to what it was at `path`.
+    fn change(&mut self, path: &TreePath, ino: Ino, difference: Difference) {
+        self.hold_node(ino);
+        let op = match difference {
+            Difference::None => return,
+            Difference::Attributes(attrs) => Op::SetAttrs { at: At::Node(ino), attrs: *attrs },
+            Difference::Content => self.copy(path, false),
+        };
+        self.node_ops.push(op);
+        self.note(path, RestoreAction::Changed);
+    }
+
+    fn directory_state(&mut self, path: &TreePath, then: &Entry, ino: Ino) {
+        let Some(now) = self.entries.get(&ino) else { return };
+        let mut attrs = state::difference(then, now, None).unwrap_or_default();
+        let own = SetAttrs { mtime: None, ..attrs.clone() } != SetAttrs::default();
+        if self.touched.contains(&ino) {
+            attrs.mtime = Some(then.mtime);
+        }
+        if attrs == SetAttrs::default() {
+            return;
+        }
+        self.hold_node(ino);
+        self.directory_ops.push(Op::SetAttrs { at: At::Node(ino), attrs });
+        if own {
+            self.note(path, RestoreAction::Changed);
+        }
+    }
+
+    fn copy(&self, path: &TreePath, parents: bool) -> Op {
+        let (from, to) = (At::Path(path.clone()), At::Path(path.clone()));
+        let as_of = Some(self.plan.at);
+        Op::Copy { from, as_of, to, recursive: true, replace: true, parents }
+    }
+
+    fn add_name(&mut self, key: Key, ino: Ino, path: TreePath) {
+        self.names_of.entry(ino).or_default().insert(key.clone());
+        self.names_in.entry(key.0).or_default().insert(key.1.clone());
+        self.names.insert(key, (ino, path));
+    }
+
+    /// Forgets a name that is right now, or gone. Gives where it was at first.
+    fn drop_name(&mut self, key: &Key) -> Option<TreePath> {
+        let (ino, path) = self.names.remove(key)?;
+        self.freed.insert(key.clone());
+        if let Some(keys) = self.names_of.get_mut(&ino) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.names_of.remove(&ino);
+            }
+        }
+        if let Some(names) = self.names_in.get_mut(&key.0) {
+            names.remove(&key.1);
+        }
+        Some(path)
+    }
+
+    /// A name for what has to wait. That it is free is a condition of the commit.
+    fn free_name(&mut self) -> Name {
+        loop {
+            self.temporary += 1;
+            let name = format!(".restoring-{}-{}", self.plan.at, self.temporary);
+            let Ok(name) = Name::parse(&name) else { continue };
+            if !self.names.contains_key(&(self.top_ino, name.clone())) {
+                return name;
+            }
+        }
+    }
+
+    fn note(&mut self, path: &TreePath, action: RestoreAction) {
+        self.plan.changes.push(Restoration { path: path.clone(), action });
+    }
+
+    /// The plan holds only while this node is as it is.
+    fn hold(&mut self, entry: &Entry) {
+        self.versions.insert(entry.ino, entry.version);
+    }
+
+    fn hold_node(&mut self, ino: Ino) {
+        if let Some(entry) = self.entries.get(&ino) {
+            self.versions.insert(ino, entry.version);
+        }
+    }
+
+    fn finish(mut self) -> Result<RestorePlan> {
+        self.plan.ops.append(&mut self.node_ops);
+        self.plan.ops.append(&mut self.directory_ops);
+        if self.plan.ops.len() > MAX_OPS {
+            return Err(too_much(self.top));
+        }
+        let versions = self.versions.into_iter();
+        let held = versions.map(|(ino, version)| (At::Node(ino), Precondition::Version(version)));
+        // Versions first: where a name must be absent, a look at an entry that has expired ends it, which changes the
+        // version of its directory.
+        let absent = std::mem::take(&mut self.plan.preconditions);
+        self.plan.preconditions = held.chain(absent).collect();
+        Ok(self.plan)
+    }
+}
+
+/// Whether one node can become what another was by changes of content and attributes alone.
+fn fits(then: &Entry, now: &Entry) -> bool {
+    then.kind == now.kind && (then.kind == Kind::File || (&then.target, then.rdev) == (&now.target, now.rdev))
+}
+
+/// The items in each directory of then.
+fn children(items: &[Item]) -> HashMap<Ino, Vec<usize>> {
+    let mut below: HashMap<Ino, Vec<usize>> = HashMap::new();
+    for (index, item) in items.iter().enumerate() {
+        below.entry(item.key.0).or_default().push(index);
+    }
+    below
+}

@@ -1,0 +1,101 @@
+//! Whether a node is what it was, and what makes it so.
+
+use std::collections::BTreeMap;
+
+use crate::error::Result;
+use crate::fs::FileSystem;
+use crate::model::{At, Attributes, ByteRange, Entry, Kind, SetAttrs, Timestamp};
+use crate::path::TreePath;
+
+/// Bytes that are compared at once: the largest extent.
+const STEP: u64 = 1 << 20;
+
+/// What of a node is not as it was.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Difference {
+    None,
+    /// These changes make it equal.
+    Attributes(Box<SetAttrs>),
+    /// The content, perhaps also the attributes.
+    Content,
+}
+
+/// Compares a node, then at `path`, with what it is now.
+pub(super) async fn compare<P, F>(
+    past: &P,
+    fs: &F,
+    path: &TreePath,
+    then: &Entry,
+    now: &Entry,
+    time: Timestamp,
+) -> Result<Difference>
+where
+    P: FileSystem + ?Sized,
+    F: FileSystem + ?Sized,
+{
+    let expires_at = then.expires_at.filter(|at| *at > time);
+    let attributes = difference(then, now, expires_at);
+    if then.kind == Kind::File && then.etag != now.etag {
+        // A write sets the time: content of the same time is mostly the same, such as after a restore.
+        if attributes.is_some() || then.size != now.size || !same_content(past, fs, path, now).await? {
+            return Ok(Difference::Content);
+        }
+    }
+    Ok(attributes.map_or(Difference::None, |attrs| Difference::Attributes(Box::new(attrs))))
+}
+
+async fn same_content<P, F>(past: &P, fs: &F, path: &TreePath, now: &Entry) -> Result<bool>
+where
+    P: FileSystem + ?Sized,
+    F: FileSystem + ?Sized,
+{
+    let (then, there) = (At::Path(path.clone()), At::Node(now.ino));
+    let mut range = ByteRange { offset: 0, length: STEP };
+    while range.offset < now.size {
+        let (one, other) = (past.read(&then, range).await?, fs.read(&there, range).await?);
+        if one != other || one.is_empty() {
+            return Ok(false);
+        }
+        range.offset += one.len() as u64;
+    }
+    Ok(true)
+}
+
+/// The changes that make `now` equal to `then` but for content, with this moment of expiry; `None` if it is.
+pub(super) fn difference(then: &Entry, now: &Entry, expires_at: Option<Timestamp>) -> Option<SetAttrs> {
+    fn changed<T: PartialEq + Clone>(then: &T, now: &T) -> Option<T> {
+        (then != now).then(|| then.clone())
+    }
+    let (before, after) = (&now.attributes, &then.attributes);
+    let attrs = SetAttrs {
+        mode: changed(&then.mode, &now.mode),
+        uid: changed(&then.uid, &now.uid),
+        gid: changed(&then.gid, &now.gid),
+        atime: None,
+        mtime: changed(&then.mtime, &now.mtime),
+        content_type: changed(&after.content_type, &before.content_type),
+        tags: changed(&after.tags, &before.tags),
+        importance: changed(&after.importance, &before.importance),
+        searchable: changed(&after.searchable, &before.searchable),
+        metadata: map_changes(&after.metadata, &before.metadata),
+        xattrs: map_changes(&after.xattrs, &before.xattrs),
+        expires_at: changed(&expires_at, &now.expires_at),
+    };
+    (attrs != SetAttrs::default()).then_some(attrs)
+}
+
+fn map_changes<V: PartialEq + Clone>(
+    then: &BTreeMap<String, V>,
+    now: &BTreeMap<String, V>,
+) -> BTreeMap<String, Option<V>> {
+    let gone = now.keys().filter(|key| !then.contains_key(*key)).map(|key| (key.clone(), None));
+    let set = then.iter().filter(|(key, value)| now.get(*key) != Some(*value));
+    gone.chain(set.map(|(key, value)| (key.clone(), Some(value.clone())))).collect()
+}
+
+/// Everything that a new node gets to be as `then` but for its time.
+pub(super) fn attributes(then: &Entry) -> SetAttrs {
+    let plain = Entry { attributes: Attributes::default(), ..then.clone() };
+    let attrs = difference(then, &plain, then.expires_at).unwrap_or_default();
+    SetAttrs { mode: Some(then.mode), uid: Some(then.uid), gid: Some(then.gid), ..attrs }
+}
