@@ -214,7 +214,7 @@ impl From<PathError> for Error {
     }
 }
 
-/// For addresses that cannot be wrong, beside those that are parsed (see [`crate::fs::IntoAt`]).
+/// For addresses that cannot be wrong, beside those that are parsed (see [`crate::model::IntoAt`]).
 impl From<Infallible> for Error {
     fn from(never: Infallible) -> Self {
         match never {}

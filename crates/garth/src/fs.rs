@@ -4,8 +4,11 @@
 //! interface has acknowledged, the next read of any other sees. Engines never follow symbolic links:
 //! [`crate::fs::resolve`] does, above them.
 
+mod ext;
 pub mod resolve;
 pub mod restore;
+
+pub use self::ext::FileSystemExt;
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,9 +19,8 @@ use futures::Stream;
 
 use crate::error::Result;
 use crate::model::{
-    At, Batch, Body, ByteRange, Changes, Commit, Create, Entry, Head, HistoryPage, Hit, Ino, Listing,
-    MAX_INLINE_BODY, Moment, Op, Outcome, Page, Remove, SearchQuery, Seq, SetAttrs, Snapshot, StagedBody,
-    Version, VersionId, Walk, WalkPage,
+    At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Ino, Listing, Moment, Page,
+    SearchQuery, Seq, Snapshot, StagedBody, Version, VersionId, Walk, WalkPage,
 };
 use crate::path::TreePath;
 
@@ -182,54 +184,3 @@ pub fn stream(file: Arc<dyn OpenFile>, range: ByteRange) -> impl Stream<Item = R
         Ok((!bytes.is_empty()).then_some((bytes, (file, next))))
     })
 }
-
-/// Conveniences over [`FileSystem::commit`]: one durable commit each, made by nobody in particular.
-#[async_trait]
-pub trait FileSystemExt: FileSystem {
-    /// Commits one operation.
-    async fn apply(&self, op: Op) -> Result<(Commit, Outcome)> {
-        let commit = self.commit(Batch::new([op])).await?;
-        let outcome = commit.outcomes.first().copied().unwrap_or(Outcome::unchanged(commit.version(0)));
-        Ok((commit, outcome))
-    }
-
-    /// Writes a whole file, made if missing (its parents are not).
-    async fn write(&self, path: &TreePath, content: Bytes) -> Result<VersionId> {
-        let body = self.body(content).await?;
-        let (create, attrs) = (Create::IfMissing, SetAttrs::default());
-        let (commit, _) =
-            self.apply(Op::Write { at: path.into(), body, create, parents: false, attrs }).await?;
-        Ok(commit.version(0))
-    }
-
-    /// Appends to a file, made if missing (its parents are not).
-    async fn append(&self, path: &TreePath, content: Bytes) -> Result<VersionId> {
-        let body = self.body(content).await?;
-        let op = Op::Append { at: path.into(), body, create: Create::IfMissing, parents: false };
-        Ok(self.apply(op).await?.0.version(0))
-    }
-
-    /// `mkdir -p`.
-    async fn mkdir_all(&self, path: &TreePath) -> Result<VersionId> {
-        let op = Op::Mkdir { at: path.into(), parents: true, attrs: SetAttrs::default() };
-        Ok(self.apply(op).await?.0.version(0))
-    }
-
-    /// Removes a file or an empty directory.
-    async fn remove(&self, path: &TreePath) -> Result<VersionId> {
-        let op = Op::Remove { at: path.into(), what: Remove::Any, missing_ok: false };
-        Ok(self.apply(op).await?.0.version(0))
-    }
-
-    /// A body for a batch: in memory if it is short, else staged.
-    async fn body(&self, content: Bytes) -> Result<Body> {
-        if content.len() <= MAX_INLINE_BODY {
-            return Ok(Body::Bytes(content));
-        }
-        let mut upload = self.stage().await?;
-        upload.write(content).await?;
-        Ok(Body::Staged(upload.finish().await?))
-    }
-}
-
-impl<T: FileSystem + ?Sized> FileSystemExt for T {}

@@ -1,6 +1,7 @@
 //! The vocabulary of the tree: what nodes, versions and commits are, what a batch asks for ([`batch`], [`op`]) and what
 //! reads ask and answer ([`query`]).
 
+pub mod at;
 pub mod batch;
 pub mod commit;
 pub mod entry;
@@ -9,13 +10,14 @@ pub mod moment;
 pub mod op;
 pub mod query;
 
+pub use at::{At, IntoAt};
 pub use batch::{Batch, Durability, Idempotency, MAX_INLINE_BODY, MAX_OPS};
 pub use commit::{Author, Commit, CommitInfo, Outcome, Snapshot};
 pub use entry::{Attributes, Entry, Kind};
 pub use id::{CommitId, Ino, Seq, Timestamp, VersionId};
 pub use moment::parse_age;
 pub use op::{
-    At, Body, Create, MAX_ATTRIBUTES, MAX_FILE, MAX_LABEL, MAX_LINKS, MAX_TARGET, Op, Precondition, Remove,
+    Body, Create, MAX_ATTRIBUTES, MAX_FILE, MAX_LABEL, MAX_LINKS, MAX_TARGET, Op, Precondition, Remove,
     RenameMode, SetAttrs, Special, StagedBody,
 };
 pub use query::{

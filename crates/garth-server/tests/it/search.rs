@@ -1,6 +1,6 @@
 //! `POST /v1/search`: what it refuses, and what it finds.
 
-use garth::{ErrorKind, FileSystemExt, TreePath};
+use garth::{ErrorKind, FileSystemExt};
 use serde_json::{Value, json};
 
 use super::harness::Server;
@@ -84,10 +84,10 @@ async fn files_of_other_interfaces_are_no_values_of_a_search() {
         ("/agents/default/kv/d.txt", "heron"),
         ("/heron.txt", "heron"),
     ] {
-        tree.write(&TreePath::parse(path).unwrap(), content.into()).await.unwrap();
+        tree.write(path, content).await.unwrap();
     }
     assert_eq!(paths(&server.ok("search", r#"{"query":"heron"}"#)), ["/a"]);
-    let missing = tree.remove(&TreePath::parse("/agents/default/kv/none.json").unwrap()).await.unwrap_err();
+    let missing = tree.remove("/agents/default/kv/none.json").await.unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotFound);
 }
 

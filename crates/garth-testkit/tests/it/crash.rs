@@ -133,7 +133,7 @@ fn a_durable_retry_of_a_visible_commit_survives_a_power_cut() {
     let (fs, runtime) = engine_on(&disk);
     runtime.block_on(async {
         // the log's file is there and synced: only what the retry writes is in question
-        fs.write(&TreePath::parse("/other").unwrap(), "x".into()).await.unwrap();
+        fs.write(&TreePath::parse("/other").unwrap(), "x").await.unwrap();
         for durability in [Durability::Visible, Durability::Durable] {
             let (at, body, attrs) = (At::from(&path), Body::from("once"), SetAttrs::default());
             let op = Op::Write { at, body, create: Create::New, parents: false, attrs };
@@ -155,7 +155,7 @@ fn a_full_disk_refuses_commits_goes_on_reading_and_takes_them_again_once_there_i
     let disk = Disk::new().unwrap_or_else(|why| panic!("{why}"));
     let (fs, runtime) = engine_on(&disk);
     let path = TreePath::parse("/note").unwrap();
-    runtime.block_on(fs.write(&path, "before".into())).unwrap();
+    runtime.block_on(fs.write(&path, "before")).unwrap();
     let filler = disk.mount_point().join("filler");
     let mut file = File::create(&filler).unwrap();
     while file.write_all(&[7; 4096]).is_ok() {}

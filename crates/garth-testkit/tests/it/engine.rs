@@ -53,7 +53,7 @@ async fn an_upload_that_failed_once_stays_failed() {
     assert!(upload.write(part.clone()).await.unwrap_err().is(ErrorKind::Io));
     assert!(upload.write(part).await.is_err(), "what came before would be missing");
     assert!(upload.finish().await.is_err(), "a part is missing");
-    fs.write(&path("/next"), "fine".into()).await.unwrap();
+    fs.write(&path("/next"), "fine").await.unwrap();
     assert_eq!(fs.fsck().unwrap().findings, []);
 }
 
@@ -118,14 +118,14 @@ async fn damage_that_one_commit_meets_fails_no_other_of_its_group() {
     let folder = folder();
     let (fs, _) = open(folder.path());
     // no end of a line: search has to read it again when something is added
-    fs.write(&path("/note"), "some text".into()).await.unwrap();
+    fs.write(&path("/note"), "some text").await.unwrap();
     behind_its_back(fs, folder.path(), "UPDATE chunk SET data = x'00'");
     let (fs, _) = open(folder.path());
     let commits: Vec<_> = (0..40)
         .map(|n| {
             let fs = Arc::clone(&fs);
             let to = if n % 4 == 3 { "/note".to_owned() } else { format!("/file-{n}") };
-            tokio::spawn(async move { fs.append(&path(&to), format!("{n}\n").into()).await.map(drop) })
+            tokio::spawn(async move { fs.append(&path(&to), format!("{n}\n")).await.map(drop) })
         })
         .collect();
     for (n, commit) in commits.into_iter().enumerate() {
@@ -137,7 +137,7 @@ async fn damage_that_one_commit_meets_fails_no_other_of_its_group() {
     for n in (0..40).filter(|n| n % 4 != 3) {
         assert_eq!(text(&*fs, &format!("/file-{n}")).await, format!("{n}\n"));
     }
-    fs.write(&path("/note"), "new text\n".into()).await.unwrap();
+    fs.write(&path("/note"), "new text\n").await.unwrap();
     assert_eq!(text(&*fs, "/note").await, "new text\n");
 }
 
@@ -145,14 +145,14 @@ async fn damage_that_one_commit_meets_fails_no_other_of_its_group() {
 async fn a_row_that_makes_no_sense_is_damage_and_no_failure_of_the_storage() {
     let folder = folder();
     let (fs, _) = open(folder.path());
-    let ino = fs.write(&path("/note"), "some text\n".into()).await.unwrap().ino.0;
+    let ino = fs.write(&path("/note"), "some text\n").await.unwrap().ino.0;
     behind_its_back(fs, folder.path(), &format!("UPDATE node SET kind = 99, size = -1 WHERE ino = {ino}"));
     let (fs, _) = open(folder.path());
     let at = At::Path(path("/note"));
     assert!(fs.stat(&at).await.unwrap_err().is(ErrorKind::Corrupt));
     assert!(fs.read(&at, ByteRange::ALL).await.unwrap_err().is(ErrorKind::Corrupt));
-    assert!(fs.append(&path("/note"), "more".into()).await.unwrap_err().is(ErrorKind::Corrupt));
-    fs.write(&path("/other"), "fine".into()).await.unwrap();
+    assert!(fs.append(&path("/note"), "more").await.unwrap_err().is(ErrorKind::Corrupt));
+    fs.write(&path("/other"), "fine").await.unwrap();
     assert!(!fs.fsck().unwrap().findings.is_empty());
 }
 
@@ -161,7 +161,7 @@ async fn gc_of_late_writes_leaves_other_holders_the_content_that_the_file_had() 
     let folder = folder();
     let (fs, _) = open(folder.path());
     let (other, _) = open(folder.path());
-    fs.write(&path("/file"), "before".into()).await.unwrap();
+    fs.write(&path("/file"), "before").await.unwrap();
     let (writer, reader) =
         (fs.open(&path("/file").into()).await.unwrap(), other.open(&path("/file").into()).await.unwrap());
     fs.apply(Op::Remove { at: path("/file").into(), what: Remove::File, missing_ok: false }).await.unwrap();
@@ -183,15 +183,15 @@ async fn a_panic_while_writing_poisons_that_account_and_hangs_no_other() {
         let one = folder.path().join(n.to_string());
         std::fs::create_dir(&one).unwrap();
         let (fs, _) = open(&one);
-        fs.write(&path("/kept"), "kept".into()).await.unwrap();
+        fs.write(&path("/kept"), "kept").await.unwrap();
         fail::arm("apply", Failure::Panic, 0);
-        assert!(fs.write(&path("/lost"), "lost".into()).await.unwrap_err().is(ErrorKind::Poisoned));
-        assert!(fs.write(&path("/later"), "later".into()).await.unwrap_err().is(ErrorKind::Poisoned));
+        assert!(fs.write(&path("/lost"), "lost").await.unwrap_err().is(ErrorKind::Poisoned));
+        assert!(fs.write(&path("/later"), "later").await.unwrap_err().is(ErrorKind::Poisoned));
         assert_eq!(text(&*fs, "/kept").await, "kept", "reads go on");
         drop(fs);
         let (fs, _) = open(&one);
         assert!(fs.stat(&path("/lost").into()).await.unwrap_err().is(ErrorKind::NotFound));
-        fs.write(&path("/again"), "again".into()).await.unwrap();
+        fs.write(&path("/again"), "again").await.unwrap();
     }
 }
 
@@ -200,7 +200,7 @@ async fn fsck_again_and_again_while_search_merges_its_index_finds_nothing() {
     let folder = folder();
     let (fs, _) = open(folder.path());
     for n in 0..60 {
-        fs.write(&path(&format!("/{n}")), format!("word{n} and more\n").into()).await.unwrap();
+        fs.write(&path(&format!("/{n}")), format!("word{n} and more\n")).await.unwrap();
         assert_eq!(fs.fsck().unwrap().findings, [], "after commit {n}");
     }
 }

@@ -25,9 +25,10 @@
 //!
 //! Every batch that passes takes one sequence number, also when it changed nothing.
 
+use super::at::At;
 use super::commit::Author;
 use super::id::{CommitId, Timestamp};
-use super::op::{At, Body, Op, Precondition, check_label};
+use super::op::{Body, Op, Precondition, check_label};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Largest [`Body::Bytes`], in bytes; longer content is staged first. 16 MiB keeps a commit short.
@@ -37,6 +38,25 @@ pub const MAX_INLINE_BODY: usize = 16 << 20;
 pub const MAX_OPS: usize = 100_000;
 
 /// An atomic commit in the making.
+///
+/// ```
+/// use garth::model::{Author, Batch, Op, Precondition};
+/// use garth::{Env, FileSystem, TreePath};
+///
+/// # futures::executor::block_on(async {
+/// let fs = garth::engine::memory::Memory::new(Env::system());
+/// let [todo, log] = [TreePath::parse("/todo.md")?, TreePath::parse("/log.md")?];
+/// let commit = fs
+///     .commit(
+///         Batch::new([Op::write(&todo, "- call Alice\n"), Op::append(&log, "planned a call\n")])
+///             .require(&todo, Precondition::Absent)
+///             .author(Author::agent("scout").with_session("s-1"))
+///             .message("plan the day"),
+///     )
+///     .await?;
+/// assert_eq!(commit.outcomes.len(), 2);
+/// # Ok::<(), garth::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// What to do, in order.
@@ -82,6 +102,56 @@ impl Batch {
         Self { ops: ops.into_iter().collect(), ..Self::default() }
     }
 
+    /// Adds an operation at the end.
+    #[must_use]
+    pub fn op(mut self, op: Op) -> Self {
+        self.ops.push(op);
+        self
+    }
+
+    /// Adds a condition that holds before the first operation, or the commit fails with `Conflict`.
+    #[must_use]
+    pub fn require(mut self, at: impl Into<At>, that: Precondition) -> Self {
+        self.preconditions.push((at.into(), that));
+        self
+    }
+
+    /// Who commits.
+    #[must_use]
+    pub fn author(self, author: Author) -> Self {
+        Self { author, ..self }
+    }
+
+    /// Why, in the caller's words; at most [`MAX_LABEL`](super::MAX_LABEL) bytes.
+    #[must_use]
+    pub fn message(self, message: impl Into<String>) -> Self {
+        Self { message: message.into(), ..self }
+    }
+
+    /// The caller's own id for the commit: it is committed once, however often it is tried.
+    #[must_use]
+    pub fn id(self, id: CommitId) -> Self {
+        Self { id: Some(id), ..self }
+    }
+
+    /// Makes a retry answer the first commit again.
+    #[must_use]
+    pub fn idempotency(self, record: Idempotency) -> Self {
+        Self { idempotency: Some(record), ..self }
+    }
+
+    /// When to acknowledge.
+    #[must_use]
+    pub fn durability(self, durability: Durability) -> Self {
+        Self { durability, ..self }
+    }
+
+    /// Acknowledges as soon as every reader sees the commit. See [`Durability::Visible`].
+    #[must_use]
+    pub fn visible(self) -> Self {
+        self.durability(Durability::Visible)
+    }
+
     /// Step 1 of the order: limits and values that need no state. Engines call it first.
     ///
     /// # Errors
@@ -101,7 +171,7 @@ impl Batch {
         }
         let mut inline = 0;
         for op in &self.ops {
-            op.check()?;
+            op.validate()?;
             if let Some(Body::Bytes(bytes)) = op.body() {
                 inline += bytes.len();
             }
@@ -113,5 +183,17 @@ impl Batch {
             ));
         }
         Ok(())
+    }
+}
+
+impl From<Op> for Batch {
+    fn from(op: Op) -> Self {
+        Self::new([op])
+    }
+}
+
+impl FromIterator<Op> for Batch {
+    fn from_iter<T: IntoIterator<Item = Op>>(ops: T) -> Self {
+        Self::new(ops)
     }
 }

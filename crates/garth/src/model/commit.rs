@@ -19,6 +19,36 @@ pub struct Author {
     pub session: Option<String>,
 }
 
+impl Author {
+    /// An agent.
+    pub fn agent(agent: impl Into<String>) -> Self {
+        Self { agent: Some(agent.into()), ..Self::default() }
+    }
+
+    /// The owner of an API key, by the key's id.
+    pub fn key(key: impl Into<String>) -> Self {
+        Self { key: Some(key.into()), ..Self::default() }
+    }
+
+    /// The same, by way of this API key.
+    #[must_use]
+    pub fn with_key(self, key: impl Into<String>) -> Self {
+        Self { key: Some(key.into()), ..self }
+    }
+
+    /// The same, in this session.
+    #[must_use]
+    pub fn with_session(self, session: impl Into<String>) -> Self {
+        Self { session: Some(session.into()), ..self }
+    }
+
+    /// The same, through this agent.
+    #[must_use]
+    pub fn with_agent(self, agent: impl Into<String>) -> Self {
+        Self { agent: Some(agent.into()), ..self }
+    }
+}
+
 /// What the log keeps of a commit besides its changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitInfo {

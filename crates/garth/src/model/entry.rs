@@ -95,3 +95,20 @@ pub struct Entry {
     /// The commit that last changed its content (HTTP: the ETag).
     pub etag: VersionId,
 }
+
+impl Entry {
+    /// Whether it is a file.
+    pub fn is_file(&self) -> bool {
+        self.kind == Kind::File
+    }
+
+    /// Whether it is a directory.
+    pub fn is_dir(&self) -> bool {
+        self.kind == Kind::Directory
+    }
+
+    /// Whether it is a symbolic link.
+    pub fn is_symlink(&self) -> bool {
+        self.kind == Kind::Symlink
+    }
+}

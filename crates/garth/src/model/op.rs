@@ -1,43 +1,16 @@
-//! The operations of a batch, what they address, and the limits of their values.
+//! The operations of a batch, and the limits of their values.
+
+mod new;
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use super::at::At;
 use super::entry::Attributes;
-use super::id::{Ino, Seq, Timestamp, VersionId};
+use super::id::{Seq, Timestamp, VersionId};
 use super::query::Moment;
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::{Name, TreePath};
-
-/// What an operation addresses.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum At {
-    /// A name, by its whole path. No link on the way is followed, nor one at the end.
-    Path(TreePath),
-    /// A node, by number: it has a name, or this filesystem instance holds it open.
-    Node(Ino),
-    /// A name in a directory that is known by number (`openat`): follows renames of the directory.
-    Child(Ino, Name),
-}
-
-impl From<TreePath> for At {
-    fn from(path: TreePath) -> Self {
-        Self::Path(path)
-    }
-}
-
-impl From<&TreePath> for At {
-    fn from(path: &TreePath) -> Self {
-        Self::Path(path.clone())
-    }
-}
-
-impl From<Ino> for At {
-    fn from(ino: Ino) -> Self {
-        Self::Node(ino)
-    }
-}
 
 /// Largest file, in bytes (8 TiB): keeps every offset well inside a signed 64-bit integer.
 pub const MAX_FILE: u64 = 1 << 43;
@@ -113,7 +86,22 @@ pub enum Create {
     New,
 }
 
-/// One step of a batch.
+/// One step of a batch. The constructors write what is usual, options the rest:
+///
+/// ```
+/// use garth::TreePath;
+/// use garth::model::{Op, SetAttrs};
+///
+/// let [draft, note] = [TreePath::parse("/drafts/a.md")?, TreePath::parse("/notes/2026/a.md")?];
+/// let ops = [
+///     Op::write(&draft, "# A").create_new().with_attrs(SetAttrs::new().tags(["draft"])),
+///     Op::rename(&draft, &note).no_replace().with_parents(),
+/// ];
+/// # let _ = ops;
+/// # Ok::<(), garth::Error>(())
+/// ```
+///
+/// Not `#[non_exhaustive]`: an engine or view must say what it does with each operation.
 #[derive(Clone, Debug)]
 pub enum Op {
     /// Replaces the whole content of a file, or makes the file (mode `0o644`). The node, its number, mode and
@@ -366,7 +354,7 @@ impl Op {
         }
     }
 
-    pub(super) fn check(&self) -> Result<()> {
+    pub(super) fn validate(&self) -> Result<()> {
         match self {
             Self::Write { attrs, .. }
             | Self::Mkdir { attrs, .. }

@@ -1,6 +1,6 @@
 //! What reads ask and answer: pages, ranges, versions, changes, search.
 
-use std::ops::Range;
+use std::ops::{Range, RangeFrom};
 
 use super::commit::CommitInfo;
 use super::entry::{Entry, Kind};
@@ -26,6 +26,26 @@ pub struct Page {
 impl Default for Page {
     fn default() -> Self {
         Self { after: None, limit: 1000, entries: false }
+    }
+}
+
+impl Page {
+    /// Starts behind this name.
+    #[must_use]
+    pub fn after(self, after: Name) -> Self {
+        Self { after: Some(after), ..self }
+    }
+
+    /// At most this many items, 1 to [`MAX_PAGE`].
+    #[must_use]
+    pub fn limit(self, limit: usize) -> Self {
+        Self { limit, ..self }
+    }
+
+    /// Each item carries its [`Entry`].
+    #[must_use]
+    pub fn with_entries(self) -> Self {
+        Self { entries: true, ..self }
     }
 }
 
@@ -68,6 +88,26 @@ impl Default for WalkPage {
     }
 }
 
+impl WalkPage {
+    /// Starts behind this path.
+    #[must_use]
+    pub fn after(self, after: TreePath) -> Self {
+        Self { after: Some(after), ..self }
+    }
+
+    /// At most this many items, 1 to [`MAX_PAGE`].
+    #[must_use]
+    pub fn limit(self, limit: usize) -> Self {
+        Self { limit, ..self }
+    }
+
+    /// Each item carries its [`Entry`].
+    #[must_use]
+    pub fn with_entries(self) -> Self {
+        Self { entries: true, ..self }
+    }
+}
+
 /// One path of a walk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WalkItem {
@@ -105,6 +145,19 @@ impl ByteRange {
     pub const ALL: Self = Self { offset: 0, length: u64::MAX };
 }
 
+/// `ByteRange::from(10..20)`: an end before the start is no bytes.
+impl From<Range<u64>> for ByteRange {
+    fn from(range: Range<u64>) -> Self {
+        Self { offset: range.start, length: range.end.saturating_sub(range.start) }
+    }
+}
+
+impl From<RangeFrom<u64>> for ByteRange {
+    fn from(range: RangeFrom<u64>) -> Self {
+        Self { offset: range.start, length: u64::MAX }
+    }
+}
+
 /// Which past to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moment {
@@ -114,6 +167,18 @@ pub enum Moment {
     Time(Timestamp),
     /// A snapshot by name.
     Snapshot(String),
+}
+
+impl From<Seq> for Moment {
+    fn from(seq: Seq) -> Self {
+        Self::Seq(seq)
+    }
+}
+
+impl From<Timestamp> for Moment {
+    fn from(time: Timestamp) -> Self {
+        Self::Time(time)
+    }
 }
 
 /// Which versions to show.
@@ -128,6 +193,20 @@ pub struct HistoryPage {
 impl Default for HistoryPage {
     fn default() -> Self {
         Self { before: None, limit: 100 }
+    }
+}
+
+impl HistoryPage {
+    /// Only versions of commits before this one.
+    #[must_use]
+    pub fn before(self, seq: Seq) -> Self {
+        Self { before: Some(seq), ..self }
+    }
+
+    /// At most this many versions, 1 to [`MAX_PAGE`].
+    #[must_use]
+    pub fn limit(self, limit: usize) -> Self {
+        Self { limit, ..self }
     }
 }
 
@@ -214,7 +293,19 @@ pub struct Head {
 }
 
 /// A search over the text of current files.
-#[derive(Clone, Debug, Default)]
+///
+/// ```
+/// use garth::TreePath;
+/// use garth::model::SearchQuery;
+///
+/// let query = SearchQuery::new("how does she take her coffee")
+///     .within(TreePath::parse("/notes")?)
+///     .tag("alice")
+///     .limit(3);
+/// # let _ = query;
+/// # Ok::<(), garth::Error>(())
+/// ```
+#[derive(Clone, Debug)]
 pub struct SearchQuery {
     /// What to look for, in plain words; any characters are fine.
     pub text: String,
@@ -224,6 +315,39 @@ pub struct SearchQuery {
     pub tags_any: Vec<String>,
     /// Most hits, 1 to 1,000. One hit a file: its best passage.
     pub limit: usize,
+}
+
+impl SearchQuery {
+    /// The ten best files for these words, in the whole tree.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    /// Only this path and what is below it; called again, also another.
+    #[must_use]
+    pub fn within(mut self, path: impl Into<TreePath>) -> Self {
+        self.within.push(path.into());
+        self
+    }
+
+    /// Only files with this tag; called again, with either.
+    #[must_use]
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.tags_any.push(tag.into());
+        self
+    }
+
+    /// At most this many hits, 1 to 1,000.
+    #[must_use]
+    pub fn limit(self, limit: usize) -> Self {
+        Self { limit, ..self }
+    }
+}
+
+impl Default for SearchQuery {
+    fn default() -> Self {
+        Self { text: String::new(), within: Vec::new(), tags_any: Vec::new(), limit: 10 }
+    }
 }
 
 /// A file that a search found.

@@ -279,7 +279,7 @@ async fn data_of_format_2_is_collected_indexed_and_written_like_new_data() {
         fs.gc(std::time::Duration::ZERO).unwrap();
         assert_eq!(self::past(&*fs, head).await, past);
         let path = TreePath::parse("/new").unwrap();
-        garth::FileSystemExt::write(&*fs, &path, "written now: basil".into()).await.unwrap();
+        garth::FileSystemExt::write(&*fs, &path, "written now: basil").await.unwrap();
         let query = SearchQuery { text: "basil".into(), limit: 1, ..SearchQuery::default() };
         assert_eq!(fs.search(&query).await.unwrap()[0].path, path);
         assert_eq!(fs.fsck().unwrap().findings, [], "{name}");

@@ -1,0 +1,272 @@
+//! Conveniences over [`FileSystem`]: a call for each thing that programs do often.
+
+use std::collections::VecDeque;
+use std::future::Future;
+
+use bytes::{Bytes, BytesMut};
+use futures::{Stream, TryStreamExt};
+
+use super::{FileSystem, stream};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{
+    Batch, Body, ByteRange, Commit, Entry, IntoAt, Item, MAX_INLINE_BODY, MAX_READ, Op, Outcome, Page,
+    SetAttrs, VersionId, WalkItem, WalkPage,
+};
+
+/// Conveniences over [`FileSystem`], for every implementation. Addresses are a path as text, a [`TreePath`](crate::TreePath), an
+/// [`Ino`](crate::model::Ino) or an [`At`](crate::model::At); links are not followed (see [`crate::fs::resolve`]).
+///
+/// Each write is one durable commit without author and message, and gives the version that it made. To say who, why, on which condition and
+/// how durable, [`commit`](FileSystem::commit) a [`Batch`].
+///
+/// ```
+/// use futures::TryStreamExt;
+/// use garth::{Env, FileSystemExt};
+///
+/// # futures::executor::block_on(async {
+/// let fs = garth::engine::memory::Memory::new(Env::system());
+/// fs.mkdir_all("/notes").await?;
+/// fs.write("/notes/alice.md", "She likes her coffee black.\n").await?;
+/// fs.append("/notes/alice.md", "She works nights.\n").await?;
+/// fs.rename("/notes/alice.md", "/notes/a.md").await?;
+///
+/// assert_eq!(fs.read_to_string("/notes/a.md").await?, "She likes her coffee black.\nShe works nights.\n");
+/// assert!(!fs.exists("/notes/alice.md").await?);
+/// let names: Vec<_> = fs.read_dir("/notes").map_ok(|item| item.name.to_string()).try_collect().await?;
+/// assert_eq!(names, ["a.md"]);
+/// # Ok::<(), garth::Error>(()) }).unwrap();
+/// ```
+pub trait FileSystemExt: FileSystem {
+    /// The node: [`FileSystem::stat`] for any form of address.
+    ///
+    /// # Errors
+    /// Those of a lookup: `NotFound`, `NotADirectory`.
+    fn entry(&self, at: impl IntoAt) -> impl Future<Output = Result<Entry>> + Send {
+        let at = at.into_at();
+        async move { self.stat(&at?).await }
+    }
+
+    /// The node, or `None` if nothing is there.
+    ///
+    /// # Errors
+    /// From the storage.
+    fn find(&self, at: impl IntoAt) -> impl Future<Output = Result<Option<Entry>>> + Send {
+        let at = at.into_at();
+        async move {
+            match self.stat(&at?).await {
+                Ok(entry) => Ok(Some(entry)),
+                Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory) => Ok(None),
+                Err(error) => Err(error),
+            }
+        }
+    }
+
+    /// Whether anything is there, a link that leads nowhere included.
+    ///
+    /// # Errors
+    /// From the storage.
+    fn exists(&self, at: impl IntoAt) -> impl Future<Output = Result<bool>> + Send {
+        let found = self.find(at);
+        async move { Ok(found.await?.is_some()) }
+    }
+
+    /// The whole content of a file, of one version. It is held in memory; [`FileSystem::open`] and [`stream`] read
+    /// a large one in pieces.
+    ///
+    /// # Errors
+    /// As [`FileSystem::fetch`].
+    fn read_file(&self, at: impl IntoAt) -> impl Future<Output = Result<Bytes>> + Send {
+        let at = at.into_at();
+        async move {
+            let first = ByteRange { offset: 0, length: MAX_READ as u64 };
+            let (entry, bytes) = self.fetch(&at?, first).await?;
+            if entry.size == bytes.len() as u64 {
+                return Ok(bytes);
+            }
+            let file = self.open_version(entry.version).await?;
+            let rest = stream(file, (bytes.len() as u64..).into());
+            let whole = rest.try_fold(BytesMut::from(bytes), |mut whole, piece| async move {
+                whole.extend_from_slice(&piece);
+                Ok(whole)
+            });
+            Ok(whole.await?.freeze())
+        }
+    }
+
+    /// The whole content of a text file: [`FileSystemExt::read_file`] as UTF-8.
+    ///
+    /// # Errors
+    /// As `read_file`; `InvalidArgument` if it is not UTF-8.
+    fn read_to_string(&self, at: impl IntoAt) -> impl Future<Output = Result<String>> + Send {
+        let bytes = self.read_file(at);
+        async move {
+            String::from_utf8(bytes.await?.into())
+                .map_err(|error| Error::invalid("the file is not UTF-8 text").with_source(error))
+        }
+    }
+
+    /// All names of a directory with their entries, in byte order. Read a page at a time, each of its own moment; over
+    /// [`FileSystem::as_of`] all are of one.
+    fn read_dir(&self, dir: impl IntoAt) -> impl Stream<Item = Result<Item>> + Send {
+        let start = (dir.into_at(), Page::default().with_entries(), VecDeque::new(), true);
+        futures::stream::try_unfold(start, async move |(dir, mut page, mut items, mut more)| {
+            let at = dir.clone()?;
+            if items.is_empty() && more {
+                let listing = self.list(&at, &page).await?;
+                (items, more) = (VecDeque::from(listing.items), listing.more);
+                page.after = items.back().map(|item| item.name.clone());
+            }
+            Ok(items.pop_front().map(|item| (item, (dir, page, items, more))))
+        })
+    }
+
+    /// All paths below a directory with their entries, in the order of [`FileSystem::walk`]. Read a page at a time, each
+    /// of its own moment; over [`FileSystem::as_of`] all are of one.
+    fn walk_all(&self, dir: impl IntoAt) -> impl Stream<Item = Result<WalkItem>> + Send {
+        let start = (dir.into_at(), WalkPage::default().with_entries(), VecDeque::new(), true);
+        futures::stream::try_unfold(start, async move |(dir, mut page, mut items, mut more)| {
+            let at = dir.clone()?;
+            if items.is_empty() && more {
+                let walk = self.walk(&at, &page).await?;
+                (items, more) = (VecDeque::from(walk.items), walk.more);
+                page.after = items.back().map(|item| item.path.clone());
+            }
+            Ok(items.pop_front().map(|item| (item, (dir, page, items, more))))
+        })
+    }
+
+    /// Commits one operation.
+    ///
+    /// # Errors
+    /// As [`FileSystem::commit`].
+    fn apply(&self, op: Op) -> impl Future<Output = Result<(Commit, Outcome)>> + Send {
+        async move {
+            let commit = self.commit(op.into()).await?;
+            let outcome = commit.outcomes.first().copied().unwrap_or(Outcome::unchanged(commit.version(0)));
+            Ok((commit, outcome))
+        }
+    }
+
+    /// Writes a whole file, made if missing; its parents are not.
+    ///
+    /// # Errors
+    /// As [`Op::Write`].
+    fn write(
+        &self,
+        at: impl IntoAt,
+        content: impl Into<Bytes>,
+    ) -> impl Future<Output = Result<VersionId>> + Send {
+        let (at, content) = (at.into_at(), content.into());
+        async move { version(self, Op::write(at?, self.body(content).await?)).await }
+    }
+
+    /// Appends to a file, made if missing; its parents are not.
+    ///
+    /// # Errors
+    /// As [`Op::Append`].
+    fn append(
+        &self,
+        at: impl IntoAt,
+        content: impl Into<Bytes>,
+    ) -> impl Future<Output = Result<VersionId>> + Send {
+        let (at, content) = (at.into_at(), content.into());
+        async move { version(self, Op::append(at?, self.body(content).await?)).await }
+    }
+
+    /// Makes a directory and its parents (`mkdir -p`). If it is there already, nothing is committed and its version is
+    /// given.
+    ///
+    /// # Errors
+    /// As [`Op::Mkdir`].
+    fn mkdir_all(&self, at: impl IntoAt) -> impl Future<Output = Result<VersionId>> + Send {
+        let at = at.into_at();
+        async move {
+            let at = at?;
+            match self.find(&at).await? {
+                Some(entry) if entry.is_dir() => Ok(entry.version),
+                _ => version(self, Op::mkdir_all(at)).await,
+            }
+        }
+    }
+
+    /// Removes a file, link or empty directory.
+    ///
+    /// # Errors
+    /// `NotFound`; `NotEmpty`; as [`Op::Remove`].
+    fn remove(&self, at: impl IntoAt) -> impl Future<Output = Result<VersionId>> + Send {
+        let at = at.into_at();
+        async move { version(self, Op::remove(at?)).await }
+    }
+
+    /// Removes anything with all below it (`rm -r`), in one commit. Its history stays.
+    ///
+    /// # Errors
+    /// `NotFound`; as [`Op::Remove`].
+    fn remove_tree(&self, at: impl IntoAt) -> impl Future<Output = Result<VersionId>> + Send {
+        let at = at.into_at();
+        async move { version(self, Op::remove_tree(at?)).await }
+    }
+
+    /// Renames or moves; a file or an empty directory that has the new name is replaced, as POSIX does.
+    ///
+    /// # Errors
+    /// As [`Op::Rename`].
+    fn rename(&self, from: impl IntoAt, to: impl IntoAt) -> impl Future<Output = Result<VersionId>> + Send {
+        let (from, to) = (from.into_at(), to.into_at());
+        async move { version(self, Op::rename(from?, to?)).await }
+    }
+
+    /// Copies anything, a directory with all below it (`cp -a`), in one commit and without copying bytes.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if `to` is taken; as [`Op::Copy`].
+    fn copy(&self, from: impl IntoAt, to: impl IntoAt) -> impl Future<Output = Result<VersionId>> + Send {
+        let (from, to) = (from.into_at(), to.into_at());
+        async move { version(self, Op::copy_tree(from?, to?)).await }
+    }
+
+    /// Makes a symbolic link that says `target`.
+    ///
+    /// # Errors
+    /// As [`Op::Symlink`].
+    fn symlink(
+        &self,
+        at: impl IntoAt,
+        target: impl Into<String>,
+    ) -> impl Future<Output = Result<VersionId>> + Send {
+        let (at, target) = (at.into_at(), target.into());
+        async move { version(self, Op::symlink(at?, target)).await }
+    }
+
+    /// Changes attributes.
+    ///
+    /// # Errors
+    /// As [`Op::SetAttrs`].
+    fn set_attrs(&self, at: impl IntoAt, attrs: SetAttrs) -> impl Future<Output = Result<VersionId>> + Send {
+        let at = at.into_at();
+        async move { version(self, Op::set_attrs(at?, attrs)).await }
+    }
+
+    /// A body for a batch: in memory if it is short, else staged.
+    ///
+    /// # Errors
+    /// As [`FileSystem::stage`].
+    fn body(&self, content: impl Into<Bytes>) -> impl Future<Output = Result<Body>> + Send {
+        let content = content.into();
+        async move {
+            if content.len() <= MAX_INLINE_BODY {
+                return Ok(Body::Bytes(content));
+            }
+            let mut upload = self.stage().await?;
+            upload.write(content).await?;
+            Ok(Body::Staged(upload.finish().await?))
+        }
+    }
+}
+
+impl<T: FileSystem + ?Sized> FileSystemExt for T {}
+
+/// Commits one operation; gives the version that it made.
+async fn version<F: FileSystem + ?Sized>(fs: &F, op: Op) -> Result<VersionId> {
+    Ok(fs.commit(Batch::from(op)).await?.version(0))
+}
