@@ -1,5 +1,5 @@
-//! What `POST /v1/get` is measured against: axum with nothing behind it. It parses the same request and writes the same
-//! JSON from a map in memory, with no key, no tree and no version.
+//! What `POST /v1/get` is measured against: axum with nothing behind it. It parses the same request and
+//! writes the same JSON from a map in memory, with no key, no tree and no version.
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
@@ -34,7 +34,8 @@ struct Request {
     path: String,
 }
 
-/// Reads answers from standard input, one a line, prints the address as one line of JSON and serves until killed.
+/// Reads answers from standard input, one a line, prints the address as one line of
+/// JSON and serves until killed.
 #[tokio::main(worker_threads = 2)]
 pub(crate) async fn serve() -> Result<()> {
     let mut answers = HashMap::new();

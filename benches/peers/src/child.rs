@@ -1,4 +1,5 @@
-//! One run of one side, in a process of its own: makes the workload, does it, prints what it took as one line of JSON.
+//! One run of one side, in a process of its own: makes the workload, does it, prints
+//! what it took as one line of JSON.
 
 use std::path::PathBuf;
 

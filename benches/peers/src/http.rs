@@ -1,5 +1,5 @@
-//! The HTTP rows: `garth serve` in a process of its own, asked over loopback by 32 connections that each wait for an
-//! answer before they ask again. Every run is bounded in count.
+//! The HTTP rows: `garth serve` in a process of its own, asked over loopback by 32 connections that each wait
+//! for an answer before they ask again. Every run is bounded in count.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -151,7 +151,8 @@ async fn load(
     Ok(start.elapsed())
 }
 
-/// One connection, kept open. Just enough of HTTP/1.1 for the answers of these servers, so that asking costs little.
+/// One connection, kept open. Just enough of HTTP/1.1 for the answers of these
+/// servers, so that asking costs little.
 struct Connection {
     stream: tokio::io::BufReader<TcpStream>,
     head: String,

@@ -1,7 +1,8 @@
 //! garth beside its peers: the rows of docs/benchmarks.md, each a ratio in one run on one machine.
 //!
-//! Every run of one side is a process of its own, in a folder of its own, so that neither memory nor open files of one
-//! show in the other. Runs of the sides alternate; the table shows medians. `cargo xtask bench` builds and starts this.
+//! Every run of one side is a process of its own, in a folder of its own, so that neither memory nor open
+//! files of one show in the other. Runs of the sides alternate; the table shows medians. `cargo xtask
+//! bench` builds and starts this.
 
 #![allow(clippy::disallowed_methods)] // a benchmark reads the clock
 

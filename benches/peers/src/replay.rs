@@ -1,7 +1,8 @@
-//! The same rows into plain SQLite: takes the tables that garth filled, and times nothing but inserting their rows
-//! into empty ones of the same shape, on the same settings, a transaction for every 32 operations.
+//! The same rows into plain SQLite: takes the tables that garth filled, and times nothing but inserting their
+//! rows into empty ones of the same shape, on the same settings, a transaction for every 32 operations.
 //!
-//! What garth reads, checks, updates or indexes for search on the way is not done again, so this is a bound from below.
+//! What garth reads, checks, updates or indexes for search on the way is not done again,
+//! so this is a bound from below.
 
 use std::fs::File;
 use std::io::Read;

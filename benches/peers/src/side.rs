@@ -26,7 +26,8 @@ pub(crate) const PIECE: usize = 1 << 20;
 pub(crate) trait Side {
     /// Makes a directory.
     async fn mkdir(&self, path: &str) -> Result<()>;
-    /// Makes files with their content, in one commit if the side has such; `indexed`: searchable if the side can.
+    /// Makes files with their content, in one commit if the side has such; `indexed`:
+    /// searchable if the side can.
     async fn create(&self, files: Vec<(String, Bytes)>, indexed: bool) -> Result<()>;
     /// The size of a file.
     async fn stat(&self, path: &str) -> Result<u64>;

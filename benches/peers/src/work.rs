@@ -1,4 +1,5 @@
-//! The workloads, each asking the same of every side. Times are of the work alone: what it needs is made before.
+//! The workloads, each asking the same of every side. Times are of the work alone:
+//! what it needs is made before.
 
 use std::time::{Duration, Instant};
 

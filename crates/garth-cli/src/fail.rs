@@ -36,7 +36,8 @@ pub(crate) enum Failure {
 impl Failure {
     /// A failure of a file or folder of this machine.
     pub(crate) fn host(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        // Readers that pass through code that knows only `io::Error` wrap an error of the tree (`io::Error::other`).
+        // Readers that pass through code that knows only `io::Error` wrap an error of
+        // the tree (`io::Error::other`).
         move |error| match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
             Some(tree) => Self::Tree(tree.clone()),
             None => Self::Host(path.to_owned(), error),

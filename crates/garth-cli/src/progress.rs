@@ -96,8 +96,8 @@ pub(crate) struct Guarded<R> {
 impl<R: Read> Read for Guarded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.from.read(buffer)?;
-        // Not `Interrupted`, after which readers try again. Asked after the read: whoever writes to a pipe gets the
-        // same Ctrl-C, and the end of the pipe is not that of the archive.
+        // Not `Interrupted`, after which readers try again. Asked after the read: whoever writes to a pipe
+        // gets the same Ctrl-C, and the end of the pipe is not that of the archive.
         self.interrupt.check().map_err(|_| io::Error::other("stopped by Ctrl-C"))?;
         Ok(read)
     }

@@ -1,7 +1,7 @@
 //! Folders, files and tar archives of this machine, brought into the tree and out of it.
 //!
-//! Both directions compare first: [`pairs`] walks both sides in one order, [`load`] and [`to_folder`] change what
-//! differs.
+//! Both directions compare first: [`pairs`] walks both sides in one order, [`load`] and
+//! [`to_folder`] change what differs.
 
 mod exclude;
 mod format;

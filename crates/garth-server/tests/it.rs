@@ -1,4 +1,5 @@
-//! The integration tests of this crate: one binary, so that they link once. Real sockets on 127.0.0.1, port 0.
+//! The integration tests of this crate: one binary, so that they link once. Real
+//! sockets on 127.0.0.1, port 0.
 
 #![allow(clippy::unwrap_used)] // tests, their helpers too, stop at what must not happen
 

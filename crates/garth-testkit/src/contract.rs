@@ -1,7 +1,8 @@
-//! The one contract suite: every promise of [`garth::FileSystem`] as a function that any implementation is put to.
-//! [`contract_tests!`](crate::contract_tests) makes a test of each.
+//! The one contract suite: every promise of [`garth::FileSystem`] as a function that any implementation is
+//! put to. [`contract_tests!`](crate::contract_tests) makes a test of each.
 //!
-//! What an implementation does not have (see `capabilities`) must answer `Unsupported`; the promises say so too.
+//! What an implementation does not have (see `capabilities`) must answer
+//! `Unsupported`; the promises say so too.
 
 pub mod attributes;
 pub mod commits;
@@ -98,8 +99,8 @@ impl fmt::Debug for Subject {
     }
 }
 
-/// Makes a `#[tokio::test]` of every promise. Takes the name of an `async fn() -> Subject`; put it in a module of the
-/// implementation's name, so that this shows in the output.
+/// Makes a `#[tokio::test]` of every promise. Takes the name of an `async fn() -> Subject`; put it in a
+/// module of the implementation's name, so that this shows in the output.
 #[macro_export]
 macro_rules! contract_tests {
     ($make:ident) => {

@@ -71,7 +71,8 @@ impl Cranfield {
         })
     }
 
-    /// Judges `rank`, which answers a question with numbers of documents, best first; the first 100 are looked at.
+    /// Judges `rank`, which answers a question with numbers of documents, best first;
+    /// the first 100 are looked at.
     ///
     /// # Errors
     /// What `rank` fails with.
@@ -89,7 +90,8 @@ impl Cranfield {
     }
 }
 
-/// Normalised discounted cumulative gain of the first `n` of `ranked`, with gain 1 for relevant documents: 0 to 1.
+/// Normalised discounted cumulative gain of the first `n` of `ranked`, with gain 1
+/// for relevant documents: 0 to 1.
 pub fn ndcg_at(n: usize, ranked: &[u32], relevant: &BTreeSet<u32>) -> f64 {
     let discount = |place: usize| 1.0 / (place as f64 + 2.0).log2();
     let found = ranked.iter().take(n).enumerate().filter(|(_, id)| relevant.contains(id));

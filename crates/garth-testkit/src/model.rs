@@ -1,10 +1,11 @@
 //! The model test: random operations on an engine and on [`Memory`](garth::engine::memory::Memory) side by side, every
-//! answer compared. A failing run is cut down to a short list of steps that still fails, and printed with its seed.
+//! answer compared. A failing run is cut down to a short list of steps that still
+//! fails, and printed with its seed.
 //!
-//! Steps are made from the seed alone, without looking at either side, so that a list of them means the same after
-//! any were left out; what depends on the state (a right version, a past sequence) is worked out from the model as a step
-//! is played. That is why this is an own loop and not `proptest-state-machine`, whose bookkeeping per transition
-//! would also make a million operations take hours.
+//! Steps are made from the seed alone, without looking at either side, so that a list of them means the same
+//! after any were left out; what depends on the state (a right version, a past sequence) is worked out from
+//! the model as a step is played. That is why this is an own loop and not `proptest-state-machine`, whose
+//! bookkeeping per transition would also make a million operations take hours.
 
 mod compare;
 mod play;
@@ -48,7 +49,8 @@ impl ModelConfig {
     }
 }
 
-/// The subject to compare: SQLite on a folder in memory where there is one, as this is about meaning, not about disks.
+/// The subject to compare: SQLite on a folder in memory where there is one, as this is
+/// about meaning, not about disks.
 pub async fn sqlite() -> Subject {
     let memory = Path::new("/dev/shm");
     Subject::sqlite(if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }.as_path())

@@ -1,5 +1,5 @@
-//! Pseudo-random numbers from a seed alone, so that a run can be repeated. The stream must never change, or old seeds
-//! would give other runs.
+//! Pseudo-random numbers from a seed alone, so that a run can be repeated. The stream must never change, or
+//! old seeds would give other runs.
 
 /// `SplitMix64` (Steele, Lea and Flood 2014): small, and any seed is good.
 #[derive(Clone, Debug)]

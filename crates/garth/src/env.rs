@@ -1,4 +1,5 @@
-//! Clock, randomness and sleep: the only place that touches the machine's, so that tests decide what time it is.
+//! Clock, randomness and sleep: the only place that touches the machine's, so that
+//! tests decide what time it is.
 
 use std::fmt;
 use std::sync::Arc;

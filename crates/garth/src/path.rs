@@ -161,7 +161,8 @@ pub fn check_id(what: &str, id: &str) -> Result<()> {
 /// An absolute path in canonical form: `/`, or `/name/name`. At most [`MAX_PATH`] bytes.
 ///
 /// The root is held as the empty string, so that the children of `d` are those with directory `d`, and the
-/// subtree of `d` is the directories from `d/` up to but excluding `d0` (`0` follows `/` in ASCII), root or not.
+/// subtree of `d` is the directories from `d/` up to but excluding `d0` (`0` follows
+/// `/` in ASCII), root or not.
 ///
 /// ```
 /// use garth::{Name, TreePath};

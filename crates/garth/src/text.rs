@@ -1,4 +1,5 @@
-//! Text as search sees it: passages, questions and snippets. Pure: it knows no storage, so that every engine can share it.
+//! Text as search sees it: passages, questions and snippets. Pure: it knows no storage, so
+//! that every engine can share it.
 
 pub mod passage;
 pub mod question;

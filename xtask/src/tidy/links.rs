@@ -1,4 +1,5 @@
-//! Rules for Markdown: what a document points at is there. A promise of `docs/semantics.md` points at its test.
+//! Rules for Markdown: what a document points at is there. A promise of `docs/semantics.md` points at its
+//! test.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -79,8 +80,8 @@ fn resolve(from: &str, link: &str) -> Option<String> {
     Some(segments.join("/"))
 }
 
-/// The anchors of a document's headings, as code hosts make them: lower case, spaces to `-`, punctuation dropped, and
-/// a number behind what was there before.
+/// The anchors of a document's headings, as code hosts make them: lower case, spaces to `-`, punctuation
+/// dropped, and a number behind what was there before.
 fn anchors(content: &str) -> impl Iterator<Item = String> {
     let mut headings = Vec::new();
     let mut open: Option<String> = None;

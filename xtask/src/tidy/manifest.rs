@@ -1,5 +1,5 @@
-//! Rules for manifests: a crate that does not opt in to the workspace's lints is checked by none of them, and crates
-//! depend on those below them only.
+//! Rules for manifests: a crate that does not opt in to the workspace's lints is checked by none of them, and
+//! crates depend on those below them only.
 
 use super::Finding;
 

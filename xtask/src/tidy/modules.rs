@@ -1,5 +1,6 @@
-//! Rules for the modules of a crate: which may use which, and no circle between files. What a file uses is read from
-//! its `use` items, its qualified paths and its macro calls, and followed through re-exports to the file that has it.
+//! Rules for the modules of a crate: which may use which, and no circle between files. What a file uses is
+//! read from its `use` items, its qualified paths and its macro calls, and followed through re-exports to the
+//! file that has it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -12,8 +13,9 @@ use super::{Files, Finding};
 /// Vocabulary: may be used by everything and uses nothing else.
 const BASE: &str = "error path env model";
 
-/// What each layer of `crates/garth/src` may use besides [`BASE`], as ARCHITECTURE.md draws it. A file belongs to the
-/// longest prefix that it has. A module may always use what is inside it, and what it is inside of.
+/// What each layer of `crates/garth/src` may use besides [`BASE`], as ARCHITECTURE.md draws it. A file
+/// belongs to the longest prefix that it has. A module may always use what is inside it, and what it is
+/// inside of.
 const LAYERS: [(&str, &str); 16] = [
     ("error", ""),
     ("path", ""),
@@ -236,7 +238,8 @@ fn circle<'a>(start: &Module, uses: &BTreeMap<&'a Module, Vec<&'a Edge>>) -> Opt
 }
 
 impl Edge {
-    /// Whether one of the two is a module inside the other: a module composes its children, and they see what is in it.
+    /// Whether one of the two is a module inside the other: a module composes its children, and they see what
+    /// is in it.
     fn is_kinship(&self) -> bool {
         self.from.starts_with(&self.to) || self.to.starts_with(&self.from)
     }
@@ -246,8 +249,8 @@ impl Edge {
     }
 }
 
-/// A path from the root of the crate, perhaps: one that begins with a plain name may be of another crate, unless at
-/// least its first `least` segments name a module here.
+/// A path from the root of the crate, perhaps: one that begins with a plain name may be of another crate,
+/// unless at least its first `least` segments name a module here.
 #[derive(Clone)]
 struct Named {
     segments: Vec<String>,

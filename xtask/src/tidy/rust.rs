@@ -1,5 +1,5 @@
-//! Rules for Rust sources: sizes, layout and the opening `//!`. Lengths are counted on the parsed source, so that
-//! strings and comments do not mislead them. (`unwrap` outside tests is clippy's `unwrap_used`.)
+//! Rules for Rust sources: sizes, layout and the opening `//!`. Lengths are counted on the parsed source, so
+//! that strings and comments do not mislead them. (`unwrap` outside tests is clippy's `unwrap_used`.)
 
 use std::collections::BTreeSet;
 

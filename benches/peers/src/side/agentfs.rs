@@ -1,5 +1,6 @@
-//! agentfs-sdk as shipped. Opening it sets `PRAGMA synchronous = OFF` on its one connection, so none of its commits
-//! waits for the disk; its `fsync` call, which sets FULL and commits an empty transaction, is not made here.
+//! agentfs-sdk as shipped. Opening it sets `PRAGMA synchronous = OFF` on its one connection, so none
+//! of its commits waits for the disk; its `fsync` call, which sets FULL and commits an empty
+//! transaction, is not made here.
 //!
 //! Where the crate has two ways (by path, or by inode as its mount does), the faster one is used.
 

@@ -10,7 +10,8 @@ use crate::fail::{Failure, Result};
 pub(crate) struct Exclude(GlobSet);
 
 impl Exclude {
-    /// A pattern without `/` is matched against names at any depth, one with `/` against the path from the top.
+    /// A pattern without `/` is matched against names at any depth, one with `/`
+    /// against the path from the top.
     pub(crate) fn new(patterns: &[String]) -> Result<Self> {
         let mut set = GlobSetBuilder::new();
         for pattern in patterns {

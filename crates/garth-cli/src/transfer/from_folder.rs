@@ -27,7 +27,8 @@ struct Import<'l, 'a> {
     own: &'l Path,
     /// Hard links so far: device and inode of this machine, and the path first given to them.
     links: HashMap<(u64, u64), TreePath>,
-    /// Directories of the tree whose entries are passed over: kept, or removed as the one with this number is.
+    /// Directories of the tree whose entries are passed over: kept, or removed as the
+    /// one with this number is.
     passed: HashMap<String, Option<usize>>,
     /// What the source does not have, and the number of entries below it.
     gone: Vec<(String, u64)>,

@@ -1,5 +1,5 @@
-//! Brings the tree up to what a source says, entry by entry: what is the same costs no commit, the rest goes many
-//! entries to a commit.
+//! Brings the tree up to what a source says, entry by entry: what is the same costs no commit, the rest
+//! goes many entries to a commit.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::Read;
@@ -16,8 +16,8 @@ use crate::fail::{Failure, Result};
 
 /// Most entries of one commit.
 const MAX_ENTRIES: usize = 512;
-/// Bytes of content in memory after which a commit is made. 8 MiB; with the last body (1 MiB at most) it stays
-/// below what a batch takes.
+/// Bytes of content in memory after which a commit is made. 8 MiB; with the last body (1 MiB at most) it
+/// stays below what a batch takes.
 const MAX_BYTES: u64 = 8 << 20;
 
 /// An entry as the source has it.
@@ -133,8 +133,8 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Where `relative`, a path from the top of the source with `/` between names, comes to be. `.` is nothing;
-    /// `..` and absolute paths are refused.
+    /// Where `relative`, a path from the top of the source with `/` between names, comes to be. `.` is
+    /// nothing; `..` and absolute paths are refused.
     pub(crate) fn path_of(&self, relative: &str) -> garth::Result<TreePath> {
         let mut path = self.base.clone();
         for name in relative.split('/').filter(|name| !name.is_empty() && *name != ".") {

@@ -1,5 +1,5 @@
-//! A folder of this machine and a directory of the tree side by side, so that a sync needs no look-up for each
-//! entry and holds a page of the tree in memory.
+//! A folder of this machine and a directory of the tree side by side, so that a sync needs no look-up for
+//! each entry and holds a page of the tree in memory.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;

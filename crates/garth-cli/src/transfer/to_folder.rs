@@ -1,5 +1,5 @@
-//! A folder of this machine as a target: what differs is changed, what is the same stays untouched. Nothing is ever
-//! written through a link: a name is made new or replaced by a rename, and no link is gone through.
+//! A folder of this machine as a target: what differs is changed, what is the same stays untouched. Nothing
+//! is ever written through a link: a name is made new or replaced by a rename, and no link is gone through.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, DirBuilder, File, FileTimes, Metadata, OpenOptions, Permissions};
@@ -23,8 +23,8 @@ use super::to_tar::{Content, unsupported};
 use crate::body::first_difference;
 use crate::fail::{Failure, Result};
 
-/// Permissions that are given on. Set-user-ID and its like are not: a program that an agent wrote would run with
-/// the rights of whoever exports it.
+/// Permissions that are given on. Set-user-ID and its like are not: a program that an agent wrote would run
+/// with the rights of whoever exports it.
 const PERMISSIONS: u32 = 0o777;
 
 /// An export in progress.
@@ -52,8 +52,8 @@ struct Directory {
     dirty: bool,
 }
 
-/// Brings the folder `top` up to what `base` is; made if missing. Gives how many entries had special permission
-/// bits, which are left out.
+/// Brings the folder `top` up to what `base` is; made if missing. Gives how many entries had special
+/// permission bits, which are left out.
 pub(crate) async fn to_folder(
     fs: Arc<dyn FileSystem>,
     (base, entry): (&TreePath, Entry),

@@ -167,7 +167,8 @@ impl<W: Write> Tar<'_, W> {
     }
 }
 
-/// A header with everything but name, target and checksum. Times have whole seconds; one before 1970 becomes 0.
+/// A header with everything but name, target and checksum. Times have whole seconds;
+/// one before 1970 becomes 0.
 fn header(kind: EntryType, entry: &Entry, size: u64) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);

@@ -16,8 +16,8 @@ use crate::progress;
 
 /// Copy the data folder, all accounts and keys, while it is in use
 ///
-/// Copies each account as it is at one moment, with its history. The copy is a data folder itself: `garth --data
-/// COPY` opens it. With --json one object: to, bytes, accounts (account, seq, bytes).
+/// Copies each account as it is at one moment, with its history. The copy is a data folder itself: `garth
+/// --data COPY` opens it. With --json one object: to, bytes, accounts (account, seq, bytes).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth backup /mnt/backup/garth-monday")]
 pub(crate) struct Backup {

@@ -25,8 +25,9 @@ const MAX_INLINE: u64 = 8 << 20;
 
 /// Apply several operations in one commit: all of them, or none
 ///
-/// Reads JSON Lines: one operation a line, in the order in which they apply; empty lines are skipped. Links on the
-/// way to a path are followed as they are before the batch. `docs/specs/batch.md` describes every field.
+/// Reads JSON Lines: one operation a line, in the order in which they apply; empty lines are
+/// skipped. Links on the way to a path are followed as they are before the batch.
+/// `docs/specs/batch.md` describes every field.
 ///
 ///   {"op":"write","path":P, "text":T | "base64":B | "file":HOST_FILE, "create":"if_missing"|"never"|"new",
 ///    "parents":BOOL, "attrs":{...}}

@@ -19,14 +19,16 @@ use crate::transfer::{Exclude, Format, Policy, Report, Sink, Style, to_file, to_
 
 /// Export a directory or file as a folder, a file or a tar archive; export again to bring a folder up to date
 ///
-/// Exports the state of one moment. Compares a folder first, as rsync does: size and time, then content. What is
-/// the same stays untouched; what differs is replaced by a rename. Keeps modes, times, symbolic and hard links;
-/// never writes through symbolic links. Leaves out set-user-ID, set-group-ID and sticky bits in a folder and says
-/// so: a program that an agent wrote must not get the rights of who exports it. An archive keeps them, and times
-/// to the second; it must not exist yet. What cannot be exported is reported on stderr and the exit code is 1.
+/// Exports the state of one moment. Compares a folder first, as rsync does: size and time, then content.
+/// What is the same stays untouched; what differs is replaced by a rename. Keeps modes, times, symbolic and
+/// hard links; never writes through symbolic links. Leaves out set-user-ID, set-group-ID and sticky bits in
+/// a folder and says so: a program that an agent wrote must not get the rights of who exports it. An
+/// archive keeps them, and times to the second; it must not exist yet. What cannot be exported is reported
+/// on stderr and the exit code is 1.
 ///
 /// With --json one object: from, to, new, changed, same, removed, failed, files, directories, symlinks,
-/// hard_links, bytes (written), special_bits_left_out (entries); on stderr if the archive goes to standard output.
+/// hard_links, bytes (written), special_bits_left_out (entries); on stderr if the
+/// archive goes to standard output.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth export /projects/garth ./garth-copy --delete\n  \
                         garth export /notes/today.md .\n  garth export / all.tar.gz --at 1h\n  \
@@ -47,8 +49,8 @@ pub(crate) struct Export {
     /// List each entry that is new, changed or removed; with --json one object (change, path) each
     #[arg(short, long)]
     verbose: bool,
-    /// Leave out names that match, at any depth; a pattern with `/` is matched from the top (repeatable). What is
-    /// left out is not removed by --delete
+    /// Leave out names that match, at any depth; a pattern with `/` is matched from the top (repeatable).
+    /// What is left out is not removed by --delete
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
     #[command(flatten)]

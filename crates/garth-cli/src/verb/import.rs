@@ -21,10 +21,10 @@ use crate::transfer::{
 
 /// Import a folder, a file or a tar archive; import again to bring the tree up to date
 ///
-/// Compares first, as rsync does: size and time, then content. What is the same is not written, and if all is the
-/// same there is no commit. Keeps modes, times, symbolic and hard links; never follows symbolic links. Files
-/// and links of the tree that differ get a new version. What cannot be imported is reported on stderr, the rest
-/// is imported, and the exit code is 1. Ctrl-C stops between two commits: import again to go on.
+/// Compares first, as rsync does: size and time, then content. What is the same is not written, and if all is
+/// the same there is no commit. Keeps modes, times, symbolic and hard links; never follows symbolic links.
+/// Files and links of the tree that differ get a new version. What cannot be imported is reported on stderr,
+/// the rest is imported, and the exit code is 1. Ctrl-C stops between two commits: import again to go on.
 ///
 /// With --json one object: to, new, changed, same, removed, failed, files, directories, symlinks, hard_links,
 /// bytes (written), seq_before (as an argument of `restore --at`) and seq (null if nothing was committed).
@@ -48,8 +48,8 @@ pub(crate) struct Import {
     /// List each entry that is new, changed or removed; with --json one object (change, path) each
     #[arg(short, long)]
     verbose: bool,
-    /// Leave out names that match, at any depth; a pattern with `/` is matched from the top (repeatable). What is
-    /// left out is not removed by --delete
+    /// Leave out names that match, at any depth; a pattern with `/` is matched from the top (repeatable).
+    /// What is left out is not removed by --delete
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
     #[command(flatten)]

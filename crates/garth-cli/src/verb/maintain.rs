@@ -26,8 +26,8 @@ struct Accounts {
 
 /// Check that storage is sound; changes nothing
 ///
-/// With --json one object an account: account, ok, names, versions, chunks, bytes, findings (kind, detail). The
-/// exit code is 1 if anything is wrong.
+/// With --json one object an account: account, ok, names, versions, chunks, bytes, findings (kind, detail).
+/// The exit code is 1 if anything is wrong.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth fsck --all")]
 pub(crate) struct Fsck {
@@ -37,16 +37,16 @@ pub(crate) struct Fsck {
 
 /// Remove expired entries, abandoned uploads and unreferenced content; merge small extents
 ///
-/// Versions, snapshots and open files stay. What is found unused goes with the first run after the grace period;
-/// until then it waits. With --json one object an account: account, expired, staged, versions, merged, chunks,
-/// bytes, packs, waiting, waiting_bytes.
+/// Versions, snapshots and open files stay. What is found unused goes with the first run after the grace
+/// period; until then it waits. With --json one object an account: account, expired, staged, versions,
+/// merged, chunks, bytes, packs, waiting, waiting_bytes.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth gc --all")]
 pub(crate) struct Gc {
     #[command(flatten)]
     accounts: Accounts,
-    /// Grace period: keep what was found unused less than this long ago, as another process may still read it; at
-    /// least 2m while others run
+    /// Grace period: keep what was found unused less than this long ago, as another process may still read
+    /// it; at least 2m while others run
     #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = parse_span)]
     grace: i64,
 }

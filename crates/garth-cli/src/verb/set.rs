@@ -13,8 +13,8 @@ use crate::when::parse_ttl;
 
 /// Change attributes of files and directories, in one commit
 ///
-/// Content and version of the content stay. Where nothing changes there is no commit. With --json one object a
-/// path that changed: path, version, created, seq, time.
+/// Content and version of the content stay. Where nothing changes there is no commit. With --json one object
+/// a path that changed: path, version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth set --add-tag done --ttl 30d /notes/today.md")]
 pub(crate) struct Set {

@@ -8,7 +8,8 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-/// In front of each block: stop at the first failure, and let `cargo run` and `cargo install` mean the binary at hand.
+/// In front of each block: stop at the first failure, and let `cargo run` and `cargo
+/// install` mean the binary at hand.
 const BEFORE: &str = r#"set -euo pipefail
 cargo() {
     case "$1 $2 $3" in
@@ -30,7 +31,8 @@ fn blocks() -> Vec<String> {
     parts.map(|part| part.split("```").next().expect("a block ends").to_owned()).collect()
 }
 
-/// A folder with what a fresh clone has at hand for the commands: the binary on the path, and `docs` to import.
+/// A folder with what a fresh clone has at hand for the commands: the binary on the
+/// path, and `docs` to import.
 fn clone() -> TempDir {
     let dir = tempfile::tempdir().expect("a temporary folder");
     fs::create_dir(dir.path().join("bin")).expect("a folder");

@@ -1,4 +1,4 @@
-//! The shape of every answer (issue 2, item 7), field by field, and that values come back digit for digit.
+//! The shape of every answer, field by field, and that values come back digit for digit.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `Idempotency-Key` (seed 4): a retry answers the first write again, a reuse is refused.
+//! `Idempotency-Key`: a retry answers the first write again, a reuse is refused.
 
 use std::time::Duration;
 

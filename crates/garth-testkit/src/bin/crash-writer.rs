@@ -1,5 +1,6 @@
-//! The process that the crash tests kill: commits batches to an account through the engine, or reads back what is there.
-//! Built with the feature `faults`, so that `GARTH_FAULT` can plant a fault for the negative controls.
+//! The process that the crash tests kill: commits batches to an account through the engine, or
+//! reads back what is there. Built with the feature `faults`, so that `GARTH_FAULT` can plant a
+//! fault for the negative controls.
 
 use std::path::Path;
 use std::sync::Arc;

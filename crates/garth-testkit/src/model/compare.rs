@@ -89,8 +89,8 @@ pub(super) async fn same_history(subject: &Fs, model: &Fs, path: &str, limit: us
     Ok(())
 }
 
-/// What is neither `top`, nor below it, nor on the way to it, is as it was. Of a node that has names below `top` too, those
-/// may have come or gone.
+/// What is neither `top`, nor below it, nor on the way to it, is as it was. Of a node that has names below
+/// `top` too, those may have come or gone.
 pub(super) fn same_outside(
     top: &TreePath,
     before: &[(WalkItem, Bytes)],

@@ -228,7 +228,8 @@ impl Run {
         Ok(op)
     }
 
-    /// The operation for the subject and for the model: with the same bytes, staged on each if that is asked for.
+    /// The operation for the subject and for the model: with the same bytes, staged
+    /// on each if that is asked for.
     async fn with_bodies(&self, op: Op) -> [Op; 2] {
         let mut ops = [op.clone(), op];
         let sides: [&Fs; 2] = [&*self.subject.fs, &self.model];
@@ -303,7 +304,8 @@ impl Run {
         self.tree().await
     }
 
-    /// Collecting changes nothing that anybody sees, but for the ends of what has expired: those are commits, which the model is told of.
+    /// Collecting changes nothing that anybody sees, but for the ends of what has expired: those are
+    /// commits, which the model is told of.
     async fn collect(&mut self) -> Checked {
         let Some(collect) = &self.subject.collect else { return Ok(()) };
         collect().map_err(|error| format!("collecting fails: {error}"))?;

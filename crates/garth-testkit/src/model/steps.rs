@@ -120,7 +120,8 @@ impl Step {
 
 const DIRECTORIES: [&str; 7] = ["", "", "/d", "/e", "/d/e", "/e/d", "/d%"];
 const NAMES: [&str; 6] = ["a", "b", "d_", "d", "e", "d%"];
-/// The first of the names are mostly given to files, the others mostly to directories: else most batches fail.
+/// The first of the names are mostly given to files, the others mostly to
+/// directories: else most batches fail.
 const FILES: usize = 3;
 
 /// What an operation mostly expects at a path.
@@ -163,8 +164,8 @@ fn odd_path(rng: &mut Random) -> String {
     likely(rng, what)
 }
 
-/// Sizes around the borders at which engines cut content; mostly small. Some are of a few that fit on each other, so that edits begin
-/// and end where others did.
+/// Sizes around the borders at which engines cut content; mostly small. Some are of a few that fit on each
+/// other, so that edits begin and end where others did.
 fn size(rng: &mut Random) -> u64 {
     match rng.below(100) {
         0..30 => 64 * rng.below(4),

@@ -1,5 +1,6 @@
-//! Many accounts in one process: each is written, read and let go in turn, and what the process holds stays bounded. In
-//! a process of its own, whose descriptors are limited and whose threads, descriptors and memory the kernel counts.
+//! Many accounts in one process: each is written, read and let go in turn, and what the process holds
+//! stays bounded. In a process of its own, whose descriptors are limited and whose threads,
+//! descriptors and memory the kernel counts.
 
 use std::fmt;
 use std::path::Path;
@@ -45,12 +46,14 @@ impl fmt::Display for Report {
     }
 }
 
-/// Has a worker (`binary` is `proof-worker`) use `accounts` accounts in `folder`, with at most `limit` descriptors.
+/// Has a worker (`binary` is `proof-worker`) use `accounts` accounts in `folder`,
+/// with at most `limit` descriptors.
 ///
 /// # Errors
 /// A call that fails, more threads than [`MOST_THREADS`] or more memory than [`MOST_MEMORY`].
 pub fn accounts(folder: &Path, binary: &Path, accounts: u64, limit: u64) -> Proven<Report> {
-    // `ulimit` before `exec`: the limit holds for the worker from its first descriptor on, and for nobody else
+    // `ulimit` before `exec`: the limit holds for the worker from its first
+    // descriptor on, and for nobody else
     let out = Command::new("sh")
         .args(["-c", "ulimit -n \"$1\" && exec \"$2\" accounts \"$3\" \"$4\"", "sh", &limit.to_string()])
         .args([binary, Path::new(&accounts.to_string()), folder])

@@ -179,8 +179,8 @@ fn line(n: u64) -> Bytes {
     text.into()
 }
 
-/// Appends `appends` lines of 200 bytes to one file, each its own durable commit, 32 under way at once; then looks at every
-/// version.
+/// Appends `appends` lines of 200 bytes to one file, each its own durable commit, 32 under way at
+/// once; then looks at every version.
 ///
 /// # Errors
 /// A version that is missing or of other bytes.

@@ -1,4 +1,5 @@
-//! `gc` beside another process that reads, holds files open and uploads: it removes orphans, and nothing else.
+//! `gc` beside another process that reads, holds files open and uploads: it removes
+//! orphans, and nothing else.
 
 use std::fmt;
 use std::path::Path;
@@ -36,8 +37,8 @@ impl fmt::Display for Report {
     }
 }
 
-/// Writes `files` files in several versions to an account below `folder`, makes orphans of every kind, and collects beside
-/// `proof-worker` (`binary`).
+/// Writes `files` files in several versions to an account below `folder`, makes orphans of every kind, and
+/// collects beside `proof-worker` (`binary`).
 ///
 /// # Errors
 /// Something removed that is needed, or kept that nothing needs.
@@ -119,8 +120,8 @@ pub fn collect(folder: &Path, binary: &Path, files: u64, seed: u64) -> Proven<Re
     Ok(Report { versions: kept.len() as u64, held, aged })
 }
 
-/// A file without a name that this process writes and closes while the other one only reads it: `gc` says that it will go, the
-/// other one asks for it to stay.
+/// A file without a name that this process writes and closes while the other one only reads it: `gc` says
+/// that it will go, the other one asks for it to stay.
 fn doomed(fs: &SqliteFs, other: &mut Worker) -> Proven<()> {
     block_on(fs.commit(Batch::new([write("/theirs", "before;")?])))?;
     other.ask("hold /theirs")?;

@@ -1,4 +1,5 @@
-//! Damage done to a closed account behind the engine's back: `fsck` names each kind, and no read gives wrong bytes.
+//! Damage done to a closed account behind the engine's back: `fsck` names each kind,
+//! and no read gives wrong bytes.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};

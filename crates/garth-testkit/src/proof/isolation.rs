@@ -1,5 +1,5 @@
-//! Isolation: canaries in another account, and in another agent's part of the same account, are never seen, whatever
-//! paths, links, patterns and ids are tried. Tries are generated from a seed.
+//! Isolation: canaries in another account, and in another agent's part of the same account, are never seen,
+//! whatever paths, links, patterns and ids are tried. Tries are generated from a seed.
 
 mod tries;
 

@@ -1,5 +1,6 @@
-//! One account, many clients: every history of reads and compare-and-swap writes is one that a single thread could have made, in
-//! the order of real time. Checked by the versions alone: each names its predecessor, so the order of writes needs no search.
+//! One account, many clients: every history of reads and compare-and-swap writes is one that a single thread
+//! could have made, in the order of real time. Checked by the versions alone: each names its predecessor, so
+//! the order of writes needs no search.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -68,8 +69,8 @@ struct Record {
     ended: u64,
 }
 
-/// Makes and checks `histories` histories, each of `calls` calls a client, on accounts below `folder`. With a bug, on a filesystem
-/// that has it.
+/// Makes and checks `histories` histories, each of `calls` calls a client, on accounts below `folder`. With a
+/// bug, on a filesystem that has it.
 ///
 /// # Errors
 /// What no single thread could have seen.

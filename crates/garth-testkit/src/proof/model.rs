@@ -1,4 +1,5 @@
-//! Expected content of a large file without keeping it: any byte follows from a seed and the few writes made since.
+//! Expected content of a large file without keeping it: any byte follows from a seed
+//! and the few writes made since.
 
 use crate::random::Random;
 

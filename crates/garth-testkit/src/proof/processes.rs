@@ -48,8 +48,8 @@ impl fmt::Display for Report {
     }
 }
 
-/// Runs `processes` workers (`binary` is `proof-worker`) on one account below `folder`: `turns` values in turn, then all at once
-/// until `commits` are made.
+/// Runs `processes` workers (`binary` is `proof-worker`) on one account below `folder`: `turns` values in
+/// turn, then all at once until `commits` are made.
 ///
 /// # Errors
 /// What was stale, lost or kept out.
@@ -149,7 +149,8 @@ fn all_at_once(
     Ok(report)
 }
 
-/// Every acknowledged line is there once and in order; and all made progress from the last one's start to the first one's end.
+/// Every acknowledged line is there once and in order; and all made progress from the last
+/// one's start to the first one's end.
 fn check_lines(text: &str, report: &mut Report) -> Proven<()> {
     let mut next: BTreeMap<usize, u64> = BTreeMap::new();
     let mut order = Vec::new();

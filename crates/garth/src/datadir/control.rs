@@ -1,4 +1,4 @@
-//! What operators set: accounts and API keys, in a small database of their own beside the trees (DESIGN invariant 1), so
+//! What operators set: accounts and API keys, in a small database of their own beside the trees, so
 //! that no tree can name another account and a credential is checked without opening any tree.
 //!
 //! All calls block for a point query or one small transaction; any number of threads and processes may make them. Nothing

@@ -16,7 +16,7 @@ const SECRET_BYTES: usize = 32;
 /// Longest label, in bytes.
 pub const MAX_KEY_LABEL: usize = 256;
 
-/// What a key may do (seed 4).
+/// What a key may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// `memory:read`: get, list, glob, history.

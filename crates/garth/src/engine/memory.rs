@@ -1,9 +1,9 @@
-//! The executable specification: everything that the contract promises, on ordered maps in memory, written to be
-//! read. Other engines are compared with it, so it shares no code with them.
+//! The executable specification: everything that the contract promises, on ordered maps in memory, written to
+//! be read. Other engines are compared with it, so it shares no code with them.
 //!
-//! Names are kept by the number of their directory, nodes by their own; each keeps all its values by sequence number
-//! ([`state`]). A reader sees them through a view of one sequence and time ([`tree`]); a commit lays what it changes
-//! over them first ([`scratch`], [`ops`]).
+//! Names are kept by the number of their directory, nodes by their own; each keeps all its values by sequence
+//! number ([`state`]). A reader sees them through a view of one sequence and time ([`tree`]); a commit lays
+//! what it changes over them first ([`scratch`], [`ops`]).
 
 mod content;
 mod handle;

@@ -1,6 +1,7 @@
-//! Turns a batch into row changes, for every engine that keeps rows (SQLite, Postgres): one meaning, one order of
-//! errors, whatever the database. It does no I/O of its own: it reads through [`Rows`], keeps what the batch would change in a
-//! [`Delta`] that later operations of the batch see, and writes nothing. A batch that fails is dropped with its delta.
+//! Turns a batch into row changes, for every engine that keeps rows (SQLite, Postgres): one meaning, one
+//! order of errors, whatever the database. It does no I/O of its own: it reads through [`Rows`], keeps what
+//! the batch would change in a [`Delta`] that later operations of the batch see, and writes nothing. A batch
+//! that fails is dropped with its delta.
 //!
 //! `memory` shares none of this, or comparing the engines would prove nothing.
 

@@ -1,8 +1,9 @@
-//! Symbolic links, `.` and `..`: turned into a canonical path above the engine, in the namespace of the filesystem
-//! asked, so that what a link names is looked up inside it like any path and `..` stops at its root.
+//! Symbolic links, `.` and `..`: turned into a canonical path above the engine, in the
+//! namespace of the filesystem asked, so that what a link names is looked up inside it like any
+//! path and `..` stops at its root.
 //!
-//! Engines follow nothing. A link that is swapped in after resolving makes the engine answer an error about that link,
-//! or the link itself; the caller resolves again ([`retry`], [`stat`]). No race can lead outside.
+//! Engines follow nothing. A link that is swapped in after resolving makes the engine answer an error about
+//! that link, or the link itself; the caller resolves again ([`retry`], [`stat`]). No race can lead outside.
 
 use std::future::Future;
 
@@ -25,13 +26,14 @@ pub enum Follow {
     No,
 }
 
-/// Turns what a person or program wrote into a canonical path. The last segment need not exist; with [`Follow::Yes`] a
-/// link whose target is missing resolves to that target. A trailing `/` follows a last link and asks for a directory.
-/// Missing directories on the way are `NotFound`, unless nothing below them needs looking at (`..`), so that an operation
-/// with `parents` can make them.
+/// Turns what a person or program wrote into a canonical path. The last segment need not exist; with
+/// [`Follow::Yes`] a link whose target is missing resolves to that target. A trailing `/` follows a last link
+/// and asks for a directory. Missing directories on the way are `NotFound`, unless nothing below them needs
+/// looking at (`..`), so that an operation with `parents` can make them.
 ///
 /// # Errors
-/// `InvalidArgument` (not absolute, NUL), `NameTooLong`, `SymlinkLoop`, `NotADirectory`, and what the filesystem answers.
+/// `InvalidArgument` (not absolute, NUL), `NameTooLong`, `SymlinkLoop`, `NotADirectory`,
+/// and what the filesystem answers.
 pub async fn resolve<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Result<TreePath> {
     if !path.starts_with('/') {
         return Err(Error::invalid("a path starts with `/`"));
@@ -59,9 +61,9 @@ fn wants_directory(path: &str) -> bool {
     path.ends_with('/') || path.ends_with("/.") || path.ends_with("/..")
 }
 
-/// Resolves `path` and runs `action` on the result; again, if the action fails because a link was swapped in between,
-/// on the way or, with [`Follow::Yes`], at the end. An action that succeeds on a link is not run again: to learn what
-/// a path leads to, use [`stat`].
+/// Resolves `path` and runs `action` on the result; again, if the action fails because a link was swapped in
+/// between, on the way or, with [`Follow::Yes`], at the end. An action that succeeds on a link is not run
+/// again: to learn what a path leads to, use [`stat`].
 ///
 /// # Errors
 /// Those of [`resolve`] and of the action.
@@ -82,7 +84,8 @@ where
         let Some(at) = error.path().cloned() else { return Err(error) };
         let at_the_end = at == resolved;
         let stays = at_the_end && follow == Follow::No && !wants_directory(path);
-        // An error about another path than the one resolved is of an action that resolves more of them itself.
+        // An error about another path than the one resolved is of an action that
+        // resolves more of them itself.
         let by_link = matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::NotPermitted);
         if stays || !(at_the_end || by_link) || !is_link(fs, &at).await {
             return Err(error);

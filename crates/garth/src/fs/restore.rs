@@ -1,5 +1,6 @@
-//! Bringing a path back to what it was, in one commit that touches only what differs. Works on any [`FileSystem`] that
-//! keeps history: it reads both moments page by page ([`diff`]) and makes a batch of what differs ([`plan`]).
+//! Bringing a path back to what it was, in one commit that touches only what differs. Works on any
+//! [`FileSystem`] that keeps history: it reads both moments page by page ([`diff`]) and makes a
+//! batch of what differs ([`plan`]).
 
 mod diff;
 mod plan;
@@ -19,8 +20,8 @@ const MAX_TRIES: usize = 8;
 pub struct RestorePlan {
     /// The commit whose state is brought back.
     pub at: Seq,
-    /// What changes, in the order in which it is done. What is below a directory that is made or removed as a whole is
-    /// not listed.
+    /// What changes, in the order in which it is done. What is below a directory that is made or
+    /// removed as a whole is not listed.
     pub changes: Vec<Restoration>,
     /// Names that come back, or whose nodes change.
     pub restored: u64,
@@ -71,15 +72,15 @@ pub struct Restored {
     pub commit: Option<Commit>,
 }
 
-/// Makes `path` equal to what it was at `moment`: names, hard links among them, kinds, content, link targets, mode,
-/// owner, `mtime` and attributes. It is one commit with the author, message and other fields of `batch`, whose
-/// operations and preconditions are not used; if nothing differs there is no commit.
+/// Makes `path` equal to what it was at `moment`: names, hard links among them, kinds, content, link targets,
+/// mode, owner, `mtime` and attributes. It is one commit with the author, message and other fields of
+/// `batch`, whose operations and preconditions are not used; if nothing differs there is no commit.
 ///
 /// - What is as it was is not touched: it keeps its version.
-/// - A node that is still below `path` is kept: it is moved back and changed in place. What has been removed since comes
-///   back as a new node, its content by reference. What has been added since is removed.
-/// - Nothing outside `path` changes. A node that also has names outside is not changed for their sake: where the inside
-///   must differ, it gets a node of its own.
+/// - A node that is still below `path` is kept: it is moved back and changed in place. What has been removed
+///   since comes back as a new node, its content by reference. What has been added since is removed.
+/// - Nothing outside `path` changes. A node that also has names outside is not changed for their sake: where
+///   the inside must differ, it gets a node of its own.
 /// - An expiry that has passed at `now` is not restored, or the entry would vanish at once.
 ///
 /// If the tree changes in between, the restore is planned again.
@@ -100,9 +101,10 @@ pub struct Restored {
 /// ```
 ///
 /// # Errors
-/// `NotFound` if the path was not there at that moment; those of [`FileSystem::as_of`] and [`FileSystem::commit`];
-/// `TooLarge` if it takes more operations than a batch has ([`crate::model::MAX_OPS`]): restore the directories below
-/// one by one. `Conflict` if the tree changes each time before the commit.
+/// `NotFound` if the path was not there at that moment; those of [`FileSystem::as_of`] and
+/// [`FileSystem::commit`]; `TooLarge` if it takes more operations than a batch has
+/// ([`crate::model::MAX_OPS`]): restore the directories below one by one. `Conflict` if the tree
+/// changes each time before the commit.
 pub async fn restore<F: FileSystem + ?Sized>(
     fs: &F,
     path: &TreePath,

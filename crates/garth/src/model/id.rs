@@ -28,7 +28,8 @@ impl Timestamp {
     /// Reads RFC 3339 (`2026-01-27T00:00:00Z`, any offset, up to nanoseconds).
     ///
     /// # Errors
-    /// `InvalidArgument` for anything else, or a time that nanoseconds in 64 bits do not reach (years 1678 to 2261).
+    /// `InvalidArgument` for anything else, or a time that nanoseconds in 64 bits do
+    /// not reach (years 1678 to 2261).
     pub fn parse_rfc3339(text: &str) -> Result<Self> {
         let invalid =
             || Error::invalid(format!("`{text}` is not an RFC 3339 time such as 2026-01-27T00:00:00Z"));
@@ -49,7 +50,8 @@ impl Ino {
     pub const NONE: Self = Self(0);
 }
 
-/// The number of a commit. The first is 1; 0 is the empty tree before it. Dense: every acknowledged batch takes one.
+/// The number of a commit. The first is 1; 0 is the empty tree before it. Dense:
+/// every acknowledged batch takes one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seq(pub u64);

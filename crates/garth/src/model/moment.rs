@@ -33,8 +33,8 @@ impl Moment {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` for text of one of these forms that names no moment: a sequence or age that is too large, a
-    /// date that is not in the calendar.
+    /// `InvalidArgument` for text of one of these forms that names no moment: a sequence or age that is too
+    /// large, a date that is not in the calendar.
     pub fn parse(text: &str, now: Timestamp) -> Result<Option<Self>> {
         if is_number(text) {
             let number =
@@ -63,8 +63,8 @@ impl Moment {
     }
 }
 
-/// Reads an age in seconds: numbers, each with one of the units `s`, `m`, `h`, `d`, `w`, such as `90s`, `7d` or `3d12h`,
-/// which add up. `None` for any other text.
+/// Reads an age in seconds: numbers, each with one of the units `s`, `m`, `h`, `d`, `w`, such as `90s`, `7d`
+/// or `3d12h`, which add up. `None` for any other text.
 ///
 /// # Errors
 /// `InvalidArgument` for an age that is too large.
@@ -111,8 +111,8 @@ fn time(text: &str) -> Result<Option<Timestamp>> {
     }
 }
 
-/// Commits are timed to the nanosecond but printed in milliseconds, rounded down: without this, the printed time of a
-/// commit would be before it.
+/// Commits are timed to the nanosecond but printed in milliseconds, rounded down: without this, the printed
+/// time of a commit would be before it.
 fn whole_millisecond(text: &str, time: Timestamp) -> Timestamp {
     let decimals = text.split_once('.').map(|(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
     if decimals == Some(3) { Timestamp(time.0.saturating_add(999_999)) } else { time }

@@ -1,13 +1,14 @@
-//! The units of search. A file of megabytes cannot be one document of the index: a hit in it would say nothing about
-//! where, and an append would index the whole again. So text is cut into passages of about 2 KiB, and an edit cuts
-//! only what it touches.
+//! The units of search. A file of megabytes cannot be one document of the index: a hit in it would say
+//! nothing about where, and an append would index the whole again. So text is cut into passages of about 2
+//! KiB, and an edit cuts only what it touches.
 //!
 //! The passages of a file lie one behind the other, without gap or overlap, from byte 0 to its end (at most
 //! [`MAX_TEXT`]). Any such cover is right: which one a file has depends on how it was written.
 
 use std::ops::Range;
 
-/// Length in bytes that passages aim at: a few paragraphs, so that a hit says where, and still enough text to rank by.
+/// Length in bytes that passages aim at: a few paragraphs, so that a hit says where,
+/// and still enough text to rank by.
 pub const TARGET: usize = 2048;
 /// No passage is longer, in bytes.
 pub const MAX: usize = 2 * TARGET;
@@ -18,9 +19,9 @@ pub const MAX_TEXT: u64 = 64 << 20;
 /// Whether content is text is judged by this many first bytes, as `git` and `grep` do; 8 KiB.
 pub const SNIFF: u64 = 8192;
 
-/// Whether content that starts with `prefix` (its first [`SNIFF`] bytes, or part of them) is text that search can
-/// read: UTF-8, where the last character may be cut off, without NUL. The content type only rules media out, since
-/// what callers say of text is often wrong.
+/// Whether content that starts with `prefix` (its first [`SNIFF`] bytes, or part of them) is text that search
+/// can read: UTF-8, where the last character may be cut off, without NUL. The content type only rules media
+/// out, since what callers say of text is often wrong.
 pub fn is_text(prefix: &[u8], content_type: Option<&str>) -> bool {
     let kind = content_type.unwrap_or_default().trim().to_ascii_lowercase();
     let kind = kind.split(';').next().unwrap_or_default().trim_end();
@@ -36,11 +37,12 @@ pub fn is_text(prefix: &[u8], content_type: Option<&str>) -> bool {
     utf8 && !prefix.contains(&0)
 }
 
-/// Cuts `bytes` into passages and gives their lengths. With `last`, the lengths cover `bytes` to the end; otherwise
-/// more bytes follow, and what is not covered (at most [`MAX`]) is to be put before them in the next call.
+/// Cuts `bytes` into passages and gives their lengths. With `last`, the lengths cover `bytes`
+/// to the end; otherwise more bytes follow, and what is not covered (at most [`MAX`]) is to be
+/// put before them in the next call.
 ///
-/// A cut lies before a Markdown heading, else behind a blank line, else behind a line (so between records of JSON
-/// Lines), else behind a sentence or word, and never inside a UTF-8 character.
+/// A cut lies before a Markdown heading, else behind a blank line, else behind a line (so between records of
+/// JSON Lines), else behind a sentence or word, and never inside a UTF-8 character.
 pub fn cut(bytes: &[u8], last: bool) -> Vec<usize> {
     let mut lengths = Vec::new();
     let mut rest = bytes;
@@ -144,8 +146,8 @@ fn separates(c: char) -> bool {
     }
 }
 
-/// What happened to a file's bytes, as far as search needs to know. Edits never move bytes: they write a range,
-/// append, truncate or replace the whole.
+/// What happened to a file's bytes, as far as search needs to know. Edits never move bytes: they write a
+/// range, append, truncate or replace the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edit {
     /// The first byte that may differ.
@@ -159,7 +161,8 @@ pub struct Edit {
 }
 
 impl Edit {
-    /// `length` bytes were written at `offset` (an append: at `old_size`). Bytes between the old end and `offset` became zeros.
+    /// `length` bytes were written at `offset` (an append: at `old_size`). Bytes between the old
+    /// end and `offset` became zeros.
     pub fn write(offset: u64, length: u64, old_size: u64) -> Self {
         let end = offset.saturating_add(length);
         let new_size = if length == 0 { old_size } else { old_size.max(end) };
@@ -171,7 +174,8 @@ impl Edit {
         Self { start: old_size.min(new_size), end: new_size, old_size, new_size }
     }
 
-    /// The whole content is new. Also says that a file is to be looked at afresh: its type, or whether search may see it, changed.
+    /// The whole content is new. Also says that a file is to be looked at afresh: its type, or
+    /// whether search may see it, changed.
     pub fn replace(old_size: u64, new_size: u64) -> Self {
         Self { start: 0, end: new_size, old_size, new_size }
     }
@@ -226,11 +230,11 @@ pub struct Recut {
     pub region: Range<u64>,
 }
 
-/// What to cut again after `edit`. `old` are the passages before it, in order; those that neither overlap nor touch
-/// the bytes behind `edit.start` may be left out.
+/// What to cut again after `edit`. `old` are the passages before it, in order; those that neither overlap nor
+/// touch the bytes behind `edit.start` may be left out.
 ///
-/// A passage that only touches the edited bytes goes too, since a word may now cross the border; but not one in
-/// front that ends with its line: so an append to a file of whole lines costs its own bytes only.
+/// A passage that only touches the edited bytes goes too, since a word may now cross the border; but not one
+/// in front that ends with its line: so an append to a file of whole lines costs its own bytes only.
 pub fn recut(old: &[Span], edit: &Edit) -> Recut {
     let shrinks = edit.new_size < edit.old_size;
     if !shrinks && edit.start >= edit.end {
@@ -248,8 +252,8 @@ pub fn recut(old: &[Span], edit: &Edit) -> Recut {
     Recut { drop: from..to, region: start.min(end)..end }
 }
 
-/// The lines of a passage: the first line of a file is 1, the end is excluded. `before` are the line feeds before
-/// the passage, `inside` those in it, and `newline` says whether it ends with one.
+/// The lines of a passage: the first line of a file is 1, the end is excluded. `before` are the line feeds
+/// before the passage, `inside` those in it, and `newline` says whether it ends with one.
 pub fn lines(before: u64, inside: u64, newline: bool) -> Range<u64> {
     let first = before + 1;
     first..first + inside + u64::from(!newline)

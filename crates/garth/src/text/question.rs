@@ -1,11 +1,11 @@
-//! From a question in plain words to an expression of the index. Nothing a user types may reach the syntax of the
-//! index: words are taken out and quoted, everything else is dropped.
+//! From a question in plain words to an expression of the index. Nothing a user types may reach the syntax of
+//! the index: words are taken out and quoted, everything else is dropped.
 
 use std::collections::HashSet;
 
 /// English words that questions are made of and that say nothing about the subject: function words, what an
-/// apostrophe leaves behind ("what's", "don't"), and phrases such as "is it possible", "are any known". Verbs that may
-/// be the subject ("make", "find") are not among them.
+/// apostrophe leaves behind ("what's", "don't"), and phrases such as "is it possible", "are any known". Verbs
+/// that may be the subject ("make", "find") are not among them.
 const STOP_WORDS: &str = "
     a about above after again against all also although always am among an and any anybody anyone anything
     are aren as at available be because been before being below between both but by can cannot could couldn
@@ -27,8 +27,8 @@ pub struct Question {
 }
 
 impl Question {
-    /// Takes the words out of `text`, which may be anything. Stop words go, unless nothing else is there. `None` if
-    /// there is no letter or digit: nothing can match.
+    /// Takes the words out of `text`, which may be anything. Stop words go, unless nothing else is there.
+    /// `None` if there is no letter or digit: nothing can match.
     pub fn parse(text: &str) -> Option<Self> {
         let mut seen = HashSet::new();
         let words = words(text).map(|(_, word)| word);
@@ -52,8 +52,8 @@ impl Question {
         self.join(|term| format!("\"{term}\""))
     }
 
-    /// FTS5 expression: passages with a word that begins like any of the words. For when nothing else matches.
-    /// A single Latin letter stays a word: it would match almost everything.
+    /// FTS5 expression: passages with a word that begins like any of the words. For when nothing else
+    /// matches. A single Latin letter stays a word: it would match almost everything.
     pub fn any_prefix(&self) -> String {
         self.join(|term| if term.len() > 1 { format!("\"{term}\"*") } else { format!("\"{term}\"") })
     }
@@ -75,8 +75,8 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Whether `c` belongs to a word, as the tokenizer `unicode61` sees it or a little wider: what it splits further
-/// becomes a phrase. Combining accents belong to the letter before them.
+/// Whether `c` belongs to a word, as the tokenizer `unicode61` sees it or a little wider: what it splits
+/// further becomes a phrase. Combining accents belong to the letter before them.
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || ('\u{300}'..='\u{36f}').contains(&c)
 }

@@ -1,5 +1,6 @@
-//! The few words of a passage that show why it was found. The index keeps no text, so the passage is read again and
-//! searched here, by a rougher rule than the index's stemmer: a wrong guess costs a less telling snippet only.
+//! The few words of a passage that show why it was found. The index keeps no text, so the passage
+//! is read again and searched here, by a rougher rule than the index's stemmer: a wrong guess
+//! costs a less telling snippet only.
 
 use super::question::{Question, words};
 
@@ -8,8 +9,9 @@ const LENGTH: usize = 240;
 /// Text kept before the first word found, in bytes.
 const LEAD: usize = 60;
 
-/// A short piece of `passage` around the place with the most different words of the question, cut at words, white
-/// space and control characters folded, `…` where it was cut. At most 240 bytes of text, besides the marks.
+/// A short piece of `passage` around the place with the most different words of the question,
+/// cut at words, white space and control characters folded, `…` where it was cut. At most 240
+/// bytes of text, besides the marks.
 pub fn snippet(passage: &str, question: &Question) -> String {
     let words = passage.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     let passage = words.collect::<Vec<_>>().join(" ");

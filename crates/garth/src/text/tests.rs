@@ -9,7 +9,8 @@ fn span(off: u64, len: u64, newline: bool) -> Span {
     Span { off, len, newline }
 }
 
-/// Text with all that cutting looks for: headings, blank lines, lines, sentences, words, wide characters, none of it.
+/// Text with all that cutting looks for: headings, blank lines, lines, sentences,
+/// words, wide characters, none of it.
 fn prose() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => "[a-zäß]{1,12} ",

@@ -134,7 +134,8 @@ async fn ten_thousand_appends_become_a_few_extents() {
 async fn collecting_within_a_task_ends_however_many_steps_it_takes() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
-    // each blocks this task's thread and never goes back to the runtime, whose patience (128 answers) must not matter
+    // each blocks this task's thread and never goes back to the runtime, whose
+    // patience (128 answers) must not matter
     for _ in 0..200 {
         fs.gc(Duration::ZERO).unwrap();
     }

@@ -1,4 +1,5 @@
-//! The model test on the SQLite engine, on a folder in memory where there is one: it is about meaning, not about disks.
+//! The model test on the SQLite engine, on a folder in memory where there is one: it is
+//! about meaning, not about disks.
 
 use garth_testkit::model::{ModelConfig, run, sqlite};
 

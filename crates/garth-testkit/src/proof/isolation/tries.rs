@@ -1,5 +1,5 @@
-//! One call each, with paths, names, links, patterns and ids generated from pieces that have led outside in other
-//! systems.
+//! One call each, with paths, names, links, patterns and ids generated from pieces that
+//! have led outside in other systems.
 
 use std::fmt::Debug;
 

@@ -1,5 +1,5 @@
-//! The bytes of one version of a file: a balanced rope whose pieces versions share, so that keeping every version
-//! of a file that grows by small appends costs each append once.
+//! The bytes of one version of a file: a balanced rope whose pieces versions share, so that keeping every
+//! version of a file that grows by small appends costs each append once.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ enum Piece {
     Bytes(Bytes),
     /// A hole.
     Zeros(u64),
-    /// `size` bytes in two halves whose heights differ by one at most (an AVL tree with its data in the leaves).
+    /// `size` bytes in two halves whose heights differ by one at most (an AVL tree
+    /// with its data in the leaves).
     Pair {
         left: Content,
         right: Content,

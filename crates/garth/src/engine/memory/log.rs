@@ -71,14 +71,16 @@ impl View<'_> {
         for (index, stay) in stays.iter().enumerate() {
             let replaced = stays.get(index + 1).is_some_and(|next| next.since == stay.till);
             if stay.till <= self.seq && !replaced {
-                // Also if the node has a version in this commit, because it came back later: here it was gone.
+                // Also if the node has a version in this commit, because it came back
+                // later: here it was gone.
                 versions.insert((stay.till, stay.ino), None);
             }
         }
         Ok(versions)
     }
 
-    /// The stays at a path, oldest first: those of each name on the way, while the directory that it is in stayed.
+    /// The stays at a path, oldest first: those of each name on the way, while the
+    /// directory that it is in stayed.
     fn stays(&self, path: &TreePath) -> Vec<Stay> {
         let mut stays = vec![Stay { ino: Ino::ROOT, since: Seq(0), till: NEVER }];
         for segment in path.segments() {

@@ -1,4 +1,5 @@
-//! What each operation of a batch does. Reads like the list in [`crate::model::batch`], in the same order of errors.
+//! What each operation of a batch does. Reads like the list in
+//! [`crate::model::batch`], in the same order of errors.
 
 mod copy;
 mod names;
@@ -146,7 +147,8 @@ impl Scratch<'_> {
         }
     }
 
-    /// The file whose content an operation changes, made where that is asked for; as the outcome of changing it.
+    /// The file whose content an operation changes, made where that is asked for; as
+    /// the outcome of changing it.
     fn file_or_new(&mut self, at: &At, create: Create, parents: bool) -> Result<Outcome> {
         let place = match at {
             At::Node(_) => None,

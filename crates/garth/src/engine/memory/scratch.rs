@@ -1,4 +1,5 @@
-//! A commit in the making: what it would change, laid over the state. Dropped on error, so that nothing is left of it.
+//! A commit in the making: what it would change, laid over the state. Dropped on error,
+//! so that nothing is left of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -17,8 +17,8 @@ pub(super) struct Found {
     pub(super) ino: Ino,
 }
 
-/// A tree in which expired entries are absent. Looking takes `&mut self` because a commit records the deletion of
-/// an expired entry that it meets.
+/// A tree in which expired entries are absent. Looking takes `&mut self` because a commit records the
+/// deletion of an expired entry that it meets.
 pub(super) trait Tree {
     /// A node as it is kept: named or not, expired or not.
     fn node(&self, ino: Ino) -> Option<&Node>;

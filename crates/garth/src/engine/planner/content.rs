@@ -1,4 +1,5 @@
-//! Operations on content: each stores its new bytes and ends the extents that they cover; nothing else is written.
+//! Operations on content: each stores its new bytes and ends the extents that they
+//! cover; nothing else is written.
 
 use bytes::Bytes;
 
@@ -8,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, Body, ChangeKind, Create, Kind, MAX_FILE, Outcome, SetAttrs};
 use crate::text::passage::Edit;
 
-/// Largest extent, in bytes: what one read has to fetch and check at most. DESIGN 3.
+/// Largest extent, in bytes: what one read has to fetch and check at most.
 pub(crate) const MAX_EXTENT: usize = 1 << 20;
 
 /// A stretch of stored bytes on its way into a file: chunk and length.

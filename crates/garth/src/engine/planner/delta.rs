@@ -1,4 +1,5 @@
-//! What a batch would change, row by row: read by its later operations, written by the database once it has passed.
+//! What a batch would change, row by row: read by its later operations, written by
+//! the database once it has passed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -44,7 +45,8 @@ pub(crate) struct Delta {
     pub(crate) snapshots: BTreeMap<String, bool>,
     /// Staged bodies that are used up.
     pub(crate) staged: Vec<u128>,
-    /// What search has to look at again: files whose bytes, type or searchability changed, and files that are gone.
+    /// What search has to look at again: files whose bytes, type or searchability
+    /// changed, and files that are gone.
     pub(crate) index: BTreeMap<u64, Edit>,
     pub(crate) log: Vec<LogChange>,
     /// Nodes without a name that were written through an open handle, which needs a lease.

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::model::{Attributes, ChangeKind, Commit, CommitId, Kind, Timestamp};
 use crate::path::TreePath;
 
-/// Content of this many bytes and more is named by its BLAKE3 and stored once per account. DESIGN 3.
+/// Content of this many bytes and more is named by its BLAKE3 and stored once per account.
 pub(crate) const NAMED_FROM: usize = 64 << 10;
 
 /// A live name. Its key, `(directory, name)`, is kept beside it.
@@ -38,7 +38,8 @@ pub(crate) struct NodeRow {
     pub(crate) ctime: i64,
     pub(crate) birthtime: i64,
     pub(crate) target: Option<String>,
-    /// The commit whose attributes the node has; 0 for none. They are rows of their own, so that an append copies none.
+    /// The commit whose attributes the node has; 0 for none. They are rows of their own,
+    /// so that an append copies none.
     pub(crate) attrs_seq: u64,
     pub(crate) expires_at: Option<i64>,
     /// The commit that last changed the content.
@@ -46,8 +47,9 @@ pub(crate) struct NodeRow {
 }
 
 impl NodeRow {
-    /// The commit that last changed this node, which has no name left, as its open handles see it: to lose the last name alone is no
-    /// change. `before` is the version before this one. (Any change sets `ctime` to the commit's time.)
+    /// The commit that last changed this node, which has no name left, as its open handles see it: to
+    /// lose the last name alone is no change. `before` is the version before this one. (Any change sets
+    /// `ctime` to the commit's time.)
     pub(crate) fn last_change(&self, before: &Self) -> u64 {
         if before.nlink > 0 && before.ctime == self.ctime { before.seq } else { self.seq }
     }
@@ -102,7 +104,8 @@ pub(crate) struct IdempotencyRow {
     pub(crate) commit: Commit,
 }
 
-/// A change as the log keeps it. `path` only where a name is made or removed: the names of a node at a commit are known.
+/// A change as the log keeps it. `path` only where a name is made or removed: the names
+/// of a node at a commit are known.
 #[derive(Clone, Debug)]
 pub(crate) struct LogChange {
     pub(crate) kind: ChangeKind,
@@ -110,7 +113,8 @@ pub(crate) struct LogChange {
     pub(crate) path: Option<TreePath>,
 }
 
-/// What the planner reads: the newest state (the commits before, also those of the same group), and the past for copies.
+/// What the planner reads: the newest state (the commits before, also those of the same
+/// group), and the past for copies.
 pub(crate) trait Rows {
     /// A live name.
     fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>>;
@@ -148,6 +152,7 @@ pub(crate) trait Rows {
     fn names_of_at(&self, ino: u64, seq: u64) -> Result<Vec<(String, String)>>;
     /// A node after commit `seq`.
     fn node_at_seq(&self, ino: u64, seq: u64) -> Result<Option<NodeRow>>;
-    /// Extents of a node after commit `seq` that overlap `from..to`, by offset. The last may reach beyond the size of that time.
+    /// Extents of a node after commit `seq` that overlap `from..to`, by offset. The last may
+    /// reach beyond the size of that time.
     fn extents_at(&self, ino: u64, seq: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>>;
 }

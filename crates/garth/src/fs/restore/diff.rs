@@ -1,5 +1,5 @@
-//! What differs between two moments of a directory: names, told by the number of their directory, so that a directory that
-//! was moved differs by its own name only.
+//! What differs between two moments of a directory: names, told by the number of their directory, so that a
+//! directory that was moved differs by its own name only.
 
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -11,8 +11,8 @@ use crate::path::{Name, TreePath};
 
 /// Items of one page of a walk.
 const PAGE: usize = 1000;
-/// Most names that are kept in memory because they differ, or may. A directory that was moved has all below it differ
-/// until both of its places have been read.
+/// Most names that are kept in memory because they differ, or may. A directory that was moved has all below
+/// it differ until both of its places have been read.
 const MAX_DIFFERENT: usize = 10 * MAX_OPS;
 
 /// A name by the number of its directory.
@@ -70,7 +70,8 @@ where
     let mut right = Cursor::new(fs, path, now);
     let (mut before, mut after) = (left.next().await?, right.next().await?);
     loop {
-        // Both walks are in the same order: taking the smaller keeps them in step, and little waits for its other half.
+        // Both walks are in the same order: taking the smaller keeps them in step, and
+        // little waits for its other half.
         let take_past = match (&before, &after) {
             (None, None) => break,
             (Some(before), Some(after)) => order(&before.path) <= order(&after.path),

@@ -1,9 +1,9 @@
 //! The batch that turns what is there now into what was there then.
 //!
-//! Names of then are put right from the top down, so that the directory of each is in its place when its turn comes; what
-//! is in the way goes, or waits under a name of its own until its turn. Then what is left over is removed, nodes get
-//! their content and attributes, and directories their times. Names are addressed by the number of their directory, which
-//! holds while directories move.
+//! Names of then are put right from the top down, so that the directory of each is in its place when its turn
+//! comes; what is in the way goes, or waits under a name of its own until its turn. Then what is left over is
+//! removed, nodes get their content and attributes, and directories their times. Names are addressed by the
+//! number of their directory, which holds while directories move.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -221,8 +221,8 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         Ok(())
     }
 
-    /// Judges the nodes that were inside and still are. Gives those that must not be changed, since they have names
-    /// outside, and what to change of the others. The names of the former differ from now on.
+    /// Judges the nodes that were inside and still are. Gives those that must not be changed, since they have
+    /// names outside, and what to change of the others. The names of the former differ from now on.
     #[allow(clippy::type_complexity, reason = "the two halves of one answer")]
     async fn judge(&mut self, diff: &mut Diff) -> Result<(HashSet<Ino>, Vec<(TreePath, Ino, Difference)>)> {
         let now: HashMap<Ino, Box<Entry>> = (diff.now.values().map(|item| (item.ino(), item.entry.clone())))
@@ -577,8 +577,8 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         }
         let versions = self.versions.into_iter();
         let held = versions.map(|(ino, version)| (At::Node(ino), Precondition::Version(version)));
-        // Versions first: where a name must be absent, a look at an entry that has expired ends it, which changes the
-        // version of its directory.
+        // Versions first: where a name must be absent, a look at an entry that has expired ends it, which
+        // changes the version of its directory.
         let absent = std::mem::take(&mut self.plan.preconditions);
         self.plan.preconditions = held.chain(absent).collect();
         Ok(self.plan)

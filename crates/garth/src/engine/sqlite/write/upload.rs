@@ -19,7 +19,7 @@ use crate::model::{MAX_FILE, StagedBody};
 use crate::runtime::failpoint;
 use crate::runtime::fault_injection::Fault;
 
-/// Size of a stored chunk, and of content that still goes into the database. DESIGN 3: extents are at most 1 MiB.
+/// Size of a stored chunk, and of content that still goes into the database: the size of the largest extent.
 const CHUNK: usize = MAX_EXTENT;
 /// How long an upload waits for its next chunk, and finished content for its commit, in seconds.
 const STAGED: i64 = 24 * 3600;
