@@ -104,6 +104,16 @@ fn stat_shows_all_names_of_a_node() {
 }
 
 #[test]
+fn content_too_long_for_json_is_refused_with_its_path() {
+    let garth = Garth::new();
+    garth.run(&["write", "/long"], &vec![0; (64 << 20) + 1]);
+    let said = garth.fails(6, &["cat", "/long", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(said.lines().last().expect("a line")).expect("JSON");
+    assert_eq!(json["error"]["path"], "/long");
+    assert_eq!(garth.json(&["tail", "-c", "2", "/long"])["content"], "\0\0", "a part of it is not too long");
+}
+
+#[test]
 fn du_counts_each_node_once() {
     let garth = Garth::new();
     garth.write("/d/a", "12345");
