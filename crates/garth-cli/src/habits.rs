@@ -2,23 +2,6 @@
 
 use std::ffi::OsString;
 
-/// Words of `find` that have one dash there.
-const FIND: [&str; 14] = [
-    "-empty",
-    "-iname",
-    "-maxdepth",
-    "-mindepth",
-    "-mmin",
-    "-mtime",
-    "-name",
-    "-newer",
-    "-newermt",
-    "-path",
-    "-print",
-    "-print0",
-    "-size",
-    "-type",
-];
 /// Options whose value may look like a count.
 const COUNTED: [&str; 4] = ["-n", "-c", "--lines", "--bytes"];
 /// Global options that take a value, which is not the verb.
@@ -29,7 +12,7 @@ pub(crate) fn translated(args: impl IntoIterator<Item = OsString>) -> Vec<OsStri
     let args: Vec<OsString> = args.into_iter().collect();
     let Some(verb) = verb(&args) else { return args };
     let translate: fn(&str) -> Option<Vec<String>> = match args[verb].to_str() {
-        Some("find") => |arg| FIND.contains(&arg).then(|| vec![format!("-{arg}")]),
+        Some("find") => |arg| is_word(arg).then(|| vec![format!("-{arg}")]),
         Some("head" | "tail" | "log") => |arg| {
             let count = arg.strip_prefix('-').filter(|count| !count.is_empty())?;
             count.bytes().all(|byte| byte.is_ascii_digit()).then(|| vec!["-n".to_owned(), count.to_owned()])
@@ -49,6 +32,13 @@ pub(crate) fn translated(args: impl IntoIterator<Item = OsString>) -> Vec<OsStri
         as_is = next_as_is;
     }
     translated
+}
+
+/// Whether an argument is a word with one dash, as `-name`; `-0` and `-10k` are none.
+fn is_word(arg: &str) -> bool {
+    arg.strip_prefix('-').is_some_and(|word| {
+        word.len() > 1 && word.starts_with(|c: char| c.is_ascii_lowercase()) && !word.contains('-')
+    })
 }
 
 /// Which argument is the verb.
@@ -76,7 +66,8 @@ mod tests {
     #[test]
     fn words_of_find_and_counts_of_head_are_translated() {
         assert_eq!(line("garth find / -name *.md -type f"), "garth find / --name *.md --type f");
-        assert_eq!(line("garth --data d find -print0"), "garth --data d find --print0");
+        assert_eq!(line("garth --data d find -print0 -0"), "garth --data d find --print0 -0");
+        assert_eq!(line("garth find -size -10k -mtime -7 -h"), "garth find --size -10k --mtime -7 -h");
         assert_eq!(line("garth head -20 /a"), "garth head -n 20 /a");
         assert_eq!(line("garth log -5"), "garth log -n 5");
     }

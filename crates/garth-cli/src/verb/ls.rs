@@ -45,6 +45,9 @@ pub(crate) struct Ls {
     /// Sort by size, largest first
     #[arg(short = 'S', overrides_with = "by_time")]
     by_size: bool,
+    /// Append a sign to names: / directory, @ link, * executable, | fifo, = socket
+    #[arg(short = 'F', long)]
+    classify: bool,
     /// Reverse the order
     #[arg(short, long)]
     reverse: bool,
@@ -179,10 +182,11 @@ impl Ls {
     }
 
     fn line(&self, app: &mut App, path: &TreePath, name: &str, entry: &Entry) -> Result {
+        let sign = if self.classify { sign(entry) } else { "" };
         if self.long {
-            app.out.entry(path, entry, Long { name, entry, human: self.human_readable })
+            app.out.entry(path, entry, Long { name, sign, entry, human: self.human_readable })
         } else {
-            app.out.entry(path, entry, escaped(name))
+            app.out.entry(path, entry, format_args!("{}{sign}", escaped(name)))
         }
     }
 }
@@ -194,9 +198,22 @@ struct Heading {
     first: Cell<bool>,
 }
 
+/// What `-F` appends to a name.
+fn sign(entry: &Entry) -> &'static str {
+    match entry.kind {
+        Kind::Directory => "/",
+        Kind::Symlink => "@",
+        Kind::Fifo => "|",
+        Kind::Socket => "=",
+        Kind::File if entry.mode & 0o111 != 0 => "*",
+        _ => "",
+    }
+}
+
 /// A line of `ls -l`.
 struct Long<'a> {
     name: &'a str,
+    sign: &'a str,
     entry: &'a Entry,
     human: bool,
 }
@@ -216,6 +233,10 @@ impl fmt::Display for Long<'_> {
             escaped(self.name),
             width = if self.human { 5 } else { 10 },
         )?;
-        entry.target.as_ref().map_or(Ok(()), |target| write!(f, " -> {}", escaped(target)))
+        match &entry.target {
+            // The sign would be that of the target.
+            Some(target) => write!(f, " -> {}", escaped(target)),
+            None => f.write_str(self.sign),
+        }
     }
 }

@@ -26,6 +26,7 @@ fn ls_lists_names_in_byte_order_dots_included() {
     let long = garth.ok(&["ls", "-l", "/notes"]);
     assert!(long.lines().any(|line| line.starts_with("lrwxrwxrwx") && line.ends_with("link -> old/june.md")));
     assert!(long.lines().any(|line| line.starts_with("-rw-r--r--") && line.contains(" 36 ")), "{long}");
+    assert_eq!(garth.ok(&["ls", "-F", "/notes"]), ".hidden\ndata.bin\nlink@\nold/\ntoday.md\n");
     let json = garth.lines(&["ls", "/notes"]);
     assert_eq!(column(&json, "name"), [".hidden", "data.bin", "link", "old", "today.md"]);
     assert_eq!(column(&json, "kind"), ["file", "file", "symlink", "directory", "file"]);
