@@ -5,6 +5,7 @@
 
 mod it {
     mod crash;
+    mod disk;
     mod engine;
     mod proof;
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use garth_testkit::planted::Bug;
 use garth_testkit::proof::{
-    Proven, appends, big_file, collect, damage, failpoints, isolation, linear, processes,
+    Proven, accounts, appends, big_file, collect, damage, failpoints, isolation, linear, processes,
 };
 use tempfile::TempDir;
 
@@ -72,6 +72,13 @@ fn a_file_larger_than_the_memory_is_written_changed_and_read_by_stream() {
     let folder = in_memory();
     let report = proven(big_file::big_file(folder.path(), &worker(), 96 << 20, 7));
     assert!(report.peak < big_file::MOST_MEMORY && report.compared > 180 << 20);
+}
+
+#[test]
+fn many_accounts_used_in_turn_take_bounded_descriptors_threads_and_memory() {
+    let folder = in_memory();
+    let report = proven(accounts::accounts(folder.path(), &worker(), 300, 128));
+    assert!(report.descriptors > 0 && report.threads > 0, "{report}");
 }
 
 #[test]
