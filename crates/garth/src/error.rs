@@ -1,5 +1,5 @@
-//! The one error type. Its kind says what went wrong in terms that every interface translates: an errno for mounts, a
-//! status for HTTP, an exit code for the command line.
+//! The one error type. Its kind says what went wrong in terms that every interface translates: an errno for
+//! mounts, a status for HTTP, an exit code for the command line.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -11,13 +11,15 @@ use crate::path::{PathError, TreePath};
 /// Result of everything in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Declares the kinds from one table, so that no list of them (names, errnos, [`ErrorKind::ALL`]) can lack one.
+/// Declares the kinds from one table, so that no list of them (names, errnos,
+/// [`ErrorKind::ALL`]) can lack one.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident, $name:literal, $errno:literal;)*) => {
         /// What went wrong.
         ///
-        /// Deliberately not `#[non_exhaustive]`: each interface translates every kind (errno, HTTP status, exit code) in a
-        /// match without a wildcard arm, so a new kind does not compile until all of them say what it means there.
+        /// Deliberately not `#[non_exhaustive]`: each interface translates every kind (errno, HTTP
+        /// status, exit code) in a match without a wildcard arm, so a new kind does not compile until all
+        /// of them say what it means there.
         ///
         /// [`as_str`](Self::as_str) gives a stable name for JSON and logs, [`FromStr`] reads it back:
         ///
@@ -102,8 +104,9 @@ kinds! {
     Format, "format", 93;
     /// Stored bytes do not match their checksum, or rows contradict each other. `EIO`
     Corrupt, "corrupt", 5;
-    /// The storage cannot serve this now, through no fault of the request: the data folder is locked by another
-    /// process for too long, may not be opened or written by this one, or the process is out of file descriptors. `EIO`
+    /// The storage cannot serve this now, through no fault of the request: the data folder is locked
+    /// by another process for too long, may not be opened or written by this one, or the process is
+    /// out of file descriptors. `EIO`
     Unavailable, "unavailable", 5;
     /// The storage failed. `EIO`
     Io, "io", 5;
@@ -126,9 +129,9 @@ impl FromStr for ErrorKind {
     }
 }
 
-/// An error: its kind, the path of the tree that it is about, a sentence that tells the user what to do, and the cause.
-/// Kind, path and message hold no path of the host, no secret and nothing of another account; the cause may
-/// ([`source`](std::error::Error::source)) and belongs in logs only. Clones share the cause.
+/// An error: its kind, the path of the tree that it is about, a sentence that tells the user what to do, and
+/// the cause. Kind, path and message hold no path of the host, no secret and nothing of another account; the
+/// cause may ([`source`](std::error::Error::source)) and belongs in logs only. Clones share the cause.
 ///
 /// ```
 /// use garth::{Error, ErrorKind, TreePath};

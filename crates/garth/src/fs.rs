@@ -1,7 +1,8 @@
-//! The one trait that engines, views and the HTTP client implement and that every interface is written against.
+//! The one trait that engines, views and the HTTP client implement and that every
+//! interface is written against.
 //!
-//! Reads answer from the newest commit at the moment of the call (each page of a listing has its own moment); what one
-//! interface has acknowledged, the next read of any other sees. Engines never follow symbolic links:
+//! Reads answer from the newest commit at the moment of the call (each page of a listing has its own moment);
+//! what one interface has acknowledged, the next read of any other sees. Engines never follow symbolic links:
 //! [`crate::fs::resolve`] does, above them.
 
 mod ext;
@@ -39,7 +40,8 @@ pub struct Capabilities {
     pub durable: bool,
 }
 
-/// A versioned tree of files. See [`crate::model::batch`] for the meaning of every operation and the order of errors.
+/// A versioned tree of files. See [`crate::model::batch`] for the meaning of every
+/// operation and the order of errors.
 #[async_trait]
 pub trait FileSystem: Send + Sync + fmt::Debug {
     /// What this implementation has.
@@ -63,7 +65,8 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// A page of a directory's names.
     ///
     /// # Errors
-    /// Those of a lookup; `NotADirectory` for anything else; `InvalidArgument` for a limit outside 1 to `MAX_PAGE`.
+    /// Those of a lookup; `NotADirectory` for anything else; `InvalidArgument` for a
+    /// limit outside 1 to `MAX_PAGE`.
     async fn list(&self, dir: &At, page: &Page) -> Result<Listing>;
 
     /// A page of everything below a directory.
@@ -72,11 +75,13 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// As for `list`; `InvalidArgument` also for an `after` that is not below the directory.
     async fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk>;
 
-    /// A file and bytes of its content, both of one moment. A range that begins behind the end gives no bytes.
+    /// A file and bytes of its content, both of one moment. A range that begins
+    /// behind the end gives no bytes.
     ///
     /// # Errors
-    /// Those of a lookup; `IsADirectory`; `NotPermitted` for other kinds (a link's target is in its entry); `TooLarge`
-    /// if more than `MAX_READ` bytes would come back; `Corrupt` if stored bytes fail their checksum.
+    /// Those of a lookup; `IsADirectory`; `NotPermitted` for other kinds (a link's target is in
+    /// its entry); `TooLarge` if more than `MAX_READ` bytes would come back; `Corrupt` if
+    /// stored bytes fail their checksum.
     async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)>;
 
     /// Bytes of a file: [`FileSystem::fetch`] without the entry.
@@ -97,13 +102,15 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// A handle to one version of a file: never changes.
     ///
     /// # Errors
-    /// `NotFound` for a version that is not there or is the end of a node; `Gone` beyond retention; as for `fetch`.
+    /// `NotFound` for a version that is not there or is the end of a node; `Gone`
+    /// beyond retention; as for `fetch`.
     async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>>;
 
-    /// Versions, newest first. For a path (or child): of all that the path ever named, through delete and re-create, each node
-    /// with its whole past from before it was moved here, and with a version without entry where a node left the path
-    /// and nothing took its place in that commit. A node's changes after it left are not shown. For a node: all its versions,
-    /// named or not. Ordered by sequence, then node number, both descending.
+    /// Versions, newest first. For a path (or child): of all that the path ever named, through delete
+    /// and re-create, each node with its whole past from before it was moved here, and with a version
+    /// without entry where a node left the path and nothing took its place in that commit. A node's
+    /// changes after it left are not shown. For a node: all its versions, named or not. Ordered by
+    /// sequence, then node number, both descending.
     ///
     /// # Errors
     /// `NotFound` if the path or node never existed; `InvalidArgument` for a limit outside 1 to `MAX_PAGE`.
@@ -115,7 +122,8 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// `Gone` if commits after `since` are beyond retention.
     async fn changes(&self, since: Seq, limit: usize) -> Result<Changes>;
 
-    /// The tree as it was: read-only, expiry judged at the time of that commit. Its `history` and `changes` end there.
+    /// The tree as it was: read-only, expiry judged at the time of that commit. Its
+    /// `history` and `changes` end there.
     ///
     /// # Errors
     /// `NotFound` for a sequence or snapshot that is not there; `Gone` beyond retention.
@@ -136,8 +144,8 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// Applies a batch as one commit.
     ///
     /// # Errors
-    /// As [`crate::model::batch`] says; then nothing was applied and no sequence taken. `Io` and `Poisoned` leave it
-    /// unknown until the account is opened again whether the commit is there (its id tells).
+    /// As [`crate::model::batch`] says; then nothing was applied and no sequence taken. `Io` and `Poisoned`
+    /// leave it unknown until the account is opened again whether the commit is there (its id tells).
     async fn commit(&self, batch: Batch) -> Result<Commit>;
 
     /// Makes every commit acknowledged so far durable; gives the last of them.

@@ -1,5 +1,5 @@
-//! The vocabulary of the tree: what nodes, versions and commits are, what a batch asks for ([`batch`], [`op`]) and what
-//! reads ask and answer ([`query`]).
+//! The vocabulary of the tree: what nodes, versions and commits are, what a batch asks for ([`batch`],
+//! [`op`]) and what reads ask and answer ([`query`]).
 
 pub mod at;
 pub mod batch;

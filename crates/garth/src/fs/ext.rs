@@ -13,11 +13,11 @@ use crate::model::{
     SetAttrs, VersionId, WalkItem, WalkPage,
 };
 
-/// Conveniences over [`FileSystem`], for every implementation. Addresses are a path as text, a [`TreePath`](crate::TreePath), an
-/// [`Ino`](crate::model::Ino) or an [`At`](crate::model::At); links are not followed (see [`crate::fs::resolve`]).
+/// Conveniences over [`FileSystem`], for every implementation. Addresses are a path as text, a [`TreePath`](crate::TreePath),
+/// an [`Ino`](crate::model::Ino) or an [`At`](crate::model::At); links are not followed (see [`crate::fs::resolve`]).
 ///
-/// Each write is one durable commit without author and message, and gives the version that it made. To say who, why, on which condition and
-/// how durable, [`commit`](FileSystem::commit) a [`Batch`].
+/// Each write is one durable commit without author and message, and gives the version that it made. To say
+/// who, why, on which condition and how durable, [`commit`](FileSystem::commit) a [`Batch`].
 ///
 /// ```
 /// use futures::TryStreamExt;
@@ -70,8 +70,8 @@ pub trait FileSystemExt: FileSystem {
         async move { Ok(found.await?.is_some()) }
     }
 
-    /// The whole content of a file, of one version. It is held in memory; [`FileSystem::open`] and [`stream`] read
-    /// a large one in pieces.
+    /// The whole content of a file, of one version. It is held in memory; [`FileSystem::open`] and
+    /// [`stream`] read a large one in pieces.
     ///
     /// # Errors
     /// As [`FileSystem::fetch`].
@@ -105,8 +105,8 @@ pub trait FileSystemExt: FileSystem {
         }
     }
 
-    /// All names of a directory with their entries, in byte order. Read a page at a time, each of its own moment; over
-    /// [`FileSystem::as_of`] all are of one.
+    /// All names of a directory with their entries, in byte order. Read a page at a time, each of its own
+    /// moment; over [`FileSystem::as_of`] all are of one.
     fn read_dir(&self, dir: impl IntoAt) -> impl Stream<Item = Result<Item>> + Send {
         let start = (dir.into_at(), Page::default().with_entries(), VecDeque::new(), true);
         futures::stream::try_unfold(start, async move |(dir, mut page, mut items, mut more)| {
@@ -120,8 +120,8 @@ pub trait FileSystemExt: FileSystem {
         })
     }
 
-    /// All paths below a directory with their entries, in the order of [`FileSystem::walk`]. Read a page at a time, each
-    /// of its own moment; over [`FileSystem::as_of`] all are of one.
+    /// All paths below a directory with their entries, in the order of [`FileSystem::walk`]. Read a page at a
+    /// time, each of its own moment; over [`FileSystem::as_of`] all are of one.
     fn walk_all(&self, dir: impl IntoAt) -> impl Stream<Item = Result<WalkItem>> + Send {
         let start = (dir.into_at(), WalkPage::default().with_entries(), VecDeque::new(), true);
         futures::stream::try_unfold(start, async move |(dir, mut page, mut items, mut more)| {
@@ -173,8 +173,8 @@ pub trait FileSystemExt: FileSystem {
         async move { version(self, Op::append(at?, self.body(content).await?)).await }
     }
 
-    /// Makes a directory and its parents (`mkdir -p`). If it is there already, nothing is committed and its version is
-    /// given.
+    /// Makes a directory and its parents (`mkdir -p`). If it is there already, nothing is
+    /// committed and its version is given.
     ///
     /// # Errors
     /// As [`Op::Mkdir`].

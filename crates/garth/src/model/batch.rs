@@ -4,24 +4,26 @@
 //! model test compares engines by it.
 //!
 //! # Looking a name up
-//! Segments are taken from the root. The first that is missing gives `NotFound`, with the *whole* path asked for;
-//! the first that exists, is not last and is not a directory gives `NotADirectory` with the path *of that segment*
-//! (a resolver tests there for a symbolic link). An expired entry is missing. `At::Child` looks in the directory
-//! with that number (`NotFound` if it has no name, `NotADirectory` if it is no directory) and then goes on as its
-//! path. `At::Node` gives `NotFound` for a node that has no name, unless this instance holds it open.
-//! An operation that makes or removes a name refuses `At::Node` with `InvalidArgument`.
+//! Segments are taken from the root. The first that is missing gives `NotFound`, with the *whole* path
+//! asked for; the first that exists, is not last and is not a directory gives `NotADirectory` with the
+//! path *of that segment* (a resolver tests there for a symbolic link). An expired entry is missing.
+//! `At::Child` looks in the directory with that number (`NotFound` if it has no name, `NotADirectory` if
+//! it is no directory) and then goes on as its path. `At::Node` gives `NotFound` for a node that has no
+//! name, unless this instance holds it open. An operation that makes or removes a name refuses
+//! `At::Node` with `InvalidArgument`.
 //!
 //! # Making a name
-//! The parent is looked up first; with `parents`, missing directories on the way are made (mode `0o755`, uid and
-//! gid 0) and only what exists but is no directory fails. Then the name itself. Making, replacing or removing a name
-//! sets `mtime` and `ctime` of its directory.
+//! The parent is looked up first; with `parents`, missing directories on the way are made (mode `0o755`, uid
+//! and gid 0) and only what exists but is no directory fails. Then the name itself. Making, replacing or
+//! removing a name sets `mtime` and `ctime` of its directory.
 //!
 //! # Order
 //! 1. The batch is checked as a whole (limits, attribute values): `InvalidArgument` or `TooLarge`.
-//! 2. The idempotency record: a known key with the same hash answers the first commit again (`replayed`), with another
-//!    hash `IdempotencyMismatch`. Then a commit id that is in the log already: `AlreadyExists`.
+//! 2. The idempotency record: a known key with the same hash answers the first commit again (`replayed`),
+//!    with another hash `IdempotencyMismatch`. Then a commit id that is in the log already: `AlreadyExists`.
 //! 3. Preconditions, on the state before the batch, in their order: `Conflict`.
-//! 4. Operations in their order, each on the state that the ones before it left. The first error is the batch's.
+//! 4. Operations in their order, each on the state that the ones before it left. The
+//!    first error is the batch's.
 //!
 //! Every batch that passes takes one sequence number, also when it changed nothing.
 

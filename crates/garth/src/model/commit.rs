@@ -92,16 +92,17 @@ pub struct Commit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// The node: made, written, removed, moved, linked, checked; the root for snapshots; `Ino::NONE` if nothing was there.
+    /// The node: made, written, removed, moved, linked, checked; the root for snapshots;
+    /// `Ino::NONE` if nothing was there.
     pub ino: Ino,
-    /// The node's version after the operation: of this commit if the batch has changed the node so far, else the one
-    /// that it had. A removal of the last name ends the node in this commit. If nothing was there, this commit's
-    /// sequence and `Ino::NONE`.
+    /// The node's version after the operation: of this commit if the batch has changed the node so far, else
+    /// the one that it had. A removal of the last name ends the node in this commit. If nothing was there,
+    /// this commit's sequence and `Ino::NONE`.
     pub version: VersionId,
     /// Whether the operation made the node.
     pub created: bool,
-    /// Whether the operation changed anything. An empty append, `mkdir -p` of what is there, a copy or rename onto the
-    /// same node, a check and the removal of nothing do not.
+    /// Whether the operation changed anything. An empty append, `mkdir -p` of what is there, a copy or rename
+    /// onto the same node, a check and the removal of nothing do not.
     pub changed: bool,
 }
 

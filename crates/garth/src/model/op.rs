@@ -129,8 +129,8 @@ pub enum Op {
         /// Make missing parents.
         parents: bool,
     },
-    /// Writes a range of a file that exists; a gap before `offset` reads as zeros. Over [`MAX_FILE`]: `TooLarge`.
-    /// An empty body changes nothing.
+    /// Writes a range of a file that exists; a gap before `offset` reads as zeros. Over [`MAX_FILE`]:
+    /// `TooLarge`. An empty body changes nothing.
     Patch {
         /// Which file.
         at: At,
@@ -146,8 +146,8 @@ pub enum Op {
         /// New size, in bytes.
         size: u64,
     },
-    /// Makes a directory (mode `0o755`). With `parents`, a directory that is there already is fine and `attrs` are
-    /// not applied to it; otherwise whatever is there is `AlreadyExists`. The root exists.
+    /// Makes a directory (mode `0o755`). With `parents`, a directory that is there already is fine and
+    /// `attrs` are not applied to it; otherwise whatever is there is `AlreadyExists`. The root exists.
     Mkdir {
         /// Where.
         at: At,
@@ -156,7 +156,8 @@ pub enum Op {
         /// Attributes to set.
         attrs: SetAttrs,
     },
-    /// Makes a symbolic link (mode `0o777`). The target is any non-empty text without NUL, up to [`MAX_TARGET`] bytes.
+    /// Makes a symbolic link (mode `0o777`). The target is any non-empty text without
+    /// NUL, up to [`MAX_TARGET`] bytes.
     Symlink {
         /// Where.
         at: At,
@@ -178,8 +179,8 @@ pub enum Op {
         /// Attributes to set.
         attrs: SetAttrs,
     },
-    /// Adds a name (`to`) to the node at `from`. Order: `from` is looked up (directory: `NotPermitted`), then `to`
-    /// (taken: `AlreadyExists`), then [`MAX_LINKS`]: `TooManyLinks`. Sets the node's `ctime`.
+    /// Adds a name (`to`) to the node at `from`. Order: `from` is looked up (directory: `NotPermitted`), then
+    /// `to` (taken: `AlreadyExists`), then [`MAX_LINKS`]: `TooManyLinks`. Sets the node's `ctime`.
     Link {
         /// What.
         from: At,
@@ -198,13 +199,14 @@ pub enum Op {
         /// Nothing there (`NotFound` or `NotADirectory` of the lookup) is fine.
         missing_ok: bool,
     },
-    /// Gives a node another name. Checks, in this order: `from` or `to` is the root: `Busy`; `from` is looked up;
-    /// `from` a directory and `to` a path inside it: `InvalidArgument`; `from` inside `to`: `NotEmpty`
-    /// (`Exchange`: `InvalidArgument`); the parent of `to` is looked up or made; `to` is there and `NoReplace`:
-    /// `AlreadyExists`; not there and `Exchange`: `NotFound`; `to` names the same node: nothing happens; and for
-    /// `Replace` onto something: directory onto another kind: `NotADirectory` (path `to`), another kind onto a
-    /// directory: `IsADirectory`, onto a directory with entries: `NotEmpty`. What is replaced is removed.
-    /// Sets `ctime` of the node (both, for `Exchange`), and of a replaced node that has other names.
+    /// Gives a node another name. Checks, in this order: `from` or `to` is the root: `Busy`; `from` is
+    /// looked up; `from` a directory and `to` a path inside it: `InvalidArgument`; `from` inside `to`:
+    /// `NotEmpty` (`Exchange`: `InvalidArgument`); the parent of `to` is looked up or made; `to` is there
+    /// and `NoReplace`: `AlreadyExists`; not there and `Exchange`: `NotFound`; `to` names the same node:
+    /// nothing happens; and for `Replace` onto something: directory onto another kind: `NotADirectory`
+    /// (path `to`), another kind onto a directory: `IsADirectory`, onto a directory with entries:
+    /// `NotEmpty`. What is replaced is removed. Sets `ctime` of the node (both, for `Exchange`), and of a
+    /// replaced node that has other names.
     Rename {
         /// The old name.
         from: At,
@@ -215,13 +217,13 @@ pub enum Op {
         /// Make missing parents of `to`.
         parents: bool,
     },
-    /// Copies a node, its content by reference, with mode, owner, `mtime`, attributes and expiry, like `cp -a`: names of
-    /// one node that are copied together become names of one new node. `from` may be the past; an expiry that has passed
-    /// since is not copied.
-    /// Order: `from` is looked up (at `as_of`; `Gone`/`NotFound` for a sequence that is not there); a directory without
-    /// `recursive`: `IsADirectory`; a directory (now) copied to a path inside itself: `InvalidArgument`; `to`'s parent;
-    /// then `to`: nothing there: made; file onto a file with `replace`: its content and all that a copy carries
-    /// are replaced, the node stays, and onto itself nothing happens unless `as_of`; else `AlreadyExists`.
+    /// Copies a node, its content by reference, with mode, owner, `mtime`, attributes and expiry, like `cp
+    /// -a`: names of one node that are copied together become names of one new node. `from` may be the past;
+    /// an expiry that has passed since is not copied. Order: `from` is looked up (at `as_of`;
+    /// `Gone`/`NotFound` for a sequence that is not there); a directory without `recursive`: `IsADirectory`;
+    /// a directory (now) copied to a path inside itself: `InvalidArgument`; `to`'s parent; then `to`: nothing
+    /// there: made; file onto a file with `replace`: its content and all that a copy carries are replaced,
+    /// the node stays, and onto itself nothing happens unless `as_of`; else `AlreadyExists`.
     Copy {
         /// What.
         from: At,
@@ -250,9 +252,9 @@ pub enum Op {
         /// The condition.
         that: Precondition,
     },
-    /// Names this commit's sequence. Taken: `AlreadyExists`. Over [`MAX_LABEL`] bytes: `TooLarge`. A name that is empty,
-    /// has control characters, or that [`Moment::parse`] reads as a moment (`42`, `1h`, `today`, `2026-01-27`):
-    /// `InvalidArgument`.
+    /// Names this commit's sequence. Taken: `AlreadyExists`. Over [`MAX_LABEL`] bytes: `TooLarge`. A name
+    /// that is empty, has control characters, or that [`Moment::parse`] reads as a moment (`42`, `1h`,
+    /// `today`, `2026-01-27`): `InvalidArgument`.
     Snapshot {
         /// The name.
         name: String,
@@ -304,8 +306,8 @@ pub enum Special {
     Whiteout,
 }
 
-/// Changes of attributes. `None` leaves a field as it is; in `Option<Option<_>>`, `Some(None)` clears it; in the maps,
-/// `None` removes a key (one that is not there is fine).
+/// Changes of attributes. `None` leaves a field as it is; in `Option<Option<_>>`, `Some(None)` clears it; in
+/// the maps, `None` removes a key (one that is not there is fine).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SetAttrs {
     /// Permission bits, `0o7777` at most.

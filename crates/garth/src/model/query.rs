@@ -74,7 +74,8 @@ pub struct Listing {
 /// A page of a subtree.
 #[derive(Clone, Debug)]
 pub struct WalkPage {
-    /// Start behind this path in the order of the walk; it need not exist, but lies below the root of the walk.
+    /// Start behind this path in the order of the walk; it need not exist, but lies
+    /// below the root of the walk.
     pub after: Option<TreePath>,
     /// Most items, 1 to [`MAX_PAGE`].
     pub limit: usize,
@@ -121,8 +122,8 @@ pub struct WalkItem {
     pub entry: Option<Box<Entry>>,
 }
 
-/// A page of everything below a directory, itself left out. Order: bytes of the parent's path ([`TreePath::key`]),
-/// then bytes of the name. A directory comes before what is in it.
+/// A page of everything below a directory, itself left out. Order: bytes of the parent's path
+/// ([`TreePath::key`]), then bytes of the name. A directory comes before what is in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Walk {
     /// The paths.
@@ -246,8 +247,8 @@ pub struct Change {
     pub kind: ChangeKind,
     /// The node; for snapshots the root.
     pub ino: Ino,
-    /// Where: the name made, removed or moved to; for a change of the node itself one of its names after the commit
-    /// (`None` if it had none left).
+    /// Where: the name made, removed or moved to; for a change of the node itself one of its names after the
+    /// commit (`None` if it had none left).
     pub path: Option<TreePath>,
 }
 

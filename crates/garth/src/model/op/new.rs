@@ -1,9 +1,11 @@
-//! Constructors of operations and of changes of attributes, so that a caller writes only what differs from the default.
+//! Constructors of operations and of changes of attributes, so that a caller writes only
+//! what differs from the default.
 
 use super::{At, Body, Create, Op, Precondition, Remove, RenameMode, SetAttrs, Special};
 use crate::model::id::{Seq, Timestamp};
 
-/// Constructors. What an operation does otherwise is set by the methods below: `Op::write(path, "text").create_new()`.
+/// Constructors. What an operation does otherwise is set by the methods below:
+/// `Op::write(path, "text").create_new()`.
 impl Op {
     /// Replaces the whole content of a file, or makes the file. See [`Op::Write`].
     pub fn write(at: impl Into<At>, body: impl Into<Body>) -> Self {
@@ -142,8 +144,8 @@ impl Op {
         self
     }
 
-    /// An operation that makes a name (write, append, mkdir, symlink, mknod, link, rename, copy) makes missing parents
-    /// of it. For mkdir this is [`Op::mkdir_all`].
+    /// An operation that makes a name (write, append, mkdir, symlink, mknod, link, rename, copy) makes
+    /// missing parents of it. For mkdir this is [`Op::mkdir_all`].
     #[must_use]
     #[track_caller]
     pub fn with_parents(mut self) -> Self {
