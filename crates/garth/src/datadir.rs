@@ -1,37 +1,53 @@
-//! The data folder of a garth: the control data and one folder an account, and the trees that are open.
+//! The data folder: the control data, one folder an account, and the trees that are open.
 //!
 //! ```text
-//! control.db             accounts and keys (crate::datadir)
+//! control.db             accounts and keys
 //! accounts/<random>/     one account's tree; only its engine looks inside
 //! ```
 
+mod builder;
 mod control;
 mod key;
 mod open_trees;
 
 use std::fmt;
-use std::fs::{self, DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use self::control::new_folder;
 use self::open_trees::OpenTrees;
-use crate::engine::sqlite::Backup;
+use crate::engine::sqlite::{Backup, SqliteFs};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::check_id;
+use crate::runtime::Runtime;
+use crate::runtime::disk::{failed, make_dir, sync_dir};
 
+pub use self::builder::DataDirBuilder;
 pub use self::control::{Account, AccountState, Control};
 pub use self::key::{ApiKey, MAX_KEY_LABEL, Scope, Secret};
 
 /// The engine behind every account.
-pub type Tree = crate::engine::sqlite::SqliteFs;
+pub type Tree = SqliteFs;
 
-/// Trees kept open though nobody uses them just now.
-const OPEN_TREES: usize = 1000;
+/// Name of the folder of all trees in a data folder.
+const ACCOUNTS: &str = "accounts";
 
-/// A data folder, opened. Clones are the same one.
+/// A data folder, opened. Clones are the same one; its threads end when the last is dropped.
+///
+/// ```
+/// # fn main() -> garth::Result<()> {
+/// # let home = tempfile::tempdir().expect("a temporary folder");
+/// use garth::{DataDir, Env};
+///
+/// let data = DataDir::open(home.path(), Env::system())?;
+/// data.create_account("team-a")?;
+/// let tree = data.account("team-a")?;
+/// # drop(tree);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct DataDir(Arc<Inner>);
 
@@ -51,30 +67,35 @@ impl Admitted {
 
 struct Inner {
     folder: PathBuf,
-    env: Env,
+    runtime: Runtime,
     control: Control,
     trees: OpenTrees<Tree>,
 }
 
 impl DataDir {
-    /// Opens a data folder; what is missing is made (folders with mode 0700). Deletions of accounts that a crash
-    /// interrupted are finished.
+    /// Opens a data folder with default limits; makes it if it is missing. See [`DataDir::builder`] for more choice.
     ///
     /// # Errors
-    /// `Io` if the folder cannot be made or read; those of [`Control::open`].
+    /// Those of [`DataDirBuilder::open`].
     pub fn open(folder: &Path, env: Env) -> Result<Self> {
-        make_folder(folder)?;
-        let folder = folder.canonicalize().map_err(cannot_open)?;
-        let control = Control::open(&folder, env.clone())?;
-        make_folder(&folder.join("accounts"))?;
-        sync_folder(&folder)?;
-        let home = Self(Arc::new(Inner { folder, env, control, trees: OpenTrees::new(OPEN_TREES) }));
-        for account in home.control().accounts()? {
-            if account.state == AccountState::Deleted {
-                home.finish_deletion(&account)?;
+        Self::builder().env(env).open(folder)
+    }
+
+    /// Says how to open a data folder: whether it may be made, and what it may use.
+    pub fn builder() -> DataDirBuilder {
+        DataDirBuilder::default()
+    }
+
+    fn open_with(folder: PathBuf, runtime: Runtime, open_trees: usize) -> Result<Self> {
+        let control = Control::open(&folder, &runtime)?;
+        let data = Self(Arc::new(Inner { folder, runtime, control, trees: OpenTrees::new(open_trees) }));
+        for account in data.control().deleted_accounts()? {
+            // nobody reaches it any more; on a read-only disk it stays until the next open
+            if let Err(error) = data.finish_deletion(&account) {
+                tracing::warn!(%error, "the deletion of an account is not finished");
             }
         }
-        Ok(home)
+        Ok(data)
     }
 
     /// The control data.
@@ -84,7 +105,7 @@ impl DataDir {
 
     /// Clock and randomness that it was opened with.
     pub fn env(&self) -> &Env {
-        &self.0.env
+        self.0.runtime.env()
     }
 
     /// The data folder, as an absolute path without links.
@@ -101,10 +122,10 @@ impl DataDir {
         check_id("account", id)?;
         let name = new_folder(self.env())?;
         let folder = self.tree_folder(&name);
-        make_folder(&folder)?;
+        make_dir(&folder).map_err(failed("the account's folder cannot be made"))?;
         let added = self.control().add_account(id, &name);
         if matches!(&added, Err(error) if error.is(ErrorKind::AlreadyExists)) {
-            fs::remove_dir(&folder).map_err(cannot_open)?;
+            fs::remove_dir(&folder).map_err(failed("the account's folder cannot be removed"))?;
         }
         added
     }
@@ -143,10 +164,14 @@ impl DataDir {
     }
 
     fn tree(&self, account: &Account) -> Result<Arc<Tree>> {
+        let folder = self.tree_folder(&account.folder);
         // By folder, not by id: an account that is made anew under an old id is another tree.
-        self.0
-            .trees
-            .get(&account.folder, || Tree::open(&self.tree_folder(&account.folder), self.env().clone()))
+        let open = || self.0.trees.get(&account.folder, || Tree::open_on(&folder, &self.0.runtime));
+        match open() {
+            // out of descriptors, perhaps: those of trees that nobody uses can be had
+            Err(error) if error.is(ErrorKind::Unavailable) && self.0.trees.evict_all() => open(),
+            other => other,
+        }
     }
 
     /// Deletes an account, its keys and its tree. From the first step on nobody gets at it, and a crash in between is
@@ -165,43 +190,39 @@ impl DataDir {
     /// # Errors
     /// `AlreadyExists` if the folder is there; from the storage.
     pub fn backup(&self, folder: &Path) -> Result<Vec<(String, Backup)>> {
-        let failed = |e| Error::new(ErrorKind::Io, "cannot write the backup").with_source(e);
-        if folder.try_exists().map_err(failed)? {
+        let failed = failed("the backup could not be written");
+        if folder.try_exists().map_err(&failed)? {
             return Err(Error::new(
                 ErrorKind::AlreadyExists,
                 "the backup's folder exists already; name a new one",
             ));
         }
-        make_folder(folder)?;
-        make_folder(&folder.join("accounts"))?;
+        make_dir(&folder.join(ACCOUNTS)).map_err(&failed)?;
         self.control().backup(folder)?;
         let mut done = Vec::new();
-        for account in Control::open(folder, self.env().clone())?.accounts()? {
+        for account in Control::open(folder, &self.0.runtime)?.accounts()? {
             if account.state == AccountState::Active {
-                let copy = folder.join("accounts").join(&account.folder);
+                let copy = folder.join(ACCOUNTS).join(&account.folder);
                 done.push((account.id.clone(), self.tree(&account)?.backup(&copy)?));
             }
         }
-        sync_folder(&folder.join("accounts"))?;
-        sync_folder(folder)?;
+        sync_dir(&folder.join(ACCOUNTS)).and_then(|()| sync_dir(folder)).map_err(&failed)?;
         Ok(done)
     }
 
     fn finish_deletion(&self, account: &Account) -> Result<()> {
         self.0.trees.forget(&account.folder);
-        let removed = fs::remove_dir_all(self.tree_folder(&account.folder));
-        if let Err(e) = removed
-            && e.kind() != std::io::ErrorKind::NotFound
-        {
-            return Err(Error::new(ErrorKind::Io, "cannot remove the account's files; delete it again")
-                .with_source(e));
+        let failed = failed("the account's files cannot be removed; delete it again");
+        match fs::remove_dir_all(self.tree_folder(&account.folder)) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            removed => removed.map_err(&failed)?,
         }
-        sync_folder(&self.0.folder.join("accounts"))?;
+        sync_dir(&self.0.folder.join(ACCOUNTS)).map_err(&failed)?;
         self.control().forget_deleted(account)
     }
 
     fn tree_folder(&self, name: &str) -> PathBuf {
-        self.0.folder.join("accounts").join(name)
+        self.0.folder.join(ACCOUNTS).join(name)
     }
 }
 
@@ -209,35 +230,4 @@ impl fmt::Debug for DataDir {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DataDir").finish_non_exhaustive()
     }
-}
-
-/// Makes a folder and those above it if they are missing, each durably.
-fn make_folder(folder: &Path) -> Result<()> {
-    if folder.is_dir() {
-        return Ok(());
-    }
-    let above = match folder.parent() {
-        Some(above) if !above.as_os_str().is_empty() => above,
-        _ => Path::new("."),
-    };
-    make_folder(above)?;
-    match DirBuilder::new().mode(0o700).create(folder) {
-        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists || !folder.is_dir() => Err(cannot_open(e)),
-        _ => sync_folder(above),
-    }
-}
-
-/// Makes the names in a folder survive loss of power.
-fn sync_folder(folder: &Path) -> Result<()> {
-    File::open(folder).and_then(|opened| opened.sync_all()).map_err(cannot_open)
-}
-
-fn cannot_open(error: std::io::Error) -> Error {
-    let kind = match error.kind() {
-        std::io::ErrorKind::StorageFull => ErrorKind::NoSpace,
-        std::io::ErrorKind::PermissionDenied => ErrorKind::AccessDenied,
-        std::io::ErrorKind::ReadOnlyFilesystem => ErrorKind::ReadOnly,
-        _ => ErrorKind::Io,
-    };
-    Error::new(kind, "cannot open the data folder").with_source(error)
 }

@@ -1,3 +1,14 @@
-//! What every SQLite database of garth shares: how connections are opened, pooled, migrated, and how errors are told.
+//! What every SQLite database of garth shares, control data and trees alike: how it is opened and pooled, how its format
+//! is made and brought forward, and how its failures are told. No type of SQLite leaves this crate.
 
+pub(crate) mod connect;
+pub(crate) mod error;
+pub(crate) mod migrate;
 pub(crate) mod pool;
+pub(crate) mod query;
+
+pub(crate) use connect::Database;
+pub(crate) use error::{DbError, DbResult};
+pub(crate) use migrate::Format;
+pub(crate) use pool::{ConnBudget, ConnPool};
+pub(crate) use query::{all, one};

@@ -97,7 +97,21 @@ async fn commit(fs: &dyn FileSystem, paths: &[String], value: &str) -> garth::Re
             attrs: SetAttrs::default(),
         });
     }
-    fs.commit(Batch::new(ops)).await
+    if !splits_batches() {
+        return fs.commit(Batch::new(ops)).await;
+    }
+    let mut commits = Vec::new();
+    for op in ops {
+        commits.push(fs.commit(Batch::new([op])).await?);
+    }
+    let outcomes = commits.iter().flat_map(|commit| commit.outcomes.clone()).collect();
+    let last = commits.pop().ok_or_else(|| garth::Error::new(ErrorKind::InvalidArgument, "nothing to write"))?;
+    Ok(Commit { outcomes, ..last })
+}
+
+/// Whether this process plays the negative control that commits a batch one operation at a time.
+fn splits_batches() -> bool {
+    std::env::var_os("GARTH_FAULT").is_some_and(|fault| fault == "split-batch")
 }
 
 /// Child: prints every file below a round's directory, with its whole history.

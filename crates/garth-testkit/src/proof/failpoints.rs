@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
 use garth::model::{Batch, Body, ByteRange, MAX_PAGE, Op, Seq};
-use garth::runtime::failpoint::{self as fail, Failure, POINTS};
+use garth::runtime::failpoint::{Failure, POINTS};
 use garth::{Env, ErrorKind, FileSystem};
 
 use super::model::content;
@@ -125,9 +125,10 @@ fn failed(folder: &Path, point: &str, failure: Failure, after: u32, seed: u64) -
     let noted = Arc::clone(&journal);
     let note: Note = Arc::new(move |event| noted.lock().unwrap_or_else(PoisonError::into_inner).note(event));
     prepare(folder, &fs)?;
-    fail::arm(point, failure, after);
+    let failpoints = fs.runtime().failpoints();
+    failpoints.arm(point, failure, after);
     let errors = run(load(&fs, &note, seed))?;
-    hold(!fail::disarm(), || "the point was never passed".to_owned())?;
+    hold(!failpoints.disarm(), || "the point was never passed".to_owned())?;
     hold(!errors.is_empty(), || "nobody was told of the failure".to_owned())?;
     let next = run(async { Ok(fs.commit(Batch::new([write("/next", "next")?])).await) })?;
     match next {
@@ -175,7 +176,7 @@ pub(super) fn work_until_abort(folder: &Path, point: &str, after: u64, seed: u64
         let _ = writeln!(out, "{what} {} {}", event.writer, event.batch);
         let _ = out.flush();
     });
-    fail::arm(point, Failure::Abort, u32::try_from(after).unwrap_or(u32::MAX));
+    fs.runtime().failpoints().arm(point, Failure::Abort, u32::try_from(after).unwrap_or(u32::MAX));
     let errors = run(load(&fs, &note, seed))?;
     Err(Broken::because(format!("the work ended without an abort: {errors:?}")))
 }

@@ -75,7 +75,7 @@ async fn call(fs: &Arc<SqliteFs>, handle: &mut Option<Arc<dyn OpenFile>>, line: 
             fs.commit(Batch::new([Op::Append { at, body, create, parents: false }])).await?;
         }
         ["renew"] => {
-            garth::engine::sqlite::renew_leases();
+            fs.runtime().tick();
             // behind what that has asked for
             fs.sync().await?;
         }

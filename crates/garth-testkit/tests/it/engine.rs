@@ -10,7 +10,8 @@ use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
 use garth::env::ManualClock;
 use garth::model::{At, Batch, Body, ByteRange, Create, Op, Remove, SetAttrs, Timestamp};
-use garth::runtime::failpoint::{self as fail, Failure};
+use garth::runtime::Runtime;
+use garth::runtime::failpoint::Failure;
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, Upload};
 use garth_testkit::tools::{p as path, text};
 use rusqlite::Connection;
@@ -48,7 +49,7 @@ async fn an_upload_that_failed_once_stays_failed() {
     let folder = folder();
     let (fs, _) = open(folder.path());
     let mut upload = fs.stage().await.unwrap();
-    fail::arm("stage-write", Failure::Io, 0);
+    fs.runtime().failpoints().arm("stage-write", Failure::Io, 0);
     let part = Bytes::from(vec![7; 1_500_000]);
     assert!(upload.write(part.clone()).await.unwrap_err().is(ErrorKind::Io));
     assert!(upload.write(part).await.is_err(), "what came before would be missing");
@@ -178,13 +179,14 @@ async fn gc_of_late_writes_leaves_other_holders_the_content_that_the_file_had() 
 #[tokio::test]
 async fn a_panic_while_writing_poisons_that_account_and_hangs_no_other() {
     let folder = folder();
-    // more than the pool of writing threads has
+    let runtime = Runtime::new(Env::system());
+    // more than the runtime has threads that write
     for n in 0..12 {
         let one = folder.path().join(n.to_string());
         std::fs::create_dir(&one).unwrap();
-        let (fs, _) = open(&one);
+        let fs = SqliteFs::open_on(&one, &runtime).unwrap();
         fs.write(&path("/kept"), "kept").await.unwrap();
-        fail::arm("apply", Failure::Panic, 0);
+        runtime.failpoints().arm("apply", Failure::Panic, 0);
         assert!(fs.write(&path("/lost"), "lost").await.unwrap_err().is(ErrorKind::Poisoned));
         assert!(fs.write(&path("/later"), "later").await.unwrap_err().is(ErrorKind::Poisoned));
         assert_eq!(text(&*fs, "/kept").await, "kept", "reads go on");

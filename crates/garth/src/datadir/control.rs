@@ -4,20 +4,53 @@
 //! All calls block for a point query or one small transaction; any number of threads and processes may make them. Nothing
 //! is cached: a key that another process revokes opens nothing from the next call on.
 
-mod db;
-
 use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use rusqlite::types::Type;
-use rusqlite::{OptionalExtension, Row, Transaction};
+use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
 
-use self::db::{Db, fault};
 use super::key::{ApiKey, Hasher, Scope, Secret, SecretHash, check_label, hex, scopes_to_text, token_id};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Timestamp;
 use crate::path::check_id;
+use crate::runtime::Runtime;
+use crate::runtime::disk::{failed, sync_dir};
+use crate::sqlite::error::Subject;
+use crate::sqlite::{ConnPool, Database, DbResult, Format, all, one};
+
+/// Name of the control database in a data folder.
+pub(super) const DATABASE: &str = "control.db";
+
+static SUBJECT: Subject = Subject { name: "the control data", repair: "restore a backup" };
+
+static FORMAT: Format = Format {
+    application_id: 0x6772_7463, // "grtc" in ASCII
+    scripts: &[include_str!("control/v1.sql")],
+    initialise: |conn, env: &Env| {
+        let key = env.random::<32>()?;
+        conn.execute("INSERT INTO secret_hash (key) VALUES (?1)", [key])?;
+        Ok(())
+    },
+};
+
+fn database(folder: &Path) -> Database {
+    Database {
+        file: folder.join(DATABASE),
+        subject: &SUBJECT,
+        statements: 16,
+        cache_kib: 2048,
+        prepare: |conn| {
+            conn.pragma_update(None, "synchronous", "FULL")?;
+            conn.pragma_update(None, "foreign_keys", true)
+        },
+    }
+}
 
 /// An account: one tree, in a folder of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,22 +76,44 @@ pub enum AccountState {
 
 /// The control database of a data folder.
 pub struct Control {
-    db: Db,
+    pool: Arc<ConnPool>,
     hasher: Hasher,
     env: Env,
 }
 
 impl Control {
-    /// Opens `control.db` in `folder`, which exists; makes it (mode 0600) or brings it to the newest format if need be.
+    /// Opens `control.db` in `folder`, which exists; makes it (mode 0600) or brings it forward if need be.
     ///
     /// # Errors
-    /// `Format` for a file of a newer garth or of another program, which is left as it is; `Io`, `Corrupt`, `Busy`,
-    /// `NoSpace` and `ReadOnly` of the storage, here and in every call below.
-    pub fn open(folder: &Path, env: Env) -> Result<Self> {
-        let db = Db::open(folder, &env)?;
+    /// `Format` for a file of a newer garth or of another program, which is left as it is; `Io`, `Corrupt`, `Unavailable` and
+    /// `NoSpace` from the storage, here and in every call below.
+    pub(super) fn open(folder: &Path, runtime: &Runtime) -> Result<Self> {
+        let database = database(folder);
+        let pool = ConnPool::new(database.clone(), runtime.conns());
+        if !database.file.exists() {
+            create_file(folder, runtime.env())?;
+        }
+        if !pool.with(|conn| FORMAT.is_newest(conn, &database))? {
+            pool.with(|conn| FORMAT.bring_forward(conn, &database, runtime.env(), runtime.failpoints()))?;
+            sync_dir(folder).map_err(failed("the data folder cannot be synced"))?;
+        }
         let key =
-            db.with(|c| c.query_row("SELECT key FROM secret_hash", [], |row| row.get(0)).map_err(fault))?;
-        Ok(Self { db, hasher: Hasher::new(key), env })
+            pool.with(|conn| Ok(conn.query_row("SELECT key FROM secret_hash", [], |row| row.get(0))?))?;
+        Ok(Self { pool, hasher: Hasher::new(key), env: runtime.env().clone() })
+    }
+
+    fn read<T>(&self, job: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
+        self.pool.with(job)
+    }
+
+    /// Runs `job` in a transaction of its own, durable when this returns.
+    fn write<T>(&self, job: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
+        self.pool.with(|conn| {
+            let transaction = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
+            let value = job(&transaction)?;
+            transaction.commit()?;
+            Ok(value)
+        })
     }
 
     /// Makes an account whose folder is there already; [`crate::DataDir::create_account`] makes both.
@@ -68,10 +123,10 @@ impl Control {
     pub(crate) fn add_account(&self, id: &str, folder: &str) -> Result<Account> {
         check_id("account", id)?;
         let created = self.env.now();
-        let added = self.db.write(|t| {
+        let added = self.write(|conn| {
             let sql =
                 "INSERT INTO account (id, folder, created) VALUES (?1, ?2, ?3) ON CONFLICT (id) DO NOTHING";
-            t.execute(sql, (id, folder, created.0)).map_err(fault)
+            Ok(conn.execute(sql, (id, folder, created.0))?)
         })?;
         if added == 0 {
             return Err(Error::new(ErrorKind::AlreadyExists, "there is an account of that name already"));
@@ -79,9 +134,15 @@ impl Control {
         Ok(Account { id: id.into(), folder: folder.into(), created, state: AccountState::Active })
     }
 
-    /// Writes a copy of the control data into `folder`, safe on disk when this returns.
+    /// Writes a copy of the control data into `folder`, safe on disk and open to its owner alone.
     pub(crate) fn backup(&self, folder: &Path) -> Result<()> {
-        self.db.copy(&folder.join("control.db"))
+        let failed = failed("the backup could not be written");
+        let to = folder.join(DATABASE);
+        let target = to.to_str().ok_or_else(|| Error::invalid("the backup's path is not UTF-8"))?;
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&to).map_err(&failed)?;
+        // an empty file counts as none to `VACUUM INTO`
+        self.read(|conn| Ok(conn.execute("VACUUM INTO ?1", [target])?))?;
+        file.sync_all().map_err(&failed)
     }
 
     /// All accounts, those being deleted too, by id in byte order.
@@ -89,12 +150,14 @@ impl Control {
     /// # Errors
     /// Those of the storage.
     pub fn accounts(&self) -> Result<Vec<Account>> {
-        self.db.with(|c| {
-            let mut query = c
-                .prepare_cached("SELECT id, folder, created, deleted FROM account ORDER BY id")
-                .map_err(fault)?;
-            query.query_map([], account_of).map_err(fault)?.collect::<Result<_, _>>().map_err(fault)
-        })
+        let sql = "SELECT id, folder, created, deleted FROM account ORDER BY id";
+        self.read(|conn| all(conn, sql, [], account_of))
+    }
+
+    /// The accounts whose deletion has begun and not ended.
+    pub(super) fn deleted_accounts(&self) -> Result<Vec<Account>> {
+        let sql = "SELECT id, folder, created, deleted FROM account WHERE deleted = 1";
+        self.read(|conn| all(conn, sql, [], account_of))
     }
 
     /// The account in use by that id.
@@ -102,32 +165,20 @@ impl Control {
     /// # Errors
     /// `NotFound`, also if it is being deleted.
     pub fn account(&self, id: &str) -> Result<Account> {
-        let found = self.db.with(|c| {
-            let mut query = c
-                .prepare_cached(
-                    "SELECT id, folder, created, deleted FROM account WHERE id = ?1 AND deleted = 0",
-                )
-                .map_err(fault)?;
-            query.query_row([id], account_of).optional().map_err(fault)
-        })?;
-        found.ok_or_else(no_account)
+        let sql = "SELECT id, folder, created, deleted FROM account WHERE id = ?1 AND deleted = 0";
+        self.read(|conn| one(conn, sql, [id], account_of))?.ok_or_else(no_account)
     }
 
     /// First step of a deletion: from here on the account and its keys are gone to everyone. May be repeated.
     pub(crate) fn mark_deleted(&self, id: &str) -> Result<Account> {
-        let found = self.db.write(|t| {
-            let sql = "UPDATE account SET deleted = 1 WHERE id = ?1 RETURNING id, folder, created, deleted";
-            t.query_row(sql, [id], account_of).optional().map_err(fault)
-        })?;
-        found.ok_or_else(no_account)
+        let sql = "UPDATE account SET deleted = 1 WHERE id = ?1 RETURNING id, folder, created, deleted";
+        self.write(|conn| one(conn, sql, [id], account_of))?.ok_or_else(no_account)
     }
 
     /// Last step of a deletion, once the folder is gone: forgets the account and its keys. The id is free again.
     pub(crate) fn forget_deleted(&self, account: &Account) -> Result<()> {
-        self.db.write(|t| {
-            let sql = "DELETE FROM account WHERE id = ?1 AND folder = ?2 AND deleted = 1";
-            t.execute(sql, (&account.id, &account.folder)).map_err(fault)
-        })?;
+        let sql = "DELETE FROM account WHERE id = ?1 AND folder = ?2 AND deleted = 1";
+        self.write(|conn| Ok(conn.execute(sql, (&account.id, &account.folder))?))?;
         Ok(())
     }
 
@@ -141,11 +192,11 @@ impl Control {
         let scopes = scopes_to_text(scopes)?;
         let (id, secret, hash) = self.hasher.issue(&self.env)?;
         let created = self.env.now();
-        let key = self.db.write(|t| {
-            require_account(t, account)?;
+        let key = self.write(|conn| {
+            require_account(conn, account)?;
             let sql = "INSERT INTO api_key (id, account, label, scopes, hash, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
                        RETURNING id, account, label, scopes, created, revoked";
-            t.query_row(sql, (&id, account, label, &scopes, hash, created.0), key_of).map_err(fault)
+            Ok(conn.query_row(sql, (&id, account, label, &scopes, hash, created.0), key_of)?)
         })?;
         Ok((key, secret))
     }
@@ -156,12 +207,9 @@ impl Control {
     /// `NotFound` without such an account.
     pub fn keys(&self, account: &str) -> Result<Vec<ApiKey>> {
         self.account(account)?;
-        self.db.with(|c| {
-            let sql = "SELECT id, account, label, scopes, created, revoked FROM api_key WHERE account = ?1
-                       ORDER BY created, id";
-            let mut query = c.prepare_cached(sql).map_err(fault)?;
-            query.query_map([account], key_of).map_err(fault)?.collect::<Result<_, _>>().map_err(fault)
-        })
+        let sql = "SELECT id, account, label, scopes, created, revoked FROM api_key WHERE account = ?1
+                   ORDER BY created, id";
+        self.read(|conn| all(conn, sql, [account], key_of))
     }
 
     /// Revokes a key of an account: in every process it opens nothing from the next call on. Again is fine: the first time
@@ -171,10 +219,10 @@ impl Control {
     /// `NotFound` unless the account has a key of that id.
     pub fn revoke_key(&self, account: &str, id: &str) -> Result<ApiKey> {
         let now = self.env.now();
-        let key = self.db.write(|t| {
+        let key = self.write(|conn| {
             let sql = "UPDATE api_key SET revoked = coalesce(revoked, ?3) WHERE account = ?1 AND id = ?2
                        RETURNING id, account, label, scopes, created, revoked";
-            t.query_row(sql, (account, id, now.0), key_of).optional().map_err(fault)
+            one(conn, sql, (account, id, now.0), key_of)
         })?;
         key.ok_or_else(|| Error::new(ErrorKind::NotFound, "this account has no key of that id"))
     }
@@ -191,13 +239,12 @@ impl Control {
     /// The same, with the folder of the key's account.
     pub(crate) fn admit(&self, token: &str) -> Result<Option<(ApiKey, String)>> {
         let Some(id) = token_id(token) else { return Ok(None) };
-        let found = self.db.with(|c| {
+        let found = self.read(|conn| {
             let sql = "SELECT k.id, k.account, k.label, k.scopes, k.created, k.revoked, k.hash, a.folder
                        FROM api_key k JOIN account a ON a.id = k.account
                        WHERE k.id = ?1 AND k.revoked IS NULL AND a.deleted = 0";
-            let mut query = c.prepare_cached(sql).map_err(fault)?;
             let row = |row: &Row<'_>| Ok((row.get::<_, SecretHash>(6)?, (key_of(row)?, row.get(7)?)));
-            query.query_row([id], row).optional().map_err(fault)
+            one(conn, sql, [id], row)
         })?;
         let right = self.hasher.verify(token, found.as_ref().map(|(hash, _)| hash));
         Ok(found.filter(|_| right).map(|(_, admitted)| admitted))
@@ -210,15 +257,28 @@ impl fmt::Debug for Control {
     }
 }
 
+/// Makes an empty file with the right mode under another name first and then gives it its name: a file that SQLite may
+/// have open already must not be opened here, since closing it would drop SQLite's locks.
+fn create_file(folder: &Path, env: &Env) -> Result<()> {
+    let failed = failed("the control data cannot be made");
+    let new = folder.join(format!("{DATABASE}.{}", hex(&env.random::<8>()?)));
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).map_err(&failed)?;
+    let linked = match fs::hard_link(&new, folder.join(DATABASE)) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    };
+    fs::remove_file(&new).map_err(&failed)?;
+    linked.map_err(&failed)
+}
+
 /// A new folder name: 128 random bits.
 pub(crate) fn new_folder(env: &Env) -> Result<String> {
     Ok(hex(&env.random::<16>()?))
 }
 
-fn require_account(transaction: &Transaction<'_>, id: &str) -> Result<()> {
+fn require_account(conn: &Connection, id: &str) -> DbResult<()> {
     let sql = "SELECT 1 FROM account WHERE id = ?1 AND deleted = 0";
-    let found = transaction.query_row(sql, [id], |_| Ok(())).optional().map_err(fault)?;
-    found.ok_or_else(no_account)
+    Ok(one(conn, sql, [id], |_| Ok(()))?.ok_or_else(no_account)?)
 }
 
 fn no_account() -> Error {

@@ -54,6 +54,16 @@ impl<T> OpenTrees<T> {
         lock(&self.state).touch(name)
     }
 
+    /// Keeps none open that nobody uses; whether there was one.
+    pub(super) fn evict_all(&self) -> bool {
+        let evicted = {
+            let mut state = lock(&self.state);
+            state.by_use.clear();
+            std::mem::take(&mut state.kept)
+        };
+        !evicted.is_empty()
+    }
+
     /// Keeps the tree of that name no longer; who holds it still does.
     pub(super) fn forget(&self, name: &str) {
         let tree = lock(&self.state).take(name);

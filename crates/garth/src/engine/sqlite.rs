@@ -24,10 +24,10 @@ pub use maintain::gc::Collected;
 use read::content::Packs;
 use read::rows;
 use read::view::{self, ReadView, check_kind};
-use write::lease_renewer;
+use write::group::touch;
 use write::open_nodes::OpenNodes;
 use write::upload::SqliteUpload;
-use write::writer::{self, Writer};
+use write::writer::Writer;
 use write::writer_lock::WriterLock;
 
 use crate::env::Env;
@@ -38,14 +38,8 @@ use crate::model::{
     Moment, Page, SearchQuery, Seq, Snapshot, Timestamp, Version, VersionId, Walk, WalkPage,
 };
 use crate::path::TreePath;
-use crate::runtime::fault_injection::Fault;
-use crate::sqlite::pool::ConnPool;
-
-/// Does at once what is done once a minute for what this process holds open: leases are renewed, and taken where `gc` waits.
-#[cfg(feature = "faults")]
-pub fn renew_leases() {
-    lease_renewer::renew();
-}
+use crate::runtime::Runtime;
+use crate::sqlite::{ConnPool, DbResult};
 
 /// An account's tree in a folder; or, from `as_of`, what it was.
 #[derive(Clone, Debug)]
@@ -57,40 +51,46 @@ pub struct SqliteFs {
 
 #[derive(Debug)]
 struct Inner {
-    conn_pool: Arc<ConnPool>,
+    pool: Arc<ConnPool>,
     packs: Arc<Packs>,
     open: Arc<OpenNodes>,
     writer: Arc<Writer>,
-    env: Env,
+    runtime: Runtime,
 }
 
 impl SqliteFs {
-    /// Opens the account in `folder`, which must be there; makes its database if that is missing. Other processes may have
-    /// it open too.
+    /// Opens the account in `folder`, which must be there, with threads of its own; makes its database if that is missing.
+    /// Other processes may have it open too. [`DataDir`](crate::DataDir) opens many accounts on one [`Runtime`].
     ///
     /// # Errors
-    /// `Format` for data of a newer garth or of something else; `Io`, `NoSpace`, `ReadOnly` from the storage.
+    /// `Format` for data of a newer garth or of something else; `Io`, `NoSpace`, `Unavailable` from the storage.
     pub fn open(folder: &Path, env: Env) -> Result<Arc<Self>> {
-        let writer_lock = WriterLock::open(folder)?;
-        schema::ready(folder, &writer_lock)?;
+        Self::open_on(folder, &Runtime::new(env))
+    }
+
+    /// As [`SqliteFs::open`], on a runtime that other accounts may share.
+    ///
+    /// # Errors
+    /// As [`SqliteFs::open`].
+    pub fn open_on(folder: &Path, runtime: &Runtime) -> Result<Arc<Self>> {
+        let lock = WriterLock::new(folder);
+        let pool = ConnPool::new(schema::database(folder), runtime.conns());
+        schema::make_ready(folder, &pool, &lock, runtime)?;
         let packs = Arc::new(Packs::new(folder));
-        let open = Arc::new(OpenNodes::new(env.random()?));
-        let conn_pool = Arc::new(ConnPool::new(folder.to_owned()));
-        let writer = Arc::new(Writer::new(
-            folder.to_owned(),
-            writer_lock,
-            env.clone(),
-            Arc::clone(&packs),
-            Arc::clone(&open),
-            Arc::clone(&conn_pool),
-        ));
-        lease_renewer::watch(&writer);
-        Ok(Arc::new(Self { inner: Arc::new(Inner { conn_pool, packs, open, writer, env }), as_of: None }))
+        let open = Arc::new(OpenNodes::new(runtime.env().random()?));
+        let writer = Writer::new(folder, runtime, lock, &packs, &open, &pool);
+        let inner = Inner { pool, packs, open, writer, runtime: runtime.clone() };
+        Ok(Arc::new(Self { inner: Arc::new(inner), as_of: None }))
+    }
+
+    /// What it runs on.
+    pub fn runtime(&self) -> &Runtime {
+        &self.inner.runtime
     }
 
     /// Runs a read in a transaction of its own, on this thread.
-    fn with_view<T>(&self, read: impl FnOnce(&ReadView<'_>) -> Result<T>) -> Result<T> {
-        self.inner.conn_pool.with(|conn| read(&self.view_on(conn)))
+    fn with_view<T>(&self, read: impl FnOnce(&ReadView<'_>) -> DbResult<T>) -> Result<T> {
+        self.inner.pool.read(|conn| read(&self.view_on(conn)))
     }
 
     fn view_on<'a>(&'a self, conn: &'a Connection) -> ReadView<'a> {
@@ -100,7 +100,7 @@ impl SqliteFs {
             packs: &inner.packs,
             open: &inner.open,
             as_of: self.as_of.map(|(seq, _)| seq),
-            time: self.as_of.map_or_else(|| inner.env.now().0, |(_, time)| time),
+            time: self.as_of.map_or_else(|| inner.runtime.env().now().0, |(_, time)| time),
         }
     }
 
@@ -129,7 +129,7 @@ impl FileSystem for SqliteFs {
 
     async fn stat(&self, at: &At) -> Result<Entry> {
         if let (At::Path(path), None) = (at, self.as_of)
-            && let Some(entry) = self.inner.conn_pool.alone(|conn| self.view_on(conn).entry_now(path))?
+            && let Some(entry) = self.inner.pool.with(|conn| self.view_on(conn).entry_now(path))?
         {
             return Ok(entry);
         }
@@ -154,7 +154,9 @@ impl FileSystem for SqliteFs {
                 && let Some(entry) = view.entry_now(path)?
                 && entry.kind == Kind::File
             {
-                let bytes = view.read(entry.ino.0, entry.size, range).map_err(|error| error.about(path))?;
+                let bytes = view
+                    .read(entry.ino.0, entry.size, range)
+                    .map_err(|error| error.describe(&schema::SUBJECT).about(path))?;
                 return Ok((entry, bytes));
             }
             let node = view.at(at)?;
@@ -194,7 +196,7 @@ impl FileSystem for SqliteFs {
             let node = if known { rows::node(view.conn, ino, seq)? } else { None };
             let node = node.filter(|node| node.seq == seq).ok_or_else(missing)?;
             if view.is_end(&node)? {
-                return Err(missing());
+                return Err(missing().into());
             }
             check_kind(node.kind)?;
             Ok((seq, view::moment(view.conn, seq)?))
@@ -241,13 +243,6 @@ impl FileSystem for SqliteFs {
     async fn commit(&self, batch: Batch) -> Result<Commit> {
         self.writable()?;
         batch.check()?;
-        if self.inner.writer.fault == Fault::SplitBatch {
-            let mut last = Err(Error::invalid("the batch is empty"));
-            for op in batch.ops.clone() {
-                last = self.inner.writer.commit(Batch { ops: vec![op], ..batch.clone() }).await;
-            }
-            return last;
-        }
         self.inner.writer.commit(batch).await
     }
 
@@ -256,7 +251,7 @@ impl FileSystem for SqliteFs {
         self.inner
             .writer
             .transact(true, |conn| {
-                writer::touch(conn)?;
+                touch(conn)?;
                 Ok(Seq(rows::head(conn)?.seq))
             })
             .await

@@ -1,75 +1,172 @@
-//! The threads that write, shared by all accounts of the process: ten thousand open accounts do not mean ten thousand
+//! The threads that write, shared by all accounts of a data folder: ten thousand open accounts do not mean ten thousand
 //! threads, and a few accounts still reach the disk side by side.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
-use std::thread;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
 
-/// Most threads. They mostly wait for fsync, so there are more of them than cores.
-const THREADS: usize = 8;
-
-/// A piece of work for the pool.
+/// A piece of work.
 pub(crate) trait Work: Send + Sync {
-    /// Does some of it; gives itself back if there may be more, which then waits in line behind other accounts.
+    /// Does some of it; returns itself if there may be more, which then waits in line behind other accounts.
     fn run(self: Arc<Self>) -> Option<Arc<dyn Work>>;
 }
 
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Arc<dyn Work>>,
-    threads: usize,
+    threads: Vec<JoinHandle<()>>,
     idle: usize,
+    stopping: bool,
 }
 
 #[derive(Default)]
-struct Pool {
+struct Shared {
     queue: Mutex<Queue>,
     more: Condvar,
 }
 
-static POOL: OnceLock<Pool> = OnceLock::new();
+/// A bounded pool of threads, started as they are needed. Dropped, it finishes what was submitted and ends them.
+pub(crate) struct Executor {
+    shared: Arc<Shared>,
+    /// Most threads. They mostly wait for fsync, so there are more of them than cores.
+    limit: usize,
+}
 
-/// Has `work` done soon by some thread; `false` if the system gives no thread to do it.
-pub(crate) fn submit(work: Arc<dyn Work>) -> bool {
-    let pool = POOL.get_or_init(Pool::default);
-    let mut queue = pool.queue.lock().unwrap_or_else(PoisonError::into_inner);
-    if queue.idle <= queue.waiting.len() && queue.threads < THREADS {
-        let started = thread::Builder::new().name("garth-writer".to_owned()).spawn(move || work_off(pool));
-        match started {
-            Ok(_) => queue.threads += 1,
-            Err(_) if queue.threads == 0 => return false,
-            Err(_) => {}
+impl Executor {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { shared: Arc::default(), limit: limit.max(1) }
+    }
+
+    /// Has `work` run soon; `false` if the system gives no thread to run it.
+    pub(crate) fn submit(&self, work: Arc<dyn Work>) -> bool {
+        let mut queue = self.shared.lock();
+        if queue.idle <= queue.waiting.len() && queue.threads.len() < self.limit {
+            let shared = Arc::clone(&self.shared);
+            match thread::Builder::new().name("garth-writer".to_owned()).spawn(move || shared.run()) {
+                Ok(thread) => queue.threads.push(thread),
+                Err(_) if queue.threads.is_empty() => return false,
+                Err(_) => {}
+            }
+        }
+        queue.waiting.push_back(work);
+        drop(queue);
+        self.shared.more.notify_one();
+        true
+    }
+
+    /// Whether no work waits for a thread.
+    pub(crate) fn is_free(&self) -> bool {
+        self.shared.lock().waiting.is_empty()
+    }
+}
+
+impl Drop for Executor {
+    fn drop(&mut self) {
+        let threads = {
+            let mut queue = self.shared.lock();
+            queue.stopping = true;
+            std::mem::take(&mut queue.threads)
+        };
+        self.shared.more.notify_all();
+        // the last owner may be one of the threads themselves, which then ends by itself
+        let others = threads.into_iter().filter(|thread| thread.thread().id() != thread::current().id());
+        for thread in others {
+            // a panic in there was reported by its hook
+            let _ = thread.join();
         }
     }
-    queue.waiting.push_back(work);
-    drop(queue);
-    pool.more.notify_one();
-    true
 }
 
-/// Whether no work waits for a thread.
-pub(crate) fn is_free() -> bool {
-    let queue = |pool: &'static Pool| pool.queue.lock().unwrap_or_else(PoisonError::into_inner);
-    POOL.get().is_none_or(|pool| queue(pool).waiting.is_empty())
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        let mut more = None;
+        loop {
+            let mut queue = self.lock();
+            // nobody need be woken for it: this thread takes the first in line itself
+            queue.waiting.extend(more.take());
+            queue.idle += 1;
+            let work = loop {
+                match queue.waiting.pop_front() {
+                    Some(work) => break work,
+                    None if queue.stopping => return,
+                    None => queue = self.more.wait(queue).unwrap_or_else(PoisonError::into_inner),
+                }
+            };
+            queue.idle -= 1;
+            drop(queue);
+            // the panic hook has reported it; the thread goes on for the other accounts
+            more = catch_unwind(AssertUnwindSafe(|| work.run())).unwrap_or_default();
+        }
+    }
 }
 
-fn work_off(pool: &'static Pool) {
-    let mut more = None;
-    loop {
-        let mut queue = pool.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        // nobody need be woken for it: this thread takes the first in line itself
-        queue.waiting.extend(more.take());
-        queue.idle += 1;
-        let work = loop {
-            match queue.waiting.pop_front() {
-                Some(work) => break work,
-                None => queue = pool.more.wait(queue).unwrap_or_else(PoisonError::into_inner),
-            }
-        };
-        queue.idle -= 1;
-        drop(queue);
-        // the panic hook has told of it; the thread goes on for the other accounts
-        more = catch_unwind(AssertUnwindSafe(|| work.run())).unwrap_or_default();
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    struct Count(AtomicUsize, usize);
+
+    impl Work for Count {
+        fn run(self: Arc<Self>) -> Option<Arc<dyn Work>> {
+            (self.0.fetch_add(1, Ordering::SeqCst) + 1 < self.1).then_some(self as Arc<dyn Work>)
+        }
+    }
+
+    #[test]
+    fn what_was_submitted_is_finished_before_the_threads_end() {
+        let executor = Executor::new(2);
+        let works: Vec<_> = (0..10).map(|_| Arc::new(Count(AtomicUsize::new(0), 5))).collect();
+        for work in &works {
+            assert!(executor.submit(work.clone()));
+        }
+        drop(executor);
+        assert!(works.iter().all(|work| work.0.load(Ordering::SeqCst) == 5));
+    }
+
+    struct Panics;
+
+    impl Work for Panics {
+        fn run(self: Arc<Self>) -> Option<Arc<dyn Work>> {
+            panic!("as the test asks");
+        }
+    }
+
+    #[test]
+    fn a_panic_costs_no_thread() {
+        let executor = Executor::new(1);
+        assert!(executor.submit(Arc::new(Panics)));
+        let work = Arc::new(Count(AtomicUsize::new(0), 1));
+        assert!(executor.submit(work.clone()));
+        drop(executor);
+        assert_eq!(work.0.load(Ordering::SeqCst), 1);
+    }
+
+    /// Work that owns the executor: its last owner is then the executor's own thread.
+    struct Owner(Mutex<Option<Arc<Executor>>>);
+
+    impl Work for Owner {
+        fn run(self: Arc<Self>) -> Option<Arc<dyn Work>> {
+            self.0.lock().unwrap().take();
+            None
+        }
+    }
+
+    #[test]
+    fn an_executor_may_end_on_a_thread_of_its_own() {
+        let executor = Arc::new(Executor::new(1));
+        let shared = Arc::downgrade(&executor.shared);
+        let owner = Arc::new(Owner(Mutex::new(Some(executor.clone()))));
+        assert!(executor.submit(owner));
+        drop(executor);
+        while shared.strong_count() > 0 {
+            thread::yield_now();
+        }
     }
 }

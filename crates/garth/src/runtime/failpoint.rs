@@ -1,26 +1,36 @@
-//! Points at which a test can make the engine fail: with an error, a panic, or the end of the process. Without the feature
-//! `faults` a point is nothing.
+//! Points at which a test can make one open data folder fail: with an error, a panic, or the end of the process. Without
+//! the feature `faults` a point is nothing.
 
 use crate::error::Result;
 
-/// Passes a point; fails there if a test asked for it.
+/// The failpoints of one [`Runtime`](super::Runtime).
+#[derive(Debug, Default)]
+pub struct Failpoints {
+    #[cfg(feature = "faults")]
+    armed: std::sync::Mutex<Option<Armed>>,
+}
+
 #[cfg(not(feature = "faults"))]
-#[inline(always)]
-#[allow(clippy::unnecessary_wraps)] // with the feature it can fail
-pub(crate) fn point(_: &'static str) -> Result<()> {
-    Ok(())
+impl Failpoints {
+    /// Passes a point.
+    #[inline(always)]
+    #[allow(clippy::unnecessary_wraps, clippy::unused_self)] // with the feature it can fail
+    pub(crate) fn pass(&self, _point: &'static str) -> Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(feature = "faults")]
-pub(crate) use armed::point;
+pub use armed::{Failure, MIGRATE, POINTS};
+
 #[cfg(feature = "faults")]
-pub use armed::{Failure, MIGRATE, POINTS, arm, disarm};
+use armed::Armed;
 
 #[cfg(feature = "faults")]
 mod armed {
-    use std::sync::{Mutex, PoisonError};
+    use std::sync::PoisonError;
 
-    use super::Result;
+    use super::{Failpoints, Result};
     use crate::error::{Error, ErrorKind};
 
     /// Every point: those of a commit in order, then those of an upload, then those of `gc`.
@@ -53,40 +63,49 @@ mod armed {
         Abort,
     }
 
-    /// The point, how it fails, and how many passes go well before.
-    static ARMED: Mutex<Option<(&'static str, Failure, u32)>> = Mutex::new(None);
-
-    /// Has the process fail once, at a point of [`POINTS`] or [`MIGRATE`], after it was passed `after` times.
-    ///
-    /// # Panics
-    /// If there is no such point.
-    pub fn arm(point: &str, failure: Failure, after: u32) {
-        let known = POINTS.into_iter().chain([MIGRATE]).find(|known| *known == point);
-        let point = known.expect("a point that the engine has");
-        *ARMED.lock().unwrap_or_else(PoisonError::into_inner) = Some((point, failure, after));
+    /// The point, how it fails, and how many passes succeed before.
+    #[derive(Debug)]
+    pub(super) struct Armed {
+        point: &'static str,
+        failure: Failure,
+        after: u32,
     }
 
-    /// Takes back what was armed; whether it was still to come.
-    pub fn disarm() -> bool {
-        ARMED.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
-    }
+    impl Failpoints {
+        /// Makes it fail once, at a point of [`POINTS`] or [`MIGRATE`], after it was passed `after` times.
+        ///
+        /// # Panics
+        /// If there is no such point.
+        pub fn arm(&self, point: &str, failure: Failure, after: u32) {
+            let known = POINTS.into_iter().chain([MIGRATE]).find(|known| *known == point);
+            let point = known.expect("a point that the engine has");
+            *self.armed.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some(Armed { point, failure, after });
+        }
 
-    pub(crate) fn point(name: &'static str) -> Result<()> {
-        let mut armed = ARMED.lock().unwrap_or_else(PoisonError::into_inner);
-        let failure = match &mut *armed {
-            Some((point, failure, 0)) if *point == name => *failure,
-            Some((point, _, after)) if *point == name => {
-                *after -= 1;
-                return Ok(());
+        /// Takes back what was armed; whether it was still to come.
+        pub fn disarm(&self) -> bool {
+            self.armed.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
+        }
+
+        /// Passes a point; fails there if a test asked for it.
+        pub(crate) fn pass(&self, name: &'static str) -> Result<()> {
+            let mut armed = self.armed.lock().unwrap_or_else(PoisonError::into_inner);
+            let failure = match &mut *armed {
+                Some(Armed { point, failure, after: 0 }) if *point == name => *failure,
+                Some(Armed { point, after, .. }) if *point == name => {
+                    *after -= 1;
+                    return Ok(());
+                }
+                _ => return Ok(()),
+            };
+            *armed = None;
+            drop(armed);
+            match failure {
+                Failure::Io => Err(Error::new(ErrorKind::Io, "the storage failed, as a test asked")),
+                Failure::Panic => panic!("a panic that a test asked for at `{name}`"),
+                Failure::Abort => std::process::abort(),
             }
-            _ => return Ok(()),
-        };
-        *armed = None;
-        drop(armed);
-        match failure {
-            Failure::Io => Err(Error::new(ErrorKind::Io, "the storage failed, as a test asked")),
-            Failure::Panic => panic!("a panic that a test asked for at `{name}`"),
-            Failure::Abort => std::process::abort(),
         }
     }
 }

@@ -1,39 +1,63 @@
-//! Ways to break the engine's promises on purpose: negative controls, by which the crash tests prove that they would notice.
-//! Only the feature `faults` can switch one on.
+//! Ways to break the engine's promises on purpose: negative controls, by which the crash tests prove that they would
+//! notice. Only the feature `faults` can switch one on; without it every question here is a constant `false`.
 
 /// What is broken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(not(feature = "faults"), allow(dead_code))]
 pub(crate) enum Fault {
     /// Nothing.
     #[default]
     None,
-    /// Durable commits skip the fsync of the log.
+    /// Durable commits skip the fsync of the WAL.
+    #[cfg(feature = "faults")]
     SyncNormal,
     /// No fsync at all.
+    #[cfg(feature = "faults")]
     SyncOff,
     /// Commits are acknowledged before they are made.
+    #[cfg(feature = "faults")]
     AckEarly,
-    /// A batch is committed an operation at a time.
-    SplitBatch,
 }
 
+#[cfg(feature = "faults")]
 impl Fault {
     /// The fault that `GARTH_FAULT` asks for.
-    #[cfg(feature = "faults")]
     pub(crate) fn from_environment() -> Self {
         match std::env::var("GARTH_FAULT").as_deref() {
             Ok("sync-normal") => Self::SyncNormal,
             Ok("sync-off") => Self::SyncOff,
             Ok("ack-early") => Self::AckEarly,
-            Ok("split-batch") => Self::SplitBatch,
             _ => Self::None,
         }
     }
 
-    /// None: this build cannot break itself.
-    #[cfg(not(feature = "faults"))]
-    pub(crate) fn from_environment() -> Self {
+    pub(crate) fn skips_wal_sync(self) -> bool {
+        self == Self::SyncNormal
+    }
+
+    pub(crate) fn skips_every_sync(self) -> bool {
+        self == Self::SyncOff
+    }
+
+    pub(crate) fn acknowledges_early(self) -> bool {
+        self == Self::AckEarly
+    }
+}
+
+#[cfg(not(feature = "faults"))]
+impl Fault {
+    pub(crate) const fn from_environment() -> Self {
         Self::None
+    }
+
+    pub(crate) const fn skips_wal_sync(self) -> bool {
+        false
+    }
+
+    pub(crate) const fn skips_every_sync(self) -> bool {
+        false
+    }
+
+    pub(crate) const fn acknowledges_early(self) -> bool {
+        false
     }
 }

@@ -1,21 +1,62 @@
 //! Connections for reading, kept for the next reader: a read of a few KiB takes less time than a hop to another thread.
+//! Each database has a pool; all pools of a data folder share one bound on how many stay open unused.
 
 use std::fmt;
-use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rusqlite::Connection;
 
-use crate::engine::sqlite::schema;
-use crate::error::Result;
+use super::connect::{Database, ReadConn};
+use super::error::DbResult;
+use crate::error::{ErrorKind, Result};
 
-/// Most idle connections kept.
-const IDLE: usize = 16;
+/// Most idle connections of one database: as many as threads usually read it at once.
+const IDLE_PER_DATABASE: usize = 16;
 
-/// See the module.
+/// The bound on idle connections that several pools share.
+#[derive(Debug)]
+pub(crate) struct ConnBudget {
+    limit: usize,
+    idle: AtomicUsize,
+    /// Orders the pools by last use.
+    clock: AtomicU64,
+    pools: Mutex<Vec<Weak<ConnPool>>>,
+}
+
+impl ConnBudget {
+    /// At most `limit` idle connections in all.
+    pub(crate) fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self { limit, idle: AtomicUsize::new(0), clock: AtomicU64::new(0), pools: Mutex::default() })
+    }
+
+    /// Closes idle connections, those of the pools used longest ago first, until at most `keep` are left. Whether any
+    /// was closed.
+    pub(crate) fn shrink(&self, keep: usize) -> bool {
+        let mut closed = false;
+        while self.idle.load(Ordering::Relaxed) > keep {
+            let oldest = {
+                let mut pools = lock(&self.pools);
+                pools.retain(|pool| pool.strong_count() > 0);
+                let idle = pools.iter().filter_map(Weak::upgrade).filter(|pool| !lock(&pool.idle).is_empty());
+                idle.min_by_key(|pool| pool.used.load(Ordering::Relaxed))
+            };
+            let Some(conn) = oldest.and_then(|pool| pool.take_idle()) else { break };
+            drop(conn);
+            closed = true;
+        }
+        closed
+    }
+}
+
+/// The reading connections of one database.
 pub(crate) struct ConnPool {
-    folder: PathBuf,
+    database: Database,
+    budget: Arc<ConnBudget>,
     idle: Mutex<Vec<Connection>>,
+    used: AtomicU64,
+    /// Held while a connection is opened, and while one is in use that locks the file against every other.
+    exclusive: Mutex<()>,
 }
 
 impl fmt::Debug for ConnPool {
@@ -25,13 +66,21 @@ impl fmt::Debug for ConnPool {
 }
 
 impl ConnPool {
-    pub(crate) fn new(folder: PathBuf) -> Self {
-        Self { folder, idle: Mutex::default() }
+    pub(crate) fn new(database: Database, budget: &Arc<ConnBudget>) -> Arc<Self> {
+        let pool = Arc::new(Self {
+            database,
+            budget: Arc::clone(budget),
+            idle: Mutex::default(),
+            used: AtomicU64::new(0),
+            exclusive: Mutex::default(),
+        });
+        lock(&budget.pools).push(Arc::downgrade(&pool));
+        pool
     }
 
     /// Runs `read` in one read transaction: it sees one state, and writes nothing.
-    pub(crate) fn with<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        self.alone(|conn| {
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
+        self.with(|conn| {
             conn.prepare_cached("BEGIN")?.execute([])?;
             let outcome = read(conn);
             conn.prepare_cached("ROLLBACK")?.execute([])?;
@@ -39,26 +88,78 @@ impl ConnPool {
         })
     }
 
-    /// As [`Self::with`], on a connection of its own: FTS5 checks its index by what the connection remembers of it, which is out of
-    /// date on one that was used before.
-    pub(crate) fn afresh<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let conn = schema::connect(&self.folder)?;
-        conn.execute_batch("BEGIN")?;
-        read(&conn)
+    /// As [`Self::read`], on a new connection: FTS5 checks its index by what the connection remembers of it, which is
+    /// out of date on one that was used before.
+    pub(crate) fn read_on_new<T>(&self, read: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
+        let _turn = lock(&self.exclusive);
+        let outcome = self.database.connect_to_read().and_then(|ReadConn { conn, .. }| {
+            conn.execute_batch("BEGIN")?;
+            read(&conn)
+        });
+        outcome.map_err(|error| error.describe(self.database.subject))
     }
 
-    /// Runs `work` on a connection that nobody else has meanwhile. One on which it failed to end its transaction is dropped.
-    pub(crate) fn alone<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let conn = match idle {
-            Some(conn) => conn,
-            None => schema::connect(&self.folder)?,
+    /// Runs `work` on a connection that nobody else uses meanwhile. One on which it failed to end its transaction is
+    /// dropped.
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
+        let outcome = match self.take_idle() {
+            Some(conn) => self.run(conn, work),
+            None => self.connect_and_run(work),
         };
+        outcome.map_err(|error| error.describe(self.database.subject))
+    }
+
+    fn connect_and_run<T>(&self, work: impl FnOnce(&Connection) -> DbResult<T>) -> DbResult<T> {
+        let turn = lock(&self.exclusive);
+        let ReadConn { conn, exclusive } = match self.database.connect_to_read() {
+            // out of descriptors, perhaps: those of idle connections can be had
+            Err(error) if error.is(ErrorKind::Unavailable) && self.budget.shrink(0) => {
+                self.database.connect_to_read()?
+            }
+            other => other?,
+        };
+        if exclusive {
+            // not kept: another process may wait for the file, and the disk may have space next time
+            return work(&conn);
+        }
+        drop(turn);
+        self.run(conn, work)
+    }
+
+    fn run<T>(&self, conn: Connection, work: impl FnOnce(&Connection) -> DbResult<T>) -> DbResult<T> {
         let outcome = work(&conn);
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if conn.is_autocommit() && idle.len() < IDLE {
-            idle.push(conn);
+        if conn.is_autocommit() {
+            self.keep(conn);
         }
         outcome
     }
+
+    fn take_idle(&self) -> Option<Connection> {
+        let conn = lock(&self.idle).pop()?;
+        self.budget.idle.fetch_sub(1, Ordering::Relaxed);
+        Some(conn)
+    }
+
+    fn keep(&self, conn: Connection) {
+        let mut idle = lock(&self.idle);
+        if idle.len() >= IDLE_PER_DATABASE {
+            return;
+        }
+        idle.push(conn);
+        drop(idle);
+        self.used.store(self.budget.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        if self.budget.idle.fetch_add(1, Ordering::Relaxed) >= self.budget.limit {
+            self.budget.shrink(self.budget.limit);
+        }
+    }
+}
+
+impl Drop for ConnPool {
+    fn drop(&mut self) {
+        self.budget.idle.fetch_sub(lock(&self.idle).len(), Ordering::Relaxed);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,7 +10,7 @@ use garth::model::{
     At, Batch, Body, ByteRange, Create, Moment, Op, Remove, SearchQuery, Seq, SetAttrs, Timestamp,
 };
 #[cfg(feature = "faults")]
-use garth::runtime::failpoint as fail;
+use garth::runtime::{Runtime, failpoint as fail};
 use garth::{DataDir, Env, FileSystem, FileSystemExt};
 use garth_testkit::tools::{p as path, text};
 use tempfile::TempDir;
@@ -213,11 +213,12 @@ async fn data_of_an_older_format_is_brought_up_to_date_or_left_as_it_was() {
     database()
         .execute_batch("DROP TABLE unnamed; ALTER TABLE head DROP COLUMN copies; PRAGMA user_version = 1;")
         .unwrap();
-    let open = || SqliteFs::open(folder.path(), Env::system());
+    let runtime = Runtime::new(Env::system());
+    let open = || SqliteFs::open_on(folder.path(), &runtime);
     for failure in [fail::Failure::Io, fail::Failure::Panic] {
-        fail::arm(fail::MIGRATE, failure, 0);
-        let opened = std::panic::catch_unwind(open);
-        assert!(!fail::disarm() && !matches!(opened, Ok(Ok(_))), "{failure:?}");
+        runtime.failpoints().arm(fail::MIGRATE, failure, 0);
+        let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(open));
+        assert!(!runtime.failpoints().disarm() && !matches!(opened, Ok(Ok(_))), "{failure:?}");
         assert_eq!(format(), 1, "{failure:?}");
     }
     let fs = open().unwrap();
@@ -279,7 +280,7 @@ async fn a_lease_that_ran_out_leaves_its_file_the_whole_grace() {
     let grace = Duration::from_secs(600);
     let collected = fs.gc(grace).unwrap();
     assert_eq!((collected.versions, collected.waiting), (0, 1));
-    garth::engine::sqlite::renew_leases();
+    other.runtime().tick();
     other.sync().await.unwrap();
     // as if the holder had slept: neither its lease nor what was said before counts
     clock.advance(Duration::from_secs(3600));

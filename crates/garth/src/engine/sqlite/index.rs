@@ -3,4 +3,5 @@
 pub(crate) mod fts;
 #[cfg(test)]
 mod tests;
+pub(crate) mod update;
 pub(crate) mod verify;

@@ -6,8 +6,6 @@
 //! - `passage_text`: FTS5, rowid = `passage.id`. *Contentless*: the text is in the tree already. With
 //!   `contentless_delete`, so that a passage can go without its old text at hand. `detail=full` and the column sizes
 //!   stay, as BM25 needs them: without positions a contentless table ranks everything 0.
-//!
-//! Errors are generic: what a function calls back fails with the caller's own error type.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -15,24 +13,9 @@ use std::ops::Range;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use crate::model::Ino;
+use crate::sqlite::DbResult;
 use crate::text::passage::{Edit, SNIFF, Span, cut, is_text, lines, recut};
 use crate::text::question::Question;
-
-const SCHEMA: &str = "
-CREATE TABLE passage (
-    id INTEGER PRIMARY KEY,
-    ino INTEGER NOT NULL,
-    off INTEGER NOT NULL,
-    len INTEGER NOT NULL,
-    lines INTEGER NOT NULL,
-    newline INTEGER NOT NULL,
-    hash INTEGER NOT NULL
-) STRICT;
-CREATE INDEX passage_place ON passage (ino, off, len, lines);
-CREATE VIRTUAL TABLE passage_text USING fts5 (
-    text, content='', contentless_delete=1, tokenize='porter unicode61 remove_diacritics 2'
-);
-";
 
 /// Bytes of a file read at a time, so that memory does not grow with the file.
 const READ: u64 = 256 << 10;
@@ -75,14 +58,6 @@ pub(crate) struct Found<T> {
     pub(crate) file: T,
 }
 
-/// Makes the tables of an empty index.
-///
-/// # Errors
-/// What SQLite says.
-pub(crate) fn create(conn: &Connection) -> rusqlite::Result<()> {
-    conn.execute_batch(SCHEMA)
-}
-
 /// Removes everything, as the first step of making the index again.
 ///
 /// # Errors
@@ -107,11 +82,11 @@ pub(crate) fn optimize(conn: &Connection) -> rusqlite::Result<()> {
 ///
 /// # Errors
 /// What SQLite or `read` says. The transaction must then be rolled back.
-pub(crate) fn apply<E: From<rusqlite::Error>>(
+pub(crate) fn apply(
     conn: &Connection,
     changes: &[Change<'_>],
-    read: &mut dyn FnMut(Ino, Range<u64>) -> Result<Vec<u8>, E>,
-) -> Result<(), E> {
+    read: &mut dyn FnMut(Ino, Range<u64>) -> DbResult<Vec<u8>>,
+) -> DbResult<()> {
     let mut gone = Vec::new();
     let mut regions = Vec::new();
     for change in changes {
@@ -127,12 +102,12 @@ pub(crate) fn apply<E: From<rusqlite::Error>>(
 }
 
 /// Decides what `change` takes: pushes the rows to delete, and gives the region to index.
-fn plan<E: From<rusqlite::Error>>(
+fn plan(
     conn: &Connection,
     change: &Change<'_>,
     gone: &mut Vec<i64>,
-    read: &mut dyn FnMut(Range<u64>) -> Result<Vec<u8>, E>,
-) -> Result<Range<u64>, E> {
+    read: &mut dyn FnMut(Range<u64>) -> DbResult<Vec<u8>>,
+) -> DbResult<Range<u64>> {
     let edit = change.edit.visible();
     // what was empty before has no passages
     let fresh = edit.old_size == 0;
@@ -180,12 +155,12 @@ fn delete(conn: &Connection, ids: &[i64]) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn insert<E: From<rusqlite::Error>>(
+fn insert(
     conn: &Connection,
     ino: Ino,
     region: Range<u64>,
-    read: &mut dyn FnMut(Range<u64>) -> Result<Vec<u8>, E>,
-) -> Result<(), E> {
+    read: &mut dyn FnMut(Range<u64>) -> DbResult<Vec<u8>>,
+) -> DbResult<()> {
     let mut off = region.start;
     let mut held: Vec<u8> = Vec::new();
     while off < region.end {
@@ -214,14 +189,8 @@ fn insert_one(conn: &Connection, ino: Ino, off: u64, bytes: &[u8]) -> rusqlite::
     let mut place = conn.prepare_cached(
         "INSERT INTO passage (ino, off, len, lines, newline, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
-    let id = place.insert(params![
-        int(ino.0),
-        int(off),
-        int(bytes.len() as u64),
-        int(line_feeds as u64),
-        newline,
-        hash(bytes)
-    ])?;
+    let id =
+        place.insert(params![ino.0, off, bytes.len() as u64, line_feeds as u64, newline, hash(bytes)])?;
     let mut text = conn.prepare_cached("INSERT INTO passage_text (rowid, text) VALUES (?1, ?2)")?;
     text.execute(params![id, String::from_utf8_lossy(bytes)])?;
     Ok(())
@@ -237,13 +206,8 @@ pub(crate) fn hash(bytes: &[u8]) -> i64 {
 const COLUMNS: &str = "id, ino, off, len, lines, newline";
 
 pub(crate) fn passage(row: &Row<'_>) -> rusqlite::Result<Passage> {
-    let span = Span { off: unsigned(row, 2)?, len: unsigned(row, 3)?, newline: row.get(5)? };
-    Ok(Passage { id: row.get(0)?, ino: Ino(unsigned(row, 1)?), span, line_feeds: unsigned(row, 4)? })
-}
-
-pub(crate) fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
-    let value: i64 = row.get(column)?;
-    u64::try_from(value).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, value))
+    let span = Span { off: row.get(2)?, len: row.get(3)?, newline: row.get(5)? };
+    Ok(Passage { id: row.get(0)?, ino: Ino(row.get(1)?), span, line_feeds: row.get(4)? })
 }
 
 fn prepare<'c>(conn: &'c Connection, rest: &str) -> rusqlite::Result<CachedStatement<'c>> {
@@ -253,18 +217,13 @@ fn prepare<'c>(conn: &'c Connection, rest: &str) -> rusqlite::Result<CachedState
 /// The passages of a file that begin from `from` up to and including `to`, in order.
 pub(crate) fn passages(conn: &Connection, ino: Ino, from: u64, to: u64) -> rusqlite::Result<Vec<Passage>> {
     let mut statement = prepare(conn, "AND off BETWEEN ?2 AND ?3 ORDER BY off")?;
-    statement.query_map(params![int(ino.0), int(from), int(to)], passage)?.collect()
+    statement.query_map(params![ino.0, from, to], passage)?.collect()
 }
 
 /// The last passage of a file that begins before `off`.
 fn last_before(conn: &Connection, ino: Ino, off: u64) -> rusqlite::Result<Option<Passage>> {
     let mut statement = prepare(conn, "AND off < ?2 ORDER BY off DESC LIMIT 1")?;
-    statement.query_row(params![int(ino.0), int(off)], passage).optional()
-}
-
-/// As an integer of SQLite. Neither inode numbers nor offsets (below [`MAX_TEXT`](crate::text::MAX_TEXT)) come near its end.
-fn int(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
+    statement.query_row(params![ino.0, off], passage).optional()
 }
 
 /// The files with the best passages for `question`, best first, at most `limit`. `allow` is asked once a file, best
@@ -273,12 +232,12 @@ fn int(value: u64) -> i64 {
 ///
 /// # Errors
 /// What SQLite or `allow` says; no question is an error.
-pub(crate) fn search<T, E: From<rusqlite::Error>>(
+pub(crate) fn search<T>(
     conn: &Connection,
     question: &Question,
     limit: usize,
-    allow: &mut dyn FnMut(Ino) -> Result<Option<T>, E>,
-) -> Result<Vec<Found<T>>, E> {
+    allow: &mut dyn FnMut(Ino) -> DbResult<Option<T>>,
+) -> DbResult<Vec<Found<T>>> {
     let found = matching(conn, &question.any_term(), limit, allow)?;
     if !found.is_empty() {
         return Ok(found);
@@ -286,12 +245,12 @@ pub(crate) fn search<T, E: From<rusqlite::Error>>(
     matching(conn, &question.any_prefix(), limit, allow)
 }
 
-fn matching<T, E: From<rusqlite::Error>>(
+fn matching<T>(
     conn: &Connection,
     expression: &str,
     limit: usize,
-    allow: &mut dyn FnMut(Ino) -> Result<Option<T>, E>,
-) -> Result<Vec<Found<T>>, E> {
+    allow: &mut dyn FnMut(Ino) -> DbResult<Option<T>>,
+) -> DbResult<Vec<Found<T>>> {
     // Rows come one by one out of a sorter, so the rest behind the last file wanted costs nothing more. The cross join keeps the order.
     let mut statement = conn.prepare_cached(
         "SELECT p.id, p.ino, p.off, p.len, p.lines, p.newline, passage_text.rank
@@ -329,7 +288,6 @@ fn score(bm25: f64) -> f64 {
 pub(crate) fn lines_of(conn: &Connection, passage: &Passage) -> rusqlite::Result<Range<u64>> {
     let mut statement =
         conn.prepare_cached("SELECT coalesce(sum(lines), 0) FROM passage WHERE ino = ?1 AND off < ?2")?;
-    let before =
-        statement.query_row(params![int(passage.ino.0), int(passage.span.off)], |row| unsigned(row, 0))?;
+    let before = statement.query_row(params![passage.ino.0, passage.span.off], |row| row.get(0))?;
     Ok(lines(before, passage.line_feeds, passage.span.newline))
 }

@@ -5,8 +5,9 @@ use std::ops::Range;
 
 use rusqlite::{Connection, params};
 
-use super::fts::{hash, passages, unsigned};
+use super::fts::{hash, passages};
 use crate::model::Ino;
+use crate::sqlite::DbResult;
 use crate::text::passage::{MAX, MAX_TEXT, SNIFF, is_text};
 
 /// What is wrong with the index.
@@ -49,7 +50,7 @@ pub(crate) fn index(conn: &Connection) -> rusqlite::Result<Vec<Fault>> {
     let mut faults = Vec::new();
     // Unlike FTS5's own command, this is no write to SQLite.
     let mut statement = conn.prepare("PRAGMA integrity_check(passage_text)")?;
-    let answers: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let answers: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
     faults.extend(answers.into_iter().filter(|answer| answer != "ok").map(Fault::Structure));
     // FTS5 keeps a row of `passage_text_docsize` for each row there is.
     let without_text = "SELECT id FROM passage WHERE id NOT IN (SELECT id FROM passage_text_docsize)";
@@ -58,7 +59,7 @@ pub(crate) fn index(conn: &Connection) -> rusqlite::Result<Vec<Fault>> {
         [(without_text, Fault::WithoutText as fn(i64) -> Fault), (without_passage, Fault::WithoutPassage)]
     {
         let mut statement = conn.prepare(sql)?;
-        let ids: Vec<i64> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+        let ids: Vec<i64> = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
         faults.extend(ids.into_iter().map(fault));
     }
     Ok(faults)
@@ -70,21 +71,21 @@ pub(crate) fn index(conn: &Connection) -> rusqlite::Result<Vec<Fault>> {
 /// What SQLite says.
 pub(crate) fn files(conn: &Connection) -> rusqlite::Result<Vec<Ino>> {
     let mut statement = conn.prepare("SELECT DISTINCT ino FROM passage ORDER BY ino")?;
-    statement.query_map([], |row| Ok(Ino(unsigned(row, 0)?)))?.collect()
+    statement.query_map([], |row| Ok(Ino(row.get(0)?)))?.collect()
 }
 
 /// What is wrong with the passages of one file of `size` bytes; `read` gives its bytes.
 ///
 /// # Errors
 /// What SQLite or `read` says.
-pub(crate) fn file<E: From<rusqlite::Error>>(
+pub(crate) fn file(
     conn: &Connection,
     ino: Ino,
     searchable: bool,
     content_type: Option<&str>,
     size: u64,
-    read: &mut dyn FnMut(Range<u64>) -> Result<Vec<u8>, E>,
-) -> Result<Vec<Fault>, E> {
+    read: &mut dyn FnMut(Range<u64>) -> DbResult<Vec<u8>>,
+) -> DbResult<Vec<Fault>> {
     let size = size.min(MAX_TEXT);
     let wanted = searchable && size > 0 && is_text(&read(0..size.min(SNIFF))?, content_type);
     let passages = passages(conn, ino, 0, u64::MAX)?;
@@ -100,8 +101,8 @@ pub(crate) fn file<E: From<rusqlite::Error>>(
             return Ok(faults);
         }
         let bytes = read(span.off..span.end())?;
-        let mut statement = conn.prepare_cached("SELECT hash FROM passage WHERE id = ?1").map_err(E::from)?;
-        let stored: i64 = statement.query_row(params![passage.id], |row| row.get(0)).map_err(E::from)?;
+        let mut statement = conn.prepare_cached("SELECT hash FROM passage WHERE id = ?1")?;
+        let stored: i64 = statement.query_row(params![passage.id], |row| row.get(0))?;
         let line_feeds = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
         let newline = bytes.last() == Some(&b'\n');
         if stored != hash(&bytes) || line_feeds != passage.line_feeds || newline != span.newline {

@@ -9,9 +9,11 @@ use serde::Serialize;
 
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::read::content::PACKS;
-use crate::engine::sqlite::read::rows::{self, all};
-use crate::engine::sqlite::schema::DATABASE;
-use crate::error::{Error, ErrorKind, Result};
+use crate::engine::sqlite::read::rows;
+use crate::engine::sqlite::schema::{DATABASE, SUBJECT};
+use crate::error::{Error, Result};
+use crate::runtime::disk::{self, dir_of, sync_dir};
+use crate::sqlite::{DbResult, all};
 
 /// What a backup holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -23,12 +25,7 @@ pub struct Backup {
 }
 
 fn failed(error: std::io::Error) -> Error {
-    let kind = match error.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
-        std::io::ErrorKind::AlreadyExists => ErrorKind::AlreadyExists,
-        _ => ErrorKind::Io,
-    };
-    Error::new(kind, "the backup could not be written").with_source(error)
+    disk::failed("the backup could not be written")(error)
 }
 
 impl SqliteFs {
@@ -42,16 +39,11 @@ impl SqliteFs {
         let copy = folder.join(DATABASE);
         let target = copy.to_str().ok_or_else(|| Error::invalid("the backup's path is not UTF-8"))?;
         // outside a transaction: `VACUUM INTO` reads in one of its own
-        self.inner.conn_pool.alone(|conn| {
+        self.inner.pool.with(|conn| {
             conn.execute("VACUUM INTO ?1", [target])?;
             Ok(())
         })?;
-        let conn = Connection::open_with_flags(&copy, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        conn.pragma_update(None, "journal_mode", "WAL")?;
-        let packs: Vec<String> =
-            all(&conn, "SELECT file FROM pack WHERE id IN (SELECT pack FROM chunk)", [], |row| row.get(0))?;
-        let seq = rows::head(&conn)?.seq;
-        conn.close().map_err(|(_, error)| error)?;
+        let (seq, packs) = finish_copy(&copy).map_err(|error| error.describe(&SUBJECT))?;
         let mut bytes = sync(&copy)?;
         if !packs.is_empty() {
             fs::create_dir(folder.join(PACKS)).map_err(failed)?;
@@ -61,19 +53,29 @@ impl SqliteFs {
             fs::copy(self.inner.packs.folder().join(&pack), &to).map_err(failed)?;
             bytes += sync(&to)?;
         }
-        let above = folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        for dir in [&folder.join(PACKS), folder, above] {
+        for dir in [&folder.join(PACKS), folder, dir_of(folder)] {
             if dir.exists() {
-                sync(dir)?;
+                sync_dir(dir).map_err(failed)?;
             }
         }
         Ok(Backup { seq, bytes })
     }
 }
 
-/// Makes a file or folder safe on disk; gives its size.
+/// Makes the copy a database in WAL mode like its original; its last commit, and the pack files that it needs.
+fn finish_copy(copy: &Path) -> DbResult<(u64, Vec<String>)> {
+    let conn = Connection::open_with_flags(copy, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    conn.pragma_update(None, "journal_mode", "WAL")?;
+    let packs =
+        all(&conn, "SELECT file FROM pack WHERE id IN (SELECT pack FROM chunk)", [], |row| row.get(0))?;
+    let seq = rows::head(&conn)?.seq;
+    conn.close().map_err(|(_, error)| error)?;
+    Ok((seq, packs))
+}
+
+/// Makes a file safe on disk; its size.
 fn sync(path: &Path) -> Result<u64> {
     let file = File::open(path).map_err(failed)?;
     file.sync_all().map_err(failed)?;
-    file.metadata().map(|data| if data.is_file() { data.len() } else { 0 }).map_err(failed)
+    file.metadata().map(|data| data.len()).map_err(failed)
 }

@@ -6,17 +6,17 @@ use std::fs;
 use rusqlite::Connection;
 use serde::Serialize;
 
-use crate::engine::planner::Staged;
 use crate::engine::sqlite::SqliteFs;
+use crate::engine::sqlite::index::update::{Searched, current_bytes};
 use crate::engine::sqlite::index::verify;
-use crate::engine::sqlite::maintain::gc::ROOT;
-use crate::engine::sqlite::read::rows::{self, all};
+use crate::engine::sqlite::maintain::unused;
+use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::read::view::ReadView;
 use crate::engine::sqlite::schema::columns::KindColumn;
-use crate::engine::sqlite::write::apply::{Searched, bytes_now, log_changes};
-use crate::engine::sqlite::write::upload::pack_name;
-use crate::error::{Error, ErrorKind, Result};
+use crate::engine::sqlite::schema::{SUBJECT, changes};
+use crate::error::{ErrorKind, Result};
 use crate::model::{Ino, Kind};
+use crate::sqlite::{DbResult, all};
 
 /// What a check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -53,10 +53,10 @@ impl Report {
     }
 
     /// Goes on with the next step where damage keeps this one from ending.
-    fn step(&mut self, step: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+    fn step(&mut self, step: impl FnOnce(&mut Self) -> DbResult<()>) -> DbResult<()> {
         match step(self) {
             Err(error) if error.is(ErrorKind::Corrupt) => {
-                self.add("database", error.to_string());
+                self.add("database", error.describe(&SUBJECT).to_string());
                 Ok(())
             }
             other => other,
@@ -72,7 +72,7 @@ impl SqliteFs {
     pub fn fsck(&self) -> Result<Fsck> {
         // files first, rows after: the row of an upload is there before its file
         let files = self.pack_files()?;
-        self.inner.conn_pool.afresh(|conn| {
+        self.inner.pool.read_on_new(|conn| {
             let view = &self.view_on(conn);
             let mut report = Report::default();
             report.step(|report| database(view.conn, report))?;
@@ -89,7 +89,7 @@ impl SqliteFs {
     }
 }
 
-fn database(conn: &Connection, report: &mut Report) -> Result<()> {
+fn database(conn: &Connection, report: &mut Report) -> DbResult<()> {
     let mut statement = conn.prepare("PRAGMA integrity_check(100)")?;
     let mut rows = statement.query([])?;
     // what it says before damage ends it counts, too
@@ -102,9 +102,9 @@ fn database(conn: &Connection, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn head(conn: &Connection, report: &mut Report) -> Result<()> {
+fn head(conn: &Connection, report: &mut Report) -> DbResult<()> {
     let head = rows::head(conn)?;
-    let one = |sql: &str| -> Result<u64> { Ok(conn.query_row(sql, [], |row| row.get(0))?) };
+    let one = |sql: &str| -> DbResult<u64> { Ok(conn.query_row(sql, [], |row| row.get(0))?) };
     let (count, last) = (one("SELECT count(*) FROM log")?, one("SELECT coalesce(max(seq), 0) FROM log")?);
     if last != head.seq || count != head.seq {
         report.add(
@@ -123,14 +123,14 @@ fn head(conn: &Connection, report: &mut Report) -> Result<()> {
     let mut statement = conn.prepare("SELECT seq, changes FROM log")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        if log_changes(&row.get::<_, String>(1)?).is_err() {
+        if changes::from_json(&row.get::<_, String>(1)?).is_err() {
             report.add("log", format!("the changes of commit {} cannot be read", row.get::<_, u64>(0)?));
         }
     }
     Ok(())
 }
 
-fn names(conn: &Connection, report: &mut Report) -> Result<()> {
+fn names(conn: &Connection, report: &mut Report) -> DbResult<()> {
     let mut statement = conn.prepare("SELECT dir, name, ino, kind FROM name ORDER BY dir, name")?;
     let mut rows = statement.query([])?;
     let mut dirs: HashSet<String> = HashSet::from([String::new()]);
@@ -159,14 +159,14 @@ fn names(conn: &Connection, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn links(conn: &Connection, report: &mut Report) -> Result<()> {
+fn links(conn: &Connection, report: &mut Report) -> DbResult<()> {
     let mut count: HashMap<u64, u64> = HashMap::new();
     let mut subdirs: HashMap<String, u64> = HashMap::new();
     let rows: Vec<(String, String, u64, Kind)> =
         all(conn, "SELECT dir, name, ino, kind FROM name", [], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get::<_, KindColumn>(3)?.0))
         })?;
-    let mut dirs: Vec<(String, u64)> = vec![(String::new(), ROOT)];
+    let mut dirs: Vec<(String, u64)> = vec![(String::new(), Ino::ROOT.0)];
     for (dir, name, ino, kind) in rows {
         if kind == Kind::Directory {
             dirs.push((format!("{dir}/{name}"), ino));
@@ -198,7 +198,7 @@ fn links(conn: &Connection, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn chunks(view: &ReadView<'_>, report: &mut Report) -> Result<()> {
+fn chunks(view: &ReadView<'_>, report: &mut Report) -> DbResult<()> {
     let mut statement = view.conn.prepare("SELECT id, len FROM chunk ORDER BY id")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
@@ -210,13 +210,13 @@ fn chunks(view: &ReadView<'_>, report: &mut Report) -> Result<()> {
             Ok(data) => {
                 report.add("content", format!("chunk {id} has {} bytes instead of {len}", data.len()));
             }
-            Err(error) => report.add("content", format!("chunk {id}: {error}")),
+            Err(error) => report.add("content", format!("chunk {id}: {}", error.describe(&SUBJECT))),
         }
     }
     Ok(())
 }
 
-fn extents(conn: &Connection, report: &mut Report) -> Result<()> {
+fn extents(conn: &Connection, report: &mut Report) -> DbResult<()> {
     let sql =
         "SELECT extent.ino, extent.off, extent.chunk FROM extent LEFT JOIN chunk ON chunk.id = extent.chunk
          WHERE chunk.id IS NULL";
@@ -244,42 +244,34 @@ fn extents(conn: &Connection, report: &mut Report) -> Result<()> {
     for (ino, off) in rows {
         report.add("extent", format!("extents of node {ino} overlap at byte {off}"));
     }
-    let pieces: Vec<String> =
-        all(conn, "SELECT pieces FROM staged WHERE pieces IS NOT NULL", [], |row| row.get(0))?;
-    let staged = pieces.iter().filter_map(|json| serde_json::from_str::<Staged>(json).ok());
-    let waiting: HashSet<u64> = staged.flat_map(|staged| staged.0).map(|(chunk, _)| chunk).collect();
-    let unused: Vec<u64> =
-        all(conn, "SELECT id FROM chunk WHERE id NOT IN (SELECT chunk FROM extent)", [], |row| row.get(0))?;
-    for id in unused.into_iter().filter(|id| !waiting.contains(id)) {
+    for (id, _) in unused::chunks(conn)? {
         report.add("orphan_content", format!("nothing refers to chunk {id}; `garth gc` removes it"));
     }
     Ok(())
 }
 
-fn packs(view: &ReadView<'_>, files: &[String], report: &mut Report) -> Result<()> {
+fn packs(view: &ReadView<'_>, files: &[String], report: &mut Report) -> DbResult<()> {
     let rows: Vec<(String, u64, Option<i64>)> =
         all(view.conn, "SELECT file, size, doomed_at FROM pack", [], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         })?;
     let path = |file: &str| view.packs.folder().join(file);
-    let mut known = HashSet::new();
     for (file, size, doomed) in rows {
         let there = fs::metadata(path(&file)).ok().map(|file| file.len());
         if doomed.is_none() && there != Some(size) {
             report.add("missing_content", format!("pack {file} should have {size} bytes, it has {there:?}"));
         }
-        known.insert(file);
     }
-    let uploading: Vec<[u8; 16]> = all(view.conn, "SELECT id FROM staged", [], |row| row.get(0))?;
-    known.extend(uploading.into_iter().map(|id| pack_name(u128::from_be_bytes(id))));
-    // an upload that was given up meanwhile has removed its file before its row
-    for name in files.iter().filter(|name| !known.contains(*name) && path(name).exists()) {
-        report.add("orphan_content", format!("pack {name} belongs to nothing; `garth gc` removes it"));
+    for name in unused::pack_files(view.conn, files)? {
+        // an upload that was abandoned meanwhile has removed its file before its row
+        if path(&name).exists() {
+            report.add("orphan_content", format!("pack {name} belongs to nothing; `garth gc` removes it"));
+        }
     }
     Ok(())
 }
 
-fn expiries(conn: &Connection, report: &mut Report) -> Result<()> {
+fn expiries(conn: &Connection, report: &mut Report) -> DbResult<()> {
     let sql = "WITH due AS (
              SELECT ino, expires_at AS at FROM node AS last
              WHERE expires_at IS NOT NULL AND nlink > 0
@@ -294,13 +286,12 @@ fn expiries(conn: &Connection, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn index(view: &ReadView<'_>, report: &mut Report) -> Result<()> {
+fn index(view: &ReadView<'_>, report: &mut Report) -> DbResult<()> {
     for fault in verify::index(view.conn)? {
         report.add("index", fault.to_string());
     }
     let mut files = Vec::new();
-    let sql = "SELECT DISTINCT ino FROM node WHERE kind = 0";
-    for ino in all(view.conn, sql, [], |row| row.get::<_, u64>(0))? {
+    for ino in rows::files(view.conn)? {
         files.extend(Searched::of(view.conn, ino)?);
     }
     let known: HashSet<u64> = files.iter().map(|file| file.ino).collect();
@@ -310,13 +301,15 @@ fn index(view: &ReadView<'_>, report: &mut Report) -> Result<()> {
         }
     }
     for file in files {
-        let read = &mut |range| bytes_now(view.conn, view.packs, Ino(file.ino), range);
+        let read = &mut |range| current_bytes(view.conn, view.packs, Ino(file.ino), range);
         let content_type = file.content_type.as_deref();
-        match verify::file::<Error>(view.conn, Ino(file.ino), file.searchable, content_type, file.size, read)
-        {
+        match verify::file(view.conn, Ino(file.ino), file.searchable, content_type, file.size, read) {
             Ok(faults) => faults.iter().for_each(|fault| report.add("index", fault.to_string())),
             // damaged content is found above
-            Err(error) => report.add("index", format!("node {} cannot be compared: {error}", file.ino)),
+            Err(error) => report.add("index", {
+                let error = error.describe(&SUBJECT);
+                format!("node {} cannot be compared: {error}", file.ino)
+            }),
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Collecting: records what has expired, and removes what nothing can reach any more. Never what a version, snapshot,
 //! lease or open handle needs.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,15 +10,17 @@ use futures::executor::block_on;
 use rusqlite::{Connection, Row, params};
 use serde::Serialize;
 
-use crate::engine::planner::Staged;
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::maintain::merge::{self, Merged};
-use crate::engine::sqlite::read::rows::{self, all};
-use crate::engine::sqlite::write::upload::pack_name;
-use crate::error::{Error, ErrorKind, Result};
+use crate::engine::sqlite::maintain::unused;
+use crate::engine::sqlite::read::rows;
+use crate::engine::sqlite::write::staged;
+use crate::error::{ErrorKind, Result};
 use crate::fs::FileSystem;
-use crate::model::{At, Batch, Ino, Op, Precondition, Timestamp};
-use crate::runtime::failpoint;
+use crate::model::{At, Batch, Op, Precondition, Timestamp};
+use crate::runtime::Runtime;
+use crate::runtime::disk::failed;
+use crate::sqlite::{DbResult, all};
 
 /// Expired entries recorded in one commit.
 const STEP: usize = 256;
@@ -58,17 +60,20 @@ impl SqliteFs {
         let merged = self.merge()?;
         // files first, rows after: what gets its row in between is not taken for an orphan
         let files = self.pack_files()?;
-        let (inner, now) = (&self.inner, self.inner.env.now());
+        let (inner, now) = (&self.inner, self.inner.runtime.env().now());
         let gone_before =
             Timestamp(now.0.saturating_sub(i64::try_from(grace.as_nanos()).unwrap_or(i64::MAX)));
-        let work = inner.writer.transact(true, move |conn| sweep(conn, files, now, gone_before));
+        let work = inner.writer.transact(true, {
+            let runtime = inner.runtime.clone();
+            move |conn| sweep(conn, &runtime, &files, now, gone_before)
+        });
         let (mut collected, doomed) = block_on(work)?;
         for file in doomed {
-            failpoint::point("gc-unlink")?;
+            inner.runtime.failpoints().pass("gc-unlink")?;
             if fs::remove_file(inner.packs.folder().join(&file)).is_ok() {
                 collected.packs += 1;
             }
-            failpoint::point("gc-forget")?;
+            inner.runtime.failpoints().pass("gc-forget")?;
             let forget = inner.writer.transact(false, move |conn| {
                 conn.execute("DELETE FROM pack WHERE file = ?1", [&file])?;
                 Ok(())
@@ -121,7 +126,10 @@ impl SqliteFs {
             from = found.next;
             if !found.runs.is_empty() {
                 let packs = Arc::clone(&self.inner.packs);
-                let work = self.inner.writer.transact(false, move |conn| merge::merge(conn, &packs, &found));
+                let work = self.inner.writer.transact(false, {
+                    let runtime = self.inner.runtime.clone();
+                    move |conn| merge::merge(conn, &packs, &runtime, &found)
+                });
                 let step = block_on(work)?;
                 merged.extents += step.extents;
                 merged.chunks += step.chunks;
@@ -135,37 +143,28 @@ impl SqliteFs {
     pub(crate) fn pack_files(&self) -> Result<Vec<String>> {
         let entries = match fs::read_dir(self.inner.packs.folder()) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            other => other
-                .map_err(|e| Error::new(ErrorKind::Io, "the pack files cannot be listed").with_source(e))?,
+            other => other.map_err(failed("the pack files cannot be listed"))?,
         };
         Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
     }
 }
 
-/// Removes rows; gives the pack files to remove after.
+/// Removes rows; returns the pack files to remove after.
 fn sweep(
     conn: &Connection,
-    files: Vec<String>,
+    runtime: &Runtime,
+    files: &[String],
     now: Timestamp,
     gone_before: Timestamp,
-) -> Result<(Collected, Vec<String>)> {
-    let mut collected = Collected::default();
+) -> DbResult<(Collected, Vec<String>)> {
     conn.execute("DELETE FROM idempotency WHERE keep_until <= ?1", [now.0])?;
     conn.execute("DELETE FROM lease WHERE until <= ?1", [now.0])?;
-    collected.staged = conn.execute("DELETE FROM staged WHERE lease <= ?1", [now.0])? as u64;
-    collected.versions = sweep_unnamed(conn, now, gone_before)?;
-    let pieces: Vec<String> =
-        all(conn, "SELECT pieces FROM staged WHERE pieces IS NOT NULL", [], |row| row.get(0))?;
-    let mut waiting = HashSet::new();
-    for json in pieces {
-        let staged: Staged = serde_json::from_str(&json).map_err(|e| {
-            Error::new(ErrorKind::Corrupt, "a staged body's record is damaged").with_source(e)
-        })?;
-        waiting.extend(staged.0.into_iter().map(|(chunk, _)| chunk));
-    }
-    let sql = "SELECT id, len FROM chunk WHERE id NOT IN (SELECT chunk FROM extent)";
-    let unused: Vec<(u64, u64)> = all(conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    for (id, len) in unused.into_iter().filter(|(id, _)| !waiting.contains(id)) {
+    let mut collected = Collected {
+        staged: staged::forget_ended(conn, now)?,
+        versions: sweep_unnamed(conn, now, gone_before)?,
+        ..Collected::default()
+    };
+    for (id, len) in unused::chunks(conn)? {
         conn.prepare_cached("DELETE FROM chunk WHERE id = ?1")?.execute([id])?;
         collected.chunks += 1;
         collected.bytes += len;
@@ -177,22 +176,18 @@ fn sweep(
     )?;
     let sql = "SELECT file FROM pack WHERE doomed_at <= ?1";
     let mut doomed: Vec<String> = all(conn, sql, [gone_before.0], |row| row.get(0))?;
-    let mut known: HashSet<String> =
-        all(conn, "SELECT file FROM pack", [], |row| row.get(0))?.into_iter().collect();
-    let uploading: Vec<[u8; 16]> = all(conn, "SELECT id FROM staged", [], |row| row.get(0))?;
-    known.extend(uploading.into_iter().map(|id| pack_name(u128::from_be_bytes(id))));
-    doomed.extend(files.into_iter().filter(|file| !known.contains(file)));
+    doomed.extend(unused::pack_files(conn, files)?);
     let sql = "SELECT count(*), coalesce(sum(size), 0), (SELECT count(*) FROM unnamed)
                FROM pack WHERE doomed_at > ?1";
     let waiting = |row: &Row<'_>| Ok((row.get::<_, u64>(0)? + row.get::<_, u64>(2)?, row.get(1)?));
     (collected.waiting, collected.waiting_bytes) = conn.query_row(sql, [gone_before.0], waiting)?;
-    failpoint::point("gc-sweep")?;
+    runtime.failpoints().pass("gc-sweep")?;
     Ok((collected, doomed))
 }
 
 /// Removes what was written to files after they had lost their last name, once nobody holds them open: who does has a lease, or
 /// takes one when it sees the file among the doomed.
-fn sweep_unnamed(conn: &Connection, now: Timestamp, gone_before: Timestamp) -> Result<u64> {
+fn sweep_unnamed(conn: &Connection, now: Timestamp, gone_before: Timestamp) -> DbResult<u64> {
     let sql = "SELECT ino, min(seq) FROM node AS dead
          WHERE nlink = 0 AND ino NOT IN (SELECT ino FROM lease)
            AND NOT EXISTS (SELECT 1 FROM node AS later
@@ -220,6 +215,3 @@ fn sweep_unnamed(conn: &Connection, now: Timestamp, gone_before: Timestamp) -> R
     }
     Ok(versions)
 }
-
-/// The node of the root, for checks that leave it out.
-pub(crate) const ROOT: u64 = Ino::ROOT.0;

@@ -11,9 +11,10 @@ use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::{ExtentRow, NAMED_FROM, NodeRow};
 use crate::engine::sqlite::read::content::Packs;
-use crate::engine::sqlite::read::rows::{self, MAX, all, one};
-use crate::error::{ErrorKind, Result};
-use crate::runtime::failpoint;
+use crate::engine::sqlite::read::rows::{self, MAX};
+use crate::error::ErrorKind;
+use crate::runtime::Runtime;
+use crate::sqlite::{DbResult, all, one};
 
 /// Extents below this many bytes are small; a run of them ends once it has as many.
 const SMALL: u64 = NAMED_FROM as u64;
@@ -50,14 +51,14 @@ pub(crate) struct Shared {
 }
 
 /// Looks which chunks are shared.
-pub(crate) fn shared(conn: &Connection) -> Result<Shared> {
+pub(crate) fn shared(conn: &Connection) -> DbResult<Shared> {
     let sql = "SELECT chunk FROM extent GROUP BY chunk HAVING count(*) > 1";
     let chunks = all(conn, sql, [], |row| row.get(0))?.into_iter().collect();
     Ok(Shared { chunks, copies: rows::head(conn)?.copies })
 }
 
 /// Looks for runs behind `from`, as many as one transaction should merge.
-pub(crate) fn find(conn: &Connection, shared: &Shared, from: Cursor) -> Result<Found> {
+pub(crate) fn find(conn: &Connection, shared: &Shared, from: Cursor) -> DbResult<Found> {
     let mut statement = conn.prepare_cached(
         "SELECT ino, till, off, len, since, chunk, skip FROM extent
          WHERE (ino, till, off) > (?1, ?2, ?3) AND len < ?4 ORDER BY ino, till, off",
@@ -92,7 +93,7 @@ fn small(row: &Row<'_>) -> rusqlite::Result<Small> {
 }
 
 /// Whether an extent may be one with the run before it.
-fn follows(conn: &Connection, run: &[Small], small: &Small) -> Result<bool> {
+fn follows(conn: &Connection, run: &[Small], small: &Small) -> DbResult<bool> {
     let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(false) };
     let end = last.row.end();
     let beside = (last.ino, last.till, end) == (small.ino, small.till, small.row.off);
@@ -115,18 +116,18 @@ pub(crate) struct Merged {
 }
 
 /// Merges what was found, where it is still so. Nothing, if a copy since may have come to share a chunk: `gc` comes again.
-pub(crate) fn merge(conn: &Connection, packs: &Packs, found: &Found) -> Result<Merged> {
+pub(crate) fn merge(conn: &Connection, packs: &Packs, runtime: &Runtime, found: &Found) -> DbResult<Merged> {
     let mut merged = Merged::default();
     if rows::head(conn)?.copies == found.copies {
         for run in &found.runs {
             merge_run(conn, packs, run, &mut merged)?;
         }
     }
-    failpoint::point("gc-merge")?;
+    runtime.failpoints().pass("gc-merge")?;
     Ok(merged)
 }
 
-fn merge_run(conn: &Connection, packs: &Packs, run: &[Small], merged: &mut Merged) -> Result<()> {
+fn merge_run(conn: &Connection, packs: &Packs, run: &[Small], merged: &mut Merged) -> DbResult<()> {
     let Some((first, rest)) = run.split_first() else { return Ok(()) };
     if may_be_taken_back(conn, first.ino)? {
         return Ok(());
@@ -167,7 +168,7 @@ fn merge_run(conn: &Connection, packs: &Packs, run: &[Small], merged: &mut Merge
 }
 
 /// Whether a file was written after its last name had gone: `gc` takes that back extent by extent.
-fn may_be_taken_back(conn: &Connection, ino: u64) -> Result<bool> {
+fn may_be_taken_back(conn: &Connection, ino: u64) -> DbResult<bool> {
     let Some(node) = rows::node(conn, ino, MAX)? else { return Ok(true) };
     let unnamed = |node: &NodeRow| node.nlink == 0;
     Ok(unnamed(&node) && rows::node(conn, ino, node.seq.saturating_sub(1))?.as_ref().is_some_and(unnamed))

@@ -6,15 +6,15 @@ use futures::executor::block_on;
 
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::index::fts;
-use crate::engine::sqlite::read::rows::all;
-use crate::engine::sqlite::write::apply::{Searched, bytes_now};
+use crate::engine::sqlite::index::update::{Searched, current_bytes};
+use crate::engine::sqlite::read::rows;
 use crate::error::Result;
 
 /// Files given to the index at a time.
 const STEP: usize = 64;
 
 impl SqliteFs {
-    /// Makes the index again; gives the number of files looked at. One transaction: commits wait, readers do not.
+    /// Makes the index again; returns the number of files looked at. One transaction: commits wait, readers do not.
     /// Blocks; not for a runtime's worker.
     ///
     /// # Errors
@@ -24,14 +24,12 @@ impl SqliteFs {
         block_on(self.inner.writer.transact(true, move |conn| {
             fts::clear(conn)?;
             let mut files = Vec::new();
-            for ino in
-                all(conn, "SELECT DISTINCT ino FROM node WHERE kind = 0", [], |row| row.get::<_, u64>(0))?
-            {
+            for ino in rows::files(conn)? {
                 files.extend(Searched::of(conn, ino)?.filter(|file| file.searchable));
             }
             for step in files.chunks(STEP) {
-                let changes: Vec<_> = step.iter().map(Searched::afresh).collect();
-                fts::apply(conn, &changes, &mut |ino, range| bytes_now(conn, &packs, ino, range))?;
+                let changes: Vec<_> = step.iter().map(Searched::as_new).collect();
+                fts::apply(conn, &changes, &mut |ino, range| current_bytes(conn, &packs, ino, range))?;
             }
             fts::optimize(conn)?;
             Ok(files.len() as u64)

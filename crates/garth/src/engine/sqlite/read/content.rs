@@ -12,7 +12,9 @@ use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::{ExtentRow, MAX_EXTENT, NAMED_FROM};
 use crate::engine::sqlite::read::rows;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind};
+use crate::runtime::disk::{dir_of, failed, sync_dir};
+use crate::sqlite::DbResult;
 
 /// What is kept of a chunk, and where from.
 macro_rules! chunk_columns {
@@ -82,19 +84,21 @@ impl Packs {
     pub(crate) fn make_folder(&self) -> std::io::Result<()> {
         if !self.ready.load(Ordering::Acquire) {
             fs::create_dir_all(&self.folder)?;
-            File::open(self.folder.parent().unwrap_or(&self.folder))?.sync_all()?;
+            sync_dir(dir_of(&self.folder))?;
             self.ready.store(true, Ordering::Release);
         }
         Ok(())
     }
 
-    fn file(&self, name: &str) -> Result<Arc<File>> {
+    fn file(&self, name: &str) -> DbResult<Arc<File>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = open.get(name) {
             return Ok(Arc::clone(file));
         }
-        let file = File::open(self.folder.join(name)).map_err(|e| {
-            Error::new(ErrorKind::Corrupt, "a pack file is missing; run `garth fsck`").with_source(e)
+        let file = File::open(self.folder.join(name)).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => damaged("is gone with its pack file").with_source(error),
+            // out of descriptors or forbidden: the bytes are as good as ever
+            _ => failed("a pack file cannot be opened")(error),
         })?;
         if open.len() >= OPEN_PACKS {
             open.clear();
@@ -105,13 +109,13 @@ impl Packs {
     }
 
     /// A chunk's bytes, checked.
-    pub(crate) fn chunk(&self, conn: &Connection, id: u64) -> Result<Bytes> {
+    pub(crate) fn chunk(&self, conn: &Connection, id: u64) -> DbResult<Bytes> {
         const SQL: &str = concat!("SELECT ", chunk_columns!(), " WHERE chunk.id = ?1");
         let mut statement = conn.prepare_cached(SQL)?;
         let mut rows = statement.query([id])?;
         match rows.next()? {
             Some(row) => self.with_chunk(&Stored::of(row)?, |data| Ok(Bytes::copy_from_slice(data))),
-            None => Err(damaged("is missing")),
+            None => Err(damaged("is missing").into()),
         }
     }
 
@@ -123,7 +127,7 @@ impl Packs {
         as_of: Option<u64>,
         from: u64,
         to: u64,
-    ) -> Result<Bytes> {
+    ) -> DbResult<Bytes> {
         let mut bytes = vec![0; usize::try_from(to - from).unwrap_or(usize::MAX)];
         let first = from.cast_signed() - rows::REACH.cast_signed();
         let mut statement = conn.prepare_cached(if as_of.is_none() { NOW } else { AS_OF })?;
@@ -151,22 +155,23 @@ impl Packs {
         Ok(bytes.into())
     }
 
-    /// The number of a chunk of this sum: of one that is there, else of a new one that `insert` writes, under the sum it is given.
+    /// Returns the id of an intact chunk with this hash, or has `insert` write one under the id and sum it is given.
     pub(crate) fn keep(
         &self,
         conn: &Connection,
         sum: &[u8],
         insert: impl FnOnce(u64, &[u8]) -> rusqlite::Result<usize>,
-    ) -> Result<u64> {
+    ) -> DbResult<u64> {
         let mut sum = sum;
         if sum.len() > SHORT_SUM
             && let Some(id) = rows::chunk_by_hash(conn, sum)?
         {
-            if self.chunk(conn, id).is_ok() {
-                return Ok(id);
+            match self.chunk(conn, id) {
+                Ok(_) => return Ok(id),
+                // what is written now must not share its fate, and the name is taken
+                Err(error) if error.is(ErrorKind::Corrupt) => sum = &sum[..SHORT_SUM],
+                Err(error) => return Err(error),
             }
-            // that one is damaged: what is written now must not share its fate, and the name is taken
-            sum = &sum[..SHORT_SUM];
         }
         let sql = "UPDATE head SET next_chunk = next_chunk + 1 RETURNING next_chunk - 1";
         let id = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
@@ -175,7 +180,7 @@ impl Packs {
     }
 
     /// The same for bytes that go into the database.
-    pub(crate) fn keep_bytes(&self, conn: &Connection, data: &[u8]) -> Result<u64> {
+    pub(crate) fn keep_bytes(&self, conn: &Connection, data: &[u8]) -> DbResult<u64> {
         self.keep(conn, &sum_of(data), |id, sum| {
             conn.prepare_cached("INSERT INTO chunk (id, sum, data, len) VALUES (?1, ?2, ?3, ?4)")?
                 .execute(params![id, sum, data, data.len()])
@@ -183,7 +188,7 @@ impl Packs {
     }
 
     /// Gives a chunk's bytes to `take`, checked.
-    fn with_chunk<T>(&self, chunk: &Stored<'_>, take: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
+    fn with_chunk<T>(&self, chunk: &Stored<'_>, take: impl FnOnce(&[u8]) -> DbResult<T>) -> DbResult<T> {
         match chunk.location {
             Location::Database(data) => {
                 chunk.check(data)?;
@@ -191,7 +196,7 @@ impl Packs {
             }
             Location::Pack { .. } => {
                 if chunk.len > MAX_EXTENT {
-                    return Err(damaged("has an impossible length"));
+                    return Err(damaged("has an impossible length").into());
                 }
                 let mut data = vec![0; chunk.len];
                 self.read_into(chunk, &mut data)?;
@@ -201,10 +206,10 @@ impl Packs {
     }
 
     /// Reads all of a chunk of this length, checked.
-    fn read_into(&self, chunk: &Stored<'_>, into: &mut [u8]) -> Result<()> {
+    fn read_into(&self, chunk: &Stored<'_>, into: &mut [u8]) -> DbResult<()> {
         match chunk.location {
             Location::Database(data) if data.len() == into.len() => into.copy_from_slice(data),
-            Location::Database(_) => return Err(damaged("has another length than its row says")),
+            Location::Database(_) => return Err(damaged("has another length than its row says").into()),
             Location::Pack { file, pos } => {
                 let read = self.file(file)?.read_exact_at(into, pos);
                 read.map_err(|e| damaged("is cut off in its pack file").with_source(e))?;
@@ -229,7 +234,7 @@ enum Location<'a> {
 
 impl<'a> Stored<'a> {
     /// From a row that begins with the columns of a chunk.
-    fn of(row: &'a Row<'_>) -> Result<Self> {
+    fn of(row: &'a Row<'_>) -> DbResult<Self> {
         let sum = row.get_ref(0)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
         let sum = sum.ok_or_else(|| damaged("is missing"))?;
         let data = row.get_ref(1)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
@@ -237,13 +242,13 @@ impl<'a> Stored<'a> {
         let location = match (data, file, row.get(3)?) {
             (Some(data), _, _) => Location::Database(data),
             (None, Some(file), Some(pos)) => Location::Pack { file, pos },
-            (None, _, _) => return Err(damaged("has lost its location")),
+            (None, _, _) => return Err(damaged("has lost its location").into()),
         };
         Ok(Self { sum, len: row.get(4)?, location })
     }
 
-    fn check(&self, data: &[u8]) -> Result<()> {
-        if sum_matches(data, self.sum) { Ok(()) } else { Err(damaged("does not match its checksum")) }
+    fn check(&self, data: &[u8]) -> DbResult<()> {
+        if sum_matches(data, self.sum) { Ok(()) } else { Err(damaged("does not match its checksum").into()) }
     }
 }
 

@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use rusqlite::{Row, params};
 
 use crate::engine::planner::NodeRow;
-use crate::engine::sqlite::read::rows::{self, MAX, all, one};
+use crate::engine::sqlite::read::rows::{self, MAX};
 use crate::engine::sqlite::read::view::{ReadView, check_limit};
-use crate::engine::sqlite::write::apply::log_changes;
-use crate::error::{Error, ErrorKind, Result};
+use crate::engine::sqlite::schema::changes;
+use crate::error::{Error, ErrorKind};
 use crate::model::{
     At, Change, ChangeKind, Changes, CommitChanges, CommitId, CommitInfo, HistoryPage, Ino, Moment, Seq,
     Snapshot, Timestamp, Version, VersionId,
 };
 use crate::path::TreePath;
+use crate::sqlite::{DbResult, all, one};
 
 /// A time during which a path named a node: `till` is the commit that ended it, `None` if it still does.
 struct NameSpan {
@@ -23,13 +24,13 @@ struct NameSpan {
 }
 
 impl ReadView<'_> {
-    pub(crate) fn history(&self, at: &At, page: &HistoryPage) -> Result<Vec<Version>> {
+    pub(crate) fn history(&self, at: &At, page: &HistoryPage) -> DbResult<Vec<Version>> {
         check_limit(page.limit)?;
         let before = page.before.map_or(MAX, |seq| seq.0).min(self.seq().saturating_add(1)).min(MAX);
         let found = match self.path_at(at)? {
             Some(path) => self.path_versions(&path, before, page.limit)?,
             None => {
-                let At::Node(ino) = at else { return Err(Error::no_node()) };
+                let At::Node(ino) = at else { return Err(Error::no_node().into()) };
                 self.row(ino.0)?.ok_or_else(Error::no_node)?;
                 let seqs = self.seqs(ino.0, before, page.limit)?;
                 seqs.into_iter().map(|seq| (seq, ino.0, true)).collect()
@@ -44,7 +45,7 @@ impl ReadView<'_> {
     }
 
     /// Sequences of a node's versions before one, newest first.
-    fn seqs(&self, ino: u64, before: u64, limit: usize) -> Result<Vec<u64>> {
+    fn seqs(&self, ino: u64, before: u64, limit: usize) -> DbResult<Vec<u64>> {
         let sql = "SELECT seq FROM node WHERE ino = ?1 AND seq < ?2 AND seq > 0 ORDER BY seq DESC LIMIT ?3";
         all(self.conn, sql, params![ino, before, limit], |row| row.get(0))
     }
@@ -55,10 +56,10 @@ impl ReadView<'_> {
         path: &TreePath,
         before: u64,
         limit: usize,
-    ) -> Result<BTreeSet<(u64, u64, bool)>> {
+    ) -> DbResult<BTreeSet<(u64, u64, bool)>> {
         let name_spans = self.name_spans(path)?;
         if name_spans.is_empty() {
-            return Err(Error::not_found(path));
+            return Err(Error::not_found(path).into());
         }
         let begins: BTreeSet<u64> = name_spans.iter().map(|span| span.since).collect();
         // for each node, the commit from which on its changes are no longer this path's
@@ -84,7 +85,7 @@ impl ReadView<'_> {
         Ok(found)
     }
 
-    fn name_spans(&self, path: &TreePath) -> Result<Vec<NameSpan>> {
+    fn name_spans(&self, path: &TreePath) -> DbResult<Vec<NameSpan>> {
         let Some((dir, name)) = path.key().rsplit_once('/') else {
             return Ok(vec![NameSpan { ino: Ino::ROOT.0, since: 0, till: None }]);
         };
@@ -98,7 +99,7 @@ impl ReadView<'_> {
         })
     }
 
-    fn version(&self, seq: u64, ino: u64, there: bool) -> Result<Version> {
+    fn version(&self, seq: u64, ino: u64, there: bool) -> DbResult<Version> {
         let row = if there { rows::node(self.conn, ino, seq)? } else { None };
         let entry = match row {
             Some(row) if !self.is_end(&row)? => Some(Box::new(self.entry(row)?)),
@@ -108,7 +109,7 @@ impl ReadView<'_> {
     }
 
     /// Whether this version is the one in which the node lost its last name. Later ones were written through open handles.
-    pub(crate) fn is_end(&self, row: &NodeRow) -> Result<bool> {
+    pub(crate) fn is_end(&self, row: &NodeRow) -> DbResult<bool> {
         if row.nlink > 0 {
             return Ok(false);
         }
@@ -116,14 +117,14 @@ impl ReadView<'_> {
         Ok(before.is_none_or(|before| before.nlink > 0))
     }
 
-    fn commit(&self, seq: u64) -> Result<CommitInfo> {
+    fn commit(&self, seq: u64) -> DbResult<CommitInfo> {
         let sql = "SELECT seq, time, id, author, message FROM log WHERE seq = ?1";
         let missing =
             || Error::new(ErrorKind::Corrupt, format!("the log has lost commit {seq}; run `garth fsck`"));
-        one(self.conn, sql, [seq], commit_info)?.ok_or_else(missing)
+        Ok(one(self.conn, sql, [seq], commit_info)?.ok_or_else(missing)?)
     }
 
-    pub(crate) fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {
+    pub(crate) fn changes(&self, since: Seq, limit: usize) -> DbResult<Changes> {
         check_limit(limit)?;
         let head = self.head()?;
         let sql = "SELECT seq, time, id, author, message, changes FROM log
@@ -134,7 +135,7 @@ impl ReadView<'_> {
         let mut commits = Vec::with_capacity(rows.len());
         for (commit, json) in rows {
             let mut changes = Vec::new();
-            for change in log_changes(&json)? {
+            for change in changes::from_json(&json)? {
                 let path = match change.kind {
                     ChangeKind::Modified | ChangeKind::Attributes => {
                         let names = rows::names_of_at(self.conn, change.ino, commit.seq.0)?;
@@ -155,7 +156,7 @@ impl ReadView<'_> {
     }
 
     /// The last commit of this view.
-    pub(crate) fn head(&self) -> Result<u64> {
+    pub(crate) fn head(&self) -> DbResult<u64> {
         match self.as_of {
             Some(seq) => Ok(seq),
             None => Ok(rows::head(self.conn)?.seq),
@@ -163,28 +164,27 @@ impl ReadView<'_> {
     }
 
     /// The commit that a moment stands for.
-    pub(crate) fn seq_of(&self, moment: &Moment) -> Result<u64> {
+    pub(crate) fn seq_of(&self, moment: &Moment) -> DbResult<u64> {
         let head = self.head()?;
         match moment {
             Moment::Seq(seq) if seq.0 <= head => Ok(seq.0),
             Moment::Seq(seq) => {
                 let message = format!("there is no commit {seq} yet; the last one is {head}");
-                Err(Error::new(ErrorKind::NotFound, message))
+                Err(Error::new(ErrorKind::NotFound, message).into())
             }
             Moment::Snapshot(name) => {
                 let sql = "SELECT seq FROM snapshot WHERE name = ?1 AND seq <= ?2";
                 let seq = one(self.conn, sql, params![name, head], |row| row.get(0))?;
-                seq.ok_or_else(|| {
-                    let message = format!("there is no snapshot named `{name}`");
-                    Error::new(ErrorKind::NotFound, message)
-                })
+                let missing =
+                    || Error::new(ErrorKind::NotFound, format!("there is no snapshot named `{name}`"));
+                Ok(seq.ok_or_else(missing)?)
             }
             Moment::Time(time) => self.last_until(time.0, head),
         }
     }
 
     /// The last commit whose time is not later. Times rise with sequences, so halving finds it.
-    fn last_until(&self, time: i64, head: u64) -> Result<u64> {
+    fn last_until(&self, time: i64, head: u64) -> DbResult<u64> {
         let (mut low, mut high) = (0, head);
         while low < high {
             let middle = high - (high - low) / 2;
@@ -197,7 +197,7 @@ impl ReadView<'_> {
         Ok(low)
     }
 
-    pub(crate) fn snapshots(&self) -> Result<Vec<Snapshot>> {
+    pub(crate) fn snapshots(&self) -> DbResult<Vec<Snapshot>> {
         let sql =
             "SELECT snapshot.name, snapshot.seq, log.time FROM snapshot JOIN log ON log.seq = snapshot.seq
              WHERE snapshot.seq <= ?1 ORDER BY snapshot.name";

@@ -1,11 +1,12 @@
 //! Reads of rows, now or after a past commit: the one place that knows how the present and the past are laid out.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::{ExtentRow, HeadRow, MAX_EXTENT, NameRow, NodeRow};
 use crate::engine::sqlite::schema::columns::{KindColumn, NODE_COLUMNS, node_columns, node_row};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind};
 use crate::model::{Attributes, Timestamp};
+use crate::sqlite::{DbResult, all, one};
 
 /// What end of a directory range: see `TreePath`.
 pub(crate) fn below(dir: &str) -> (String, String) {
@@ -15,7 +16,7 @@ pub(crate) fn below(dir: &str) -> (String, String) {
 /// The largest number SQLite takes.
 pub(crate) const MAX: u64 = i64::MAX as u64;
 
-pub(crate) fn head(conn: &Connection) -> Result<HeadRow> {
+pub(crate) fn head(conn: &Connection) -> DbResult<HeadRow> {
     let mut query = conn.prepare_cached("SELECT seq, time, next_ino, next_chunk, copies FROM head")?;
     Ok(query.query_row([], |row| {
         Ok(HeadRow {
@@ -40,33 +41,13 @@ fn pair(row: &Row<'_>) -> rusqlite::Result<(String, String)> {
     Ok((row.get(0)?, row.get(1)?))
 }
 
-/// Runs a query and gathers its rows.
-pub(crate) fn all<T>(
-    conn: &Connection,
-    sql: &str,
-    params: impl rusqlite::Params,
-    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-) -> Result<Vec<T>> {
-    Ok(conn.prepare_cached(sql)?.query_map(params, read)?.collect::<rusqlite::Result<_>>()?)
-}
-
-/// Runs a query for at most one row.
-pub(crate) fn one<T>(
-    conn: &Connection,
-    sql: &str,
-    params: impl rusqlite::Params,
-    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
-) -> Result<Option<T>> {
-    Ok(conn.prepare_cached(sql)?.query_row(params, read).optional()?)
-}
-
-pub(crate) fn name(conn: &Connection, dir: &str, name: &str) -> Result<Option<NameRow>> {
+pub(crate) fn name(conn: &Connection, dir: &str, name: &str) -> DbResult<Option<NameRow>> {
     one(conn, "SELECT ino, since, kind FROM name WHERE dir = ?1 AND name = ?2", [dir, name], |row| {
         name_row(row, 0)
     })
 }
 
-pub(crate) fn name_at(conn: &Connection, dir: &str, name: &str, seq: u64) -> Result<Option<NameRow>> {
+pub(crate) fn name_at(conn: &Connection, dir: &str, name: &str, seq: u64) -> DbResult<Option<NameRow>> {
     one(
         conn,
         "SELECT ino, since, kind FROM name WHERE dir = ?1 AND name = ?2 AND since <= ?3
@@ -78,13 +59,18 @@ pub(crate) fn name_at(conn: &Connection, dir: &str, name: &str, seq: u64) -> Res
     )
 }
 
-pub(crate) fn names_in(conn: &Connection, dir: &str, limit: usize) -> Result<Vec<(String, NameRow)>> {
+/// Every node that is or was a file.
+pub(crate) fn files(conn: &Connection) -> DbResult<Vec<u64>> {
+    all(conn, "SELECT DISTINCT ino FROM node WHERE kind = 0", [], |row| row.get(0))
+}
+
+pub(crate) fn names_in(conn: &Connection, dir: &str, limit: usize) -> DbResult<Vec<(String, NameRow)>> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let sql = "SELECT name, ino, since, kind FROM name WHERE dir = ?1 ORDER BY name LIMIT ?2";
     all(conn, sql, params![dir, limit], |row| Ok((row.get(0)?, name_row(row, 1)?)))
 }
 
-pub(crate) fn names_below(conn: &Connection, dir: &str) -> Result<Vec<(String, String, NameRow)>> {
+pub(crate) fn names_below(conn: &Connection, dir: &str) -> DbResult<Vec<(String, String, NameRow)>> {
     let (from, to) = below(dir);
     let mut rows = all(
         conn,
@@ -101,7 +87,7 @@ pub(crate) fn names_below_at(
     conn: &Connection,
     dir: &str,
     seq: u64,
-) -> Result<Vec<(String, String, NameRow)>> {
+) -> DbResult<Vec<(String, String, NameRow)>> {
     let (from, to) = below(dir);
     all(
         conn,
@@ -116,11 +102,11 @@ pub(crate) fn names_below_at(
     )
 }
 
-pub(crate) fn names_of(conn: &Connection, ino: u64) -> Result<Vec<(String, String)>> {
+pub(crate) fn names_of(conn: &Connection, ino: u64) -> DbResult<Vec<(String, String)>> {
     all(conn, "SELECT dir, name FROM name WHERE ino = ?1", [ino], pair)
 }
 
-pub(crate) fn names_of_at(conn: &Connection, ino: u64, seq: u64) -> Result<Vec<(String, String)>> {
+pub(crate) fn names_of_at(conn: &Connection, ino: u64, seq: u64) -> DbResult<Vec<(String, String)>> {
     all(
         conn,
         "SELECT dir, name FROM name WHERE ino = ?1 AND since <= ?2
@@ -132,7 +118,7 @@ pub(crate) fn names_of_at(conn: &Connection, ino: u64, seq: u64) -> Result<Vec<(
 }
 
 /// A node after commit `seq`; the newest version with [`MAX`].
-pub(crate) fn node(conn: &Connection, ino: u64, seq: u64) -> Result<Option<NodeRow>> {
+pub(crate) fn node(conn: &Connection, ino: u64, seq: u64) -> DbResult<Option<NodeRow>> {
     const SQL: &str = concat!(
         "SELECT ",
         node_columns!(),
@@ -142,7 +128,7 @@ pub(crate) fn node(conn: &Connection, ino: u64, seq: u64) -> Result<Option<NodeR
 }
 
 /// The node that a live name leads to, in one step.
-pub(crate) fn node_by_name(conn: &Connection, dir: &str, name: &str) -> Result<Option<NodeRow>> {
+pub(crate) fn node_by_name(conn: &Connection, dir: &str, name: &str) -> DbResult<Option<NodeRow>> {
     const SQL: &str = concat!(
         "SELECT ",
         node_columns!(),
@@ -157,7 +143,7 @@ pub(crate) fn entry_by_name(
     conn: &Connection,
     dir: &str,
     name: &str,
-) -> Result<Option<(NodeRow, Attributes)>> {
+) -> DbResult<Option<(NodeRow, Attributes)>> {
     const SQL: &str = concat!(
         "SELECT ",
         node_columns!(),
@@ -174,20 +160,20 @@ pub(crate) fn entry_by_name(
     found.map(|(node, attributes)| Ok((node, attributes?))).transpose()
 }
 
-pub(crate) fn attributes(conn: &Connection, ino: u64, seq: u64) -> Result<Attributes> {
+pub(crate) fn attributes(conn: &Connection, ino: u64, seq: u64) -> DbResult<Attributes> {
     let sql = "SELECT json FROM attribute WHERE ino = ?1 AND seq = ?2";
     let json: Option<String> = one(conn, sql, params![ino, seq], |row| row.get(0))?;
     parse_attributes(seq, json.as_deref())
 }
 
 /// The attributes that a node got in commit `seq`, if it has any.
-fn parse_attributes(seq: u64, json: Option<&str>) -> Result<Attributes> {
+fn parse_attributes(seq: u64, json: Option<&str>) -> DbResult<Attributes> {
     if seq == 0 {
         return Ok(Attributes::default());
     }
     let json = json.ok_or_else(|| Error::new(ErrorKind::Corrupt, "the attributes of a node are missing"))?;
-    serde_json::from_str(json)
-        .map_err(|e| Error::new(ErrorKind::Corrupt, "the attributes of a node are damaged").with_source(e))
+    let damaged = |e| Error::new(ErrorKind::Corrupt, "the attributes of a node are damaged").with_source(e);
+    Ok(serde_json::from_str(json).map_err(damaged)?)
 }
 
 fn extent_row(row: &Row<'_>) -> rusqlite::Result<ExtentRow> {
@@ -204,7 +190,7 @@ fn extent_row(row: &Row<'_>) -> rusqlite::Result<ExtentRow> {
 pub(crate) const REACH: u64 = MAX_EXTENT as u64;
 
 /// Live extents that overlap `from..to`.
-pub(crate) fn extents(conn: &Connection, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
+pub(crate) fn extents(conn: &Connection, ino: u64, from: u64, to: u64) -> DbResult<Vec<ExtentRow>> {
     let sql = "SELECT off, len, since, chunk, skip FROM extent
          WHERE ino = ?1 AND till = 0 AND off > ?2 AND off < ?3 AND off + len > ?4 ORDER BY off";
     let first = i64::try_from(from).unwrap_or(i64::MAX) - REACH.cast_signed();
@@ -218,7 +204,7 @@ pub(crate) fn extents_at(
     seq: u64,
     from: u64,
     to: u64,
-) -> Result<Vec<ExtentRow>> {
+) -> DbResult<Vec<ExtentRow>> {
     let sql = "SELECT off, len, since, chunk, skip FROM extent
          WHERE ino = ?1 AND till = 0 AND off > ?2 AND off < ?3 AND off + len > ?4 AND since <= ?5
          UNION ALL
@@ -230,16 +216,16 @@ pub(crate) fn extents_at(
 }
 
 /// The chunk of this name, a whole BLAKE3.
-pub(crate) fn chunk_by_hash(conn: &Connection, sum: &[u8]) -> Result<Option<u64>> {
+pub(crate) fn chunk_by_hash(conn: &Connection, sum: &[u8]) -> DbResult<Option<u64>> {
     one(conn, "SELECT id FROM chunk WHERE sum = ?1 AND length(sum) = 32", [sum], |row| row.get(0))
 }
 
 /// Time of commit `seq` (of the empty tree for 0: that of the first moment).
-pub(crate) fn time_of(conn: &Connection, seq: u64) -> Result<Timestamp> {
+pub(crate) fn time_of(conn: &Connection, seq: u64) -> DbResult<Timestamp> {
     if seq == 0 {
         return Ok(Timestamp(i64::MIN));
     }
     let time = one(conn, "SELECT time FROM log WHERE seq = ?1", [seq.min(MAX)], |row| row.get(0))?;
-    time.map(Timestamp)
-        .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no commit {seq} yet")))
+    let missing = || Error::new(ErrorKind::NotFound, format!("there is no commit {seq} yet"));
+    Ok(time.map(Timestamp).ok_or_else(missing)?)
 }

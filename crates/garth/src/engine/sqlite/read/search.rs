@@ -3,9 +3,10 @@
 use crate::engine::sqlite::index::fts;
 use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::read::view::ReadView;
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::model::{ByteRange, Hit, Ino, SearchQuery, Seq, VersionId};
 use crate::path::TreePath;
+use crate::sqlite::DbResult;
 use crate::text::question::Question;
 use crate::text::snippet::snippet;
 
@@ -13,9 +14,9 @@ use crate::text::snippet::snippet;
 const MAX_HITS: usize = 1000;
 
 impl ReadView<'_> {
-    pub(crate) fn search(&self, query: &SearchQuery) -> Result<Vec<Hit>> {
+    pub(crate) fn search(&self, query: &SearchQuery) -> DbResult<Vec<Hit>> {
         if !(1..=MAX_HITS).contains(&query.limit) {
-            return Err(Error::invalid(format!("the limit of a search is 1 to {MAX_HITS}")));
+            return Err(Error::invalid(format!("the limit of a search is 1 to {MAX_HITS}")).into());
         }
         let Some(question) = Question::parse(&query.text) else { return Ok(Vec::new()) };
         let found = fts::search(self.conn, &question, query.limit, &mut |ino| self.allow(query, ino))?;
@@ -41,7 +42,7 @@ impl ReadView<'_> {
         &self,
         query: &SearchQuery,
         ino: Ino,
-    ) -> Result<Option<(crate::engine::planner::NodeRow, TreePath)>> {
+    ) -> DbResult<Option<(crate::engine::planner::NodeRow, TreePath)>> {
         let Some(node) = rows::node(self.conn, ino.0, rows::MAX)? else { return Ok(None) };
         if node.nlink == 0 || node.expired(self.time) {
             return Ok(None);

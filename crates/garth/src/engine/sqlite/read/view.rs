@@ -4,7 +4,8 @@ use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::{NameRow, NodeRow};
 use crate::engine::sqlite::read::content::Packs;
-use crate::engine::sqlite::read::rows::{self, MAX, all, one};
+use crate::engine::sqlite::read::rows::{self, MAX};
+use crate::engine::sqlite::schema::SUBJECT;
 use crate::engine::sqlite::schema::columns::{KindColumn, node_columns, node_row};
 use crate::engine::sqlite::write::open_nodes::OpenNodes;
 use crate::error::{Error, ErrorKind, Result};
@@ -13,6 +14,7 @@ use crate::model::{
     VersionId, Walk, WalkItem, WalkPage,
 };
 use crate::path::{Name, TreePath};
+use crate::sqlite::{DbError, DbResult, all, one};
 
 /// A view of the tree at one moment.
 pub(crate) struct ReadView<'a> {
@@ -30,7 +32,7 @@ impl ReadView<'_> {
         self.as_of.unwrap_or(MAX)
     }
 
-    fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>> {
+    fn name(&self, dir: &str, name: &str) -> DbResult<Option<NameRow>> {
         match self.as_of {
             None => rows::name(self.conn, dir, name),
             Some(seq) => rows::name_at(self.conn, dir, name, seq),
@@ -38,12 +40,12 @@ impl ReadView<'_> {
     }
 
     /// A node's row, whether it has a name or not.
-    pub(crate) fn row(&self, ino: u64) -> Result<Option<NodeRow>> {
+    pub(crate) fn row(&self, ino: u64) -> DbResult<Option<NodeRow>> {
         rows::node(self.conn, ino.min(MAX), self.seq())
     }
 
     /// What a path leads to; `None` if nothing of that name is there.
-    fn lookup(&self, path: &TreePath) -> Result<Option<NodeRow>> {
+    fn lookup(&self, path: &TreePath) -> DbResult<Option<NodeRow>> {
         let node = match (path.key().rsplit_once('/'), self.as_of) {
             (None, _) => self.row(Ino::ROOT.0)?,
             (Some((dir, name)), None) => rows::node_by_name(self.conn, dir, name)?,
@@ -56,7 +58,7 @@ impl ReadView<'_> {
     }
 
     /// What a path leads to, with the errors of a lookup.
-    pub(crate) fn find(&self, path: &TreePath) -> Result<NodeRow> {
+    pub(crate) fn find(&self, path: &TreePath) -> DbResult<NodeRow> {
         if let Some(node) = self.lookup(path)? {
             return Ok(node);
         }
@@ -65,15 +67,17 @@ impl ReadView<'_> {
             match self.name(dir, name)? {
                 None => break,
                 Some(row) if row.kind == Kind::Directory => {}
-                Some(_) if self.lookup(&above)?.is_some() => return Err(Error::not_a_directory(&above)),
+                Some(_) if self.lookup(&above)?.is_some() => {
+                    return Err(Error::not_a_directory(&above).into());
+                }
                 Some(_) => break,
             }
         }
-        Err(Error::not_found(path))
+        Err(Error::not_found(path).into())
     }
 
     /// The path that an address names; `None` for a node.
-    pub(crate) fn path_at(&self, at: &At) -> Result<Option<TreePath>> {
+    pub(crate) fn path_at(&self, at: &At) -> DbResult<Option<TreePath>> {
         match at {
             At::Path(path) => Ok(Some(path.clone())),
             At::Node(_) => Ok(None),
@@ -81,7 +85,7 @@ impl ReadView<'_> {
                 let node = self.row(dir.0)?.filter(|node| node.nlink > 0).ok_or_else(Error::no_node)?;
                 let path = self.names(&node)?.into_iter().next().ok_or_else(Error::no_node)?;
                 if node.kind != Kind::Directory {
-                    return Err(Error::not_a_directory(&path));
+                    return Err(Error::not_a_directory(&path).into());
                 }
                 Ok(Some(path.join(name)?))
             }
@@ -89,16 +93,16 @@ impl ReadView<'_> {
     }
 
     /// What an address leads to.
-    pub(crate) fn at(&self, at: &At) -> Result<NodeRow> {
+    pub(crate) fn at(&self, at: &At) -> DbResult<NodeRow> {
         match (at, self.path_at(at)?) {
             (At::Node(ino), _) => {
                 let node = self.row(ino.0)?.ok_or_else(Error::no_node)?;
                 let named = node.nlink > 0 && !node.expired(self.time);
                 let held = self.as_of.is_none() && self.open.is_open(ino.0);
-                if named || held { Ok(self.as_held(node)) } else { Err(Error::no_node()) }
+                if named || held { Ok(self.as_held(node)) } else { Err(Error::no_node().into()) }
             }
             (_, Some(path)) => self.find(&path),
-            (_, None) => Err(Error::no_node()),
+            (_, None) => Err(Error::no_node().into()),
         }
     }
 
@@ -108,7 +112,7 @@ impl ReadView<'_> {
     }
 
     /// Paths of a node, in byte order.
-    pub(crate) fn names(&self, node: &NodeRow) -> Result<Vec<TreePath>> {
+    pub(crate) fn names(&self, node: &NodeRow) -> DbResult<Vec<TreePath>> {
         if node.ino == Ino::ROOT.0 {
             return Ok(vec![TreePath::root()]);
         }
@@ -126,7 +130,7 @@ impl ReadView<'_> {
     }
 
     /// A node's attributes.
-    pub(crate) fn attributes(&self, node: &NodeRow) -> Result<Attributes> {
+    pub(crate) fn attributes(&self, node: &NodeRow) -> DbResult<Attributes> {
         match node.attrs_seq {
             0 => Ok(Attributes::default()),
             seq => rows::attributes(self.conn, node.ino, seq),
@@ -134,7 +138,7 @@ impl ReadView<'_> {
     }
 
     /// A node as `stat` shows it.
-    pub(crate) fn entry(&self, mut node: NodeRow) -> Result<Entry> {
+    pub(crate) fn entry(&self, mut node: NodeRow) -> DbResult<Entry> {
         let attributes = self.attributes(&node)?;
         if node.nlink == 0
             && let Some(before) = rows::node(self.conn, node.ino, node.seq.saturating_sub(1))?
@@ -146,7 +150,7 @@ impl ReadView<'_> {
     }
 
     /// What a path leads to now; `None` if nothing is there, or if it takes more than one statement to tell.
-    pub(crate) fn entry_now(&self, path: &TreePath) -> Result<Option<Entry>> {
+    pub(crate) fn entry_now(&self, path: &TreePath) -> DbResult<Option<Entry>> {
         let Some((dir, name)) = path.key().rsplit_once('/') else { return Ok(None) };
         let found = rows::entry_by_name(self.conn, dir, name)?;
         let found = found.filter(|(node, _)| !node.expired(self.time));
@@ -154,7 +158,7 @@ impl ReadView<'_> {
     }
 
     /// The directory at an address: its path.
-    fn directory(&self, at: &At) -> Result<TreePath> {
+    fn directory(&self, at: &At) -> DbResult<TreePath> {
         let node = self.at(at)?;
         let path = match self.path_at(at)? {
             Some(path) => Some(path),
@@ -162,12 +166,12 @@ impl ReadView<'_> {
         };
         match (node.kind, path) {
             (Kind::Directory, Some(path)) => Ok(path),
-            (Kind::Directory, None) => Err(Error::no_node()),
-            (_, path) => Err(Error::not_a_directory(&path.unwrap_or_default())),
+            (Kind::Directory, None) => Err(Error::no_node().into()),
+            (_, path) => Err(Error::not_a_directory(&path.unwrap_or_default()).into()),
         }
     }
 
-    pub(crate) fn list(&self, dir: &At, page: &Page) -> Result<Listing> {
+    pub(crate) fn list(&self, dir: &At, page: &Page) -> DbResult<Listing> {
         let limit = check_limit(page.limit)?;
         let dir = self.directory(dir)?;
         let after = page.after.as_ref().map_or("", Name::as_str);
@@ -176,13 +180,13 @@ impl ReadView<'_> {
             let entry = row.node.map(|node| self.entry(node).map(Box::new)).transpose()?;
             Ok(Item { name: Name::parse(&row.name)?, ino: Ino(row.ino), kind: row.kind, entry })
         });
-        let mut items = items.collect::<Result<Vec<_>>>()?;
+        let mut items = items.collect::<DbResult<Vec<_>>>()?;
         let more = items.len() > page.limit;
         items.truncate(page.limit);
         Ok(Listing { items, more })
     }
 
-    pub(crate) fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
+    pub(crate) fn walk(&self, dir: &At, page: &WalkPage) -> DbResult<Walk> {
         let limit = check_limit(page.limit)?;
         let dir = self.directory(dir)?;
         let key = dir.key();
@@ -190,7 +194,7 @@ impl ReadView<'_> {
         let (mut at, mut after) = (key.to_owned(), String::new());
         if let Some(path) = &page.after {
             if *path == dir || !path.is_within(&dir) {
-                return Err(Error::invalid("a walk goes on behind a path below its directory"));
+                return Err(Error::invalid("a walk goes on behind a path below its directory").into());
             }
             if let Some((above, name)) = path.key().rsplit_once('/') {
                 (at, after) = (above.to_owned(), name.to_owned());
@@ -209,14 +213,14 @@ impl ReadView<'_> {
             let path = TreePath::from_key(format!("{}/{}", row.dir, row.name));
             Ok(WalkItem { path, ino: Ino(row.ino), kind: row.kind, entry })
         });
-        let mut items = items.collect::<Result<Vec<_>>>()?;
+        let mut items = items.collect::<DbResult<Vec<_>>>()?;
         let more = items.len() > page.limit;
         items.truncate(page.limit);
         Ok(Walk { items, more })
     }
 
     /// Names behind `(from, after)` of the directories from `from` up to `to`; of `from` alone if they are the same.
-    fn rows(&self, from: &str, to: &str, after: &str, nodes: bool, limit: usize) -> Result<Vec<ListRow>> {
+    fn rows(&self, from: &str, to: &str, after: &str, nodes: bool, limit: usize) -> DbResult<Vec<ListRow>> {
         let one_dir = from == to;
         if let Some(seq) = self.as_of {
             return self.rows_at((from, to, after), seq, limit);
@@ -236,7 +240,12 @@ impl ReadView<'_> {
     }
 
     /// The same in the past, where whether a name counts is known only with its node.
-    fn rows_at(&self, (from, to, after): (&str, &str, &str), seq: u64, limit: usize) -> Result<Vec<ListRow>> {
+    fn rows_at(
+        &self,
+        (from, to, after): (&str, &str, &str),
+        seq: u64,
+        limit: usize,
+    ) -> DbResult<Vec<ListRow>> {
         let one_dir = from == to;
         let mut statement = self.conn.prepare_cached(if one_dir { LIST_AS_OF } else { WALK_AS_OF })?;
         let mut rows = match one_dir {
@@ -257,24 +266,25 @@ impl ReadView<'_> {
     }
 
     /// Refuses what has no content.
-    pub(crate) fn check_file(&self, node: &NodeRow, at: &At) -> Result<()> {
-        check_kind(node.kind).map_err(|error| self.about(error, node, at))
+    pub(crate) fn check_file(&self, node: &NodeRow, at: &At) -> DbResult<()> {
+        check_kind(node.kind).map_err(|error| self.about(error.into(), node, at))
     }
 
     /// The same error, about the path that `at` stands for: of a node the first of its names, if it has one.
-    pub(crate) fn about(&self, error: Error, node: &NodeRow, at: &At) -> Error {
+    pub(crate) fn about(&self, error: DbError, node: &NodeRow, at: &At) -> DbError {
+        let error = error.describe(&SUBJECT);
         let path = match self.path_at(at) {
             Ok(Some(path)) => Some(path),
             _ => self.names(node).unwrap_or_default().into_iter().next(),
         };
         match path {
-            Some(path) => error.about(&path),
-            None => error,
+            Some(path) => error.about(&path).into(),
+            None => error.into(),
         }
     }
 
     /// Bytes of a file of this size.
-    pub(crate) fn read(&self, ino: u64, size: u64, range: ByteRange) -> Result<bytes::Bytes> {
+    pub(crate) fn read(&self, ino: u64, size: u64, range: ByteRange) -> DbResult<bytes::Bytes> {
         let end = range.offset.saturating_add(range.length).min(size);
         if range.offset >= end {
             return Ok(bytes::Bytes::new());
@@ -282,7 +292,7 @@ impl ReadView<'_> {
         if end - range.offset > MAX_READ as u64 {
             let message =
                 format!("more than {MAX_READ} bytes at once; read a range, or open the file and stream it");
-            return Err(Error::new(ErrorKind::TooLarge, message));
+            return Err(Error::new(ErrorKind::TooLarge, message).into());
         }
         self.packs.content(self.conn, ino, self.as_of, range.offset, end)
     }
@@ -321,11 +331,11 @@ pub(crate) fn check_kind(kind: Kind) -> Result<()> {
 }
 
 /// The limit of a page, and one more, by which it is known that there is more.
-pub(crate) fn check_limit(limit: usize) -> Result<usize> {
+pub(crate) fn check_limit(limit: usize) -> DbResult<usize> {
     if (1..=MAX_PAGE).contains(&limit) {
         return Ok(limit + 1);
     }
-    Err(Error::invalid(format!("the limit of a page is 1 to {MAX_PAGE}")))
+    Err(Error::invalid(format!("the limit of a page is 1 to {MAX_PAGE}")).into())
 }
 
 struct ListRow {
@@ -386,6 +396,6 @@ const LIST_AS_OF: &str = list_sql!(as_of, "dir = ?1 AND name > ?2");
 const WALK_AS_OF: &str = list_sql!(as_of, "(dir, name) > (?1, ?2) AND dir < ?4");
 
 /// Time of commit `seq`; 0 for the empty tree.
-pub(crate) fn moment(conn: &Connection, seq: u64) -> Result<i64> {
+pub(crate) fn moment(conn: &Connection, seq: u64) -> DbResult<i64> {
     Ok(one(conn, "SELECT time FROM log WHERE seq = ?1", [seq], |row| row.get(0))?.unwrap_or(0))
 }

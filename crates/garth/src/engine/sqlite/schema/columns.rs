@@ -1,49 +1,10 @@
-//! Between SQLite and the engine: errors by kind, kinds by number, node rows by column.
+//! How values of the tree are kept in columns: kinds by number, node rows by column.
 
+use rusqlite::Row;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Row, ffi};
 
 use crate::engine::planner::NodeRow;
-use crate::error::{Error, ErrorKind};
 use crate::model::Kind;
-
-/// Tells a failure of SQLite in our terms. Its own text, which may hold host paths, stays in the source.
-impl From<rusqlite::Error> for Error {
-    fn from(error: rusqlite::Error) -> Self {
-        storage(error)
-    }
-}
-
-fn storage(error: rusqlite::Error) -> Error {
-    let code = match &error {
-        rusqlite::Error::SqliteFailure(failure, _) => failure.extended_code & 0xff,
-        _ => 0,
-    };
-    let unreadable = matches!(
-        error,
-        rusqlite::Error::FromSqlConversionFailure(..)
-            | rusqlite::Error::IntegralValueOutOfRange(..)
-            | rusqlite::Error::InvalidColumnType(..)
-            | rusqlite::Error::Utf8Error(..)
-    );
-    let (kind, message) = match code {
-        // what we never wrote
-        _ if unreadable => {
-            (ErrorKind::Corrupt, "a row of the account's database is damaged; run `garth fsck`")
-        }
-        ffi::SQLITE_FULL => (ErrorKind::NoSpace, "the disk is full; nothing was written"),
-        ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED => {
-            (ErrorKind::Busy, "another process holds the account for too long; try again")
-        }
-        ffi::SQLITE_CORRUPT | ffi::SQLITE_NOTADB => {
-            (ErrorKind::Corrupt, "the account's database is damaged; run `garth fsck`")
-        }
-        ffi::SQLITE_READONLY | ffi::SQLITE_PERM => (ErrorKind::ReadOnly, "the data folder cannot be written"),
-        ffi::SQLITE_CANTOPEN => (ErrorKind::Io, "the account's database cannot be opened"),
-        _ => (ErrorKind::Io, "the storage failed"),
-    };
-    Error::new(kind, message).with_source(error)
-}
 
 /// Numbers of kinds in the database.
 pub(crate) const fn kind_number(kind: Kind) -> i64 {

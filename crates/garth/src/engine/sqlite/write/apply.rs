@@ -1,23 +1,15 @@
-//! Writes what a batch changes: the rows of its delta, and at the end of a group what search has to know.
-
-use std::collections::BTreeMap;
+//! Writes what a batch changes: the rows of its delta.
 
 use rusqlite::{Connection, params};
-use serde::{Deserialize, Serialize};
 
-use crate::engine::planner::{Delta, HeadRow, LogChange, NameRow, NodeRow, Rows};
-use crate::engine::sqlite::index::fts;
-use crate::engine::sqlite::read::content::Packs;
-use crate::engine::sqlite::read::rows::{self, MAX};
+use crate::engine::planner::{Delta, HeadRow, LogChange, NameRow, NodeRow};
+use crate::engine::sqlite::schema::changes;
 use crate::engine::sqlite::schema::columns::KindColumn;
-use crate::engine::sqlite::write::txn_rows::{TxnRows, answer_json, forget_staged};
-use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Attributes, Batch, ChangeKind, Commit, Ino, Kind};
-use crate::path::TreePath;
-use crate::text::passage::Edit;
-
-/// Edits of a group's files, for search.
-pub(crate) type Edits = BTreeMap<u64, Edit>;
+use crate::engine::sqlite::write::staged;
+use crate::engine::sqlite::write::txn_rows::answer_json;
+use crate::error::{Error, ErrorKind};
+use crate::model::{Author, Batch, Commit};
+use crate::sqlite::DbResult;
 
 /// Writes the rows of one batch, all but the head's: the last of a group says where it ends.
 pub(crate) fn delta(
@@ -26,7 +18,7 @@ pub(crate) fn delta(
     head: &HeadRow,
     batch: &Batch,
     commit: &Commit,
-) -> Result<()> {
+) -> DbResult<()> {
     let seq = head.seq;
     names(conn, delta, seq)?;
     for node in delta.nodes.values() {
@@ -61,12 +53,12 @@ pub(crate) fn delta(
         }
     }
     for id in &delta.staged {
-        forget_staged(conn, *id)?;
+        staged::forget(conn, *id)?;
     }
     log(conn, &delta.log, head, batch, commit)
 }
 
-fn names(conn: &Connection, delta: &Delta, seq: u64) -> Result<()> {
+fn names(conn: &Connection, delta: &Delta, seq: u64) -> DbResult<()> {
     for ((dir, name), change) in &delta.names {
         if let Some(NameRow { ino, since, kind }) = change.before
             && since < seq
@@ -90,7 +82,7 @@ fn names(conn: &Connection, delta: &Delta, seq: u64) -> Result<()> {
     Ok(())
 }
 
-fn put_node(conn: &Connection, node: &NodeRow) -> Result<()> {
+fn put_node(conn: &Connection, node: &NodeRow) -> DbResult<()> {
     conn.prepare_cached(
         "INSERT INTO node (ino, seq, kind, mode, uid, gid, rdev, nlink, size, mtime, ctime, birthtime, atime, target,
              attrs_seq, expires_at, content_seq)
@@ -118,7 +110,7 @@ fn put_node(conn: &Connection, node: &NodeRow) -> Result<()> {
     Ok(())
 }
 
-fn extents(conn: &Connection, delta: &Delta, seq: u64) -> Result<()> {
+fn extents(conn: &Connection, delta: &Delta, seq: u64) -> DbResult<()> {
     for (ino, change) in &delta.extents {
         for (off, row) in &change.closed {
             if row.since < seq {
@@ -140,15 +132,11 @@ fn extents(conn: &Connection, delta: &Delta, seq: u64) -> Result<()> {
 }
 
 /// Writes where the next group goes on.
-pub(crate) fn head(conn: &Connection, head: &HeadRow) -> Result<()> {
+pub(crate) fn head(conn: &Connection, head: &HeadRow) -> DbResult<()> {
     conn.prepare_cached("UPDATE head SET seq = ?1, time = ?2, next_ino = ?3, next_chunk = ?4, copies = ?5")?
         .execute(params![head.seq, head.time, head.next_ino, head.next_chunk, head.copies])?;
     Ok(())
 }
-
-/// A change in the log's JSON: what, node, path, and a name or an old path.
-#[derive(Serialize, Deserialize)]
-struct LogRow(char, u64, #[serde(default)] Option<String>, #[serde(default)] Option<String>);
 
 fn log(
     conn: &Connection,
@@ -156,12 +144,15 @@ fn log(
     head: &HeadRow,
     batch: &Batch,
     commit: &Commit,
-) -> Result<()> {
-    let rows: Vec<LogRow> = changes.iter().map(log_row).collect();
-    let author = (batch.author != crate::model::Author::default())
-        .then(|| serde_json::to_string(&batch.author).unwrap_or_default());
+) -> DbResult<()> {
+    let author = match batch.author == Author::default() {
+        true => None,
+        false => Some(serde_json::to_string(&batch.author).map_err(|e| {
+            Error::new(ErrorKind::InvalidArgument, "the author cannot be recorded").with_source(e)
+        })?),
+    };
     let message = (!batch.message.is_empty()).then_some(&batch.message);
-    let changes = serde_json::to_string(&rows).unwrap_or_default();
+    let changes = changes::to_json(changes)?;
     conn.prepare_cached(
         "INSERT INTO log (seq, time, id, author, message, changes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?
@@ -185,113 +176,4 @@ fn log(
         ])?;
     }
     Ok(())
-}
-
-fn log_row(change: &LogChange) -> LogRow {
-    let (letter, text) = match &change.kind {
-        ChangeKind::Created => ('c', None),
-        ChangeKind::Modified => ('m', None),
-        ChangeKind::Attributes => ('a', None),
-        ChangeKind::Removed => ('r', None),
-        ChangeKind::Expired => ('x', None),
-        ChangeKind::Linked => ('l', None),
-        ChangeKind::Renamed { from } => ('n', Some(from.as_str().to_owned())),
-        ChangeKind::Snapshot { name } => ('s', Some(name.clone())),
-        ChangeKind::SnapshotDropped { name } => ('d', Some(name.clone())),
-    };
-    LogRow(letter, change.ino, change.path.as_ref().map(|path| path.as_str().to_owned()), text)
-}
-
-/// The changes of a log row.
-pub(crate) fn log_changes(json: &str) -> Result<Vec<LogChange>> {
-    let damaged = || Error::new(ErrorKind::Corrupt, "a row of the log is damaged; run `garth fsck`");
-    let rows: Vec<LogRow> = serde_json::from_str(json).map_err(|e| damaged().with_source(e))?;
-    rows.into_iter()
-        .map(|LogRow(letter, ino, path, text)| {
-            let text = text.ok_or_else(damaged);
-            let kind = match letter {
-                'c' => ChangeKind::Created,
-                'm' => ChangeKind::Modified,
-                'a' => ChangeKind::Attributes,
-                'r' => ChangeKind::Removed,
-                'x' => ChangeKind::Expired,
-                'l' => ChangeKind::Linked,
-                'n' => ChangeKind::Renamed { from: TreePath::parse(&text?)? },
-                's' => ChangeKind::Snapshot { name: text? },
-                'd' => ChangeKind::SnapshotDropped { name: text? },
-                _ => return Err(damaged()),
-            };
-            Ok(LogChange { kind, ino, path: path.map(|path| TreePath::parse(&path)).transpose()? })
-        })
-        .collect()
-}
-
-/// Brings the index up to date with all that a group did.
-pub(crate) fn index(state: &TxnRows<'_>, edits: &Edits) -> Result<()> {
-    let mut files = Vec::with_capacity(edits.len());
-    for (ino, edit) in edits {
-        let Some(node) = state.node(*ino)? else { continue };
-        let attributes = |seq| state.attributes(*ino, seq);
-        files.extend(Searched::new(&node, attributes)?.map(|file| (file, *edit)));
-    }
-    let changes: Vec<fts::Change<'_>> = files.iter().map(|(file, edit)| file.change(*edit)).collect();
-    fts::apply(state.conn, &changes, &mut |ino, range| bytes_now(state.conn, state.packs, ino, range))
-}
-
-/// What search needs to know of a file.
-pub(crate) struct Searched {
-    pub(crate) ino: u64,
-    pub(crate) size: u64,
-    pub(crate) searchable: bool,
-    pub(crate) content_type: Option<String>,
-}
-
-impl Searched {
-    /// A file as it is now; `None` for what is no file.
-    pub(crate) fn of(conn: &Connection, ino: u64) -> Result<Option<Self>> {
-        let Some(node) = rows::node(conn, ino, MAX)? else { return Ok(None) };
-        Self::new(&node, |seq| rows::attributes(conn, ino, seq))
-    }
-
-    fn new(node: &NodeRow, attributes: impl FnOnce(u64) -> Result<Attributes>) -> Result<Option<Self>> {
-        if node.kind != Kind::File {
-            return Ok(None);
-        }
-        let attributes = match node.attrs_seq {
-            0 => Attributes::default(),
-            seq => attributes(seq)?,
-        };
-        let searchable = node.nlink > 0 && attributes.searchable.unwrap_or(true);
-        let content_type = attributes.content_type;
-        Ok(Some(Self { ino: node.ino, size: node.size, searchable, content_type }))
-    }
-
-    fn change(&self, edit: Edit) -> fts::Change<'_> {
-        fts::Change {
-            ino: Ino(self.ino),
-            searchable: self.searchable,
-            content_type: self.content_type.as_deref(),
-            edit,
-        }
-    }
-
-    /// As a file that the index has never seen.
-    pub(crate) fn afresh(&self) -> fts::Change<'_> {
-        self.change(Edit::replace(0, self.size))
-    }
-}
-
-/// Bytes of a file as it is in this transaction.
-pub(crate) fn bytes_now(
-    conn: &Connection,
-    packs: &Packs,
-    ino: Ino,
-    range: std::ops::Range<u64>,
-) -> Result<Vec<u8>> {
-    let Some(node) = rows::node(conn, ino.0, MAX)? else { return Ok(Vec::new()) };
-    let end = range.end.min(node.size);
-    if range.start >= end {
-        return Ok(Vec::new());
-    }
-    Ok(packs.content(conn, ino.0, None, range.start, end)?.into())
 }

@@ -7,9 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, params};
 
-use crate::engine::sqlite::read::rows::all;
-use crate::error::Result;
 use crate::model::Timestamp;
+use crate::sqlite::{DbResult, all};
 
 /// How long a lease holds without being renewed, in seconds. Renewed every minute.
 pub(crate) const LEASE: i64 = 300;
@@ -63,7 +62,7 @@ impl OpenNodes {
         conn: &Connection,
         unnamed: impl IntoIterator<Item = u64>,
         now: Timestamp,
-    ) -> Result<()> {
+    ) -> DbResult<()> {
         for ino in unnamed {
             {
                 let mut nodes = self.nodes();
@@ -81,7 +80,7 @@ impl OpenNodes {
     }
 
     /// Gives a lease up.
-    pub(crate) fn release(&self, conn: &Connection, ino: u64) -> Result<()> {
+    pub(crate) fn release(&self, conn: &Connection, ino: u64) -> DbResult<()> {
         conn.prepare_cached("DELETE FROM lease WHERE ino = ?1 AND holder = ?2")?
             .execute(params![ino, self.holder])?;
         Ok(())
@@ -94,7 +93,7 @@ impl OpenNodes {
 
     /// Renews all leases of this instance, also those that ran out while it slept, and takes them on the nodes that it holds open and
     /// that `gc` is about to collect, since somebody else wrote them.
-    pub(crate) fn renew(&self, conn: &Connection, now: Timestamp) -> Result<()> {
+    pub(crate) fn renew(&self, conn: &Connection, now: Timestamp) -> DbResult<()> {
         let leased: Vec<u64> = self.nodes().leased.iter().copied().collect();
         self.lease(conn, leased, now)?;
         self.lease(conn, all(conn, "SELECT ino FROM unnamed", [], |row| row.get(0))?, now)

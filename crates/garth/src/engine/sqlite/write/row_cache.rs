@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use rusqlite::Connection;
 
 use crate::engine::planner::{Delta, NameRow, NodeRow};
-use crate::error::Result;
 use crate::model::Attributes;
+use crate::sqlite::DbResult;
 
 /// Most rows of a kind; then all are forgotten. Mostly less than 100 KiB an account, 3 MiB with the longest paths and targets.
 const MOST: usize = 256;
@@ -31,7 +31,7 @@ struct CachedRows {
 
 impl RowCache {
     /// Begins a transaction on `conn`: what another connection may have changed is forgotten.
-    pub(crate) fn begin(&mut self, conn: &Connection) -> Result<()> {
+    pub(crate) fn begin(&mut self, conn: &Connection) -> DbResult<()> {
         let version = conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if self.version != Some(version) {
             self.forget();
@@ -54,8 +54,8 @@ impl RowCache {
         &self,
         dir: &str,
         name: &str,
-        read: impl FnOnce() -> Result<Option<NameRow>>,
-    ) -> Result<Option<NameRow>> {
+        read: impl FnOnce() -> DbResult<Option<NameRow>>,
+    ) -> DbResult<Option<NameRow>> {
         let key = (dir.to_owned(), name.to_owned());
         if let Some(row) = self.rows.borrow().names.get(&key) {
             return Ok(*row);
@@ -71,8 +71,8 @@ impl RowCache {
     pub(crate) fn node(
         &self,
         ino: u64,
-        read: impl FnOnce() -> Result<Option<NodeRow>>,
-    ) -> Result<Option<NodeRow>> {
+        read: impl FnOnce() -> DbResult<Option<NodeRow>>,
+    ) -> DbResult<Option<NodeRow>> {
         if let Some(row) = self.rows.borrow().nodes.get(&ino) {
             return Ok(Some(row.clone()));
         }
@@ -90,8 +90,8 @@ impl RowCache {
         &self,
         ino: u64,
         seq: u64,
-        read: impl FnOnce() -> Result<Attributes>,
-    ) -> Result<Attributes> {
+        read: impl FnOnce() -> DbResult<Attributes>,
+    ) -> DbResult<Attributes> {
         match self.rows.borrow().attributes.get(&ino) {
             Some((since, attributes)) if *since == seq => return Ok(attributes.clone()),
             _ => {}

@@ -1,15 +1,18 @@
 //! What the planner reads, from the writer's connection: the transaction that its group is building.
 
 use bytes::Bytes;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row};
 use serde::{Deserialize, Serialize};
 
+use super::row_cache::RowCache;
+use super::staged;
 use crate::engine::planner::{ExtentRow, IdempotencyRow, NameRow, NodeRow, Rows, Staged};
 use crate::engine::sqlite::read::content::Packs;
-use crate::engine::sqlite::read::rows::{self, MAX, one};
-use crate::engine::sqlite::write::row_cache::RowCache;
+use crate::engine::sqlite::read::rows::{self, MAX};
+use crate::engine::sqlite::schema::SUBJECT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Attributes, Commit, CommitId, Ino, Outcome, Seq, Timestamp, VersionId};
+use crate::sqlite::{DbResult, one};
 
 /// The state inside the writer's transaction.
 pub(crate) struct TxnRows<'a> {
@@ -63,67 +66,65 @@ fn answer_from(json: &str) -> Result<Commit> {
     Ok(Commit { seq: Seq(seq), time: Timestamp(time), outcomes, replayed: true })
 }
 
+/// The planner knows nothing of SQLite: its failures become errors of the tree here.
+fn told<T>(outcome: DbResult<T>) -> Result<T> {
+    outcome.map_err(|error| error.describe(&SUBJECT))
+}
+
 impl Rows for TxnRows<'_> {
     fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>> {
-        self.row_cache.name(dir, name, || rows::name(self.conn, dir, name))
+        told(self.row_cache.name(dir, name, || rows::name(self.conn, dir, name)))
     }
 
     fn names_in(&self, dir: &str, limit: usize) -> Result<Vec<(String, NameRow)>> {
-        rows::names_in(self.conn, dir, limit)
+        told(rows::names_in(self.conn, dir, limit))
     }
 
     fn names_below(&self, dir: &str) -> Result<Vec<(String, String, NameRow)>> {
-        rows::names_below(self.conn, dir)
+        told(rows::names_below(self.conn, dir))
     }
 
     fn names_of(&self, ino: u64) -> Result<Vec<(String, String)>> {
-        rows::names_of(self.conn, ino)
+        told(rows::names_of(self.conn, ino))
     }
 
     fn node(&self, ino: u64) -> Result<Option<NodeRow>> {
-        self.row_cache.node(ino, || rows::node(self.conn, ino.min(MAX), MAX))
+        told(self.row_cache.node(ino, || rows::node(self.conn, ino.min(MAX), MAX)))
     }
 
     fn attributes(&self, ino: u64, seq: u64) -> Result<Attributes> {
-        self.row_cache.attributes(ino, seq, || rows::attributes(self.conn, ino, seq))
+        told(self.row_cache.attributes(ino, seq, || rows::attributes(self.conn, ino, seq)))
     }
 
     fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
-        rows::extents(self.conn, ino, from, to)
+        told(rows::extents(self.conn, ino, from, to))
     }
 
     fn chunk_by_hash(&self, hash: &[u8; 32]) -> Result<Option<u64>> {
-        rows::chunk_by_hash(self.conn, hash)
+        told(rows::chunk_by_hash(self.conn, hash))
     }
 
     fn chunk(&self, id: u64) -> Result<Bytes> {
-        self.packs.chunk(self.conn, id)
+        told(self.packs.chunk(self.conn, id))
     }
 
     fn staged(&self, id: u128) -> Result<Option<Staged>> {
-        let sql = "SELECT pieces FROM staged WHERE id = ?1 AND pieces IS NOT NULL";
-        let json: Option<String> = one(self.conn, sql, [id.to_be_bytes()], |row| row.get(0))?;
-        let parse = |json: String| {
-            serde_json::from_str(&json).map_err(|e| {
-                Error::new(ErrorKind::Corrupt, "a staged body's record is damaged").with_source(e)
-            })
-        };
-        json.map(parse).transpose()
+        told(staged::content(self.conn, id))
     }
 
     fn has_commit(&self, id: CommitId) -> Result<bool> {
-        let found = one(self.conn, "SELECT 1 FROM log WHERE id = ?1", [id.0.to_be_bytes()], |_| Ok(()))?;
-        Ok(found.is_some())
+        let sql = "SELECT 1 FROM log WHERE id = ?1";
+        Ok(told(one(self.conn, sql, [id.0.to_be_bytes()], |_| Ok(())))?.is_some())
     }
 
     fn has_snapshot(&self, name: &str) -> Result<bool> {
-        Ok(one(self.conn, "SELECT 1 FROM snapshot WHERE name = ?1", [name], |_| Ok(()))?.is_some())
+        Ok(told(one(self.conn, "SELECT 1 FROM snapshot WHERE name = ?1", [name], |_| Ok(())))?.is_some())
     }
 
     fn idempotency(&self, key: &str) -> Result<Option<IdempotencyRow>> {
         let sql = "SELECT hash, keep_until, answer FROM idempotency WHERE key = ?1";
-        let row: Option<([u8; 32], i64, String)> =
-            one(self.conn, sql, [key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let row: Option<([u8; 32], i64, String)> = told(one(self.conn, sql, [key], read))?;
         let build = |(request_hash, keep_until, answer): (_, _, String)| {
             Ok(IdempotencyRow { request_hash, keep_until, commit: answer_from(&answer)? })
         };
@@ -131,34 +132,28 @@ impl Rows for TxnRows<'_> {
     }
 
     fn time_of(&self, seq: u64) -> Result<Timestamp> {
-        rows::time_of(self.conn, seq)
+        told(rows::time_of(self.conn, seq))
     }
 
     fn name_at(&self, dir: &str, name: &str, seq: u64) -> Result<Option<NameRow>> {
-        rows::name_at(self.conn, dir, name, seq)
+        told(rows::name_at(self.conn, dir, name, seq))
     }
 
     fn names_below_at(&self, dir: &str, seq: u64) -> Result<Vec<(String, String, NameRow)>> {
-        rows::names_below_at(self.conn, dir, seq)
+        told(rows::names_below_at(self.conn, dir, seq))
     }
 
     fn names_of_at(&self, ino: u64, seq: u64) -> Result<Vec<(String, String)>> {
-        rows::names_of_at(self.conn, ino.min(MAX), seq)
+        told(rows::names_of_at(self.conn, ino.min(MAX), seq))
     }
 
     fn node_at_seq(&self, ino: u64, seq: u64) -> Result<Option<NodeRow>> {
-        rows::node(self.conn, ino.min(MAX), seq)
+        told(rows::node(self.conn, ino.min(MAX), seq))
     }
 
     fn extents_at(&self, ino: u64, seq: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
-        rows::extents_at(self.conn, ino, seq, from, to)
+        told(rows::extents_at(self.conn, ino, seq, from, to))
     }
-}
-
-/// Deletes what the row of a used staged body said; its chunks now belong to a file.
-pub(crate) fn forget_staged(conn: &Connection, id: u128) -> rusqlite::Result<()> {
-    conn.prepare_cached("DELETE FROM staged WHERE id = ?1")?.execute(params![id.to_be_bytes()])?;
-    Ok(())
 }
 
 #[cfg(test)]

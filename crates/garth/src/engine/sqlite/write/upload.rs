@@ -1,5 +1,5 @@
-//! Uploads: content goes to a pack file beside the database before its commit, so that a slow upload holds no lock and memory
-//! does not grow with it. One fsync an upload; short content waits in memory and goes into the database.
+//! Uploads: content goes to a pack file beside the database before its commit, so that a slow upload holds no lock and
+//! memory does not grow with it. One fsync an upload; short content waits in memory and goes into the database.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -10,14 +10,16 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use rusqlite::{Connection, params};
 
+use super::staged::{self, pack_name};
+use super::writer::Writer;
 use crate::engine::planner::{MAX_EXTENT, Staged};
 use crate::engine::sqlite::read::content::{Packs, sum_of};
-use crate::engine::sqlite::write::writer::Writer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::Upload;
-use crate::model::{MAX_FILE, StagedBody};
-use crate::runtime::failpoint;
-use crate::runtime::fault_injection::Fault;
+use crate::model::{MAX_FILE, StagedBody, Timestamp};
+use crate::runtime::Runtime;
+use crate::runtime::disk;
+use crate::sqlite::DbResult;
 
 /// Size of a stored chunk, and of content that still goes into the database: the size of the largest extent.
 const CHUNK: usize = MAX_EXTENT;
@@ -31,7 +33,7 @@ struct Placed {
     len: u64,
 }
 
-/// See the module.
+/// An upload in progress.
 pub(crate) struct SqliteUpload {
     writer: Arc<Writer>,
     id: u128,
@@ -49,7 +51,7 @@ struct Pack {
     file: File,
     size: u64,
     /// Until when `gc` keeps away from it.
-    lease: i64,
+    lease: Timestamp,
 }
 
 impl fmt::Debug for SqliteUpload {
@@ -59,16 +61,12 @@ impl fmt::Debug for SqliteUpload {
 }
 
 fn failed(error: std::io::Error) -> Error {
-    let kind = match error.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
-        _ => ErrorKind::Io,
-    };
-    Error::new(kind, "the upload could not be written").with_source(error)
+    disk::failed("the upload could not be written")(error)
 }
 
 impl SqliteUpload {
     pub(crate) fn new(writer: Arc<Writer>) -> Result<Self> {
-        let id = u128::from_be_bytes(writer.env.random()?);
+        let id = u128::from_be_bytes(writer.runtime().env().random()?);
         Ok(Self {
             writer,
             id,
@@ -80,42 +78,41 @@ impl SqliteUpload {
         })
     }
 
+    fn runtime(&self) -> &Runtime {
+        self.writer.runtime()
+    }
+
+    /// A lease that begins now.
+    fn lease(&self) -> Timestamp {
+        self.runtime().env().now().plus_seconds(STAGED)
+    }
+
     /// Opens the pack, with a lease that keeps `gc` from it.
     async fn begin_pack(&mut self) -> Result<&mut Pack> {
         if self.pack.is_none() {
-            let (id, lease) = (self.id, self.writer.env.now().plus_seconds(STAGED).0);
-            self.writer
-                .transact(false, move |conn| {
-                    conn.prepare_cached("INSERT INTO staged (id, pieces, lease) VALUES (?1, NULL, ?2)")?
-                        .execute(params![id.to_be_bytes(), lease])?;
-                    Ok(())
-                })
-                .await?;
+            let (id, lease) = (self.id, self.lease());
+            self.writer.transact(false, move |conn| staged::begin(conn, id, lease)).await?;
             let name = pack_name(id);
-            self.writer.packs.make_folder().map_err(failed)?;
-            let path = self.writer.packs.folder().join(&name);
+            self.writer.packs().make_folder().map_err(failed)?;
+            let path = self.writer.packs().folder().join(&name);
             let file = File::options().write(true).create_new(true).open(path).map_err(failed)?;
             self.pack = Some(Pack { name, file, size: 0, lease });
         }
         self.pack.as_mut().ok_or_else(|| Error::new(ErrorKind::Io, "the upload has no file"))
     }
 
-    /// Makes the lease longer once half of it is over, so that an upload may take its time.
+    /// Extends the lease once half of it is over, so that an upload may take its time.
     async fn renew(&mut self) -> Result<()> {
-        let (id, lease) = (self.id, self.writer.env.now().plus_seconds(STAGED).0);
+        let (id, lease) = (self.id, self.lease());
         let Some(pack) = &mut self.pack else { return Ok(()) };
-        if lease - pack.lease < STAGED * 500_000_000 {
+        if lease < pack.lease.plus_seconds(STAGED / 2) {
             return Ok(());
         }
         pack.lease = lease;
-        let renew = move |conn: &Connection| {
-            let sql = "UPDATE staged SET lease = ?2 WHERE id = ?1";
-            match conn.prepare_cached(sql)?.execute(params![id.to_be_bytes(), lease])? {
-                0 => Err(collected()),
-                _ => Ok(()),
-            }
-        };
-        self.writer.transact(false, renew).await
+        match self.writer.transact(false, move |conn| staged::renew(conn, id, lease)).await? {
+            true => Ok(()),
+            false => Err(collected()),
+        }
     }
 
     /// Begins a step, which must end with `broken` unset.
@@ -131,8 +128,9 @@ impl SqliteUpload {
     async fn flush_chunk(&mut self, length: usize) -> Result<()> {
         let data = self.held.split_to(length).freeze();
         self.renew().await?;
+        self.begin_pack().await?;
+        self.runtime().failpoints().pass("stage-write")?;
         let pack = self.begin_pack().await?;
-        failpoint::point("stage-write")?;
         pack.file.write_all(&data).map_err(failed)?;
         let placed = Placed { sum: sum_of(&data), pos: pack.size, len: length as u64 };
         pack.size += length as u64;
@@ -143,11 +141,6 @@ impl SqliteUpload {
     fn size(&self) -> u64 {
         self.pack.as_ref().map_or(0, |pack| pack.size) + self.held.len() as u64
     }
-}
-
-/// Name of the pack file of an upload.
-pub(crate) fn pack_name(id: u128) -> String {
-    format!("{id:032x}.pack")
 }
 
 #[async_trait]
@@ -178,24 +171,28 @@ impl Upload for SqliteUpload {
         let pack = match self.pack.take() {
             None => None,
             Some(pack) => {
-                failpoint::point("stage-sync")?;
-                if self.writer.fault != Fault::SyncOff {
+                self.runtime().failpoints().pass("stage-sync")?;
+                if !self.runtime().fault().skips_every_sync() {
                     pack.file.sync_all().map_err(failed)?;
-                    File::open(self.writer.packs.folder()).and_then(|dir| dir.sync_all()).map_err(failed)?;
+                    disk::sync_dir(self.writer.packs().folder()).map_err(failed)?;
                 }
                 Some((pack.name, pack.size))
             }
         };
         let finished = Finished {
             id: self.id,
-            lease: self.writer.env.now().plus_seconds(STAGED).0,
+            lease: self.lease(),
             pack,
             placed: std::mem::take(&mut self.placed),
             short: std::mem::take(&mut self.held).freeze(),
         };
         self.finished = true;
-        let packs = Arc::clone(&self.writer.packs);
-        self.writer.transact(true, move |conn| finished.keep(conn, &packs)).await?;
+        let (packs, runtime) = (Arc::clone(self.writer.packs()), self.runtime().clone());
+        let keep = move |conn: &Connection| {
+            finished.keep(conn, &packs)?;
+            Ok(runtime.failpoints().pass("stage-keep")?)
+        };
+        self.writer.transact(true, keep).await?;
         Ok(body)
     }
 }
@@ -207,11 +204,9 @@ impl Drop for SqliteUpload {
         }
         if let Some(pack) = &self.pack {
             // what cannot be removed now is collected by `gc`
-            let _ = fs::remove_file(self.writer.packs.folder().join(&pack.name));
+            let _ = fs::remove_file(self.writer.packs().folder().join(&pack.name));
             let id = self.id;
-            self.writer.transact_later(move |conn| {
-                Ok(crate::engine::sqlite::write::txn_rows::forget_staged(conn, id)?)
-            });
+            self.writer.transact_later(move |conn| staged::forget(conn, id));
         }
     }
 }
@@ -219,14 +214,14 @@ impl Drop for SqliteUpload {
 /// An upload whose bytes are safe, on its way into the database.
 struct Finished {
     id: u128,
-    lease: i64,
+    lease: Timestamp,
     pack: Option<(String, u64)>,
     placed: Vec<Placed>,
     short: Bytes,
 }
 
 impl Finished {
-    fn keep(self, conn: &Connection, packs: &Packs) -> Result<()> {
+    fn keep(self, conn: &Connection, packs: &Packs) -> DbResult<()> {
         let mut pieces = Staged(Vec::new());
         let pack_id = match &self.pack {
             None => None,
@@ -248,16 +243,11 @@ impl Finished {
         if !self.short.is_empty() {
             pieces.0.push((packs.keep_bytes(conn, &self.short)?, self.short.len() as u64));
         }
-        let json = serde_json::to_string(&pieces).unwrap_or_default();
-        let sql = match self.pack {
-            // a pack whose lease ran out is gone, or about to be
-            Some(_) => "UPDATE staged SET pieces = ?2, lease = ?3 WHERE id = ?1",
-            None => "INSERT INTO staged (id, pieces, lease) VALUES (?1, ?2, ?3)",
-        };
-        if conn.prepare_cached(sql)?.execute(params![self.id.to_be_bytes(), json, self.lease])? == 0 {
-            return Err(collected());
+        // a pack whose lease ran out is gone, or about to be
+        match staged::finish(conn, self.id, &pieces, self.lease, self.pack.is_some())? {
+            true => Ok(()),
+            false => Err(collected().into()),
         }
-        failpoint::point("stage-keep")
     }
 }
 

@@ -1,14 +1,23 @@
-//! Whose turn it is to write, between processes. SQLite's own lock is polled and unfair; two lock files make a turnstile: who
-//! waits for the writer's lock holds the turn, so that whoever has just written stands behind it.
+//! Fair writer lock between processes. SQLite's own lock is polled and unfair, so writers queue on two lock files: a
+//! waiter holds `turn.lock` while it blocks on `writer.lock`, so the last writer cannot overtake it.
 
 use std::fs::{File, OpenOptions};
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
+use crate::runtime::disk::failed;
 
-/// The two lock files of an account. They hold nothing.
+/// The lock files of an account. They hold nothing, and are opened by the first writer: who only reads needs none.
 #[derive(Debug)]
 pub(crate) struct WriterLock {
+    folder: PathBuf,
+    files: OnceLock<Files>,
+}
+
+#[derive(Debug)]
+struct Files {
     turn: File,
     writer: File,
 }
@@ -17,26 +26,31 @@ pub(crate) struct WriterLock {
 pub(crate) struct WriterGuard<'a>(&'a File);
 
 impl WriterLock {
-    pub(crate) fn open(folder: &Path) -> Result<Self> {
-        let open = |name: &str| {
-            OpenOptions::new()
-                .create(true)
-                .truncate(false)
-                .write(true)
-                .open(folder.join(name))
-                .map_err(|e| Error::new(ErrorKind::Io, "a lock file cannot be opened").with_source(e))
-        };
-        Ok(Self { turn: open("turn.lock")?, writer: open("writer.lock")? })
+    pub(crate) fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), files: OnceLock::new() }
     }
 
     /// Waits for the right to write.
     pub(crate) fn acquire(&self) -> Result<WriterGuard<'_>> {
-        let failed = |e| Error::new(ErrorKind::Io, "a lock file cannot be locked").with_source(e);
-        self.turn.lock().map_err(failed)?;
-        let entered = self.writer.lock();
-        self.turn.unlock().map_err(failed)?;
-        entered.map_err(failed)?;
-        Ok(WriterGuard(&self.writer))
+        let locked = self.files().and_then(|Files { turn, writer }| {
+            turn.lock()?;
+            let acquired = writer.lock();
+            turn.unlock()?;
+            acquired.map(|()| WriterGuard(writer))
+        });
+        locked.map_err(failed("the account's lock files cannot be locked"))
+    }
+
+    fn files(&self) -> io::Result<&Files> {
+        if let Some(files) = self.files.get() {
+            return Ok(files);
+        }
+        let open = |name: &str| {
+            OpenOptions::new().create(true).truncate(false).write(true).open(self.folder.join(name))
+        };
+        let files = Files { turn: open("turn.lock")?, writer: open("writer.lock")? };
+        // another thread may have been as quick: its files are as good
+        Ok(self.files.get_or_init(|| files))
     }
 }
 

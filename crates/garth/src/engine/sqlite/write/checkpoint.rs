@@ -1,0 +1,96 @@
+//! Copies SQLite's WAL back into the database, off the commit path: PASSIVE on a reader beside the commits once much of it
+//! is new, RESTART on the writer once it is long, so that it begins anew and stays short under a steady load.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::writer::Writer;
+use crate::engine::sqlite::schema;
+use crate::runtime::executor::Work;
+use crate::sqlite::DbResult;
+use crate::sqlite::connect::reset_busy_timeout;
+
+/// WAL thresholds in pages: PASSIVE above the first number of pages not copied yet, RESTART above the second in all. 2 and
+/// 8 MiB: a page that many commits touch is copied once for all of them.
+const PASSIVE_ABOVE: i64 = 512;
+const RESTART_ABOVE: i64 = 2048;
+/// How long a RESTART waits for readers of old pages: the commits behind it wait, too.
+const RESTART_WAIT: Duration = Duration::from_millis(200);
+
+/// What a writer knows of its checkpoints.
+#[derive(Debug, Default)]
+pub(crate) struct Checkpoints {
+    /// Whether a PASSIVE one is on its way.
+    running: AtomicBool,
+    /// Length of the WAL when a RESTART failed, 0 if none did: the next is tried only once the WAL is as much longer again.
+    failed_at: AtomicI64,
+}
+
+/// What SQLite says of a checkpoint: whether somebody was in the way, pages in the WAL, and pages copied (-1 if unknown).
+struct Progress {
+    blocked: bool,
+    pages: i64,
+    copied: i64,
+}
+
+impl Checkpoints {
+    /// Makes the checkpoint that is due after a group of commits, if any.
+    pub(crate) fn after_group(&self, writer: &Arc<Writer>, conn: &Connection) -> DbResult<()> {
+        let Progress { pages, copied, .. } = checkpoint(conn, "PRAGMA wal_checkpoint(NOOP)")?;
+        let mut failed_at = self.failed_at.load(Ordering::Relaxed);
+        if pages < failed_at {
+            // the WAL has begun anew by itself
+            failed_at = 0;
+        }
+        let restart = pages > copied && pages - failed_at >= RESTART_ABOVE;
+        if restart {
+            conn.busy_timeout(RESTART_WAIT)?;
+            let outcome = checkpoint(conn, "PRAGMA wal_checkpoint(RESTART)");
+            reset_busy_timeout(conn)?;
+            // a reader of old pages or another checkpoint was in the way: not again at once
+            failed_at = if outcome.as_ref().is_ok_and(|progress| !progress.blocked) { 0 } else { pages };
+            self.failed_at.store(failed_at, Ordering::Relaxed);
+            return outcome.map(drop);
+        }
+        self.failed_at.store(failed_at, Ordering::Relaxed);
+        if pages - copied >= PASSIVE_ABOVE && !self.running.swap(true, Ordering::AcqRel) {
+            // without a thread to run it the WAL grows until the RESTART; dropping the work lets the next one start
+            let _ = writer.runtime().executor().submit(Arc::new(Passive(Arc::clone(writer))));
+        }
+        Ok(())
+    }
+}
+
+fn checkpoint(conn: &Connection, sql: &str) -> DbResult<Progress> {
+    let row = |row: &rusqlite::Row<'_>| {
+        Ok(Progress { blocked: row.get::<_, i64>(0)? != 0, pages: row.get(1)?, copied: row.get(2)? })
+    };
+    Ok(conn.prepare_cached(sql)?.query_row([], row)?)
+}
+
+/// A PASSIVE checkpoint on a reader's connection, which holds up nobody.
+struct Passive(Arc<Writer>);
+
+impl Work for Passive {
+    fn run(self: Arc<Self>) -> Option<Arc<dyn Work>> {
+        let writer = &self.0;
+        let outcome = writer.pool().with(|conn| {
+            // Readers commit nothing, so the next user of the connection need not care.
+            schema::set_synchronous(conn, true, writer.runtime().fault())?;
+            checkpoint(conn, "PRAGMA wal_checkpoint(PASSIVE)")
+        });
+        if let Err(error) = outcome {
+            tracing::warn!(%error, "checkpoint failed");
+        }
+        None
+    }
+}
+
+impl Drop for Passive {
+    fn drop(&mut self) {
+        self.0.checkpoints().running.store(false, Ordering::Release);
+    }
+}

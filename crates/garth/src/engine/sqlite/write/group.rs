@@ -1,0 +1,156 @@
+//! One write transaction: a group of commits, or one task. Decides which failures are a member's own, which are the
+//! group's, and which leave unknown what the disk holds.
+
+use rusqlite::Connection;
+
+use super::open_nodes::OpenNodes;
+use super::row_cache::RowCache;
+use super::txn_rows::TxnRows;
+use super::{apply, writer};
+use crate::engine::planner::{Planned, plan};
+use crate::engine::sqlite::index::update::{self, Edits};
+use crate::engine::sqlite::read::content::Packs;
+use crate::engine::sqlite::read::rows;
+use crate::engine::sqlite::schema;
+use crate::error::{ErrorKind, Result};
+use crate::model::{Batch, Commit};
+use crate::runtime::Runtime;
+use crate::sqlite::DbResult;
+
+/// The connection that writes.
+pub(crate) struct WriteConn {
+    pub(crate) conn: Connection,
+    /// Whether its commits wait for the disk; `None` before the first transaction.
+    durable: Option<bool>,
+    row_cache: RowCache,
+}
+
+impl WriteConn {
+    pub(crate) fn new(conn: Connection) -> Self {
+        Self { conn, durable: None, row_cache: RowCache::default() }
+    }
+
+    /// Runs `work` in a write transaction.
+    fn transaction<T>(
+        &mut self,
+        durable: bool,
+        runtime: &Runtime,
+        work: impl FnOnce(&Connection, &RowCache) -> DbResult<T>,
+    ) -> DbResult<T> {
+        let Self { conn, row_cache, .. } = self;
+        if self.durable.take() != Some(durable) {
+            schema::set_synchronous(conn, durable, runtime.fault())?;
+        }
+        self.durable = Some(durable);
+        conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        let outcome = row_cache.begin(conn).and_then(|()| work(conn, row_cache)).and_then(|value| {
+            runtime.failpoints().pass("before-commit")?;
+            conn.prepare_cached("COMMIT")?.execute([])?;
+            runtime.failpoints().pass("after-commit")?;
+            Ok(value)
+        });
+        row_cache.end();
+        if outcome.is_err() {
+            row_cache.forget();
+            if !conn.is_autocommit() {
+                // the error that led here is the one to report
+                let _ = conn.execute_batch("ROLLBACK");
+            }
+        }
+        outcome
+    }
+
+    /// Runs a task, which may write any row.
+    pub(crate) fn run_task(&mut self, durable: bool, runtime: &Runtime, task: writer::Task) -> DbResult<()> {
+        let outcome = self.transaction(durable, runtime, |conn, _| task(conn));
+        self.row_cache.forget();
+        outcome
+    }
+
+    /// Plans and writes a group of batches in one transaction. A batch that fails planning gets its own error and leaves
+    /// nothing; any other failure is the whole group's. `before_commit` sees the results before they are kept.
+    pub(crate) fn run_batches(
+        &mut self,
+        durable: bool,
+        context: &GroupContext<'_>,
+        batches: &[Batch],
+        before_commit: impl FnOnce(&[Result<Commit>]),
+    ) -> DbResult<Vec<Result<Commit>>> {
+        let runtime = context.runtime;
+        let results = self.transaction(durable, runtime, |conn, row_cache| {
+            let results = context.plan_group(&TxnRows { conn, packs: context.packs, row_cache }, batches)?;
+            before_commit(&results);
+            Ok(results)
+        })?;
+        runtime.failpoints().pass("answer")?;
+        Ok(results)
+    }
+}
+
+/// What planning a group needs besides the connection.
+pub(crate) struct GroupContext<'a> {
+    pub(crate) runtime: &'a Runtime,
+    pub(crate) packs: &'a Packs,
+    pub(crate) open: &'a OpenNodes,
+}
+
+impl GroupContext<'_> {
+    fn plan_group(&self, state: &TxnRows<'_>, batches: &[Batch]) -> DbResult<Vec<Result<Commit>>> {
+        let (conn, failpoints, env) = (state.conn, self.runtime.failpoints(), self.runtime.env());
+        let mut head = rows::head(conn)?;
+        let first = head.seq;
+        let mut edits = Edits::new();
+        let mut results = Vec::with_capacity(batches.len());
+        let mut replayed = false;
+        for batch in batches {
+            let is_open = |ino| self.open.is_open(ino);
+            failpoints.pass("plan")?;
+            match plan(state, head, env.now(), &is_open, batch) {
+                Ok(Planned::Replay(commit)) => {
+                    replayed = true;
+                    results.push(Ok(commit));
+                }
+                Ok(Planned::Apply { delta, head: next, commit }) => {
+                    apply::delta(conn, &delta, &next, batch, &commit)?;
+                    state.row_cache.apply(&delta, next.seq);
+                    failpoints.pass("apply")?;
+                    self.open.lease(conn, delta.unnamed.iter().copied(), env.now())?;
+                    for (ino, edit) in &delta.index {
+                        edits.entry(*ino).and_modify(|before| *before = before.then(*edit)).or_insert(*edit);
+                    }
+                    head = next;
+                    results.push(Ok(commit));
+                }
+                Err(error) if leaves_disk_unknown(error.kind()) => return Err(error.into()),
+                Err(error) => results.push(Err(error)),
+            }
+        }
+        if replayed {
+            // The first answer may have been `Visible`: a write makes this transaction, and with it that one, durable.
+            touch(conn)?;
+        }
+        if head.seq > first {
+            apply::head(conn, &head)?;
+        }
+        failpoints.pass("index")?;
+        update::apply(state, &edits)?;
+        Ok(results)
+    }
+}
+
+/// Whether a failure of this kind leaves open what the disk holds.
+pub(crate) fn leaves_disk_unknown(kind: ErrorKind) -> bool {
+    kind == ErrorKind::Io
+}
+
+/// Whether a failure of a group may be of one member alone, so that each is tried by itself.
+pub(crate) fn may_be_of_one_member(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Corrupt | ErrorKind::NoSpace)
+}
+
+/// Gives a transaction something to sync. What it writes must be new: SQLite writes no row over an equal one, and with
+/// nothing written nothing is synced.
+pub(crate) fn touch(conn: &Connection) -> DbResult<()> {
+    conn.prepare_cached("UPDATE head SET syncs = syncs + 1")?.execute([])?;
+    Ok(())
+}

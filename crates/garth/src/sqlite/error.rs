@@ -1,0 +1,114 @@
+//! Failures of SQLite in the terms of [`ErrorKind`]. SQLite's own text may hold paths of the host: it stays in the source.
+
+use rusqlite::ffi;
+
+use crate::error::{Error, ErrorKind};
+
+/// Result of work on a connection. Which database failed is added where the connection was handed out.
+pub(crate) type DbResult<T> = Result<T, DbError>;
+
+/// What stops work on a connection: SQLite, or an error that is told as it is.
+#[derive(Debug)]
+pub(crate) enum DbError {
+    /// SQLite failed.
+    Sqlite(rusqlite::Error),
+    /// Anything else.
+    Other(Error),
+}
+
+impl From<rusqlite::Error> for DbError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<Error> for DbError {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+/// What messages call a database, and how to repair it.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    /// As in "{name} is damaged".
+    pub(crate) name: &'static str,
+    /// What to do about damage.
+    pub(crate) repair: &'static str,
+}
+
+/// Whether a failure leaves open what the disk holds: SQLite could not read, write or sync.
+fn kind_of(error: &rusqlite::Error) -> ErrorKind {
+    let code = match error {
+        rusqlite::Error::SqliteFailure(failure, _) => failure.extended_code,
+        // a stored value that garth never wrote
+        rusqlite::Error::FromSqlConversionFailure(..)
+        | rusqlite::Error::IntegralValueOutOfRange(..)
+        | rusqlite::Error::InvalidColumnType(..)
+        | rusqlite::Error::Utf8Error(..) => return ErrorKind::Corrupt,
+        _ => return ErrorKind::Io,
+    };
+    match code {
+        // the shared memory beside the database cannot grow: nothing was written
+        ffi::SQLITE_IOERR_SHMSIZE => ErrorKind::NoSpace,
+        code => match code & 0xff {
+            ffi::SQLITE_FULL => ErrorKind::NoSpace,
+            ffi::SQLITE_BUSY
+            | ffi::SQLITE_LOCKED
+            | ffi::SQLITE_READONLY
+            | ffi::SQLITE_PERM
+            | ffi::SQLITE_CANTOPEN => ErrorKind::Unavailable,
+            ffi::SQLITE_CORRUPT => ErrorKind::Corrupt,
+            ffi::SQLITE_NOTADB => ErrorKind::Format,
+            _ => ErrorKind::Io,
+        },
+    }
+}
+
+impl DbError {
+    /// What went wrong.
+    pub(crate) fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Sqlite(error) => kind_of(error),
+            Self::Other(error) => error.kind(),
+        }
+    }
+
+    /// Whether the kind is `kind`.
+    pub(crate) fn is(&self, kind: ErrorKind) -> bool {
+        self.kind() == kind
+    }
+
+    /// The error that leaves this crate.
+    pub(crate) fn describe(self, subject: &Subject) -> Error {
+        let error = match self {
+            Self::Other(error) => return error,
+            Self::Sqlite(error) => error,
+        };
+        let Subject { name, repair } = subject;
+        let kind = kind_of(&error);
+        let busy = matches!(
+            error.sqlite_error_code(),
+            Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked)
+        );
+        let read_only = error.sqlite_error_code() == Some(rusqlite::ErrorCode::ReadOnly);
+        let message = match kind {
+            ErrorKind::Corrupt => format!("{name} is damaged; {repair}"),
+            ErrorKind::Format => format!("{name} is not a database of garth; choose another data folder"),
+            ErrorKind::NoSpace => "the disk is full; free some space and try again".to_owned(),
+            ErrorKind::Unavailable if busy => {
+                format!("another process holds {name} for too long; try again")
+            }
+            ErrorKind::Unavailable if read_only => {
+                format!(
+                    "{name} cannot be written: it is on a read-only file system, or its permissions forbid it"
+                )
+            }
+            ErrorKind::Unavailable => {
+                format!("{name} cannot be opened: check its permissions and the limit of open files")
+            }
+            _ => format!("the storage of {name} failed"),
+        };
+        Error::new(kind, message).with_source(error)
+    }
+}

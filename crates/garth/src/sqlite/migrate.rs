@@ -1,0 +1,99 @@
+//! The format of a database file: how it is recognised, made and brought forward.
+
+use rusqlite::{Connection, ErrorCode};
+
+use super::connect::Database;
+use super::error::DbResult;
+use crate::env::Env;
+use crate::error::{Error, ErrorKind};
+use crate::runtime::failpoint::Failpoints;
+
+/// How often the switch to WAL is tried: SQLite does not wait by itself when two processes switch at once.
+const WAL_TRIES: u32 = 100;
+/// Pause between two tries.
+const WAL_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
+
+/// The format of a kind of database.
+pub(crate) struct Format {
+    /// `PRAGMA application_id`: tells garth's files from others.
+    pub(crate) application_id: i32,
+    /// One script a version, from the empty file on. The version of a file (`PRAGMA user_version`) is how many have
+    /// run. Only ever appended to.
+    pub(crate) scripts: &'static [&'static str],
+    /// Writes the first rows of a new file, after all scripts.
+    pub(crate) initialise: fn(&Connection, &Env) -> DbResult<()>,
+}
+
+impl Format {
+    /// The version that this build writes.
+    pub(crate) fn newest(&self) -> i32 {
+        self.scripts.len() as i32
+    }
+
+    /// Whether a file is of the newest version.
+    pub(crate) fn is_newest(&self, conn: &Connection, database: &Database) -> DbResult<bool> {
+        Ok(self.version(conn, database)? == self.newest())
+    }
+
+    /// The version of a file that this build can read; 0 for an empty one.
+    fn version(&self, conn: &Connection, database: &Database) -> DbResult<i32> {
+        // all in one statement, hence of one moment: another process may be making the file just now
+        let sql = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
+             FROM pragma_application_id, pragma_user_version";
+        let found: (i32, i32, i64) =
+            conn.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        let name = database.subject.name;
+        let refuse = |why| Err(Error::new(ErrorKind::Format, why).into());
+        match found {
+            (0, 0, 0) => Ok(0),
+            (id, version, _) if id == self.application_id && (1..=self.newest()).contains(&version) => {
+                Ok(version)
+            }
+            (id, version, _) if id == self.application_id => refuse(format!(
+                "{name} has format {version}, this garth reads up to {}; use a newer garth",
+                self.newest()
+            )),
+            _ => refuse(format!("{name} is not a database of garth; choose another data folder")),
+        }
+    }
+
+    /// Makes the tables of an empty file, or adds what an older version lacks: all of it or nothing. Call it while no
+    /// other process can.
+    pub(crate) fn bring_forward(
+        &self,
+        conn: &Connection,
+        database: &Database,
+        env: &Env,
+        failpoints: &Failpoints,
+    ) -> DbResult<()> {
+        // refuse before anything is written
+        self.version(conn, database)?;
+        switch_to_wal(conn, env)?;
+        conn.pragma_update(None, "synchronous", "FULL")?;
+        conn.execute_batch("BEGIN IMMEDIATE")?;
+        let version = self.version(conn, database)?;
+        let missing = usize::try_from(version).map_or(&[][..], |version| &self.scripts[version..]);
+        for script in missing {
+            conn.execute_batch(script)?;
+            failpoints.pass("migrate")?;
+        }
+        if version == 0 {
+            (self.initialise)(conn, env)?;
+            conn.pragma_update(None, "application_id", self.application_id)?;
+        }
+        if !missing.is_empty() {
+            conn.pragma_update(None, "user_version", self.newest())?;
+        }
+        Ok(conn.execute_batch("COMMIT")?)
+    }
+}
+
+fn switch_to_wal(conn: &Connection, env: &Env) -> DbResult<()> {
+    for _ in 1..WAL_TRIES {
+        match conn.pragma_update(None, "journal_mode", "WAL") {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => env.sleep(WAL_PAUSE),
+            other => return Ok(other?),
+        }
+    }
+    Ok(conn.pragma_update(None, "journal_mode", "WAL")?)
+}
