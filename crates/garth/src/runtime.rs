@@ -1,6 +1,7 @@
 //! What an open data folder runs on: its clock, its threads, its timer, the bound on its connections, and the switches by
 //! which tests make it fail. It ends with the data folder that it belongs to.
 
+pub(crate) mod budget;
 pub(crate) mod disk;
 pub(crate) mod executor;
 pub mod failpoint;
@@ -10,12 +11,12 @@ pub(crate) mod timer;
 use std::fmt;
 use std::sync::Arc;
 
+use self::budget::IdleBudget;
 use self::executor::Executor;
 use self::failpoint::Failpoints;
 use self::fault_injection::Fault;
 use self::timer::Timer;
 use crate::env::Env;
-use crate::sqlite::ConnBudget;
 
 /// What an open data folder may use in all, whatever the number of its accounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,7 @@ struct Inner {
     env: Env,
     executor: Executor,
     timer: Timer,
-    conns: Arc<ConnBudget>,
+    conns: Arc<IdleBudget>,
     fault: Fault,
     failpoints: Failpoints,
 }
@@ -55,7 +56,7 @@ impl Runtime {
         Self(Arc::new(Inner {
             executor: Executor::new(limits.writer_threads),
             timer: Timer::new(),
-            conns: ConnBudget::new(limits.idle_connections),
+            conns: IdleBudget::new(limits.idle_connections),
             fault: Fault::from_environment(),
             failpoints: Failpoints::default(),
             env,
@@ -86,7 +87,7 @@ impl Runtime {
         &self.0.timer
     }
 
-    pub(crate) fn conns(&self) -> &Arc<ConnBudget> {
+    pub(crate) fn conns(&self) -> &Arc<IdleBudget> {
         &self.0.conns
     }
 

@@ -10,5 +10,5 @@ pub(crate) mod query;
 pub(crate) use connect::Database;
 pub(crate) use error::{DbError, DbResult};
 pub(crate) use migrate::Format;
-pub(crate) use pool::{ConnBudget, ConnPool};
+pub(crate) use pool::ConnPool;
 pub(crate) use query::{all, one};

@@ -105,7 +105,8 @@ async fn commit(fs: &dyn FileSystem, paths: &[String], value: &str) -> garth::Re
         commits.push(fs.commit(Batch::new([op])).await?);
     }
     let outcomes = commits.iter().flat_map(|commit| commit.outcomes.clone()).collect();
-    let last = commits.pop().ok_or_else(|| garth::Error::new(ErrorKind::InvalidArgument, "nothing to write"))?;
+    let last =
+        commits.pop().ok_or_else(|| garth::Error::new(ErrorKind::InvalidArgument, "nothing to write"))?;
     Ok(Commit { outcomes, ..last })
 }
 

@@ -2,7 +2,7 @@
 //! Each database has a pool; all pools of a data folder share one bound on how many stay open unused.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rusqlite::Connection;
@@ -10,49 +10,15 @@ use rusqlite::Connection;
 use super::connect::{Database, ReadConn};
 use super::error::DbResult;
 use crate::error::{ErrorKind, Result};
+use crate::runtime::budget::{IdleBudget, IdleOwner};
 
 /// Most idle connections of one database: as many as threads usually read it at once.
 const IDLE_PER_DATABASE: usize = 16;
 
-/// The bound on idle connections that several pools share.
-#[derive(Debug)]
-pub(crate) struct ConnBudget {
-    limit: usize,
-    idle: AtomicUsize,
-    /// Orders the pools by last use.
-    clock: AtomicU64,
-    pools: Mutex<Vec<Weak<ConnPool>>>,
-}
-
-impl ConnBudget {
-    /// At most `limit` idle connections in all.
-    pub(crate) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit, idle: AtomicUsize::new(0), clock: AtomicU64::new(0), pools: Mutex::default() })
-    }
-
-    /// Closes idle connections, those of the pools used longest ago first, until at most `keep` are left. Whether any
-    /// was closed.
-    pub(crate) fn shrink(&self, keep: usize) -> bool {
-        let mut closed = false;
-        while self.idle.load(Ordering::Relaxed) > keep {
-            let oldest = {
-                let mut pools = lock(&self.pools);
-                pools.retain(|pool| pool.strong_count() > 0);
-                let idle = pools.iter().filter_map(Weak::upgrade).filter(|pool| !lock(&pool.idle).is_empty());
-                idle.min_by_key(|pool| pool.used.load(Ordering::Relaxed))
-            };
-            let Some(conn) = oldest.and_then(|pool| pool.take_idle()) else { break };
-            drop(conn);
-            closed = true;
-        }
-        closed
-    }
-}
-
 /// The reading connections of one database.
 pub(crate) struct ConnPool {
     database: Database,
-    budget: Arc<ConnBudget>,
+    budget: Arc<IdleBudget>,
     idle: Mutex<Vec<Connection>>,
     used: AtomicU64,
     /// Held while a connection is opened, and while one is in use that locks the file against every other.
@@ -66,7 +32,7 @@ impl fmt::Debug for ConnPool {
 }
 
 impl ConnPool {
-    pub(crate) fn new(database: Database, budget: &Arc<ConnBudget>) -> Arc<Self> {
+    pub(crate) fn new(database: Database, budget: &Arc<IdleBudget>) -> Arc<Self> {
         let pool = Arc::new(Self {
             database,
             budget: Arc::clone(budget),
@@ -74,7 +40,8 @@ impl ConnPool {
             used: AtomicU64::new(0),
             exclusive: Mutex::default(),
         });
-        lock(&budget.pools).push(Arc::downgrade(&pool));
+        let owner: Weak<dyn IdleOwner> = Arc::downgrade(&pool) as _;
+        budget.register(owner);
         pool
     }
 
@@ -136,7 +103,7 @@ impl ConnPool {
 
     fn take_idle(&self) -> Option<Connection> {
         let conn = lock(&self.idle).pop()?;
-        self.budget.idle.fetch_sub(1, Ordering::Relaxed);
+        self.budget.remove(1);
         Some(conn)
     }
 
@@ -147,16 +114,23 @@ impl ConnPool {
         }
         idle.push(conn);
         drop(idle);
-        self.used.store(self.budget.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-        if self.budget.idle.fetch_add(1, Ordering::Relaxed) >= self.budget.limit {
-            self.budget.shrink(self.budget.limit);
-        }
+        self.used.store(self.budget.add(), Ordering::Relaxed);
+    }
+}
+
+impl IdleOwner for ConnPool {
+    fn idle_since(&self) -> Option<u64> {
+        (!lock(&self.idle).is_empty()).then(|| self.used.load(Ordering::Relaxed))
+    }
+
+    fn close_one(&self) -> bool {
+        self.take_idle().is_some()
     }
 }
 
 impl Drop for ConnPool {
     fn drop(&mut self) {
-        self.budget.idle.fetch_sub(lock(&self.idle).len(), Ordering::Relaxed);
+        self.budget.remove(lock(&self.idle).len());
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Barrier};
 
-use garth::datadir::{Control, Scope};
+use garth::datadir::Scope;
 use garth::model::Timestamp;
 use garth::{DataDir, Env, ErrorKind};
 
@@ -91,7 +91,8 @@ fn nothing_but_the_exact_token_authenticates() {
 fn a_key_revoked_elsewhere_opens_nothing_at_the_next_call() {
     let (folder, home) = with_account();
     let (key, secret) = home.control().create_key("acme", "", &[Scope::MemoryRead]).unwrap();
-    let elsewhere = Control::open(folder.path(), Env::system()).unwrap();
+    let elsewhere = DataDir::open(folder.path(), Env::system()).unwrap();
+    let elsewhere = elsewhere.control();
     assert_eq!(elsewhere.authenticate(secret.reveal()).unwrap(), Some(key.clone()));
 
     let revoked = home.control().revoke_key("acme", &key.id).unwrap();
@@ -124,7 +125,8 @@ fn a_deleted_account_is_gone_with_its_keys_and_files_and_its_name_is_free() {
     let tree = home.account("acme").unwrap();
     home.delete_account("acme").unwrap();
 
-    let elsewhere = Control::open(folder.path(), Env::system()).unwrap();
+    let elsewhere = DataDir::open(folder.path(), Env::system()).unwrap();
+    let elsewhere = elsewhere.control();
     assert_eq!(elsewhere.authenticate(secret.reveal()).unwrap(), None);
     assert!(elsewhere.authenticate(other.reveal()).unwrap().is_some());
     assert!(!folder.path().join("accounts").join(&old.folder).exists());

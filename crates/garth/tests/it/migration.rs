@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use garth::agent::kv::{Found, Kv};
+use garth::engine::sqlite::SqliteFs;
 use garth::model::{
     At, ByteRange, ChangeKind, CommitChanges, Entry, HistoryPage, Kind, Moment, SearchQuery, Seq, Timestamp,
     Version, WalkPage,
@@ -303,9 +304,10 @@ async fn a_migration_that_fails_leaves_data_of_format_2_as_it_was() {
         tree.query_row("PRAGMA user_version", [], |row| row.get::<_, i32>(0)).unwrap()
     };
     assert_eq!(format(), 2);
-    failpoint::arm(failpoint::MIGRATE, Failure::Io, 0);
-    let opened = DataDir::open(folder.path(), Env::system()).and_then(|data| data.account("default"));
-    let passed = !failpoint::disarm();
+    let runtime = Runtime::new(Env::system());
+    runtime.failpoints().arm(failpoint::MIGRATE, Failure::Io, 0);
+    let opened = SqliteFs::open_on(database.parent().unwrap(), &runtime);
+    let passed = !runtime.failpoints().disarm();
     assert_eq!(format(), 2, "either it is the present format, or the migration was taken back");
     match opened {
         Ok(_) => assert!(!passed, "the failure was told"),

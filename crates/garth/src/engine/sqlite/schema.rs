@@ -42,7 +42,7 @@ static FORMAT: Format = Format {
 };
 
 /// The tables of format 1. `seq`, `since`, `till` are sequences; an extent whose `till` is 0 is live. Times are ns since 1970.
-const FORMAT_1: &str = "
+pub(crate) const FORMAT_1: &str = "
 CREATE TABLE head (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     seq INTEGER NOT NULL, time INTEGER NOT NULL,

@@ -17,6 +17,8 @@ use crate::sqlite::DbResult;
 use crate::text::passage::{Edit, SNIFF, Span, cut, is_text, lines, recut};
 use crate::text::question::Question;
 
+/// Behind every offset: the largest number that SQLite takes.
+pub(crate) const MAX_OFFSET: u64 = i64::MAX as u64;
 /// Bytes of a file read at a time, so that memory does not grow with the file.
 const READ: u64 = 256 << 10;
 
@@ -115,10 +117,10 @@ fn plan(
         if fresh {
             return Ok(0..0);
         }
-        gone.extend(passages(conn, change.ino, 0, u64::MAX)?.iter().map(|passage| passage.id));
+        gone.extend(passages(conn, change.ino, 0, MAX_OFFSET)?.iter().map(|passage| passage.id));
         return Ok(0..0);
     }
-    let indexed = !fresh && last_before(conn, change.ino, u64::MAX)?.is_some();
+    let indexed = !fresh && last_before(conn, change.ino, MAX_OFFSET)?.is_some();
     if !indexed && edit.start >= SNIFF {
         // What is not text by its first bytes does not become text further on.
         return Ok(0..0);
@@ -127,7 +129,7 @@ fn plan(
     let mut dropped = Vec::new();
     if indexed {
         let from = last_before(conn, change.ino, edit.start)?.map_or(0, |passage| passage.span.off);
-        let to = if edit.new_size < edit.old_size { u64::MAX } else { edit.end };
+        let to = if edit.new_size < edit.old_size { MAX_OFFSET } else { edit.end };
         let old = passages(conn, change.ino, from, to)?;
         let spans: Vec<Span> = old.iter().map(|passage| passage.span).collect();
         let cut = recut(&spans, &edit);
@@ -137,7 +139,7 @@ fn plan(
     if region.start < SNIFF && !region.is_empty() {
         let prefix = read(region.start..edit.new_size.min(SNIFF))?;
         if !is_text(&prefix, change.content_type) {
-            dropped = if fresh { Vec::new() } else { passages(conn, change.ino, 0, u64::MAX)? };
+            dropped = if fresh { Vec::new() } else { passages(conn, change.ino, 0, MAX_OFFSET)? };
             region = 0..0;
         }
     }

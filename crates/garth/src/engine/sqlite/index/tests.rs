@@ -8,6 +8,7 @@ use rusqlite::Connection;
 
 use crate::engine::sqlite::index::fts::{self, Change, Found};
 use crate::engine::sqlite::index::verify::{self, Fault};
+use crate::engine::sqlite::schema::FORMAT_1;
 use crate::model::Ino;
 use crate::text::{Edit, Question};
 
@@ -27,7 +28,7 @@ struct Index {
 impl Index {
     fn new() -> Self {
         let conn = Connection::open_in_memory().unwrap();
-        fts::create(&conn).unwrap();
+        conn.execute_batch(FORMAT_1).unwrap();
         Self { conn, files: Files::new() }
     }
 
@@ -41,7 +42,7 @@ impl Index {
     }
 
     fn apply(&self, changes: &[Change<'_>]) {
-        let read = &mut |ino, range| Ok::<_, rusqlite::Error>(read(&self.files, ino, range));
+        let read = &mut |ino, range| Ok(read(&self.files, ino, range));
         fts::apply(&self.conn, changes, read).unwrap();
     }
 
@@ -59,7 +60,7 @@ impl Index {
 
     fn search(&self, text: &str) -> Vec<Found<()>> {
         let Some(question) = Question::parse(text) else { return Vec::new() };
-        fts::search(&self.conn, &question, 1000, &mut |_| Ok::<_, rusqlite::Error>(Some(()))).unwrap()
+        fts::search(&self.conn, &question, 1000, &mut |_| Ok(Some(()))).unwrap()
     }
 
     fn matching(&self, text: &str) -> BTreeSet<u64> {
@@ -69,7 +70,7 @@ impl Index {
     fn faults(&self) -> Vec<Fault> {
         let mut faults = verify::index(&self.conn).unwrap();
         for (ino, content) in &self.files {
-            let read = &mut |range| Ok::<_, rusqlite::Error>(read(&self.files, *ino, range));
+            let read = &mut |range| Ok(read(&self.files, *ino, range));
             faults.extend(verify::file(&self.conn, *ino, true, None, content.len() as u64, read).unwrap());
         }
         faults
@@ -209,7 +210,7 @@ fn the_best_passage_of_each_allowed_file_is_found_best_first() {
     let mut asked = Vec::new();
     let mut allow = |ino: Ino| {
         asked.push(ino.0);
-        Ok::<_, rusqlite::Error>((ino.0 != 3).then_some("yes"))
+        Ok((ino.0 != 3).then_some("yes"))
     };
     let found = fts::search(&index.conn, &question, 10, &mut allow).unwrap();
     assert_eq!(asked, [3, 1, 2]);
@@ -273,7 +274,7 @@ fn the_index_of_ten_thousand_appends_is_smaller_than_what_was_appended() {
     let dir = tempfile::tempdir().unwrap();
     let conn = Connection::open(dir.path().join("index")).unwrap();
     conn.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF").unwrap();
-    fts::create(&conn).unwrap();
+    conn.execute_batch(FORMAT_1).unwrap();
     let mut index = Index { conn, files: Files::new() };
     let mut seed = 1_u64;
     for line in 0..10_000 {

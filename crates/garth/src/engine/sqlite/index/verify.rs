@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use rusqlite::{Connection, params};
 
-use super::fts::{hash, passages};
+use super::fts::{MAX_OFFSET, hash, passages};
 use crate::model::Ino;
 use crate::sqlite::DbResult;
 use crate::text::passage::{MAX, MAX_TEXT, SNIFF, is_text};
@@ -88,7 +88,7 @@ pub(crate) fn file(
 ) -> DbResult<Vec<Fault>> {
     let size = size.min(MAX_TEXT);
     let wanted = searchable && size > 0 && is_text(&read(0..size.min(SNIFF))?, content_type);
-    let passages = passages(conn, ino, 0, u64::MAX)?;
+    let passages = passages(conn, ino, 0, MAX_OFFSET)?;
     if wanted == passages.is_empty() {
         return Ok(vec![Fault::Presence(ino)]);
     }

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::writer::Writer;
 use crate::engine::sqlite::schema;
+use crate::runtime::Runtime;
 use crate::runtime::executor::Work;
-use crate::sqlite::DbResult;
 use crate::sqlite::connect::reset_busy_timeout;
+use crate::sqlite::{ConnPool, DbResult};
 
 /// WAL thresholds in pages: PASSIVE above the first number of pages not copied yet, RESTART above the second in all. 2 and
 /// 8 MiB: a page that many commits touch is copied once for all of them.
@@ -20,9 +20,10 @@ const RESTART_ABOVE: i64 = 2048;
 /// How long a RESTART waits for readers of old pages: the commits behind it wait, too.
 const RESTART_WAIT: Duration = Duration::from_millis(200);
 
-/// What a writer knows of its checkpoints.
-#[derive(Debug, Default)]
+/// The checkpoints of one database.
 pub(crate) struct Checkpoints {
+    runtime: Runtime,
+    pool: Arc<ConnPool>,
     /// Whether a PASSIVE one is on its way.
     running: AtomicBool,
     /// Length of the WAL when a RESTART failed, 0 if none did: the next is tried only once the WAL is as much longer again.
@@ -37,8 +38,17 @@ struct Progress {
 }
 
 impl Checkpoints {
+    pub(crate) fn new(runtime: &Runtime, pool: &Arc<ConnPool>) -> Arc<Self> {
+        Arc::new(Self {
+            runtime: runtime.clone(),
+            pool: Arc::clone(pool),
+            running: AtomicBool::new(false),
+            failed_at: AtomicI64::new(0),
+        })
+    }
+
     /// Makes the checkpoint that is due after a group of commits, if any.
-    pub(crate) fn after_group(&self, writer: &Arc<Writer>, conn: &Connection) -> DbResult<()> {
+    pub(crate) fn after_group(self: &Arc<Self>, conn: &Connection) -> DbResult<()> {
         let Progress { pages, copied, .. } = checkpoint(conn, "PRAGMA wal_checkpoint(NOOP)")?;
         let mut failed_at = self.failed_at.load(Ordering::Relaxed);
         if pages < failed_at {
@@ -58,7 +68,7 @@ impl Checkpoints {
         self.failed_at.store(failed_at, Ordering::Relaxed);
         if pages - copied >= PASSIVE_ABOVE && !self.running.swap(true, Ordering::AcqRel) {
             // without a thread to run it the WAL grows until the RESTART; dropping the work lets the next one start
-            let _ = writer.runtime().executor().submit(Arc::new(Passive(Arc::clone(writer))));
+            let _ = self.runtime.executor().submit(Arc::new(Passive(Arc::clone(self))));
         }
         Ok(())
     }
@@ -72,14 +82,14 @@ fn checkpoint(conn: &Connection, sql: &str) -> DbResult<Progress> {
 }
 
 /// A PASSIVE checkpoint on a reader's connection, which holds up nobody.
-struct Passive(Arc<Writer>);
+struct Passive(Arc<Checkpoints>);
 
 impl Work for Passive {
     fn run(self: Arc<Self>) -> Option<Arc<dyn Work>> {
-        let writer = &self.0;
-        let outcome = writer.pool().with(|conn| {
+        let Checkpoints { pool, runtime, .. } = &*self.0;
+        let outcome = pool.with(|conn| {
             // Readers commit nothing, so the next user of the connection need not care.
-            schema::set_synchronous(conn, true, writer.runtime().fault())?;
+            schema::set_synchronous(conn, true, runtime.fault())?;
             checkpoint(conn, "PRAGMA wal_checkpoint(PASSIVE)")
         });
         if let Err(error) = outcome {
@@ -91,6 +101,6 @@ impl Work for Passive {
 
 impl Drop for Passive {
     fn drop(&mut self) {
-        self.0.checkpoints().running.store(false, Ordering::Release);
+        self.0.running.store(false, Ordering::Release);
     }
 }

@@ -3,10 +3,10 @@
 
 use rusqlite::Connection;
 
+use super::apply;
 use super::open_nodes::OpenNodes;
 use super::row_cache::RowCache;
 use super::txn_rows::TxnRows;
-use super::{apply, writer};
 use crate::engine::planner::{Planned, plan};
 use crate::engine::sqlite::index::update::{self, Edits};
 use crate::engine::sqlite::read::content::Packs;
@@ -16,6 +16,9 @@ use crate::error::{ErrorKind, Result};
 use crate::model::{Batch, Commit};
 use crate::runtime::Runtime;
 use crate::sqlite::DbResult;
+
+/// Work inside a write transaction of its own.
+pub(crate) type Task = Box<dyn FnOnce(&Connection) -> DbResult<()> + Send>;
 
 /// The connection that writes.
 pub(crate) struct WriteConn {
@@ -61,7 +64,7 @@ impl WriteConn {
     }
 
     /// Runs a task, which may write any row.
-    pub(crate) fn run_task(&mut self, durable: bool, runtime: &Runtime, task: writer::Task) -> DbResult<()> {
+    pub(crate) fn run_task(&mut self, durable: bool, runtime: &Runtime, task: Task) -> DbResult<()> {
         let outcome = self.transaction(durable, runtime, |conn, _| task(conn));
         self.row_cache.forget();
         outcome

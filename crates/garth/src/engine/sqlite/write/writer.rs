@@ -13,7 +13,7 @@ use futures::channel::oneshot;
 use rusqlite::Connection;
 
 use super::checkpoint::Checkpoints;
-use super::group::{GroupContext, WriteConn, leaves_disk_unknown, may_be_of_one_member};
+use super::group::{GroupContext, Task, WriteConn, leaves_disk_unknown, may_be_of_one_member};
 use super::open_nodes::OpenNodes;
 use super::writer_lock::WriterLock;
 use crate::engine::sqlite::read::content::Packs;
@@ -30,9 +30,6 @@ const GROUP_COMMITS: usize = 512;
 const GROUP_BYTES: u64 = 16 << 20;
 /// How long a group waits to become as large as the last one. Less than a sync takes, which a second group would cost.
 const GATHER: Duration = Duration::from_micros(100);
-
-/// Work inside a write transaction of its own.
-pub(crate) type Task = Box<dyn FnOnce(&Connection) -> DbResult<()> + Send>;
 
 type Answer<T> = oneshot::Sender<Result<T>>;
 
@@ -64,13 +61,12 @@ pub(crate) struct Writer {
     runtime: Runtime,
     packs: Arc<Packs>,
     open: Arc<OpenNodes>,
-    pool: Arc<ConnPool>,
     lock: WriterLock,
     queue: Mutex<Queue>,
     gathered: Condvar,
     conn: Mutex<Option<WriteConn>>,
     poisoned: AtomicBool,
-    checkpoints: Checkpoints,
+    checkpoints: Arc<Checkpoints>,
 }
 
 impl fmt::Debug for Writer {
@@ -102,13 +98,12 @@ impl Writer {
             runtime: runtime.clone(),
             packs: Arc::clone(packs),
             open: Arc::clone(open),
-            pool: Arc::clone(pool),
             lock,
             queue: Mutex::default(),
             gathered: Condvar::new(),
             conn: Mutex::default(),
             poisoned: AtomicBool::new(false),
-            checkpoints: Checkpoints::default(),
+            checkpoints: Checkpoints::new(runtime, pool),
         });
         runtime.timer().watch(&writer);
         writer
@@ -120,14 +115,6 @@ impl Writer {
 
     pub(crate) fn packs(&self) -> &Arc<Packs> {
         &self.packs
-    }
-
-    pub(crate) fn pool(&self) -> &ConnPool {
-        &self.pool
-    }
-
-    pub(crate) fn checkpoints(&self) -> &Checkpoints {
-        &self.checkpoints
     }
 
     /// Commits a batch, together with whatever else waits.
@@ -244,7 +231,7 @@ impl Writer {
             self.poisoned.store(true, Ordering::Release);
             return;
         }
-        if let Err(error) = self.checkpoints.after_group(self, &conn.conn) {
+        if let Err(error) = self.checkpoints.after_group(&conn.conn) {
             let error = error.describe(self.database.subject);
             tracing::warn!(%error, "checkpoint failed");
         }

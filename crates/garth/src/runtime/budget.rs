@@ -1,0 +1,118 @@
+//! The bound on idle resources that many owners share, such as the reading connections of all open databases.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// An owner of idle resources.
+pub(crate) trait IdleOwner: Send + Sync {
+    /// The tick of the budget at which it was last used; `None` if it has nothing idle.
+    fn idle_since(&self) -> Option<u64>;
+    /// Closes one idle resource; `false` if there was none.
+    fn close_one(&self) -> bool;
+}
+
+/// A bound on what all owners keep idle.
+pub(crate) struct IdleBudget {
+    limit: usize,
+    idle: AtomicUsize,
+    clock: AtomicU64,
+    owners: Mutex<Vec<Weak<dyn IdleOwner>>>,
+}
+
+impl IdleBudget {
+    /// At most `limit` idle resources in all.
+    pub(crate) fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self {
+            limit,
+            idle: AtomicUsize::new(0),
+            clock: AtomicU64::new(0),
+            owners: Mutex::default(),
+        })
+    }
+
+    /// Has an owner asked to close what it keeps idle.
+    pub(crate) fn register(&self, owner: Weak<dyn IdleOwner>) {
+        let mut owners = lock(&self.owners);
+        // what is gone goes whenever the list would have to grow: each look at it costs as much as it is long
+        if owners.len() == owners.capacity() {
+            owners.retain(|owner| owner.strong_count() > 0);
+        }
+        owners.push(owner);
+    }
+
+    /// Counts a resource that has become idle, and closes others if they are too many. Returns the tick of its use.
+    pub(crate) fn add(&self) -> u64 {
+        let tick = self.clock.fetch_add(1, Ordering::Relaxed);
+        if self.idle.fetch_add(1, Ordering::Relaxed) >= self.limit {
+            self.shrink(self.limit);
+        }
+        tick
+    }
+
+    /// Counts resources that are idle no more.
+    pub(crate) fn remove(&self, count: usize) {
+        self.idle.fetch_sub(count, Ordering::Relaxed);
+    }
+
+    /// Closes idle resources, those of the owners used longest ago first, until at most `keep` are left. Whether any was
+    /// closed.
+    pub(crate) fn shrink(&self, keep: usize) -> bool {
+        let mut closed = false;
+        while self.idle.load(Ordering::Relaxed) > keep {
+            let owners: Vec<_> = lock(&self.owners).iter().filter_map(Weak::upgrade).collect();
+            let idle = owners.iter().filter_map(|owner| Some((owner.idle_since()?, owner)));
+            let Some((_, oldest)) = idle.min_by_key(|(since, _)| *since) else { break };
+            closed |= oldest.close_one();
+        }
+        closed
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Owner(Mutex<Vec<u64>>, Arc<IdleBudget>);
+
+    impl Owner {
+        fn idle(&self) -> usize {
+            lock(&self.0).len()
+        }
+    }
+
+    impl IdleOwner for Owner {
+        fn idle_since(&self) -> Option<u64> {
+            lock(&self.0).last().copied()
+        }
+
+        fn close_one(&self) -> bool {
+            let closed = lock(&self.0).pop().is_some();
+            if closed {
+                self.1.remove(1);
+            }
+            closed
+        }
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_goes_first() {
+        let budget = IdleBudget::new(3);
+        let owners: Vec<_> = (0..5).map(|_| Arc::new(Owner(Mutex::default(), Arc::clone(&budget)))).collect();
+        for owner in &owners {
+            let weak: Weak<dyn IdleOwner> = Arc::downgrade(owner) as _;
+            budget.register(weak);
+        }
+        for owner in &owners {
+            lock(&owner.0).push(budget.clock.load(Ordering::Relaxed));
+            budget.add();
+        }
+        let idle: Vec<_> = owners.iter().map(|owner| owner.idle()).collect();
+        assert_eq!(idle, [0, 0, 1, 1, 1]);
+        assert!(budget.shrink(0));
+        assert!(owners.iter().all(|owner| owner.idle() == 0));
+    }
+}
