@@ -3,6 +3,7 @@
 use rusqlite::ffi;
 
 use crate::error::{Error, ErrorKind};
+use crate::path::PathError;
 
 /// Result of work on a connection. Which database failed is added where the connection was handed out.
 pub(crate) type DbResult<T> = Result<T, DbError>;
@@ -25,6 +26,12 @@ impl From<rusqlite::Error> for DbError {
 impl From<Error> for DbError {
     fn from(error: Error) -> Self {
         Self::Other(error)
+    }
+}
+
+impl From<PathError> for DbError {
+    fn from(error: PathError) -> Self {
+        Self::Other(error.into())
     }
 }
 

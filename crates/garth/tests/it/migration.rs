@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use garth::agent::kv::{Found, Kv};
-use garth::engine::sqlite::SqliteFs;
 use garth::model::{
     At, ByteRange, ChangeKind, CommitChanges, Entry, HistoryPage, Kind, Moment, SearchQuery, Seq, Timestamp,
     Version, WalkPage,
@@ -290,6 +289,8 @@ async fn data_of_format_2_is_collected_indexed_and_written_like_new_data() {
 #[cfg(feature = "faults")]
 #[tokio::test]
 async fn a_migration_that_fails_leaves_data_of_format_2_as_it_was() {
+    use garth::engine::sqlite::SqliteFs;
+    use garth::runtime::Runtime;
     use garth::runtime::failpoint::{self, Failure};
 
     let (folder, shown) = (old_data(), shown());

@@ -322,7 +322,7 @@ fn acknowledge_early(answers: &mut [Option<Answer<Commit>>], results: &[Result<C
 
 fn answer_all(answers: Vec<Option<Answer<Commit>>>, error: &Error) {
     for answer in answers.into_iter().flatten() {
-        let _ = answer.send(Err(error.again()));
+        let _ = answer.send(Err(error.clone()));
     }
 }
 
@@ -332,7 +332,7 @@ impl Group {
             Self::Commits(commits) => {
                 answer_all(commits.into_iter().map(|(_, answer)| Some(answer)).collect(), error);
             }
-            Self::Task { answer, .. } => drop(answer.send(Err(error.again()))),
+            Self::Task { answer, .. } => drop(answer.send(Err(error.clone()))),
         }
     }
 }
