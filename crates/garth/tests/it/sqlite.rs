@@ -293,7 +293,7 @@ async fn a_lease_that_ran_out_leaves_its_file_the_whole_grace() {
 #[tokio::test]
 async fn gc_tells_what_waits_for_the_grace() {
     let Account { fs, clock, folder: _folder } = account();
-    let content = Bytes::from(vec![7; 200_000]);
+    let content = Bytes::from(vec![7; 1_200_000]);
     for name in ["/one", "/two"] {
         let mut upload = fs.stage().await.unwrap();
         upload.write(content.clone()).await.unwrap();
@@ -306,7 +306,7 @@ async fn gc_tells_what_waits_for_the_grace() {
         // the second upload brought nothing new
         let collected = fs.gc(grace).unwrap();
         assert_eq!((collected.packs, collected.waiting), (0, 1));
-        assert!(collected.waiting_bytes >= 200_000, "{collected:?}");
+        assert!(collected.waiting_bytes >= 1_200_000, "{collected:?}");
     }
     clock.advance(grace);
     let collected = fs.gc(grace).unwrap();
