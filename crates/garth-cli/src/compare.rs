@@ -93,7 +93,7 @@ impl Side {
         if entry.size > MAX_TEXT {
             return Ok(Content::Long);
         }
-        let file = self.fs.open(&At::Path(self.path.clone())).await?;
+        let file = self.fs.open(&At::from(&self.path)).await?;
         let mut content = Vec::new();
         let mut chunks = std::pin::pin!(stream(file, ByteRange::ALL));
         while let Some(chunk) = chunks.try_next().await? {
@@ -283,8 +283,8 @@ async fn same_content(from: &Side, to: &Side) -> Result<bool> {
 /// Compares two files a step at a time.
 async fn equal_bytes(a: &Side, b: &Side) -> Result<bool> {
     const STEP: usize = 1 << 20;
-    let a = a.fs.open(&At::Path(a.path.clone())).await?;
-    let b = b.fs.open(&At::Path(b.path.clone())).await?;
+    let a = a.fs.open(&At::from(&a.path)).await?;
+    let b = b.fs.open(&At::from(&b.path)).await?;
     let mut offset = 0;
     loop {
         let (left, right) = (a.read_at(offset, STEP).await?, b.read_at(offset, STEP).await?);

@@ -50,7 +50,7 @@ impl Walker {
                 return Ok(None);
             }
             let page = WalkPage { after: self.after.take(), limit: PAGE, entries: true };
-            let walk = self.fs.walk(&At::Path(self.top.clone()), &page).await?;
+            let walk = self.fs.walk(&At::from(&self.top), &page).await?;
             self.more = walk.more;
             self.after = walk.items.last().map(|item| item.path.clone());
             self.ready.extend(walk.items.into_iter().filter_map(|item| Some((item.path, *item.entry?))));
@@ -76,7 +76,7 @@ impl Lister {
             return Ok(Vec::new());
         }
         let page = Page { after: self.after.take(), limit: PAGE, entries: true };
-        let listing = fs.list(&At::Path(self.dir.clone()), &page).await?;
+        let listing = fs.list(&At::from(&self.dir), &page).await?;
         self.more = listing.more;
         self.after = listing.items.last().map(|item| item.name.clone());
         let items = listing.items.into_iter().filter_map(|item| Some((item.name, *item.entry?)));

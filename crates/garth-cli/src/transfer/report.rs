@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::escape::escaped;
 use crate::fail::{Failure, Failures, Result};
-use crate::out::Out;
+use crate::out::{Out, counted};
 use crate::progress::{self, Interrupt};
 
 /// What happened to one entry of the destination.
@@ -60,8 +60,6 @@ pub(crate) struct Count {
 
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plural =
-            |count: u64, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
         write!(f, "{} new, {} changed, {} unchanged", self.new, self.changed, self.same)?;
         if self.removed > 0 {
             write!(f, ", {} removed", self.removed)?;
@@ -69,13 +67,13 @@ impl fmt::Display for Count {
         if self.failed > 0 {
             write!(f, ", {} failed", self.failed)?;
         }
-        write!(f, " ({}", plural(self.files, "file", "files"))?;
-        write!(f, ", {}", plural(self.directories, "directory", "directories"))?;
+        write!(f, " ({}", counted(self.files, "file", "files"))?;
+        write!(f, ", {}", counted(self.directories, "directory", "directories"))?;
         if self.symlinks > 0 {
-            write!(f, ", {}", plural(self.symlinks, "symbolic link", "symbolic links"))?;
+            write!(f, ", {}", counted(self.symlinks, "symbolic link", "symbolic links"))?;
         }
         if self.hard_links > 0 {
-            write!(f, ", {}", plural(self.hard_links, "hard link", "hard links"))?;
+            write!(f, ", {}", counted(self.hard_links, "hard link", "hard links"))?;
         }
         write!(f, "; {} written)", HumanBytes(self.bytes))
     }

@@ -75,7 +75,7 @@ impl Cat {
 /// Opens a file at a path that a person wrote.
 pub(super) async fn open(fs: &dyn FileSystem, path: &str) -> Result<(TreePath, Arc<dyn OpenFile>)> {
     let opened = retry(fs, path, Follow::Yes, |path| async {
-        let file = fs.open(&At::Path(path.clone())).await?;
+        let file = fs.open(&At::from(&path)).await?;
         Ok((path, file))
     });
     let named = opened.await.map_err(|error| match error.path() {
@@ -90,8 +90,8 @@ pub(super) async fn open(fs: &dyn FileSystem, path: &str) -> Result<(TreePath, A
 /// Where `path` leads, if `version` is one of those that it has had.
 async fn with_version(fs: &dyn FileSystem, path: &str, version: VersionId) -> Result<TreePath> {
     let path = resolve_path(fs, path, Follow::Yes).await?;
-    let page = HistoryPage { before: Some(Seq(version.seq.0.saturating_add(1))), limit: 16 };
-    let versions = fs.history(&At::Path(path.clone()), &page).await?;
+    let page = HistoryPage::default().before(Seq(version.seq.0.saturating_add(1))).limit(16);
+    let versions = fs.history(&At::from(&path), &page).await?;
     if versions.iter().any(|had| had.id == version) {
         return Ok(path);
     }

@@ -94,8 +94,8 @@ async fn before_last(fs: Arc<dyn FileSystem>, side: &Side) -> Result<Arc<dyn Fil
         let mut commits = Commits::new(Arc::clone(&fs), Seq(0)).await?;
         commits.next_below(&side.path).await?.map(|commit| commit.commit.seq)
     } else {
-        let page = HistoryPage { before: None, limit: 1 };
-        fs.history(&At::Path(side.path.clone()), &page).await?.first().map(|version| version.id.seq)
+        let page = HistoryPage::default().limit(1);
+        fs.history(&At::from(&side.path), &page).await?.first().map(|version| version.id.seq)
     };
     let before = Seq(last.unwrap_or_default().0.saturating_sub(1));
     Ok(fs.as_of(&Moment::Seq(before)).await?)

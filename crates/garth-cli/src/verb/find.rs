@@ -221,8 +221,8 @@ async fn is_empty(fs: &dyn FileSystem, path: &TreePath, entry: &Entry) -> garth:
     match entry.kind {
         Kind::File => Ok(entry.size == 0),
         Kind::Directory => {
-            let page = Page { after: None, limit: 1, entries: false };
-            Ok(fs.list(&At::Path(path.clone()), &page).await?.items.is_empty())
+            let page = Page::default().limit(1);
+            Ok(fs.list(&At::from(path), &page).await?.items.is_empty())
         }
         _ => Ok(false),
     }

@@ -284,7 +284,7 @@ impl<'a> Search<'a> {
 
     /// Goes through the lines of a file, as far as needed.
     async fn lines(&self, app: &mut App, path: &TreePath, lines: &mut Lines, shown: &mut Shown) -> Result {
-        let file = self.fs.open(&At::Path(path.clone())).await?;
+        let file = self.fs.open(&At::from(path)).await?;
         let mut chunks = std::pin::pin!(stream(file, ByteRange::ALL));
         loop {
             let chunk = chunks.try_next().await?;

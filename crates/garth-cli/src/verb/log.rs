@@ -75,8 +75,8 @@ async fn since(app: &App, fs: &dyn FileSystem, text: &str) -> Result<Seq> {
 /// Whether a path names a directory, or if nothing is there did so last.
 async fn was_directory(fs: &dyn FileSystem, path: &TreePath) -> garth::Result<bool> {
     // A path that nothing is at any more has its end as the newest version.
-    let page = HistoryPage { before: None, limit: 2 };
-    let versions = fs.history(&At::Path(path.clone()), &page).await?;
+    let page = HistoryPage::default().limit(2);
+    let versions = fs.history(&At::from(path), &page).await?;
     let last = versions.iter().find_map(|version| version.entry.as_ref());
     Ok(last.is_some_and(|entry| entry.kind == Kind::Directory))
 }

@@ -35,7 +35,7 @@ impl Stat {
         let follow = if self.dereference { Follow::Yes } else { Follow::No };
         app.each(&self.paths, async |app, path| {
             let (path, entry) = stat_path(&*fs, path, follow).await?;
-            let names = fs.names(&At::Path(path.clone())).await?;
+            let names = fs.names(&At::from(&path)).await?;
             let mut json = entry_json(&path, &entry);
             json["names"] = json!(names.iter().map(TreePath::as_str).collect::<Vec<_>>());
             app.out.item(&json, text(&path, &entry, &names))
