@@ -1,4 +1,4 @@
-//! What every verb works with: the data folder, one account's tree, and the output.
+//! What every verb needs: the data folder, the tree of one account, and the output.
 
 use std::cell::OnceCell;
 use std::ops::AsyncFn;
@@ -30,7 +30,7 @@ pub(crate) struct AuthoredTree {
     author: Author,
 }
 
-/// What a commit is to do. The paths in it were looked up for this try.
+/// The operations of a commit, their paths resolved for this attempt.
 #[derive(Default)]
 pub(crate) struct Plan {
     pub(crate) ops: Vec<Op>,
@@ -79,18 +79,24 @@ impl App {
 
     /// The tree of the chosen account.
     pub(crate) fn tree(&self) -> Result<AuthoredTree> {
-        self.data_dir().and_then(|data_dir| self.tree_in(&data_dir))
+        let author = self.author()?;
+        self.tree_of(&self.data_dir()?, author)
     }
 
     /// The tree of the chosen account, for a write that may be the first one: makes the data folder if there
     /// is none.
     pub(crate) fn tree_or_new(&self) -> Result<AuthoredTree> {
-        self.data_dir_or_new().and_then(|data_dir| self.tree_in(&data_dir))
+        // Checked first: a bad name must not leave a new data folder behind.
+        let author = self.author()?;
+        self.tree_of(&self.data_dir_or_new()?, author)
     }
 
-    fn tree_in(&self, data_dir: &DataDir) -> Result<AuthoredTree> {
+    fn author(&self) -> Result<Author> {
         garth::path::check_id("agent", &self.global.agent)?;
-        let author = Author { agent: Some(self.global.agent.clone()), ..Author::default() };
+        Ok(Author { agent: Some(self.global.agent.clone()), ..Author::default() })
+    }
+
+    fn tree_of(&self, data_dir: &DataDir, author: Author) -> Result<AuthoredTree> {
         let account = &self.global.account;
         let fs = data_dir.account(account).map_err(|error| match error.kind() {
             ErrorKind::NotFound => Failure::Tree(no_account_or(account, error)),
@@ -133,7 +139,7 @@ impl App {
         if head == Seq(0) { Ok(fs) } else { Ok(fs.as_of(&Moment::Seq(head)).await?) }
     }
 
-    /// Runs `plan` and commits what it gives, again if a link was swapped in between; shows what was done.
+    /// Commits what `plan` gives and prints what was done. Plans again if a path turned into a link meanwhile.
     pub(crate) async fn commit(
         &mut self,
         tree: &AuthoredTree,
@@ -148,7 +154,7 @@ impl App {
         Ok(())
     }
 
-    /// Does the same to each path; what fails is told, the rest goes on.
+    /// Runs `action` on each path; reports failures and goes on.
     pub(crate) async fn each(
         &mut self,
         paths: &[String],
@@ -230,7 +236,7 @@ pub(crate) fn no_account_or(account: &str, error: Error) -> Error {
     Error::new(ErrorKind::NotFound, format!("{account}: no such account; {how}"))
 }
 
-/// The canonical path of what a person wrote; the last segment need not exist.
+/// The canonical path of one as the user wrote it; its last segment need not exist.
 pub(crate) async fn resolve_path(fs: &dyn FileSystem, path: &str, follow: Follow) -> garth::Result<TreePath> {
     resolve::resolve(fs, path, follow).await.map_err(with_path(path))
 }
@@ -254,7 +260,7 @@ pub(crate) fn with_path(path: &str) -> impl FnOnce(Error) -> Error {
     }
 }
 
-/// What is at a path that a person wrote, and its canonical path.
+/// The entry at a path as the user wrote it, and its canonical path.
 pub(crate) async fn stat_path(
     fs: &dyn FileSystem,
     path: &str,
@@ -263,7 +269,7 @@ pub(crate) async fn stat_path(
     resolve::stat(fs, path, follow).await.map_err(with_path(path))
 }
 
-/// Like [`stat_path`], where nothing may be there.
+/// Like [`stat_path`], with `None` if nothing is there.
 pub(crate) async fn stat_optional(
     fs: &dyn FileSystem,
     path: &str,

@@ -11,13 +11,13 @@ pub(crate) struct Global {
     /// Data folder [default: the platform's, such as ~/.local/share/garth]
     #[arg(long, global = true, env = "GARTH_DATA", value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Account whose tree is meant
+    /// Account to work on
     #[arg(long, global = true, env = "GARTH_ACCOUNT", default_value = "default", value_name = "NAME")]
     pub(crate) account: String,
-    /// Agent that acts: author of commits, owner of key-value entries
+    /// Agent: author of commits and owner of key-value entries
     #[arg(long, global = true, env = "GARTH_AGENT", default_value = "default", value_name = "NAME")]
     pub(crate) agent: String,
-    /// Print JSON: one object, or one a line where there may be several (JSON Lines)
+    /// Print JSON: one object, or JSON Lines where there may be several
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }

@@ -5,11 +5,13 @@ mod app;
 mod args;
 mod body;
 mod compare;
+mod complete;
 mod content;
 mod data_folder;
 mod escape;
 mod fail;
 mod habits;
+mod help;
 mod history;
 mod lines;
 mod out;
@@ -23,7 +25,7 @@ mod when;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{FromArgMatches as _, Parser};
 
 use crate::app::App;
 use crate::args::Global;
@@ -53,7 +55,11 @@ pub(crate) struct Cli {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse_from(habits::translated(std::env::args_os())) {
+    if complete::answer_shell() {
+        return ExitCode::SUCCESS;
+    }
+    let matches = help::command().try_get_matches_from(habits::translated(std::env::args_os()));
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return usage_error(&error),
     };

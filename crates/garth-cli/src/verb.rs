@@ -84,7 +84,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// Does it.
+    /// Runs the verb.
     pub(crate) async fn run(self, app: &mut App) -> Result {
         match self {
             Self::Serve(verb) => verb.run(app).await,

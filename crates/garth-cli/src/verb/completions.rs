@@ -1,6 +1,6 @@
-//! `garth completions`: what a shell needs to complete verbs and options.
+//! `garth completions`: completion of verbs, options and paths of the tree in a shell.
 
-use clap::{Args, CommandFactory};
+use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
 use serde_json::json;
 
@@ -10,22 +10,30 @@ use crate::fail::Result;
 
 /// Print a completion script for a shell
 ///
-/// With --json one object: shell, script.
+/// In bash, zsh and fish it completes paths of the tree, too. With --json one object: shell, script.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  garth completions bash > /etc/bash_completion.d/garth")]
+#[command(after_help = "Example:\n  source <(garth completions bash)")]
 pub(crate) struct Completions {
-    /// Which shell
+    /// Shell to complete in
     shell: Shell,
 }
 
 impl Completions {
     pub(crate) fn run(self, app: &mut App) -> Result {
-        let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "garth", &mut script);
+        let shell = self.shell.to_string();
+        let script = match self.shell {
+            Shell::Bash => include_bytes!("completions/garth.bash").to_vec(),
+            Shell::Zsh => include_bytes!("completions/garth.zsh").to_vec(),
+            Shell::Fish => include_bytes!("completions/garth.fish").to_vec(),
+            other => {
+                let mut script = Vec::new();
+                clap_complete::generate(other, &mut Cli::command(), "garth", &mut script);
+                script
+            }
+        };
         if !app.out.is_json() {
             return app.out.bytes(&script);
         }
-        let script = String::from_utf8_lossy(&script);
-        app.out.item(&json!({"shell": self.shell.to_string(), "script": script}), "")
+        app.out.item(&json!({"shell": shell, "script": String::from_utf8_lossy(&script)}), "")
     }
 }

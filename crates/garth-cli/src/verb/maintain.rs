@@ -1,4 +1,4 @@
-//! `garth fsck`, `gc` and `reindex`: what an operator does to the storage of accounts.
+//! `garth fsck`, `gc` and `reindex`: maintenance of the storage of accounts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,15 +19,15 @@ use crate::when::parse_span;
 /// The accounts that are meant.
 #[derive(Args, Debug)]
 struct Accounts {
-    /// All accounts, not only that of --account
+    /// Work on all accounts, not only that of --account
     #[arg(long)]
     all: bool,
 }
 
-/// Check that storage is sound; changes nothing
+/// Check the integrity of stored data; change nothing
 ///
 /// With --json one object an account: account, ok, names, versions, chunks, bytes, findings (kind, detail).
-/// The exit code is 1 if anything is wrong.
+/// The exit code is 1 if there are findings.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth fsck --all")]
 pub(crate) struct Fsck {
@@ -79,8 +79,7 @@ impl Fsck {
             );
             match found.findings.len() {
                 0 => text.push_str("sound"),
-                1 => text.push_str("1 thing is wrong"),
-                many => text.push_str(&format!("{many} things are wrong")),
+                many => text.push_str(&counted(many as u64, "finding", "findings")),
             }
             for finding in &found.findings {
                 text.push_str(&format!("\n  {}: {}", finding.kind, escaped(&finding.detail)));
@@ -131,8 +130,7 @@ impl Reindex {
 }
 
 impl Accounts {
-    /// Does it to each account, with something that turns on a terminal; one that fails does not stop the
-    /// others.
+    /// Runs `action` on each account, with a spinner on a terminal; reports failures and goes on.
     fn each(
         &self,
         app: &mut App,

@@ -10,7 +10,7 @@ use crate::args::CommitArgs;
 use crate::escape::escaped;
 use crate::fail::Result;
 
-/// Name the tree as it is now; list and drop such names
+/// Create, list and drop snapshots: names for the tree as it is at a moment
 ///
 /// With --json one object a snapshot: name, seq, time.
 #[derive(Args, Debug)]
@@ -25,21 +25,21 @@ pub(crate) struct Snapshot {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Name the tree as it is now
+    /// Create a snapshot of the tree as it is now
     #[command(after_help = "Example:\n  garth snapshot create before-cleanup")]
     Create {
-        /// The name; not a number or a time
+        /// Name of the snapshot; not a number, a time or an age
         name: String,
         #[command(flatten)]
         commit: CommitArgs,
     },
-    /// List the names (the default)
+    /// List snapshots (the default)
     #[command(after_help = "Example:\n  garth snapshot list")]
     List,
-    /// Forget a name; history stays
+    /// Drop a snapshot; history stays
     #[command(after_help = "Example:\n  garth snapshot drop before-cleanup")]
     Drop {
-        /// The name
+        /// Name of the snapshot
         name: String,
         #[command(flatten)]
         commit: CommitArgs,

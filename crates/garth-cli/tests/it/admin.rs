@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::garth::{Garth, column, string, utf8};
+use super::garth::{Garth, column, string, text, utf8};
 
 #[test]
 fn accounts_are_made_listed_and_deleted() {
@@ -61,11 +61,41 @@ fn shells_get_their_completions() {
     let garth = Garth::unmade();
     for shell in ["bash", "zsh", "fish"] {
         let script = garth.ok(&["completions", shell]);
-        assert!(script.contains("snapshot") && script.contains("garth"), "{shell}");
+        assert!(script.contains("garth __complete"), "{shell}");
     }
+    assert!(garth.ok(&["completions", "elvish"]).contains("snapshot"));
     assert_eq!(garth.json(&["completions", "bash"])["shell"], "bash");
     garth.fails(2, &["completions", "tcl"]);
     assert!(!garth.data().exists(), "no data folder is made for it");
+}
+
+#[test]
+fn shells_complete_verbs_options_and_paths_of_the_tree() {
+    let garth = Garth::new();
+    garth.write("/notes/today.md", "x");
+    garth.write("/notes/tomorrow.md", "x");
+    garth.write("/other", "x");
+    garth.ok(&["ln", "-s", "notes", "/link"]);
+    garth.ok(&["account", "create", "team"]);
+    garth.feed(&["write", "/theirs", "--account", "team"], "x");
+    let complete = |words: &[&str]| {
+        let output = garth.run(&[&["__complete"], words].concat(), b"");
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{words:?}");
+        text(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(complete(&["snap"]), ["snapshot"]);
+    assert_eq!(complete(&["snapshot", "c"]), ["create"]);
+    assert_eq!(complete(&["gc", "--gr"]), ["--grace"]);
+    assert_eq!(complete(&["ls", "--acc"]), ["--account"]);
+    assert_eq!(complete(&["import", "/ot"]), Vec::<String>::new(), "a file of this machine");
+    assert_eq!(complete(&["import", "x", "/ot"]), ["/other"]);
+    assert_eq!(complete(&["log", "-n", "3", "/ot"]), ["/other"]);
+    assert_eq!(complete(&["cat", "/"]), ["/link", "/notes/", "/other"]);
+    assert_eq!(complete(&["mv", "/other", "/notes/to"]), ["/notes/today.md", "/notes/tomorrow.md"]);
+    assert_eq!(complete(&["cat", "/link/tod"]), ["/link/today.md"]);
+    assert_eq!(complete(&["--account", "team", "cat", "/"]), ["/theirs"]);
+    assert_eq!(complete(&["cat", "/none/"]), Vec::<String>::new());
+    assert_eq!(complete(&["--data=/nowhere", "cat", "/"]), Vec::<String>::new());
 }
 
 #[test]

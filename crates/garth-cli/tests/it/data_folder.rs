@@ -80,6 +80,7 @@ fn a_first_write_makes_the_data_folder_and_says_so() {
     }
     let garth = Garth::unmade();
     garth.fails(2, &["account", "create", "a/b"]);
+    garth.fails(2, &["write", "/a", "--agent", "a/b"]);
     assert!(!garth.data().exists(), "a bad name makes nothing");
 }
 

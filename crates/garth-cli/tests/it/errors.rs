@@ -90,12 +90,11 @@ fn every_verb_has_an_example_in_its_help() {
     let help = garth.ok(&["--help"]);
     let verbs: Vec<&str> = help
         .lines()
-        .skip_while(|line| *line != "Commands:")
+        .skip_while(|line| !line.starts_with("Usage:"))
         .skip(1)
-        .take_while(|line| !line.is_empty())
-        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .take_while(|line| *line != "Options:" && *line != "Global options:")
+        .filter(|line| line.starts_with("  "))
         .filter_map(|line| line.split_whitespace().next())
-        .filter(|verb| *verb != "help")
         .collect();
     assert!(verbs.len() >= 30, "{verbs:?}");
     for verb in verbs {
