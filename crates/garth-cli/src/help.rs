@@ -31,7 +31,7 @@ pub(crate) fn command() -> Command {
         verbs.push('\n');
     }
     command.help_template(format!(
-        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{verbs}{{options}}{{after-help}}"
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{verbs}Global options:\n{{options}}{{after-help}}"
     ))
 }
 

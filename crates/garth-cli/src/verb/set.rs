@@ -16,7 +16,10 @@ use crate::when::parse_ttl;
 /// Content and version of the content stay. Where nothing changes there is no commit. With --json one object
 /// a path that changed: path, version, created, seq, time.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  garth set --add-tag done --ttl 30d /notes/today.md")]
+#[command(
+    override_usage = "garth set <OPTIONS> <PATH>...",
+    after_help = "Example:\n  garth set --add-tag done --ttl 30d /notes/today.md"
+)]
 pub(crate) struct Set {
     /// Files and directories; symbolic links are followed
     #[arg(required = true, value_name = "PATH")]
