@@ -1,7 +1,47 @@
-//! garth: the durable home of AI agents. One versioned, searchable, escape-proof tree per account.
+//! garth keeps one versioned, searchable tree of files for each account, for AI agents. This crate is the engine: it
+//! runs in the process, on a folder of this machine, and opens no socket.
 //!
-//! Start at [`FileSystem`], the trait that everything here implements or uses, and at [`model::batch`], the
-//! contract of a commit. This crate opens no socket.
+//! ```
+//! use garth::model::SearchQuery;
+//! use garth::{DataDir, Env, FileSystem, FileSystemExt};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let folder = folder.path();
+//! let data = DataDir::open(folder, Env::system())?; // made if it is not there
+//! data.create_account("acme")?;
+//! let fs = data.account("acme")?;
+//!
+//! let first = fs.write("/alice.md", "She takes her coffee black.").await?; // durable when it returns
+//! fs.write("/alice.md", "She has given up coffee.").await?;
+//!
+//! let before = fs.as_of(&first.seq.into()).await?; // any past state is a read-only file system
+//! assert_eq!(before.read_to_string("/alice.md").await?, "She takes her coffee black.");
+//!
+//! let hits = fs.search(&SearchQuery::new("coffee")).await?;
+//! assert_eq!(hits[0].path.as_str(), "/alice.md");
+//! # Ok(()) }
+//! ```
+//!
+//! # Where to go on
+//! | for | see |
+//! |---|---|
+//! | calls that most programs need: read, write, rename, walk | [`FileSystemExt`] |
+//! | several changes in one commit, with conditions, author and message | [`model::Batch`], [`model::Op`] |
+//! | pages, ranges, handles, history, changes, search, large uploads | [`FileSystem`] |
+//! | data folders, accounts, API keys | [`DataDir`], [`datadir::Control`] |
+//! | JSON values under keys, as the HTTP interface keeps them | [`agent::kv::Kv`] |
+//! | paths with `..` and symbolic links | [`fs::resolve`] |
+//! | errors and what they mean to a mount | [`Error`], [`ErrorKind`] |
+//! | a tree in memory, for tests | [`engine::memory::Memory`] |
+//!
+//! Whole programs are in `examples/`: `quickstart`, `batch`, `history`, `search`, `kv`.
+//!
+//! # Threads and runtimes
+//! Futures may be polled on any executor (tokio, or `futures::executor::block_on`). Short reads run on the thread that polls;
+//! commits and longer reads run on threads of the engine. All handles are `Send + Sync`; clones of a [`DataDir`] and
+//! the [`Arc`](std::sync::Arc)s that it gives share one state. Several processes may open one data folder.
 
 pub mod agent;
 pub mod datadir;
@@ -20,3 +60,8 @@ pub use env::Env;
 pub use error::{Error, ErrorKind, Result};
 pub use fs::{Capabilities, FileSystem, FileSystemExt, OpenFile, Upload, stream};
 pub use path::{Name, PathError, TreePath};
+
+/// Compiles the Rust of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;

@@ -5,7 +5,9 @@
 mod it {
     mod contract;
     mod control;
+    mod examples;
     mod kv;
+    mod library;
     mod merging;
     mod migration;
     mod model;

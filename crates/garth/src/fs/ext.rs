@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::future::Future;
 
 use bytes::{Bytes, BytesMut};
-use futures::{Stream, TryStreamExt};
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
 
 use super::{FileSystem, stream};
 use crate::error::{Error, ErrorKind, Result};
@@ -107,7 +108,7 @@ pub trait FileSystemExt: FileSystem {
 
     /// All names of a directory with their entries, in byte order. Read a page at a time, each of its own
     /// moment; over [`FileSystem::as_of`] all are of one.
-    fn read_dir(&self, dir: impl IntoAt) -> impl Stream<Item = Result<Item>> + Send {
+    fn read_dir(&self, dir: impl IntoAt) -> BoxStream<'_, Result<Item>> {
         let start = (dir.into_at(), Page::default().with_entries(), VecDeque::new(), true);
         futures::stream::try_unfold(start, async move |(dir, mut page, mut items, mut more)| {
             let at = dir.clone()?;
@@ -118,11 +119,12 @@ pub trait FileSystemExt: FileSystem {
             }
             Ok(items.pop_front().map(|item| (item, (dir, page, items, more))))
         })
+        .boxed()
     }
 
     /// All paths below a directory with their entries, in the order of [`FileSystem::walk`]. Read a page at a
     /// time, each of its own moment; over [`FileSystem::as_of`] all are of one.
-    fn walk_all(&self, dir: impl IntoAt) -> impl Stream<Item = Result<WalkItem>> + Send {
+    fn walk_all(&self, dir: impl IntoAt) -> BoxStream<'_, Result<WalkItem>> {
         let start = (dir.into_at(), WalkPage::default().with_entries(), VecDeque::new(), true);
         futures::stream::try_unfold(start, async move |(dir, mut page, mut items, mut more)| {
             let at = dir.clone()?;
@@ -133,6 +135,7 @@ pub trait FileSystemExt: FileSystem {
             }
             Ok(items.pop_front().map(|item| (item, (dir, page, items, more))))
         })
+        .boxed()
     }
 
     /// Commits one operation.

@@ -1,0 +1,73 @@
+//! The conveniences of the library do what their documentation says.
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use garth::engine::memory::Memory;
+use garth::engine::sqlite::SqliteFs;
+use garth::model::{Ino, MAX_READ, Op, Page, Seq};
+use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+
+#[tokio::test]
+async fn a_file_longer_than_one_read_is_read_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let content: Bytes = (0..MAX_READ + 12_345).map(|n| u8::try_from(n % 251).unwrap()).collect();
+    fs.write("/long", content.clone()).await.unwrap();
+    assert!(fs.read_file("/long").await.unwrap() == content);
+}
+
+#[tokio::test]
+async fn an_address_is_text_a_path_or_a_number() {
+    let fs = Memory::new(Env::system());
+    let ino = fs.write("/a", "text").await.unwrap().ino;
+    let path = TreePath::parse("/a").unwrap();
+    for text in [fs.read_to_string("/a").await, fs.read_to_string(&path).await, fs.read_to_string(ino).await]
+    {
+        assert_eq!(text.unwrap(), "text");
+    }
+    let error = fs.read_file("a").await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.to_string()),
+        (ErrorKind::InvalidArgument, "`a`: a path starts with `/`".into())
+    );
+}
+
+#[tokio::test]
+async fn a_directory_that_is_there_takes_no_commit_to_make() {
+    let fs = Memory::new(Env::system());
+    let made = fs.mkdir_all("/a/b").await.unwrap();
+    assert_eq!(fs.mkdir_all("/a/b").await.unwrap(), made);
+    assert_eq!(fs.head().await.unwrap().seq, Seq(1));
+    fs.write("/file", "").await.unwrap();
+    assert!(fs.mkdir_all("/file").await.unwrap_err().is(ErrorKind::AlreadyExists));
+}
+
+#[tokio::test]
+async fn read_dir_and_walk_all_go_on_behind_the_first_page() {
+    let fs = Memory::new(Env::system());
+    let count = Page::default().limit + 1;
+    let ops =
+        (0..count).map(|n| Op::write(TreePath::parse(&format!("/d/{n:05}")).unwrap(), "").with_parents());
+    fs.commit(ops.collect()).await.unwrap();
+    let names: Vec<_> = fs.read_dir("/d").try_collect().await.unwrap();
+    let paths: Vec<_> = fs.walk_all("/").try_collect().await.unwrap();
+    assert_eq!((names.len(), paths.len()), (count, count + 1));
+    assert!(paths.iter().all(|item| item.entry.is_some()));
+    assert!(fs.read_dir("/none").try_next().await.unwrap_err().is(ErrorKind::NotFound));
+}
+
+#[tokio::test]
+async fn nothing_there_is_none_and_not_an_error() {
+    let fs = Memory::new(Env::system());
+    fs.write("/file", "").await.unwrap();
+    assert!(fs.find("/none").await.unwrap().is_none());
+    assert!(!fs.exists("/file/below").await.unwrap());
+    assert!(!fs.exists(Ino(99)).await.unwrap());
+    assert!(fs.exists("/file").await.unwrap());
+}
+
+#[test]
+#[should_panic(expected = "`create_new` is no option of Remove")]
+fn an_option_that_an_operation_lacks_is_a_mistake_of_the_program() {
+    let _ = Op::remove(TreePath::root()).create_new();
+}
