@@ -93,8 +93,8 @@ pub struct Restored {
 /// let env = Env::system();
 /// let fs = Memory::new(env.clone());
 /// let notes = TreePath::parse("/notes.md")?;
-/// let first = fs.write(&notes, "one".into()).await?;
-/// fs.write(&notes, "two".into()).await?;
+/// let first = fs.write(&notes, "one").await?;
+/// fs.write(&notes, "two").await?;
 /// let restored = restore(&fs, &notes, &Moment::Seq(first.seq), env.now(), &Batch::default()).await?;
 /// assert_eq!((restored.plan.restored, restored.plan.unchanged), (1, 0));
 /// # Ok(()) }) }
