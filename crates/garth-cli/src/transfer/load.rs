@@ -99,7 +99,7 @@ pub(crate) struct Loader<'a> {
     unsettled: HashSet<TreePath>,
     bytes: u64,
     /// Directories of the source, with mode and time.
-    directories: HashMap<TreePath, SetAttrs>,
+    directories: HashMap<TreePath, (u32, Timestamp)>,
     /// Those whose mode or time is to be set last, as making what is in them changes the time.
     dirty: BTreeSet<TreePath>,
     commits: Option<(Seq, Seq)>,
@@ -151,8 +151,7 @@ impl<'a> Loader<'a> {
     /// If the base is made by this import, it is a copy of the source's top, and there even if that is empty.
     pub(crate) fn copy_top(&mut self, mode: u32, mtime: Timestamp) {
         if let Some(first) = self.first.take().filter(|_| !self.policy.dry_run) {
-            let attrs = SetAttrs { mode: Some(mode & 0o7777), mtime: Some(mtime), ..SetAttrs::default() };
-            self.directories.insert(first.path.clone(), attrs);
+            self.directories.insert(first.path.clone(), (mode & 0o7777, mtime));
             self.dirty.insert(first.path.clone());
             self.waiting.push(first);
         }
@@ -219,15 +218,14 @@ impl<'a> Loader<'a> {
         source: &Source<'_>,
         ops: &mut Vec<Op>,
     ) -> Item {
-        let attrs = source.attrs();
         if there.is_none() {
-            let (at, attrs) = (At::Path(path.clone()), SetAttrs { mtime: None, ..attrs.clone() });
+            let (at, attrs) = (At::Path(path.clone()), SetAttrs { mtime: None, ..source.attrs() });
             ops.push(Op::Mkdir { at, parents: true, attrs });
         }
         if there.is_none_or(|entry| !source.same_mode(entry) || !source.same_time(entry)) {
             self.dirty.insert(path.clone());
         }
-        self.directories.insert(path.clone(), attrs);
+        self.directories.insert(path.clone(), (source.mode & 0o7777, source.mtime));
         Item::Directory
     }
 
@@ -294,7 +292,7 @@ impl<'a> Loader<'a> {
     /// The content, if it is not that of a file of the same size.
     async fn changed_body(&self, there: &Entry, content: &mut dyn Read, name: &Path) -> Result<Option<Body>> {
         let fs = &*self.tree.fs;
-        let old = fs.open(&At::Node(there.ino)).await?;
+        let old = fs.open_version(there.version).await?;
         if self.policy.dry_run {
             return Ok(first_difference(&*old, content, name).await?.map(|(_, bytes)| Body::Bytes(bytes)));
         }
@@ -380,7 +378,8 @@ impl<'a> Loader<'a> {
         self.flush().await?;
         let mut settle = Vec::new();
         for path in std::mem::take(&mut self.dirty) {
-            if let Some(attrs) = self.directories.remove(&path) {
+            if let Some((mode, mtime)) = self.directories.remove(&path) {
+                let attrs = SetAttrs { mode: Some(mode), mtime: Some(mtime), ..SetAttrs::default() };
                 let ops = vec![Op::SetAttrs { at: At::Path(path.clone()), attrs }];
                 settle.push(Waiting { path, ops, done: Outcome::Silent });
             }

@@ -101,7 +101,8 @@ pub(crate) struct Report<'a> {
 impl<'a> Report<'a> {
     /// Begins; `total` is the number of entries, if known.
     pub(crate) fn new(out: &'a mut Out, total: Option<u64>, style: Style, interrupt: Interrupt) -> Self {
-        let bar = progress::entries(total);
+        // Lines of a list show how far it is, too.
+        let bar = if style.list { ProgressBar::hidden() } else { progress::entries(total) };
         Self { out, bar, style, failures: Failures::default(), count: Count::default(), interrupt }
     }
 
