@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::Read;
 use std::path::Path;
 
-use garth::model::{At, Attributes, Body, Create, Entry, Kind, Op, Remove, Seq, SetAttrs, Timestamp};
+use garth::model::{Attributes, Body, Entry, Kind, Op, Seq, SetAttrs, Timestamp};
 use garth::{Error, ErrorKind, Name, TreePath};
 
 use super::report::{Change, Item, Report};
@@ -46,7 +46,7 @@ pub(crate) enum What<'a> {
 
 impl Source<'_> {
     fn attrs(&self) -> SetAttrs {
-        SetAttrs { mode: Some(self.mode & 0o7777), mtime: Some(self.mtime), ..SetAttrs::default() }
+        SetAttrs::new().mode(self.mode & 0o7777).mtime(self.mtime)
     }
 
     fn same_time(&self, entry: &Entry) -> bool {
@@ -115,8 +115,8 @@ impl<'a> Loader<'a> {
         policy: Policy,
         report: Report<'a>,
     ) -> Self {
-        let op = Op::Mkdir { at: At::Path(base.clone()), parents: true, attrs: SetAttrs::default() };
-        let first = Waiting { path: base.clone(), ops: vec![op], done: Outcome::Silent };
+        let ops = vec![Op::mkdir_all(&base)];
+        let first = Waiting { path: base.clone(), ops, done: Outcome::Silent };
         Self {
             tree,
             report,
@@ -162,7 +162,7 @@ impl<'a> Loader<'a> {
         if self.unsettled.contains(path) {
             self.flush().await?;
         }
-        match self.tree.fs.stat(&At::Path(path.clone())).await {
+        match self.tree.fs.stat(&path.into()).await {
             Ok(entry) => Ok(Some(entry)),
             Err(error) if error.is(ErrorKind::NotFound) => Ok(None),
             Err(error) => Err(error.into()),
@@ -183,7 +183,7 @@ impl<'a> Loader<'a> {
             if !self.policy.delete {
                 return Err(in_the_way(&path, entry).into());
             }
-            ops.push(remove(&path, Remove::Tree));
+            ops.push(Op::remove_tree(&path).if_exists());
             there = None;
         }
         let replaces = !ops.is_empty();
@@ -219,8 +219,7 @@ impl<'a> Loader<'a> {
         ops: &mut Vec<Op>,
     ) -> Item {
         if there.is_none() {
-            let (at, attrs) = (At::Path(path.clone()), SetAttrs { mtime: None, ..source.attrs() });
-            ops.push(Op::Mkdir { at, parents: true, attrs });
+            ops.push(Op::mkdir_all(path).with_attrs(SetAttrs::new().mode(source.mode & 0o7777)));
         }
         if there.is_none_or(|entry| !source.same_mode(entry) || !source.same_time(entry)) {
             self.dirty.insert(path.clone());
@@ -240,9 +239,9 @@ impl<'a> Loader<'a> {
             if self.look_up(first).await?.is_some_and(|first| first.ino == entry.ino) {
                 return Ok(Item::HardLink);
             }
-            ops.push(remove(path, Remove::File));
+            ops.push(Op::remove_file(path).if_exists());
         }
-        ops.push(Op::Link { from: At::Path(first.clone()), to: At::Path(path.clone()), parents: true });
+        ops.push(Op::link(first, path).with_parents());
         Ok(Item::HardLink)
     }
 
@@ -253,7 +252,7 @@ impl<'a> Loader<'a> {
         source: Source<'_>,
         ops: &mut Vec<Op>,
     ) -> Result<Item> {
-        let (mut attrs, parents) = (source.attrs(), true);
+        let mut attrs = source.attrs();
         let (same_time, same_mode) = match there {
             Some(entry) => (source.same_time(entry), source.same_mode(entry)),
             None => (false, false),
@@ -265,7 +264,6 @@ impl<'a> Loader<'a> {
         if file.is_some_and(|entry| entry.size == size) && same_time && same_mode {
             return Ok(Item::File(0));
         }
-        let at = At::Path(path.clone());
         let body = match in_place.filter(|entry| entry.size == size) {
             Some(_) if same_time => None,
             Some(entry) => self.changed_body(entry, content, name).await?,
@@ -274,18 +272,18 @@ impl<'a> Loader<'a> {
         };
         let Some(body) = body else {
             attrs.mtime = attrs.mtime.filter(|_| !same_time);
-            ops.push(Op::SetAttrs { at, attrs });
+            ops.push(Op::set_attrs(path, attrs));
             return Ok(Item::File(0));
         };
         if there.is_some() && in_place.is_none() {
-            ops.push(remove(path, Remove::File));
+            ops.push(Op::remove_file(path).if_exists());
             if let Some(entry) = file {
                 keep(&entry.attributes, &mut attrs);
                 attrs.expires_at = Some(entry.expires_at);
             }
         }
         let written = if self.policy.dry_run { size } else { body.size() };
-        ops.push(Op::Write { at, body, create: Create::IfMissing, parents, attrs });
+        ops.push(Op::write(path, body).with_parents().with_attrs(attrs));
         Ok(Item::File(written))
     }
 
@@ -301,7 +299,7 @@ impl<'a> Loader<'a> {
 
     /// Removes what the source does not have, with so many entries below it.
     pub(crate) async fn remove(&mut self, path: TreePath, below: u64) -> Result {
-        let ops = vec![remove(&path, Remove::Tree)];
+        let ops = vec![Op::remove_tree(&path).if_exists()];
         self.push(Waiting { path, ops, done: Outcome::Removed { below } }).await
     }
 
@@ -379,8 +377,7 @@ impl<'a> Loader<'a> {
         let mut settle = Vec::new();
         for path in std::mem::take(&mut self.dirty) {
             if let Some((mode, mtime)) = self.directories.remove(&path) {
-                let attrs = SetAttrs { mode: Some(mode), mtime: Some(mtime), ..SetAttrs::default() };
-                let ops = vec![Op::SetAttrs { at: At::Path(path.clone()), attrs }];
+                let ops = vec![Op::set_attrs(&path, SetAttrs::new().mode(mode).mtime(mtime))];
                 settle.push(Waiting { path, ops, done: Outcome::Silent });
             }
         }
@@ -398,19 +395,18 @@ fn symlink(
     source: &Source<'_>,
     ops: &mut Vec<Op>,
 ) -> Item {
-    let (at, parents) = (At::Path(path.clone()), true);
-    let attrs = SetAttrs { mode: None, ..source.attrs() };
+    let attrs = SetAttrs::new().mtime(source.mtime);
     match there {
         Some(entry) if entry.target.as_deref() == Some(target) => {
             if !source.same_time(entry) {
-                ops.push(Op::SetAttrs { at, attrs });
+                ops.push(Op::set_attrs(path, attrs));
             }
             return Item::Symlink;
         }
-        Some(_) => ops.push(remove(path, Remove::File)),
+        Some(_) => ops.push(Op::remove_file(path).if_exists()),
         None => {}
     }
-    ops.push(Op::Symlink { at, target: target.to_owned(), parents, attrs });
+    ops.push(Op::symlink(path, target).with_parents().with_attrs(attrs));
     Item::Symlink
 }
 
@@ -422,10 +418,6 @@ fn is_fatal(failure: &Failure) -> bool {
         Failure::Tree(error) => failure.code() == 7 && !error.is(ErrorKind::Corrupt),
         Failure::Host(..) | Failure::Kv(..) => false,
     }
-}
-
-fn remove(path: &TreePath, what: Remove) -> Op {
-    Op::Remove { at: At::Path(path.clone()), what, missing_ok: true }
 }
 
 /// Bytes that wait in memory.
