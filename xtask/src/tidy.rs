@@ -1,6 +1,7 @@
-//! `cargo xtask tidy`: the house rules that neither rustfmt nor clippy knows. Every finding names a file, a line and
-//! what to do about it.
+//! `cargo xtask tidy`: the house rules that neither rustfmt nor clippy knows. Every finding names a file, a
+//! line and what to do about it.
 
+mod lines;
 mod links;
 mod manifest;
 mod modules;
@@ -49,6 +50,7 @@ fn check(files: &Files) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, content) in files {
         findings.extend(text::check(path, content));
+        findings.extend(lines::check(path, content));
         if path.ends_with(".rs") {
             findings.extend(rust::check(path, content));
         }

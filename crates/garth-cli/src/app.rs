@@ -139,7 +139,8 @@ impl App {
         if head == Seq(0) { Ok(fs) } else { Ok(fs.as_of(&Moment::Seq(head)).await?) }
     }
 
-    /// Commits what `plan` gives and prints what was done. Plans again if a path turned into a link meanwhile.
+    /// Commits what `plan` gives and prints what was done. Plans again if a path
+    /// turned into a link meanwhile.
     pub(crate) async fn commit(
         &mut self,
         tree: &AuthoredTree,

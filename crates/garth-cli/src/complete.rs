@@ -1,5 +1,6 @@
 //! Completion of verbs, options and paths of the tree. The scripts of `garth completions` run
-//! `garth __complete WORD...` with the words of the line up to the cursor; it prints what the last may become.
+//! `garth __complete WORD...` with the words of the line up to the cursor; it prints
+//! what the last may become.
 
 use std::io::Write as _;
 use std::path::PathBuf;

@@ -84,7 +84,8 @@ fn usage_error(error: &clap::Error) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// The whole message of an error of clap, which lists arguments on lines of their own, without the usage below it.
+/// The whole message of an error of clap, which lists arguments on lines of their
+/// own, without the usage below it.
 fn one_line(rendered: &str) -> String {
     let lines = rendered.lines().map(str::trim);
     let message =

@@ -1,8 +1,9 @@
 //! One connection: HTTP/1.1 with limits on time.
 //!
-//! What cannot be read as HTTP never reaches a route: hyper answers it by itself, with an empty body, and offers no hook to
-//! change that answer. Every failure has the envelope, so the socket below recognises such an answer by its bytes and sends
-//! another one. That is safe because hyper writes it in one piece, and no answer of a route has an empty body.
+//! What cannot be read as HTTP never reaches a route: hyper answers it by itself, with an empty body, and
+//! offers no hook to change that answer. Every failure has the envelope, so the socket below recognises such
+//! an answer by its bytes and sends another one. That is safe because hyper writes it in one piece, and no
+//! answer of a route has an empty body.
 
 use std::future::Future;
 use std::io;
@@ -51,7 +52,8 @@ pub(crate) async fn run(
     }
 }
 
-/// A TCP stream that gives up on a client which takes nothing, and puts the envelope in place of hyper's bare refusals.
+/// A TCP stream that gives up on a client which takes nothing, and puts the envelope in
+/// place of hyper's bare refusals.
 struct Socket {
     stream: TcpStream,
     context: Context,
@@ -152,8 +154,8 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// What to say in place of an answer that hyper made by itself. No part of an answer of ours looks like this: JSON has no
-/// line break within a string.
+/// What to say in place of an answer that hyper made by itself. No part of an answer of ours looks like this:
+/// JSON has no line break within a string.
 fn bare_refusal(bytes: &[u8]) -> Option<Refusal> {
     let status = bytes.strip_prefix(b"HTTP/1.1 ").or_else(|| bytes.strip_prefix(b"HTTP/1.0 "))?.get(..3)?;
     let (status, message) = match status {

@@ -1,10 +1,10 @@
 //! garth over HTTP: the key-value API. `docs/specs/kv-api.md` is its contract: routes, fields, limits, codes.
 //!
-//! Everything goes through [`garth::FileSystem`], so that what is done here is what every other interface sees. A crate of
-//! its own so that work on the engine does not rebuild a web server.
+//! Everything goes through [`garth::FileSystem`], so that what is done here is what every other interface
+//! sees. A crate of its own so that work on the engine does not rebuild a web server.
 //!
-//! A request is judged in this order: HTTP itself (400), route (404), method (405), key (401) and scope (403) from the head
-//! alone, size (413), then content (400 and the rest).
+//! A request is judged in this order: HTTP itself (400), route (404), method (405), key (401) and scope (403)
+//! from the head alone, size (413), then content (400 and the rest).
 
 mod auth;
 mod connection;

@@ -1,5 +1,5 @@
-//! What one client may cost: how much it may send, and how long it may take. Nothing a client does or leaves undone
-//! holds memory or a connection for ever.
+//! What one client may cost: how much it may send, and how long it may take. Nothing a client does or leaves
+//! undone holds memory or a connection for ever.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ pub(crate) const HEAD_TIME: Duration = Duration::from_secs(30);
 const BODY_TIME: Duration = Duration::from_secs(30);
 /// Time for which a client may take nothing of an answer.
 pub(crate) const STALL_TIME: Duration = Duration::from_secs(30);
-/// How much of a refused body is read and forgotten, in bytes and time, so that a client which sends all of it before
-/// it reads finds the answer and not a reset connection.
+/// How much of a refused body is read and forgotten, in bytes and time, so that a client which sends all of
+/// it before it reads finds the answer and not a reset connection.
 const MAX_DRAIN: usize = 16 << 20;
 const DRAIN_TIME: Duration = Duration::from_secs(5);
 

@@ -240,8 +240,8 @@ impl<'a> Caller<'a> {
         Ok(kv.put(&put, idempotency).await?)
     }
 
-    /// The record that makes a retry of this write answer the first one again. Its key is the account's own, because the
-    /// tree that keeps it is.
+    /// The record that makes a retry of this write answer the first one again. Its key is the account's own,
+    /// because the tree that keeps it is.
     fn idempotency(&self, call: Call, head: &Parts, body: &[u8]) -> Result<Option<Idempotency>, Refusal> {
         let mut values = head.headers.get_all(IDEMPOTENCY_KEY).iter();
         let Some(value) = values.next() else { return Ok(None) };

@@ -1,4 +1,5 @@
-//! Accepting connections, and ending well: once told to stop nothing new is taken, and what is in flight is finished.
+//! Accepting connections, and ending well: once told to stop nothing new is taken, and
+//! what is in flight is finished.
 
 use std::future::Future;
 use std::io;
@@ -26,16 +27,17 @@ pub struct Options {
 
 impl Options {
     /// Whether each request leaves a line in the log: a `tracing` event of level `INFO` and target
-    /// `garth_server::access` with `request_id`, `key` (the id of the API key, or `-`), `method`, `path` (without query),
-    /// `status`, `bytes` (of the answer's body) and `duration_us` (from the head of the request to the answer).
+    /// `garth_server::access` with `request_id`, `key` (the id of the API key, or `-`), `method`,
+    /// `path` (without query), `status`, `bytes` (of the answer's body) and `duration_us` (from the
+    /// head of the request to the answer).
     #[must_use]
     pub fn access_log(self, access_log: bool) -> Self {
         Self { access_log }
     }
 }
 
-/// Serves a data folder on these sockets until `shutdown` ends. Then requests that have begun are answered; each takes
-/// as long as its limits let it, so this returns in bounded time.
+/// Serves a data folder on these sockets until `shutdown` ends. Then requests that have begun are answered;
+/// each takes as long as its limits let it, so this returns in bounded time.
 ///
 /// # Errors
 /// `InvalidInput` without a socket. A connection that cannot be accepted is logged, and no error.

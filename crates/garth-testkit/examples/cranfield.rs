@@ -1,7 +1,7 @@
 //! Search quality on the Cranfield collection, through what users use:
 //!
 //! ```sh
-//! cargo run --release -p garth-testkit --example cranfield -- files COLLECTION FOLDER   # one file per abstract
+//! cargo run --release -p garth-testkit --example cranfield -- files COLLECTION FOLDER # a file each
 //! garth import FOLDER /cranfield
 //! cargo run --release -p garth-testkit --example cranfield -- measure COLLECTION DATA /cranfield
 //! ```

@@ -73,7 +73,8 @@ struct Inner {
 }
 
 impl DataDir {
-    /// Opens a data folder with default limits; makes it if it is missing. See [`DataDir::builder`] for more choice.
+    /// Opens a data folder with default limits; makes it if it is missing. See
+    /// [`DataDir::builder`] for more choice.
     ///
     /// # Errors
     /// Those of [`DataDirBuilder::open`].
@@ -113,8 +114,8 @@ impl DataDir {
         &self.0.folder
     }
 
-    /// Makes an account with an empty tree. Its folder is durable before the account is known; a crash in between
-    /// leaves a folder that nothing refers to.
+    /// Makes an account with an empty tree. Its folder is durable before the account is known; a crash in
+    /// between leaves a folder that nothing refers to.
     ///
     /// # Errors
     /// `InvalidArgument` for a bad id; `AlreadyExists`, also while an account of that id is being deleted.
@@ -130,11 +131,12 @@ impl DataDir {
         added
     }
 
-    /// The tree of an account. In one process, calls for one account give the same instance as long as anybody
-    /// holds it.
+    /// The tree of an account. In one process, calls for one account give the same
+    /// instance as long as anybody holds it.
     ///
     /// # Errors
-    /// `NotFound` without such an account, also once its deletion has begun, in whichever process; those of the engine.
+    /// `NotFound` without such an account, also once its deletion has begun, in
+    /// whichever process; those of the engine.
     pub fn account(&self, id: &str) -> Result<Arc<Tree>> {
         self.tree(&self.control().account(id)?)
     }
@@ -147,7 +149,8 @@ impl DataDir {
         Ok(self.control().admit(token)?.map(|(key, folder)| Admitted { key, folder }))
     }
 
-    /// The tree that a key opens; it has no way to name another. A deletion that began since it was admitted may come after.
+    /// The tree that a key opens; it has no way to name another. A deletion that began since
+    /// it was admitted may come after.
     ///
     /// # Errors
     /// `NotFound` if the account is gone, also if another has its id now; those of the engine.
@@ -174,8 +177,8 @@ impl DataDir {
         }
     }
 
-    /// Deletes an account, its keys and its tree. From the first step on nobody gets at it, and a crash in between is
-    /// made up for when the folder is next opened.
+    /// Deletes an account, its keys and its tree. From the first step on nobody gets at it, and a crash in
+    /// between is made up for when the folder is next opened.
     ///
     /// # Errors
     /// `NotFound` without such an account.
@@ -184,8 +187,9 @@ impl DataDir {
         self.finish_deletion(&account)
     }
 
-    /// Writes a copy of everything into `folder`, which must not exist: control data, and each account as it is at one moment of
-    /// its own. The copy is a data folder. Commits go on meanwhile. Gives each account's name with what was written.
+    /// Writes a copy of everything into `folder`, which must not exist: control data, and each account as
+    /// it is at one moment of its own. The copy is a data folder. Commits go on meanwhile. Gives each
+    /// account's name with what was written.
     ///
     /// # Errors
     /// `AlreadyExists` if the folder is there; from the storage.

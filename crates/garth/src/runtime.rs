@@ -1,5 +1,5 @@
-//! What an open data folder runs on: its clock, its threads, its timer, the bound on its connections, and the switches by
-//! which tests make it fail. It ends with the data folder that it belongs to.
+//! What an open data folder runs on: its clock, its threads, its timer, the bound on its connections, and the
+//! switches by which tests make it fail. It ends with the data folder that it belongs to.
 
 pub(crate) mod budget;
 pub(crate) mod disk;
@@ -33,7 +33,8 @@ impl Default for Limits {
     }
 }
 
-/// Shared by everything of one open data folder. Clones are the same one; threads end when the last is dropped.
+/// Shared by everything of one open data folder. Clones are the same one; threads end
+/// when the last is dropped.
 #[derive(Clone)]
 pub struct Runtime(Arc<Inner>);
 

@@ -1,5 +1,6 @@
-//! What every SQLite database of garth shares, control data and trees alike: how it is opened and pooled, how its format
-//! is made and brought forward, and how its failures are told. No type of SQLite leaves this crate.
+//! What every SQLite database of garth shares, control data and trees alike: how it is opened
+//! and pooled, how its format is made and brought forward, and how its failures are told. No
+//! type of SQLite leaves this crate.
 
 pub(crate) mod connect;
 pub(crate) mod error;

@@ -183,7 +183,8 @@ impl<'a> Crate<'a> {
         }
         let may_use = if may_use.is_empty() { "nothing" } else { may_use };
         let message = format!(
-            "`{from}` uses `{to}`, but may use {may_use} besides {BASE}: move what is shared down, or turn the call round"
+            "`{from}` uses `{to}`, but may use {may_use} besides {BASE}: move what is shared down, or \
+             turn the call round"
         );
         Some(edge.finding(path, &message))
     }

@@ -42,8 +42,8 @@ enum Line {
 
 type Done<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Child: writes batches until it is killed, each writer the next only when the last one's line is printed. Engines may
-/// block the thread, so each writer has one.
+/// Child: writes batches until it is killed, each writer the next only when the last one's line is printed.
+/// Engines may block the thread, so each writer has one.
 ///
 /// # Errors
 /// If stdout is closed.

@@ -1,5 +1,6 @@
-//! Failures at every step of commit, upload and collection: an error, a panic, the end of the process. After each the account
-//! opens again as a prefix of its commits that has all that were acknowledged, and other accounts never notice.
+//! Failures at every step of commit, upload and collection: an error, a panic, the end of the process.
+//! After each the account opens again as a prefix of its commits that has all that were acknowledged,
+//! and other accounts never notice.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -241,7 +242,8 @@ async fn uploads(fs: Arc<SqliteFs>, note: Note, seed: u64) -> Proven<()> {
     Ok(())
 }
 
-/// Opens the account again: what is there is a prefix of each writer's batches that has what was acknowledged.
+/// Opens the account again: what is there is a prefix of each writer's batches that
+/// has what was acknowledged.
 fn check(folder: &Path, journal: &Journal, report: &mut Report) -> Proven<()> {
     // it is there still if `gc` was kept from it
     let _ = std::fs::remove_file(folder.join(LEFT_OVER));

@@ -1,5 +1,5 @@
-//! Regression tests of the SQLite engine under failures. Here and not in the engine's crate, since they need failpoints
-//! and change the database from outside.
+//! Regression tests of the SQLite engine under failures. Here and not in the engine's crate, since they need
+//! failpoints and change the database from outside.
 
 use std::path::Path;
 use std::sync::Arc;

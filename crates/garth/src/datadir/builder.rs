@@ -11,7 +11,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::disk::{failed, make_dir};
 use crate::runtime::{Limits, Runtime};
 
-/// Descriptors that a tree takes while it is open: two lock files, and database, WAL and shared memory of its writer.
+/// Descriptors that a tree takes while it is open: two lock files, and database, WAL
+/// and shared memory of its writer.
 const DESCRIPTORS_PER_TREE: u64 = 5;
 /// Descriptors that a reading connection takes: database and WAL.
 const DESCRIPTORS_PER_CONNECTION: u64 = 2;
@@ -71,8 +72,8 @@ impl DataDirBuilder {
         Self { create, ..self }
     }
 
-    /// Keeps at most this many trees open that nobody uses just now, at least 1. Default: half of the process's limit of open
-    /// files (`RLIMIT_NOFILE`) allows for them, at most 1,000.
+    /// Keeps at most this many trees open that nobody uses just now, at least 1. Default: half of the
+    /// process's limit of open files (`RLIMIT_NOFILE`) allows for them, at most 1,000.
     pub fn open_trees(self, limit: usize) -> Self {
         Self { open_trees: Some(limit.max(1)), ..self }
     }
@@ -82,18 +83,18 @@ impl DataDirBuilder {
         Self { writer_threads: limit.max(1), ..self }
     }
 
-    /// Keeps at most this many connections open that nobody reads with just now, at least 1. Default: a fifth of the process's
-    /// limit of open files allows for them, at most 256.
+    /// Keeps at most this many connections open that nobody reads with just now, at least 1. Default: a fifth
+    /// of the process's limit of open files allows for them, at most 256.
     pub fn idle_connections(self, limit: usize) -> Self {
         Self { idle_connections: Some(limit.max(1)), ..self }
     }
 
-    /// Opens the data folder. Where it is made, so are the folders above it, with mode 0700. Deletions of accounts that a
-    /// crash interrupted are finished.
+    /// Opens the data folder. Where it is made, so are the folders above it, with mode 0700. Deletions of
+    /// accounts that a crash interrupted are finished.
     ///
     /// # Errors
-    /// `NotFound` if there is no data folder and none may be made; `NotEmpty` if the folder has other things in it;
-    /// `Format` for data of a newer garth; `Unavailable`, `NoSpace`, `Io`, `Corrupt` from the storage.
+    /// `NotFound` if there is no data folder and none may be made; `NotEmpty` if the folder has other things
+    /// in it; `Format` for data of a newer garth; `Unavailable`, `NoSpace`, `Io`, `Corrupt` from the storage.
     pub fn open(self, folder: &Path) -> Result<DataDir> {
         let folder = self.make_ready(folder)?;
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
@@ -130,8 +131,8 @@ impl DataDirBuilder {
     }
 }
 
-/// The name of something in a folder that garth did not put there. What a creation that was cut short left is its own, and
-/// `lost+found` is of the file system.
+/// The name of something in a folder that garth did not put there. What a creation that was cut short left is
+/// its own, and `lost+found` is of the file system.
 fn foreign_entry(folder: &Path) -> std::io::Result<Option<String>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

@@ -1,8 +1,8 @@
 //! What operators set: accounts and API keys, in a small database of their own beside the trees, so
 //! that no tree can name another account and a credential is checked without opening any tree.
 //!
-//! All calls block for a point query or one small transaction; any number of threads and processes may make them. Nothing
-//! is cached: a key that another process revokes opens nothing from the next call on.
+//! All calls block for a point query or one small transaction; any number of threads and processes may make
+//! them. Nothing is cached: a key that another process revokes opens nothing from the next call on.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -85,8 +85,8 @@ impl Control {
     /// Opens `control.db` in `folder`, which exists; makes it (mode 0600) or brings it forward if need be.
     ///
     /// # Errors
-    /// `Format` for a file of a newer garth or of another program, which is left as it is; `Io`, `Corrupt`, `Unavailable` and
-    /// `NoSpace` from the storage, here and in every call below.
+    /// `Format` for a file of a newer garth or of another program, which is left as it is; `Io`, `Corrupt`,
+    /// `Unavailable` and `NoSpace` from the storage, here and in every call below.
     pub(super) fn open(folder: &Path, runtime: &Runtime) -> Result<Self> {
         let database = database(folder);
         let pool = ConnPool::new(database.clone(), runtime.conns());
@@ -175,7 +175,8 @@ impl Control {
         self.write(|conn| one(conn, sql, [id], account_of))?.ok_or_else(no_account)
     }
 
-    /// Last step of a deletion, once the folder is gone: forgets the account and its keys. The id is free again.
+    /// Last step of a deletion, once the folder is gone: forgets the account and its
+    /// keys. The id is free again.
     pub(crate) fn forget_deleted(&self, account: &Account) -> Result<()> {
         let sql = "DELETE FROM account WHERE id = ?1 AND folder = ?2 AND deleted = 1";
         self.write(|conn| Ok(conn.execute(sql, (&account.id, &account.folder))?))?;
@@ -185,8 +186,8 @@ impl Control {
     /// Makes a key. The secret is in the answer and nowhere else.
     ///
     /// # Errors
-    /// `NotFound` without such an account; `InvalidArgument` for no scope at all, or a label over [`MAX_KEY_LABEL`]
-    /// bytes or with control characters.
+    /// `NotFound` without such an account; `InvalidArgument` for no scope at all, or a label over
+    /// [`MAX_KEY_LABEL`] bytes or with control characters.
     pub fn create_key(&self, account: &str, label: &str, scopes: &[Scope]) -> Result<(ApiKey, Secret)> {
         check_label(label)?;
         let scopes = scopes_to_text(scopes)?;
@@ -212,8 +213,8 @@ impl Control {
         self.read(|conn| all(conn, sql, [account], key_of))
     }
 
-    /// Revokes a key of an account: in every process it opens nothing from the next call on. Again is fine: the first time
-    /// stays.
+    /// Revokes a key of an account: in every process it opens nothing from the next call on. Again
+    /// is fine: the first time stays.
     ///
     /// # Errors
     /// `NotFound` unless the account has a key of that id.
@@ -227,8 +228,8 @@ impl Control {
         key.ok_or_else(|| Error::new(ErrorKind::NotFound, "this account has no key of that id"))
     }
 
-    /// The key that a token is of. `None` for one that is malformed, unknown, wrong or revoked, or whose account is
-    /// being deleted: who asks is not told which.
+    /// The key that a token is of. `None` for one that is malformed, unknown, wrong or revoked, or whose
+    /// account is being deleted: who asks is not told which.
     ///
     /// # Errors
     /// Those of the storage.
@@ -257,8 +258,8 @@ impl fmt::Debug for Control {
     }
 }
 
-/// Makes an empty file with the right mode under another name first and then gives it its name: a file that SQLite may
-/// have open already must not be opened here, since closing it would drop SQLite's locks.
+/// Makes an empty file with the right mode under another name first and then gives it its name: a file that
+/// SQLite may have open already must not be opened here, since closing it would drop SQLite's locks.
 fn create_file(folder: &Path, env: &Env) -> Result<()> {
     let failed = failed("the control data cannot be made");
     let new = folder.join(format!("{DATABASE}.{}", hex(&env.random::<8>()?)));

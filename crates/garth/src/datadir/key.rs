@@ -125,8 +125,8 @@ impl Hasher {
         Ok((id, Secret(token), hash))
     }
 
-    /// Whether a token has this hash. Takes the same time for any token and hash, and for no hash at all, so that an
-    /// unknown id cannot be told from a wrong secret.
+    /// Whether a token has this hash. Takes the same time for any token and hash, and for no hash at all, so
+    /// that an unknown id cannot be told from a wrong secret.
     pub(super) fn verify(&self, token: &str, stored: Option<&SecretHash>) -> bool {
         let dummy = SecretHash::default();
         let same = self.hash(token).ct_eq(stored.unwrap_or(&dummy));

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::error::Result;
 
-/// The instance of one tree while anybody holds it. Its lock is held while the tree is opened, so that one thread
-/// opens and the others wait, without keeping other trees waiting.
+/// The instance of one tree while anybody holds it. Its lock is held while the tree is opened, so that one
+/// thread opens and the others wait, without keeping other trees waiting.
 type Slot<T> = Arc<Mutex<Weak<T>>>;
 
 /// Open trees by the name of their folder.

@@ -1,8 +1,8 @@
 //! The embedded engine: one SQLite database for each account, in a folder of its own.
 //!
-//! Writes go through one writer per process, which groups them ([`writer`]); reads take a connection from a pool and
-//! run on the caller's thread. Whether a handle shows the present or the past is one field ([`SqliteFs::as_of`]).
-//! `docs/format.md` draws the tables, `docs/durability.md` says what survives what.
+//! Writes go through one writer per process, which groups them ([`writer`]); reads take a connection from a
+//! pool and run on the caller's thread. Whether a handle shows the present or the past is one field
+//! ([`SqliteFs::as_of`]). `docs/format.md` draws the tables, `docs/durability.md` says what survives what.
 
 pub(crate) mod index;
 pub(crate) mod maintain;
@@ -59,11 +59,13 @@ struct Inner {
 }
 
 impl SqliteFs {
-    /// Opens the account in `folder`, which must be there, with threads of its own; makes its database if that is missing.
-    /// Other processes may have it open too. [`DataDir`](crate::DataDir) opens many accounts on one [`Runtime`].
+    /// Opens the account in `folder`, which must be there, with threads of its own; makes its
+    /// database if that is missing. Other processes may have it open too. [`DataDir`](crate::DataDir) opens
+    /// many accounts on one [`Runtime`].
     ///
     /// # Errors
-    /// `Format` for data of a newer garth or of something else; `Io`, `NoSpace`, `Unavailable` from the storage.
+    /// `Format` for data of a newer garth or of something else; `Io`, `NoSpace`,
+    /// `Unavailable` from the storage.
     pub fn open(folder: &Path, env: Env) -> Result<Arc<Self>> {
         Self::open_on(folder, &Runtime::new(env))
     }

@@ -40,7 +40,8 @@ impl IdleBudget {
         owners.push(owner);
     }
 
-    /// Counts a resource that has become idle, and closes others if they are too many. Returns the tick of its use.
+    /// Counts a resource that has become idle, and closes others if they are too
+    /// many. Returns the tick of its use.
     pub(crate) fn add(&self) -> u64 {
         let tick = self.clock.fetch_add(1, Ordering::Relaxed);
         if self.idle.fetch_add(1, Ordering::Relaxed) >= self.limit {
@@ -54,8 +55,8 @@ impl IdleBudget {
         self.idle.fetch_sub(count, Ordering::Relaxed);
     }
 
-    /// Closes idle resources, those of the owners used longest ago first, until at most `keep` are left. Whether any was
-    /// closed.
+    /// Closes idle resources, those of the owners used longest ago first, until at most `keep`
+    /// are left. Whether any was closed.
     pub(crate) fn shrink(&self, keep: usize) -> bool {
         let mut closed = false;
         while self.idle.load(Ordering::Relaxed) > keep {

@@ -1,5 +1,5 @@
-//! The threads that write, shared by all accounts of a data folder: ten thousand open accounts do not mean ten thousand
-//! threads, and a few accounts still reach the disk side by side.
+//! The threads that write, shared by all accounts of a data folder: ten thousand open accounts do not mean
+//! ten thousand threads, and a few accounts still reach the disk side by side.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +26,8 @@ struct Shared {
     more: Condvar,
 }
 
-/// A bounded pool of threads, started as they are needed. Dropped, it finishes what was submitted and ends them.
+/// A bounded pool of threads, started as they are needed. Dropped, it finishes what
+/// was submitted and ends them.
 pub(crate) struct Executor {
     shared: Arc<Shared>,
     /// Most threads. They mostly wait for fsync, so there are more of them than cores.

@@ -1,5 +1,6 @@
-//! Ways to break the engine's promises on purpose: negative controls, by which the crash tests prove that they would
-//! notice. Only the feature `faults` can switch one on; without it every question here is a constant `false`.
+//! Ways to break the engine's promises on purpose: negative controls, by which the crash tests
+//! prove that they would notice. Only the feature `faults` can switch one on; without it every
+//! question here is a constant `false`.
 
 /// What is broken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

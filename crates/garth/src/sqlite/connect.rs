@@ -8,8 +8,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
 use super::error::{DbError, DbResult, Subject};
 
-/// How long a connection waits for another process. Writers of a tree queue on a lock file before, so that this only meets
-/// checkpoints and other tools.
+/// How long a connection waits for another process. Writers of a tree queue on a lock file before, so that
+/// this only meets checkpoints and other tools.
 const BUSY: Duration = Duration::from_secs(10);
 
 /// A database file and how this program uses it.
@@ -45,10 +45,10 @@ impl Database {
 
     /// A connection for reading, in the least restrictive way that works.
     ///
-    /// A WAL database needs its shared-memory file. Where that cannot be made, because the disk is full, the connection
-    /// takes the file for itself and keeps the index of the WAL in memory. On a read-only file system no lock is
-    /// possible: with its WAL beside it the file is opened read-only; without one it was closed cleanly and nobody can
-    /// change it, which SQLite calls immutable.
+    /// A WAL database needs its shared-memory file. Where that cannot be made, because the disk is full, the
+    /// connection takes the file for itself and keeps the index of the WAL in memory. On a read-only file
+    /// system no lock is possible: with its WAL beside it the file is opened read-only; without one it was
+    /// closed cleanly and nobody can change it, which SQLite calls immutable.
     pub(crate) fn connect_to_read(&self) -> DbResult<ReadConn> {
         let shared = |conn| ReadConn { conn, exclusive: false };
         let error = match self.connect().and_then(|conn| probe(&conn).map(|()| conn)) {

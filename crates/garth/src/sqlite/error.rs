@@ -1,4 +1,5 @@
-//! Failures of SQLite in the terms of [`ErrorKind`]. SQLite's own text may hold paths of the host: it stays in the source.
+//! Failures of SQLite in the terms of [`ErrorKind`]. SQLite's own text may hold paths of
+//! the host: it stays in the source.
 
 use rusqlite::ffi;
 

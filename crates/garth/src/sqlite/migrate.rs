@@ -17,8 +17,8 @@ const WAL_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
 pub(crate) struct Format {
     /// `PRAGMA application_id`: tells garth's files from others.
     pub(crate) application_id: i32,
-    /// One script a version, from the empty file on. The version of a file (`PRAGMA user_version`) is how many have
-    /// run. Only ever appended to.
+    /// One script a version, from the empty file on. The version of a file (`PRAGMA user_version`) is how
+    /// many have run. Only ever appended to.
     pub(crate) scripts: &'static [&'static str],
     /// Writes the first rows of a new file, after all scripts.
     pub(crate) initialise: fn(&Connection, &Env) -> DbResult<()>,
@@ -57,8 +57,8 @@ impl Format {
         }
     }
 
-    /// Makes the tables of an empty file, or adds what an older version lacks: all of it or nothing. Call it while no
-    /// other process can.
+    /// Makes the tables of an empty file, or adds what an older version lacks: all of it or nothing. Call
+    /// it while no other process can.
     pub(crate) fn bring_forward(
         &self,
         conn: &Connection,

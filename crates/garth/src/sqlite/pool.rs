@@ -1,5 +1,6 @@
-//! Connections for reading, kept for the next reader: a read of a few KiB takes less time than a hop to another thread.
-//! Each database has a pool; all pools of a data folder share one bound on how many stay open unused.
+//! Connections for reading, kept for the next reader: a read of a few KiB takes less time than
+//! a hop to another thread. Each database has a pool; all pools of a data folder share one
+//! bound on how many stay open unused.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,8 +56,8 @@ impl ConnPool {
         })
     }
 
-    /// As [`Self::read`], on a new connection: FTS5 checks its index by what the connection remembers of it, which is
-    /// out of date on one that was used before.
+    /// As [`Self::read`], on a new connection: FTS5 checks its index by what the connection remembers of it,
+    /// which is out of date on one that was used before.
     pub(crate) fn read_on_new<T>(&self, read: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
         let _turn = lock(&self.exclusive);
         let outcome = self.database.connect_to_read().and_then(|ReadConn { conn, .. }| {
@@ -66,8 +67,8 @@ impl ConnPool {
         outcome.map_err(|error| error.describe(self.database.subject))
     }
 
-    /// Runs `work` on a connection that nobody else uses meanwhile. One on which it failed to end its transaction is
-    /// dropped.
+    /// Runs `work` on a connection that nobody else uses meanwhile. One on which it failed to
+    /// end its transaction is dropped.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
         let outcome = match self.take_idle() {
             Some(conn) => self.run(conn, work),

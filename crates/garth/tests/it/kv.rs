@@ -1,4 +1,5 @@
-//! The key-value API over each engine: what it promises of values, paths, races and files of other interfaces.
+//! The key-value API over each engine: what it promises of values, paths, races and
+//! files of other interfaces.
 
 use std::sync::Arc;
 use std::time::Duration;

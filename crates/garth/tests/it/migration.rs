@@ -1,5 +1,6 @@
-//! Data that a released garth wrote opens here and shows what it showed there. `tests/data/format-2` holds a data folder
-//! of format 2, what its garth showed of it (`shown.json`), and the script that made both (`make`).
+//! Data that a released garth wrote opens here and shows what it showed there.
+//! `tests/data/format-2` holds a data folder of format 2, what its garth showed of it
+//! (`shown.json`), and the script that made both (`make`).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

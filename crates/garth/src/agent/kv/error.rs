@@ -1,5 +1,5 @@
-//! What the key-value API refuses, in its own terms: the codes are part of the outside contract, so interfaces
-//! translate a [`KvCode`] and never guess from a message.
+//! What the key-value API refuses, in its own terms: the codes are part of the outside contract, so
+//! interfaces translate a [`KvCode`] and never guess from a message.
 
 use std::fmt;
 

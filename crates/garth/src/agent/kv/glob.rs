@@ -1,9 +1,9 @@
-//! Matching keys against a pattern, in byte order of whole keys, from any key on: a page costs as much as it holds, and
-//! not what is before it.
+//! Matching keys against a pattern, in byte order of whole keys, from any key on: a page costs as much as it
+//! holds, and not what is before it.
 //!
-//! In byte order the keys below `/a` lie between `/a.` and `/a0`, so a directory takes the place `a/` among the keys
-//! beside it. The tree orders names by file (`a.json`), so each level of directories is read in that order and put into
-//! key order here. A subtree that one read can hold is read as a whole.
+//! In byte order the keys below `/a` lie between `/a.` and `/a0`, so a directory takes the place `a/` among
+//! the keys beside it. The tree orders names by file (`a.json`), so each level of directories is read in that
+//! order and put into key order here. A subtree that one read can hold is read as a whole.
 
 use std::collections::BTreeMap;
 
@@ -64,8 +64,8 @@ struct Level {
     dir: TreePath,
     /// The key of the directory.
     key: String,
-    /// What is still to be given, by its place among the keys of this level: `a` for a value, `a/` for a directory. Of a
-    /// subtree that was read as a whole also `a/b`.
+    /// What is still to be given, by its place among the keys of this level: `a` for a value, `a/` for a
+    /// directory. Of a subtree that was read as a whole also `a/b`.
     entries: BTreeMap<String, Found>,
     /// Places up to this one are complete; `None` once all are.
     complete_to: Option<Name>,
@@ -140,8 +140,8 @@ impl<'a> Scan<'a> {
             self.levels.push(level);
             return Ok(());
         }
-        // Names up to the first segment of `start` are not read again. Of the directories there, those whose place is
-        // behind `start` (they are a beginning of it) or leads to it are looked up.
+        // Names up to the first segment of `start` are not read again. Of the directories there, those whose
+        // place is behind `start` (they are a beginning of it) or leads to it are looked up.
         let first = level.start.split('/').next().unwrap_or_default().to_owned();
         for (end, _) in first.char_indices().skip(1).chain([(first.len(), '/')]) {
             if let Ok(name) = Name::parse(&first[..end])

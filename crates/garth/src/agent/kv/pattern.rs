@@ -1,5 +1,5 @@
-//! Glob patterns of the key-value API. Not globset: there `?` is one byte, here one character, and by default `*`
-//! crosses `/`. A pattern runs as a set of states, one bit each, so that no pattern makes matching slow.
+//! Glob patterns of the key-value API. Not globset: there `?` is one byte, here one character, and by default
+//! `*` crosses `/`. A pattern runs as a set of states, one bit each, so that no pattern makes matching slow.
 
 use std::collections::BTreeMap;
 

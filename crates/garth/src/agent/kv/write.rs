@@ -38,13 +38,15 @@ pub struct Put<'a> {
     pub importance: Option<f64>,
     /// Whether search finds it. `None` leaves that as it is; a new key is not found.
     pub searchable: Option<bool>,
-    /// From this moment on it is absent; `Some(None)` is never. `None` leaves that as it is; a new key does not expire.
+    /// From this moment on it is absent; `Some(None)` is never. `None` leaves that as it
+    /// is; a new key does not expire.
     pub expires_at: Option<Option<Timestamp>>,
     /// What must hold of the key before.
     pub condition: Condition,
 }
 
-/// A condition on the key of a put. One that does not hold is the error `FileSystem(Conflict)`; its message says what is there.
+/// A condition on the key of a put. One that does not hold is the error `FileSystem(Conflict)`;
+/// its message says what is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
     /// None.
@@ -108,9 +110,10 @@ impl Kv<'_> {
     /// Keeps 1 to [`MAX_PUTS`] values in one durable commit: all of them or none.
     ///
     /// # Errors
-    /// `InvalidPath`, `ReservedPath`, `TooLarge` (also for more than 16 MiB together), `PathConflict`, `Validation` for
-    /// labels that exceed what a file can carry and for a number of puts out of range or a key given twice, `IdempotencyMismatch`,
-    /// `FileSystem(Conflict)` for a condition that does not hold; those of the filesystem.
+    /// `InvalidPath`, `ReservedPath`, `TooLarge` (also for more than 16 MiB together), `PathConflict`,
+    /// `Validation` for labels that exceed what a file can carry and for a number of puts out of range or
+    /// a key given twice, `IdempotencyMismatch`, `FileSystem(Conflict)` for a condition that does not
+    /// hold; those of the filesystem.
     pub async fn put_all(
         &self,
         puts: &[Put<'_>],
@@ -177,11 +180,12 @@ impl Kv<'_> {
         Err(KvError::new(KvCode::PathConflict, "what is at or below a key changes all the time; try again"))
     }
 
-    /// Adds `by` to the integer that is the value of a key (0 if it has none) and gives the sum. Atomic: of concurrent
-    /// increments none is lost. Attributes and expiry stay as they are.
+    /// Adds `by` to the integer that is the value of a key (0 if it has none) and gives the sum. Atomic: of
+    /// concurrent increments none is lost. Attributes and expiry stay as they are.
     ///
     /// # Errors
-    /// `Validation` for a value that is not an integer of 64 bits, or a sum that is none; otherwise as for [`Kv::put`].
+    /// `Validation` for a value that is not an integer of 64 bits, or a sum that is
+    /// none; otherwise as for [`Kv::put`].
     pub async fn increment(&self, path: &str, by: i64) -> KvResult<(i64, Written)> {
         for _ in 0..INCREMENT_TRIES {
             let found = self.get(path).await?;
@@ -201,7 +205,8 @@ impl Kv<'_> {
         Err(KvError::new(KvCode::FileSystem(ErrorKind::Conflict), message))
     }
 
-    /// Sets from which moment on a key is absent, or that it never is, and nothing else. `None` if it has no value.
+    /// Sets from which moment on a key is absent, or that it never is, and nothing
+    /// else. `None` if it has no value.
     ///
     /// # Errors
     /// `InvalidPath`; those of the filesystem.
@@ -218,7 +223,8 @@ impl Kv<'_> {
         }
     }
 
-    /// Removes a value, if there is one, and the directories that this leaves empty: in any case one durable commit.
+    /// Removes a value, if there is one, and the directories that this leaves empty:
+    /// in any case one durable commit.
     ///
     /// # Errors
     /// `InvalidPath`, `IdempotencyMismatch`; those of the filesystem.
@@ -272,7 +278,8 @@ impl Kv<'_> {
         let mut attrs = put.attributes();
         let mut create = Create::IfMissing;
         if put.searchable.is_none() {
-            // A new file is searchable unless told otherwise, a new key is not: which one it is has to be known.
+            // A new file is searchable unless told otherwise, a new key is not: which
+            // one it is has to be known.
             match self.kind_of(file).await? {
                 Some(Kind::File) => create = Create::Never,
                 Some(_) => {}

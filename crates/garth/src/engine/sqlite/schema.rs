@@ -1,4 +1,5 @@
-//! The tables of an account's database, and how one is made, opened and brought forward. Drawn in `docs/format.md`.
+//! The tables of an account's database, and how one is made, opened and brought
+//! forward. Drawn in `docs/format.md`.
 
 pub(crate) mod changes;
 pub(crate) mod columns;
@@ -41,7 +42,8 @@ static FORMAT: Format = Format {
     },
 };
 
-/// The tables of format 1. `seq`, `since`, `till` are sequences; an extent whose `till` is 0 is live. Times are ns since 1970.
+/// The tables of format 1. `seq`, `since`, `till` are sequences; an extent whose `till` is 0 is
+/// live. Times are ns since 1970.
 pub(crate) const FORMAT_1: &str = "
 CREATE TABLE head (
     id INTEGER PRIMARY KEY CHECK (id = 1),

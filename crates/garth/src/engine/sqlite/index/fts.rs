@@ -1,11 +1,11 @@
-//! The full-text index in SQLite. It is written in the transaction of the commit that changes the text, so that a
-//! hit is never of another version than the tree's.
+//! The full-text index in SQLite. It is written in the transaction of the commit that changes the text, so
+//! that a hit is never of another version than the tree's.
 //!
-//! - `passage`: one row a passage, with where it lies. `lines` counts its line feeds, `newline` says whether its last
-//!   byte is one, `hash` is of its bytes and lets `fsck` find an index that is behind its file.
+//! - `passage`: one row a passage, with where it lies. `lines` counts its line feeds, `newline` says whether
+//!   its last byte is one, `hash` is of its bytes and lets `fsck` find an index that is behind its file.
 //! - `passage_text`: FTS5, rowid = `passage.id`. *Contentless*: the text is in the tree already. With
-//!   `contentless_delete`, so that a passage can go without its old text at hand. `detail=full` and the column sizes
-//!   stay, as BM25 needs them: without positions a contentless table ranks everything 0.
+//!   `contentless_delete`, so that a passage can go without its old text at hand. `detail=full` and the
+//!   column sizes stay, as BM25 needs them: without positions a contentless table ranks everything 0.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -22,8 +22,8 @@ pub(crate) const MAX_OFFSET: u64 = i64::MAX as u64;
 /// Bytes of a file read at a time, so that memory does not grow with the file.
 const READ: u64 = 256 << 10;
 
-/// A file whose content, type or searchability a commit changed. Each file at most once a call of [`apply`]: several
-/// edits are joined by [`Edit::then`].
+/// A file whose content, type or searchability a commit changed. Each file at most once a call of [`apply`]:
+/// several edits are joined by [`Edit::then`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change<'a> {
     /// The file.
@@ -76,11 +76,11 @@ pub(crate) fn optimize(conn: &Connection) -> rusqlite::Result<()> {
     conn.execute_batch("INSERT INTO passage_text (passage_text) VALUES ('optimize');")
 }
 
-/// Brings the index up to date with all that one transaction did to files, once, at its end. `read` gives bytes of
-/// the new content; it may give fewer than asked for only at the end of the file.
+/// Brings the index up to date with all that one transaction did to files, once, at its end. `read` gives
+/// bytes of the new content; it may give fewer than asked for only at the end of the file.
 ///
-/// All that goes is deleted first, in order of row: FTS5 writes out what it holds in memory whenever a row comes
-/// before the last one, at a savepoint and at a search in the same transaction.
+/// All that goes is deleted first, in order of row: FTS5 writes out what it holds in memory whenever a row
+/// comes before the last one, at a savepoint and at a search in the same transaction.
 ///
 /// # Errors
 /// What SQLite or `read` says. The transaction must then be rolled back.
@@ -228,9 +228,9 @@ fn last_before(conn: &Connection, ino: Ino, off: u64) -> rusqlite::Result<Option
     statement.query_row(params![ino.0, off], passage).optional()
 }
 
-/// The files with the best passages for `question`, best first, at most `limit`. `allow` is asked once a file, best
-/// first, and answers `None` for one that the caller must not or does not want to see. If the words of the question
-/// find nothing allowed, words that begin like them are tried.
+/// The files with the best passages for `question`, best first, at most `limit`. `allow` is asked once a
+/// file, best first, and answers `None` for one that the caller must not or does not want to see. If the
+/// words of the question find nothing allowed, words that begin like them are tried.
 ///
 /// # Errors
 /// What SQLite or `allow` says; no question is an error.
@@ -253,7 +253,8 @@ fn matching<T>(
     limit: usize,
     allow: &mut dyn FnMut(Ino) -> DbResult<Option<T>>,
 ) -> DbResult<Vec<Found<T>>> {
-    // Rows come one by one out of a sorter, so the rest behind the last file wanted costs nothing more. The cross join keeps the order.
+    // Rows come one by one out of a sorter, so the rest behind the last file wanted costs nothing more.
+    // The cross join keeps the order.
     let mut statement = conn.prepare_cached(
         "SELECT p.id, p.ino, p.off, p.len, p.lines, p.newline, passage_text.rank
          FROM passage_text CROSS JOIN passage AS p ON p.id = passage_text.rowid

@@ -1,4 +1,5 @@
-//! The index: whatever happens to files, it answers like one made afresh, and costs in proportion to what changed.
+//! The index: whatever happens to files, it answers like one made afresh, and costs
+//! in proportion to what changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

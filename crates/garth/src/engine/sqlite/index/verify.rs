@@ -1,4 +1,5 @@
-//! The part of `fsck` that looks at the search index. Only reads: what is wrong here is put right by `reindex`.
+//! The part of `fsck` that looks at the search index. Only reads: what is wrong here
+//! is put right by `reindex`.
 
 use std::fmt;
 use std::ops::Range;
@@ -65,7 +66,8 @@ pub(crate) fn index(conn: &Connection) -> rusqlite::Result<Vec<Fault>> {
     Ok(faults)
 }
 
-/// The nodes that have passages, in order, for the caller to find those that are no files of the tree any more.
+/// The nodes that have passages, in order, for the caller to find those that are no
+/// files of the tree any more.
 ///
 /// # Errors
 /// What SQLite says.

@@ -1,5 +1,5 @@
-//! Copies of a live account: of its database through SQLite alone, which is the only one to open it, and of the pack files
-//! that the copy needs.
+//! Copies of a live account: of its database through SQLite alone, which is the only one to open it, and of
+//! the pack files that the copy needs.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -29,8 +29,8 @@ fn failed(error: std::io::Error) -> Error {
 }
 
 impl SqliteFs {
-    /// Writes a copy of the account as it is at one moment into `folder`, which must not exist, and waits until it is safe on
-    /// disk. Commits go on meanwhile. Blocks; not for a runtime's worker.
+    /// Writes a copy of the account as it is at one moment into `folder`, which must not exist, and waits
+    /// until it is safe on disk. Commits go on meanwhile. Blocks; not for a runtime's worker.
     ///
     /// # Errors
     /// `AlreadyExists` if the folder is there; from the storage.
@@ -62,7 +62,8 @@ impl SqliteFs {
     }
 }
 
-/// Makes the copy a database in WAL mode like its original; its last commit, and the pack files that it needs.
+/// Makes the copy a database in WAL mode like its original; its last commit, and the
+/// pack files that it needs.
 fn finish_copy(copy: &Path) -> DbResult<(u64, Vec<String>)> {
     let conn = Connection::open_with_flags(copy, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     conn.pragma_update(None, "journal_mode", "WAL")?;

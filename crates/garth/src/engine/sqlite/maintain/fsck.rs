@@ -36,8 +36,8 @@ pub struct Fsck {
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Which promise is broken: `database`, `head`, `name`, `link_count`, `attribute`, `content`, `missing_content`,
-    /// `orphan_content`, `extent`, `expiry`, `log` or `index`.
+    /// Which promise is broken: `database`, `head`, `name`, `link_count`, `attribute`, `content`,
+    /// `missing_content`, `orphan_content`, `extent`, `expiry`, `log` or `index`.
     pub kind: &'static str,
     /// What and where.
     pub detail: String,

@@ -1,5 +1,5 @@
-//! Collecting: records what has expired, and removes what nothing can reach any more. Never what a version, snapshot,
-//! lease or open handle needs.
+//! Collecting: records what has expired, and removes what nothing can reach any more. Never what a version,
+//! snapshot, lease or open handle needs.
 
 use std::collections::HashMap;
 use std::fs;
@@ -49,9 +49,9 @@ pub struct Collected {
 }
 
 impl SqliteFs {
-    /// Collects. Pack files, and what was written to files without a name, go once a collection at least `grace` ago found nobody
-    /// who needs them: other processes may still read them, and look once a minute whether to say so. Blocks; not for a runtime's
-    /// worker.
+    /// Collects. Pack files, and what was written to files without a name, go once a collection at least
+    /// `grace` ago found nobody who needs them: other processes may still read them, and look once a minute
+    /// whether to say so. Blocks; not for a runtime's worker.
     ///
     /// # Errors
     /// From the storage; what was done until then stays done.
@@ -116,8 +116,8 @@ impl SqliteFs {
         }
     }
 
-    /// Merges small extents in steps, so that no writer waits for all of it; what to merge is found beside the writers.
-    /// Gives the extents that are no more, and the chunks that went with them, with their bytes.
+    /// Merges small extents in steps, so that no writer waits for all of it; what to merge is found beside
+    /// the writers. Gives the extents that are no more, and the chunks that went with them, with their bytes.
     fn merge(&self) -> Result<Merged> {
         let shared = self.with_view(|view| merge::shared(view.conn))?;
         let (mut merged, mut from) = (Merged::default(), Some((0, 0, 0)));
@@ -185,8 +185,8 @@ fn sweep(
     Ok((collected, doomed))
 }
 
-/// Removes what was written to files after they had lost their last name, once nobody holds them open: who does has a lease, or
-/// takes one when it sees the file among the doomed.
+/// Removes what was written to files after they had lost their last name, once nobody holds them open: who
+/// does has a lease, or takes one when it sees the file among the doomed.
 fn sweep_unnamed(conn: &Connection, now: Timestamp, gone_before: Timestamp) -> DbResult<u64> {
     let sql = "SELECT ino, min(seq) FROM node AS dead
          WHERE nlink = 0 AND ino NOT IN (SELECT ino FROM lease)

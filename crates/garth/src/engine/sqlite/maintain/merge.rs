@@ -1,9 +1,10 @@
-//! Merging: small extents that lie side by side become one, so that a file made of ten thousand appends is read in a few steps.
-//! Every version stays byte for byte what it was.
+//! Merging: small extents that lie side by side become one, so that a file made of ten thousand appends is
+//! read in a few steps. Every version stays byte for byte what it was.
 //!
-//! Why it may: a version shows the extents that began by then and have not ended, up to its size. The merged extent begins with
-//! the first of its run and ends with them all. It so shows more than before only in the versions between the first and the last of the
-//! run, and in those only bytes behind their size; a run is cut where that does not hold.
+//! Why it may: a version shows the extents that began by then and have not ended, up to its size. The
+//! merged extent begins with the first of its run and ends with them all. It so shows more than before only
+//! in the versions between the first and the last of the run, and in those only bytes behind their size; a
+//! run is cut where that does not hold.
 
 use std::collections::HashSet;
 
@@ -43,7 +44,8 @@ pub(crate) struct Small {
     row: ExtentRow,
 }
 
-/// Chunks that several extents use, through copies or what is left around a patch. Merging their extents would free nothing.
+/// Chunks that several extents use, through copies or what is left around a patch. Merging
+/// their extents would free nothing.
 pub(crate) struct Shared {
     chunks: HashSet<u64>,
     /// The count of copies then: as long as it is the same, no other small chunk has come to be shared.
@@ -115,7 +117,8 @@ pub(crate) struct Merged {
     pub(crate) bytes: u64,
 }
 
-/// Merges what was found, where it is still so. Nothing, if a copy since may have come to share a chunk: `gc` comes again.
+/// Merges what was found, where it is still so. Nothing, if a copy since may have come to
+/// share a chunk: `gc` comes again.
 pub(crate) fn merge(conn: &Connection, packs: &Packs, runtime: &Runtime, found: &Found) -> DbResult<Merged> {
     let mut merged = Merged::default();
     if rows::head(conn)?.copies == found.copies {

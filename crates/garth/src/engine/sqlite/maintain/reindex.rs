@@ -14,8 +14,8 @@ use crate::error::Result;
 const STEP: usize = 64;
 
 impl SqliteFs {
-    /// Makes the index again; returns the number of files looked at. One transaction: commits wait, readers do not.
-    /// Blocks; not for a runtime's worker.
+    /// Makes the index again; returns the number of files looked at. One transaction: commits wait, readers
+    /// do not. Blocks; not for a runtime's worker.
     ///
     /// # Errors
     /// From the storage; then the index is as it was.

@@ -1,4 +1,5 @@
-//! Stored bytes: chunks in the database or in pack files beside it, each checked against its sum whenever it is read.
+//! Stored bytes: chunks in the database or in pack files beside it, each checked
+//! against its sum whenever it is read.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -31,7 +32,8 @@ macro_rules! chunk_columns {
     };
 }
 
-/// The extents of `?1` that reach into `?4..?3`, those that begin behind `?2`, with their chunks; after commit `?5`.
+/// The extents of `?1` that reach into `?4..?3`, those that begin behind `?2`, with
+/// their chunks; after commit `?5`.
 const NOW: &str = chunk_columns!(
     "(SELECT off, len, skip, chunk FROM extent
       WHERE ino = ?1 AND till = 0 AND off > ?2 AND off < ?3 AND off + len > ?4)"
@@ -155,7 +157,8 @@ impl Packs {
         Ok(bytes.into())
     }
 
-    /// Returns the id of an intact chunk with this hash, or has `insert` write one under the id and sum it is given.
+    /// Returns the id of an intact chunk with this hash, or has `insert` write one
+    /// under the id and sum it is given.
     pub(crate) fn keep(
         &self,
         conn: &Connection,

@@ -108,7 +108,8 @@ impl ReadView<'_> {
         Ok(Version { id: VersionId { seq: Seq(seq), ino: Ino(ino) }, commit: self.commit(seq)?, entry })
     }
 
-    /// Whether this version is the one in which the node lost its last name. Later ones were written through open handles.
+    /// Whether this version is the one in which the node lost its last name. Later ones
+    /// were written through open handles.
     pub(crate) fn is_end(&self, row: &NodeRow) -> DbResult<bool> {
         if row.nlink > 0 {
             return Ok(false);

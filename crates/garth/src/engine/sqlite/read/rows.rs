@@ -1,4 +1,5 @@
-//! Reads of rows, now or after a past commit: the one place that knows how the present and the past are laid out.
+//! Reads of rows, now or after a past commit: the one place that knows how the
+//! present and the past are laid out.
 
 use rusqlite::{Connection, Row, params};
 

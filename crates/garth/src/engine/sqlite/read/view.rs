@@ -106,7 +106,8 @@ impl ReadView<'_> {
         }
     }
 
-    /// A node as one that is held open: once it has expired no name leads to it, whether that is recorded yet or not.
+    /// A node as one that is held open: once it has expired no name leads to it,
+    /// whether that is recorded yet or not.
     pub(crate) fn as_held(&self, node: NodeRow) -> NodeRow {
         if node.expired(self.time) { NodeRow { nlink: 0, ..node } } else { node }
     }
@@ -219,7 +220,8 @@ impl ReadView<'_> {
         Ok(Walk { items, more })
     }
 
-    /// Names behind `(from, after)` of the directories from `from` up to `to`; of `from` alone if they are the same.
+    /// Names behind `(from, after)` of the directories from `from` up to `to`; of
+    /// `from` alone if they are the same.
     fn rows(&self, from: &str, to: &str, after: &str, nodes: bool, limit: usize) -> DbResult<Vec<ListRow>> {
         let one_dir = from == to;
         if let Some(seq) = self.as_of {
@@ -356,8 +358,8 @@ fn list_row(row: &Row<'_>, node: bool) -> rusqlite::Result<ListRow> {
     })
 }
 
-/// The statements of [`Look::rows`]. `?1, ?2`: the place behind which to begin. Now: `?3` the time, `?4` the limit, `?5` the end;
-/// in the past: `?3` the sequence, `?4` the end.
+/// The statements of [`Look::rows`]. `?1, ?2`: the place behind which to begin. Now: `?3` the time, `?4` the
+/// limit, `?5` the end; in the past: `?3` the sequence, `?4` the end.
 macro_rules! list_sql {
     (names, $where:literal) => {
         concat!(

@@ -45,7 +45,8 @@ impl ToSql for KindColumn {
     }
 }
 
-/// The columns of a node row, in the order that [`node_row`] reads and the `node` table has. A macro, for `concat!`.
+/// The columns of a node row, in the order that [`node_row`] reads and the `node`
+/// table has. A macro, for `concat!`.
 macro_rules! node_columns {
     () => {
         "node.ino, node.seq, node.kind, node.mode, node.uid, node.gid, node.rdev, node.nlink, node.size, node.mtime, \

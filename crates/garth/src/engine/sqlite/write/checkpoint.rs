@@ -1,5 +1,6 @@
-//! Copies SQLite's WAL back into the database, off the commit path: PASSIVE on a reader beside the commits once much of it
-//! is new, RESTART on the writer once it is long, so that it begins anew and stays short under a steady load.
+//! Copies SQLite's WAL back into the database, off the commit path: PASSIVE on a reader beside the
+//! commits once much of it is new, RESTART on the writer once it is long, so that it begins anew and
+//! stays short under a steady load.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -13,8 +14,8 @@ use crate::runtime::executor::Work;
 use crate::sqlite::connect::reset_busy_timeout;
 use crate::sqlite::{ConnPool, DbResult};
 
-/// WAL thresholds in pages: PASSIVE above the first number of pages not copied yet, RESTART above the second in all. 2 and
-/// 8 MiB: a page that many commits touch is copied once for all of them.
+/// WAL thresholds in pages: PASSIVE above the first number of pages not copied yet, RESTART above the second
+/// in all. 2 and 8 MiB: a page that many commits touch is copied once for all of them.
 const PASSIVE_ABOVE: i64 = 512;
 const RESTART_ABOVE: i64 = 2048;
 /// How long a RESTART waits for readers of old pages: the commits behind it wait, too.
@@ -26,11 +27,13 @@ pub(crate) struct Checkpoints {
     pool: Arc<ConnPool>,
     /// Whether a PASSIVE one is on its way.
     running: AtomicBool,
-    /// Length of the WAL when a RESTART failed, 0 if none did: the next is tried only once the WAL is as much longer again.
+    /// Length of the WAL when a RESTART failed, 0 if none did: the next is tried only once
+    /// the WAL is as much longer again.
     failed_at: AtomicI64,
 }
 
-/// What SQLite says of a checkpoint: whether somebody was in the way, pages in the WAL, and pages copied (-1 if unknown).
+/// What SQLite says of a checkpoint: whether somebody was in the way, pages in the WAL,
+/// and pages copied (-1 if unknown).
 struct Progress {
     blocked: bool,
     pages: i64,
@@ -67,7 +70,8 @@ impl Checkpoints {
         }
         self.failed_at.store(failed_at, Ordering::Relaxed);
         if pages - copied >= PASSIVE_ABOVE && !self.running.swap(true, Ordering::AcqRel) {
-            // without a thread to run it the WAL grows until the RESTART; dropping the work lets the next one start
+            // without a thread to run it the WAL grows until the RESTART; dropping
+            // the work lets the next one start
             let _ = self.runtime.executor().submit(Arc::new(Passive(Arc::clone(self))));
         }
         Ok(())

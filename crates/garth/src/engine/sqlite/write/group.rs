@@ -1,5 +1,5 @@
-//! One write transaction: a group of commits, or one task. Decides which failures are a member's own, which are the
-//! group's, and which leave unknown what the disk holds.
+//! One write transaction: a group of commits, or one task. Decides which failures are a member's own, which
+//! are the group's, and which leave unknown what the disk holds.
 
 use rusqlite::Connection;
 
@@ -70,8 +70,9 @@ impl WriteConn {
         outcome
     }
 
-    /// Plans and writes a group of batches in one transaction. A batch that fails planning gets its own error and leaves
-    /// nothing; any other failure is the whole group's. `before_commit` sees the results before they are kept.
+    /// Plans and writes a group of batches in one transaction. A batch that fails planning gets its
+    /// own error and leaves nothing; any other failure is the whole group's. `before_commit` sees
+    /// the results before they are kept.
     pub(crate) fn run_batches(
         &mut self,
         durable: bool,
@@ -129,7 +130,8 @@ impl GroupContext<'_> {
             }
         }
         if replayed {
-            // The first answer may have been `Visible`: a write makes this transaction, and with it that one, durable.
+            // The first answer may have been `Visible`: a write makes this transaction,
+            // and with it that one, durable.
             touch(conn)?;
         }
         if head.seq > first {
@@ -151,8 +153,8 @@ pub(crate) fn may_be_of_one_member(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Corrupt | ErrorKind::NoSpace)
 }
 
-/// Gives a transaction something to sync. What it writes must be new: SQLite writes no row over an equal one, and with
-/// nothing written nothing is synced.
+/// Gives a transaction something to sync. What it writes must be new: SQLite writes no row over an equal one,
+/// and with nothing written nothing is synced.
 pub(crate) fn touch(conn: &Connection) -> DbResult<()> {
     conn.prepare_cached("UPDATE head SET syncs = syncs + 1")?.execute([])?;
     Ok(())

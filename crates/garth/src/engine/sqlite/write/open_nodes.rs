@@ -1,6 +1,6 @@
-//! Nodes that this instance holds open. A node that has lost its last name lives on for them; once it is written in that
-//! state, a lease in the database keeps `gc` away from it: of the writer at once, of who else has it open when `gc` says what it
-//! is about to collect.
+//! Nodes that this instance holds open. A node that has lost its last name lives on for them; once it is
+//! written in that state, a lease in the database keeps `gc` away from it: of the writer at once, of who else
+//! has it open when `gc` says what it is about to collect.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -55,8 +55,8 @@ impl OpenNodes {
         self.nodes().open.contains_key(&ino)
     }
 
-    /// Takes leases on nodes without a name, in the transaction that writes them. A handle that was closed since the write was
-    /// planned needs none, and nobody would give it up.
+    /// Takes leases on nodes without a name, in the transaction that writes them. A handle that was closed
+    /// since the write was planned needs none, and nobody would give it up.
     pub(crate) fn lease(
         &self,
         conn: &Connection,
@@ -91,8 +91,8 @@ impl OpenNodes {
         !self.nodes().open.is_empty()
     }
 
-    /// Renews all leases of this instance, also those that ran out while it slept, and takes them on the nodes that it holds open and
-    /// that `gc` is about to collect, since somebody else wrote them.
+    /// Renews all leases of this instance, also those that ran out while it slept, and takes them on the
+    /// nodes that it holds open and that `gc` is about to collect, since somebody else wrote them.
     pub(crate) fn renew(&self, conn: &Connection, now: Timestamp) -> DbResult<()> {
         let leased: Vec<u64> = self.nodes().leased.iter().copied().collect();
         self.lease(conn, leased, now)?;

@@ -10,7 +10,8 @@ use crate::engine::planner::{Delta, NameRow, NodeRow};
 use crate::model::Attributes;
 use crate::sqlite::DbResult;
 
-/// Most rows of a kind; then all are forgotten. Mostly less than 100 KiB an account, 3 MiB with the longest paths and targets.
+/// Most rows of a kind; then all are forgotten. Mostly less than 100 KiB an account, 3 MiB with
+/// the longest paths and targets.
 const MOST: usize = 256;
 
 /// Live names, newest versions of nodes, and while a transaction lasts the attributes that it wrote.
@@ -99,7 +100,8 @@ impl RowCache {
         read()
     }
 
-    /// Takes over what a batch has written. After a large one the memory begins anew: what it wrote was mostly for once.
+    /// Takes over what a batch has written. After a large one the memory begins anew:
+    /// what it wrote was mostly for once.
     pub(crate) fn apply(&self, delta: &Delta, seq: u64) {
         let CachedRows { names, nodes, attributes } = &mut *self.rows.borrow_mut();
         if delta.names.len().max(delta.nodes.len()) > MOST {

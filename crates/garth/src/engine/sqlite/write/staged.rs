@@ -23,7 +23,8 @@ pub(crate) fn renew(conn: &Connection, id: u128, lease: Timestamp) -> DbResult<b
     Ok(conn.prepare_cached(sql)?.execute(params![id.to_be_bytes(), lease.0])? > 0)
 }
 
-/// Records the content of a finished upload. One with a pack file was begun before: `false` if `gc` has collected it since.
+/// Records the content of a finished upload. One with a pack file was begun before: `false`
+/// if `gc` has collected it since.
 pub(crate) fn finish(
     conn: &Connection,
     id: u128,

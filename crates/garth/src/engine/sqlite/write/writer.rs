@@ -1,4 +1,5 @@
-//! The one writer of an account in this process: puts the commits that wait into one transaction and one fsync.
+//! The one writer of an account in this process: puts the commits that wait into one
+//! transaction and one fsync.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -25,10 +26,12 @@ use crate::runtime::executor::Work;
 use crate::runtime::timer::Tick;
 use crate::sqlite::{ConnPool, Database, DbResult};
 
-/// Most commits of one group, and most bytes of content: keeps the first of them from waiting long for the last.
+/// Most commits of one group, and most bytes of content: keeps the first of them from
+/// waiting long for the last.
 const GROUP_COMMITS: usize = 512;
 const GROUP_BYTES: u64 = 16 << 20;
-/// How long a group waits to become as large as the last one. Less than a sync takes, which a second group would cost.
+/// How long a group waits to become as large as the last one. Less than a sync takes,
+/// which a second group would cost.
 const GATHER: Duration = Duration::from_micros(100);
 
 type Answer<T> = oneshot::Sender<Result<T>>;
@@ -340,7 +343,8 @@ impl Group {
 impl Work for Writer {
     fn run(self: Arc<Self>) -> Option<Arc<dyn Work>> {
         let group = self.next_group()?;
-        // The group's callers learn of a panic by the loss of their answer; what it left in memory is not to be trusted.
+        // The group's callers learn of a panic by the loss of their answer; what it left
+        // in memory is not to be trusted.
         if catch_unwind(AssertUnwindSafe(|| self.run_group(group))).is_err() {
             tracing::error!("a panic while commits were written; the account is closed for writing");
             self.poisoned.store(true, Ordering::Release);

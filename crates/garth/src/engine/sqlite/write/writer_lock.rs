@@ -1,5 +1,5 @@
-//! Fair writer lock between processes. SQLite's own lock is polled and unfair, so writers queue on two lock files: a
-//! waiter holds `turn.lock` while it blocks on `writer.lock`, so the last writer cannot overtake it.
+//! Fair writer lock between processes. SQLite's own lock is polled and unfair, so writers queue on two lock
+//! files: a waiter holds `turn.lock` while it blocks on `writer.lock`, so the last writer cannot overtake it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,7 +9,8 @@ use std::sync::OnceLock;
 use crate::error::Result;
 use crate::runtime::disk::failed;
 
-/// The lock files of an account. They hold nothing, and are opened by the first writer: who only reads needs none.
+/// The lock files of an account. They hold nothing, and are opened by the first
+/// writer: who only reads needs none.
 #[derive(Debug)]
 pub(crate) struct WriterLock {
     folder: PathBuf,
