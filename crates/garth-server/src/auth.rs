@@ -17,8 +17,8 @@ pub(crate) fn authorize(data_dir: &DataDir, headers: &HeaderMap, scope: Scope) -
     Ok(admitted)
 }
 
-/// The token of exactly one `Authorization: Bearer` header. The scheme's case does
-/// not matter (RFC 9110, 11.1).
+/// The token of exactly one `Authorization: Bearer` header. The scheme's case does not matter (RFC 9110,
+/// 11.1).
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };

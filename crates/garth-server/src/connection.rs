@@ -52,8 +52,8 @@ pub(crate) async fn run(
     }
 }
 
-/// A TCP stream that gives up on a client which takes nothing, and puts the envelope in
-/// place of hyper's bare refusals.
+/// A TCP stream that gives up on a client which takes nothing, and puts the envelope in place of hyper's bare
+/// refusals.
 struct Socket {
     stream: TcpStream,
     context: Context,

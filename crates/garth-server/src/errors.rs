@@ -1,6 +1,6 @@
-//! Failures as clients see them: a status, a code of the outside contract and a sentence, in one
-//! envelope. Whatever the engine says becomes one of these here, kind by kind, and nothing
-//! internal gets further than the log.
+//! Failures as clients see them: a status, a code of the outside contract and a sentence, in one envelope.
+//! Whatever the engine says becomes one of these here, kind by kind, and nothing internal gets further than
+//! the log.
 
 use std::time::Duration;
 

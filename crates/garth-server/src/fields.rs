@@ -1,6 +1,6 @@
-//! The body of a request: one JSON object, read field by field, so that a refusal names the field
-//! and says in terms of JSON what it must be. Fields that nobody asks for are ignored. `null` is
-//! the same as leaving a field out.
+//! The body of a request: one JSON object, read field by field, so that a refusal names the field and says in
+//! terms of JSON what it must be. Fields that nobody asks for are ignored. `null` is the same as leaving a
+//! field out.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -64,8 +64,8 @@ impl<'a> Fields<'a> {
         self.typed(name, "true or false")
     }
 
-    /// An integer from `min` to `max`, however it is written: `3600`, `3600.0` and
-    /// `3.6e3` are the same number.
+    /// An integer from `min` to `max`, however it is written: `3600`, `3600.0` and `3.6e3` are the same
+    /// number.
     pub(crate) fn integer(&self, name: &str, min: u64, max: u64) -> Result<Option<u64>, Refusal> {
         let must = if max == u64::MAX {
             "a positive integer".to_owned()

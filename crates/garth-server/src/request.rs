@@ -34,8 +34,8 @@ pub(crate) struct Context {
 pub(crate) struct KeyId(pub(crate) String);
 
 impl Context {
-    /// A new id for a request. Only a label: where the system has no random bytes to give,
-    /// the request is answered anyway.
+    /// A new id for a request. Only a label: where the system has no random bytes to give, the request is
+    /// answered anyway.
     pub(crate) fn request_id(&self) -> String {
         let random = u128::from_le_bytes(self.env.random::<16>().unwrap_or_default());
         format!("req_{random:032x}")
@@ -63,8 +63,8 @@ pub(crate) struct Access<'a> {
     pub(crate) status: u16,
     /// Of the answer's body.
     pub(crate) bytes: u64,
-    /// When the head of the request had been read. The line gives the time until the
-    /// answer was ready to be sent.
+    /// When the head of the request had been read. The line gives the time until the answer was ready to be
+    /// sent.
     pub(crate) began: Instant,
 }
 

@@ -1,5 +1,5 @@
-//! Accepting connections, and ending well: once told to stop nothing new is taken, and
-//! what is in flight is finished.
+//! Accepting connections, and ending well: once told to stop nothing new is taken, and what is in flight is
+//! finished.
 
 use std::future::Future;
 use std::io;
@@ -27,9 +27,9 @@ pub struct Options {
 
 impl Options {
     /// Whether each request leaves a line in the log: a `tracing` event of level `INFO` and target
-    /// `garth_server::access` with `request_id`, `key` (the id of the API key, or `-`), `method`,
-    /// `path` (without query), `status`, `bytes` (of the answer's body) and `duration_us` (from the
-    /// head of the request to the answer).
+    /// `garth_server::access` with `request_id`, `key` (the id of the API key, or `-`), `method`, `path`
+    /// (without query), `status`, `bytes` (of the answer's body) and `duration_us` (from the head of the
+    /// request to the answer).
     #[must_use]
     pub fn access_log(self, access_log: bool) -> Self {
         Self { access_log }

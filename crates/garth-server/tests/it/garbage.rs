@@ -1,5 +1,5 @@
-//! Random requests, from a fixed seed: whatever comes in, no answer is a 5xx and
-//! every failure has the envelope.
+//! Random requests, from a fixed seed: whatever comes in, no answer is a 5xx and every failure has the
+//! envelope.
 
 use super::harness::{Connection, Server, request};
 

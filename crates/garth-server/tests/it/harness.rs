@@ -1,5 +1,5 @@
-//! A server in this process with its own data folder and a clock that stands still, and a client that
-//! sends exactly the bytes it is told.
+//! A server in this process with its own data folder and a clock that stands still, and a client that sends
+//! exactly the bytes it is told.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

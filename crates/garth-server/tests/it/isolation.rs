@@ -1,5 +1,5 @@
-//! Canaries: what another account or agent keeps is never seen, whatever a key,
-//! prefix, pattern or id looks like.
+//! Canaries: what another account or agent keeps is never seen, whatever a key, prefix, pattern or id looks
+//! like.
 
 use garth::datadir::Scope;
 use serde_json::{Value, json};

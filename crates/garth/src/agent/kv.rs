@@ -1,9 +1,9 @@
 //! The key-value API of the agents, over any [`FileSystem`]: what it keeps are plain files, so that every
 //! other interface sees, versions and restores them.
 //!
-//! The value of key `/a/b` of agent `x` is the file `/agents/x/kv/a/b.json`; its content is the JSON
-//! text exactly as given. `/a` and `/a/b` can both have values (`a.json` beside `a/`). What cannot
-//! be is `/a` beside `/a.json/b`.
+//! The value of key `/a/b` of agent `x` is the file `/agents/x/kv/a/b.json`; its content is the JSON text
+//! exactly as given. `/a` and `/a/b` can both have values (`a.json` beside `a/`). What cannot be is `/a`
+//! beside `/a.json/b`.
 //!
 //! # Key paths
 //! A key path starts with `/` and has at most [`MAX_KEY_CHARS`] characters and [`MAX_KEY_SEGMENTS`] segments
@@ -12,14 +12,14 @@
 //! same rules, with [`Semantics`] for `*`, `**` and `?`.
 //!
 //! # What other interfaces put under `kv/`
-//! Only regular files that end in `.json` hold values. One that is not valid JSON or is over
-//! [`MAX_VALUE`] bytes is listed, but has no value: `get` finds nothing, `history` and `search` leave
-//! it out. Links are not followed.
+//! Only regular files that end in `.json` hold values. One that is not valid JSON or is over [`MAX_VALUE`]
+//! bytes is listed, but has no value: `get` finds nothing, `history` and `search` leave it out. Links are not
+//! followed.
 //!
 //! # Pages
-//! `list`, `glob`, `history` and `search` answer in pages ([`PageRequest`], [`Paged`]), bounded
-//! in items and bytes: what does not fit is reached with the cursor of the page before. Each
-//! page is read at its own moment.
+//! `list`, `glob`, `history` and `search` answer in pages ([`PageRequest`], [`Paged`]), bounded in items and
+//! bytes: what does not fit is reached with the cursor of the page before. Each page is read at its own
+//! moment.
 
 mod error;
 mod glob;

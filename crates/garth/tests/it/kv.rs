@@ -1,5 +1,5 @@
-//! The key-value API over each engine: what it promises of values, paths, races and
-//! files of other interfaces.
+//! The key-value API over each engine: what it promises of values, paths, races and files of other
+//! interfaces.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +46,9 @@ macro_rules! on_each_engine {
     };
 }
 
+mod pages;
+mod writes;
+
 on_each_engine! {
     a_value_is_the_file_of_its_key_digit_for_digit,
     a_put_is_one_commit_that_sets_every_attribute_anew,
@@ -62,16 +65,7 @@ on_each_engine! {
     files_of_other_interfaces_never_break_an_answer,
     a_file_above_the_keys_is_a_conflict_not_a_failure,
     lists_and_globs_are_bounded_by_segment_and_sorted,
-    pages_reach_every_key_once_and_in_key_order,
-    pages_of_a_deep_tree_are_in_the_order_of_whole_keys,
-    pages_of_history_hold_a_bounded_number_of_bytes,
-    a_cursor_of_another_request_is_refused,
     an_idempotent_retry_answers_the_first_write_again,
-    a_put_leaves_the_attributes_that_it_does_not_name,
-    a_condition_that_does_not_hold_writes_nothing_and_says_what_is_there,
-    several_values_are_one_commit_or_none,
-    concurrent_increments_are_all_counted,
-    an_expiry_is_set_and_cleared_without_touching_the_value,
 }
 
 fn kv(fs: &Fs) -> Kv<'_> {
@@ -123,20 +117,6 @@ async fn globbed(fs: &Fs, pattern: &str, semantics: Semantics) -> Vec<String> {
 
 async fn history(fs: &Fs, key: &str, limit: usize) -> Vec<Past> {
     kv(fs).history(key, PageRequest::first(limit)).await.unwrap().items
-}
-
-/// All items, read in pages of `limit`.
-async fn all<T>(limit: usize, read: impl AsyncFn(usize, Option<String>) -> KvResult<Paged<T>>) -> Vec<T> {
-    let (mut items, mut cursor) = (Vec::new(), None);
-    loop {
-        let page = read(limit, cursor).await.unwrap();
-        assert!(page.items.len() <= limit);
-        items.extend(page.items);
-        cursor = page.next;
-        if cursor.is_none() {
-            return items;
-        }
-    }
 }
 
 async fn paths(fs: &Fs) -> Vec<String> {
@@ -490,111 +470,6 @@ async fn lists_and_globs_are_bounded_by_segment_and_sorted(fs: Fs, _: ManualCloc
     }
 }
 
-/// Writes these keys in one commit.
-async fn put_all(fs: &Fs, keys: &[String]) {
-    let write = |key: &String| Op::Write {
-        at: path(&format!("/agents/x/kv{key}.json")).into(),
-        body: Bytes::from_static(b"1").into(),
-        create: Create::New,
-        parents: true,
-        attrs: SetAttrs::default(),
-    };
-    fs.commit(Batch::new(keys.iter().map(write))).await.unwrap();
-}
-
-async fn pages_reach_every_key_once_and_in_key_order(fs: Fs, _: ManualClock) {
-    let mut keys: Vec<String> = (0..1500).map(|number| format!("/d/a!{number:04}")).collect();
-    keys.extend(["/d/a".into(), "/d/a!".into(), "/d/b".into()]);
-    put_all(&fs, &keys).await;
-    keys.sort_unstable();
-    let kv = kv(&fs);
-    let listed = async |limit, cursor: Option<String>| {
-        kv.list("/d", PageRequest { limit, cursor: cursor.as_deref() }).await
-    };
-    let globbed = async |limit, cursor: Option<String>| {
-        kv.glob("/d/*", Semantics::Whole, PageRequest { limit, cursor: cursor.as_deref() }).await
-    };
-    for limit in [7, 500] {
-        let items = all(limit, listed).await;
-        assert_eq!(items.into_iter().map(|item| item.path).collect::<Vec<_>>(), keys);
-        assert_eq!(all(limit, globbed).await, keys);
-    }
-}
-
-async fn pages_of_a_deep_tree_are_in_the_order_of_whole_keys(fs: Fs, _: ManualClock) {
-    // `.`, `-` and ` ` come before `/`, so the order of keys, of files and of directories all differ.
-    let segments = ["a", "a ", "a-", "a-b", "a.", "a.b", "a.json", "a.jsp", "a0", "b"];
-    let mut keys = Vec::new();
-    for first in segments {
-        keys.push(format!("/{first}"));
-        for second in segments {
-            keys.push(format!("/{first}/{second}"));
-            keys.extend(segments.map(|third| format!("/{first}/{second}/{third}")));
-        }
-    }
-    keys.extend((0..1200).map(|number| format!("/a-b/a.b/n{number}")));
-    keys.retain(|key| !key.contains("a.json/") && !key.ends_with("/a.json"));
-    put_all(&fs, &keys).await;
-    keys.sort_unstable();
-    let kv = kv(&fs);
-    for (pattern, semantics) in
-        [("/**", Semantics::Whole), ("/a*/*", Semantics::Segment), ("/*b/?", Semantics::Whole)]
-    {
-        let read = async |limit, cursor: Option<String>| {
-            kv.glob(pattern, semantics, PageRequest { limit, cursor: cursor.as_deref() }).await
-        };
-        let once = all(500, read).await;
-        assert_eq!(all(13, read).await, once, "{pattern}");
-        assert!(once.is_sorted() && !once.is_empty());
-        if pattern == "/**" {
-            assert_eq!(once, keys);
-        }
-    }
-    let read = async |limit, cursor: Option<String>| {
-        kv.list("/", PageRequest { limit, cursor: cursor.as_deref() }).await
-    };
-    for limit in 1..6 {
-        let items = all(limit, read).await.into_iter().map(|item| item.path).collect::<Vec<_>>();
-        assert_eq!(items, ["/a", "/a ", "/a-", "/a-b", "/a.", "/a.b", "/a.jsp", "/a0", "/b"]);
-    }
-}
-
-async fn pages_of_history_hold_a_bounded_number_of_bytes(fs: Fs, _: ManualClock) {
-    let long = format!("\"{}\"", "a".repeat(MAX_VALUE - 2));
-    for number in 0..12 {
-        put(&fs, "/a", if number % 4 == 3 { "3" } else { &long }).await.unwrap();
-        if number == 6 {
-            kv(&fs).delete("/a", None).await.unwrap();
-        }
-    }
-    let kv = kv(&fs);
-    let read = async |limit, cursor: Option<String>| {
-        let page = kv.history("/a", PageRequest { limit, cursor: cursor.as_deref() }).await?;
-        let bytes: usize =
-            page.items.iter().flat_map(|past| &past.value).map(|value| value.get().len()).sum();
-        assert!(bytes <= MAX_PAGE_VALUES, "{bytes}");
-        Ok(page)
-    };
-    let past = all(100, read).await;
-    assert_eq!(past.len(), 13);
-    assert!(past.windows(2).all(|pair| pair[0].version.seq > pair[1].version.seq));
-    for limit in 1..4 {
-        assert_eq!(texts(&all(limit, read).await), texts(&past));
-    }
-}
-
-async fn a_cursor_of_another_request_is_refused(fs: Fs, _: ManualClock) {
-    put(&fs, "/a/b", "1").await.unwrap();
-    let page = |cursor| PageRequest { limit: 1, cursor: Some(cursor) };
-    for cursor in ["", "b", "/", "/a/b/c", "/b/c", "ver_1-1", "/a/.."] {
-        assert_eq!(code(kv(&fs).list("/a", page(cursor)).await), KvCode::Validation, "{cursor}");
-    }
-    for cursor in ["", "b", "/", "/../a", "ver_1-1"] {
-        assert_eq!(code(kv(&fs).glob("/a/*", Semantics::Whole, page(cursor)).await), KvCode::Validation);
-        assert_eq!(code(kv(&fs).history("/a/b", page("/a")).await), KvCode::Validation);
-    }
-}
-
 async fn an_idempotent_retry_answers_the_first_write_again(fs: Fs, clock: ManualClock) {
     let value = RawValue::from_string("1".into()).unwrap();
     let put = Put::anew("/a/b", &value);
@@ -611,107 +486,6 @@ async fn an_idempotent_retry_answers_the_first_write_again(fs: Fs, clock: Manual
     let again = kv(&fs).put(&put, None).await.unwrap();
     assert_eq!(kv(&fs).delete("/a/b", record(3, "d")).await.unwrap(), deleted);
     assert_eq!(kv(&fs).get("/a/b").await.unwrap().unwrap().version, again.version);
-}
-
-async fn a_put_leaves_the_attributes_that_it_does_not_name(fs: Fs, _: ManualClock) {
-    let end = START.plus_seconds(60);
-    put_until(&fs, "/a", "1", Some(end)).await.unwrap();
-    let value = RawValue::from_string("2".into()).unwrap();
-    kv(&fs).put(&Put::new("/a", &value), None).await.unwrap();
-    let found = kv(&fs).get("/a").await.unwrap().unwrap();
-    assert_eq!((text(&found.value).as_str(), found.expires_at, found.searchable), ("2", Some(end), true));
-    assert_eq!((found.tags, found.importance), (vec!["t".to_owned()], 0.5));
-    kv(&fs).put(&Put { expires_at: Some(None), ..Put::new("/a", &value) }, None).await.unwrap();
-    assert_eq!(kv(&fs).get("/a").await.unwrap().unwrap().expires_at, None);
-    kv(&fs).put(&Put::new("/new", &value), None).await.unwrap();
-    let entry = fs.stat(&path("/agents/x/kv/new.json").into()).await.unwrap();
-    assert_eq!(entry.attributes.searchable, Some(false), "a new key is not searchable unless told otherwise");
-}
-
-async fn a_condition_that_does_not_hold_writes_nothing_and_says_what_is_there(fs: Fs, clock: ManualClock) {
-    let value = RawValue::from_string("9".into()).unwrap();
-    let put_if = async |key, condition| kv(&fs).put(&Put { condition, ..Put::new(key, &value) }, None).await;
-    let conflict = KvCode::FileSystem(ErrorKind::Conflict);
-    let first = put_if("/a", Condition::Absent).await.unwrap();
-    let error = put_if("/a", Condition::Absent).await.unwrap_err();
-    let version = first.version;
-    assert_eq!(error.message(), format!("`/a` has a value already: it is at version {version}"));
-    assert_eq!(error.code(), conflict);
-    let second = put_if("/a", Condition::Version(version)).await.unwrap();
-    let error = put_if("/a", Condition::Version(version)).await.unwrap_err();
-    let message = format!("`/a` is not at version {version}: it is at version {}", second.version);
-    assert_eq!((error.code(), error.message()), (conflict, message.as_str()));
-    let error = put_if("/none", Condition::Version(version)).await.unwrap_err();
-    assert!(error.message().ends_with("it has no value"));
-    put_until(&fs, "/gone", "1", Some(START.plus_seconds(1))).await.unwrap();
-    put_until(&fs, "/dir.json/b", "1", Some(START.plus_seconds(1))).await.unwrap();
-    clock.advance(Duration::from_secs(1));
-    put_if("/gone", Condition::Absent).await.unwrap();
-    put_if("/dir", Condition::Absent).await.unwrap();
-    put(&fs, "/full.json/b", "1").await.unwrap();
-    assert_eq!(code(put_if("/full", Condition::Absent).await), KvCode::PathConflict);
-}
-
-async fn several_values_are_one_commit_or_none(fs: Fs, _: ManualClock) {
-    let value = RawValue::from_string("1".into()).unwrap();
-    let puts = ["/a", "/b/c", "/d"].map(|key| Put::new(key, &value));
-    let written = kv(&fs).put_all(&puts, None).await.unwrap();
-    assert!(written.iter().all(|one| one.version.seq == Seq(1)));
-    for (one, key) in written.iter().zip(["/a", "/b/c", "/d"]) {
-        assert_eq!(kv(&fs).get(key).await.unwrap().unwrap().version, one.version);
-    }
-    let absent = Put { condition: Condition::Absent, ..Put::new("/b/c", &value) };
-    let more = [Put::new("/e", &value), absent];
-    assert_eq!(code(kv(&fs).put_all(&more, None).await), KvCode::FileSystem(ErrorKind::Conflict));
-    assert_eq!(get(&fs, "/e").await, None);
-    let reserved = [Put::new("/e", &value), Put::new("/sys/a", &value)];
-    assert_eq!(code(kv(&fs).put_all(&reserved, None).await), KvCode::ReservedPath);
-    assert_eq!(code(kv(&fs).put_all(&[], None).await), KvCode::Validation);
-    let twice = [Put::new("/f", &value), Put::new("/f", &value)];
-    assert_eq!(code(kv(&fs).put_all(&twice, None).await), KvCode::Validation);
-}
-
-async fn concurrent_increments_are_all_counted(fs: Fs, _: ManualClock) {
-    put_until(&fs, "/n", "40", Some(START.plus_seconds(60))).await.unwrap();
-    let tasks: Vec<_> = (0..8)
-        .map(|_| {
-            let fs = fs.clone();
-            tokio::spawn(async move {
-                for _ in 0..20 {
-                    kv(&fs).increment("/n", 2).await.unwrap();
-                    kv(&fs).increment("/new", -1).await.unwrap();
-                }
-            })
-        })
-        .collect();
-    for task in tasks {
-        task.await.unwrap();
-    }
-    let found = kv(&fs).get("/n").await.unwrap().unwrap();
-    assert_eq!((text(&found.value).as_str(), found.expires_at), ("360", Some(START.plus_seconds(60))));
-    assert_eq!(kv(&fs).increment("/new", 0).await.unwrap().0, -160);
-    for text in ["1.5", "\"1\"", "null", "9223372036854775808"] {
-        put(&fs, "/bad", text).await.unwrap();
-        assert_eq!(code(kv(&fs).increment("/bad", 1).await), KvCode::Validation, "{text}");
-    }
-    put(&fs, "/most", &i64::MAX.to_string()).await.unwrap();
-    assert_eq!(code(kv(&fs).increment("/most", 1).await), KvCode::Validation);
-    assert_eq!(get(&fs, "/most").await, Some(i64::MAX.to_string()));
-}
-
-async fn an_expiry_is_set_and_cleared_without_touching_the_value(fs: Fs, clock: ManualClock) {
-    put(&fs, "/a", "1").await.unwrap();
-    let end = START.plus_seconds(60);
-    let written = kv(&fs).expire("/a", Some(end)).await.unwrap().unwrap();
-    let found = kv(&fs).get("/a").await.unwrap().unwrap();
-    assert_eq!((found.expires_at, found.version, found.tags.len()), (Some(end), written.version, 1));
-    kv(&fs).expire("/a", None).await.unwrap().unwrap();
-    clock.advance(Duration::from_secs(60));
-    assert_eq!(get(&fs, "/a").await.as_deref(), Some("1"));
-    put(&fs, "/d/e", "1").await.unwrap();
-    for key in ["/none", "/d", "/d/e/f"] {
-        assert_eq!(kv(&fs).expire(key, Some(end)).await.unwrap(), None, "{key}");
-    }
 }
 
 #[tokio::test]

@@ -255,8 +255,8 @@ impl Pages {
     }
 }
 
-/// A value on one line, digit for digit: in JSON, line breaks stand only between
-/// tokens, where they mean nothing.
+/// A value on one line, digit for digit: in JSON, line breaks stand only between tokens, where they mean
+/// nothing.
 fn one_line(key: &str, value: &RawValue) -> Result<Box<RawValue>> {
     let line = value.get().replace(['\n', '\r'], "");
     RawValue::from_string(line).map_err(|_| failure(ErrorKind::Corrupt, key, "the stored value is not JSON"))

@@ -14,8 +14,8 @@ pub const MAX_KEY_SEGMENT: usize = 250;
 /// What the name of a value's file ends with.
 pub(super) const SUFFIX: &str = ".json";
 
-/// A normalised key path: `/a/b`, or the empty string for the top. Like [`TreePath`],
-/// but within the limits of keys.
+/// A normalised key path: `/a/b`, or the empty string for the top. Like [`TreePath`], but within the limits
+/// of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key(String);
 
@@ -122,8 +122,8 @@ impl Base {
         (!stem.ends_with('/') && check_key(stem).is_ok()).then(|| Key(stem.to_owned()))
     }
 
-    /// How users are shown something that is in the way of a key: by key path. `None`
-    /// if it is above all keys.
+    /// How users are shown something that is in the way of a key: by key path. `None` if it is above all
+    /// keys.
     pub(super) fn shown<'a>(&self, path: &'a TreePath, is_directory: bool) -> Option<&'a str> {
         let rest = self.below(path)?;
         Some(if is_directory { rest } else { rest.strip_suffix(SUFFIX).unwrap_or(rest) })

@@ -3,8 +3,8 @@
 use super::error::{KvError, KvResult};
 use crate::model::VersionId;
 
-/// Most bytes of values in one page of `history` or `search`, 4 MiB. A page has at
-/// least one value, whatever its size.
+/// Most bytes of values in one page of `history` or `search`, 4 MiB. A page has at least one value, whatever
+/// its size.
 pub const MAX_PAGE_VALUES: usize = 4 << 20;
 
 /// Which part of an answer to give.
@@ -12,8 +12,8 @@ pub const MAX_PAGE_VALUES: usize = 4 << 20;
 pub struct PageRequest<'a> {
     /// Most items, from 1 to the limit of the call.
     pub limit: usize,
-    /// [`Paged::next`] of the page before, of the same call with the same arguments;
-    /// `None` for the first page.
+    /// [`Paged::next`] of the page before, of the same call with the same arguments; `None` for the first
+    /// page.
     pub cursor: Option<&'a str>,
 }
 

@@ -143,9 +143,9 @@ impl Kv<'_> {
         }
     }
 
-    /// The values that match best, best first: only those that were put as searchable, in their
-    /// newest version. At most [`MAX_HITS`] and [`MAX_PAGE_VALUES`] bytes in a page; of all pages
-    /// together, the best 1,000 files.
+    /// The values that match best, best first: only those that were put as searchable, in their newest
+    /// version. At most [`MAX_HITS`] and [`MAX_PAGE_VALUES`] bytes in a page; of all pages together, the best
+    /// 1,000 files.
     ///
     /// # Errors
     /// `Validation` for the query, the limit or the cursor; `InvalidPath`; those of the filesystem.
@@ -187,8 +187,8 @@ impl Kv<'_> {
         }
     }
 
-    /// The value that a search hit; `None` for a file that another interface wrote, unless
-    /// it says that it is searchable.
+    /// The value that a search hit; `None` for a file that another interface wrote, unless it says that it is
+    /// searchable.
     async fn hit(&self, hit: &Hit) -> KvResult<Option<Found>> {
         let Some(key) = self.base.key_of(&hit.path) else { return Ok(None) };
         let Some((entry, value)) = self.load(&hit.path).await? else { return Ok(None) };

@@ -1,5 +1,5 @@
-//! Listing keys level by level. A directory shows only while a value is below it, so
-//! that what expired leaves no trace.
+//! Listing keys level by level. A directory shows only while a value is below it, so that what expired leaves
+//! no trace.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -53,13 +53,15 @@ impl Kv<'_> {
         let mut after = start.clone();
         // One key more than asked for tells whether there is another page.
         let wanted = page.limit + 1;
+        // The file of the cursor itself comes behind the cursor.
+        let names = (wanted + 1).max(MIN_NAMES);
         loop {
-            let listing = self.list_page(&dir, after, wanted.max(MIN_NAMES)).await?;
+            let listing = self.list_page(&dir, after, names).await?;
             for item in &listing.items {
                 let is_directory = item.kind == Kind::Directory;
                 let Some(segment) = segment_of(item) else { continue };
-                // The file of a key that an earlier page gave can come behind the cursor:
-                // `a.json` is behind `a-b.json`.
+                // The file of a key that an earlier page gave can come behind the cursor: `a.json` is behind
+                // `a-b.json`.
                 if start.as_ref().is_some_and(|start| segment <= start.as_str())
                     || Key::parse(&key_of(segment)).is_err()
                 {
@@ -92,9 +94,9 @@ impl Kv<'_> {
 
     /// The segments whose value files come behind the name `last`, but which are before it in key order.
     ///
-    /// Names are ordered by file, keys by segment: `a-b.json` is before `a.json`, and `a` before
-    /// `a-b`. A segment that is not behind `last` while its file is must be a beginning of
-    /// `last`, so these few are looked up.
+    /// Names are ordered by file, keys by segment: `a-b.json` is before `a.json`, and `a` before `a-b`. A
+    /// segment that is not behind `last` while its file is must be a beginning of `last`, so these few are
+    /// looked up.
     pub(super) async fn files_behind<'n>(&self, dir: &TreePath, last: &'n Name) -> KvResult<Vec<&'n str>> {
         let last = last.as_str();
         let mut found = Vec::new();

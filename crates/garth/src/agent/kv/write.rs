@@ -38,15 +38,15 @@ pub struct Put<'a> {
     pub importance: Option<f64>,
     /// Whether search finds it. `None` leaves that as it is; a new key is not found.
     pub searchable: Option<bool>,
-    /// From this moment on it is absent; `Some(None)` is never. `None` leaves that as it
-    /// is; a new key does not expire.
+    /// From this moment on it is absent; `Some(None)` is never. `None` leaves that as it is; a new key does
+    /// not expire.
     pub expires_at: Option<Option<Timestamp>>,
     /// What must hold of the key before.
     pub condition: Condition,
 }
 
-/// A condition on the key of a put. One that does not hold is the error `FileSystem(Conflict)`;
-/// its message says what is there.
+/// A condition on the key of a put. One that does not hold is the error `FileSystem(Conflict)`; its message
+/// says what is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
     /// None.
@@ -111,9 +111,9 @@ impl Kv<'_> {
     ///
     /// # Errors
     /// `InvalidPath`, `ReservedPath`, `TooLarge` (also for more than 16 MiB together), `PathConflict`,
-    /// `Validation` for labels that exceed what a file can carry and for a number of puts out of range or
-    /// a key given twice, `IdempotencyMismatch`, `FileSystem(Conflict)` for a condition that does not
-    /// hold; those of the filesystem.
+    /// `Validation` for labels that exceed what a file can carry and for a number of puts out of range or a
+    /// key given twice, `IdempotencyMismatch`, `FileSystem(Conflict)` for a condition that does not hold;
+    /// those of the filesystem.
     pub async fn put_all(
         &self,
         puts: &[Put<'_>],
@@ -149,32 +149,11 @@ impl Kv<'_> {
                 }
                 Err(error) => error,
             };
-            let Some(at) = error.path().and_then(|path| files.iter().position(|file| path.is_within(file)))
-            else {
+            let at = error.path().and_then(|path| files.iter().position(|file| path.is_within(file)));
+            let Some((at, put, file)) = at.and_then(|at| Some((at, puts.get(at)?, files.get(at)?))) else {
                 return Err(self.refused(error));
             };
-            let (put, file) = (&puts[at], &files[at]);
-            let is_directory = self.kind_of(file).await? == Some(Kind::Directory);
-            match error.kind() {
-                ErrorKind::IsADirectory | ErrorKind::NotEmpty | ErrorKind::AlreadyExists if is_directory => {
-                    match self.clear(file).await? {
-                        Some(removals) => drop(cleared.insert(at, removals)),
-                        None => return Err(self.in_the_way(file, true, error)),
-                    }
-                }
-                ErrorKind::Conflict => return Err(self.condition_failed(put, file, error).await),
-                ErrorKind::AlreadyExists if put.condition == Condition::Absent => {
-                    return Err(self.condition_failed(put, file, error).await);
-                }
-                // What is there changed since it was looked at, or the directory has gone meanwhile.
-                ErrorKind::AlreadyExists
-                | ErrorKind::NotFound
-                | ErrorKind::IsADirectory
-                | ErrorKind::NotEmpty => {
-                    cleared.remove(&at);
-                }
-                _ => return Err(self.refused(error)),
-            }
+            cleared.insert(at, self.make_way(put, file, error).await?);
             breathe().await;
         }
         Err(KvError::new(KvCode::PathConflict, "what is at or below a key changes all the time; try again"))
@@ -184,8 +163,8 @@ impl Kv<'_> {
     /// concurrent increments none is lost. Attributes and expiry stay as they are.
     ///
     /// # Errors
-    /// `Validation` for a value that is not an integer of 64 bits, or a sum that is
-    /// none; otherwise as for [`Kv::put`].
+    /// `Validation` for a value that is not an integer of 64 bits, or a sum that is none; otherwise as for
+    /// [`Kv::put`].
     pub async fn increment(&self, path: &str, by: i64) -> KvResult<(i64, Written)> {
         for _ in 0..INCREMENT_TRIES {
             let found = self.get(path).await?;
@@ -205,8 +184,8 @@ impl Kv<'_> {
         Err(KvError::new(KvCode::FileSystem(ErrorKind::Conflict), message))
     }
 
-    /// Sets from which moment on a key is absent, or that it never is, and nothing
-    /// else. `None` if it has no value.
+    /// Sets from which moment on a key is absent, or that it never is, and nothing else. `None` if it has no
+    /// value.
     ///
     /// # Errors
     /// `InvalidPath`; those of the filesystem.
@@ -223,8 +202,8 @@ impl Kv<'_> {
         }
     }
 
-    /// Removes a value, if there is one, and the directories that this leaves empty:
-    /// in any case one durable commit.
+    /// Removes a value, if there is one, and the directories that this leaves empty: in any case one durable
+    /// commit.
     ///
     /// # Errors
     /// `InvalidPath`, `IdempotencyMismatch`; those of the filesystem.
@@ -261,6 +240,26 @@ impl Kv<'_> {
         self.fs.commit(Batch { preconditions, author, idempotency, ..Batch::new(ops) }).await
     }
 
+    /// What to do before the next try of a put that failed at its file; the error, if that cannot help.
+    async fn make_way(&self, put: &Put<'_>, file: &TreePath, error: Error) -> KvResult<Vec<Op>> {
+        let is_directory = self.kind_of(file).await? == Some(Kind::Directory);
+        match error.kind() {
+            ErrorKind::IsADirectory | ErrorKind::NotEmpty | ErrorKind::AlreadyExists if is_directory => {
+                self.clear(file).await?.ok_or_else(|| self.in_the_way(file, true, error))
+            }
+            ErrorKind::Conflict => Err(self.condition_failed(put, file, error).await),
+            ErrorKind::AlreadyExists if put.condition == Condition::Absent => {
+                Err(self.condition_failed(put, file, error).await)
+            }
+            // What is there changed since it was looked at.
+            ErrorKind::AlreadyExists
+            | ErrorKind::NotFound
+            | ErrorKind::IsADirectory
+            | ErrorKind::NotEmpty => Ok(Vec::new()),
+            _ => Err(self.refused(error)),
+        }
+    }
+
     /// The file of a put that keeps the rules.
     fn file_of(&self, put: &Put<'_>) -> KvResult<TreePath> {
         let key = Key::parse_value(put.path)?;
@@ -278,8 +277,8 @@ impl Kv<'_> {
         let mut attrs = put.attributes();
         let mut create = Create::IfMissing;
         if put.searchable.is_none() {
-            // A new file is searchable unless told otherwise, a new key is not: which
-            // one it is has to be known.
+            // A new file is searchable unless told otherwise, a new key is not: which one it is has to be
+            // known.
             match self.kind_of(file).await? {
                 Some(Kind::File) => create = Create::Never,
                 Some(_) => {}

@@ -1,0 +1,112 @@
+//! Writes of the key-value API beyond a plain put: conditions, several keys, counters, expiry.
+
+use super::*;
+
+on_each_engine! {
+    a_put_leaves_the_attributes_that_it_does_not_name,
+    a_condition_that_does_not_hold_writes_nothing_and_says_what_is_there,
+    several_values_are_one_commit_or_none,
+    concurrent_increments_are_all_counted,
+    an_expiry_is_set_and_cleared_without_touching_the_value,
+}
+
+async fn a_put_leaves_the_attributes_that_it_does_not_name(fs: Fs, _: ManualClock) {
+    let end = START.plus_seconds(60);
+    put_until(&fs, "/a", "1", Some(end)).await.unwrap();
+    let value = RawValue::from_string("2".into()).unwrap();
+    kv(&fs).put(&Put::new("/a", &value), None).await.unwrap();
+    let found = kv(&fs).get("/a").await.unwrap().unwrap();
+    assert_eq!((text(&found.value).as_str(), found.expires_at, found.searchable), ("2", Some(end), true));
+    assert_eq!((found.tags, found.importance), (vec!["t".to_owned()], 0.5));
+    kv(&fs).put(&Put { expires_at: Some(None), ..Put::new("/a", &value) }, None).await.unwrap();
+    assert_eq!(kv(&fs).get("/a").await.unwrap().unwrap().expires_at, None);
+    kv(&fs).put(&Put::new("/new", &value), None).await.unwrap();
+    let entry = fs.stat(&path("/agents/x/kv/new.json").into()).await.unwrap();
+    assert_eq!(entry.attributes.searchable, Some(false), "a new key is not searchable unless told otherwise");
+}
+
+async fn a_condition_that_does_not_hold_writes_nothing_and_says_what_is_there(fs: Fs, clock: ManualClock) {
+    let value = RawValue::from_string("9".into()).unwrap();
+    let put_if = async |key, condition| kv(&fs).put(&Put { condition, ..Put::new(key, &value) }, None).await;
+    let conflict = KvCode::FileSystem(ErrorKind::Conflict);
+    let first = put_if("/a", Condition::Absent).await.unwrap();
+    let error = put_if("/a", Condition::Absent).await.unwrap_err();
+    let version = first.version;
+    assert_eq!(error.message(), format!("`/a` has a value already: it is at version {version}"));
+    assert_eq!(error.code(), conflict);
+    let second = put_if("/a", Condition::Version(version)).await.unwrap();
+    let error = put_if("/a", Condition::Version(version)).await.unwrap_err();
+    let message = format!("`/a` is not at version {version}: it is at version {}", second.version);
+    assert_eq!((error.code(), error.message()), (conflict, message.as_str()));
+    let error = put_if("/none", Condition::Version(version)).await.unwrap_err();
+    assert!(error.message().ends_with("it has no value"));
+    put_until(&fs, "/gone", "1", Some(START.plus_seconds(1))).await.unwrap();
+    put_until(&fs, "/dir.json/b", "1", Some(START.plus_seconds(1))).await.unwrap();
+    clock.advance(Duration::from_secs(1));
+    put_if("/gone", Condition::Absent).await.unwrap();
+    put_if("/dir", Condition::Absent).await.unwrap();
+    put(&fs, "/full.json/b", "1").await.unwrap();
+    assert_eq!(code(put_if("/full", Condition::Absent).await), KvCode::PathConflict);
+}
+
+async fn several_values_are_one_commit_or_none(fs: Fs, _: ManualClock) {
+    let value = RawValue::from_string("1".into()).unwrap();
+    let puts = ["/a", "/b/c", "/d"].map(|key| Put::new(key, &value));
+    let written = kv(&fs).put_all(&puts, None).await.unwrap();
+    assert!(written.iter().all(|one| one.version.seq == Seq(1)));
+    for (one, key) in written.iter().zip(["/a", "/b/c", "/d"]) {
+        assert_eq!(kv(&fs).get(key).await.unwrap().unwrap().version, one.version);
+    }
+    let absent = Put { condition: Condition::Absent, ..Put::new("/b/c", &value) };
+    let more = [Put::new("/e", &value), absent];
+    assert_eq!(code(kv(&fs).put_all(&more, None).await), KvCode::FileSystem(ErrorKind::Conflict));
+    assert_eq!(get(&fs, "/e").await, None);
+    let reserved = [Put::new("/e", &value), Put::new("/sys/a", &value)];
+    assert_eq!(code(kv(&fs).put_all(&reserved, None).await), KvCode::ReservedPath);
+    assert_eq!(code(kv(&fs).put_all(&[], None).await), KvCode::Validation);
+    let twice = [Put::new("/f", &value), Put::new("/f", &value)];
+    assert_eq!(code(kv(&fs).put_all(&twice, None).await), KvCode::Validation);
+}
+
+async fn concurrent_increments_are_all_counted(fs: Fs, _: ManualClock) {
+    put_until(&fs, "/n", "40", Some(START.plus_seconds(60))).await.unwrap();
+    let tasks: Vec<_> = (0..8)
+        .map(|_| {
+            let fs = fs.clone();
+            tokio::spawn(async move {
+                for _ in 0..20 {
+                    kv(&fs).increment("/n", 2).await.unwrap();
+                    kv(&fs).increment("/new", -1).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let found = kv(&fs).get("/n").await.unwrap().unwrap();
+    assert_eq!((text(&found.value).as_str(), found.expires_at), ("360", Some(START.plus_seconds(60))));
+    assert_eq!(kv(&fs).increment("/new", 0).await.unwrap().0, -160);
+    for text in ["1.5", "\"1\"", "null", "9223372036854775808"] {
+        put(&fs, "/bad", text).await.unwrap();
+        assert_eq!(code(kv(&fs).increment("/bad", 1).await), KvCode::Validation, "{text}");
+    }
+    put(&fs, "/most", &i64::MAX.to_string()).await.unwrap();
+    assert_eq!(code(kv(&fs).increment("/most", 1).await), KvCode::Validation);
+    assert_eq!(get(&fs, "/most").await, Some(i64::MAX.to_string()));
+}
+
+async fn an_expiry_is_set_and_cleared_without_touching_the_value(fs: Fs, clock: ManualClock) {
+    put(&fs, "/a", "1").await.unwrap();
+    let end = START.plus_seconds(60);
+    let written = kv(&fs).expire("/a", Some(end)).await.unwrap().unwrap();
+    let found = kv(&fs).get("/a").await.unwrap().unwrap();
+    assert_eq!((found.expires_at, found.version, found.tags.len()), (Some(end), written.version, 1));
+    kv(&fs).expire("/a", None).await.unwrap().unwrap();
+    clock.advance(Duration::from_secs(60));
+    assert_eq!(get(&fs, "/a").await.as_deref(), Some("1"));
+    put(&fs, "/d/e", "1").await.unwrap();
+    for key in ["/none", "/d", "/d/e/f"] {
+        assert_eq!(kv(&fs).expire(key, Some(end)).await.unwrap(), None, "{key}");
+    }
+}
