@@ -49,7 +49,7 @@ impl Walker {
             if !self.more {
                 return Ok(None);
             }
-            let page = WalkPage { after: self.after.take(), limit: PAGE, entries: true };
+            let page = WalkPage::default().after(self.after.take()).limit(PAGE).with_entries();
             let walk = self.fs.walk(&At::from(&self.top), &page).await?;
             self.more = walk.more;
             self.after = walk.items.last().map(|item| item.path.clone());
@@ -75,7 +75,7 @@ impl Lister {
         if !self.more {
             return Ok(Vec::new());
         }
-        let page = Page { after: self.after.take(), limit: PAGE, entries: true };
+        let page = Page::default().after(self.after.take()).limit(PAGE).with_entries();
         let listing = fs.list(&At::from(&self.dir), &page).await?;
         self.more = listing.more;
         self.after = listing.items.last().map(|item| item.name.clone());

@@ -41,10 +41,9 @@ fn files(collection: &Cranfield, folder: &Path) -> Result<()> {
 
 fn measure(collection: &Cranfield, data: &Path, path: &str) -> Result<()> {
     let fs = DataDir::open(data, Env::system())?.account("default")?;
-    let within = vec![TreePath::parse(path)?];
+    let within = TreePath::parse(path)?;
     let quality = collection.evaluate(|text| {
-        let query =
-            SearchQuery { text: text.into(), within: within.clone(), limit: 100, ..SearchQuery::default() };
+        let query = SearchQuery::new(text).within(within.clone()).limit(100);
         let hits = block_on(fs.search(&query))?;
         let number = |path: &TreePath| path.name()?.split('.').next()?.parse().ok();
         Ok::<_, garth::Error>(hits.iter().filter_map(|hit| number(&hit.path)).collect())

@@ -169,10 +169,10 @@ impl FileSystem for Planted {
         {
             // checked and numbered, but not written
             let ino = self.inner.stat(at).await?.ino;
-            let commit = self.inner.commit(Batch { ops: Vec::new(), ..batch }).await?;
+            let mut commit = self.inner.commit(Batch { ops: Vec::new(), ..batch }).await?;
             let version = VersionId { seq: commit.seq, ino };
-            let outcomes = vec![garth::model::Outcome::changed(version)];
-            return Ok(Commit { outcomes, ..commit });
+            commit.outcomes = vec![garth::model::Outcome::changed(version)];
+            return Ok(commit);
         }
         if self.now(Bug::IgnoredPrecondition) {
             return self.inner.commit(Batch { preconditions: Vec::new(), ..batch }).await;

@@ -31,7 +31,7 @@ pub(crate) async fn shape(fs: &Fs, top: &TreePath, now: Timestamp) -> Result<Vec
     let directory = entry.kind == Kind::Directory;
     let mut nodes = HashMap::new();
     let mut all = vec![one(fs, top, entry, now, &mut nodes).await?];
-    let mut page = WalkPage { after: None, limit: 10_000, entries: true };
+    let mut page = WalkPage::default().limit(10_000).with_entries();
     let mut more = directory;
     while more {
         let walk = fs.walk(&At::Path(top.clone()), &page).await?;

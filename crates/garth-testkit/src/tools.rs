@@ -159,14 +159,14 @@ pub async fn exists(fs: &Fs, path: &str) -> bool {
 
 /// The names in a directory.
 pub async fn names_in(fs: &Fs, path: &str) -> Vec<String> {
-    let page = Page { limit: 10_000, ..Page::default() };
+    let page = Page::default().limit(10_000);
     let listing = fs.list(&at(path), &page).await.unwrap_or_else(|error| panic!("list {path}: {error}"));
     listing.items.into_iter().map(|item| item.name.to_string()).collect()
 }
 
 /// All paths below a directory, in the order of a walk.
 pub async fn paths_below(fs: &Fs, path: &str) -> Vec<String> {
-    let page = WalkPage { limit: 10_000, ..WalkPage::default() };
+    let page = WalkPage::default().limit(10_000);
     let walk = fs.walk(&at(path), &page).await.unwrap_or_else(|error| panic!("walk {path}: {error}"));
     walk.items.into_iter().map(|item| item.path.to_string()).collect()
 }

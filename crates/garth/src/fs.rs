@@ -27,6 +27,7 @@ use crate::path::TreePath;
 
 /// What an implementation has. What it lacks answers `Unsupported` and is never emulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Capabilities {
     /// `commit`, `stage`, `sync`. Without it every write answers `ReadOnly`.
     pub write: bool,

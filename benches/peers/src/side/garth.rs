@@ -22,8 +22,8 @@ pub(crate) fn path(path: &str) -> TreePath {
 
 /// An operation that makes a file.
 pub(crate) fn write(at: &str, content: Bytes, searchable: bool) -> Op {
-    let attrs = SetAttrs { searchable: (!searchable).then_some(Some(false)), ..SetAttrs::default() };
-    Op::Write { at: path(at).into(), body: Body::Bytes(content), create: Create::New, parents: false, attrs }
+    let attrs = if searchable { SetAttrs::new() } else { SetAttrs::new().searchable(false) };
+    Op::write(path(at), content).create_new().with_attrs(attrs)
 }
 
 impl Garth {
@@ -33,8 +33,8 @@ impl Garth {
     }
 
     async fn list(&self, dir: &str, entries: bool) -> Result<usize> {
-        let (dir, mut page, mut count) =
-            (At::Path(path(dir)), Page { after: None, limit: MAX_PAGE, entries }, 0);
+        let (dir, mut page, mut count) = (At::Path(path(dir)), Page::default().limit(MAX_PAGE), 0);
+        page.entries = entries;
         loop {
             let listing = self.0.list(&dir, &page).await?;
             count += listing.items.len();

@@ -176,7 +176,7 @@ impl Import<'_, '_> {
             return Ok(false);
         }
         let top = self.loader.path_of(path)?;
-        let mut page = WalkPage { limit: MAX_PAGE, ..WalkPage::default() };
+        let mut page = WalkPage::default().limit(MAX_PAGE);
         loop {
             let walk = self.fs.walk(&(&top).into(), &page).await?;
             let start = top.key().len() - path.len();

@@ -82,7 +82,7 @@ impl TreeWalk {
 
     fn fetch(&mut self, after: Option<TreePath>) {
         let (fs, top) = (Arc::clone(&self.fs), At::Path(self.top.clone()));
-        let page = WalkPage { after, limit: MAX_PAGE, entries: true };
+        let page = WalkPage::default().after(after).limit(MAX_PAGE).with_entries();
         self.coming = Some(tokio::spawn(async move { fs.walk(&top, &page).await }));
     }
 

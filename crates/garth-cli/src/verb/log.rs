@@ -103,7 +103,7 @@ async fn versions(app: &mut App, fs: &dyn FileSystem, at: &At, since: Seq, limit
     while left > 0 {
         // One more than is shown, since the cut below may take the last.
         let wanted = left.saturating_add(1).min(PAGE);
-        let mut page = fs.history(at, &HistoryPage { before, limit: wanted }).await?;
+        let mut page = fs.history(at, &HistoryPage::default().before(before).limit(wanted)).await?;
         let full = page.len() == wanted;
         // The next page begins before a whole commit: what this one may have cut is left to it.
         if let (true, Some(last)) = (full, page.last().map(|version| version.id.seq))

@@ -37,7 +37,7 @@ impl Search {
         for path in &self.within {
             within.push(stat_path(&*fs, path, Follow::Yes).await?.0);
         }
-        let query = SearchQuery { text: self.query, within, tags_any: self.tags, limit: self.limit };
+        let query = SearchQuery::new(self.query).within_any(within).tags_any(self.tags).limit(self.limit);
         for hit in fs.search(&query).await? {
             show(app, &hit)?;
         }

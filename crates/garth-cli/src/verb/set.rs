@@ -166,7 +166,7 @@ pub(crate) struct Chmod {
 
 impl Chmod {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let attrs = SetAttrs { mode: Some(self.mode), ..SetAttrs::default() };
+        let attrs = SetAttrs::new().mode(self.mode);
         set_each(app, &self.paths, &self.commit, |_| attrs.clone()).await
     }
 }

@@ -40,7 +40,7 @@ impl Touch {
             for path in &self.paths {
                 let (path, there) = stat_optional(&*tree.fs, path, Follow::Yes).await?;
                 let at = At::Path(path.clone());
-                let attrs = SetAttrs { mtime: Some(mtime), ..SetAttrs::default() };
+                let attrs = SetAttrs::new().mtime(mtime);
                 match there {
                     Some(entry) if entry.mtime == mtime => {}
                     Some(_) => plan.push(Op::SetAttrs { at, attrs }, path),

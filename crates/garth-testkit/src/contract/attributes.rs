@@ -99,15 +99,15 @@ pub async fn bad_values_are_refused(subject: &Subject) {
     given(fs, [mkdir("/d"), write("/f", "x")]).await;
     let none = SetAttrs::default;
     for attrs in [
-        SetAttrs { mode: Some(0o10000), ..none() },
-        SetAttrs { importance: Some(f64::NAN), ..none() },
-        SetAttrs { importance: Some(f64::INFINITY), ..none() },
+        none().mode(0o10000),
+        none().importance(f64::NAN),
+        none().importance(f64::INFINITY),
         SetAttrs { metadata: BTreeMap::from([(String::new(), None)]), ..none() },
         SetAttrs { xattrs: BTreeMap::from([("x".repeat(256), None)]), ..none() },
     ] {
         refused_outright(fs, set("/no", attrs), InvalidArgument).await;
     }
-    let expiry = || SetAttrs { expires_at: Some(Some(START.plus_seconds(1))), ..none() };
+    let expiry = || none().expires_at(START.plus_seconds(1));
     refused(fs, set("/d", expiry()), NotPermitted, "/d").await;
     refused(fs, set("/", expiry()), NotPermitted, "/").await;
     refused(fs, Op::Mkdir { at: at("/new"), parents: false, attrs: expiry() }, NotPermitted, "/new").await;

@@ -77,8 +77,8 @@ pub async fn create_is_kept_to(subject: &Subject) {
 
 pub async fn a_write_keeps_mode_and_attributes_and_applies_the_new_ones_after(subject: &Subject) {
     let fs = &*subject.fs;
-    let tags = |tag: &str| SetAttrs { tags: Some(vec![tag.to_owned()]), ..SetAttrs::default() };
-    given(fs, [write_with("/f", "1", SetAttrs { mode: Some(0o600), ..tags("a") }), write("/f", "2")]).await;
+    let tags = |tag: &str| SetAttrs::new().tags([tag]);
+    given(fs, [write_with("/f", "1", tags("a").mode(0o600)), write("/f", "2")]).await;
     let entry = stat(fs, "/f").await;
     assert_eq!((entry.mode, entry.attributes.tags), (0o600, vec!["a".to_owned()]));
     given(fs, [write_with("/f", "3", tags("b"))]).await;

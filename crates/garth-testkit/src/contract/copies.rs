@@ -22,16 +22,13 @@ fn plain(from: &str, to: &str) -> Op {
 }
 
 fn dressed() -> SetAttrs {
-    SetAttrs {
-        mode: Some(0o640),
-        uid: Some(1),
-        gid: Some(2),
-        atime: Some(Timestamp(11)),
-        mtime: Some(Timestamp(12)),
-        tags: Some(vec!["t".to_owned()]),
-        expires_at: Some(Some(START.plus_seconds(1_000_000))),
-        ..SetAttrs::default()
-    }
+    SetAttrs::new()
+        .owner(1, 2)
+        .mode(0o640)
+        .atime(Timestamp(11))
+        .mtime(Timestamp(12))
+        .tags(["t"])
+        .expires_at(START.plus_seconds(1_000_000))
 }
 
 pub async fn a_copy_is_a_new_node_with_all_that_cp_a_keeps(subject: &Subject) {
@@ -59,7 +56,7 @@ pub async fn a_directory_is_copied_with_all_below_it(subject: &Subject) {
         [mkdir_all("/a/b"), write("/a/b/f", "x"), write("/a/g", "y"), link("/a/g", "/a/h"), mkdir("/ab")],
     )
     .await;
-    let attrs = SetAttrs { mode: Some(0o700), mtime: Some(Timestamp(5)), ..SetAttrs::default() };
+    let attrs = SetAttrs::new().mode(0o700).mtime(Timestamp(5));
     given(fs, [set("/a", attrs)]).await;
     let next = stat(fs, "/ab").await.ino.0 + 1;
     let (_, outcome) = apply(fs, copy("/a", "/c")).await;
@@ -103,8 +100,7 @@ pub async fn a_copy_of_the_past_leaves_an_expiry_that_has_passed_behind(subject:
     if !fs.capabilities().history {
         return;
     }
-    let expires =
-        |seconds| SetAttrs { expires_at: Some(Some(START.plus_seconds(seconds))), ..SetAttrs::default() };
+    let expires = |seconds| SetAttrs::new().expires_at(START.plus_seconds(seconds));
     given(
         fs,
         [mkdir("/d"), write_with("/d/soon", "x", expires(10)), write_with("/d/late", "y", expires(1000))],

@@ -15,7 +15,7 @@ use crate::tools::*;
 
 /// Expires this many seconds after the subject's start.
 fn after(seconds: i64) -> SetAttrs {
-    SetAttrs { expires_at: Some(Some(START.plus_seconds(seconds))), ..SetAttrs::default() }
+    SetAttrs::new().expires_at(START.plus_seconds(seconds))
 }
 
 pub async fn an_expired_entry_is_absent_everywhere_at_once(subject: &Subject) {
@@ -117,7 +117,7 @@ pub async fn the_past_judges_expiry_by_its_own_time(subject: &Subject) {
 }
 
 fn set_never(path: &str) -> Op {
-    set(path, SetAttrs { expires_at: Some(None), ..SetAttrs::default() })
+    set(path, SetAttrs::new().never_expires())
 }
 
 pub async fn expiry_can_be_moved_cleared_and_be_past(subject: &Subject) {

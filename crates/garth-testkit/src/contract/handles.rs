@@ -75,10 +75,7 @@ pub async fn a_node_held_open_is_reached_and_written_without_a_name(subject: &Su
 
 pub async fn a_handle_outlives_expiry(subject: &Subject) {
     let fs = &*subject.fs;
-    let attrs = garth::model::SetAttrs {
-        expires_at: Some(Some(super::START.plus_seconds(10))),
-        ..Default::default()
-    };
+    let attrs = garth::model::SetAttrs::new().expires_at(super::START.plus_seconds(10));
     given(fs, [write_with("/f", "x", attrs)]).await;
     let file = fs.open(&at("/f")).await.unwrap();
     subject.clock.advance(std::time::Duration::from_secs(10));

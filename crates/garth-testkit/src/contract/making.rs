@@ -15,7 +15,7 @@ use crate::tools::*;
 
 pub async fn mkdir_makes_a_directory(subject: &Subject) {
     let fs = &*subject.fs;
-    let attrs = SetAttrs { mode: Some(0o700), uid: Some(7), gid: Some(8), ..SetAttrs::default() };
+    let attrs = SetAttrs::new().owner(7, 8).mode(0o700);
     let op = Op::Mkdir { at: at("/d"), parents: false, attrs };
     let (commit, outcome) = apply(fs, op).await;
     assert_eq!((outcome.ino, outcome.created), (Ino(2), true));
@@ -42,7 +42,7 @@ pub async fn mkdir_with_parents_accepts_a_directory_and_leaves_it_alone(subject:
     let fs = &*subject.fs;
     given(fs, [mkdir("/d")]).await;
     let before = stat(fs, "/d").await;
-    let attrs = SetAttrs { mode: Some(0o700), ..SetAttrs::default() };
+    let attrs = SetAttrs::new().mode(0o700);
     let (_, outcome) = apply(fs, Op::Mkdir { at: at("/d"), parents: true, attrs }).await;
     assert_eq!((outcome.ino, outcome.created), (before.ino, false));
     assert_eq!(stat(fs, "/d").await, before);
@@ -66,7 +66,7 @@ pub async fn parents_are_made_only_where_asked_and_top_down(subject: &Subject) {
     assert_eq!([stat(fs, "/a").await.ino, stat(fs, "/a/b").await.ino], [Ino(2), Ino(3)]);
     let parent = stat(fs, "/a").await;
     assert_eq!((parent.mode, parent.uid, parent.gid, parent.nlink), (0o755, 0, 0, 3));
-    let attrs = SetAttrs { mode: Some(0o600), ..SetAttrs::default() };
+    let attrs = SetAttrs::new().mode(0o600);
     let op =
         Op::Write { at: at("/x/y/f"), body: "1".into(), create: Default::default(), parents: true, attrs };
     apply(fs, op).await;
@@ -96,7 +96,7 @@ pub async fn making_a_name_sets_the_times_of_its_directory(subject: &Subject) {
         assert_eq!((dir.version.seq, dir.etag.seq), (commit.seq, commit.seq));
     }
     let before = stat(fs, "/d").await;
-    given(fs, [write("/d/f", "y"), set("/d/f", SetAttrs { mode: Some(0o600), ..SetAttrs::default() })]).await;
+    given(fs, [write("/d/f", "y"), set("/d/f", SetAttrs::new().mode(0o600))]).await;
     assert_eq!(stat(fs, "/d").await, before, "a change of a file is none of its directory");
 }
 

@@ -32,7 +32,7 @@ pub async fn a_listing_is_in_byte_order_and_pages_meet(subject: &Subject) {
     assert_eq!(names_in(fs, "/").await, ODD);
     for limit in [1, 2, 5, 13, 14, 15] {
         let mut all = Vec::new();
-        let mut page = Page { limit, ..Page::default() };
+        let mut page = Page::default().limit(limit);
         loop {
             let listing = fs.list(&at("/"), &page).await.unwrap();
             assert!(listing.items.len() <= limit);
@@ -50,11 +50,11 @@ pub async fn a_listing_starts_behind_a_name_that_need_not_exist(subject: &Subjec
     let fs = &*subject.fs;
     odd_tree(fs).await;
     for (after, first) in [("a", "a b"), ("aa", "ab"), ("chat-a", "chat-ab"), ("0", "A")] {
-        let page = Page { after: Some(name(after)), ..Page::default() };
+        let page = Page::default().after(name(after));
         let listing = fs.list(&at("/"), &page).await.unwrap();
         assert_eq!(listing.items[0].name.as_str(), first, "behind {after}");
     }
-    let page = Page { after: Some(name("\u{ffff}")), ..Page::default() };
+    let page = Page::default().after(name("\u{ffff}"));
     let listing = fs.list(&at("/"), &page).await.unwrap();
     assert!(listing.items.is_empty() && !listing.more);
 }
@@ -71,7 +71,7 @@ pub async fn a_listing_carries_entries_where_asked(subject: &Subject) {
         assert!(bare.items.iter().all(|item| item.entry.is_none()));
         let kinds: Vec<_> = bare.items.iter().map(|item| (item.name.as_str(), item.kind)).collect();
         assert_eq!(kinds, [("f", Kind::File), ("l", Kind::Symlink), ("s", Kind::Directory)]);
-        let full = fs.list(&dir, &Page { entries: true, ..Page::default() }).await.unwrap();
+        let full = fs.list(&dir, &Page::default().with_entries()).await.unwrap();
         for item in full.items {
             let entry = stat(fs, &format!("/d/{}", item.name)).await;
             assert_eq!((item.ino, item.entry.as_deref()), (entry.ino, Some(&entry)));
@@ -100,7 +100,7 @@ pub async fn a_walk_goes_by_directory_then_name_and_pages_meet(subject: &Subject
     expected.sort_by_key(TreePath::split);
     for limit in [1, 3, 7, 56, 57] {
         let mut all = Vec::new();
-        let mut page = WalkPage { limit, entries: true, ..WalkPage::default() };
+        let mut page = WalkPage::default().limit(limit).with_entries();
         loop {
             let walk = fs.walk(&at("/"), &page).await.unwrap();
             assert!(walk.items.len() <= limit);
@@ -126,13 +126,13 @@ pub async fn a_walk_starts_behind_a_path_that_need_not_exist(subject: &Subject) 
     odd_tree(fs).await;
     for (after, first) in [("/a/e", "/a/f"), ("/a/f", "/a/sub"), ("/a/sub/no", ""), ("/a/sub/f", "/a/sub/g")]
     {
-        let page = WalkPage { after: Some(p(after)), ..WalkPage::default() };
+        let page = WalkPage::default().after(p(after));
         let walk = fs.walk(&at("/a"), &page).await.unwrap();
         let found = walk.items.first().map_or("", |item| item.path.as_str());
         assert_eq!(found, first, "behind {after}");
     }
     for outside in ["/", "/a", "/ab", "/ab/f", "/a%/f"] {
-        let page = WalkPage { after: Some(p(outside)), ..WalkPage::default() };
+        let page = WalkPage::default().after(p(outside));
         assert_error(fs.walk(&at("/a"), &page).await.map(|walk| walk.items.len()), InvalidArgument, None);
     }
 }
@@ -141,14 +141,10 @@ pub async fn pages_have_limits(subject: &Subject) {
     let fs = &*subject.fs;
     put(fs, "/f", "x").await;
     for limit in [0, MAX_PAGE + 1, usize::MAX] {
-        assert_error(fs.list(&at("/"), &Page { limit, ..Page::default() }).await, InvalidArgument, None);
-        assert_error(
-            fs.walk(&at("/"), &WalkPage { limit, ..WalkPage::default() }).await,
-            InvalidArgument,
-            None,
-        );
+        assert_error(fs.list(&at("/"), &Page::default().limit(limit)).await, InvalidArgument, None);
+        assert_error(fs.walk(&at("/"), &WalkPage::default().limit(limit)).await, InvalidArgument, None);
         if fs.capabilities().history {
-            let page = HistoryPage { limit, ..HistoryPage::default() };
+            let page = HistoryPage::default().limit(limit);
             assert_error(fs.history(&at("/f"), &page).await, InvalidArgument, None);
             assert_error(fs.changes(Seq(0), limit).await, InvalidArgument, None);
         }

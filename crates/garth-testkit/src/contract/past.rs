@@ -46,7 +46,7 @@ async fn changes_of(fs: &Fs, seq: Seq) -> Vec<Change> {
 }
 
 fn change(kind: ChangeKind, ino: u64, path: &str) -> Change {
-    Change { kind, ino: Ino(ino), path: Some(p(path)) }
+    Change::new(kind, Ino(ino), Some(p(path)))
 }
 
 pub async fn history_shows_every_version_newest_first(subject: &Subject) {
@@ -67,9 +67,9 @@ pub async fn history_shows_every_version_newest_first(subject: &Subject) {
     assert_eq!(fs.history(&At::Node(Ino(2)), &HistoryPage::default()).await.unwrap(), versions);
     let child = At::Child(Ino::ROOT, name("f"));
     assert_eq!(fs.history(&child, &HistoryPage::default()).await.unwrap(), versions);
-    let page = HistoryPage { before: Some(Seq(4)), limit: 1 };
+    let page = HistoryPage::default().before(Seq(4)).limit(1);
     assert_eq!(fs.history(&at("/f"), &page).await.unwrap(), versions[1..2]);
-    let page = HistoryPage { before: Some(Seq(1)), limit: 1 };
+    let page = HistoryPage::default().before(Seq(1)).limit(1);
     assert!(fs.history(&at("/f"), &page).await.unwrap().is_empty());
 }
 
@@ -182,10 +182,7 @@ pub async fn changes_tell_what_each_operation_did(subject: &Subject) {
     let cases = [
         (mkdir_all("/a/b"), vec![change(Created, 2, "/a"), change(Created, 3, "/a/b")]),
         (write("/a/f", "1"), vec![change(Created, 4, "/a/f")]),
-        (
-            write_with("/a/f", "2", SetAttrs { mode: Some(0o600), ..SetAttrs::default() }),
-            vec![change(Modified, 4, "/a/f")],
-        ),
+        (write_with("/a/f", "2", SetAttrs::new().mode(0o600)), vec![change(Modified, 4, "/a/f")]),
         (append("/a/f", ""), vec![]),
         (patch("/a/f", 9, ""), vec![]),
         (truncate("/a/f", 0), vec![change(Modified, 4, "/a/f")]),
@@ -416,7 +413,7 @@ pub async fn writes_to_an_unlinked_open_file_are_versions_of_its_node(subject: &
     assert_eq!(shape(&versions), [(3, 2, true), (2, 2, false), (1, 2, true)]);
     assert_eq!(shape(&history(fs, "/f").await), [(2, 2, false), (1, 2, true)]);
     let changes = changes_of(fs, Seq(3)).await;
-    assert_eq!(changes, [Change { kind: ChangeKind::Modified, ino: file.ino(), path: None }]);
+    assert_eq!(changes, [Change::new(ChangeKind::Modified, file.ino(), None)]);
     assert_eq!(fs.open_version(versions[0].id).await.unwrap().read_at(0, 9).await.unwrap(), "2");
 }
 

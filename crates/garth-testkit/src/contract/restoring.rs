@@ -77,7 +77,7 @@ pub async fn one_change_among_5000_entries_touches_one(subject: &Subject) {
 
 pub async fn what_changed_in_place_keeps_its_node(subject: &Subject) {
     let fs = &*subject.fs;
-    let attrs = SetAttrs { mode: Some(0o600), tags: Some(vec!["a".to_owned()]), ..SetAttrs::default() };
+    let attrs = SetAttrs::new().mode(0o600).tags(["a"]);
     given(
         fs,
         [mkdir_all("/t/d"), write_with("/t/f", "one", attrs), write("/t/g", "two"), symlink("/t/l", "x")],
@@ -246,8 +246,7 @@ pub async fn a_path_that_is_gone_or_another_now_comes_back(subject: &Subject) {
 
 pub async fn an_expiry_that_has_passed_is_not_restored(subject: &Subject) {
     let fs = &*subject.fs;
-    let expires =
-        |at: i64| SetAttrs { expires_at: Some(Some(START.plus_seconds(at))), ..SetAttrs::default() };
+    let expires = |at: i64| SetAttrs::new().expires_at(START.plus_seconds(at));
     given(
         fs,
         [mkdir("/t"), write_with("/t/gone", "x", expires(10)), write_with("/t/kept", "y", expires(10))],
@@ -255,11 +254,7 @@ pub async fn an_expiry_that_has_passed_is_not_restored(subject: &Subject) {
     .await;
     given(fs, [write_with("/t/later", "z", expires(10_000))]).await;
     let Some(seq) = then(fs).await else { return };
-    given(
-        fs,
-        [set("/t/kept", SetAttrs { expires_at: Some(None), mode: Some(0o600), ..SetAttrs::default() })],
-    )
-    .await;
+    given(fs, [set("/t/kept", SetAttrs::new().never_expires().mode(0o600))]).await;
     given(fs, [remove("/t/later", Remove::File)]).await;
     subject.clock.advance(Duration::from_secs(20));
     restored(fs, "/t", seq).await;

@@ -14,7 +14,7 @@ use super::{START, Subject};
 use crate::tools::*;
 
 fn words(text: &str) -> SearchQuery {
-    SearchQuery { text: text.to_owned(), limit: 10, ..SearchQuery::default() }
+    SearchQuery::new(text)
 }
 
 /// Whether to go on: an implementation without search must say so.
@@ -51,7 +51,7 @@ pub async fn a_text_file_is_found_as_soon_as_it_is_written(subject: &Subject) {
     assert_eq!(found(fs, &words("garth?! \"(heron)\" * -")).await, ["/note.md"], "any characters are fine");
     assert!(found(fs, &words("")).await.is_empty());
     for limit in [0, 1_001] {
-        assert_error(fs.search(&SearchQuery { limit, ..words("heron") }).await, InvalidArgument, None);
+        assert_error(fs.search(&words("heron").limit(limit)).await, InvalidArgument, None);
     }
 }
 
@@ -60,7 +60,7 @@ pub async fn what_is_overwritten_removed_or_expired_is_not_found(subject: &Subje
     if !has_search(fs).await {
         return;
     }
-    let expires = SetAttrs { expires_at: Some(Some(START.plus_seconds(10))), ..SetAttrs::default() };
+    let expires = SetAttrs::new().expires_at(START.plus_seconds(10));
     given(fs, [write("/a", "heron"), write("/b", "heron"), write_with("/c", "heron", expires), mkdir("/d")])
         .await;
     given(fs, [write("/d/e", "heron"), write("/f", "hero"), append("/f", "n"), write("/moved", "heron")])
@@ -74,7 +74,7 @@ pub async fn what_is_overwritten_removed_or_expired_is_not_found(subject: &Subje
     given(fs, [rename("/moved", "/here")]).await;
     subject.clock.advance(Duration::from_secs(10));
     assert_eq!(found(fs, &words("heron")).await, ["/here"]);
-    let off = SetAttrs { searchable: Some(Some(false)), ..SetAttrs::default() };
+    let off = SetAttrs::new().searchable(false);
     given(fs, [set("/here", off)]).await;
     assert!(found(fs, &words("heron")).await.is_empty());
 }
@@ -84,23 +84,23 @@ pub async fn a_search_is_bounded_by_segment_and_tag(subject: &Subject) {
     if !has_search(fs).await {
         return;
     }
-    let tagged = |tag: &str| SetAttrs { tags: Some(vec![tag.to_owned()]), ..SetAttrs::default() };
+    let tagged = |tag: &str| SetAttrs::new().tags([tag]);
     for dir in ["/chat-a", "/chat-ab", "/chat_a", "/chat%", "/CHAT-A"] {
         given(fs, [mkdir(dir), write_with(&format!("{dir}/f"), "heron", tagged(dir))]).await;
     }
     put(fs, "/chat-a.md", "heron").await;
     for dir in ["/chat-a", "/chat_a", "/chat%", "/CHAT-A"] {
-        let query = SearchQuery { within: vec![p(dir)], ..words("heron") };
+        let query = words("heron").within(p(dir));
         assert_eq!(found(fs, &query).await, [format!("{dir}/f")]);
     }
-    let query = SearchQuery { within: vec![p("/chat-a"), p("/chat-ab")], ..words("heron") };
+    let query = words("heron").within(p("/chat-a")).within(p("/chat-ab"));
     assert_eq!(found(fs, &query).await, ["/chat-a/f", "/chat-ab/f"]);
-    let query = SearchQuery { tags_any: vec!["/chat%".to_owned(), "no".to_owned()], ..words("heron") };
+    let query = words("heron").tag("/chat%").tag("no");
     assert_eq!(found(fs, &query).await, ["/chat%/f"]);
-    let query = SearchQuery { within: vec![p("/no")], ..words("heron") };
+    let query = words("heron").within(p("/no"));
     assert!(found(fs, &query).await.is_empty());
     given(fs, [rename("/chat-a", "/chat-b")]).await;
-    let query = SearchQuery { within: vec![p("/chat-b")], ..words("heron") };
+    let query = words("heron").within(p("/chat-b"));
     assert_eq!(found(fs, &query).await, ["/chat-b/f"], "a moved directory is searched where it is");
-    assert_eq!(fs.search(&SearchQuery { limit: 2, ..words("heron") }).await.unwrap().len(), 2);
+    assert_eq!(fs.search(&words("heron").limit(2)).await.unwrap().len(), 2);
 }

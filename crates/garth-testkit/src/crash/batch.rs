@@ -105,9 +105,10 @@ async fn commit(fs: &dyn FileSystem, paths: &[String], value: &str) -> garth::Re
         commits.push(fs.commit(Batch::new([op])).await?);
     }
     let outcomes = commits.iter().flat_map(|commit| commit.outcomes.clone()).collect();
-    let last =
+    let mut last =
         commits.pop().ok_or_else(|| garth::Error::new(ErrorKind::InvalidArgument, "nothing to write"))?;
-    Ok(Commit { outcomes, ..last })
+    last.outcomes = outcomes;
+    Ok(last)
 }
 
 /// Whether this process plays the negative control that commits a batch one operation at a time.
@@ -121,7 +122,7 @@ fn splits_batches() -> bool {
 /// What the filesystem answers.
 pub async fn read_all(fs: &dyn FileSystem, round: u32) -> Done<()> {
     let top = At::Path(TreePath::parse(&top(round))?);
-    let mut page = WalkPage { limit: MAX_PAGE, ..WalkPage::default() };
+    let mut page = WalkPage::default().limit(MAX_PAGE);
     loop {
         let walk = match fs.walk(&top, &page).await {
             Err(error) if error.is(ErrorKind::NotFound) => return Ok(()), // the crash came before the first commit
@@ -140,7 +141,7 @@ pub async fn read_all(fs: &dyn FileSystem, round: u32) -> Done<()> {
 async fn see(fs: &dyn FileSystem, path: &TreePath) -> Done<Line> {
     let at = At::Path(path.clone());
     let current = text(fs.read(&at, ByteRange::ALL).await?.to_vec());
-    let history = fs.history(&at, &HistoryPage { before: None, limit: MAX_PAGE }).await?;
+    let history = fs.history(&at, &HistoryPage::default().limit(MAX_PAGE)).await?;
     let read = |id: VersionId| async move {
         let file = fs.open_version(id).await?;
         let size = usize::try_from(file.stat().await?.size)?;

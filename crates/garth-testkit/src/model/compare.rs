@@ -36,7 +36,7 @@ pub(super) fn same<T: PartialEq + Debug>(
 
 /// The whole tree, entries included; gives it.
 pub(super) async fn same_tree(subject: &Fs, model: &Fs) -> Checked<Vec<WalkItem>> {
-    let page = WalkPage { after: None, limit: 10_000, entries: true };
+    let page = WalkPage::default().limit(10_000).with_entries();
     let (walk, expected) = (subject.walk(&at("/"), &page).await, model.walk(&at("/"), &page).await);
     if let (Ok(walk), Ok(expected)) = (&walk, &expected) {
         // One item is easier to read than a whole tree.
@@ -55,7 +55,7 @@ pub(super) async fn same_tree(subject: &Fs, model: &Fs) -> Checked<Vec<WalkItem>
 
 /// All that one side has, with the content of files up to 100 KiB.
 pub(super) async fn tree_with_content(fs: &Fs) -> Checked<Vec<(WalkItem, Bytes)>> {
-    let page = WalkPage { after: None, limit: 10_000, entries: true };
+    let page = WalkPage::default().limit(10_000).with_entries();
     let walk = fs.walk(&at("/"), &page).await.map_err(|error| error.to_string())?;
     let mut tree = Vec::new();
     for item in walk.items {
@@ -76,7 +76,7 @@ fn again(error: &garth::Error) -> garth::Error {
 
 pub(super) async fn same_history(subject: &Fs, model: &Fs, path: &str, limit: usize) -> Checked {
     for before in [None, Some(Seq(500))] {
-        let page = HistoryPage { before, limit };
+        let page = HistoryPage::default().before(before).limit(limit);
         let (versions, expected) =
             (subject.history(&at(path), &page).await, model.history(&at(path), &page).await);
         if let (Ok(versions), Ok(expected)) = (&versions, &expected) {

@@ -354,7 +354,7 @@ impl Run {
         let (subject, model) = (&*self.subject.fs, &self.model);
         let name = after.rsplit('/').next().map(name);
         for after in [None, name] {
-            let page = Page { after, limit, entries: true };
+            let page = Page::default().after(after).limit(limit).with_entries();
             let (listing, expected) = (subject.list(&place, &page).await, model.list(&place, &page).await);
             if let (Ok(listing), Ok(expected)) = (&listing, &expected)
                 && expected.more
@@ -364,7 +364,7 @@ impl Run {
             }
             same("a listing", listing.map(|it| it.items), expected.map(|it| it.items))?;
         }
-        let page = WalkPage { after: Some(p(after)), limit, entries: true };
+        let page = WalkPage::default().after(p(after)).limit(limit).with_entries();
         let (walk, expected) = (subject.walk(&place, &page).await, model.walk(&place, &page).await);
         same("a page of a walk", walk.map(|it| it.items), expected.map(|it| it.items))?;
         Ok(())
@@ -449,7 +449,7 @@ impl Run {
     }
 
     async fn version(&mut self, path: &str, part: u64) -> Checked {
-        let page = HistoryPage { before: None, limit: 1000 };
+        let page = HistoryPage::default().limit(1000);
         let Ok(versions) = self.model.history(&at(path), &page).await else { return Ok(()) };
         let Some(index) = (versions.len() as u64).checked_sub(1).map(|last| last * part / WHOLE) else {
             return Ok(());

@@ -112,7 +112,8 @@ pub fn cas_writers(folder: &Path, writers: u64, each: u64) -> Proven<Writers> {
         let mut before = None;
         let mut expected = writers * each;
         loop {
-            let page = fs.history(&at("/counter")?, &HistoryPage { before, limit: MAX_PAGE }).await?;
+            let page =
+                fs.history(&at("/counter")?, &HistoryPage::default().before(before).limit(MAX_PAGE)).await?;
             let Some(last) = page.last() else { break };
             before = Some(last.id.seq);
             for version in &page {
@@ -229,7 +230,7 @@ async fn compare(fs: &SqliteFs, appends: u64, sample: u64) -> Proven<u64> {
     let mut before = None;
     let (mut expected, mut compared) = (appends, 0);
     loop {
-        let page = fs.history(&at("/log")?, &HistoryPage { before, limit: 1000 }).await?;
+        let page = fs.history(&at("/log")?, &HistoryPage::default().before(before).limit(1000)).await?;
         let Some(last) = page.last() else { break };
         before = Some(last.id.seq);
         for version in &page {

@@ -174,7 +174,7 @@ async fn check(fs: &SqliteFs, kept: &[Kept]) -> Proven<()> {
     for (file, seq, text) in kept {
         let then = fs.as_of(&Moment::Seq(*seq)).await?;
         hold(read(&*then, file).await? == *text, || format!("{file} was other bytes after commit {seq}"))?;
-        let page = HistoryPage { before: Some(Seq(seq.0 + 1)), limit: 1 };
+        let page = HistoryPage::default().before(Seq(seq.0 + 1)).limit(1);
         let versions = fs.history(&at(file)?, &page).await?;
         let id = versions.first().map(|version| version.id).filter(|id| id.seq == *seq);
         let id = id.ok_or_else(|| Broken::because(format!("{file} has lost its version of commit {seq}")))?;

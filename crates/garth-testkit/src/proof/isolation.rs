@@ -144,7 +144,7 @@ async fn hide(fs: &SqliteFs, canary: &str, agent: &str) -> Proven<()> {
         kv.put(&put, None).await.map_err(|error| Broken::because(error.to_string()))?;
     }
     if canary == FOREIGN && agent == VICTIM {
-        let attrs = SetAttrs { tags: Some(vec![canary.to_owned()]), ..SetAttrs::default() };
+        let attrs = SetAttrs::new().tags([canary]);
         let target = format!("/{canary}/target");
         let batch = Batch {
             message: canary.to_owned(),
@@ -166,7 +166,7 @@ async fn state(fs: &SqliteFs) -> Proven<String> {
 
 /// The other agent's files and versions, which tries through keys must not change.
 async fn values(fs: &SqliteFs) -> Proven<String> {
-    let page = garth::model::WalkPage { after: None, limit: 1000, entries: true };
+    let page = garth::model::WalkPage::default().limit(1000).with_entries();
     match fs.walk(&at("/agents/victim/kv")?, &page).await {
         Ok(walk) => Ok(walk.items.iter().map(|item| format!("{} {:?}\n", item.path, item.ino)).collect()),
         Err(error) if error.is(ErrorKind::NotFound) => Ok(String::new()),

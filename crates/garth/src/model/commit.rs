@@ -51,6 +51,7 @@ impl Author {
 
 /// What the log keeps of a commit besides its changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CommitInfo {
     /// Its number.
     pub seq: Seq,
@@ -66,6 +67,7 @@ pub struct CommitInfo {
 
 /// A named sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// Its name.
     pub name: String,
@@ -77,6 +79,7 @@ pub struct Snapshot {
 
 /// A commit that was acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Commit {
     /// Its number.
     pub seq: Seq,

@@ -14,6 +14,7 @@ pub const MAX_READ: usize = 16 << 20;
 
 /// A page of a directory.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Page {
     /// Start behind this name; it need not exist.
     pub after: Option<Name>,
@@ -32,8 +33,8 @@ impl Default for Page {
 impl Page {
     /// Starts behind this name.
     #[must_use]
-    pub fn after(self, after: Name) -> Self {
-        Self { after: Some(after), ..self }
+    pub fn after(self, after: impl Into<Option<Name>>) -> Self {
+        Self { after: after.into(), ..self }
     }
 
     /// At most this many items, 1 to [`MAX_PAGE`].
@@ -51,6 +52,7 @@ impl Page {
 
 /// One name in a directory.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Item {
     /// The name.
     pub name: Name,
@@ -64,6 +66,7 @@ pub struct Item {
 
 /// A page of a directory, in byte order of names.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Listing {
     /// The names.
     pub items: Vec<Item>,
@@ -73,6 +76,7 @@ pub struct Listing {
 
 /// A page of a subtree.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct WalkPage {
     /// Start behind this path in the order of the walk; it need not exist, but lies
     /// below the root of the walk.
@@ -92,8 +96,8 @@ impl Default for WalkPage {
 impl WalkPage {
     /// Starts behind this path.
     #[must_use]
-    pub fn after(self, after: TreePath) -> Self {
-        Self { after: Some(after), ..self }
+    pub fn after(self, after: impl Into<Option<TreePath>>) -> Self {
+        Self { after: after.into(), ..self }
     }
 
     /// At most this many items, 1 to [`MAX_PAGE`].
@@ -111,6 +115,7 @@ impl WalkPage {
 
 /// One path of a walk.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct WalkItem {
     /// The path.
     pub path: TreePath,
@@ -125,6 +130,7 @@ pub struct WalkItem {
 /// A page of everything below a directory, itself left out. Order: bytes of the parent's path
 /// ([`TreePath::key`]), then bytes of the name. A directory comes before what is in it.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Walk {
     /// The paths.
     pub items: Vec<WalkItem>,
@@ -184,6 +190,7 @@ impl From<Timestamp> for Moment {
 
 /// Which versions to show.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct HistoryPage {
     /// Only versions of commits before this one.
     pub before: Option<Seq>,
@@ -200,8 +207,8 @@ impl Default for HistoryPage {
 impl HistoryPage {
     /// Only versions of commits before this one.
     #[must_use]
-    pub fn before(self, seq: Seq) -> Self {
-        Self { before: Some(seq), ..self }
+    pub fn before(self, seq: impl Into<Option<Seq>>) -> Self {
+        Self { before: seq.into(), ..self }
     }
 
     /// At most this many versions, 1 to [`MAX_PAGE`].
@@ -213,6 +220,7 @@ impl HistoryPage {
 
 /// One version of a node or of what a path named.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Version {
     /// Its id.
     pub id: VersionId,
@@ -224,6 +232,7 @@ pub struct Version {
 
 /// The log behind a sequence.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Changes {
     /// Commits in order.
     pub commits: Vec<CommitChanges>,
@@ -233,6 +242,7 @@ pub struct Changes {
 
 /// A commit and what it changed.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct CommitChanges {
     /// The commit.
     pub commit: CommitInfo,
@@ -242,6 +252,7 @@ pub struct CommitChanges {
 
 /// One change. A subtree that is removed, renamed or copied is one change, of its top.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Change {
     /// What happened.
     pub kind: ChangeKind,
@@ -250,6 +261,13 @@ pub struct Change {
     /// Where: the name made, removed or moved to; for a change of the node itself one of its names after the
     /// commit (`None` if it had none left).
     pub path: Option<TreePath>,
+}
+
+impl Change {
+    /// A change of `ino` at `path`.
+    pub fn new(kind: ChangeKind, ino: Ino, path: Option<TreePath>) -> Self {
+        Self { kind, ino, path }
+    }
 }
 
 /// What happened to a node or name.
@@ -286,6 +304,7 @@ pub enum ChangeKind {
 
 /// The newest state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Head {
     /// The last commit; 0 before the first.
     pub seq: Seq,
@@ -307,6 +326,7 @@ pub struct Head {
 /// # Ok::<(), garth::Error>(())
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SearchQuery {
     /// What to look for, in plain words; any characters are fine.
     pub text: String,
@@ -338,6 +358,18 @@ impl SearchQuery {
         self
     }
 
+    /// Only these paths and what is below them; none: everywhere.
+    #[must_use]
+    pub fn within_any(self, paths: impl IntoIterator<Item = TreePath>) -> Self {
+        Self { within: paths.into_iter().collect(), ..self }
+    }
+
+    /// Only files with one of these tags; none: any.
+    #[must_use]
+    pub fn tags_any<T: Into<String>>(self, tags: impl IntoIterator<Item = T>) -> Self {
+        Self { tags_any: tags.into_iter().map(Into::into).collect(), ..self }
+    }
+
     /// At most this many hits, 1 to 1,000.
     #[must_use]
     pub fn limit(self, limit: usize) -> Self {
@@ -353,6 +385,7 @@ impl Default for SearchQuery {
 
 /// A file that a search found.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Hit {
     /// Its path (the first in byte order of its names that the query allows).
     pub path: TreePath,

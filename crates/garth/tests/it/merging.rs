@@ -47,7 +47,7 @@ fn edit(random: &mut Random, now: &mut [Vec<u8>; 2], path: [&str; 2], last: u64)
             let from = at(path[1 - which]);
             Op::Copy { from, as_of, to, recursive: false, replace: true, parents: false }
         }
-        9 => Op::SetAttrs { at: to, attrs: SetAttrs { mode: Some(0o600), ..SetAttrs::default() } },
+        9 => Op::SetAttrs { at: to, attrs: SetAttrs::new().mode(0o600) },
         _ => {
             file.extend_from_slice(&bytes);
             append(path[which], bytes)

@@ -75,7 +75,7 @@ async fn sum(fs: &dyn FileSystem, path: &TreePath, kind: Kind) -> Option<String>
 /// Every path with its entry, in the order of the paths' bytes, which is that of `shown.json`.
 async fn tree(fs: &dyn FileSystem) -> Vec<(TreePath, Entry)> {
     let root = fs.stat(&At::Path(TreePath::root())).await.unwrap();
-    let page = WalkPage { limit: MANY, entries: true, ..WalkPage::default() };
+    let page = WalkPage::default().limit(MANY).with_entries();
     let walk = fs.walk(&At::Path(TreePath::root()), &page).await.unwrap();
     assert!(!walk.more);
     let below = walk.items.into_iter().map(|item| (item.path, *item.entry.unwrap()));
@@ -208,7 +208,7 @@ async fn assert_same(fs: &dyn FileSystem, shown: &Value) {
     commits.reverse();
     assert_equal(commits.iter().map(log), &shown["log"], "log");
     for (path, versions) in fields(&shown["histories"]) {
-        let page = HistoryPage { limit: MANY, ..HistoryPage::default() };
+        let page = HistoryPage::default().limit(MANY);
         let found = fs.history(&At::Path(TreePath::parse(path).unwrap()), &page).await.unwrap();
         assert_equal(found.iter().map(version), versions, path);
     }
@@ -226,7 +226,7 @@ async fn assert_same(fs: &dyn FileSystem, shown: &Value) {
         }
     }
     for (words, paths) in fields(&shown["searches"]) {
-        let query = SearchQuery { text: words.clone(), limit: MANY, ..SearchQuery::default() };
+        let query = SearchQuery::new(words.clone()).limit(MANY);
         let hits = fs.search(&query).await.unwrap();
         // which files: how they are ranked is no property of the data
         let found: BTreeSet<_> = hits.iter().map(|hit| hit.path.as_str()).collect();
@@ -281,7 +281,7 @@ async fn data_of_format_2_is_collected_indexed_and_written_like_new_data() {
         assert_eq!(self::past(&*fs, head).await, past);
         let path = TreePath::parse("/new").unwrap();
         garth::FileSystemExt::write(&*fs, &path, "written now: basil").await.unwrap();
-        let query = SearchQuery { text: "basil".into(), limit: 1, ..SearchQuery::default() };
+        let query = SearchQuery::new("basil").limit(1);
         assert_eq!(fs.search(&query).await.unwrap()[0].path, path);
         assert_eq!(fs.fsck().unwrap().findings, [], "{name}");
     }

@@ -54,7 +54,7 @@ async fn a_sound_account_has_no_findings() {
     assert_eq!(text(&*fs, "/hard").await, "# One\nalpha beta\ngamma delta\n");
     let report = fs.fsck().unwrap();
     assert_eq!(report.findings, []);
-    let query = SearchQuery { text: "gamma".into(), limit: 10, ..SearchQuery::default() };
+    let query = SearchQuery::new("gamma");
     let hits = fs.search(&query).await.unwrap();
     assert_eq!(hits.len(), 1);
     assert_eq!(hits[0].path, path("/hard"));
@@ -182,7 +182,7 @@ async fn appends_renames_and_attributes_write_a_few_rows_and_never_copy_content(
     };
     // in the order of TABLES: the node's version, one extent of one chunk, the log
     assert_eq!(added(&account, append).await, [0, 0, 1, 0, 1, 1, 1]);
-    let tags = SetAttrs { tags: Some(vec!["t".into()]), ..SetAttrs::default() };
+    let tags = SetAttrs::new().tags(["t"]);
     let set = Op::SetAttrs { at: path("/d/sub/1").into(), attrs: tags };
     assert_eq!(added(&account, set).await, [0, 0, 1, 1, 0, 0, 1]);
     let mode = garth::model::RenameMode::Replace;

@@ -161,8 +161,8 @@ impl<'a> Tries<'a> {
         let fs = &*self.world.trees;
         Ok(match self.random.below(16) {
             0 => told(fs.stat(&self.at()).await),
-            1 => told(fs.list(&self.at(), &Page { entries: true, ..Page::default() }).await),
-            2 => told(fs.walk(&self.at(), &WalkPage { entries: true, ..WalkPage::default() }).await),
+            1 => told(fs.list(&self.at(), &Page::default().with_entries()).await),
+            2 => told(fs.walk(&self.at(), &WalkPage::default().with_entries()).await),
             3 => told(fs.fetch(&self.at(), ByteRange::ALL).await),
             4 => told(fs.names(&self.at()).await),
             5 => told(fs.history(&self.at(), &HistoryPage::default()).await),
@@ -170,7 +170,9 @@ impl<'a> Tries<'a> {
                 let within = if self.random.below(2) == 0 { vec![self.path()] } else { Vec::new() };
                 let text = format!("secret garden canary {}", self.text());
                 let tags_any = if self.random.below(2) == 0 { vec![self.text()] } else { Vec::new() };
-                told(fs.search(&SearchQuery { text, within, tags_any, limit: 100 }).await)
+                told(
+                    fs.search(&SearchQuery::new(text).within_any(within).tags_any(tags_any).limit(100)).await,
+                )
             }
             7 => match fs.open(&self.at()).await {
                 Ok(handle) => told(handle.read_at(0, 1000).await),
