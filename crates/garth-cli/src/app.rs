@@ -27,7 +27,7 @@ pub(crate) struct App {
 pub(crate) struct AuthoredTree {
     /// The tree as it is now.
     pub(crate) fs: Arc<dyn FileSystem>,
-    author: Author,
+    pub(crate) author: Author,
 }
 
 /// The operations of a commit, their paths resolved for this attempt.

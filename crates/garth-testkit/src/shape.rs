@@ -21,6 +21,7 @@ pub(crate) struct Shape {
     target: Option<String>,
     attributes: Attributes,
     expires_at: Option<Timestamp>,
+    pub(crate) size: u64,
     /// Of files up to 1 MiB.
     content: Bytes,
 }
@@ -66,6 +67,7 @@ async fn one(
         mtime: entry.mtime,
         target: entry.target,
         attributes: entry.attributes,
+        size: entry.size,
         expires_at: entry.expires_at.filter(|at| *at > now),
         content,
     })

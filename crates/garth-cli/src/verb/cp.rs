@@ -8,21 +8,27 @@ use crate::app::{App, Plan, destination, stat_path};
 use crate::args::CommitArgs;
 use crate::fail::Result;
 
-/// Copy files, and with -r directories, all in one commit, with mode, time and attributes
+/// Copy files, and with -r directories, all in one commit
+///
+/// Copies keep mode, owner, modification time and attributes; content is not stored twice. Hard links among what one
+/// source directory holds are kept.
 ///
 /// With --json one object a source: path (the new one), version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth cp -r /skills/review /agents/default/skills/review -p")]
 pub(crate) struct Cp {
-    /// What to copy; links are followed, with -r copied
+    /// Paths to copy; symbolic links are followed, with -r copied
     #[arg(required = true, value_name = "SOURCE")]
     from: Vec<String>,
-    /// Where to; into it, if it is a directory
+    /// Destination; an existing directory is copied into
     #[arg(value_name = "DEST")]
     to: String,
     /// Copy directories with all that is in them
-    #[arg(short, long)]
+    #[arg(short, long, visible_short_alias = 'R')]
     recursive: bool,
+    /// Same as -r: mode, owner, time and attributes are kept anyway
+    #[arg(short, long)]
+    archive: bool,
     /// Fail rather than replace a file that is there
     #[arg(short, long)]
     no_clobber: bool,
@@ -36,7 +42,8 @@ pub(crate) struct Cp {
 impl Cp {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let tree = app.tree()?;
-        let follow = if self.recursive { Follow::No } else { Follow::Yes };
+        let recursive = self.recursive || self.archive;
+        let follow = if recursive { Follow::No } else { Follow::Yes };
         app.commit(&tree, &self.commit, async || {
             let mut plan = Plan::default();
             for from in &self.from {
@@ -49,7 +56,7 @@ impl Cp {
                     from: At::Path(from),
                     as_of: None,
                     to: At::Path(to.clone()),
-                    recursive: self.recursive,
+                    recursive,
                     replace: !self.no_clobber,
                     parents: self.parents,
                 };

@@ -1,34 +1,44 @@
-//! `garth restore`: the past brought back, in one commit.
-
-use std::sync::Arc;
+//! `garth restore`: a path brought back to what it was, in one commit.
 
 use clap::Args;
 use garth::fs::resolve::Follow;
-use garth::model::{At, Entry, Kind, Op, Remove, Seq};
-use garth::{Error, ErrorKind, FileSystem, TreePath};
+use garth::fs::restore::{self, Restoration, RestoreAction, RestorePlan, Restored};
+use garth::model::{At, Batch, Moment, Op, Seq};
+use garth::{Error, ErrorKind, TreePath};
+use serde_json::json;
 
-use crate::app::{App, Plan, resolve_path, stat_optional, stat_path};
+use crate::app::{App, AuthoredTree, Plan, resolve_path, stat_path};
 use crate::args::CommitArgs;
 use crate::escape::escaped;
 use crate::fail::Result;
-use crate::walk::Lister;
+use crate::out::counted;
+use crate::progress;
 
-/// Bring back what a path was, in one commit
+/// Make a path what it was, in one commit
 ///
-/// A file keeps its history and gets its old content and attributes back; what was removed is there again; a
-/// directory becomes equal to what it was (what came later is removed from it, and stays in history). With
-/// --json one object: path, version, created, seq, time.
+/// Content, attributes, names and hard links become those of then. What is the same is not touched, what was added since
+/// is removed (history keeps it), what was moved inside the path moves back, and nothing outside the path changes. If
+/// nothing differs there is no commit. With --json one object: path, version, created, seq, time, restored, removed,
+/// unchanged; with -n also one object for each change: path, action, from.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  garth restore /notes/today.md --at yesterday")]
+#[command(
+    after_help = "Examples:\n  garth restore /notes/today.md --at yesterday\n  garth restore -n /notes --at 1h"
+)]
 pub(crate) struct Restore {
-    /// What to bring back; a link itself, not what it names
+    /// Path to restore; a symbolic link itself, not its target
     path: String,
-    /// Which past: a sequence, a snapshot, a version, a time or an age, as for --at of other verbs
+    /// State to restore: a sequence, snapshot, version, time or age, as for --at of other verbs
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     at: String,
-    /// Bring it back here instead, where nothing may be yet
+    /// Copy it here instead, where nothing may be yet
     #[arg(long, value_name = "PATH")]
     to: Option<String>,
+    /// Say what would be done and change nothing
+    #[arg(short = 'n', long, conflicts_with = "to")]
+    dry_run: bool,
+    /// List each change
+    #[arg(short, long, conflicts_with = "to")]
+    verbose: bool,
     #[command(flatten)]
     commit: CommitArgs,
 }
@@ -38,68 +48,98 @@ impl Restore {
         let tree = app.tree()?;
         let past = app.as_of(&*tree.fs, &self.at).await?;
         let seq = past.head().await?.seq;
-        let (from, entry) = stat_path(&*past, &self.path, Follow::No).await.map_err(|error| {
+        let (path, _) = stat_path(&*past, &self.path, Follow::No).await.map_err(|error| {
             let Some(path) = error.path().filter(|_| error.is(ErrorKind::NotFound)) else { return error };
             Error::at(ErrorKind::NotFound, path, format!("was not there at {}", escaped(&self.at)))
         })?;
-        if self.commit.message.is_none() {
-            self.commit.message = Some(format!("restore {from} as of {seq}"));
-        }
-        app.commit(&tree, &self.commit, async || self.plan(&*tree.fs, &past, &from, &entry, seq).await).await
-    }
-
-    async fn plan(
-        &self,
-        now: &dyn FileSystem,
-        past: &Arc<dyn FileSystem>,
-        from: &TreePath,
-        entry: &Entry,
-        seq: Seq,
-    ) -> garth::Result<Plan> {
-        let mut plan = Plan::default();
+        self.commit.message.get_or_insert_with(|| format!("restore {path} as of {seq}"));
         if let Some(to) = &self.to {
-            let to = resolve_path(now, to, Follow::No).await?;
-            plan.push(copy(from, seq, &to, false), to);
-            return Ok(plan);
+            return copy(app, &tree, &self.commit, &path, seq, to).await;
         }
-        let (to, there) = stat_optional(now, &self.path, Follow::No).await?;
-        if to.is_root() {
-            // The root itself stays: everything in it goes and comes.
-            for path in children(now, &to).await? {
-                plan.ops.push(remove(&path));
-            }
-            for path in children(&**past, from).await? {
-                plan.ops.push(copy(&path, seq, &path, false));
-            }
-            plan.shown.push((plan.ops.len(), to));
-            return Ok(plan);
+        let moment = Moment::Seq(seq);
+        if self.dry_run {
+            let plan = restore::plan(&*tree.fs, &path, &moment, app.env.now()).await?;
+            list(app, &plan)?;
+            let json = json!({
+                "path": path.as_str(), "at": seq, "dry_run": true, "created": plan.created,
+                "restored": plan.restored, "removed": plan.removed, "unchanged": plan.unchanged,
+            });
+            return app.out.item(&json, format_args!("would be {}", summary(&plan)));
         }
-        let both_files = entry.kind == Kind::File && there.as_ref().is_some_and(|now| now.kind == Kind::File);
-        if there.is_some() && !both_files {
-            plan.ops.push(remove(&to));
+        let batch = Batch {
+            author: tree.author.clone(),
+            message: self.commit.message.clone().unwrap_or_default(),
+            ..Batch::default()
+        };
+        let work = restore::restore(&*tree.fs, &path, &moment, app.env.now(), &batch);
+        let done = progress::waiting("restoring", work).await?;
+        if self.verbose && !app.out.is_json() {
+            list(app, &done.plan)?;
         }
-        plan.push(copy(from, seq, &to, both_files), to);
-        Ok(plan)
+        show(app, &tree, &path, &done).await
     }
 }
 
-fn remove(path: &TreePath) -> Op {
-    Op::Remove { at: At::Path(path.clone()), what: Remove::Tree, missing_ok: true }
+/// `--to`: a copy of then under a new name.
+async fn copy(
+    app: &mut App,
+    tree: &AuthoredTree,
+    commit: &CommitArgs,
+    from: &TreePath,
+    seq: Seq,
+    to: &str,
+) -> Result {
+    app.commit(tree, commit, async || {
+        let to = resolve_path(&*tree.fs, to, Follow::No).await?;
+        let mut plan = Plan::default();
+        let op = Op::Copy {
+            from: At::Path(from.clone()),
+            as_of: Some(seq),
+            to: At::Path(to.clone()),
+            recursive: true,
+            replace: false,
+            parents: true,
+        };
+        plan.push(op, to);
+        Ok(plan)
+    })
+    .await
 }
 
-fn copy(from: &TreePath, seq: Seq, to: &TreePath, replace: bool) -> Op {
-    let (from, to) = (At::Path(from.clone()), At::Path(to.clone()));
-    Op::Copy { from, as_of: Some(seq), to, recursive: true, replace, parents: true }
+fn list(app: &mut App, plan: &RestorePlan) -> Result {
+    for Restoration { path, action } in &plan.changes {
+        let (word, from) = match action {
+            RestoreAction::Created => ("created", None),
+            RestoreAction::Changed => ("changed", None),
+            RestoreAction::Moved { from } => ("moved", Some(from)),
+            RestoreAction::Linked => ("linked", None),
+            RestoreAction::Removed => ("removed", None),
+            _ => ("other", None),
+        };
+        let json = json!({"path": path.as_str(), "action": word, "from": from.map(TreePath::as_str)});
+        let origin = from.map(|from| format!(" (from {})", escaped(from.as_str()))).unwrap_or_default();
+        app.out.item(&json, format_args!("{word:<8}  {}{origin}", escaped(path.as_str())))?;
+    }
+    Ok(())
 }
 
-async fn children(fs: &dyn FileSystem, dir: &TreePath) -> garth::Result<Vec<TreePath>> {
-    let mut paths = Vec::new();
-    let mut lister = Lister::new(dir);
-    loop {
-        let page = lister.page(fs).await?;
-        if page.is_empty() {
-            return Ok(paths);
-        }
-        paths.extend(page.into_iter().map(|(path, _)| path));
+fn summary(plan: &RestorePlan) -> String {
+    let (restored, removed) = (counted(plan.restored, "entry", "entries"), plan.removed);
+    format!("{restored} restored, {removed} removed, {} unchanged", plan.unchanged)
+}
+
+async fn show(app: &mut App, tree: &AuthoredTree, path: &TreePath, done: &Restored) -> Result {
+    let plan = &done.plan;
+    let entry = tree.fs.stat(&At::Path(path.clone())).await?;
+    let json = json!({
+        "path": path.as_str(), "version": entry.version.to_string(), "created": plan.created,
+        "seq": done.commit.as_ref().map(|commit| commit.seq),
+        "time": done.commit.as_ref().map(|commit| commit.time.to_rfc3339()),
+        "restored": plan.restored, "removed": plan.removed, "unchanged": plan.unchanged,
+    });
+    app.out.item(&json, format_args!("{}  {}", entry.version, escaped(path.as_str())))?;
+    match done.commit {
+        Some(_) => app.out.note(summary(plan)),
+        None => app.out.note("nothing to restore: it is as it was"),
     }
 }

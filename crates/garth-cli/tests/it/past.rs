@@ -132,6 +132,43 @@ fn restore_makes_a_directory_equal_to_what_it_was() {
 }
 
 #[test]
+fn restore_says_what_it_did_and_commits_nothing_if_nothing_differs() {
+    let garth = Garth::new();
+    garth.write("/d/a", "1");
+    garth.write("/d/b", "1");
+    garth.ok(&["ln", "/d/a", "/d/c"]);
+    let seq = garth.seq().to_string();
+    garth.write("/d/b", "2");
+    garth.write("/d/new", "2");
+    let before = garth.seq();
+    let would = garth.lines(&["restore", "-n", "/d", "--at", &seq]);
+    assert_eq!(column(&would[..2], "action"), ["removed", "changed"]);
+    assert_eq!((&would[2]["restored"], &would[2]["unchanged"]), (&1.into(), &2.into()));
+    assert_eq!(garth.seq(), before, "a dry run changes nothing");
+    let did = garth.json(&["restore", "/d", "--at", &seq]);
+    assert_eq!((&did["created"], &did["restored"], &did["removed"]), (&false.into(), &1.into(), &1.into()));
+    assert_eq!(garth.json(&["stat", "/d/a"])["ino"], garth.json(&["stat", "/d/c"])["ino"]);
+    let again = garth.ok(&["restore", "/d", "--at", &seq]);
+    assert!(again.contains("nothing to restore"), "{again}");
+    assert_eq!(garth.seq(), before + 1);
+    garth.ok(&["rm", "-r", "/d"]);
+    assert_eq!(garth.json(&["restore", "/d", "--at", &seq])["created"], true);
+}
+
+#[test]
+fn cp_keeps_hard_links_inside_a_directory() {
+    let garth = Garth::new();
+    garth.write("/d/a", "1");
+    garth.ok(&["ln", "/d/a", "/d/b"]);
+    for option in ["-r", "-R", "-a"] {
+        let to = format!("/copy{option}");
+        garth.ok(&["cp", option, "/d", &to]);
+        let ino = |name: &str| garth.json(&["stat", &format!("{to}/{name}")])["ino"].clone();
+        assert_eq!(ino("a"), ino("b"), "{option}");
+    }
+}
+
+#[test]
 fn snapshots_are_made_listed_and_dropped() {
     let garth = Garth::new();
     garth.write("/a", "1");

@@ -214,6 +214,16 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
                 self.directory_state(&path, then, ino);
             }
         }
+        // A directory that was as it was, until a name in it had to get a node of its own.
+        let mut same: Vec<Ino> =
+            self.touched.iter().copied().filter(|ino| !self.entries.contains_key(ino)).collect();
+        same.sort_unstable();
+        for ino in same {
+            let entry = self.fs.stat(&At::Node(ino)).await?;
+            let attrs = SetAttrs { mtime: Some(entry.mtime), ..SetAttrs::default() };
+            self.hold(&entry);
+            self.directory_ops.push(Op::SetAttrs { at: At::Node(ino), attrs });
+        }
         for (path, mtime) in new {
             let attrs = SetAttrs { mtime: Some(mtime), ..SetAttrs::default() };
             self.directory_ops.push(Op::SetAttrs { at: At::Path(path), attrs });

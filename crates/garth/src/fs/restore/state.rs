@@ -7,6 +7,8 @@ use crate::fs::FileSystem;
 use crate::model::{At, Attributes, ByteRange, Entry, Kind, SetAttrs, Timestamp};
 use crate::path::TreePath;
 
+use super::MAX_COMPARED;
+
 /// Bytes that are compared at once: the largest extent.
 const STEP: u64 = 1 << 20;
 
@@ -36,8 +38,10 @@ where
     let expires_at = then.expires_at.filter(|at| *at > time);
     let attributes = difference(then, now, expires_at);
     if then.kind == Kind::File && then.etag != now.etag {
-        // A write sets the time: content of the same time is mostly the same, such as after a restore.
-        if attributes.is_some() || then.size != now.size || !same_content(past, fs, path, now).await? {
+        // A write sets the time: another version with the same time is mostly the same content, restored before. Reading
+        // it is worth no more than a commit saves.
+        let unlike = attributes.is_some() || then.size != now.size || now.size > MAX_COMPARED;
+        if unlike || !same_content(past, fs, path, now).await? {
             return Ok(Difference::Content);
         }
     }
