@@ -31,7 +31,7 @@ const READING: [&[&str]; 27] = [
     &["stat", "/notes/plan.md"],
     &["log"],
     &["log", "/notes/plan.md"],
-    &["show", "/notes/plan.md"],
+    &["show", "spring"],
     &["diff", "/notes/plan.md", "--from", "spring"],
     &["cat", "/notes/plan.md", "--at", "spring"],
     &["snapshot", "list"],

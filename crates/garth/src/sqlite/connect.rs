@@ -12,6 +12,8 @@ use super::error::{DbError, DbResult, Subject};
 /// this only meets checkpoints and other tools.
 const BUSY: Duration = Duration::from_secs(10);
 
+const READ_WRITE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE;
+
 /// A database file and how this program uses it.
 #[derive(Clone, Debug)]
 pub(crate) struct Database {
@@ -35,12 +37,12 @@ pub(crate) struct ReadConn {
 impl Database {
     /// A connection that may write.
     pub(crate) fn connect(&self) -> DbResult<Connection> {
-        self.open(OpenFlags::SQLITE_OPEN_READ_WRITE, &self.file)
+        self.open(READ_WRITE, &self.file)
     }
 
     /// A connection that may write to a file that need not exist yet.
     pub(crate) fn connect_or_create(&self) -> DbResult<Connection> {
-        self.open(OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE, &self.file)
+        self.open(READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE, &self.file)
     }
 
     /// A connection for reading, in the least restrictive way that works.
@@ -56,10 +58,12 @@ impl Database {
             Err(error) => error,
         };
         if is_full(&error) {
-            let conn = self.connect()?;
+            let conn = Connection::open_with_flags(&self.file, READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+            // before anything else: most settings already look for the shared memory
             conn.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
             // closing must not try to write the WAL back to a full disk
             conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+            self.configure(&conn)?;
             probe(&conn)?;
             return Ok(ReadConn { conn, exclusive: true });
         }
@@ -86,13 +90,17 @@ impl Database {
 
     fn open(&self, flags: OpenFlags, file: &Path) -> DbResult<Connection> {
         let conn = Connection::open_with_flags(file, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        self.configure(&conn)?;
+        Ok(conn)
+    }
+
+    fn configure(&self, conn: &Connection) -> DbResult<()> {
         conn.busy_timeout(BUSY)?;
         // else a statement is planned again for every new value bound to it, which costs more than running it
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         conn.set_prepared_statement_cache_capacity(self.statements);
         conn.pragma_update(None, "cache_size", -self.cache_kib)?;
-        (self.prepare)(&conn)?;
-        Ok(conn)
+        Ok((self.prepare)(conn)?)
     }
 }
 
