@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use bytes::Bytes;
-use garth::model::{Batch, Body, Create, Op};
+use garth::model::{Batch, Op};
 
 use crate::figures::Outcome;
 use crate::side::garth::{Garth, path};
@@ -142,8 +142,7 @@ pub(crate) async fn append(garth: &Garth, sizes: &Sizes) -> Result<Outcome> {
         let (fs, lines) = (garth.0.clone(), (0..each).map(move |i| line(task * each + i)));
         tokio::spawn(async move {
             for line in lines {
-                let (at, create) = (path("/log.jsonl").into(), Create::Never);
-                let op = Op::Append { at, body: Body::Bytes(line), create, parents: false };
+                let op = Op::append(path("/log.jsonl"), line).must_exist();
                 fs.commit(Batch::new([op])).await?;
             }
             anyhow::Ok(())

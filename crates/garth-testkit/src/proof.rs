@@ -20,9 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
-use garth::model::{At, Body, ByteRange, Create, Op, Remove, SetAttrs};
+use garth::model::{At, Body, ByteRange, Op};
 use garth::{Env, FileSystem, TreePath};
 
 /// Why a promise is not proved: what was seen instead of it.
@@ -133,18 +132,16 @@ fn at(text: &str) -> Proven<At> {
     Ok(At::Path(path(text)?))
 }
 
-fn write(to: &str, content: impl Into<Bytes>) -> Proven<Op> {
-    let body = Body::Bytes(content.into());
-    Ok(Op::Write { at: at(to)?, body, create: Create::IfMissing, parents: true, attrs: SetAttrs::default() })
+fn write(to: &str, body: impl Into<Body>) -> Proven<Op> {
+    Ok(Op::write(path(to)?, body).with_parents())
 }
 
-fn append(to: &str, content: impl Into<Bytes>) -> Proven<Op> {
-    let body = Body::Bytes(content.into());
-    Ok(Op::Append { at: at(to)?, body, create: Create::IfMissing, parents: true })
+fn append(to: &str, body: impl Into<Body>) -> Proven<Op> {
+    Ok(Op::append(path(to)?, body).with_parents())
 }
 
 fn remove(what: &str) -> Proven<Op> {
-    Ok(Op::Remove { at: at(what)?, what: Remove::Tree, missing_ok: false })
+    Ok(Op::remove_tree(at(what)?))
 }
 
 async fn read(fs: &dyn FileSystem, from: &str) -> Proven<String> {

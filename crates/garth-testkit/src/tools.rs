@@ -1,6 +1,5 @@
 //! Helpers of every test of a filesystem: paths, operations, reads and assertions.
 
-use bytes::Bytes;
 use garth::model::{
     At, Batch, Body, ByteRange, Commit, Create, Entry, HistoryPage, Op, Outcome, Page, Remove, RenameMode,
     Seq, SetAttrs, Special, Version, VersionId, WalkPage,
@@ -26,67 +25,64 @@ pub fn name(name: &str) -> Name {
 }
 
 /// Writes a file, made if missing.
-pub fn write(path: &str, content: impl Into<Bytes>) -> Op {
+pub fn write(path: &str, content: impl Into<Body>) -> Op {
     write_at(at(path), content)
 }
 
 /// Writes a file, made if missing.
-pub fn write_at(at: At, content: impl Into<Bytes>) -> Op {
-    let body = Body::Bytes(content.into());
-    Op::Write { at, body, create: Create::IfMissing, parents: false, attrs: SetAttrs::default() }
+pub fn write_at(at: At, content: impl Into<Body>) -> Op {
+    Op::write(at, content)
 }
 
 /// Writes a file with attributes.
-pub fn write_with(path: &str, content: impl Into<Bytes>, attrs: SetAttrs) -> Op {
-    let body = Body::Bytes(content.into());
-    Op::Write { at: at(path), body, create: Create::IfMissing, parents: false, attrs }
+pub fn write_with(path: &str, content: impl Into<Body>, attrs: SetAttrs) -> Op {
+    Op::write(at(path), content).with_attrs(attrs)
 }
 
 /// Writes a file as `create` says.
-pub fn write_as(path: &str, content: impl Into<Bytes>, create: Create) -> Op {
-    let body = Body::Bytes(content.into());
-    Op::Write { at: at(path), body, create, parents: false, attrs: SetAttrs::default() }
+pub fn write_as(path: &str, content: impl Into<Body>, create: Create) -> Op {
+    let (at, body) = (at(path), content.into());
+    Op::Write { at, body, create, parents: false, attrs: SetAttrs::default() }
 }
 
 /// Appends to a file, made if missing.
-pub fn append(path: &str, content: impl Into<Bytes>) -> Op {
-    let body = Body::Bytes(content.into());
-    Op::Append { at: at(path), body, create: Create::IfMissing, parents: false }
+pub fn append(path: &str, content: impl Into<Body>) -> Op {
+    Op::append(at(path), content)
 }
 
 /// Writes a range of a file.
-pub fn patch(path: &str, offset: u64, content: impl Into<Bytes>) -> Op {
-    Op::Patch { at: at(path), offset, body: Body::Bytes(content.into()) }
+pub fn patch(path: &str, offset: u64, content: impl Into<Body>) -> Op {
+    Op::patch(at(path), offset, content)
 }
 
 /// Cuts or extends a file.
 pub fn truncate(path: &str, size: u64) -> Op {
-    Op::Truncate { at: at(path), size }
+    Op::truncate(at(path), size)
 }
 
 /// Makes a directory in one that exists.
 pub fn mkdir(path: &str) -> Op {
-    Op::Mkdir { at: at(path), parents: false, attrs: SetAttrs::default() }
+    Op::mkdir(at(path))
 }
 
 /// `mkdir -p`.
 pub fn mkdir_all(path: &str) -> Op {
-    Op::Mkdir { at: at(path), parents: true, attrs: SetAttrs::default() }
+    Op::mkdir_all(at(path))
 }
 
 /// Makes a symbolic link.
 pub fn symlink(path: &str, target: &str) -> Op {
-    Op::Symlink { at: at(path), target: target.to_owned(), parents: false, attrs: SetAttrs::default() }
+    Op::symlink(at(path), target)
 }
 
 /// Makes a special node.
 pub fn mknod(path: &str, node: Special) -> Op {
-    Op::Mknod { at: at(path), node, parents: false, attrs: SetAttrs::default() }
+    Op::mknod(at(path), node)
 }
 
 /// Gives a node one more name.
 pub fn link(from: &str, to: &str) -> Op {
-    Op::Link { from: at(from), to: at(to), parents: false }
+    Op::link(at(from), at(to))
 }
 
 /// Removes what must be there.
@@ -106,17 +102,17 @@ pub fn rename_as(from: &str, to: &str, mode: RenameMode) -> Op {
 
 /// Copies a file, or a directory with all below it, to a free name.
 pub fn copy(from: &str, to: &str) -> Op {
-    Op::Copy { from: at(from), as_of: None, to: at(to), recursive: true, replace: false, parents: false }
+    Op::copy_tree(at(from), at(to))
 }
 
 /// Copies a file over a file, as it was after a commit.
 pub fn restore(from: &str, seq: Seq, to: &str) -> Op {
-    Op::Copy { from: at(from), as_of: Some(seq), to: at(to), recursive: true, replace: true, parents: false }
+    Op::copy_tree(at(from), at(to)).replace().as_of(seq)
 }
 
 /// Changes attributes.
 pub fn set(path: &str, attrs: SetAttrs) -> Op {
-    Op::SetAttrs { at: at(path), attrs }
+    Op::set_attrs(at(path), attrs)
 }
 
 /// Commits one operation that must succeed.
@@ -133,7 +129,7 @@ pub async fn given<const N: usize>(fs: &Fs, ops: [Op; N]) {
 }
 
 /// Writes a file, made if missing; gives its version.
-pub async fn put(fs: &Fs, path: &str, content: impl Into<Bytes>) -> VersionId {
+pub async fn put(fs: &Fs, path: &str, content: impl Into<Body>) -> VersionId {
     apply(fs, write(path, content)).await.0.version(0)
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use futures::TryStreamExt;
-use garth::model::{At, Batch, Body, ByteRange, Create, MAX_PAGE, Op, Page, Remove, RenameMode, SetAttrs};
+use garth::model::{At, Batch, Body, ByteRange, MAX_PAGE, Op, Page, SetAttrs};
 use garth::{FileSystem, FileSystemExt, TreePath};
 
 use super::Side;
@@ -71,10 +71,8 @@ impl Side for Garth {
         for piece in pieces {
             upload.write(piece).await?;
         }
-        let (body, attrs) = (Body::Staged(upload.finish().await?), SetAttrs::default());
-        self.0
-            .apply(Op::Write { at: path(at).into(), body, create: Create::New, parents: false, attrs })
-            .await?;
+        let body = Body::Staged(upload.finish().await?);
+        self.0.apply(Op::write(path(at), body).create_new()).await?;
         Ok(())
     }
 
@@ -86,18 +84,13 @@ impl Side for Garth {
 
     async fn rename(&self, from: &str, to: &str) -> Result<()> {
         let before = self.0.head().await?.seq;
-        let (from, to) = (path(from).into(), path(to).into());
-        let (commit, _) =
-            self.0.apply(Op::Rename { from, to, mode: RenameMode::Replace, parents: false }).await?;
+        let (commit, _) = self.0.apply(Op::rename(path(from), path(to))).await?;
         ensure!(commit.seq.0 == before.0 + 1, "the rename took more than one commit");
         Ok(())
     }
 
     async fn remove_tree(&self, at: &str) -> Result<()> {
-        self.0
-            .apply(Op::Remove { at: path(at).into(), what: Remove::Tree, missing_ok: false })
-            .await
-            .context("rm")?;
+        self.0.apply(Op::remove_tree(path(at))).await.context("rm")?;
         Ok(())
     }
 

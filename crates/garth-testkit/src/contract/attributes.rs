@@ -110,9 +110,9 @@ pub async fn bad_values_are_refused(subject: &Subject) {
     let expiry = || none().expires_at(START.plus_seconds(1));
     refused(fs, set("/d", expiry()), NotPermitted, "/d").await;
     refused(fs, set("/", expiry()), NotPermitted, "/").await;
-    refused(fs, Op::Mkdir { at: at("/new"), parents: false, attrs: expiry() }, NotPermitted, "/new").await;
+    refused(fs, Op::mkdir(at("/new")).with_attrs(expiry()), NotPermitted, "/new").await;
     refused(fs, set("/no", expiry()), NotFound, "/no").await;
-    refused_outright(fs, Op::SetAttrs { at: At::Node(Ino(1000)), attrs: none() }, NotFound).await;
+    refused_outright(fs, Op::set_attrs(At::Node(Ino(1000)), none()), NotFound).await;
 }
 
 pub async fn attributes_have_a_largest_size(subject: &Subject) {

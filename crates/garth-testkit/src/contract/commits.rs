@@ -18,7 +18,7 @@ use super::{START, Subject};
 use crate::tools::*;
 
 fn check(path: &str, that: Precondition) -> Op {
-    Op::Check { at: at(path), that }
+    Op::check(at(path), that)
 }
 
 fn if_so(path: &str, that: Precondition, op: Op) -> Batch {
@@ -48,14 +48,7 @@ pub async fn a_batch_is_applied_in_order_as_one_commit(subject: &Subject) {
 pub async fn an_operation_that_changes_nothing_answers_the_version_that_is_there(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/f", "x"), link("/f", "/g"), write("/other", "y")]).await;
-    let onto_itself = Op::Copy {
-        from: at("/f"),
-        as_of: None,
-        to: at("/f"),
-        recursive: false,
-        replace: true,
-        parents: false,
-    };
+    let onto_itself = Op::copy(at("/f"), at("/f")).replace();
     let version = stat(fs, "/f").await.version;
     for op in [
         append("/f", ""),
@@ -103,7 +96,7 @@ pub async fn a_failing_last_operation_leaves_nothing(subject: &Subject) {
         remove("/h", Remove::File),
         rename("/d", "/e"),
         copy("/e", "/e2"),
-        Op::Snapshot { name: "lost".to_owned() },
+        Op::snapshot("lost"),
         remove("/no", Remove::Any),
     ];
     let batch = Batch { id: Some(CommitId(9)), idempotency: Some(record("k", 1, 1000)), ..Batch::new(ops) };
@@ -165,13 +158,9 @@ pub async fn an_etag_survives_what_is_no_change_of_content(subject: &Subject) {
     let fs = &*subject.fs;
     let etag = put(fs, "/f", "one").await;
     given(fs, [set("/f", Default::default()), link("/f", "/g"), rename("/f", "/h")]).await;
-    fs.commit(if_so(
-        "/g",
-        Precondition::Etag(etag),
-        Op::Check { at: at("/h"), that: Precondition::Etag(etag) },
-    ))
-    .await
-    .unwrap();
+    fs.commit(if_so("/g", Precondition::Etag(etag), Op::check(at("/h"), Precondition::Etag(etag))))
+        .await
+        .unwrap();
     batch_refused(fs, if_so("/g", Precondition::Version(etag), mkdir("/d")), Conflict, Some("/g")).await;
 }
 
@@ -195,7 +184,7 @@ pub async fn absent_and_sha256_are_judged_by_what_is_there(subject: &Subject) {
     refused(fs, check("/f", hash("y")), Conflict, "/f").await;
     refused(fs, check("/d", hash("")), Conflict, "/d").await;
     refused(fs, check("/l", hash("/f")), Conflict, "/l").await;
-    let gone = Op::Check { at: At::Node(Ino(1000)), that: Precondition::Absent };
+    let gone = Op::check(At::Node(Ino(1000)), Precondition::Absent);
     apply(fs, gone).await;
     given(fs, [write("/big", vec![7; 300_000]), patch("/big", 150_000, "abc"), truncate("/big", 400_000)])
         .await;
@@ -372,8 +361,7 @@ pub async fn of_concurrent_writers_with_one_version_one_wins(subject: &Subject) 
 
 pub async fn what_was_acknowledged_is_there_after_reopening(subject: &Subject) {
     let fs = &*subject.fs;
-    given(fs, [mkdir("/d"), write("/d/f", "x"), link("/d/f", "/g"), Op::Snapshot { name: "s".to_owned() }])
-        .await;
+    given(fs, [mkdir("/d"), write("/d/f", "x"), link("/d/f", "/g"), Op::snapshot("s")]).await;
     fs.sync().await.unwrap();
     let Some(reopen) = &subject.reopen else {
         assert!(!fs.capabilities().durable, "what is durable can be opened again");

@@ -71,7 +71,7 @@ pub async fn create_is_kept_to(subject: &Subject) {
         refused(fs, truncate(path, 0), IsADirectory, path).await;
     }
     assert_eq!(text(fs, "/f").await, "y");
-    let op = Op::Append { at: at("/g"), body: "x".into(), create: Create::Never, parents: false };
+    let op = Op::append(at("/g"), "x").must_exist();
     refused(fs, op, NotFound, "/g").await;
 }
 
@@ -219,17 +219,17 @@ pub async fn a_staged_body_shows_only_once_committed(subject: &Subject) {
     put(fs, "/f", "head").await;
     for size in [staged.size - 1, staged.size + 1] {
         let body = Body::Staged(StagedBody { size, ..staged.clone() });
-        refused_outright(fs, Op::Patch { at: at("/f"), offset: 0, body }, NotFound).await;
+        refused_outright(fs, Op::patch(at("/f"), 0, body), NotFound).await;
     }
     let body = Body::Staged(staged.clone());
-    apply(fs, Op::Append { at: at("/f"), body: body.clone(), create: Create::Never, parents: false }).await;
+    apply(fs, Op::append(at("/f"), body.clone()).must_exist()).await;
     let file = fs.open(&at("/f")).await.unwrap();
     let pieces: Vec<Bytes> = stream(file, ByteRange::ALL).try_collect().await.unwrap();
     assert!(pieces.concat() == [b"head", &content[..]].concat(), "the content staged");
-    let op = Op::Patch { at: at("/f"), offset: 0, body };
+    let op = Op::patch(at("/f"), 0, body);
     refused_outright(fs, op, NotFound).await;
     let unknown = Body::Staged(StagedBody { id: u128::MAX, size: 1 });
-    refused_outright(fs, Op::Patch { at: at("/f"), offset: 0, body: unknown }, NotFound).await;
+    refused_outright(fs, Op::patch(at("/f"), 0, unknown), NotFound).await;
 }
 
 pub async fn a_staged_body_outlives_a_batch_that_fails(subject: &Subject) {
@@ -237,8 +237,7 @@ pub async fn a_staged_body_outlives_a_batch_that_fails(subject: &Subject) {
     let mut upload = fs.stage().await.unwrap();
     upload.write("kept".into()).await.unwrap();
     let body = Body::Staged(upload.finish().await.unwrap());
-    let put =
-        Op::Write { at: at("/f"), body, create: Create::New, parents: false, attrs: SetAttrs::default() };
+    let put = Op::write(at("/f"), body).create_new();
     batch_refused(fs, Batch::new([put.clone(), mkdir("/no/d")]), NotFound, Some("/no/d")).await;
     batch_refused(fs, Batch::new([put.clone(), rename_op(&put, "/g")]), NotFound, None).await;
     given(fs, [put]).await;

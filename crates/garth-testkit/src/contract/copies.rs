@@ -14,11 +14,11 @@ use super::{START, Subject};
 use crate::tools::*;
 
 fn replace(from: &str, to: &str) -> Op {
-    Op::Copy { from: at(from), as_of: None, to: at(to), recursive: false, replace: true, parents: false }
+    Op::copy(at(from), at(to)).replace()
 }
 
 fn plain(from: &str, to: &str) -> Op {
-    Op::Copy { from: at(from), as_of: None, to: at(to), recursive: false, replace: false, parents: false }
+    Op::copy(at(from), at(to))
 }
 
 fn dressed() -> SetAttrs {
@@ -132,23 +132,9 @@ pub async fn copy_checks_in_its_order(subject: &Subject) {
     for (from, to) in [("/f", "/d"), ("/f", "/l"), ("/l", "/f"), ("/f", "/"), ("/l", "/l")] {
         refused(fs, replace(from, to), AlreadyExists, to).await;
     }
-    let op = Op::Copy {
-        from: at("/d"),
-        as_of: None,
-        to: at("/f"),
-        recursive: true,
-        replace: true,
-        parents: false,
-    };
+    let op = Op::copy_tree(at("/d"), at("/f")).replace();
     refused(fs, op, AlreadyExists, "/f").await;
-    let op = Op::Copy {
-        from: at("/f"),
-        as_of: None,
-        to: at("/p/q/f"),
-        recursive: false,
-        replace: false,
-        parents: true,
-    };
+    let op = Op::copy(at("/f"), at("/p/q/f")).with_parents();
     given(fs, [op, copy("/d", "/dd")]).await;
     assert_eq!(text(fs, "/p/q/f").await, "x");
 }
@@ -191,14 +177,7 @@ pub async fn a_copy_of_the_past_restores_it(subject: &Subject) {
     refused(fs, restore("/d/f", Seq(1), "/x"), NotFound, "/d/f").await;
     refused(fs, restore("/d/f", Seq(0), "/x"), NotFound, "/d/f").await;
     refused_outright(fs, restore("/d/f", Seq(1000), "/x"), NotFound).await;
-    let op = Op::Copy {
-        from: At::Node(good.ino),
-        as_of: Some(good.seq),
-        to: at("/by-node"),
-        recursive: false,
-        replace: false,
-        parents: false,
-    };
+    let op = Op::copy(At::Node(good.ino), at("/by-node")).as_of(good.seq);
     given(fs, [op]).await;
     assert_eq!(text(fs, "/by-node").await, "good");
 }

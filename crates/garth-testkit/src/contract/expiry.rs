@@ -165,8 +165,8 @@ pub async fn a_commit_that_only_looks_at_an_expired_entry_records_its_end_too(su
     let node = At::Node(stat(fs, "/d/c").await.ino);
     subject.clock.advance(Duration::from_secs(10));
     let by_condition = Batch { preconditions: vec![(at("/d/a"), Precondition::Absent)], ..Batch::default() };
-    let by_removal = Batch::new([Op::Remove { at: at("/d/b/x"), what: Remove::Any, missing_ok: true }]);
-    let by_number = Batch::new([Op::Check { at: node, that: Precondition::Absent }]);
+    let by_removal = Batch::new([Op::remove(at("/d/b/x")).if_exists()]);
+    let by_number = Batch::new([Op::check(node, Precondition::Absent)]);
     let as_child = Batch::new([copy("/d", "/copy")]);
     for (batch, path) in
         [(by_condition, "/d/a"), (by_removal, "/d/b"), (by_number, "/d/c"), (as_child, "/d/e")]

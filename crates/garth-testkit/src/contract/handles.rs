@@ -6,7 +6,7 @@
 )]
 
 use garth::ErrorKind::{IsADirectory, NotFound, NotPermitted, TooLarge};
-use garth::model::{At, Batch, ByteRange, Create, Ino, MAX_READ, Op, Remove, Seq, VersionId};
+use garth::model::{At, Batch, ByteRange, Ino, MAX_READ, Op, Remove, Seq, VersionId};
 use garth::{FileSystemExt, OpenFile};
 
 use super::Subject;
@@ -58,13 +58,13 @@ pub async fn a_node_held_open_is_reached_and_written_without_a_name(subject: &Su
     given(fs, [remove("/f", Remove::File)]).await;
     assert_eq!(fs.stat(&node).await.unwrap().nlink, 0);
     assert!(fs.names(&node).await.unwrap().is_empty());
-    let op = Op::Append { at: node.clone(), body: "y".into(), create: Create::IfMissing, parents: false };
+    let op = Op::append(node.clone(), "y");
     let (commit, outcome) = apply(fs, op).await;
     assert_eq!((outcome.ino, outcome.created), (file.ino(), false));
     assert_eq!(content(&*file).await, "xy");
     assert_eq!(file.stat().await.unwrap().version, commit.version(0));
     assert_eq!(fs.read(&node, ByteRange::ALL).await.unwrap(), "xy");
-    refused_outright(fs, Op::Link { from: node.clone(), to: at("/again"), parents: false }, NotFound).await;
+    refused_outright(fs, Op::link(node.clone(), at("/again")), NotFound).await;
     let again = fs.open(&node).await.unwrap();
     drop(file);
     assert_eq!(content(&*again).await, "xy", "the second handle holds it too");

@@ -176,5 +176,5 @@ pub async fn an_error_names_the_path_asked_or_the_first_of_a_nodes(subject: &Sub
     let node = At::Node(stat(fs, "/d/f").await.ino);
     assert_error(fs.read(&node, ByteRange::ALL).await, TooLarge, Some("/a"));
     let directory = At::Node(stat(fs, "/d").await.ino);
-    refused(fs, Op::Link { from: directory, to: at("/l"), parents: false }, NotPermitted, "/d").await;
+    refused(fs, Op::link(directory, at("/l")), NotPermitted, "/d").await;
 }

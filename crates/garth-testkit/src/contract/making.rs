@@ -16,7 +16,7 @@ use crate::tools::*;
 pub async fn mkdir_makes_a_directory(subject: &Subject) {
     let fs = &*subject.fs;
     let attrs = SetAttrs::new().owner(7, 8).mode(0o700);
-    let op = Op::Mkdir { at: at("/d"), parents: false, attrs };
+    let op = Op::mkdir(at("/d")).with_attrs(attrs);
     let (commit, outcome) = apply(fs, op).await;
     assert_eq!((outcome.ino, outcome.created), (Ino(2), true));
     let entry = stat(fs, "/d").await;
@@ -43,7 +43,7 @@ pub async fn mkdir_with_parents_accepts_a_directory_and_leaves_it_alone(subject:
     given(fs, [mkdir("/d")]).await;
     let before = stat(fs, "/d").await;
     let attrs = SetAttrs::new().mode(0o700);
-    let (_, outcome) = apply(fs, Op::Mkdir { at: at("/d"), parents: true, attrs }).await;
+    let (_, outcome) = apply(fs, Op::mkdir_all(at("/d")).with_attrs(attrs)).await;
     assert_eq!((outcome.ino, outcome.created), (before.ino, false));
     assert_eq!(stat(fs, "/d").await, before);
     let outcome = apply(fs, mkdir_all("/")).await.1;
@@ -74,7 +74,7 @@ pub async fn parents_are_made_only_where_asked_and_top_down(subject: &Subject) {
     given(fs, [write("/f", "x")]).await;
     let op = Op::Rename { from: at("/f"), to: at("/m/n/f"), mode: Default::default(), parents: true };
     apply(fs, op).await;
-    apply(fs, Op::Link { from: at("/m/n/f"), to: at("/o/f"), parents: true }).await;
+    apply(fs, Op::link(at("/m/n/f"), at("/o/f")).with_parents()).await;
     assert_eq!(stat(fs, "/o/f").await.nlink, 2);
     refused(fs, mkdir_all("/o/f/g/h"), NotADirectory, "/o/f").await;
 }
@@ -170,9 +170,8 @@ pub async fn link_checks_the_node_then_the_name(subject: &Subject) {
     refused(fs, link("/f", "/no/g"), NotFound, "/no/g").await;
     refused(fs, link("/f", "/g/h"), NotADirectory, "/g").await;
     let ino = stat(fs, "/f").await.ino;
-    refused_outright(fs, Op::Link { from: at("/f"), to: At::Node(ino), parents: false }, InvalidArgument)
-        .await;
-    apply(fs, Op::Link { from: At::Node(ino), to: at("/h"), parents: false }).await;
+    refused_outright(fs, Op::link(at("/f"), At::Node(ino)), InvalidArgument).await;
+    apply(fs, Op::link(At::Node(ino), at("/h"))).await;
     assert_eq!(stat(fs, "/h").await.ino, ino);
 }
 
@@ -193,21 +192,14 @@ pub async fn a_name_is_not_made_by_node(subject: &Subject) {
     for ino in [stat(fs, "/d").await.ino, stat(fs, "/f").await.ino, Ino::ROOT, Ino(1000)] {
         let (at_node, attrs) = (At::Node(ino), SetAttrs::default());
         let ops = [
-            Op::Mkdir { at: at_node.clone(), parents: true, attrs: attrs.clone() },
-            Op::Symlink { at: at_node.clone(), target: "t".to_owned(), parents: false, attrs: attrs.clone() },
-            Op::Mknod { at: at_node.clone(), node: Special::Fifo, parents: false, attrs },
-            Op::Remove { at: at_node.clone(), what: Remove::Tree, missing_ok: true },
+            Op::mkdir_all(at_node.clone()).with_attrs(attrs.clone()),
+            Op::symlink(at_node.clone(), "t").with_attrs(attrs.clone()),
+            Op::mknod(at_node.clone(), Special::Fifo).with_attrs(attrs),
+            Op::remove_tree(at_node.clone()).if_exists(),
             Op::Rename { from: at_node.clone(), to: at("/z"), mode: Default::default(), parents: false },
             Op::Rename { from: at("/f"), to: at_node.clone(), mode: Default::default(), parents: false },
-            Op::Copy {
-                from: at("/f"),
-                as_of: None,
-                to: at_node.clone(),
-                recursive: false,
-                replace: true,
-                parents: false,
-            },
-            Op::Link { from: at("/f"), to: at_node, parents: false },
+            Op::copy(at("/f"), at_node.clone()).replace(),
+            Op::link(at("/f"), at_node),
         ];
         for op in ops {
             refused_outright(fs, op, InvalidArgument).await;

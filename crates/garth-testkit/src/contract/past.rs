@@ -34,7 +34,7 @@ fn shape(versions: &[Version]) -> Vec<(u64, u64, bool)> {
 }
 
 fn snapshot(name: &str) -> Op {
-    Op::Snapshot { name: name.to_owned() }
+    Op::snapshot(name)
 }
 
 async fn seq(fs: &Fs, op: Op) -> Seq {
@@ -199,11 +199,8 @@ pub async fn changes_tell_what_each_operation_did(subject: &Subject) {
         ),
         (remove("/c", Remove::Tree), vec![change(Removed, 2, "/c")]),
         (snapshot("s"), vec![change(ChangeKind::Snapshot { name: "s".to_owned() }, 1, "/")]),
-        (
-            Op::DropSnapshot { name: "s".to_owned() },
-            vec![change(ChangeKind::SnapshotDropped { name: "s".to_owned() }, 1, "/")],
-        ),
-        (Op::Remove { at: at("/no"), what: Remove::Any, missing_ok: true }, vec![]),
+        (Op::drop_snapshot("s"), vec![change(ChangeKind::SnapshotDropped { name: "s".to_owned() }, 1, "/")]),
+        (Op::remove(at("/no")).if_exists(), vec![]),
     ];
     for (op, expected) in cases {
         let what = format!("{op:?}");
@@ -353,12 +350,12 @@ pub async fn a_snapshot_names_a_sequence(subject: &Subject) {
     let then = fs.as_of(&Moment::Snapshot("z".to_owned())).await.unwrap();
     assert_eq!(text(&*then, "/f").await, "2", "the whole commit is in it");
     refused_outright(fs, snapshot("z"), AlreadyExists).await;
-    given(fs, [Op::DropSnapshot { name: "z".to_owned() }]).await;
-    refused_outright(fs, Op::DropSnapshot { name: "z".to_owned() }, NotFound).await;
+    given(fs, [Op::drop_snapshot("z")]).await;
+    refused_outright(fs, Op::drop_snapshot("z"), NotFound).await;
     assert_error(fs.as_of(&Moment::Snapshot("z".to_owned())).await, NotFound, None);
     assert_eq!(text(&*then, "/f").await, "2", "history stays");
     given(fs, [snapshot("z")]).await;
-    let batch = Batch::new([Op::DropSnapshot { name: "z".to_owned() }, snapshot("z")]);
+    let batch = Batch::new([Op::drop_snapshot("z"), snapshot("z")]);
     assert_eq!(fs.commit(batch).await.unwrap().seq, fs.snapshots().await.unwrap()[1].seq);
 }
 

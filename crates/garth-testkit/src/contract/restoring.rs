@@ -285,8 +285,7 @@ pub async fn a_plan_changes_nothing_and_says_what_would(subject: &Subject) {
     let plan = plan(fs, &p("/t"), &Moment::Seq(seq), NOW).await.unwrap();
     assert_eq!((plan.restored, plan.removed, plan.unchanged, plan.is_empty()), (1, 1, 0, false));
     assert_eq!(fs.head().await.unwrap(), head);
-    let batch =
-        Batch { message: "why".to_owned(), ..Batch::new([Op::Snapshot { name: "not done".to_owned() }]) };
+    let batch = Batch { message: "why".to_owned(), ..Batch::new([Op::snapshot("not done")]) };
     let done = restore_path(fs, &p("/t"), &Moment::Seq(seq), NOW, &batch).await.unwrap();
     let log = fs.changes(head.seq, 1).await.unwrap();
     assert_eq!(

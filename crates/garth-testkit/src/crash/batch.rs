@@ -11,8 +11,7 @@ use std::thread::{self, JoinHandle};
 use bytes::Bytes;
 use futures::future::try_join_all;
 use garth::model::{
-    At, Batch, Body, ByteRange, Commit, Create, HistoryPage, Ino, Kind, MAX_PAGE, Op, SetAttrs, VersionId,
-    WalkPage,
+    At, Batch, Body, ByteRange, Commit, HistoryPage, Ino, Kind, MAX_PAGE, Op, VersionId, WalkPage,
 };
 use garth::{ErrorKind, FileSystem, TreePath};
 use serde::{Deserialize, Serialize};
@@ -89,13 +88,7 @@ async fn commit(fs: &dyn FileSystem, paths: &[String], value: &str) -> garth::Re
         } else {
             Body::from(value.to_owned())
         };
-        ops.push(Op::Write {
-            at,
-            body,
-            create: Create::IfMissing,
-            parents: true,
-            attrs: SetAttrs::default(),
-        });
+        ops.push(Op::write(at, body).with_parents());
     }
     if !splits_batches() {
         return fs.commit(Batch::new(ops)).await;

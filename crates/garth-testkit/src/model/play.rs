@@ -152,7 +152,7 @@ impl Run {
             let ops = match op {
                 OpSpec::Check(path, holds) => {
                     let that = self.condition(path, *holds).await;
-                    [(); 2].map(|()| Op::Check { at: at(path), that: that.clone() })
+                    [(); 2].map(|()| Op::check(at(path), that.clone()))
                 }
                 OpSpec::Op(op, by) => self.with_bodies(self.addressed(op, *by).await?).await,
             };
@@ -315,7 +315,7 @@ impl Run {
             let found = self.subject.fs.changes(since, 1).await.map_err(|error| error.to_string())?;
             let Some(ends) = found.commits.first() else { break };
             let paths = ends.changes.iter().filter_map(|change| change.path.clone());
-            let ops = paths.map(|path| Op::Check { at: At::Path(path), that: Precondition::Absent });
+            let ops = paths.map(|path| Op::check(path, Precondition::Absent));
             let batch = Batch { message: ends.commit.message.clone(), ..Batch::new(ops) };
             self.model.commit(batch).await.map_err(|error| format!("the model keeps {ends:?}: {error}"))?;
             same("the log", self.subject.fs.changes(since, 1).await, self.model.changes(since, 1).await)?;

@@ -265,8 +265,8 @@ fn op(rng: &mut Random) -> OpSpec {
     let op = match kind {
         2..16 => Op::Write { at: place, body: body(rng), create, parents, attrs: attrs(rng, 4) },
         16..30 => Op::Append { at: place, body: body(rng), create, parents },
-        30..40 => Op::Patch { at: place, offset: size(rng) + size(rng), body: body(rng) },
-        40..46 => Op::Truncate { at: place, size: if rng.one_in(100) { 1 << 40 } else { size(rng) } },
+        30..40 => Op::patch(place, size(rng) + size(rng), body(rng)),
+        40..46 => Op::truncate(place, if rng.one_in(100) { 1 << 40 } else { size(rng) }),
         46..58 => Op::Mkdir { at: place, parents: !rng.one_in(3), attrs: attrs(rng, 6) },
         58..60 => Op::Symlink { at: place, target: path(rng), parents, attrs: attrs(rng, 3) },
         60 => Op::Mknod { at: place, node: special(rng), parents, attrs: attrs(rng, 3) },
@@ -295,9 +295,9 @@ fn op(rng: &mut Random) -> OpSpec {
             replace: rng.one_in(2),
             parents,
         },
-        98..105 => Op::SetAttrs { at: place, attrs: attrs(rng, 1) },
-        105..107 => Op::Snapshot { name: format!("s{}", rng.below(12)) },
-        _ => Op::DropSnapshot { name: format!("s{}", rng.below(12)) },
+        98..105 => Op::set_attrs(place, attrs(rng, 1)),
+        105..107 => Op::snapshot(format!("s{}", rng.below(12))),
+        _ => Op::drop_snapshot(format!("s{}", rng.below(12))),
     };
     OpSpec::Op(Box::new(op), by)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::executor::block_on;
 use garth::engine::sqlite::{Collected, SqliteFs};
-use garth::model::{Batch, Body, ByteRange, HistoryPage, Moment, Op, Seq, SetAttrs, Timestamp};
+use garth::model::{Batch, Body, ByteRange, HistoryPage, Moment, Op, Seq, SetAttrs};
 use garth::{Env, ErrorKind, FileSystem};
 
 use super::model::content;
@@ -57,21 +57,12 @@ pub fn collect(folder: &Path, binary: &Path, files: u64, seed: u64) -> Proven<Re
     let here = block_on(fs.open(&at("/here")?))?;
     block_on(fs.commit(Batch::new([remove("/held")?, remove("/here")?])))?;
     other.ask("held-append after;")?;
-    let late = |text: &str| Op::Append {
-        at: here.ino().into(),
-        body: Body::from(text.to_owned()),
-        create: garth::model::Create::Never,
-        parents: false,
-    };
+    let late = |text: &str| Op::append(here.ino(), Body::from(text.to_owned())).must_exist();
     block_on(fs.commit(Batch::new([late("after;")])))?;
 
     let uploads = run(uploads(&fs))?;
-    let expires_at = Some(Some(Timestamp(env.now().0 + 1_000_000_000)));
-    let attrs = SetAttrs { expires_at, ..SetAttrs::default() };
-    let Op::Write { at: to, body, create, parents, .. } = write("/short-lived/file", "soon gone")? else {
-        return Err(Broken::because("a write is a write"));
-    };
-    block_on(fs.commit(Batch::new([Op::Write { at: to, body, create, parents, attrs }])))?;
+    let attrs = SetAttrs::new().expires_at(env.now().plus_seconds(1));
+    block_on(fs.commit(Batch::new([write("/short-lived/file", "soon gone")?.with_attrs(attrs)])))?;
     clock.advance(Duration::from_secs(2));
 
     let held = fs.gc(Duration::ZERO)?;
@@ -89,12 +80,7 @@ pub fn collect(folder: &Path, binary: &Path, files: u64, seed: u64) -> Proven<Re
     drop(here);
     block_on(fs.sync())?;
     let Uploads { used, unused, abandoned } = uploads;
-    block_on(fs.commit(Batch::new([Op::Append {
-        at: at("/used")?,
-        body: Body::Staged(used),
-        create: garth::model::Create::IfMissing,
-        parents: false,
-    }])))?;
+    block_on(fs.commit(Batch::new([Op::append(at("/used")?, Body::Staged(used))])))?;
     clock.advance(Duration::from_secs(LONG));
     let aged = fs.gc(Duration::ZERO)?;
     hold(aged.expired == 0 && aged.staged == 2 && aged.versions == 2 && aged.packs >= 1, || {
@@ -105,7 +91,7 @@ pub fn collect(folder: &Path, binary: &Path, files: u64, seed: u64) -> Proven<Re
     hold(refused.as_ref().is_err_and(|error| error.is(ErrorKind::NotFound)), || {
         format!("an upload that was collected ends with {refused:?}")
     })?;
-    let stale = Op::Patch { at: at("/used")?, offset: 0, body: Body::Staged(unused) };
+    let stale = Op::patch(at("/used")?, 0, Body::Staged(unused));
     let refused = block_on(fs.commit(Batch::new([stale])));
     hold(refused.as_ref().is_err_and(|error| error.is(ErrorKind::NotFound)), || {
         format!("a body that was collected is used: {refused:?}")
@@ -127,8 +113,7 @@ fn doomed(fs: &SqliteFs, other: &mut Worker) -> Proven<()> {
     other.ask("hold /theirs")?;
     let ours = block_on(fs.open(&at("/theirs")?))?;
     block_on(fs.commit(Batch::new([remove("/theirs")?])))?;
-    let (at, body) = (ours.ino().into(), Body::from("after;".to_owned()));
-    let late = Op::Append { at, body, create: garth::model::Create::Never, parents: false };
+    let late = Op::append(ours.ino(), "after;").must_exist();
     block_on(fs.commit(Batch::new([late])))?;
     drop(ours);
     block_on(fs.sync())?;
@@ -161,7 +146,7 @@ async fn history(fs: &SqliteFs, files: u64, seed: u64) -> Proven<Vec<Kept>> {
             };
             kept.push((name.clone(), commit.seq, read(fs, &name).await?));
         }
-        fs.commit(Batch::new([Op::Snapshot { name: format!("round-{round}-end") }])).await?;
+        fs.commit(Batch::new([Op::snapshot(format!("round-{round}-end"))])).await?;
     }
     for file in 1..files / 2 {
         fs.commit(Batch::new([remove(&format!("/f{file}"))?])).await?;

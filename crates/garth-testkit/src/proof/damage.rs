@@ -191,19 +191,16 @@ async fn fill(fs: &SqliteFs) -> Proven<()> {
         upload.write(Bytes::from(content(1, step * 100_000, 100_000))).await?;
     }
     let staged = Body::Staged(upload.finish().await?);
-    let Op::Write { at: to, create, parents, attrs, .. } = write(PACKED, "")? else {
-        return Err(Broken::because("a write is a write"));
-    };
-    fs.commit(Batch::new([Op::Write { at: to, body: staged, create, parents, attrs }])).await?;
+    fs.commit(Batch::new([write(PACKED, staged)?])).await?;
     fs.commit(Batch::new([write(INLINE, content(2, 0, 70_000))?])).await?;
     fs.commit(Batch::new([write(NOTE, "# Garden\n\nalpha beta gamma\n")?, write("/gone", "was here")?]))
         .await?;
     fs.commit(Batch::new([append(NOTE, "delta\n")?, remove("/gone")?])).await?;
-    let link = Op::Link { from: at(NOTE)?, to: at("/second")?, parents: false };
+    let link = Op::link(at(NOTE)?, at("/second")?);
     let expires_at = Some(Some(Env::system().now().plus_seconds(3600)));
     let expiring = SetAttrs { expires_at, ..SetAttrs::default() };
     fs.commit(Batch::new([link, write("/short-lived", "x")?])).await?;
-    fs.commit(Batch::new([Op::SetAttrs { at: at("/short-lived")?, attrs: expiring }])).await?;
+    fs.commit(Batch::new([Op::set_attrs(at("/short-lived")?, expiring)])).await?;
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
-use garth::model::{Batch, Body, ByteRange, MAX_PAGE, Op, Seq};
+use garth::model::{Batch, Body, ByteRange, MAX_PAGE, Seq};
 use garth::runtime::failpoint::{Failure, POINTS};
 use garth::{Env, ErrorKind, FileSystem};
 
@@ -232,11 +232,8 @@ async fn uploads(fs: Arc<SqliteFs>, note: Note, seed: u64) -> Proven<()> {
         let mut upload = fs.stage().await?;
         upload.write(Bytes::from(content(seed ^ batch, 0, UPLOAD))).await?;
         let body = Body::Staged(upload.finish().await?);
-        let Op::Write { at, create, parents, attrs, .. } = write(&format!("/upload-{batch}"), "")? else {
-            return Err(Broken::because("a write is a write"));
-        };
-        let op = Op::Write { at, body, create, parents, attrs };
-        fs.commit(Batch { message: format!("{UPLOADER} {batch}"), ..Batch::new([op]) }).await?;
+        let op = write(&format!("/upload-{batch}"), body)?;
+        fs.commit(Batch::from(op).message(format!("{UPLOADER} {batch}"))).await?;
         note(Event { writer: UPLOADER, batch, acknowledged: true });
     }
     Ok(())

@@ -151,8 +151,8 @@ async fn hide(fs: &SqliteFs, canary: &str, agent: &str) -> Proven<()> {
             ..Batch::new([
                 write(&format!("/{canary}/note.md"), format!("garden {canary}\n"))?,
                 write("/secret.md", format!("secret garden {canary}\n"))?,
-                Op::Symlink { at: at("/link")?, target, parents: false, attrs },
-                Op::Snapshot { name: canary.to_owned() },
+                Op::symlink(at("/link")?, target).with_attrs(attrs),
+                Op::snapshot(canary),
             ])
         };
         fs.commit(batch).await?;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::executor::block_on;
 use garth::engine::sqlite::SqliteFs;
-use garth::model::{Batch, Body, Op, Precondition};
+use garth::model::{Batch, Op, Precondition};
 use garth::{Env, ErrorKind, FileSystem, OpenFile};
 
 use super::{Broken, Proven, accounts, append, at, big_file, failpoints, hold, read, write};
@@ -70,9 +70,8 @@ async fn call(fs: &Arc<SqliteFs>, handle: &mut Option<Arc<dyn OpenFile>>, line: 
         ["read", from] => return read(&**fs, from).await,
         ["hold", what] => *handle = Some(fs.open(&at(what)?).await?),
         ["held-append", text] => {
-            let (at, body) = (held()?.ino().into(), Body::from(text.to_string()));
-            let create = garth::model::Create::Never;
-            fs.commit(Batch::new([Op::Append { at, body, create, parents: false }])).await?;
+            let op = Op::append(held()?.ino(), text.to_string()).must_exist();
+            fs.commit(Batch::new([op])).await?;
         }
         ["renew"] => {
             fs.runtime().tick();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
-use garth::model::{At, Batch, Body, ByteRange, Create, Durability, Idempotency, Op, SetAttrs};
+use garth::model::{At, Batch, Body, ByteRange, Durability, Idempotency, Op, SetAttrs};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::crash::{Config, Disk, Report, Violation, Writers, cut_rounds, kill_rounds};
 use tokio::runtime::Runtime;
@@ -100,10 +100,7 @@ fn engine_on(disk: &Disk) -> (Arc<SqliteFs>, Runtime) {
 
 /// Writes one file, acknowledged as soon as it is seen.
 async fn write_visible(fs: &SqliteFs, path: &TreePath, content: &'static str) {
-    let (at, body, attrs) = (path.into(), Body::from(content), SetAttrs::default());
-    let op = Op::Write { at, body, create: Create::IfMissing, parents: false, attrs };
-    let batch = Batch { durability: Durability::Visible, ..Batch::new([op]) };
-    fs.commit(batch).await.unwrap();
+    fs.commit(Batch::from(Op::write(path, content)).visible()).await.unwrap();
 }
 
 #[test]
@@ -136,7 +133,7 @@ fn a_durable_retry_of_a_visible_commit_survives_a_power_cut() {
         fs.write(&TreePath::parse("/other").unwrap(), "x").await.unwrap();
         for durability in [Durability::Visible, Durability::Durable] {
             let (at, body, attrs) = (At::from(&path), Body::from("once"), SetAttrs::default());
-            let op = Op::Write { at, body, create: Create::New, parents: false, attrs };
+            let op = Op::write(at, body).create_new().with_attrs(attrs);
             let keep_until = Env::system().now().plus_seconds(3600);
             let record = Idempotency { key: "retry".into(), request_hash: [1; 32], keep_until };
             let batch = Batch { durability, idempotency: Some(record), ..Batch::new([op]) };

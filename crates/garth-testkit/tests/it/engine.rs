@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
 use garth::env::ManualClock;
-use garth::model::{At, Batch, Body, ByteRange, Create, Op, Remove, SetAttrs, Timestamp};
+use garth::model::{At, Batch, Body, ByteRange, Op, Timestamp};
 use garth::runtime::Runtime;
 use garth::runtime::failpoint::Failure;
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, Upload};
@@ -69,8 +69,7 @@ async fn a_slow_upload_keeps_its_lease() {
         assert_eq!(fs.gc(Duration::ZERO).unwrap().staged, 0);
     }
     let body = Body::Staged(slow.finish().await.unwrap());
-    let (at, attrs) = (path("/slow").into(), SetAttrs::default());
-    fs.apply(Op::Write { at, body, create: Create::New, parents: false, attrs }).await.unwrap();
+    fs.apply(Op::write(path("/slow"), body).create_new()).await.unwrap();
     let range = ByteRange { offset: 5_999_990, length: 20 };
     let bytes = fs.read(&path("/slow").into(), range).await.unwrap();
     assert_eq!(bytes[..], [[3; 10], [4; 10]].concat());
@@ -92,9 +91,7 @@ async fn fsck_beside_uploads_finds_nothing() {
                     let begun = upload(&fs, n.to_le_bytes().repeat(150_000)).await;
                     if !given_up {
                         let body = Body::Staged(begun.finish().await.unwrap());
-                        let (at, attrs) = (path("/file").into(), SetAttrs::default());
-                        let create = Create::IfMissing;
-                        fs.apply(Op::Write { at, body, create, parents: false, attrs }).await.unwrap();
+                        fs.apply(Op::write(path("/file"), body)).await.unwrap();
                     }
                     n += 1;
                 }
@@ -165,8 +162,8 @@ async fn gc_of_late_writes_leaves_other_holders_the_content_that_the_file_had() 
     fs.write(&path("/file"), "before").await.unwrap();
     let (writer, reader) =
         (fs.open(&path("/file").into()).await.unwrap(), other.open(&path("/file").into()).await.unwrap());
-    fs.apply(Op::Remove { at: path("/file").into(), what: Remove::File, missing_ok: false }).await.unwrap();
-    let patch = Op::Patch { at: writer.ino().into(), offset: 0, body: Body::from("AFTER") };
+    fs.apply(Op::remove_file(path("/file"))).await.unwrap();
+    let patch = Op::patch(writer.ino(), 0, Body::from("AFTER"));
     fs.commit(Batch::new([patch])).await.unwrap();
     assert_eq!(reader.read_at(0, 100).await.unwrap(), "AFTERe");
     drop(writer);

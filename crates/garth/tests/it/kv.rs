@@ -12,9 +12,7 @@ use garth::agent::kv::{
 use garth::engine::memory::Memory;
 use garth::engine::sqlite::SqliteFs;
 use garth::env::ManualClock;
-use garth::model::{
-    At, Author, Batch, ByteRange, Create, Idempotency, Kind, Op, Seq, SetAttrs, Timestamp, WalkPage,
-};
+use garth::model::{At, Author, Batch, ByteRange, Idempotency, Kind, Op, Seq, Timestamp, WalkPage};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::tools::p as path;
 use serde_json::value::RawValue;
@@ -404,12 +402,7 @@ async fn files_of_other_interfaces_never_break_an_answer(fs: Fs, _: ManualClock)
     fs.write(&path("/agents/x/kv/note.txt"), Bytes::from_static(b"1")).await.unwrap();
     fs.write(&path("/secret.json"), Bytes::from_static(b"1")).await.unwrap();
     for (at, target) in [("/agents/x/kv/link.json", "/secret.json"), ("/agents/x/kv/dir", "/agents")] {
-        let op = Op::Symlink {
-            at: path(at).into(),
-            target: target.into(),
-            parents: false,
-            attrs: SetAttrs::default(),
-        };
+        let op = Op::symlink(path(at), target);
         fs.commit(Batch::new([op])).await.unwrap();
     }
     for key in ["/text", "/empty", "/latin", "/two", "/big", "/link", "/note", "/note.txt", "/dir/x"] {

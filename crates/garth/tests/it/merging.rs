@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
-use garth::model::{Batch, Body, ByteRange, Create, Moment, Op, Seq, SetAttrs};
+use garth::model::{Batch, Body, ByteRange, Moment, Op, Seq, SetAttrs};
 use garth::{Env, FileSystem};
 use garth_testkit::random::Random;
 use garth_testkit::tools::{append, at};
@@ -30,24 +30,24 @@ fn edit(random: &mut Random, now: &mut [Vec<u8>; 2], path: [&str; 2], last: u64)
         0 => {
             *file = bytes.clone();
             let (body, attrs) = (Body::Bytes(bytes.into()), SetAttrs::default());
-            Op::Write { at: to, body, create: Create::IfMissing, parents: false, attrs }
+            Op::write(to, body).with_attrs(attrs)
         }
         1 | 2 => {
             file.resize(offset as usize, 0);
-            Op::Truncate { at: to, size: offset }
+            Op::truncate(to, offset)
         }
         3..8 => {
             let end = offset as usize + bytes.len();
             file.resize(file.len().max(end), 0);
             file[offset as usize..end].copy_from_slice(&bytes);
-            Op::Patch { at: to, offset, body: Body::Bytes(bytes.into()) }
+            Op::patch(to, offset, bytes)
         }
         8 => {
             let as_of = (last > 2).then(|| Seq(3 + random.below(last - 2)));
             let from = at(path[1 - which]);
             Op::Copy { from, as_of, to, recursive: false, replace: true, parents: false }
         }
-        9 => Op::SetAttrs { at: to, attrs: SetAttrs::new().mode(0o600) },
+        9 => Op::set_attrs(to, SetAttrs::new().mode(0o600)),
         _ => {
             file.extend_from_slice(&bytes);
             append(path[which], bytes)
@@ -162,7 +162,7 @@ async fn copies_made_while_extents_are_merged_keep_their_bytes() {
             fs.commit(Batch::new([op])).await.unwrap();
         }
         let (from, to) = (at(&format!("/log-{}", n - n % 3)), at(&format!("/copy-{n}")));
-        let copy = Op::Copy { from, as_of: None, to, recursive: false, replace: false, parents: false };
+        let copy = Op::copy(from, to);
         fs.commit(Batch::new([copy])).await.unwrap();
     }
     drop(go_on);

@@ -6,9 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
 use garth::env::ManualClock;
-use garth::model::{
-    At, Batch, Body, ByteRange, Create, Moment, Op, Remove, SearchQuery, Seq, SetAttrs, Timestamp,
-};
+use garth::model::{At, Batch, Body, ByteRange, Moment, Op, SearchQuery, Seq, SetAttrs, Timestamp};
 #[cfg(feature = "faults")]
 use garth::runtime::{Runtime, failpoint as fail};
 use garth::{DataDir, Env, FileSystem, FileSystemExt};
@@ -28,9 +26,8 @@ fn account() -> Account {
     Account { fs, folder, clock }
 }
 
-fn write(at: &str, content: impl Into<Bytes>) -> Op {
-    let (at, body) = (path(at).into(), Body::Bytes(content.into()));
-    Op::Write { at, body, create: Create::IfMissing, parents: true, attrs: SetAttrs::default() }
+fn write(at: &str, content: impl Into<Body>) -> Op {
+    Op::write(path(at), content).with_parents()
 }
 
 #[tokio::test]
@@ -40,17 +37,11 @@ async fn a_sound_account_has_no_findings() {
         .await
         .unwrap();
     fs.append(&path("/a/b.md"), Bytes::from_static(b"gamma delta\n")).await.unwrap();
-    let moved = Op::Rename {
-        from: path("/a").into(),
-        to: path("/z").into(),
-        mode: garth::model::RenameMode::Replace,
-        parents: false,
-    };
-    fs.apply(moved).await.unwrap();
-    let link = Op::Link { from: path("/z/b.md").into(), to: path("/hard").into(), parents: false };
+    fs.rename("/a", "/z").await.unwrap();
+    let link = Op::link(path("/z/b.md"), path("/hard"));
     fs.apply(link).await.unwrap();
     clock.advance(Duration::from_secs(1));
-    fs.apply(Op::Remove { at: path("/z").into(), what: Remove::Tree, missing_ok: false }).await.unwrap();
+    fs.apply(Op::remove_tree(path("/z"))).await.unwrap();
     assert_eq!(text(&*fs, "/hard").await, "# One\nalpha beta\ngamma delta\n");
     let report = fs.fsck().unwrap();
     assert_eq!(report.findings, []);
@@ -74,8 +65,7 @@ async fn a_staged_upload_lands_in_a_pack_and_is_stored_once() {
             upload.write(Bytes::copy_from_slice(part)).await.unwrap();
         }
         let body = Body::Staged(upload.finish().await.unwrap());
-        let (at, attrs) = (path(name).into(), SetAttrs::default());
-        fs.apply(Op::Write { at, body, create: Create::New, parents: false, attrs }).await.unwrap();
+        fs.apply(Op::write(path(name), body).create_new()).await.unwrap();
     }
     assert_eq!(fs.gc(Duration::ZERO).unwrap().packs, 1, "the second upload brought nothing new");
     for name in ["/one", "/two"] {
@@ -110,8 +100,7 @@ async fn a_backup_is_a_data_folder_that_opens_with_all_its_accounts() {
         let mut upload = fs.stage().await.unwrap();
         upload.write(Bytes::from(vec![7; 3 << 20])).await.unwrap();
         let body = Body::Staged(upload.finish().await.unwrap());
-        let (at, attrs) = (path("/big").into(), SetAttrs::default());
-        fs.apply(Op::Write { at, body, create: Create::New, parents: false, attrs }).await.unwrap();
+        fs.apply(Op::write(path("/big"), body).create_new()).await.unwrap();
     }
     let (_, secret) = home.control().create_key("one", "", &[garth::datadir::Scope::Admin]).unwrap();
     let copy = folder.path().join("copy");
@@ -140,8 +129,7 @@ async fn content_equal_to_a_damaged_chunk_is_kept_anew() {
     let mut upload = fs.stage().await.unwrap();
     upload.write(Bytes::from(content.clone())).await.unwrap();
     let body = Body::Staged(upload.finish().await.unwrap());
-    let (at, attrs) = (path("/three").into(), SetAttrs::default());
-    fs.apply(Op::Write { at, body, create: Create::New, parents: false, attrs }).await.unwrap();
+    fs.apply(Op::write(path("/three"), body).create_new()).await.unwrap();
     for name in ["/two", "/three"] {
         assert!(fs.read(&At::Path(path(name)), ByteRange::ALL).await.unwrap() == content);
     }
@@ -174,29 +162,16 @@ async fn appends_renames_and_attributes_write_a_few_rows_and_never_copy_content(
     for _ in 0..50 {
         account.fs.append(&path("/d/sub/1"), Bytes::from_static(b"a line\n")).await.unwrap();
     }
-    let append = Op::Append {
-        at: path("/d/sub/1").into(),
-        body: Body::Bytes(Bytes::from_static(b"a line\n")),
-        create: Create::Never,
-        parents: false,
-    };
+    let append = Op::append(path("/d/sub/1"), Bytes::from_static(b"a line\n")).must_exist();
     // in the order of TABLES: the node's version, one extent of one chunk, the log
     assert_eq!(added(&account, append).await, [0, 0, 1, 0, 1, 1, 1]);
     let tags = SetAttrs::new().tags(["t"]);
-    let set = Op::SetAttrs { at: path("/d/sub/1").into(), attrs: tags };
+    let set = Op::set_attrs(path("/d/sub/1"), tags);
     assert_eq!(added(&account, set).await, [0, 0, 1, 1, 0, 0, 1]);
-    let mode = garth::model::RenameMode::Replace;
-    let rename = Op::Rename { from: path("/d/sub").into(), to: path("/moved").into(), mode, parents: false };
+    let rename = Op::rename(path("/d/sub"), path("/moved"));
     // 101 names into the past; versions of the directory, its old parent and the root, of nothing below
     assert_eq!(added(&account, rename).await, [0, 101, 3, 0, 0, 0, 1]);
-    let copy = Op::Copy {
-        from: path("/moved/2").into(),
-        as_of: None,
-        to: path("/copy").into(),
-        recursive: false,
-        replace: false,
-        parents: false,
-    };
+    let copy = Op::copy(path("/moved/2"), path("/copy"));
     // the copy's extent points at the same chunk
     assert_eq!(added(&account, copy).await, [1, 0, 2, 0, 1, 0, 1]);
 }
@@ -240,10 +215,10 @@ async fn merging_leaves_no_orphans_behind_and_stops_at_files_that_may_be_taken_b
     }
     let held = fs.open(&At::Path(path("/late"))).await.unwrap();
     for at in ["/gone", "/late"] {
-        fs.apply(Op::Remove { at: path(at).into(), what: Remove::File, missing_ok: false }).await.unwrap();
+        fs.apply(Op::remove_file(path(at))).await.unwrap();
     }
     let body = Body::Bytes(Bytes::from_static(b"three"));
-    let late = Op::Append { at: held.ino().into(), body, create: Create::Never, parents: false };
+    let late = Op::append(held.ino(), body).must_exist();
     fs.apply(late).await.unwrap();
     // of the removed file two extents become one; the other's last write goes once nobody holds it
     let collected = fs.gc(Duration::ZERO).unwrap();
@@ -270,11 +245,9 @@ async fn a_lease_that_ran_out_leaves_its_file_the_whole_grace() {
     fs.commit(Batch::new([write("/a", "before;")])).await.unwrap();
     let [ours, theirs] = [fs.open(&path("/a").into()).await, other.open(&path("/a").into()).await];
     let (ours, theirs) = (ours.unwrap(), theirs.unwrap());
-    fs.apply(Op::Remove { at: path("/a").into(), what: Remove::File, missing_ok: false }).await.unwrap();
+    fs.apply(Op::remove_file(path("/a"))).await.unwrap();
     let body = Body::Bytes(Bytes::from_static(b"after;"));
-    fs.apply(Op::Append { at: ours.ino().into(), body, create: Create::Never, parents: false })
-        .await
-        .unwrap();
+    fs.apply(Op::append(ours.ino(), body).must_exist()).await.unwrap();
     drop(ours);
     fs.sync().await.unwrap();
     let grace = Duration::from_secs(600);
@@ -298,8 +271,7 @@ async fn gc_tells_what_waits_for_the_grace() {
         let mut upload = fs.stage().await.unwrap();
         upload.write(content.clone()).await.unwrap();
         let body = Body::Staged(upload.finish().await.unwrap());
-        let (at, attrs) = (path(name).into(), SetAttrs::default());
-        fs.apply(Op::Write { at, body, create: Create::New, parents: false, attrs }).await.unwrap();
+        fs.apply(Op::write(path(name), body).create_new()).await.unwrap();
     }
     let grace = Duration::from_secs(600);
     for _ in 0..2 {
@@ -322,6 +294,6 @@ async fn a_snapshot_of_before_names_were_checked_is_read_and_dropped() {
     fs.write(&path("/f"), Bytes::from_static(b"new")).await.unwrap();
     let past = fs.as_of(&Moment::Snapshot("1h".to_owned())).await.unwrap();
     assert_eq!(text(&*past, "/f").await, "old");
-    fs.apply(Op::DropSnapshot { name: "1h".to_owned() }).await.unwrap();
+    fs.apply(Op::drop_snapshot("1h")).await.unwrap();
     assert!(fs.snapshots().await.unwrap().is_empty());
 }

@@ -7,8 +7,8 @@ use garth::ErrorKind;
 use garth::agent::kv::{Kv, KvResult, PageRequest, Put, Search, Semantics};
 use garth::fs::resolve::{Follow, resolve};
 use garth::model::{
-    At, Batch, Body, ByteRange, Create, HistoryPage, Ino, Moment, Op, Page, RenameMode, SearchQuery, Seq,
-    SetAttrs, StagedBody, VersionId, WalkPage,
+    At, Batch, Body, ByteRange, HistoryPage, Ino, Moment, Op, Page, SearchQuery, Seq, SetAttrs, StagedBody,
+    VersionId, WalkPage,
 };
 use garth::{FileSystem, Name, Result, TreePath};
 
@@ -209,7 +209,7 @@ impl<'a> Tries<'a> {
         let (at, target) = (At::Path(TreePath::parse(&link)?), self.text());
         let attrs = SetAttrs::default();
         // taken, or no target that can be kept: then the path goes through what is there
-        let _ = fs.commit(Batch::new([Op::Symlink { at, target, parents: true, attrs }])).await;
+        let _ = fs.commit(Batch::new([Op::symlink(at, target).with_parents().with_attrs(attrs)])).await;
         let path = format!("{link}{}", self.text());
         let path = if self.random.below(2) == 0 { path } else { self.text() };
         Ok(match resolve(fs, &path, Follow::Yes).await {
@@ -224,8 +224,8 @@ impl<'a> Tries<'a> {
     fn op(&mut self) -> Op {
         let (at, to) = (self.at(), self.at());
         match self.random.below(6) {
-            0 => Op::Rename { from: at, to, mode: RenameMode::Replace, parents: true },
-            1 => Op::Link { from: at, to, parents: true },
+            0 => Op::rename(at, to).with_parents(),
+            1 => Op::link(at, to).with_parents(),
             2 => {
                 let as_of = (self.random.below(2) == 0).then(|| self.seq());
                 Op::Copy {
@@ -239,11 +239,11 @@ impl<'a> Tries<'a> {
             }
             3 => {
                 let body = Body::Staged(StagedBody { id: u128::from(self.random.below(100)), size: 10 });
-                Op::Append { at, body, create: Create::IfMissing, parents: true }
+                Op::append(at, body).with_parents()
             }
             _ => {
                 let body = Body::Bytes(self.text().into());
-                Op::Write { at, body, create: Create::IfMissing, parents: true, attrs: SetAttrs::default() }
+                Op::write(at, body).with_parents()
             }
         }
     }

@@ -36,12 +36,10 @@ async fn all<T>(limit: usize, read: impl AsyncFn(usize, Option<String>) -> KvRes
 
 /// Writes these keys in one commit.
 async fn put_all(fs: &Fs, keys: &[String]) {
-    let write = |key: &String| Op::Write {
-        at: path(&format!("/agents/x/kv{key}.json")).into(),
-        body: Bytes::from_static(b"1").into(),
-        create: Create::New,
-        parents: true,
-        attrs: SetAttrs::default(),
+    let write = |key: &String| {
+        Op::write(path(&format!("/agents/x/kv{key}.json")), Bytes::from_static(b"1"))
+            .create_new()
+            .with_parents()
     };
     fs.commit(Batch::new(keys.iter().map(write))).await.unwrap();
 }
