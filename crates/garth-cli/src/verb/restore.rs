@@ -16,10 +16,10 @@ use crate::progress;
 
 /// Make a path what it was, in one commit
 ///
-/// Content, attributes, names and hard links become those of then. What is the same is not touched, what was added since
-/// is removed (history keeps it), what was moved inside the path moves back, and nothing outside the path changes. If
-/// nothing differs there is no commit. With --json one object: path, version, created, seq, time, restored, removed,
-/// unchanged; with -n also one object for each change: path, action, from.
+/// Content, attributes, names and hard links become those of then. What is the same is not touched, what was
+/// added since is removed (history keeps it), what was moved inside the path moves back, and nothing outside
+/// the path changes. If nothing differs there is no commit. With --json one object: path, version, created,
+/// seq, time, restored, removed, unchanged; with -n also one object for each change: path, action, from.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  garth restore /notes/today.md --at yesterday\n  garth restore -n /notes --at 1h"

@@ -14,8 +14,8 @@ use crate::path::TreePath;
 /// How often a restore is planned again because the tree changed before its commit.
 const MAX_TRIES: usize = 8;
 
-/// Largest file, in bytes, whose content is read to see whether a newer version of it is the same as the old one. Larger
-/// ones are restored without looking, which copies no content either. 64 MiB.
+/// Largest file, in bytes, whose content is read to see whether a newer version of it is the same as the old
+/// one. Larger ones are restored without looking, which copies no content either. 64 MiB.
 pub const MAX_COMPARED: u64 = 64 << 20;
 
 /// What has to be done to restore a path; nothing of it is done yet.
@@ -78,8 +78,8 @@ pub struct Restored {
 
 /// Makes `path` equal to what it was at `moment`: names, hard links among them, kinds, content, link targets,
 /// mode, owner, `mtime` and attributes. It is one commit with the author, message and other fields of
-/// `batch`, whose operations and preconditions are not used; if nothing differs there is no commit ([`MAX_COMPARED`] says up
-/// to which size newer content is compared).
+/// `batch`, whose operations and preconditions are not used; if nothing differs there is no commit
+/// ([`MAX_COMPARED`] says up to which size newer content is compared).
 ///
 /// - What is as it was is not touched: it keeps its version.
 /// - A node that is still below `path` is kept: it is moved back and changed in place. What has been removed

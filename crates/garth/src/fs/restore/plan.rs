@@ -162,13 +162,12 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         self.note(self.top, RestoreAction::Created);
         self.plan.restored = 1;
         let mut page = WalkPage { limit: MAX_PAGE, ..WalkPage::default() };
-        while then.kind == Kind::Directory {
+        let mut more = then.kind == Kind::Directory;
+        while more {
             let walk = self.past.walk(&At::Path(self.top.clone()), &page).await?;
             self.plan.restored += walk.items.len() as u64;
             page.after = walk.items.last().map(|item| item.path.clone());
-            if !walk.more {
-                break;
-            }
+            more = walk.more;
         }
         Ok(())
     }

@@ -38,8 +38,8 @@ where
     let expires_at = then.expires_at.filter(|at| *at > time);
     let attributes = difference(then, now, expires_at);
     if then.kind == Kind::File && then.etag != now.etag {
-        // A write sets the time: another version with the same time is mostly the same content, restored before. Reading
-        // it is worth no more than a commit saves.
+        // A write sets the time: another version with the same time is mostly the same content, restored
+        // before. Reading it is worth no more than a commit saves.
         let unlike = attributes.is_some() || then.size != now.size || now.size > MAX_COMPARED;
         if unlike || !same_content(past, fs, path, now).await? {
             return Ok(Difference::Content);
