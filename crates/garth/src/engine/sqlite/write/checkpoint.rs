@@ -108,3 +108,107 @@ impl Drop for Passive {
         self.0.running.store(false, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::env::Env;
+
+    /// A database with one table, and its checkpoints.
+    fn checkpoints(folder: &TempDir) -> (Connection, Arc<Checkpoints>) {
+        let database = schema::database(folder.path());
+        let conn = database.connect_or_create().unwrap();
+        conn.pragma_update(None, "journal_mode", "WAL").unwrap();
+        conn.execute_batch("CREATE TABLE t (n)").unwrap();
+        let runtime = Runtime::new(Env::system());
+        let pool = ConnPool::new(database, runtime.conns());
+        let checkpoints = Checkpoints::new(&runtime, &pool);
+        // no PASSIVE one in between, which would come when it likes
+        checkpoints.running.store(true, Ordering::Release);
+        (conn, checkpoints)
+    }
+
+    fn connect(folder: &TempDir) -> Connection {
+        schema::database(folder.path()).connect().unwrap()
+    }
+
+    /// Makes the WAL longer by this many pages and a few.
+    fn write(conn: &Connection, pages: i64) {
+        conn.execute("INSERT INTO t VALUES (zeroblob(?1 * 4096))", [pages]).unwrap();
+    }
+
+    fn pages(conn: &Connection) -> i64 {
+        checkpoint(conn, "PRAGMA wal_checkpoint(NOOP)").unwrap().pages
+    }
+
+    /// A connection that reads the database as it is now until it is dropped.
+    fn reader(folder: &TempDir) -> Connection {
+        let reader = connect(folder);
+        reader.execute_batch("BEGIN; SELECT * FROM t").unwrap();
+        reader
+    }
+
+    #[test]
+    fn a_long_wal_begins_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let (conn, checkpoints) = checkpoints(&folder);
+        write(&conn, RESTART_ABOVE);
+        checkpoints.after_group(&conn).unwrap();
+        write(&conn, 1);
+        assert!(pages(&conn) < 10);
+    }
+
+    #[test]
+    fn a_restart_that_failed_is_tried_again_only_once_the_wal_is_as_much_longer() {
+        let folder = tempfile::tempdir().unwrap();
+        let (conn, checkpoints) = checkpoints(&folder);
+        let reader = reader(&folder);
+        write(&conn, RESTART_ABOVE);
+        checkpoints.after_group(&conn).unwrap();
+        let failed_at = pages(&conn);
+        assert_eq!(checkpoints.failed_at.load(Ordering::Relaxed), failed_at);
+        drop(reader);
+        // nobody is in the way any more, but the commits behind must not wait again and again
+        checkpoints.after_group(&conn).unwrap();
+        write(&conn, 1);
+        assert!(pages(&conn) > failed_at);
+        write(&conn, RESTART_ABOVE);
+        checkpoints.after_group(&conn).unwrap();
+        write(&conn, 1);
+        assert!(pages(&conn) < 10);
+        assert_eq!(checkpoints.failed_at.load(Ordering::Relaxed), 0);
+    }
+
+    thread_local! {
+        /// The second connection, and what its checkpoint said.
+        static SECOND: RefCell<Option<(Connection, Option<DbResult<Progress>>)>> = const { RefCell::new(None) };
+    }
+
+    /// Called while a RESTART waits for a reader, with the checkpoint lock in its hand.
+    fn meet(_tries: i32) -> bool {
+        SECOND.with_borrow_mut(|second| {
+            let (conn, outcome) = second.as_mut().unwrap();
+            *outcome = Some(checkpoint(conn, "PRAGMA wal_checkpoint(PASSIVE)"));
+        });
+        false
+    }
+
+    #[test]
+    fn two_checkpoints_that_meet_are_no_damage() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut conn, _) = checkpoints(&folder);
+        let _reader = reader(&folder);
+        write(&conn, 10);
+        SECOND.set(Some((connect(&folder), None)));
+        conn.busy_handler(Some(meet)).unwrap();
+        let first = checkpoint(&conn, "PRAGMA wal_checkpoint(RESTART)").unwrap();
+        assert!(first.blocked);
+        let (_, second) = SECOND.take().unwrap();
+        let second = second.expect("they met").unwrap();
+        assert!(second.blocked, "SQLite tells -1 pages then");
+    }
+}

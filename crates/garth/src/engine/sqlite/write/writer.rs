@@ -362,3 +362,6 @@ impl Tick for Writer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

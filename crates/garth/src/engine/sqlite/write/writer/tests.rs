@@ -1,0 +1,229 @@
+//! The writer with its queue in the test's hands: it is marked busy, so no thread takes from it, and each
+//! test decides which commits wait together.
+
+use bytes::Bytes;
+use tempfile::TempDir;
+
+use super::*;
+use crate::engine::sqlite::{SqliteFs, touch};
+use crate::env::Env;
+use crate::fs::FileSystem as _;
+use crate::model::{At, Seq};
+use crate::path::TreePath;
+
+const MIB: usize = 1 << 20;
+
+struct Held {
+    fs: Arc<SqliteFs>,
+    folder: TempDir,
+}
+
+impl Held {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+        lock(&fs.inner.writer.queue).busy = true;
+        Self { fs, folder }
+    }
+
+    fn writer(&self) -> &Arc<Writer> {
+        &self.fs.inner.writer
+    }
+
+    fn commit(&self, batch: Batch) -> oneshot::Receiver<Result<Commit>> {
+        let (answer, wait) = oneshot::channel();
+        self.writer().enqueue(Job::Commit(Box::new(batch), answer)).unwrap();
+        wait
+    }
+
+    fn task(
+        &self,
+        task: impl FnOnce(&Connection) -> DbResult<()> + Send + 'static,
+    ) -> oneshot::Receiver<Result<()>> {
+        let (answer, wait) = oneshot::channel();
+        self.writer().enqueue(Job::Task { durable: false, task: Box::new(task), answer }).unwrap();
+        wait
+    }
+
+    fn run_next(&self) {
+        let group = self.writer().next_group().expect("something waits");
+        self.writer().run_group(group);
+    }
+
+    /// Runs a task on the writer's connection now.
+    fn run_now(&self, task: impl FnOnce(&Connection) -> DbResult<()> + Send + 'static) {
+        let mut answer = self.task(task);
+        self.run_next();
+        told(&mut answer).unwrap();
+    }
+
+    /// Sizes of the groups that what waits is cut into; 0 is a task.
+    fn groups(&self) -> Vec<usize> {
+        let groups = std::iter::from_fn(|| self.writer().next_group());
+        let size = |group| match group {
+            Group::Commits(commits) => commits.len(),
+            Group::Task { .. } => 0,
+        };
+        groups.map(size).collect()
+    }
+
+    /// Transactions in the WAL, which nothing has checkpointed: their last frame holds the database's size.
+    fn transactions(&self) -> usize {
+        let wal = std::fs::read(self.folder.path().join("tree.db-wal")).unwrap();
+        let number = |at: usize| u32::from_be_bytes(wal[at..at + 4].try_into().unwrap());
+        let frame = 24 + number(8) as usize;
+        (32..wal.len()).step_by(frame).filter(|at| number(at + 4) > 0).count()
+    }
+
+    fn content(&self, at: &str) -> Result<Bytes> {
+        futures::executor::block_on(self.fs.read(&address(at), crate::model::ByteRange::ALL))
+    }
+}
+
+fn address(at: &str) -> At {
+    At::Path(TreePath::parse(at).unwrap())
+}
+
+fn write(at: &str, body: impl Into<Body>) -> Batch {
+    Batch::new([Op::write(address(at), body)])
+}
+
+/// The answer, which is there by now.
+fn told<T>(answer: &mut oneshot::Receiver<Result<T>>) -> Result<T> {
+    answer.try_recv().unwrap().expect("an answer was given")
+}
+
+fn kind<T: fmt::Debug>(answer: &mut oneshot::Receiver<Result<T>>) -> ErrorKind {
+    told(answer).unwrap_err().kind()
+}
+
+#[test]
+fn what_waits_together_is_one_transaction_in_the_order_of_its_arrival() {
+    let held = Held::new();
+    held.run_now(|conn| touch(conn));
+    let before = held.transactions();
+    let mut answers: Vec<_> = (0..10).map(|n| held.commit(write("/a", n.to_string()))).collect();
+    held.run_next();
+    assert_eq!(held.transactions(), before + 1);
+    for (n, answer) in answers.iter_mut().enumerate() {
+        assert_eq!(told(answer).unwrap().seq, Seq(n as u64 + 1));
+    }
+    assert_eq!(held.content("/a").unwrap(), "9");
+    assert!(held.writer().next_group().is_none(), "nothing waits");
+    assert!(!lock(&held.writer().queue).busy, "the next commit asks for a thread again");
+}
+
+#[test]
+fn a_task_has_a_transaction_of_its_own_between_the_commits_around_it() {
+    let held = Held::new();
+    let _commits: Vec<_> = ["/a", "/b"].map(|at| held.commit(write(at, "x"))).into();
+    let _task = held.task(|_| Ok(()));
+    let _last = held.commit(write("/c", "x"));
+    assert_eq!(held.groups(), [2, 0, 1]);
+}
+
+#[test]
+fn a_group_ends_before_it_is_too_large() {
+    let held = Held::new();
+    let _many: Vec<_> = (0..=GROUP_COMMITS).map(|_| held.commit(write("/a", "x"))).collect();
+    assert_eq!(held.groups(), [GROUP_COMMITS, 1]);
+
+    lock(&held.writer().queue).busy = true;
+    let _heavy: Vec<_> = [6, 6, 6, 16, 1].map(|size| held.commit(write("/a", vec![0; size * MIB]))).into();
+    assert_eq!(held.groups(), [2, 1, 1, 1]);
+}
+
+#[test]
+fn a_batch_that_is_refused_leaves_the_others_of_its_group_alone() {
+    let held = Held::new();
+    let mut first = held.commit(write("/a", "x"));
+    let mut refused = held.commit(Batch::new([Op::write(address("/b"), "x"), Op::remove(address("/none"))]));
+    let mut last = held.commit(write("/c", "x"));
+    held.run_next();
+    assert_eq!(told(&mut first).unwrap().seq, Seq(1));
+    assert_eq!(kind(&mut refused), ErrorKind::NotFound);
+    assert_eq!(told(&mut last).unwrap().seq, Seq(2), "what is refused takes no sequence number");
+    assert!(held.content("/b").unwrap_err().is(ErrorKind::NotFound));
+}
+
+#[test]
+fn damage_that_one_commit_meets_fails_that_one_alone() {
+    let held = Held::new();
+    let mut made = held.commit(write("/damaged", "text"));
+    held.run_next();
+    told(&mut made).unwrap();
+    held.run_now(|conn| {
+        conn.execute("UPDATE chunk SET data = x'00'", [])?;
+        Ok(())
+    });
+    let mut first = held.commit(write("/a", "x"));
+    let mut damaged = held.commit(Batch::new([Op::append(address("/damaged"), "more")]));
+    let mut last = held.commit(write("/c", "x"));
+    held.run_next();
+    assert_eq!((told(&mut first).unwrap().seq, told(&mut last).unwrap().seq), (Seq(2), Seq(3)));
+    assert_eq!(kind(&mut damaged), ErrorKind::Corrupt);
+    let mut next = held.commit(write("/d", "x"));
+    held.run_next();
+    assert_eq!(told(&mut next).unwrap().seq, Seq(4), "the account stays open for writing");
+}
+
+#[test]
+fn a_commit_for_which_there_is_no_space_fails_alone() {
+    let held = Held::new();
+    held.run_now(|conn| {
+        let pages: u64 = conn.query_row("PRAGMA page_count", [], |row| row.get(0))?;
+        conn.query_row(&format!("PRAGMA max_page_count = {}", pages + 20), [], |_| Ok(()))?;
+        Ok(())
+    });
+    let mut large = held.commit(write("/large", vec![7; MIB]));
+    let mut small = held.commit(write("/small", "x"));
+    held.run_next();
+    assert_eq!(kind(&mut large), ErrorKind::NoSpace);
+    assert_eq!(told(&mut small).unwrap().seq, Seq(1));
+}
+
+#[test]
+fn after_a_failure_of_the_storage_nothing_is_written_until_it_is_opened_again() {
+    let held = Held::new();
+    let mut failed = held.task(|_| Err(Error::new(ErrorKind::Io, "as the test asks").into()));
+    let mut waiting = held.commit(write("/a", "x"));
+    held.run_next();
+    assert_eq!(kind(&mut failed), ErrorKind::Io);
+    held.run_next();
+    assert_eq!(kind(&mut waiting), ErrorKind::Poisoned, "what waited behind it is not tried");
+    let later = futures::executor::block_on(held.fs.commit(write("/a", "x")));
+    assert!(later.unwrap_err().is(ErrorKind::Poisoned));
+    let again = SqliteFs::open(held.folder.path(), Env::system()).unwrap();
+    assert_eq!(futures::executor::block_on(again.commit(write("/a", "x"))).unwrap().seq, Seq(1));
+}
+
+#[cfg(feature = "faults")]
+#[test]
+fn no_commit_is_acknowledged_before_its_group_is_committed() {
+    use crate::runtime::failpoint::Failure;
+    let held = Held::new();
+    held.fs.runtime().failpoints().arm("before-commit", Failure::Io, 0);
+    let mut answers = ["/a", "/b"].map(|at| held.commit(write(at, "x")));
+    held.run_next();
+    for answer in &mut answers {
+        assert_eq!(kind(answer), ErrorKind::Io);
+    }
+    assert!(held.content("/a").unwrap_err().is(ErrorKind::NotFound));
+}
+
+#[cfg(feature = "faults")]
+#[test]
+fn a_panic_in_a_group_costs_its_callers_the_answer_and_closes_the_account_for_writing() {
+    use crate::runtime::failpoint::Failure;
+    let held = Held::new();
+    held.fs.runtime().failpoints().arm("apply", Failure::Panic, 0);
+    let mut answer = held.commit(write("/a", "x"));
+    assert!(Arc::clone(held.writer()).run().is_some());
+    assert!(answer.try_recv().is_err(), "canceled");
+    assert!(
+        held.writer()
+            .enqueue(Job::Task { durable: false, task: Box::new(|_| Ok(())), answer: oneshot::channel().0 })
+            .unwrap_err()
+            .is(ErrorKind::Poisoned)
+    );
+}
