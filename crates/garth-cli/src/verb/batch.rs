@@ -208,11 +208,11 @@ impl Step {
             }
             Line::Set { path, attrs } => {
                 let path = find(path, Follow::Yes).await?;
-                (Op::SetAttrs { at: At::Path(path.clone()), attrs: attrs.resolve(now) }, path)
+                (Op::set_attrs(path.clone(), attrs.resolve(now)), path)
             }
             Line::Check { path, that } => {
                 let path = find(path, Follow::Yes).await?;
-                (Op::Check { at: At::Path(path.clone()), that: that.into() }, path)
+                (Op::check(path.clone(), that.into()), path)
             }
         })
     }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use garth::fs::resolve::Follow;
-use garth::model::{At, Op, Remove, SetAttrs};
+use garth::model::{At, Op, SetAttrs};
 use garth::{FileSystem, Name, TreePath};
 
 use crate::app::{App, Plan, destination, resolve_path, stat_optional, stat_path};
@@ -81,7 +81,7 @@ impl Ln {
     /// Removes what is in the way of the link, in its commit.
     fn clear(&self, plan: &mut Plan, to: &TreePath) {
         if self.force {
-            plan.ops.push(Op::Remove { at: At::Path(to.clone()), what: Remove::File, missing_ok: true });
+            plan.ops.push(Op::remove_file(to.clone()).if_exists());
         }
     }
 }

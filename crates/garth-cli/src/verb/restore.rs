@@ -92,14 +92,7 @@ async fn copy(
     app.commit(tree, commit, async || {
         let to = resolve_path(&*tree.fs, to, Follow::No).await?;
         let mut plan = Plan::default();
-        let op = Op::Copy {
-            from: At::Path(from.clone()),
-            as_of: Some(seq),
-            to: At::Path(to.clone()),
-            recursive: true,
-            replace: false,
-            parents: true,
-        };
+        let op = Op::copy_tree(from.clone(), to.clone()).as_of(seq).with_parents();
         plan.push(op, to);
         Ok(plan)
     })

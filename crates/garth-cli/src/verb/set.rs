@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use garth::fs::resolve::Follow;
-use garth::model::{At, Entry, Op, SetAttrs, Timestamp};
+use garth::model::{Entry, Op, SetAttrs, Timestamp};
 
 use crate::app::{App, Plan, stat_path};
 use crate::args::{CommitArgs, parse_mode, parse_owner};
@@ -209,7 +209,7 @@ async fn set_each(
             let (path, entry) = stat_path(&*tree.fs, path, Follow::Yes).await?;
             let attrs = attrs(&entry);
             if differs(&entry, &attrs)? {
-                plan.push(Op::SetAttrs { at: At::Path(path.clone()), attrs }, path);
+                plan.push(Op::set_attrs(path.clone(), attrs), path);
             }
         }
         Ok(plan)

@@ -56,10 +56,10 @@ impl Snapshot {
                 Ok(())
             }
             Action::Create { name, commit } => {
-                commit_op(app, &commit, Op::Snapshot { name: name.clone() }, &name).await
+                commit_op(app, &commit, Op::snapshot(name.clone()), &name).await
             }
             Action::Drop { name, commit } => {
-                commit_op(app, &commit, Op::DropSnapshot { name: name.clone() }, &name).await
+                commit_op(app, &commit, Op::drop_snapshot(name.clone()), &name).await
             }
         }
     }

@@ -43,7 +43,7 @@ impl Touch {
                 let attrs = SetAttrs::new().mtime(mtime);
                 match there {
                     Some(entry) if entry.mtime == mtime => {}
-                    Some(_) => plan.push(Op::SetAttrs { at, attrs }, path),
+                    Some(_) => plan.push(Op::set_attrs(at, attrs), path),
                     None if self.no_create => {}
                     None => {
                         let (body, create) = (Body::from(Vec::new()), Create::IfMissing);

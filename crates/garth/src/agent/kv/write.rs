@@ -11,7 +11,7 @@ use super::scan::breathe;
 use super::{Kv, MAX_VALUE, is_missing};
 use crate::error::{Error, ErrorKind};
 use crate::model::{
-    At, Batch, Body, Commit, Create, Idempotency, Kind, MAX_INLINE_BODY, Op, Page, Precondition, Remove,
+    At, Batch, Body, Commit, Create, Idempotency, Kind, MAX_INLINE_BODY, Op, Page, Precondition, 
     SetAttrs, Timestamp, VersionId, WalkPage,
 };
 use crate::path::TreePath;
@@ -195,7 +195,7 @@ impl Kv<'_> {
             return Ok(None);
         }
         let attrs = SetAttrs { expires_at: Some(at), ..SetAttrs::default() };
-        match self.commit(vec![Op::SetAttrs { at: At::Path(file), attrs }], Vec::new(), None).await {
+        match self.commit(vec![Op::set_attrs(file, attrs)], Vec::new(), None).await {
             Ok(commit) => Ok(Some(written(&commit, 0))),
             Err(error) if is_missing(&error) => Ok(None),
             Err(error) => Err(self.refused(error)),
@@ -209,7 +209,7 @@ impl Kv<'_> {
     /// `InvalidPath`, `IdempotencyMismatch`; those of the filesystem.
     pub async fn delete(&self, path: &str, idempotency: Option<Idempotency>) -> KvResult<Written> {
         let file = self.base.file(&Key::parse_value(path)?)?;
-        let removal = Op::Remove { at: At::Path(file.clone()), what: Remove::File, missing_ok: true };
+        let removal = Op::remove_file(file.clone()).if_exists();
         for left in (0..TRIES).rev() {
             let mut ops = vec![removal.clone()];
             if left > 0 {
@@ -368,7 +368,7 @@ impl Kv<'_> {
 }
 
 fn remove_directory(path: TreePath) -> Op {
-    Op::Remove { at: At::Path(path), what: Remove::Directory, missing_ok: true }
+    Op::remove_dir(path).if_exists()
 }
 
 fn written(commit: &Commit, op: usize) -> Written {
