@@ -35,7 +35,7 @@ pub(crate) async fn shape(fs: &Fs, top: &TreePath, now: Timestamp) -> Result<Vec
     let mut page = WalkPage::default().limit(10_000).with_entries();
     let mut more = directory;
     while more {
-        let walk = fs.walk(&At::Path(top.clone()), &page).await?;
+        let walk = fs.walk(&top.into(), &page).await?;
         more = walk.more;
         page.after = walk.items.last().map(|item| item.path.clone());
         for item in walk.items {
@@ -55,7 +55,7 @@ async fn one(
 ) -> Result<Shape> {
     let mut content = Bytes::new();
     if entry.kind == Kind::File && entry.size <= 1 << 20 {
-        content = fs.read(&At::Path(path.clone()), ByteRange::ALL).await?;
+        content = fs.read(&path.into(), ByteRange::ALL).await?;
     }
     Ok(Shape {
         path: path.clone(),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use filetime::FileTime;
-use garth::model::{At, Entry, Ino, Kind, Timestamp};
+use garth::model::{Entry, Ino, Kind, Timestamp};
 use garth::{ErrorKind, FileSystem, TreePath};
 
 use super::Exclude;
@@ -274,7 +274,7 @@ impl<'r, 'a> Export<'r, 'a> {
         let mut same_content = false;
         if file.is_some_and(|there| there.len() == entry.size) {
             same_content = same_time || {
-                let tree = self.fs.open(&At::Path(path.clone())).await?;
+                let tree = self.fs.open(&path.into()).await?;
                 let mut host = File::open(to).map_err(Failure::host(to))?;
                 first_difference(&*tree, &mut host, to).await?.is_none()
             };
@@ -290,7 +290,7 @@ impl<'r, 'a> Export<'r, 'a> {
             }
             return Ok((!same_mode || !same_time).then_some(0));
         }
-        let tree = self.fs.open(&At::Path(path.clone())).await?;
+        let tree = self.fs.open(&path.into()).await?;
         let mut content = self.report.interrupt().guard(Content::new(tree));
         self.replace(to, there, |temporary| {
             let mut options = OpenOptions::new();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use garth::model::{At, Entry, Ino, Kind};
+use garth::model::{Entry, Ino, Kind};
 use garth::{Error, ErrorKind, FileSystem, OpenFile, TreePath};
 use tar::{Builder, EntryType, Header};
 use tokio::runtime::Handle;
@@ -112,7 +112,7 @@ impl<W: Write> Tar<'_, W> {
             Kind::File => match self.links.get(&entry.ino).cloned() {
                 Some(first) => self.hard_link(relative, entry, &first).map(|()| Item::HardLink)?,
                 None => {
-                    let file = fs.open(&At::Path(path.clone())).await?;
+                    let file = fs.open(&path.into()).await?;
                     let content = report.interrupt().guard(Content::new(file));
                     self.file(relative, entry, content)?;
                     if entry.nlink > 1 {

@@ -184,7 +184,7 @@ fn segments(path: &str) -> impl Iterator<Item = String> + '_ {
 
 /// What is at a canonical path; `None` if nothing is.
 async fn look<F: FileSystem + ?Sized>(fs: &F, path: &TreePath) -> Result<Option<Entry>> {
-    match fs.stat(&At::Path(path.clone())).await {
+    match fs.stat(&path.into()).await {
         Ok(entry) => Ok(Some(entry)),
         Err(error) if error.is(ErrorKind::NotFound) => Ok(None),
         Err(error) => Err(error),

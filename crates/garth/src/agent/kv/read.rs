@@ -13,7 +13,7 @@ use super::{Kv, MAX_VALUE, is_missing};
 use crate::error::{Error, ErrorKind};
 use crate::fs::OpenFile;
 use crate::model::{
-    At, ByteRange, Entry, HistoryPage, Hit, Kind, SearchQuery, Seq, Timestamp, Version, VersionId,
+    ByteRange, Entry, HistoryPage, Hit, Kind, SearchQuery, Seq, Timestamp, Version, VersionId,
 };
 use crate::path::TreePath;
 
@@ -199,7 +199,7 @@ impl Kv<'_> {
     async fn load(&self, file: &TreePath) -> KvResult<Option<(Entry, Box<RawValue>)>> {
         // one byte more than a value has: a longer file is none, and is not read whole to find that out
         let range = ByteRange { offset: 0, length: MAX_VALUE as u64 + 1 };
-        let Some((entry, bytes)) = readable(self.fs.fetch(&At::Path(file.clone()), range).await)? else {
+        let Some((entry, bytes)) = readable(self.fs.fetch(&file.into(), range).await)? else {
             return Ok(None);
         };
         Ok(parse(&bytes).map(|value| (entry, value)))
@@ -219,7 +219,7 @@ impl Kv<'_> {
         limit: usize,
     ) -> KvResult<(Vec<Version>, bool)> {
         let page = HistoryPage { before, limit };
-        let mut versions = match self.fs.history(&At::Path(file.clone()), &page).await {
+        let mut versions = match self.fs.history(&file.into(), &page).await {
             Ok(versions) => versions,
             Err(error) if is_missing(&error) => return Ok((Vec::new(), false)),
             Err(error) => return Err(error.into()),

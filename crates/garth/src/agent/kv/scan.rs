@@ -151,7 +151,7 @@ impl Kv<'_> {
         limit: usize,
     ) -> KvResult<Listing> {
         let page = Page { after, limit, entries: false };
-        match self.fs.list(&At::Path(dir.clone()), &page).await {
+        match self.fs.list(&dir.into(), &page).await {
             Err(error) if is_missing(&error) => Ok(Listing { items: Vec::new(), more: false }),
             answer => Ok(answer?),
         }
@@ -164,7 +164,7 @@ impl Kv<'_> {
         limit: usize,
     ) -> KvResult<Walk> {
         let page = WalkPage { after, limit, entries: false };
-        match self.fs.walk(&At::Path(top.clone()), &page).await {
+        match self.fs.walk(&top.into(), &page).await {
             // A name too long for its place cannot be there.
             Err(error) if is_missing(&error) || error.is(ErrorKind::NameTooLong) => {
                 Ok(Walk { items: Vec::new(), more: false })

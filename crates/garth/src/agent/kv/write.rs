@@ -11,8 +11,8 @@ use super::scan::breathe;
 use super::{Kv, MAX_VALUE, is_missing};
 use crate::error::{Error, ErrorKind};
 use crate::model::{
-    At, Batch, Body, Commit, Create, Idempotency, Kind, MAX_INLINE_BODY, Op, Page, Precondition, 
-    SetAttrs, Timestamp, VersionId, WalkPage,
+    At, Batch, Body, Commit, Create, Idempotency, Kind, MAX_INLINE_BODY, Op, Page, Precondition, SetAttrs,
+    Timestamp, VersionId, WalkPage,
 };
 use crate::path::TreePath;
 
@@ -327,7 +327,7 @@ impl Kv<'_> {
     /// What removes the directory at `path`, if there are only directories below it; deepest first.
     async fn clear(&self, path: &TreePath) -> KvResult<Option<Vec<Op>>> {
         let page = WalkPage { after: None, limit: MAX_CLEARED, entries: false };
-        let walk = match self.fs.walk(&At::Path(path.clone()), &page).await {
+        let walk = match self.fs.walk(&path.into(), &page).await {
             Ok(walk) => walk,
             Err(error) if is_missing(&error) => return Ok(Some(Vec::new())),
             Err(error) => return Err(error.into()),

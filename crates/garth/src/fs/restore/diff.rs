@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
-use crate::model::{At, Entry, Ino, Kind, MAX_OPS, WalkItem, WalkPage};
+use crate::model::{Entry, Ino, Kind, MAX_OPS, WalkItem, WalkPage};
 use crate::path::{Name, TreePath};
 
 /// Items of one page of a walk.
@@ -177,7 +177,7 @@ impl<'a, F: FileSystem + ?Sized> Cursor<'a, F> {
                 return Ok(None);
             }
             let page = WalkPage { after: self.after.take(), limit: PAGE, entries: true };
-            let walk = self.fs.walk(&At::Path(self.top.clone()), &page).await?;
+            let walk = self.fs.walk(&self.top.into(), &page).await?;
             self.more = walk.more;
             self.after = walk.items.last().map(|item| item.path.clone());
             self.ready.extend(walk.items);
