@@ -1,4 +1,4 @@
-//! Keeps JSON values under keys: the values that `POST /v1/put` and `garth kv` show. They are files of the tree.
+//! Keeps JSON values under keys: those that `POST /v1/put` and `garth kv` show. They are files of the tree.
 //!
 //! ```sh
 //! cargo run -p garth --example kv
