@@ -229,7 +229,8 @@ mod tests {
                 Ok(stats) => panic!("{bug:?} was not caught: {stats:?}"),
                 Err(failure) => failure,
             };
-            assert!(failure.steps.len() <= 12, "{bug:?} was not shrunk: {failure}");
+            // a bug that depends on the number of commits keeps more of the steps before it
+            assert!(failure.steps.len() <= 20, "{bug:?} was not shrunk: {failure}");
         }
     }
 }

@@ -17,7 +17,7 @@ const EVERY: u64 = 10;
 /// What is wrong with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// About one append in 200 is acknowledged without its bytes.
+    /// About one append in 20 is acknowledged without its bytes.
     LostAppend,
     /// `as_of` gives the commit before, for one commit in four.
     StalePast,
@@ -66,7 +66,7 @@ impl Planted {
         if self.bug == Bug::LostAppend {
             for op in &mut batch.ops {
                 if let Op::Append { body, .. } = op
-                    && body.size() % 200 == 57
+                    && body.size() % 20 == 17
                 {
                     *body = Body::Bytes(Bytes::new());
                 }

@@ -99,7 +99,7 @@ fn every_verb_has_an_example_in_its_help() {
     assert!(verbs.len() >= 30, "{verbs:?}");
     for verb in verbs {
         let help = garth.ok(&[verb, "--help"]);
-        assert!(help.contains("Example:\n  "), "{verb}");
+        assert!(help.contains("Example:\n  ") || help.contains("Examples:\n  "), "{verb}");
         assert!(help.contains("--json"), "{verb}");
     }
 }
