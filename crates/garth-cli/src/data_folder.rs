@@ -41,7 +41,8 @@ pub(crate) fn open(folder: &Path, env: &Env) -> Result<DataDir> {
     })
 }
 
-/// Opens a data folder; makes it if there is none, and says so on stderr. One without any account gets `default`.
+/// Opens a data folder; makes it if there is none, and says so on stderr. One without any account gets
+/// `default`.
 pub(crate) fn open_or_create(folder: &Path, env: &Env) -> Result<DataDir> {
     let open = || -> garth::Result<(DataDir, bool)> {
         let builder = DataDir::builder().env(env.clone());

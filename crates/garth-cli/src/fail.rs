@@ -269,3 +269,19 @@ impl Failures {
         self.first.map_or(Ok(()), |code| Err(Failure::Reported(code)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_specification_of_the_tree_says_the_exit_code_of_each_kind_of_error() {
+        let specification = include_str!("../../../docs/specs/tree.md");
+        let (_, table) = specification.split_once("| kind | errno | HTTP | exit | when |").unwrap();
+        let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+        let cells = rows.map(|row| row.split('|').map(str::trim).collect::<Vec<_>>());
+        let listed: Vec<String> = cells.map(|row| format!("{} {}", row[1], row[4])).collect();
+        let known = ErrorKind::ALL.iter().map(|kind| format!("`{kind}` {}", kind_code(*kind)));
+        assert_eq!(listed, known.collect::<Vec<_>>());
+    }
+}

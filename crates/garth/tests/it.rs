@@ -11,5 +11,6 @@ mod it {
     mod merging;
     mod migration;
     mod model;
+    mod specs;
     mod sqlite;
 }

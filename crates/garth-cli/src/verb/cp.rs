@@ -10,8 +10,8 @@ use crate::fail::Result;
 
 /// Copy files, and with -r directories, all in one commit
 ///
-/// Copies keep mode, owner, modification time and attributes; content is not stored twice. Hard links among what one
-/// source directory holds are kept.
+/// Copies keep mode, owner, modification time and attributes; content is not stored twice. Hard links among
+/// what one source directory holds are kept.
 ///
 /// With --json one object a source: path (the new one), version, created, seq, time.
 #[derive(Args, Debug)]

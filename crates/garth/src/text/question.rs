@@ -6,7 +6,7 @@ use std::collections::HashSet;
 /// English words that questions are made of and that say nothing about the subject: function words, what an
 /// apostrophe leaves behind ("what's", "don't"), and phrases such as "is it possible", "are any known". Verbs
 /// that may be the subject ("make", "find") are not among them.
-const STOP_WORDS: &str = "
+pub(super) const STOP_WORDS: &str = "
     a about above after again against all also although always am among an and any anybody anyone anything
     are aren as at available be because been before being below between both but by can cannot could couldn
     d did didn do does doesn doing don done down during each either else ever every exist exists few for

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 
-use crate::text::passage::{Edit, MAX, Recut, Span, TARGET, cut, is_text, lines, recut};
+use crate::text::passage::{Edit, MAX, MAX_TEXT, Recut, SNIFF, Span, TARGET, cut, is_text, lines, recut};
+use crate::text::question::STOP_WORDS;
 use crate::text::{Question, snippet};
 
 fn span(off: u64, len: u64, newline: bool) -> Span {
@@ -158,4 +159,17 @@ fn a_snippet_shows_where_most_words_are() {
     let snippet = snippet(&text, &Question::parse("dogs running at rivers").unwrap());
     assert!(snippet.contains("The dog runs to the river bank."), "{snippet}");
     assert!(snippet.starts_with('…') && snippet.ends_with('…'));
+}
+
+#[test]
+fn the_specification_lists_the_stop_words_and_limits() {
+    let specification = include_str!("../../../../docs/specs/search.md");
+    let (_, words) = specification.split_once("## Stop words\n\n```text\n").unwrap();
+    let (words, _) = words.split_once("```").unwrap();
+    assert!(words.split_whitespace().eq(STOP_WORDS.split_whitespace()));
+    let limits = [("MAX_TEXT", MAX_TEXT), ("SNIFF", SNIFF), ("TARGET", TARGET as u64), ("MAX", MAX as u64)];
+    for (name, value) in limits {
+        let row = specification.lines().find(|line| line.starts_with(&format!("| `{name}` |"))).unwrap();
+        assert_eq!(row.split('|').nth(2).unwrap().replace([',', ' '], ""), value.to_string(), "{name}");
+    }
 }

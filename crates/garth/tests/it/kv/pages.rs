@@ -1,5 +1,5 @@
-//! Pages of the key-value API: complete, in order, bounded, and at a cost that does not grow with what is not on
-//! them.
+//! Pages of the key-value API: complete, in order, bounded, and at a cost that does not grow with what is not
+//! on them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

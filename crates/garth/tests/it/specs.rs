@@ -1,0 +1,52 @@
+//! The pages in `docs/specs` say what the code does: kinds of errors and limits.
+
+use garth::ErrorKind;
+use garth::fs::resolve::MAX_SYMLINKS;
+use garth::fs::restore::MAX_COMPARED;
+use garth::model::{
+    MAX_ATTRIBUTES, MAX_FILE, MAX_INLINE_BODY, MAX_LABEL, MAX_LINKS, MAX_OPS, MAX_PAGE, MAX_READ, MAX_TARGET,
+};
+use garth::path::{MAX_ID, MAX_NAME, MAX_PATH};
+
+const TREE: &str = include_str!("../../../../docs/specs/tree.md");
+
+/// The cells of a table's rows.
+fn rows(head: &str) -> impl Iterator<Item = Vec<&'static str>> {
+    let (_, table) = TREE.split_once(head).unwrap();
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect())
+}
+
+#[test]
+fn the_specification_lists_exactly_the_kinds_of_errors_with_their_errnos() {
+    let listed: Vec<String> = rows("| kind | errno | HTTP | exit | when |")
+        .map(|row| format!("{} {}", row[0], row[1].rsplit(' ').next().unwrap()))
+        .collect();
+    let known: Vec<String> = ErrorKind::ALL.iter().map(|kind| format!("`{kind}` {}", kind.errno())).collect();
+    assert_eq!(listed, known);
+}
+
+#[test]
+fn the_specification_lists_every_limit_with_its_value() {
+    let listed: Vec<(String, u64)> = rows("| constant | limit | of | error |")
+        .map(|row| (row[0].trim_matches('`').to_owned(), row[1].replace(',', "").parse().unwrap()))
+        .collect();
+    let known = [
+        ("MAX_NAME", MAX_NAME as u64),
+        ("MAX_PATH", MAX_PATH as u64),
+        ("MAX_ID", MAX_ID as u64),
+        ("MAX_TARGET", MAX_TARGET as u64),
+        ("MAX_SYMLINKS", MAX_SYMLINKS as u64),
+        ("MAX_LINKS", MAX_LINKS),
+        ("MAX_FILE", MAX_FILE),
+        ("MAX_ATTRIBUTES", MAX_ATTRIBUTES as u64),
+        ("MAX_LABEL", MAX_LABEL as u64),
+        ("MAX_OPS", MAX_OPS as u64),
+        ("MAX_INLINE_BODY", MAX_INLINE_BODY as u64),
+        ("MAX_READ", MAX_READ as u64),
+        ("MAX_PAGE", MAX_PAGE as u64),
+        ("MAX_COMPARED", MAX_COMPARED),
+    ];
+    let known: Vec<(String, u64)> = known.map(|(name, value)| (name.to_owned(), value)).to_vec();
+    assert_eq!(listed, known);
+}
