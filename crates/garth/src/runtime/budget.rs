@@ -40,14 +40,15 @@ impl IdleBudget {
         owners.push(owner);
     }
 
-    /// Counts a resource that has become idle, and closes others if they are too
-    /// many. Returns the tick of its use.
+    /// Counts a resource that becomes idle; returns the tick of its use. [`Self::enforce`] comes after.
     pub(crate) fn add(&self) -> u64 {
-        let tick = self.clock.fetch_add(1, Ordering::Relaxed);
-        if self.idle.fetch_add(1, Ordering::Relaxed) >= self.limit {
-            self.shrink(self.limit);
-        }
-        tick
+        self.idle.fetch_add(1, Ordering::Relaxed);
+        self.clock.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Closes idle resources if there are too many. The caller holds none of its owner's locks.
+    pub(crate) fn enforce(&self) {
+        self.shrink(self.limit);
     }
 
     /// Counts resources that are idle no more.
@@ -108,8 +109,8 @@ mod tests {
             budget.register(weak);
         }
         for owner in &owners {
-            lock(&owner.0).push(budget.clock.load(Ordering::Relaxed));
-            budget.add();
+            lock(&owner.0).push(budget.add());
+            budget.enforce();
         }
         let idle: Vec<_> = owners.iter().map(|owner| owner.idle()).collect();
         assert_eq!(idle, [0, 0, 1, 1, 1]);

@@ -43,7 +43,7 @@ impl Timer {
             match thread::Builder::new().name("garth-timer".to_owned()).spawn(move || shared.run()) {
                 Ok(thread) => state.thread = Some(thread),
                 Err(error) => {
-                    tracing::warn!(%error, "no thread renews leases; the next account opened tries again")
+                    tracing::warn!(%error, "no thread renews leases; the next account opened tries again");
                 }
             }
         }
@@ -97,5 +97,45 @@ impl Shared {
             state.watched.iter().filter_map(Weak::upgrade).collect()
         };
         watched.into_iter().for_each(Tick::tick);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Tick for Count {
+        fn tick(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn the_thread_ends_with_its_owner() {
+        let timer = Timer::new();
+        let shared = Arc::downgrade(&timer.0);
+        let watched = Arc::new(Count::default());
+        timer.watch(&watched);
+        assert_eq!(shared.strong_count(), 2, "the timer and its thread");
+        drop(timer);
+        assert_eq!(shared.strong_count(), 0);
+    }
+
+    #[test]
+    fn what_is_watched_is_called_as_long_as_it_exists() {
+        let timer = Timer::new();
+        let [first, second] = [(); 2].map(|()| Arc::new(Count::default()));
+        timer.watch(&first);
+        timer.watch(&second);
+        timer.0.tick();
+        drop(second);
+        timer.0.tick();
+        assert_eq!(first.0.load(Ordering::SeqCst), 2);
+        assert_eq!(timer.0.lock().watched.len(), 1, "what is gone is forgotten");
     }
 }

@@ -1,5 +1,7 @@
 //! Opening a database file, also where nothing can be written: on a full disk or a read-only file system.
 
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -70,15 +72,20 @@ impl Database {
         if !is_read_only(&error, &self.file) {
             return Err(error);
         }
+        // the first failure tells more than that of the last resort
+        self.connect_read_only().map(shared).map_err(|_| error)
+    }
+
+    /// A connection to a file on a read-only file system.
+    fn connect_read_only(&self) -> DbResult<Connection> {
         let read_only = OpenFlags::SQLITE_OPEN_READ_ONLY;
         let conn = if self.sibling("-wal").exists() {
-            self.open(read_only, &self.file)
+            self.open(read_only, &self.file)?
         } else {
-            self.open(read_only | OpenFlags::SQLITE_OPEN_URI, Path::new(&immutable_uri(&self.file)))
+            self.open(read_only | OpenFlags::SQLITE_OPEN_URI, Path::new(&immutable_uri(&self.file)))?
         };
-        let conn = conn.and_then(|conn| probe(&conn).map(|()| conn));
-        // the first failure tells more than that of the last resort
-        conn.map(shared).map_err(|_| error)
+        probe(&conn)?;
+        Ok(conn)
     }
 
     /// The file that SQLite keeps beside this one.
@@ -138,16 +145,80 @@ fn is_read_only(error: &DbError, file: &Path) -> bool {
 
 /// A URI for SQLite (RFC 3986): what is not an unreserved character is percent-encoded.
 fn immutable_uri(file: &Path) -> String {
-    use std::os::unix::ffi::OsStrExt;
     let mut uri = String::from("file:");
     for byte in file.as_os_str().as_bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
                 uri.push(char::from(*byte))
             }
-            other => uri.push_str(&format!("%{other:02X}")),
+            // writing to a `String` does not fail
+            other => drop(write!(uri, "%{other:02X}")),
         }
     }
     uri.push_str("?immutable=1");
     uri
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    static SUBJECT: Subject = Subject { name: "the test's database", repair: "run nothing" };
+
+    fn database(file: PathBuf) -> Database {
+        Database { file, subject: &SUBJECT, statements: 16, cache_kib: 64, prepare: |_| Ok(()) }
+    }
+
+    /// Makes a WAL database with one row.
+    fn make(database: &Database) -> Connection {
+        let conn = database.connect_or_create().unwrap();
+        conn.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t (n); INSERT INTO t VALUES (7)")
+            .unwrap();
+        conn
+    }
+
+    #[test]
+    fn a_path_of_any_bytes_is_opened_by_its_uri() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a b?mode=memory&c#d%20e\u{e9}.db");
+        drop(make(&database(file.clone())));
+        let uri = immutable_uri(&file);
+        let name = "/a%20b%3Fmode%3Dmemory%26c%23d%2520e%C3%A9.db?immutable=1";
+        assert!(uri.starts_with("file:/") && uri.ends_with(name), "{uri}");
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        let conn = Connection::open_with_flags(&uri, flags).unwrap();
+        assert_eq!(conn.query_row("SELECT n FROM t", [], |row| row.get(0)), Ok(7));
+    }
+
+    // No permissions: the tests may run as root, whom they do not bind. So the last resort is taken directly.
+
+    #[test]
+    fn a_read_only_database_shows_what_is_in_its_wal_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = database(folder.path().join("test.db"));
+        let _writer = make(&database);
+        let conn = database.connect_read_only().unwrap();
+        assert_eq!(conn.query_row("SELECT n FROM t", [], |row| row.get(0)), Ok(7));
+        assert!(conn.execute("DELETE FROM t", []).is_err());
+    }
+
+    #[test]
+    fn a_read_only_database_that_was_closed_is_read_and_nothing_is_made_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = database(folder.path().join("test.db"));
+        drop(make(&database));
+        let conn = database.connect_read_only().unwrap();
+        assert_eq!(conn.query_row("SELECT n FROM t", [], |row| row.get(0)), Ok(7));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_not_made_for_reading() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = database(folder.path().join("test.db"));
+        assert!(database.connect_to_read().is_err_and(|error| error.is(crate::ErrorKind::Unavailable)));
+        assert!(!database.file.exists());
+    }
 }

@@ -97,3 +97,117 @@ fn switch_to_wal(conn: &Connection, env: &Env) -> DbResult<()> {
     }
     Ok(conn.pragma_update(None, "journal_mode", "WAL")?)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::sqlite::error::Subject;
+
+    static SUBJECT: Subject = Subject { name: "the test's database", repair: "run nothing" };
+
+    const SCRIPTS: [&str; 2] =
+        ["CREATE TABLE t (n INTEGER)", "ALTER TABLE t ADD COLUMN m INTEGER NOT NULL DEFAULT 7"];
+
+    static FIRST: Format = format(&[SCRIPTS[0]]);
+    static SECOND: Format = format(&SCRIPTS);
+
+    const fn format(scripts: &'static [&'static str]) -> Format {
+        Format {
+            application_id: 17,
+            scripts,
+            initialise: |conn, _| {
+                conn.execute("INSERT INTO t (n) VALUES (1)", [])?;
+                Ok(())
+            },
+        }
+    }
+
+    fn database(folder: &Path) -> Database {
+        let file = folder.join("test.db");
+        Database { file, subject: &SUBJECT, statements: 16, cache_kib: 64, prepare: |_| Ok(()) }
+    }
+
+    fn bring_forward(format: &Format, database: &Database) -> DbResult<()> {
+        let conn = database.connect_or_create()?;
+        format.bring_forward(&conn, database, &Env::system(), &Failpoints::default())
+    }
+
+    /// Runs SQL on the file as another program would.
+    fn execute(database: &Database, sql: &str) {
+        Connection::open(&database.file).unwrap().execute_batch(sql).unwrap();
+    }
+
+    fn number(database: &Database, sql: &str) -> i64 {
+        Connection::open(&database.file).unwrap().query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+
+    fn refused(format: &Format, database: &Database) -> String {
+        let before = std::fs::read(&database.file).unwrap();
+        let error = bring_forward(format, database).unwrap_err();
+        assert!(error.is(ErrorKind::Format));
+        assert_eq!(std::fs::read(&database.file).unwrap(), before, "the file stays as it is");
+        error.describe(&SUBJECT).message().to_owned()
+    }
+
+    #[test]
+    fn a_new_file_runs_all_scripts_and_an_old_one_those_it_lacks() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = database(folder.path());
+        bring_forward(&FIRST, &database).unwrap();
+        execute(&database, "UPDATE t SET n = 2");
+        for _ in 0..2 {
+            bring_forward(&SECOND, &database).unwrap();
+            assert_eq!(number(&database, "SELECT n * 10 + m FROM t"), 27, "its row was kept, none was added");
+            assert_eq!(number(&database, "PRAGMA user_version"), 2);
+        }
+    }
+
+    #[test]
+    fn a_newer_format_is_refused_and_left_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = database(folder.path());
+        bring_forward(&SECOND, &database).unwrap();
+        let message = refused(&FIRST, &database);
+        assert!(message.contains("format 2") && message.contains("newer garth"), "{message}");
+    }
+
+    #[test]
+    fn the_database_of_another_program_is_refused_and_left_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = database(folder.path());
+        execute(&database, "CREATE TABLE theirs (n)");
+        assert!(refused(&FIRST, &database).contains("not a database of garth"));
+        std::fs::write(&database.file, "no database at all, but long enough to look like a header".repeat(9))
+            .unwrap();
+        assert!(refused(&FIRST, &database).contains("not a database of garth"));
+    }
+
+    #[test]
+    fn a_file_whose_making_was_cut_short_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = database(folder.path());
+        std::fs::write(&database.file, "").unwrap();
+        bring_forward(&FIRST, &database).unwrap();
+        assert_eq!(number(&database, "SELECT n FROM t"), 1);
+        std::fs::remove_file(&database.file).unwrap();
+        // the switch to WAL writes the file before its tables are made
+        execute(&database, "PRAGMA journal_mode = WAL");
+        bring_forward(&FIRST, &database).unwrap();
+        assert_eq!(number(&database, "SELECT n FROM t"), 1);
+    }
+
+    #[test]
+    fn a_script_that_fails_leaves_the_file_of_before() {
+        static BROKEN: Format = format(&[SCRIPTS[0], "CREATE TABLE other (n); CREATE TABLE t (n)"]);
+        let folder = tempfile::tempdir().unwrap();
+        let database = database(folder.path());
+        bring_forward(&FIRST, &database).unwrap();
+        assert!(bring_forward(&BROKEN, &database).is_err());
+        assert_eq!(number(&database, "PRAGMA user_version"), 1);
+        assert_eq!(number(&database, "SELECT count(*) FROM sqlite_schema"), 1);
+    }
+}

@@ -113,9 +113,11 @@ impl ConnPool {
         if idle.len() >= IDLE_PER_DATABASE {
             return;
         }
+        // counted before anybody can take it, and closed to make room only once its use is on record
+        self.used.store(self.budget.add(), Ordering::Relaxed);
         idle.push(conn);
         drop(idle);
-        self.used.store(self.budget.add(), Ordering::Relaxed);
+        self.budget.enforce();
     }
 }
 
@@ -137,4 +139,95 @@ impl Drop for ConnPool {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::error::Error;
+    use crate::sqlite::error::Subject;
+
+    static SUBJECT: Subject = Subject { name: "the test's database", repair: "run nothing" };
+
+    fn pool(budget: &Arc<IdleBudget>) -> (TempDir, Arc<ConnPool>) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("test.db");
+        let database =
+            Database { file, subject: &SUBJECT, statements: 16, cache_kib: 64, prepare: |_| Ok(()) };
+        let conn = database.connect_or_create().unwrap();
+        conn.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t (n); INSERT INTO t VALUES (1)")
+            .unwrap();
+        (folder, ConnPool::new(database, budget))
+    }
+
+    fn sum(conn: &Connection) -> DbResult<i64> {
+        Ok(conn.query_row("SELECT sum(n) FROM t", [], |row| row.get(0))?)
+    }
+
+    fn idle(pool: &ConnPool) -> usize {
+        lock(&pool.idle).len()
+    }
+
+    /// Reads on this many connections at once.
+    fn read_at_once(pool: &ConnPool, depth: usize) {
+        if depth > 0 {
+            pool.read(|conn| {
+                sum(conn)?;
+                read_at_once(pool, depth - 1);
+                Ok(())
+            })
+            .unwrap();
+        }
+    }
+
+    #[test]
+    fn a_read_sees_one_moment_and_the_next_a_later_one_on_the_same_connection() {
+        let (folder, pool) = pool(&IdleBudget::new(4));
+        let writer = Connection::open(folder.path().join("test.db")).unwrap();
+        pool.read(|conn| {
+            assert_eq!(sum(conn)?, 1);
+            writer.execute("INSERT INTO t VALUES (10)", [])?;
+            assert_eq!(sum(conn)?, 1);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(pool.read(sum).unwrap(), 11);
+        assert_eq!(idle(&pool), 1);
+    }
+
+    #[test]
+    fn a_database_keeps_a_bounded_number_of_connections() {
+        let (_folder, pool) = pool(&IdleBudget::new(1000));
+        read_at_once(&pool, IDLE_PER_DATABASE + 4);
+        assert_eq!(idle(&pool), IDLE_PER_DATABASE);
+    }
+
+    #[test]
+    fn the_connections_of_the_database_used_longest_ago_are_closed_first() {
+        let budget = IdleBudget::new(3);
+        let [(_a, first), (_b, second)] = [pool(&budget), pool(&budget)];
+        read_at_once(&first, 3);
+        read_at_once(&second, 2);
+        assert_eq!((idle(&first), idle(&second)), (1, 2));
+        drop(second);
+        read_at_once(&first, 3);
+        assert_eq!(idle(&first), 3, "what a closed database kept counts no more");
+    }
+
+    #[test]
+    fn a_read_that_fails_leaves_its_connection_fit_for_the_next() {
+        let (_folder, pool) = pool(&IdleBudget::new(4));
+        let failed = pool.read(|_| DbResult::<()>::Err(Error::invalid("as the test asks").into()));
+        assert_eq!(failed.unwrap_err().message(), "as the test asks");
+        assert_eq!((idle(&pool), pool.read(sum).unwrap()), (1, 1));
+    }
+
+    #[test]
+    fn a_connection_inside_a_transaction_is_not_kept() {
+        let (_folder, pool) = pool(&IdleBudget::new(4));
+        pool.with(|conn| Ok(conn.execute_batch("BEGIN")?)).unwrap();
+        assert_eq!(idle(&pool), 0);
+    }
 }

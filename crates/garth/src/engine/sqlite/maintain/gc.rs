@@ -215,3 +215,167 @@ fn sweep_unnamed(conn: &Connection, now: Timestamp, gone_before: Timestamp) -> D
     }
     Ok(versions)
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::env::{Env, ManualClock};
+    use crate::fs::OpenFile;
+    use crate::model::Body;
+    use crate::path::TreePath;
+
+    const GRACE: Duration = Duration::from_secs(600);
+    /// Longer than a chunk: goes to a pack file.
+    const LONG: usize = 1_200_000;
+
+    struct Account {
+        fs: Arc<SqliteFs>,
+        clock: ManualClock,
+        folder: TempDir,
+    }
+
+    fn account() -> Account {
+        let folder = tempfile::tempdir().unwrap();
+        let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
+        let fs = SqliteFs::open(folder.path(), env).unwrap();
+        Account { fs, clock, folder }
+    }
+
+    fn at(path: &str) -> At {
+        At::Path(TreePath::parse(path).unwrap())
+    }
+
+    impl Account {
+        fn apply(&self, op: Op) {
+            block_on(self.fs.commit(Batch::new([op]))).unwrap();
+        }
+
+        fn gc(&self) -> Collected {
+            self.fs.gc(GRACE).unwrap()
+        }
+
+        fn upload(&self, byte: u8) -> Body {
+            let mut upload = block_on(self.fs.stage()).unwrap();
+            block_on(upload.write(Bytes::from(vec![byte; LONG]))).unwrap();
+            Body::Staged(block_on(upload.finish()).unwrap())
+        }
+
+        /// A file that was written to after it had lost its last name, and the handle that holds it open.
+        fn unnamed(&self) -> Arc<dyn OpenFile> {
+            self.apply(Op::write(at("/a"), "before;"));
+            let open = block_on(self.fs.open(&at("/a"))).unwrap();
+            self.apply(Op::remove_file(at("/a")));
+            self.apply(Op::append(At::Node(open.ino()), "after;").must_exist());
+            open
+        }
+
+        /// Waits until closing a handle has given up its lease: tasks run in the order they came in.
+        fn close(&self, open: Arc<dyn OpenFile>) {
+            drop(open);
+            block_on(self.fs.sync()).unwrap();
+        }
+
+        fn count(&self, sql: &str) -> u64 {
+            self.fs.with_view(|view| Ok(view.conn.query_row(sql, [], |row| row.get(0))?)).unwrap()
+        }
+    }
+
+    #[test]
+    fn a_pack_without_chunks_is_marked_by_one_run_and_removed_by_one_after_the_grace() {
+        let account = account();
+        account.upload(1);
+        account.clock.advance(Duration::from_secs(25 * 3600));
+        let marked = account.gc();
+        assert_eq!((marked.staged, marked.chunks, marked.packs, marked.waiting), (1, 2, 0, 1));
+        let doomed_at = "SELECT doomed_at FROM pack";
+        let first = account.count(doomed_at);
+        account.clock.advance(GRACE - Duration::from_nanos(1));
+        assert_eq!(
+            (account.gc().packs, account.count(doomed_at)),
+            (0, first),
+            "a second run marks nothing anew"
+        );
+        account.clock.advance(Duration::from_nanos(1));
+        assert_eq!((account.gc().packs, account.count("SELECT count(*) FROM pack")), (1, 0));
+        assert!(account.fs.pack_files().unwrap().is_empty());
+    }
+
+    #[test]
+    fn content_in_use_stays() {
+        let account = account();
+        let body = account.upload(1);
+        account.apply(Op::write(at("/used"), body));
+        account.apply(Op::write(at("/past"), "old"));
+        account.apply(Op::remove_file(at("/past")));
+        let _waiting = account.upload(2);
+        account.clock.advance(GRACE);
+        for _ in 0..2 {
+            assert_eq!(account.gc(), Collected::default());
+            account.clock.advance(GRACE);
+        }
+        assert_eq!(account.fs.fsck().unwrap().findings, []);
+    }
+
+    #[test]
+    fn an_upload_that_was_abandoned_goes_with_its_pack_once_its_lease_has_ended() {
+        let account = account();
+        let mut upload = block_on(account.fs.stage()).unwrap();
+        block_on(upload.write(Bytes::from(vec![7; LONG]))).unwrap();
+        // as if the process had ended: nothing is tidied up
+        std::mem::forget(upload);
+        assert_eq!((account.gc().staged, account.fs.pack_files().unwrap().len()), (0, 1));
+        account.clock.advance(Duration::from_secs(25 * 3600));
+        let collected = account.gc();
+        assert_eq!((collected.staged, collected.packs), (1, 1));
+    }
+
+    #[test]
+    fn what_was_written_to_a_file_without_a_name_goes_after_the_grace_and_its_past_stays() {
+        let account = account();
+        let open = account.unnamed();
+        account.close(open);
+        assert_eq!((account.gc().versions, account.gc().waiting), (0, 1));
+        account.clock.advance(GRACE);
+        let collected = account.gc();
+        assert_eq!((collected.versions, collected.chunks, collected.waiting), (1, 1, 0));
+        let past = block_on(account.fs.as_of(&crate::model::Moment::Seq(crate::model::Seq(1)))).unwrap();
+        assert_eq!(block_on(past.read(&at("/a"), crate::model::ByteRange::ALL)).unwrap(), "before;");
+    }
+
+    #[test]
+    fn a_lease_keeps_a_file_without_a_name() {
+        let account = account();
+        let open = account.unnamed();
+        // four times the time that a lease holds, renewed in time
+        for _ in 0..5 {
+            assert_eq!((account.gc().versions, account.gc().waiting), (0, 0));
+            account.clock.advance(Duration::from_secs(240));
+            let (nodes, now) = (Arc::clone(&account.fs.inner.open), account.fs.inner.runtime.env().now());
+            block_on(account.fs.inner.writer.transact(false, move |conn| nodes.renew(conn, now))).unwrap();
+        }
+        assert_eq!(block_on(open.read_at(0, 100)).unwrap(), "before;after;");
+    }
+
+    #[test]
+    fn who_else_holds_a_file_open_takes_a_lease_once_it_is_marked() {
+        let account = account();
+        let other = SqliteFs::open(account.folder.path(), account.fs.inner.runtime.env().clone()).unwrap();
+        account.apply(Op::write(at("/a"), "before;"));
+        let theirs = block_on(other.open(&at("/a"))).unwrap();
+        let ours = block_on(account.fs.open(&at("/a"))).unwrap();
+        account.apply(Op::remove_file(at("/a")));
+        account.apply(Op::append(At::Node(ours.ino()), "after;").must_exist());
+        account.close(ours);
+        assert_eq!(account.gc().waiting, 1, "marked");
+        let (nodes, now) = (Arc::clone(&other.inner.open), other.inner.runtime.env().now());
+        block_on(other.inner.writer.transact(false, move |conn| nodes.renew(conn, now))).unwrap();
+        assert_eq!(account.count("SELECT count(*) FROM unnamed"), 0, "its grace begins anew");
+        let short = Duration::from_secs(1);
+        account.clock.advance(short);
+        assert_eq!(account.fs.gc(short).unwrap().versions, 0);
+        assert_eq!(block_on(theirs.read_at(0, 100)).unwrap(), "before;after;");
+    }
+}

@@ -176,3 +176,178 @@ fn may_be_taken_back(conn: &Connection, ino: u64) -> DbResult<bool> {
     let unnamed = |node: &NodeRow| node.nlink == 0;
     Ok(unnamed(&node) && rows::node(conn, ino, node.seq.saturating_sub(1))?.as_ref().is_some_and(unnamed))
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::engine::sqlite::SqliteFs;
+    use crate::env::Env;
+    use crate::fs::FileSystem;
+    use crate::model::{At, Batch, ByteRange, Moment, Op, Seq};
+    use crate::path::TreePath;
+
+    struct Account {
+        fs: std::sync::Arc<SqliteFs>,
+        _folder: TempDir,
+    }
+
+    fn at(path: &str) -> At {
+        At::Path(TreePath::parse(path).unwrap())
+    }
+
+    fn append(body: &'static str) -> Op {
+        Op::append(at("/a"), body)
+    }
+
+    impl Account {
+        /// One commit for each of these.
+        fn of(ops: impl IntoIterator<Item = Op>) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let account = Self { fs: SqliteFs::open(folder.path(), Env::system()).unwrap(), _folder: folder };
+            account.apply(ops);
+            account
+        }
+
+        fn apply(&self, ops: impl IntoIterator<Item = Op>) {
+            for op in ops {
+                block_on(self.fs.commit(Batch::new([op]))).unwrap();
+            }
+        }
+
+        fn execute(&self, sql: &'static str) {
+            block_on(self.fs.inner.writer.transact(false, move |conn| Ok(conn.execute_batch(sql)?))).unwrap();
+        }
+
+        fn find(&self) -> Found {
+            self.fs.with_view(|view| find(view.conn, &shared(view.conn)?, (0, 0, 0))).unwrap()
+        }
+
+        /// Offsets of the extents of the runs found.
+        fn runs(&self) -> Vec<Vec<u64>> {
+            self.find().runs.iter().map(|run| run.iter().map(|small| small.row.off).collect()).collect()
+        }
+
+        fn merge(&self, found: Found) -> Merged {
+            let inner = &self.fs.inner;
+            let (packs, runtime) = (inner.packs.clone(), inner.runtime.clone());
+            block_on(inner.writer.transact(false, move |conn| merge(conn, &packs, &runtime, &found))).unwrap()
+        }
+
+        /// What `/a` held after each commit; `None` if it could not be read.
+        fn versions(&self) -> Vec<Option<Vec<u8>>> {
+            let last = block_on(self.fs.head()).unwrap().seq.0;
+            let version = |seq| {
+                let past = block_on(self.fs.as_of(&Moment::Seq(Seq(seq)))).unwrap();
+                block_on(past.read(&at("/a"), ByteRange::ALL)).ok().map(|bytes| bytes.to_vec())
+            };
+            (1..=last).map(version).collect()
+        }
+    }
+
+    #[test]
+    fn appends_become_one_extent_and_every_version_stays_what_it_was() {
+        let account = Account::of(["one;", "two;", "three;"].map(append));
+        let before = account.versions();
+        assert_eq!(account.runs(), [[0, 4, 8]]);
+        let merged = account.merge(account.find());
+        assert_eq!((merged.extents, merged.chunks, merged.bytes), (2, 3, 14));
+        assert_eq!(account.versions(), before);
+        assert_eq!(account.fs.fsck().unwrap().findings, []);
+        assert!(account.runs().is_empty(), "nothing is left to do");
+    }
+
+    #[test]
+    fn an_extent_older_than_the_one_before_it_is_not_merged() {
+        // the hole at the front was filled last: merged, the earlier versions would show it
+        let account =
+            Account::of([append(""), Op::patch(at("/a"), 4, "last"), Op::patch(at("/a"), 0, "fill")]);
+        assert!(account.runs().is_empty());
+    }
+
+    #[test]
+    fn an_extent_is_not_merged_over_versions_that_were_as_long_with_a_hole() {
+        let longer = |size| Op::truncate(at("/a"), size);
+        let account = Account::of([append("one;"), longer(8), Op::patch(at("/a"), 4, "two;")]);
+        assert!(account.runs().is_empty(), "version 2 has zeros where version 3 has text");
+        let account = Account::of([append("one;"), longer(2), longer(4), append("two;")]);
+        let before = account.versions();
+        account.merge(account.find());
+        assert_eq!(account.versions(), before);
+    }
+
+    #[test]
+    fn extents_apart_of_other_ends_or_of_other_files_are_not_merged() {
+        let account = Account::of([
+            append("one;"),
+            Op::patch(at("/a"), 8, "behind a hole"),
+            Op::write(at("/b"), "another file"),
+            Op::write(at("/c"), "covered"),
+            Op::append(at("/c"), "live"),
+            Op::patch(at("/c"), 0, "now "),
+        ]);
+        let found = account.runs();
+        assert!(found.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn a_run_ends_once_it_is_as_long_as_content_that_is_named_by_its_hash() {
+        let part = || Op::append(at("/a"), vec![b'x'; 30_000]);
+        let account = Account::of([part(), part(), part(), part(), part()]);
+        assert_eq!(account.runs(), [vec![0, 30_000, 60_000], vec![90_000, 120_000]]);
+    }
+
+    #[test]
+    fn a_chunk_that_several_extents_use_stays_as_it_is() {
+        let account = Account::of(["one;", "two;"].map(append));
+        account.apply([Op::copy(at("/a"), at("/copy"))]);
+        assert!(account.runs().is_empty());
+    }
+
+    #[test]
+    fn a_copy_made_since_the_runs_were_found_keeps_them_from_being_merged() {
+        let account = Account::of(["one;", "two;"].map(append));
+        let found = account.find();
+        account.apply([Op::copy(at("/a"), at("/copy"))]);
+        assert_eq!(account.merge(found).extents, 0);
+        assert_eq!(account.fs.fsck().unwrap().findings, []);
+    }
+
+    #[test]
+    fn a_run_that_was_written_over_since_it_was_found_is_left_alone() {
+        let account = Account::of(["one;", "two;"].map(append));
+        let found = account.find();
+        account.apply([Op::patch(at("/a"), 0, "new;")]);
+        let before = account.versions();
+        assert_eq!(account.merge(found).extents, 0);
+        assert_eq!(account.versions(), before);
+    }
+
+    #[test]
+    fn what_is_left_of_a_chunk_with_a_name_is_not_merged() {
+        let account = Account::of([
+            Op::write(at("/a"), vec![b'x'; 2 * SMALL as usize]),
+            Op::truncate(at("/a"), 10),
+            append("short"),
+        ]);
+        let before = account.versions();
+        assert_eq!(
+            account.merge(account.find()).extents,
+            0,
+            "its bytes may be used by their hash at any time"
+        );
+        assert_eq!(account.versions(), before);
+    }
+
+    #[test]
+    fn damage_stays_where_fsck_finds_it() {
+        let account = Account::of(["one;", "two;"].map(append));
+        account.execute("UPDATE chunk SET data = x'00' WHERE id = 1");
+        let before = account.fs.fsck().unwrap().findings;
+        assert_eq!(account.merge(account.find()).extents, 0);
+        assert_eq!(account.fs.fsck().unwrap().findings, before);
+        assert!(!before.is_empty());
+    }
+}
