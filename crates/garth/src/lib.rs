@@ -39,10 +39,9 @@
 //! Whole programs are in `examples/`: `quickstart`, `batch`, `history`, `search`, `kv`.
 //!
 //! # Threads and runtimes
-//! Any executor may poll the futures (tokio, or `futures::executor::block_on`). Short reads run on the thread
-//! that polls; commits and longer reads run on threads of the engine. All handles are `Send + Sync`. Clones
-//! of a [`DataDir`], and the [`Arc`](std::sync::Arc)s that it gives, share one state. Several processes may
-//! open one data folder.
+//! Any executor may poll the futures (tokio, or `futures::executor::block_on`). Reads run on the thread that
+//! polls, commits on threads of the data folder. All handles are `Send + Sync`; clones of a [`DataDir`] and the
+//! [`Arc`](std::sync::Arc)s that it gives share one state. Several processes may open one data folder.
 
 pub mod agent;
 pub mod datadir;
