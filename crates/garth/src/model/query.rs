@@ -12,28 +12,31 @@ pub const MAX_PAGE: usize = 10_000;
 /// Most bytes of one `read`; longer content is streamed through a handle. 16 MiB.
 pub const MAX_READ: usize = 16 << 20;
 
-/// A page of a directory.
+/// Which part of a directory to list; as [`WalkPage`], of a subtree.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Page {
-    /// Start behind this name; it need not exist.
-    pub after: Option<Name>,
+pub struct Page<K = Name> {
+    /// Start behind this name (of a walk: path, below its root); it need not exist.
+    pub after: Option<K>,
     /// Most items, 1 to [`MAX_PAGE`].
     pub limit: usize,
     /// Whether each item carries its [`Entry`].
     pub entries: bool,
 }
 
-impl Default for Page {
+/// Which part of a subtree to walk.
+pub type WalkPage = Page<TreePath>;
+
+impl<K> Default for Page<K> {
     fn default() -> Self {
         Self { after: None, limit: 1000, entries: false }
     }
 }
 
-impl Page {
-    /// Starts behind this name.
+impl<K> Page<K> {
+    /// Starts behind this name or path.
     #[must_use]
-    pub fn after(self, after: impl Into<Option<Name>>) -> Self {
+    pub fn after(self, after: impl Into<Option<K>>) -> Self {
         Self { after: after.into(), ..self }
     }
 
@@ -64,53 +67,14 @@ pub struct Item {
     pub entry: Option<Box<Entry>>,
 }
 
-/// A page of a directory, in byte order of names.
+/// A page of a directory, in byte order of names; as [`Walk`], of a subtree.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Listing {
-    /// The names.
-    pub items: Vec<Item>,
+pub struct Listing<T = Item> {
+    /// The names (of a walk: paths).
+    pub items: Vec<T>,
     /// Whether there may be more behind the last item.
     pub more: bool,
-}
-
-/// A page of a subtree.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct WalkPage {
-    /// Start behind this path in the order of the walk; it need not exist, but lies
-    /// below the root of the walk.
-    pub after: Option<TreePath>,
-    /// Most items, 1 to [`MAX_PAGE`].
-    pub limit: usize,
-    /// Whether each item carries its [`Entry`].
-    pub entries: bool,
-}
-
-impl Default for WalkPage {
-    fn default() -> Self {
-        Self { after: None, limit: 1000, entries: false }
-    }
-}
-
-impl WalkPage {
-    /// Starts behind this path.
-    #[must_use]
-    pub fn after(self, after: impl Into<Option<TreePath>>) -> Self {
-        Self { after: after.into(), ..self }
-    }
-
-    /// At most this many items, 1 to [`MAX_PAGE`].
-    #[must_use]
-    pub fn limit(self, limit: usize) -> Self {
-        Self { limit, ..self }
-    }
-
-    /// Each item carries its [`Entry`].
-    #[must_use]
-    pub fn with_entries(self) -> Self {
-        Self { entries: true, ..self }
-    }
 }
 
 /// One path of a walk.
@@ -129,14 +93,7 @@ pub struct WalkItem {
 
 /// A page of everything below a directory, itself left out. Order: bytes of the parent's path
 /// ([`TreePath::key`]), then bytes of the name. A directory comes before what is in it.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Walk {
-    /// The paths.
-    pub items: Vec<WalkItem>,
-    /// Whether there may be more behind the last item.
-    pub more: bool,
-}
+pub type Walk = Listing<WalkItem>;
 
 /// Bytes of a file: `offset` and at most `length`. Behind the end there is nothing, which is no error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -45,7 +45,7 @@ async fn a_directory_that_is_there_takes_no_commit_to_make() {
 #[tokio::test]
 async fn read_dir_and_walk_all_go_on_behind_the_first_page() {
     let fs = Memory::new(Env::system());
-    let count = Page::default().limit + 1;
+    let count = <Page>::default().limit + 1;
     let ops =
         (0..count).map(|n| Op::write(TreePath::parse(&format!("/d/{n:05}")).unwrap(), "").with_parents());
     fs.commit(ops.collect()).await.unwrap();
