@@ -53,6 +53,7 @@ fn check(files: &Files) -> Vec<Finding> {
         findings.extend(lines::check(path, content));
         if path.ends_with(".rs") {
             findings.extend(rust::check(path, content));
+            findings.extend(links::check_comments(path, content, files));
         }
         if path.ends_with("Cargo.toml") {
             findings.extend(manifest::check(path, content));

@@ -1,4 +1,5 @@
-//! Where the data folder is, and when it may be made: a mistyped `--data` must not make an empty one.
+//! Where the data folder is, and when it may be made: a mistyped `--data` must not make an empty one. Why:
+//! `docs/decisions/who-makes-a-data-folder.md`.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};

@@ -2,7 +2,8 @@
 //! that was acknowledged must be there, and nothing may be there in part.
 //!
 //! The harness keeps the journal of acknowledgements in its own memory, where no crash reaches it. Planted
-//! faults (`Config::fault`) run through the same code, as negative controls.
+//! faults (`Config::fault`) run through the same code, as negative controls. Why:
+//! `docs/decisions/crash-tests-with-negative-controls.md`.
 
 mod attempt;
 mod batch;

@@ -4,6 +4,8 @@
 //! control.db             accounts and keys
 //! accounts/<random>/     one account's tree; only its engine looks inside
 //! ```
+//!
+//! Why: `docs/decisions/database-per-account.md`.
 
 mod builder;
 mod control;

@@ -19,7 +19,7 @@ macro_rules! kinds {
         ///
         /// Deliberately not `#[non_exhaustive]`: each interface translates every kind (errno, HTTP
         /// status, exit code) in a match without a wildcard arm, so a new kind does not compile until all
-        /// of them say what it means there.
+        /// of them say what it means there. `docs/specs/tree.md` has the table.
         ///
         /// [`as_str`](Self::as_str) gives a stable name for JSON and logs, [`FromStr`] reads it back:
         ///

@@ -3,7 +3,7 @@
 //!
 //! Reads answer from the newest commit at the moment of the call (each page of a listing has its own moment);
 //! what one interface has acknowledged, the next read of any other sees. Engines never follow symbolic links:
-//! [`crate::fs::resolve`] does, above them.
+//! [`crate::fs::resolve`] does, above them. `docs/specs/tree.md` describes the contract as a whole.
 
 mod ext;
 pub mod resolve;

@@ -1,5 +1,5 @@
-//! Rules for Markdown: what a document points at is there. A promise of `docs/semantics.md` points at its
-//! test.
+//! Rules for links: what a document or comment points at is there. A promise of `docs/semantics.md` points at
+//! its test.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,6 +22,21 @@ pub(super) fn check(path: &str, content: &str, files: &Files) -> Vec<Finding> {
     }
     if path == PROMISES {
         findings.extend(promises(path, content));
+    }
+    findings
+}
+
+/// Finds documents that a comment names in backticks and that are not there.
+pub(super) fn check_comments(path: &str, content: &str, files: &Files) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (index, line) in content.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with("//")) {
+        let named = line.split('`').skip(1).step_by(2);
+        for document in named.filter(|name| name.starts_with("docs/") && name.ends_with(".md")) {
+            if !files.contains_key(document) {
+                let why = format!("names `{document}`, but there is no such document: correct the path");
+                findings.push(Finding::new(path, index + 1, why));
+            }
+        }
     }
     findings
 }
@@ -170,6 +185,16 @@ mod tests {
     #[test]
     fn links_in_code_are_no_links() {
         assert_eq!(findings("README.md", "```\n[a](gone.md)\n```\n`[a](gone.md)`\n"), []);
+    }
+
+    #[test]
+    fn a_document_that_a_comment_names_is_there() {
+        let files = Files::from([("docs/a.md".to_owned(), String::new())]);
+        let content =
+            "//! See `docs/a.md`.\n/// See `docs/b.md` and `docs/a.md`.\nlet text = \"`docs/b.md`\";\n";
+        let lines: Vec<_> =
+            check_comments("a.rs", content, &files).into_iter().map(|found| found.line).collect();
+        assert_eq!(lines, [2]);
     }
 
     #[test]

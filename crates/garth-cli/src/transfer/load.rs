@@ -1,5 +1,5 @@
-//! Brings the tree up to what a source says, entry by entry: what is the same costs no commit, the rest
-//! goes many entries to a commit.
+//! Brings the tree up to what a source says, entry by entry: what is the same costs no commit, the rest goes
+//! many entries to a commit. Why: `docs/decisions/import-compares-first.md`.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::Read;

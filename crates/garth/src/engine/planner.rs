@@ -3,7 +3,8 @@
 //! the batch would change in a [`Delta`] that later operations of the batch see, and writes nothing. A batch
 //! that fails is dropped with its delta.
 //!
-//! `memory` shares none of this, or comparing the engines would prove nothing.
+//! `memory` shares none of this, or comparing the engines would prove nothing. Why:
+//! `docs/decisions/planner-without-io.md`.
 
 mod attrs;
 mod content;

@@ -4,6 +4,7 @@
 //!
 //! Engines follow nothing. A link that is swapped in after resolving makes the engine answer an error about
 //! that link, or the link itself; the caller resolves again ([`retry`], [`stat`]). No race can lead outside.
+//! Why: `docs/decisions/links-above-engines.md`.
 
 use std::future::Future;
 

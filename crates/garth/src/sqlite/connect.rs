@@ -1,4 +1,5 @@
 //! Opening a database file, also where nothing can be written: on a full disk or a read-only file system.
+//! Why: `docs/decisions/opening-on-full-or-read-only-disks.md`.
 
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;

@@ -1,5 +1,5 @@
-//! Operations on content: each stores its new bytes and ends the extents that they
-//! cover; nothing else is written.
+//! Operations on content: each stores its new bytes and ends the extents that they cover; nothing else is
+//! written. Why: `docs/decisions/extents-and-chunks.md`.
 
 use bytes::Bytes;
 

@@ -1,5 +1,5 @@
 //! Finding names and nodes in the state that the batch has reached, with the errors of a lookup; and expiry,
-//! which a batch records when it meets it.
+//! which a batch records when it meets it. Why: `docs/decisions/expiry-is-absence.md`.
 
 use super::delta::Key;
 use super::rows::{ExtentRow, NameRow, NodeRow, Rows};

@@ -1,5 +1,5 @@
 //! The tables of an account's database, and how one is made, opened and brought
-//! forward. Drawn in `docs/format.md`.
+//! forward. Drawn in `docs/format.md`; why names are keyed by path: `docs/decisions/names-keyed-by-path.md`.
 
 pub(crate) mod changes;
 pub(crate) mod columns;

@@ -6,6 +6,8 @@
 //! - `passage_text`: FTS5, rowid = `passage.id`. *Contentless*: the text is in the tree already. With
 //!   `contentless_delete`, so that a passage can go without its old text at hand. `detail=full` and the
 //!   column sizes stay, as BM25 needs them: without positions a contentless table ranks everything 0.
+//!
+//! Why: `docs/decisions/contentless-passages.md`.
 
 use std::collections::HashSet;
 use std::ops::Range;

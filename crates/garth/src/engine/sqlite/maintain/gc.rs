@@ -1,5 +1,5 @@
 //! Collecting: records what has expired, and removes what nothing can reach any more. Never what a version,
-//! snapshot, lease or open handle needs.
+//! snapshot, lease or open handle needs. Why: `docs/decisions/leases-and-two-phase-gc.md`.
 
 use std::collections::HashMap;
 use std::fs;

@@ -1,6 +1,6 @@
-//! Copies SQLite's WAL back into the database, off the commit path: PASSIVE on a reader beside the
-//! commits once much of it is new, RESTART on the writer once it is long, so that it begins anew and
-//! stays short under a steady load.
+//! Copies SQLite's WAL back into the database, off the commit path: PASSIVE on a reader beside the commits
+//! once much of it is new, RESTART on the writer once it is long, so that it begins anew and stays short
+//! under a steady load. Why: `docs/decisions/wal-and-checkpoints.md`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};

@@ -1,6 +1,6 @@
 //! Nodes that this instance holds open. A node that has lost its last name lives on for them; once it is
 //! written in that state, a lease in the database keeps `gc` away from it: of the writer at once, of who else
-//! has it open when `gc` says what it is about to collect.
+//! has it open when `gc` says what it is about to collect. Why: `docs/decisions/leases-and-two-phase-gc.md`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};

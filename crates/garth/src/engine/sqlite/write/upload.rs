@@ -1,6 +1,6 @@
-//! Uploads: content goes to a pack file beside the database before its commit, so that a slow upload
-//! holds no lock and memory does not grow with it. One fsync an upload; short content waits in
-//! memory and goes into the database.
+//! Uploads: content goes to a pack file beside the database before its commit, so that a slow upload holds no
+//! lock and memory does not grow with it. One fsync an upload; short content waits in memory and goes into
+//! the database. Why: `docs/decisions/packs-beside-the-database.md`.
 
 use std::fmt;
 use std::fs::{self, File};

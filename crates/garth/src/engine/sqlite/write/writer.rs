@@ -1,5 +1,5 @@
-//! The one writer of an account in this process: puts the commits that wait into one
-//! transaction and one fsync.
+//! The one writer of an account in this process: puts the commits that wait into one transaction and one
+//! fsync. Why: `docs/decisions/single-writer-group-commit.md`.
 
 use std::collections::VecDeque;
 use std::fmt;
