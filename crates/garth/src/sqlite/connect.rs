@@ -150,7 +150,7 @@ fn immutable_uri(file: &Path) -> String {
     for byte in file.as_os_str().as_bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
-                uri.push(char::from(*byte))
+                uri.push(char::from(*byte));
             }
             // writing to a `String` does not fail
             other => drop(write!(uri, "%{other:02X}")),

@@ -100,7 +100,7 @@ fn kind<T: fmt::Debug>(answer: &mut oneshot::Receiver<Result<T>>) -> ErrorKind {
 #[test]
 fn what_waits_together_is_one_transaction_in_the_order_of_its_arrival() {
     let held = Held::new();
-    held.run_now(|conn| touch(conn));
+    held.run_now(touch);
     let before = held.transactions();
     let mut answers: Vec<_> = (0..10).map(|n| held.commit(write("/a", n.to_string()))).collect();
     held.run_next();
