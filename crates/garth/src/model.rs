@@ -21,6 +21,6 @@ pub use op::{
     RenameMode, SetAttrs, Special, StagedBody,
 };
 pub use query::{
-    ByteRange, Change, ChangeKind, Changes, CommitChanges, Head, HistoryPage, Hit, Item, Listing, MAX_PAGE,
-    MAX_READ, Moment, Page, SearchQuery, Version, Walk, WalkItem, WalkPage,
+    ByteRange, Change, ChangeKind, Changes, CommitChanges, Head, HistoryPage, Hit, Item, Listing, MAX_HITS,
+    MAX_PAGE, MAX_READ, Moment, Page, SearchQuery, Version, Walk, WalkItem, WalkPage,
 };

@@ -206,6 +206,11 @@ impl TreePath {
         Self(key)
     }
 
+    /// The path of a stored name: its directory's key and its last segment.
+    pub(crate) fn from_row(dir: &str, name: &str) -> Self {
+        Self(format!("{dir}/{name}"))
+    }
+
     /// The key form: the text of the path, the root being the empty string.
     pub fn key(&self) -> &str {
         &self.0

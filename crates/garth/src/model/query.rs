@@ -12,6 +12,9 @@ pub const MAX_PAGE: usize = 10_000;
 /// Most bytes of one `read`; longer content is streamed through a handle. 16 MiB.
 pub const MAX_READ: usize = 16 << 20;
 
+/// Most hits of one [`SearchQuery`].
+pub const MAX_HITS: usize = 1000;
+
 /// Which part of a directory to list; as [`WalkPage`], of a subtree.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -291,7 +294,7 @@ pub struct SearchQuery {
     pub within: Vec<TreePath>,
     /// Only files with one of these labels; empty: any.
     pub tags_any: Vec<String>,
-    /// Most hits, 1 to 1,000. One hit a file: its best passage.
+    /// Most hits, 1 to [`MAX_HITS`]. One hit a file: its best passage.
     pub limit: usize,
 }
 
@@ -327,7 +330,7 @@ impl SearchQuery {
         Self { tags_any: tags.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// At most this many hits, 1 to 1,000.
+    /// At most this many hits, 1 to [`MAX_HITS`].
     #[must_use]
     pub fn limit(self, limit: usize) -> Self {
         Self { limit, ..self }

@@ -61,7 +61,7 @@ pub(super) trait Tree {
             .names
             .iter()
             .filter_map(|(dir, name)| self.paths(*dir).first().map(|dir| (dir.key().to_owned(), name)))
-            .map(|(dir, name)| TreePath::from_key(format!("{dir}/{name}")))
+            .map(|(dir, name)| TreePath::from_row(&dir, name.as_str()))
             .collect();
         paths.sort();
         paths
@@ -113,7 +113,7 @@ pub(super) trait Tree {
         let mut todo = BTreeMap::from([(path.clone(), dir)]);
         while let Some((path, dir)) = todo.pop_first() {
             for (name, ino) in self.children(dir) {
-                let path = TreePath::from_key(format!("{}/{name}", path.key()));
+                let path = TreePath::from_row(path.key(), name.as_str());
                 if self.is_directory(ino) {
                     todo.insert(path.clone(), ino);
                 }

@@ -95,7 +95,8 @@ impl<R: Rows> Planner<'_, R> {
             (Some(_), _) | (None, _) => {
                 return match (node, path) {
                     (Some(node), _) => Ok((node, false)),
-                    (None, path) => Ok((self.make(&path.unwrap_or_default(), Kind::File, 0o644)?, true)),
+                    (None, Some(path)) => Ok((self.make(&path, Kind::File, 0o644)?, true)),
+                    (None, None) => Err(Error::no_node()),
                 };
             }
         };

@@ -17,11 +17,20 @@ pub(super) struct Flags {
     pub(super) parents: bool,
 }
 
-/// What is copied: now (`then` is `None`) or after a commit, judged at its time.
+/// What is copied.
 struct Source {
+    /// `None` for what is no directory and was addressed by number.
     path: Option<TreePath>,
     node: NodeRow,
+    /// The commit after which it is read, and its time; `None` for now.
     as_of: Option<(u64, i64)>,
+}
+
+impl Source {
+    /// The path of a directory, which always has one.
+    fn dir_path(&self) -> Result<TreePath> {
+        self.path.clone().ok_or_else(Error::no_node)
+    }
 }
 
 impl<R: Rows> Planner<'_, R> {
@@ -35,8 +44,7 @@ impl<R: Rows> Planner<'_, R> {
         let directory = source.node.kind == Kind::Directory;
         if directory && !flags.recursive {
             let message = "is a directory; copy it with `recursive`";
-            let path = source.path.clone().unwrap_or_default();
-            return Err(Error::at(ErrorKind::IsADirectory, &path, message));
+            return Err(Error::at(ErrorKind::IsADirectory, &source.dir_path()?, message));
         }
         if directory
             && source.as_of.is_none()
@@ -121,7 +129,7 @@ impl<R: Rows> Planner<'_, R> {
             return Ok(TreePath::root());
         }
         let names = self.rows.names_of_at(ino, seq)?;
-        let first = names.into_iter().map(|(dir, name)| TreePath::from_key(format!("{dir}/{name}"))).min();
+        let first = names.into_iter().map(|(dir, name)| TreePath::from_row(&dir, &name)).min();
         first.ok_or_else(Error::no_node)
     }
 
@@ -155,17 +163,25 @@ impl<R: Rows> Planner<'_, R> {
                 Some((_, time)) => node.expired(time),
             };
             if !absent {
-                let path = Some(TreePath::from_key(format!("{dir}/{name}")));
+                let path = Some(TreePath::from_row(&dir, &name));
                 sources.push(Source { path, node, as_of: source.as_of });
             }
         }
         let ino = self.copy_node(source, to)?;
+        if source.node.kind == Kind::Directory {
+            self.fill(source, sources, to)?;
+        }
+        Ok(ino)
+    }
+
+    /// Copies what is below a directory to below its copy.
+    fn fill(&mut self, source: &Source, below: Vec<Source>, to: &TreePath) -> Result<()> {
+        let top = source.dir_path()?;
         // one change for the whole copy, of its top
         let logged = self.delta.log.len();
-        let top = source.path.clone().unwrap_or_default();
         // copies of nodes with several names: those that are copied with them become names of the one copy
         let mut linked: HashMap<u64, u64> = HashMap::new();
-        for below in sources {
+        for below in below {
             let path = below.path.as_ref().and_then(|path| path.rebase(&top, to));
             let Some(new) = path.transpose()? else { continue };
             if let Some(copy) = linked.get(&below.node.ino) {
@@ -180,10 +196,7 @@ impl<R: Rows> Planner<'_, R> {
         }
         self.delta.log.truncate(logged);
         // the times of a copied directory are those of its source, not of its filling
-        if source.node.kind == Kind::Directory {
-            self.settle(source, to)?;
-        }
-        Ok(ino)
+        self.settle(source, &top, to)
     }
 
     fn copy_node(&mut self, source: &Source, to: &TreePath) -> Result<u64> {
@@ -256,16 +269,15 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// Sets `mtime` of the directories of a copy back to that of their sources, which filling them has moved.
-    fn settle(&mut self, source: &Source, to: &TreePath) -> Result<()> {
-        let top = source.path.clone().unwrap_or_default();
+    fn settle(&mut self, source: &Source, top: &TreePath, to: &TreePath) -> Result<()> {
         let mut dirs = vec![to.clone()];
         for (dir, name, row) in self.names_below(to)? {
             if row.kind == Kind::Directory {
-                dirs.push(TreePath::from_key(format!("{dir}/{name}")));
+                dirs.push(TreePath::from_row(&dir, &name));
             }
         }
         for dir in dirs {
-            let Some(original) = dir.rebase(to, &top).transpose()? else { continue };
+            let Some(original) = dir.rebase(to, top).transpose()? else { continue };
             let mtime = match source.as_of {
                 None => self.lookup(&original)?.map(|node| node.mtime),
                 Some((seq, time)) => self.look_then(&original, seq, time)?.map(|node| node.mtime),

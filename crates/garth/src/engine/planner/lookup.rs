@@ -126,7 +126,7 @@ impl<R: Rows> Planner<'_, R> {
             return Err(Error::no_node());
         }
         let first = self.names_of(ino)?.into_iter().next();
-        first.map(|(dir, name)| TreePath::from_key(format!("{dir}/{name}"))).ok_or_else(Error::no_node)
+        first.map(|(dir, name)| TreePath::from_row(&dir, &name)).ok_or_else(Error::no_node)
     }
 
     /// Names of a node as the batch sees them, in byte order of paths.
@@ -195,7 +195,7 @@ impl<R: Rows> Planner<'_, R> {
             return Ok(false);
         }
         let names = self.names_of(node.ino)?;
-        let first = names.first().map(|(dir, name)| TreePath::from_key(format!("{dir}/{name}")));
+        let first = names.first().map(|(dir, name)| TreePath::from_row(&dir, &name));
         self.delta.log(ChangeKind::Expired, node.ino, first);
         for (dir, name) in names {
             self.set_name((dir.clone(), name), None)?;

@@ -397,7 +397,7 @@ impl<R: Rows> Planner<'_, R> {
         self.touch_dir(&key.0, i64::from(node.kind == Kind::Directory))?;
         self.set_name(key, Some(NameRow { ino: node.ino, since: self.seq, kind: node.kind }))?;
         for (dir, name, row) in below {
-            let old = TreePath::from_key(format!("{dir}/{name}"));
+            let old = TreePath::from_row(&dir, &name);
             let Some(new) = old.rebase(from, to).transpose()? else { continue };
             let Some(key) = key_of(&new) else { continue };
             let row = NameRow { since: self.seq, ..row };

@@ -18,6 +18,7 @@ use crate::engine::sqlite::write::staged;
 use crate::error::{ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::model::{At, Batch, Op, Precondition, Timestamp};
+use crate::path::TreePath;
 use crate::runtime::Runtime;
 use crate::runtime::disk::failed;
 use crate::sqlite::{DbResult, all};
@@ -98,7 +99,7 @@ impl SqliteFs {
                         Some(key) => key,
                         None => continue,
                     };
-                    paths.push(At::Path(crate::path::TreePath::from_key(format!("{dir}/{name}"))));
+                    paths.push(At::Path(TreePath::from_row(&dir, &name)));
                 }
                 Ok(paths)
             })?;
@@ -225,7 +226,6 @@ mod tests {
     use crate::env::{Env, ManualClock};
     use crate::fs::OpenFile;
     use crate::model::Body;
-    use crate::path::TreePath;
 
     const GRACE: Duration = Duration::from_secs(600);
     /// Longer than a chunk: goes to a pack file.

@@ -12,39 +12,30 @@ use bytes::Bytes;
 use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::{ExtentRow, MAX_EXTENT, NAMED_FROM};
-use crate::engine::sqlite::read::rows;
+use crate::engine::sqlite::read::rows::{self, extents_sql};
 use crate::error::{Error, ErrorKind};
 use crate::runtime::disk::{dir_of, failed, sync_dir};
 use crate::sqlite::DbResult;
 
-/// What is kept of a chunk, and where from.
+/// Where a chunk lies and what it is checked against, as [`Stored::of`] reads it.
 macro_rules! chunk_columns {
     () => {
-        "chunk.sum, chunk.data, pack.file, chunk.pos, chunk.len
-         FROM chunk LEFT JOIN pack ON pack.id = chunk.pack"
-    };
-    ($extents:literal) => {
-        concat!(
-            "SELECT chunk.sum, chunk.data, pack.file, chunk.pos, chunk.len, extent.off, extent.len, extent.skip FROM ",
-            $extents,
-            " AS extent LEFT JOIN chunk ON chunk.id = extent.chunk LEFT JOIN pack ON pack.id = chunk.pack"
-        )
+        "chunk.sum, chunk.data, pack.file, chunk.pos, chunk.len"
     };
 }
 
-/// The extents of `?1` that reach into `?4..?3`, those that begin behind `?2`, with
-/// their chunks; after commit `?5`.
-const NOW: &str = chunk_columns!(
-    "(SELECT off, len, skip, chunk FROM extent
-      WHERE ino = ?1 AND till = 0 AND off > ?2 AND off < ?3 AND off + len > ?4)"
-);
-const AS_OF: &str = chunk_columns!(
-    "(SELECT off, len, skip, chunk FROM extent
-      WHERE ino = ?1 AND till = 0 AND off > ?2 AND off < ?3 AND off + len > ?4 AND since <= ?5
-      UNION ALL
-      SELECT off, len, skip, chunk FROM extent
-      WHERE ino = ?1 AND till > ?5 AND since <= ?5 AND off < ?3 AND off + len > ?4)"
-);
+/// The statement of [`Packs::content`]: extents with their chunks. In any order, since each has its place.
+macro_rules! content_sql {
+    ($when:ident) => {
+        concat!(
+            "SELECT ",
+            chunk_columns!(),
+            ", extent.off, extent.len, extent.skip FROM (",
+            extents_sql!($when, "off, len, skip, chunk"),
+            ") AS extent LEFT JOIN chunk ON chunk.id = extent.chunk LEFT JOIN pack ON pack.id = chunk.pack"
+        )
+    };
+}
 
 /// Folder of the pack files in an account's folder.
 pub(crate) const PACKS: &str = "packs";
@@ -112,7 +103,11 @@ impl Packs {
 
     /// A chunk's bytes, checked.
     pub(crate) fn chunk(&self, conn: &Connection, id: u64) -> DbResult<Bytes> {
-        const SQL: &str = concat!("SELECT ", chunk_columns!(), " WHERE chunk.id = ?1");
+        const SQL: &str = concat!(
+            "SELECT ",
+            chunk_columns!(),
+            " FROM chunk LEFT JOIN pack ON pack.id = chunk.pack WHERE chunk.id = ?1"
+        );
         let mut statement = conn.prepare_cached(SQL)?;
         let mut rows = statement.query([id])?;
         match rows.next()? {
@@ -131,8 +126,9 @@ impl Packs {
         to: u64,
     ) -> DbResult<Bytes> {
         let mut bytes = vec![0; usize::try_from(to - from).unwrap_or(usize::MAX)];
-        let first = from.cast_signed() - rows::REACH.cast_signed();
-        let mut statement = conn.prepare_cached(if as_of.is_none() { NOW } else { AS_OF })?;
+        let first = rows::first_overlap(from);
+        let sql = if as_of.is_none() { content_sql!(now) } else { content_sql!(as_of) };
+        let mut statement = conn.prepare_cached(sql)?;
         let mut rows = match as_of {
             None => statement.query(params![ino, first, to, from])?,
             Some(seq) => statement.query(params![ino, first, to, from, seq])?,

@@ -140,8 +140,7 @@ impl ReadView<'_> {
                 let path = match change.kind {
                     ChangeKind::Modified | ChangeKind::Attributes => {
                         let names = rows::names_of_at(self.conn, change.ino, commit.seq.0)?;
-                        let paths =
-                            names.into_iter().map(|(dir, name)| TreePath::from_key(format!("{dir}/{name}")));
+                        let paths = names.into_iter().map(|(dir, name)| TreePath::from_row(&dir, &name));
                         if change.ino == Ino::ROOT.0 { Some(TreePath::root()) } else { paths.min() }
                     }
                     ChangeKind::Snapshot { .. } | ChangeKind::SnapshotDropped { .. } => {

@@ -187,15 +187,36 @@ fn extent_row(row: &Row<'_>) -> rusqlite::Result<ExtentRow> {
     })
 }
 
-/// How far before a range one can begin that reaches into it.
-pub(crate) const REACH: u64 = MAX_EXTENT as u64;
+/// Extents of node `?1` that overlap `?4..?3`, now or after commit `?5`. `?2` is [`first_overlap`]: without that
+/// bound the index would be read from the first byte of the file on.
+macro_rules! extents_sql {
+    (now, $columns:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM extent WHERE ino = ?1 AND till = 0 AND off > ?2 AND off < ?3 AND off + len > ?4"
+        )
+    };
+    (as_of, $columns:literal) => {
+        concat!(
+            extents_sql!(now, $columns),
+            " AND since <= ?5 UNION ALL SELECT ",
+            $columns,
+            " FROM extent WHERE ino = ?1 AND till > ?5 AND since <= ?5 AND off < ?3 AND off + len > ?4"
+        )
+    };
+}
+pub(crate) use extents_sql;
+
+/// Behind which an extent begins that overlaps `from`: none is longer than [`MAX_EXTENT`].
+pub(crate) fn first_overlap(from: u64) -> i64 {
+    i64::try_from(from).unwrap_or(i64::MAX) - (MAX_EXTENT as u64).cast_signed()
+}
 
 /// Live extents that overlap `from..to`.
 pub(crate) fn extents(conn: &Connection, ino: u64, from: u64, to: u64) -> DbResult<Vec<ExtentRow>> {
-    let sql = "SELECT off, len, since, chunk, skip FROM extent
-         WHERE ino = ?1 AND till = 0 AND off > ?2 AND off < ?3 AND off + len > ?4 ORDER BY off";
-    let first = i64::try_from(from).unwrap_or(i64::MAX) - REACH.cast_signed();
-    all(conn, sql, params![ino, first, to.min(MAX), from], extent_row)
+    const SQL: &str = concat!(extents_sql!(now, "off, len, since, chunk, skip"), " ORDER BY off");
+    all(conn, SQL, params![ino, first_overlap(from), to.min(MAX), from], extent_row)
 }
 
 /// Extents after commit `seq` that overlap `from..to`.
@@ -206,14 +227,8 @@ pub(crate) fn extents_at(
     from: u64,
     to: u64,
 ) -> DbResult<Vec<ExtentRow>> {
-    let sql = "SELECT off, len, since, chunk, skip FROM extent
-         WHERE ino = ?1 AND till = 0 AND off > ?2 AND off < ?3 AND off + len > ?4 AND since <= ?5
-         UNION ALL
-         SELECT off, len, since, chunk, skip FROM extent
-         WHERE ino = ?1 AND till > ?5 AND since <= ?5 AND off < ?3 AND off + len > ?4
-         ORDER BY off";
-    let first = i64::try_from(from).unwrap_or(i64::MAX) - REACH.cast_signed();
-    all(conn, sql, params![ino, first, to.min(MAX), from, seq], extent_row)
+    const SQL: &str = concat!(extents_sql!(as_of, "off, len, since, chunk, skip"), " ORDER BY off");
+    all(conn, SQL, params![ino, first_overlap(from), to.min(MAX), from, seq], extent_row)
 }
 
 /// The chunk of this name, a whole BLAKE3.

@@ -4,14 +4,11 @@ use crate::engine::sqlite::index::fts;
 use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::read::view::ReadView;
 use crate::error::Error;
-use crate::model::{ByteRange, Hit, Ino, SearchQuery, Seq, VersionId};
+use crate::model::{ByteRange, Hit, Ino, MAX_HITS, SearchQuery, Seq, VersionId};
 use crate::path::TreePath;
 use crate::sqlite::DbResult;
 use crate::text::question::Question;
 use crate::text::snippet::snippet;
-
-/// Most hits of one query.
-const MAX_HITS: usize = 1000;
 
 impl ReadView<'_> {
     pub(crate) fn search(&self, query: &SearchQuery) -> DbResult<Vec<Hit>> {

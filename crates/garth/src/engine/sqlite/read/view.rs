@@ -125,7 +125,7 @@ impl ReadView<'_> {
             Some(seq) => rows::names_of_at(self.conn, node.ino, seq)?,
         };
         let mut paths: Vec<TreePath> =
-            keys.into_iter().map(|(dir, name)| TreePath::from_key(format!("{dir}/{name}"))).collect();
+            keys.into_iter().map(|(dir, name)| TreePath::from_row(&dir, &name)).collect();
         paths.sort_unstable();
         Ok(paths)
     }
@@ -165,10 +165,10 @@ impl ReadView<'_> {
             Some(path) => Some(path),
             None => self.names(&node)?.into_iter().next(),
         };
-        match (node.kind, path) {
-            (Kind::Directory, Some(path)) => Ok(path),
-            (Kind::Directory, None) => Err(Error::no_node().into()),
-            (_, path) => Err(Error::not_a_directory(&path.unwrap_or_default()).into()),
+        let path = path.ok_or_else(Error::no_node)?;
+        match node.kind {
+            Kind::Directory => Ok(path),
+            _ => Err(Error::not_a_directory(&path).into()),
         }
     }
 
@@ -211,7 +211,7 @@ impl ReadView<'_> {
         }
         let items = rows.into_iter().map(|row| {
             let entry = row.node.map(|node| self.entry(node).map(Box::new)).transpose()?;
-            let path = TreePath::from_key(format!("{}/{}", row.dir, row.name));
+            let path = TreePath::from_row(&row.dir, &row.name);
             Ok(WalkItem { path, ino: Ino(row.ino), kind: row.kind, entry })
         });
         let mut items = items.collect::<DbResult<Vec<_>>>()?;
