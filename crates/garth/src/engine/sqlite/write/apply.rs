@@ -1,4 +1,4 @@
-//! Writes what a batch changes: the rows of its delta.
+//! Writes a planned batch: the rows of its delta.
 
 use rusqlite::{Connection, params};
 
@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind};
 use crate::model::{Author, Batch, Commit};
 use crate::sqlite::DbResult;
 
-/// Writes the rows of one batch, all but the head's: the last of a group says where it ends.
+/// Writes the rows of one batch. The head row is written once a group, by [`head`].
 pub(crate) fn delta(
     conn: &Connection,
     delta: &Delta,
@@ -131,7 +131,7 @@ fn extents(conn: &Connection, delta: &Delta, seq: u64) -> DbResult<()> {
     Ok(())
 }
 
-/// Writes where the next group goes on.
+/// Writes the head row: the state that the next group starts from.
 pub(crate) fn head(conn: &Connection, head: &HeadRow) -> DbResult<()> {
     conn.prepare_cached("UPDATE head SET seq = ?1, time = ?2, next_ino = ?3, next_chunk = ?4, copies = ?5")?
         .execute(params![head.seq, head.time, head.next_ino, head.next_chunk, head.copies])?;

@@ -1,6 +1,6 @@
-//! Copies SQLite's WAL back into the database, off the commit path: PASSIVE on a reader beside the commits
-//! once much of it is new, RESTART on the writer once it is long, so that it begins anew and stays short
-//! under a steady load. Why: `docs/decisions/wal-and-checkpoints.md`.
+//! Checkpoints, kept off the commit path: PASSIVE on a reader's connection, beside the commits, once enough
+//! pages are new; RESTART on the writer once the WAL is long. PASSIVE alone never lets the WAL begin anew
+//! under a steady load, so it would grow without bound. Why: `docs/decisions/wal-and-checkpoints.md`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -14,27 +14,27 @@ use crate::runtime::executor::Work;
 use crate::sqlite::connect::reset_busy_timeout;
 use crate::sqlite::{ConnPool, DbResult};
 
-/// WAL thresholds in pages: PASSIVE above the first number of pages not copied yet, RESTART above the second
-/// in all. 2 and 8 MiB: a page that many commits touch is copied once for all of them.
+/// WAL thresholds in pages: PASSIVE from the first number of pages not copied yet, RESTART from the second in
+/// all. 2 and 8 MiB: large enough that a page changed by many commits is copied once for all of them.
 const PASSIVE_ABOVE: i64 = 512;
 const RESTART_ABOVE: i64 = 2048;
-/// How long a RESTART waits for readers of old pages: the commits behind it wait, too.
+/// How long a RESTART waits for readers of old pages. Commits wait behind it.
 const RESTART_WAIT: Duration = Duration::from_millis(200);
 
 /// The checkpoints of one database.
 pub(crate) struct Checkpoints {
     runtime: Runtime,
     pool: Arc<ConnPool>,
-    /// Whether a PASSIVE one is on its way.
+    /// Whether a PASSIVE checkpoint is queued or runs.
     running: AtomicBool,
-    /// Length of the WAL when a RESTART failed, 0 if none did: the next is tried only once
-    /// the WAL is as much longer again.
+    /// Pages in the WAL when a RESTART failed, else 0. The next one waits for another `RESTART_ABOVE` pages:
+    /// a long read would else cost every commit `RESTART_WAIT`.
     failed_at: AtomicI64,
 }
 
-/// What SQLite says of a checkpoint: whether somebody was in the way, pages in the WAL,
-/// and pages copied (-1 if unknown).
+/// What `PRAGMA wal_checkpoint` answers. Pages are -1 if another checkpoint was running.
 struct Progress {
+    /// Whether a reader, a writer or another checkpoint was in the way.
     blocked: bool,
     pages: i64,
     copied: i64,
@@ -63,15 +63,13 @@ impl Checkpoints {
             conn.busy_timeout(RESTART_WAIT)?;
             let outcome = checkpoint(conn, "PRAGMA wal_checkpoint(RESTART)");
             reset_busy_timeout(conn)?;
-            // a reader of old pages or another checkpoint was in the way: not again at once
             failed_at = if outcome.as_ref().is_ok_and(|progress| !progress.blocked) { 0 } else { pages };
             self.failed_at.store(failed_at, Ordering::Relaxed);
             return outcome.map(drop);
         }
         self.failed_at.store(failed_at, Ordering::Relaxed);
         if pages - copied >= PASSIVE_ABOVE && !self.running.swap(true, Ordering::AcqRel) {
-            // without a thread to run it the WAL grows until the RESTART; dropping
-            // the work lets the next one start
+            // Without a thread to run it the WAL grows until the RESTART. Dropping the work clears `running`.
             let _ = self.runtime.executor().submit(Arc::new(Passive(Arc::clone(self))));
         }
         Ok(())
@@ -85,14 +83,14 @@ fn checkpoint(conn: &Connection, sql: &str) -> DbResult<Progress> {
     Ok(conn.prepare_cached(sql)?.query_row([], row)?)
 }
 
-/// A PASSIVE checkpoint on a reader's connection, which holds up nobody.
+/// A PASSIVE checkpoint on a reader's connection: it blocks nobody.
 struct Passive(Arc<Checkpoints>);
 
 impl Work for Passive {
     fn run(self: Arc<Self>) -> Option<Arc<dyn Work>> {
         let Checkpoints { pool, runtime, .. } = &*self.0;
         let outcome = pool.with(|conn| {
-            // Readers commit nothing, so the next user of the connection need not care.
+            // The connection's next user commits nothing, so the setting need not be reset.
             schema::set_synchronous(conn, true, runtime.fault())?;
             checkpoint(conn, "PRAGMA wal_checkpoint(PASSIVE)")
         });

@@ -1,5 +1,5 @@
-//! One write transaction: a group of commits, or one task. Decides which failures are a member's own, which
-//! are the group's, and which leave unknown what the disk holds.
+//! One write transaction: a group of commits, or one task. Decides whether a failure concerns one member, the
+//! whole group, or leaves the disk's state unknown.
 
 use rusqlite::Connection;
 
@@ -23,7 +23,7 @@ pub(crate) type Task = Box<dyn FnOnce(&Connection) -> DbResult<()> + Send>;
 /// The connection that writes.
 pub(crate) struct WriteConn {
     pub(crate) conn: Connection,
-    /// Whether its commits wait for the disk; `None` before the first transaction.
+    /// Whether its commits are durable; `None` before the first transaction, and if setting it failed.
     durable: Option<bool>,
     row_cache: RowCache,
 }
@@ -33,7 +33,7 @@ impl WriteConn {
         Self { conn, durable: None, row_cache: RowCache::default() }
     }
 
-    /// Runs `work` in a write transaction.
+    /// Runs `work` in a write transaction. The row cache survives only a transaction that committed.
     fn transaction<T>(
         &mut self,
         durable: bool,
@@ -45,6 +45,8 @@ impl WriteConn {
             schema::set_synchronous(conn, durable, runtime.fault())?;
         }
         self.durable = Some(durable);
+        // IMMEDIATE: another process may have written since, and a read transaction could not be upgraded
+        // then
         conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let outcome = row_cache.begin(conn).and_then(|()| work(conn, row_cache)).and_then(|value| {
             runtime.failpoints().pass("before-commit")?;
@@ -63,16 +65,15 @@ impl WriteConn {
         outcome
     }
 
-    /// Runs a task, which may write any row.
+    /// Runs a task. It may write any row, past the row cache.
     pub(crate) fn run_task(&mut self, durable: bool, runtime: &Runtime, task: Task) -> DbResult<()> {
         let outcome = self.transaction(durable, runtime, |conn, _| task(conn));
         self.row_cache.forget();
         outcome
     }
 
-    /// Plans and writes a group of batches in one transaction. A batch that fails planning gets its
-    /// own error and leaves nothing; any other failure is the whole group's. `before_commit` sees
-    /// the results before they are kept.
+    /// Plans and writes a group of batches in one transaction. A batch that fails planning gets its own error
+    /// and writes nothing; any other failure fails the group. `before_commit` sees the results before COMMIT.
     pub(crate) fn run_batches(
         &mut self,
         durable: bool,
@@ -130,8 +131,8 @@ impl GroupContext<'_> {
             }
         }
         if replayed {
-            // The first answer may have been `Visible`: a write makes this transaction,
-            // and with it that one, durable.
+            // The first answer may have been `Visible`, and this batch may ask for `Durable`: without a write
+            // nothing would be synced.
             touch(conn)?;
         }
         if head.seq > first {
@@ -143,18 +144,18 @@ impl GroupContext<'_> {
     }
 }
 
-/// Whether a failure of this kind leaves open what the disk holds.
+/// Whether the disk's state is unknown after a failure of this kind. After a failed fsync the kernel may drop
+/// the dirty pages, so trying again proves nothing: the account stays poisoned until it is opened anew.
 pub(crate) fn leaves_disk_unknown(kind: ErrorKind) -> bool {
     kind == ErrorKind::Io
 }
 
-/// Whether a failure of a group may be of one member alone, so that each is tried by itself.
+/// Whether a failure of a group may concern one member only, so that each is tried alone.
 pub(crate) fn may_be_of_one_member(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Corrupt | ErrorKind::NoSpace)
 }
 
-/// Gives a transaction something to sync. What it writes must be new: SQLite writes no row over an equal one,
-/// and with nothing written nothing is synced.
+/// Makes a transaction sync: SQLite syncs nothing if nothing was written, and does not rewrite an equal row.
 pub(crate) fn touch(conn: &Connection) -> DbResult<()> {
     conn.prepare_cached("UPDATE head SET syncs = syncs + 1")?.execute([])?;
     Ok(())

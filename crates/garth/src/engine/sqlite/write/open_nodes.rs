@@ -1,6 +1,9 @@
-//! Nodes that this instance holds open. A node that has lost its last name lives on for them; once it is
-//! written in that state, a lease in the database keeps `gc` away from it: of the writer at once, of who else
-//! has it open when `gc` says what it is about to collect. Why: `docs/decisions/leases-and-two-phase-gc.md`.
+//! Nodes that this instance holds open. As in POSIX, a node without a name lives on while it is open.
+//!
+//! Most open nodes keep their names, so leases are taken late: a write to an unnamed node takes one in its
+//! own transaction, and other processes that have it open take theirs once `gc` has marked it (table
+//! `unnamed`), which is why `gc` deletes only after a grace longer than their tick. Why:
+//! `docs/decisions/leases-and-two-phase-gc.md`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,18 +13,21 @@ use rusqlite::{Connection, params};
 use crate::model::Timestamp;
 use crate::sqlite::{DbResult, all};
 
-/// How long a lease holds without being renewed, in seconds. Renewed every minute.
+/// How long a lease lasts unless renewed, in seconds. Renewed every minute, so four ticks may be missed.
 pub(crate) const LEASE: i64 = 300;
 
 #[derive(Debug, Default)]
 struct Nodes {
+    /// Open handles of each node.
     open: HashMap<u64, usize>,
+    /// Those of them with a lease in the database.
     leased: HashSet<u64>,
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct OpenNodes {
+    /// A random id of this instance: each process has leases of its own.
     holder: [u8; 16],
     nodes: Mutex<Nodes>,
 }
@@ -39,7 +45,7 @@ impl OpenNodes {
         *self.nodes().open.entry(ino).or_default() += 1;
     }
 
-    /// Gives up one handle; whether a lease is to be given up with it.
+    /// Closes one handle; whether a lease is now to be released.
     pub(crate) fn remove(&self, ino: u64) -> bool {
         let mut nodes = self.nodes();
         let Some(count) = nodes.open.get_mut(&ino) else { return false };
@@ -55,8 +61,8 @@ impl OpenNodes {
         self.nodes().open.contains_key(&ino)
     }
 
-    /// Takes leases on nodes without a name, in the transaction that writes them. A handle that was closed
-    /// since the write was planned needs none, and nobody would give it up.
+    /// Takes leases on unnamed nodes, in the transaction that writes them. A handle closed since the write
+    /// was planned gets none: nobody would release it.
     pub(crate) fn lease(
         &self,
         conn: &Connection,
@@ -73,13 +79,13 @@ impl OpenNodes {
             }
             conn.prepare_cached("INSERT OR REPLACE INTO lease (ino, holder, until) VALUES (?1, ?2, ?3)")?
                 .execute(params![ino, self.holder, now.plus_seconds(LEASE).0])?;
-            // should the lease run out, the file gets its whole grace again
+            // unmarked: should the lease run out, the node gets its whole grace again
             conn.prepare_cached("DELETE FROM unnamed WHERE ino = ?1")?.execute([ino])?;
         }
         Ok(())
     }
 
-    /// Gives a lease up.
+    /// Releases this instance's lease.
     pub(crate) fn release(&self, conn: &Connection, ino: u64) -> DbResult<()> {
         conn.prepare_cached("DELETE FROM lease WHERE ino = ?1 AND holder = ?2")?
             .execute(params![ino, self.holder])?;
@@ -91,8 +97,8 @@ impl OpenNodes {
         !self.nodes().open.is_empty()
     }
 
-    /// Renews all leases of this instance, also those that ran out while it slept, and takes them on the
-    /// nodes that it holds open and that `gc` is about to collect, since somebody else wrote them.
+    /// Renews this instance's leases, also those that ran out while the machine slept, and takes leases on
+    /// open nodes that `gc` has marked because another instance wrote them.
     pub(crate) fn renew(&self, conn: &Connection, now: Timestamp) -> DbResult<()> {
         let leased: Vec<u64> = self.nodes().leased.iter().copied().collect();
         self.lease(conn, leased, now)?;

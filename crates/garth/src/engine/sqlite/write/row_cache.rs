@@ -1,5 +1,8 @@
-//! What the writer remembers of rows: batches that follow each other touch the same directories and
-//! files. Good as long as nobody else has written, which the database says at the start of every transaction.
+//! The writer's row cache: consecutive batches touch the same directories and files.
+//!
+//! It is valid while this connection alone writes. `PRAGMA data_version` changes when another connection has
+//! committed, in this process or another; it is read inside each write transaction, where nobody else can
+//! write.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,28 +13,28 @@ use crate::engine::planner::{Delta, NameRow, NodeRow};
 use crate::model::Attributes;
 use crate::sqlite::DbResult;
 
-/// Most rows of a kind; then all are forgotten. Mostly less than 100 KiB an account, 3 MiB with
-/// the longest paths and targets.
+/// Most rows of a kind. Typically under 100 KiB an account; 3 MiB with the longest paths and targets.
 const MOST: usize = 256;
 
 /// Live names, newest versions of nodes, and while a transaction lasts the attributes that it wrote.
 #[derive(Default)]
 pub(crate) struct RowCache {
+    /// The `data_version` that the rows belong to.
     version: Option<i64>,
     rows: RefCell<CachedRows>,
 }
 
 #[derive(Default)]
 struct CachedRows {
-    /// `None` where it is known that there is none.
+    /// `None`: known to be absent.
     names: HashMap<(String, String), Option<NameRow>>,
     nodes: HashMap<u64, NodeRow>,
-    /// With the commit that set them.
+    /// With the commit that set them. Kept for one transaction only: a set may have 256 KiB.
     attributes: HashMap<u64, (u64, Attributes)>,
 }
 
 impl RowCache {
-    /// Begins a transaction on `conn`: what another connection may have changed is forgotten.
+    /// Begins a transaction on `conn`; clears the cache if another connection has committed since the last.
     pub(crate) fn begin(&mut self, conn: &Connection) -> DbResult<()> {
         let version = conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if self.version != Some(version) {
@@ -41,12 +44,12 @@ impl RowCache {
         Ok(())
     }
 
-    /// Ends a transaction: attributes may be large.
+    /// Ends a transaction.
     pub(crate) fn end(&self) {
         self.rows.borrow_mut().attributes.clear();
     }
 
-    /// Forgets everything: after a transaction that was undone, or that wrote past this.
+    /// Clears the cache: after a rollback, or a transaction that wrote past it.
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
     }
@@ -100,8 +103,8 @@ impl RowCache {
         read()
     }
 
-    /// Takes over what a batch has written. After a large one the memory begins anew:
-    /// what it wrote was mostly for once.
+    /// Takes over what a batch wrote. A batch larger than the cache clears it: its rows are unlikely to be
+    /// used again, and what it overwrote must not stay.
     pub(crate) fn apply(&self, delta: &Delta, seq: u64) {
         let CachedRows { names, nodes, attributes } = &mut *self.rows.borrow_mut();
         if delta.names.len().max(delta.nodes.len()) > MOST {

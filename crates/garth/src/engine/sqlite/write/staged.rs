@@ -10,7 +10,7 @@ use crate::sqlite::{DbResult, all, one};
 /// An upload's id, as it is kept.
 type Id = [u8; 16];
 
-/// Records an upload that is about to write its pack file, which the lease keeps from `gc`.
+/// Records an upload before it creates its pack file: without the row `gc` would take the file for an orphan.
 pub(crate) fn begin(conn: &Connection, id: u128, lease: Timestamp) -> DbResult<()> {
     let sql = "INSERT INTO staged (id, pieces, lease) VALUES (?1, NULL, ?2)";
     conn.prepare_cached(sql)?.execute(params![id.to_be_bytes(), lease.0])?;
@@ -23,8 +23,7 @@ pub(crate) fn renew(conn: &Connection, id: u128, lease: Timestamp) -> DbResult<b
     Ok(conn.prepare_cached(sql)?.execute(params![id.to_be_bytes(), lease.0])? > 0)
 }
 
-/// Records the content of a finished upload. One with a pack file was begun before: `false`
-/// if `gc` has collected it since.
+/// Records the content of a finished upload. `false` if it has a pack file and `gc` has collected it since.
 pub(crate) fn finish(
     conn: &Connection,
     id: u128,
@@ -48,13 +47,13 @@ pub(crate) fn content(conn: &Connection, id: u128) -> DbResult<Option<Staged>> {
     json.map(|json| parse(&json)).transpose()
 }
 
-/// Forgets an upload: it was used, abandoned, or given up.
+/// Removes an upload that was committed or given up.
 pub(crate) fn forget(conn: &Connection, id: u128) -> DbResult<()> {
     conn.prepare_cached("DELETE FROM staged WHERE id = ?1")?.execute([id.to_be_bytes()])?;
     Ok(())
 }
 
-/// Forgets the uploads whose lease has ended; returns how many.
+/// Removes the uploads whose lease has ended; returns how many.
 pub(crate) fn forget_ended(conn: &Connection, now: Timestamp) -> DbResult<u64> {
     Ok(conn.execute("DELETE FROM staged WHERE lease <= ?1", [now.0])? as u64)
 }

@@ -1,4 +1,4 @@
-//! What the planner reads, from the writer's connection: the transaction that its group is building.
+//! The planner's reads inside the writer's transaction: it sees the earlier members of its group.
 
 use bytes::Bytes;
 use rusqlite::{Connection, Row};
@@ -30,7 +30,7 @@ type Answer = (u64, i64, Vec<StoredOutcome>);
 enum StoredOutcome {
     /// Node, whether it was created, whether it was changed, the commit of its version.
     Full(u64, bool, bool, u64),
-    /// Node and whether it was created: records written before format 3 tell no more.
+    /// Node and whether it was created: the shape of older records, which stay valid until they expire.
     Brief(u64, bool),
 }
 

@@ -1,6 +1,6 @@
 //! Uploads: content goes to a pack file beside the database before its commit, so that a slow upload holds no
-//! lock and memory does not grow with it. One fsync an upload; short content waits in memory and goes into
-//! the database. Why: `docs/decisions/packs-beside-the-database.md`.
+//! lock and memory does not grow with it. One fsync an upload. Content of up to one chunk stays in memory and
+//! goes into the database. Why: `docs/decisions/packs-beside-the-database.md`.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -22,9 +22,10 @@ use crate::runtime::Runtime;
 use crate::runtime::disk;
 use crate::sqlite::DbResult;
 
-/// Size of a stored chunk, and of content that still goes into the database: the size of the largest extent.
+/// Size of a stored chunk: one extent refers to one chunk.
 const CHUNK: usize = MAX_EXTENT;
-/// How long an upload waits for its next chunk, and finished content for its commit, in seconds.
+/// How long the lease of an upload lasts, in seconds: until its next chunk, or until its commit. A process
+/// that died cannot say so; after this its upload is garbage.
 const STAGED: i64 = 24 * 3600;
 
 /// A chunk of the upload that is in the pack: sum, position, length.
@@ -41,7 +42,7 @@ pub(crate) struct SqliteUpload {
     held: BytesMut,
     pack: Option<Pack>,
     placed: Vec<Placed>,
-    /// A step failed or was given up half-way: what the pack holds is no longer known.
+    /// A step failed or its future was dropped: what the pack holds is unknown.
     broken: bool,
     finished: bool,
 }
@@ -51,7 +52,7 @@ struct Pack {
     name: String,
     file: File,
     size: u64,
-    /// Until when `gc` keeps away from it.
+    /// When its lease ends.
     lease: Timestamp,
 }
 
@@ -102,7 +103,7 @@ impl SqliteUpload {
         self.pack.as_mut().ok_or_else(|| Error::new(ErrorKind::Io, "the upload has no file"))
     }
 
-    /// Extends the lease once half of it is over, so that an upload may take its time.
+    /// Renews the lease once half of it is over: a write transaction a chunk would cost too much.
     async fn renew(&mut self) -> Result<()> {
         let (id, lease) = (self.id, self.lease());
         let Some(pack) = &mut self.pack else { return Ok(()) };
@@ -116,7 +117,7 @@ impl SqliteUpload {
         }
     }
 
-    /// Begins a step, which must end with `broken` unset.
+    /// Begins a step. Only its success clears `broken`, so a future dropped half-way leaves it set.
     fn step(&mut self) -> Result<()> {
         if self.broken {
             return Err(Error::new(ErrorKind::Io, "the upload failed before; start it again"));
@@ -204,7 +205,7 @@ impl Drop for SqliteUpload {
             return;
         }
         if let Some(pack) = &self.pack {
-            // what cannot be removed now is collected by `gc`
+            // what cannot be removed now is left to `gc`
             let _ = fs::remove_file(self.writer.packs().folder().join(&pack.name));
             let id = self.id;
             self.writer.transact_later(move |conn| staged::forget(conn, id));

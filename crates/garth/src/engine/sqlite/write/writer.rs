@@ -1,5 +1,5 @@
-//! The one writer of an account in this process: puts the commits that wait into one transaction and one
-//! fsync. Why: `docs/decisions/single-writer-group-commit.md`.
+//! Group commit: the one writer of an account in this process puts all waiting commits into one transaction,
+//! since an fsync costs far more than planning them. Why: `docs/decisions/single-writer-group-commit.md`.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,12 +26,12 @@ use crate::runtime::executor::Work;
 use crate::runtime::timer::Tick;
 use crate::sqlite::{ConnPool, Database, DbResult};
 
-/// Most commits of one group, and most bytes of content: keeps the first of them from
-/// waiting long for the last.
+/// Largest group, in commits and in bytes of inline content: bounds how long its first member waits for its
+/// last.
 const GROUP_COMMITS: usize = 512;
 const GROUP_BYTES: u64 = 16 << 20;
-/// How long a group waits to become as large as the last one. Less than a sync takes,
-/// which a second group would cost.
+/// How long a group waits to become as large as the last one, whose callers were answered together and often
+/// write again together. Less than the fsync that a second group would cost.
 const GATHER: Duration = Duration::from_micros(100);
 
 type Answer<T> = oneshot::Sender<Result<T>>;
@@ -50,11 +50,11 @@ enum Group {
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
-    /// Whether a thread of the executor is at it, or will be.
+    /// Whether this writer runs on the executor or is queued there: it must not be submitted twice.
     busy: bool,
-    /// Commits of the last group: who got an answer often writes again at once.
+    /// Commits of the last group.
     last: usize,
-    /// Whether the next group waits for as many.
+    /// Whether a thread waits for the next group to become as large.
     gathering: bool,
 }
 
@@ -67,6 +67,7 @@ pub(crate) struct Writer {
     lock: WriterLock,
     queue: Mutex<Queue>,
     gathered: Condvar,
+    /// `None` before the first group, and after a panic in one.
     conn: Mutex<Option<WriteConn>>,
     poisoned: AtomicBool,
     checkpoints: Arc<Checkpoints>,
@@ -127,7 +128,7 @@ impl Writer {
         wait.await.unwrap_or_else(|_| Err(poisoned()))
     }
 
-    /// Runs `task` in a write transaction of its own; answers once the transaction is kept.
+    /// Runs `task` in a write transaction of its own; returns once that is committed.
     pub(crate) async fn transact<T: Send + 'static>(
         self: &Arc<Self>,
         durable: bool,
@@ -135,7 +136,8 @@ impl Writer {
     ) -> Result<T> {
         let (value, mut given) = oneshot::channel();
         let task: Task = Box::new(move |conn| {
-            // the receiver waits for the answer below, which comes after the commit
+            // The receiver reads it only after the answer below, hence after the commit. A caller that has
+            // gone needs no value, and the task is done all the same.
             let _ = value.send(task(conn)?);
             Ok(())
         });
@@ -145,7 +147,8 @@ impl Writer {
         given.try_recv().ok().flatten().ok_or_else(poisoned)
     }
 
-    /// Runs `task` some time soon; nobody waits for it.
+    /// Queues `task` without waiting for it: for work that may be lost, since leases end and `gc` comes
+    /// again.
     pub(crate) fn transact_later(
         self: &Arc<Self>,
         task: impl FnOnce(&Connection) -> DbResult<()> + Send + 'static,
@@ -173,15 +176,17 @@ impl Writer {
         if self.runtime.executor().submit(Arc::clone(self) as Arc<dyn Work>) {
             return Ok(());
         }
+        // whoever queued meanwhile learns of it by losing its answer
         let mut queue = lock(&self.queue);
         queue.busy = false;
         queue.jobs.clear();
         Err(Error::new(ErrorKind::Unavailable, "the system gives no thread to write with; try again"))
     }
 
-    /// Takes what the next transaction does: commits in order, or one task.
+    /// Takes the next group from the queue: commits in the order of their arrival, or one task.
     fn next_group(&self) -> Option<Group> {
         let mut queue = lock(&self.queue);
+        // only while no other account could use this thread
         if queue.last > 1 && queue.jobs.len() < queue.last && self.runtime.executor().is_free() {
             queue.gathering = true;
             let few = |queue: &mut Queue| queue.jobs.len() < queue.last;
@@ -216,12 +221,13 @@ impl Writer {
         Some(Group::Commits(commits))
     }
 
-    /// Does a group's work on the writer's connection and answers its members.
+    /// Runs a group on the writer's connection and answers its members.
     fn run_group(self: &Arc<Self>, group: Group) {
         let mut slot = lock(&self.conn);
         if self.poisoned.load(Ordering::Acquire) {
             return group.refuse(&poisoned());
         }
+        // taken, not borrowed: after a panic or a failed group the connection's state is not to be trusted
         let mut conn = match slot.take().map_or_else(|| self.connect(), Ok) {
             Ok(conn) => conn,
             Err(error) => return group.refuse(&error),
@@ -243,7 +249,7 @@ impl Writer {
 
     fn connect(&self) -> Result<WriteConn> {
         let connected = match self.database.connect() {
-            // out of descriptors, perhaps: those of idle readers can be had
+            // perhaps out of file descriptors: close idle readers and try again
             Err(error) if error.is(ErrorKind::Unavailable) && self.runtime.conns().shrink(0) => {
                 self.database.connect()
             }
@@ -252,17 +258,20 @@ impl Writer {
         connected.map(WriteConn::new).map_err(|error| error.describe(self.database.subject))
     }
 
-    /// `false` if the storage failed in a way that leaves open what it holds.
+    /// Runs a task and answers it. `false` if the disk's state is unknown afterwards: the account is
+    /// poisoned.
     fn run_task(&self, conn: &mut WriteConn, durable: bool, task: Task, answer: Answer<()>) -> bool {
         let outcome = self.lock.acquire().and_then(|_guard| {
             conn.run_task(durable, &self.runtime, task).map_err(|error| error.describe(self.database.subject))
         });
         let sound = !outcome.as_ref().is_err_and(|error| leaves_disk_unknown(error.kind()));
-        let _ = answer.send(outcome);
+        if let Err(Err(error)) = answer.send(outcome) {
+            tracing::warn!(%error, "a write that nobody waits for failed");
+        }
         sound
     }
 
-    /// As [`Self::run_task`].
+    /// Runs a group of commits and answers each; the result is that of [`Self::run_task`].
     fn run_commits(&self, conn: &mut WriteConn, commits: Vec<(Batch, Answer<Commit>)>) -> bool {
         let (batches, answers): (Vec<Batch>, Vec<Answer<Commit>>) = commits.into_iter().unzip();
         let mut answers: Vec<_> = answers.into_iter().map(Some).collect();
@@ -289,7 +298,8 @@ impl Writer {
                 }
                 true
             }
-            // Damage or a lack of space that one of them met is not the others' fault.
+            // Damage or lack of space may concern one member only: run each alone, so that the others
+            // succeed.
             Err(error) if batches.len() > 1 && may_be_of_one_member(error.kind()) => batches
                 .into_iter()
                 .zip(answers)
@@ -315,16 +325,20 @@ fn inline_bytes(batch: &Batch) -> u64 {
     batch.ops.iter().filter_map(Op::body).map(Body::size).sum()
 }
 
+/// The fault `ack-early`, by which the crash tests prove that they notice.
 fn acknowledge_early(answers: &mut [Option<Answer<Commit>>], results: &[Result<Commit>]) {
     for (answer, result) in answers.iter_mut().zip(results) {
         if let (Some(answer), Ok(commit)) = (answer.take(), result) {
+            // a caller that has gone needs no answer
             let _ = answer.send(Ok(commit.clone()));
         }
     }
 }
 
+/// Answers all with one error.
 fn answer_all(answers: Vec<Option<Answer<Commit>>>, error: &Error) {
     for answer in answers.into_iter().flatten() {
+        // a caller that has gone needs no answer
         let _ = answer.send(Err(error.clone()));
     }
 }
@@ -343,8 +357,7 @@ impl Group {
 impl Work for Writer {
     fn run(self: Arc<Self>) -> Option<Arc<dyn Work>> {
         let group = self.next_group()?;
-        // The group's callers learn of a panic by the loss of their answer; what it left
-        // in memory is not to be trusted.
+        // The group's callers notice a panic by losing their answers. What it left in memory is unknown.
         if catch_unwind(AssertUnwindSafe(|| self.run_group(group))).is_err() {
             tracing::error!("a panic while commits were written; the account is closed for writing");
             self.poisoned.store(true, Ordering::Release);
@@ -353,7 +366,7 @@ impl Work for Writer {
     }
 }
 
-/// Renews the leases of the nodes held open here, and takes those that `gc` waits for.
+/// Renews leases of nodes that this process holds open, and takes leases on those that `gc` has marked.
 impl Tick for Writer {
     fn tick(self: Arc<Self>) {
         if self.open.any() {

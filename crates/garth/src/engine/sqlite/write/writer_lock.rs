@@ -9,8 +9,7 @@ use std::sync::OnceLock;
 use crate::error::Result;
 use crate::runtime::disk::failed;
 
-/// The lock files of an account. They hold nothing, and are opened by the first
-/// writer: who only reads needs none.
+/// The lock files of an account. They are empty, and made by the first write: a read-only folder has none.
 #[derive(Debug)]
 pub(crate) struct WriterLock {
     folder: PathBuf,
@@ -31,7 +30,7 @@ impl WriterLock {
         Self { folder: folder.to_owned(), files: OnceLock::new() }
     }
 
-    /// Waits for the right to write.
+    /// Blocks until no other process writes.
     pub(crate) fn acquire(&self) -> Result<WriterGuard<'_>> {
         let locked = self.files().and_then(|Files { turn, writer }| {
             turn.lock()?;
@@ -50,14 +49,14 @@ impl WriterLock {
             OpenOptions::new().create(true).truncate(false).write(true).open(self.folder.join(name))
         };
         let files = Files { turn: open("turn.lock")?, writer: open("writer.lock")? };
-        // another thread may have been as quick: its files are as good
+        // if another thread was faster its files are used: locks belong to the open file, not to the path
         Ok(self.files.get_or_init(|| files))
     }
 }
 
 impl Drop for WriterGuard<'_> {
     fn drop(&mut self) {
-        // closing the file would release it too; there is nothing to tell anybody
+        // unlocking cannot fail on an open file; nobody could act on it
         let _ = self.0.unlock();
     }
 }
