@@ -1,5 +1,5 @@
-//! Copies of a live account: of its database through SQLite alone, which is the only one to open it, and of
-//! the pack files that the copy needs.
+//! Copies a live account: the database through SQLite, since opening and closing the file any other way would
+//! drop SQLite's POSIX locks on it, and then the pack files that the copy refers to.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -30,7 +30,7 @@ fn failed(error: std::io::Error) -> Error {
 
 impl SqliteFs {
     /// Writes a copy of the account as it is at one moment into `folder`, which must not exist, and waits
-    /// until it is safe on disk. Commits go on meanwhile. Blocks; not for a runtime's worker.
+    /// until it is durable. Commits go on meanwhile. Blocks; not for an async worker thread.
     ///
     /// # Errors
     /// `AlreadyExists` if the folder is there; from the storage.
@@ -62,8 +62,7 @@ impl SqliteFs {
     }
 }
 
-/// Makes the copy a database in WAL mode like its original; its last commit, and the
-/// pack files that it needs.
+/// Sets the copy to WAL mode like its original. Returns its last commit and the pack files that it refers to.
 fn finish_copy(copy: &Path) -> DbResult<(u64, Vec<String>)> {
     let conn = Connection::open_with_flags(copy, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     conn.pragma_update(None, "journal_mode", "WAL")?;
@@ -74,7 +73,7 @@ fn finish_copy(copy: &Path) -> DbResult<(u64, Vec<String>)> {
     Ok((seq, packs))
 }
 
-/// Makes a file safe on disk; its size.
+/// Syncs a file; returns its size.
 fn sync(path: &Path) -> Result<u64> {
     let file = File::open(path).map_err(failed)?;
     file.sync_all().map_err(failed)?;

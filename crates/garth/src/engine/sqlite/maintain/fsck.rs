@@ -1,4 +1,4 @@
-//! Checking: reads everything, changes nothing, says what is wrong and where.
+//! `fsck`: reads everything, changes nothing, reports what is wrong and where.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -25,11 +25,11 @@ pub struct Fsck {
     pub names: u64,
     /// Versions of nodes looked at.
     pub versions: u64,
-    /// Chunks whose bytes were compared with their sum.
+    /// Chunks whose bytes were compared with their checksum.
     pub chunks: u64,
     /// Bytes of those chunks.
     pub bytes: u64,
-    /// What is wrong; nothing, in a sound account.
+    /// What is wrong; empty for a sound account.
     pub findings: Vec<Finding>,
 }
 
@@ -52,7 +52,7 @@ impl Report {
         self.0.findings.push(Finding { kind, detail });
     }
 
-    /// Goes on with the next step where damage keeps this one from ending.
+    /// Runs a step. Damage that stops it becomes a finding, so that the other steps still run.
     fn step(&mut self, step: impl FnOnce(&mut Self) -> DbResult<()>) -> DbResult<()> {
         match step(self) {
             Err(error) if error.is(ErrorKind::Corrupt) => {
@@ -65,12 +65,12 @@ impl Report {
 }
 
 impl SqliteFs {
-    /// Checks the whole account, in one snapshot. Blocks; not for a runtime's worker.
+    /// Checks the whole account, in one snapshot. Blocks; not for an async worker thread.
     ///
     /// # Errors
     /// From the storage. Damage is no error: it is in the report.
     pub fn fsck(&self) -> Result<Fsck> {
-        // files first, rows after: the row of an upload is there before its file
+        // files before rows: an upload makes its row before its file
         let files = self.pack_files()?;
         self.inner.pool.read_on_new(|conn| {
             let view = &self.view_on(conn);
@@ -92,7 +92,7 @@ impl SqliteFs {
 fn database(conn: &Connection, report: &mut Report) -> DbResult<()> {
     let mut statement = conn.prepare("PRAGMA integrity_check(100)")?;
     let mut rows = statement.query([])?;
-    // what it says before damage ends it counts, too
+    // row by row, so that what it reports before damage stops it is kept
     while let Some(row) = rows.next()? {
         let line: String = row.get(0)?;
         if line != "ok" {
@@ -263,7 +263,7 @@ fn packs(view: &ReadView<'_>, files: &[String], report: &mut Report) -> DbResult
         }
     }
     for name in unused::pack_files(view.conn, files)? {
-        // an upload that was abandoned meanwhile has removed its file before its row
+        // an upload given up since then has removed its file before its row
         if path(&name).exists() {
             report.add("orphan_content", format!("pack {name} belongs to nothing; `garth gc` removes it"));
         }

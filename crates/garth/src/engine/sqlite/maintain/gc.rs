@@ -1,5 +1,10 @@
-//! Collecting: records what has expired, and removes what nothing can reach any more. Never what a version,
-//! snapshot, lease or open handle needs. Why: `docs/decisions/leases-and-two-phase-gc.md`.
+//! Garbage collection: records expired entries, and removes what no version, snapshot, lease or open handle
+//! needs.
+//!
+//! Rows of garbage go at once, in one transaction. What other processes may still use goes in two phases: one
+//! run marks it, a run at least `grace` later deletes it. Pack files need that because a reader in the midst
+//! of a transaction opens them by name; unnamed nodes because only the process that has one open knows it,
+//! and it looks for marks once a minute. Why: `docs/decisions/leases-and-two-phase-gc.md`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -23,43 +28,44 @@ use crate::runtime::Runtime;
 use crate::runtime::disk::failed;
 use crate::sqlite::{DbResult, all};
 
-/// Expired entries recorded in one commit.
+/// Expired entries recorded in one commit: bounds how long writers wait behind it.
 const STEP: usize = 256;
 
 /// What a collection removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Collected {
-    /// Entries past their expiry whose end is now in the log.
+    /// Expired entries whose removal is now in the version log.
     pub expired: u64,
-    /// Uploads that nobody used.
+    /// Uploads abandoned or never committed.
     pub staged: u64,
     /// Versions of files without a name, written through handles that are closed.
     pub versions: u64,
-    /// Small extents that are one with their neighbour now.
+    /// Small extents merged into their neighbour.
     pub merged: u64,
     /// Chunks of content that nothing refers to.
     pub chunks: u64,
     /// Bytes of those chunks.
     pub bytes: u64,
-    /// Pack files removed. One that has just become empty goes with a later collection, after the grace.
+    /// Pack files removed. One that has just become empty is removed by a later run, after the grace.
     pub packs: u64,
-    /// Empty pack files, and files without a name that were written to, which go once the grace is over.
+    /// Marked, to be removed after the grace: empty pack files, and unnamed files that were written to.
     pub waiting: u64,
     /// Bytes of those pack files.
     pub waiting_bytes: u64,
 }
 
 impl SqliteFs {
-    /// Collects. Pack files, and what was written to files without a name, go once a collection at least
-    /// `grace` ago found nobody who needs them: other processes may still read them, and look once a minute
-    /// whether to say so. Blocks; not for a runtime's worker.
+    /// Collects garbage. Empty pack files, and what was written to unnamed files, are removed in two phases:
+    /// one run marks them, a run at least `grace` later removes them, unless a process took a lease
+    /// meanwhile. Each process looks for marks once a minute, so a `grace` below that is safe only if no
+    /// other has the account open. Blocks; not for an async worker thread.
     ///
     /// # Errors
     /// From the storage; what was done until then stays done.
     pub fn gc(&self, grace: Duration) -> Result<Collected> {
         let expired = self.record_expired()?;
         let merged = self.merge()?;
-        // files first, rows after: what gets its row in between is not taken for an orphan
+        // files before rows: an upload makes its row first, so none of its files can look like an orphan
         let files = self.pack_files()?;
         let (inner, now) = (&self.inner, self.inner.runtime.env().now());
         let gone_before =
@@ -86,7 +92,8 @@ impl SqliteFs {
         Ok(Collected { expired, merged: merged.extents, ..collected })
     }
 
-    /// Meets every expired entry in commits, which records its end.
+    /// Records the removal of expired entries. Any commit that meets one does so; these commits do nothing
+    /// else.
     fn record_expired(&self) -> Result<u64> {
         let mut recorded = 0;
         loop {
@@ -110,15 +117,15 @@ impl SqliteFs {
             let ops = due.into_iter().map(|at| Op::Check { at, that: Precondition::Absent });
             let batch = Batch { message: "expired".to_owned(), ..Batch::new(ops) };
             match block_on(self.commit(batch)) {
-                // written anew since: the next round sees
+                // written anew since it was listed: the next round lists what is left
                 Err(error) if error.is(ErrorKind::Conflict) => {}
                 other => drop(other?),
             }
         }
     }
 
-    /// Merges small extents in steps, so that no writer waits for all of it; what to merge is found beside
-    /// the writers. Gives the extents that are no more, and the chunks that went with them, with their bytes.
+    /// Merges small extents. Runs are found on a reader and merged in short transactions, so writers wait
+    /// little.
     fn merge(&self) -> Result<Merged> {
         let shared = self.with_view(|view| merge::shared(view.conn))?;
         let (mut merged, mut from) = (Merged::default(), Some((0, 0, 0)));
@@ -140,7 +147,7 @@ impl SqliteFs {
         Ok(merged)
     }
 
-    /// The names in the folder of pack files.
+    /// The names in the folder of pack files. None is skipped that garth made: its names are UTF-8.
     pub(crate) fn pack_files(&self) -> Result<Vec<String>> {
         let entries = match fs::read_dir(self.inner.packs.folder()) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -150,7 +157,8 @@ impl SqliteFs {
     }
 }
 
-/// Removes rows; returns the pack files to remove after.
+/// Removes and marks rows. Returns the pack files to unlink after the commit: a file must not go before the
+/// rows that refer to it.
 fn sweep(
     conn: &Connection,
     runtime: &Runtime,
@@ -186,8 +194,8 @@ fn sweep(
     Ok((collected, doomed))
 }
 
-/// Removes what was written to files after they had lost their last name, once nobody holds them open: who
-/// does has a lease, or takes one when it sees the file among the doomed.
+/// Takes back what was written to files after they had lost their last name. No version of the tree shows it,
+/// only open handles did. What the file was when it lost its name stays: the past shows that.
 fn sweep_unnamed(conn: &Connection, now: Timestamp, gone_before: Timestamp) -> DbResult<u64> {
     let sql = "SELECT ino, min(seq) FROM node AS dead
          WHERE nlink = 0 AND ino NOT IN (SELECT ino FROM lease)
@@ -209,7 +217,7 @@ fn sweep_unnamed(conn: &Connection, now: Timestamp, gone_before: Timestamp) -> D
             continue;
         }
         conn.execute("DELETE FROM extent WHERE ino = ?1 AND since > ?2", params![ino, last])?;
-        // what those writes covered belongs to the last version that had a name
+        // extents that those writes closed are live again, as they were when the last name went
         conn.execute("UPDATE extent SET till = 0 WHERE ino = ?1 AND till > ?2", params![ino, last])?;
         conn.execute("DELETE FROM attribute WHERE ino = ?1 AND seq > ?2", params![ino, last])?;
         versions += conn.execute("DELETE FROM node WHERE ino = ?1 AND seq > ?2", params![ino, last])? as u64;

@@ -1,10 +1,10 @@
-//! Merging: small extents that lie side by side become one, so that a file made of ten thousand appends is
-//! read in a few steps. Every version stays byte for byte what it was.
+//! Merges adjacent small extents, so that a file of ten thousand appends is read in a few steps. Every
+//! version stays byte for byte what it was.
 //!
-//! Why it may: a version shows the extents that began by then and have not ended, up to its size. The
-//! merged extent begins with the first of its run and ends with them all. It so shows more than before only
-//! in the versions between the first and the last of the run, and in those only bytes behind their size; a
-//! run is cut where that does not hold.
+//! Why that holds: a version shows the extents with `since` at or before it and `till` after it, cut at its
+//! size. The members of a run share their `till`; the merged extent takes the first one's `since`, which is
+//! the smallest. Only versions between the run's first and last commit could see extra bytes; a run is merged
+//! only where the size of those versions hides them (see `follows`).
 
 use std::collections::HashSet;
 
@@ -17,18 +17,19 @@ use crate::error::ErrorKind;
 use crate::runtime::Runtime;
 use crate::sqlite::{DbResult, all, one};
 
-/// Extents below this many bytes are small; a run of them ends once it has as many.
+/// Extents below this many bytes are small; a run ends once it has as many. Longer chunks are deduplicated by
+/// their hash, so any commit may come to refer to one.
 const SMALL: u64 = NAMED_FROM as u64;
-/// Most extents looked at and most bytes merged in one step.
+/// Most extents looked at and most bytes merged in one step: bounds how long commits wait behind it.
 const STEP_EXTENTS: usize = 65_536;
 const STEP_BYTES: u64 = 4 << 20;
 
 /// The extent behind which a step goes on: node, `till`, offset.
 pub(crate) type Cursor = (u64, u64, u64);
 
-/// What there is to merge, found without holding up anybody.
+/// What there is to merge, found on a reader.
 pub(crate) struct Found {
-    /// Small extents side by side; more than one in each.
+    /// Adjacent small extents; more than one in each.
     pub(crate) runs: Vec<Vec<Small>>,
     /// The count of copies when the shared chunks were looked for.
     copies: u64,
@@ -36,7 +37,7 @@ pub(crate) struct Found {
     pub(crate) next: Option<Cursor>,
 }
 
-/// An extent that has its chunk for itself.
+/// A small extent whose chunk no other extent uses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Small {
     ino: u64,
@@ -44,22 +45,23 @@ pub(crate) struct Small {
     row: ExtentRow,
 }
 
-/// Chunks that several extents use, through copies or what is left around a patch. Merging
-/// their extents would free nothing.
+/// Chunks that several extents use, through copies or as the rest around a patch: they cannot be deleted, so
+/// merging their extents would store the bytes twice.
 pub(crate) struct Shared {
     chunks: HashSet<u64>,
-    /// The count of copies then: as long as it is the same, no other small chunk has come to be shared.
+    /// `head.copies` at that time. Only a copy makes two files share a small chunk, so while it is unchanged
+    /// no other chunk has become shared; what a patch shares is seen when the run's extents are read again.
     copies: u64,
 }
 
-/// Looks which chunks are shared.
+/// Finds the shared chunks.
 pub(crate) fn shared(conn: &Connection) -> DbResult<Shared> {
     let sql = "SELECT chunk FROM extent GROUP BY chunk HAVING count(*) > 1";
     let chunks = all(conn, sql, [], |row| row.get(0))?.into_iter().collect();
     Ok(Shared { chunks, copies: rows::head(conn)?.copies })
 }
 
-/// Looks for runs behind `from`, as many as one transaction should merge.
+/// Finds runs behind `from`, as many as one transaction should merge.
 pub(crate) fn find(conn: &Connection, shared: &Shared, from: Cursor) -> DbResult<Found> {
     let mut statement = conn.prepare_cached(
         "SELECT ino, till, off, len, since, chunk, skip FROM extent
@@ -94,7 +96,8 @@ fn small(row: &Row<'_>) -> rusqlite::Result<Small> {
     Ok(Small { ino: row.get(0)?, till: row.get(1)?, row: extent })
 }
 
-/// Whether an extent may be one with the run before it.
+/// Whether an extent may join the run before it: it is adjacent, ends with it, is not older than its last
+/// member, and every version in between ends before it begins.
 fn follows(conn: &Connection, run: &[Small], small: &Small) -> DbResult<bool> {
     let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(false) };
     let end = last.row.end();
@@ -102,14 +105,14 @@ fn follows(conn: &Connection, run: &[Small], small: &Small) -> DbResult<bool> {
     if !beside || end - first.row.off >= SMALL || small.row.since < last.row.since {
         return Ok(false);
     }
-    // the versions before the last of the run were looked at when that was added, for a smaller offset
+    // versions before the last member were checked when that joined, against a smaller offset
     let sql = "SELECT max(size) FROM node WHERE ino = ?1 AND seq >= ?2 AND seq < ?3";
     let tallest: Option<Option<u64>> =
         one(conn, sql, params![small.ino, last.row.since, small.row.since], |row| row.get(0))?;
     Ok(tallest.flatten().is_none_or(|size| size <= small.row.off))
 }
 
-/// What merging spared: extents, and chunks that went at once, with their bytes.
+/// What merging removed: extents, and their chunks with the chunks' bytes.
 #[derive(Default)]
 pub(crate) struct Merged {
     pub(crate) extents: u64,
@@ -117,8 +120,8 @@ pub(crate) struct Merged {
     pub(crate) bytes: u64,
 }
 
-/// Merges what was found, where it is still so. Nothing, if a copy since may have come to
-/// share a chunk: `gc` comes again.
+/// Merges the runs that are unchanged since they were found. None if a copy was made since, which may share
+/// any of their chunks: the next `gc` tries again.
 pub(crate) fn merge(conn: &Connection, packs: &Packs, runtime: &Runtime, found: &Found) -> DbResult<Merged> {
     let mut merged = Merged::default();
     if rows::head(conn)?.copies == found.copies {
@@ -143,10 +146,10 @@ fn merge_run(conn: &Connection, packs: &Packs, run: &[Small], merged: &mut Merge
         }
         let range = part.row.skip as usize..(part.row.skip + part.row.len) as usize;
         match packs.chunk(conn, part.row.chunk) {
-            // a chunk that has a name may be used by that name at any time
+            // deduplicated by its hash: an upload may be about to refer to it
             Ok(bytes) if bytes.len() as u64 >= SMALL => return Ok(()),
             Ok(bytes) if bytes.len() >= range.end => data.extend_from_slice(&bytes[range]),
-            // damage stays where it is, for `fsck` to find
+            // damage stays where `fsck` finds it; a new chunk with a fresh sum would hide it
             Ok(_) => return Ok(()),
             Err(error) if error.is(ErrorKind::Corrupt) => return Ok(()),
             Err(error) => return Err(error),
@@ -170,7 +173,8 @@ fn merge_run(conn: &Connection, packs: &Packs, run: &[Small], merged: &mut Merge
     Ok(())
 }
 
-/// Whether a file was written after its last name had gone: `gc` takes that back extent by extent.
+/// Whether a file was written after it lost its last name: `gc` takes that back by `since`, which merging
+/// loses.
 fn may_be_taken_back(conn: &Connection, ino: u64) -> DbResult<bool> {
     let Some(node) = rows::node(conn, ino, MAX)? else { return Ok(true) };
     let unnamed = |node: &NodeRow| node.nlink == 0;

@@ -1,4 +1,4 @@
-//! What nothing refers to: `gc` removes it, `fsck` reports it.
+//! Garbage: what nothing refers to. `gc` removes it, `fsck` reports it.
 
 use std::collections::HashSet;
 
@@ -17,8 +17,8 @@ pub(crate) fn chunks(conn: &Connection) -> DbResult<Vec<(u64, u64)>> {
     Ok(unused)
 }
 
-/// Those of `files` that belong to no pack and to no upload. List the files before the transaction that
-/// `conn` is in began: what gets its row in between is then not taken for unused.
+/// Those of `files` that belong to no pack and to no upload. List them before the transaction on `conn`
+/// begins: an upload makes its row before its file, so a file listed then has its row by now.
 pub(crate) fn pack_files(conn: &Connection, files: &[String]) -> DbResult<Vec<String>> {
     let packs: Vec<String> = all(conn, "SELECT file FROM pack", [], |row| row.get(0))?;
     let known: HashSet<String> = packs.into_iter().chain(staged::pack_files(conn)?).collect();

@@ -187,8 +187,8 @@ fn extent_row(row: &Row<'_>) -> rusqlite::Result<ExtentRow> {
     })
 }
 
-/// Extents of node `?1` that overlap `?4..?3`, now or after commit `?5`. `?2` is [`first_overlap`]: without that
-/// bound the index would be read from the first byte of the file on.
+/// Extents of node `?1` that overlap `?4..?3`, now or after commit `?5`. `?2` is [`first_overlap`]: without
+/// that bound the index would be read from the first byte of the file on.
 macro_rules! extents_sql {
     (now, $columns:literal) => {
         concat!(
