@@ -59,7 +59,7 @@ struct Inner {
 }
 
 impl SqliteFs {
-    /// Opens the account in `folder`, which must be there, with threads of its own; makes its
+    /// Opens the account in `folder`, which must exist, with threads of its own; creates its
     /// database if that is missing. Other processes may have it open too. [`DataDir`](crate::DataDir) opens
     /// many accounts on one [`Runtime`].
     ///
@@ -182,7 +182,7 @@ impl FileSystem for SqliteFs {
             let node = view.at(at)?;
             view.check_file(&node, at)?;
             if self.as_of.is_none() {
-                // in the transaction that found it: nobody can remove it in between
+                // inside the transaction that found it, or a `gc` in between could collect it
                 self.inner.open.add(node.ino);
             }
             Ok(node.ino)
@@ -265,7 +265,7 @@ impl FileSystem for SqliteFs {
 struct Handle {
     fs: SqliteFs,
     ino: u64,
-    /// Whether it counts as an open handle of the present.
+    /// Whether it is counted in `OpenNodes`: handles of the past need no lease.
     held: bool,
 }
 

@@ -33,7 +33,8 @@ impl IdleBudget {
     /// Has an owner asked to close what it keeps idle.
     pub(crate) fn register(&self, owner: Weak<dyn IdleOwner>) {
         let mut owners = lock(&self.owners);
-        // what is gone goes whenever the list would have to grow: each look at it costs as much as it is long
+        // dropped owners are removed whenever the list would grow, which keeps their number below that of the
+        // rest
         if owners.len() == owners.capacity() {
             owners.retain(|owner| owner.strong_count() > 0);
         }

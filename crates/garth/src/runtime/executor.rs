@@ -26,8 +26,7 @@ struct Shared {
     more: Condvar,
 }
 
-/// A bounded pool of threads, started as they are needed. Dropped, it finishes what
-/// was submitted and ends them.
+/// A bounded pool of threads, started on demand. Dropping it runs what was submitted, then ends the threads.
 pub(crate) struct Executor {
     shared: Arc<Shared>,
     /// Most threads. They mostly wait for fsync, so there are more of them than cores.
@@ -70,10 +69,10 @@ impl Drop for Executor {
             std::mem::take(&mut queue.threads)
         };
         self.shared.more.notify_all();
-        // the last owner may be one of the threads themselves, which then ends by itself
+        // a thread cannot join itself: the last owner may run on one, which then ends by itself
         let others = threads.into_iter().filter(|thread| thread.thread().id() != thread::current().id());
         for thread in others {
-            // a panic in there was reported by its hook
+            // `Err` is a panic, which the panic hook has reported
             let _ = thread.join();
         }
     }
@@ -88,7 +87,7 @@ impl Shared {
         let mut more = None;
         loop {
             let mut queue = self.lock();
-            // nobody need be woken for it: this thread takes the first in line itself
+            // wakes nobody: this thread takes the first in line itself
             queue.waiting.extend(more.take());
             queue.idle += 1;
             let work = loop {

@@ -1,10 +1,11 @@
-//! What an open data folder does once a minute: one thread for all its accounts, started with the first.
+//! Calls every open account once a minute: one thread for all accounts of a data folder, started with the
+//! first.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How often. Real time, whatever the clock of [`crate::Env`] says: leases are kept from other processes.
+/// Interval, in real time whatever the clock of [`crate::Env`] says: leases protect from other processes.
 const EVERY: Duration = Duration::from_secs(60);
 
 /// Something to do once a minute, as long as it exists.
@@ -64,7 +65,7 @@ impl Drop for Timer {
         };
         self.0.stop.notify_all();
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id()) {
-            // a panic in there was reported by its hook
+            // `Err` is a panic, which the panic hook has reported
             let _ = thread.join();
         }
     }

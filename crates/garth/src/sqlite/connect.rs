@@ -11,8 +11,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
 use super::error::{DbError, DbResult, Subject};
 
-/// How long a connection waits for another process. Writers of a tree queue on a lock file before, so that
-/// this only meets checkpoints and other tools.
+/// SQLite's busy timeout. Writers of a tree queue on a lock file first, so only checkpoints and other
+/// programs are waited for.
 const BUSY: Duration = Duration::from_secs(10);
 
 const READ_WRITE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE;
@@ -30,7 +30,7 @@ pub(crate) struct Database {
     pub(crate) prepare: fn(&Connection) -> rusqlite::Result<()>,
 }
 
-/// A connection that only reads, and what it keeps others from.
+/// A connection that only reads.
 pub(crate) struct ReadConn {
     pub(crate) conn: Connection,
     /// Whether it locks the file against every other connection.
@@ -104,7 +104,8 @@ impl Database {
 
     fn configure(&self, conn: &Connection) -> DbResult<()> {
         conn.busy_timeout(BUSY)?;
-        // else a statement is planned again for every new value bound to it, which costs more than running it
+        // without it a statement is planned again for each new value bound to it, which costs more than
+        // running it
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         conn.set_prepared_statement_cache_capacity(self.statements);
         conn.pragma_update(None, "cache_size", -self.cache_kib)?;
@@ -112,12 +113,12 @@ impl Database {
     }
 }
 
-/// Restores the waiting time of a connection that was told to wait less.
+/// Restores the default busy timeout.
 pub(crate) fn reset_busy_timeout(conn: &Connection) -> rusqlite::Result<()> {
     conn.busy_timeout(BUSY)
 }
 
-/// Reads something, which makes SQLite open all files that it needs.
+/// Reads something: SQLite opens WAL and shared memory only then.
 fn probe(conn: &Connection) -> DbResult<()> {
     Ok(conn.query_row("SELECT count(*) FROM sqlite_schema WHERE 0", [], |_| Ok(()))?)
 }

@@ -1,5 +1,5 @@
-//! Failures of SQLite in the terms of [`ErrorKind`]. SQLite's own text may hold paths of
-//! the host: it stays in the source.
+//! Maps failures of SQLite to [`ErrorKind`]. SQLite's own message may contain host paths, so it is kept as
+//! the source and out of the message.
 
 use rusqlite::ffi;
 
@@ -45,7 +45,7 @@ pub(crate) struct Subject {
     pub(crate) repair: &'static str,
 }
 
-/// Whether a failure leaves open what the disk holds: SQLite could not read, write or sync.
+/// The kind of a failure. `Io` poisons the writer, so it is also the kind of what is not known.
 fn kind_of(error: &rusqlite::Error) -> ErrorKind {
     let code = match error {
         rusqlite::Error::SqliteFailure(failure, _) => failure.extended_code,

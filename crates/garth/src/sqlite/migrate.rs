@@ -37,7 +37,7 @@ impl Format {
 
     /// The version of a file that this build can read; 0 for an empty one.
     fn version(&self, conn: &Connection, database: &Database) -> DbResult<i32> {
-        // all in one statement, hence of one moment: another process may be making the file just now
+        // one statement sees one state: another process may be making the file now
         let sql = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
              FROM pragma_application_id, pragma_user_version";
         let found: (i32, i32, i64) =
@@ -66,7 +66,7 @@ impl Format {
         env: &Env,
         failpoints: &Failpoints,
     ) -> DbResult<()> {
-        // refuse before anything is written
+        // before the switch to WAL, which writes
         self.version(conn, database)?;
         switch_to_wal(conn, env)?;
         conn.pragma_update(None, "synchronous", "FULL")?;

@@ -1,6 +1,5 @@
-//! Connections for reading, kept for the next reader: a read of a few KiB takes less time than
-//! a hop to another thread. Each database has a pool; all pools of a data folder share one
-//! bound on how many stay open unused.
+//! Pool of reading connections. Reads run on the caller's thread: a hop to another thread costs more than a
+//! read of a few KiB. All pools of a data folder share one bound on idle connections.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +12,7 @@ use super::error::DbResult;
 use crate::error::{ErrorKind, Result};
 use crate::runtime::budget::{IdleBudget, IdleOwner};
 
-/// Most idle connections of one database: as many as threads usually read it at once.
+/// Most idle connections of one database: about as many as threads that read it at once.
 const IDLE_PER_DATABASE: usize = 16;
 
 /// The reading connections of one database.
@@ -22,7 +21,8 @@ pub(crate) struct ConnPool {
     budget: Arc<IdleBudget>,
     idle: Mutex<Vec<Connection>>,
     used: AtomicU64,
-    /// Held while a connection is opened, and while one is in use that locks the file against every other.
+    /// Held while a connection is opened, and as long as one is used that locks the whole file: opening a
+    /// second one meanwhile would wait for this process itself.
     exclusive: Mutex<()>,
 }
 
@@ -67,8 +67,8 @@ impl ConnPool {
         outcome.map_err(|error| error.describe(self.database.subject))
     }
 
-    /// Runs `work` on a connection that nobody else uses meanwhile. One on which it failed to
-    /// end its transaction is dropped.
+    /// Runs `work` on a connection that nobody else uses meanwhile. A connection left inside a transaction is
+    /// closed: the next user would read an old snapshot.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
         let outcome = match self.take_idle() {
             Some(conn) => self.run(conn, work),
@@ -80,7 +80,7 @@ impl ConnPool {
     fn connect_and_run<T>(&self, work: impl FnOnce(&Connection) -> DbResult<T>) -> DbResult<T> {
         let turn = lock(&self.exclusive);
         let ReadConn { conn, exclusive } = match self.database.connect_to_read() {
-            // out of descriptors, perhaps: those of idle connections can be had
+            // perhaps out of file descriptors: close idle connections and try again
             Err(error) if error.is(ErrorKind::Unavailable) && self.budget.shrink(0) => {
                 self.database.connect_to_read()?
             }

@@ -1,4 +1,4 @@
-//! Statements that are prepared once a connection and run often.
+//! Short forms for running cached statements.
 
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 

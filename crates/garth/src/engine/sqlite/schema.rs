@@ -29,7 +29,6 @@ static FORMAT: Format = Format {
     application_id: 0x4752_5448, // "GRTH" in ASCII
     scripts: &[FORMAT_1, FORMAT_2],
     initialise: |conn, _: &Env| {
-        // the empty tree has no time of its own
         conn.execute(
             "INSERT INTO head (id, seq, time, next_ino, next_chunk, syncs) VALUES (1, 0, 0, 2, 1, 0)",
             [],
@@ -134,9 +133,9 @@ pub(crate) fn database(folder: &Path) -> Database {
         cache_kib: 8192,
         prepare: |conn| {
             conn.pragma_update(None, "temp_store", "MEMORY")?;
-            // a WAL that one large commit made long is cut when it begins anew; 16 MiB
+            // 16 MiB: a WAL that one large commit made longer is truncated when it begins anew
             conn.pragma_update(None, "journal_size_limit", 16 << 20)?;
-            // checkpoints stay off the commit path
+            // `write/checkpoint.rs` makes them, off the commit path
             conn.pragma_update(None, "wal_autocheckpoint", 0)
         },
     }
@@ -145,11 +144,12 @@ pub(crate) fn database(folder: &Path) -> Database {
 /// Makes the database if it is missing, brings it forward, and refuses one of a newer format.
 pub(crate) fn make_ready(folder: &Path, pool: &ConnPool, lock: &WriterLock, runtime: &Runtime) -> Result<()> {
     let database = database(folder);
-    // Looking first needs no right to write. It is a look at the name alone: only SQLite opens the file.
+    // Checked first without the lock, which a read-only folder cannot have. `exists` does not open the file:
+    // closing it again would drop SQLite's POSIX locks.
     if database.file.exists() && pool.with(|conn| FORMAT.is_newest(conn, &database))? {
         return Ok(());
     }
-    // one process makes it, the others find it made
+    // one process makes it or brings it forward; the others wait and find it done
     let _guard = lock.acquire()?;
     let make = || {
         let conn = database.connect_or_create()?;
@@ -162,7 +162,7 @@ pub(crate) fn make_ready(folder: &Path, pool: &ConnPool, lock: &WriterLock, runt
     sync_dir(folder).map_err(failed("the account's folder cannot be synced"))
 }
 
-/// Sets how a connection's commits reach the disk: with an fsync, or with the next one that has it.
+/// Sets whether a connection's commits fsync the WAL, or leave that to the next durable one.
 pub(crate) fn set_synchronous(conn: &Connection, durable: bool, fault: Fault) -> rusqlite::Result<()> {
     let mode = match durable {
         _ if fault.skips_every_sync() => "OFF",

@@ -255,8 +255,8 @@ fn matching<T>(
     limit: usize,
     allow: &mut dyn FnMut(Ino) -> DbResult<Option<T>>,
 ) -> DbResult<Vec<Found<T>>> {
-    // Rows come one by one out of a sorter, so the rest behind the last file wanted costs nothing more.
-    // The cross join keeps the order.
+    // Rows leave the sorter one by one, so what ranks behind the last file wanted is never joined. CROSS JOIN
+    // keeps SQLite from turning the join around.
     let mut statement = conn.prepare_cached(
         "SELECT p.id, p.ino, p.off, p.len, p.lines, p.newline, passage_text.rank
          FROM passage_text CROSS JOIN passage AS p ON p.id = passage_text.rowid

@@ -17,7 +17,7 @@ use crate::text::Edit;
 /// Edits of a group's files.
 pub(crate) type Edits = BTreeMap<u64, Edit>;
 
-/// Brings the index up to date with all that a group did.
+/// Indexes what a group changed: once for each file, however many of its commits wrote to it.
 pub(crate) fn apply(state: &TxnRows<'_>, edits: &Edits) -> DbResult<()> {
     let mut files = Vec::with_capacity(edits.len());
     for (ino, edit) in edits {
@@ -29,7 +29,7 @@ pub(crate) fn apply(state: &TxnRows<'_>, edits: &Edits) -> DbResult<()> {
     fts::apply(state.conn, &changes, &mut |ino, range| current_bytes(state.conn, state.packs, ino, range))
 }
 
-/// What search needs to know of a file.
+/// What the index depends on besides the bytes.
 pub(crate) struct Searched {
     pub(crate) ino: u64,
     pub(crate) size: u64,
@@ -66,7 +66,7 @@ impl Searched {
         }
     }
 
-    /// As a file that the index has never seen.
+    /// A change by which the index takes in the whole file.
     pub(crate) fn as_new(&self) -> fts::Change<'_> {
         self.change(Edit::replace(0, self.size))
     }

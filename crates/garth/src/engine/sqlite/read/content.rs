@@ -1,5 +1,5 @@
-//! Stored bytes: chunks in the database or in pack files beside it, each checked
-//! against its sum whenever it is read.
+//! Stored bytes: chunks in the database or in pack files beside it. Each is checked against its checksum on
+//! every read: damage becomes an error, never wrong bytes.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -39,27 +39,29 @@ macro_rules! content_sql {
 
 /// Folder of the pack files in an account's folder.
 pub(crate) const PACKS: &str = "packs";
-/// Bytes of the sum of a chunk that has no name.
+/// Bytes of the checksum of a chunk that is not deduplicated: enough to detect damage, and chunks may be
+/// many.
 const SHORT_SUM: usize = 8;
-/// Most pack files held open for reading.
+/// Most pack files held open for reading by one account: bounds descriptors.
 const OPEN_PACKS: usize = 64;
 
-/// Pack files, opened as they are needed.
+/// The pack files of one account, opened as they are needed.
 #[derive(Debug)]
 pub(crate) struct Packs {
     folder: PathBuf,
-    /// Whether this instance has seen to it that the folder is there and survives loss of power.
+    /// Whether the folder is known to be there and durable.
     ready: AtomicBool,
     open: Mutex<HashMap<String, Arc<File>>>,
 }
 
-/// The sum that is kept of a chunk: all of its BLAKE3, or the first 8 bytes for short ones.
+/// The checksum stored with a chunk: its whole BLAKE3, by which it is deduplicated, or 8 bytes for short
+/// ones.
 pub(crate) fn sum_of(data: &[u8]) -> Vec<u8> {
     let length = if data.len() >= NAMED_FROM { 32 } else { SHORT_SUM };
     blake3::hash(data).as_bytes()[..length].to_vec()
 }
 
-/// Whether this is a chunk's sum.
+/// Whether bytes match a stored checksum. An empty one would match anything.
 pub(crate) fn sum_matches(data: &[u8], sum: &[u8]) -> bool {
     !sum.is_empty() && blake3::hash(data).as_bytes().starts_with(sum)
 }
@@ -90,10 +92,11 @@ impl Packs {
         }
         let file = File::open(self.folder.join(name)).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => damaged("is gone with its pack file").with_source(error),
-            // out of descriptors or forbidden: the bytes are as good as ever
+            // out of descriptors or permission denied: no damage
             _ => failed("a pack file cannot be opened")(error),
         })?;
         if open.len() >= OPEN_PACKS {
+            // readers in the midst of a chunk keep theirs open
             open.clear();
         }
         let file = Arc::new(file);
@@ -140,7 +143,7 @@ impl Packs {
             let location = &mut bytes[at..at + len];
             let chunk = Stored::of(row)?;
             if skip == 0 && chunk.len == len {
-                // all of it: straight to where it belongs
+                // a whole chunk, the common case: no copy in between
                 self.read_into(&chunk, location)?;
                 continue;
             }
@@ -153,8 +156,8 @@ impl Packs {
         Ok(bytes.into())
     }
 
-    /// Returns the id of an intact chunk with this hash, or has `insert` write one
-    /// under the id and sum it is given.
+    /// Returns the id of an intact chunk with this hash, or has `insert` write one under a new id and the
+    /// checksum it is given.
     pub(crate) fn keep(
         &self,
         conn: &Connection,
@@ -167,7 +170,8 @@ impl Packs {
         {
             match self.chunk(conn, id) {
                 Ok(_) => return Ok(id),
-                // what is written now must not share its fate, and the name is taken
+                // New bytes must not refer to the damaged chunk. The hash is taken (it is unique), so the new
+                // chunk is stored with a short checksum and is not deduplicated.
                 Err(error) if error.is(ErrorKind::Corrupt) => sum = &sum[..SHORT_SUM],
                 Err(error) => return Err(error),
             }
@@ -186,7 +190,7 @@ impl Packs {
         })
     }
 
-    /// Gives a chunk's bytes to `take`, checked.
+    /// Passes a chunk's checked bytes to `take`, without a copy if they are in the database.
     fn with_chunk<T>(&self, chunk: &Stored<'_>, take: impl FnOnce(&[u8]) -> DbResult<T>) -> DbResult<T> {
         match chunk.location {
             Location::Database(data) => {
@@ -218,7 +222,7 @@ impl Packs {
     }
 }
 
-/// A chunk as its row tells, not looked at yet.
+/// A chunk as its row describes it, unchecked.
 struct Stored<'a> {
     sum: &'a [u8],
     len: usize,

@@ -1,4 +1,4 @@
-//! Reads of the log: versions of a path or node, changes, moments, snapshots.
+//! Reads of the version log: versions of a path or node, changes, moments, snapshots.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::model::{
 use crate::path::TreePath;
 use crate::sqlite::{DbResult, all, one};
 
-/// A time during which a path named a node: `till` is the commit that ended it, `None` if it still does.
+/// A span of commits during which a path named a node: `till` ended it, `None` if nothing has.
 struct NameSpan {
     ino: u64,
     since: u64,
@@ -44,13 +44,13 @@ impl ReadView<'_> {
             .collect()
     }
 
-    /// Sequences of a node's versions before one, newest first.
+    /// Sequences of a node's versions before `before`, newest first.
     fn seqs(&self, ino: u64, before: u64, limit: usize) -> DbResult<Vec<u64>> {
         let sql = "SELECT seq FROM node WHERE ino = ?1 AND seq < ?2 AND seq > 0 ORDER BY seq DESC LIMIT ?3";
         all(self.conn, sql, params![ino, before, limit], |row| row.get(0))
     }
 
-    /// Versions of all that a path named: sequence, node, and whether the node was there after it.
+    /// Versions of everything a path has named: sequence, node, and `false` where the name ended.
     fn path_versions(
         &self,
         path: &TreePath,
@@ -62,7 +62,8 @@ impl ReadView<'_> {
             return Err(Error::not_found(path).into());
         }
         let begins: BTreeSet<u64> = name_spans.iter().map(|span| span.since).collect();
-        // for each node, the commit from which on its changes are no longer this path's
+        // A moved file brings its past along, so a node counts from its first version. It stops counting when
+        // the path last ceased to name it.
         let mut ends: BTreeMap<u64, u64> = BTreeMap::new();
         let mut found = BTreeSet::new();
         for span in &name_spans {
@@ -108,8 +109,7 @@ impl ReadView<'_> {
         Ok(Version { id: VersionId { seq: Seq(seq), ino: Ino(ino) }, commit: self.commit(seq)?, entry })
     }
 
-    /// Whether this version is the one in which the node lost its last name. Later ones
-    /// were written through open handles.
+    /// Whether the node lost its last name in this version. Later ones were written through open handles.
     pub(crate) fn is_end(&self, row: &NodeRow) -> DbResult<bool> {
         if row.nlink > 0 {
             return Ok(false);
@@ -183,7 +183,7 @@ impl ReadView<'_> {
         }
     }
 
-    /// The last commit whose time is not later. Times rise with sequences, so halving finds it.
+    /// The last commit whose time is not later. Times strictly rise with sequences: a binary search.
     fn last_until(&self, time: i64, head: u64) -> DbResult<u64> {
         let (mut low, mut high) = (0, head);
         while low < high {
@@ -213,7 +213,7 @@ fn commit_info(row: &Row<'_>) -> rusqlite::Result<CommitInfo> {
         seq: Seq(row.get(0)?),
         time: Timestamp(row.get(1)?),
         id: row.get::<_, Option<[u8; 16]>>(2)?.map(|id| CommitId(u128::from_be_bytes(id))),
-        // written by us; an author that cannot be read is no reason to hide the commit
+        // An author that cannot be read must not hide the commit: it shows as the default one.
         author: author.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
         message: row.get::<_, Option<String>>(4)?.unwrap_or_default(),
     })

@@ -1,5 +1,4 @@
-//! Reads of rows, now or after a past commit: the one place that knows how the
-//! present and the past are laid out.
+//! Reads of rows, now or after a past commit: the one place that knows how present and past are laid out.
 
 use rusqlite::{Connection, Row, params};
 
@@ -9,12 +8,13 @@ use crate::error::{Error, ErrorKind};
 use crate::model::{Attributes, Timestamp};
 use crate::sqlite::{DbResult, all, one};
 
-/// What end of a directory range: see `TreePath`.
+/// The keys of the directories below `dir`: from the first up to but excluding the second. `0` is the byte
+/// after `/`, so a sibling such as `dir-b` is not among them.
 pub(crate) fn below(dir: &str) -> (String, String) {
     (format!("{dir}/"), format!("{dir}0"))
 }
 
-/// The largest number SQLite takes.
+/// The largest integer that SQLite stores; as a sequence it means now.
 pub(crate) const MAX: u64 = i64::MAX as u64;
 
 pub(crate) fn head(conn: &Connection) -> DbResult<HeadRow> {
@@ -128,7 +128,7 @@ pub(crate) fn node(conn: &Connection, ino: u64, seq: u64) -> DbResult<Option<Nod
     one(conn, SQL, params![ino, seq], |row| node_row(row, 0))
 }
 
-/// The node that a live name leads to, in one step.
+/// The node of a live name, in one statement.
 pub(crate) fn node_by_name(conn: &Connection, dir: &str, name: &str) -> DbResult<Option<NodeRow>> {
     const SQL: &str = concat!(
         "SELECT ",
@@ -139,7 +139,7 @@ pub(crate) fn node_by_name(conn: &Connection, dir: &str, name: &str) -> DbResult
     one(conn, SQL, [dir, name], |row| node_row(row, 0))
 }
 
-/// The same with its attributes. One statement, so it needs no transaction around it.
+/// The same with its attributes. One statement sees one state, so it needs no transaction around it.
 pub(crate) fn entry_by_name(
     conn: &Connection,
     dir: &str,
@@ -231,12 +231,12 @@ pub(crate) fn extents_at(
     all(conn, SQL, params![ino, first_overlap(from), to.min(MAX), from, seq], extent_row)
 }
 
-/// The chunk of this name, a whole BLAKE3.
+/// The chunk with this hash. Only whole hashes are unique; short chunks have a checksum of 8 bytes.
 pub(crate) fn chunk_by_hash(conn: &Connection, sum: &[u8]) -> DbResult<Option<u64>> {
     one(conn, "SELECT id FROM chunk WHERE sum = ?1 AND length(sum) = 32", [sum], |row| row.get(0))
 }
 
-/// Time of commit `seq` (of the empty tree for 0: that of the first moment).
+/// Time of commit `seq`; for 0, the empty tree, a time before all others.
 pub(crate) fn time_of(conn: &Connection, seq: u64) -> DbResult<Timestamp> {
     if seq == 0 {
         return Ok(Timestamp(i64::MIN));

@@ -44,7 +44,7 @@ impl ReadView<'_> {
         rows::node(self.conn, ino.min(MAX), self.seq())
     }
 
-    /// What a path leads to; `None` if nothing of that name is there.
+    /// The node at a path, if any. Not told why there is none: that takes more reads (see [`Self::find`]).
     fn lookup(&self, path: &TreePath) -> DbResult<Option<NodeRow>> {
         let node = match (path.key().rsplit_once('/'), self.as_of) {
             (None, _) => self.row(Ino::ROOT.0)?,
@@ -57,7 +57,7 @@ impl ReadView<'_> {
         Ok(node.filter(|node| !node.expired(self.time)))
     }
 
-    /// What a path leads to, with the errors of a lookup.
+    /// The node at a path; `NotDirectory` instead of `NotFound` if a file is in the way.
     pub(crate) fn find(&self, path: &TreePath) -> DbResult<NodeRow> {
         if let Some(node) = self.lookup(path)? {
             return Ok(node);
@@ -92,7 +92,7 @@ impl ReadView<'_> {
         }
     }
 
-    /// What an address leads to.
+    /// The node at an address. By number, also one without a name that this instance holds open.
     pub(crate) fn at(&self, at: &At) -> DbResult<NodeRow> {
         match (at, self.path_at(at)?) {
             (At::Node(ino), _) => {
@@ -106,8 +106,7 @@ impl ReadView<'_> {
         }
     }
 
-    /// A node as one that is held open: once it has expired no name leads to it,
-    /// whether that is recorded yet or not.
+    /// A node as an open handle sees it: an expired one has no name, whether its removal is recorded or not.
     pub(crate) fn as_held(&self, node: NodeRow) -> NodeRow {
         if node.expired(self.time) { NodeRow { nlink: 0, ..node } } else { node }
     }
@@ -144,13 +143,14 @@ impl ReadView<'_> {
         if node.nlink == 0
             && let Some(before) = rows::node(self.conn, node.ino, node.seq.saturating_sub(1))?
         {
-            // held open without a name
+            // written without a name: its version is that of the last change, not of the removal
             node.seq = node.last_change(&before);
         }
         Ok(entry_of(node, attributes))
     }
 
-    /// What a path leads to now; `None` if nothing is there, or if it takes more than one statement to tell.
+    /// The entry at a path now, in one statement: the fast path of `stat`. `None` also for the root, which
+    /// the caller looks up in the usual way.
     pub(crate) fn entry_now(&self, path: &TreePath) -> DbResult<Option<Entry>> {
         let Some((dir, name)) = path.key().rsplit_once('/') else { return Ok(None) };
         let found = rows::entry_by_name(self.conn, dir, name)?;
@@ -158,7 +158,7 @@ impl ReadView<'_> {
         Ok(found.map(|(node, attributes)| entry_of(node, attributes)))
     }
 
-    /// The directory at an address: its path.
+    /// The path of the directory at an address.
     fn directory(&self, at: &At) -> DbResult<TreePath> {
         let node = self.at(at)?;
         let path = match self.path_at(at)? {
@@ -220,8 +220,8 @@ impl ReadView<'_> {
         Ok(Walk { items, more })
     }
 
-    /// Names behind `(from, after)` of the directories from `from` up to `to`; of
-    /// `from` alone if they are the same.
+    /// Names after `(from, after)` in the directories from `from` up to `to`; in `from` alone if both are
+    /// equal.
     fn rows(&self, from: &str, to: &str, after: &str, nodes: bool, limit: usize) -> DbResult<Vec<ListRow>> {
         let one_dir = from == to;
         if let Some(seq) = self.as_of {
@@ -241,7 +241,8 @@ impl ReadView<'_> {
         }
     }
 
-    /// The same in the past, where whether a name counts is known only with its node.
+    /// The same in the past. Expiry of that time is known only from the node, so names are filtered one by
+    /// one.
     fn rows_at(
         &self,
         (from, to, after): (&str, &str, &str),
@@ -267,12 +268,13 @@ impl ReadView<'_> {
         Ok(found)
     }
 
-    /// Refuses what has no content.
+    /// Refuses nodes without content, naming their path.
     pub(crate) fn check_file(&self, node: &NodeRow, at: &At) -> DbResult<()> {
         check_kind(node.kind).map_err(|error| self.about(error.into(), node, at))
     }
 
-    /// The same error, about the path that `at` stands for: of a node the first of its names, if it has one.
+    /// The same error with the path of `at`; for a node, the first of its names. If none can be found the
+    /// error stays without: it matters more than a failure to name the path.
     pub(crate) fn about(&self, error: DbError, node: &NodeRow, at: &At) -> DbError {
         let error = error.describe(&SUBJECT);
         let path = match self.path_at(at) {
@@ -332,7 +334,7 @@ pub(crate) fn check_kind(kind: Kind) -> Result<()> {
     }
 }
 
-/// The limit of a page, and one more, by which it is known that there is more.
+/// Checks the limit of a page; returns one more, to learn whether there is a next page.
 pub(crate) fn check_limit(limit: usize) -> DbResult<usize> {
     if (1..=MAX_PAGE).contains(&limit) {
         return Ok(limit + 1);
@@ -358,8 +360,8 @@ fn list_row(row: &Row<'_>, node: bool) -> rusqlite::Result<ListRow> {
     })
 }
 
-/// The statements of [`Look::rows`]. `?1, ?2`: the place behind which to begin. Now: `?3` the time, `?4` the
-/// limit, `?5` the end; in the past: `?3` the sequence, `?4` the end.
+/// The statements of [`ReadView::rows`]. `?1, ?2`: directory and name to begin after. Now: `?3` time, `?4`
+/// limit, `?5` end. In the past: `?3` sequence, `?4` end.
 macro_rules! list_sql {
     (names, $where:literal) => {
         concat!(
