@@ -93,7 +93,7 @@ impl DataDir {
         let control = Control::open(&folder, &runtime)?;
         let data = Self(Arc::new(Inner { folder, runtime, control, trees: OpenTrees::new(open_trees) }));
         for account in data.control().deleted_accounts()? {
-            // nobody reaches it any more; on a read-only disk it stays until the next open
+            // no failure to open: the account is inaccessible already, and the next open tries again
             if let Err(error) = data.finish_deletion(&account) {
                 tracing::warn!(%error, "the deletion of an account is not finished");
             }
@@ -173,14 +173,14 @@ impl DataDir {
         // By folder, not by id: an account that is made anew under an old id is another tree.
         let open = || self.0.trees.get(&account.folder, || Tree::open_on(&folder, &self.0.runtime));
         match open() {
-            // out of descriptors, perhaps: those of trees that nobody uses can be had
+            // perhaps out of file descriptors: close unused trees and try again
             Err(error) if error.is(ErrorKind::Unavailable) && self.0.trees.evict_all() => open(),
             other => other,
         }
     }
 
-    /// Deletes an account, its keys and its tree. From the first step on nobody gets at it, and a crash in
-    /// between is made up for when the folder is next opened.
+    /// Deletes an account, its keys and its tree. The first step makes it inaccessible; after a crash the
+    /// rest is done when the data folder is next opened.
     ///
     /// # Errors
     /// `NotFound` without such an account.

@@ -6,6 +6,7 @@ pub(crate) mod disk;
 pub(crate) mod executor;
 pub mod failpoint;
 pub(crate) mod fault_injection;
+pub(crate) mod lock;
 pub(crate) mod timer;
 
 use std::fmt;

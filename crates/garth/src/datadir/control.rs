@@ -61,16 +61,16 @@ pub struct Account {
     pub folder: String,
     /// When it was made.
     pub created: Timestamp,
-    /// Whether it is in use.
+    /// Whether it can be used.
     pub state: AccountState,
 }
 
 /// Whether an account is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccountState {
-    /// It is.
+    /// It can be used.
     Active,
-    /// Being deleted: its keys open nothing, and its folder is about to go.
+    /// Being deleted: its keys are refused, and its folder is about to be removed.
     Deleted,
 }
 
@@ -169,14 +169,15 @@ impl Control {
         self.read(|conn| one(conn, sql, [id], account_of))?.ok_or_else(no_account)
     }
 
-    /// First step of a deletion: from here on the account and its keys are gone to everyone. May be repeated.
+    /// First step of a deletion: from its commit on no process opens the account or accepts its keys.
+    /// Idempotent.
     pub(crate) fn mark_deleted(&self, id: &str) -> Result<Account> {
         let sql = "UPDATE account SET deleted = 1 WHERE id = ?1 RETURNING id, folder, created, deleted";
         self.write(|conn| one(conn, sql, [id], account_of))?.ok_or_else(no_account)
     }
 
-    /// Last step of a deletion, once the folder is gone: forgets the account and its
-    /// keys. The id is free again.
+    /// Last step of a deletion, once the folder is removed: deletes the rows, which frees the id. Doing it
+    /// first would leave a folder that nothing refers to after a crash.
     pub(crate) fn forget_deleted(&self, account: &Account) -> Result<()> {
         let sql = "DELETE FROM account WHERE id = ?1 AND folder = ?2 AND deleted = 1";
         self.write(|conn| Ok(conn.execute(sql, (&account.id, &account.folder))?))?;
@@ -213,8 +214,8 @@ impl Control {
         self.read(|conn| all(conn, sql, [account], key_of))
     }
 
-    /// Revokes a key of an account: in every process it opens nothing from the next call on. Again
-    /// is fine: the first time stays.
+    /// Revokes a key of an account: every process refuses it from the next call on. Idempotent: the first
+    /// time of revocation stays.
     ///
     /// # Errors
     /// `NotFound` unless the account has a key of that id.
@@ -228,8 +229,8 @@ impl Control {
         key.ok_or_else(|| Error::new(ErrorKind::NotFound, "this account has no key of that id"))
     }
 
-    /// The key that a token is of. `None` for one that is malformed, unknown, wrong or revoked, or whose
-    /// account is being deleted: who asks is not told which.
+    /// The key of a token. `None` if it is malformed, unknown, wrong or revoked, or if its account is being
+    /// deleted; which of these is not told, since it would help to guess tokens.
     ///
     /// # Errors
     /// Those of the storage.

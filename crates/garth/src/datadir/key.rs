@@ -73,7 +73,7 @@ pub struct ApiKey {
     pub scopes: Vec<Scope>,
     /// When it was made.
     pub created: Timestamp,
-    /// Since when it opens nothing.
+    /// When it was revoked.
     pub revoked: Option<Timestamp>,
 }
 

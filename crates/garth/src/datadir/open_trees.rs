@@ -1,9 +1,10 @@
-//! Which trees are open: at most one instance an account, and a bounded number that nobody uses.
+//! Open trees: at most one instance of each account in a process, and a bounded number kept open unused.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use crate::error::Result;
+use crate::runtime::lock::lock;
 
 /// The instance of one tree while anybody holds it. Its lock is held while the tree is opened, so that one
 /// thread opens and the others wait, without keeping other trees waiting.
@@ -109,11 +110,6 @@ impl<T> State<T> {
         self.by_use.remove(&used);
         Some(tree)
     }
-}
-
-/// A panic elsewhere leaves these maps whole: every change to them is complete before anything can panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

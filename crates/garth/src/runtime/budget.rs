@@ -1,7 +1,9 @@
 //! The bound on idle resources that many owners share, such as the reading connections of all open databases.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
+
+use super::lock::lock;
 
 /// An owner of idle resources.
 pub(crate) trait IdleOwner: Send + Sync {
@@ -69,10 +71,6 @@ impl IdleBudget {
         }
         closed
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Files and folders of the host: made durable, and their failures told without their paths.
+//! Files and folders of the host: made durable, with errors that do not contain their paths.
 
 use std::fs::{DirBuilder, File};
 use std::io;

@@ -9,7 +9,7 @@ use crate::path::PathError;
 /// Result of work on a connection. Which database failed is added where the connection was handed out.
 pub(crate) type DbResult<T> = Result<T, DbError>;
 
-/// What stops work on a connection: SQLite, or an error that is told as it is.
+/// What stops work on a connection: SQLite, or an error that needs no mapping.
 #[derive(Debug)]
 pub(crate) enum DbError {
     /// SQLite failed.

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use rusqlite::Connection;
 
@@ -11,6 +11,7 @@ use super::connect::{Database, ReadConn};
 use super::error::DbResult;
 use crate::error::{ErrorKind, Result};
 use crate::runtime::budget::{IdleBudget, IdleOwner};
+use crate::runtime::lock::lock;
 
 /// Most idle connections of one database: about as many as threads that read it at once.
 const IDLE_PER_DATABASE: usize = 16;
@@ -135,10 +136,6 @@ impl Drop for ConnPool {
     fn drop(&mut self) {
         self.budget.remove(lock(&self.idle).len());
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -96,22 +96,22 @@ impl<R: Rows> Planner<'_, R> {
                     self.rows.node_at_seq(ino.0, seq)?.filter(|node| node.nlink > 0 && !node.expired(time));
                 let node = node.ok_or_else(Error::no_node)?;
                 let path =
-                    if node.kind == Kind::Directory { Some(self.path_then(ino.0, seq)?) } else { None };
+                    if node.kind == Kind::Directory { Some(self.path_of_at(ino.0, seq)?) } else { None };
                 return Ok(Source { path, node, as_of });
             }
             At::Child(dir, name) => {
-                let path = self.path_then(dir.0, seq)?;
+                let path = self.path_of_at(dir.0, seq)?;
                 if self.rows.node_at_seq(dir.0, seq)?.is_none_or(|node| node.kind != Kind::Directory) {
                     return Err(Error::not_a_directory(&path));
                 }
                 path.join(name)?
             }
         };
-        match self.look_then(&path, seq, time)? {
+        match self.lookup_at(&path, seq, time)? {
             Some(node) => Ok(Source { path: Some(path), node, as_of }),
             None => {
                 for above in path.ancestors().skip(1) {
-                    match self.look_then(&above, seq, time)? {
+                    match self.lookup_at(&above, seq, time)? {
                         Some(node) if node.kind != Kind::Directory => {
                             return Err(Error::not_a_directory(&above));
                         }
@@ -124,7 +124,7 @@ impl<R: Rows> Planner<'_, R> {
         }
     }
 
-    fn path_then(&self, ino: u64, seq: u64) -> Result<TreePath> {
+    fn path_of_at(&self, ino: u64, seq: u64) -> Result<TreePath> {
         if ino == Ino::ROOT.0 {
             return Ok(TreePath::root());
         }
@@ -133,7 +133,7 @@ impl<R: Rows> Planner<'_, R> {
         first.ok_or_else(Error::no_node)
     }
 
-    fn look_then(&self, path: &TreePath, seq: u64, time: i64) -> Result<Option<NodeRow>> {
+    fn lookup_at(&self, path: &TreePath, seq: u64, time: i64) -> Result<Option<NodeRow>> {
         let ino = match key_of(path) {
             None => Ino::ROOT.0,
             Some((dir, name)) => match self.rows.name_at(&dir, &name, seq)? {
@@ -280,7 +280,7 @@ impl<R: Rows> Planner<'_, R> {
             let Some(original) = dir.rebase(to, top).transpose()? else { continue };
             let mtime = match source.as_of {
                 None => self.lookup(&original)?.map(|node| node.mtime),
-                Some((seq, time)) => self.look_then(&original, seq, time)?.map(|node| node.mtime),
+                Some((seq, time)) => self.lookup_at(&original, seq, time)?.map(|node| node.mtime),
             };
             if let (Some(mut node), Some(mtime)) = (self.lookup(&dir)?, mtime) {
                 node.mtime = mtime;

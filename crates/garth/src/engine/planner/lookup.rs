@@ -195,7 +195,7 @@ impl<R: Rows> Planner<'_, R> {
             return Ok(false);
         }
         let names = self.names_of(node.ino)?;
-        let first = names.first().map(|(dir, name)| TreePath::from_row(&dir, &name));
+        let first = names.first().map(|(dir, name)| TreePath::from_row(dir, name));
         self.delta.log(ChangeKind::Expired, node.ino, first);
         for (dir, name) in names {
             self.set_name((dir.clone(), name), None)?;

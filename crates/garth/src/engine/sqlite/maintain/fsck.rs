@@ -257,6 +257,7 @@ fn packs(view: &ReadView<'_>, files: &[String], report: &mut Report) -> DbResult
         })?;
     let path = |file: &str| view.packs.folder().join(file);
     for (file, size, doomed) in rows {
+        // a file that cannot be looked at cannot be read either
         let there = fs::metadata(path(&file)).ok().map(|file| file.len());
         if doomed.is_none() && there != Some(size) {
             report.add("missing_content", format!("pack {file} should have {size} bytes, it has {there:?}"));

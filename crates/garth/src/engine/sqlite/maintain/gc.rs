@@ -74,8 +74,8 @@ impl SqliteFs {
             let runtime = inner.runtime.clone();
             move |conn| sweep(conn, &runtime, &files, now, gone_before)
         });
-        let (mut collected, doomed) = block_on(work)?;
-        for file in doomed {
+        let (mut collected, to_unlink) = block_on(work)?;
+        for file in to_unlink {
             inner.runtime.failpoints().pass("gc-unlink")?;
             if fs::remove_file(inner.packs.folder().join(&file)).is_ok() {
                 collected.packs += 1;
@@ -147,13 +147,19 @@ impl SqliteFs {
         Ok(merged)
     }
 
-    /// The names in the folder of pack files. None is skipped that garth made: its names are UTF-8.
+    /// The names in the folder of pack files. Only names that garth did not make are skipped: its own are
+    /// ASCII.
     pub(crate) fn pack_files(&self) -> Result<Vec<String>> {
+        let failed = failed("the pack files cannot be listed");
         let entries = match fs::read_dir(self.inner.packs.folder()) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            other => other.map_err(failed("the pack files cannot be listed"))?,
+            other => other.map_err(&failed)?,
         };
-        Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
+        let mut files = Vec::new();
+        for entry in entries {
+            files.extend(entry.map_err(&failed)?.file_name().into_string().ok());
+        }
+        Ok(files)
     }
 }
 
@@ -184,14 +190,14 @@ fn sweep(
         [now.0],
     )?;
     let sql = "SELECT file FROM pack WHERE doomed_at <= ?1";
-    let mut doomed: Vec<String> = all(conn, sql, [gone_before.0], |row| row.get(0))?;
-    doomed.extend(unused::pack_files(conn, files)?);
+    let mut to_unlink: Vec<String> = all(conn, sql, [gone_before.0], |row| row.get(0))?;
+    to_unlink.extend(unused::pack_files(conn, files)?);
     let sql = "SELECT count(*), coalesce(sum(size), 0), (SELECT count(*) FROM unnamed)
                FROM pack WHERE doomed_at > ?1";
     let waiting = |row: &Row<'_>| Ok((row.get::<_, u64>(0)? + row.get::<_, u64>(2)?, row.get(1)?));
     (collected.waiting, collected.waiting_bytes) = conn.query_row(sql, [gone_before.0], waiting)?;
     runtime.failpoints().pass("gc-sweep")?;
-    Ok((collected, doomed))
+    Ok((collected, to_unlink))
 }
 
 /// Takes back what was written to files after they had lost their last name. No version of the tree shows it,

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use rusqlite::{Connection, Row, params};
@@ -15,6 +15,7 @@ use crate::engine::planner::{ExtentRow, MAX_EXTENT, NAMED_FROM};
 use crate::engine::sqlite::read::rows::{self, extents_sql};
 use crate::error::{Error, ErrorKind};
 use crate::runtime::disk::{dir_of, failed, sync_dir};
+use crate::runtime::lock::lock;
 use crate::sqlite::DbResult;
 
 /// Where a chunk lies and what it is checked against, as [`Stored::of`] reads it.
@@ -86,7 +87,7 @@ impl Packs {
     }
 
     fn file(&self, name: &str) -> DbResult<Arc<File>> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = lock(&self.open);
         if let Some(file) = open.get(name) {
             return Ok(Arc::clone(file));
         }

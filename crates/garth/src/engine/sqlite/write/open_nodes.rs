@@ -6,11 +6,12 @@
 //! `docs/decisions/leases-and-two-phase-gc.md`.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use rusqlite::{Connection, params};
 
 use crate::model::Timestamp;
+use crate::runtime::lock::lock;
 use crate::sqlite::{DbResult, all};
 
 /// How long a lease lasts unless renewed, in seconds. Renewed every minute, so four ticks may be missed.
@@ -38,7 +39,7 @@ impl OpenNodes {
     }
 
     fn nodes(&self) -> MutexGuard<'_, Nodes> {
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.nodes)
     }
 
     pub(crate) fn add(&self, ino: u64) {

@@ -67,64 +67,64 @@ fn answer_from(json: &str) -> Result<Commit> {
 }
 
 /// The planner knows nothing of SQLite: its failures become errors of the tree here.
-fn told<T>(outcome: DbResult<T>) -> Result<T> {
+fn described<T>(outcome: DbResult<T>) -> Result<T> {
     outcome.map_err(|error| error.describe(&SUBJECT))
 }
 
 impl Rows for TxnRows<'_> {
     fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>> {
-        told(self.row_cache.name(dir, name, || rows::name(self.conn, dir, name)))
+        described(self.row_cache.name(dir, name, || rows::name(self.conn, dir, name)))
     }
 
     fn names_in(&self, dir: &str, limit: usize) -> Result<Vec<(String, NameRow)>> {
-        told(rows::names_in(self.conn, dir, limit))
+        described(rows::names_in(self.conn, dir, limit))
     }
 
     fn names_below(&self, dir: &str) -> Result<Vec<(String, String, NameRow)>> {
-        told(rows::names_below(self.conn, dir))
+        described(rows::names_below(self.conn, dir))
     }
 
     fn names_of(&self, ino: u64) -> Result<Vec<(String, String)>> {
-        told(rows::names_of(self.conn, ino))
+        described(rows::names_of(self.conn, ino))
     }
 
     fn node(&self, ino: u64) -> Result<Option<NodeRow>> {
-        told(self.row_cache.node(ino, || rows::node(self.conn, ino.min(MAX), MAX)))
+        described(self.row_cache.node(ino, || rows::node(self.conn, ino.min(MAX), MAX)))
     }
 
     fn attributes(&self, ino: u64, seq: u64) -> Result<Attributes> {
-        told(self.row_cache.attributes(ino, seq, || rows::attributes(self.conn, ino, seq)))
+        described(self.row_cache.attributes(ino, seq, || rows::attributes(self.conn, ino, seq)))
     }
 
     fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
-        told(rows::extents(self.conn, ino, from, to))
+        described(rows::extents(self.conn, ino, from, to))
     }
 
     fn chunk_by_hash(&self, hash: &[u8; 32]) -> Result<Option<u64>> {
-        told(rows::chunk_by_hash(self.conn, hash))
+        described(rows::chunk_by_hash(self.conn, hash))
     }
 
     fn chunk(&self, id: u64) -> Result<Bytes> {
-        told(self.packs.chunk(self.conn, id))
+        described(self.packs.chunk(self.conn, id))
     }
 
     fn staged(&self, id: u128) -> Result<Option<Staged>> {
-        told(staged::content(self.conn, id))
+        described(staged::content(self.conn, id))
     }
 
     fn has_commit(&self, id: CommitId) -> Result<bool> {
         let sql = "SELECT 1 FROM log WHERE id = ?1";
-        Ok(told(one(self.conn, sql, [id.0.to_be_bytes()], |_| Ok(())))?.is_some())
+        Ok(described(one(self.conn, sql, [id.0.to_be_bytes()], |_| Ok(())))?.is_some())
     }
 
     fn has_snapshot(&self, name: &str) -> Result<bool> {
-        Ok(told(one(self.conn, "SELECT 1 FROM snapshot WHERE name = ?1", [name], |_| Ok(())))?.is_some())
+        Ok(described(one(self.conn, "SELECT 1 FROM snapshot WHERE name = ?1", [name], |_| Ok(())))?.is_some())
     }
 
     fn idempotency(&self, key: &str) -> Result<Option<IdempotencyRow>> {
         let sql = "SELECT hash, keep_until, answer FROM idempotency WHERE key = ?1";
         let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-        let row: Option<([u8; 32], i64, String)> = told(one(self.conn, sql, [key], read))?;
+        let row: Option<([u8; 32], i64, String)> = described(one(self.conn, sql, [key], read))?;
         let build = |(request_hash, keep_until, answer): (_, _, String)| {
             Ok(IdempotencyRow { request_hash, keep_until, commit: answer_from(&answer)? })
         };
@@ -132,27 +132,27 @@ impl Rows for TxnRows<'_> {
     }
 
     fn time_of(&self, seq: u64) -> Result<Timestamp> {
-        told(rows::time_of(self.conn, seq))
+        described(rows::time_of(self.conn, seq))
     }
 
     fn name_at(&self, dir: &str, name: &str, seq: u64) -> Result<Option<NameRow>> {
-        told(rows::name_at(self.conn, dir, name, seq))
+        described(rows::name_at(self.conn, dir, name, seq))
     }
 
     fn names_below_at(&self, dir: &str, seq: u64) -> Result<Vec<(String, String, NameRow)>> {
-        told(rows::names_below_at(self.conn, dir, seq))
+        described(rows::names_below_at(self.conn, dir, seq))
     }
 
     fn names_of_at(&self, ino: u64, seq: u64) -> Result<Vec<(String, String)>> {
-        told(rows::names_of_at(self.conn, ino.min(MAX), seq))
+        described(rows::names_of_at(self.conn, ino.min(MAX), seq))
     }
 
     fn node_at_seq(&self, ino: u64, seq: u64) -> Result<Option<NodeRow>> {
-        told(rows::node(self.conn, ino.min(MAX), seq))
+        described(rows::node(self.conn, ino.min(MAX), seq))
     }
 
     fn extents_at(&self, ino: u64, seq: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
-        told(rows::extents_at(self.conn, ino, seq, from, to))
+        described(rows::extents_at(self.conn, ino, seq, from, to))
     }
 }
 

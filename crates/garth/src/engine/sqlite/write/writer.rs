@@ -6,7 +6,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 // not tokio's, whose receivers stop being ready within a task that waits for many of them on its thread
@@ -23,6 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Batch, Body, Commit, Durability, Op};
 use crate::runtime::Runtime;
 use crate::runtime::executor::Work;
+use crate::runtime::lock::lock;
 use crate::runtime::timer::Tick;
 use crate::sqlite::{ConnPool, Database, DbResult};
 
@@ -77,10 +78,6 @@ impl fmt::Debug for Writer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Writer").finish_non_exhaustive()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn poisoned() -> Error {
