@@ -19,7 +19,8 @@ macro_rules! kinds {
         ///
         /// Deliberately not `#[non_exhaustive]`: each interface translates every kind (errno, HTTP
         /// status, exit code) in a match without a wildcard arm, so a new kind does not compile until all
-        /// of them say what it means there. `docs/specs/tree.md` has the table.
+        /// of them say what it means there. `docs/specs/tree.md` has the table,
+        /// `docs/decisions/exhaustive-error-kinds.md` the reasons.
         ///
         /// [`as_str`](Self::as_str) gives a stable name for JSON and logs, [`FromStr`] reads it back:
         ///
