@@ -188,7 +188,7 @@ impl Control {
     ///
     /// # Errors
     /// `NotFound` without such an account; `InvalidArgument` for no scope at all, or a label over
-    /// [`MAX_KEY_LABEL`] bytes or with control characters.
+    /// [`MAX_KEY_LABEL`](super::MAX_KEY_LABEL) bytes or with control characters.
     pub fn create_key(&self, account: &str, label: &str, scopes: &[Scope]) -> Result<(ApiKey, Secret)> {
         check_label(label)?;
         let scopes = scopes_to_text(scopes)?;

@@ -1,7 +1,7 @@
 //! The embedded engine: one SQLite database for each account, in a folder of its own.
 //!
-//! Writes go through one writer per process, which groups them ([`writer`]); reads take a connection from a
-//! pool and run on the caller's thread. Whether a handle shows the present or the past is one field
+//! Writes go through one writer per process, which groups them ([`write::writer`]); reads take a connection
+//! from a pool and run on the caller's thread. Whether a handle shows the present or the past is one field
 //! ([`SqliteFs::as_of`]). `docs/format.md` draws the tables, `docs/durability.md` says what survives what.
 
 pub(crate) mod index;

@@ -1,6 +1,6 @@
 //! Bringing a path back to what it was, in one commit that touches only what differs. Works on any
 //! [`FileSystem`] that keeps history: it reads both moments page by page ([`diff`]) and makes a batch of what
-//! differs ([`plan`]). Why: `docs/decisions/restore-is-a-batch.md`.
+//! differs ([`mod@plan`]). Why: `docs/decisions/restore-is-a-batch.md`.
 
 mod diff;
 mod plan;

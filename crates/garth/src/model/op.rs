@@ -43,7 +43,7 @@ pub enum Precondition {
 /// New content.
 #[derive(Clone, Debug)]
 pub enum Body {
-    /// In memory; at most [`MAX_INLINE_BODY`].
+    /// In memory; at most [`MAX_INLINE_BODY`](super::MAX_INLINE_BODY).
     Bytes(Bytes),
     /// Uploaded before through `stage`. Each staged body is used by one operation.
     Staged(StagedBody),
