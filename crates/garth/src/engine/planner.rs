@@ -13,14 +13,16 @@ mod delta;
 mod lookup;
 mod names;
 mod rows;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, HashSet};
 
 use sha2::{Digest, Sha256};
 
-pub(crate) use content::MAX_EXTENT;
+pub(crate) use content::{MAX_EXTENT, share, sum_of};
 pub(crate) use delta::Delta;
-pub(crate) use rows::{ExtentRow, IdempotencyRow, LogChange, NAMED_FROM, NameRow, NodeRow, Rows, Staged};
+pub(crate) use rows::{DEDUP_FROM, ExtentRow, IdempotencyRow, LogChange, NameRow, NodeRow, Rows, Staged};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{

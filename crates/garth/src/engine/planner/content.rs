@@ -4,13 +4,45 @@
 use bytes::Bytes;
 
 use super::Planner;
-use super::rows::{Chunk, ExtentRow, NAMED_FROM, NodeRow, Rows};
+use super::rows::{Chunk, DEDUP_FROM, ExtentRow, NodeRow, Rows};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, Body, ChangeKind, Create, Kind, MAX_FILE, Outcome, SetAttrs};
 use crate::text::passage::Edit;
 
 /// Largest extent, in bytes: what one read has to fetch and check at most.
 pub(crate) const MAX_EXTENT: usize = 1 << 20;
+
+/// Bytes of the checksum of a chunk that is not deduplicated: enough to detect damage, and chunks may be many.
+const SHORT_SUM: usize = 8;
+
+/// The checksum stored with a chunk: its whole BLAKE3, by which it is deduplicated, or 8 bytes for short ones.
+pub(crate) fn sum_of(data: &[u8]) -> Vec<u8> {
+    let length = if data.len() >= DEDUP_FROM { 32 } else { SHORT_SUM };
+    blake3::hash(data).as_bytes()[..length].to_vec()
+}
+
+/// Returns the stored chunk with this hash for new bytes to refer to, if it is intact. They must not refer to a
+/// damaged one; since its hash is taken (it is unique), `sum` is cut short, and they are not deduplicated.
+/// One function for commits, uploads and merges.
+pub(crate) fn share(
+    sum: &mut Vec<u8>,
+    find: impl FnOnce(&[u8]) -> Result<Option<u64>>,
+    read: impl FnOnce(u64) -> Result<Bytes>,
+) -> Result<Option<u64>> {
+    if sum.len() <= SHORT_SUM {
+        return Ok(None);
+    }
+    let Some(id) = find(sum)? else { return Ok(None) };
+    match read(id) {
+        Ok(_) => Ok(Some(id)),
+        Err(error) if error.is(ErrorKind::Corrupt) => {
+            sum.truncate(SHORT_SUM);
+            Ok(None)
+        }
+        // the read failed, which says nothing about the bytes
+        Err(error) => Err(error),
+    }
+}
 
 /// A stretch of stored bytes on its way into a file: chunk and length.
 type Piece = (u64, u64);
@@ -156,27 +188,20 @@ impl<R: Rows> Planner<'_, R> {
         }
     }
 
+    /// Keeps at most [`MAX_EXTENT`] bytes.
     fn chunk(&mut self, data: Bytes) -> Result<Piece> {
-        let hash = blake3::hash(&data);
-        let length = data.len() as u64;
-        let mut named = data.len() >= NAMED_FROM;
-        if named {
-            if let Some(id) = self.delta.dedup.get(hash.as_bytes()) {
-                return Ok((*id, length));
-            }
-            if let Some(id) = self.rows.chunk_by_hash(hash.as_bytes())? {
-                if self.rows.chunk(id).is_ok() {
-                    return Ok((id, length));
-                }
-                // damaged: what is written now must not share its fate, and the name is taken
-                named = false;
-            }
+        let (mut sum, length) = (sum_of(&data), data.len() as u64);
+        if let Some(id) = self.delta.dedup.get(sum.as_slice()) {
+            return Ok((*id, length));
+        }
+        let rows = self.rows;
+        if let Some(id) = share(&mut sum, |hash| rows.chunk_by_hash(hash), |id| rows.chunk(id))? {
+            return Ok((id, length));
         }
         let id = self.next_chunk;
         self.next_chunk += 1;
-        let sum = if named { hash.as_bytes().to_vec() } else { hash.as_bytes()[..8].to_vec() };
-        if named {
-            self.delta.dedup.insert(*hash.as_bytes(), id);
+        if sum.len() > SHORT_SUM {
+            self.delta.dedup.insert(sum.clone(), id);
         }
         self.delta.chunks.insert(id, Chunk { id, data, sum });
         Ok((id, length))

@@ -37,8 +37,8 @@ pub(crate) struct Delta {
     pub(crate) attributes: BTreeMap<u64, Attributes>,
     pub(crate) extents: BTreeMap<u64, ExtentChange>,
     pub(crate) chunks: BTreeMap<u64, Chunk>,
-    /// New chunks of this batch that are named by content.
-    pub(crate) dedup: HashMap<[u8; 32], u64>,
+    /// New chunks of this batch that are shared by content, by BLAKE3.
+    pub(crate) dedup: HashMap<Vec<u8>, u64>,
     /// Nodes whose moment of expiry changed; `None` for never or gone.
     pub(crate) expiry: BTreeMap<u64, Option<i64>>,
     /// `true`: made, `false`: dropped.

@@ -7,8 +7,8 @@ use crate::error::Result;
 use crate::model::{Attributes, ChangeKind, Commit, CommitId, Kind, Timestamp};
 use crate::path::TreePath;
 
-/// Content of this many bytes and more is named by its BLAKE3 and stored once per account.
-pub(crate) const NAMED_FROM: usize = 64 << 10;
+/// A chunk of this many bytes and more is found by its BLAKE3 and stored once per account.
+pub(crate) const DEDUP_FROM: usize = 64 << 10;
 
 /// A live name. Its key, `(directory, name)`, is kept beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ impl ExtentRow {
 pub(crate) struct Chunk {
     pub(crate) id: u64,
     pub(crate) data: Bytes,
-    /// The whole BLAKE3 for content of [`NAMED_FROM`] bytes and more; its first 8 bytes below.
+    /// The whole BLAKE3 for content of [`DEDUP_FROM`] bytes and more; its first 8 bytes below.
     pub(crate) sum: Vec<u8>,
 }
 
@@ -130,8 +130,8 @@ pub(crate) trait Rows {
     fn attributes(&self, ino: u64, seq: u64) -> Result<Attributes>;
     /// Live extents that overlap `from..to`, by offset.
     fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>>;
-    /// A chunk of at least [`NAMED_FROM`] bytes by its BLAKE3.
-    fn chunk_by_hash(&self, hash: &[u8; 32]) -> Result<Option<u64>>;
+    /// A chunk of at least [`DEDUP_FROM`] bytes by its BLAKE3.
+    fn chunk_by_hash(&self, hash: &[u8]) -> Result<Option<u64>>;
     /// The bytes of a chunk, checked against their sum.
     fn chunk(&self, id: u64) -> Result<Bytes>;
     /// A staged body; `None` if it is unknown or collected.

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use rusqlite::{Connection, Row, params};
 
-use crate::engine::planner::{ExtentRow, NAMED_FROM, NodeRow};
+use crate::engine::planner::{DEDUP_FROM, ExtentRow, NodeRow};
 use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::read::rows::{self, MAX};
 use crate::error::ErrorKind;
@@ -19,7 +19,7 @@ use crate::sqlite::{DbResult, all, one};
 
 /// Extents below this many bytes are small; a run ends once it has as many. Longer chunks are deduplicated by
 /// their hash, so any commit may come to refer to one.
-const SMALL: u64 = NAMED_FROM as u64;
+const SMALL: u64 = DEDUP_FROM as u64;
 /// Most extents looked at and most bytes merged in one step: bounds how long commits wait behind it.
 const STEP_EXTENTS: usize = 65_536;
 const STEP_BYTES: u64 = 4 << 20;

@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use rusqlite::{Connection, Row, params};
 
-use crate::engine::planner::{ExtentRow, MAX_EXTENT, NAMED_FROM};
+use crate::engine::planner::{ExtentRow, MAX_EXTENT, share, sum_of};
 use crate::engine::sqlite::read::rows::{self, extents_sql};
+use crate::engine::sqlite::schema::SUBJECT;
 use crate::error::{Error, ErrorKind};
 use crate::runtime::disk::{dir_of, failed, sync_dir};
 use crate::runtime::lock::lock;
@@ -40,9 +41,6 @@ macro_rules! content_sql {
 
 /// Folder of the pack files in an account's folder.
 pub(crate) const PACKS: &str = "packs";
-/// Bytes of the checksum of a chunk that is not deduplicated: enough to detect damage, and chunks may be
-/// many.
-const SHORT_SUM: usize = 8;
 /// Most pack files held open for reading by one account: bounds descriptors.
 const OPEN_PACKS: usize = 64;
 
@@ -53,13 +51,6 @@ pub(crate) struct Packs {
     /// Whether the folder is known to be there and durable.
     ready: AtomicBool,
     open: Mutex<HashMap<String, Arc<File>>>,
-}
-
-/// The checksum stored with a chunk: its whole BLAKE3, by which it is deduplicated, or 8 bytes for short
-/// ones.
-pub(crate) fn sum_of(data: &[u8]) -> Vec<u8> {
-    let length = if data.len() >= NAMED_FROM { 32 } else { SHORT_SUM };
-    blake3::hash(data).as_bytes()[..length].to_vec()
 }
 
 /// Whether bytes match a stored checksum. An empty one would match anything.
@@ -165,21 +156,15 @@ impl Packs {
         sum: &[u8],
         insert: impl FnOnce(u64, &[u8]) -> rusqlite::Result<usize>,
     ) -> DbResult<u64> {
-        let mut sum = sum;
-        if sum.len() > SHORT_SUM
-            && let Some(id) = rows::chunk_by_hash(conn, sum)?
-        {
-            match self.chunk(conn, id) {
-                Ok(_) => return Ok(id),
-                // New bytes must not refer to the damaged chunk. The hash is taken (it is unique), so the new
-                // chunk is stored with a short checksum and is not deduplicated.
-                Err(error) if error.is(ErrorKind::Corrupt) => sum = &sum[..SHORT_SUM],
-                Err(error) => return Err(error),
-            }
+        let mut sum = sum.to_vec();
+        let find = |hash: &[u8]| rows::chunk_by_hash(conn, hash).map_err(|e| e.describe(&SUBJECT));
+        let read = |id| self.chunk(conn, id).map_err(|e| e.describe(&SUBJECT));
+        if let Some(id) = share(&mut sum, find, read)? {
+            return Ok(id);
         }
         let sql = "UPDATE head SET next_chunk = next_chunk + 1 RETURNING next_chunk - 1";
         let id = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
-        insert(id, sum)?;
+        insert(id, &sum)?;
         Ok(id)
     }
 
@@ -215,8 +200,13 @@ impl Packs {
             Location::Database(data) if data.len() == into.len() => into.copy_from_slice(data),
             Location::Database(_) => return Err(damaged("has another length than its row says").into()),
             Location::Pack { file, pos } => {
-                let read = self.file(file)?.read_exact_at(into, pos);
-                read.map_err(|e| damaged("is cut off in its pack file").with_source(e))?;
+                self.file(file)?.read_exact_at(into, pos).map_err(|error| match error.kind() {
+                    std::io::ErrorKind::UnexpectedEof => {
+                        damaged("is cut off in its pack file").with_source(error)
+                    }
+                    // the disk refused: that says nothing about the bytes
+                    _ => failed("a pack file cannot be read")(error),
+                })?;
             }
         }
         chunk.check(into)

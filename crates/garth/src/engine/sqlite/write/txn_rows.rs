@@ -100,7 +100,7 @@ impl Rows for TxnRows<'_> {
         described(rows::extents(self.conn, ino, from, to))
     }
 
-    fn chunk_by_hash(&self, hash: &[u8; 32]) -> Result<Option<u64>> {
+    fn chunk_by_hash(&self, hash: &[u8]) -> Result<Option<u64>> {
         described(rows::chunk_by_hash(self.conn, hash))
     }
 

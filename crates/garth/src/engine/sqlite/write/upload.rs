@@ -13,8 +13,8 @@ use rusqlite::{Connection, params};
 
 use super::staged::{self, pack_name};
 use super::writer::Writer;
-use crate::engine::planner::{MAX_EXTENT, Staged};
-use crate::engine::sqlite::read::content::{Packs, sum_of};
+use crate::engine::planner::{MAX_EXTENT, Staged, sum_of};
+use crate::engine::sqlite::read::content::Packs;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::Upload;
 use crate::model::{MAX_FILE, StagedBody, Timestamp};

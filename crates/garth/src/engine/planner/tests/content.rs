@@ -1,0 +1,209 @@
+//! Which extents end, which are added, which bytes are kept.
+
+use super::*;
+use crate::model::{Body, MAX_FILE, Special, StagedBody};
+
+fn file(content: &str) -> Store {
+    tree([Op::write(at("/f"), content.to_owned())])
+}
+
+#[test]
+fn a_new_file_is_a_name_a_node_an_extent_and_a_chunk() {
+    let mut store = Store::new();
+    let Applied { delta, commit } = store.run([Op::write(at("/f"), "hello")]);
+    let node = store.node_of("/f");
+    assert_eq!(renamed(&delta), (vec![], vec!["/f".to_owned()]));
+    assert_eq!(extents(&delta, node.ino), (vec![], vec![(0, 5, 1, 0)]));
+    assert_eq!(delta.nodes.keys().copied().collect::<Vec<_>>(), [Ino::ROOT.0, node.ino]);
+    assert_eq!((node.kind, node.mode, node.nlink, node.size), (Kind::File, 0o644, 1, 5));
+    assert_eq!((node.seq, node.content_seq, node.mtime, node.birthtime), (1, 1, 10, 10));
+    assert_eq!(logged(&delta), [(ChangeKind::Created, Some("/f".to_owned()))]);
+    assert!(commit.outcomes[0].created && commit.outcomes[0].changed);
+    let root = store.node_of("/");
+    assert_eq!((root.mtime, root.nlink, root.content_seq), (10, 2, 1), "its directory got a name");
+}
+
+#[test]
+fn overwriting_ends_every_extent_and_keeps_the_node() {
+    let mut store = file("hello");
+    store.run([Op::append(at("/f"), " world")]);
+    let Applied { delta, commit } = store.run([Op::write(at("/f"), "new")]);
+    assert_eq!(extents(&delta, 2), (vec![(0, 5), (5, 6)], vec![(0, 3, 3, 0)]));
+    assert!(delta.names.is_empty() && !delta.nodes.contains_key(&Ino::ROOT.0), "its name stays");
+    assert_eq!(logged(&delta), [(ChangeKind::Modified, None)]);
+    assert!(!commit.outcomes[0].created);
+    assert_eq!(store.content("/f"), b"new");
+}
+
+#[test]
+fn an_append_adds_its_bytes_and_ends_nothing() {
+    let mut store = file("hello");
+    let Applied { delta, .. } = store.run([Op::append(at("/f"), " world")]);
+    assert_eq!(extents(&delta, 2), (vec![], vec![(5, 6, 2, 0)]));
+    assert_eq!(delta.chunks.len(), 1);
+    assert_eq!(store.content("/f"), b"hello world");
+
+    let Applied { delta, commit } = store.run([Op::append(at("/f"), "")]);
+    assert!(delta.nodes.is_empty() && delta.log.is_empty(), "nothing to add");
+    assert!(!commit.outcomes[0].changed);
+    assert_eq!(commit.outcomes[0].version.seq, Seq(2));
+}
+
+#[test]
+fn a_patch_cuts_the_extent_that_it_lies_in() {
+    let mut store = file("0123456789");
+    let Applied { delta, .. } = store.run([Op::patch(at("/f"), 3, "xy")]);
+    assert_eq!(extents(&delta, 2), (vec![(0, 10)], vec![(0, 3, 1, 0), (3, 2, 2, 0), (5, 5, 1, 5)]));
+    assert_eq!(store.content("/f"), b"012xy56789");
+
+    // now within three extents at once: cut at both ends, the one between is covered
+    let Applied { delta, .. } = store.run([Op::patch(at("/f"), 2, "ABCD")]);
+    let ends = vec![(0, 3), (3, 2), (5, 5)];
+    assert_eq!(extents(&delta, 2), (ends, vec![(0, 2, 1, 0), (2, 4, 3, 0), (6, 4, 1, 6)]));
+    assert_eq!(store.content("/f"), b"01ABCD6789");
+}
+
+#[test]
+fn a_patch_behind_the_end_leaves_a_hole_that_no_row_stands_for() {
+    let mut store = file("ab");
+    let Applied { delta, .. } = store.run([Op::patch(at("/f"), 5, "cd")]);
+    assert_eq!(extents(&delta, 2), (vec![], vec![(5, 2, 2, 0)]));
+    assert_eq!(store.content("/f"), b"ab\0\0\0cd");
+
+    let Applied { delta, commit } = store.run([Op::patch(at("/f"), 50, "")]);
+    assert!(delta.nodes.is_empty() && !commit.outcomes[0].changed, "an empty patch does not extend");
+}
+
+#[test]
+fn truncating_cuts_at_the_size_and_extending_writes_nothing() {
+    let mut store = file("0123456789");
+    let Applied { delta, .. } = store.run([Op::truncate(at("/f"), 4)]);
+    assert_eq!(extents(&delta, 2), (vec![(0, 10)], vec![(0, 4, 1, 0)]));
+    assert!(delta.chunks.is_empty());
+
+    let Applied { delta, .. } = store.run([Op::truncate(at("/f"), 6)]);
+    assert!(delta.extents.is_empty() && delta.chunks.is_empty());
+    assert_eq!(store.content("/f"), b"0123\0\0", "what was cut off does not come back");
+}
+
+#[test]
+fn operations_of_a_batch_see_and_replace_what_those_before_them_wrote() {
+    let mut store = Store::new();
+    let Applied { delta, .. } = store.run([
+        Op::write(at("/f"), "first"),
+        Op::append(at("/f"), " second"),
+        Op::patch(at("/f"), 0, "F"),
+        Op::truncate(at("/f"), 8),
+        Op::write(at("/g"), "covered"),
+        Op::write(at("/g"), "kept"),
+    ]);
+    assert_eq!(store.content("/f"), b"First se");
+    assert_eq!(store.content("/g"), b"kept");
+    assert!(!delta.chunks.values().any(|chunk| &chunk.data[..] == b"covered"), "bytes nobody can read");
+    assert!(delta.extents.values().all(|change| change.closed.is_empty()), "no row of before has ended");
+}
+
+#[test]
+fn content_operations_refuse_what_has_no_content_or_no_room() {
+    let store = tree([Op::write(at("/f"), "x"), Op::mkdir(at("/d")), Op::mknod(at("/p"), Special::Fifo)]);
+    let refusals = [
+        (Op::write(at("/f"), "y").create_new(), ErrorKind::AlreadyExists),
+        (Op::write(at("/g"), "y").must_exist(), ErrorKind::NotFound),
+        (Op::write(at("/d"), "y"), ErrorKind::IsADirectory),
+        (Op::write(at("/p"), "y"), ErrorKind::NotPermitted),
+        (Op::write(at("/f/x"), "y"), ErrorKind::NotADirectory),
+        (Op::write(at("/f/x"), "y").with_parents(), ErrorKind::NotADirectory),
+        (Op::write(at("/no/x"), "y"), ErrorKind::NotFound),
+        (Op::write(Ino(99), "y"), ErrorKind::NotFound),
+        (Op::append(at("/d"), "y"), ErrorKind::IsADirectory),
+        (Op::patch(at("/g"), 0, "y"), ErrorKind::NotFound),
+        (Op::patch(at("/f"), MAX_FILE, "y"), ErrorKind::TooLarge),
+        (Op::patch(at("/f"), u64::MAX, "y"), ErrorKind::TooLarge),
+        (Op::truncate(at("/g"), 0), ErrorKind::NotFound),
+        (Op::truncate(at("/f"), MAX_FILE + 1), ErrorKind::TooLarge),
+    ];
+    for (op, kind) in refusals {
+        assert_eq!(store.refusal([op.clone()]).kind(), kind, "{op:?}");
+    }
+}
+
+#[test]
+fn equal_bytes_are_stored_once_from_64_kib() {
+    let (large, small) = (vec![7; DEDUP_FROM], vec![7; DEDUP_FROM - 1]);
+    let mut store = Store::new();
+    let Applied { delta, .. } = store.run([
+        Op::write(at("/a"), large.clone()),
+        Op::write(at("/b"), large.clone()),
+        Op::write(at("/c"), small.clone()),
+        Op::write(at("/d"), small.clone()),
+    ]);
+    assert_eq!(delta.chunks.len(), 3, "one for the two large ones of the batch, one for each small one");
+    assert_eq!(extents(&delta, store.node_of("/a").ino), extents(&delta, store.node_of("/b").ino));
+
+    let Applied { delta, .. } = store.run([Op::write(at("/e"), large), Op::write(at("/f"), small)]);
+    assert_eq!(delta.chunks.len(), 1, "the large one is stored, the small one is not looked for");
+    assert_eq!(store.content("/e"), store.content("/a"));
+}
+
+#[test]
+fn a_large_body_is_cut_into_extents_of_one_mib() {
+    let mut store = Store::new();
+    let body: Vec<u8> = (0..2 * MAX_EXTENT + 3).map(|at| (at / 1000) as u8).collect();
+    let Applied { delta, .. } = store.run([Op::write(at("/f"), body.clone())]);
+    let mib = MAX_EXTENT as u64;
+    assert_eq!(extents(&delta, 2).1, [(0, mib, 1, 0), (mib, mib, 2, 0), (2 * mib, 3, 3, 0)]);
+    assert!(store.content("/f") == body);
+}
+
+#[test]
+fn a_damaged_stored_chunk_is_not_shared_and_new_ones_like_it_are_not_found() {
+    let body = vec![7; DEDUP_FROM];
+    let mut store = tree([Op::write(at("/a"), body.clone())]);
+    store.unreadable = Some(ErrorKind::Corrupt);
+    let Applied { delta, .. } = store.run([Op::write(at("/b"), body.clone())]);
+    let chunk = delta.chunks.values().next().expect("the bytes are stored again");
+    assert_eq!((chunk.id, chunk.sum.len()), (2, 8), "its sum is the damaged one's");
+
+    store.unreadable = None;
+    let Applied { delta, .. } = store.run([Op::write(at("/c"), body)]);
+    assert_eq!(extents(&delta, store.node_of("/c").ino).1[0].2, 1, "the one that is found by its sum");
+}
+
+#[test]
+fn a_stored_chunk_that_cannot_be_looked_at_fails_the_batch() {
+    let body = vec![7; DEDUP_FROM];
+    let mut store = tree([Op::write(at("/a"), body.clone())]);
+    for kind in [ErrorKind::Io, ErrorKind::Unavailable] {
+        store.unreadable = Some(kind);
+        assert_eq!(store.refusal([Op::write(at("/b"), body.clone())]).kind(), kind);
+    }
+}
+
+#[test]
+fn a_staged_body_is_used_once_and_in_its_whole_size() {
+    let mut store = file("hello");
+    let staged = |size| Body::Staged(StagedBody { id: 7, size });
+    assert_eq!(store.refusal([Op::write(at("/g"), staged(5))]).kind(), ErrorKind::NotFound);
+
+    store.staged.insert(7, Staged(vec![(1, 5)]));
+    assert_eq!(store.refusal([Op::write(at("/g"), staged(6))]).kind(), ErrorKind::NotFound);
+    let twice = [Op::write(at("/g"), staged(5)), Op::write(at("/h"), staged(5))];
+    assert_eq!(store.refusal(twice).kind(), ErrorKind::NotFound);
+
+    let Applied { delta, .. } = store.run([Op::write(at("/g"), staged(5))]);
+    assert_eq!((delta.staged.as_slice(), delta.chunks.len()), (&[7][..], 0));
+    assert_eq!(store.content("/g"), b"hello");
+    assert_eq!(store.refusal([Op::write(at("/h"), staged(5))]).kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_file_without_a_name_is_written_through_its_handle_only() {
+    let mut store = file("hello");
+    store.run([Op::remove(at("/f"))]);
+    assert_eq!(store.refusal([Op::append(Ino(2), "!")]).kind(), ErrorKind::NotFound);
+
+    store.open.insert(2);
+    let Applied { delta, .. } = store.run([Op::append(Ino(2), "!")]);
+    assert!(delta.unnamed.contains(&2), "it needs a lease");
+    assert_eq!(extents(&delta, 2).1, [(5, 1, 2, 0)]);
+}

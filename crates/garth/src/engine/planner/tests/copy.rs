@@ -1,0 +1,101 @@
+//! Copies: rows that share stored bytes.
+
+use super::*;
+
+#[test]
+fn a_copy_shares_the_chunks_of_its_source_and_stores_none() {
+    let mut store = tree([
+        Op::write(at("/f"), "0123456789").with_attrs(SetAttrs::new().mode(0o600).tags(["t"])),
+        Op::patch(at("/f"), 3, "xy"),
+    ]);
+    let copies = store.head.copies;
+    let Applied { delta, commit } = store.run([Op::copy(at("/f"), at("/g"))]);
+    let (source, copy) = (store.node_of("/f"), store.node_of("/g"));
+    assert!(delta.chunks.is_empty() && !delta.nodes.contains_key(&source.ino));
+    assert_eq!(extents(&delta, copy.ino).1, [(0, 3, 1, 0), (3, 2, 2, 0), (5, 5, 1, 5)]);
+    assert_eq!(store.head.copies, copies + 1);
+    assert_eq!((copy.mode, copy.size, copy.mtime, copy.birthtime), (0o600, 10, source.mtime, 30));
+    assert_eq!(delta.attributes[&copy.ino].tags, ["t"]);
+    assert!(commit.outcomes[0].created && commit.outcomes[0].version.ino.0 == copy.ino);
+}
+
+#[test]
+fn names_of_one_node_become_names_of_one_copy() {
+    let mut store = tree([
+        Op::write(at("/d/a"), "x").with_parents(),
+        Op::link(at("/d/a"), at("/d/b")),
+        Op::link(at("/d/a"), at("/outside")),
+    ]);
+    let Applied { delta, .. } = store.run([Op::copy_tree(at("/d"), at("/e"))]);
+    let copy = store.node_of("/e/a");
+    assert_eq!((store.node_of("/e/b").ino, copy.nlink), (copy.ino, 2), "not three: one lies outside");
+    assert_ne!(copy.ino, store.node_of("/d/a").ino);
+    assert_eq!(store.node_of("/d/a").nlink, 3);
+    assert_eq!(logged(&delta), [(ChangeKind::Created, Some("/e".to_owned()))], "one change, of its top");
+    assert_eq!(store.node_of("/e").mtime, store.node_of("/d").mtime, "not of its filling");
+}
+
+#[test]
+fn a_copy_onto_a_file_replaces_its_content_and_keeps_the_node() {
+    let mut store = tree([Op::write(at("/f"), "source"), Op::write(at("/g"), "old")]);
+    assert_eq!(store.refusal([Op::copy(at("/f"), at("/g"))]).kind(), ErrorKind::AlreadyExists);
+    let ino = store.node_of("/g").ino;
+    let Applied { delta, .. } = store.run([Op::copy(at("/f"), at("/g")).replace()]);
+    assert_eq!(extents(&delta, ino), (vec![(0, 3)], vec![(0, 6, 1, 0)]));
+    assert!(delta.names.is_empty());
+    assert_eq!(logged(&delta), [(ChangeKind::Modified, None)]);
+
+    let Applied { delta, commit } = store.run([Op::copy(at("/g"), at("/g")).replace()]);
+    assert!(delta.nodes.is_empty() && !commit.outcomes[0].changed, "onto itself nothing happens");
+}
+
+#[test]
+fn a_copy_of_the_past_has_the_content_and_the_names_of_its_commit() {
+    let mut store = tree([
+        Op::write(at("/d/f"), "0123456789").with_parents(),
+        Op::truncate(at("/d/f"), 2),
+        Op::rename(at("/d/f"), at("/d/g")),
+        Op::remove_tree(at("/d")),
+    ]);
+    store.run([Op::copy_tree(at("/d"), at("/first")).as_of(Seq(1))]);
+    assert_eq!(store.content("/first/f"), b"0123456789");
+    store.run([Op::copy(at("/d/g"), at("/third")).as_of(Seq(3))]);
+    assert_eq!(store.content("/third"), b"01");
+    let refusals = [
+        (Op::copy(at("/d/f"), at("/x")).as_of(Seq(3)), ErrorKind::NotFound),
+        (Op::copy(at("/d/g/x"), at("/x")).as_of(Seq(3)), ErrorKind::NotADirectory),
+        (Op::copy(at("/d/g"), at("/x")).as_of(Seq(99)), ErrorKind::NotFound),
+        (Op::copy(at("/d"), at("/x")).as_of(Seq(3)), ErrorKind::IsADirectory),
+    ];
+    for (op, kind) in refusals {
+        assert_eq!(store.refusal([op.clone()]).kind(), kind, "{op:?}");
+    }
+}
+
+#[test]
+fn a_copy_is_refused_into_itself_and_of_a_directory_that_was_not_asked_for() {
+    let store = tree([Op::write(at("/d/f"), "x").with_parents()]);
+    let refusals = [
+        (Op::copy(at("/d"), at("/x")), ErrorKind::IsADirectory),
+        (Op::copy_tree(at("/d"), at("/d/x")), ErrorKind::InvalidArgument),
+        (Op::copy_tree(at("/"), at("/x")), ErrorKind::InvalidArgument),
+        (Op::copy_tree(at("/d"), at("/d")), ErrorKind::AlreadyExists),
+        (Op::copy(at("/no"), at("/x")), ErrorKind::NotFound),
+        (Op::copy(at("/d/f"), at("/no/x")), ErrorKind::NotFound),
+        (Op::copy(at("/d/f"), Ino(2)), ErrorKind::InvalidArgument),
+    ];
+    for (op, kind) in refusals {
+        assert_eq!(store.refusal([op.clone()]).kind(), kind, "{op:?}");
+    }
+}
+
+#[test]
+fn an_expiry_is_copied_unless_it_has_passed() {
+    let mut store = tree([Op::write(at("/f"), "x").with_attrs(expires(35))]);
+    store.run([Op::copy(at("/f"), at("/soon"))]);
+    assert_eq!(store.node_of("/soon").expires_at, Some(35));
+    store.run([Op::mkdir(at("/d"))]);
+    assert_eq!(store.refusal([Op::copy(at("/f"), at("/late"))]).kind(), ErrorKind::NotFound);
+    store.run([Op::copy(at("/f"), at("/late")).as_of(Seq(1))]);
+    assert_eq!(store.node_of("/late").expires_at, None);
+}

@@ -1,0 +1,187 @@
+//! Which names end and are given, and what becomes of their nodes.
+
+use super::*;
+use crate::model::MAX_LINKS;
+
+fn paths<const N: usize>(paths: [&str; N]) -> Vec<String> {
+    paths.map(str::to_owned).to_vec()
+}
+
+/// `/d/a`, `/d/sub/b` and an empty `/e`.
+fn nested() -> Store {
+    tree([
+        Op::write(at("/d/a"), "a").with_parents(),
+        Op::write(at("/d/sub/b"), "b").with_parents(),
+        Op::mkdir(at("/e")),
+    ])
+}
+
+#[test]
+fn missing_parents_are_made_and_count_as_links_of_their_parents() {
+    let mut store = Store::new();
+    let Applied { delta, .. } = store.run([Op::write(at("/a/b/f"), "x").with_parents()]);
+    assert_eq!(renamed(&delta).1, paths(["/a", "/a/b", "/a/b/f"]));
+    assert_eq!(["/", "/a", "/a/b"].map(|path| store.node_of(path).nlink), [3, 3, 2]);
+}
+
+#[test]
+fn renaming_a_directory_rewrites_names_and_no_node_below_it() {
+    let mut store = nested();
+    let moved = store.node_of("/d").ino;
+    let Applied { delta, .. } = store.run([Op::rename(at("/d"), at("/e/new"))]);
+    assert_eq!(renamed(&delta).0, paths(["/d", "/d/a", "/d/sub", "/d/sub/b"]));
+    assert_eq!(renamed(&delta).1, paths(["/e/new", "/e/new/a", "/e/new/sub", "/e/new/sub/b"]));
+    let mut changed = [Ino::ROOT.0, moved, store.node_of("/e").ino];
+    changed.sort_unstable();
+    assert_eq!(delta.nodes.keys().copied().collect::<Vec<_>>(), changed, "itself and the two directories");
+    assert!(delta.extents.is_empty() && delta.chunks.is_empty());
+    assert_eq!(logged(&delta), [(ChangeKind::Renamed { from: at("/d") }, Some("/e/new".to_owned()))]);
+    assert_eq!(["/", "/e", "/e/new"].map(|path| store.node_of(path).nlink), [3, 3, 3]);
+    assert_eq!(store.content("/e/new/sub/b"), b"b");
+}
+
+#[test]
+fn an_exchange_swaps_two_names_and_all_below_them() {
+    let mut store = nested();
+    store.run([Op::write(at("/f"), "f")]);
+    let [dir, file] = ["/d", "/f"].map(|path| store.node_of(path).ino);
+    let Applied { delta, .. } = store.run([Op::exchange(at("/d"), at("/f"))]);
+    assert_eq!(["/f", "/d"].map(|path| store.node_of(path).ino), [dir, file]);
+    assert_eq!(renamed(&delta).0, paths(["/d", "/f", "/d/a", "/d/sub", "/d/sub/b"]));
+    assert_eq!(renamed(&delta).1, paths(["/d", "/f", "/f/a", "/f/sub", "/f/sub/b"]));
+    assert_eq!(store.node_of("/").nlink, 4);
+    assert_eq!([dir, file].map(|ino| delta.nodes[&ino].nlink), [3, 1]);
+}
+
+#[test]
+fn a_rename_replaces_what_it_may_and_refuses_the_rest() {
+    let mut store = nested();
+    store.run([Op::write(at("/f"), "f")]);
+    let refusals = [
+        (Op::rename(at("/"), at("/x")), ErrorKind::Busy),
+        (Op::rename(at("/f"), at("/")), ErrorKind::Busy),
+        (Op::rename(at("/no"), at("/x")), ErrorKind::NotFound),
+        (Op::rename(at("/d"), at("/d/sub/x")), ErrorKind::InvalidArgument),
+        (Op::rename(at("/d/a"), at("/d")), ErrorKind::NotEmpty),
+        (Op::exchange(at("/d/a"), at("/d")), ErrorKind::InvalidArgument),
+        (Op::rename(at("/f"), at("/no/x")), ErrorKind::NotFound),
+        (Op::rename(at("/f"), at("/d/a")).no_replace(), ErrorKind::AlreadyExists),
+        (Op::exchange(at("/f"), at("/x")), ErrorKind::NotFound),
+        (Op::rename(at("/d"), at("/f")), ErrorKind::NotADirectory),
+        (Op::rename(at("/f"), at("/e")), ErrorKind::IsADirectory),
+        (Op::rename(at("/e"), at("/d")), ErrorKind::NotEmpty),
+        (Op::rename(Ino(2), at("/x")), ErrorKind::InvalidArgument),
+    ];
+    for (op, kind) in refusals {
+        assert_eq!(store.refusal([op.clone()]).kind(), kind, "{op:?}");
+    }
+    let replaced = store.node_of("/d/a").ino;
+    let Applied { delta, .. } = store.run([Op::rename(at("/f"), at("/d/a"))]);
+    assert_eq!(delta.nodes[&replaced].nlink, 0);
+    let kinds: Vec<ChangeKind> = delta.log.iter().map(|change| change.kind.clone()).collect();
+    assert_eq!(kinds, [ChangeKind::Removed, ChangeKind::Renamed { from: at("/f") }]);
+}
+
+#[test]
+fn a_name_that_comes_back_within_a_batch_has_not_changed() {
+    let mut store = nested();
+    let Applied { delta, .. } = store.run([Op::rename(at("/d"), at("/x")), Op::rename(at("/x"), at("/d"))]);
+    assert_eq!(renamed(&delta), (vec![], vec![]));
+}
+
+#[test]
+fn what_a_batch_makes_and_removes_itself_leaves_no_rows() {
+    let mut store = nested();
+    let Applied { delta, .. } = store.run([
+        Op::write(at("/tmp/f"), "x").with_parents().with_attrs(expires(1000).tags(["t"])),
+        Op::remove_tree(at("/tmp")),
+    ]);
+    assert_eq!(renamed(&delta), (vec![], vec![]));
+    assert_eq!(delta.nodes.keys().copied().collect::<Vec<_>>(), [Ino::ROOT.0]);
+    assert!(delta.attributes.is_empty() && delta.extents.is_empty() && delta.chunks.is_empty());
+    assert!(delta.expiry.is_empty() && delta.index.is_empty());
+}
+
+#[test]
+fn removing_a_tree_ends_every_name_and_every_node_without_another() {
+    let mut store = nested();
+    store.run([Op::link(at("/d/a"), at("/kept"))]);
+    let [kept, lost] = ["/d/a", "/d/sub/b"].map(|path| store.node_of(path));
+    let Applied { delta, .. } = store.run([Op::remove_tree(at("/d"))]);
+    assert_eq!(renamed(&delta), (paths(["/d", "/d/a", "/d/sub", "/d/sub/b"]), vec![]));
+    assert_eq!(logged(&delta), [(ChangeKind::Removed, Some("/d".to_owned()))]);
+    let after = &delta.nodes[&kept.ino];
+    assert_eq!((after.nlink, after.ctime), (1, 50), "it has a name outside, and changed");
+    let after = &delta.nodes[&lost.ino];
+    assert_eq!((after.nlink, after.ctime), (0, lost.ctime), "it ends as it was");
+    assert_eq!(delta.index.keys().copied().collect::<Vec<_>>(), [lost.ino]);
+    assert_eq!(store.node_of("/").nlink, 3);
+}
+
+#[test]
+fn a_removal_takes_what_it_expects_only() {
+    let store = nested();
+    let refusals = [
+        (Op::remove(at("/")), ErrorKind::Busy),
+        (Op::remove_tree(at("/")), ErrorKind::Busy),
+        (Op::remove_file(at("/e")), ErrorKind::IsADirectory),
+        (Op::remove_dir(at("/d/a")), ErrorKind::NotADirectory),
+        (Op::remove_dir(at("/d")), ErrorKind::NotEmpty),
+        (Op::remove(at("/d")), ErrorKind::NotEmpty),
+        (Op::remove(at("/no")), ErrorKind::NotFound),
+        (Op::remove(at("/d/a/x")), ErrorKind::NotADirectory),
+    ];
+    for (op, kind) in refusals {
+        assert_eq!(store.refusal([op.clone()]).kind(), kind, "{op:?}");
+    }
+    let mut store = store;
+    let Applied { delta, commit } = store.run([Op::remove(at("/no")).if_exists()]);
+    assert!(delta.nodes.is_empty() && delta.log.is_empty() && !commit.outcomes[0].changed);
+}
+
+#[test]
+fn a_directory_is_empty_as_the_batch_sees_it() {
+    let mut store = nested();
+    let filled = [Op::write(at("/e/x"), "x"), Op::remove_dir(at("/e"))];
+    assert_eq!(store.refusal(filled).kind(), ErrorKind::NotEmpty);
+    let emptied = [Op::remove(at("/d/sub/b")), Op::remove_dir(at("/d/sub"))];
+    assert_eq!(renamed(&store.run(emptied).delta).0, paths(["/d/sub", "/d/sub/b"]));
+}
+
+#[test]
+fn a_hard_link_is_a_name_more_and_the_last_name_ends_the_node() {
+    let mut store = tree([Op::write(at("/f"), "f"), Op::link(at("/f"), at("/g"))]);
+    let node = store.node_of("/f");
+    assert_eq!((node.ino, node.nlink, node.ctime, node.mtime), (store.node_of("/g").ino, 2, 20, 10));
+
+    let Applied { delta, .. } = store.run([Op::remove(at("/f"))]);
+    let left = &delta.nodes[&node.ino];
+    assert_eq!((left.nlink, left.ctime), (1, 30));
+    assert!(delta.index.is_empty(), "search still finds it");
+
+    let Applied { delta, .. } = store.run([Op::remove(at("/g"))]);
+    let last = &delta.nodes[&node.ino];
+    assert_eq!((last.nlink, last.ctime), (0, 30), "to lose the last name is no change of the node");
+    assert!(
+        delta.index.contains_key(&node.ino) && delta.extents.is_empty(),
+        "its content stays for the past"
+    );
+    assert_eq!(store.refusal([Op::link(Ino(node.ino), at("/h"))]).kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_link_is_refused_to_a_directory_over_a_name_and_beyond_the_limit() {
+    let mut store = nested();
+    assert_eq!(store.refusal([Op::link(at("/d"), at("/x"))]).kind(), ErrorKind::NotPermitted);
+    assert_eq!(store.refusal([Op::link(at("/d/a"), at("/e"))]).kind(), ErrorKind::AlreadyExists);
+    let ino = store.node_of("/d/a").ino;
+    store.node_mut(ino).nlink = MAX_LINKS;
+    assert_eq!(store.refusal([Op::link(at("/d/a"), at("/x"))]).kind(), ErrorKind::TooManyLinks);
+}
+
+#[test]
+fn renaming_one_name_of_a_node_onto_another_does_nothing() {
+    let mut store = tree([Op::write(at("/f"), "f"), Op::link(at("/f"), at("/g"))]);
+    let Applied { delta, commit } = store.run([Op::rename(at("/f"), at("/g"))]);
+    assert!(delta.names.is_empty() && delta.log.is_empty() && !commit.outcomes[0].changed);
+}

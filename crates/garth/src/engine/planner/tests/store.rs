@@ -1,0 +1,298 @@
+//! Rows in maps, all versions of them, to which deltas are applied as a database would.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use bytes::Bytes;
+
+use super::*;
+use crate::engine::planner::delta::Key;
+use crate::engine::planner::rows::Chunk;
+use crate::model::{Attributes, CommitId};
+
+/// Not ended.
+const NEVER: u64 = u64::MAX;
+
+/// A row and the commit that ended it.
+struct Spanned<T> {
+    row: T,
+    till: u64,
+}
+
+/// An account's rows.
+pub(super) struct Store {
+    pub(super) head: HeadRow,
+    names: Vec<(Key, Spanned<NameRow>)>,
+    nodes: BTreeMap<u64, BTreeMap<u64, NodeRow>>,
+    attributes: BTreeMap<(u64, u64), Attributes>,
+    extents: BTreeMap<u64, Vec<Spanned<ExtentRow>>>,
+    pub(super) chunks: BTreeMap<u64, Chunk>,
+    times: BTreeMap<u64, i64>,
+    snapshots: BTreeSet<String>,
+    commits: HashSet<CommitId>,
+    idempotency: BTreeMap<String, IdempotencyRow>,
+    pub(super) staged: BTreeMap<u128, Staged>,
+    /// Nodes held open.
+    pub(super) open: BTreeSet<u64>,
+    /// What reading any chunk fails with.
+    pub(super) unreadable: Option<ErrorKind>,
+}
+
+/// A commit that was applied.
+pub(super) struct Applied {
+    pub(super) delta: Delta,
+    pub(super) commit: Commit,
+}
+
+impl Store {
+    pub(super) fn new() -> Self {
+        let root = NodeRow {
+            ino: Ino::ROOT.0,
+            seq: 0,
+            kind: Kind::Directory,
+            mode: 0o755,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            nlink: 2,
+            size: 0,
+            atime: 0,
+            mtime: 0,
+            ctime: 0,
+            birthtime: 0,
+            target: None,
+            attrs_seq: 0,
+            expires_at: None,
+            content_seq: 0,
+        };
+        Self {
+            head: HeadRow { seq: 0, time: 0, next_ino: 2, next_chunk: 1, copies: 0 },
+            names: Vec::new(),
+            nodes: BTreeMap::from([(root.ino, BTreeMap::from([(0, root)]))]),
+            attributes: BTreeMap::new(),
+            extents: BTreeMap::new(),
+            chunks: BTreeMap::new(),
+            times: BTreeMap::new(),
+            snapshots: BTreeSet::new(),
+            commits: HashSet::new(),
+            idempotency: BTreeMap::new(),
+            staged: BTreeMap::new(),
+            open: BTreeSet::new(),
+            unreadable: None,
+        }
+    }
+
+    /// Plans a batch on these rows, which stay as they are.
+    pub(super) fn plan(&self, batch: &Batch) -> Result<Planned> {
+        let now = Timestamp(10 * (self.head.seq.cast_signed() + 1));
+        plan(self, self.head, now, &|ino| self.open.contains(&ino), batch)
+    }
+
+    /// Commits a batch that is not refused.
+    pub(super) fn commit(&mut self, batch: &Batch) -> Applied {
+        match self.plan(batch).unwrap() {
+            Planned::Apply { delta, head, commit } => {
+                self.apply(&delta, head);
+                self.commits.extend(batch.id);
+                if let Some(asked) = &batch.idempotency {
+                    let record = IdempotencyRow {
+                        request_hash: asked.request_hash,
+                        keep_until: asked.keep_until.0,
+                        commit: commit.clone(),
+                    };
+                    self.idempotency.insert(asked.key.clone(), record);
+                }
+                Applied { delta: *delta, commit }
+            }
+            Planned::Replay(_) => panic!("the batch was committed before"),
+        }
+    }
+
+    /// Commits operations that are not refused.
+    pub(super) fn run(&mut self, ops: impl IntoIterator<Item = Op>) -> Applied {
+        self.commit(&Batch::new(ops))
+    }
+
+    /// The error of operations that are refused.
+    pub(super) fn refusal(&self, ops: impl IntoIterator<Item = Op>) -> Error {
+        match self.plan(&Batch::new(ops)) {
+            Err(error) => error,
+            Ok(_) => panic!("the operations are not refused"),
+        }
+    }
+
+    fn apply(&mut self, delta: &Delta, head: HeadRow) {
+        for (key, change) in &delta.names {
+            if let Some(before) = change.before {
+                let live = |(at, name): &&mut (Key, Spanned<NameRow>)| at == key && name.till == NEVER;
+                let (_, name) = self.names.iter_mut().find(live).expect("a name that ends is there");
+                assert_eq!(name.row, before, "the name that ends");
+                name.till = head.seq;
+            }
+            if let Some(row) = change.after {
+                self.names.push((key.clone(), Spanned { row, till: NEVER }));
+            }
+        }
+        for (ino, node) in &delta.nodes {
+            assert_eq!(node.seq, head.seq, "the commit of a new version");
+            self.nodes.entry(*ino).or_default().insert(node.seq, node.clone());
+        }
+        for (ino, attributes) in &delta.attributes {
+            self.attributes.insert((*ino, head.seq), attributes.clone());
+        }
+        for (id, chunk) in &delta.chunks {
+            assert!(self.chunks.insert(*id, chunk.clone()).is_none(), "the number of a new chunk is new");
+        }
+        for (ino, change) in &delta.extents {
+            let rows = self.extents.entry(*ino).or_default();
+            for closed in change.closed.values() {
+                let live = |extent: &&mut Spanned<ExtentRow>| extent.row == *closed && extent.till == NEVER;
+                rows.iter_mut().find(live).expect("an extent that ends is there").till = head.seq;
+            }
+            rows.extend(change.added.values().map(|row| Spanned { row: *row, till: NEVER }));
+        }
+        for (name, made) in &delta.snapshots {
+            if *made {
+                self.snapshots.insert(name.clone())
+            } else {
+                self.snapshots.remove(name)
+            };
+        }
+        for id in &delta.staged {
+            self.staged.remove(id);
+        }
+        self.times.insert(head.seq, head.time);
+        self.head = head;
+    }
+
+    /// The newest version of what a path names.
+    pub(super) fn node_of(&self, path: &str) -> NodeRow {
+        let ino = match key_of(&at(path)) {
+            None => Ino::ROOT.0,
+            Some((dir, name)) => self.name(&dir, &name).unwrap().expect("the name is there").ino,
+        };
+        self.node(ino).unwrap().expect("the node is there")
+    }
+
+    /// The newest version of a node, to be changed behind the planner's back.
+    pub(super) fn node_mut(&mut self, ino: u64) -> &mut NodeRow {
+        self.nodes.get_mut(&ino).unwrap().last_entry().unwrap().into_mut()
+    }
+
+    /// Content of a file.
+    pub(super) fn content(&self, path: &str) -> Vec<u8> {
+        let node = self.node_of(path);
+        let mut bytes = vec![0; node.size as usize];
+        for extent in self.extents(node.ino, 0, node.size).unwrap() {
+            let data = &self.chunks[&extent.chunk].data;
+            let (at, skip, len) = (extent.off as usize, extent.skip as usize, extent.len as usize);
+            bytes[at..at + len].copy_from_slice(&data[skip..skip + len]);
+        }
+        bytes
+    }
+
+    /// Names after commit `seq`, by key.
+    fn names(&self, seq: u64) -> BTreeMap<Key, NameRow> {
+        let there = |name: &Spanned<NameRow>| name.row.since <= seq && name.till > seq;
+        self.names.iter().filter(|(_, name)| there(name)).map(|(key, name)| (key.clone(), name.row)).collect()
+    }
+}
+
+/// The newest state: before no row's end.
+const NOW: u64 = NEVER - 1;
+
+impl Rows for Store {
+    fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>> {
+        self.name_at(dir, name, NOW)
+    }
+
+    fn names_in(&self, dir: &str, limit: usize) -> Result<Vec<(String, NameRow)>> {
+        let children = self.names(NOW).into_iter().filter(|(key, _)| key.0 == dir);
+        Ok(children.map(|(key, row)| (key.1, row)).take(limit).collect())
+    }
+
+    fn names_below(&self, dir: &str) -> Result<Vec<(String, String, NameRow)>> {
+        self.names_below_at(dir, NOW)
+    }
+
+    fn names_of(&self, ino: u64) -> Result<Vec<(String, String)>> {
+        self.names_of_at(ino, NOW)
+    }
+
+    fn node(&self, ino: u64) -> Result<Option<NodeRow>> {
+        self.node_at_seq(ino, NOW)
+    }
+
+    fn attributes(&self, ino: u64, seq: u64) -> Result<Attributes> {
+        Ok(self.attributes[&(ino, seq)].clone())
+    }
+
+    fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
+        self.extents_at(ino, NOW, from, to)
+    }
+
+    fn chunk_by_hash(&self, hash: &[u8]) -> Result<Option<u64>> {
+        Ok(self.chunks.values().find(|chunk| chunk.sum == hash).map(|chunk| chunk.id))
+    }
+
+    fn chunk(&self, id: u64) -> Result<Bytes> {
+        match self.unreadable {
+            Some(kind) => Err(Error::new(kind, "the chunk cannot be read")),
+            None => Ok(self.chunks[&id].data.clone()),
+        }
+    }
+
+    fn staged(&self, id: u128) -> Result<Option<Staged>> {
+        Ok(self.staged.get(&id).cloned())
+    }
+
+    fn has_commit(&self, id: CommitId) -> Result<bool> {
+        Ok(self.commits.contains(&id))
+    }
+
+    fn has_snapshot(&self, name: &str) -> Result<bool> {
+        Ok(self.snapshots.contains(name))
+    }
+
+    fn idempotency(&self, key: &str) -> Result<Option<IdempotencyRow>> {
+        Ok(self.idempotency.get(key).cloned())
+    }
+
+    fn time_of(&self, seq: u64) -> Result<Timestamp> {
+        let missing = || Error::new(ErrorKind::NotFound, "there is no such commit");
+        self.times.get(&seq).map(|time| Timestamp(*time)).ok_or_else(missing)
+    }
+
+    fn name_at(&self, dir: &str, name: &str, seq: u64) -> Result<Option<NameRow>> {
+        Ok(self.names(seq).get(&(dir.to_owned(), name.to_owned())).copied())
+    }
+
+    fn names_below_at(&self, dir: &str, seq: u64) -> Result<Vec<(String, String, NameRow)>> {
+        let below =
+            |key: &Key| TreePath::from_key(key.0.clone()).is_within(&TreePath::from_key(dir.to_owned()));
+        let names = self.names(seq).into_iter().filter(|(key, _)| below(key));
+        Ok(names.map(|((dir, name), row)| (dir, name, row)).collect())
+    }
+
+    fn names_of_at(&self, ino: u64, seq: u64) -> Result<Vec<(String, String)>> {
+        Ok(self.names(seq).into_iter().filter(|(_, row)| row.ino == ino).map(|(key, _)| key).collect())
+    }
+
+    fn node_at_seq(&self, ino: u64, seq: u64) -> Result<Option<NodeRow>> {
+        Ok(self
+            .nodes
+            .get(&ino)
+            .and_then(|versions| versions.range(..=seq).next_back())
+            .map(|(_, node)| node.clone()))
+    }
+
+    fn extents_at(&self, ino: u64, seq: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
+        let there = |extent: &&Spanned<ExtentRow>| {
+            let row = &extent.row;
+            row.since <= seq && extent.till > seq && row.off < to && row.end() > from
+        };
+        let mut found: Vec<ExtentRow> =
+            self.extents.get(&ino).into_iter().flatten().filter(there).map(|extent| extent.row).collect();
+        found.sort_unstable_by_key(|row| row.off);
+        Ok(found)
+    }
+}
