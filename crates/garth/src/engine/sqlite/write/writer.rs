@@ -173,11 +173,20 @@ impl Writer {
         if self.runtime.executor().submit(Arc::clone(self) as Arc<dyn Work>) {
             return Ok(());
         }
-        // whoever queued meanwhile learns of it by losing its answer
-        let mut queue = lock(&self.queue);
-        queue.busy = false;
-        queue.jobs.clear();
-        Err(Error::new(ErrorKind::Unavailable, "the system gives no thread to write with; try again"))
+        // others may have queued meanwhile
+        let jobs = {
+            let mut queue = lock(&self.queue);
+            queue.busy = false;
+            std::mem::take(&mut queue.jobs)
+        };
+        let error = Error::new(ErrorKind::Unavailable, "the system gives no thread to write with; try again");
+        for job in jobs {
+            match job {
+                Job::Commit(_, answer) => drop(answer.send(Err(error.clone()))),
+                Job::Task { answer, .. } => drop(answer.send(Err(error.clone()))),
+            }
+        }
+        Err(error)
     }
 
     /// Takes the next group from the queue: commits in the order of their arrival, or one task.
