@@ -255,3 +255,9 @@ fn key_of(path: &TreePath) -> Option<(String, String)> {
     let (dir, name) = path.key().rsplit_once('/')?;
     Some((dir.to_owned(), name.to_owned()))
 }
+
+/// The path of something below `from`, once that is `to`.
+fn moved(path: &TreePath, from: &TreePath, to: &TreePath) -> Result<TreePath> {
+    let outside = || Error::at(ErrorKind::Corrupt, path, "is listed in another directory; run `garth fsck`");
+    Ok(path.rebase(from, to).ok_or_else(outside)??)
+}

@@ -150,18 +150,18 @@ impl Scratch<'_> {
     /// The file whose content an operation changes, made where that is asked for; as
     /// the outcome of changing it.
     fn file_or_new(&mut self, at: &At, create: Create, parents: bool) -> Result<Outcome> {
-        let place = match at {
+        let slot = match at {
             At::Node(_) => None,
             At::Path(_) | At::Child(..) => {
                 let path = self.path_from(at)?;
-                self.place(&path, parents)?
+                self.slot(&path, parents)?
             }
         };
-        let found = match &place {
-            Some(place) => place.taken,
+        let found = match &slot {
+            Some(slot) => slot.taken,
             None => Some(self.find(at)?),
         };
-        match (found, place) {
+        match (found, slot) {
             (Some(_), _) if create == Create::New => {
                 Err(self.about_at(ErrorKind::AlreadyExists, at, "already exists"))
             }
@@ -169,9 +169,9 @@ impl Scratch<'_> {
                 self.require_file(at, ino)?;
                 Ok(self.changed(ino))
             }
-            (None, Some(place)) if create != Create::Never => {
-                let ino = self.make(&place, Kind::File, 0o644);
-                self.note(ChangeKind::Created, ino, &place.path);
+            (None, Some(slot)) if create != Create::Never => {
+                let ino = self.make(&slot, Kind::File, 0o644);
+                self.note(ChangeKind::Created, ino, &slot.path);
                 Ok(self.created(ino))
             }
             (None, _) => Err(self.about_at(ErrorKind::NotFound, at, "no such file or directory")),

@@ -12,7 +12,7 @@ use crate::path::{Name, TreePath};
 
 /// Where an operation makes or removes a name; never the root.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct Slot {
     pub(super) path: TreePath,
     pub(super) dir: Ino,
     pub(super) name: Name,
@@ -117,11 +117,11 @@ impl<'a> Scratch<'a> {
     }
 
     /// Makes a node under a free name.
-    pub(super) fn make(&mut self, place: &Place, kind: Kind, mode: u32) -> Ino {
+    pub(super) fn make(&mut self, slot: &Slot, kind: Kind, mode: u32) -> Ino {
         let ino = Ino(self.laid.next_ino);
         self.laid.next_ino += 1;
         self.laid.nodes.insert(ino, Node::new(ino, kind, mode, self.seq, self.time));
-        self.give_name(place.dir, &place.name, ino);
+        self.give_name(slot.dir, &slot.name, ino);
         ino
     }
 
@@ -157,7 +157,7 @@ impl<'a> Scratch<'a> {
     }
 
     /// Where a name is made or removed: its directory, which must be there or is made.
-    pub(super) fn place(&mut self, path: &TreePath, parents: bool) -> Result<Option<Place>> {
+    pub(super) fn slot(&mut self, path: &TreePath, parents: bool) -> Result<Option<Slot>> {
         let Some((parent, name)) = path.split() else { return Ok(None) };
         if parents {
             self.make_directories(&parent)?;
@@ -169,7 +169,7 @@ impl<'a> Scratch<'a> {
             Err(error) => return Err(error),
         };
         let dir = self.find_path(&parent).map_err(|_| Error::not_found(path))?;
-        Ok(Some(Place { path: path.clone(), dir, name, taken }))
+        Ok(Some(Slot { path: path.clone(), dir, name, taken }))
     }
 
     fn make_directories(&mut self, path: &TreePath) -> Result<()> {
@@ -181,8 +181,8 @@ impl<'a> Scratch<'a> {
                 Some(_) => return Err(Error::not_a_directory(&here)),
                 None => {
                     let name = Name::parse(segment)?;
-                    let place = Place { path: here.clone(), dir, name, taken: None };
-                    let ino = self.make(&place, Kind::Directory, 0o755);
+                    let slot = Slot { path: here.clone(), dir, name, taken: None };
+                    let ino = self.make(&slot, Kind::Directory, 0o755);
                     self.note(ChangeKind::Created, ino, &here);
                     ino
                 }

@@ -60,7 +60,7 @@ impl<R: Rows> Planner<'_, R> {
         self.check_size(at, body.size())?;
         let pieces = self.store(body)?;
         self.clear(node.ino, 0, u64::MAX)?;
-        self.place_pieces(node.ino, 0, &pieces)?;
+        self.add_pieces(node.ino, 0, &pieces);
         let edit = Edit::replace(node.size, body.size());
         self.changed(&mut node, created, edit);
         if let Err(error) = self.apply_attrs(&mut node, attrs) {
@@ -77,7 +77,7 @@ impl<R: Rows> Planner<'_, R> {
         let (from, to) = (node.size, node.size.saturating_add(body.size()));
         self.check_size(at, to)?;
         let pieces = self.store(body)?;
-        self.place_pieces(node.ino, from, &pieces)?;
+        self.add_pieces(node.ino, from, &pieces);
         let edit = Edit::write(from, body.size(), from);
         self.changed(&mut node, created, edit);
         self.finish_content(node, created)
@@ -92,7 +92,7 @@ impl<R: Rows> Planner<'_, R> {
         self.check_size(at, end)?;
         let pieces = self.store(body)?;
         self.clear(node.ino, offset, end)?;
-        self.place_pieces(node.ino, offset, &pieces)?;
+        self.add_pieces(node.ino, offset, &pieces);
         let edit = Edit::write(offset, body.size(), node.size);
         self.changed(&mut node, false, edit);
         self.finish_content(node, false)
@@ -225,13 +225,11 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
-    fn place_pieces(&mut self, ino: u64, mut off: u64, pieces: &[Piece]) -> Result<()> {
-        let since = self.seq;
+    fn add_pieces(&mut self, ino: u64, mut off: u64, pieces: &[Piece]) {
         for &(chunk, len) in pieces {
-            self.add_extent(ino, ExtentRow { off, len, since, chunk, skip: 0 });
+            self.add_extent(ino, ExtentRow { off, len, since: self.seq, chunk, skip: 0 });
             off += len;
         }
-        Ok(())
     }
 
     pub(super) fn add_extent(&mut self, ino: u64, row: ExtentRow) {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::rows::{ExtentRow, NodeRow, Rows};
-use super::{Planner, key_of};
+use super::{Planner, key_of, moved};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, Attributes, Ino, Kind, Outcome, Seq};
 use crate::path::TreePath;
@@ -27,8 +27,8 @@ struct Source {
 }
 
 impl Source {
-    /// The path of a directory, which always has one.
-    fn dir_path(&self) -> Result<TreePath> {
+    /// The path of a directory or of what is listed below one: they always have one.
+    fn listed_path(&self) -> Result<TreePath> {
         self.path.clone().ok_or_else(Error::no_node)
     }
 }
@@ -44,7 +44,7 @@ impl<R: Rows> Planner<'_, R> {
         let directory = source.node.kind == Kind::Directory;
         if directory && !flags.recursive {
             let message = "is a directory; copy it with `recursive`";
-            return Err(Error::at(ErrorKind::IsADirectory, &source.dir_path()?, message));
+            return Err(Error::at(ErrorKind::IsADirectory, &source.listed_path()?, message));
         }
         if directory
             && source.as_of.is_none()
@@ -176,14 +176,13 @@ impl<R: Rows> Planner<'_, R> {
 
     /// Copies what is below a directory to below its copy.
     fn fill(&mut self, source: &Source, below: Vec<Source>, to: &TreePath) -> Result<()> {
-        let top = source.dir_path()?;
+        let top = source.listed_path()?;
         // one change for the whole copy, of its top
         let logged = self.delta.log.len();
         // copies of nodes with several names: those that are copied with them become names of the one copy
         let mut linked: HashMap<u64, u64> = HashMap::new();
         for below in below {
-            let path = below.path.as_ref().and_then(|path| path.rebase(&top, to));
-            let Some(new) = path.transpose()? else { continue };
+            let new = moved(&below.listed_path()?, &top, to)?;
             if let Some(copy) = linked.get(&below.node.ino) {
                 let copy = self.node(*copy)?;
                 self.add_name(copy, &new)?;
@@ -277,7 +276,7 @@ impl<R: Rows> Planner<'_, R> {
             }
         }
         for dir in dirs {
-            let Some(original) = dir.rebase(to, top).transpose()? else { continue };
+            let original = moved(&dir, to, top)?;
             let mtime = match source.as_of {
                 None => self.lookup(&original)?.map(|node| node.mtime),
                 Some((seq, time)) => self.lookup_at(&original, seq, time)?.map(|node| node.mtime),

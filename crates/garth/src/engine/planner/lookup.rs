@@ -91,7 +91,7 @@ impl<R: Rows> Planner<'_, R> {
                 }
                 Ok(path.join(name)?)
             }
-            At::Node(_) => Self::require_name(at).map(|()| TreePath::root()),
+            At::Node(_) => Err(no_name()),
         }
     }
 
@@ -112,7 +112,7 @@ impl<R: Rows> Planner<'_, R> {
     pub(super) fn require_name(at: &At) -> Result<()> {
         match at {
             At::Path(_) | At::Child(..) => Ok(()),
-            At::Node(_) => Err(Error::invalid("this operation needs a name, not a node number")),
+            At::Node(_) => Err(no_name()),
         }
     }
 
@@ -136,10 +136,7 @@ impl<R: Rows> Planner<'_, R> {
             self.delta.names.get(key).is_none_or(|change| change.after.is_some_and(|row| row.ino == ino))
         });
         keys.extend(self.delta.given(ino).cloned());
-        keys.sort_unstable_by(|a, b| {
-            let path = |key: &Key| format!("{}/{}", key.0, key.1);
-            path(a).cmp(&path(b))
-        });
+        keys.sort_by_cached_key(|(dir, name)| TreePath::from_row(dir, name));
         keys.dedup();
         Ok(keys)
     }
@@ -229,4 +226,8 @@ impl<R: Rows> Planner<'_, R> {
         self.dirs.insert(dir.to_owned(), row.ino);
         Ok(row.ino)
     }
+}
+
+fn no_name() -> Error {
+    Error::invalid("this operation needs a name, not a node number")
 }

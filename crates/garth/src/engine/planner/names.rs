@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::delta::Key;
 use super::rows::{NameRow, NodeRow, Rows};
-use super::{Planner, key_of};
+use super::{Planner, key_of, moved};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, ChangeKind, Kind, MAX_LINKS, Outcome, Remove, RenameMode, SetAttrs, Special};
 use crate::path::TreePath;
@@ -392,16 +392,15 @@ impl<R: Rows> Planner<'_, R> {
     /// Puts a name that was taken at `from` at `to`, with what was below it.
     fn give(&mut self, from: &TreePath, to: &TreePath, node: &NodeRow, below: Vec<Below>) -> Result<()> {
         let Some(key) = key_of(to) else { return Ok(()) };
-        // where the database has no directory of that name, it has no names below it either
-        let known = self.rows.name(&key.0, &key.1)?.is_some_and(|row| row.kind == Kind::Directory);
+        // where the database has no directory of that name, it has no names below it: no row to look for
+        let occupied = self.rows.name(&key.0, &key.1)?.is_some_and(|row| row.kind == Kind::Directory);
         self.touch_dir(&key.0, i64::from(node.kind == Kind::Directory))?;
         self.set_name(key, Some(NameRow { ino: node.ino, since: self.seq, kind: node.kind }))?;
         for (dir, name, row) in below {
-            let old = TreePath::from_row(&dir, &name);
-            let Some(new) = old.rebase(from, to).transpose()? else { continue };
-            let Some(key) = key_of(&new) else { continue };
+            let new = moved(&TreePath::from_row(&dir, &name), from, to)?;
+            let Some(key) = key_of(&new) else { return Err(Error::already_exists(&new)) };
             let row = NameRow { since: self.seq, ..row };
-            if known || self.delta.names.contains_key(&key) {
+            if occupied || self.delta.names.contains_key(&key) {
                 self.set_name(key, Some(row))?;
             } else {
                 self.delta.set_name(key, None, Some(row));

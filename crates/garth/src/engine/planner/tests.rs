@@ -32,7 +32,7 @@ fn expires(time: i64) -> SetAttrs {
 
 /// Names that a batch ended, and names that it gave, as paths.
 fn renamed(delta: &Delta) -> (Vec<String>, Vec<String>) {
-    let path = |(dir, name): &(String, String)| format!("{dir}/{name}");
+    let path = |(dir, name): &(String, String)| TreePath::from_row(dir, name).to_string();
     let ended = delta.names.iter().filter(|(_, change)| change.before.is_some());
     let given = delta.names.iter().filter(|(_, change)| change.after.is_some());
     (ended.map(|(key, _)| path(key)).collect(), given.map(|(key, _)| path(key)).collect())

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{is_strictly_within, refuse_node};
-use crate::engine::memory::scratch::{Place, Scratch};
+use crate::engine::memory::scratch::{Scratch, Slot};
 use crate::engine::memory::state::Node;
 use crate::engine::memory::tree::{Found, Tree, View};
 use crate::error::{Error, ErrorKind, Result};
@@ -43,8 +43,8 @@ impl<'a> Scratch<'a> {
                 "a directory cannot be copied into itself",
             ));
         }
-        let Some(place) = self.place(&to, parents)? else { return Err(Error::already_exists(&to)) };
-        let Some(old) = place.taken else { return self.copy_new(&source, &place) };
+        let Some(slot) = self.slot(&to, parents)? else { return Err(Error::already_exists(&to)) };
+        let Some(old) = slot.taken else { return self.copy_new(&source, &slot) };
         let both_files = source.node.kind == Kind::File && self.get(old).kind == Kind::File;
         if !replace || !both_files {
             return Err(Error::already_exists(&to));
@@ -67,20 +67,20 @@ impl<'a> Scratch<'a> {
         Ok(Some(View { state: self.state, seq, now: self.state.time_of(seq), present: false }))
     }
 
-    fn copy_new(&mut self, source: &Source, place: &Place) -> Result<Outcome> {
-        let copy = self.copy_node(&source.node, place);
+    fn copy_new(&mut self, source: &Source, slot: &Slot) -> Result<Outcome> {
+        let copy = self.copy_node(&source.node, slot);
         // Of directories: which copy, and the time that filling it changes.
         let mut directories = BTreeMap::from([(source.node.ino, (copy, source.node.mtime))]);
         let mut files: BTreeMap<Ino, Ino> = BTreeMap::new();
         for (found, node) in &source.below {
             let from = source.path.as_ref().expect("a directory has a path");
-            let path = found.path.rebase(from, &place.path).expect("found below it")?;
+            let path = found.path.rebase(from, &slot.path).expect("found below it")?;
             let (dir, _) = directories[&found.dir];
             if let Some(copy) = files.get(&node.ino) {
                 self.give_name(dir, &found.name, *copy);
                 continue;
             }
-            let ino = self.copy_node(node, &Place { path, dir, name: found.name.clone(), taken: None });
+            let ino = self.copy_node(node, &Slot { path, dir, name: found.name.clone(), taken: None });
             if node.is_directory() {
                 directories.insert(node.ino, (ino, node.mtime));
             } else {
@@ -90,12 +90,12 @@ impl<'a> Scratch<'a> {
         for (copy, mtime) in directories.into_values() {
             self.edit(copy).mtime = mtime;
         }
-        self.note(ChangeKind::Created, copy, &place.path);
+        self.note(ChangeKind::Created, copy, &slot.path);
         Ok(self.created(copy))
     }
 
-    fn copy_node(&mut self, node: &Node, place: &Place) -> Ino {
-        let ino = self.make(place, node.kind, node.mode);
+    fn copy_node(&mut self, node: &Node, slot: &Slot) -> Ino {
+        let ino = self.make(slot, node.kind, node.mode);
         let copy = self.edit(ino);
         copy.rdev = node.rdev;
         copy.target.clone_from(&node.target);

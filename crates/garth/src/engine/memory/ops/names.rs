@@ -1,7 +1,7 @@
 //! Operations that make, remove and move names.
 
 use super::{busy, is_missing, is_root, is_strictly_within, refuse_node};
-use crate::engine::memory::scratch::{Place, Scratch};
+use crate::engine::memory::scratch::{Scratch, Slot};
 use crate::engine::memory::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, ChangeKind, Ino, Kind, MAX_LINKS, Outcome, Remove, RenameMode, SetAttrs, Special};
@@ -9,11 +9,11 @@ use crate::path::{MAX_PATH, TreePath};
 
 impl Scratch<'_> {
     /// A free name.
-    fn free_place(&mut self, at: &At, parents: bool) -> Result<Place> {
+    fn free_slot(&mut self, at: &At, parents: bool) -> Result<Slot> {
         refuse_node(at)?;
         let path = self.path_from(at)?;
-        match self.place(&path, parents)? {
-            Some(place) if place.taken.is_none() => Ok(place),
+        match self.slot(&path, parents)? {
+            Some(slot) if slot.taken.is_none() => Ok(slot),
             Some(_) | None => Err(Error::already_exists(&path)),
         }
     }
@@ -21,14 +21,14 @@ impl Scratch<'_> {
     pub(super) fn mkdir(&mut self, at: &At, parents: bool, attrs: &SetAttrs) -> Result<Outcome> {
         refuse_node(at)?;
         let path = self.path_from(at)?;
-        let taken = match self.place(&path, parents)? {
-            Some(place) if place.taken.is_none() => {
-                let ino = self.make(&place, Kind::Directory, 0o755);
+        let taken = match self.slot(&path, parents)? {
+            Some(slot) if slot.taken.is_none() => {
+                let ino = self.make(&slot, Kind::Directory, 0o755);
                 self.note(ChangeKind::Created, ino, &path);
                 self.set_attrs(ino, attrs)?;
                 return Ok(self.created(ino));
             }
-            Some(place) => place.taken,
+            Some(slot) => slot.taken,
             None => Some(Ino::ROOT),
         };
         match taken {
@@ -44,10 +44,10 @@ impl Scratch<'_> {
         parents: bool,
         attrs: &SetAttrs,
     ) -> Result<Outcome> {
-        let place = self.free_place(at, parents)?;
-        let ino = self.make(&place, Kind::Symlink, 0o777);
+        let slot = self.free_slot(at, parents)?;
+        let ino = self.make(&slot, Kind::Symlink, 0o777);
         self.edit(ino).target = Some(target.to_owned());
-        self.note(ChangeKind::Created, ino, &place.path);
+        self.note(ChangeKind::Created, ino, &slot.path);
         self.set_attrs(ino, attrs)?;
         Ok(self.created(ino))
     }
@@ -66,10 +66,10 @@ impl Scratch<'_> {
             Special::BlockDevice(rdev) => (Kind::BlockDevice, rdev),
             Special::Whiteout => (Kind::Whiteout, 0),
         };
-        let place = self.free_place(at, parents)?;
-        let ino = self.make(&place, kind, 0o644);
+        let slot = self.free_slot(at, parents)?;
+        let ino = self.make(&slot, kind, 0o644);
         self.edit(ino).rdev = rdev;
-        self.note(ChangeKind::Created, ino, &place.path);
+        self.note(ChangeKind::Created, ino, &slot.path);
         self.set_attrs(ino, attrs)?;
         Ok(self.created(ino))
     }
@@ -83,13 +83,13 @@ impl Scratch<'_> {
         if self.is_directory(ino) {
             return Err(self.about_at(ErrorKind::NotPermitted, from, "a directory has one name only"));
         }
-        let place = self.free_place(to, parents)?;
+        let slot = self.free_slot(to, parents)?;
         if self.get(ino).names.len() as u64 >= MAX_LINKS {
             return Err(self.about_at(ErrorKind::TooManyLinks, from, "a node has at most 65,000 names"));
         }
-        self.give_name(place.dir, &place.name, ino);
+        self.give_name(slot.dir, &slot.name, ino);
         self.touch(ino);
-        self.note(ChangeKind::Linked, ino, &place.path);
+        self.note(ChangeKind::Linked, ino, &slot.path);
         Ok(self.changed(ino))
     }
 
@@ -112,14 +112,14 @@ impl Scratch<'_> {
             (Remove::Tree, true) => self.clear(&path, ino),
             _ => {}
         }
-        let place = self.existing_place(&path)?;
-        self.remove_name(place.dir, &place.name, ino);
+        let slot = self.existing_slot(&path)?;
+        self.remove_name(slot.dir, &slot.name, ino);
         self.note(ChangeKind::Removed, ino, &path);
         Ok(self.changed(ino))
     }
 
-    fn existing_place(&mut self, path: &TreePath) -> Result<Place> {
-        self.place(path, false)?.ok_or_else(busy)
+    fn existing_slot(&mut self, path: &TreePath) -> Result<Slot> {
+        self.slot(path, false)?.ok_or_else(busy)
     }
 
     /// Removes all that is below a directory. Only what keeps a name elsewhere has changed.
@@ -154,7 +154,7 @@ impl Scratch<'_> {
                 false => Error::not_empty(&to),
             });
         }
-        let new = self.place(&to, parents)?.ok_or_else(busy)?;
+        let new = self.slot(&to, parents)?.ok_or_else(busy)?;
         match new.taken {
             Some(_) if mode == RenameMode::NoReplace => return Err(Error::already_exists(&to)),
             None if exchange => return Err(Error::not_found(&to)),
@@ -166,7 +166,7 @@ impl Scratch<'_> {
         if let Some(other) = new.taken.filter(|_| exchange) {
             self.check_depth(other, &to, &from)?;
         }
-        let old = self.existing_place(&from)?;
+        let old = self.existing_slot(&from)?;
         self.take_name(old.dir, &old.name, ino);
         match new.taken {
             Some(other) if exchange => {
