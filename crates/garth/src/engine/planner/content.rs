@@ -12,17 +12,19 @@ use crate::text::passage::Edit;
 /// Largest extent, in bytes: what one read has to fetch and check at most.
 pub(crate) const MAX_EXTENT: usize = 1 << 20;
 
-/// Bytes of the checksum of a chunk that is not deduplicated: enough to detect damage, and chunks may be many.
+/// Bytes of the checksum of a chunk that is not deduplicated: enough to detect damage, and chunks may
+/// be many.
 const SHORT_SUM: usize = 8;
 
-/// The checksum stored with a chunk: its whole BLAKE3, by which it is deduplicated, or 8 bytes for short ones.
+/// The checksum stored with a chunk: its whole BLAKE3, by which it is deduplicated, or 8 bytes for short
+/// ones.
 pub(crate) fn sum_of(data: &[u8]) -> Vec<u8> {
     let length = if data.len() >= DEDUP_FROM { 32 } else { SHORT_SUM };
     blake3::hash(data).as_bytes()[..length].to_vec()
 }
 
-/// Returns the stored chunk with this hash for new bytes to refer to, if it is intact. They must not refer to a
-/// damaged one; since its hash is taken (it is unique), `sum` is cut short, and they are not deduplicated.
+/// Returns the stored chunk with this hash for new bytes to refer to, if it is intact. They must not refer to
+/// a damaged one; since its hash is taken (it is unique), `sum` is cut short, and they are not deduplicated.
 /// One function for commits, uploads and merges.
 pub(crate) fn share(
     sum: &mut Vec<u8>,

@@ -31,7 +31,7 @@ pub(crate) struct ExtentChange {
 #[derive(Debug, Default)]
 pub(crate) struct Delta {
     pub(crate) names: BTreeMap<Key, NameChange>,
-    /// Names that this batch gave, by node; some may be gone again.
+    /// Names that this batch gave, by node; some may have lost it again.
     given: HashMap<u64, BTreeSet<Key>>,
     pub(crate) nodes: BTreeMap<u64, NodeRow>,
     pub(crate) attributes: BTreeMap<u64, Attributes>,
@@ -39,14 +39,14 @@ pub(crate) struct Delta {
     pub(crate) chunks: BTreeMap<u64, Chunk>,
     /// New chunks of this batch that are shared by content, by BLAKE3.
     pub(crate) dedup: HashMap<Vec<u8>, u64>,
-    /// Nodes whose moment of expiry changed; `None` for never or gone.
+    /// Nodes whose moment of expiry changed; `None` for never or removed.
     pub(crate) expiry: BTreeMap<u64, Option<i64>>,
     /// `true`: made, `false`: dropped.
     pub(crate) snapshots: BTreeMap<String, bool>,
     /// Staged bodies that are used up.
     pub(crate) staged: Vec<u128>,
     /// What search has to look at again: files whose bytes, type or searchability
-    /// changed, and files that are gone.
+    /// changed, and files that were removed.
     pub(crate) index: BTreeMap<u64, Edit>,
     pub(crate) log: Vec<LogChange>,
     /// Nodes without a name that were written through an open handle, which needs a lease.
