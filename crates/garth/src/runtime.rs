@@ -22,7 +22,7 @@ use crate::env::Env;
 /// What an open data folder may use in all, whatever the number of its accounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Threads that write.
+    /// Threads that write. They mostly wait for fsync, so there are more of them than cores.
     pub(crate) writer_threads: usize,
     /// Reading connections that are open and unused.
     pub(crate) idle_connections: usize,

@@ -20,8 +20,6 @@ const DESCRIPTORS_PER_CONNECTION: u64 = 2;
 const MAX_OPEN_TREES: u64 = 1000;
 /// Most reading connections kept open: more than threads that read at once.
 const MAX_IDLE_CONNECTIONS: u64 = 256;
-/// Threads that write. They mostly wait for fsync, so there are more of them than cores.
-const WRITER_THREADS: usize = 8;
 
 /// Opens a [`DataDir`]. The limits hold for the whole data folder, whatever the number of its accounts.
 ///
@@ -55,7 +53,7 @@ impl Default for DataDirBuilder {
             env: Env::system(),
             create: true,
             open_trees: None,
-            writer_threads: WRITER_THREADS,
+            writer_threads: Limits::default().writer_threads,
             idle_connections: None,
         }
     }
