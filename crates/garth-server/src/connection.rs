@@ -14,6 +14,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use bytes::{Buf, Bytes};
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -23,7 +24,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::errors::{Code, Refusal};
 use crate::limits::{HEAD_TIME, STALL_TIME};
-use crate::request::{Access, Context};
+use crate::request::{Access, Context, around};
 
 /// Serves a connection to its end; once `stopping`, to the end of the request that has begun.
 pub(crate) async fn run(
@@ -34,11 +35,12 @@ pub(crate) async fn run(
 ) {
     // Answers are small and whole: waiting to fill a packet only delays them.
     stream.set_nodelay(true).ok();
-    let socket = Socket { stream, context, stalled: None, instead: Bytes::new() };
+    let socket = Socket { stream, context: context.clone(), stalled: None, instead: Bytes::new() };
+    let app = TowerToHyperService::new(app);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
-        .serve_connection(TokioIo::new(socket), TowerToHyperService::new(app));
+        .serve_connection(TokioIo::new(socket), service_fn(|request| around(&context, &app, request)));
     let mut connection = pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

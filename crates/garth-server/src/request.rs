@@ -1,18 +1,21 @@
 //! What every request goes through, whatever its route: a request id, the rules of HTTP itself, a span for
 //! logs, a guard against panics, the envelope of a refusal, and the access log.
 
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 
-use axum::body::HttpBody as _;
-use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_TYPE, HOST};
+use axum::Router;
+use axum::body::{Body, HttpBody as _};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::FutureExt;
 use garth::Env;
+use hyper::body::Incoming;
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
 use tokio::time::Instant;
 use tracing::Instrument;
 
@@ -68,31 +71,42 @@ pub(crate) struct Access<'a> {
     pub(crate) began: Instant,
 }
 
-/// Answers a request around its route.
-pub(crate) async fn around(State(context): State<Context>, request: Request, next: Next) -> Response {
+/// Answers a request around its route. A plain function: as a layer of the router it would be boxed once more
+/// for each request.
+pub(crate) async fn around(
+    context: &Context,
+    routes: &TowerToHyperService<Router>,
+    request: hyper::Request<Incoming>,
+) -> Result<Response, Infallible> {
     let began = Instant::now();
     let id = context.request_id();
     let line = context.access_log.then(|| (request.method().clone(), request.uri().path().to_owned()));
-    let span = tracing::info_span!("request", id);
-    let mut response = answer(request, next, &id).instrument(span).await;
+    // `debug`: making a span that nobody looks at takes a tenth of a small read
+    let span = tracing::debug_span!("request", id);
+    let mut response = answer(request, routes, &id).instrument(span).await;
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(X_REQUEST_ID, value);
     }
     if let Some((method, path)) = line {
-        log(&context, &id, &method, &path, &response, began);
+        log(context, &id, &method, &path, &response, began);
     }
-    response
+    Ok(response)
 }
 
-async fn answer(request: Request, next: Next, id: &str) -> Response {
+async fn answer(
+    request: hyper::Request<Incoming>,
+    routes: &TowerToHyperService<Router>,
+    id: &str,
+) -> Response {
     let mut response = match check_host(request.version(), request.headers()) {
-        Ok(()) => AssertUnwindSafe(next.run(request))
-            .catch_unwind()
-            .await
-            .unwrap_or_else(|_| Refusal::internal().because("it panicked").into_response()),
+        Ok(()) => match AssertUnwindSafe(routes.call(request)).catch_unwind().await {
+            Ok(Ok(response)) => response,
+            Ok(Err(never)) => match never {},
+            Err(_) => Refusal::internal().because("it panicked").into_response(),
+        },
         Err(refusal) => {
             let (head, body) = request.into_parts();
-            drain(&head.headers, body);
+            drain(&head.headers, Body::new(body));
             refusal.into_response()
         }
     };
@@ -101,7 +115,10 @@ async fn answer(request: Request, next: Next, id: &str) -> Response {
             tracing::error!(request_id = id, code = refusal.code.as_str(), "{cause}");
         }
         *response.body_mut() = Bytes::from(refusal.body(id)).into();
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        // that of the empty body; hyper knows the new one
+        headers.remove(CONTENT_LENGTH);
     }
     response
 }

@@ -6,7 +6,6 @@ use axum::extract::{Request, State};
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use bytes::Bytes;
@@ -22,7 +21,7 @@ use crate::auth::authorize;
 use crate::errors::Refusal;
 use crate::fields::Fields;
 use crate::limits::{drain, read_body};
-use crate::request::{Context, KeyId, around};
+use crate::request::KeyId;
 use crate::wire;
 
 /// Where a client names a write, so that a retry is not another one.
@@ -71,12 +70,12 @@ impl Call {
 }
 
 /// Everything that is served.
-pub(crate) fn router(data_dir: DataDir, context: &Context) -> Router {
+pub(crate) fn router(data_dir: DataDir) -> Router {
     let mut router = Router::new().route("/healthz", get(healthz).fallback(not_get));
     for call in Call::ALL {
         router = router.route(call.path(), route(call));
     }
-    router.fallback(no_route).with_state(data_dir).layer(from_fn_with_state(context.clone(), around))
+    router.fallback(no_route).with_state(data_dir)
 }
 
 fn route(call: Call) -> MethodRouter<DataDir> {

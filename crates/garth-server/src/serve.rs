@@ -51,7 +51,7 @@ pub async fn serve(
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no socket to serve on"));
     }
     let context = Context { env: data_dir.env().clone(), access_log: options.access_log };
-    let app = router(data_dir, &context);
+    let app = router(data_dir);
     let (stop, stopping) = watch::channel(false);
     let mut loops = JoinSet::new();
     for listener in listeners {
