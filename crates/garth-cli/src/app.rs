@@ -93,7 +93,7 @@ impl App {
 
     fn author(&self) -> Result<Author> {
         garth::path::check_id("agent", &self.global.agent)?;
-        Ok(Author { agent: Some(self.global.agent.clone()), ..Author::default() })
+        Ok(Author::agent(&self.global.agent))
     }
 
     fn tree_of(&self, data_dir: &DataDir, author: Author) -> Result<AuthoredTree> {

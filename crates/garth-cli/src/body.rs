@@ -6,29 +6,37 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use garth::model::{Body, ByteRange};
-use garth::{FileSystem, OpenFile, stream};
+use garth::fs::resolve::Follow;
+use garth::model::{At, Body, ByteRange};
+use garth::{FileSystem, OpenFile};
 
+use crate::app::resolve_path;
 use crate::fail::{Failure, Result};
 use crate::progress;
 
 /// Longest body that goes with the commit; also a step of a longer one. 1 MiB, the largest extent.
 const STEP: usize = 1 << 20;
 
-/// Reads `from` to its end. `name` is what it is called in errors.
-pub(crate) async fn read_body(fs: &dyn FileSystem, from: &mut dyn Read, name: &Path) -> Result<Body> {
+/// Reads `from` to its end, to be written at `at`. `name` is what it is called in errors.
+pub(crate) async fn read_body(
+    fs: &dyn FileSystem,
+    at: &At,
+    from: &mut dyn Read,
+    name: &Path,
+) -> Result<Body> {
     let first = step(from, name)?;
     if first.len() < STEP {
         return Ok(Body::Bytes(first));
     }
-    let mut upload = fs.stage().await?;
+    let mut upload = fs.stage(at).await?;
     upload.write(first).await?;
     finish(upload, from, name).await
 }
 
-/// The content of `from` as a body, if it is not that of `old`.
+/// The content of `from` as a body for `at`, if it is not that of `old`.
 pub(crate) async fn read_changed_body(
     fs: &dyn FileSystem,
+    at: &At,
     old: Arc<dyn OpenFile>,
     from: &mut dyn Read,
     name: &Path,
@@ -38,8 +46,8 @@ pub(crate) async fn read_changed_body(
         return Ok(Some(Body::Bytes(different)));
     }
     // `from` cannot be read again: what it had in common with `old` comes from there.
-    let mut upload = fs.stage().await?;
-    let mut common = std::pin::pin!(stream(old, ByteRange { offset: 0, length: offset }));
+    let mut upload = fs.stage(at).await?;
+    let mut common = std::pin::pin!(old.stream(ByteRange { offset: 0, length: offset }));
     while let Some(bytes) = common.try_next().await? {
         upload.write(bytes).await?;
     }
@@ -84,10 +92,11 @@ fn step(from: &mut dyn Read, name: &Path) -> Result<Bytes> {
     Ok(Bytes::from(bytes))
 }
 
-/// Standard input as a body.
-pub(crate) async fn stdin_body(fs: &dyn FileSystem) -> Result<Body> {
+/// Standard input as a body for what a path leads to.
+pub(crate) async fn stdin_body(fs: &dyn FileSystem, path: &str, follow: Follow) -> Result<Body> {
+    let at = At::Path(resolve_path(fs, path, follow).await?);
     let bar = progress::bytes();
-    let body = read_body(fs, &mut bar.wrap_read(std::io::stdin().lock()), Path::new("-")).await;
+    let body = read_body(fs, &at, &mut bar.wrap_read(std::io::stdin().lock()), Path::new("-")).await;
     bar.finish_and_clear();
     body
 }

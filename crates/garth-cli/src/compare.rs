@@ -8,7 +8,7 @@ use clap::Args;
 use futures::TryStreamExt;
 use garth::fs::resolve::Follow;
 use garth::model::{At, ByteRange, Entry, Kind, Seq};
-use garth::{FileSystem, TreePath, stream};
+use garth::{FileSystem, TreePath};
 use serde_json::{Value, json};
 use similar::{Algorithm, ChangeTag, TextDiff};
 
@@ -95,7 +95,7 @@ impl Side {
         }
         let file = self.fs.open(&At::from(&self.path)).await?;
         let mut content = Vec::new();
-        let mut chunks = std::pin::pin!(stream(file, ByteRange::ALL));
+        let mut chunks = std::pin::pin!(file.stream(ByteRange::ALL));
         while let Some(chunk) = chunks.try_next().await? {
             content.extend_from_slice(&chunk);
         }

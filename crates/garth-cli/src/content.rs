@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::TryStreamExt;
 use garth::model::ByteRange;
-use garth::{Error, ErrorKind, OpenFile, TreePath, stream};
+use garth::{Error, ErrorKind, OpenFile, TreePath};
 use serde_json::json;
 
 use crate::app::App;
@@ -24,7 +24,7 @@ pub(crate) async fn print(
     if app.out.is_json() {
         return print_json(app, path, file, range).await;
     }
-    let mut chunks = std::pin::pin!(stream(file, range));
+    let mut chunks = std::pin::pin!(file.stream(range));
     while let Some(chunk) = chunks.try_next().await? {
         app.out.bytes(&chunk)?;
     }
@@ -48,7 +48,7 @@ async fn print_json(
         .into());
     }
     let mut content = Vec::new();
-    let mut chunks = std::pin::pin!(stream(file, range));
+    let mut chunks = std::pin::pin!(file.stream(range));
     while let Some(chunk) = chunks.try_next().await? {
         content.extend_from_slice(&chunk);
     }

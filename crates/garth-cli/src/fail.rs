@@ -138,14 +138,17 @@ fn kind_code(kind: ErrorKind) -> u8 {
         ErrorKind::NotADirectory
         | ErrorKind::IsADirectory
         | ErrorKind::SymlinkLoop
+        | ErrorKind::CrossesMounts
         | ErrorKind::Unsupported
         | ErrorKind::Format => 1,
-        ErrorKind::InvalidArgument | ErrorKind::NameTooLong => 2,
-        ErrorKind::NotFound | ErrorKind::Gone => 3,
+        ErrorKind::InvalidArgument | ErrorKind::NameTooLong | ErrorKind::NoSuchOffset => 2,
+        ErrorKind::NotFound | ErrorKind::NoAttribute | ErrorKind::Gone => 3,
         ErrorKind::AlreadyExists
         | ErrorKind::NotEmpty
         | ErrorKind::Busy
         | ErrorKind::Conflict
+        | ErrorKind::Stale
+        | ErrorKind::WouldBlock
         | ErrorKind::IdempotencyMismatch => 4,
         ErrorKind::AccessDenied | ErrorKind::NotPermitted | ErrorKind::ReadOnly => 5,
         ErrorKind::TooLarge
@@ -155,6 +158,7 @@ fn kind_code(kind: ErrorKind) -> u8 {
         ErrorKind::NoSpace
         | ErrorKind::Corrupt
         | ErrorKind::Io
+        | ErrorKind::TimedOut
         | ErrorKind::Poisoned
         | ErrorKind::Unavailable => 7,
     }

@@ -170,7 +170,7 @@ pub(crate) fn commit_json(commit: &CommitInfo) -> Value {
 
 /// Who, in a column.
 pub(crate) fn author_text(author: &Author) -> String {
-    let parts = [&author.agent, &author.key, &author.session];
+    let parts = [&author.agent, &author.key, &author.session, &author.user, &author.class];
     let text: Vec<&str> = parts.iter().filter_map(|part| part.as_deref()).collect();
     if text.is_empty() { "-".to_owned() } else { escaped(&text.join("/")).into_owned() }
 }

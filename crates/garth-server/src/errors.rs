@@ -203,8 +203,8 @@ impl From<Error> for Refusal {
 
 fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Refusal {
     let code = match kind {
-        ErrorKind::NotFound => Code::NotFound,
-        ErrorKind::InvalidArgument => Code::Validation,
+        ErrorKind::NotFound | ErrorKind::NoAttribute => Code::NotFound,
+        ErrorKind::InvalidArgument | ErrorKind::NoSuchOffset => Code::Validation,
         ErrorKind::RuleViolation => Code::RuleViolation,
         ErrorKind::NameTooLong => Code::InvalidPath,
         ErrorKind::AlreadyExists
@@ -213,15 +213,20 @@ fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Ref
         | ErrorKind::NotEmpty
         | ErrorKind::SymlinkLoop
         | ErrorKind::NotPermitted
+        | ErrorKind::CrossesMounts
         | ErrorKind::TooManyLinks => Code::PathConflict,
-        ErrorKind::Busy | ErrorKind::Conflict => Code::Conflict,
+        ErrorKind::Busy | ErrorKind::Conflict | ErrorKind::Stale => Code::Conflict,
         ErrorKind::Gone => Code::Gone,
         ErrorKind::TooLarge => Code::PayloadTooLarge,
         ErrorKind::IdempotencyMismatch => Code::IdempotencyMismatch,
         ErrorKind::AccessDenied | ErrorKind::ReadOnly => Code::Forbidden,
         ErrorKind::QuotaExceeded => Code::QuotaExceeded,
         ErrorKind::Unsupported => Code::Unsupported,
-        ErrorKind::NoSpace | ErrorKind::Poisoned | ErrorKind::Unavailable => Code::Unavailable,
+        ErrorKind::WouldBlock
+        | ErrorKind::TimedOut
+        | ErrorKind::NoSpace
+        | ErrorKind::Poisoned
+        | ErrorKind::Unavailable => Code::Unavailable,
         ErrorKind::Format | ErrorKind::Corrupt | ErrorKind::Io => Code::Internal,
     };
     let refusal = Refusal::new(code, message);
@@ -229,7 +234,9 @@ fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Ref
         return refusal;
     }
     let message = match kind {
-        ErrorKind::Unsupported | ErrorKind::NoSpace => message.to_owned(),
+        ErrorKind::Unsupported | ErrorKind::NoSpace | ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            message.to_owned()
+        }
         _ => Refusal::internal().message,
     };
     Refusal { message, ..refusal }.because(format!("{kind}: {}", chain(error)))

@@ -114,6 +114,8 @@ macro_rules! contract_tests {
         $crate::contract_tests!(@group $make, commits:
             a_batch_is_applied_in_order_as_one_commit
             a_failing_last_operation_leaves_nothing
+            an_outcome_tells_the_size_that_the_operation_left
+            a_commit_says_whether_it_is_durable
             an_operation_that_changes_nothing_answers_the_version_that_is_there
             sequence_numbers_are_dense
             times_increase_even_if_the_clock_does_not
@@ -177,6 +179,9 @@ macro_rules! contract_tests {
             a_handle_outlives_expiry
             a_version_never_changes
             a_version_that_is_not_there_is_not_found
+            a_removed_node_of_any_kind_is_reached_while_it_is_held
+            a_removed_directory_that_is_held_lists_nothing_and_takes_no_name
+            a_held_node_of_the_past_never_changes
         );
         $crate::contract_tests!(@group $make, lookup:
             an_empty_tree_is_a_root_at_sequence_0

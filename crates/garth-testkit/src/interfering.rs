@@ -9,7 +9,7 @@ use garth::model::{
     At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, Op, Page,
     SearchQuery, Seq, Snapshot, Version, VersionId, Walk, WalkPage,
 };
-use garth::{Capabilities, FileSystem, OpenFile, Result, TreePath, Upload};
+use garth::{Capabilities, FileSystem, OpenFile, OpenNode, Result, TreePath, Upload};
 
 /// A call that another client comes in before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +44,8 @@ impl Interfering {
 
 #[async_trait]
 impl FileSystem for Interfering {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+    fn capabilities(&self, at: &TreePath) -> Capabilities {
+        self.inner.capabilities(at)
     }
 
     async fn stat(&self, at: &At) -> Result<Entry> {
@@ -71,6 +71,10 @@ impl FileSystem for Interfering {
 
     async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
         self.inner.fetch(at, range).await
+    }
+
+    async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
+        self.inner.hold(at).await
     }
 
     async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
@@ -101,8 +105,8 @@ impl FileSystem for Interfering {
         self.inner.search(query).await
     }
 
-    async fn stage(&self) -> Result<Box<dyn Upload>> {
-        self.inner.stage().await
+    async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {
+        self.inner.stage(at).await
     }
 
     async fn commit(&self, batch: Batch) -> Result<Commit> {

@@ -9,7 +9,7 @@ use garth::model::{
     At, Batch, Body, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, Op, Page,
     SearchQuery, Seq, Snapshot, Version, VersionId, Walk, WalkPage,
 };
-use garth::{Capabilities, FileSystem, OpenFile, Result, TreePath, Upload};
+use garth::{Capabilities, FileSystem, OpenFile, OpenNode, Result, TreePath, Upload};
 
 /// One call in so many meets a bug of concurrent calls.
 const EVERY: u64 = 10;
@@ -93,8 +93,8 @@ impl Planted {
 
 #[async_trait]
 impl FileSystem for Planted {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+    fn capabilities(&self, at: &TreePath) -> Capabilities {
+        self.inner.capabilities(at)
     }
 
     async fn head(&self) -> Result<Head> {
@@ -121,6 +121,10 @@ impl FileSystem for Planted {
         let (entry, bytes) = self.source().await?.fetch(at, range).await?;
         let short = self.bug == Bug::ShortRead && bytes.len() == 1 << 16;
         Ok((entry, if short { bytes.slice(1..) } else { bytes }))
+    }
+
+    async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
+        self.inner.hold(at).await
     }
 
     async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
@@ -159,8 +163,8 @@ impl FileSystem for Planted {
         self.inner.search(query).await
     }
 
-    async fn stage(&self) -> Result<Box<dyn Upload>> {
-        self.inner.stage().await
+    async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {
+        self.inner.stage(at).await
     }
 
     async fn commit(&self, batch: Batch) -> Result<Commit> {
@@ -168,10 +172,10 @@ impl FileSystem for Planted {
             && let Some((at, _)) = batch.preconditions.first()
         {
             // checked and numbered, but not written
-            let ino = self.inner.stat(at).await?.ino;
+            let there = self.inner.stat(at).await?;
             let mut commit = self.inner.commit(Batch { ops: Vec::new(), ..batch }).await?;
-            let version = VersionId { seq: commit.seq, ino };
-            commit.outcomes = vec![garth::model::Outcome::changed(version)];
+            let version = VersionId { seq: commit.seq, ino: there.ino };
+            commit.outcomes = vec![garth::model::Outcome::changed(version, there.size)];
             return Ok(commit);
         }
         if self.now(Bug::IgnoredPrecondition) {

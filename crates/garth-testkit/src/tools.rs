@@ -4,10 +4,15 @@ use garth::model::{
     At, Batch, Body, ByteRange, Commit, Create, Entry, HistoryPage, Op, Outcome, Page, Remove, RenameMode,
     Seq, SetAttrs, Special, Version, VersionId, WalkPage,
 };
-use garth::{ErrorKind, FileSystem, FileSystemExt, Name, TreePath};
+use garth::{Capabilities, ErrorKind, FileSystem, FileSystemExt, Name, TreePath};
 
 /// The filesystem under test.
 pub type Fs = dyn FileSystem;
+
+/// What it has.
+pub fn can(fs: &Fs) -> Capabilities {
+    fs.capabilities(&TreePath::root())
+}
 
 /// A path that is known to be canonical.
 pub fn p(path: &str) -> TreePath {

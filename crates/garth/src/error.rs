@@ -79,6 +79,12 @@ kinds! {
     AccessDenied, "access_denied", 13;
     /// The kind of node does not allow this (a hard link to a directory, content of a fifo). `EPERM`
     NotPermitted, "not_permitted", 1;
+    /// What one commit was to change lies in two stores, such as the two ends of a rename. `EXDEV`
+    CrossesMounts, "crosses_mounts", 18;
+    /// The node has no attribute of that name. `ENODATA`
+    NoAttribute, "no_attribute", 61;
+    /// The offset is at or beyond the end of the file, or nothing but a hole follows it. `ENXIO`
+    NoSuchOffset, "no_such_offset", 6;
     /// A view of the past or a read-only layer. `EROFS`
     ReadOnly, "read_only", 30;
     /// A body, file or answer is larger than this call takes. `EFBIG`
@@ -89,6 +95,13 @@ kinds! {
     Busy, "busy", 16;
     /// A precondition of the batch does not hold. `ESTALE`
     Conflict, "conflict", 116;
+    /// What a view had read when it passed a batch on is no longer so. The view tries again: callers never
+    /// see it. `ESTALE`
+    Stale, "stale", 116;
+    /// The tree changed again at each of several tries; try again. `EAGAIN`
+    WouldBlock, "would_block", 11;
+    /// A read took longer than it may; ask for less. `ETIMEDOUT`
+    TimedOut, "timed_out", 110;
     /// An idempotency key was used before with another request. `EINVAL`
     IdempotencyMismatch, "idempotency_mismatch", 22;
     /// That part of the past is beyond retention; `oldest` in the message says what is left. `ESTALE`
@@ -188,6 +201,14 @@ impl Error {
         self.kind == kind
     }
 
+    /// The same error with its path as a view names it: `map` gives that name, or none for a path that the
+    /// view does not show; the error is then about no path.
+    #[must_use]
+    pub fn mapped(self, map: impl FnOnce(&TreePath) -> Option<TreePath>) -> Self {
+        let path = self.path.as_ref().and_then(map);
+        Self { path, ..self }
+    }
+
     /// The same error, about `path` if it is about none yet.
     #[must_use]
     pub(crate) fn about(mut self, path: &TreePath) -> Self {
@@ -272,6 +293,19 @@ mod tests {
             );
         }
         assert!("no_such_kind".parse::<ErrorKind>().is_err());
+    }
+
+    #[test]
+    fn a_mapped_error_names_the_path_of_the_view_or_none() {
+        let [inside, outside] = ["/scope/a", "/b"].map(|path| TreePath::parse(path).expect("a path"));
+        let seen = TreePath::parse("/a").expect("a path");
+        let map = |path: &TreePath| (*path == inside).then(|| seen.clone());
+        let error = Error::at(ErrorKind::Io, &inside, "no").with_source(std::io::Error::other("EIO"));
+        let mapped = error.mapped(map);
+        assert_eq!((mapped.kind(), mapped.path(), mapped.message()), (ErrorKind::Io, Some(&seen), "no"));
+        assert!(std::error::Error::source(&mapped).is_some());
+        assert_eq!(Error::at(ErrorKind::Io, &outside, "no").mapped(map).path(), None);
+        assert_eq!(Error::new(ErrorKind::Io, "no").mapped(map).path(), None);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::Stream;
+use futures::stream::BoxStream;
 
 use crate::error::Result;
 use crate::model::{
@@ -25,28 +25,61 @@ use crate::model::{
 };
 use crate::path::TreePath;
 
-/// What an implementation has. What it lacks answers `Unsupported` and is never emulated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What an implementation has at a path. What it lacks answers `Unsupported` and is never emulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
     /// `commit`, `stage`, `sync`. Without it every write answers `ReadOnly`.
     pub write: bool,
     /// A batch is applied wholly or not at all, also across a crash.
     pub atomic: bool,
-    /// `history`, `changes`, `as_of`, `open_version`, snapshots, copies of the past.
-    pub history: bool,
-    /// `search`.
-    pub search: bool,
     /// `Durable` commits survive loss of power.
     pub durable: bool,
+    /// A node keeps its number for life: `At::Node`, `At::Child`, `hold`, and handles that outlive removal.
+    pub nodes: bool,
+    /// Several names of one node: `Op::Link`.
+    pub links: bool,
+    /// Nodes that are neither file, directory nor symbolic link: `Op::Mknod`.
+    pub special: bool,
+    /// [`Attributes`](crate::model::Attributes): content type, tags, custom metadata and the like.
+    pub attributes: bool,
+    /// `expires_at`.
+    pub expiry: bool,
+    /// Holes, told to the byte: `Op::Punch`, `OpenFile::next_data` and `next_hole`.
+    pub holes: bool,
+    /// `history`, `changes`, `as_of`, `open_version`, copies of the past.
+    pub history: bool,
+    /// `snapshots`, `Op::Snapshot`, `Op::DropSnapshot`, `Moment::Snapshot`.
+    pub snapshots: bool,
+    /// `search`.
+    pub search: bool,
+}
+
+impl Capabilities {
+    /// All of them. An implementation takes away what it lacks.
+    pub const ALL: Self = Self {
+        write: true,
+        atomic: true,
+        durable: true,
+        nodes: true,
+        links: true,
+        special: true,
+        attributes: true,
+        expiry: true,
+        holes: true,
+        history: true,
+        snapshots: true,
+        search: true,
+    };
 }
 
 /// A versioned tree of files. See [`crate::model::batch`] for the meaning of every
 /// operation and the order of errors.
 #[async_trait]
 pub trait FileSystem: Send + Sync + fmt::Debug {
-    /// What this implementation has.
-    fn capabilities(&self) -> Capabilities;
+    /// What this implementation has for what is at `at` or would be made there. Nothing is looked up: a view
+    /// that is made of several stores answers for the one that the path belongs to.
+    fn capabilities(&self, at: &TreePath) -> Capabilities;
 
     /// The last commit.
     async fn head(&self) -> Result<Head>;
@@ -93,8 +126,15 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
         Ok(self.fetch(at, range).await?.1)
     }
 
-    /// A POSIX handle to a file: sees later writes, follows renames, outlives removal and expiry.
-    /// While it is open, `At::Node` reaches the node on this instance, name or not.
+    /// Holds a node of any kind: follows renames, outlives removal and expiry. While it is held, `At::Node`
+    /// reaches the node on this instance, name or not. A directory that was removed lists nothing, and a name
+    /// that is looked up or made in it is `NotFound`.
+    ///
+    /// # Errors
+    /// Those of a lookup.
+    async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>>;
+
+    /// A POSIX handle to a file: [`FileSystem::hold`] that reads, too. It sees later writes.
     ///
     /// # Errors
     /// As for `fetch`.
@@ -139,8 +179,9 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// `InvalidArgument` for a limit outside 1 to 1,000.
     async fn search(&self, query: &SearchQuery) -> Result<Vec<Hit>>;
 
-    /// Starts an upload of content of any size. Nothing of it shows until a commit uses it.
-    async fn stage(&self) -> Result<Box<dyn Upload>>;
+    /// Starts an upload of content of any size, to be written at `at`. Nothing of it shows until a commit uses
+    /// it, and `at` is not looked up: a view that is made of several stores learns which one is to keep it.
+    async fn stage(&self, at: &At) -> Result<Box<dyn Upload>>;
 
     /// Applies a batch as one commit.
     ///
@@ -153,17 +194,40 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     async fn sync(&self) -> Result<Seq>;
 }
 
-/// A file held open.
+/// A node held open.
 #[async_trait]
-pub trait OpenFile: Send + Sync + fmt::Debug {
+pub trait OpenNode: Send + Sync + fmt::Debug {
     /// The node.
     fn ino(&self) -> Ino;
 
     /// The node now (of an immutable handle: in that version).
     async fn stat(&self) -> Result<Entry>;
+}
 
+/// A file held open.
+#[async_trait]
+pub trait OpenFile: OpenNode {
     /// At most `length` bytes from `offset`; fewer only at the end of the file. `TooLarge` above `MAX_READ`.
     async fn read_at(&self, offset: u64, length: usize) -> Result<Bytes>;
+
+    /// The bytes of `range`, a step of at most 1 MiB at a time. Over a POSIX handle, a write during the
+    /// stream may show in part; over a version's handle nothing can change.
+    fn stream<'a>(self: Arc<Self>, range: ByteRange) -> BoxStream<'a, Result<Bytes>>
+    where
+        Self: 'a,
+    {
+        let end = range.offset.saturating_add(range.length);
+        let steps = futures::stream::try_unfold((self, range.offset), move |(file, offset)| async move {
+            let left = usize::try_from(end - offset).unwrap_or(STREAM_STEP).min(STREAM_STEP);
+            if left == 0 {
+                return Ok(None);
+            }
+            let bytes = file.read_at(offset, left).await?;
+            let next = offset + bytes.len() as u64;
+            Ok((!bytes.is_empty()).then_some((bytes, (file, next))))
+        });
+        Box::pin(steps)
+    }
 }
 
 /// An upload in progress. Dropped before `finish`, it is abandoned.
@@ -176,20 +240,5 @@ pub trait Upload: Send + fmt::Debug {
     async fn finish(self: Box<Self>) -> Result<StagedBody>;
 }
 
-/// How much of a file one step of [`stream`] reads: the size of the largest extent.
+/// How much of a file one step of [`OpenFile::stream`] reads: the size of the largest extent.
 const STREAM_STEP: usize = 1 << 20;
-
-/// The bytes of `range`, a step of at most 1 MiB at a time. Over a POSIX handle, a write during the
-/// stream may show in part; over a version's handle nothing can change.
-pub fn stream(file: Arc<dyn OpenFile>, range: ByteRange) -> impl Stream<Item = Result<Bytes>> + Send {
-    let end = range.offset.saturating_add(range.length);
-    futures::stream::try_unfold((file, range.offset), move |(file, offset)| async move {
-        let left = usize::try_from(end - offset).unwrap_or(STREAM_STEP).min(STREAM_STEP);
-        if left == 0 {
-            return Ok(None);
-        }
-        let bytes = file.read_at(offset, left).await?;
-        let next = offset + bytes.len() as u64;
-        Ok((!bytes.is_empty()).then_some((bytes, (file, next))))
-    })
-}

@@ -58,7 +58,7 @@ pub mod text;
 pub use datadir::DataDir;
 pub use env::Env;
 pub use error::{Error, ErrorKind, Result};
-pub use fs::{Capabilities, FileSystem, FileSystemExt, OpenFile, Upload, stream};
+pub use fs::{Capabilities, FileSystem, FileSystemExt, OpenFile, OpenNode, Upload};
 pub use path::{Name, PathError, TreePath};
 
 /// Compiles the Rust of the README.

@@ -67,7 +67,7 @@ impl Side for Garth {
     }
 
     async fn write_big(&self, at: &str, pieces: &mut (dyn Iterator<Item = Bytes> + Send)) -> Result<()> {
-        let mut upload = self.0.stage().await?;
+        let mut upload = self.0.stage(&At::Path(path(at))).await?;
         for piece in pieces {
             upload.write(piece).await?;
         }
@@ -78,7 +78,7 @@ impl Side for Garth {
 
     async fn read_big(&self, at: &str) -> Result<u64> {
         let file = self.0.open(&At::Path(path(at))).await?;
-        let lengths = garth::stream(file, ByteRange::ALL).map_ok(|piece| piece.len() as u64);
+        let lengths = file.stream(ByteRange::ALL).map_ok(|piece| piece.len() as u64);
         Ok(lengths.try_fold(0, async |sum, length| Ok(sum + length)).await?)
     }
 

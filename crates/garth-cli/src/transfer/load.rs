@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::Read;
 use std::path::Path;
 
-use garth::model::{Attributes, Body, Entry, Kind, Op, Seq, SetAttrs, Timestamp};
+use garth::model::{At, Attributes, Body, Entry, Kind, Op, Seq, SetAttrs, Timestamp};
 use garth::{Error, ErrorKind, Name, TreePath};
 
 use super::report::{Change, Item, Report};
@@ -266,9 +266,9 @@ impl<'a> Loader<'a> {
         }
         let body = match in_place.filter(|entry| entry.size == size) {
             Some(_) if same_time => None,
-            Some(entry) => self.changed_body(entry, content, name).await?,
+            Some(entry) => self.changed_body(&path.into(), entry, content, name).await?,
             None if self.policy.dry_run => Some(Body::Bytes(bytes::Bytes::new())),
-            None => Some(read_body(&*self.tree.fs, content, name).await?),
+            None => Some(read_body(&*self.tree.fs, &path.into(), content, name).await?),
         };
         let Some(body) = body else {
             attrs.mtime = attrs.mtime.filter(|_| !same_time);
@@ -288,13 +288,19 @@ impl<'a> Loader<'a> {
     }
 
     /// The content, if it is not that of a file of the same size.
-    async fn changed_body(&self, there: &Entry, content: &mut dyn Read, name: &Path) -> Result<Option<Body>> {
+    async fn changed_body(
+        &self,
+        at: &At,
+        there: &Entry,
+        content: &mut dyn Read,
+        name: &Path,
+    ) -> Result<Option<Body>> {
         let fs = &*self.tree.fs;
         let old = fs.open_version(there.version).await?;
         if self.policy.dry_run {
             return Ok(first_difference(&*old, content, name).await?.map(|(_, bytes)| Body::Bytes(bytes)));
         }
-        read_changed_body(fs, old, content, name).await
+        read_changed_body(fs, at, old, content, name).await
     }
 
     /// Removes what the source does not have, with so many entries below it.

@@ -126,19 +126,21 @@ async fn read_steps(fs: &dyn FileSystem, mut from: impl BufRead, name: &Path) ->
         }
         let mut line: Line = serde_json::from_slice(&text).map_err(|error| refuse(error.to_string()))?;
         let body = match line.take_content().map_err(refuse)? {
-            Some(content) => Some(body_of(fs, content, &mut inline).await?),
+            Some((path, content)) => Some(body_of(fs, &path, content, &mut inline).await?),
             None => None,
         };
         steps.push(Step { line, body });
     }
 }
 
-async fn body_of(fs: &dyn FileSystem, content: Content, inline: &mut u64) -> Result<Body> {
+/// Content for what `path` leads to.
+async fn body_of(fs: &dyn FileSystem, path: &str, content: Content, inline: &mut u64) -> Result<Body> {
+    let at = async || garth::Result::Ok(At::Path(resolve_path(fs, path, Follow::Yes).await?));
     let body = match content {
         Content::Bytes(bytes) => Body::from(bytes),
         Content::File(file) => {
             let mut opened = File::open(&file).map_err(Failure::host(&file))?;
-            read_body(fs, &mut opened, &file).await?
+            read_body(fs, &at().await?, &mut opened, &file).await?
         }
     };
     let Body::Bytes(bytes) = body else { return Ok(body) };
@@ -146,7 +148,7 @@ async fn body_of(fs: &dyn FileSystem, content: Content, inline: &mut u64) -> Res
     if *inline <= MAX_INLINE {
         return Ok(Body::Bytes(bytes));
     }
-    let mut upload = fs.stage().await?;
+    let mut upload = fs.stage(&at().await?).await?;
     upload.write(bytes).await?;
     Ok(Body::Staged(upload.finish().await?))
 }

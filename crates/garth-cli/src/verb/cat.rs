@@ -6,7 +6,7 @@ use clap::Args;
 use futures::TryStreamExt;
 use garth::fs::resolve::{Follow, retry};
 use garth::model::{At, ByteRange, HistoryPage, Seq, VersionId};
-use garth::{Error, ErrorKind, FileSystem, OpenFile, TreePath, stream};
+use garth::{Error, ErrorKind, FileSystem, OpenFile, TreePath};
 
 use crate::app::{App, resolve_path, with_path};
 use crate::args::Past;
@@ -100,7 +100,7 @@ async fn with_version(fs: &dyn FileSystem, path: &str, version: VersionId) -> Re
 
 /// Prints a file with a number before each line; numbers go on from file to file.
 async fn numbered(app: &mut App, file: Arc<dyn OpenFile>, line: &mut u64) -> Result {
-    let mut chunks = std::pin::pin!(stream(file, ByteRange::ALL));
+    let mut chunks = std::pin::pin!(file.stream(ByteRange::ALL));
     let mut begins = true;
     while let Some(chunk) = chunks.try_next().await? {
         for part in chunk.split_inclusive(|byte| *byte == b'\n') {

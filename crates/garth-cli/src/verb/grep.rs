@@ -7,7 +7,7 @@ use clap::Args;
 use futures::TryStreamExt;
 use garth::fs::resolve::Follow;
 use garth::model::{At, ByteRange, Entry, Kind};
-use garth::{Error, ErrorKind, FileSystem, TreePath, stream};
+use garth::{Error, ErrorKind, FileSystem, TreePath};
 use globset::GlobMatcher;
 use regex::bytes::{Regex, RegexBuilder};
 use serde_json::{Value, json};
@@ -285,7 +285,7 @@ impl<'a> Search<'a> {
     /// Goes through the lines of a file, as far as needed.
     async fn lines(&self, app: &mut App, path: &TreePath, lines: &mut Lines, shown: &mut Shown) -> Result {
         let file = self.fs.open(&At::from(path)).await?;
-        let mut chunks = std::pin::pin!(stream(file, ByteRange::ALL));
+        let mut chunks = std::pin::pin!(file.stream(ByteRange::ALL));
         loop {
             let chunk = chunks.try_next().await?;
             let end = chunk.is_none();

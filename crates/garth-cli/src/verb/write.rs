@@ -69,11 +69,11 @@ impl Attributes {
 impl Write {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let tree = app.tree_or_new()?;
-        let body = stdin_body(&*tree.fs).await?;
-        let attrs = self.attributes.at(app.env.now());
         // What must not be there may not be a link either.
         let (create, follow) =
             if self.if_absent { (Create::New, Follow::No) } else { (Create::IfMissing, Follow::Yes) };
+        let body = stdin_body(&*tree.fs, &self.path, follow).await?;
+        let attrs = self.attributes.at(app.env.now());
         app.commit(&tree, &self.commit, async || {
             let path = resolve_path(&*tree.fs, &self.path, follow).await?;
             let (at, body, attrs) = (At::Path(path.clone()), body.clone(), attrs.clone());
@@ -107,7 +107,7 @@ pub(crate) struct Append {
 impl Append {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let tree = app.tree_or_new()?;
-        let body = stdin_body(&*tree.fs).await?;
+        let body = stdin_body(&*tree.fs, &self.path, Follow::Yes).await?;
         app.commit(&tree, &self.commit, async || {
             let path = resolve_path(&*tree.fs, &self.path, Follow::Yes).await?;
             let at = At::Path(path.clone());

@@ -10,7 +10,7 @@ use std::time::Duration;
 use garth::ErrorKind::{AlreadyExists, Conflict, IdempotencyMismatch, InvalidArgument, NotFound, TooLarge};
 use garth::model::{
     At, Author, Batch, CommitId, Durability, Idempotency, Ino, MAX_LABEL, MAX_OPS, Op, Outcome, Precondition,
-    Remove, Seq, Timestamp, VersionId,
+    Remove, Seq, SetAttrs, Timestamp, VersionId,
 };
 use sha2::{Digest, Sha256};
 
@@ -32,11 +32,11 @@ pub async fn a_batch_is_applied_in_order_as_one_commit(subject: &Subject) {
     let commit = fs.commit(Batch::new(ops)).await.unwrap();
     let version = |ino| VersionId { seq: Seq(1), ino: Ino(ino) };
     let expected = [
-        Outcome::created(version(2)),
-        Outcome::created(version(3)),
-        Outcome::changed(version(3)),
-        Outcome::changed(version(2)),
-        Outcome::changed(version(3)),
+        Outcome::created(version(2), 0),
+        Outcome::created(version(3), 3),
+        Outcome::changed(version(3), 7),
+        Outcome::changed(version(2), 0),
+        Outcome::changed(version(3), 7),
     ];
     assert_eq!((commit.seq, &commit.outcomes[..], commit.replayed), (Seq(1), &expected[..], false));
     assert_eq!(text(fs, "/g").await, "one two");
@@ -60,26 +60,58 @@ pub async fn an_operation_that_changes_nothing_answers_the_version_that_is_there
     ] {
         let what = format!("{op:?}");
         let (commit, outcome) = apply(fs, op).await;
-        assert_eq!(outcome, Outcome::unchanged(version), "{what}");
+        assert_eq!(outcome, Outcome::unchanged(version, 1), "{what}");
         assert_eq!((commit.version(0), stat(fs, "/f").await.version), (version, version), "{what}");
-        if fs.capabilities().history {
+        if can(fs).history {
             let file = fs.open_version(commit.version(0)).await.unwrap();
             assert_eq!(file.read_at(0, 9).await.unwrap(), "x", "{what}");
         }
     }
     let (directory, root) = (stat(fs, "/d").await.version, stat(fs, "/").await.version);
-    assert_eq!(apply(fs, mkdir_all("/d")).await.1, Outcome::unchanged(directory));
-    assert_eq!(apply(fs, mkdir_all("/")).await.1, Outcome::unchanged(root));
+    assert_eq!(apply(fs, mkdir_all("/d")).await.1, Outcome::unchanged(directory, 0));
+    assert_eq!(apply(fs, mkdir_all("/")).await.1, Outcome::unchanged(root, 0));
     let batch = Batch::new([append("/f", ""), append("/f", "z"), append("/f", ""), mkdir_all("/d")]);
     let commit = fs.commit(batch).await.unwrap();
     let now = VersionId { seq: commit.seq, ino: version.ino };
     let expected = [
-        Outcome::unchanged(version),
-        Outcome::changed(now),
-        Outcome::unchanged(now),
-        Outcome::unchanged(directory),
+        Outcome::unchanged(version, 1),
+        Outcome::changed(now, 2),
+        Outcome::unchanged(now, 2),
+        Outcome::unchanged(directory, 0),
     ];
     assert_eq!(commit.outcomes, expected, "each as its operation left the node");
+}
+
+pub async fn an_outcome_tells_the_size_that_the_operation_left(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [write("/f", "12345"), mkdir("/d")]).await;
+    let dressed = SetAttrs::new().mode(0o600);
+    let batch = Batch::new([
+        append("/f", "678"),
+        patch("/f", 10, "x"),
+        truncate("/f", 4),
+        set("/f", dressed),
+        copy("/f", "/g"),
+        rename("/f", "/h"),
+        symlink("/l", "target"),
+        check("/d", Precondition::Version(stat(fs, "/d").await.version)),
+        remove("/h", Remove::File),
+        Op::remove(at("/no")).if_exists(),
+        write("/d/new", ""),
+    ]);
+    let sizes = fs.commit(batch).await.unwrap().outcomes.iter().map(|outcome| outcome.size).collect::<Vec<_>>();
+    assert_eq!(sizes, [8, 11, 4, 4, 4, 4, 6, 0, 4, 0, 0]);
+}
+
+pub async fn a_commit_says_whether_it_is_durable(subject: &Subject) {
+    let fs = &*subject.fs;
+    let visible = fs.commit(Batch::new([write("/f", "x")]).visible()).await.unwrap();
+    assert!(!visible.durable, "nothing has made it durable yet");
+    let keyed = || Batch::new([write("/f", "y")]).idempotency(record("k", 1, 1000));
+    assert!(!fs.commit(keyed().visible()).await.unwrap().durable);
+    let again = fs.commit(keyed()).await.unwrap();
+    assert_eq!((again.replayed, again.durable), (true, can(fs).durable), "asked for as durable now");
+    assert_eq!(fs.commit(Batch::new([write("/f", "z")])).await.unwrap().durable, can(fs).durable);
 }
 
 pub async fn a_failing_last_operation_leaves_nothing(subject: &Subject) {
@@ -100,7 +132,7 @@ pub async fn a_failing_last_operation_leaves_nothing(subject: &Subject) {
         remove("/no", Remove::Any),
     ];
     let batch = Batch { id: Some(CommitId(9)), idempotency: Some(record("k", 1, 1000)), ..Batch::new(ops) };
-    if fs.capabilities().atomic {
+    if can(fs).atomic {
         batch_refused(fs, batch.clone(), NotFound, Some("/no")).await;
         let mut after = Vec::new();
         for path in ["/", "/d", "/d/f", "/g"] {
@@ -170,7 +202,7 @@ pub async fn absent_and_sha256_are_judged_by_what_is_there(subject: &Subject) {
     let hash = |text: &str| Precondition::Sha256(Sha256::digest(text).into());
     for path in ["/no", "/no/no", "/f/x", "/l/x"] {
         let (commit, outcome) = apply(fs, check(path, Precondition::Absent)).await;
-        assert_eq!(outcome, Outcome::unchanged(VersionId { seq: commit.seq, ino: Ino::NONE }));
+        assert_eq!(outcome, Outcome::unchanged(VersionId { seq: commit.seq, ino: Ino::NONE }, 0));
         for that in [hash(""), Precondition::Version(VersionId { seq: Seq(1), ino: Ino(2) })] {
             refused(fs, check(path, that), Conflict, path).await;
         }
@@ -283,10 +315,11 @@ pub async fn a_commit_id_is_taken_once(subject: &Subject) {
 
 pub async fn author_and_message_are_kept(subject: &Subject) {
     let fs = &*subject.fs;
-    if !fs.capabilities().history {
+    if !can(fs).history {
         return;
     }
-    let author = Author { key: Some("k".to_owned()), agent: Some("é".to_owned()), session: None };
+    let author =
+        Author::agent("é").with_key("k").with_session("s").with_user("u").with_class("one to one");
     let batch = Batch {
         author: author.clone(),
         message: "why".to_owned(),
@@ -308,8 +341,9 @@ pub async fn a_batch_has_limits(subject: &Subject) {
     let long = "k".repeat(MAX_LABEL + 1);
     batch_refused(fs, Batch { idempotency: Some(record(&long, 1, 1)), ..Batch::default() }, TooLarge, None)
         .await;
-    let author = Author { agent: Some(long), ..Author::default() };
-    batch_refused(fs, Batch { author, ..Batch::default() }, TooLarge, None).await;
+    for author in [Author::agent(&long), Author::default().with_user(&long), Author::default().with_class(&long)] {
+        batch_refused(fs, Batch { author, ..Batch::default() }, TooLarge, None).await;
+    }
     let many = (0..5_000).map(|number| append("/f", format!("{number}\n")));
     assert_eq!(fs.commit(Batch::new(many)).await.unwrap().outcomes.len(), 5_000);
     assert_eq!(text(fs, "/f").await.lines().count(), 5_000);
@@ -364,7 +398,7 @@ pub async fn what_was_acknowledged_is_there_after_reopening(subject: &Subject) {
     given(fs, [mkdir("/d"), write("/d/f", "x"), link("/d/f", "/g"), Op::snapshot("s")]).await;
     fs.sync().await.unwrap();
     let Some(reopen) = &subject.reopen else {
-        assert!(!fs.capabilities().durable, "what is durable can be opened again");
+        assert!(!can(fs).durable, "what is durable can be opened again");
         return;
     };
     let again = reopen().await;

@@ -12,7 +12,6 @@ use garth::model::{
     At, Batch, Body, ByteRange, Create, Entry, Ino, Kind, MAX_FILE, MAX_INLINE_BODY, MAX_READ, Op, SetAttrs,
     StagedBody,
 };
-use garth::stream;
 
 use super::Subject;
 use crate::tools::*;
@@ -208,7 +207,7 @@ pub async fn many_small_appends_read_back_whole(subject: &Subject) {
 pub async fn a_staged_body_shows_only_once_committed(subject: &Subject) {
     let fs = &*subject.fs;
     let content = pattern(5 << 20, 3);
-    let mut upload = fs.stage().await.unwrap();
+    let mut upload = fs.stage(&at("/f")).await.unwrap();
     for piece in content.chunks(700_001) {
         upload.write(Bytes::copy_from_slice(piece)).await.unwrap();
     }
@@ -224,7 +223,7 @@ pub async fn a_staged_body_shows_only_once_committed(subject: &Subject) {
     let body = Body::Staged(staged.clone());
     apply(fs, Op::append(at("/f"), body.clone()).must_exist()).await;
     let file = fs.open(&at("/f")).await.unwrap();
-    let pieces: Vec<Bytes> = stream(file, ByteRange::ALL).try_collect().await.unwrap();
+    let pieces: Vec<Bytes> = file.stream(ByteRange::ALL).try_collect().await.unwrap();
     assert!(pieces.concat() == [b"head", &content[..]].concat(), "the content staged");
     let op = Op::patch(at("/f"), 0, body);
     refused_outright(fs, op, NotFound).await;
@@ -234,7 +233,7 @@ pub async fn a_staged_body_shows_only_once_committed(subject: &Subject) {
 
 pub async fn a_staged_body_outlives_a_batch_that_fails(subject: &Subject) {
     let fs = &*subject.fs;
-    let mut upload = fs.stage().await.unwrap();
+    let mut upload = fs.stage(&at("/f")).await.unwrap();
     upload.write("kept".into()).await.unwrap();
     let body = Body::Staged(upload.finish().await.unwrap());
     let put = Op::write(at("/f"), body).create_new();
@@ -260,7 +259,7 @@ fn rename_op(op: &Op, path: &str) -> Op {
 
 pub async fn an_abandoned_upload_leaves_nothing(subject: &Subject) {
     let fs = &*subject.fs;
-    let mut upload = fs.stage().await.unwrap();
+    let mut upload = fs.stage(&at("/f")).await.unwrap();
     upload.write(Bytes::from(vec![1; 1 << 20])).await.unwrap();
     drop(upload);
     assert!(names_in(fs, "/").await.is_empty());

@@ -87,7 +87,7 @@ pub async fn a_copied_directory_keeps_the_hard_links_inside_it(subject: &Subject
     assert_eq!(stat(fs, "/c/l").await.ino, stat(fs, "/c/b/l").await.ino);
     given(fs, [append("/c/f", "y")]).await;
     assert_eq!((text(fs, "/c/b/g").await.as_str(), text(fs, "/a/f").await.as_str()), ("xy", "x"));
-    if fs.capabilities().history {
+    if can(fs).history {
         given(fs, [remove("/a", Remove::Tree), restore("/a", before, "/a")]).await;
         let (f, g) = (stat(fs, "/a/f").await, stat(fs, "/a/b/g").await);
         assert_eq!((f.ino, f.nlink), (g.ino, 2));
@@ -97,7 +97,7 @@ pub async fn a_copied_directory_keeps_the_hard_links_inside_it(subject: &Subject
 
 pub async fn a_copy_of_the_past_leaves_an_expiry_that_has_passed_behind(subject: &Subject) {
     let fs = &*subject.fs;
-    if !fs.capabilities().history {
+    if !can(fs).history {
         return;
     }
     let expires = |seconds| SetAttrs::new().expires_at(START.plus_seconds(seconds));
@@ -159,7 +159,7 @@ pub async fn a_copy_of_the_past_restores_it(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d")]).await;
     let good = put(fs, "/d/f", "good").await;
-    if !fs.capabilities().history {
+    if !can(fs).history {
         let error = fs.commit(garth::model::Batch::new([restore("/d/f", good.seq, "/d/f")])).await;
         assert_error(error, Unsupported, None);
         return;

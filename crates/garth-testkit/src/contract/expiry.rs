@@ -71,7 +71,7 @@ pub async fn a_commit_that_meets_an_expired_entry_records_its_end_first(subject:
     subject.clock.advance(Duration::from_secs(10));
     let (commit, outcome) = apply(fs, write("/f", "new")).await;
     assert!(outcome.created);
-    if !fs.capabilities().history {
+    if !can(fs).history {
         return;
     }
     let changes = fs.changes(Seq(commit.seq.0 - 1), 10).await.unwrap();
@@ -100,7 +100,7 @@ pub async fn a_directory_of_expired_entries_is_empty(subject: &Subject) {
 pub async fn the_past_judges_expiry_by_its_own_time(subject: &Subject) {
     let fs = &*subject.fs;
     let version = apply(fs, write_with("/f", "x", after(10))).await.0.version(0);
-    if !fs.capabilities().history {
+    if !can(fs).history {
         return;
     }
     subject.clock.advance(Duration::from_secs(10));
@@ -155,7 +155,7 @@ pub async fn an_entry_may_expire_between_two_operations_of_its_batch(subject: &S
 
 pub async fn a_commit_that_only_looks_at_an_expired_entry_records_its_end_too(subject: &Subject) {
     let fs = &*subject.fs;
-    if !fs.capabilities().history {
+    if !can(fs).history {
         return;
     }
     given(fs, [mkdir("/d")]).await;

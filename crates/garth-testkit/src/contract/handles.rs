@@ -6,7 +6,9 @@
 )]
 
 use garth::ErrorKind::{IsADirectory, NotFound, NotPermitted, TooLarge};
-use garth::model::{At, Batch, ByteRange, Ino, MAX_READ, Op, Remove, Seq, VersionId};
+use garth::model::{
+    At, Batch, ByteRange, Ino, MAX_READ, Moment, Op, Page, Remove, Seq, SetAttrs, Special, VersionId, WalkPage,
+};
 use garth::{FileSystemExt, OpenFile};
 
 use super::Subject;
@@ -91,7 +93,7 @@ pub async fn a_handle_outlives_expiry(subject: &Subject) {
 pub async fn a_version_never_changes(subject: &Subject) {
     let fs = &*subject.fs;
     let first = put(fs, "/f", "one").await;
-    if !fs.capabilities().history {
+    if !can(fs).history {
         assert_error(fs.open_version(first).await, garth::ErrorKind::Unsupported, None);
         return;
     }
@@ -109,7 +111,7 @@ pub async fn a_version_never_changes(subject: &Subject) {
 
 pub async fn a_version_that_is_not_there_is_not_found(subject: &Subject) {
     let fs = &*subject.fs;
-    if !fs.capabilities().history {
+    if !can(fs).history {
         let version = VersionId { seq: Seq(1), ino: Ino(2) };
         assert_error(fs.open_version(version).await, garth::ErrorKind::Unsupported, None);
         return;
@@ -151,4 +153,70 @@ pub async fn a_node_whose_names_all_go_with_one_tree_ends_as_it_was(subject: &Su
     given(fs, [remove("/d", Remove::Tree)]).await;
     let after = file.stat().await.unwrap();
     assert_eq!((after.nlink, after.ctime, after.version), (0, before.ctime, before.version));
+}
+
+pub async fn a_removed_node_of_any_kind_is_reached_while_it_is_held(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir_all("/d/e"), symlink("/d/l", "to"), mknod("/d/p", Special::Fifo), write("/d/f", "x")]).await;
+    let mut held = Vec::new();
+    for path in ["/d", "/d/e", "/d/l", "/d/p", "/d/f"] {
+        held.push((fs.hold(&at(path)).await.unwrap(), stat(fs, path).await));
+    }
+    given(fs, [rename("/d", "/moved")]).await;
+    assert_eq!(held[2].0.stat().await.unwrap(), stat(fs, "/moved/l").await, "it follows the node");
+    let root = fs.hold(&At::Node(Ino::ROOT)).await.unwrap();
+    given(fs, [remove("/moved", Remove::Tree)]).await;
+    for (node, before) in &held {
+        let by_number = fs.stat(&At::Node(node.ino())).await.unwrap();
+        assert_eq!(node.stat().await.unwrap(), by_number);
+        assert_eq!((by_number.ino, by_number.kind, by_number.nlink), (before.ino, before.kind, 0));
+        assert_eq!((&by_number.target, by_number.size), (&before.target, before.size));
+        assert!(fs.names(&At::Node(node.ino())).await.unwrap().is_empty());
+    }
+    assert_eq!(root.stat().await.unwrap(), stat(fs, "/").await);
+    let link = At::Node(held[2].0.ino());
+    let (commit, outcome) = apply(fs, Op::set_attrs(link.clone(), SetAttrs::new().mode(0o700))).await;
+    assert_eq!((outcome.version, outcome.size), (commit.version(0), 2));
+    assert_eq!(held[2].0.stat().await.unwrap().mode, 0o700);
+    assert_error(fs.open(&link).await, NotPermitted, None);
+    drop(held);
+    assert_error(fs.stat(&link).await, NotFound, None);
+}
+
+pub async fn a_removed_directory_that_is_held_lists_nothing_and_takes_no_name(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), write("/d/f", "x"), write("/g", "y")]).await;
+    let held = fs.hold(&at("/d")).await.unwrap();
+    let (dir, child) = (At::Node(held.ino()), At::Child(held.ino(), name("f")));
+    given(fs, [remove("/d", Remove::Tree), mkdir("/d"), write("/d/f", "another")]).await;
+    let listing = fs.list(&dir, &Page::default()).await.unwrap();
+    assert!(listing.items.is_empty() && !listing.more);
+    let walk = fs.walk(&dir, &WalkPage::default()).await.unwrap();
+    assert!(walk.items.is_empty() && !walk.more);
+    assert_error(fs.stat(&child).await, NotFound, None);
+    assert_error(fs.hold(&child).await, NotFound, None);
+    for op in [
+        write_at(child.clone(), "x"),
+        Op::mkdir(child.clone()),
+        Op::link(at("/g"), child.clone()),
+        Op::rename(at("/g"), child.clone()),
+        Op::remove(child.clone()),
+    ] {
+        refused_outright(fs, op, NotFound).await;
+    }
+    drop(held);
+    assert_error(fs.list(&dir, &Page::default()).await, NotFound, None);
+}
+
+pub async fn a_held_node_of_the_past_never_changes(subject: &Subject) {
+    let fs = &*subject.fs;
+    if !can(fs).history {
+        return;
+    }
+    given(fs, [mkdir("/d"), symlink("/l", "one")]).await;
+    let then = fs.as_of(&Moment::Seq(fs.head().await.unwrap().seq)).await.unwrap();
+    let (link, before) = (then.hold(&at("/l")).await.unwrap(), stat(fs, "/l").await);
+    given(fs, [remove("/l", Remove::File), symlink("/l", "two")]).await;
+    assert_eq!(link.stat().await.unwrap(), before);
+    assert_error(then.hold(&at("/no")).await, NotFound, Some("/no"));
 }

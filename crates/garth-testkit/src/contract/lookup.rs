@@ -162,7 +162,7 @@ pub async fn the_longest_name_and_path_work(subject: &Subject) {
     assert_eq!(path.len(), 4096);
     assert_eq!(text(fs, &path).await, "deep");
     assert_eq!(paths_below(fs, "/").await.len(), 16);
-    assert_eq!(history_len(fs, &path).await, fs.capabilities().history.then_some(1));
+    assert_eq!(history_len(fs, &path).await, can(fs).history.then_some(1));
 }
 
 async fn history_len(fs: &Fs, path: &str) -> Option<usize> {

@@ -143,7 +143,7 @@ pub async fn pages_have_limits(subject: &Subject) {
     for limit in [0, MAX_PAGE + 1, usize::MAX] {
         assert_error(fs.list(&at("/"), &Page::default().limit(limit)).await, InvalidArgument, None);
         assert_error(fs.walk(&at("/"), &WalkPage::default().limit(limit)).await, InvalidArgument, None);
-        if fs.capabilities().history {
+        if can(fs).history {
             let page = HistoryPage::default().limit(limit);
             assert_error(fs.history(&at("/f"), &page).await, InvalidArgument, None);
             assert_error(fs.changes(Seq(0), limit).await, InvalidArgument, None);

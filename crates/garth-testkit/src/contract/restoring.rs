@@ -23,7 +23,7 @@ const NOW: Timestamp = Timestamp(START.0 + 3_600_000_000_000);
 
 /// The last commit, to be restored later; `None` for an implementation without history, which says so.
 async fn then(fs: &Fs) -> Option<Seq> {
-    if fs.capabilities().history {
+    if can(fs).history {
         return Some(fs.head().await.unwrap().seq);
     }
     let answer = restore_path(fs, &p("/"), &Moment::Seq(Seq(0)), NOW, &Batch::default()).await;

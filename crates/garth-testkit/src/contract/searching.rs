@@ -19,7 +19,7 @@ fn words(text: &str) -> SearchQuery {
 
 /// Whether to go on: an implementation without search must say so.
 async fn has_search(fs: &Fs) -> bool {
-    if fs.capabilities().search {
+    if can(fs).search {
         return true;
     }
     assert_error(fs.search(&words("heron")).await, Unsupported, None);

@@ -82,7 +82,7 @@ async fn commit(fs: &dyn FileSystem, paths: &[String], value: &str) -> garth::Re
     for path in paths {
         let at = At::Path(TreePath::parse(path)?);
         let body = if value.len() > STAGED {
-            let mut upload = fs.stage().await?;
+            let mut upload = fs.stage(&at).await?;
             upload.write(Bytes::copy_from_slice(value.as_bytes())).await?;
             Body::Staged(upload.finish().await?)
         } else {

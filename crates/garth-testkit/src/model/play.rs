@@ -9,7 +9,7 @@ use garth::engine::memory::Memory;
 use garth::env::ManualClock;
 use garth::fs::restore::{MAX_COMPARED, Restored, restore};
 use garth::model::{
-    At, Batch, Body, ByteRange, ChangeKind, CommitId, HistoryPage, Idempotency, Kind, MAX_READ, Moment, Op,
+    At, Batch, Body, ByteRange, ChangeKind, Commit, CommitId, HistoryPage, Idempotency, Kind, MAX_READ, Moment, Op,
     Page, Precondition, Seq, Timestamp, VersionId, WalkItem, WalkPage,
 };
 use garth::{FileSystem, OpenFile};
@@ -19,7 +19,7 @@ use super::compare::{Checked, Difference, same, same_history, same_outside, same
 use super::steps::{BatchSpec, By, Holds, OpSpec, SLOTS, Step, WHOLE};
 use crate::contract::{START, Subject};
 use crate::shape::shape;
-use crate::tools::{Fs, at, name, p};
+use crate::tools::{Fs, at, can, name, p};
 
 /// What was done.
 #[derive(Debug, Default)]
@@ -175,7 +175,11 @@ impl Run {
             batch.message = format!("{} operations", spec.ops.len());
         }
         let [to_subject, to_model] = batches;
-        let (subject, model) = (self.subject.fs.commit(to_subject).await, self.model.commit(to_model).await);
+        let mut subject = self.subject.fs.commit(to_subject).await;
+        if let Ok(commit) = &mut subject {
+            is_durable(&*self.subject.fs, commit)?;
+        }
+        let model = self.model.commit(to_model).await;
         self.tally.ops += spec.ops.len() as u64;
         match same("commit", subject, model)? {
             Some(_) => self.tally.commits += 1,
@@ -234,14 +238,17 @@ impl Run {
         let mut ops = [op.clone(), op];
         let sides: [&Fs; 2] = [&*self.subject.fs, &self.model];
         for (op, fs) in ops.iter_mut().zip(sides) {
-            let (Op::Write { body, .. } | Op::Append { body, .. } | Op::Patch { body, .. }) = op else {
+            let (Op::Write { at: place, body, .. }
+            | Op::Append { at: place, body, .. }
+            | Op::Patch { at: place, body, .. }) = op
+            else {
                 continue;
             };
             let Body::Staged(spec) = body.clone() else { continue };
             let start = usize::try_from(spec.id).expect("below 1,000");
             let bytes = BYTES.slice(start..start + usize::try_from(spec.size).expect("1 MiB at most"));
             *body = if spec.id % 16 == 0 {
-                let mut upload = fs.stage().await.expect("an upload starts");
+                let mut upload = fs.stage(place).await.expect("an upload starts");
                 for piece in 0..=bytes.len() / 300_000 {
                     let end = bytes.len().min((piece + 1) * 300_000);
                     upload.write(bytes.slice(piece * 300_000..end)).await.expect("an upload goes on");
@@ -427,7 +434,10 @@ impl Run {
         let due = shape(&*past, &top, self.now).await;
         let before = tree_with_content(&self.model).await?;
         let batch = Batch { message: format!("restore {path}"), ..Batch::default() };
-        let subject = restore(&*self.subject.fs, &top, &moment, self.now, &batch).await;
+        let mut subject = restore(&*self.subject.fs, &top, &moment, self.now, &batch).await;
+        if let Ok(Restored { commit: Some(commit), .. }) = &mut subject {
+            is_durable(&*self.subject.fs, commit)?;
+        }
         let model = restore(&self.model, &top, &moment, self.now, &batch).await;
         let commit = |restored: Restored| (restored.commit, restored.plan.changes);
         self.tally.ops += 1;
@@ -499,5 +509,14 @@ impl Run {
             }
         }
         Ok(())
+    }
+}
+
+/// A commit asked for as durable is so where the filesystem can; the model cannot, so it is left out of the
+/// comparison.
+fn is_durable(fs: &Fs, commit: &mut Commit) -> Checked {
+    match std::mem::take(&mut commit.durable) == can(fs).durable {
+        true => Ok(()),
+        false => Err(format!("commit {} says the wrong thing about being durable", commit.seq)),
     }
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use garth::engine::sqlite::SqliteFs;
 use garth::model::{Batch, Body, ByteRange, Moment, Op};
-use garth::{Env, FileSystem, stream};
+use garth::{Env, FileSystem};
 
 use super::model::{Expected, content};
 use super::{Broken, Proven, account, at, hold, peak_memory, run};
@@ -75,7 +75,7 @@ pub(super) fn write_and_read(folder: &Path, size: u64, seed: u64) -> Proven<Stri
 async fn changes(fs: &Arc<SqliteFs>, size: u64, seed: u64) -> Proven<u64> {
     let (mut random, mut file) = (Random::new(seed), Expected::default());
     let upload = |length, seed| async move {
-        let mut upload = fs.stage().await?;
+        let mut upload = fs.stage(&at("/big")?).await?;
         let mut sent = 0;
         while sent < length {
             let step = STEP.min((length - sent) as usize);
@@ -122,7 +122,7 @@ async fn changes(fs: &Arc<SqliteFs>, size: u64, seed: u64) -> Proven<u64> {
 /// Streams the whole file and compares it.
 async fn compare(fs: &Arc<SqliteFs>, file: &Expected) -> Proven<u64> {
     let handle = fs.open(&at("/big")?).await?;
-    let mut bytes = std::pin::pin!(stream(handle, ByteRange::ALL));
+    let mut bytes = std::pin::pin!(handle.stream(ByteRange::ALL));
     let mut offset = 0;
     while let Some(step) = bytes.try_next().await? {
         hold(step == file.read(offset, step.len()), || format!("other bytes from {offset} on"))?;

@@ -184,7 +184,7 @@ struct Uploads {
 async fn uploads(fs: &Arc<SqliteFs>) -> Proven<Uploads> {
     let mut begun = Vec::new();
     for seed in [11, 12, 13] {
-        let mut upload = fs.stage().await?;
+        let mut upload = fs.stage(&at("/upload")?).await?;
         upload.write(Bytes::from(content(seed, 0, 3_000_000))).await?;
         begun.push(upload);
     }

@@ -186,7 +186,7 @@ pub fn damage(folder: &Path) -> Proven<Report> {
 
 /// Content of every kind: in the database and in a pack, indexed, patched, linked, removed, expiring.
 async fn fill(fs: &SqliteFs) -> Proven<()> {
-    let mut upload = fs.stage().await?;
+    let mut upload = fs.stage(&at(PACKED)?).await?;
     for step in 0..30 {
         upload.write(Bytes::from(content(1, step * 100_000, 100_000))).await?;
     }

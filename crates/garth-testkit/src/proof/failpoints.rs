@@ -229,10 +229,10 @@ async fn pairs(fs: Arc<SqliteFs>, note: Note, writer: u64) -> Proven<()> {
 async fn uploads(fs: Arc<SqliteFs>, note: Note, seed: u64) -> Proven<()> {
     for batch in 1..=2 {
         note(Event { writer: UPLOADER, batch, acknowledged: false });
-        let mut upload = fs.stage().await?;
+        let to = format!("/upload-{batch}");
+        let mut upload = fs.stage(&at(&to)?).await?;
         upload.write(Bytes::from(content(seed ^ batch, 0, UPLOAD))).await?;
-        let body = Body::Staged(upload.finish().await?);
-        let op = write(&format!("/upload-{batch}"), body)?;
+        let op = write(&to, Body::Staged(upload.finish().await?))?;
         fs.commit(Batch::from(op).message(format!("{UPLOADER} {batch}"))).await?;
         note(Event { writer: UPLOADER, batch, acknowledged: true });
     }

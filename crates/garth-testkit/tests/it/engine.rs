@@ -27,7 +27,7 @@ fn folder() -> TempDir {
 }
 
 async fn upload(fs: &SqliteFs, bytes: Vec<u8>) -> Box<dyn Upload> {
-    let mut upload = fs.stage().await.unwrap();
+    let mut upload = fs.stage(&path("/file").into()).await.unwrap();
     upload.write(bytes.into()).await.unwrap();
     upload
 }
@@ -48,7 +48,7 @@ fn behind_its_back(fs: Arc<SqliteFs>, folder: &Path, sql: &str) {
 async fn an_upload_that_failed_once_stays_failed() {
     let folder = folder();
     let (fs, _) = open(folder.path());
-    let mut upload = fs.stage().await.unwrap();
+    let mut upload = fs.stage(&path("/file").into()).await.unwrap();
     fs.runtime().failpoints().arm("stage-write", Failure::Io, 0);
     let part = Bytes::from(vec![7; 1_500_000]);
     assert!(upload.write(part.clone()).await.unwrap_err().is(ErrorKind::Io));

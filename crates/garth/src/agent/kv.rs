@@ -65,7 +65,7 @@ impl<'a> Kv<'a> {
     /// `Validation` for an agent id that is none.
     pub fn new(fs: &'a dyn FileSystem, agent: &str, key: Option<&str>) -> KvResult<Self> {
         let base = Base::of(agent)?;
-        let author = Author { key: key.map(str::to_owned), agent: Some(agent.to_owned()), session: None };
+        let author = Author { key: key.map(str::to_owned), ..Author::agent(agent) };
         Ok(Self { fs, base, author })
     }
 }

@@ -24,7 +24,7 @@ use self::state::{Node, State};
 use self::tree::{Tree, View};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Capabilities, FileSystem, OpenFile, Upload};
+use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
 use crate::model::{
     At, Batch, ByteRange, Changes, Commit, CommitInfo, Entry, Head, HistoryPage, Hit, Ino, Item, Kind,
     Listing, MAX_PAGE, MAX_READ, Moment, Page, SearchQuery, Seq, Snapshot, Version, VersionId, Walk,
@@ -95,12 +95,17 @@ impl View<'_> {
         }
     }
 
+    /// The first path of a node that has a name.
+    fn name_of(&mut self, ino: Ino) -> Option<TreePath> {
+        self.is_named(ino).then(|| self.path_of(ino)).flatten()
+    }
+
     /// An error about what was asked for: the path, or of a node the first of its names.
     fn about(&mut self, at: &At, ino: Ino, kind: ErrorKind, message: &str) -> Error {
         let path = match at {
             At::Path(path) => Some(path.clone()),
             At::Child(dir, name) => self.child_path(*dir, name).ok(),
-            At::Node(_) => self.path_of(ino),
+            At::Node(_) => self.name_of(ino),
         };
         match path {
             Some(path) => Error::at(kind, &path, message),
@@ -108,15 +113,16 @@ impl View<'_> {
         }
     }
 
-    fn directory(&mut self, at: &At) -> Result<(TreePath, Ino)> {
+    /// A directory and its path; none for one that was removed while it is held.
+    fn directory(&mut self, at: &At) -> Result<(Option<TreePath>, Ino)> {
         let ino = self.find(at)?;
         let path = match at {
             At::Path(path) => Some(path.clone()),
             At::Child(dir, name) => Some(self.child_path(*dir, name)?),
-            At::Node(_) => self.path_of(ino),
+            At::Node(_) => self.name_of(ino),
         };
         match path {
-            Some(path) if self.is_directory(ino) => Ok((path, ino)),
+            path if self.is_directory(ino) => Ok((path, ino)),
             Some(path) => Err(Error::not_a_directory(&path)),
             None => Err(Error::new(ErrorKind::NotADirectory, "not a directory")),
         }
@@ -136,14 +142,8 @@ fn check_file(node: &Node) -> Result<(), ErrorKind> {
 
 #[async_trait]
 impl FileSystem for Memory {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            write: self.past.is_none(),
-            atomic: true,
-            history: true,
-            search: false,
-            durable: false,
-        }
+    fn capabilities(&self, _at: &TreePath) -> Capabilities {
+        Capabilities { write: self.past.is_none(), search: false, durable: false, ..Capabilities::ALL }
     }
 
     async fn head(&self) -> Result<Head> {
@@ -184,6 +184,7 @@ impl FileSystem for Memory {
         check_limit(page.limit)?;
         self.read_view(|view| {
             let (path, dir) = view.directory(dir)?;
+            let Some(path) = path else { return Ok(Walk { items: Vec::new(), more: false }) };
             if page.after.as_ref().is_some_and(|after| *after == path || !after.is_within(&path)) {
                 return Err(Error::invalid("a walk goes on behind a path that is below its directory"));
             }
@@ -220,13 +221,24 @@ impl FileSystem for Memory {
         })
     }
 
-    async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
-        let (ino, node) = self.read_view(|view| {
-            let ino = view.file(at)?;
-            Ok((ino, view.get(ino).clone()))
+    async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
+        let node = self.read_view(|view| {
+            let ino = view.find(at)?;
+            Ok(view.get(ino).clone())
         })?;
         Ok(match self.past {
-            None => Arc::new(Handle::open(self, ino)),
+            None => Arc::new(Handle::open(self, node.ino)),
+            Some(_) => Arc::new(Fixed(Arc::new(node))),
+        })
+    }
+
+    async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
+        let node = self.read_view(|view| {
+            let ino = view.file(at)?;
+            Ok(view.get(ino).clone())
+        })?;
+        Ok(match self.past {
+            None => Arc::new(Handle::open(self, node.ino)),
             Some(_) => Arc::new(Fixed(Arc::new(node))),
         })
     }
@@ -270,7 +282,7 @@ impl FileSystem for Memory {
         Err(Error::new(ErrorKind::Unsupported, "this filesystem keeps no search index"))
     }
 
-    async fn stage(&self) -> Result<Box<dyn Upload>> {
+    async fn stage(&self, _at: &At) -> Result<Box<dyn Upload>> {
         self.check_writable()?;
         Ok(Box::new(Staging::new(self)))
     }
@@ -314,7 +326,7 @@ impl State {
         let mut laid = scratch.finish();
 
         let changes = std::mem::take(&mut laid.changes);
-        let commit = Commit { seq, time, outcomes, replayed: false };
+        let commit = Commit { seq, time, outcomes, replayed: false, durable: false };
         self.lay_down(seq, laid);
         let info = CommitInfo { seq, time, id: batch.id, author: batch.author, message: batch.message };
         self.log.push((info, changes));

@@ -104,7 +104,9 @@ pub(crate) fn plan<R: Rows>(
         next_chunk: planner.next_chunk,
         copies: head.copies + u64::from(planner.copied),
     };
-    let commit = Commit { seq: Seq(head.seq), time: Timestamp(time), outcomes, replayed: false };
+    // whether it is durable is for the database to say, once it has kept it
+    let commit =
+        Commit { seq: Seq(head.seq), time: Timestamp(time), outcomes, replayed: false, durable: false };
     Ok(Planned::Apply { delta: Box::new(planner.delta), head, commit })
 }
 
@@ -131,6 +133,15 @@ struct Planner<'a, R> {
 
 impl<R: Rows> Planner<'_, R> {
     fn op(&mut self, op: &Op) -> Result<Outcome> {
+        let outcome = self.perform(op)?;
+        match self.delta.nodes.get(&outcome.ino.0) {
+            Some(node) => Ok(Outcome { size: node.size, ..outcome }),
+            None => Ok(outcome),
+        }
+    }
+
+    /// The outcome has the size of a node that the batch has changed only once it is done.
+    fn perform(&mut self, op: &Op) -> Result<Outcome> {
         match op {
             Op::Write { at, body, create, parents, attrs } => self.write(at, body, *create, *parents, attrs),
             Op::Append { at, body, create, parents } => self.append(at, body, *create, *parents),
@@ -235,18 +246,18 @@ impl<R: Rows> Planner<'_, R> {
     /// The outcome of an operation that changed or made a node.
     fn outcome(&self, ino: u64, created: bool) -> Outcome {
         let version = VersionId { seq: Seq(self.seq), ino: Ino(ino) };
-        if created { Outcome::created(version) } else { Outcome::changed(version) }
+        if created { Outcome::created(version, 0) } else { Outcome::changed(version, 0) }
     }
 
     /// The outcome of an operation that left `node` as it was.
     fn unchanged(&self, node: &NodeRow) -> Result<Outcome> {
         let seq = Seq(self.last_change(node)?);
-        Ok(Outcome::unchanged(VersionId { seq, ino: Ino(node.ino) }))
+        Ok(Outcome::unchanged(VersionId { seq, ino: Ino(node.ino) }, node.size))
     }
 
     /// The outcome of an operation that found nothing and accepts that.
     fn nothing(&self) -> Outcome {
-        Outcome::unchanged(VersionId { seq: Seq(self.seq), ino: Ino::NONE })
+        Outcome::unchanged(VersionId { seq: Seq(self.seq), ino: Ino::NONE }, 0)
     }
 }
 

@@ -30,9 +30,10 @@ use write::upload::SqliteUpload;
 use write::writer::Writer;
 use write::writer_lock::WriterLock;
 
+use crate::engine::planner::NodeRow;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Capabilities, FileSystem, OpenFile, Upload};
+use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
 use crate::model::{
     At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Ino, Kind, Listing, MAX_READ,
     Moment, Page, SearchQuery, Seq, Snapshot, Timestamp, Version, VersionId, Walk, WalkPage,
@@ -106,6 +107,25 @@ impl SqliteFs {
         }
     }
 
+    /// A handle to a node that `check` accepts.
+    fn handle(
+        &self,
+        at: &At,
+        check: impl FnOnce(&ReadView<'_>, &NodeRow) -> DbResult<()>,
+    ) -> Result<Handle> {
+        let held = self.as_of.is_none();
+        let ino = self.with_view(|view| {
+            let node = view.at(at)?;
+            check(view, &node)?;
+            if held {
+                // inside the transaction that found it, or a `gc` in between could collect it
+                self.inner.open.add(node.ino);
+            }
+            Ok(node.ino)
+        })?;
+        Ok(Handle { fs: self.clone(), ino, held })
+    }
+
     fn writable(&self) -> Result<()> {
         match self.as_of {
             None => Ok(()),
@@ -116,9 +136,9 @@ impl SqliteFs {
 
 #[async_trait]
 impl FileSystem for SqliteFs {
-    fn capabilities(&self) -> Capabilities {
+    fn capabilities(&self, _at: &TreePath) -> Capabilities {
         let now = self.as_of.is_none();
-        Capabilities { write: now, atomic: true, history: true, search: now, durable: true }
+        Capabilities { write: now, search: now, ..Capabilities::ALL }
     }
 
     async fn head(&self) -> Result<Head> {
@@ -177,17 +197,12 @@ impl FileSystem for SqliteFs {
         })
     }
 
+    async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
+        Ok(Arc::new(self.handle(at, |_, _| Ok(()))?))
+    }
+
     async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
-        let ino = self.with_view(|view| {
-            let node = view.at(at)?;
-            view.check_file(&node, at)?;
-            if self.as_of.is_none() {
-                // inside the transaction that found it, or a `gc` in between could collect it
-                self.inner.open.add(node.ino);
-            }
-            Ok(node.ino)
-        })?;
-        Ok(Arc::new(Handle { fs: self.clone(), ino, held: self.as_of.is_none() }))
+        Ok(Arc::new(self.handle(at, |view, node| view.check_file(node, at))?))
     }
 
     async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>> {
@@ -237,7 +252,7 @@ impl FileSystem for SqliteFs {
         self.with_view(|view| view.search(query))
     }
 
-    async fn stage(&self) -> Result<Box<dyn Upload>> {
+    async fn stage(&self, _at: &At) -> Result<Box<dyn Upload>> {
         self.writable()?;
         Ok(Box::new(SqliteUpload::new(Arc::clone(&self.inner.writer))?))
     }
@@ -260,7 +275,7 @@ impl FileSystem for SqliteFs {
     }
 }
 
-/// A file held open, now or in the past.
+/// A node held open, now or in the past.
 #[derive(Debug)]
 struct Handle {
     fs: SqliteFs,
@@ -270,7 +285,7 @@ struct Handle {
 }
 
 #[async_trait]
-impl OpenFile for Handle {
+impl OpenNode for Handle {
     fn ino(&self) -> Ino {
         Ino(self.ino)
     }
@@ -281,7 +296,10 @@ impl OpenFile for Handle {
             view.entry(node)
         })
     }
+}
 
+#[async_trait]
+impl OpenFile for Handle {
     async fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
         if length > MAX_READ {
             let message = format!("more than {MAX_READ} bytes at once; read in steps");

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 
-use super::{FileSystem, stream};
+use super::{FileSystem, OpenFile};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
     Batch, Body, ByteRange, Commit, Entry, IntoAt, Item, MAX_INLINE_BODY, MAX_READ, Op, Outcome, Page,
@@ -72,7 +72,7 @@ pub trait FileSystemExt: FileSystem {
     }
 
     /// The whole content of a file, of one version. It is held in memory; [`FileSystem::open`] and
-    /// [`stream`] read a large one in pieces.
+    /// [`OpenFile::stream`] read a large one in pieces.
     ///
     /// # Errors
     /// As [`FileSystem::fetch`].
@@ -85,7 +85,7 @@ pub trait FileSystemExt: FileSystem {
                 return Ok(bytes);
             }
             let file = self.open_version(entry.version).await?;
-            let rest = stream(file, (bytes.len() as u64..).into());
+            let rest = file.stream((bytes.len() as u64..).into());
             let whole = rest.try_fold(BytesMut::from(bytes), |mut whole, piece| async move {
                 whole.extend_from_slice(&piece);
                 Ok(whole)
@@ -145,7 +145,7 @@ pub trait FileSystemExt: FileSystem {
     fn apply(&self, op: Op) -> impl Future<Output = Result<(Commit, Outcome)>> + Send {
         async move {
             let commit = self.commit(op.into()).await?;
-            let outcome = commit.outcomes.first().copied().unwrap_or(Outcome::unchanged(commit.version(0)));
+            let outcome = commit.outcomes.first().copied().unwrap_or(Outcome::unchanged(commit.version(0), 0));
             Ok((commit, outcome))
         }
     }
@@ -160,7 +160,11 @@ pub trait FileSystemExt: FileSystem {
         content: impl Into<Bytes>,
     ) -> impl Future<Output = Result<VersionId>> + Send {
         let (at, content) = (at.into_at(), content.into());
-        async move { version(self, Op::write(at?, self.body(content).await?)).await }
+        async move {
+            let at = at?;
+            let body = self.body(&at, content).await?;
+            version(self, Op::write(at, body)).await
+        }
     }
 
     /// Appends to a file, made if missing; its parents are not.
@@ -173,7 +177,11 @@ pub trait FileSystemExt: FileSystem {
         content: impl Into<Bytes>,
     ) -> impl Future<Output = Result<VersionId>> + Send {
         let (at, content) = (at.into_at(), content.into());
-        async move { version(self, Op::append(at?, self.body(content).await?)).await }
+        async move {
+            let at = at?;
+            let body = self.body(&at, content).await?;
+            version(self, Op::append(at, body)).await
+        }
     }
 
     /// Makes a directory and its parents (`mkdir -p`). If it is there already, nothing is
@@ -250,17 +258,21 @@ pub trait FileSystemExt: FileSystem {
         async move { version(self, Op::set_attrs(at?, attrs)).await }
     }
 
-    /// A body for a batch: in memory if it is short, else staged.
+    /// A body for an operation of a batch at `at`: in memory if it is short, else staged.
     ///
     /// # Errors
     /// As [`FileSystem::stage`].
-    fn body(&self, content: impl Into<Bytes>) -> impl Future<Output = Result<Body>> + Send {
-        let content = content.into();
+    fn body(
+        &self,
+        at: impl IntoAt,
+        content: impl Into<Bytes>,
+    ) -> impl Future<Output = Result<Body>> + Send {
+        let (at, content) = (at.into_at(), content.into());
         async move {
             if content.len() <= MAX_INLINE_BODY {
                 return Ok(Body::Bytes(content));
             }
-            let mut upload = self.stage().await?;
+            let mut upload = self.stage(&at?).await?;
             upload.write(content).await?;
             Ok(Body::Staged(upload.finish().await?))
         }

@@ -163,9 +163,7 @@ impl Batch {
             return Err(Error::new(ErrorKind::TooLarge, format!("a batch has at most {MAX_OPS} operations")));
         }
         check_label("message", &self.message)?;
-        for (what, field) in
-            [("key", &self.author.key), ("agent", &self.author.agent), ("session", &self.author.session)]
-        {
+        for (what, field) in self.author.fields() {
             check_label(what, field.as_deref().unwrap_or_default())?;
         }
         if let Some(record) = &self.idempotency {

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::id::{CommitId, Ino, Seq, Timestamp, VersionId};
 
-/// Who made a commit.
+/// Who made a commit. Interfaces and views say it, never a request; a field that they do not know is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct Author {
     /// Id of the API key (never its secret).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -17,6 +18,12 @@ pub struct Author {
     /// The session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// The user whom the agent or session serves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The class of the session: who can have spoken in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
 }
 
 impl Author {
@@ -46,6 +53,29 @@ impl Author {
     #[must_use]
     pub fn with_agent(self, agent: impl Into<String>) -> Self {
         Self { agent: Some(agent.into()), ..self }
+    }
+
+    /// The same, for this user.
+    #[must_use]
+    pub fn with_user(self, user: impl Into<String>) -> Self {
+        Self { user: Some(user.into()), ..self }
+    }
+
+    /// The same, in a session of this class.
+    #[must_use]
+    pub fn with_class(self, class: impl Into<String>) -> Self {
+        Self { class: Some(class.into()), ..self }
+    }
+
+    /// Each field with its name.
+    pub(super) fn fields(&self) -> [(&'static str, &Option<String>); 5] {
+        [
+            ("key", &self.key),
+            ("agent", &self.agent),
+            ("session", &self.session),
+            ("user", &self.user),
+            ("class", &self.class),
+        ]
     }
 }
 
@@ -89,6 +119,9 @@ pub struct Commit {
     pub outcomes: Vec<Outcome>,
     /// Whether this is the answer of an earlier commit with the same idempotency key.
     pub replayed: bool,
+    /// Whether it is known to survive loss of power: asked for as `Durable`, or made durable together with
+    /// others. Of an implementation that cannot keep this promise never.
+    pub durable: bool,
 }
 
 /// What one operation did.
@@ -107,22 +140,25 @@ pub struct Outcome {
     /// Whether the operation changed anything. An empty append, `mkdir -p` of what is there, a copy or rename
     /// onto the same node, a check and the removal of nothing do not.
     pub changed: bool,
+    /// Bytes of the node after the operation, as [`Entry::size`](super::Entry::size) gives them; 0 if nothing
+    /// was there. After an append, the end of what it wrote.
+    pub size: u64,
 }
 
 impl Outcome {
-    /// The operation made the node.
-    pub const fn created(version: VersionId) -> Self {
-        Self { ino: version.ino, version, created: true, changed: true }
+    /// The operation made the node, now of this size.
+    pub const fn created(version: VersionId, size: u64) -> Self {
+        Self { ino: version.ino, version, created: true, changed: true, size }
     }
 
-    /// The operation changed a node that was there.
-    pub const fn changed(version: VersionId) -> Self {
-        Self { ino: version.ino, version, created: false, changed: true }
+    /// The operation changed a node that was there, now of this size.
+    pub const fn changed(version: VersionId, size: u64) -> Self {
+        Self { ino: version.ino, version, created: false, changed: true, size }
     }
 
     /// The operation changed nothing.
-    pub const fn unchanged(version: VersionId) -> Self {
-        Self { ino: version.ino, version, created: false, changed: false }
+    pub const fn unchanged(version: VersionId, size: u64) -> Self {
+        Self { ino: version.ino, version, created: false, changed: false, size }
     }
 }
 

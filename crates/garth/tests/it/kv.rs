@@ -167,7 +167,7 @@ async fn a_put_is_one_commit_that_sets_every_attribute_anew(fs: Fs, _: ManualClo
     assert_eq!((entry.attributes.searchable, entry.expires_at), (Some(false), None));
     let log = fs.changes(Seq(0), 10).await.unwrap();
     assert_eq!(log.commits.len(), 2);
-    let author = Author { key: Some("key1".into()), agent: Some("x".into()), session: None };
+    let author = Author::agent("x").with_key("key1");
     assert!(log.commits.iter().all(|commit| commit.commit.author == author));
 }
 

@@ -60,7 +60,7 @@ async fn a_staged_upload_lands_in_a_pack_and_is_stored_once() {
     let Account { fs, folder, .. } = account();
     let content: Vec<u8> = (0..5_000_000_u32).flat_map(|n| n.to_le_bytes()).collect();
     for name in ["/one", "/two"] {
-        let mut upload = fs.stage().await.unwrap();
+        let mut upload = fs.stage(&path(name).into()).await.unwrap();
         for part in content.chunks(300_000) {
             upload.write(Bytes::copy_from_slice(part)).await.unwrap();
         }
@@ -97,7 +97,7 @@ async fn a_backup_is_a_data_folder_that_opens_with_all_its_accounts() {
         home.create_account(account).unwrap();
         let fs = home.account(account).unwrap();
         fs.write(&path("/note"), Bytes::from(account)).await.unwrap();
-        let mut upload = fs.stage().await.unwrap();
+        let mut upload = fs.stage(&path("/big").into()).await.unwrap();
         upload.write(Bytes::from(vec![7; 3 << 20])).await.unwrap();
         let body = Body::Staged(upload.finish().await.unwrap());
         fs.apply(Op::write(path("/big"), body).create_new()).await.unwrap();
@@ -126,7 +126,7 @@ async fn content_equal_to_a_damaged_chunk_is_kept_anew() {
     let raw = rusqlite::Connection::open(folder.path().join("tree.db")).unwrap();
     assert_eq!(raw.execute("UPDATE chunk SET data = zeroblob(len)", []).unwrap(), 1);
     fs.write(&path("/two"), Bytes::from(content.clone())).await.unwrap();
-    let mut upload = fs.stage().await.unwrap();
+    let mut upload = fs.stage(&path("/three").into()).await.unwrap();
     upload.write(Bytes::from(content.clone())).await.unwrap();
     let body = Body::Staged(upload.finish().await.unwrap());
     fs.apply(Op::write(path("/three"), body).create_new()).await.unwrap();
@@ -268,7 +268,7 @@ async fn gc_tells_what_waits_for_the_grace() {
     let Account { fs, clock, folder: _folder } = account();
     let content = Bytes::from(vec![7; 1_200_000]);
     for name in ["/one", "/two"] {
-        let mut upload = fs.stage().await.unwrap();
+        let mut upload = fs.stage(&path(name).into()).await.unwrap();
         upload.write(content.clone()).await.unwrap();
         let body = Body::Staged(upload.finish().await.unwrap());
         fs.apply(Op::write(path(name), body).create_new()).await.unwrap();

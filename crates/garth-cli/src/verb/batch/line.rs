@@ -103,20 +103,23 @@ pub(super) enum Content {
 }
 
 impl Line {
-    /// Takes the content out, decoded: of a write or an append exactly one of its three forms.
-    pub(super) fn take_content(&mut self) -> Result<Option<Content>, String> {
-        let (Self::Write { text, base64, file, .. } | Self::Append { text, base64, file, .. }) = self else {
+    /// Takes the content out, decoded, with the path that it is for: of a write or an append exactly one of
+    /// its three forms.
+    pub(super) fn take_content(&mut self) -> Result<Option<(String, Content)>, String> {
+        let (Self::Write { path, text, base64, file, .. } | Self::Append { path, text, base64, file, .. }) = self
+        else {
             return Ok(None);
         };
-        match (text.take(), base64.take(), file.take()) {
-            (Some(text), None, None) => Ok(Some(Content::Bytes(text.into_bytes()))),
+        let content = match (text.take(), base64.take(), file.take()) {
+            (Some(text), None, None) => Content::Bytes(text.into_bytes()),
             (None, Some(base64), None) => match STANDARD.decode(base64) {
-                Ok(bytes) => Ok(Some(Content::Bytes(bytes))),
-                Err(error) => Err(format!("base64: {error}")),
+                Ok(bytes) => Content::Bytes(bytes),
+                Err(error) => return Err(format!("base64: {error}")),
             },
-            (None, None, Some(file)) => Ok(Some(Content::File(file))),
-            _ => Err("give the content as one of text, base64 and file".into()),
-        }
+            (None, None, Some(file)) => Content::File(file),
+            _ => return Err("give the content as one of text, base64 and file".into()),
+        };
+        Ok(Some((path.clone(), content)))
     }
 }
 

@@ -10,7 +10,7 @@ use super::content::Content;
 use super::state::Node;
 use super::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{OpenFile, Upload};
+use crate::fs::{OpenFile, OpenNode, Upload};
 use crate::model::{Entry, Ino, MAX_READ, StagedBody};
 
 /// A POSIX handle: the node, whatever becomes of its names.
@@ -40,7 +40,7 @@ impl Drop for Handle {
 }
 
 #[async_trait]
-impl OpenFile for Handle {
+impl OpenNode for Handle {
     fn ino(&self) -> Ino {
         self.ino
     }
@@ -48,7 +48,10 @@ impl OpenFile for Handle {
     async fn stat(&self) -> Result<Entry> {
         self.memory.read_view(|view| view.entry(self.ino).ok_or_else(Error::no_node))
     }
+}
 
+#[async_trait]
+impl OpenFile for Handle {
     async fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
         check_length(length)?;
         self.memory.read_view(|view| {
@@ -63,7 +66,7 @@ impl OpenFile for Handle {
 pub(super) struct Fixed(pub(super) Arc<Node>);
 
 #[async_trait]
-impl OpenFile for Fixed {
+impl OpenNode for Fixed {
     fn ino(&self) -> Ino {
         self.0.ino
     }
@@ -71,7 +74,10 @@ impl OpenFile for Fixed {
     async fn stat(&self) -> Result<Entry> {
         Ok(self.0.entry())
     }
+}
 
+#[async_trait]
+impl OpenFile for Fixed {
     async fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
         check_length(length)?;
         Ok(self.0.content.read(offset, length))

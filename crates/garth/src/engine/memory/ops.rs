@@ -6,6 +6,7 @@ mod names;
 
 use super::content::Content;
 use super::scratch::Scratch;
+use super::state::Node;
 use super::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
@@ -39,6 +40,12 @@ fn busy() -> Error {
 
 impl Scratch<'_> {
     pub(super) fn apply(&mut self, op: &Op) -> Result<Outcome> {
+        let outcome = self.perform(op)?;
+        Ok(Outcome { size: self.node(outcome.ino).map_or(0, Node::size), ..outcome })
+    }
+
+    /// Its outcome, but for the size.
+    fn perform(&mut self, op: &Op) -> Result<Outcome> {
         match op {
             Op::Write { at, body, create, parents, attrs } => self.write(at, body, *create, *parents, attrs),
             Op::Append { at, body, create, parents } => self.append(at, body, *create, *parents),
@@ -70,17 +77,17 @@ impl Scratch<'_> {
     }
 
     fn created(&self, ino: Ino) -> Outcome {
-        Outcome::created(VersionId { seq: self.seq, ino })
+        Outcome::created(VersionId { seq: self.seq, ino }, 0)
     }
 
     fn changed(&self, ino: Ino) -> Outcome {
-        Outcome::changed(VersionId { seq: self.seq, ino })
+        Outcome::changed(VersionId { seq: self.seq, ino }, 0)
     }
 
     fn unchanged(&self, ino: Ino) -> Outcome {
         match self.node(ino) {
-            Some(node) => Outcome::unchanged(node.version),
-            None => Outcome::unchanged(VersionId { seq: self.seq, ino }),
+            Some(node) => Outcome::unchanged(node.version, 0),
+            None => Outcome::unchanged(VersionId { seq: self.seq, ino }, 0),
         }
     }
 

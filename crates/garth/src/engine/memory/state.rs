@@ -111,6 +111,11 @@ impl Node {
         self.expires_at.is_some_and(|end| end <= now)
     }
 
+    /// Bytes of its content or target.
+    pub(super) fn size(&self) -> u64 {
+        self.target.as_ref().map_or(self.content.size(), |target| target.len() as u64)
+    }
+
     pub(super) fn entry(&self) -> Entry {
         Entry {
             ino: self.ino,
@@ -126,7 +131,7 @@ impl Node {
             } else {
                 self.names.len() as u64
             },
-            size: self.target.as_ref().map_or(self.content.size(), |target| target.len() as u64),
+            size: self.size(),
             atime: self.atime,
             mtime: self.mtime,
             ctime: self.ctime,

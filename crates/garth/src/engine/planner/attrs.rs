@@ -14,7 +14,7 @@ impl<R: Rows> Planner<'_, R> {
             return Err(self.about_expiry(error, at));
         }
         let ino = node.ino;
-        self.put(node);
+        self.put_held(node);
         self.delta.log(ChangeKind::Attributes, ino, None);
         Ok(self.outcome(ino, false))
     }

@@ -157,10 +157,7 @@ impl<R: Rows> Planner<'_, R> {
 
     fn finish_content(&mut self, node: NodeRow, created: bool) -> Result<Outcome> {
         let outcome = self.outcome(node.ino, created);
-        if node.nlink == 0 {
-            self.delta.unnamed.insert(node.ino);
-        }
-        self.put(node);
+        self.put_held(node);
         Ok(outcome)
     }
 

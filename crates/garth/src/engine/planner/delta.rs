@@ -49,7 +49,7 @@ pub(crate) struct Delta {
     /// changed, and files that were removed.
     pub(crate) index: BTreeMap<u64, Edit>,
     pub(crate) log: Vec<LogChange>,
-    /// Nodes without a name that were written through an open handle, which needs a lease.
+    /// Nodes without a name that were changed through an open handle, which needs a lease.
     pub(crate) unnamed: BTreeSet<u64>,
 }
 

@@ -53,6 +53,14 @@ impl<R: Rows> Planner<'_, R> {
         self.delta.nodes.insert(node.ino, node);
     }
 
+    /// Puts a new version of a node that perhaps only open handles lead to: it then needs a lease.
+    pub(super) fn put_held(&mut self, node: NodeRow) {
+        if node.nlink == 0 {
+            self.delta.unnamed.insert(node.ino);
+        }
+        self.put(node);
+    }
+
     /// The live extents that overlap `from..to`, as the batch sees them.
     pub(super) fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
         let mut found = if ino < self.first_ino { self.rows.extents(ino, from, to)? } else { Vec::new() };

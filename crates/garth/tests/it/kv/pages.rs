@@ -8,7 +8,7 @@ use garth::model::{
     Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, Page, SearchQuery, Snapshot, Version,
     VersionId, Walk,
 };
-use garth::{Capabilities, OpenFile, Upload};
+use garth::{Capabilities, OpenFile, OpenNode, Upload};
 
 use super::*;
 
@@ -149,8 +149,8 @@ impl Counting {
 
 #[async_trait]
 impl FileSystem for Counting {
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
+    fn capabilities(&self, at: &TreePath) -> Capabilities {
+        self.0.capabilities(at)
     }
     async fn head(&self) -> garth::Result<Head> {
         self.0.head().await
@@ -175,6 +175,9 @@ impl FileSystem for Counting {
     async fn fetch(&self, at: &At, range: ByteRange) -> garth::Result<(Entry, Bytes)> {
         self.0.fetch(at, range).await
     }
+    async fn hold(&self, at: &At) -> garth::Result<Arc<dyn OpenNode>> {
+        self.0.hold(at).await
+    }
     async fn open(&self, at: &At) -> garth::Result<Arc<dyn OpenFile>> {
         self.0.open(at).await
     }
@@ -196,8 +199,8 @@ impl FileSystem for Counting {
     async fn search(&self, query: &SearchQuery) -> garth::Result<Vec<Hit>> {
         self.0.search(query).await
     }
-    async fn stage(&self) -> garth::Result<Box<dyn Upload>> {
-        self.0.stage().await
+    async fn stage(&self, at: &At) -> garth::Result<Box<dyn Upload>> {
+        self.0.stage(at).await
     }
     async fn commit(&self, batch: Batch) -> garth::Result<Commit> {
         self.0.commit(batch).await

@@ -272,7 +272,7 @@ mod tests {
         }
 
         fn upload(&self, byte: u8) -> Body {
-            let mut upload = block_on(self.fs.stage()).unwrap();
+            let mut upload = block_on(self.fs.stage(&at("/a"))).unwrap();
             block_on(upload.write(Bytes::from(vec![byte; LONG]))).unwrap();
             Body::Staged(block_on(upload.finish()).unwrap())
         }
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn an_upload_that_was_abandoned_goes_with_its_pack_once_its_lease_has_ended() {
         let account = account();
-        let mut upload = block_on(account.fs.stage()).unwrap();
+        let mut upload = block_on(account.fs.stage(&at("/a"))).unwrap();
         block_on(upload.write(Bytes::from(vec![7; LONG]))).unwrap();
         // as if the process had ended: nothing is tidied up
         std::mem::forget(upload);

@@ -158,23 +158,23 @@ impl ReadView<'_> {
         Ok(found.map(|(node, attributes)| entry_of(node, attributes)))
     }
 
-    /// The path of the directory at an address.
-    fn directory(&self, at: &At) -> DbResult<TreePath> {
+    /// The path of the directory at an address; `None` for one that was removed while it is held open.
+    fn directory(&self, at: &At) -> DbResult<Option<TreePath>> {
         let node = self.at(at)?;
         let path = match self.path_at(at)? {
             Some(path) => Some(path),
             None => self.names(&node)?.into_iter().next(),
         };
-        let path = path.ok_or_else(Error::no_node)?;
-        match node.kind {
-            Kind::Directory => Ok(path),
-            _ => Err(Error::not_a_directory(&path).into()),
+        match (node.kind, path) {
+            (Kind::Directory, path) => Ok(path),
+            (_, Some(path)) => Err(Error::not_a_directory(&path).into()),
+            (_, None) => Err(Error::new(ErrorKind::NotADirectory, "not a directory").into()),
         }
     }
 
     pub(crate) fn list(&self, dir: &At, page: &Page) -> DbResult<Listing> {
         let limit = check_limit(page.limit)?;
-        let dir = self.directory(dir)?;
+        let Some(dir) = self.directory(dir)? else { return Ok(Listing { items: Vec::new(), more: false }) };
         let after = page.after.as_ref().map_or("", Name::as_str);
         let rows = self.rows(dir.key(), dir.key(), after, page.entries, limit)?;
         let items = rows.into_iter().map(|row| {
@@ -189,7 +189,7 @@ impl ReadView<'_> {
 
     pub(crate) fn walk(&self, dir: &At, page: &WalkPage) -> DbResult<Walk> {
         let limit = check_limit(page.limit)?;
-        let dir = self.directory(dir)?;
+        let Some(dir) = self.directory(dir)? else { return Ok(Walk { items: Vec::new(), more: false }) };
         let key = dir.key();
         let (from, to) = rows::below(key);
         let (mut at, mut after) = (key.to_owned(), String::new());

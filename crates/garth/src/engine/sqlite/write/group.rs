@@ -82,12 +82,15 @@ impl WriteConn {
         before_commit: impl FnOnce(&[Result<Commit>]),
     ) -> DbResult<Vec<Result<Commit>>> {
         let runtime = context.runtime;
-        let results = self.transaction(durable, runtime, |conn, row_cache| {
+        let mut results = self.transaction(durable, runtime, |conn, row_cache| {
             let results = context.plan_group(&TxnRows { conn, packs: context.packs, row_cache }, batches)?;
             before_commit(&results);
             Ok(results)
         })?;
         runtime.failpoints().pass("answer")?;
+        for commit in results.iter_mut().flatten() {
+            commit.durable = durable;
+        }
         Ok(results)
     }
 }

@@ -28,28 +28,33 @@ type Answer = (u64, i64, Vec<StoredOutcome>);
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum StoredOutcome {
-    /// Node, whether it was created, whether it was changed, the commit of its version.
-    Full(u64, bool, bool, u64),
-    /// Node and whether it was created: the shape of older records, which stay valid until they expire.
+    /// Node, whether it was created, whether it was changed, the commit of its version, its size.
+    Full(u64, bool, bool, u64, u64),
+    /// Without the size, and without what comes before it: the shapes of older records, which stay valid until
+    /// they expire.
+    Unsized(u64, bool, bool, u64),
     Brief(u64, bool),
 }
 
 impl StoredOutcome {
     fn new(outcome: &Outcome) -> Self {
-        Self::Full(outcome.ino.0, outcome.created, outcome.changed, outcome.version.seq.0)
+        Self::Full(outcome.ino.0, outcome.created, outcome.changed, outcome.version.seq.0, outcome.size)
     }
 
-    fn outcome(&self, commit: u64) -> Outcome {
-        let (ino, created, changed, seq) = match *self {
-            Self::Full(ino, created, changed, seq) => (ino, created, changed, seq),
-            Self::Brief(ino, created) => (ino, created, true, commit),
+    /// `size_of` looks up the size of a node after a commit, for a record that lacks it.
+    fn outcome(&self, commit: u64, size_of: impl FnOnce(u64, u64) -> Result<u64>) -> Result<Outcome> {
+        let (ino, created, changed, seq, size) = match *self {
+            Self::Full(ino, created, changed, seq, size) => (ino, created, changed, seq, Some(size)),
+            Self::Unsized(ino, created, changed, seq) => (ino, created, changed, seq, None),
+            Self::Brief(ino, created) => (ino, created, true, commit, None),
         };
+        let size = size.map_or_else(|| size_of(ino, seq), Ok)?;
         let version = VersionId { seq: Seq(seq), ino: Ino(ino) };
-        match (created, changed) {
-            (true, _) => Outcome::created(version),
-            (false, true) => Outcome::changed(version),
-            (false, false) => Outcome::unchanged(version),
-        }
+        Ok(match (created, changed) {
+            (true, _) => Outcome::created(version, size),
+            (false, true) => Outcome::changed(version, size),
+            (false, false) => Outcome::unchanged(version, size),
+        })
     }
 }
 
@@ -59,11 +64,12 @@ pub(crate) fn answer_json(commit: &Commit) -> String {
     serde_json::json!([commit.seq, commit.time, outcomes]).to_string()
 }
 
-fn answer_from(json: &str) -> Result<Commit> {
+/// The answer in its stored form, to be given again.
+fn answer_from(json: &str, size_of: impl Fn(u64, u64) -> Result<u64>) -> Result<Commit> {
     let (seq, time, outcomes): Answer = serde_json::from_str(json)
         .map_err(|e| Error::new(ErrorKind::Corrupt, "an idempotency record is damaged").with_source(e))?;
-    let outcomes = outcomes.iter().map(|stored| stored.outcome(seq)).collect();
-    Ok(Commit { seq: Seq(seq), time: Timestamp(time), outcomes, replayed: true })
+    let outcomes = outcomes.iter().map(|stored| stored.outcome(seq, &size_of)).collect::<Result<_>>()?;
+    Ok(Commit { seq: Seq(seq), time: Timestamp(time), outcomes, replayed: true, durable: false })
 }
 
 /// The planner knows nothing of SQLite: its failures become errors of the tree here.
@@ -125,8 +131,9 @@ impl Rows for TxnRows<'_> {
         let sql = "SELECT hash, keep_until, answer FROM idempotency WHERE key = ?1";
         let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
         let row: Option<([u8; 32], i64, String)> = described(one(self.conn, sql, [key], read))?;
+        let size_of = |ino, seq| Ok(self.node_at_seq(ino, seq)?.map_or(0, |node| node.size));
         let build = |(request_hash, keep_until, answer): (_, _, String)| {
-            Ok(IdempotencyRow { request_hash, keep_until, commit: answer_from(&answer)? })
+            Ok(IdempotencyRow { request_hash, keep_until, commit: answer_from(&answer, size_of)? })
         };
         row.map(build).transpose()
     }
@@ -164,18 +171,23 @@ mod tests {
     fn the_answer_of_an_idempotent_commit_is_kept_whole() {
         let version = |seq, ino| VersionId { seq: Seq(seq), ino: Ino(ino) };
         let outcomes = vec![
-            Outcome::created(version(9, 2)),
-            Outcome::changed(version(9, 3)),
-            Outcome::unchanged(version(4, 5)),
+            Outcome::created(version(9, 2), 1),
+            Outcome::changed(version(9, 3), 0),
+            Outcome::unchanged(version(4, 5), 7),
         ];
-        let commit = Commit { seq: Seq(9), time: Timestamp(17), outcomes, replayed: true };
-        assert_eq!(answer_from(&answer_json(&commit)).expect("what was written is read"), commit);
+        let commit = Commit { seq: Seq(9), time: Timestamp(17), outcomes, replayed: true, durable: false };
+        let whole = |_, _| -> Result<u64> { panic!("the record has the size") };
+        assert_eq!(answer_from(&answer_json(&commit), whole).expect("what was written is read"), commit);
     }
 
     #[test]
-    fn an_answer_of_the_form_without_versions_is_read() {
-        let commit = answer_from("[9,17,[[2,true],[3,false]]]").expect("the form of before");
-        let version = |ino| VersionId { seq: Seq(9), ino: Ino(ino) };
-        assert_eq!(commit.outcomes, [Outcome::created(version(2)), Outcome::changed(version(3))]);
+    fn an_answer_of_a_form_without_versions_or_sizes_is_read() {
+        let size_of = |ino, seq| Ok(100 * ino + seq);
+        let version = |seq, ino| VersionId { seq: Seq(seq), ino: Ino(ino) };
+        let commit = answer_from("[9,17,[[2,true],[3,false]]]", size_of).expect("the first form");
+        let expected = [Outcome::created(version(9, 2), 209), Outcome::changed(version(9, 3), 309)];
+        assert_eq!(commit.outcomes, expected);
+        let commit = answer_from("[9,17,[[2,false,false,4]]]", size_of).expect("the second form");
+        assert_eq!(commit.outcomes, [Outcome::unchanged(version(4, 2), 204)]);
     }
 }
