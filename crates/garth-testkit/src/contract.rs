@@ -122,6 +122,8 @@ macro_rules! contract_tests {
             a_version_precondition_lets_one_writer_through
             an_etag_survives_what_is_no_change_of_content
             absent_and_sha256_are_judged_by_what_is_there
+            exists_lists_of_etags_and_negations_are_judged_by_what_is_there
+            conditions_have_limits
             preconditions_see_the_state_before_and_checks_the_state_between
             the_batch_is_checked_then_its_key_its_id_its_preconditions_its_operations
             a_retry_answers_the_first_commit_again

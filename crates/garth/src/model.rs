@@ -17,8 +17,8 @@ pub use entry::{Attributes, Entry, Kind};
 pub use id::{CommitId, Ino, Seq, Timestamp, VersionId};
 pub use moment::parse_age;
 pub use op::{
-    Body, Create, MAX_ATTRIBUTES, MAX_FILE, MAX_LABEL, MAX_LINKS, MAX_TARGET, Op, Precondition, Remove,
-    RenameMode, SetAttrs, Special, StagedBody,
+    Body, Create, MAX_ATTRIBUTES, MAX_ETAGS, MAX_FILE, MAX_HASHED, MAX_LABEL, MAX_LINKS, MAX_TARGET, Op,
+    Precondition, Remove, RenameMode, SetAttrs, Special, StagedBody,
 };
 pub use query::{
     ByteRange, Change, ChangeKind, Changes, CommitChanges, Head, HistoryPage, Hit, Item, Listing, MAX_HITS,

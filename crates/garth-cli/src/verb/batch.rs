@@ -39,7 +39,8 @@ const MAX_INLINE: u64 = 8 << 20;
 ///   {"op":"ln","from":P,"to":P, "parents":BOOL}
 ///   {"op":"symlink","path":P,"target":TEXT, "parents":BOOL}
 ///   {"op":"set","path":P,"attrs":{...}}
-///   {"op":"check","path":P,"that":"absent" | {"version":V} | {"etag":V} | {"sha256":HEX}}
+///   {"op":"check","path":P,"that":"absent" | "exists" | {"version":V} | {"etag":V} | {"etag_in":[V, ...]} |
+///    {"sha256":HEX} | {"not":...}}
 ///
 /// attrs: mode ("644"), uid, gid, mtime (RFC 3339), content_type, tags, importance, searchable, metadata, ttl
 /// ("7d"); null clears content_type, searchable, ttl and keys of metadata.

@@ -13,6 +13,9 @@ fn every_operation_of_a_batch_is_in_one_commit_in_order() {
     let lines = [
         json!({"op": "check", "path": "/old", "that": {"version": old}}),
         json!({"op": "check", "path": "/new", "that": "absent"}),
+        json!({"op": "check", "path": "/old", "that": "exists"}),
+        json!({"op": "check", "path": "/old", "that": {"etag_in": ["ver_1-1", old]}}),
+        json!({"op": "check", "path": "/old", "that": {"not": {"etag": "ver_1-1"}}}),
         json!({"op": "write", "path": "/a", "text": "one\n", "attrs": {"tags": ["t"], "mode": "600", "ttl": "7d"}}),
         json!({"op": "append", "path": "/a", "base64": "dHdvCg=="}),
         json!({"op": "mkdir", "path": "/d/e", "parents": true, "attrs": {"mode": "700"}}),
@@ -51,6 +54,8 @@ fn a_batch_is_applied_wholly_or_not_at_all() {
         (3, r#"{"op":"rm","path":"/none"}"#.to_owned()),
         (4, r#"{"op":"write","path":"/a","text":"x","create":"new"}"#.to_owned()),
         (4, format!(r#"{{"op":"check","path":"/a","that":{{"etag":"{first}"}}}}"#)),
+        (4, format!(r#"{{"op":"check","path":"/a","that":{{"not":{{"etag":"{second}"}}}}}}"#)),
+        (2, r#"{"op":"check","path":"/a","that":{"not":{"not":"exists"}}}"#.to_owned()),
         (2, r#"{"op":"write","path":"/c"}"#.to_owned()),
     ] {
         let output = garth.run(&["batch"], format!("{write}\n{last}\n").as_bytes());

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use garth::ErrorKind::{AlreadyExists, Conflict, IdempotencyMismatch, InvalidArgument, NotFound, TooLarge};
 use garth::model::{
-    At, Author, Batch, CommitId, Durability, Idempotency, Ino, MAX_LABEL, MAX_OPS, Op, Outcome, Precondition,
-    Remove, Seq, SetAttrs, Timestamp, VersionId,
+    At, Author, Batch, CommitId, Durability, Idempotency, Ino, MAX_ETAGS, MAX_HASHED, MAX_LABEL, MAX_OPS, Op,
+    Outcome, Precondition, Remove, Seq, SetAttrs, Timestamp, VersionId,
 };
 use sha2::{Digest, Sha256};
 
@@ -224,6 +224,61 @@ pub async fn absent_and_sha256_are_judged_by_what_is_there(subject: &Subject) {
     big[150_000..150_003].copy_from_slice(b"abc");
     big.resize(400_000, 0);
     apply(fs, check("/big", Precondition::Sha256(Sha256::digest(&big).into()))).await;
+}
+
+pub async fn exists_lists_of_etags_and_negations_are_judged_by_what_is_there(subject: &Subject) {
+    let fs = &*subject.fs;
+    let first = put(fs, "/f", "one").await;
+    let second = put(fs, "/f", "two").await;
+    given(fs, [mkdir("/d"), set("/f", SetAttrs::new().mode(0o600))]).await;
+    let other = VersionId { ino: stat(fs, "/d").await.ino, ..second };
+    let list = |etags: &[VersionId]| Precondition::EtagIn(etags.to_vec());
+    let hash = |text: &str| Precondition::Sha256(Sha256::digest(text).into());
+    // what holds of `/f`, of the directory, and of nothing
+    for (that, holds) in [
+        (Precondition::Exists, [true, true, false]),
+        (Precondition::Etag(second), [true, false, false]),
+        (list(&[first, second]), [true, false, false]),
+        (list(&[first, other]), [false, false, false]),
+        (list(&[]), [false, false, false]),
+        (hash("two"), [true, false, false]),
+        (Precondition::Absent, [false, false, true]),
+    ] {
+        for (path, holds) in ["/f", "/d", "/no"].into_iter().zip(holds) {
+            let (right, wrong) = if holds { (that.clone(), that.clone().not()) } else { (that.clone().not(), that.clone()) };
+            apply(fs, check(path, right.clone())).await;
+            fs.commit(if_so(path, right, append("/log", "x"))).await.unwrap();
+            refused(fs, check(path, wrong.clone()), Conflict, path).await;
+            batch_refused(fs, if_so(path, wrong, append("/log", "y")), Conflict, Some(path)).await;
+        }
+    }
+    assert_eq!(text(fs, "/log").await, "x".repeat(21));
+    let by_number = Op::check(At::Node(first.ino), Precondition::Absent);
+    refused(fs, by_number, Conflict, "/f").await;
+}
+
+pub async fn conditions_have_limits(subject: &Subject) {
+    let fs = &*subject.fs;
+    let version = put(fs, "/f", "x").await;
+    given(fs, [write("/large", ""), truncate("/large", MAX_HASHED), write("/larger", "")]).await;
+    given(fs, [truncate("/larger", MAX_HASHED + 1), mkdir("/d")]).await;
+    let etags = |count| Precondition::EtagIn(vec![version; count]);
+    apply(fs, check("/f", etags(MAX_ETAGS))).await;
+    refused_outright(fs, check("/f", etags(MAX_ETAGS + 1)), TooLarge).await;
+    refused_outright(fs, check("/f", etags(MAX_ETAGS + 1).not()), TooLarge).await;
+    refused_outright(fs, check("/f", Precondition::Exists.not().not()), InvalidArgument).await;
+    let twice = if_so("/f", Precondition::Exists.not().not(), write("/f", "y"));
+    batch_refused(fs, twice, InvalidArgument, None).await;
+    let many = Batch { preconditions: vec![(at("/f"), Precondition::Exists); MAX_OPS + 1], ..Batch::default() };
+    batch_refused(fs, many, TooLarge, None).await;
+    let hash = || Precondition::Sha256([0; 32]);
+    refused(fs, check("/large", hash()), Conflict, "/large").await;
+    refused(fs, check("/larger", hash()), TooLarge, "/larger").await;
+    batch_refused(fs, if_so("/larger", hash().not(), write("/f", "y")), TooLarge, Some("/larger")).await;
+    refused(fs, check("/d", hash()), Conflict, "/d").await;
+    let both = Batch::new([check("/large", hash().not()), check("/f", hash().not())]);
+    batch_refused(fs, both, TooLarge, Some("/f")).await;
+    assert_eq!(text(fs, "/f").await, "x");
 }
 
 pub async fn preconditions_see_the_state_before_and_checks_the_state_between(subject: &Subject) {

@@ -270,6 +270,12 @@ impl Run {
         };
         match holds {
             Holds::Absent => Precondition::Absent,
+            Holds::Exists => Precondition::Exists,
+            Holds::EtagIn(right) => {
+                let right = version(entry.map(|entry| entry.etag), right);
+                Precondition::EtagIn(vec![VersionId { seq: Seq(0), ..right }, right])
+            }
+            Holds::NotEtag(right) => Precondition::Etag(version(entry.map(|entry| entry.etag), !right)).not(),
             Holds::Version(right) => Precondition::Version(version(entry.map(|entry| entry.version), right)),
             Holds::Etag(right) => Precondition::Etag(version(entry.map(|entry| entry.etag), right)),
             Holds::Sha256(right) => match entry {

@@ -88,9 +88,12 @@ pub(super) enum By {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Holds {
     Absent,
+    Exists,
     Version(bool),
     Etag(bool),
+    EtagIn(bool),
     Sha256(bool),
+    NotEtag(bool),
 }
 
 impl Step {
@@ -234,6 +237,9 @@ fn holds(rng: &mut Random) -> Holds {
         Holds::Version(right),
         Holds::Etag(right),
         Holds::Sha256(right),
+        Holds::Exists,
+        Holds::EtagIn(right),
+        Holds::NotEtag(right),
     ])
 }
 

@@ -26,7 +26,8 @@ pub(crate) use rows::{DEDUP_FROM, ExtentRow, IdempotencyRow, LogChange, NameRow,
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    At, Batch, ChangeKind, Commit, Ino, Kind, Op, Outcome, Precondition, Seq, Timestamp, VersionId,
+    At, Batch, ChangeKind, Commit, Ino, Kind, MAX_HASHED, Op, Outcome, Precondition, Seq, Timestamp,
+    VersionId,
 };
 use crate::path::TreePath;
 
@@ -90,6 +91,7 @@ pub(crate) fn plan<R: Rows>(
         delta: Delta::default(),
         staged: HashSet::new(),
         copied: false,
+        hashed: 0,
         dirs: HashMap::new(),
     };
     for (at, that) in &batch.preconditions {
@@ -127,6 +129,8 @@ struct Planner<'a, R> {
     staged: HashSet<u128>,
     /// Whether stored bytes of one file became those of another, too.
     copied: bool,
+    /// Bytes that conditions have hashed.
+    hashed: u64,
     /// Directories found on the way, by key: spares a batch in one directory the same reads over and over.
     dirs: HashMap<String, u64>,
 }
@@ -170,42 +174,50 @@ impl<R: Rows> Planner<'_, R> {
             Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory) => None,
             Err(error) => return Err(error),
         };
-        let holds = match (that, &found) {
-            (Precondition::Absent, None) => true,
-            (Precondition::Absent, Some(_)) | (_, None) => false,
-            (Precondition::Version(version), Some(node)) => {
-                version.ino.0 == node.ino && version.seq.0 == self.last_change(node)?
-            }
-            (Precondition::Etag(version), Some(node)) => {
-                version.ino.0 == node.ino && version.seq.0 == node.content_seq
-            }
-            (Precondition::Sha256(hash), Some(node)) => {
-                node.kind == Kind::File && self.sha256(node.ino, node.size)? == *hash
-            }
-        };
-        if holds {
+        if self.holds(at, that, found.as_ref())? {
             return found.map_or(Ok(self.nothing()), |node| self.unchanged(&node));
         }
         let message = match that {
             Precondition::Absent => "precondition failed: something is there",
-            Precondition::Version(_) | Precondition::Etag(_) => {
+            Precondition::Exists => "precondition failed: nothing is there",
+            Precondition::Version(_) | Precondition::Etag(_) | Precondition::EtagIn(_) => {
                 "precondition failed: the current version is another one; read it and try again"
             }
             Precondition::Sha256(_) => "precondition failed: the content has another SHA-256",
+            Precondition::Not(_) => "precondition failed: what must not be so is so; read it and try again",
         };
-        Err(match at {
-            At::Path(path) => Error::at(ErrorKind::Conflict, path, message),
-            At::Node(_) | At::Child(..) => Error::new(ErrorKind::Conflict, message),
+        Err(self.about(Error::new(ErrorKind::Conflict, message), at))
+    }
+
+    fn holds(&mut self, at: &At, that: &Precondition, found: Option<&NodeRow>) -> Result<bool> {
+        Ok(match (that, found) {
+            (Precondition::Not(that), _) => !self.holds(at, that, found)?,
+            (Precondition::Absent, _) => found.is_none(),
+            (_, None) => false,
+            (Precondition::Exists, Some(_)) => true,
+            (Precondition::Version(version), Some(node)) => {
+                version.ino.0 == node.ino && version.seq.0 == self.last_change(node)?
+            }
+            (Precondition::Etag(version), Some(node)) => *version == etag(node),
+            (Precondition::EtagIn(versions), Some(node)) => versions.contains(&etag(node)),
+            (Precondition::Sha256(hash), Some(node)) => {
+                node.kind == Kind::File && self.sha256(at, node)? == *hash
+            }
         })
     }
 
-    fn sha256(&self, ino: u64, size: u64) -> Result<[u8; 32]> {
+    fn sha256(&mut self, at: &At, node: &NodeRow) -> Result<[u8; 32]> {
+        self.hashed = self.hashed.saturating_add(node.size);
+        if self.hashed > MAX_HASHED {
+            let message = format!("a commit hashes at most {MAX_HASHED} bytes; ask for the etag instead");
+            return Err(self.about(Error::new(ErrorKind::TooLarge, message), at));
+        }
         let mut hasher = Sha256::new();
-        let mut at = 0;
-        while at < size {
-            let length = (size - at).min(1 << 20);
-            hasher.update(self.read(ino, at, length)?);
-            at += length;
+        let mut from = 0;
+        while from < node.size {
+            let length = (node.size - from).min(1 << 20);
+            hasher.update(self.read(node.ino, from, length)?);
+            from += length;
         }
         Ok(hasher.finalize().into())
     }
@@ -259,6 +271,11 @@ impl<R: Rows> Planner<'_, R> {
     fn nothing(&self) -> Outcome {
         Outcome::unchanged(VersionId { seq: Seq(self.seq), ino: Ino::NONE }, 0)
     }
+}
+
+/// The version that last changed a node's content.
+fn etag(node: &NodeRow) -> VersionId {
+    VersionId { seq: Seq(node.content_seq), ino: Ino(node.ino) }
 }
 
 /// A name as a key: its directory and itself.

@@ -36,7 +36,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Largest [`Body::Bytes`], in bytes; longer content is staged first. 16 MiB keeps a commit short.
 pub const MAX_INLINE_BODY: usize = 16 << 20;
 
-/// Most operations of one batch.
+/// Most operations of one batch, and most preconditions.
 pub const MAX_OPS: usize = 100_000;
 
 /// An atomic commit in the making.
@@ -162,12 +162,21 @@ impl Batch {
         if self.ops.len() > MAX_OPS {
             return Err(Error::new(ErrorKind::TooLarge, format!("a batch has at most {MAX_OPS} operations")));
         }
+        if self.preconditions.len() > MAX_OPS {
+            return Err(Error::new(
+                ErrorKind::TooLarge,
+                format!("a batch has at most {MAX_OPS} preconditions"),
+            ));
+        }
         check_label("message", &self.message)?;
         for (what, field) in self.author.fields() {
             check_label(what, field.as_deref().unwrap_or_default())?;
         }
         if let Some(record) = &self.idempotency {
             check_label("idempotency key", &record.key)?;
+        }
+        for (_, that) in &self.preconditions {
+            that.check()?;
         }
         let mut inline = 0;
         for op in &self.ops {

@@ -27,17 +27,60 @@ pub const MAX_ATTRIBUTES: usize = 256 << 10;
 /// Longest message, author field, idempotency key or snapshot name, in bytes.
 pub const MAX_LABEL: usize = 4096;
 
+/// Most versions of one [`Precondition::EtagIn`].
+pub const MAX_ETAGS: usize = 1000;
+
+/// Most bytes that all conditions of one batch hash ([`Precondition::Sha256`]), 64 MiB: other commits wait
+/// meanwhile.
+pub const MAX_HASHED: u64 = 64 << 20;
+
 /// A condition on one name or node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Precondition {
     /// There is nothing there (a lookup that gives `NotFound` or `NotADirectory`).
     Absent,
+    /// It is there.
+    Exists,
     /// It is there, and its last change of any kind was this version.
     Version(VersionId),
     /// It is there, and its last change of content was this version (HTTP `If-Match`).
     Etag(VersionId),
-    /// It is there, a file, and its content has this SHA-256.
+    /// It is there, and its last change of content was one of these versions, at most [`MAX_ETAGS`]; of none
+    /// it never is.
+    EtagIn(Vec<VersionId>),
+    /// It is there, a file, and its content has this SHA-256. Over [`MAX_HASHED`]: `TooLarge`; ask for the
+    /// etag instead.
     Sha256([u8; 32]),
+    /// The other condition does not hold: `Not(Etag)` holds also where nothing is (HTTP `If-None-Match`). Not of
+    /// a `Not`: `InvalidArgument`.
+    Not(Box<Precondition>),
+}
+
+impl Precondition {
+    /// This condition does not hold.
+    #[must_use]
+    #[allow(clippy::should_implement_trait, reason = "a condition is no number")]
+    pub fn not(self) -> Self {
+        Self::Not(Box::new(self))
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        match self {
+            Self::EtagIn(etags) if etags.len() > MAX_ETAGS => {
+                Err(Error::new(ErrorKind::TooLarge, format!("a condition names at most {MAX_ETAGS} versions")))
+            }
+            Self::Not(that) if matches!(**that, Self::Not(_)) => {
+                Err(Error::invalid("a condition is negated once at most"))
+            }
+            Self::Not(that) => that.check(),
+            Self::Absent
+            | Self::Exists
+            | Self::Version(_)
+            | Self::Etag(_)
+            | Self::EtagIn(_)
+            | Self::Sha256(_) => Ok(()),
+        }
+    }
 }
 
 /// New content.
@@ -374,6 +417,7 @@ impl Op {
                 }
                 attrs.check()
             }
+            Self::Check { that, .. } => that.check(),
             Self::Snapshot { name } => check_snapshot_name(name),
             Self::Append { .. }
             | Self::Patch { .. }
@@ -382,7 +426,6 @@ impl Op {
             | Self::Remove { .. }
             | Self::Rename { .. }
             | Self::Copy { .. }
-            | Self::Check { .. }
             | Self::DropSnapshot { .. } => Ok(()),
         }
     }

@@ -4,7 +4,8 @@ use garth::ErrorKind;
 use garth::fs::resolve::MAX_SYMLINKS;
 use garth::fs::restore::MAX_COMPARED;
 use garth::model::{
-    MAX_ATTRIBUTES, MAX_FILE, MAX_INLINE_BODY, MAX_LABEL, MAX_LINKS, MAX_OPS, MAX_PAGE, MAX_READ, MAX_TARGET,
+    MAX_ATTRIBUTES, MAX_ETAGS, MAX_FILE, MAX_HASHED, MAX_INLINE_BODY, MAX_LABEL, MAX_LINKS, MAX_OPS, MAX_PAGE,
+    MAX_READ, MAX_TARGET,
 };
 use garth::path::{MAX_ID, MAX_NAME, MAX_PATH};
 
@@ -42,6 +43,8 @@ fn the_specification_lists_every_limit_with_its_value() {
         ("MAX_ATTRIBUTES", MAX_ATTRIBUTES as u64),
         ("MAX_LABEL", MAX_LABEL as u64),
         ("MAX_OPS", MAX_OPS as u64),
+        ("MAX_ETAGS", MAX_ETAGS as u64),
+        ("MAX_HASHED", MAX_HASHED),
         ("MAX_INLINE_BODY", MAX_INLINE_BODY as u64),
         ("MAX_READ", MAX_READ as u64),
         ("MAX_PAGE", MAX_PAGE as u64),

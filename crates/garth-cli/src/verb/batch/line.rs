@@ -148,21 +148,28 @@ impl From<CreateWord> for Create {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Condition {
     Absent,
+    Exists,
     #[serde(deserialize_with = "parsed")]
     Version(VersionId),
     #[serde(deserialize_with = "parsed")]
     Etag(VersionId),
+    #[serde(deserialize_with = "all_parsed")]
+    EtagIn(Vec<VersionId>),
     #[serde(deserialize_with = "sha256")]
     Sha256([u8; 32]),
+    Not(Box<Condition>),
 }
 
 impl From<&Condition> for Precondition {
     fn from(condition: &Condition) -> Self {
         match condition {
             Condition::Absent => Self::Absent,
+            Condition::Exists => Self::Exists,
             Condition::Version(version) => Self::Version(*version),
             Condition::Etag(version) => Self::Etag(*version),
+            Condition::EtagIn(versions) => Self::EtagIn(versions.clone()),
             Condition::Sha256(sum) => Self::Sha256(*sum),
+            Condition::Not(that) => Self::from(&**that).not(),
         }
     }
 }
@@ -214,6 +221,11 @@ fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<O
 
 fn parsed<'de, D: Deserializer<'de>>(from: D) -> Result<VersionId, D::Error> {
     String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+}
+
+fn all_parsed<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<VersionId>, D::Error> {
+    let texts = Vec::<String>::deserialize(from)?;
+    texts.iter().map(|text| text.parse().map_err(serde::de::Error::custom)).collect()
 }
 
 fn mode<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {

@@ -10,8 +10,8 @@ use super::state::Node;
 use super::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    At, Body, ChangeKind, Create, Ino, Kind, MAX_FILE, Op, Outcome, Precondition, SetAttrs, Snapshot,
-    VersionId,
+    At, Body, ChangeKind, Create, Ino, Kind, MAX_FILE, MAX_HASHED, Op, Outcome, Precondition, SetAttrs,
+    Snapshot, VersionId,
 };
 use crate::path::TreePath;
 
@@ -279,25 +279,42 @@ impl Scratch<'_> {
             Err(error) if is_missing(&error) => None,
             Err(error) => return Err(error),
         };
-        let node = found.and_then(|ino| self.node(ino));
-        let holds = match (node, that) {
-            (None, Precondition::Absent) => true,
-            (None, _) | (Some(_), Precondition::Absent) => false,
-            (Some(node), Precondition::Version(version)) => node.version == *version,
-            (Some(node), Precondition::Etag(version)) => node.etag == *version,
-            (Some(node), Precondition::Sha256(hash)) => {
-                node.kind == Kind::File && sha256(&node.content) == *hash
-            }
-        };
-        if holds {
+        if self.holds(at, that, found)? {
             return Ok(found.unwrap_or(Ino::NONE));
         }
         let message = match that {
             Precondition::Absent => "is there, but must not be",
-            Precondition::Version(_) | Precondition::Etag(_) => "is not at the version asked for",
+            Precondition::Exists => "is not there, but must be",
+            Precondition::Version(_) | Precondition::Etag(_) | Precondition::EtagIn(_) => {
+                "is not at the version asked for"
+            }
             Precondition::Sha256(_) => "does not have the content asked for",
+            Precondition::Not(_) => "is as it must not be",
         };
         Err(self.about_at(ErrorKind::Conflict, at, message))
+    }
+
+    fn holds(&mut self, at: &At, that: &Precondition, found: Option<Ino>) -> Result<bool> {
+        if let Precondition::Not(that) = that {
+            return Ok(!self.holds(at, that, found)?);
+        }
+        let Some(node) = found.map(|ino| self.get(ino)) else { return Ok(*that == Precondition::Absent) };
+        let (version, etag, content) = (node.version, node.etag, node.content.clone());
+        Ok(match that {
+            Precondition::Absent | Precondition::Not(_) => false,
+            Precondition::Exists => true,
+            Precondition::Version(asked) => version == *asked,
+            Precondition::Etag(asked) => etag == *asked,
+            Precondition::EtagIn(asked) => asked.contains(&etag),
+            Precondition::Sha256(_) if node.kind != Kind::File => false,
+            Precondition::Sha256(hash) => {
+                self.hashed += content.size();
+                if self.hashed > MAX_HASHED {
+                    return Err(self.about_at(ErrorKind::TooLarge, at, "too much to hash in one commit"));
+                }
+                sha256(&content) == *hash
+            }
+        })
     }
 
     fn snapshot(&mut self, name: &str) -> Result<Outcome> {

@@ -26,6 +26,8 @@ pub(super) struct Scratch<'a> {
     pub(super) seq: Seq,
     pub(super) time: Timestamp,
     pub(super) laid: Laid,
+    /// Bytes that conditions have hashed.
+    pub(super) hashed: u64,
 }
 
 /// What lies over the state.
@@ -89,7 +91,7 @@ impl<'a> Scratch<'a> {
     pub(super) fn new(state: &'a State, now: Timestamp) -> Self {
         let seq = Seq(state.head().0 + 1);
         let time = now.max(Timestamp(state.time_of(state.head()).0 + 1));
-        Self { state, seq, time, laid: Laid { next_ino: state.next_ino, ..Laid::default() } }
+        Self { state, seq, time, laid: Laid { next_ino: state.next_ino, ..Laid::default() }, hashed: 0 }
     }
 
     /// A node, to be changed.
