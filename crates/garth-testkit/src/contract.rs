@@ -14,6 +14,7 @@ pub mod lookup;
 pub mod making;
 pub mod pages;
 pub mod past;
+pub mod ranges;
 pub mod removing;
 pub mod renaming;
 pub mod resolving;
@@ -240,6 +241,15 @@ macro_rules! contract_tests {
             writes_to_an_unlinked_open_file_are_versions_of_its_node
             what_a_file_stands_above_never_was
         );
+        $crate::contract_tests!(@group $make, ranges:
+            punching_makes_a_hole_and_keeps_the_size
+            punching_where_nothing_is_stored_changes_nothing
+            a_range_is_copied_with_its_holes
+            ranges_are_checked_in_order
+            a_range_of_a_file_without_a_name_is_punched_and_copied
+            holes_are_told_to_the_byte
+            ranges_at_awkward_places_equal_those_of_a_plain_vector
+        );
         $crate::contract_tests!(@group $make, removing:
             remove_takes_only_what_was_expected
             the_root_cannot_be_removed
@@ -321,6 +331,7 @@ mod tests {
             include_str!("contract/making.rs"),
             include_str!("contract/pages.rs"),
             include_str!("contract/past.rs"),
+            include_str!("contract/ranges.rs"),
             include_str!("contract/removing.rs"),
             include_str!("contract/renaming.rs"),
             include_str!("contract/resolving.rs"),

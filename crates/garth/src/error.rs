@@ -272,6 +272,10 @@ impl Error {
         Self::new(ErrorKind::InvalidArgument, message)
     }
 
+    pub(crate) fn no_such_offset() -> Self {
+        Self::new(ErrorKind::NoSuchOffset, "there is no more data behind this offset")
+    }
+
     pub(crate) fn no_node() -> Self {
         Self::new(ErrorKind::NotFound, "no such node")
     }

@@ -210,6 +210,18 @@ pub trait OpenFile: OpenNode {
     /// At most `length` bytes from `offset`; fewer only at the end of the file. `TooLarge` above `MAX_READ`.
     async fn read_at(&self, offset: u64, length: usize) -> Result<Bytes>;
 
+    /// The first byte at or behind `offset` that lies in no hole (`SEEK_DATA`).
+    ///
+    /// # Errors
+    /// `NoSuchOffset` at or behind the end, and where nothing but a hole follows.
+    async fn next_data(&self, offset: u64) -> Result<u64>;
+
+    /// Where the first hole at or behind `offset` begins (`SEEK_HOLE`); the end of the file counts as one.
+    ///
+    /// # Errors
+    /// `NoSuchOffset` at or behind the end.
+    async fn next_hole(&self, offset: u64) -> Result<u64>;
+
     /// The bytes of `range`, a step of at most 1 MiB at a time. Over a POSIX handle, a write during the
     /// stream may show in part; over a version's handle nothing can change.
     fn stream<'a>(self: Arc<Self>, range: ByteRange) -> BoxStream<'a, Result<Bytes>>

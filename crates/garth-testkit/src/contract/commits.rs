@@ -245,7 +245,7 @@ pub async fn exists_lists_of_etags_and_negations_are_judged_by_what_is_there(sub
         (Precondition::Absent, [false, false, true]),
     ] {
         for (path, holds) in ["/f", "/d", "/no"].into_iter().zip(holds) {
-            let (right, wrong) = if holds { (that.clone(), that.clone().not()) } else { (that.clone().not(), that.clone()) };
+            let (right, wrong) = if holds { (that.clone(), that.clone().negated()) } else { (that.clone().negated(), that.clone()) };
             apply(fs, check(path, right.clone())).await;
             fs.commit(if_so(path, right, append("/log", "x"))).await.unwrap();
             refused(fs, check(path, wrong.clone()), Conflict, path).await;
@@ -265,18 +265,18 @@ pub async fn conditions_have_limits(subject: &Subject) {
     let etags = |count| Precondition::EtagIn(vec![version; count]);
     apply(fs, check("/f", etags(MAX_ETAGS))).await;
     refused_outright(fs, check("/f", etags(MAX_ETAGS + 1)), TooLarge).await;
-    refused_outright(fs, check("/f", etags(MAX_ETAGS + 1).not()), TooLarge).await;
-    refused_outright(fs, check("/f", Precondition::Exists.not().not()), InvalidArgument).await;
-    let twice = if_so("/f", Precondition::Exists.not().not(), write("/f", "y"));
+    refused_outright(fs, check("/f", etags(MAX_ETAGS + 1).negated()), TooLarge).await;
+    refused_outright(fs, check("/f", Precondition::Exists.negated().negated()), InvalidArgument).await;
+    let twice = if_so("/f", Precondition::Exists.negated().negated(), write("/f", "y"));
     batch_refused(fs, twice, InvalidArgument, None).await;
     let many = Batch { preconditions: vec![(at("/f"), Precondition::Exists); MAX_OPS + 1], ..Batch::default() };
     batch_refused(fs, many, TooLarge, None).await;
     let hash = || Precondition::Sha256([0; 32]);
     refused(fs, check("/large", hash()), Conflict, "/large").await;
     refused(fs, check("/larger", hash()), TooLarge, "/larger").await;
-    batch_refused(fs, if_so("/larger", hash().not(), write("/f", "y")), TooLarge, Some("/larger")).await;
+    batch_refused(fs, if_so("/larger", hash().negated(), write("/f", "y")), TooLarge, Some("/larger")).await;
     refused(fs, check("/d", hash()), Conflict, "/d").await;
-    let both = Batch::new([check("/large", hash().not()), check("/f", hash().not())]);
+    let both = Batch::new([check("/large", hash().negated()), check("/f", hash().negated())]);
     batch_refused(fs, both, TooLarge, Some("/f")).await;
     assert_eq!(text(fs, "/f").await, "x");
 }

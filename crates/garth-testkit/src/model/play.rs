@@ -12,7 +12,7 @@ use garth::model::{
     At, Batch, Body, ByteRange, ChangeKind, Commit, CommitId, HistoryPage, Idempotency, Kind, MAX_READ, Moment, Op,
     Page, Precondition, Seq, Timestamp, VersionId, WalkItem, WalkPage,
 };
-use garth::{FileSystem, OpenFile};
+use garth::{FileSystem, OpenFile, OpenNode};
 use sha2::{Digest, Sha256};
 
 use super::compare::{Checked, Difference, same, same_history, same_outside, same_tree, tree_with_content};
@@ -51,6 +51,7 @@ struct Run {
     model_clock: ManualClock,
     now: Timestamp,
     handles: [Option<[Arc<dyn OpenFile>; 2]>; SLOTS],
+    held: [Option<[Arc<dyn OpenNode>; 2]>; SLOTS],
     /// Trees of the subject, with the content of small files, by the commit that they were seen after.
     remembered: Vec<(Seq, Vec<(WalkItem, Bytes)>)>,
     tally: Tally,
@@ -66,6 +67,7 @@ pub(super) async fn play(steps: &[Step], subject: Subject, ops: u64) -> Result<T
         model_clock,
         now: START,
         handles: Default::default(),
+        held: Default::default(),
         remembered: Vec::new(),
         tally: Tally::default(),
     };
@@ -112,6 +114,19 @@ impl Run {
                 self.handles[*slot] = None;
                 Ok(())
             }
+            Step::Hold(slot, path) => {
+                let (subject, model) =
+                    (self.subject.fs.hold(&at(path)).await, self.model.hold(&at(path)).await);
+                self.held[*slot] = match (subject, model) {
+                    (Ok(subject), Ok(model)) => Some([subject, model]),
+                    (subject, model) => {
+                        same("hold", subject.map(|node| node.ino()), model.map(|node| node.ino()))?;
+                        None
+                    }
+                };
+                Ok(())
+            }
+            Step::Held(slot) => self.read_held(*slot).await,
             Step::ReadHandle(slot, offset, length) => self.read_handle(*slot, *offset, *length).await,
             Step::Reopen => self.reopen().await,
             Step::Collect => self.collect().await,
@@ -199,13 +214,17 @@ impl Run {
             | Op::Append { at, .. }
             | Op::Patch { at, .. }
             | Op::Truncate { at, .. }
+            | Op::Punch { at, .. }
             | Op::Mkdir { at, .. }
             | Op::Symlink { at, .. }
             | Op::Mknod { at, .. }
             | Op::Remove { at, .. }
             | Op::SetAttrs { at, .. }
             | Op::Check { at, .. } => at,
-            Op::Link { from, .. } | Op::Rename { from, .. } | Op::Copy { from, .. } => from,
+            Op::Link { from, .. }
+            | Op::Rename { from, .. }
+            | Op::Copy { from, .. }
+            | Op::CopyRange { from, .. } => from,
             Op::Snapshot { .. } | Op::DropSnapshot { .. } => return Ok(op),
         };
         let At::Path(path) = place.clone() else { return Ok(op) };
@@ -226,6 +245,14 @@ impl Run {
             By::Handle(slot) => {
                 if let Some([_, model]) = &self.handles[slot] {
                     *place = At::Node(model.ino());
+                }
+            }
+            By::Held(slot) => {
+                if let Some([_, model]) = &self.held[slot] {
+                    *place = match path.split() {
+                        Some((_, name)) if slot % 2 == 0 => At::Child(model.ino(), name),
+                        _ => At::Node(model.ino()),
+                    };
                 }
             }
         }
@@ -275,7 +302,7 @@ impl Run {
                 let right = version(entry.map(|entry| entry.etag), right);
                 Precondition::EtagIn(vec![VersionId { seq: Seq(0), ..right }, right])
             }
-            Holds::NotEtag(right) => Precondition::Etag(version(entry.map(|entry| entry.etag), !right)).not(),
+            Holds::NotEtag(right) => Precondition::Etag(version(entry.map(|entry| entry.etag), !right)).negated(),
             Holds::Version(right) => Precondition::Version(version(entry.map(|entry| entry.version), right)),
             Holds::Etag(right) => Precondition::Etag(version(entry.map(|entry| entry.etag), right)),
             Holds::Sha256(right) => match entry {
@@ -297,9 +324,25 @@ impl Run {
         let length = usize::try_from(length).expect("small");
         let (read, expected) = (subject.read_at(offset, length).await, model.read_at(offset, length).await);
         same("read of a handle", read, expected)?;
+        same("data behind", subject.next_data(offset).await, model.next_data(offset).await)?;
+        same("a hole behind", subject.next_hole(offset).await, model.next_hole(offset).await)?;
         let node = At::Node(model.ino());
         same("stat of an open node", self.subject.fs.stat(&node).await, self.model.stat(&node).await)?;
         same("names of an open node", self.subject.fs.names(&node).await, self.model.names(&node).await)?;
+        Ok(())
+    }
+
+    async fn read_held(&mut self, slot: usize) -> Checked {
+        let Some([subject, model]) = &self.held[slot] else { return Ok(()) };
+        self.tally.checks += 1;
+        same("stat of a held node", subject.stat().await, model.stat().await)?;
+        let node = At::Node(model.ino());
+        let (subject, model) = (&*self.subject.fs, &self.model);
+        same("stat of its number", subject.stat(&node).await, model.stat(&node).await)?;
+        let page = Page::default().limit(100).with_entries();
+        same("its names", subject.list(&node, &page).await, model.list(&node, &page).await)?;
+        let page = WalkPage::default().limit(100).with_entries();
+        same("all below it", subject.walk(&node, &page).await, model.walk(&node, &page).await)?;
         Ok(())
     }
 
@@ -308,6 +351,7 @@ impl Run {
             return Ok(());
         }
         self.handles = Default::default();
+        self.held = Default::default();
         // The old instance goes first, as if the process had ended.
         self.subject.fs = Arc::new(self.model.clone());
         if let Some(reopen) = &self.subject.reopen {
@@ -489,6 +533,7 @@ impl Run {
                 let length = 2 << 20;
                 let (read, expected) = (subject.read_at(0, length).await, model.read_at(0, length).await);
                 same("the content of a version", read, expected)?;
+                same("the holes of a version", subject.next_hole(0).await, model.next_hole(0).await)?;
             }
             (subject, model) => {
                 same("open_version", subject.map(|_| ()), model.map(|_| ()))?;

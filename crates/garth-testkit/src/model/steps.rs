@@ -30,6 +30,10 @@ pub(super) enum Step {
     Clock(i64),
     Open(usize, String),
     Close(usize),
+    /// Holds a node of any kind, in place of the one that was held.
+    Hold(usize, String),
+    /// All that a held node tells, and what is listed in it.
+    Held(usize),
     ReadHandle(usize, u64, u64),
     Reopen,
     /// Collects what is not needed, from another instance.
@@ -82,6 +86,8 @@ pub(super) enum By {
     Child,
     /// By the node of an open handle, if it is open.
     Handle(usize),
+    /// By the node that is held, or by a name in it.
+    Held(usize),
 }
 
 /// A condition, and whether it is meant to hold.
@@ -197,8 +203,10 @@ pub(super) fn random(rng: &mut Random) -> Step {
         760..790 => Step::Clock(i64::try_from(rng.below(30)).expect("small")),
         790..793 => Step::Clock(-3),
         793..808 => Step::Open(slot(rng), odd_path(rng)),
-        808..814 => Step::Close(slot(rng)),
-        814..830 => Step::ReadHandle(slot(rng), size(rng), size(rng)),
+        808..812 => Step::Close(slot(rng)),
+        812..820 => Step::Hold(slot(rng), odd_path(rng)),
+        820..824 => Step::Held(slot(rng)),
+        824..830 => Step::ReadHandle(slot(rng), size(rng), size(rng)),
         830..832 => Step::Reopen,
         832..834 => Step::Collect,
         834..860 => Step::Tree,
@@ -244,13 +252,14 @@ fn holds(rng: &mut Random) -> Holds {
 }
 
 fn op(rng: &mut Random) -> OpSpec {
-    let kind = rng.below(108);
+    let kind = rng.below(116);
     let by = match rng.below(20) {
         0..15 => By::Path,
         15 | 16 => By::Child,
         // What makes or removes a name refuses a node.
         _ if (46..61).contains(&kind) || (70..91).contains(&kind) && !rng.one_in(4) => By::Path,
         17 => By::Node,
+        18 => By::Held(slot(rng)),
         _ => By::Handle(slot(rng)),
     };
     if kind < 2 {
@@ -302,6 +311,11 @@ fn op(rng: &mut Random) -> OpSpec {
             parents,
         },
         98..105 => Op::set_attrs(place, attrs(rng, 1)),
+        108..111 => Op::punch(place, size(rng), if rng.one_in(8) { u64::MAX } else { size(rng) }),
+        111..116 => {
+            let length = if rng.one_in(8) { u64::MAX } else { size(rng) };
+            Op::copy_range(place, size(rng), length, at(&likely(rng, what)), size(rng) + size(rng))
+        }
         105..107 => Op::snapshot(format!("s{}", rng.below(12))),
         _ => Op::drop_snapshot(format!("s{}", rng.below(12))),
     };

@@ -151,6 +151,10 @@ impl<R: Rows> Planner<'_, R> {
             Op::Append { at, body, create, parents } => self.append(at, body, *create, *parents),
             Op::Patch { at, offset, body } => self.patch(at, *offset, body),
             Op::Truncate { at, size } => self.truncate(at, *size),
+            Op::Punch { at, offset, length } => self.punch(at, *offset, *length),
+            Op::CopyRange { from, from_offset, length, to, to_offset } => {
+                self.copy_range((from, *from_offset), *length, (to, *to_offset))
+            }
             Op::Mkdir { at, parents, attrs } => self.mkdir(at, *parents, attrs),
             Op::Symlink { at, target, parents, attrs } => self.symlink(at, target, *parents, attrs),
             Op::Mknod { at, node, parents, attrs } => self.mknod(at, *node, *parents, attrs),

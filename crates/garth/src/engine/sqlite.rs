@@ -310,6 +310,33 @@ impl OpenFile for Handle {
             view.read(node.ino, node.size, ByteRange { offset, length: length as u64 })
         })
     }
+
+    async fn next_data(&self, offset: u64) -> Result<u64> {
+        self.behind(offset, |view, node| {
+            Ok(view.next_data(node, offset)?.ok_or_else(Error::no_such_offset)?)
+        })
+    }
+
+    async fn next_hole(&self, offset: u64) -> Result<u64> {
+        self.behind(offset, |view, node| view.next_hole(node, offset))
+    }
+}
+
+impl Handle {
+    /// Looks for something behind an offset, which lies in the file.
+    fn behind(
+        &self,
+        offset: u64,
+        look: impl FnOnce(&ReadView<'_>, &NodeRow) -> DbResult<u64>,
+    ) -> Result<u64> {
+        self.fs.with_view(|view| {
+            let node = view.row(self.ino)?.ok_or_else(Error::no_node)?;
+            if offset >= node.size {
+                return Err(Error::no_such_offset().into());
+            }
+            look(view, &node)
+        })
+    }
 }
 
 impl Drop for Handle {

@@ -59,8 +59,7 @@ pub enum Precondition {
 impl Precondition {
     /// This condition does not hold.
     #[must_use]
-    #[allow(clippy::should_implement_trait, reason = "a condition is no number")]
-    pub fn not(self) -> Self {
+    pub fn negated(self) -> Self {
         Self::Not(Box::new(self))
     }
 
@@ -188,6 +187,32 @@ pub enum Op {
         at: At,
         /// New size, in bytes.
         size: u64,
+    },
+    /// Makes a range of a file that exists a hole: it reads as zeros and takes no space. The size stays; what
+    /// lies beyond the end is left out. Where nothing was stored it changes nothing.
+    Punch {
+        /// Which file.
+        at: At,
+        /// Where in it, in bytes.
+        offset: u64,
+        /// How many bytes.
+        length: u64,
+    },
+    /// Writes bytes of a file into a file (both exist), by reference: no byte is copied, and holes stay holes.
+    /// What lies beyond the end of `from` is left out, as `copy_file_range` does; if nothing is left, nothing
+    /// changes. Order: `from` is looked up, then `to`; ranges of one file that overlap: `InvalidArgument`; over
+    /// [`MAX_FILE`]: `TooLarge`.
+    CopyRange {
+        /// From which file.
+        from: At,
+        /// Where in it, in bytes.
+        from_offset: u64,
+        /// At most so many bytes.
+        length: u64,
+        /// Into which file.
+        to: At,
+        /// Where in it, in bytes; a gap before it reads as zeros.
+        to_offset: u64,
     },
     /// Makes a directory (mode `0o755`). With `parents`, a directory that is there already is fine and
     /// `attrs` are not applied to it; otherwise whatever is there is `AlreadyExists`. The root exists.
@@ -385,6 +410,8 @@ impl Op {
         match self {
             Self::Write { body, .. } | Self::Append { body, .. } | Self::Patch { body, .. } => Some(body),
             Self::Truncate { .. }
+            | Self::Punch { .. }
+            | Self::CopyRange { .. }
             | Self::Mkdir { .. }
             | Self::Symlink { .. }
             | Self::Mknod { .. }
@@ -422,6 +449,8 @@ impl Op {
             Self::Append { .. }
             | Self::Patch { .. }
             | Self::Truncate { .. }
+            | Self::Punch { .. }
+            | Self::CopyRange { .. }
             | Self::Link { .. }
             | Self::Remove { .. }
             | Self::Rename { .. }

@@ -169,7 +169,7 @@ impl From<&Condition> for Precondition {
             Condition::Etag(version) => Self::Etag(*version),
             Condition::EtagIn(versions) => Self::EtagIn(versions.clone()),
             Condition::Sha256(sum) => Self::Sha256(*sum),
-            Condition::Not(that) => Self::from(&**that).not(),
+            Condition::Not(that) => Self::from(&**that).negated(),
         }
     }
 }

@@ -31,7 +31,7 @@ impl From<Bytes> for Content {
 }
 
 impl Content {
-    fn zeros(length: u64) -> Self {
+    pub(super) fn zeros(length: u64) -> Self {
         if length == 0 { Self::default() } else { Self(Some(Arc::new(Piece::Zeros(length)))) }
     }
 
@@ -105,9 +105,38 @@ impl Content {
         before.append(bytes).append(&self.split(end).1)
     }
 
+    /// At most `length` bytes from `offset` on, as content of their own; fewer only at the end.
+    pub(super) fn slice(&self, offset: u64, length: u64) -> Self {
+        self.split(offset).1.split(length).0
+    }
+
+    /// Where the first byte at or behind `offset` is that lies in no hole.
+    pub(super) fn next_data(&self, offset: u64) -> Option<u64> {
+        self.next(offset, true)
+    }
+
+    /// Where the first hole at or behind `offset` begins; the end of the content counts as one.
+    pub(super) fn next_hole(&self, offset: u64) -> u64 {
+        self.next(offset, false).unwrap_or(self.size())
+    }
+
+    fn next(&self, offset: u64, data: bool) -> Option<u64> {
+        if offset >= self.size() {
+            return None;
+        }
+        match self.0.as_deref()? {
+            Piece::Bytes(_) => data.then_some(offset),
+            Piece::Zeros(_) => (!data).then_some(offset),
+            Piece::Pair { left, right, .. } => left.next(offset, data).or_else(|| {
+                let found = right.next(offset.saturating_sub(left.size()), data)?;
+                Some(left.size() + found)
+            }),
+        }
+    }
+
     /// At most `length` bytes from `offset`; fewer only at the end.
     pub(super) fn read(&self, offset: u64, length: usize) -> Bytes {
-        let wanted = self.split(offset).1.split(length as u64).0;
+        let wanted = self.slice(offset, length as u64);
         if let Some(Piece::Bytes(bytes)) = wanted.0.as_deref() {
             return bytes.clone();
         }
@@ -226,6 +255,16 @@ mod tests {
             let to = (from + 100).min(plain.len());
             assert_eq!(content.read(at as u64, 100), plain[from..to], "a range after step {step}");
         }
+    }
+
+    #[test]
+    fn holes_are_told_from_bytes() {
+        let bytes = |text: &'static str| Content::from(Bytes::from_static(text.as_bytes()));
+        let content = bytes("ab").resize(5).append(&bytes("\0c")).resize(9);
+        let next = |offset| (content.next_data(offset), content.next_hole(offset));
+        assert_eq!([0, 1, 2, 4].map(next), [(Some(0), 2), (Some(1), 2), (Some(5), 2), (Some(5), 4)]);
+        assert_eq!([5, 6, 7, 9].map(next), [(Some(5), 7), (Some(6), 7), (None, 7), (None, 9)]);
+        assert_eq!(all(&content.slice(1, 5)), b"b\0\0\0\0");
     }
 
     #[test]

@@ -59,6 +59,14 @@ impl OpenFile for Handle {
             Ok(node.content.read(offset, length))
         })
     }
+
+    async fn next_data(&self, offset: u64) -> Result<u64> {
+        self.memory.read_view(|view| next_data(view.get(self.ino), offset))
+    }
+
+    async fn next_hole(&self, offset: u64) -> Result<u64> {
+        self.memory.read_view(|view| next_hole(view.get(self.ino), offset))
+    }
 }
 
 /// A handle to one version.
@@ -81,6 +89,25 @@ impl OpenFile for Fixed {
     async fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
         check_length(length)?;
         Ok(self.0.content.read(offset, length))
+    }
+
+    async fn next_data(&self, offset: u64) -> Result<u64> {
+        next_data(&self.0, offset)
+    }
+
+    async fn next_hole(&self, offset: u64) -> Result<u64> {
+        next_hole(&self.0, offset)
+    }
+}
+
+fn next_data(node: &Node, offset: u64) -> Result<u64> {
+    node.content.next_data(offset).ok_or_else(Error::no_such_offset)
+}
+
+fn next_hole(node: &Node, offset: u64) -> Result<u64> {
+    match offset < node.content.size() {
+        true => Ok(node.content.next_hole(offset)),
+        false => Err(Error::no_such_offset()),
     }
 }
 

@@ -51,6 +51,10 @@ impl Scratch<'_> {
             Op::Append { at, body, create, parents } => self.append(at, body, *create, *parents),
             Op::Patch { at, offset, body } => self.patch(at, *offset, body),
             Op::Truncate { at, size } => self.truncate(at, *size),
+            Op::Punch { at, offset, length } => self.punch(at, *offset, *length),
+            Op::CopyRange { from, from_offset, length, to, to_offset } => {
+                self.copy_range(from, *from_offset, *length, to, *to_offset)
+            }
             Op::Mkdir { at, parents, attrs } => self.mkdir(at, *parents, attrs),
             Op::Symlink { at, target, parents, attrs } => self.symlink(at, target, *parents, attrs),
             Op::Mknod { at, node, parents, attrs } => self.mknod(at, *node, *parents, attrs),
@@ -246,6 +250,35 @@ impl Scratch<'_> {
         self.check_size(at, Some(size))?;
         let content = self.get(ino).content.resize(size);
         let file = self.changed(ino);
+        self.set_content(file, content);
+        Ok(file)
+    }
+
+    fn punch(&mut self, at: &At, offset: u64, length: u64) -> Result<Outcome> {
+        let ino = self.file(at)?;
+        let content = self.get(ino).content.clone();
+        let length = length.min(content.size().saturating_sub(offset));
+        if content.slice(offset, length).next_data(0).is_none() {
+            return Ok(self.unchanged(ino));
+        }
+        let file = self.changed(ino);
+        self.set_content(file, content.patch(offset, &Content::zeros(length)));
+        Ok(file)
+    }
+
+    fn copy_range(&mut self, from: &At, start: u64, length: u64, to: &At, place: u64) -> Result<Outcome> {
+        let source = self.file(from)?;
+        let ino = self.file(to)?;
+        let bytes = self.get(source).content.slice(start, length);
+        if bytes.size() == 0 {
+            return Ok(self.unchanged(ino));
+        }
+        if source == ino && start.abs_diff(place) < bytes.size() {
+            return Err(self.about_at(ErrorKind::InvalidArgument, to, "the ranges overlap"));
+        }
+        self.check_size(to, place.checked_add(bytes.size()))?;
+        let file = self.changed(ino);
+        let content = self.get(ino).content.patch(place, &bytes);
         self.set_content(file, content);
         Ok(file)
     }

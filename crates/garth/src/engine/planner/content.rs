@@ -111,6 +111,49 @@ impl<R: Rows> Planner<'_, R> {
         self.finish_content(node, false)
     }
 
+    pub(super) fn punch(&mut self, at: &At, offset: u64, length: u64) -> Result<Outcome> {
+        let (mut node, _) = self.file(at, Create::Never, false)?;
+        let end = offset.saturating_add(length).min(node.size);
+        if offset >= end || self.extents(node.ino, offset, end)?.is_empty() {
+            return self.unchanged(&node);
+        }
+        self.clear(node.ino, offset, end)?;
+        let edit = Edit::write(offset, end - offset, node.size);
+        self.changed(&mut node, false, edit);
+        self.finish_content(node, false)
+    }
+
+    pub(super) fn copy_range(
+        &mut self,
+        (from, from_offset): (&At, u64),
+        length: u64,
+        (to, to_offset): (&At, u64),
+    ) -> Result<Outcome> {
+        let (source, _) = self.file(from, Create::Never, false)?;
+        let (mut node, _) = self.file(to, Create::Never, false)?;
+        let from_end = from_offset.saturating_add(length).min(source.size);
+        let Some(length) = from_end.checked_sub(from_offset).filter(|length| *length > 0) else {
+            return self.unchanged(&node);
+        };
+        let end = to_offset.saturating_add(length);
+        if source.ino == node.ino && from_offset < end && to_offset < from_end {
+            let message = "a range cannot be copied onto a part of itself";
+            return Err(self.about(Error::new(ErrorKind::InvalidArgument, message), to));
+        }
+        self.check_size(to, end)?;
+        let extents = self.extents(source.ino, from_offset, from_end)?;
+        self.clear(node.ino, to_offset, end)?;
+        for extent in extents {
+            let part = extent.cut(from_offset, from_end);
+            let off = to_offset + (part.off - from_offset);
+            self.add_extent(node.ino, ExtentRow { off, since: self.seq, ..part });
+        }
+        self.copied = true;
+        let edit = Edit::write(to_offset, length, node.size);
+        self.changed(&mut node, false, edit);
+        self.finish_content(node, false)
+    }
+
     /// Finds the file to write to, or makes it.
     fn file(&mut self, at: &At, create: Create, parents: bool) -> Result<(NodeRow, bool)> {
         let (node, path) = match at {

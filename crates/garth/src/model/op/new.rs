@@ -28,6 +28,23 @@ impl Op {
         Self::Truncate { at: at.into(), size }
     }
 
+    /// Makes a range of a file that exists a hole, which reads as zeros. See [`Op::Punch`].
+    pub fn punch(at: impl Into<At>, offset: u64, length: u64) -> Self {
+        Self::Punch { at: at.into(), offset, length }
+    }
+
+    /// Writes `length` bytes at `from_offset` of one file to `to_offset` of another, by reference. See
+    /// [`Op::CopyRange`].
+    pub fn copy_range(
+        from: impl Into<At>,
+        from_offset: u64,
+        length: u64,
+        to: impl Into<At>,
+        to_offset: u64,
+    ) -> Self {
+        Self::CopyRange { from: from.into(), from_offset, length, to: to.into(), to_offset }
+    }
+
     /// Makes a directory; its parent exists and its name is free.
     pub fn mkdir(at: impl Into<At>) -> Self {
         Self::Mkdir { at: at.into(), parents: false, attrs: SetAttrs::default() }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::{Body, MAX_FILE, Special, StagedBody};
+use crate::text::passage::Edit;
 
 fn file(content: &str) -> Store {
     tree([Op::write(at("/f"), content.to_owned())])
@@ -87,6 +88,45 @@ fn truncating_cuts_at_the_size_and_extending_writes_nothing() {
 }
 
 #[test]
+fn punching_ends_what_lies_in_the_range_and_adds_only_what_sticks_out() {
+    let mut store = file("0123456789");
+    let Applied { delta, .. } = store.run([Op::punch(at("/f"), 3, 4)]);
+    assert_eq!(extents(&delta, 2), (vec![(0, 10)], vec![(0, 3, 1, 0), (7, 3, 1, 7)]));
+    assert_eq!((delta.chunks.len(), delta.index[&2]), (0, Edit::write(3, 4, 10)));
+    assert_eq!(store.content("/f"), b"012\0\0\0\x00789");
+
+    let Applied { delta, .. } = store.run([Op::punch(at("/f"), 8, u64::MAX)]);
+    assert_eq!(extents(&delta, 2), (vec![(7, 3)], vec![(7, 1, 1, 7)]));
+    assert_eq!((store.node_of("/f").size, delta.index[&2]), (10, Edit::write(8, 2, 10)), "clipped at the end");
+
+    for nothing in [Op::punch(at("/f"), 3, 4), Op::punch(at("/f"), 0, 0), Op::punch(at("/f"), 10, 5)] {
+        let Applied { delta, commit } = store.run([nothing]);
+        assert!(delta.nodes.is_empty() && delta.log.is_empty() && !commit.outcomes[0].changed);
+    }
+}
+
+#[test]
+fn a_copied_range_points_at_the_same_bytes_and_keeps_the_holes() {
+    let mut store = file("01234");
+    store.run([Op::patch(at("/f"), 8, "89"), Op::write(at("/g"), "abcdefghij")]);
+    let Applied { delta, commit } = store.run([Op::copy_range(at("/f"), 3, 6, at("/g"), 1)]);
+    let g = store.node_of("/g").ino;
+    assert_eq!(
+        extents(&delta, g),
+        (vec![(0, 10)], vec![(0, 1, 3, 0), (1, 2, 1, 3), (6, 1, 2, 0), (7, 3, 3, 7)])
+    );
+    assert_eq!((delta.chunks.len(), delta.index[&g]), (0, Edit::write(1, 6, 10)));
+    assert_eq!((delta.nodes.len(), commit.outcomes[0].size), (1, 10), "the source stays as it is");
+    assert_eq!(store.content("/g"), b"a34\0\0\x008hij");
+    assert_eq!(store.head.copies, 1, "other files may refer to its bytes now");
+
+    let Applied { commit, .. } = store.run([Op::copy_range(at("/g"), 8, 100, at("/g"), 20)]);
+    assert_eq!(commit.outcomes[0].size, 22, "clipped at the end of the source");
+    let expected = [&b"a34\0\0\x008hij"[..], &[0; 10], b"ij"].concat();
+    assert_eq!(store.content("/g"), expected);
+}
+
+#[test]
 fn operations_of_a_batch_see_and_replace_what_those_before_them_wrote() {
     let mut store = Store::new();
     let Applied { delta, .. } = store.run([
@@ -118,6 +158,11 @@ fn content_operations_refuse_what_has_no_content_or_no_room() {
         (Op::append(at("/d"), "y"), ErrorKind::IsADirectory),
         (Op::patch(at("/g"), 0, "y"), ErrorKind::NotFound),
         (Op::patch(at("/f"), MAX_FILE, "y"), ErrorKind::TooLarge),
+        (Op::punch(at("/d"), 0, 1), ErrorKind::IsADirectory),
+        (Op::copy_range(at("/p"), 0, 1, at("/no"), 0), ErrorKind::NotPermitted),
+        (Op::copy_range(at("/f"), 0, 1, at("/no"), 0), ErrorKind::NotFound),
+        (Op::copy_range(at("/f"), 0, 1, at("/f"), 0), ErrorKind::InvalidArgument),
+        (Op::copy_range(at("/f"), 0, 1, at("/f"), MAX_FILE), ErrorKind::TooLarge),
         (Op::patch(at("/f"), u64::MAX, "y"), ErrorKind::TooLarge),
         (Op::truncate(at("/g"), 0), ErrorKind::NotFound),
         (Op::truncate(at("/f"), MAX_FILE + 1), ErrorKind::TooLarge),
