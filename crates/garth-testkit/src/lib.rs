@@ -5,6 +5,7 @@ pub mod cranfield;
 #[cfg(feature = "faults")]
 pub mod crash;
 mod interfering;
+pub mod limited;
 pub mod model;
 pub mod planted;
 #[cfg(feature = "faults")]

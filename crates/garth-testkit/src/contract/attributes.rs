@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use garth::ErrorKind::{InvalidArgument, NotFound, NotPermitted, TooLarge};
-use garth::model::{At, Attributes, Batch, Entry, Ino, MAX_ATTRIBUTES, Op, SetAttrs, Timestamp};
+use garth::model::{At, Attributes, Batch, Entry, MAX_ATTRIBUTES, Op, SetAttrs, Timestamp};
 
 use super::{START, Subject};
 use crate::tools::*;
@@ -112,7 +112,7 @@ pub async fn bad_values_are_refused(subject: &Subject) {
     refused(fs, set("/", expiry()), NotPermitted, "/").await;
     refused(fs, Op::mkdir(at("/new")).with_attrs(expiry()), NotPermitted, "/new").await;
     refused(fs, set("/no", expiry()), NotFound, "/no").await;
-    refused_outright(fs, Op::set_attrs(At::Node(Ino(1000)), none()), NotFound).await;
+    refused_outright(fs, Op::set_attrs(At::Node(subject.ino(1000)), none()), NotFound).await;
 }
 
 pub async fn attributes_have_a_largest_size(subject: &Subject) {

@@ -100,9 +100,6 @@ pub async fn a_directory_of_expired_entries_is_empty(subject: &Subject) {
 pub async fn the_past_judges_expiry_by_its_own_time(subject: &Subject) {
     let fs = &*subject.fs;
     let version = apply(fs, write_with("/f", "x", after(10))).await.0.version(0);
-    if !can(fs).history {
-        return;
-    }
     subject.clock.advance(Duration::from_secs(10));
     let later = put(fs, "/g", "y").await;
     let before = fs.as_of(&Moment::Seq(version.seq)).await.unwrap();
@@ -155,9 +152,6 @@ pub async fn an_entry_may_expire_between_two_operations_of_its_batch(subject: &S
 
 pub async fn a_commit_that_only_looks_at_an_expired_entry_records_its_end_too(subject: &Subject) {
     let fs = &*subject.fs;
-    if !can(fs).history {
-        return;
-    }
     given(fs, [mkdir("/d")]).await;
     for path in ["/d/a", "/d/b", "/d/c", "/d/e"] {
         given(fs, [write_with(path, "x", after(10))]).await;

@@ -7,7 +7,7 @@
 
 use garth::ErrorKind::{IsADirectory, NotFound, NotPermitted, TooLarge};
 use garth::model::{
-    At, Batch, ByteRange, Ino, MAX_READ, Moment, Op, Page, Remove, Seq, SetAttrs, Special, VersionId, WalkPage,
+    At, Batch, ByteRange, Ino, MAX_READ, Moment, Op, Page, Remove, SetAttrs, Special, VersionId, WalkPage,
 };
 use garth::{FileSystemExt, OpenFile};
 
@@ -93,10 +93,6 @@ pub async fn a_handle_outlives_expiry(subject: &Subject) {
 pub async fn a_version_never_changes(subject: &Subject) {
     let fs = &*subject.fs;
     let first = put(fs, "/f", "one").await;
-    if !can(fs).history {
-        assert_error(fs.open_version(first).await, garth::ErrorKind::Unsupported, None);
-        return;
-    }
     let early = fs.open_version(first).await.unwrap();
     let entry = stat(fs, "/f").await;
     let second = put(fs, "/f", "two!").await;
@@ -111,21 +107,16 @@ pub async fn a_version_never_changes(subject: &Subject) {
 
 pub async fn a_version_that_is_not_there_is_not_found(subject: &Subject) {
     let fs = &*subject.fs;
-    if !can(fs).history {
-        let version = VersionId { seq: Seq(1), ino: Ino(2) };
-        assert_error(fs.open_version(version).await, garth::ErrorKind::Unsupported, None);
-        return;
-    }
     let first = put(fs, "/f", "one").await;
     let dir = fs.mkdir_all(&p("/d")).await.unwrap();
     let link = apply(fs, symlink("/l", "t")).await.0.version(0);
     let end = fs.remove(&p("/f")).await.unwrap();
     for version in [
         end,
-        VersionId { seq: Seq(2), ino: first.ino },
-        VersionId { seq: Seq(1000), ino: first.ino },
-        VersionId { seq: Seq(1), ino: Ino(1000) },
-        VersionId { seq: Seq(1), ino: Ino::NONE },
+        VersionId { seq: subject.seq(2), ino: first.ino },
+        VersionId { seq: subject.seq(1000), ino: first.ino },
+        VersionId { seq: subject.seq(1), ino: subject.ino(1000) },
+        VersionId { seq: subject.seq(1), ino: Ino::NONE },
     ] {
         assert_error(fs.open_version(version).await, NotFound, None);
     }
@@ -210,9 +201,6 @@ pub async fn a_removed_directory_that_is_held_lists_nothing_and_takes_no_name(su
 
 pub async fn a_held_node_of_the_past_never_changes(subject: &Subject) {
     let fs = &*subject.fs;
-    if !can(fs).history {
-        return;
-    }
     given(fs, [mkdir("/d"), symlink("/l", "one")]).await;
     let then = fs.as_of(&Moment::Seq(fs.head().await.unwrap().seq)).await.unwrap();
     let (link, before) = (then.hold(&at("/l")).await.unwrap(), stat(fs, "/l").await);

@@ -18,7 +18,7 @@ pub async fn mkdir_makes_a_directory(subject: &Subject) {
     let attrs = SetAttrs::new().owner(7, 8).mode(0o700);
     let op = Op::mkdir(at("/d")).with_attrs(attrs);
     let (commit, outcome) = apply(fs, op).await;
-    assert_eq!((outcome.ino, outcome.created), (Ino(2), true));
+    assert_eq!((outcome.ino, outcome.created), (subject.ino(2), true));
     let entry = stat(fs, "/d").await;
     assert_eq!((entry.kind, entry.mode, entry.uid, entry.gid), (Kind::Directory, 0o700, 7, 8));
     assert_eq!((entry.nlink, entry.size, entry.rdev), (2, 0, 0));
@@ -62,8 +62,8 @@ pub async fn parents_are_made_only_where_asked_and_top_down(subject: &Subject) {
         refused(fs, op, NotFound, "/a/b").await;
     }
     let (_, outcome) = apply(fs, mkdir_all("/a/b/c")).await;
-    assert_eq!((outcome.ino, outcome.created), (Ino(4), true));
-    assert_eq!([stat(fs, "/a").await.ino, stat(fs, "/a/b").await.ino], [Ino(2), Ino(3)]);
+    assert_eq!((outcome.ino, outcome.created), (subject.ino(4), true));
+    assert_eq!([stat(fs, "/a").await.ino, stat(fs, "/a/b").await.ino], [2, 3].map(|n| subject.ino(n)));
     let parent = stat(fs, "/a").await;
     assert_eq!((parent.mode, parent.uid, parent.gid, parent.nlink), (0o755, 0, 0, 3));
     let attrs = SetAttrs::new().mode(0o600);
@@ -189,7 +189,7 @@ pub async fn a_node_has_at_most_65000_names(subject: &Subject) {
 pub async fn a_name_is_not_made_by_node(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/d"), write("/f", "x")]).await;
-    for ino in [stat(fs, "/d").await.ino, stat(fs, "/f").await.ino, Ino::ROOT, Ino(1000)] {
+    for ino in [stat(fs, "/d").await.ino, stat(fs, "/f").await.ino, Ino::ROOT, subject.ino(1000)] {
         let (at_node, attrs) = (At::Node(ino), SetAttrs::default());
         let ops = [
             Op::mkdir_all(at_node.clone()).with_attrs(attrs.clone()),
@@ -217,5 +217,5 @@ pub async fn an_inode_number_is_never_used_twice(subject: &Subject) {
         }
         let _ = fs.commit(Batch::new([mkdir("/d"), mkdir("/no/no")])).await.unwrap_err();
     }
-    assert_eq!(seen.last(), Some(&Ino(11)), "numbers are dense: a failed batch takes none");
+    assert_eq!(seen.last(), Some(&subject.ino(11)), "numbers are dense: a failed batch takes none");
 }

@@ -28,9 +28,13 @@ async fn has_history(fs: &Fs) -> bool {
     false
 }
 
-/// Sequence, node, and whether there is an entry.
-fn shape(versions: &[Version]) -> Vec<(u64, u64, bool)> {
-    versions.iter().map(|version| (version.id.seq.0, version.id.ino.0, version.entry.is_some())).collect()
+/// Which commit of the test, which node, and whether there is an entry.
+fn shape(subject: &Subject, versions: &[Version]) -> Vec<(u64, u64, bool)> {
+    let seq = |seq: Seq| seq.0 - subject.head.0;
+    // counted as `Subject::ino` does
+    let ino = |ino: Ino| if ino == Ino::ROOT { 1 } else { ino.0 + 2 - subject.next.0 };
+    let shape = |version: &Version| (seq(version.id.seq), ino(version.id.ino), version.entry.is_some());
+    versions.iter().map(shape).collect()
 }
 
 fn snapshot(name: &str) -> Op {
@@ -57,19 +61,19 @@ pub async fn history_shows_every_version_newest_first(subject: &Subject) {
     given(fs, [write("/f", "1"), write("/other", "x"), append("/f", "2"), set("/f", SetAttrs::default())])
         .await;
     let versions = history(fs, "/f").await;
-    assert_eq!(shape(&versions), [(4, 2, true), (3, 2, true), (1, 2, true)]);
+    assert_eq!(shape(subject, &versions), [(4, 2, true), (3, 2, true), (1, 2, true)]);
     for version in &versions {
         let entry = version.entry.as_ref().unwrap();
         let then = fs.as_of(&Moment::Seq(version.id.seq)).await.unwrap();
         assert_eq!(**entry, stat(&*then, "/f").await);
         assert_eq!((entry.version, version.commit.seq), (version.id, version.id.seq));
     }
-    assert_eq!(fs.history(&At::Node(Ino(2)), &HistoryPage::default()).await.unwrap(), versions);
+    assert_eq!(fs.history(&At::Node(subject.ino(2)), &HistoryPage::default()).await.unwrap(), versions);
     let child = At::Child(Ino::ROOT, name("f"));
     assert_eq!(fs.history(&child, &HistoryPage::default()).await.unwrap(), versions);
-    let page = HistoryPage::default().before(Seq(4)).limit(1);
+    let page = HistoryPage::default().before(subject.seq(4)).limit(1);
     assert_eq!(fs.history(&at("/f"), &page).await.unwrap(), versions[1..2]);
-    let page = HistoryPage::default().before(Seq(1)).limit(1);
+    let page = HistoryPage::default().before(subject.seq(1)).limit(1);
     assert!(fs.history(&at("/f"), &page).await.unwrap().is_empty());
 }
 
@@ -89,12 +93,12 @@ pub async fn history_of_a_path_goes_through_delete_and_re_create(subject: &Subje
         ],
     )
     .await;
-    assert_eq!(shape(&history(fs, "/f").await), [(5, 4, false), (4, 4, true), (2, 2, false), (1, 2, true)]);
-    let node = fs.history(&At::Node(Ino(2)), &HistoryPage::default()).await.unwrap();
-    assert_eq!(shape(&node), [(2, 2, false), (1, 2, true)], "a node's history ends with it");
+    assert_eq!(shape(subject, &history(fs, "/f").await), [(5, 4, false), (4, 4, true), (2, 2, false), (1, 2, true)]);
+    let node = fs.history(&At::Node(subject.ino(2)), &HistoryPage::default()).await.unwrap();
+    assert_eq!(shape(subject, &node), [(2, 2, false), (1, 2, true)], "a node's history ends with it");
     assert_error(fs.history(&at("/never"), &HistoryPage::default()).await, NotFound, Some("/never"));
     assert_error(fs.history(&at("/f/never"), &HistoryPage::default()).await, NotFound, Some("/f/never"));
-    assert_error(fs.history(&At::Node(Ino(99)), &HistoryPage::default()).await, NotFound, None);
+    assert_error(fs.history(&At::Node(subject.ino(99)), &HistoryPage::default()).await, NotFound, None);
 }
 
 pub async fn a_moved_file_brings_its_past_and_takes_its_future(subject: &Subject) {
@@ -109,15 +113,15 @@ pub async fn a_moved_file_brings_its_past_and_takes_its_future(subject: &Subject
     .await;
     let shapes = [(5, 2, true), (4, 2, true), (3, 2, true), (2, 3, true), (1, 2, true)];
     assert_eq!(
-        shape(&history(fs, "/b").await),
+        shape(subject, &history(fs, "/b").await),
         shapes,
         "what was replaced is shown, without an end of its own"
     );
-    assert_eq!(shape(&history(fs, "/a").await), [(4, 2, false), (3, 2, true), (1, 2, true)]);
+    assert_eq!(shape(subject, &history(fs, "/a").await), [(4, 2, false), (3, 2, true), (1, 2, true)]);
     given(fs, [rename("/b", "/a"), append("/a", "4")]).await;
     let back = [(7, 2, true), (6, 2, true), (5, 2, true), (4, 2, false), (3, 2, true), (1, 2, true)];
     assert_eq!(
-        shape(&history(fs, "/a").await),
+        shape(subject, &history(fs, "/a").await),
         back,
         "in commit 4 it left, which outweighs that it also changed"
     );
@@ -130,10 +134,10 @@ pub async fn history_follows_directories_that_move(subject: &Subject) {
     }
     given(fs, [mkdir("/d"), write("/d/f", "1"), rename("/d", "/e"), append("/e/f", "2"), mkdir("/d")]).await;
     given(fs, [write("/d/f", "new"), remove("/e", Remove::Tree)]).await;
-    assert_eq!(shape(&history(fs, "/e/f").await), [(7, 3, false), (4, 3, true), (2, 3, true)]);
-    assert_eq!(shape(&history(fs, "/d/f").await), [(6, 5, true), (3, 3, false), (2, 3, true)]);
+    assert_eq!(shape(subject, &history(fs, "/e/f").await), [(7, 3, false), (4, 3, true), (2, 3, true)]);
+    assert_eq!(shape(subject, &history(fs, "/d/f").await), [(6, 5, true), (3, 3, false), (2, 3, true)]);
     given(fs, [rename_as("/d/f", "/d/f", RenameMode::Replace)]).await;
-    let removed = fs.history(&At::Child(Ino(2), name("f")), &HistoryPage::default()).await;
+    let removed = fs.history(&At::Child(subject.ino(2), name("f")), &HistoryPage::default()).await;
     assert_error(removed, NotFound, None);
 }
 
@@ -146,10 +150,10 @@ pub async fn a_moved_directory_does_not_bring_what_it_held_before(subject: &Subj
         .await;
     given(fs, [rename("/d", "/e"), rename("/e/f", "/e/g"), rename("/e", "/d")]).await;
     assert_error(fs.history(&at("/e/gone"), &HistoryPage::default()).await, NotFound, Some("/e/gone"));
-    assert_eq!(shape(&history(fs, "/d/gone").await), [(3, 3, false), (2, 3, true)]);
-    assert_eq!(shape(&history(fs, "/e/f").await), [(6, 4, false), (4, 4, true)]);
-    assert_eq!(shape(&history(fs, "/d/f").await), [(5, 4, false), (4, 4, true)]);
-    assert_eq!(shape(&history(fs, "/d/g").await), [(6, 4, true), (4, 4, true)]);
+    assert_eq!(shape(subject, &history(fs, "/d/gone").await), [(3, 3, false), (2, 3, true)]);
+    assert_eq!(shape(subject, &history(fs, "/e/f").await), [(6, 4, false), (4, 4, true)]);
+    assert_eq!(shape(subject, &history(fs, "/d/f").await), [(5, 4, false), (4, 4, true)]);
+    assert_eq!(shape(subject, &history(fs, "/d/g").await), [(6, 4, true), (4, 4, true)]);
 }
 
 pub async fn what_one_commit_makes_and_removes_never_was(subject: &Subject) {
@@ -167,7 +171,7 @@ pub async fn what_one_commit_makes_and_removes_never_was(subject: &Subject) {
     let commit = fs.commit(batch).await.unwrap();
     assert_error(fs.history(&at("/f"), &HistoryPage::default()).await, NotFound, Some("/f"));
     assert_error(fs.history(&at("/k"), &HistoryPage::default()).await, NotFound, Some("/k"));
-    assert_eq!(shape(&history(fs, "/kept").await), [(2, 2, true), (1, 2, true)]);
+    assert_eq!(shape(subject, &history(fs, "/kept").await), [(2, 2, true), (1, 2, true)]);
     assert_error(fs.open_version(commit.version(0)).await, NotFound, None);
     assert_eq!(changes_of(fs, commit.seq).await.len(), 4, "the log still tells");
 }
@@ -270,19 +274,19 @@ pub async fn any_past_sequence_can_be_read(subject: &Subject) {
     .await;
     let expected: [&[&str]; 6] = [&[], &["/d"], &["/d", "/d/f"], &["/d", "/d/f"], &["/e", "/e/f"], &["/e"]];
     for (seq, paths) in (0..).zip(expected) {
-        let then = fs.as_of(&Moment::Seq(Seq(seq))).await.unwrap();
+        let then = fs.as_of(&Moment::Seq(subject.seq(seq))).await.unwrap();
         assert_eq!(paths_below(&*then, "/").await, paths, "at {seq}");
-        assert_eq!(then.head().await.unwrap().seq, Seq(seq));
+        assert_eq!(then.head().await.unwrap().seq, subject.seq(seq));
     }
-    let then = fs.as_of(&Moment::Seq(Seq(3))).await.unwrap();
+    let then = fs.as_of(&Moment::Seq(subject.seq(3))).await.unwrap();
     assert_eq!(text(&*then, "/d/f").await, "12");
     assert_eq!(names_in(&*then, "/d").await, ["f"]);
-    assert_eq!(then.names(&At::Node(Ino(3))).await.unwrap(), [p("/d/f")]);
+    assert_eq!(then.names(&At::Node(subject.ino(3))).await.unwrap(), [p("/d/f")]);
     let file = then.open(&at("/d/f")).await.unwrap();
     given(fs, [write("/e/f", "new"), write("/d", "file")]).await;
     assert_eq!(file.read_at(0, 10).await.unwrap(), "12");
     assert_eq!(text(&*then, "/d/f").await, "12", "the past does not change");
-    assert_error(fs.as_of(&Moment::Seq(Seq(8))).await, NotFound, None);
+    assert_error(fs.as_of(&Moment::Seq(subject.seq(8))).await, NotFound, None);
 }
 
 pub async fn a_view_of_the_past_is_read_only_and_ends_there(subject: &Subject) {
@@ -295,24 +299,24 @@ pub async fn a_view_of_the_past_is_read_only_and_ends_there(subject: &Subject) {
         [write("/f", "1"), write("/f", "2"), snapshot("s"), remove("/f", Remove::Any), snapshot("late")],
     )
     .await;
-    let then = fs.as_of(&Moment::Seq(Seq(3))).await.unwrap();
+    let then = fs.as_of(&Moment::Seq(subject.seq(3))).await.unwrap();
     let capabilities = can(&*then);
     assert!(!capabilities.write && capabilities.history);
     assert_error(then.commit(Batch::default()).await, ReadOnly, None);
     assert_error(then.stage(&at("/f")).await, ReadOnly, None);
     assert_error(then.sync().await, ReadOnly, None);
-    assert_eq!(shape(&history(&*then, "/f").await), [(2, 2, true), (1, 2, true)]);
+    assert_eq!(shape(subject, &history(&*then, "/f").await), [(2, 2, true), (1, 2, true)]);
     let changes = then.changes(Seq(1), 10).await.unwrap();
     assert_eq!((changes.commits.len(), changes.head), (2, Seq(3)));
     assert_eq!(then.snapshots().await.unwrap().len(), 1);
-    assert_error(then.as_of(&Moment::Seq(Seq(4))).await, NotFound, None);
+    assert_error(then.as_of(&Moment::Seq(subject.seq(4))).await, NotFound, None);
     assert_error(then.as_of(&Moment::Snapshot("late".to_owned())).await, NotFound, None);
     let later = then.as_of(&Moment::Time(Timestamp(i64::MAX))).await.unwrap();
-    assert_eq!(later.head().await.unwrap().seq, Seq(3));
-    let earlier = then.as_of(&Moment::Seq(Seq(1))).await.unwrap();
+    assert_eq!(later.head().await.unwrap().seq, subject.seq(3));
+    let earlier = then.as_of(&Moment::Seq(subject.seq(1))).await.unwrap();
     assert_eq!(text(&*earlier, "/f").await, "1");
     assert_error(earlier.history(&at("/g"), &HistoryPage::default()).await, NotFound, Some("/g"));
-    let second = garth::model::VersionId { seq: Seq(2), ino: Ino(2) };
+    let second = garth::model::VersionId { seq: subject.seq(2), ino: subject.ino(2) };
     assert_error(earlier.open_version(second).await, NotFound, None);
 }
 
@@ -326,11 +330,11 @@ pub async fn the_past_is_found_by_time(subject: &Subject) {
     put(fs, "/f", "2").await;
     for (time, seq) in [(0, 1), (1, 1), (9, 1), (10, 2), (11, 2)] {
         let then = fs.as_of(&Moment::Time(START.plus_seconds(time))).await.unwrap();
-        assert_eq!(then.head().await.unwrap().seq, Seq(seq), "{time} seconds in");
+        assert_eq!(then.head().await.unwrap().seq, subject.seq(seq), "{time} seconds in");
     }
-    for early in [Timestamp(START.0 - 1), Timestamp(i64::MIN)] {
+    for (early, seq) in [(Timestamp(START.0 - 1), subject.seq(0)), (Timestamp(i64::MIN), Seq(0))] {
         let then = fs.as_of(&Moment::Time(early)).await.unwrap();
-        assert_eq!(then.head().await.unwrap().seq, Seq(0));
+        assert_eq!(then.head().await.unwrap().seq, seq);
         assert!(names_in(&*then, "/").await.is_empty());
     }
 }
@@ -345,8 +349,9 @@ pub async fn a_snapshot_names_a_sequence(subject: &Subject) {
     assert_eq!(commit.outcomes[0].ino, Ino::ROOT);
     given(fs, [write("/f", "3"), snapshot("a b/é")]).await;
     let all = fs.snapshots().await.unwrap();
-    let shape: Vec<_> = all.iter().map(|it| (it.name.as_str(), it.seq.0)).collect();
-    assert_eq!((shape, all[1].time), (vec![("a b/é", 4), ("z", 2)], commit.time));
+    let shape: Vec<_> = all.iter().map(|it| (it.name.as_str(), it.seq)).collect();
+    let expected = vec![("a b/é", subject.seq(4)), ("z", subject.seq(2))];
+    assert_eq!((shape, all[1].time), (expected, commit.time));
     let then = fs.as_of(&Moment::Snapshot("z".to_owned())).await.unwrap();
     assert_eq!(text(&*then, "/f").await, "2", "the whole commit is in it");
     refused_outright(fs, snapshot("z"), AlreadyExists).await;
@@ -407,8 +412,8 @@ pub async fn writes_to_an_unlinked_open_file_are_versions_of_its_node(subject: &
     let node = At::Node(file.ino());
     given(fs, [remove("/f", Remove::File), write_at(node.clone(), "2")]).await;
     let versions = fs.history(&node, &HistoryPage::default()).await.unwrap();
-    assert_eq!(shape(&versions), [(3, 2, true), (2, 2, false), (1, 2, true)]);
-    assert_eq!(shape(&history(fs, "/f").await), [(2, 2, false), (1, 2, true)]);
+    assert_eq!(shape(subject, &versions), [(3, 2, true), (2, 2, false), (1, 2, true)]);
+    assert_eq!(shape(subject, &history(fs, "/f").await), [(2, 2, false), (1, 2, true)]);
     let changes = changes_of(fs, Seq(3)).await;
     assert_eq!(changes, [Change::new(ChangeKind::Modified, file.ino(), None)]);
     assert_eq!(fs.open_version(versions[0].id).await.unwrap().read_at(0, 9).await.unwrap(), "2");

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use garth::ErrorKind::{NotFound, Unsupported};
+use garth::ErrorKind::NotFound;
 use garth::FileSystem;
 use garth::fs::restore::{RestoreAction, Restored, plan, restore as restore_path};
 use garth::model::{Batch, Create, Entry, Moment, Op, Remove, RenameMode, Seq, SetAttrs, Timestamp};
@@ -21,14 +21,9 @@ use crate::tools::*;
 /// Later than the clock of any test here.
 const NOW: Timestamp = Timestamp(START.0 + 3_600_000_000_000);
 
-/// The last commit, to be restored later; `None` for an implementation without history, which says so.
-async fn then(fs: &Fs) -> Option<Seq> {
-    if can(fs).history {
-        return Some(fs.head().await.unwrap().seq);
-    }
-    let answer = restore_path(fs, &p("/"), &Moment::Seq(Seq(0)), NOW, &Batch::default()).await;
-    assert_error(answer, Unsupported, None);
-    None
+/// The last commit, to be restored later.
+async fn then(fs: &Fs) -> Seq {
+    fs.head().await.unwrap().seq
 }
 
 /// Restores, and checks that the path is what it was and that a second restore finds nothing to do.
@@ -64,7 +59,7 @@ pub async fn one_change_among_5000_entries_touches_one(subject: &Subject) {
         let mkdir = mkdir_all(&format!("/t/{dir}"));
         fs.commit(Batch::new(std::iter::once(mkdir).chain(files))).await.unwrap();
     }
-    let Some(seq) = then(fs).await else { return };
+    let seq = then(fs).await;
     let kept = restored(fs, "/t", seq).await;
     assert_eq!((counts(&kept), kept.commit), ((0, 0, 5000), None));
     given(fs, [write("/t/7/7", "changed")]).await;
@@ -83,7 +78,7 @@ pub async fn what_changed_in_place_keeps_its_node(subject: &Subject) {
         [mkdir_all("/t/d"), write_with("/t/f", "one", attrs), write("/t/g", "two"), symlink("/t/l", "x")],
     )
     .await;
-    let Some(seq) = then(fs).await else { return };
+    let seq = then(fs).await;
     let before = stat(fs, "/t/f").await;
     let attrs = SetAttrs { mode: Some(0o644), tags: Some(Vec::new()), uid: Some(5), ..SetAttrs::default() };
     given(
@@ -102,7 +97,7 @@ pub async fn what_was_added_goes_and_what_was_removed_comes_back(subject: &Subje
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/t/a/b"), write("/t/a/f", "f"), write("/t/a/b/g", "g"), write("/t/h", "h")]).await;
     given(fs, [link("/t/a/f", "/t/a/b/f2"), symlink("/t/a/l", "f"), mkdir("/t/keep")]).await;
-    let Some(seq) = then(fs).await else { return };
+    let seq = then(fs).await;
     given(fs, [remove("/t/a", Remove::Tree), remove("/t/h", Remove::File), mkdir_all("/t/new/er")]).await;
     given(fs, [write("/t/new/er/x", "x"), write("/t/keep/y", "y")]).await;
     let restored = restored(fs, "/t", seq).await;
@@ -123,7 +118,7 @@ pub async fn what_was_moved_inside_is_moved_back(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/t/a/deep"), mkdir("/t/b"), write("/t/a/f", "f"), write("/t/a/deep/g", "g")]).await;
     given(fs, [write("/t/one", "1"), write("/t/two", "2")]).await;
-    let Some(seq) = then(fs).await else { return };
+    let seq = then(fs).await;
     let (dir, deep, one) = (stat(fs, "/t/a").await, stat(fs, "/t/a/deep/g").await, stat(fs, "/t/one").await);
     given(fs, [rename("/t/a", "/t/b/moved"), rename_as("/t/one", "/t/two", RenameMode::Exchange)]).await;
     let back = restored(fs, "/t", seq).await;
@@ -148,7 +143,7 @@ pub async fn hard_links_inside_are_as_they_were(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/t/d"), write("/t/a", "x"), link("/t/a", "/t/b"), link("/t/a", "/t/d/c")]).await;
     given(fs, [write("/t/e", "y"), link("/t/e", "/t/f")]).await;
-    let Some(seq) = then(fs).await else { return };
+    let seq = then(fs).await;
     let (a, e) = (stat(fs, "/t/a").await, stat(fs, "/t/e").await);
     // one name is removed, one is split off by its own node, one is added, and one node goes altogether
     given(fs, [remove("/t/b", Remove::File), remove("/t/d/c", Remove::File), write("/t/d/c", "own")]).await;
@@ -178,7 +173,7 @@ fn outside(entry: Entry) -> Entry {
 pub async fn a_node_with_names_outside_stays_as_it_is_there(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/t"), write("/t/both", "old"), write("/t/out", "old"), write("/t/same", "s")]).await;
-    let Some(seq) = then(fs).await else { return };
+    let seq = then(fs).await;
     given(
         fs,
         [link("/t/both", "/both"), write("/both", "new"), rename("/t/out", "/out"), link("/t/same", "/same")],
@@ -209,7 +204,7 @@ pub async fn every_kind_comes_back_in_place_of_any_other(subject: &Subject) {
         [mkdir_all("/t/dir"), write("/t/dir/f", "f"), write("/t/file", "x"), symlink("/t/link", "file")],
     )
     .await;
-    let Some(seq) = then(fs).await else { return };
+    let seq = then(fs).await;
     given(fs, [remove("/t/dir", Remove::Tree), write("/t/dir", "now a file")]).await;
     given(fs, [remove("/t/file", Remove::Any), mkdir("/t/file"), write("/t/file/in", "y")]).await;
     given(fs, [remove("/t/link", Remove::Any), symlink("/t/link", "elsewhere")]).await;
@@ -221,7 +216,7 @@ pub async fn every_kind_comes_back_in_place_of_any_other(subject: &Subject) {
 pub async fn a_path_that_is_gone_or_another_now_comes_back(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/x/t"), write("/x/t/f", "f"), write("/x/file", "1")]).await;
-    let Some(seq) = then(fs).await else { return };
+    let seq = then(fs).await;
     given(fs, [remove("/x", Remove::Tree)]).await;
     let back = restored(fs, "/x/t", seq).await;
     assert_eq!((counts(&back), back.plan.created), ((2, 0, 0), true));
@@ -253,7 +248,7 @@ pub async fn an_expiry_that_has_passed_is_not_restored(subject: &Subject) {
     )
     .await;
     given(fs, [write_with("/t/later", "z", expires(10_000))]).await;
-    let Some(seq) = then(fs).await else { return };
+    let seq = then(fs).await;
     given(fs, [set("/t/kept", SetAttrs::new().never_expires().mode(0o600))]).await;
     given(fs, [remove("/t/later", Remove::File)]).await;
     subject.clock.advance(Duration::from_secs(20));
@@ -266,7 +261,7 @@ pub async fn an_expiry_that_has_passed_is_not_restored(subject: &Subject) {
 pub async fn a_restore_that_is_overtaken_is_planned_again(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/t"), write("/t/f", "old"), write("/t/g", "old")]).await;
-    let Some(seq) = then(fs).await else { return };
+    let seq = then(fs).await;
     given(fs, [write("/t/f", "new"), remove("/t/g", Remove::File)]).await;
     let ops = vec![rename("/t/f", "/t/moved"), write_as("/t/g", "back already", Create::New)];
     let busy: Arc<dyn FileSystem> = Arc::new(Interfering::new(&subject.fs, Call::Commit, 0, ops));
@@ -279,7 +274,7 @@ pub async fn a_restore_that_is_overtaken_is_planned_again(subject: &Subject) {
 pub async fn a_plan_changes_nothing_and_says_what_would(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/t"), write("/t/f", "old")]).await;
-    let Some(seq) = then(fs).await else { return };
+    let seq = then(fs).await;
     given(fs, [write("/t/f", "new"), write("/t/g", "new")]).await;
     let head = fs.head().await.unwrap();
     let plan = plan(fs, &p("/t"), &Moment::Seq(seq), NOW).await.unwrap();

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use garth::ErrorKind::{InvalidArgument, Unsupported};
+use garth::ErrorKind::InvalidArgument;
 use garth::model::{Remove, SearchQuery, SetAttrs};
 
 use super::{START, Subject};
@@ -15,15 +15,6 @@ use crate::tools::*;
 
 fn words(text: &str) -> SearchQuery {
     SearchQuery::new(text)
-}
-
-/// Whether to go on: an implementation without search must say so.
-async fn has_search(fs: &Fs) -> bool {
-    if can(fs).search {
-        return true;
-    }
-    assert_error(fs.search(&words("heron")).await, Unsupported, None);
-    false
 }
 
 async fn found(fs: &Fs, query: &SearchQuery) -> Vec<String> {
@@ -35,9 +26,6 @@ async fn found(fs: &Fs, query: &SearchQuery) -> Vec<String> {
 
 pub async fn a_text_file_is_found_as_soon_as_it_is_written(subject: &Subject) {
     let fs = &*subject.fs;
-    if !has_search(fs).await {
-        return;
-    }
     let version = put(fs, "/note.md", "The grey heron stands in the garth.").await;
     put(fs, "/other.md", "Nothing of the kind.").await;
     let hits = fs.search(&words("heron")).await.unwrap();
@@ -57,9 +45,6 @@ pub async fn a_text_file_is_found_as_soon_as_it_is_written(subject: &Subject) {
 
 pub async fn what_is_overwritten_removed_or_expired_is_not_found(subject: &Subject) {
     let fs = &*subject.fs;
-    if !has_search(fs).await {
-        return;
-    }
     let expires = SetAttrs::new().expires_at(START.plus_seconds(10));
     given(fs, [write("/a", "heron"), write("/b", "heron"), write_with("/c", "heron", expires), mkdir("/d")])
         .await;
@@ -81,9 +66,6 @@ pub async fn what_is_overwritten_removed_or_expired_is_not_found(subject: &Subje
 
 pub async fn a_search_is_bounded_by_segment_and_tag(subject: &Subject) {
     let fs = &*subject.fs;
-    if !has_search(fs).await {
-        return;
-    }
     let tagged = |tag: &str| SetAttrs::new().tags([tag]);
     for dir in ["/chat-a", "/chat-ab", "/chat_a", "/chat%", "/CHAT-A"] {
         given(fs, [mkdir(dir), write_with(&format!("{dir}/f"), "heron", tagged(dir))]).await;

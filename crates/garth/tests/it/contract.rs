@@ -23,3 +23,19 @@ mod sqlite {
 
     garth_testkit::contract_tests!(subject);
 }
+
+/// Without the abilities that are optional: no promise asks for more than it says.
+mod limited {
+    use std::sync::Arc;
+
+    use garth::engine::memory::Memory;
+    use garth_testkit::contract::Subject;
+    use garth_testkit::limited::Limited;
+
+    async fn subject() -> Subject {
+        let (env, clock) = Subject::clock();
+        Subject::new(Arc::new(Limited::new(Arc::new(Memory::new(env)))), clock)
+    }
+
+    garth_testkit::contract_tests!(subject);
+}

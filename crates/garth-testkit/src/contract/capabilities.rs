@@ -1,0 +1,74 @@
+//! What an implementation says that it has, it does; what it lacks it refuses, and never does in part.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "each function's name is its promise, and each is a test"
+)]
+
+use garth::ErrorKind::{ReadOnly, Unsupported};
+use garth::model::{At, Batch, HistoryPage, Moment, Op, SetAttrs, Special};
+
+use super::{START, Subject};
+use crate::tools::*;
+
+pub async fn what_is_lacking_is_unsupported_and_changes_nothing(subject: &Subject) {
+    let fs = &*subject.fs;
+    let has = can(fs);
+    let version = put(fs, "/f", "x").await;
+    let expires = SetAttrs::new().expires_at(START.plus_seconds(1000));
+    let cases = [
+        (has.nodes, write_at(At::Node(version.ino), "y")),
+        (has.links, link("/f", "/g")),
+        (has.special, mknod("/p", Special::Fifo)),
+        (has.attributes, set("/f", SetAttrs::new().tags(["t"]))),
+        (has.expiry, write_with("/f", "y", expires)),
+        (has.holes, Op::punch(at("/f"), 0, 1)),
+        (has.history, restore("/f", version.seq, "/back")),
+        (has.snapshots, Op::snapshot("s")),
+    ];
+    for (has, op) in cases {
+        let (what, before) = (format!("{op:?}"), (stat(fs, "/f").await, paths_below(fs, "/").await));
+        match (has, fs.commit(Batch::new([op])).await) {
+            (true, committed) => drop(committed.unwrap_or_else(|error| panic!("{what}: {error}"))),
+            (false, committed) => {
+                assert_eq!(committed.unwrap_err().kind(), Unsupported, "{what}");
+                assert_eq!((stat(fs, "/f").await, paths_below(fs, "/").await), before, "{what}");
+            }
+        }
+    }
+}
+
+pub async fn reads_that_are_lacking_are_unsupported(subject: &Subject) {
+    let fs = &*subject.fs;
+    let has = can(fs);
+    let version = put(fs, "/f", "x").await;
+    let node = At::Node(version.ino);
+    let now = Moment::Seq(version.seq);
+    let file = fs.open(&at("/f")).await.unwrap();
+    let reads = [
+        ("stat by number", has.nodes, fs.stat(&node).await.map(drop)),
+        ("hold", has.nodes, fs.hold(&at("/f")).await.map(drop)),
+        ("next_hole", has.holes, file.next_hole(0).await.map(drop)),
+        ("history", has.history, fs.history(&at("/f"), &HistoryPage::default()).await.map(drop)),
+        ("as_of", has.history, fs.as_of(&now).await.map(drop)),
+        ("open_version", has.history, fs.open_version(version).await.map(drop)),
+        ("snapshots", has.snapshots, fs.snapshots().await.map(drop)),
+        ("search", has.search, fs.search(&garth::model::SearchQuery::new("x")).await.map(drop)),
+    ];
+    for (what, has, read) in reads {
+        match has {
+            true => read.unwrap_or_else(|error| panic!("{what}: {error}")),
+            false => assert_eq!(read.unwrap_err().kind(), Unsupported, "{what}"),
+        }
+    }
+}
+
+pub async fn a_view_of_the_past_has_what_the_present_has_but_writes(subject: &Subject) {
+    let fs = &*subject.fs;
+    put(fs, "/f", "x").await;
+    let then = fs.as_of(&Moment::Seq(subject.seq(1))).await.unwrap();
+    let (now, past) = (can(fs), can(&*then));
+    assert!(now.write && !past.write);
+    assert_eq!((past.nodes, past.history, past.snapshots), (now.nodes, now.history, now.snapshots));
+    assert_error(then.commit(Batch::new([write("/f", "y")])).await, ReadOnly, None);
+}

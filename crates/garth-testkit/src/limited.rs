@@ -1,0 +1,209 @@
+//! A filesystem that lacks abilities, as some to come will: it shows that the contract suite asks nobody for
+//! what they do not have.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use garth::model::{
+    At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, Op, Page,
+    SearchQuery, Seq, SetAttrs, Snapshot, Version, VersionId, Walk, WalkPage,
+};
+use garth::{Capabilities, Error, ErrorKind, FileSystem, OpenFile, OpenNode, Result, TreePath, Upload};
+
+/// Has what another filesystem has, but for some abilities.
+#[derive(Debug)]
+pub struct Limited {
+    inner: Arc<dyn FileSystem>,
+    has: Capabilities,
+}
+
+impl Limited {
+    /// Takes the abilities that are optional away: no numbers, links, special nodes, attributes, expiry, holes,
+    /// past or search.
+    pub fn new(inner: Arc<dyn FileSystem>) -> Self {
+        let mut has = inner.capabilities(&TreePath::root());
+        for ability in [
+            &mut has.nodes,
+            &mut has.links,
+            &mut has.special,
+            &mut has.attributes,
+            &mut has.expiry,
+            &mut has.holes,
+            &mut has.history,
+            &mut has.snapshots,
+            &mut has.search,
+        ] {
+            *ability = false;
+        }
+        Self { inner, has }
+    }
+
+    fn at<'a>(&self, at: &'a At) -> Result<&'a At> {
+        match at {
+            At::Path(_) => Ok(at),
+            At::Node(_) | At::Child(..) => need(self.has.nodes).map(|()| at),
+        }
+    }
+
+    fn attrs(&self, attrs: &SetAttrs) -> Result<()> {
+        need(self.has.expiry || attrs.expires_at.is_none())?;
+        let posix = SetAttrs {
+            mode: attrs.mode,
+            uid: attrs.uid,
+            gid: attrs.gid,
+            atime: attrs.atime,
+            mtime: attrs.mtime,
+            expires_at: attrs.expires_at,
+            ..SetAttrs::default()
+        };
+        need(self.has.attributes || posix == *attrs)
+    }
+
+    fn op(&self, op: &Op) -> Result<()> {
+        match op {
+            Op::Write { at, attrs, .. }
+            | Op::Mkdir { at, attrs, .. }
+            | Op::Symlink { at, attrs, .. }
+            | Op::SetAttrs { at, attrs } => self.at(at).and_then(|_| self.attrs(attrs)),
+            Op::Append { at, .. }
+            | Op::Patch { at, .. }
+            | Op::Truncate { at, .. }
+            | Op::Remove { at, .. }
+            | Op::Check { at, .. } => self.at(at).map(drop),
+            Op::Punch { .. } | Op::CopyRange { .. } => need(self.has.holes),
+            Op::Mknod { .. } => need(self.has.special),
+            Op::Link { .. } => need(self.has.links),
+            Op::Rename { from, to, .. } => self.at(from).and_then(|_| self.at(to)).map(drop),
+            Op::Copy { from, as_of, to, .. } => {
+                need(self.has.history || as_of.is_none())?;
+                self.at(from).and_then(|_| self.at(to)).map(drop)
+            }
+            Op::Snapshot { .. } | Op::DropSnapshot { .. } => need(self.has.snapshots),
+        }
+    }
+}
+
+fn need(has: bool) -> Result<()> {
+    if has { Ok(()) } else { Err(Error::new(ErrorKind::Unsupported, "this filesystem cannot do that")) }
+}
+
+#[async_trait]
+impl FileSystem for Limited {
+    fn capabilities(&self, _at: &TreePath) -> Capabilities {
+        self.has
+    }
+
+    async fn head(&self) -> Result<Head> {
+        self.inner.head().await
+    }
+
+    async fn stat(&self, at: &At) -> Result<Entry> {
+        self.inner.stat(self.at(at)?).await
+    }
+
+    async fn names(&self, at: &At) -> Result<Vec<TreePath>> {
+        self.inner.names(self.at(at)?).await
+    }
+
+    async fn list(&self, dir: &At, page: &Page) -> Result<Listing> {
+        self.inner.list(self.at(dir)?, page).await
+    }
+
+    async fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
+        self.inner.walk(self.at(dir)?, page).await
+    }
+
+    async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
+        self.inner.fetch(self.at(at)?, range).await
+    }
+
+    async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
+        need(self.has.nodes)?;
+        self.inner.hold(at).await
+    }
+
+    async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
+        let file = self.inner.open(self.at(at)?).await?;
+        Ok(Arc::new(LimitedFile { file, has: self.has }))
+    }
+
+    async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>> {
+        need(self.has.history)?;
+        self.inner.open_version(version).await
+    }
+
+    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Vec<Version>> {
+        need(self.has.history)?;
+        self.inner.history(at, page).await
+    }
+
+    async fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {
+        need(self.has.history)?;
+        self.inner.changes(since, limit).await
+    }
+
+    async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
+        need(self.has.history)?;
+        self.inner.as_of(moment).await
+    }
+
+    async fn snapshots(&self) -> Result<Vec<Snapshot>> {
+        need(self.has.snapshots)?;
+        self.inner.snapshots().await
+    }
+
+    async fn search(&self, query: &SearchQuery) -> Result<Vec<Hit>> {
+        need(self.has.search)?;
+        self.inner.search(query).await
+    }
+
+    async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {
+        self.inner.stage(at).await
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Commit> {
+        batch.check()?;
+        batch.preconditions.iter().try_for_each(|(at, _)| self.at(at).map(drop))?;
+        batch.ops.iter().try_for_each(|op| self.op(op))?;
+        self.inner.commit(batch).await
+    }
+
+    async fn sync(&self) -> Result<Seq> {
+        self.inner.sync().await
+    }
+}
+
+#[derive(Debug)]
+struct LimitedFile {
+    file: Arc<dyn OpenFile>,
+    has: Capabilities,
+}
+
+#[async_trait]
+impl OpenNode for LimitedFile {
+    fn ino(&self) -> garth::model::Ino {
+        self.file.ino()
+    }
+
+    async fn stat(&self) -> Result<Entry> {
+        self.file.stat().await
+    }
+}
+
+#[async_trait]
+impl OpenFile for LimitedFile {
+    async fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
+        self.file.read_at(offset, length).await
+    }
+
+    async fn next_data(&self, offset: u64) -> Result<u64> {
+        need(self.has.holes)?;
+        self.file.next_data(offset).await
+    }
+
+    async fn next_hole(&self, offset: u64) -> Result<u64> {
+        need(self.has.holes)?;
+        self.file.next_hole(offset).await
+    }
+}
