@@ -19,8 +19,8 @@ pub struct Limited {
 }
 
 impl Limited {
-    /// Takes the abilities that are optional away: no numbers, links, special nodes, attributes, expiry, holes,
-    /// past or search.
+    /// Takes the optional abilities away: no numbers, links, special nodes, attributes, expiry, holes, past
+    /// or search.
     pub fn new(inner: Arc<dyn FileSystem>) -> Self {
         let mut has = inner.capabilities(&TreePath::root());
         for ability in [

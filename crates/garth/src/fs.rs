@@ -179,8 +179,9 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// `InvalidArgument` for a limit outside 1 to 1,000.
     async fn search(&self, query: &SearchQuery) -> Result<Vec<Hit>>;
 
-    /// Starts an upload of content of any size, to be written at `at`. Nothing of it shows until a commit uses
-    /// it, and `at` is not looked up: a view that is made of several stores learns which one is to keep it.
+    /// Starts an upload of content of any size, to be written at `at`. Nothing of it shows until a commit
+    /// uses it, and `at` is not looked up: a view that is made of several stores learns which one is to keep
+    /// it.
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>>;
 
     /// Applies a batch as one commit.

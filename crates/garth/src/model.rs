@@ -1,11 +1,13 @@
 //! The vocabulary of the tree: what nodes, versions and commits are, what a batch asks for ([`batch`],
-//! [`op`]) and what reads ask and answer ([`query`]).
+//! [`op`]) and what reads ask and answer ([`query`]). Batches, entries and outcomes can be written as JSON
+//! and read back.
 
 pub mod at;
 pub mod batch;
 pub mod commit;
 pub mod entry;
 pub mod id;
+mod json;
 pub mod moment;
 pub mod op;
 pub mod query;

@@ -5,6 +5,8 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
 /// Longest name, in bytes. The limit of ext4, XFS and APFS (`NAME_MAX`).
 pub const MAX_NAME: usize = 255;
 /// Longest path, in bytes. Linux `PATH_MAX`.
@@ -116,6 +118,18 @@ impl FromStr for Name {
 
     fn from_str(name: &str) -> Result<Self> {
         Self::parse(name)
+    }
+}
+
+impl Serialize for Name {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Self::parse(&String::deserialize(from)?).map_err(de::Error::custom)
     }
 }
 
@@ -288,6 +302,18 @@ impl FromStr for TreePath {
 
     fn from_str(path: &str) -> Result<Self> {
         Self::parse(path)
+    }
+}
+
+impl Serialize for TreePath {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for TreePath {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Self::parse(&String::deserialize(from)?).map_err(de::Error::custom)
     }
 }
 

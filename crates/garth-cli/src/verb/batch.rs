@@ -134,14 +134,18 @@ async fn read_steps(fs: &dyn FileSystem, mut from: impl BufRead, name: &Path) ->
     }
 }
 
+/// What a path leads to.
+async fn place(fs: &dyn FileSystem, path: &str) -> garth::Result<At> {
+    resolve_path(fs, path, Follow::Yes).await.map(At::Path)
+}
+
 /// Content for what `path` leads to.
 async fn body_of(fs: &dyn FileSystem, path: &str, content: Content, inline: &mut u64) -> Result<Body> {
-    let at = async || garth::Result::Ok(At::Path(resolve_path(fs, path, Follow::Yes).await?));
     let body = match content {
         Content::Bytes(bytes) => Body::from(bytes),
         Content::File(file) => {
             let mut opened = File::open(&file).map_err(Failure::host(&file))?;
-            read_body(fs, &at().await?, &mut opened, &file).await?
+            read_body(fs, &place(fs, path).await?, &mut opened, &file).await?
         }
     };
     let Body::Bytes(bytes) = body else { return Ok(body) };
@@ -149,7 +153,7 @@ async fn body_of(fs: &dyn FileSystem, path: &str, content: Content, inline: &mut
     if *inline <= MAX_INLINE {
         return Ok(Body::Bytes(bytes));
     }
-    let mut upload = fs.stage(&at().await?).await?;
+    let mut upload = fs.stage(&place(fs, path).await?).await?;
     upload.write(bytes).await?;
     Ok(Body::Staged(upload.finish().await?))
 }
@@ -161,7 +165,7 @@ impl Step {
         let body = || self.body.clone().unwrap_or_else(|| Body::from(Vec::new()));
         Ok(match &self.line {
             Line::Write { path, create, parents, attrs, .. } => {
-                let create = Create::from(*create);
+                let create = *create;
                 let follow = if create == Create::New { Follow::No } else { Follow::Yes };
                 let path = find(path, follow).await?;
                 let (at, attrs) = (At::Path(path.clone()), attrs.resolve(now));
@@ -169,8 +173,8 @@ impl Step {
             }
             Line::Append { path, create, parents, .. } => {
                 let path = find(path, Follow::Yes).await?;
-                let (at, create) = (At::Path(path.clone()), Create::from(*create));
-                (Op::Append { at, body: body(), create, parents: *parents }, path)
+                let at = At::Path(path.clone());
+                (Op::Append { at, body: body(), create: *create, parents: *parents }, path)
             }
             Line::Mkdir { path, parents, attrs } => {
                 let path = find(path, if *parents { Follow::Yes } else { Follow::No }).await?;
@@ -215,7 +219,7 @@ impl Step {
             }
             Line::Check { path, that } => {
                 let path = find(path, Follow::Yes).await?;
-                (Op::check(path.clone(), that.into()), path)
+                (Op::check(path.clone(), that.clone()), path)
             }
         })
     }

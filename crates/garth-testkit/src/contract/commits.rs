@@ -99,7 +99,8 @@ pub async fn an_outcome_tells_the_size_that_the_operation_left(subject: &Subject
         Op::remove(at("/no")).if_exists(),
         write("/d/new", ""),
     ]);
-    let sizes = fs.commit(batch).await.unwrap().outcomes.iter().map(|outcome| outcome.size).collect::<Vec<_>>();
+    let sizes =
+        fs.commit(batch).await.unwrap().outcomes.iter().map(|outcome| outcome.size).collect::<Vec<_>>();
     assert_eq!(sizes, [8, 11, 4, 4, 4, 4, 6, 0, 4, 0, 0]);
 }
 
@@ -202,7 +203,8 @@ pub async fn absent_and_sha256_are_judged_by_what_is_there(subject: &Subject) {
     for path in ["/no", "/no/no", "/f/x", "/l/x"] {
         let (commit, outcome) = apply(fs, check(path, Precondition::Absent)).await;
         assert_eq!(outcome, Outcome::unchanged(VersionId { seq: commit.seq, ino: Ino::NONE }, 0));
-        for that in [hash(""), Precondition::Version(VersionId { seq: subject.seq(1), ino: subject.ino(2) })] {
+        for that in [hash(""), Precondition::Version(VersionId { seq: subject.seq(1), ino: subject.ino(2) })]
+        {
             refused(fs, check(path, that), Conflict, path).await;
         }
     }
@@ -244,7 +246,11 @@ pub async fn exists_lists_of_etags_and_negations_are_judged_by_what_is_there(sub
         (Precondition::Absent, [false, false, true]),
     ] {
         for (path, holds) in ["/f", "/d", "/no"].into_iter().zip(holds) {
-            let (right, wrong) = if holds { (that.clone(), that.clone().negated()) } else { (that.clone().negated(), that.clone()) };
+            let (right, wrong) = if holds {
+                (that.clone(), that.clone().negated())
+            } else {
+                (that.clone().negated(), that.clone())
+            };
             apply(fs, check(path, right.clone())).await;
             fs.commit(if_so(path, right, append("/log", "x"))).await.unwrap();
             refused(fs, check(path, wrong.clone()), Conflict, path).await;
@@ -268,7 +274,8 @@ pub async fn conditions_have_limits(subject: &Subject) {
     refused_outright(fs, check("/f", Precondition::Exists.negated().negated()), InvalidArgument).await;
     let twice = if_so("/f", Precondition::Exists.negated().negated(), write("/f", "y"));
     batch_refused(fs, twice, InvalidArgument, None).await;
-    let many = Batch { preconditions: vec![(at("/f"), Precondition::Exists); MAX_OPS + 1], ..Batch::default() };
+    let many =
+        Batch { preconditions: vec![(at("/f"), Precondition::Exists); MAX_OPS + 1], ..Batch::default() };
     batch_refused(fs, many, TooLarge, None).await;
     let hash = || Precondition::Sha256([0; 32]);
     refused(fs, check("/large", hash()), Conflict, "/large").await;
@@ -369,8 +376,7 @@ pub async fn a_commit_id_is_taken_once(subject: &Subject) {
 
 pub async fn author_and_message_are_kept(subject: &Subject) {
     let fs = &*subject.fs;
-    let author =
-        Author::agent("é").with_key("k").with_session("s").with_user("u").with_class("one to one");
+    let author = Author::agent("é").with_key("k").with_session("s").with_user("u").with_class("one to one");
     let batch = Batch {
         author: author.clone(),
         message: "why".to_owned(),
@@ -392,7 +398,9 @@ pub async fn a_batch_has_limits(subject: &Subject) {
     let long = "k".repeat(MAX_LABEL + 1);
     batch_refused(fs, Batch { idempotency: Some(record(&long, 1, 1)), ..Batch::default() }, TooLarge, None)
         .await;
-    for author in [Author::agent(&long), Author::default().with_user(&long), Author::default().with_class(&long)] {
+    for author in
+        [Author::agent(&long), Author::default().with_user(&long), Author::default().with_class(&long)]
+    {
         batch_refused(fs, Batch { author, ..Batch::default() }, TooLarge, None).await;
     }
     let many = (0..5_000).map(|number| append("/f", format!("{number}\n")));

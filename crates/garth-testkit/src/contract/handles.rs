@@ -148,7 +148,8 @@ pub async fn a_node_whose_names_all_go_with_one_tree_ends_as_it_was(subject: &Su
 
 pub async fn a_removed_node_of_any_kind_is_reached_while_it_is_held(subject: &Subject) {
     let fs = &*subject.fs;
-    given(fs, [mkdir_all("/d/e"), symlink("/d/l", "to"), mknod("/d/p", Special::Fifo), write("/d/f", "x")]).await;
+    given(fs, [mkdir_all("/d/e"), symlink("/d/l", "to"), mknod("/d/p", Special::Fifo), write("/d/f", "x")])
+        .await;
     let mut held = Vec::new();
     for path in ["/d", "/d/e", "/d/l", "/d/p", "/d/f"] {
         held.push((fs.hold(&at(path)).await.unwrap(), stat(fs, path).await));

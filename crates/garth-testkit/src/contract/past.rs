@@ -93,7 +93,10 @@ pub async fn history_of_a_path_goes_through_delete_and_re_create(subject: &Subje
         ],
     )
     .await;
-    assert_eq!(shape(subject, &history(fs, "/f").await), [(5, 4, false), (4, 4, true), (2, 2, false), (1, 2, true)]);
+    assert_eq!(
+        shape(subject, &history(fs, "/f").await),
+        [(5, 4, false), (4, 4, true), (2, 2, false), (1, 2, true)]
+    );
     let node = fs.history(&At::Node(subject.ino(2)), &HistoryPage::default()).await.unwrap();
     assert_eq!(shape(subject, &node), [(2, 2, false), (1, 2, true)], "a node's history ends with it");
     assert_error(fs.history(&at("/never"), &HistoryPage::default()).await, NotFound, Some("/never"));

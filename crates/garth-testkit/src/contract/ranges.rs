@@ -5,7 +5,9 @@
     reason = "each function's name is its promise, and each is a test"
 )]
 
-use garth::ErrorKind::{InvalidArgument, IsADirectory, NoSuchOffset, NotADirectory, NotFound, NotPermitted, TooLarge};
+use garth::ErrorKind::{
+    InvalidArgument, IsADirectory, NoSuchOffset, NotADirectory, NotFound, NotPermitted, TooLarge,
+};
 use garth::OpenFile;
 use garth::model::{At, Batch, ByteRange, Entry, MAX_FILE, Moment, Op, Outcome, Remove};
 
@@ -50,9 +52,9 @@ pub async fn punching_makes_a_hole_and_keeps_the_size(subject: &Subject) {
         stat(fs, "/f").await,
         Entry { mtime: time, ctime: time, version, etag: version, ..before.clone() }
     );
-    assert_eq!(text(fs, "/f").await, "01\0\0\056789");
+    assert_eq!(text(fs, "/f").await, "01\0\0\x0056789");
     given(fs, [punch("/f", 8, u64::MAX)]).await;
-    assert_eq!((text(fs, "/f").await.as_str(), stat(fs, "/f").await.size), ("01\0\0\0567\0\0", 10));
+    assert_eq!((text(fs, "/f").await.as_str(), stat(fs, "/f").await.size), ("01\0\0\x00567\0\0", 10));
     given(fs, [patch("/f", 3, "x"), punch("/f", 0, 10), append("/f", "!")]).await;
     assert_eq!(text(fs, "/f").await, "\0\0\0\0\0\0\0\0\0\0!");
     if can(fs).history {
@@ -99,11 +101,16 @@ pub async fn a_range_is_copied_with_its_holes(subject: &Subject) {
     let (_, outcome) = apply(fs, copy_range("/g", 9, u64::MAX, "/g", 15)).await;
     assert_eq!((outcome.size, text(fs, "/g").await.as_str()), (18, "a34\0\0\08hijkl\0\0\0jkl"));
     let before = stat(fs, "/g").await;
-    for op in [copy_range("/f", 3, 5, "/g", 0), copy_range("/f", u64::MAX, 5, "/g", 0), copy_range("/f", 0, 0, "/g", 99)] {
+    for op in [
+        copy_range("/f", 3, 5, "/g", 0),
+        copy_range("/f", u64::MAX, 5, "/g", 0),
+        copy_range("/f", 0, 0, "/g", 99),
+    ] {
         assert_eq!(apply(fs, op).await.1, Outcome::unchanged(before.version, 18));
     }
     assert_eq!(stat(fs, "/g").await, before, "behind the end of the source there is nothing to copy");
-    let batch = Batch::new([write("/f", "now"), copy_range("/f", 1, 9, "/f", 3), copy_range("/f", 0, 5, "/g", 0)]);
+    let batch =
+        Batch::new([write("/f", "now"), copy_range("/f", 1, 9, "/f", 3), copy_range("/f", 0, 5, "/g", 0)]);
     fs.commit(batch).await.unwrap();
     assert_eq!((text(fs, "/f").await.as_str(), &text(fs, "/g").await[..6]), ("nowow", "nowow\0"));
 }
@@ -140,14 +147,23 @@ pub async fn a_range_of_a_file_without_a_name_is_punched_and_copied(subject: &Su
     let node = At::Node(file.ino());
     given(fs, [Op::punch(node.clone(), 1, 2), Op::copy_range(node.clone(), 0, 4, at("/g"), 1)]).await;
     given(fs, [Op::copy_range(at("/g"), 0, 1, node, 5)]).await;
-    assert_eq!((text(fs, "/g").await.as_str(), &file.read_at(0, 9).await.unwrap()[..]), ("x0\0\x003", &b"0\0\x0034x"[..]));
+    assert_eq!(
+        (text(fs, "/g").await.as_str(), &file.read_at(0, 9).await.unwrap()[..]),
+        ("x0\0\x003", &b"0\0\x0034x"[..])
+    );
 }
 
 pub async fn holes_are_told_to_the_byte(subject: &Subject) {
     let fs = &*subject.fs;
-    given(fs, [write("/f", ""), write("/g", "\0\0"), patch("/f", 3, "34"), append("/f", "5"), truncate("/f", 9)]).await;
+    given(
+        fs,
+        [write("/f", ""), write("/g", "\0\0"), patch("/f", 3, "34"), append("/f", "5"), truncate("/f", 9)],
+    )
+    .await;
     let file = fs.open(&at("/f")).await.unwrap();
-    for (offset, data, hole) in [(0, Some(3), 0), (2, Some(3), 2), (3, Some(3), 6), (5, Some(5), 6), (6, None, 6), (8, None, 8)] {
+    for (offset, data, hole) in
+        [(0, Some(3), 0), (2, Some(3), 2), (3, Some(3), 6), (5, Some(5), 6), (6, None, 6), (8, None, 8)]
+    {
         assert_eq!(file.next_data(offset).await.ok(), data, "data behind {offset}");
         assert_eq!(file.next_hole(offset).await.unwrap(), hole, "a hole behind {offset}");
     }
@@ -190,7 +206,8 @@ pub async fn ranges_at_awkward_places_equal_those_of_a_plain_vector(subject: &Su
         let (one, other) = (step % 2, random.below(2) as usize);
         let (offset, length, place) = (random.below(400), random.below(120), random.below(400));
         let plain = &mut files[one];
-        let range = |plain: &Plain| (offset as usize).min(plain.len())..((offset + length) as usize).min(plain.len());
+        let range =
+            |plain: &Plain| (offset as usize).min(plain.len())..((offset + length) as usize).min(plain.len());
         let op = match step % 5 {
             0 | 1 => {
                 let end = (offset + length) as usize;
@@ -232,7 +249,11 @@ pub async fn ranges_at_awkward_places_equal_those_of_a_plain_vector(subject: &Su
             let bytes: Vec<u8> = plain.iter().map(|byte| byte.unwrap_or_default()).collect();
             assert_eq!(fs.read(&at(path), ByteRange::ALL).await.unwrap(), bytes, "{path} after {what}");
             let file = fs.open(&at(path)).await.unwrap();
-            assert_eq!(borders(&*file, plain.len() as u64).await, plain_borders(plain), "holes of {path} after {what}");
+            assert_eq!(
+                borders(&*file, plain.len() as u64).await,
+                plain_borders(plain),
+                "holes of {path} after {what}"
+            );
         }
     }
 }

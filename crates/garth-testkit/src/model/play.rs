@@ -9,8 +9,8 @@ use garth::engine::memory::Memory;
 use garth::env::ManualClock;
 use garth::fs::restore::{MAX_COMPARED, Restored, restore};
 use garth::model::{
-    At, Batch, Body, ByteRange, ChangeKind, Commit, CommitId, HistoryPage, Idempotency, Kind, MAX_READ, Moment, Op,
-    Page, Precondition, Seq, Timestamp, VersionId, WalkItem, WalkPage,
+    At, Batch, Body, ByteRange, ChangeKind, Commit, CommitId, HistoryPage, Idempotency, Kind, MAX_READ,
+    Moment, Op, Page, Precondition, Seq, Timestamp, VersionId, WalkItem, WalkPage,
 };
 use garth::{FileSystem, OpenFile, OpenNode};
 use sha2::{Digest, Sha256};
@@ -302,7 +302,9 @@ impl Run {
                 let right = version(entry.map(|entry| entry.etag), right);
                 Precondition::EtagIn(vec![VersionId { seq: Seq(0), ..right }, right])
             }
-            Holds::NotEtag(right) => Precondition::Etag(version(entry.map(|entry| entry.etag), !right)).negated(),
+            Holds::NotEtag(right) => {
+                Precondition::Etag(version(entry.map(|entry| entry.etag), !right)).negated()
+            }
             Holds::Version(right) => Precondition::Version(version(entry.map(|entry| entry.version), right)),
             Holds::Etag(right) => Precondition::Etag(version(entry.map(|entry| entry.etag), right)),
             Holds::Sha256(right) => match entry {

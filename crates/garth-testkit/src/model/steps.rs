@@ -311,13 +311,13 @@ fn op(rng: &mut Random) -> OpSpec {
             parents,
         },
         98..105 => Op::set_attrs(place, attrs(rng, 1)),
+        105..107 => Op::snapshot(format!("s{}", rng.below(12))),
+        107 => Op::drop_snapshot(format!("s{}", rng.below(12))),
         108..111 => Op::punch(place, size(rng), if rng.one_in(8) { u64::MAX } else { size(rng) }),
-        111..116 => {
+        _ => {
             let length = if rng.one_in(8) { u64::MAX } else { size(rng) };
             Op::copy_range(place, size(rng), length, at(&likely(rng, what)), size(rng) + size(rng))
         }
-        105..107 => Op::snapshot(format!("s{}", rng.below(12))),
-        _ => Op::drop_snapshot(format!("s{}", rng.below(12))),
     };
     OpSpec::Op(Box::new(op), by)
 }

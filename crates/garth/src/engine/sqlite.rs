@@ -108,11 +108,7 @@ impl SqliteFs {
     }
 
     /// A handle to a node that `check` accepts.
-    fn handle(
-        &self,
-        at: &At,
-        check: impl FnOnce(&ReadView<'_>, &NodeRow) -> DbResult<()>,
-    ) -> Result<Handle> {
+    fn handle(&self, at: &At, check: impl FnOnce(&ReadView<'_>, &NodeRow) -> DbResult<()>) -> Result<Handle> {
         let held = self.as_of.is_none();
         let ino = self.with_view(|view| {
             let node = view.at(at)?;

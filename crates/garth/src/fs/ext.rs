@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 
-use super::{FileSystem, OpenFile};
+use super::FileSystem;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
     Batch, Body, ByteRange, Commit, Entry, IntoAt, Item, MAX_INLINE_BODY, MAX_READ, Op, Outcome, Page,
@@ -72,7 +72,7 @@ pub trait FileSystemExt: FileSystem {
     }
 
     /// The whole content of a file, of one version. It is held in memory; [`FileSystem::open`] and
-    /// [`OpenFile::stream`] read a large one in pieces.
+    /// [`stream`](super::OpenFile::stream) read a large one in pieces.
     ///
     /// # Errors
     /// As [`FileSystem::fetch`].
@@ -145,7 +145,8 @@ pub trait FileSystemExt: FileSystem {
     fn apply(&self, op: Op) -> impl Future<Output = Result<(Commit, Outcome)>> + Send {
         async move {
             let commit = self.commit(op.into()).await?;
-            let outcome = commit.outcomes.first().copied().unwrap_or(Outcome::unchanged(commit.version(0), 0));
+            let outcome =
+                commit.outcomes.first().copied().unwrap_or(Outcome::unchanged(commit.version(0), 0));
             Ok((commit, outcome))
         }
     }
@@ -262,11 +263,7 @@ pub trait FileSystemExt: FileSystem {
     ///
     /// # Errors
     /// As [`FileSystem::stage`].
-    fn body(
-        &self,
-        at: impl IntoAt,
-        content: impl Into<Bytes>,
-    ) -> impl Future<Output = Result<Body>> + Send {
+    fn body(&self, at: impl IntoAt, content: impl Into<Bytes>) -> impl Future<Output = Result<Body>> + Send {
         let (at, content) = (at.into_at(), content.into());
         async move {
             if content.len() <= MAX_INLINE_BODY {

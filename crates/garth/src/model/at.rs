@@ -1,5 +1,7 @@
 //! What operations and reads address, and what is taken for an address.
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 use crate::path::{Name, TreePath};
 
@@ -20,7 +22,8 @@ use super::id::Ino;
 /// assert!(At::try_from("notes").is_err()); // paths are absolute
 /// # Ok::<(), garth::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum At {
     /// A name, by its whole path. No link on the way is followed, nor one at the end.
     Path(TreePath),

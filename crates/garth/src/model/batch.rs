@@ -27,6 +27,8 @@
 //!
 //! Every batch that passes takes one sequence number, also when it changed nothing.
 
+use serde::{Deserialize, Serialize};
+
 use super::at::At;
 use super::commit::Author;
 use super::id::{CommitId, Timestamp};
@@ -59,26 +61,37 @@ pub const MAX_OPS: usize = 100_000;
 /// assert_eq!(commit.outcomes.len(), 2);
 /// # Ok::<(), garth::Error>(()) }).unwrap();
 /// ```
-#[derive(Clone, Debug, Default)]
+///
+/// As JSON, all fields but `ops` may be left out. `author` is no part of it: interfaces say it, never a
+/// request.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Batch {
     /// What to do, in order.
     pub ops: Vec<Op>,
     /// What must hold before the first operation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preconditions: Vec<(At, Precondition)>,
     /// The caller's own id for the commit; refused if the log has it already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<CommitId>,
     /// Who.
+    #[serde(skip)]
     pub author: Author,
     /// Why.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Makes a retry answer the first commit again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency: Option<Idempotency>,
     /// When to acknowledge.
+    #[serde(default)]
     pub durability: Durability,
 }
 
 /// When a commit is acknowledged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Durability {
     /// Once it survives loss of power.
     #[default]
@@ -88,11 +101,13 @@ pub enum Durability {
 }
 
 /// A record that ties a key to the request that first used it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Idempotency {
     /// The client's key.
     pub key: String,
     /// Hash of the request, by which a retry is told from a reuse.
+    #[serde(with = "crate::model::json::hash")]
     pub request_hash: [u8; 32],
     /// From this moment on the record is absent.
     pub keep_until: Timestamp,

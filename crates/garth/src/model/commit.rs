@@ -108,7 +108,7 @@ pub struct Snapshot {
 }
 
 /// A commit that was acknowledged.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Commit {
     /// Its number.
@@ -125,7 +125,7 @@ pub struct Commit {
 }
 
 /// What one operation did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Outcome {
     /// The node: made, written, removed, moved, linked, checked; the root for snapshots;

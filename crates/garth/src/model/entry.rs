@@ -58,7 +58,7 @@ fn is_zero(number: &f64) -> bool {
 }
 
 /// A node as `stat` shows it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// The node.
     pub ino: Ino,

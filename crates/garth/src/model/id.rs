@@ -3,8 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::json::shown;
 use crate::error::{Error, Result};
 
 /// A moment, in nanoseconds since 1970-01-01T00:00:00Z.
@@ -71,6 +72,18 @@ pub struct VersionId {
     pub ino: Ino,
 }
 
+impl Serialize for VersionId {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        shown::serialize(self, to)
+    }
+}
+
+impl<'de> Deserialize<'de> for VersionId {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        shown::deserialize(from)
+    }
+}
+
 impl fmt::Display for VersionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ver_{:x}-{:x}", self.seq.0, self.ino.0)
@@ -97,5 +110,27 @@ pub struct CommitId(pub u128);
 impl fmt::Display for CommitId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)
+    }
+}
+
+impl FromStr for CommitId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let id = u128::from_str_radix(text, 16).ok().map(Self);
+        let one_spelling = |id: &Self| id.to_string() == text; // no `+`, no upper case, no missing zero
+        id.filter(one_spelling).ok_or_else(|| Error::invalid("the id of a commit has 32 hexadecimal digits"))
+    }
+}
+
+impl Serialize for CommitId {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        shown::serialize(self, to)
+    }
+}
+
+impl<'de> Deserialize<'de> for CommitId {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        shown::deserialize(from)
     }
 }

@@ -5,6 +5,7 @@ mod new;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::at::At;
 use super::entry::Attributes;
@@ -35,7 +36,8 @@ pub const MAX_ETAGS: usize = 1000;
 pub const MAX_HASHED: u64 = 64 << 20;
 
 /// A condition on one name or node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Precondition {
     /// There is nothing there (a lookup that gives `NotFound` or `NotADirectory`).
     Absent,
@@ -50,9 +52,9 @@ pub enum Precondition {
     EtagIn(Vec<VersionId>),
     /// It is there, a file, and its content has this SHA-256. Over [`MAX_HASHED`]: `TooLarge`; ask for the
     /// etag instead.
-    Sha256([u8; 32]),
-    /// The other condition does not hold: `Not(Etag)` holds also where nothing is (HTTP `If-None-Match`). Not of
-    /// a `Not`: `InvalidArgument`.
+    Sha256(#[serde(with = "crate::model::json::hash")] [u8; 32]),
+    /// The other condition does not hold: `Not(Etag)` holds also where nothing is (HTTP `If-None-Match`). Not
+    /// of a `Not`: `InvalidArgument`.
     Not(Box<Precondition>),
 }
 
@@ -65,9 +67,10 @@ impl Precondition {
 
     pub(super) fn check(&self) -> Result<()> {
         match self {
-            Self::EtagIn(etags) if etags.len() > MAX_ETAGS => {
-                Err(Error::new(ErrorKind::TooLarge, format!("a condition names at most {MAX_ETAGS} versions")))
-            }
+            Self::EtagIn(etags) if etags.len() > MAX_ETAGS => Err(Error::new(
+                ErrorKind::TooLarge,
+                format!("a condition names at most {MAX_ETAGS} versions"),
+            )),
             Self::Not(that) if matches!(**that, Self::Not(_)) => {
                 Err(Error::invalid("a condition is negated once at most"))
             }
@@ -83,10 +86,11 @@ impl Precondition {
 }
 
 /// New content.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Body {
     /// In memory; at most [`MAX_INLINE_BODY`](super::MAX_INLINE_BODY).
-    Bytes(Bytes),
+    Bytes(#[serde(with = "crate::model::json::bytes")] Bytes),
     /// Uploaded before through `stage`. Each staged body is used by one operation.
     Staged(StagedBody),
 }
@@ -108,16 +112,19 @@ impl<T: Into<Bytes>> From<T> for Body {
 }
 
 /// Content that waits for its commit: safe on disk, in no version yet. Forgotten ones are collected by `gc`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StagedBody {
     /// The filesystem's name for it.
+    #[serde(with = "crate::model::json::id")]
     pub id: u128,
     /// Bytes.
     pub size: u64,
 }
 
 /// Whether a write may or must make the file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Create {
     /// Made if missing (`O_CREAT`).
     #[default]
@@ -144,7 +151,8 @@ pub enum Create {
 /// ```
 ///
 /// Not `#[non_exhaustive]`: an engine or view must say what it does with each operation.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Op {
     /// Replaces the whole content of a file, or makes the file (mode `0o644`). The node, its number, mode and
     /// attributes stay; `attrs` are applied after. Directory: `IsADirectory`; other non-file: `NotPermitted`.
@@ -154,10 +162,13 @@ pub enum Op {
         /// The content.
         body: Body,
         /// Whether it may be made.
+        #[serde(default)]
         create: Create,
         /// Make missing parents.
+        #[serde(default)]
         parents: bool,
         /// Attributes to set with it.
+        #[serde(default)]
         attrs: SetAttrs,
     },
     /// Adds at the end of a file, or makes it, like `Write`. Over [`MAX_FILE`]: `TooLarge`.
@@ -167,8 +178,10 @@ pub enum Op {
         /// The bytes.
         body: Body,
         /// Whether it may be made.
+        #[serde(default)]
         create: Create,
         /// Make missing parents.
+        #[serde(default)]
         parents: bool,
     },
     /// Writes a range of a file that exists; a gap before `offset` reads as zeros. Over [`MAX_FILE`]:
@@ -198,10 +211,10 @@ pub enum Op {
         /// How many bytes.
         length: u64,
     },
-    /// Writes bytes of a file into a file (both exist), by reference: no byte is copied, and holes stay holes.
-    /// What lies beyond the end of `from` is left out, as `copy_file_range` does; if nothing is left, nothing
-    /// changes. Order: `from` is looked up, then `to`; ranges of one file that overlap: `InvalidArgument`; over
-    /// [`MAX_FILE`]: `TooLarge`.
+    /// Writes bytes of a file into a file (both exist), by reference: no byte is copied, holes stay holes.
+    /// What lies beyond the end of `from` is left out, as `copy_file_range` does; if nothing is left,
+    /// nothing changes. Order: `from` is looked up, then `to`; ranges of one file that overlap:
+    /// `InvalidArgument`; over [`MAX_FILE`]: `TooLarge`.
     CopyRange {
         /// From which file.
         from: At,
@@ -220,8 +233,10 @@ pub enum Op {
         /// Where.
         at: At,
         /// Make missing parents; accept an existing directory.
+        #[serde(default)]
         parents: bool,
         /// Attributes to set.
+        #[serde(default)]
         attrs: SetAttrs,
     },
     /// Makes a symbolic link (mode `0o777`). The target is any non-empty text without
@@ -232,8 +247,10 @@ pub enum Op {
         /// What it says.
         target: String,
         /// Make missing parents.
+        #[serde(default)]
         parents: bool,
         /// Attributes to set.
+        #[serde(default)]
         attrs: SetAttrs,
     },
     /// Makes a special node (mode `0o644`).
@@ -243,8 +260,10 @@ pub enum Op {
         /// Which kind.
         node: Special,
         /// Make missing parents.
+        #[serde(default)]
         parents: bool,
         /// Attributes to set.
+        #[serde(default)]
         attrs: SetAttrs,
     },
     /// Adds a name (`to`) to the node at `from`. Order: `from` is looked up (directory: `NotPermitted`), then
@@ -255,6 +274,7 @@ pub enum Op {
         /// The new name.
         to: At,
         /// Make missing parents.
+        #[serde(default)]
         parents: bool,
     },
     /// Removes a name. The node lives on under other names and open handles. The root: `Busy`.
@@ -265,6 +285,7 @@ pub enum Op {
         /// What may be there.
         what: Remove,
         /// Nothing there (`NotFound` or `NotADirectory` of the lookup) is fine.
+        #[serde(default)]
         missing_ok: bool,
     },
     /// Gives a node another name. Checks, in this order: `from` or `to` is the root: `Busy`; `from` is
@@ -281,8 +302,10 @@ pub enum Op {
         /// The new name.
         to: At,
         /// What if `to` exists.
+        #[serde(default)]
         mode: RenameMode,
         /// Make missing parents of `to`.
+        #[serde(default)]
         parents: bool,
     },
     /// Copies a node, its content by reference, with mode, owner, `mtime`, attributes and expiry, like `cp
@@ -296,14 +319,18 @@ pub enum Op {
         /// What.
         from: At,
         /// Take it as it was after this commit.
+        #[serde(default)]
         as_of: Option<Seq>,
         /// Where.
         to: At,
         /// Allow a directory, with all below it.
+        #[serde(default)]
         recursive: bool,
         /// Allow a file in place of a file.
+        #[serde(default)]
         replace: bool,
         /// Make missing parents of `to`.
+        #[serde(default)]
         parents: bool,
     },
     /// Changes attributes. `expires_at` on a directory: `NotPermitted`. Sets `ctime`.
@@ -335,7 +362,8 @@ pub enum Op {
 }
 
 /// What a removal expects to find.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Remove {
     /// Anything but a directory (`unlink`): else `IsADirectory`.
     File,
@@ -348,7 +376,8 @@ pub enum Remove {
 }
 
 /// What a rename does when the new name is taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RenameMode {
     /// Replaces it, as POSIX does.
     #[default]
@@ -360,7 +389,8 @@ pub enum RenameMode {
 }
 
 /// A node that is neither file, directory nor link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Special {
     /// Named pipe.
     Fifo,
@@ -376,31 +406,44 @@ pub enum Special {
 
 /// Changes of attributes. `None` leaves a field as it is; in `Option<Option<_>>`, `Some(None)` clears it; in
 /// the maps, `None` removes a key (one that is not there is fine).
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct SetAttrs {
     /// Permission bits, `0o7777` at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<u32>,
     /// Owner.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
     /// Group.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub gid: Option<u32>,
     /// Last read.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub atime: Option<Timestamp>,
     /// Last change of content.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mtime: Option<Timestamp>,
     /// MIME type.
+    #[serde(deserialize_with = "crate::model::json::nullable", skip_serializing_if = "Option::is_none")]
     pub content_type: Option<Option<String>>,
     /// All labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<Vec<String>>,
     /// Weight; finite.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub importance: Option<f64>,
     /// Whether search sees it.
+    #[serde(deserialize_with = "crate::model::json::nullable", skip_serializing_if = "Option::is_none")]
     pub searchable: Option<Option<bool>>,
     /// Custom metadata to set or remove.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, Option<String>>,
     /// Extended attributes to set or remove.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub xattrs: BTreeMap<String, Option<Vec<u8>>>,
     /// When the entry ends to be there. A moment that has passed removes it at once.
+    #[serde(deserialize_with = "crate::model::json::nullable", skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Option<Timestamp>>,
 }
 

@@ -179,12 +179,12 @@ async fn appends_renames_and_attributes_write_a_few_rows_and_never_copy_content(
 #[tokio::test]
 async fn a_range_is_copied_or_punched_without_a_byte_written() {
     let account = account();
-    // 4 MiB in four extents each, which may not be shared as whole chunks
+    // 4 MiB in four extents each
     let content = |salt: u32| (0..1 << 20).flat_map(|n: u32| (n ^ salt).to_le_bytes()).collect::<Vec<u8>>();
     for (name, salt) in [("/one", 1), ("/two", 77)] {
         account.fs.write(name, content(salt)).await.unwrap();
     }
-    // in the order of TABLES: the node's version, three parts of the source and two rests of the target, the log
+    // in the order of TABLES: a version, three parts of the source and two rests of the target, the log
     let copy = Op::copy_range(path("/one"), 1 << 19, 2 << 20, path("/two"), 100);
     assert_eq!(added(&account, copy).await, [0, 0, 1, 0, 5, 0, 1]);
     // one extent goes, two leave a rest

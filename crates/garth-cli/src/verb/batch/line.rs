@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use garth::model::{Create, Precondition, SetAttrs, Timestamp, VersionId};
+use garth::model::{Create, Precondition, SetAttrs, Timestamp};
 use serde::{Deserialize, Deserializer};
 
 use crate::args::parse_mode;
@@ -21,7 +21,7 @@ pub(super) enum Line {
         base64: Option<String>,
         file: Option<PathBuf>,
         #[serde(default)]
-        create: CreateWord,
+        create: Create,
         #[serde(default)]
         parents: bool,
         #[serde(default)]
@@ -33,7 +33,7 @@ pub(super) enum Line {
         base64: Option<String>,
         file: Option<PathBuf>,
         #[serde(default)]
-        create: CreateWord,
+        create: Create,
         #[serde(default)]
         parents: bool,
     },
@@ -87,7 +87,7 @@ pub(super) enum Line {
     },
     Check {
         path: String,
-        that: Condition,
+        that: Precondition,
     },
 }
 
@@ -106,7 +106,8 @@ impl Line {
     /// Takes the content out, decoded, with the path that it is for: of a write or an append exactly one of
     /// its three forms.
     pub(super) fn take_content(&mut self) -> Result<Option<(String, Content)>, String> {
-        let (Self::Write { path, text, base64, file, .. } | Self::Append { path, text, base64, file, .. }) = self
+        let (Self::Write { path, text, base64, file, .. } | Self::Append { path, text, base64, file, .. }) =
+            self
         else {
             return Ok(None);
         };
@@ -120,57 +121,6 @@ impl Line {
             _ => return Err("give the content as one of text, base64 and file".into()),
         };
         Ok(Some((path.clone(), content)))
-    }
-}
-
-/// Whether a write may or must create its file.
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum CreateWord {
-    #[default]
-    IfMissing,
-    Never,
-    New,
-}
-
-impl From<CreateWord> for Create {
-    fn from(word: CreateWord) -> Self {
-        match word {
-            CreateWord::IfMissing => Self::IfMissing,
-            CreateWord::Never => Self::Never,
-            CreateWord::New => Self::New,
-        }
-    }
-}
-
-/// What must hold for the commit to happen.
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Condition {
-    Absent,
-    Exists,
-    #[serde(deserialize_with = "parsed")]
-    Version(VersionId),
-    #[serde(deserialize_with = "parsed")]
-    Etag(VersionId),
-    #[serde(deserialize_with = "all_parsed")]
-    EtagIn(Vec<VersionId>),
-    #[serde(deserialize_with = "sha256")]
-    Sha256([u8; 32]),
-    Not(Box<Condition>),
-}
-
-impl From<&Condition> for Precondition {
-    fn from(condition: &Condition) -> Self {
-        match condition {
-            Condition::Absent => Self::Absent,
-            Condition::Exists => Self::Exists,
-            Condition::Version(version) => Self::Version(*version),
-            Condition::Etag(version) => Self::Etag(*version),
-            Condition::EtagIn(versions) => Self::EtagIn(versions.clone()),
-            Condition::Sha256(sum) => Self::Sha256(*sum),
-            Condition::Not(that) => Self::from(&**that).negated(),
-        }
     }
 }
 
@@ -219,15 +169,6 @@ fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<O
     Option::deserialize(from).map(Some)
 }
 
-fn parsed<'de, D: Deserializer<'de>>(from: D) -> Result<VersionId, D::Error> {
-    String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
-}
-
-fn all_parsed<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<VersionId>, D::Error> {
-    let texts = Vec::<String>::deserialize(from)?;
-    texts.iter().map(|text| text.parse().map_err(serde::de::Error::custom)).collect()
-}
-
 fn mode<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
     parse_mode(&String::deserialize(from)?)
         .map(Some)
@@ -242,18 +183,4 @@ fn ttl<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<i64>>, D::Err
     let Some(text) = Option::<String>::deserialize(from)? else { return Ok(Some(None)) };
     let seconds = parse_ttl(&text).map_err(|why| serde::de::Error::custom(format!("ttl: {why}")))?;
     Ok(Some(Some(seconds)))
-}
-
-fn sha256<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {
-    let text = String::deserialize(from)?;
-    let mut sum = [0; 32];
-    let hex = text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
-    if !hex {
-        return Err(serde::de::Error::custom("sha256: write 64 hexadecimal digits"));
-    }
-    for (byte, digits) in sum.iter_mut().zip(text.as_bytes().chunks(2)) {
-        let digits = std::str::from_utf8(digits).map_err(serde::de::Error::custom)?;
-        *byte = u8::from_str_radix(digits, 16).map_err(serde::de::Error::custom)?;
-    }
-    Ok(sum)
 }

@@ -97,7 +97,11 @@ fn punching_ends_what_lies_in_the_range_and_adds_only_what_sticks_out() {
 
     let Applied { delta, .. } = store.run([Op::punch(at("/f"), 8, u64::MAX)]);
     assert_eq!(extents(&delta, 2), (vec![(7, 3)], vec![(7, 1, 1, 7)]));
-    assert_eq!((store.node_of("/f").size, delta.index[&2]), (10, Edit::write(8, 2, 10)), "clipped at the end");
+    assert_eq!(
+        (store.node_of("/f").size, delta.index[&2]),
+        (10, Edit::write(8, 2, 10)),
+        "clipped at the end"
+    );
 
     for nothing in [Op::punch(at("/f"), 3, 4), Op::punch(at("/f"), 0, 0), Op::punch(at("/f"), 10, 5)] {
         let Applied { delta, commit } = store.run([nothing]);

@@ -32,8 +32,8 @@ impl ReadView<'_> {
         Ok(hole.min(node.size))
     }
 
-    /// Passes the extents that lie behind `offset` to `take`, in order, until it has enough. Of now, no more rows
-    /// are read than that.
+    /// Passes the extents that lie behind `offset` to `take`, in order, until it has enough. Of now, no more
+    /// rows are read than that.
     fn each_extent(
         &self,
         node: &NodeRow,

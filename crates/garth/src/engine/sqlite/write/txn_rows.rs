@@ -30,8 +30,8 @@ type Answer = (u64, i64, Vec<StoredOutcome>);
 enum StoredOutcome {
     /// Node, whether it was created, whether it was changed, the commit of its version, its size.
     Full(u64, bool, bool, u64, u64),
-    /// Without the size, and without what comes before it: the shapes of older records, which stay valid until
-    /// they expire.
+    /// Without the size, and without what comes before it: the shapes of older records, which stay valid
+    /// until they expire.
     Unsized(u64, bool, bool, u64),
     Brief(u64, bool),
 }

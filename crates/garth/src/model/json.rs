@@ -1,0 +1,230 @@
+//! How values look in JSON where the derived form would not do: ids, paths and hashes as their text, bytes as
+//! base64.
+
+/// A value in the form that it is shown in and read back from.
+pub(super) mod shown {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(crate) fn serialize<T: Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(value)
+    }
+
+    pub(crate) fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        String::deserialize(from)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// The id of a staged body: 32 hexadecimal digits, since JSON has no integer of 128 bits.
+pub(super) mod id {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(crate) fn serialize<S: Serializer>(id: &u128, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&format!("{id:032x}"))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u128, D::Error> {
+        let text = String::deserialize(from)?;
+        let id = u128::from_str_radix(&text, 16).ok().filter(|id| format!("{id:032x}") == text);
+        id.ok_or_else(|| de::Error::custom("an id has 32 hexadecimal digits"))
+    }
+}
+
+/// A hash: 64 hexadecimal digits.
+pub(super) mod hash {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(crate) fn serialize<S: Serializer>(hash: &[u8; 32], to: S) -> Result<S::Ok, S::Error> {
+        let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        to.serialize_str(&digits)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {
+        let text = String::deserialize(from)?;
+        let wrong = || de::Error::custom("a hash has 64 hexadecimal digits");
+        if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(wrong());
+        }
+        let mut hash = [0; 32];
+        for (at, byte) in hash.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).map_err(|_| wrong())?;
+        }
+        Ok(hash)
+    }
+}
+
+/// Bytes: standard base64 with padding (RFC 4648, 4).
+pub(super) mod bytes {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use bytes::Bytes;
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &Bytes, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Bytes, D::Error> {
+        let text = String::deserialize(from)?;
+        STANDARD.decode(text).map(Bytes::from).map_err(|error| de::Error::custom(format!("base64: {error}")))
+    }
+}
+
+/// A value that is there: `null` clears what it names, a field that is left out leaves it.
+pub(super) fn nullable<'de, D, T>(from: D) -> Result<Option<Option<T>>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: serde::Deserialize<'de>,
+{
+    serde::Deserialize::deserialize(from).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+
+    use serde::Serialize;
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, json};
+
+    use crate::model::{
+        At, Batch, Body, CommitId, Durability, Entry, Idempotency, Ino, Kind, Op, Outcome, Precondition, Seq,
+        SetAttrs, Special, StagedBody, Timestamp, VersionId,
+    };
+    use crate::path::{Name, TreePath};
+
+    fn path(text: &str) -> TreePath {
+        TreePath::parse(text).expect("a path")
+    }
+
+    /// What is written is this, and reads back equal.
+    fn written<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T, expected: &Value) {
+        let text = serde_json::to_string(value).expect("it is written");
+        assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), *expected);
+        assert_eq!(serde_json::from_str::<T>(&text).expect("it is read"), *value, "{text}");
+    }
+
+    const VERSION: VersionId = VersionId { seq: Seq(10), ino: Ino(3) };
+
+    #[test]
+    fn addresses_and_conditions_have_a_form_in_json() {
+        written(&At::Path(path("/a b")), &json!({"path": "/a b"}));
+        written(&At::Path(TreePath::root()), &json!({"path": "/"}));
+        written(&At::Node(Ino(7)), &json!({"node": 7}));
+        written(&At::Child(Ino(7), Name::parse("x").expect("a name")), &json!({"child": [7, "x"]}));
+        written(&Precondition::Absent, &json!("absent"));
+        written(&Precondition::Exists.negated(), &json!({"not": "exists"}));
+        written(&Precondition::Version(VERSION), &json!({"version": "ver_a-3"}));
+        written(&Precondition::EtagIn(vec![VERSION]), &json!({"etag_in": ["ver_a-3"]}));
+        written(&Precondition::Sha256([0xab; 32]), &json!({"sha256": "ab".repeat(32)}));
+        for wrong in ["{\"sha256\":\"ab\"}", "{\"version\":\"ver_0a-3\"}", "\"present\""] {
+            assert!(serde_json::from_str::<Precondition>(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["{\"path\":\"a\"}", "{\"path\":\"/a/..\"}", "{\"child\":[1,\"a/b\"]}", "\"/a\""] {
+            assert!(serde_json::from_str::<At>(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_batch_is_written_and_read_back_without_its_author() {
+        let staged = Body::Staged(StagedBody { id: u128::MAX, size: 9 });
+        let idempotency =
+            Idempotency { key: "k".to_owned(), request_hash: [1; 32], keep_until: Timestamp(5) };
+        let batch = Batch::new([
+            Op::write(path("/a"), b"\xff\x00".to_vec())
+                .with_attrs(SetAttrs::new().tags(["t"]).never_expires()),
+            Op::append(path("/a"), staged),
+            Op::mknod(path("/d"), Special::CharDevice(5)),
+            Op::copy_range(Ino(2), 1, 2, path("/a"), 3),
+            Op::snapshot("s"),
+        ])
+        .require(path("/a"), Precondition::Absent)
+        .id(CommitId(1))
+        .idempotency(idempotency)
+        .visible();
+        let none = json!({});
+        let expected = json!({
+            "ops": [
+                {"write": {"at": {"path": "/a"}, "body": {"bytes": "/wA="}, "create": "if_missing",
+                    "parents": false, "attrs": {"tags": ["t"], "expires_at": null}}},
+                {"append": {"at": {"path": "/a"}, "body": {"staged": {"id": "f".repeat(32), "size": 9}},
+                    "create": "if_missing", "parents": false}},
+                {"mknod": {"at": {"path": "/d"}, "node": {"char_device": 5}, "parents": false, "attrs": none}},
+                {"copy_range": {"from": {"node": 2}, "from_offset": 1, "length": 2, "to": {"path": "/a"},
+                    "to_offset": 3}},
+                {"snapshot": {"name": "s"}},
+            ],
+            "preconditions": [[{"path": "/a"}, "absent"]],
+            "id": format!("{:032x}", 1),
+            "idempotency": {"key": "k", "request_hash": "01".repeat(32), "keep_until": 5},
+            "durability": "visible",
+        });
+        written(&batch, &expected);
+        let authored = batch.clone().author(crate::model::Author::agent("a"));
+        let text = serde_json::to_string(&authored).expect("it is written");
+        assert_eq!(serde_json::from_str::<Batch>(&text).expect("it is read"), batch);
+        assert!(serde_json::from_str::<Batch>(r#"{"ops":[],"author":{}}"#).is_err(), "no request says who");
+    }
+
+    #[test]
+    fn what_a_batch_leaves_out_is_as_usual() {
+        let brief = r#"{"ops":[{"write":{"at":{"path":"/a"},"body":{"bytes":""}}},{"set_attrs":{"at":{"node":2},
+            "attrs":{"content_type":null,"metadata":{"k":null}}}},{"copy":{"from":{"node":2},"to":{"path":"/b"}}},
+            {"remove":{"at":{"path":"/c"},"what":"any"}},{"rename":{"from":{"path":"/d"},"to":{"path":"/e"}}}]}"#;
+        let batch: Batch = serde_json::from_str(brief).expect("a batch");
+        let mut cleared = SetAttrs::new().remove_metadata("k");
+        cleared.content_type = Some(None);
+        let expected = Batch::new([
+            Op::write(path("/a"), ""),
+            Op::set_attrs(Ino(2), cleared),
+            Op::copy(Ino(2), path("/b")),
+            Op::remove(path("/c")),
+            Op::rename(path("/d"), path("/e")),
+        ]);
+        assert_eq!(batch, expected);
+        assert_eq!(batch.durability, Durability::Durable);
+        for wrong in [
+            r#"{"ops":[{"write":{"at":{"path":"/a"}}}]}"#,
+            r#"{"ops":[{"truncate":{"at":{"path":"/a"},"size":1,"more":1}}]}"#,
+            r#"{"ops":[{"write":{"at":{"path":"/a"},"body":{"bytes":"not base64"}}}]}"#,
+            r#"{"operations":[]}"#,
+        ] {
+            assert!(serde_json::from_str::<Batch>(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_entry_and_an_outcome_are_written_and_read_back() {
+        let outcome = Outcome::created(VERSION, 5);
+        let expected = json!({"ino": 3, "version": "ver_a-3", "created": true, "changed": true, "size": 5});
+        written(&outcome, &expected);
+        let time = Timestamp(7);
+        let entry = Entry {
+            ino: Ino(3),
+            kind: Kind::Symlink,
+            mode: 0o777,
+            uid: 1,
+            gid: 2,
+            rdev: 0,
+            nlink: 1,
+            size: 2,
+            atime: time,
+            mtime: time,
+            ctime: time,
+            birthtime: time,
+            target: Some("to".to_owned()),
+            attributes: Default::default(),
+            expires_at: None,
+            version: VERSION,
+            etag: VERSION,
+        };
+        let text = serde_json::to_string(&entry).expect("it is written");
+        assert_eq!(serde_json::from_str::<Entry>(&text).expect("it is read"), entry, "{text}");
+    }
+}
