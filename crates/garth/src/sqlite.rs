@@ -5,11 +5,13 @@
 pub(crate) mod connect;
 pub(crate) mod error;
 pub(crate) mod migrate;
+pub(crate) mod poison;
 pub(crate) mod pool;
 pub(crate) mod query;
 
 pub(crate) use connect::Database;
 pub(crate) use error::{DbError, DbResult};
 pub(crate) use migrate::Format;
+pub(crate) use poison::Conn;
 pub(crate) use pool::ConnPool;
 pub(crate) use query::{all, one};

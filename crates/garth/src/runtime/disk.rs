@@ -5,7 +5,13 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
+use rustix::fs::StatVfsMountFlags;
+
 use crate::error::{Error, ErrorKind};
+
+/// Descriptors that opening an account takes at most: its lock files, and database, WAL and shared memory of
+/// a reader and of the writer.
+const SPARE_DESCRIPTORS: usize = 8;
 
 /// Makes the names in a folder survive loss of power.
 pub(crate) fn sync_dir(folder: &Path) -> io::Result<()> {
@@ -19,15 +25,37 @@ pub(crate) fn make_dir(folder: &Path) -> io::Result<()> {
     }
     let above = dir_of(folder);
     make_dir(above)?;
-    match DirBuilder::new().mode(0o700).create(folder) {
+    match new_dir(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !folder.is_dir() => Err(error),
         _ => sync_dir(above),
     }
 }
 
+/// Makes a folder (mode 0700) that must not be there yet.
+pub(crate) fn new_dir(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(folder)
+}
+
 /// The folder that holds a file or folder.
 pub(crate) fn dir_of(path: &Path) -> &Path {
     path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Whether a file lies on a file system that is mounted read-only. `false` if that cannot be told.
+pub(crate) fn is_read_only(file: &Path) -> bool {
+    rustix::fs::statvfs(file).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
+}
+
+/// Whether the process, or the system, has hardly any file descriptors left: fewer than opening a database
+/// takes.
+pub(crate) fn is_short_of_descriptors() -> bool {
+    let spare: io::Result<Vec<File>> = (0..SPARE_DESCRIPTORS).map(|_| File::open("/dev/null")).collect();
+    spare.is_err_and(|error| is_out_of_descriptors(&error))
+}
+
+/// EMFILE and ENFILE: `ErrorKind` of the standard library has no name for them.
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(23 | 24))
 }
 
 /// A failure of the host's file system. `what` is a sentence without a path.
@@ -36,8 +64,7 @@ pub(crate) fn failed(what: &'static str) -> impl Fn(io::Error) -> Error {
 }
 
 fn kind_of(error: &io::Error) -> ErrorKind {
-    // EMFILE and ENFILE: `ErrorKind` of the standard library has no name for them
-    if matches!(error.raw_os_error(), Some(23 | 24)) {
+    if is_out_of_descriptors(error) {
         return ErrorKind::Unavailable;
     }
     match error.kind() {

@@ -21,7 +21,7 @@ impl Failpoints {
 }
 
 #[cfg(feature = "faults")]
-pub use armed::{Failure, MIGRATE, POINTS};
+pub use armed::{CHECKPOINT, Failure, MIGRATE, POINTS};
 
 #[cfg(feature = "faults")]
 use armed::Armed;
@@ -51,6 +51,8 @@ mod armed {
     ];
     /// The one that only opening data of an older format passes.
     pub const MIGRATE: &str = "migrate";
+    /// After a checkpoint: only what has grown long passes it, and what opens an account that was not closed.
+    pub const CHECKPOINT: &str = "checkpoint";
 
     /// How a point fails.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,12 +74,12 @@ mod armed {
     }
 
     impl Failpoints {
-        /// Makes it fail once, at a point of [`POINTS`] or [`MIGRATE`], after it was passed `after` times.
+        /// Makes it fail once, at a point of [`POINTS`], [`MIGRATE`] or [`CHECKPOINT`], after it was passed `after` times.
         ///
         /// # Panics
         /// If there is no such point.
         pub fn arm(&self, point: &str, failure: Failure, after: u32) {
-            let known = POINTS.into_iter().chain([MIGRATE]).find(|known| *known == point);
+            let known = POINTS.into_iter().chain([MIGRATE, CHECKPOINT]).find(|known| *known == point);
             let point = known.expect("a point that the engine has");
             *self.armed.lock().unwrap_or_else(PoisonError::into_inner) =
                 Some(Armed { point, failure, after });

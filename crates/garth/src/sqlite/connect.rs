@@ -10,6 +10,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
 use super::error::{DbError, DbResult, Subject};
+use crate::runtime::disk::is_read_only;
 
 /// SQLite's busy timeout. Writers of a tree queue on a lock file first, so only checkpoints and other
 /// programs are waited for.
@@ -33,8 +34,18 @@ pub(crate) struct Database {
 /// A connection that only reads.
 pub(crate) struct ReadConn {
     pub(crate) conn: Connection,
-    /// Whether it locks the file against every other connection.
-    pub(crate) exclusive: bool,
+    pub(crate) hold: Hold,
+}
+
+/// For how long a connection may be held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// As long as it is of use.
+    Kept,
+    /// For one read. It can never write, and may not see what others write from now on.
+    OneRead,
+    /// For one read, during which it locks the file against every other connection.
+    Exclusive,
 }
 
 impl Database {
@@ -53,11 +64,12 @@ impl Database {
     /// A WAL database needs its shared-memory file. Where that cannot be made, because the disk is full, the
     /// connection takes the file for itself and keeps the index of the WAL in memory. On a read-only file
     /// system no lock is possible: with its WAL beside it the file is opened read-only; without one it was
-    /// closed cleanly and nobody can change it, which SQLite calls immutable.
+    /// closed cleanly and nobody can change it there, which SQLite calls immutable. Such a connection takes no
+    /// locks and never sees a change, so nothing but the file system's own word leads to it: a failure to open
+    /// can have many reasons, and somebody may write the same folder where it is mounted writable.
     pub(crate) fn connect_to_read(&self) -> DbResult<ReadConn> {
-        let shared = |conn| ReadConn { conn, exclusive: false };
         let error = match self.connect().and_then(|conn| probe(&conn).map(|()| conn)) {
-            Ok(conn) => return Ok(shared(conn)),
+            Ok(conn) => return Ok(ReadConn { conn, hold: Hold::Kept }),
             Err(error) => error,
         };
         if is_full(&error) {
@@ -68,13 +80,13 @@ impl Database {
             conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
             self.configure(&conn)?;
             probe(&conn)?;
-            return Ok(ReadConn { conn, exclusive: true });
+            return Ok(ReadConn { conn, hold: Hold::Exclusive });
         }
-        if !is_read_only(&error, &self.file) {
+        if !is_refused(&error) || !is_read_only(&self.file) {
             return Err(error);
         }
         // the first failure tells more than that of the last resort
-        self.connect_read_only().map(shared).map_err(|_| error)
+        self.connect_read_only().map(|conn| ReadConn { conn, hold: Hold::OneRead }).map_err(|_| error)
     }
 
     /// A connection to a file on a read-only file system.
@@ -123,26 +135,18 @@ fn probe(conn: &Connection) -> DbResult<()> {
     Ok(conn.query_row("SELECT count(*) FROM sqlite_schema WHERE 0", [], |_| Ok(()))?)
 }
 
-fn extended_code(error: &DbError) -> Option<i32> {
-    match error {
-        DbError::Sqlite(rusqlite::Error::SqliteFailure(failure, _)) => Some(failure.extended_code),
-        _ => None,
-    }
-}
-
 fn is_full(error: &DbError) -> bool {
     let shared_memory = [ffi::SQLITE_IOERR_SHMSIZE, ffi::SQLITE_IOERR_SHMOPEN, ffi::SQLITE_IOERR_SHMMAP];
-    extended_code(error).is_some_and(|code| code & 0xff == ffi::SQLITE_FULL || shared_memory.contains(&code))
+    error.extended_code().is_some_and(|code| code & 0xff == ffi::SQLITE_FULL || shared_memory.contains(&code))
 }
 
-/// Whether a file that exists could not be opened for writing.
-fn is_read_only(error: &DbError, file: &Path) -> bool {
+/// Whether a file could not be opened for writing.
+fn is_refused(error: &DbError) -> bool {
     let DbError::Sqlite(error) = error else { return false };
-    let refused = matches!(
+    matches!(
         error.sqlite_error_code(),
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
-    );
-    refused && file.exists()
+    )
 }
 
 /// A URI for SQLite (RFC 3986): what is not an unreserved character is percent-encoded.
@@ -222,5 +226,18 @@ mod tests {
         let database = database(folder.path().join("test.db"));
         assert!(database.connect_to_read().is_err_and(|error| error.is(crate::ErrorKind::Unavailable)));
         assert!(!database.file.exists());
+    }
+
+    #[test]
+    fn what_cannot_be_opened_is_opened_without_locks_on_a_read_only_file_system_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = database(folder.path().join("test.db"));
+        drop(make(&database));
+        // as where descriptors have run out: the database opens, what belongs to it does not
+        fs::create_dir(folder.path().join("test.db-wal")).unwrap();
+        let refused = database.connect_to_read().err().expect("nothing was opened");
+        assert!(is_refused(&refused), "{refused:?}");
+        fs::remove_dir(folder.path().join("test.db-wal")).unwrap();
+        assert!(database.connect_to_read().is_ok_and(|conn| conn.hold == Hold::Kept));
     }
 }

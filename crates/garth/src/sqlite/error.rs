@@ -45,7 +45,9 @@ pub(crate) struct Subject {
     pub(crate) repair: &'static str,
 }
 
-/// The kind of a failure. `Io` poisons the writer, so it is also the kind of what is not known.
+/// The kind of a failure. `Io` poisons the writer, so it is also the kind of what is not known. That a quota is
+/// used up (EDQUOT) is not: SQLite tells ENOSPC from other failures of a write, and gives the rest of `errno` to
+/// callers of `sqlite3_system_errno` alone, which takes `unsafe` code.
 fn kind_of(error: &rusqlite::Error) -> ErrorKind {
     let code = match error {
         rusqlite::Error::SqliteFailure(failure, _) => failure.extended_code,
@@ -57,7 +59,7 @@ fn kind_of(error: &rusqlite::Error) -> ErrorKind {
         _ => return ErrorKind::Io,
     };
     match code {
-        // the shared memory beside the database cannot grow: nothing was written
+        // the shared memory beside the database cannot grow; of a COMMIT see `DbError::of_commit`
         ffi::SQLITE_IOERR_SHMSIZE => ErrorKind::NoSpace,
         code => match code & 0xff {
             ffi::SQLITE_FULL => ErrorKind::NoSpace,
@@ -79,6 +81,28 @@ impl DbError {
         match self {
             Self::Sqlite(error) => kind_of(error),
             Self::Other(error) => error.kind(),
+        }
+    }
+
+    /// SQLite's extended result code.
+    pub(crate) fn extended_code(&self) -> Option<i32> {
+        match self {
+            Self::Sqlite(rusqlite::Error::SqliteFailure(failure, _)) => Some(failure.extended_code),
+            _ => None,
+        }
+    }
+
+    /// The same failure as that of a COMMIT. SQLite enters the frames of a commit into the shared memory once
+    /// they are in the WAL, mark and sync included: if it cannot grow then, a crash would bring the commit back.
+    pub(crate) fn of_commit(self) -> Self {
+        let shared_memory = self.extended_code() == Some(ffi::SQLITE_IOERR_SHMSIZE);
+        match self {
+            Self::Sqlite(error) if shared_memory => {
+                let message =
+                    "the disk was full as a commit ended; open the account again to learn whether it did";
+                Error::new(ErrorKind::Io, message).with_source(error).into()
+            }
+            other => other,
         }
     }
 
@@ -118,5 +142,21 @@ impl DbError {
             _ => format!("the storage of {name} failed"),
         };
         Error::new(kind, message).with_source(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(code: i32) -> DbError {
+        rusqlite::Error::SqliteFailure(ffi::Error::new(code), None).into()
+    }
+
+    #[test]
+    fn a_commit_for_which_the_shared_memory_cannot_grow_is_not_told_to_have_been_refused() {
+        assert!(failure(ffi::SQLITE_IOERR_SHMSIZE).is(ErrorKind::NoSpace));
+        assert!(failure(ffi::SQLITE_IOERR_SHMSIZE).of_commit().is(ErrorKind::Io));
+        assert!(failure(ffi::SQLITE_FULL).of_commit().is(ErrorKind::NoSpace), "its last frame is cut off");
     }
 }

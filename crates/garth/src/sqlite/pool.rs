@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex, Weak};
 
 use rusqlite::Connection;
 
-use super::connect::{Database, ReadConn};
+use super::connect::{Database, Hold, ReadConn};
 use super::error::DbResult;
+use super::poison::{Conn, Poison};
 use crate::error::{ErrorKind, Result};
 use crate::runtime::budget::{IdleBudget, IdleOwner};
+use crate::runtime::disk::is_short_of_descriptors;
 use crate::runtime::lock::lock;
 
 /// Most idle connections of one database: about as many as threads that read it at once.
@@ -20,7 +22,8 @@ const IDLE_PER_DATABASE: usize = 16;
 pub(crate) struct ConnPool {
     database: Database,
     budget: Arc<IdleBudget>,
-    idle: Mutex<Vec<Connection>>,
+    poison: Poison,
+    idle: Mutex<Vec<Conn>>,
     used: AtomicU64,
     /// Held while a connection is opened, and as long as one is used that locks the whole file: opening a
     /// second one meanwhile would wait for this process itself.
@@ -38,6 +41,7 @@ impl ConnPool {
         let pool = Arc::new(Self {
             database,
             budget: Arc::clone(budget),
+            poison: Poison::default(),
             idle: Mutex::default(),
             used: AtomicU64::new(0),
             exclusive: Mutex::default(),
@@ -47,12 +51,36 @@ impl ConnPool {
         pool
     }
 
+    /// Whether the storage of this database has failed.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.poison.is_set()
+    }
+
+    /// Says that the storage has failed. From then on no connection is kept: the WAL is only looked at anew
+    /// when nobody has the database open.
+    pub(crate) fn poison(&self) {
+        self.poison.set();
+        while self.close_one() {}
+    }
+
+    /// A connection that heeds whether the storage has failed.
+    pub(crate) fn watched(&self, conn: Connection) -> Conn {
+        Conn::new(conn, &self.poison)
+    }
+
     /// Runs `read` in one read transaction: it sees one state, and writes nothing.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
         self.with(|conn| {
             conn.prepare_cached("BEGIN")?.execute([])?;
             let outcome = read(conn);
-            conn.prepare_cached("ROLLBACK")?.execute([])?;
+            // after some failures SQLite has rolled back by itself
+            if !conn.is_autocommit() {
+                let ended = conn.prepare_cached("ROLLBACK").and_then(|mut end| end.execute([]));
+                // what went wrong first tells more; the connection is closed then
+                if outcome.is_ok() {
+                    ended?;
+                }
+            }
             outcome
         })
     }
@@ -60,8 +88,7 @@ impl ConnPool {
     /// As [`Self::read`], on a new connection: FTS5 checks its index by what the connection remembers of it,
     /// which is out of date on one that was used before.
     pub(crate) fn read_on_new<T>(&self, read: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
-        let _turn = lock(&self.exclusive);
-        let outcome = self.database.connect_to_read().and_then(|ReadConn { conn, .. }| {
+        let outcome = self.connect(|conn, _| {
             conn.execute_batch("BEGIN")?;
             read(&conn)
         });
@@ -73,43 +100,47 @@ impl ConnPool {
     pub(crate) fn with<T>(&self, work: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
         let outcome = match self.take_idle() {
             Some(conn) => self.run(conn, work),
-            None => self.connect_and_run(work),
+            None => self.connect(|conn, hold| match hold {
+                Hold::Kept => self.run(conn, work),
+                // not kept: another process may wait for the file, and the disk may take writes next time
+                Hold::OneRead | Hold::Exclusive => work(&conn),
+            }),
         };
         outcome.map_err(|error| error.describe(self.database.subject))
     }
 
-    fn connect_and_run<T>(&self, work: impl FnOnce(&Connection) -> DbResult<T>) -> DbResult<T> {
+    /// Runs `work` on a new connection.
+    fn connect<T>(&self, work: impl FnOnce(Conn, Hold) -> DbResult<T>) -> DbResult<T> {
         let turn = lock(&self.exclusive);
-        let ReadConn { conn, exclusive } = match self.database.connect_to_read() {
-            // perhaps out of file descriptors: close idle connections and try again
-            Err(error) if error.is(ErrorKind::Unavailable) && self.budget.shrink(0) => {
+        let ReadConn { conn, hold } = match self.database.connect_to_read() {
+            // out of descriptors: close idle connections, of other accounts too, and try again
+            Err(error) if error.is(ErrorKind::Unavailable) && is_short_of_descriptors() => {
+                self.budget.shrink(0);
                 self.database.connect_to_read()?
             }
             other => other?,
         };
-        if exclusive {
-            // not kept: another process may wait for the file, and the disk may have space next time
-            return work(&conn);
-        }
+        let turn = (hold == Hold::Exclusive).then_some(turn);
+        let outcome = work(self.watched(conn), hold);
         drop(turn);
-        self.run(conn, work)
+        outcome
     }
 
-    fn run<T>(&self, conn: Connection, work: impl FnOnce(&Connection) -> DbResult<T>) -> DbResult<T> {
+    fn run<T>(&self, conn: Conn, work: impl FnOnce(&Connection) -> DbResult<T>) -> DbResult<T> {
         let outcome = work(&conn);
-        if conn.is_autocommit() {
+        if conn.is_autocommit() && !self.is_poisoned() {
             self.keep(conn);
         }
         outcome
     }
 
-    fn take_idle(&self) -> Option<Connection> {
+    fn take_idle(&self) -> Option<Conn> {
         let conn = lock(&self.idle).pop()?;
         self.budget.remove(1);
         Some(conn)
     }
 
-    fn keep(&self, conn: Connection) {
+    fn keep(&self, conn: Conn) {
         let mut idle = lock(&self.idle);
         if idle.len() >= IDLE_PER_DATABASE {
             return;
@@ -219,6 +250,25 @@ mod tests {
         let failed = pool.read(|_| DbResult::<()>::Err(Error::invalid("as the test asks").into()));
         assert_eq!(failed.unwrap_err().message(), "as the test asks");
         assert_eq!((idle(&pool), pool.read(sum).unwrap()), (1, 1));
+    }
+
+    #[test]
+    fn a_read_that_ends_its_transaction_tells_its_own_error() {
+        let (_folder, pool) = pool(&IdleBudget::new(4));
+        // as SQLite does by itself after failures of the storage
+        let failed = pool.read(|conn| {
+            conn.execute_batch("ROLLBACK")?;
+            DbResult::<()>::Err(Error::invalid("the cause").into())
+        });
+        assert_eq!(failed.unwrap_err().message(), "the cause");
+        assert_eq!(pool.read(sum).unwrap(), 1);
+    }
+
+    #[test]
+    fn a_read_on_a_new_connection_keeps_no_other_waiting() {
+        let (_folder, pool) = pool(&IdleBudget::new(4));
+        let both = pool.read_on_new(|_| Ok(pool.read(sum).unwrap()));
+        assert_eq!(both.unwrap(), 1);
     }
 
     #[test]

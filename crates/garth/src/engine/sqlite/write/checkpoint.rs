@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
+use super::group::leaves_disk_unknown;
 use crate::engine::sqlite::schema;
 use crate::runtime::Runtime;
 use crate::runtime::executor::Work;
@@ -27,6 +28,8 @@ pub(crate) struct Checkpoints {
     pool: Arc<ConnPool>,
     /// Whether a PASSIVE checkpoint is queued or runs.
     running: AtomicBool,
+    /// Whether [`Self::before_first`] was called.
+    begun: AtomicBool,
     /// Pages in the WAL when a RESTART failed, else 0. The next one waits for another `RESTART_ABOVE` pages:
     /// a long read would else cost every commit `RESTART_WAIT`.
     failed_at: AtomicI64,
@@ -46,8 +49,23 @@ impl Checkpoints {
             runtime: runtime.clone(),
             pool: Arc::clone(pool),
             running: AtomicBool::new(false),
+            begun: AtomicBool::new(false),
             failed_at: AtomicI64::new(0),
         })
+    }
+
+    /// Empties what is in the WAL before the first commit of this instance: a process or an instance before it
+    /// may have ended because a sync failed. What the kernel has not written then it may hold for written, and
+    /// no later sync of the WAL would bring it to the disk. In the database it is synced anew. Waits for
+    /// nobody: if another process is at it, that one looks after its own syncs.
+    pub(crate) fn before_first(&self, conn: &Connection) -> DbResult<()> {
+        if self.begun.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        conn.busy_timeout(Duration::ZERO)?;
+        let outcome = self.checkpoint(conn, "PRAGMA wal_checkpoint(RESTART)");
+        reset_busy_timeout(conn)?;
+        outcome.map(drop)
     }
 
     /// Makes the checkpoint that is due after a group of commits, if any.
@@ -61,7 +79,7 @@ impl Checkpoints {
         let restart = pages > copied && pages - failed_at >= RESTART_ABOVE;
         if restart {
             conn.busy_timeout(RESTART_WAIT)?;
-            let outcome = checkpoint(conn, "PRAGMA wal_checkpoint(RESTART)");
+            let outcome = self.checkpoint(conn, "PRAGMA wal_checkpoint(RESTART)");
             reset_busy_timeout(conn)?;
             failed_at = if outcome.as_ref().is_ok_and(|progress| !progress.blocked) { 0 } else { pages };
             self.failed_at.store(failed_at, Ordering::Relaxed);
@@ -73,6 +91,20 @@ impl Checkpoints {
             let _ = self.runtime.executor().submit(Arc::new(Passive(Arc::clone(self))));
         }
         Ok(())
+    }
+
+    /// Makes a checkpoint. Frames count as copied before they are synced in the database, so a sync that
+    /// fails may be the only one that tells of a page that was lost, and the last: then nothing is written any
+    /// more, and the WAL is kept.
+    fn checkpoint(&self, conn: &Connection, sql: &str) -> DbResult<Progress> {
+        let outcome = checkpoint(conn, sql).and_then(|progress| {
+            self.runtime.failpoints().pass("checkpoint")?;
+            Ok(progress)
+        });
+        if outcome.as_ref().is_err_and(|error| leaves_disk_unknown(error.kind())) {
+            self.pool.poison();
+        }
+        outcome
     }
 }
 
@@ -92,7 +124,7 @@ impl Work for Passive {
         let outcome = pool.with(|conn| {
             // The connection's next user commits nothing, so the setting need not be reset.
             schema::set_synchronous(conn, true, runtime.fault())?;
-            checkpoint(conn, "PRAGMA wal_checkpoint(PASSIVE)")
+            self.0.checkpoint(conn, "PRAGMA wal_checkpoint(PASSIVE)")
         });
         if let Err(error) = outcome {
             tracing::warn!(%error, "checkpoint failed");

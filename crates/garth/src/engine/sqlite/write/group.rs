@@ -15,21 +15,21 @@ use crate::engine::sqlite::schema;
 use crate::error::{ErrorKind, Result};
 use crate::model::{Batch, Commit};
 use crate::runtime::Runtime;
-use crate::sqlite::DbResult;
+use crate::sqlite::{Conn, DbError, DbResult};
 
 /// Work inside a write transaction of its own.
 pub(crate) type Task = Box<dyn FnOnce(&Connection) -> DbResult<()> + Send>;
 
 /// The connection that writes.
 pub(crate) struct WriteConn {
-    pub(crate) conn: Connection,
+    pub(crate) conn: Conn,
     /// Whether its commits are durable; `None` before the first transaction, and if setting it failed.
     durable: Option<bool>,
     row_cache: RowCache,
 }
 
 impl WriteConn {
-    pub(crate) fn new(conn: Connection) -> Self {
+    pub(crate) fn new(conn: Conn) -> Self {
         Self { conn, durable: None, row_cache: RowCache::default() }
     }
 
@@ -41,6 +41,7 @@ impl WriteConn {
         work: impl FnOnce(&Connection, &RowCache) -> DbResult<T>,
     ) -> DbResult<T> {
         let Self { conn, row_cache, .. } = self;
+        let conn: &Connection = conn;
         if self.durable.take() != Some(durable) {
             schema::set_synchronous(conn, durable, runtime.fault())?;
         }
@@ -50,7 +51,7 @@ impl WriteConn {
         conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let outcome = row_cache.begin(conn).and_then(|()| work(conn, row_cache)).and_then(|value| {
             runtime.failpoints().pass("before-commit")?;
-            conn.prepare_cached("COMMIT")?.execute([])?;
+            conn.prepare_cached("COMMIT")?.execute([]).map_err(|error| DbError::from(error).of_commit())?;
             runtime.failpoints().pass("after-commit")?;
             Ok(value)
         });

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -22,10 +21,11 @@ use crate::engine::sqlite::schema;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Batch, Body, Commit, Durability, Op};
 use crate::runtime::Runtime;
+use crate::runtime::disk::is_short_of_descriptors;
 use crate::runtime::executor::Work;
 use crate::runtime::lock::lock;
 use crate::runtime::timer::Tick;
-use crate::sqlite::{ConnPool, Database, DbResult};
+use crate::sqlite::{ConnPool, Database, DbError, DbResult};
 
 /// Largest group, in commits and in bytes of inline content: bounds how long its first member waits for its
 /// last.
@@ -70,7 +70,7 @@ pub(crate) struct Writer {
     gathered: Condvar,
     /// `None` before the first group, and after a panic in one.
     conn: Mutex<Option<WriteConn>>,
-    poisoned: AtomicBool,
+    pool: Arc<ConnPool>,
     checkpoints: Arc<Checkpoints>,
 }
 
@@ -103,7 +103,7 @@ impl Writer {
             queue: Mutex::default(),
             gathered: Condvar::new(),
             conn: Mutex::default(),
-            poisoned: AtomicBool::new(false),
+            pool: Arc::clone(pool),
             checkpoints: Checkpoints::new(runtime, pool),
         });
         runtime.timer().watch(&writer);
@@ -156,8 +156,13 @@ impl Writer {
         }
     }
 
+    /// Whether the storage has failed: nothing is written until the account is opened again.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.pool.is_poisoned()
+    }
+
     fn enqueue(self: &Arc<Self>, job: Job) -> Result<()> {
-        if self.poisoned.load(Ordering::Acquire) {
+        if self.is_poisoned() {
             return Err(poisoned());
         }
         let mut queue = lock(&self.queue);
@@ -230,7 +235,7 @@ impl Writer {
     /// Runs a group on the writer's connection and answers its members.
     fn run_group(self: &Arc<Self>, group: Group) {
         let mut slot = lock(&self.conn);
-        if self.poisoned.load(Ordering::Acquire) {
+        if self.is_poisoned() {
             return group.refuse(&poisoned());
         }
         // taken, not borrowed: after a panic or a failed group the connection's state is not to be trusted
@@ -238,12 +243,11 @@ impl Writer {
             Ok(conn) => conn,
             Err(error) => return group.refuse(&error),
         };
-        let sound = match group {
+        match group {
             Group::Commits(commits) => self.run_commits(&mut conn, commits),
             Group::Task { durable, task, answer } => self.run_task(&mut conn, durable, task, answer),
-        };
-        if !sound {
-            self.poisoned.store(true, Ordering::Release);
+        }
+        if self.is_poisoned() {
             return;
         }
         if let Err(error) = self.checkpoints.after_group(&conn.conn) {
@@ -255,37 +259,52 @@ impl Writer {
 
     fn connect(&self) -> Result<WriteConn> {
         let connected = match self.database.connect() {
-            // perhaps out of file descriptors: close idle readers and try again
-            Err(error) if error.is(ErrorKind::Unavailable) && self.runtime.conns().shrink(0) => {
+            // out of file descriptors: close idle readers and try again
+            Err(error) if error.is(ErrorKind::Unavailable) && is_short_of_descriptors() => {
+                self.runtime.conns().shrink(0);
                 self.database.connect()
             }
             other => other,
         };
-        connected.map(WriteConn::new).map_err(|error| error.describe(self.database.subject))
+        let conn = self.pool.watched(connected.map_err(|error| error.describe(self.database.subject))?);
+        if let Err(error) = self.checkpoints.before_first(&conn) {
+            let error = error.describe(self.database.subject);
+            tracing::warn!(%error, "what was left in the write-ahead log could not be copied");
+            if self.is_poisoned() {
+                return Err(error);
+            }
+        }
+        Ok(WriteConn::new(conn))
     }
 
-    /// Runs a task and answers it. `false` if the disk's state is unknown afterwards: the account is
-    /// poisoned.
-    fn run_task(&self, conn: &mut WriteConn, durable: bool, task: Task, answer: Answer<()>) -> bool {
+    /// What is told of a failure. If it leaves the disk's state unknown nothing is written any more, and that
+    /// before anybody is told: who opens the account again then gets another instance.
+    fn judge(&self, error: DbError) -> Error {
+        if leaves_disk_unknown(error.kind()) {
+            self.pool.poison();
+        }
+        error.describe(self.database.subject)
+    }
+
+    /// Runs a task and answers it.
+    fn run_task(&self, conn: &mut WriteConn, durable: bool, task: Task, answer: Answer<()>) {
         let outcome = self.lock.acquire().and_then(|_guard| {
-            conn.run_task(durable, &self.runtime, task).map_err(|error| error.describe(self.database.subject))
+            let outcome = conn.run_task(durable, &self.runtime, task);
+            outcome.map_err(|error| self.judge(error))
         });
-        let sound = !outcome.as_ref().is_err_and(|error| leaves_disk_unknown(error.kind()));
         if let Err(Err(error)) = answer.send(outcome) {
             tracing::warn!(%error, "a write that nobody waits for failed");
         }
-        sound
     }
 
-    /// Runs a group of commits and answers each; the result is that of [`Self::run_task`].
-    fn run_commits(&self, conn: &mut WriteConn, commits: Vec<(Batch, Answer<Commit>)>) -> bool {
+    /// Runs a group of commits and answers each.
+    fn run_commits(&self, conn: &mut WriteConn, commits: Vec<(Batch, Answer<Commit>)>) {
         let (batches, answers): (Vec<Batch>, Vec<Answer<Commit>>) = commits.into_iter().unzip();
         let mut answers: Vec<_> = answers.into_iter().map(Some).collect();
         let guard = match self.lock.acquire() {
             Ok(guard) => guard,
             Err(error) => {
-                answer_all(answers, &error);
-                return true;
+                return answer_all(answers, &error);
             }
         };
         let durable = batches.iter().any(|batch| batch.durability == Durability::Durable);
@@ -302,21 +321,22 @@ impl Writer {
                     // a caller that has gone away does not want to know
                     answer.map(|answer| answer.send(result));
                 }
-                true
             }
             // Damage or lack of space may concern one member only: run each alone, so that the others
             // succeed.
-            Err(error) if batches.len() > 1 && may_be_of_one_member(error.kind()) => batches
-                .into_iter()
-                .zip(answers)
-                .filter_map(|(batch, answer)| Some((batch, answer?)))
-                .all(|alone| self.run_commits(conn, vec![alone])),
+            Err(error) if batches.len() > 1 && may_be_of_one_member(error.kind()) => {
+                let alone = batches.into_iter().zip(answers);
+                for (batch, answer) in alone.filter_map(|(batch, answer)| Some((batch, answer?))) {
+                    match self.is_poisoned() {
+                        true => answer_all(vec![Some(answer)], &poisoned()),
+                        false => self.run_commits(conn, vec![(batch, answer)]),
+                    }
+                }
+            }
             Err(error) => {
-                let sound = !leaves_disk_unknown(error.kind());
-                let error = error.describe(self.database.subject);
+                let error = self.judge(error);
                 tracing::error!(%error, source = ?std::error::Error::source(&error), "a group of commits failed");
                 answer_all(answers, &error);
-                sound
             }
         }
     }
@@ -366,7 +386,7 @@ impl Work for Writer {
         // The group's callers notice a panic by losing their answers. What it left in memory is unknown.
         if catch_unwind(AssertUnwindSafe(|| self.run_group(group))).is_err() {
             tracing::error!("a panic while commits were written; the account is closed for writing");
-            self.poisoned.store(true, Ordering::Release);
+            self.pool.poison();
         }
         Some(self)
     }

@@ -227,3 +227,34 @@ fn a_panic_in_a_group_costs_its_callers_the_answer_and_closes_the_account_for_wr
             .is(ErrorKind::Poisoned)
     );
 }
+
+#[cfg(feature = "faults")]
+#[test]
+fn a_checkpoint_that_fails_ends_all_writing_and_whoever_opens_the_account_next_copies_the_log_anew() {
+    use crate::runtime::failpoint::{CHECKPOINT, Failure};
+    let held = Held::new();
+    held.run_now(touch);
+    held.fs.runtime().failpoints().arm(CHECKPOINT, Failure::Io, 0);
+    let content: Vec<u8> = (0..9 * MIB).map(|n| (n ^ (n / MIB)) as u8).collect();
+    let mut long = held.commit(write("/long", content));
+    held.run_next();
+    assert_eq!(told(&mut long).unwrap().seq, Seq(1), "it was committed before");
+    let later = futures::executor::block_on(held.fs.commit(write("/later", "x")));
+    assert!(later.unwrap_err().is(ErrorKind::Poisoned));
+    assert_eq!(held.content("/long").unwrap().len(), 9 * MIB, "what is there can be read");
+    let Held { fs, folder } = held;
+    drop(fs);
+    assert!(folder.path().join("tree.db-wal").exists(), "closing it copies nothing");
+
+    let again = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let pages = || {
+        again
+            .inner
+            .pool
+            .with(|conn| Ok(conn.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| row.get::<_, i64>(1))?))
+    };
+    let left = pages().unwrap();
+    assert!(left > 2048, "{left}");
+    assert_eq!(futures::executor::block_on(again.commit(write("/later", "x"))).unwrap().seq, Seq(2));
+    assert!(pages().unwrap() < 100, "the commit is the first in a log that began anew");
+}

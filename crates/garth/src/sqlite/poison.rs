@@ -1,0 +1,77 @@
+//! What every connection of a database has to know: that its storage has failed. SQLite writes the WAL back
+//! into the database when the last connection is closed, and then removes it. It does not look at checksums
+//! there, so after a failed sync the only good copy could go; opening the database again does look.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+
+/// Whether the storage of a database has failed, so that nobody can tell what the disk has. Clones are the
+/// same one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Poison(Arc<AtomicBool>);
+
+impl Poison {
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// A connection that leaves the WAL as it is if its storage has failed by the time it is closed.
+#[derive(Debug)]
+pub(crate) struct Conn {
+    conn: Connection,
+    poison: Poison,
+}
+
+impl Conn {
+    pub(crate) fn new(conn: Connection, poison: &Poison) -> Self {
+        Self { conn, poison: poison.clone() }
+    }
+}
+
+impl Deref for Conn {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.conn
+    }
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        if self.poison.is_set() {
+            // it fails for a connection that is closed already only
+            let _ = self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closing_writes_the_wal_back_unless_the_storage_has_failed() {
+        for failed in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let poison = Poison::default();
+            let conn = Conn::new(Connection::open(folder.path().join("t.db")).unwrap(), &poison);
+            conn.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t (n)").unwrap();
+            if failed {
+                poison.set();
+            }
+            drop(conn);
+            assert_eq!(folder.path().join("t.db-wal").exists(), failed);
+            let again = Connection::open(folder.path().join("t.db")).unwrap();
+            assert_eq!(again.query_row("SELECT count(*) FROM t", [], |row| row.get(0)), Ok(0));
+        }
+    }
+}
