@@ -38,43 +38,58 @@ struct Damage {
     finding: &'static str,
     /// The file whose content is hit, if it is content.
     hits: Option<&'static str>,
+    /// The file that cannot be read any more, if it is no content that is hit. All others read as before.
+    loses: Option<&'static str>,
     inflict: fn(&Path) -> Proven<()>,
 }
 
 const INLINE: &str = "/docs/inline.bin";
 const PACKED: &str = "/docs/packed.bin";
 const NOTE: &str = "/docs/note.md";
+/// Another name of the note.
+const SECOND: &str = "/second";
 
 const DAMAGES: [Damage; 16] = [
     Damage {
         name: "a flipped bit in the database",
         finding: "content",
         hits: Some(INLINE),
+        loses: None,
         inflict: flip_inline,
     },
     Damage {
         name: "a flipped bit in a pack file",
         finding: "content",
         hits: Some(PACKED),
+        loses: None,
         inflict: flip_packed,
     },
-    Damage { name: "a flipped bit in a page's head", finding: "database", hits: None, inflict: flip_page },
+    Damage {
+        name: "a flipped bit in a page's head",
+        finding: "database",
+        hits: None,
+        loses: None,
+        inflict: flip_page,
+    },
     Damage {
         name: "content missing in the database",
         finding: "missing_content",
         hits: Some(INLINE),
+        loses: None,
         inflict: |folder| sql(folder, "DELETE FROM chunk WHERE length(data) = 70000"),
     },
     Damage {
         name: "a pack file missing",
         finding: "missing_content",
         hits: Some(PACKED),
+        loses: None,
         inflict: |folder| Ok(fs::remove_file(pack(folder)?)?),
     },
     Damage {
         name: "a pack file cut off",
         finding: "missing_content",
         hits: Some(PACKED),
+        loses: None,
         inflict: |folder| {
             let file = OpenOptions::new().write(true).open(pack(folder)?)?;
             Ok(file.set_len(1000)?)
@@ -84,6 +99,7 @@ const DAMAGES: [Damage; 16] = [
         name: "content of nothing",
         finding: "orphan_content",
         hits: None,
+        loses: None,
         inflict: |folder| {
             sql(
                 folder,
@@ -96,12 +112,14 @@ const DAMAGES: [Damage; 16] = [
         name: "a pack file of nothing",
         finding: "orphan_content",
         hits: None,
+        loses: None,
         inflict: |folder| Ok(fs::write(folder.join("packs").join("0123.pack"), "x")?),
     },
     Damage {
         name: "a wrong link count",
         finding: "link_count",
         hits: None,
+        loses: None,
         inflict: |folder| {
             sql(
                 folder,
@@ -113,24 +131,28 @@ const DAMAGES: [Damage; 16] = [
         name: "a stale index",
         finding: "index",
         hits: None,
+        loses: None,
         inflict: |folder| sql(folder, "UPDATE passage SET hash = hash + 1"),
     },
     Damage {
         name: "passages missing in the index",
         finding: "index",
         hits: None,
+        loses: None,
         inflict: |folder| sql(folder, "DELETE FROM passage"),
     },
     Damage {
         name: "a name in no directory",
         finding: "name",
         hits: None,
+        loses: None,
         inflict: |folder| sql(folder, "UPDATE name SET dir = '/nowhere' WHERE name = 'note.md'"),
     },
     Damage {
         name: "a name of no node",
         finding: "name",
         hits: None,
+        loses: Some(SECOND),
         inflict: |folder| {
             sql(folder, "DELETE FROM node WHERE ino = (SELECT ino FROM name WHERE name = 'note.md')")
         },
@@ -139,18 +161,21 @@ const DAMAGES: [Damage; 16] = [
         name: "a damaged row of the log",
         finding: "log",
         hits: None,
+        loses: None,
         inflict: |folder| sql(folder, "UPDATE log SET changes = substr(changes, 2) WHERE seq = 2"),
     },
     Damage {
         name: "a commit missing in the log",
         finding: "head",
         hits: None,
+        loses: None,
         inflict: |folder| sql(folder, "DELETE FROM log WHERE seq = 2"),
     },
     Damage {
         name: "a stale list of expiries",
         finding: "expiry",
         hits: None,
+        loses: None,
         inflict: |folder| sql(folder, "UPDATE expiry SET at = at + 1"),
     },
 ];
@@ -196,7 +221,7 @@ async fn fill(fs: &SqliteFs) -> Proven<()> {
     fs.commit(Batch::new([write(NOTE, "# Garden\n\nalpha beta gamma\n")?, write("/gone", "was here")?]))
         .await?;
     fs.commit(Batch::new([append(NOTE, "delta\n")?, remove("/gone")?])).await?;
-    let link = Op::link(at(NOTE)?, at("/second")?);
+    let link = Op::link(at(NOTE)?, at(SECOND)?);
     let expires_at = Some(Some(Env::system().now().plus_seconds(3600)));
     let expiring = SetAttrs { expires_at, ..SetAttrs::default() };
     fs.commit(Batch::new([link, write("/short-lived", "x")?])).await?;
@@ -204,20 +229,26 @@ async fn fill(fs: &SqliteFs) -> Proven<()> {
     Ok(())
 }
 
-/// What was hit answers `Corrupt`; all content else is as it was, or an error, never other bytes.
+/// What was hit answers `Corrupt`, what was lost an error; all else is as it was.
 async fn reads(fs: &SqliteFs, damage: &Damage) -> Proven<()> {
     let expected: [(&str, Vec<u8>); 3] = [
         (INLINE, content(2, 0, 70_000)),
         (PACKED, content(1, 0, 3_000_000)),
-        ("/second", b"# Garden\n\nalpha beta gamma\ndelta\n".to_vec()),
+        (SECOND, b"# Garden\n\nalpha beta gamma\ndelta\n".to_vec()),
     ];
     for (file, bytes) in expected {
         match fs.read(&at(file)?, ByteRange::ALL).await {
             Ok(read) => {
-                hold(damage.hits != Some(file), || format!("{file} is read though it is damaged"))?;
+                let lost = [damage.hits, damage.loses].contains(&Some(file));
+                hold(!lost, || format!("{file} is read though it is damaged"))?;
                 hold(read == bytes, || format!("{file} is read as other bytes"))?;
             }
-            Err(error) if damage.hits == Some(file) || damage.hits.is_none() => {
+            Err(error) if damage.hits == Some(file) => {
+                hold(error.is(ErrorKind::Corrupt), || {
+                    format!("{file} is refused as {:?}: {error}", error.kind())
+                })?;
+            }
+            Err(error) if damage.loses == Some(file) => {
                 let told = error.is(ErrorKind::Corrupt) || error.is(ErrorKind::NotFound);
                 hold(told, || format!("{file} is refused as {:?}: {error}", error.kind()))?;
             }

@@ -4,7 +4,7 @@
 use super::delta::Key;
 use super::rows::{ExtentRow, NameRow, NodeRow, Rows};
 use super::{Planner, key_of};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, ChangeKind, Ino, Kind};
 use crate::path::TreePath;
 use crate::text::passage::Edit;
@@ -82,7 +82,10 @@ impl<R: Rows> Planner<'_, R> {
                 None => self.rows.chunk(part.chunk)?,
             };
             let (at, skip, len) = ((part.off - from) as usize, part.skip as usize, part.len as usize);
-            bytes[at..at + len].copy_from_slice(&chunk[skip..skip + len]);
+            let piece = chunk.get(skip..skip + len).ok_or_else(|| {
+                Error::new(ErrorKind::Corrupt, "stored content is shorter than its extent; run `garth fsck`")
+            })?;
+            bytes[at..at + len].copy_from_slice(piece);
         }
         Ok(bytes)
     }

@@ -1,7 +1,7 @@
 //! Which extents end, which are added, which bytes are kept.
 
 use super::*;
-use crate::model::{Body, MAX_FILE, Special, StagedBody};
+use crate::model::{Body, MAX_FILE, SetAttrs, Special, StagedBody};
 use crate::text::passage::Edit;
 
 fn file(content: &str) -> Store {
@@ -254,5 +254,7 @@ fn a_file_without_a_name_is_written_through_its_handle_only() {
     store.open.insert(2);
     let Applied { delta, .. } = store.run([Op::append(Ino(2), "!")]);
     assert!(delta.unnamed.contains(&2), "it needs a lease");
+    let changed = store.run([Op::set_attrs(Ino(2), SetAttrs::new().mode(0o600))]).delta;
+    assert!(changed.unnamed.contains(&2), "for a change of attributes, too");
     assert_eq!(extents(&delta, 2).1, [(5, 1, 2, 0)]);
 }

@@ -401,5 +401,11 @@ const WALK_AS_OF: &str = list_sql!(as_of, "(dir, name) > (?1, ?2) AND dir < ?4")
 
 /// Time of commit `seq`; 0 for the empty tree.
 pub(crate) fn moment(conn: &Connection, seq: u64) -> DbResult<i64> {
-    Ok(one(conn, "SELECT time FROM log WHERE seq = ?1", [seq], |row| row.get(0))?.unwrap_or(0))
+    match one(conn, "SELECT time FROM log WHERE seq = ?1", [seq], |row| row.get(0))? {
+        Some(time) => Ok(time),
+        None if seq == 0 => Ok(0),
+        None => {
+            Err(Error::new(ErrorKind::Corrupt, "a commit is missing in the log; run `garth fsck`").into())
+        }
+    }
 }

@@ -42,9 +42,10 @@ fn row(change: &LogChange) -> Row {
 /// `Corrupt` for text that [`to_json`] does not write.
 pub(crate) fn from_json(json: &str) -> Result<Vec<LogChange>> {
     let damaged = || Error::new(ErrorKind::Corrupt, "a row of the log is damaged; run `garth fsck`");
+    let path = |text: &str| TreePath::parse(text).map_err(|e| damaged().with_source(e));
     let rows: Vec<Row> = serde_json::from_str(json).map_err(|e| damaged().with_source(e))?;
     rows.into_iter()
-        .map(|Row(letter, ino, path, text)| {
+        .map(|Row(letter, ino, at, text)| {
             let text = text.ok_or_else(damaged);
             let kind = match letter {
                 'c' => ChangeKind::Created,
@@ -53,12 +54,25 @@ pub(crate) fn from_json(json: &str) -> Result<Vec<LogChange>> {
                 'r' => ChangeKind::Removed,
                 'x' => ChangeKind::Expired,
                 'l' => ChangeKind::Linked,
-                'n' => ChangeKind::Renamed { from: TreePath::parse(&text?)? },
+                'n' => ChangeKind::Renamed { from: path(&text?)? },
                 's' => ChangeKind::Snapshot { name: text? },
                 'd' => ChangeKind::SnapshotDropped { name: text? },
                 _ => return Err(damaged()),
             };
-            Ok(LogChange { kind, ino, path: path.map(|path| TreePath::parse(&path)).transpose()? })
+            Ok(LogChange { kind, ino, path: at.as_deref().map(path).transpose()? })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_row_is_corrupt_whatever_is_wrong_with_it() {
+        for json in ["[", r#"[["?",1]]"#, r#"[["n",1,"/a"]]"#, r#"[["n",1,"/a","b"]]"#, r#"[["c",1,"a/"]]"#] {
+            assert_eq!(from_json(json).unwrap_err().kind(), ErrorKind::Corrupt, "{json}");
+        }
+        assert_eq!(from_json(r#"[["n",1,"/a","/b"],["c",2,null]]"#).unwrap().len(), 2);
+    }
 }

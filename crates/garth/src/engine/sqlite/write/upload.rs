@@ -44,6 +44,7 @@ pub(crate) struct SqliteUpload {
     placed: Vec<Placed>,
     /// A step failed or its future was dropped: what the pack holds is unknown.
     broken: bool,
+    /// It is kept, or may be: there is nothing to tidy up.
     finished: bool,
 }
 
@@ -170,7 +171,7 @@ impl Upload for SqliteUpload {
             let rest = self.held.len();
             self.flush_chunk(rest).await?;
         }
-        let pack = match self.pack.take() {
+        let pack = match &self.pack {
             None => None,
             Some(pack) => {
                 self.runtime().failpoints().pass("stage-sync")?;
@@ -178,7 +179,7 @@ impl Upload for SqliteUpload {
                     pack.file.sync_all().map_err(failed)?;
                     disk::sync_dir(self.writer.packs().folder()).map_err(failed)?;
                 }
-                Some((pack.name, pack.size))
+                Some((pack.name.clone(), pack.size))
             }
         };
         let finished = Finished {
@@ -188,14 +189,18 @@ impl Upload for SqliteUpload {
             placed: std::mem::take(&mut self.placed),
             short: std::mem::take(&mut self.held).freeze(),
         };
+        // while it is not known, not even to somebody who stops waiting, the file may be needed
         self.finished = true;
         let (packs, runtime) = (Arc::clone(self.writer.packs()), self.runtime().clone());
         let keep = move |conn: &Connection| {
             finished.keep(conn, &packs)?;
             Ok(runtime.failpoints().pass("stage-keep")?)
         };
-        self.writer.transact(true, keep).await?;
-        Ok(body)
+        let kept = self.writer.transact(true, keep).await;
+        if kept.as_ref().is_err_and(|error| !matches!(error.kind(), ErrorKind::Io | ErrorKind::Poisoned)) {
+            self.finished = false;
+        }
+        kept.map(|()| body)
     }
 }
 
@@ -255,4 +260,46 @@ impl Finished {
 
 fn collected() -> Error {
     Error::new(ErrorKind::NotFound, "the upload stood still for too long and was collected; start it again")
+}
+
+#[cfg(all(test, feature = "faults"))]
+mod tests {
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::engine::sqlite::SqliteFs;
+    use crate::env::Env;
+    use crate::fs::FileSystem;
+    use crate::runtime::failpoint::Failure;
+
+    #[test]
+    fn an_upload_that_cannot_be_synced_leaves_neither_a_file_nor_a_row() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+        let mut upload = block_on(fs.stage()).unwrap();
+        block_on(upload.write(vec![7; 2 * CHUNK].into())).unwrap();
+        fs.runtime().failpoints().arm("stage-sync", Failure::Io, 0);
+        assert!(block_on(upload.finish()).unwrap_err().is(ErrorKind::Io));
+        assert_eq!(fs.pack_files().unwrap(), [""; 0]);
+        // tasks are done in their order
+        block_on(fs.sync()).unwrap();
+        let rows = fs
+            .inner
+            .pool
+            .with(|conn| Ok(conn.query_row("SELECT count(*) FROM staged", [], |row| row.get::<_, u64>(0))?));
+        assert_eq!(rows.unwrap(), 0);
+    }
+
+    #[test]
+    fn an_upload_whose_record_is_refused_leaves_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+        let mut upload = block_on(fs.stage()).unwrap();
+        block_on(upload.write(vec![7; 2 * CHUNK].into())).unwrap();
+        // as if it had stood still for too long
+        block_on(fs.inner.writer.transact(false, |conn| Ok(conn.execute("DELETE FROM staged", [])?)))
+            .unwrap();
+        assert!(block_on(upload.finish()).unwrap_err().is(ErrorKind::NotFound));
+        assert_eq!(fs.pack_files().unwrap(), [""; 0]);
+    }
 }
