@@ -337,6 +337,14 @@ macro_rules! contract_tests {
             a_path_that_is_gone_or_another_now_comes_back [history nodes]
             an_expiry_that_has_passed_is_not_restored [history nodes expiry]
             a_restore_that_is_overtaken_is_planned_again [history nodes]
+            a_name_that_moves_while_a_restore_reads_its_directory_is_not_lost [history nodes]
+            a_directory_that_moves_while_a_restore_reads_shows_once [history nodes links]
+            what_leaves_the_path_before_the_commit_of_a_restore_stays_as_it_is [history nodes attributes]
+            what_is_removed_while_a_restore_reads_comes_back [history nodes attributes]
+            what_changes_after_a_restore_has_read_it_is_restored_too [history nodes]
+            the_commits_of_one_restore_have_its_idempotency_record_once [history nodes]
+            a_restore_below_what_is_a_file_now_is_refused [history nodes]
+            a_name_like_those_that_a_restore_uses_is_in_nobodys_way [history nodes]
             a_plan_changes_nothing_and_says_what_would [history nodes]
         );
         $crate::contract_tests!(@group $make, searching:

@@ -15,6 +15,7 @@ use garth::{Capabilities, FileSystem, OpenFile, OpenNode, Result, TreePath, Uplo
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     Stat,
+    Walk,
     Commit,
 }
 
@@ -66,6 +67,7 @@ impl FileSystem for Interfering {
     }
 
     async fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
+        self.interfere(Call::Walk).await?;
         self.inner.walk(dir, page).await
     }
 

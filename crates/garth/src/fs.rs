@@ -5,7 +5,7 @@
 //! what one interface has acknowledged, the next read of any other sees. Engines never follow symbolic links:
 //! [`crate::fs::resolve`] does, above them. `docs/specs/tree.md` describes the contract as a whole.
 
-mod ext;
+pub(crate) mod ext;
 pub mod resolve;
 pub mod restore;
 

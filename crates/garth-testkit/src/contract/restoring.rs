@@ -8,10 +8,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use garth::ErrorKind::NotFound;
+use garth::ErrorKind::{NotADirectory, NotFound};
 use garth::FileSystem;
 use garth::fs::restore::{RestoreAction, Restored, plan, restore as restore_path};
-use garth::model::{Batch, Create, Entry, Moment, Op, Remove, RenameMode, Seq, SetAttrs, Timestamp};
+use garth::model::{
+    Batch, Create, Entry, Idempotency, Moment, Op, Remove, RenameMode, Seq, SetAttrs, Timestamp,
+};
 
 use super::{START, Subject};
 use crate::interfering::{Call, Interfering};
@@ -264,11 +266,122 @@ pub async fn a_restore_that_is_overtaken_is_planned_again(subject: &Subject) {
     let seq = then(fs).await;
     given(fs, [write("/t/f", "new"), remove("/t/g", Remove::File)]).await;
     let ops = vec![rename("/t/f", "/t/moved"), write_as("/t/g", "back already", Create::New)];
-    let busy: Arc<dyn FileSystem> = Arc::new(Interfering::new(&subject.fs, Call::Commit, 0, ops));
+    let busy = interfering(subject, Call::Commit, 0, ops);
     let done = restored(&*busy, "/t", seq).await;
     assert_eq!(text(fs, "/t/f").await, "old");
     assert_eq!(text(fs, "/t/g").await, "old");
     assert_eq!(done.commit.unwrap().seq.0, seq.0 + 4, "of two tries one is a commit");
+}
+
+/// A filesystem on which another client commits before one of the calls.
+fn interfering(subject: &Subject, before: Call, skip: usize, ops: Vec<Op>) -> Arc<dyn FileSystem> {
+    Arc::new(Interfering::new(&subject.fs, before, skip, ops))
+}
+
+/// A directory `/t/d` of more names than one page of a walk, and a file beside it that has changed since.
+async fn large_directory(fs: &Fs) -> Seq {
+    let files = (0..1500).map(|n| write(&format!("/t/d/{n:04}"), n.to_string()));
+    fs.commit(Batch::new([mkdir_all("/t/d"), write("/t/f", "old")].into_iter().chain(files))).await.unwrap();
+    let seq = then(fs).await;
+    given(fs, [write("/t/f", "new")]).await;
+    seq
+}
+
+pub async fn a_name_that_moves_while_a_restore_reads_its_directory_is_not_lost(subject: &Subject) {
+    let fs = &*subject.fs;
+    let seq = large_directory(fs).await;
+    let node = stat(fs, "/t/d/0000").await.ino;
+    let busy = interfering(subject, Call::Walk, 1, vec![rename("/t/d/0000", "/t/d/zz")]);
+    restored(&*busy, "/t", seq).await;
+    assert_eq!(stat(fs, "/t/d/0000").await.ino, node);
+}
+
+pub async fn a_directory_that_moves_while_a_restore_reads_shows_once(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir_all("/t/a/b"), write("/t/a/b/f", "old"), link("/t/a/b/f", "/outside")]).await;
+    let seq = large_directory(fs).await;
+    given(fs, [write("/outside", "new")]).await;
+    // its names were read where it was, and are read again where it is now
+    let busy = interfering(subject, Call::Walk, 1, vec![rename("/t/a/b", "/t/d/zz")]);
+    restored(&*busy, "/t", seq).await;
+    assert_eq!((text(fs, "/t/a/b/f").await.as_str(), text(fs, "/outside").await.as_str()), ("old", "new"));
+}
+
+pub async fn what_leaves_the_path_before_the_commit_of_a_restore_stays_as_it_is(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir_all("/t/sub"), write("/t/sub/f", "old"), write("/t/sub/g", "old")]).await;
+    let seq = then(fs).await;
+    given(fs, [append("/t/sub/f", "er"), set("/t/sub/g", SetAttrs::new().mode(0o600))]).await;
+    let before = [stat(fs, "/t/sub/f").await, stat(fs, "/t/sub/g").await];
+    let busy = interfering(subject, Call::Commit, 0, vec![rename("/t/sub", "/x")]);
+    restored(&*busy, "/t", seq).await;
+    assert_eq!([stat(fs, "/x/f").await, stat(fs, "/x/g").await], before);
+    assert_eq!((text(fs, "/x/f").await.as_str(), text(fs, "/t/sub/f").await.as_str()), ("older", "old"));
+}
+
+pub async fn what_is_removed_while_a_restore_reads_comes_back(subject: &Subject) {
+    let fs = &*subject.fs;
+    let seq = large_directory(fs).await;
+    // of the same size and time, so that its content is compared
+    let mtime = stat(fs, "/t/d/0000").await.mtime;
+    given(fs, [write_with("/t/d/0000", "1", SetAttrs { mtime: Some(mtime), ..SetAttrs::default() })]).await;
+    let busy = interfering(subject, Call::Walk, 1, vec![remove("/t/d", Remove::Tree)]);
+    restored(&*busy, "/t", seq).await;
+    assert_eq!(names_in(fs, "/t/d").await.len(), 1500);
+}
+
+pub async fn what_changes_after_a_restore_has_read_it_is_restored_too(subject: &Subject) {
+    let fs = &*subject.fs;
+    let seq = large_directory(fs).await;
+    let later = vec![write("/t/d/0001", "changed"), write("/t/d/new", "new")];
+    let busy = interfering(subject, Call::Commit, 0, later.clone());
+    let done = restored(&*busy, "/t", seq).await;
+    assert_eq!((done.plan.restored, done.plan.removed), (2, 1), "of both commits");
+    // and where it had found nothing to do
+    let busy = interfering(subject, Call::Walk, 1, later);
+    restored(&*busy, "/t", seq).await;
+}
+
+pub async fn the_commits_of_one_restore_have_its_idempotency_record_once(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/t"), write("/t/f", "old"), write("/t/g", "old")]).await;
+    let seq = then(fs).await;
+    given(fs, [write("/t/f", "new")]).await;
+    let busy = interfering(subject, Call::Commit, 0, vec![write("/t/g", "new")]);
+    let idempotency = Idempotency { key: "k".to_owned(), request_hash: [7; 32], keep_until: NOW };
+    let batch = Batch { idempotency: Some(idempotency), ..Batch::default() };
+    let moment = Moment::Seq(seq);
+    let done = restore_path(&*busy, &p("/t"), &moment, NOW, &batch).await.unwrap();
+    assert!(!done.commit.unwrap().replayed);
+    assert_eq!((text(fs, "/t/f").await.as_str(), text(fs, "/t/g").await.as_str()), ("old", "old"));
+    // the request again, after others have written: its first answer, and nothing is restored
+    given(fs, [write("/t/f", "newest")]).await;
+    let again = restore_path(fs, &p("/t"), &moment, NOW, &batch).await.unwrap();
+    assert!(again.commit.unwrap().replayed);
+    assert_eq!(text(fs, "/t/f").await, "newest");
+}
+
+pub async fn a_restore_below_what_is_a_file_now_is_refused(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/a"), write("/a/b", "old"), write("/c", "a file")]).await;
+    let seq = then(fs).await;
+    given(fs, [remove("/a", Remove::Tree), write("/a", "a file now")]).await;
+    let answer = restore_path(fs, &p("/a/b"), &Moment::Seq(seq), NOW, &Batch::default()).await;
+    assert_error(answer, NotADirectory, Some("/a"));
+    assert_eq!(text(fs, "/a").await, "a file now", "it lies outside the path");
+    let never = restore_path(fs, &p("/c/d"), &Moment::Seq(seq), NOW, &Batch::default()).await;
+    assert_error(never, NotFound, Some("/c/d"));
+}
+
+pub async fn a_name_like_those_that_a_restore_uses_is_in_nobodys_way(subject: &Subject) {
+    let fs = &*subject.fs;
+    let taken = (1..40).map(|seq| write(&format!("/t/.restoring-{seq}-1"), "mine"));
+    fs.commit(Batch::new([mkdir("/t")].into_iter().chain(taken))).await.unwrap();
+    given(fs, [write("/t/one", "1"), write("/t/two", "2")]).await;
+    let seq = then(fs).await;
+    given(fs, [rename_as("/t/one", "/t/two", RenameMode::Exchange)]).await;
+    restored(fs, "/t", seq).await;
+    assert_eq!(text(fs, &format!("/t/.restoring-{seq}-1")).await, "mine");
 }
 
 pub async fn a_plan_changes_nothing_and_says_what_would(subject: &Subject) {

@@ -10,7 +10,7 @@ use futures::{StreamExt, TryStreamExt};
 use super::FileSystem;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    Batch, Body, ByteRange, Commit, Entry, IntoAt, Item, MAX_INLINE_BODY, MAX_READ, Op, Outcome, Page,
+    At, Batch, Body, ByteRange, Commit, Entry, IntoAt, Item, MAX_INLINE_BODY, MAX_READ, Op, Outcome, Page,
     SetAttrs, VersionId, WalkItem, WalkPage,
 };
 
@@ -53,13 +53,7 @@ pub trait FileSystemExt: FileSystem {
     /// From the storage.
     fn find(&self, at: impl IntoAt) -> impl Future<Output = Result<Option<Entry>>> + Send {
         let at = at.into_at();
-        async move {
-            match self.stat(&at?).await {
-                Ok(entry) => Ok(Some(entry)),
-                Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory) => Ok(None),
-                Err(error) => Err(error),
-            }
-        }
+        async move { find(self, &at?).await }
     }
 
     /// Whether anything is there, a link that leads nowhere included.
@@ -277,6 +271,15 @@ pub trait FileSystemExt: FileSystem {
 }
 
 impl<T: FileSystem + ?Sized> FileSystemExt for T {}
+
+/// The node at an address, or `None` if nothing is there: also where a file stands above it.
+pub(crate) async fn find<F: FileSystem + ?Sized>(fs: &F, at: &At) -> Result<Option<Entry>> {
+    match fs.stat(at).await {
+        Ok(entry) => Ok(Some(entry)),
+        Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
 
 /// Commits one operation; gives the version that it made.
 async fn version<F: FileSystem + ?Sized>(fs: &F, op: Op) -> Result<VersionId> {

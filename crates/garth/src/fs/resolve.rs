@@ -10,6 +10,7 @@ use std::future::Future;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
+use crate::fs::ext::find;
 use crate::model::{At, Entry, Kind};
 use crate::path::{MAX_PATH, Name, TreePath};
 
@@ -49,7 +50,7 @@ pub async fn resolve<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow)
     }
     let resolved = walk(fs, path, follow).await?;
     if wants_directory
-        && let Some(entry) = look(fs, &resolved).await?
+        && let Some(entry) = find(fs, &At::Path(resolved.clone())).await?
         && entry.kind != Kind::Directory
     {
         return Err(Error::not_a_directory(&resolved));
@@ -116,7 +117,7 @@ pub async fn stat<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) ->
 }
 
 async fn is_link<F: FileSystem + ?Sized>(fs: &F, path: &TreePath) -> bool {
-    matches!(look(fs, path).await, Ok(Some(Entry { kind: Kind::Symlink, .. })))
+    matches!(find(fs, &path.into()).await, Ok(Some(Entry { kind: Kind::Symlink, .. })))
 }
 
 /// The common case in one lookup: a canonical path on which no link lies.
@@ -142,7 +143,7 @@ async fn walk<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Res
             continue;
         }
         let here = done.join(&Name::parse(&segment)?)?;
-        let Some(entry) = look(fs, &here).await? else {
+        let Some(entry) = find(fs, &At::Path(here.clone())).await? else {
             if todo.iter().any(|segment| segment == "..") {
                 return Err(Error::not_found(&here));
             }
@@ -181,13 +182,4 @@ async fn walk<F: FileSystem + ?Sized>(fs: &F, path: &str, follow: Follow) -> Res
 
 fn segments(path: &str) -> impl Iterator<Item = String> + '_ {
     path.rsplit('/').filter(|segment| !segment.is_empty() && *segment != ".").map(str::to_owned)
-}
-
-/// What is at a canonical path; `None` if nothing is.
-async fn look<F: FileSystem + ?Sized>(fs: &F, path: &TreePath) -> Result<Option<Entry>> {
-    match fs.stat(&path.into()).await {
-        Ok(entry) => Ok(Some(entry)),
-        Err(error) if error.is(ErrorKind::NotFound) => Ok(None),
-        Err(error) => Err(error),
-    }
 }

@@ -72,7 +72,7 @@ pub enum RestoreAction {
 pub struct Restored {
     /// What was done.
     pub plan: RestorePlan,
-    /// The commit; `None` if there was nothing to do.
+    /// The commit, the last one if it took several; `None` if there was nothing to do.
     pub commit: Option<Commit>,
 }
 
@@ -88,7 +88,10 @@ pub struct Restored {
 ///   the inside must differ, it gets a node of its own.
 /// - An expiry that has passed at `now` is not restored, or the entry would vanish at once.
 ///
-/// If the tree changes in between, the restore is planned again.
+/// If the tree changes in between, the restore is planned again. A commit holds what it touches; whatever else
+/// was committed while it was read may have changed what it had seen already, so unless there was nothing it is
+/// looked at once more, and a further commit (without the id and the idempotency record of `batch`) puts right
+/// what differs.
 ///
 /// ```
 /// # use garth::{Env, FileSystem, FileSystemExt, TreePath, engine::memory::Memory};
@@ -108,8 +111,9 @@ pub struct Restored {
 /// # Errors
 /// `NotFound` if the path was not there at that moment; those of [`FileSystem::as_of`] and
 /// [`FileSystem::commit`]; `TooLarge` if it takes more operations than a batch has
-/// ([`crate::model::MAX_OPS`]): restore the directories below one by one. `Conflict` if the tree
-/// changes each time before the commit.
+/// ([`crate::model::MAX_OPS`]): restore the directories below one by one. `NotADirectory` if a file stands
+/// above the path now. `Conflict` if the tree changes each time before the commit; what further commits would
+/// have put right is not, then.
 pub async fn restore<F: FileSystem + ?Sized>(
     fs: &F,
     path: &TreePath,
@@ -117,21 +121,45 @@ pub async fn restore<F: FileSystem + ?Sized>(
     now: Timestamp,
     batch: &Batch,
 ) -> Result<Restored> {
-    for _ in 0..MAX_TRIES {
-        let plan = match plan(fs, path, moment, now).await {
+    let past = fs.as_of(moment).await?;
+    let mut template = batch.clone();
+    let mut done: Option<Restored> = None;
+    let mut failed =
+        Error::at(ErrorKind::Conflict, path, "changes faster than it can be restored; try again");
+    for left in (0..MAX_TRIES).rev() {
+        let head = fs.head().await?.seq;
+        let plan = match plan::plan(fs, &*past, path, now).await {
             Err(error) if error.is(ErrorKind::Conflict) => continue,
             plan => plan?,
         };
-        if plan.is_empty() {
-            return Ok(Restored { plan, commit: None });
+        let (alone, commit) = if plan.is_empty() {
+            (fs.head().await?.seq == head, None)
+        } else {
+            match fs.commit(plan.batch(&template)).await {
+                Ok(commit) => (commit.replayed || commit.seq.0 == head.0 + 1, Some(commit)),
+                Err(error) if error.is(ErrorKind::Conflict) => continue,
+                Err(error) if is_overtaken(&error) => {
+                    failed = error;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        if commit.is_some() {
+            (template.id, template.idempotency) = (None, None);
         }
-        match fs.commit(plan.batch(batch)).await {
-            Ok(commit) => return Ok(Restored { plan, commit: Some(commit) }),
-            Err(error) if error.is(ErrorKind::Conflict) => {}
-            Err(error) => return Err(error),
+        let restored = Restored::after(done.take(), plan, commit);
+        if alone || left == 0 {
+            return Ok(restored);
         }
+        done = Some(restored);
     }
-    Err(Error::at(ErrorKind::Conflict, path, "changes faster than it can be restored; try again"))
+    Err(failed)
+}
+
+/// Whether a commit failed because the tree is not as it was when it was planned.
+fn is_overtaken(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::AlreadyExists)
 }
 
 /// What [`restore`] would do now.
@@ -146,6 +174,18 @@ pub async fn plan<F: FileSystem + ?Sized>(
 ) -> Result<RestorePlan> {
     let past = fs.as_of(moment).await?;
     plan::plan(fs, &*past, path, now).await
+}
+
+impl Restored {
+    /// What was done in all, with one more round.
+    fn after(before: Option<Self>, plan: RestorePlan, commit: Option<Commit>) -> Self {
+        let Some(mut all) = before else { return Self { plan, commit } };
+        all.plan.changes.extend(plan.changes);
+        all.plan.restored += plan.restored;
+        all.plan.removed += plan.removed;
+        all.plan.unchanged = plan.unchanged;
+        Self { plan: all.plan, commit: commit.or(all.commit) }
+    }
 }
 
 impl RestorePlan {

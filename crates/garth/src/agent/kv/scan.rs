@@ -10,7 +10,8 @@ use super::key::{Key, MAX_KEY_SEGMENT, SUFFIX, segment_of};
 use super::page::{PageRequest, Paged, unknown_cursor};
 use super::{Kv, is_missing};
 use crate::error::ErrorKind;
-use crate::model::{At, Kind, Listing, Page, Walk, WalkPage};
+use crate::fs::ext::find;
+use crate::model::{Kind, Listing, Page, Walk, WalkPage};
 use crate::path::{Name, TreePath};
 
 /// Most keys in a page of `list` or `glob`.
@@ -118,11 +119,7 @@ impl Kv<'_> {
 
     /// What is at a path of the tree, if anything.
     pub(super) async fn kind_of(&self, path: &TreePath) -> KvResult<Option<Kind>> {
-        match self.fs.stat(&At::Path(path.clone())).await {
-            Ok(entry) => Ok(Some(entry.kind)),
-            Err(error) if is_missing(&error) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        Ok(find(self.fs, &path.into()).await?.map(|entry| entry.kind))
     }
 
     /// Whether any value is below a directory. Most often among the first few names.

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
-use crate::model::{Entry, Ino, Kind, MAX_OPS, WalkItem, WalkPage};
+use crate::model::{Entry, Ino, Kind, MAX_OPS, Timestamp, VersionId, WalkItem, WalkPage};
 use crate::path::{Name, TreePath};
 
 /// Items of one page of a walk.
@@ -41,6 +41,27 @@ impl Item {
     }
 }
 
+/// A node of now under one of its names.
+#[derive(Clone, Debug)]
+pub(super) struct There {
+    pub(super) path: TreePath,
+    pub(super) entry: Box<Entry>,
+}
+
+/// A directory of now as it was before its names were read: if any of them has changed since, its version has.
+#[derive(Clone, Debug)]
+pub(super) struct Dir {
+    pub(super) path: TreePath,
+    pub(super) version: VersionId,
+    pub(super) mtime: Timestamp,
+}
+
+impl Dir {
+    pub(super) fn of(path: &TreePath, entry: &Entry) -> Self {
+        Self { path: path.clone(), version: entry.version, mtime: entry.mtime }
+    }
+}
+
 /// The differences of a directory.
 #[derive(Debug, Default)]
 pub(super) struct Diff {
@@ -50,10 +71,14 @@ pub(super) struct Diff {
     pub(super) now: HashMap<Key, Item>,
     /// Names of the same node at both moments whose node has changed: then and now.
     pub(super) changed: Vec<(Item, Item)>,
-    /// Nodes with several names of which one at least is the same at both moments, as they are now.
-    pub(super) linked: HashMap<Ino, Box<Entry>>,
-    /// How many names below the directory a node with several names has now.
-    pub(super) inside: HashMap<Ino, u64>,
+    /// Nodes with several names of which one at least is the same at both moments: that name, and what they are
+    /// now.
+    pub(super) linked: HashMap<Ino, There>,
+    /// How many names below the directory a node with several names has now, and the version that all of them
+    /// showed.
+    pub(super) inside: HashMap<Ino, (u64, VersionId)>,
+    /// Directories of now.
+    pub(super) dirs: HashMap<Ino, Dir>,
     /// Names that are as they were.
     pub(super) unchanged: u64,
 }
@@ -91,9 +116,7 @@ where
             before = left.next().await?;
         } else {
             if let Some(item) = after.take() {
-                if item.linked() {
-                    *diff.inside.entry(item.ino()).or_default() += 1;
-                }
+                diff.count(&item, path)?;
                 match waiting.entry(item.key.clone()) {
                     Slot::Occupied(slot) if slot.get().ino() == item.ino() => {
                         let other = slot.remove();
@@ -138,9 +161,27 @@ pub(super) fn too_much(path: &TreePath) -> Error {
 }
 
 impl Diff {
+    /// Counts a name of now. What shows twice and differs, or is a directory, moved while it was read.
+    fn count(&mut self, item: &Item, top: &TreePath) -> Result<()> {
+        if item.is_dir() {
+            let dir = Dir::of(&item.path, &item.entry);
+            return self.dirs.insert(item.ino(), dir).map_or(Ok(()), |_| Err(changing(top)));
+        }
+        if item.linked() {
+            let version = item.entry.version;
+            let (count, seen) = self.inside.entry(item.ino()).or_insert((0, version));
+            if *seen != version {
+                return Err(changing(top));
+            }
+            *count += 1;
+        }
+        Ok(())
+    }
+
     fn pair(&mut self, past: Item, now: Item) {
         if past.linked() || now.linked() {
-            self.linked.insert(now.ino(), now.entry.clone());
+            let there = There { path: now.path.clone(), entry: now.entry.clone() };
+            self.linked.insert(now.ino(), there);
         }
         if past.entry.version == now.entry.version {
             self.unchanged += 1;

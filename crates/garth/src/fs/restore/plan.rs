@@ -7,11 +7,12 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::diff::{Diff, Item, Key, changing, diff, order, too_much};
+use super::diff::{Diff, Dir, Item, Key, There, changing, diff, order, too_much};
 use super::state::{self, Difference};
 use super::{Restoration, RestoreAction, RestorePlan};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
+use crate::fs::ext::find;
 use crate::model::{
     At, Entry, Ino, Kind, MAX_OPS, MAX_PAGE, Op, Precondition, Remove, RenameMode, Seq, SetAttrs, Timestamp,
     VersionId, WalkPage,
@@ -25,25 +26,28 @@ where
     P: FileSystem + ?Sized,
 {
     let at = past.head().await?.seq;
-    let Some(then) = lookup(past, path).await? else {
+    let Some(then) = find(past, &path.into()).await? else {
         return Err(Error::at(ErrorKind::NotFound, path, format!("was not there at sequence {at}")));
     };
-    let there = lookup(fs, path).await?;
+    let there = match fs.stat(&path.into()).await {
+        Ok(there) => Some(there),
+        Err(error) if error.is(ErrorKind::NotFound) => None,
+        // Nothing outside the path changes, so a file above it stays, and the caller hears which one.
+        Err(error) => return Err(error),
+    };
     let mut planner = Planner::new(fs, past, path, at, now);
-    match there {
+    let planned = match there {
         Some(there) if then.kind == Kind::Directory && there.kind == Kind::Directory => {
-            planner.directory(&then, &there).await?;
+            planner.directory(&then, &there).await
         }
-        there => planner.single(&then, there).await?,
-    }
-    planner.finish()
-}
-
-async fn lookup<F: FileSystem + ?Sized>(fs: &F, path: &TreePath) -> Result<Option<Entry>> {
-    match fs.stat(&At::Path(path.clone())).await {
-        Ok(entry) => Ok(Some(entry)),
-        Err(error) if error.is(ErrorKind::NotFound) => Ok(None),
-        Err(error) => Err(error),
+        there => planner.single(&then, there).await,
+    };
+    match planned {
+        // the past stays as it is: what was seen now is gone
+        Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory) => {
+            Err(changing(path))
+        }
+        planned => planned.and_then(|()| planner.finish()),
     }
 }
 
@@ -64,7 +68,9 @@ struct Planner<'a, F: ?Sized, P: ?Sized> {
     /// The directory that is restored.
     top_ino: Ino,
     /// Nodes of now that the plan may touch.
-    entries: HashMap<Ino, Box<Entry>>,
+    entries: HashMap<Ino, There>,
+    /// All directories of now.
+    dirs: HashMap<Ino, Dir>,
     /// Names of now that are not right, with where they were at first.
     names: HashMap<Key, (Ino, TreePath)>,
     /// The same by node and by directory.
@@ -89,7 +95,8 @@ struct Planner<'a, F: ?Sized, P: ?Sized> {
     temporary: u64,
     node_ops: Vec<Op>,
     directory_ops: Vec<Op>,
-    versions: HashMap<Ino, VersionId>,
+    /// What must be as it was read: by path, since a node that has left is none of the restore's business.
+    versions: HashMap<TreePath, VersionId>,
     plan: RestorePlan,
 }
 
@@ -112,6 +119,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             now,
             top_ino: Ino::NONE,
             entries: HashMap::new(),
+            dirs: HashMap::new(),
             names: HashMap::new(),
             names_of: HashMap::new(),
             names_in: HashMap::new(),
@@ -145,7 +153,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
                 self.plan.unchanged = 1;
                 return Ok(());
             }
-            self.hold(&there);
+            self.versions.insert(self.top.clone(), there.version);
             if same && !shared {
                 self.change(self.top, there.ino, difference);
                 self.plan.restored = 1;
@@ -177,7 +185,10 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         let mut diff = diff(self.past, self.fs, self.top, then.ino, there.ino).await?;
         self.top_ino = there.ino;
         self.holders.insert(then.ino, Holder::Node(there.ino));
-        self.entries.insert(there.ino, Box::new(there.clone()));
+        let entry = Box::new(there.clone());
+        self.entries.insert(there.ino, There { path: self.top.clone(), entry });
+        diff.dirs.insert(there.ino, Dir::of(self.top, there));
+        self.dirs = std::mem::take(&mut diff.dirs);
         self.plan.unchanged = diff.unchanged;
         let (shared, changed) = self.judge(&mut diff).await?;
         self.index(&diff, &shared);
@@ -218,9 +229,9 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             self.touched.iter().copied().filter(|ino| !self.entries.contains_key(ino)).collect();
         same.sort_unstable();
         for ino in same {
-            let entry = self.fs.stat(&At::Node(ino)).await?;
-            let attrs = SetAttrs { mtime: Some(entry.mtime), ..SetAttrs::default() };
-            self.hold(&entry);
+            let Some(dir) = self.dirs.get(&ino) else { return Err(changing(self.top)) };
+            let attrs = SetAttrs { mtime: Some(dir.mtime), ..SetAttrs::default() };
+            self.hold_node(ino);
             self.directory_ops.push(Op::SetAttrs { at: At::Node(ino), attrs });
         }
         for (path, mtime) in new {
@@ -234,15 +245,16 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
     /// names outside, and what to change of the others. The names of the former differ from now on.
     #[allow(clippy::type_complexity, reason = "the two halves of one answer")]
     async fn judge(&mut self, diff: &mut Diff) -> Result<(HashSet<Ino>, Vec<(TreePath, Ino, Difference)>)> {
-        let now: HashMap<Ino, Box<Entry>> = (diff.now.values().map(|item| (item.ino(), item.entry.clone())))
-            .chain(diff.changed.iter().map(|(_, now)| (now.ino(), now.entry.clone())))
-            .chain(diff.linked.iter().map(|(ino, entry)| (*ino, entry.clone())))
+        let there = |item: &Item| There { path: item.path.clone(), entry: item.entry.clone() };
+        let now: HashMap<Ino, There> = (diff.now.values().map(|item| (item.ino(), there(item))))
+            .chain(diff.changed.iter().map(|(_, now)| (now.ino(), there(now))))
+            .chain(diff.linked.iter().map(|(ino, there)| (*ino, there.clone())))
             .collect();
         let mut judged = HashSet::new();
         let (mut shared, mut changed) = (HashSet::new(), Vec::new());
         let past = diff.changed.iter().map(|(past, _)| past).chain(&diff.past);
         for item in past.filter(|item| !item.is_dir()) {
-            let Some(now) = now.get(&item.ino()) else { continue };
+            let Some(There { entry: now, .. }) = now.get(&item.ino()) else { continue };
             if !judged.insert(item.ino()) {
                 continue;
             }
@@ -251,7 +263,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             if difference == Difference::None {
                 continue;
             }
-            let inside = diff.inside.get(&item.ino()).copied().unwrap_or(1);
+            let inside = diff.inside.get(&item.ino()).map_or(1, |(count, _)| *count);
             if now.nlink > inside {
                 shared.insert(item.ino());
             } else {
@@ -328,7 +340,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             return Ok(());
         }
         match (&key, there) {
-            (Some(key), Some(there)) => self.clear(key, there),
+            (Some(key), Some(there)) => self.clear(key, there).await?,
             (Some(key), None) if self.freed.contains(key) => {}
             (Some(key), None) => {
                 self.plan.preconditions.push((At::Child(key.0, key.1.clone()), Precondition::Absent));
@@ -385,7 +397,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
 
     /// Whether a node that was not there then may take the place of one that is gone.
     fn may_become(&self, then: &Entry, there: Ino) -> bool {
-        let Some(now) = self.entries.get(&there) else { return false };
+        let Some(There { entry: now, .. }) = self.entries.get(&there) else { return false };
         let names = self.names_of.get(&there).map_or(0, |keys| keys.len() as u64);
         let inside = now.kind == Kind::Directory || now.nlink == names;
         inside && !self.wanted.contains(&there) && !self.held.contains(&there) && fits(then, now)
@@ -393,7 +405,9 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
 
     async fn become_of(&mut self, item: &Item, there: Ino) -> Result<()> {
         self.wanted.insert(there);
-        let Some(now) = self.entries.get(&there).cloned() else { return Err(changing(self.top)) };
+        let Some(There { entry: now, .. }) = self.entries.get(&there).cloned() else {
+            return Err(changing(self.top));
+        };
         if item.is_dir() {
             return Ok(());
         }
@@ -406,10 +420,10 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
     }
 
     /// Frees a name for what was there then.
-    fn clear(&mut self, key: &Key, there: Ino) {
+    async fn clear(&mut self, key: &Key, there: Ino) -> Result<()> {
         self.hold_node(there);
         self.touched.insert(key.0);
-        let directory = self.entries.get(&there).is_some_and(|entry| entry.kind == Kind::Directory);
+        let directory = self.entries.get(&there).is_some_and(|there| there.entry.kind == Kind::Directory);
         let last = !self.held.contains(&there) && self.names_of.get(&there).is_none_or(|keys| keys.len() < 2);
         let keep = match directory {
             true => self.leads_to_wanted(there),
@@ -418,15 +432,16 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         let at = At::Child(key.0, key.1.clone());
         if !keep {
             self.remove_name(key, there);
-            return;
+            return Ok(());
         }
-        let name = self.free_name();
+        let name = self.free_name().await?;
         let from = self.drop_name(key).unwrap_or_else(|| self.top.clone());
         let (mode, to) = (RenameMode::NoReplace, At::Child(self.top_ino, name.clone()));
         self.plan.preconditions.push((to.clone(), Precondition::Absent));
         self.plan.ops.push(Op::Rename { from: at, to, mode, parents: false });
         self.touched.insert(self.top_ino);
         self.add_name((self.top_ino, name), there, from);
+        Ok(())
     }
 
     /// Whether a node, or one below it, still has to go somewhere else.
@@ -507,7 +522,7 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
     }
 
     fn directory_state(&mut self, path: &TreePath, then: &Entry, ino: Ino) {
-        let Some(now) = self.entries.get(&ino) else { return };
+        let Some(There { entry: now, .. }) = self.entries.get(&ino) else { return };
         let mut attrs = state::difference(then, now, None).unwrap_or_default();
         let own = SetAttrs { mtime: None, ..attrs.clone() } != SetAttrs::default();
         if self.touched.contains(&ino) {
@@ -552,13 +567,15 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
     }
 
     /// A name for what has to wait. That it is free is a condition of the commit.
-    fn free_name(&mut self) -> Name {
+    async fn free_name(&mut self) -> Result<Name> {
         loop {
             self.temporary += 1;
-            let name = format!(".restoring-{}-{}", self.plan.at, self.temporary);
-            let Ok(name) = Name::parse(&name) else { continue };
-            if !self.names.contains_key(&(self.top_ino, name.clone())) {
-                return name;
+            let name = Name::parse(&format!(".restoring-{}-{}", self.plan.at, self.temporary))?;
+            let there = At::Child(self.top_ino, name.clone());
+            if !self.names.contains_key(&(self.top_ino, name.clone()))
+                && find(self.fs, &there).await?.is_none()
+            {
+                return Ok(name);
             }
         }
     }
@@ -567,15 +584,14 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
         self.plan.changes.push(Restoration { path: path.clone(), action });
     }
 
-    /// The plan holds only while this node is as it is.
-    fn hold(&mut self, entry: &Entry) {
-        self.versions.insert(entry.ino, entry.version);
-    }
-
+    /// The plan holds only while this node is where it was and as it was when it was read.
     fn hold_node(&mut self, ino: Ino) {
-        if let Some(entry) = self.entries.get(&ino) {
-            self.versions.insert(ino, entry.version);
-        }
+        let held = match (self.dirs.get(&ino), self.entries.get(&ino)) {
+            (Some(dir), _) => (dir.path.clone(), dir.version),
+            (None, Some(there)) => (there.path.clone(), there.entry.version),
+            (None, None) => return,
+        };
+        self.versions.insert(held.0, held.1);
     }
 
     fn finish(mut self) -> Result<RestorePlan> {
@@ -585,11 +601,14 @@ impl<'a, F: FileSystem + ?Sized, P: FileSystem + ?Sized> Planner<'a, F, P> {
             return Err(too_much(self.top));
         }
         let versions = self.versions.into_iter();
-        let held = versions.map(|(ino, version)| (At::Node(ino), Precondition::Version(version)));
+        let held = versions.map(|(path, version)| (At::Path(path), Precondition::Version(version)));
         // Versions first: where a name must be absent, a look at an entry that has expired ends it, which
         // changes the version of its directory.
         let absent = std::mem::take(&mut self.plan.preconditions);
         self.plan.preconditions = held.chain(absent).collect();
+        if self.plan.preconditions.len() > MAX_OPS {
+            return Err(too_much(self.top));
+        }
         Ok(self.plan)
     }
 }
