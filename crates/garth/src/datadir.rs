@@ -24,7 +24,7 @@ use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::check_id;
 use crate::runtime::Runtime;
-use crate::runtime::disk::{failed, make_dir, sync_dir};
+use crate::runtime::disk::{failed, is_short_of_descriptors, make_dir, sync_dir};
 
 pub use self::builder::DataDirBuilder;
 pub use self::control::{Account, AccountState, Control};
@@ -91,7 +91,8 @@ impl DataDir {
 
     fn open_with(folder: PathBuf, runtime: Runtime, open_trees: usize) -> Result<Self> {
         let control = Control::open(&folder, &runtime)?;
-        let data = Self(Arc::new(Inner { folder, runtime, control, trees: OpenTrees::new(open_trees) }));
+        let trees = OpenTrees::new(open_trees, |tree: &Tree| !tree.is_poisoned());
+        let data = Self(Arc::new(Inner { folder, runtime, control, trees }));
         for account in data.control().deleted_accounts()? {
             // no failure to open: the account is inaccessible already, and the next open tries again
             if let Err(error) = data.finish_deletion(&account) {
@@ -127,8 +128,9 @@ impl DataDir {
         let folder = self.tree_folder(&name);
         make_dir(&folder).map_err(failed("the account's folder cannot be made"))?;
         let added = self.control().add_account(id, &name);
-        if matches!(&added, Err(error) if error.is(ErrorKind::AlreadyExists)) {
-            fs::remove_dir(&folder).map_err(failed("the account's folder cannot be removed"))?;
+        if added.as_ref().is_err_and(|error| !error.is(ErrorKind::Io)) {
+            // Certainly not added, so nothing refers to it. What cannot be removed is as harmless as after a crash.
+            let _ = fs::remove_dir(&folder);
         }
         added
     }
@@ -163,7 +165,7 @@ impl DataDir {
         // not open, or forgotten because it is being deleted
         let account = self.control().account(&admitted.key.account)?;
         if account.folder != admitted.folder {
-            return Err(Error::new(ErrorKind::NotFound, "the account of this key is gone"));
+            return Err(account_gone());
         }
         self.tree(&account)
     }
@@ -173,8 +175,13 @@ impl DataDir {
         // By folder, not by id: an account that is made anew under an old id is another tree.
         let open = || self.0.trees.get(&account.folder, || Tree::open_on(&folder, &self.0.runtime));
         match open() {
-            // perhaps out of file descriptors: close unused trees and try again
-            Err(error) if error.is(ErrorKind::Unavailable) && self.0.trees.evict_all() => open(),
+            // out of file descriptors: close unused trees and try again
+            Err(error) if error.is(ErrorKind::Unavailable) && is_short_of_descriptors() => {
+                self.0.trees.evict_all();
+                open()
+            }
+            // its deletion may have come in between
+            Err(_) if self.is_gone(account)? => Err(account_gone()),
             other => other,
         }
     }
@@ -206,14 +213,44 @@ impl DataDir {
         make_dir(&folder.join(ACCOUNTS)).map_err(&failed)?;
         self.control().backup(folder)?;
         let mut done = Vec::new();
-        for account in Control::open(folder, &self.0.runtime)?.accounts()? {
+        let copied = Control::open(folder, &self.0.runtime)?;
+        for account in copied.accounts()? {
             if account.state == AccountState::Active {
                 let copy = folder.join(ACCOUNTS).join(&account.folder);
-                done.push((account.id.clone(), self.tree(&account)?.backup(&copy)?));
+                done.extend(
+                    self.backup_account(&account, &copied, &copy)?.map(|backup| (account.id, backup)),
+                );
             }
         }
+        drop(copied);
         sync_dir(&folder.join(ACCOUNTS)).and_then(|()| sync_dir(folder)).map_err(&failed)?;
         Ok(done)
+    }
+
+    /// Writes a copy of an account that was there when the control data was `copied`. One that has been deleted
+    /// since is deleted in the copy, too.
+    fn backup_account(&self, account: &Account, copied: &Control, copy: &Path) -> Result<Option<Backup>> {
+        match self.tree(account).and_then(|tree| tree.backup(copy)) {
+            Ok(backup) => Ok(Some(backup)),
+            Err(_) if self.is_gone(account)? => {
+                copied.mark_deleted(&account.id)?;
+                if copy.exists() {
+                    fs::remove_dir_all(copy).map_err(failed("the backup could not be written"))?;
+                }
+                copied.forget_deleted(account)?;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether an account that was there has been deleted since, or is being deleted.
+    fn is_gone(&self, account: &Account) -> Result<bool> {
+        match self.control().account(&account.id) {
+            Ok(found) => Ok(found.folder != account.folder),
+            Err(error) if error.is(ErrorKind::NotFound) => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     fn finish_deletion(&self, account: &Account) -> Result<()> {
@@ -232,8 +269,77 @@ impl DataDir {
     }
 }
 
+fn account_gone() -> Error {
+    Error::new(ErrorKind::NotFound, "the account is gone")
+}
+
 impl fmt::Debug for DataDir {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DataDir").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn home() -> (tempfile::TempDir, DataDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataDir::open(&folder.path().join("data"), Env::system()).unwrap();
+        (folder, data)
+    }
+
+    #[test]
+    fn an_account_that_is_deleted_between_look_up_and_opening_is_not_found() {
+        let (_folder, data) = home();
+        let account = data.create_account("a").unwrap();
+        data.delete_account("a").unwrap();
+        assert!(data.tree(&account).unwrap_err().is(ErrorKind::NotFound));
+        data.create_account("a").unwrap();
+        assert!(data.tree(&account).unwrap_err().is(ErrorKind::NotFound), "another account of that name");
+    }
+
+    #[test]
+    fn an_account_that_is_deleted_during_a_backup_is_not_in_it() {
+        let (folder, data) = home();
+        let account = data.create_account("gone").unwrap();
+        let copy = folder.path().join("copy");
+        make_dir(&copy.join(ACCOUNTS)).unwrap();
+        data.control().backup(&copy).unwrap();
+        data.delete_account("gone").unwrap();
+        let copied = Control::open(&copy, &data.0.runtime).unwrap();
+        let place = copy.join(ACCOUNTS).join(&account.folder);
+        assert_eq!(data.backup_account(&account, &copied, &place).unwrap(), None);
+        assert!(copied.accounts().unwrap().is_empty() && !place.exists());
+    }
+
+    #[test]
+    fn an_account_for_which_there_is_no_space_leaves_no_folder() {
+        let (_folder, data) = home();
+        data.control().fill();
+        let mut made = 0;
+        let error = loop {
+            match data.create_account(&format!("account-{made}-{}", "x".repeat(100))) {
+                Ok(_) => made += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(error.is(ErrorKind::NoSpace), "{error:?}");
+        assert_eq!(fs::read_dir(data.folder().join(ACCOUNTS)).unwrap().count(), made);
+    }
+
+    #[cfg(feature = "faults")]
+    #[test]
+    fn an_account_whose_storage_failed_is_opened_anew_once_it_was_let_go() {
+        use crate::fs::FileSystemExt as _;
+        use futures::executor::block_on;
+        let (_folder, data) = home();
+        data.create_account("a").unwrap();
+        let tree = data.account("a").unwrap();
+        tree.runtime().failpoints().arm("before-commit", crate::runtime::failpoint::Failure::Io, 0);
+        assert!(block_on(tree.write("/f", "x")).unwrap_err().is(ErrorKind::Io));
+        assert!(data.account("a").unwrap_err().is(ErrorKind::Poisoned), "somebody has it open");
+        drop(tree);
+        block_on(data.account("a").unwrap().write("/f", "x")).unwrap();
     }
 }

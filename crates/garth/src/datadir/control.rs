@@ -22,7 +22,8 @@ use crate::path::check_id;
 use crate::runtime::Runtime;
 use crate::runtime::disk::{failed, sync_dir};
 use crate::sqlite::error::Subject;
-use crate::sqlite::{ConnPool, Database, DbResult, Format, all, one};
+use crate::sqlite::migrate::finish_copy;
+use crate::sqlite::{ConnPool, Database, DbError, DbResult, Format, all, one};
 
 /// Name of the control database in a data folder.
 pub(super) const DATABASE: &str = "control.db";
@@ -111,7 +112,7 @@ impl Control {
         self.pool.with(|conn| {
             let transaction = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
             let value = job(&transaction)?;
-            transaction.commit()?;
+            transaction.commit().map_err(|error| DbError::from(error).of_commit())?;
             Ok(value)
         })
     }
@@ -134,6 +135,13 @@ impl Control {
         Ok(Account { id: id.into(), folder: folder.into(), created, state: AccountState::Active })
     }
 
+    /// Lets the database grow no more.
+    #[cfg(test)]
+    pub(super) fn fill(&self) {
+        let limit = "PRAGMA max_page_count = 1";
+        self.pool.with(|conn| Ok(conn.query_row(limit, [], |_| Ok(()))?)).unwrap();
+    }
+
     /// Writes a copy of the control data into `folder`, safe on disk and open to its owner alone.
     pub(crate) fn backup(&self, folder: &Path) -> Result<()> {
         let failed = failed("the backup could not be written");
@@ -141,7 +149,10 @@ impl Control {
         let target = to.to_str().ok_or_else(|| Error::invalid("the backup's path is not UTF-8"))?;
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&to).map_err(&failed)?;
         // an empty file counts as none to `VACUUM INTO`
-        self.read(|conn| Ok(conn.execute("VACUUM INTO ?1", [target])?))?;
+        self.read(|conn| {
+            conn.execute("VACUUM INTO ?1", [target])?;
+            finish_copy(&to, |_| Ok(()))
+        })?;
         file.sync_all().map_err(&failed)
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, Weak};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::lock::lock;
 
 /// The instance of one tree while anybody holds it. Its lock is held while the tree is opened, so that one
@@ -13,6 +13,8 @@ type Slot<T> = Arc<Mutex<Weak<T>>>;
 /// Open trees by the name of their folder.
 pub(super) struct OpenTrees<T> {
     capacity: usize,
+    /// Whether an instance may be given out again. One whose storage failed is let go, to be opened anew.
+    is_sound: fn(&T) -> bool,
     state: Mutex<State<T>>,
 }
 
@@ -26,12 +28,16 @@ struct State<T> {
 }
 
 impl<T> OpenTrees<T> {
-    pub(super) fn new(capacity: usize) -> Self {
+    pub(super) fn new(capacity: usize, is_sound: fn(&T) -> bool) -> Self {
         let state = State { slots: HashMap::new(), kept: HashMap::new(), by_use: BTreeMap::new(), tick: 0 };
-        Self { capacity, state: Mutex::new(state) }
+        Self { capacity, is_sound, state: Mutex::new(state) }
     }
 
     /// The instance of that name, opened if there is none.
+    ///
+    /// # Errors
+    /// Those of `open`; `Poisoned` while anybody holds an instance whose storage failed: the disk is looked at
+    /// anew only once nobody has it open.
     pub(super) fn get(&self, name: &str, open: impl FnOnce() -> Result<Arc<T>>) -> Result<Arc<T>> {
         if let Some(tree) = self.kept(name) {
             return Ok(tree);
@@ -39,7 +45,8 @@ impl<T> OpenTrees<T> {
         let slot = lock(&self.state).slots.entry(name.to_owned()).or_default().clone();
         let mut instance = lock(&slot);
         let tree = match instance.upgrade() {
-            Some(tree) => tree,
+            Some(tree) if (self.is_sound)(&tree) => tree,
+            Some(_) => return Err(still_open()),
             None => open()?,
         };
         *instance = Arc::downgrade(&tree);
@@ -52,7 +59,12 @@ impl<T> OpenTrees<T> {
 
     /// The instance of that name, if it is kept open.
     pub(super) fn kept(&self, name: &str) -> Option<Arc<T>> {
-        lock(&self.state).touch(name)
+        let tree = lock(&self.state).touch(name)?;
+        if (self.is_sound)(&tree) {
+            return Some(tree);
+        }
+        self.forget(name);
+        None
     }
 
     /// Keeps none open that nobody uses; whether there was one.
@@ -70,6 +82,12 @@ impl<T> OpenTrees<T> {
         let tree = lock(&self.state).take(name);
         drop(tree);
     }
+}
+
+fn still_open() -> Error {
+    let message =
+        "the storage failed before; close everything that was opened of the account, then open it again";
+    Error::new(ErrorKind::Poisoned, message)
 }
 
 impl<T> State<T> {
@@ -114,6 +132,8 @@ impl<T> State<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     fn opened(cache: &OpenTrees<u32>, name: &str, opens: &mut u32) -> Arc<u32> {
@@ -127,7 +147,7 @@ mod tests {
 
     #[test]
     fn what_is_used_most_recently_stays_open() {
-        let (cache, mut opens) = (OpenTrees::new(2), 0);
+        let (cache, mut opens) = (OpenTrees::new(2, |_| true), 0);
         opened(&cache, "a", &mut opens);
         opened(&cache, "b", &mut opens);
         opened(&cache, "a", &mut opens);
@@ -139,7 +159,7 @@ mod tests {
 
     #[test]
     fn an_instance_in_use_is_given_again_though_it_had_to_make_room() {
-        let (cache, mut opens) = (OpenTrees::new(1), 0);
+        let (cache, mut opens) = (OpenTrees::new(1, |_| true), 0);
         let held = opened(&cache, "a", &mut opens);
         for other in 0..20 {
             opened(&cache, &other.to_string(), &mut opens);
@@ -151,15 +171,27 @@ mod tests {
 
     #[test]
     fn a_tree_that_failed_to_open_is_tried_again() {
-        let cache = OpenTrees::<u32>::new(1);
+        let cache = OpenTrees::<u32>::new(1, |_| true);
         let error = cache.get("a", || Err(crate::Error::invalid("no"))).unwrap_err();
         assert_eq!(error.message(), "no");
         assert_eq!(*cache.get("a", || Ok(Arc::new(7))).unwrap(), 7);
     }
 
     #[test]
+    fn an_instance_whose_storage_failed_is_opened_anew_once_nobody_holds_it() {
+        let cache = OpenTrees::<AtomicBool>::new(2, |sound| sound.load(Ordering::Relaxed));
+        let open = || cache.get("a", || Ok(Arc::new(AtomicBool::new(true))));
+        let held = open().unwrap();
+        held.store(false, Ordering::Relaxed);
+        assert!(cache.kept("a").is_none());
+        assert!(open().unwrap_err().is(ErrorKind::Poisoned));
+        drop(held);
+        assert!(open().unwrap().load(Ordering::Relaxed));
+    }
+
+    #[test]
     fn threads_that_open_one_tree_at_once_get_one_instance() {
-        let cache = OpenTrees::<u32>::new(1);
+        let cache = OpenTrees::<u32>::new(1, |_| true);
         let trees: Vec<_> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8)
                 .map(|n| {

@@ -86,6 +86,11 @@ impl SqliteFs {
         Ok(Arc::new(Self { inner: Arc::new(inner), as_of: None }))
     }
 
+    /// Whether its storage has failed: it can be read, and written once it is opened again.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.inner.pool.is_poisoned()
+    }
+
     /// What it runs on.
     pub fn runtime(&self) -> &Runtime {
         &self.inner.runtime

@@ -1,6 +1,8 @@
 //! The format of a database file: how it is recognised, made and brought forward.
 
-use rusqlite::{Connection, ErrorCode};
+use std::path::Path;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::connect::Database;
 use super::error::DbResult;
@@ -88,6 +90,15 @@ impl Format {
     }
 }
 
+/// Makes what `VACUUM INTO` wrote like its original, which it is but for the WAL, and changes it as asked.
+pub(crate) fn finish_copy<T>(copy: &Path, change: impl FnOnce(&Connection) -> DbResult<T>) -> DbResult<T> {
+    let conn = Connection::open_with_flags(copy, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let value = change(&conn)?;
+    conn.pragma_update(None, "journal_mode", "WAL")?;
+    conn.close().map_err(|(_, error)| error)?;
+    Ok(value)
+}
+
 fn switch_to_wal(conn: &Connection, env: &Env) -> DbResult<()> {
     for _ in 1..WAL_TRIES {
         match conn.pragma_update(None, "journal_mode", "WAL") {
@@ -100,10 +111,6 @@ fn switch_to_wal(conn: &Connection, env: &Env) -> DbResult<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use rusqlite::Connection;
-
     use super::*;
     use crate::sqlite::error::Subject;
 

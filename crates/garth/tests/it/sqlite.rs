@@ -1,5 +1,6 @@
 //! What the SQLite engine promises beyond the contract: maintenance, uploads, several instances.
 
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -101,12 +102,28 @@ async fn a_backup_is_a_data_folder_that_opens_with_all_its_accounts() {
         upload.write(Bytes::from(vec![7; 3 << 20])).await.unwrap();
         let body = Body::Staged(upload.finish().await.unwrap());
         fs.apply(Op::write(path("/big"), body).create_new()).await.unwrap();
+        // the same again: a pack of its own, and nothing in it
+        let mut upload = fs.stage().await.unwrap();
+        upload.write(Bytes::from(vec![7; 3 << 20])).await.unwrap();
+        let body = Body::Staged(upload.finish().await.unwrap());
+        fs.apply(Op::write(path("/again"), body).create_new()).await.unwrap();
     }
     let (_, secret) = home.control().create_key("one", "", &[garth::datadir::Scope::Admin]).unwrap();
     let copy = folder.path().join("copy");
     assert_eq!(home.backup(&copy).unwrap().len(), 2);
     assert!(home.backup(&copy).unwrap_err().is(garth::ErrorKind::AlreadyExists));
     home.account("one").unwrap().write(&path("/note"), Bytes::from("later")).await.unwrap();
+    let journal_mode = |file: &std::path::Path| -> String {
+        let conn = rusqlite::Connection::open(file).unwrap();
+        conn.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!(journal_mode(&copy.join("control.db")), "wal");
+    let folder_of = |id| copy.join("accounts").join(home.control().account(id).unwrap().folder);
+    for private in ["one", "two"].map(folder_of).into_iter().flat_map(|dir| [dir.join("packs"), dir]) {
+        let mode = std::fs::metadata(&private).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{}", private.display());
+        assert!(private.ends_with("packs") || journal_mode(&private.join("tree.db")) == "wal");
+    }
 
     let copied = DataDir::open(&copy, Env::system()).unwrap();
     for account in ["one", "two"] {

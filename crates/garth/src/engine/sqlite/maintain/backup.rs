@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 use serde::Serialize;
 
 use crate::engine::sqlite::SqliteFs;
@@ -12,7 +12,8 @@ use crate::engine::sqlite::read::content::PACKS;
 use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::schema::{DATABASE, SUBJECT};
 use crate::error::{Error, Result};
-use crate::runtime::disk::{self, dir_of, sync_dir};
+use crate::runtime::disk::{self, dir_of, new_dir, sync_dir};
+use crate::sqlite::migrate::finish_copy;
 use crate::sqlite::{DbResult, all};
 
 /// What a backup holds.
@@ -35,7 +36,7 @@ impl SqliteFs {
     /// # Errors
     /// `AlreadyExists` if the folder is there; from the storage.
     pub fn backup(&self, folder: &Path) -> Result<Backup> {
-        fs::create_dir(folder).map_err(failed)?;
+        new_dir(folder).map_err(failed)?;
         let copy = folder.join(DATABASE);
         let target = copy.to_str().ok_or_else(|| Error::invalid("the backup's path is not UTF-8"))?;
         // outside a transaction: `VACUUM INTO` reads in one of its own
@@ -43,10 +44,10 @@ impl SqliteFs {
             conn.execute("VACUUM INTO ?1", [target])?;
             Ok(())
         })?;
-        let (seq, packs) = finish_copy(&copy).map_err(|error| error.describe(&SUBJECT))?;
+        let (seq, packs) = finish_copy(&copy, keep_packs).map_err(|error| error.describe(&SUBJECT))?;
         let mut bytes = sync(&copy)?;
         if !packs.is_empty() {
-            fs::create_dir(folder.join(PACKS)).map_err(failed)?;
+            new_dir(&folder.join(PACKS)).map_err(failed)?;
         }
         for pack in packs {
             let to = folder.join(PACKS).join(&pack);
@@ -62,15 +63,11 @@ impl SqliteFs {
     }
 }
 
-/// Sets the copy to WAL mode like its original. Returns its last commit and the pack files that it refers to.
-fn finish_copy(copy: &Path) -> DbResult<(u64, Vec<String>)> {
-    let conn = Connection::open_with_flags(copy, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    conn.pragma_update(None, "journal_mode", "WAL")?;
-    let packs =
-        all(&conn, "SELECT file FROM pack WHERE id IN (SELECT pack FROM chunk)", [], |row| row.get(0))?;
-    let seq = rows::head(&conn)?.seq;
-    conn.close().map_err(|(_, error)| error)?;
-    Ok((seq, packs))
+/// Takes out of the copy what has no file there: packs without content. Returns its last commit and the pack
+/// files to copy.
+fn keep_packs(conn: &Connection) -> DbResult<(u64, Vec<String>)> {
+    conn.execute("DELETE FROM pack WHERE id NOT IN (SELECT pack FROM chunk WHERE pack IS NOT NULL)", [])?;
+    Ok((rows::head(conn)?.seq, all(conn, "SELECT file FROM pack", [], |row| row.get(0))?))
 }
 
 /// Syncs a file; returns its size.

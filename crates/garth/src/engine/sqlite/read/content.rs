@@ -2,7 +2,7 @@
 //! every read: damage becomes an error, never wrong bytes.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use crate::engine::planner::{ExtentRow, MAX_EXTENT, share, sum_of};
 use crate::engine::sqlite::read::rows::{self, extents_sql};
 use crate::engine::sqlite::schema::SUBJECT;
 use crate::error::{Error, ErrorKind};
-use crate::runtime::disk::{dir_of, failed, sync_dir};
+use crate::runtime::disk::{dir_of, failed, make_dir, sync_dir};
 use crate::runtime::lock::lock;
 use crate::sqlite::DbResult;
 
@@ -70,7 +70,7 @@ impl Packs {
     /// Makes the folder if it is missing, durably.
     pub(crate) fn make_folder(&self) -> std::io::Result<()> {
         if !self.ready.load(Ordering::Acquire) {
-            fs::create_dir_all(&self.folder)?;
+            make_dir(&self.folder)?;
             sync_dir(dir_of(&self.folder))?;
             self.ready.store(true, Ordering::Release);
         }
