@@ -129,7 +129,8 @@ impl DataDir {
         make_dir(&folder).map_err(failed("the account's folder cannot be made"))?;
         let added = self.control().add_account(id, &name);
         if added.as_ref().is_err_and(|error| !error.is(ErrorKind::Io)) {
-            // Certainly not added, so nothing refers to it. What cannot be removed is as harmless as after a crash.
+            // Certainly not added, so nothing refers to it. What cannot be removed is as harmless as after a
+            // crash.
             let _ = fs::remove_dir(&folder);
         }
         added
@@ -227,8 +228,8 @@ impl DataDir {
         Ok(done)
     }
 
-    /// Writes a copy of an account that was there when the control data was `copied`. One that has been deleted
-    /// since is deleted in the copy, too.
+    /// Writes a copy of an account that was there when the control data was `copied`. One that has been
+    /// deleted since is deleted in the copy, too.
     fn backup_account(&self, account: &Account, copied: &Control, copy: &Path) -> Result<Option<Backup>> {
         match self.tree(account).and_then(|tree| tree.backup(copy)) {
             Ok(backup) => Ok(Some(backup)),

@@ -36,8 +36,8 @@ impl<T> OpenTrees<T> {
     /// The instance of that name, opened if there is none.
     ///
     /// # Errors
-    /// Those of `open`; `Poisoned` while anybody holds an instance whose storage failed: the disk is looked at
-    /// anew only once nobody has it open.
+    /// Those of `open`; `Poisoned` while anybody holds an instance whose storage failed: the disk is looked
+    /// at anew only once nobody has it open.
     pub(super) fn get(&self, name: &str, open: impl FnOnce() -> Result<Arc<T>>) -> Result<Arc<T>> {
         if let Some(tree) = self.kept(name) {
             return Ok(tree);

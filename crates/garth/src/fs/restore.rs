@@ -88,10 +88,10 @@ pub struct Restored {
 ///   the inside must differ, it gets a node of its own.
 /// - An expiry that has passed at `now` is not restored, or the entry would vanish at once.
 ///
-/// If the tree changes in between, the restore is planned again. A commit holds what it touches; whatever else
-/// was committed while it was read may have changed what it had seen already, so unless there was nothing it is
-/// looked at once more, and a further commit (without the id and the idempotency record of `batch`) puts right
-/// what differs.
+/// If the tree changes in between, the restore is planned again. A commit holds what it touches, but what
+/// others committed meanwhile may have changed what had been read already. So if they did commit, it is read
+/// once more, and a further commit (without the id and the idempotency record of `batch`) puts right what
+/// differs.
 ///
 /// ```
 /// # use garth::{Env, FileSystem, FileSystemExt, TreePath, engine::memory::Memory};

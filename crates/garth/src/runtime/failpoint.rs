@@ -74,7 +74,8 @@ mod armed {
     }
 
     impl Failpoints {
-        /// Makes it fail once, at a point of [`POINTS`], [`MIGRATE`] or [`CHECKPOINT`], after it was passed `after` times.
+        /// Makes it fail once, at a point of [`POINTS`], [`MIGRATE`] or [`CHECKPOINT`], after it was passed
+        /// `after` times.
         ///
         /// # Panics
         /// If there is no such point.

@@ -64,9 +64,9 @@ impl Database {
     /// A WAL database needs its shared-memory file. Where that cannot be made, because the disk is full, the
     /// connection takes the file for itself and keeps the index of the WAL in memory. On a read-only file
     /// system no lock is possible: with its WAL beside it the file is opened read-only; without one it was
-    /// closed cleanly and nobody can change it there, which SQLite calls immutable. Such a connection takes no
-    /// locks and never sees a change, so nothing but the file system's own word leads to it: a failure to open
-    /// can have many reasons, and somebody may write the same folder where it is mounted writable.
+    /// closed cleanly and nobody can change it there, which SQLite calls immutable. Such a connection takes
+    /// no locks and never sees a change, so nothing but the file system's own word leads to it: a failure to
+    /// open can have many reasons, and somebody may write the same folder where it is mounted writable.
     pub(crate) fn connect_to_read(&self) -> DbResult<ReadConn> {
         let error = match self.connect().and_then(|conn| probe(&conn).map(|()| conn)) {
             Ok(conn) => return Ok(ReadConn { conn, hold: Hold::Kept }),

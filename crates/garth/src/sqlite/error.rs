@@ -45,9 +45,9 @@ pub(crate) struct Subject {
     pub(crate) repair: &'static str,
 }
 
-/// The kind of a failure. `Io` poisons the writer, so it is also the kind of what is not known. That a quota is
-/// used up (EDQUOT) is not: SQLite tells ENOSPC from other failures of a write, and gives the rest of `errno` to
-/// callers of `sqlite3_system_errno` alone, which takes `unsafe` code.
+/// The kind of a failure. `Io` poisons the writer, so it is also the kind of what is not known. That a quota
+/// is used up (EDQUOT) is not: SQLite tells ENOSPC from other failures of a write, and gives the rest of
+/// `errno` to callers of `sqlite3_system_errno` alone, which takes `unsafe` code.
 fn kind_of(error: &rusqlite::Error) -> ErrorKind {
     let code = match error {
         rusqlite::Error::SqliteFailure(failure, _) => failure.extended_code,
@@ -93,7 +93,8 @@ impl DbError {
     }
 
     /// The same failure as that of a COMMIT. SQLite enters the frames of a commit into the shared memory once
-    /// they are in the WAL, mark and sync included: if it cannot grow then, a crash would bring the commit back.
+    /// they are in the WAL, mark and sync included: if it cannot grow then, a crash would bring the commit
+    /// back.
     pub(crate) fn of_commit(self) -> Self {
         let shared_memory = self.extended_code() == Some(ffi::SQLITE_IOERR_SHMSIZE);
         match self {

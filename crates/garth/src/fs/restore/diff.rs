@@ -48,7 +48,8 @@ pub(super) struct There {
     pub(super) entry: Box<Entry>,
 }
 
-/// A directory of now as it was before its names were read: if any of them has changed since, its version has.
+/// A directory of now as it was before its names were read: if any of them has changed since, its version
+/// has.
 #[derive(Clone, Debug)]
 pub(super) struct Dir {
     pub(super) path: TreePath,
@@ -71,8 +72,8 @@ pub(super) struct Diff {
     pub(super) now: HashMap<Key, Item>,
     /// Names of the same node at both moments whose node has changed: then and now.
     pub(super) changed: Vec<(Item, Item)>,
-    /// Nodes with several names of which one at least is the same at both moments: that name, and what they are
-    /// now.
+    /// Nodes with several names of which one at least is the same at both moments: that name, and what they
+    /// are now.
     pub(super) linked: HashMap<Ino, There>,
     /// How many names below the directory a node with several names has now, and the version that all of them
     /// showed.

@@ -54,9 +54,9 @@ impl Checkpoints {
         })
     }
 
-    /// Empties what is in the WAL before the first commit of this instance: a process or an instance before it
-    /// may have ended because a sync failed. What the kernel has not written then it may hold for written, and
-    /// no later sync of the WAL would bring it to the disk. In the database it is synced anew. Waits for
+    /// Empties what is in the WAL before the first commit of this instance: a process or an instance before
+    /// it may have ended because a sync failed. What the kernel has not written then it may hold for written,
+    /// and no later sync of the WAL would bring it to the disk. In the database it is synced anew. Waits for
     /// nobody: if another process is at it, that one looks after its own syncs.
     pub(crate) fn before_first(&self, conn: &Connection) -> DbResult<()> {
         if self.begun.swap(true, Ordering::AcqRel) {
@@ -94,8 +94,8 @@ impl Checkpoints {
     }
 
     /// Makes a checkpoint. Frames count as copied before they are synced in the database, so a sync that
-    /// fails may be the only one that tells of a page that was lost, and the last: then nothing is written any
-    /// more, and the WAL is kept.
+    /// fails may be the only one that tells of a page that was lost, and the last: then nothing is written
+    /// any more, and the WAL is kept.
     fn checkpoint(&self, conn: &Connection, sql: &str) -> DbResult<Progress> {
         let outcome = checkpoint(conn, sql).and_then(|progress| {
             self.runtime.failpoints().pass("checkpoint")?;
