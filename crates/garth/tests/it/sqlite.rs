@@ -103,7 +103,7 @@ async fn a_backup_is_a_data_folder_that_opens_with_all_its_accounts() {
         let body = Body::Staged(upload.finish().await.unwrap());
         fs.apply(Op::write(path("/big"), body).create_new()).await.unwrap();
         // the same again: a pack of its own, and nothing in it
-        let mut upload = fs.stage().await.unwrap();
+        let mut upload = fs.stage(&At::Path(path("/again"))).await.unwrap();
         upload.write(Bytes::from(vec![7; 3 << 20])).await.unwrap();
         let body = Body::Staged(upload.finish().await.unwrap());
         fs.apply(Op::write(path("/again"), body).create_new()).await.unwrap();

@@ -270,13 +270,14 @@ mod tests {
     use crate::engine::sqlite::SqliteFs;
     use crate::env::Env;
     use crate::fs::FileSystem;
+    use crate::model::{At, Ino};
     use crate::runtime::failpoint::Failure;
 
     #[test]
     fn an_upload_that_cannot_be_synced_leaves_neither_a_file_nor_a_row() {
         let folder = tempfile::tempdir().unwrap();
         let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
-        let mut upload = block_on(fs.stage()).unwrap();
+        let mut upload = block_on(fs.stage(&At::Node(Ino::ROOT))).unwrap();
         block_on(upload.write(vec![7; 2 * CHUNK].into())).unwrap();
         fs.runtime().failpoints().arm("stage-sync", Failure::Io, 0);
         assert!(block_on(upload.finish()).unwrap_err().is(ErrorKind::Io));
@@ -294,7 +295,7 @@ mod tests {
     fn an_upload_whose_record_is_refused_leaves_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
-        let mut upload = block_on(fs.stage()).unwrap();
+        let mut upload = block_on(fs.stage(&At::Node(Ino::ROOT))).unwrap();
         block_on(upload.write(vec![7; 2 * CHUNK].into())).unwrap();
         // as if it had stood still for too long
         block_on(fs.inner.writer.transact(false, |conn| Ok(conn.execute("DELETE FROM staged", [])?)))
