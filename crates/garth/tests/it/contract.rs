@@ -24,6 +24,21 @@ mod sqlite {
     garth_testkit::contract_tests!(subject);
 }
 
+/// On a tree that others have written to before, so that sequences and numbers begin elsewhere.
+mod used {
+    use std::sync::Arc;
+
+    use garth::engine::memory::Memory;
+    use garth_testkit::contract::Subject;
+
+    async fn subject() -> Subject {
+        let (env, clock) = Subject::clock();
+        Subject::new(Arc::new(Memory::new(env)), clock).used().await
+    }
+
+    garth_testkit::contract_tests!(subject);
+}
+
 /// Without the abilities that are optional: no promise asks for more than it says.
 mod limited {
     use std::sync::Arc;

@@ -276,6 +276,28 @@ async fn merging_leaves_no_orphans_behind_and_stops_at_files_that_may_be_taken_b
     assert_eq!(fs.fsck().unwrap().findings, []);
 }
 
+#[tokio::test]
+async fn what_is_held_without_a_name_keeps_its_changes_until_it_is_let_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let (env, _clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
+    let [fs, other] = [(); 2].map(|()| SqliteFs::open(folder.path(), env.clone()).unwrap());
+    fs.symlink("/link", "to").await.unwrap();
+    fs.mkdir_all("/dir").await.unwrap();
+    let held = [fs.hold(&path("/link").into()).await.unwrap(), fs.hold(&path("/dir").into()).await.unwrap()];
+    for (node, name) in held.iter().zip(["/link", "/dir"]) {
+        fs.remove(name).await.unwrap();
+        fs.set_attrs(node.ino(), SetAttrs::new().mode(0o700)).await.unwrap();
+    }
+    assert_eq!(other.gc(Duration::ZERO).unwrap().versions, 0, "both have leases");
+    for node in &held {
+        assert_eq!(node.stat().await.unwrap().mode, 0o700);
+    }
+    drop(held);
+    fs.sync().await.unwrap();
+    assert_eq!(other.gc(Duration::ZERO).unwrap().versions, 2);
+    assert_eq!(fs.fsck().unwrap().findings, []);
+}
+
 #[cfg(feature = "faults")]
 #[tokio::test]
 async fn a_lease_that_ran_out_leaves_its_file_the_whole_grace() {
