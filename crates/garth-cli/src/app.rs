@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use garth::fs::resolve::{self, Follow, retry};
-use garth::model::{At, Author, Batch, Commit, Entry, Kind, Moment, Op, Precondition, Seq, Timestamp};
+use garth::model::{At, Author, Batch, Commit, Entry, Kind, Moment, Op, Precondition, Timestamp};
 use garth::{DataDir, Env, Error, ErrorKind, FileSystem, TreePath};
 
 use crate::args::{CommitArgs, Global, Past};
@@ -129,14 +129,15 @@ impl App {
         }
     }
 
-    /// The tree at one moment, for work that takes several reads: that of `--at`, else the last commit.
+    /// The tree at one moment, for work that takes several reads: that of `--at`, else now.
     pub(crate) async fn pinned(&self, past: &Past) -> Result<Arc<dyn FileSystem>> {
         let fs = self.view(past).await?;
         if past.at.is_some() {
             return Ok(fs);
         }
-        let head = fs.head().await?.seq;
-        if head == Seq(0) { Ok(fs) } else { Ok(fs.as_of(&Moment::Seq(head)).await?) }
+        // The clock may have been set back since the last commit.
+        let now = self.env.now().max(fs.head().await?.time);
+        Ok(fs.as_of(&Moment::Time(now)).await?)
     }
 
     /// Commits what `plan` gives and prints what was done. Plans again if a path

@@ -209,6 +209,7 @@ macro_rules! contract_tests {
             a_commit_that_meets_an_expired_entry_records_its_end_first [expiry links]
             a_directory_of_expired_entries_is_empty [expiry]
             the_past_judges_expiry_by_its_own_time [expiry history]
+            a_past_time_judges_expiry_by_itself [expiry history nodes links]
             expiry_can_be_moved_cleared_and_be_past [expiry]
             preconditions_see_expired_entries_as_absent [expiry]
             an_entry_may_expire_between_two_operations_of_its_batch [expiry]

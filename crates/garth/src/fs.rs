@@ -163,8 +163,9 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// `Gone` if commits after `since` are beyond retention.
     async fn changes(&self, since: Seq, limit: usize) -> Result<Changes>;
 
-    /// The tree as it was: read-only, expiry judged at the time of that commit. Its
-    /// `history` and `changes` end there.
+    /// The tree as it was: read-only. Its `history` and `changes` end there. Expiry is judged at the
+    /// time asked for (one that has not come yet means now), and for a sequence or snapshot at the
+    /// time of its commit.
     ///
     /// # Errors
     /// `NotFound` for a sequence or snapshot that is not there; `Gone` beyond retention.

@@ -46,8 +46,8 @@ pub(crate) struct Restore {
 impl Restore {
     pub(crate) async fn run(mut self, app: &mut App) -> Result {
         let tree = app.tree()?;
-        let past = app.as_of(&*tree.fs, &self.at).await?;
-        let seq = past.head().await?.seq;
+        let seq = app.as_of(&*tree.fs, &self.at).await?.head().await?.seq;
+        let past = tree.fs.as_of(&Moment::Seq(seq)).await?;
         let (path, _) = stat_path(&*past, &self.path, Follow::No).await.map_err(|error| {
             let Some(path) = error.path().filter(|_| error.is(ErrorKind::NotFound)) else { return error };
             Error::at(ErrorKind::NotFound, path, format!("was not there at {}", escaped(&self.at)))

@@ -50,6 +50,44 @@ fn at_takes_sequences_times_names_versions_and_ages() {
 }
 
 #[test]
+fn no_verb_that_reads_finds_what_has_expired() {
+    let garth = Garth::new();
+    garth.write("/d/other", "text that stays\n");
+    garth.feed(&["write", "--ttl", "1s", "/d/x"], "text that expires\n");
+    let seq = garth.seq().to_string();
+    while garth.run(&["stat", "/d/x"], b"").status.success() {}
+    let out = garth.beside("out");
+    let out = out.to_str().expect("UTF-8");
+    for args in [
+        &["cat", "/d/x"][..],
+        &["cat", "--at", "now", "/d/x"],
+        &["head", "/d/x"],
+        &["tail", "/d/x"],
+        &["ls", "/d/x"],
+        &["tree", "/d/x"],
+        &["find", "/d/x"],
+        &["du", "/d/x"],
+        &["diff", "/d/other", "/d/x"],
+        &["export", "/d/x", out],
+    ] {
+        garth.fails(3, args);
+    }
+    assert_eq!(garth.run(&["grep", "-q", "expires", "/d/x"], b"").status.code(), Some(3));
+    assert_eq!(garth.run(&["grep", "-rq", "expires", "/"], b"").status.code(), Some(1));
+    assert_eq!(garth.ok(&["ls", "/d"]), "other\n");
+    assert_eq!(garth.ok(&["ls", "-R", "/d"]), "/d:\nother\n");
+    assert_eq!(garth.ok(&["tree", "/d"]), "/d\n└── other\n\n0 directories, 1 file\n");
+    assert_eq!(garth.ok(&["find", "/d", "--type", "f"]), "/d/other\n");
+    assert_eq!(garth.ok(&["glob", "/d/*"]), "/d/other\n");
+    assert_eq!(garth.ok(&["search", "text"]).matches("/d/other").count(), 1);
+    assert!(garth.ok(&["du", "/d"]).contains("16 bytes"), "{}", garth.ok(&["du", "/d"]));
+    assert_eq!(garth.ok(&["diff", "--from", &seq, "--stat", "/d"]).matches("/d/x").count(), 1);
+    garth.ok(&["export", "/d", out]);
+    assert!(!std::path::Path::new(out).join("x").exists());
+    assert_eq!(garth.ok(&["cat", "/d/x", "--at", &seq]), "text that expires\n", "the past has it");
+}
+
+#[test]
 fn every_verb_that_reads_reads_the_past() {
     let garth = Garth::new();
     garth.write("/d/a", "old text");
@@ -144,6 +182,8 @@ fn restore_says_what_it_did_and_commits_nothing_if_nothing_differs() {
     let would = garth.lines(&["restore", "-n", "/d", "--at", &seq]);
     assert_eq!(column(&would[..2], "action"), ["removed", "changed"]);
     assert_eq!((&would[2]["restored"], &would[2]["unchanged"]), (&1.into(), &2.into()));
+    let says = garth.ok(&["restore", "-n", "/d", "--at", &seq]);
+    assert!(says.ends_with("would restore 1 entry, remove 1, leave 2 unchanged\n"), "{says}");
     assert_eq!(garth.seq(), before, "a dry run changes nothing");
     let did = garth.json(&["restore", "/d", "--at", &seq]);
     assert_eq!((&did["created"], &did["restored"], &did["removed"]), (&false.into(), &1.into(), &1.into()));
@@ -152,7 +192,11 @@ fn restore_says_what_it_did_and_commits_nothing_if_nothing_differs() {
     assert!(again.contains("nothing to restore"), "{again}");
     assert_eq!(garth.seq(), before + 1);
     garth.ok(&["rm", "-r", "/d"]);
-    assert_eq!(garth.json(&["restore", "/d", "--at", &seq])["created"], true);
+    let lines = garth.lines(&["restore", "-v", "/d", "--at", &seq]);
+    assert_eq!(
+        (column(&lines[..1], "action"), &lines[1]["created"]),
+        (vec!["created".to_owned()], &true.into())
+    );
 }
 
 #[test]

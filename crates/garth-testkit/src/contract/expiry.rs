@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use garth::ErrorKind::{Conflict, NotFound};
+use garth::fs::restore::restore as restore_path;
 use garth::model::{At, Batch, ByteRange, ChangeKind, Moment, Op, Precondition, Remove, Seq, SetAttrs};
 
 use super::{START, Subject};
@@ -111,6 +112,35 @@ pub async fn the_past_judges_expiry_by_its_own_time(subject: &Subject) {
     assert_eq!(stat(fs, "/back").await.expires_at, None, "an expiry that has passed is not copied");
     assert_eq!(fs.open_version(version).await.unwrap().read_at(0, 10).await.unwrap(), "x");
     assert_eq!(history(fs, "/f").await.last().unwrap().id, version);
+}
+
+pub async fn a_past_time_judges_expiry_by_itself(subject: &Subject) {
+    let fs = &*subject.fs;
+    let version = apply(fs, write_with("/f", "x", after(10))).await.0.version(0);
+    given(fs, [mkdir("/d"), link("/f", "/d/g")]).await;
+    subject.clock.advance(Duration::from_secs(20));
+    let time = |seconds| Moment::Time(START.plus_seconds(seconds));
+    for (seconds, is_there) in [(9, true), (10, false), (20, false), (1000, false)] {
+        let then = fs.as_of(&time(seconds)).await.unwrap();
+        assert_eq!(exists(&*then, "/f").await, is_there, "{seconds} seconds in");
+        assert_eq!(names_in(&*then, "/d").await.len(), usize::from(is_there), "{seconds} seconds in");
+        assert_eq!(paths_below(&*then, "/").await.contains(&"/d/g".to_owned()), is_there);
+        assert_eq!(then.stat(&At::Node(version.ino)).await.is_ok(), is_there);
+        let head = fs.head().await.unwrap();
+        assert_eq!(then.head().await.unwrap(), head, "the head is the last commit, whatever the time");
+    }
+    let early = fs.as_of(&time(9)).await.unwrap();
+    let later = early.as_of(&time(1000)).await.unwrap();
+    assert!(exists(&*later, "/f").await, "no time is later than the view that is asked");
+    let sooner = fs.as_of(&time(20)).await.unwrap().as_of(&time(9)).await.unwrap();
+    assert_eq!(text(&*sooner, "/f").await, "x");
+    // What a restore brings back is the state of a commit.
+    let now = START.plus_seconds(20);
+    let restored = restore_path(fs, &p("/d"), &time(20), now, &Batch::default()).await.unwrap();
+    assert_eq!((restored.plan.restored, names_in(fs, "/d").await), (1, vec!["g".to_owned()]));
+    given(fs, [write_with("/h", "y", after(30))]).await;
+    let ahead = fs.as_of(&time(1000)).await.unwrap();
+    assert_eq!(text(&*ahead, "/h").await, "y", "a time that has not come yet means now");
 }
 
 fn set_never(path: &str) -> Op {

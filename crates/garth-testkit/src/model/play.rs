@@ -555,6 +555,7 @@ impl Run {
             match (subject.as_of(&moment).await, model.as_of(&moment).await) {
                 (Ok(subject), Ok(model)) => {
                     same("the head of a moment", subject.head().await, model.head().await)?;
+                    same_tree(&*subject, &*model).await?;
                 }
                 (subject, model) => {
                     same("as_of a moment", subject.map(|_| ()), model.map(|_| ()))?;

@@ -27,8 +27,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
 use crate::model::{
     At, Batch, ByteRange, Changes, Commit, CommitInfo, Entry, Head, HistoryPage, Hit, Ino, Item, Kind,
-    Listing, MAX_PAGE, MAX_READ, Moment, Page, SearchQuery, Seq, Snapshot, Version, VersionId, Walk,
-    WalkItem, WalkPage,
+    Listing, MAX_PAGE, MAX_READ, Moment, Page, SearchQuery, Seq, Snapshot, Timestamp, Version, VersionId,
+    Walk, WalkItem, WalkPage,
 };
 use crate::path::TreePath;
 
@@ -37,8 +37,8 @@ use crate::path::TreePath;
 pub struct Memory {
     env: Env,
     state: Arc<RwLock<State>>,
-    /// The commit that this is a view of; `None` for the present.
-    past: Option<Seq>,
+    /// The commit that this is a view of, and the time by which it judges expiry; `None` for the present.
+    past: Option<(Seq, Timestamp)>,
 }
 
 impl Memory {
@@ -58,8 +58,7 @@ impl Memory {
 
     fn read_view<T>(&self, read: impl FnOnce(&mut View<'_>) -> Result<T>) -> Result<T> {
         let state = self.read();
-        let seq = self.past.unwrap_or(state.head());
-        let now = if self.past.is_some() { state.time_of(seq) } else { self.env.now() };
+        let (seq, now) = self.past.unwrap_or_else(|| (state.head(), self.env.now()));
         read(&mut View { state: &state, seq, now, present: self.past.is_none() })
     }
 
@@ -267,8 +266,13 @@ impl FileSystem for Memory {
     }
 
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
-        let seq = self.read_view(|view| view.state.seq_of(moment, view.seq))?;
-        Ok(Arc::new(Self { past: Some(seq), ..self.clone() }))
+        let past = self.read_view(|view| {
+            let seq = view.state.seq_of(moment, view.seq)?;
+            let commit = view.state.time_of(seq);
+            // A time names itself; what has not come yet from here is the last moment that there is.
+            Ok((seq, if let Moment::Time(time) = moment { view.now.min(*time) } else { commit }))
+        })?;
+        Ok(Arc::new(Self { past: Some(past), ..self.clone() }))
     }
 
     async fn snapshots(&self) -> Result<Vec<Snapshot>> {

@@ -46,7 +46,7 @@ use crate::sqlite::{ConnPool, DbResult};
 #[derive(Clone, Debug)]
 pub struct SqliteFs {
     inner: Arc<Inner>,
-    /// The commit after which to look, and its time; `None` for now.
+    /// The commit after which to look, and the time by which entries expire; `None` for now.
     as_of: Option<(u64, i64)>,
 }
 
@@ -144,8 +144,10 @@ impl FileSystem for SqliteFs {
 
     async fn head(&self) -> Result<Head> {
         self.with_view(|view| {
-            let row = rows::head(view.conn)?;
-            let (seq, time) = self.as_of.unwrap_or((row.seq, row.time));
+            let (seq, time) = match view.as_of {
+                Some(seq) => (seq, view::moment(view.conn, seq)?),
+                None => rows::head(view.conn).map(|row| (row.seq, row.time))?,
+            };
             Ok(Head { seq: Seq(seq), time: Timestamp(time) })
         })
     }
@@ -234,7 +236,11 @@ impl FileSystem for SqliteFs {
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
         let as_of = self.with_view(|view| {
             let seq = view.seq_of(moment)?;
-            Ok((seq, view::moment(view.conn, seq)?))
+            let time = match moment {
+                Moment::Time(time) => time.0.min(view.time),
+                Moment::Seq(_) | Moment::Snapshot(_) => view::moment(view.conn, seq)?,
+            };
+            Ok((seq, time))
         })?;
         Ok(Arc::new(Self { inner: Arc::clone(&self.inner), as_of: Some(as_of) }))
     }

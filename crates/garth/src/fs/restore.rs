@@ -92,6 +92,7 @@ pub struct Restored {
 /// others committed meanwhile may have changed what had been read already. So if they did commit, it is read
 /// once more, and a further commit (without the id and the idempotency record of `batch`) puts right what
 /// differs.
+/// A time means the state right after the last commit that is not later: what has expired since comes back.
 ///
 /// ```
 /// # use garth::{Env, FileSystem, FileSystemExt, TreePath, engine::memory::Memory};
@@ -173,6 +174,11 @@ pub async fn plan<F: FileSystem + ?Sized>(
     now: Timestamp,
 ) -> Result<RestorePlan> {
     let past = fs.as_of(moment).await?;
+    // Copies of the past are as of a commit, and so is all else.
+    let past = match moment {
+        Moment::Time(_) => fs.as_of(&Moment::Seq(past.head().await?.seq)).await?,
+        Moment::Seq(_) | Moment::Snapshot(_) => past,
+    };
     plan::plan(fs, &*past, path, now).await
 }
 
