@@ -19,12 +19,14 @@ use std::sync::Arc;
 
 use self::control::new_folder;
 use self::open_trees::OpenTrees;
+use crate::engine::sqlite::schema::DATABASE;
+use crate::engine::sqlite::write::writer_lock::WriterLock;
 use crate::engine::sqlite::{Backup, SqliteFs};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::check_id;
 use crate::runtime::Runtime;
-use crate::runtime::disk::{failed, is_short_of_descriptors, make_dir, sync_dir};
+use crate::runtime::disk::{dir_of, failed, is_short_of_descriptors, make_dir, sync_dir};
 
 pub use self::builder::DataDirBuilder;
 pub use self::control::{Account, AccountState, Control};
@@ -117,7 +119,7 @@ impl DataDir {
         &self.0.folder
     }
 
-    /// Makes an account with an empty tree. Its folder is durable before the account is known; a crash in
+    /// Makes an account with an empty tree. Its database is durable before the account is known; a crash in
     /// between leaves a folder that nothing refers to.
     ///
     /// # Errors
@@ -127,11 +129,19 @@ impl DataDir {
         let name = new_folder(self.env())?;
         let folder = self.tree_folder(&name);
         make_dir(&folder).map_err(failed("the account's folder cannot be made"))?;
+        let discard = || {
+            self.0.trees.forget(&name);
+            fs::remove_dir_all(&folder).map_err(failed("the account's folder cannot be removed"))
+        };
+        if let Err(error) = self.open_tree(&name) {
+            discard()?;
+            return Err(error);
+        }
         let added = self.control().add_account(id, &name);
         if added.as_ref().is_err_and(|error| !error.is(ErrorKind::Io)) {
             // Certainly not added, so nothing refers to it. What cannot be removed is as harmless as after a
             // crash.
-            let _ = fs::remove_dir(&folder);
+            let _ = discard();
         }
         added
     }
@@ -172,17 +182,27 @@ impl DataDir {
     }
 
     fn tree(&self, account: &Account) -> Result<Arc<Tree>> {
-        let folder = self.tree_folder(&account.folder);
         // By folder, not by id: an account that is made anew under an old id is another tree.
-        let open = || self.0.trees.get(&account.folder, || Tree::open_on(&folder, &self.0.runtime));
+        if let Some(tree) = self.0.trees.kept(&account.folder) {
+            return Ok(tree);
+        }
+        check_not_emptied(&self.tree_folder(&account.folder))?;
+        match self.open_tree(&account.folder) {
+            // its deletion may have come in between
+            Err(_) if self.is_gone(account)? => Err(account_gone()),
+            other => other,
+        }
+    }
+
+    fn open_tree(&self, name: &str) -> Result<Arc<Tree>> {
+        let folder = self.tree_folder(name);
+        let open = || self.0.trees.get(name, || Tree::open_on(&folder, &self.0.runtime));
         match open() {
             // out of file descriptors: close unused trees and try again
             Err(error) if error.is(ErrorKind::Unavailable) && is_short_of_descriptors() => {
                 self.0.trees.evict_all();
                 open()
             }
-            // its deletion may have come in between
-            Err(_) if self.is_gone(account)? => Err(account_gone()),
             other => other,
         }
     }
@@ -199,18 +219,40 @@ impl DataDir {
 
     /// Writes a copy of everything into `folder`, which must not exist: control data, and each account as
     /// it is at one moment of its own. The copy is a data folder. Commits go on meanwhile. Gives each
-    /// account's name with what was written.
+    /// account's name with what was written. The folder gets its name when all is in it and durable: until
+    /// then it is called `NAME.partial-` and digits, and it is removed if the backup fails.
     ///
     /// # Errors
-    /// `AlreadyExists` if the folder is there; from the storage.
+    /// `AlreadyExists` if the folder is there; `Corrupt`, `Format` and `Poisoned` of what is copied; other
+    /// kinds mostly of the copy's disk.
     pub fn backup(&self, folder: &Path) -> Result<Vec<(String, Backup)>> {
         let failed = failed("the backup could not be written");
-        if folder.try_exists().map_err(&failed)? {
+        if fs::symlink_metadata(folder).is_ok() {
             return Err(Error::new(
                 ErrorKind::AlreadyExists,
                 "the backup's folder exists already; name a new one",
             ));
         }
+        let Some(name) = folder.file_name() else {
+            return Err(Error::invalid("the backup's folder needs a name"));
+        };
+        let mut partial = name.to_owned();
+        partial.push(format!(".partial-{}", new_folder(self.env())?));
+        let partial = folder.with_file_name(partial);
+        let copied = self.backup_to(&partial).and_then(|done| {
+            fs::rename(&partial, folder).map_err(&failed)?;
+            sync_dir(dir_of(folder)).map_err(&failed)?;
+            Ok(done)
+        });
+        if copied.is_err() {
+            // Nothing to add to what went wrong first; the name says what it is.
+            let _ = fs::remove_dir_all(&partial);
+        }
+        copied
+    }
+
+    fn backup_to(&self, folder: &Path) -> Result<Vec<(String, Backup)>> {
+        let failed = failed("the backup could not be written");
         make_dir(&folder.join(ACCOUNTS)).map_err(&failed)?;
         self.control().backup(folder)?;
         let mut done = Vec::new();
@@ -272,6 +314,24 @@ impl DataDir {
 
 fn account_gone() -> Error {
     Error::new(ErrorKind::NotFound, "the account is gone")
+}
+
+/// Refuses a database without a byte. An account's is made before the account is known, so that an empty one is
+/// what a copy left that was cut short, and making it anew would hide the loss.
+fn check_not_emptied(folder: &Path) -> Result<()> {
+    let is_empty = || fs::metadata(folder.join(DATABASE)).is_ok_and(|file| file.len() == 0);
+    if is_empty() {
+        // Older data folders have accounts whose database another process may be making right now.
+        let lock = WriterLock::new(folder);
+        let _made = lock.acquire()?;
+        if is_empty() {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                "the account's database is empty, as a copy that was cut short leaves it; restore a backup",
+            ));
+        }
+    }
+    Ok(())
 }
 
 impl fmt::Debug for DataDir {

@@ -17,7 +17,7 @@ use crate::progress;
 /// Copy the data folder, all accounts and keys, while it is in use
 ///
 /// Copies each account as it is at one moment, with its history. The copy is a data folder itself: `garth
-/// --data COPY` opens it. With --json one object: to, bytes, accounts (account, seq, bytes).
+/// --data COPY` opens it. It gets its name when it is complete. With --json one object: to, bytes, accounts (account, seq, bytes).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth backup /mnt/backup/garth-monday")]
 pub(crate) struct Backup {
@@ -32,12 +32,14 @@ impl Backup {
         let copying = spawn_blocking(move || data_dir.backup(&to));
         let copied =
             progress::waiting("copying", copying).await.map_err(|error| Failure::stdio(error.into()))?;
-        let copied = copied.map_err(|error| {
-            if !error.is(ErrorKind::AlreadyExists) {
-                return Failure::Tree(error);
+        let copied = copied.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => {
+                let error = io::Error::new(io::ErrorKind::AlreadyExists, error.message().to_owned());
+                Failure::Host(self.to.clone(), error)
             }
-            let error = io::Error::new(io::ErrorKind::AlreadyExists, error.message().to_owned());
-            Failure::Host(self.to.clone(), error)
+            // Of what is copied, not of the copy.
+            ErrorKind::Corrupt | ErrorKind::Format | ErrorKind::Poisoned => Failure::Tree(error),
+            _ => Failure::data_dir(&self.to)(error),
         })?;
         let accounts: Vec<_> = copied
             .iter()

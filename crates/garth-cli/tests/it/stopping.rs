@@ -1,4 +1,4 @@
-//! Imports that end early: a full disk, Ctrl-C.
+//! Imports and backups that end early: a full disk, Ctrl-C.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -63,6 +63,26 @@ fn an_import_on_a_full_disk_says_what_is_in_and_goes_on_later() {
     assert_eq!(garth.json(&["du", "/p"])["files"], new + 1, "the summary tells what is in");
     let again = garth.json(&["import", utf8(&from), "/p"]);
     assert_eq!((&again["same"], &again["new"]), (&new.into(), &(1500 - new).into()));
+}
+
+#[test]
+fn a_backup_on_a_full_disk_leaves_nothing_and_names_the_copy() {
+    let garth = Garth::new();
+    let long: Vec<u8> =
+        (0..2_000_000_u32).flat_map(|at| at.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    assert!(garth.run(&["write", "/big"], &long).status.success());
+    let small = garth.beside("small");
+    let disk = SmallDisk::mount(&small);
+    let copy = small.join("copy");
+    let said = garth.fails(7, &["backup", utf8(&copy)]);
+    assert!(said.starts_with(&format!("garth: {}: ", utf8(&copy))), "{said}");
+    assert!(!said.contains(utf8(&garth.data())), "{said}");
+    assert_eq!(fs::read_dir(&small).expect("a folder").count(), 0, "nothing is left");
+    disk.grow();
+    garth.ok(&["backup", utf8(&copy)]);
+    assert_eq!(fs::read_dir(&small).expect("a folder").count(), 1, "the copy alone");
+    assert_eq!(garth.run(&["cat", "/big", "--data", utf8(&copy)], b"").stdout, long);
+    garth.fails(4, &["backup", utf8(&copy)]);
 }
 
 #[test]
