@@ -1,21 +1,36 @@
 //! Options that several verbs share, each defined once.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
-use clap::Args;
+use clap::{Args, ValueHint};
+
+use crate::data_folder::DEFAULT_ACCOUNT;
+
+/// Marks an argument as a path of the tree, or several, for completion.
+pub(crate) const TREE_PATH: ValueHint = ValueHint::Other;
+
+// Read here, not by clap, which shows an option that a variable sets as one that must be given.
+static ACCOUNT: LazyLock<String> = LazyLock::new(|| variable("GARTH_ACCOUNT", DEFAULT_ACCOUNT));
+static AGENT: LazyLock<String> = LazyLock::new(|| variable("GARTH_AGENT", "default"));
+
+fn variable(name: &str, default: &str) -> String {
+    let value = std::env::var_os(name).filter(|value| !value.is_empty());
+    value.map_or_else(|| default.to_owned(), |value| value.to_string_lossy().into_owned())
+}
 
 /// Options of every verb.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Data folder [default: the platform's, such as ~/.local/share/garth]
-    #[arg(long, global = true, env = "GARTH_DATA", value_name = "DIR")]
+    /// Data folder [env: GARTH_DATA] [default: the platform's, such as ~/.local/share/garth]
+    #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Account to work on
-    #[arg(long, global = true, env = "GARTH_ACCOUNT", default_value = "default", value_name = "NAME")]
+    /// Account to work on [env: GARTH_ACCOUNT]
+    #[arg(long, global = true, default_value = ACCOUNT.as_str(), value_name = "NAME")]
     pub(crate) account: String,
-    /// Agent: author of commits and owner of key-value entries
-    #[arg(long, global = true, env = "GARTH_AGENT", default_value = "default", value_name = "NAME")]
+    /// Agent: author of commits and owner of key-value entries [env: GARTH_AGENT]
+    #[arg(long, global = true, default_value = AGENT.as_str(), value_name = "NAME")]
     pub(crate) agent: String,
     /// Print JSON: one object, or JSON Lines where there may be several
     #[arg(long, global = true)]

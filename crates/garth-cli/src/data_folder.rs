@@ -12,10 +12,11 @@ use crate::fail::{Failure, Result};
 /// The account that every data folder has from its first use.
 pub(crate) const DEFAULT_ACCOUNT: &str = "default";
 
-/// The data folder: `given` (`--data` or GARTH_DATA), else the platform's.
+/// The data folder: `given` (`--data`), else that of GARTH_DATA, else the platform's.
 pub(crate) fn locate(given: Option<&Path>) -> Result<PathBuf> {
+    let given = given.map(PathBuf::from).or_else(|| std::env::var_os("GARTH_DATA").map(PathBuf::from));
     if let Some(folder) = given.filter(|folder| !folder.as_os_str().is_empty()) {
-        return std::path::absolute(folder).map_err(Failure::host(folder));
+        return std::path::absolute(&folder).map_err(Failure::host(&folder));
     }
     let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let platform = if cfg!(target_os = "macos") {

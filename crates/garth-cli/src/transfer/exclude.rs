@@ -6,39 +6,50 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::fail::{Failure, Result};
 
+/// What is said of a directory that is not replaced, though `--delete` would.
+pub(super) const HOLDS_EXCLUDED: &str = "skipped, the directory in the way holds what --exclude leaves out";
+
 /// The patterns of `--exclude`.
-pub(crate) struct Exclude(GlobSet);
+pub(crate) struct Exclude {
+    entries: GlobSet,
+    /// Patterns with `/` at the end.
+    directories: GlobSet,
+}
 
 impl Exclude {
-    /// A pattern without `/` is matched against names at any depth, one with `/`
-    /// against the path from the top.
+    /// A pattern with `/` at the end is matched against directories only. Apart from that, one without `/` is
+    /// matched against names at any depth, one with `/` against the path from the top.
     pub(crate) fn new(patterns: &[String]) -> Result<Self> {
-        let mut set = GlobSetBuilder::new();
+        let (mut entries, mut directories) = (GlobSetBuilder::new(), GlobSetBuilder::new());
         for pattern in patterns {
-            let anywhere: Cow<'_, str> = match pattern.trim_start_matches('/') {
-                inner if pattern.contains('/') => inner.trim_end_matches('/').into(),
+            let inner = pattern.trim_end_matches('/');
+            let set = if inner.len() < pattern.len() { &mut directories } else { &mut entries };
+            let anywhere: Cow<'_, str> = match inner.trim_start_matches('/') {
+                from_top if inner.contains('/') => from_top.into(),
                 name => format!("**/{name}").into(),
             };
             let glob = GlobBuilder::new(&anywhere).literal_separator(true).build();
             set.add(glob.map_err(|error| Failure::Usage(format!("--exclude {pattern}: {error}")))?);
         }
-        set.build().map(Self).map_err(|error| Failure::Usage(error.to_string()))
+        let built = |set: GlobSetBuilder| set.build().map_err(|error| Failure::Usage(error.to_string()));
+        Ok(Self { entries: built(entries)?, directories: built(directories)? })
     }
 
     /// Whether there is no pattern.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.entries.is_empty() && self.directories.is_empty()
     }
 
     /// Whether this path from the top is left out itself.
-    pub(crate) fn leaves_out(&self, path: &str) -> bool {
-        self.0.is_match(path)
+    pub(crate) fn leaves_out(&self, path: &str, is_directory: bool) -> bool {
+        self.entries.is_match(path) || is_directory && self.directories.is_match(path)
     }
 
     /// Whether this path or a directory above it is left out.
-    pub(crate) fn leaves_out_above(&self, path: &str) -> bool {
-        let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
-        !self.is_empty() && ends.into_iter().any(|end| self.leaves_out(&path[..end]))
+    pub(crate) fn leaves_out_above(&self, path: &str, is_directory: bool) -> bool {
+        let mut above = path.match_indices('/').map(|(end, _)| &path[..end]);
+        !self.is_empty()
+            && (above.any(|above| self.leaves_out(above, true)) || self.leaves_out(path, is_directory))
     }
 }
 
@@ -49,11 +60,27 @@ mod tests {
     #[test]
     fn exclusions_match_names_or_paths_from_the_top() {
         let exclude =
-            Exclude::new(&["target".into(), "docs/*.html".into(), "/top/".into()]).expect("patterns");
-        assert!(exclude.leaves_out("target") && exclude.leaves_out("a/b/target"));
-        assert!(exclude.leaves_out("docs/a.html") && !exclude.leaves_out("x/docs/a.html"));
-        assert!(exclude.leaves_out("top") && !exclude.leaves_out("a/top"));
-        assert!(exclude.leaves_out_above("a/target/b/c") && !exclude.leaves_out_above("a/targets/b"));
+            Exclude::new(&["target".into(), "docs/*.html".into(), "/top".into()]).expect("patterns");
+        for is_directory in [false, true] {
+            let leaves_out = |path| exclude.leaves_out(path, is_directory);
+            assert!(leaves_out("target") && leaves_out("a/b/target"));
+            assert!(leaves_out("docs/a.html") && !leaves_out("x/docs/a.html"));
+            assert!(leaves_out("top") && !leaves_out("a/top"));
+            assert!(exclude.leaves_out_above("a/target/b/c", is_directory));
+            assert!(!exclude.leaves_out_above("a/targets/b", is_directory));
+        }
         assert!(Exclude::new(&["[".into()]).is_err());
+    }
+
+    #[test]
+    fn a_slash_at_the_end_means_directories_at_any_depth() {
+        let exclude = Exclude::new(&["cache/".into(), "/top/".into(), "a/b/".into()]).expect("patterns");
+        for directory in ["cache", "x/y/cache", "top", "a/b"] {
+            assert!(exclude.leaves_out(directory, true), "{directory}");
+            assert!(!exclude.leaves_out(directory, false), "a file: {directory}");
+        }
+        assert!(!exclude.leaves_out("x/top", true) && !exclude.leaves_out("x/a/b", true));
+        assert!(exclude.leaves_out_above("x/cache/file", false));
+        assert!(!exclude.leaves_out_above("x/cache", false) && !exclude.is_empty());
     }
 }

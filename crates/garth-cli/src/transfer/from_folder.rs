@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use garth::model::{Entry, Kind, MAX_PAGE, WalkPage};
-use garth::{FileSystem, TreePath};
+use garth::model::{Entry, Kind, MAX_PAGE, WalkItem, WalkPage};
+use garth::{Error, ErrorKind, FileSystem, TreePath};
 
-use super::Exclude;
+use super::exclude::{Exclude, HOLDS_EXCLUDED};
 use super::host::{HostEntry, HostWalk, mtime, not_utf8, parts};
 use super::load::{Loader, Source, What};
+use super::own::Own;
 use super::pairs::{Pair, Pairs, TreeWalk};
 use crate::fail::{Failure, Result};
 use crate::progress::{Guarded, Interrupt};
@@ -23,8 +24,7 @@ struct Import<'l, 'a> {
     loader: &'l mut Loader<'a>,
     fs: Arc<dyn FileSystem>,
     exclude: Rc<Exclude>,
-    /// garth's own data folder: it reads its database only through its engine.
-    own: &'l Path,
+    own: &'l Own,
     /// Hard links so far: device and inode of this machine, and the path first given to them.
     links: HashMap<(u64, u64), TreePath>,
     /// Directories of the tree whose entries are passed over: kept, or removed as the
@@ -41,7 +41,7 @@ pub(crate) async fn from_folder(
     base: &TreePath,
     is_there: bool,
     exclude: Exclude,
-    own: &Path,
+    own: &Own,
 ) -> Result {
     let exclude = Rc::new(exclude);
     let meta = fs::metadata(top).map_err(Failure::host(top))?;
@@ -111,8 +111,8 @@ impl Import<'_, '_> {
             |why: &str| Failure::Host(source.clone(), io::Error::new(io::ErrorKind::Unsupported, why));
         let mut content = Lazy::new(&source, self.loader.report.interrupt());
         let what = if kind.is_dir() {
-            if source.canonicalize().is_ok_and(|folder| folder == self.own) {
-                return Err(refuse("skipped, it is garth's own data folder"));
+            if self.own.is(&meta) {
+                return Err(Own::skipped(&source));
             }
             What::Directory
         } else if kind.is_symlink() {
@@ -126,6 +126,9 @@ impl Import<'_, '_> {
             What::File { size: meta.len(), content: &mut content, name: &source }
         };
         if there.is_some_and(|there| there.kind == Kind::Directory) && !kind.is_dir() {
+            if self.loader.policy.delete && self.holds_excluded(&path).await? {
+                return Err(Error::at(ErrorKind::IsADirectory, &to, HOLDS_EXCLUDED).into());
+            }
             // It stays with all that is in it, or is replaced; either way its entries are no concern.
             self.passed.insert(path, None);
         }
@@ -154,7 +157,7 @@ impl Import<'_, '_> {
             }
             return Ok(());
         }
-        if !self.loader.policy.delete || self.exclude.leaves_out_above(&path) {
+        if !self.loader.policy.delete || self.exclude.leaves_out_above(&path, is_directory) {
             if is_directory {
                 self.passed.insert(path, None);
             }
@@ -180,7 +183,10 @@ impl Import<'_, '_> {
         loop {
             let walk = self.fs.walk(&(&top).into(), &page).await?;
             let start = top.key().len() - path.len();
-            if walk.items.iter().any(|item| self.exclude.leaves_out(&item.path.key()[start..])) {
+            let leaves_out = |item: &WalkItem| {
+                self.exclude.leaves_out(&item.path.key()[start..], item.kind == Kind::Directory)
+            };
+            if walk.items.iter().any(leaves_out) {
                 return Ok(true);
             }
             if !walk.more {

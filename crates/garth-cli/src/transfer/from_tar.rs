@@ -85,7 +85,8 @@ fn describe(loader: &Loader<'_>, exclude: &Exclude, entry: &Entry<'_, impl Read>
         return Err(skip("its name is not relative"));
     }
     let relative = name.trim_start_matches("./").trim_end_matches('/');
-    if relative.is_empty() || relative == "." || exclude.leaves_out_above(relative) {
+    let is_directory = kind == EntryType::Directory;
+    if relative.is_empty() || relative == "." || exclude.leaves_out_above(relative, is_directory) {
         return Ok(None);
     }
     let path = loader.path_of(relative).map_err(|error| skip(error.message()))?;

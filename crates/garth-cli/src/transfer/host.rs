@@ -79,16 +79,17 @@ impl HostWalk {
 
     fn step(&self, entry: &DirEntry) -> Option<Step> {
         let (name, source) = (entry.file_name(), entry.path());
+        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
         let path = match name.to_str() {
             Some(name) if self.dir.is_empty() => name.to_owned(),
             Some(name) => format!("{}/{name}", self.dir),
             None => {
                 let lossy = Path::new(&self.dir).join(&name);
-                let left_out = self.exclude.leaves_out(&lossy.to_string_lossy());
+                let left_out = self.exclude.leaves_out(&lossy.to_string_lossy(), is_directory);
                 return (!left_out).then(|| Step::Lost(None, not_utf8(&source)));
             }
         };
-        if self.exclude.leaves_out(&path) {
+        if self.exclude.leaves_out(&path, is_directory) {
             return None;
         }
         Some(match entry.metadata() {

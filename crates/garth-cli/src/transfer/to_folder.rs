@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, DirBuilder, File, FileTimes, Metadata, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,9 +14,10 @@ use filetime::FileTime;
 use garth::model::{Entry, Ino, Kind, Timestamp};
 use garth::{ErrorKind, FileSystem, TreePath};
 
-use super::Exclude;
+use super::exclude::{Exclude, HOLDS_EXCLUDED};
 use super::host::{HostWalk, mtime, parts};
 use super::load::Policy;
+use super::own::Own;
 use super::pairs::{Pair, Pairs, TreeWalk};
 use super::report::{Change, Item, Report};
 use super::to_tar::{Content, unsupported};
@@ -32,6 +33,7 @@ struct Export<'r, 'a> {
     fs: Arc<dyn FileSystem>,
     policy: Policy,
     exclude: Rc<Exclude>,
+    own: &'r Own,
     report: &'r mut Report<'a>,
     /// Nodes with several names, and the first name on this machine.
     links: HashMap<Ino, PathBuf>,
@@ -58,11 +60,11 @@ pub(crate) async fn to_folder(
     fs: Arc<dyn FileSystem>,
     (base, entry): (&TreePath, Entry),
     top: &Path,
-    exclude: Exclude,
+    (exclude, own): (Exclude, &Own),
     policy: Policy,
     report: &mut Report<'_>,
 ) -> Result<u64> {
-    let mut export = Export::new(Arc::clone(&fs), policy, exclude, report);
+    let mut export = Export::new(Arc::clone(&fs), policy, (exclude, own), report);
     let host = export.top(top, &entry)?;
     let mut pairs = Pairs::new(host, TreeWalk::new(fs, base.clone(), true));
     while let Some(pair) = pairs.next().await? {
@@ -88,12 +90,13 @@ pub(crate) async fn to_folder(
         };
         let is_directory = entry.kind == Kind::Directory;
         let pass = export.passed.contains(&relative) || export.passed.contains(parts(&relative).0);
-        if pass || export.exclude.leaves_out(&relative) {
+        if pass || export.exclude.leaves_out(&relative, is_directory) {
             export.passed.extend(is_directory.then_some(relative));
             continue;
         }
-        let path = base.key().to_owned() + "/" + &relative;
-        match export.bring(&TreePath::parse(&path)?, &top.join(&relative), &entry, there.as_ref()).await {
+        let path = TreePath::parse(&(base.key().to_owned() + "/" + &relative))?;
+        let to = top.join(&relative);
+        match export.bring(&path, (&relative, &to), &entry, there.as_ref()).await {
             Ok(()) if is_directory && there.is_some_and(|there| there.is_dir()) => {
                 pairs.host.enter(&relative);
             }
@@ -108,29 +111,40 @@ pub(crate) async fn to_folder(
     Ok(export.special_bits)
 }
 
-/// Writes one file to `to`.
+/// Writes one file to `to`: into what is there if that is no place for a file but takes bytes, as `cp` does.
 pub(crate) async fn to_file(
     fs: Arc<dyn FileSystem>,
     (path, entry): (&TreePath, Entry),
     to: &Path,
+    own: &Own,
     policy: Policy,
     report: &mut Report<'_>,
 ) -> Result<u64> {
-    let mut export = Export::new(fs, policy, Exclude::new(&[])?, report);
+    let mut export = Export::new(fs, policy, (Exclude::new(&[])?, own), report);
+    if entry.kind == Kind::File && takes_bytes(to) {
+        export.write_into(path, to, &entry).await?;
+        return Ok(0);
+    }
     let there = match fs::symlink_metadata(to) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         meta => Some(meta.map_err(Failure::host(to))?),
     };
-    export.bring(path, to, &entry, there.as_ref()).await?;
+    export.bring(path, ("", to), &entry, there.as_ref()).await?;
     Ok(export.special_bits)
 }
 
 impl<'r, 'a> Export<'r, 'a> {
-    fn new(fs: Arc<dyn FileSystem>, policy: Policy, exclude: Exclude, report: &'r mut Report<'a>) -> Self {
+    fn new(
+        fs: Arc<dyn FileSystem>,
+        policy: Policy,
+        (exclude, own): (Exclude, &'r Own),
+        report: &'r mut Report<'a>,
+    ) -> Self {
         Self {
             fs,
             policy,
             exclude: Rc::new(exclude),
+            own,
             report,
             links: HashMap::new(),
             directories: BTreeMap::new(),
@@ -144,8 +158,12 @@ impl<'r, 'a> Export<'r, 'a> {
     fn top(&mut self, top: &Path, entry: &Entry) -> Result<HostWalk> {
         let (mode, host, same) = match fs::metadata(top) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if !self.policy.dry_run {
-                    DirBuilder::new().mode(0o700).create(top).map_err(Failure::host(top))?;
+                match top.parent().filter(|above| !above.as_os_str().is_empty()) {
+                    Some(above) if self.policy.dry_run => {
+                        fs::metadata(above).map(|_| ()).map_err(Failure::host(top))?;
+                    }
+                    _ if self.policy.dry_run => {}
+                    _ => DirBuilder::new().mode(0o700).create(top).map_err(Failure::host(top))?,
                 }
                 (Some(entry.mode & PERMISSIONS), HostWalk::empty(top, Rc::clone(&self.exclude)), false)
             }
@@ -158,14 +176,27 @@ impl<'r, 'a> Export<'r, 'a> {
         Ok(host)
     }
 
-    /// Brings one entry to `to`, where `there` is now.
-    async fn bring(&mut self, path: &TreePath, to: &Path, entry: &Entry, there: Option<&Metadata>) -> Result {
+    /// Brings one entry to `to`, which is `relative` from the top and where `there` is now.
+    async fn bring(
+        &mut self,
+        path: &TreePath,
+        (relative, to): (&str, &Path),
+        entry: &Entry,
+        there: Option<&Metadata>,
+    ) -> Result {
         self.report.step(path.as_str())?;
         let mut there = there;
-        let in_the_way = there.filter(|there| there.is_dir() != (entry.kind == Kind::Directory));
+        // A file or link takes the place of another.
+        let replaceable = |there: &Metadata| there.is_file() || there.is_symlink();
+        let in_the_way = there.filter(|there| match entry.kind {
+            Kind::Directory => !there.is_dir(),
+            _ => !replaceable(there),
+        });
         if let Some(meta) = in_the_way {
-            self.clear(to, meta)?;
+            self.clear(relative, to, meta)?;
             there = None;
+        } else if there.is_some_and(|there| self.own.is(there)) {
+            return Err(Own::skipped(to));
         }
         if entry.mode & !PERMISSIONS != 0 && entry.kind != Kind::Symlink {
             self.special_bits += 1;
@@ -195,24 +226,65 @@ impl<'r, 'a> Export<'r, 'a> {
         self.report.done(change, item, &to.to_string_lossy())
     }
 
-    /// Removing a directory, or a file for a directory's sake, is done only on request.
-    fn clear(&mut self, to: &Path, there: &Metadata) -> Result {
+    /// Removing a directory or a device, or a file for a directory's sake, is done only on request.
+    fn clear(&mut self, relative: &str, to: &Path, there: &Metadata) -> Result {
+        let refuse =
+            |kind, message: &str| Err(Failure::Host(to.to_owned(), io::Error::new(kind, message.to_owned())));
         if !self.policy.delete {
-            let (kind, message) = if there.is_dir() {
-                (io::ErrorKind::IsADirectory, "skipped, a directory is in the way (--delete replaces it)")
+            return if there.is_dir() {
+                let message = "skipped, a directory is in the way (--delete replaces it)";
+                refuse(io::ErrorKind::IsADirectory, message)
             } else {
-                (
-                    io::ErrorKind::NotADirectory,
-                    "skipped, it is no directory as in the tree (--delete replaces it)",
-                )
+                let message = "skipped, it is of another kind than in the tree (--delete replaces it)";
+                refuse(io::ErrorKind::NotADirectory, message)
             };
-            return Err(Failure::Host(to.to_owned(), io::Error::new(kind, message)));
+        }
+        if there.is_dir() && self.own.is_within(to) {
+            return Err(Own::skipped(to));
+        }
+        if there.is_dir() && self.holds_excluded(relative, to).map_err(Failure::host(to))? {
+            return refuse(io::ErrorKind::IsADirectory, HOLDS_EXCLUDED);
         }
         if self.policy.dry_run {
             return Ok(());
         }
         let removed = if there.is_dir() { fs::remove_dir_all(to) } else { fs::remove_file(to) };
         removed.map_err(Failure::host(to))
+    }
+
+    /// Whether a folder has something below it that is left out, and so stays.
+    fn holds_excluded(&self, relative: &str, folder: &Path) -> io::Result<bool> {
+        if self.exclude.is_empty() {
+            return Ok(false);
+        }
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let is_directory = entry.file_type()?.is_dir();
+            let below = format!("{relative}/{}", entry.file_name().to_string_lossy());
+            if self.exclude.leaves_out(&below, is_directory)
+                || is_directory && self.holds_excluded(&below, &entry.path())?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Writes the content of a file into what takes bytes.
+    async fn write_into(&mut self, path: &TreePath, to: &Path, entry: &Entry) -> Result {
+        self.report.step(path.as_str())?;
+        if !self.policy.dry_run {
+            let mut content = self.report.interrupt().guard(Content::new(self.fs.open(&path.into()).await?));
+            // A file that is standard output may hold something already; a device has no end to go to.
+            let append = fs::metadata(to).is_ok_and(|meta| meta.is_file());
+            let opened = OpenOptions::new().write(true).append(append).open(to);
+            let written = opened.and_then(|mut file| io::copy(&mut content, &mut file));
+            written.map_err(|error| match error.kind() {
+                io::ErrorKind::BrokenPipe => Failure::Pipe,
+                _ => Failure::host(to)(error),
+            })?;
+        }
+        self.report.done(Change::Changed, Item::File(entry.size), &to.to_string_lossy())
     }
 
     /// Gives whether it was the same.
@@ -378,11 +450,16 @@ impl<'r, 'a> Export<'r, 'a> {
 
     /// Removes what is at `path` but for what is excluded; gives whether all went.
     fn remove(&mut self, relative: &str, path: &Path) -> Result<bool> {
-        if self.exclude.leaves_out(relative) {
+        let meta = fs::symlink_metadata(path).map_err(Failure::host(path))?;
+        let is_directory = meta.is_dir();
+        if self.exclude.leaves_out(relative, is_directory) {
+            return Ok(false);
+        }
+        if self.own.is(&meta) {
+            self.fail(Own::skipped(path))?;
             return Ok(false);
         }
         let mut all = true;
-        let is_directory = fs::symlink_metadata(path).map_err(Failure::host(path))?.is_dir();
         if is_directory {
             for entry in fs::read_dir(path).map_err(Failure::host(path))? {
                 let entry = entry.map_err(Failure::host(path))?;
@@ -401,6 +478,16 @@ impl<'r, 'a> Export<'r, 'a> {
         }
         Ok(all)
     }
+}
+
+/// Whether bytes are written into what is at `to`: a device or pipe, or standard output (`/dev/stdout`), which is
+/// a link to what the process has open.
+fn takes_bytes(to: &Path) -> bool {
+    let special = fs::metadata(to).is_ok_and(|meta| {
+        let kind = meta.file_type();
+        kind.is_char_device() || kind.is_block_device() || kind.is_fifo()
+    });
+    special || fs::read_link(to).is_ok_and(|target| target.starts_with("/proc"))
 }
 
 fn same_mode(there: &Metadata, entry: &Entry) -> bool {

@@ -85,7 +85,7 @@ pub(crate) async fn to_tar<W: Write>(
         let mut below = DepthFirst::new(Arc::clone(&fs), top);
         while let Some((path, entry)) = below.next().await? {
             let relative = path.key()[top.key().len() + 1..].to_owned();
-            if !exclude.leaves_out_above(&relative) {
+            if !exclude.leaves_out_above(&relative, entry.kind == Kind::Directory) {
                 tar.entry(&*fs, &path, &relative, &entry, report).await?;
             }
         }

@@ -1,7 +1,7 @@
 //! `garth export`: a part of the tree into a folder, a file or a tar archive of this machine.
 
 use std::fs::OpenOptions;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use garth::{FileSystem, TreePath};
 use serde_json::json;
 
 use crate::app::{App, stat_path};
-use crate::args::Past;
+use crate::args::{Past, TREE_PATH};
 use crate::fail::{Failure, Result};
 use crate::progress::Interrupt;
-use crate::transfer::{Exclude, Format, Policy, Report, Sink, Style, to_file, to_folder, to_tar};
+use crate::transfer::{Exclude, Format, Own, Policy, Report, Sink, Style, to_file, to_folder, to_tar};
 
 /// Export a directory or file as a folder, a file or a tar archive; export again to bring a folder up to date
 ///
@@ -35,12 +35,12 @@ use crate::transfer::{Exclude, Format, Policy, Report, Sink, Style, to_file, to_
                         garth export / - | zstd > all.tar.zst")]
 pub(crate) struct Export {
     /// A directory or a file
-    #[arg(value_name = "PATH")]
+    #[arg(value_hint = TREE_PATH, value_name = "PATH")]
     from: String,
     /// A folder, a file, a tar archive (.tar, .tar.gz, .tgz), or `-` for a tar archive on standard output
     #[arg(value_name = "DEST")]
     to: PathBuf,
-    /// Remove what the directory does not have, and replace folders by files and files by folders
+    /// Remove what the directory does not have, and replace folders and devices by files and files by folders
     #[arg(long)]
     delete: bool,
     /// Say what would be done and change nothing
@@ -49,8 +49,8 @@ pub(crate) struct Export {
     /// List each entry that is new, changed or removed; with --json one object (change, path) each
     #[arg(short, long)]
     verbose: bool,
-    /// Leave out names that match, at any depth; a pattern with `/` is matched from the top (repeatable).
-    /// What is left out is not removed by --delete
+    /// Leave out names that match, at any depth; a pattern with `/` in it is matched from the top, one with `/`
+    /// at its end matches directories only. May be repeated. What is left out is not removed by --delete
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
     #[command(flatten)]
@@ -70,16 +70,20 @@ impl Export {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let exclude = Exclude::new(&self.exclude)?;
         let fs = app.pinned(&self.past).await?;
+        let own = Own::new(&app.data_dir()?)?;
         // Asked before anything is made on this machine.
         let (path, entry) = stat_path(&*fs, &self.from, Follow::Yes).await?;
         let target = self.target(entry.kind)?;
         if self.delete && target != Target::Folder {
             return Err(Failure::Usage("--delete needs a folder as destination".into()));
         }
+        if target != Target::Stdout {
+            own.refuse(&self.to)?;
+        }
         let list = self.verbose || self.dry_run && !app.out.is_json();
         let style = Style { list, to_stderr: target == Target::Stdout };
         let mut report = Report::new(&mut app.out, None, style, Interrupt::listen()?);
-        let ended = self.export(fs, (&path, entry), target, exclude, &mut report).await;
+        let ended = self.export(fs, (&path, entry), target, (exclude, &own), &mut report).await;
         let ended = ended.or_else(|failure| report.interrupt().check().and(Err(failure)));
         if let Err(Failure::Pipe) = ended {
             return Err(Failure::Pipe);
@@ -132,20 +136,29 @@ impl Export {
         fs: Arc<dyn FileSystem>,
         (path, entry): (&TreePath, Entry),
         target: Target,
-        exclude: Exclude,
+        (exclude, own): (Exclude, &Own),
         report: &mut Report<'_>,
     ) -> Result<u64> {
         let policy = Policy { delete: self.delete, dry_run: self.dry_run };
         let sink: Sink<Box<dyn Write>> = match target {
-            Target::Folder => return to_folder(fs, (path, entry), &self.to, exclude, policy, report).await,
+            Target::Folder => {
+                return to_folder(fs, (path, entry), &self.to, (exclude, own), policy, report).await;
+            }
             Target::File => {
                 let to = match path.name() {
                     Some(name) if self.to.is_dir() => self.to.join(name),
                     _ => self.to.clone(),
                 };
-                return to_file(fs, (path, entry), &to, policy, report).await;
+                return to_file(fs, (path, entry), &to, own, policy, report).await;
             }
-            Target::Stdout | Target::Archive(_) if self.dry_run => Sink::Nowhere,
+            Target::Archive(_) if self.dry_run => {
+                // The same answer as `create_new` would give.
+                if std::fs::symlink_metadata(&self.to).is_ok() {
+                    return Err(Failure::host(&self.to)(io::ErrorKind::AlreadyExists.into()));
+                }
+                Sink::Nowhere
+            }
+            Target::Stdout if self.dry_run => Sink::Nowhere,
             Target::Stdout => Sink::Plain(Box::new(BufWriter::new(std::io::stdout()))),
             Target::Archive(format) => {
                 let file = OpenOptions::new().write(true).create_new(true).open(&self.to);

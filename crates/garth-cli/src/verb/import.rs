@@ -11,12 +11,13 @@ use garth::{Error, ErrorKind, Name, TreePath};
 use serde_json::json;
 
 use crate::app::{App, AuthoredTree, stat_optional};
-use crate::args::CommitArgs;
+use crate::args::{CommitArgs, TREE_PATH};
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 use crate::progress::Interrupt;
 use crate::transfer::{
-    Exclude, Format, Loader, Policy, Report, Style, count, decompress_first, from_file, from_folder, from_tar,
+    Exclude, Format, Loader, Own, Policy, Report, Style, count, decompress_first, from_file, from_folder,
+    from_tar,
 };
 
 /// Import a folder, a file or a tar archive; import again to bring the tree up to date
@@ -37,7 +38,7 @@ pub(crate) struct Import {
     #[arg(value_name = "SOURCE")]
     from: PathBuf,
     /// Directory for what is in a folder or archive, made if missing; for a file its directory or new name
-    #[arg(value_name = "DEST", default_value = "/")]
+    #[arg(value_hint = TREE_PATH, value_name = "DEST", default_value = "/")]
     to: String,
     /// Remove what the folder does not have, and replace directories by files and files by directories
     #[arg(long)]
@@ -48,8 +49,8 @@ pub(crate) struct Import {
     /// List each entry that is new, changed or removed; with --json one object (change, path) each
     #[arg(short, long)]
     verbose: bool,
-    /// Leave out names that match, at any depth; a pattern with `/` is matched from the top (repeatable).
-    /// What is left out is not removed by --delete
+    /// Leave out names that match, at any depth; a pattern with `/` in it is matched from the top, one with `/`
+    /// at its end matches directories only. May be repeated. What is left out is not removed by --delete
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
     #[command(flatten)]
@@ -73,8 +74,10 @@ impl Import {
             return Err(Failure::Usage("--delete needs a folder as source".into()));
         }
         let tree = if self.dry_run { app.tree()? } else { app.tree_or_new()? };
-        let own = app.folder()?;
-        let own = own.canonicalize().map_err(Failure::host(&own))?;
+        let own = Own::new(&app.data_dir()?)?;
+        if source != Source::Stdin {
+            own.refuse(&self.from)?;
+        }
         let (base, is_there) = self.destination(&tree, source).await?;
         let total = (source == Source::Folder && std::io::stderr().is_terminal()).then(|| count(&self.from));
         self.commit.message.get_or_insert_with(|| format!("import to {base}"));

@@ -156,6 +156,143 @@ fn delete_spares_what_is_excluded_and_replaces_what_is_in_the_way() {
 }
 
 #[test]
+fn a_directory_that_holds_what_is_excluded_is_not_replaced_by_a_file() {
+    let garth = Garth::new();
+    let (from, to) = (garth.beside("from"), garth.beside("to"));
+    put(&from.join("dir"), "now a file");
+    put(&from.join("plain"), "now a file");
+    for path in ["/p/dir/deep/a.keep", "/p/dir/b", "/p/plain/x"] {
+        garth.write(path, "before");
+    }
+    let import = ["import", utf8(&from), "/p", "--delete", "--exclude", "*.keep"];
+    for args in [&[&import[..], &["-n"]].concat(), &import[..]] {
+        let output = garth.run(args, b"");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("/p/dir: skipped, the directory in the way holds what --exclude"), "{said}");
+    }
+    assert_eq!(garth.ok(&["cat", "/p/dir/deep/a.keep", "/p/dir/b", "/p/plain"]), "beforebeforenow a file");
+    garth.write("/q/dir", "a file");
+    garth.write("/q/plain", "a file");
+    put(&to.join("dir/deep/a.keep"), "mine");
+    put(&to.join("dir/b"), "mine");
+    put(&to.join("plain/x"), "mine");
+    let export = ["export", "/q", utf8(&to), "--delete", "--exclude", "*.keep"];
+    for args in [&[&export[..], &["-n"]].concat(), &export[..]] {
+        let output = garth.run(args, b"");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("to/dir: skipped, the directory in the way holds what --exclude"), "{said}");
+    }
+    assert!(to.join("dir/deep/a.keep").exists() && to.join("dir/b").exists());
+    assert_eq!(fs::read_to_string(to.join("plain")).expect("a file"), "a file");
+}
+
+#[test]
+fn a_pattern_with_a_slash_at_its_end_leaves_out_directories_at_any_depth() {
+    let garth = Garth::new();
+    let (from, to) = (garth.beside("from"), garth.beside("to"));
+    for name in ["cache/x", "a/b/cache/x", "a/file", "c/cache"] {
+        put(&from.join(name), "x");
+    }
+    garth.ok(&["import", utf8(&from), "/p", "--exclude", "cache/"]);
+    assert_eq!(garth.ok(&["find", "/p", "--type", "f"]), "/p/a/file\n/p/c/cache\n");
+    garth.ok(&["import", utf8(&from), "/q"]);
+    garth.ok(&["export", "/q", utf8(&to), "--exclude", "cache/"]);
+    assert!(to.join("c/cache").is_file() && !to.join("cache").exists() && !to.join("a/b/cache").exists());
+    let tar = garth.beside("q.tar");
+    garth.ok(&["export", "/q", utf8(&tar), "--exclude", "cache/"]);
+    garth.ok(&["import", utf8(&tar), "/r"]);
+    assert_eq!(garth.ok(&["find", "/r", "--type", "f"]), "/r/a/file\n/r/c/cache\n");
+    garth.ok(&["export", "/q", utf8(&garth.beside("all.tar"))]);
+    garth.ok(&["import", utf8(&garth.beside("all.tar")), "/s", "--exclude", "cache/"]);
+    assert_eq!(garth.ok(&["find", "/s", "--type", "f"]), "/s/a/file\n/s/c/cache\n");
+}
+
+#[test]
+fn an_export_spares_the_data_folder() {
+    let garth = Garth::new();
+    garth.write("/dir/file", "x");
+    let (beside, data) = (garth.beside("."), garth.data());
+    garth.write("/blocking/data", "a file");
+    garth.write("/same/data/control.db", "not a database");
+    for from in ["/dir", "/blocking", "/same"] {
+        for dry_run in [&["-n"][..], &[]] {
+            let args = [&["export", from, utf8(&beside), "--delete"], dry_run].concat();
+            let output = garth.run(&args, b"");
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{said}");
+            assert!(said.contains("data: skipped, it is garth's own data folder"), "{said}");
+        }
+    }
+    assert_eq!(garth.ok(&["cat", "/dir/file"]), "x");
+    let above = garth.beside("above");
+    fs::create_dir(&above).expect("a folder");
+    garth.write("/replaced/above", "a file where the data folder lies deeper");
+    fs::rename(&data, above.join("data")).expect("moved");
+    let moved = above.join("data");
+    for from in ["/dir", "/replaced"] {
+        let args = ["--data", utf8(&moved), "export", from, utf8(&beside), "--delete"];
+        let output = garth.run(&args, b"");
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        assert!(moved.join("control.db").is_file());
+    }
+    fs::rename(&moved, &data).expect("moved back");
+    for to in ["data", "data/accounts", "data/new", "data/new/deeper.tar", "data/control.db"] {
+        for from in ["/dir", "/dir/file"] {
+            let said = garth.fails(2, &["export", from, utf8(&garth.beside(to))]);
+            assert!(said.contains("in garth's own data folder"), "{said}");
+        }
+    }
+    assert_eq!(garth.ok(&["cat", "/dir/file"]), "x");
+}
+
+#[test]
+fn an_import_does_not_open_the_data_folder() {
+    let garth = Garth::new();
+    let data = garth.data();
+    garth.write("/a", "x");
+    symlink(&data, garth.beside("link")).expect("a link");
+    for from in ["data", "link", "data/control.db", "data/accounts", "link/accounts"] {
+        let said = garth.fails(2, &["import", utf8(&garth.beside(from)), "/self"]);
+        assert!(said.contains("in garth's own data folder") && said.contains("garth backup"), "{said}");
+    }
+    let output = garth.run(&["import", utf8(&garth.beside(".")), "/all"], b"");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("skipped, it is garth's own data folder"));
+    assert_eq!(garth.ok(&["ls", "/all"]), "link\n");
+}
+
+#[test]
+fn an_export_of_a_file_writes_into_a_pipe_or_device_and_replaces_none() {
+    let garth = Garth::new();
+    garth.write("/p/pipe", "through the pipe");
+    let pipe = garth.beside("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo (Debian: apt-get install coreutils)").success());
+    symlink(&pipe, garth.beside("link")).expect("a link");
+    symlink("/dev/null", garth.beside("null")).expect("a link");
+    for name in ["pipe", "link"] {
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::read_to_string(pipe).expect("what was written")
+        });
+        garth.ok(&["export", "/p/pipe", utf8(&garth.beside(name))]);
+        assert_eq!(reader.join().expect("it reads"), "through the pipe");
+    }
+    garth.ok(&["export", "/p/pipe", utf8(&garth.beside("null"))]);
+    garth.ok(&["export", "/p/pipe", "/dev/null"]);
+    assert!(fs::symlink_metadata(garth.beside("null")).expect("it is there").is_symlink());
+    assert!(!fs::symlink_metadata("/dev/null").expect("it is there").is_file());
+    let printed = garth.ok(&["export", "/p/pipe", "/dev/stdout", "--json"]);
+    assert!(printed.starts_with("through the pipe{"), "{printed}");
+    // In a folder it is in the way, as a directory is.
+    let said = text(&garth.run(&["export", "/p", utf8(&garth.beside("."))], b"").stderr);
+    assert!(said.contains("pipe: skipped, it is of another kind than in the tree"), "{said}");
+    assert!(!fs::symlink_metadata(&pipe).expect("it is there").is_file());
+}
+
+#[test]
 fn what_cannot_be_read_is_not_removed() {
     let garth = Garth::new();
     let from = garth.beside("from");

@@ -115,6 +115,23 @@ fn an_archive_comes_back_byte_for_byte() {
 }
 
 #[test]
+fn a_dry_run_of_an_export_fails_as_the_run_would() {
+    let garth = Garth::new();
+    garth.write("/a", "x");
+    let (tar, deep) = (garth.beside("a.tar"), garth.beside("missing/folder"));
+    garth.ok(&["export", "-n", "/", utf8(&tar)]);
+    assert!(!tar.exists());
+    fs::write(&tar, "mine").expect("a file");
+    for option in [&["-n"][..], &[]] {
+        for to in [(&tar, 4), (&deep, 3)] {
+            let output = garth.run(&[&["export", "/", utf8(to.0)], option].concat(), b"");
+            assert_eq!(output.status.code(), Some(to.1), "{}", text(&output.stderr));
+        }
+    }
+    assert_eq!(fs::read_to_string(&tar).expect("a file"), "mine");
+}
+
+#[test]
 fn the_tar_tool_of_the_system_reads_our_archives() {
     let garth = Garth::new();
     let (from, tar, to) = (garth.beside("from"), garth.beside("a.tar"), garth.beside("to"));
