@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use garth::fs::resolve::{self, Follow, retry};
-use garth::model::{At, Author, Batch, Commit, Entry, Kind, Moment, Op, Precondition, Timestamp};
+use garth::model::{At, Author, Batch, Commit, Entry, Ino, Kind, Moment, Op, Precondition, Timestamp};
 use garth::{DataDir, Env, Error, ErrorKind, FileSystem, TreePath};
 
 use crate::args::{CommitArgs, Global, Past};
-use crate::data_folder;
-use crate::fail::{Failure, Failures, Result};
+use crate::data_folder::{self, DEFAULT_ACCOUNT};
+use crate::fail::{Failure, Failures, NO_PARENT, Result};
 use crate::out::Out;
 use crate::{progress, when};
 
@@ -63,6 +63,11 @@ impl App {
         self.opened(data_folder::open)
     }
 
+    /// The data folder; made if there is none, unless a new one would lack the chosen account.
+    pub(crate) fn data_dir_of_account(&self) -> Result<DataDir> {
+        if self.global.account == DEFAULT_ACCOUNT { self.data_dir_or_new() } else { self.data_dir() }
+    }
+
     /// The data folder, made if there is none.
     pub(crate) fn data_dir_or_new(&self) -> Result<DataDir> {
         self.opened(data_folder::open_or_create)
@@ -84,11 +89,11 @@ impl App {
     }
 
     /// The tree of the chosen account, for a write that may be the first one: makes the data folder if there
-    /// is none.
+    /// is none and the account is the one that every data folder has.
     pub(crate) fn tree_or_new(&self) -> Result<AuthoredTree> {
         // Checked first: a bad name must not leave a new data folder behind.
         let author = self.author()?;
-        self.tree_of(&self.data_dir_or_new()?, author)
+        self.tree_of(&self.data_dir_of_account()?, author)
     }
 
     fn author(&self) -> Result<Author> {
@@ -151,7 +156,14 @@ impl App {
         let done = progress::waiting("committing", tree.commit(args, plan)).await?;
         let Some((commit, plan)) = done else { return Ok(()) };
         for (op, path) in &plan.shown {
-            self.out.committed(&commit, *op, path)?;
+            match plan.ops.get(*op) {
+                // There is no version of it to open.
+                Some(Op::Remove { .. }) => {
+                    let was_there = commit.outcomes.get(*op).is_some_and(|outcome| outcome.ino != Ino::NONE);
+                    self.out.removed(&commit, was_there, path)?;
+                }
+                _ => self.out.committed(&commit, *op, path)?,
+            }
         }
         Ok(())
     }
@@ -203,7 +215,7 @@ impl AuthoredTree {
         Ok(done.await?)
     }
 
-    /// Names the current version where a condition on a version did not hold.
+    /// Says what is there where a condition on a version did not hold.
     async fn with_current(&self, plan: &Plan, error: Error) -> Error {
         let in_batch = plan.ops.iter().filter_map(|op| match op {
             Op::Check { at, that } => Some((at, that)),
@@ -217,11 +229,19 @@ impl AuthoredTree {
             if error.path().is_some_and(|of| of != path) {
                 continue;
             }
-            let Ok(entry) = self.fs.stat(at).await else { continue };
-            let is_etag = matches!(that, Precondition::Etag(_));
-            let current = if is_etag { entry.etag } else { entry.version };
-            if current != *wanted {
-                let message = format!("changed since {wanted}: the current version is {current}");
+            let current = match self.fs.stat(at).await {
+                Ok(entry) if matches!(that, Precondition::Etag(_)) => Some(entry.etag),
+                Ok(entry) => Some(entry.version),
+                Err(missing) if missing.is(ErrorKind::NotFound) || missing.is(ErrorKind::NotADirectory) => {
+                    None
+                }
+                Err(_) => continue,
+            };
+            if current != Some(*wanted) {
+                let message = match current {
+                    Some(current) => format!("changed since {wanted}: the current version is {current}"),
+                    None => format!("changed since {wanted}: nothing is there"),
+                };
                 return Error::at(ErrorKind::Conflict, path, message).with_source(error);
             }
         }
@@ -282,6 +302,15 @@ pub(crate) async fn stat_optional(
         Ok(entry) => Ok((path, Some(entry))),
         Err(error) if error.is(ErrorKind::NotFound) => Ok((path, None)),
         Err(error) => Err(error),
+    }
+}
+
+/// Says that `-p` helps where the directory is missing in which `to` is to be made.
+pub(crate) async fn check_parent(fs: &dyn FileSystem, to: &TreePath) -> garth::Result<()> {
+    let Some(parent) = to.parent() else { return Ok(()) };
+    match fs.stat(&At::Path(parent)).await {
+        Err(error) if error.is(ErrorKind::NotFound) => Err(Error::at(ErrorKind::NotFound, to, NO_PARENT)),
+        _ => Ok(()), // what else may be wrong the operation tells
     }
 }
 

@@ -15,7 +15,7 @@ use crate::fail::{Failure, Result};
 use crate::progress;
 
 /// Longest body that goes with the commit; also a step of a longer one. 1 MiB, the largest extent.
-const STEP: usize = 1 << 20;
+pub(crate) const STEP: usize = 1 << 20;
 
 /// Reads `from` to its end, to be written at `at`. `name` is what it is called in errors.
 pub(crate) async fn read_body(
@@ -25,9 +25,17 @@ pub(crate) async fn read_body(
     name: &Path,
 ) -> Result<Body> {
     let first = step(from, name)?;
-    if first.len() < STEP {
-        return Ok(Body::Bytes(first));
-    }
+    if first.len() < STEP { Ok(Body::Bytes(first)) } else { stage(fs, at, first, from, name).await }
+}
+
+/// Uploads `first` and what is left of `from`, to be written at `at`.
+pub(crate) async fn stage(
+    fs: &dyn FileSystem,
+    at: &At,
+    first: Bytes,
+    from: &mut dyn Read,
+    name: &Path,
+) -> Result<Body> {
     let mut upload = fs.stage(at).await?;
     upload.write(first).await?;
     finish(upload, from, name).await
@@ -86,7 +94,8 @@ async fn finish(mut upload: Box<dyn garth::Upload>, from: &mut dyn Read, name: &
     }
 }
 
-fn step(from: &mut dyn Read, name: &Path) -> Result<Bytes> {
+/// The next [`STEP`] bytes of `from`; fewer are all that is left.
+pub(crate) fn step(from: &mut dyn Read, name: &Path) -> Result<Bytes> {
     let mut bytes = Vec::new();
     from.take(STEP as u64).read_to_end(&mut bytes).map_err(Failure::host(name))?;
     Ok(Bytes::from(bytes))

@@ -5,13 +5,14 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use clap::{Arg, Command, ValueHint};
+use clap::{Arg, Command};
 use futures::executor::block_on;
 use garth::Env;
 use garth::fs::resolve::Follow;
 use garth::model::Kind;
 
 use crate::app::resolve_path;
+use crate::args::TREE_PATH;
 use crate::data_folder::{self, DEFAULT_ACCOUNT};
 use crate::help::command;
 use crate::walk::Lister;
@@ -21,9 +22,6 @@ const REQUEST: &str = "__complete";
 
 /// Most names of a directory looked at, so that the answer comes while one types.
 const MAX_NAMES: usize = 20_000;
-
-/// What arguments are called that take paths of the tree; those of this machine have a type of their own.
-const TREE_PATHS: [&str; 6] = ["path", "paths", "from", "to", "target", "link"];
 
 /// Answers a shell; gives false in any other run.
 pub(crate) fn answer_shell() -> bool {
@@ -44,12 +42,12 @@ fn candidates(words: &[String]) -> Vec<String> {
     let mut root = command();
     // Hands the global options on to the verbs.
     root.build();
-    let (mut verb, mut is_value, mut position) = (&root, false, 0);
+    let (mut verb, mut option, mut position) = (&root, None, 0);
     for word in before {
-        if is_value {
-            is_value = false;
+        if option.take().is_some() {
+            // its value
         } else if word.starts_with('-') {
-            is_value = takes_value(verb, word);
+            option = option_with_value(verb, word);
         } else if let Some(below) = verb.find_subcommand(word) {
             verb = below;
         } else {
@@ -58,15 +56,14 @@ fn candidates(words: &[String]) -> Vec<String> {
     }
     let positional = verb.get_positionals().nth(position).or_else(|| verb.get_positionals().last());
     let fits = |name: &str| name.starts_with(typed.as_str()).then(|| name.to_owned());
-    if is_value {
-        Vec::new()
-    } else if typed.starts_with('-') {
+    let expected = option.or(positional);
+    if option.is_none() && typed.starts_with('-') {
         let options = verb.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(Arg::get_long);
         options.filter_map(|long| fits(&format!("--{long}"))).collect()
-    } else if verb.has_subcommands() {
+    } else if option.is_none() && verb.has_subcommands() {
         let verbs = verb.get_subcommands().filter(|verb| !verb.is_hide_set());
         verbs.filter_map(|verb| fits(verb.get_name())).collect()
-    } else if positional.is_some_and(takes_tree_path) {
+    } else if expected.is_some_and(|arg| arg.get_value_hint() == TREE_PATH) {
         // Without a data folder there are no paths, and nothing to say.
         tree_paths(typed, before).unwrap_or_default()
     } else {
@@ -74,25 +71,21 @@ fn candidates(words: &[String]) -> Vec<String> {
     }
 }
 
-/// Whether the word after this option is its value.
-fn takes_value(verb: &Command, word: &str) -> bool {
+/// The option that this word is, if the next word is its value.
+fn option_with_value<'a>(verb: &'a Command, word: &str) -> Option<&'a Arg> {
     let arg = match word.strip_prefix("--") {
         Some(long) => verb.get_arguments().find(|arg| arg.get_long() == Some(long)),
         None => verb.get_arguments().find(|arg| arg.get_short() == word.chars().last()),
     };
-    arg.is_some_and(|arg| arg.get_action().takes_values())
-}
-
-fn takes_tree_path(arg: &Arg) -> bool {
-    TREE_PATHS.contains(&arg.get_id().as_str()) && arg.get_value_hint() == ValueHint::Unknown
+    arg.filter(|arg| arg.get_action().takes_values())
 }
 
 /// The paths of the tree that begin with what is typed.
 fn tree_paths(typed: &str, before: &[String]) -> Option<Vec<String>> {
     let (dir, start) = typed.rsplit_once('/').unwrap_or(("", typed));
-    let folder = option(before, "--data", "GARTH_DATA").map(PathBuf::from);
+    let folder = global(before, "--data", "GARTH_DATA").map(PathBuf::from);
     let data_dir = data_folder::open(&data_folder::locate(folder.as_deref()).ok()?, &Env::system()).ok()?;
-    let account = option(before, "--account", "GARTH_ACCOUNT").unwrap_or_else(|| DEFAULT_ACCOUNT.to_owned());
+    let account = global(before, "--account", "GARTH_ACCOUNT").unwrap_or_else(|| DEFAULT_ACCOUNT.to_owned());
     let tree = data_dir.account(&account).ok()?;
     block_on(async {
         let top = if dir.is_empty() { "/" } else { dir };
@@ -106,7 +99,7 @@ fn tree_paths(typed: &str, before: &[String]) -> Option<Vec<String>> {
             seen += page.len();
             for (path, entry) in page {
                 let name = path.name().unwrap_or_default();
-                // The answer is one candidate a line.
+                // The answer is one candidate per line.
                 if name.starts_with(start) && !name.contains('\n') {
                     let end = if entry.kind == Kind::Directory { "/" } else { "" };
                     found.push(format!("{dir}/{name}{end}"));
@@ -118,10 +111,36 @@ fn tree_paths(typed: &str, before: &[String]) -> Option<Vec<String>> {
 }
 
 /// The value of a global option on the line, else of its variable.
-fn option(words: &[String], name: &str, variable: &str) -> Option<String> {
+fn global(words: &[String], name: &str, variable: &str) -> Option<String> {
     let value = |(at, word): (usize, &String)| match word.strip_prefix(name)? {
         "" => words.get(at + 1).cloned(),
         rest => rest.strip_prefix('=').map(str::to_owned),
     };
     words.iter().enumerate().rev().find_map(value).or_else(|| std::env::var(variable).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What arguments are called in help and errors that are paths of the tree.
+    const NAMES: [&str; 7] = ["PATH", "PATHS", "SOURCE", "DEST", "TARGET", "LINK", "OTHER"];
+
+    #[test]
+    fn every_argument_that_is_a_path_of_the_tree_is_completed() {
+        let mut root = command();
+        root.build();
+        let mut marked = 0;
+        for verb in root.get_subcommands() {
+            for arg in verb.get_arguments() {
+                let names = arg.get_value_names().unwrap_or_default();
+                let is_path = names.iter().any(|name| NAMES.contains(&name.as_str()));
+                // Those of this machine have a type of their own, which has another hint.
+                let unmarked = arg.get_value_hint() == clap::ValueHint::Unknown;
+                assert!(!(is_path && unmarked), "{} {}: mark it", verb.get_name(), arg.get_id());
+                marked += usize::from(arg.get_value_hint() == TREE_PATH);
+            }
+        }
+        assert!(marked >= 30, "{marked}");
+    }
 }

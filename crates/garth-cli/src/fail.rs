@@ -23,8 +23,8 @@ pub(crate) enum Failure {
     Host(PathBuf, io::Error),
     /// The data folder cannot be used.
     DataDir(PathBuf, Error),
-    /// The key-value API refused a key.
-    Kv(String, Box<KvError>),
+    /// The key-value API refused: a key, if it was one.
+    Kv(Option<String>, Box<KvError>),
     /// The arguments make no sense together.
     Usage(String),
     /// Each failure was reported when it happened; this is the exit code.
@@ -61,7 +61,12 @@ impl Failure {
 
     /// A failure at a key.
     pub(crate) fn kv(key: &str) -> impl FnOnce(KvError) -> Self {
-        move |error| Self::Kv(key.to_owned(), Box::new(error))
+        move |error| Self::Kv(Some(key.to_owned()), Box::new(error))
+    }
+
+    /// A failure at one of several keys, or of all together.
+    pub(crate) fn kv_any(error: KvError) -> Self {
+        Self::Kv(error.key().map(str::to_owned), Box::new(error))
     }
 
     /// A failure to read standard input or to write standard output.
@@ -117,7 +122,7 @@ impl Failure {
             Self::DataDir(folder, error) => {
                 (error.kind().as_str(), Some(folder.display().to_string()), with_source(error))
             }
-            Self::Kv(key, error) => (error.code().as_str(), Some(key.clone()), error.message().to_owned()),
+            Self::Kv(key, error) => (error.code().as_str(), key.clone(), error.message().to_owned()),
             Self::Usage(message) => ("usage", None, message.clone()),
             Self::Reported(_) | Self::Pipe => return,
         };
@@ -201,9 +206,17 @@ pub(crate) fn suggest(kind: ErrorKind, message: &'static str) -> impl FnOnce(Fai
     }
 }
 
+/// What is said where the directory is missing that something is to be made in.
+pub(crate) const NO_PARENT: &str = "the parent directory does not exist; -p creates it";
+
 /// Suggests `-p`; for verbs that fail with `NotFound` only where a parent is missing.
 pub(crate) fn suggest_parents(failure: Failure) -> Failure {
-    suggest(ErrorKind::NotFound, "the parent directory does not exist; -p creates it")(failure)
+    suggest(ErrorKind::NotFound, NO_PARENT)(failure)
+}
+
+/// Why text is not JSON. The parser's own words for text that begins with no value name its functions.
+pub(crate) fn json_error(error: &serde_json::Error) -> String {
+    error.to_string().replace("expected ident", "expected a value")
 }
 
 /// The message of an error of the storage with its reason, which may name files of this machine.
@@ -220,7 +233,8 @@ impl fmt::Display for Failure {
             Self::Tree(error) => error.fmt(f),
             Self::Host(path, error) => write!(f, "{}: {error}", path.display()),
             Self::DataDir(folder, error) => write!(f, "{}: {}", folder.display(), with_source(error)),
-            Self::Kv(key, error) => write!(f, "{key}: {error}"),
+            Self::Kv(Some(key), error) => write!(f, "{key}: {error}"),
+            Self::Kv(None, error) => error.fmt(f),
             Self::Usage(message) => f.write_str(message),
             Self::Reported(code) => write!(f, "exit code {code}"),
             Self::Pipe => f.write_str("broken pipe"),
@@ -278,14 +292,51 @@ impl Failures {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_specification_of_the_tree_says_the_exit_code_of_each_kind_of_error() {
+    /// The first and the `exit` column of a table of the specification.
+    fn listed(header: &str, exit: usize) -> Vec<String> {
         let specification = include_str!("../../../docs/specs/tree.md");
-        let (_, table) = specification.split_once("| kind | errno | HTTP | exit | when |").unwrap();
+        let (_, table) = specification.split_once(header).unwrap();
         let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
         let cells = rows.map(|row| row.split('|').map(str::trim).collect::<Vec<_>>());
-        let listed: Vec<String> = cells.map(|row| format!("{} {}", row[1], row[4])).collect();
+        cells.map(|row| format!("{} {}", row[1], row[exit])).collect()
+    }
+
+    #[test]
+    fn the_specification_of_the_tree_says_the_exit_code_of_each_kind_of_error() {
         let known = ErrorKind::ALL.iter().map(|kind| format!("`{kind}` {}", kind_code(*kind)));
-        assert_eq!(listed, known.collect::<Vec<_>>());
+        assert_eq!(listed("| kind | errno | HTTP | exit | when |", 4), known.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_specification_says_the_exit_code_of_each_kind_that_only_the_command_line_knows() {
+        use KvCode::{
+            IdempotencyMismatch, InvalidGlob, InvalidPath, PathConflict, ReservedPath, TooLarge, Validation,
+        };
+        let host = |kind: io::ErrorKind| (host_kind(kind), Failure::Host(PathBuf::new(), kind.into()).code());
+        let mut known = vec![
+            ("usage", Failure::Usage(String::new()).code()),
+            host(io::ErrorKind::PermissionDenied),
+            host(io::ErrorKind::AddrInUse),
+        ];
+        for code in
+            [Validation, InvalidPath, InvalidGlob, ReservedPath, PathConflict, TooLarge, IdempotencyMismatch]
+        {
+            // Adding a code has to add it here.
+            match code {
+                Validation
+                | InvalidPath
+                | InvalidGlob
+                | ReservedPath
+                | PathConflict
+                | TooLarge
+                | IdempotencyMismatch
+                | KvCode::FileSystem(_) => {}
+            }
+            known.push((code.as_str(), kv_code(code)));
+        }
+        let of_tree = |name: &str| ErrorKind::ALL.iter().any(|kind| kind.as_str() == name);
+        known.retain(|(name, _)| !of_tree(name));
+        let known: Vec<String> = known.iter().map(|(name, exit)| format!("`{name}` {exit}")).collect();
+        assert_eq!(listed("\n| kind | exit | when |", 2), known);
     }
 }

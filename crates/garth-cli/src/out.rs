@@ -68,6 +68,16 @@ impl Out {
         self.item(&json, format_args!("{version}  {}", escaped(path.as_str())))
     }
 
+    /// What a commit removed at `path`; with `false` there was nothing.
+    pub(crate) fn removed(&mut self, commit: &Commit, was_there: bool, path: &TreePath) -> Result {
+        let json = json!({
+            "path": path.as_str(), "version": null, "created": false, "removed": was_there,
+            "seq": commit.seq, "time": commit.time.to_rfc3339(),
+        });
+        let done = if was_there { "removed" } else { "nothing there" };
+        self.item(&json, format_args!("{done}  {}", escaped(path.as_str())))
+    }
+
     /// A warning on stderr.
     pub(crate) fn warn(&self, text: impl Display) {
         // Nobody is left to tell if stderr itself is closed.

@@ -1,5 +1,7 @@
 //! Moments and spans of time as people write them.
 
+use std::str::FromStr;
+
 use garth::model::{Moment, Timestamp, parse_age};
 use garth::{Error, ErrorKind, FileSystem};
 
@@ -39,11 +41,31 @@ pub(crate) fn parse_span(text: &str) -> std::result::Result<i64, String> {
     }
 }
 
-/// Reads the time that something is kept: a span of at least a second. For clap.
-pub(crate) fn parse_ttl(text: &str) -> std::result::Result<i64, String> {
-    match parse_span(text)? {
-        0 => Err("0 would expire at once; leave the option out to keep it, or remove what is there".into()),
-        seconds => Ok(seconds),
+/// How long something is kept: so many seconds from now, at least one, or for good (`none`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Expiry(Option<i64>);
+
+impl Expiry {
+    /// It does not expire.
+    pub(crate) const NEVER: Self = Self(None);
+
+    /// From when on it is absent.
+    pub(crate) fn end(self, now: Timestamp) -> Option<Timestamp> {
+        self.0.map(|seconds| now.plus_seconds(seconds))
+    }
+}
+
+impl FromStr for Expiry {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        if text == "none" {
+            return Ok(Self::NEVER);
+        }
+        match parse_span(text)? {
+            0 => Err("0 would expire at once; `none` keeps it for good".into()),
+            seconds => Ok(Self(Some(seconds))),
+        }
     }
 }
 
@@ -63,11 +85,12 @@ mod tests {
     }
 
     #[test]
-    fn what_expires_at_once_or_never_is_refused() {
-        for wrong in ["0", "0s", "999999999w", "7000000000"] {
-            assert!(parse_ttl(wrong).is_err(), "{wrong}");
+    fn what_expires_at_once_or_after_all_times_is_refused() {
+        for wrong in ["0", "0s", "999999999w", "7000000000", "None", ""] {
+            assert!(wrong.parse::<Expiry>().is_err(), "{wrong}");
         }
-        assert_eq!(parse_ttl("1s"), Ok(1));
-        assert_eq!(parse_ttl("10000w"), Ok(6_048_000_000));
+        assert_eq!("1s".parse(), Ok(Expiry(Some(1))));
+        assert_eq!("10000w".parse(), Ok(Expiry(Some(6_048_000_000))));
+        assert_eq!("none".parse(), Ok(Expiry::NEVER));
     }
 }

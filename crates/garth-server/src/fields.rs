@@ -21,7 +21,7 @@ impl<'a> Fields<'a> {
             return Err(Refusal::validation("the body must be a JSON object"));
         }
         serde_json::from_str(text)
-            .map_err(|error| Refusal::validation(format!("the body is not valid JSON: {error}")))
+            .map_err(|error| Refusal::validation(format!("the body is not valid JSON: {}", reworded(&error))))
     }
 
     /// A field as it was sent; also `null`.
@@ -87,6 +87,11 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Why text is not JSON. The parser's own words for text that begins with no value name its functions.
+fn reworded(error: &serde_json::Error) -> String {
+    error.to_string().replace("expected ident", "expected a value")
+}
+
 fn must_be(name: &str, what: &str) -> Refusal {
     Refusal::validation(format!("\"{name}\" must be {what}"))
 }
@@ -146,6 +151,12 @@ mod tests {
         for text in ["0", "-1", "1.5", "1e300", "-0", "\"1\"", "true", "[]", "18446744073709551616"] {
             assert_eq!(integer(text).unwrap_err(), "\"n\" must be an integer from 1 to 9007199254740992");
         }
+    }
+
+    #[test]
+    fn what_is_no_json_is_told_in_terms_of_json() {
+        let refusal = Fields::parse(br#"{"path": "/a", "value": nope}"#).err().unwrap();
+        assert_eq!(refusal.message, "the body is not valid JSON: expected a value at line 1 column 26");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::out::{counted, seconds};
 
 /// Create, list and delete accounts
 ///
-/// With --json one object an account: account, created (null once deleted).
+/// With --json one object per account: account, created (null once deleted).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth account create team-a")]
 pub(crate) struct Account {

@@ -1,20 +1,22 @@
 //! `garth batch`: several operations in one commit, read as JSON Lines.
 
+mod fields;
 mod line;
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read as _};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use clap::Args;
 use garth::fs::resolve::Follow;
 use garth::model::{At, Body, Create, MAX_OPS, Op, Precondition, Remove, RenameMode, VersionId};
-use garth::{FileSystem, TreePath};
+use garth::{ErrorKind, FileSystem, TreePath};
 
 use self::line::{Content, Line};
 use crate::app::{App, Plan, resolve_path};
-use crate::args::CommitArgs;
-use crate::body::read_body;
+use crate::args::{CommitArgs, TREE_PATH};
+use crate::body::{STEP, stage, step};
 use crate::fail::{Failure, Result};
 
 /// Longest line, in bytes. Longer content comes from a file.
@@ -25,7 +27,7 @@ const MAX_INLINE: u64 = 8 << 20;
 
 /// Apply several operations in one commit: all of them, or none
 ///
-/// Reads JSON Lines: one operation a line, in the order in which they apply; empty lines are
+/// Reads JSON Lines: one operation per line, in the order in which they apply; empty lines are
 /// skipped. Links on the way to a path are followed as they are before the batch.
 /// `docs/specs/batch.md` describes every field.
 ///
@@ -45,7 +47,9 @@ const MAX_INLINE: u64 = 8 << 20;
 /// attrs: mode ("644"), uid, gid, mtime (RFC 3339), content_type, tags, importance, searchable, metadata, ttl
 /// ("7d"); null clears content_type, searchable, ttl and keys of metadata.
 ///
-/// With --json one object an operation but `check`: path, version, created, seq, time.
+/// Where all operations are checks, or there is none, nothing is committed. With --json one object per
+/// operation but `check`: path, version, created, seq, time; for `rm` version is null, and removed says whether
+/// something was there.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
@@ -56,7 +60,7 @@ pub(crate) struct Batch {
     #[arg(value_name = "FILE")]
     from: Option<PathBuf>,
     /// Only if this is still the last version of PATH (may be repeated)
-    #[arg(long, value_name = "PATH=VERSION", value_parser = parse_condition)]
+    #[arg(value_hint = TREE_PATH, long, value_name = "PATH=VERSION", value_parser = parse_condition)]
     if_version: Vec<(String, VersionId)>,
     #[command(flatten)]
     commit: CommitArgs,
@@ -76,16 +80,20 @@ struct Step {
 
 impl Batch {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let tree = app.tree_or_new()?;
         let now = app.env.now();
         let steps = match &self.from {
             Some(file) => {
                 let opened = File::open(file).map_err(Failure::host(file))?;
-                read_steps(&*tree.fs, BufReader::new(opened), file).await?
+                read_steps(app, BufReader::new(opened), file).await?
             }
-            None => read_steps(&*tree.fs, std::io::stdin().lock(), Path::new("-")).await?,
+            None => read_steps(app, std::io::stdin().lock(), Path::new("-")).await?,
         };
-        app.commit(&tree, &self.commit, async || {
+        if steps.is_empty() && self.if_version.is_empty() {
+            return Ok(());
+        }
+        let only_checks = steps.iter().all(|step| matches!(step.line, Line::Check { .. }));
+        let tree = if only_checks { app.tree()? } else { app.tree_or_new()? };
+        let done = app.commit(&tree, &self.commit, async || {
             let mut plan = Plan::default();
             for (path, version) in &self.if_version {
                 let path = resolve_path(&*tree.fs, path, Follow::Yes).await?;
@@ -98,14 +106,21 @@ impl Batch {
                     _ => plan.push(op, path),
                 }
             }
+            if only_checks {
+                plan.ops.push(Op::mkdir(TreePath::root()));
+            }
             Ok(plan)
-        })
-        .await
+        });
+        match done.await {
+            // Its last operation always fails, so that all is judged at one moment and nothing committed.
+            Err(Failure::Tree(error)) if only_checks && error.is(ErrorKind::AlreadyExists) => Ok(()),
+            done => done,
+        }
     }
 }
 
 /// Reads all lines; content that does not fit a commit is staged.
-async fn read_steps(fs: &dyn FileSystem, mut from: impl BufRead, name: &Path) -> Result<Vec<Step>> {
+async fn read_steps(app: &App, mut from: impl BufRead, name: &Path) -> Result<Vec<Step>> {
     let (mut steps, mut inline, mut number) = (Vec::new(), 0, 0_u64);
     loop {
         let mut text = Vec::new();
@@ -125,37 +140,40 @@ async fn read_steps(fs: &dyn FileSystem, mut from: impl BufRead, name: &Path) ->
         if steps.len() == MAX_OPS {
             return Err(refuse(format!("a commit has at most {MAX_OPS} operations")));
         }
-        let mut line: Line = serde_json::from_slice(&text).map_err(|error| refuse(error.to_string()))?;
-        let body = match line.take_content().map_err(refuse)? {
-            Some((path, content)) => Some(body_of(fs, &path, content, &mut inline).await?),
+        let (line, content) = Line::parse(&text).map_err(refuse)?;
+        let body = match content {
+            Some((path, content)) => Some(body_of(app, &path, content, &mut inline).await?),
             None => None,
         };
         steps.push(Step { line, body });
     }
 }
 
-/// What a path leads to.
-async fn place(fs: &dyn FileSystem, path: &str) -> garth::Result<At> {
-    resolve_path(fs, path, Follow::Yes).await.map(At::Path)
-}
-
-/// Content for what `path` leads to.
-async fn body_of(fs: &dyn FileSystem, path: &str, content: Content, inline: &mut u64) -> Result<Body> {
-    let body = match content {
-        Content::Bytes(bytes) => Body::from(bytes),
+/// A body for what `path` leads to. The tree is opened, and perhaps made, only for one that has to be staged: a
+/// line behind it may be wrong.
+async fn body_of(app: &App, path: &str, content: Content, inline: &mut u64) -> Result<Body> {
+    let bytes = match content {
+        Content::Bytes(bytes) => Bytes::from(bytes),
         Content::File(file) => {
             let mut opened = File::open(&file).map_err(Failure::host(&file))?;
-            read_body(fs, &place(fs, path).await?, &mut opened, &file).await?
+            let first = step(&mut opened, &file)?;
+            if first.len() == STEP {
+                return staged(app, path, first, &mut opened, &file).await;
+            }
+            first
         }
     };
-    let Body::Bytes(bytes) = body else { return Ok(body) };
     *inline += bytes.len() as u64;
     if *inline <= MAX_INLINE {
         return Ok(Body::Bytes(bytes));
     }
-    let mut upload = fs.stage(&place(fs, path).await?).await?;
-    upload.write(bytes).await?;
-    Ok(Body::Staged(upload.finish().await?))
+    staged(app, path, bytes, &mut std::io::empty(), Path::new("-")).await
+}
+
+async fn staged(app: &App, path: &str, first: Bytes, from: &mut dyn Read, name: &Path) -> Result<Body> {
+    let fs = app.tree_or_new()?.fs;
+    let at = At::Path(resolve_path(&*fs, path, Follow::Yes).await?);
+    stage(&*fs, &at, first, from, name).await
 }
 
 impl Step {
@@ -173,8 +191,8 @@ impl Step {
             }
             Line::Append { path, create, parents, .. } => {
                 let path = find(path, Follow::Yes).await?;
-                let at = At::Path(path.clone());
-                (Op::Append { at, body: body(), create: *create, parents: *parents }, path)
+                let (at, create) = (At::Path(path.clone()), *create);
+                (Op::Append { at, body: body(), create, parents: *parents }, path)
             }
             Line::Mkdir { path, parents, attrs } => {
                 let path = find(path, if *parents { Follow::Yes } else { Follow::No }).await?;

@@ -9,7 +9,7 @@ use garth::model::{At, ByteRange, HistoryPage, Seq, VersionId};
 use garth::{Error, ErrorKind, FileSystem, OpenFile, TreePath};
 
 use crate::app::{App, resolve_path, with_path};
-use crate::args::Past;
+use crate::args::{Past, TREE_PATH};
 use crate::content;
 use crate::fail::{Failure, Result};
 
@@ -21,7 +21,7 @@ use crate::fail::{Failure, Result};
 #[command(after_help = "Example:\n  garth cat /notes/today.md --at yesterday")]
 pub(crate) struct Cat {
     /// Files to print
-    #[arg(required_unless_present = "version")]
+    #[arg(value_hint = TREE_PATH, required_unless_present = "version")]
     paths: Vec<String>,
     /// Number the lines
     #[arg(short, long)]

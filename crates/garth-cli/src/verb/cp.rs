@@ -1,27 +1,28 @@
 //! `garth cp`: copies, their content by reference.
 
 use clap::Args;
+use garth::ErrorKind;
 use garth::fs::resolve::Follow;
 use garth::model::{At, Kind, Op};
 
-use crate::app::{App, Plan, destination, stat_path};
-use crate::args::CommitArgs;
-use crate::fail::Result;
+use crate::app::{App, Plan, check_parent, destination, stat_path};
+use crate::args::{CommitArgs, TREE_PATH};
+use crate::fail::{Result, suggest};
 
 /// Copy files, and with -r directories, all in one commit
 ///
 /// Copies keep mode, owner, modification time and attributes; content is not stored twice. Hard links among
 /// what one source directory holds are kept.
 ///
-/// With --json one object a source: path (the new one), version, created, seq, time.
+/// With --json one object per source: path (the new one), version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth cp -r /skills/review /agents/default/skills/review -p")]
 pub(crate) struct Cp {
     /// Paths to copy; symbolic links are followed, with -r copied
-    #[arg(required = true, value_name = "SOURCE")]
+    #[arg(value_hint = TREE_PATH, required = true, value_name = "SOURCE")]
     from: Vec<String>,
     /// Destination; an existing directory is copied into
-    #[arg(value_name = "DEST")]
+    #[arg(value_hint = TREE_PATH, value_name = "DEST")]
     to: String,
     /// Copy directories with all that is in them
     #[arg(short, long, visible_short_alias = 'R')]
@@ -32,7 +33,10 @@ pub(crate) struct Cp {
     /// Fail rather than replace a file that is there
     #[arg(short, long)]
     no_clobber: bool,
-    /// Make missing parents of the destination
+    /// Replace a file that is there (the default); undoes an earlier -n
+    #[arg(short, long, overrides_with = "no_clobber")]
+    force: bool,
+    /// Create missing parents of the destination
     #[arg(short, long)]
     parents: bool,
     #[command(flatten)]
@@ -52,12 +56,15 @@ impl Cp {
                 let (from, entry) = stat_path(&*tree.fs, from, follow).await?;
                 let into = self.from.len() > 1 || (self.to.ends_with('/') && entry.kind != Kind::Directory);
                 let to = destination(&*tree.fs, &named, &self.to, Follow::Yes, into).await?;
+                if !self.parents {
+                    check_parent(&*tree.fs, &to).await?;
+                }
                 let op = Op::Copy {
                     from: At::Path(from),
                     as_of: None,
                     to: At::Path(to.clone()),
                     recursive,
-                    replace: !self.no_clobber,
+                    replace: !self.no_clobber || self.force,
                     parents: self.parents,
                 };
                 plan.push(op, to);
@@ -65,5 +72,6 @@ impl Cp {
             Ok(plan)
         })
         .await
+        .map_err(suggest(ErrorKind::IsADirectory, "is a directory; -r copies it with everything in it"))
     }
 }

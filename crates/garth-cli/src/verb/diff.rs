@@ -8,7 +8,7 @@ use garth::model::{At, HistoryPage, Moment, Seq};
 use garth::{Error, ErrorKind, FileSystem};
 
 use crate::app::{App, with_path};
-use crate::args::Past;
+use crate::args::{Past, TREE_PATH};
 use crate::compare::{Form, Side, show_trees};
 use crate::fail::{Failure, Result};
 use crate::history::Commits;
@@ -22,8 +22,10 @@ use crate::history::Commits;
 #[command(after_help = "Example:\n  garth diff /notes --from yesterday --stat")]
 pub(crate) struct Diff {
     /// Path to compare; with two paths the older side
+    #[arg(value_hint = TREE_PATH)]
     path: String,
     /// The newer side
+    #[arg(value_hint = TREE_PATH)]
     other: Option<String>,
     /// Moment of the older side, as for --at of other verbs [default: before the last change; with two paths
     /// now]

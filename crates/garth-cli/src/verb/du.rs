@@ -10,7 +10,7 @@ use garth::{FileSystem, TreePath};
 use serde_json::json;
 
 use crate::app::{App, stat_path};
-use crate::args::{LongHelp, Past};
+use crate::args::{LongHelp, Past, TREE_PATH};
 use crate::escape::escaped;
 use crate::fail::Result;
 use crate::out::counted;
@@ -25,7 +25,7 @@ use crate::walk::DepthFirst;
 #[command(disable_help_flag = true, after_help = "Example:\n  garth du -h -d 1 /projects")]
 pub(crate) struct Du {
     /// Paths to count; links are not followed
-    #[arg(default_value = "/")]
+    #[arg(value_hint = TREE_PATH, default_value = "/")]
     paths: Vec<String>,
     /// Show sizes in powers of 1024: 1.5K, 23M, 4.0G
     #[arg(short = 'h', long)]

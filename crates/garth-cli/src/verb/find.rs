@@ -10,7 +10,7 @@ use garth::{FileSystem, TreePath};
 use globset::GlobMatcher;
 
 use crate::app::{App, stat_path};
-use crate::args::Past;
+use crate::args::{Past, TREE_PATH};
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 use crate::pattern::{crossing_matcher, matcher};
@@ -26,7 +26,7 @@ use crate::walk::DepthFirst;
 #[command(after_help = "Example:\n  garth find /projects -name '*.md' -newer 7d")]
 pub(crate) struct Find {
     /// Paths to start from
-    #[arg(default_value = "/")]
+    #[arg(value_hint = TREE_PATH, default_value = "/")]
     paths: Vec<String>,
     /// Match the name with this pattern (may be repeated: any of them)
     #[arg(long = "name", value_name = "GLOB")]
@@ -45,7 +45,7 @@ pub(crate) struct Find {
     #[arg(long, value_name = "[+-]SIZE", allow_hyphen_values = true, value_parser = parse_test)]
     size: Option<Test>,
     /// Match what was modified after this path, or after this moment (as for --at)
-    #[arg(long, visible_alias = "newermt", value_name = "PATH|TIME")]
+    #[arg(value_hint = TREE_PATH, long, visible_alias = "newermt", value_name = "PATH|TIME")]
     newer: Option<String>,
     /// Match what was modified more than (+2), less than (-2) or exactly this many whole days ago
     #[arg(long, value_name = "[+-]DAYS", allow_hyphen_values = true, value_parser = parse_test)]

@@ -13,7 +13,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::args::{LongHelp, Past};
+use crate::args::{LongHelp, Past, TREE_PATH};
 use crate::escape::escaped;
 use crate::fail::{Failure, Failures, Result};
 use crate::lines::Lines;
@@ -40,7 +40,7 @@ const MAX_LINE: usize = 16 << 20;
 )]
 pub(crate) struct Grep {
     /// Expression (syntax of the Rust `regex` crate) unless -e gives it, then paths to search [default: /]
-    #[arg(value_name = "PATTERN", required_unless_present = "expressions")]
+    #[arg(value_hint = TREE_PATH, value_name = "PATTERN", required_unless_present = "expressions")]
     args: Vec<String>,
     /// Expression to search for (may be repeated: any of them)
     #[arg(short = 'e', long = "regexp", value_name = "PATTERN", allow_hyphen_values = true)]
@@ -206,7 +206,7 @@ struct Search<'a> {
     several: bool,
     /// Whether lines of this path are shown with the path of their file.
     named: bool,
-    /// Whether any line, or with -L any file, was selected.
+    /// Whether any line was selected, also with -L, as of GNU grep 3.5.
     selected: bool,
 }
 
@@ -265,7 +265,7 @@ impl<'a> Search<'a> {
             self.lines(app, path, &mut lines, &mut shown).await?;
         }
         let matches = shown.matches > 0;
-        self.selected |= matches != self.args.files_without_match;
+        self.selected |= matches;
         if self.args.quiet {
             return Ok(());
         }

@@ -9,11 +9,11 @@ use garth::OpenFile;
 use garth::model::ByteRange;
 
 use crate::app::App;
-use crate::args::Past;
+use crate::args::{Past, TREE_PATH};
 use crate::content;
 use crate::escape::escaped;
 use crate::fail::{Failure, Failures, Result};
-use crate::size::{parse_count, parse_size};
+use crate::size::parse_size;
 
 use super::cat::open;
 
@@ -31,14 +31,14 @@ const POLL: Duration = Duration::from_millis(200);
 #[command(after_help = "Example:\n  garth head -n 20 /logs/run.jsonl")]
 pub(crate) struct Head {
     /// Files to print
-    #[arg(required = true)]
+    #[arg(value_hint = TREE_PATH, required = true)]
     paths: Vec<String>,
-    /// Print this many lines
-    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 10, value_parser = parse_count::<u64>)]
-    lines: u64,
-    /// Print this many bytes (512, 10k, 1M) instead of lines
-    #[arg(short = 'c', long, value_name = "BYTES", value_parser = parse_size, conflicts_with = "lines")]
-    bytes: Option<u64>,
+    /// Print this many lines; with `-`, all but the last COUNT
+    #[arg(short = 'n', long, value_name = "[-]COUNT", default_value = "10", allow_hyphen_values = true)]
+    lines: Start,
+    /// Print this many bytes (512, 10k, 1M) instead of lines; with `-`, all but the last BYTES
+    #[arg(short = 'c', long, value_name = "[-]BYTES", conflicts_with = "lines", allow_hyphen_values = true)]
+    bytes: Option<Start>,
     /// Print no headers
     #[arg(short, long)]
     quiet: bool,
@@ -54,7 +54,7 @@ pub(crate) struct Head {
 #[command(after_help = "Example:\n  garth tail -n 20 /logs/run.jsonl")]
 pub(crate) struct Tail {
     /// Files to print
-    #[arg(required = true)]
+    #[arg(value_hint = TREE_PATH, required = true)]
     paths: Vec<String>,
     /// Print the last COUNT lines; with `+`, start at line COUNT
     #[arg(short = 'n', long, value_name = "[+]COUNT", default_value = "10", allow_hyphen_values = true)]
@@ -70,6 +70,26 @@ pub(crate) struct Tail {
     quiet: bool,
     #[command(flatten)]
     past: Past,
+}
+
+/// Which first part of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    /// The first so many.
+    First(u64),
+    /// All but the last so many.
+    AllBut(u64),
+}
+
+impl FromStr for Start {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text.strip_prefix('-') {
+            Some(last) => Ok(Self::AllBut(parse_size(last)?)),
+            None => Ok(Self::First(parse_size(text)?)),
+        }
+    }
 }
 
 /// Which end part of a file.
@@ -96,9 +116,11 @@ impl Head {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let headed = self.paths.len() > 1 && !self.quiet;
         print_each(app, &self.paths, &self.past, headed, async |file| {
-            let length = match self.bytes {
-                Some(bytes) => bytes,
-                None => end_of_lines(file, self.lines).await?,
+            let length = match (self.bytes, self.lines) {
+                (Some(Start::First(bytes)), _) => bytes,
+                (Some(Start::AllBut(bytes)), _) => file.stat().await?.size.saturating_sub(bytes),
+                (None, Start::First(lines)) => end_of_lines(file, lines).await?,
+                (None, Start::AllBut(lines)) => start_of_last(file, file.stat().await?.size, lines).await?,
             };
             Ok(ByteRange { offset: 0, length })
         })

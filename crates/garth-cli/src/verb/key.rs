@@ -12,7 +12,7 @@ use crate::fail::Result;
 
 /// Create, list and revoke API keys of an account (--account)
 ///
-/// With --json one object a key: id, account, label, scopes, created, revoked; and `key`, the secret, when it
+/// With --json one object per key: id, account, label, scopes, created, revoked; and `key`, the secret, when it
 /// is made.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth key create --label laptop --scope memory:read --scope search:read")]

@@ -17,7 +17,7 @@ use self::write::{Delete, Expire, Incr, Mset, Put};
 ///
 /// A key is a path such as /user/tone; a value is any JSON, kept digit for digit. With --json the objects are
 /// those of the HTTP interface: put and delete give version_id and created_at; get path, value, version_id,
-/// created_at, expires_at, tags; list one object a key (path, type); history one a version (version_id,
+/// created_at, expires_at, tags; list one object per key (path, type); history one per version (version_id,
 /// created_at, value, expires_at, deleted_at).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth kv put /user/tone '\"direct\"'")]

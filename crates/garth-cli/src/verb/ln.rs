@@ -5,8 +5,8 @@ use garth::fs::resolve::Follow;
 use garth::model::{At, Op, SetAttrs};
 use garth::{FileSystem, Name, TreePath};
 
-use crate::app::{App, Plan, destination, resolve_path, stat_optional, stat_path};
-use crate::args::CommitArgs;
+use crate::app::{App, Plan, check_parent, destination, resolve_path, stat_optional, stat_path};
+use crate::args::{CommitArgs, TREE_PATH};
 use crate::fail::Result;
 
 /// Create a hard link, or with -s a symbolic link
@@ -17,8 +17,10 @@ use crate::fail::Result;
 #[command(after_help = "Example:\n  garth ln -s ../shared/plan.md /projects/garth/plan.md")]
 pub(crate) struct Ln {
     /// File to link to; with -s the text of the link, kept as typed
+    #[arg(value_hint = TREE_PATH)]
     target: String,
     /// Path of the link; if it is a directory, the link is created inside
+    #[arg(value_hint = TREE_PATH)]
     link: String,
     /// Create a symbolic link; its target need not exist
     #[arg(short, long)]
@@ -69,13 +71,17 @@ impl Ln {
 
     /// Where the link goes whose target is called `name`.
     async fn link_path(&self, fs: &dyn FileSystem, name: Option<Name>) -> garth::Result<TreePath> {
-        match name {
+        let to = match name {
             Some(name) if !self.no_target_directory => {
                 let from = TreePath::root().join(&name)?;
-                destination(fs, &from, &self.link, Follow::No, self.link.ends_with('/')).await
+                destination(fs, &from, &self.link, Follow::No, self.link.ends_with('/')).await?
             }
-            _ => resolve_path(fs, &self.link, Follow::No).await,
+            _ => resolve_path(fs, &self.link, Follow::No).await?,
+        };
+        if !self.parents {
+            check_parent(fs, &to).await?;
         }
+        Ok(to)
     }
 
     /// Removes what is in the way of the link, in its commit.

@@ -9,7 +9,7 @@ use garth::{ErrorKind, FileSystem, TreePath};
 use serde_json::{Value, json};
 
 use crate::app::{App, resolve_path, with_path};
-use crate::args::Past;
+use crate::args::{Past, TREE_PATH};
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 use crate::history::{Commits, changes_json, changes_text};
@@ -30,7 +30,7 @@ const SHOWN: usize = 20;
 #[command(after_help = "Example:\n  garth log /notes/today.md --since yesterday")]
 pub(crate) struct Log {
     /// File or directory, also one that was removed
-    #[arg(default_value = "/")]
+    #[arg(value_hint = TREE_PATH, default_value = "/")]
     path: String,
     /// Show at most this many
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = parse_count::<usize>)]

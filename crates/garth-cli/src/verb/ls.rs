@@ -11,7 +11,7 @@ use garth::model::{Entry, Kind};
 use garth::{Error, ErrorKind, FileSystem, TreePath};
 
 use crate::app::{App, stat_path};
-use crate::args::{LongHelp, Past};
+use crate::args::{LongHelp, Past, TREE_PATH};
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 use crate::out::{mode_text, seconds};
@@ -31,7 +31,7 @@ const MAX_SORTED: usize = 100_000;
 #[command(disable_help_flag = true, after_help = "Example:\n  garth ls -lht /notes")]
 pub(crate) struct Ls {
     /// Paths to list
-    #[arg(default_value = "/")]
+    #[arg(value_hint = TREE_PATH, default_value = "/")]
     paths: Vec<String>,
     /// Show kind, mode, links, owner, size, modification time and link target; do not follow links
     #[arg(short, long)]

@@ -26,7 +26,7 @@ struct Accounts {
 
 /// Check the integrity of stored data; change nothing
 ///
-/// With --json one object an account: account, ok, names, versions, chunks, bytes, findings (kind, detail).
+/// With --json one object per account: account, ok, names, versions, chunks, bytes, findings (kind, detail).
 /// The exit code is 1 if there are findings.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth fsck --all")]
@@ -38,7 +38,7 @@ pub(crate) struct Fsck {
 /// Remove expired entries, abandoned uploads and unreferenced content; merge small extents
 ///
 /// Versions, snapshots and open files stay. What is found unused goes with the first run after the grace
-/// period; until then it waits. With --json one object an account: account, expired, staged, versions,
+/// period; until then it waits. With --json one object per account: account, expired, staged, versions,
 /// merged, chunks, bytes, packs, waiting, waiting_bytes.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth gc --all")]
@@ -47,13 +47,13 @@ pub(crate) struct Gc {
     accounts: Accounts,
     /// Grace period: keep what was found unused less than this long ago, as another process may still read
     /// it; at least 2m while others run
-    #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = parse_span)]
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_span)]
     grace: i64,
 }
 
 /// Rebuild the search index from the files
 ///
-/// With --json one object an account: account, files.
+/// With --json one object per account: account, files.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth reindex")]
 pub(crate) struct Reindex {

@@ -5,18 +5,18 @@ use garth::fs::resolve::Follow;
 use garth::model::{At, Entry, Kind, Op, SetAttrs};
 
 use crate::app::{App, Plan, resolve_path, stat_optional};
-use crate::args::{CommitArgs, parse_mode};
+use crate::args::{CommitArgs, TREE_PATH, parse_mode};
 use crate::fail::{Result, suggest_parents};
 
 /// Create directories, in one commit
 ///
-/// Where all are there already (with -p) there is no commit. With --json one object a directory that was
+/// Where all are there already (with -p) there is no commit. With --json one object per directory that was
 /// made: path, version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth mkdir -p /projects/garth/notes")]
 pub(crate) struct Mkdir {
     /// Directories to create
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(value_hint = TREE_PATH, required = true, value_name = "PATH")]
     paths: Vec<String>,
     /// Create missing parents; ignore directories that exist
     #[arg(short, long)]

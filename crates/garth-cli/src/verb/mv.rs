@@ -5,21 +5,21 @@ use garth::ErrorKind;
 use garth::fs::resolve::Follow;
 use garth::model::{At, Kind, Op, RenameMode};
 
-use crate::app::{App, Plan, destination, resolve_path, stat_path};
-use crate::args::CommitArgs;
+use crate::app::{App, Plan, check_parent, destination, resolve_path, stat_path};
+use crate::args::{CommitArgs, TREE_PATH};
 use crate::fail::{Result, suggest};
 
 /// Move or rename files and directories, in one commit; their history moves along
 ///
-/// With --json one object a source: path (the new one), version, created, seq, time.
+/// With --json one object per source: path (the new one), version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth mv /inbox/plan.md /projects/")]
 pub(crate) struct Mv {
     /// Files and directories to move; of a symbolic link, the link itself
-    #[arg(required = true, value_name = "SOURCE")]
+    #[arg(value_hint = TREE_PATH, required = true, value_name = "SOURCE")]
     from: Vec<String>,
     /// New path; if it is a directory, the sources go into it
-    #[arg(value_name = "DEST")]
+    #[arg(value_hint = TREE_PATH, value_name = "DEST")]
     to: String,
     /// Fail if the destination exists
     #[arg(short, long)]
@@ -57,6 +57,9 @@ impl Mv {
                 };
                 if from == to {
                     continue;
+                }
+                if !self.parents {
+                    check_parent(&*tree.fs, &to).await?;
                 }
                 let (from, at) = (At::Path(from), At::Path(to.clone()));
                 plan.push(Op::Rename { from, to: at, mode, parents: self.parents }, to);

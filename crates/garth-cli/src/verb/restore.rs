@@ -8,7 +8,7 @@ use garth::{Error, ErrorKind, TreePath};
 use serde_json::json;
 
 use crate::app::{App, AuthoredTree, Plan, resolve_path, stat_path};
-use crate::args::CommitArgs;
+use crate::args::{CommitArgs, TREE_PATH};
 use crate::escape::escaped;
 use crate::fail::Result;
 use crate::out::counted;
@@ -18,20 +18,24 @@ use crate::progress;
 ///
 /// Content, attributes, names and hard links become those of then. What is the same is not touched, what was
 /// added since is removed (history keeps it), what was moved inside the path moves back, and nothing outside
-/// the path changes. If nothing differs there is no commit. With --json one object: path, version, created,
-/// seq, time, restored, removed, unchanged; with -n also one object for each change: path, action, from.
+/// the path changes. If nothing differs there is no commit. A time means the state right after the last commit
+/// before it, with what has expired since. With --json one object: path, version, created, seq, time (both
+/// null without a commit), restored, removed, unchanged; with -n path, at (the sequence that would be
+/// restored), dry_run (true), created, restored, removed, unchanged. With -n or -v first one object per
+/// change: path, action, from.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  garth restore /notes/today.md --at yesterday\n  garth restore -n /notes --at 1h"
 )]
 pub(crate) struct Restore {
     /// Path to restore; a symbolic link itself, not its target
+    #[arg(value_hint = TREE_PATH)]
     path: String,
     /// State to restore: a sequence, snapshot, version, time or age, as for --at of other verbs
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     at: String,
     /// Copy it here instead, where nothing may be yet
-    #[arg(long, value_name = "PATH")]
+    #[arg(value_hint = TREE_PATH, long, value_name = "PATH")]
     to: Option<String>,
     /// Say what would be done and change nothing
     #[arg(short = 'n', long, conflicts_with = "to")]
@@ -64,7 +68,10 @@ impl Restore {
                 "path": path.as_str(), "at": seq, "dry_run": true, "created": plan.created,
                 "restored": plan.restored, "removed": plan.removed, "unchanged": plan.unchanged,
             });
-            return app.out.item(&json, format_args!("would be {}", summary(&plan)));
+            let (restored, removed) = (counted(plan.restored, "entry", "entries"), plan.removed);
+            let text =
+                format!("would restore {restored}, remove {removed}, leave {} unchanged", plan.unchanged);
+            return app.out.item(&json, text);
         }
         let batch = Batch {
             author: tree.author.clone(),
@@ -73,7 +80,7 @@ impl Restore {
         };
         let work = restore::restore(&*tree.fs, &path, &moment, app.env.now(), &batch);
         let done = progress::waiting("restoring", work).await?;
-        if self.verbose && !app.out.is_json() {
+        if self.verbose {
             list(app, &done.plan)?;
         }
         show(app, &tree, &path, &done).await

@@ -6,18 +6,18 @@ use garth::fs::resolve::Follow;
 use garth::model::{At, Op, Remove};
 
 use crate::app::{App, Plan, stat_optional};
-use crate::args::CommitArgs;
+use crate::args::{CommitArgs, TREE_PATH};
 use crate::fail::{Result, suggest};
 
 /// Remove files, and with -r directories, in one commit; `restore` brings them back
 ///
-/// Where nothing is to be removed there is no commit. With --json one object a path that was removed: path,
-/// version, created, seq, time.
+/// Where nothing is to be removed there is no commit. With --json one object per path that was removed: path,
+/// removed, seq, time, and version (null: there is none to open).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth rm -r /drafts -m 'published'")]
 pub(crate) struct Rm {
     /// Files and directories to remove; of a symbolic link, the link itself
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(value_hint = TREE_PATH, required = true, value_name = "PATH")]
     paths: Vec<String>,
     /// Remove directories and everything in them
     #[arg(short, long, visible_short_alias = 'R')]

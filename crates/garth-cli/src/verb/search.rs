@@ -6,8 +6,9 @@ use garth::model::{Hit, SearchQuery};
 use serde_json::json;
 
 use crate::app::{App, stat_path};
+use crate::args::TREE_PATH;
 use crate::escape::escaped;
-use crate::fail::Result;
+use crate::fail::{Failure, Result};
 
 /// Full-text search, best match first
 ///
@@ -20,7 +21,7 @@ pub(crate) struct Search {
     /// Words to search for
     query: String,
     /// Search only this path and below (may be repeated)
-    #[arg(long = "in", value_name = "PATH")]
+    #[arg(value_hint = TREE_PATH, long = "in", value_name = "PATH")]
     within: Vec<String>,
     /// Search only files with this tag (may be repeated: any of them)
     #[arg(long = "tag", value_name = "TAG")]
@@ -28,10 +29,17 @@ pub(crate) struct Search {
     /// Show at most this many files, 1 to 1000
     #[arg(short = 'n', long, default_value_t = 10, value_name = "COUNT")]
     limit: usize,
+    /// Refused with a word of advice: there is no search of the past
+    #[arg(long, hide = true)]
+    at: Option<String>,
 }
 
 impl Search {
     pub(crate) async fn run(self, app: &mut App) -> Result {
+        if self.at.is_some() {
+            let message = "search knows the last commit only; `garth grep --at` looks through the past";
+            return Err(Failure::Usage(message.into()));
+        }
         let fs = app.tree()?.fs;
         let mut within = Vec::new();
         for path in &self.within {

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use crate::app::App;
+use crate::app::{App, no_account_or};
 use crate::fail::{Failure, Result};
 
 /// Where it listens unless told.
@@ -38,7 +38,7 @@ impl Serve {
         start_logs(self.access_log)?;
         // First the sockets: a start that fails for a taken port must not use up the key that is shown once.
         let (listeners, urls) = self.bind()?;
-        let data_dir = app.data_dir_or_new()?;
+        let data_dir = app.data_dir_of_account()?;
         let account = app.global.account.clone();
         let key = first_key(&data_dir, &account)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::stdio)?;
@@ -95,7 +95,8 @@ fn is_no_address(error: &io::Error) -> bool {
 
 /// A key for an account that never had one.
 fn first_key(data_dir: &DataDir, account: &str) -> Result<Option<String>> {
-    if !data_dir.control().keys(account)?.is_empty() {
+    let keys = data_dir.control().keys(account).map_err(|error| no_account_or(account, error))?;
+    if !keys.is_empty() {
         return Ok(None);
     }
     let (_, secret) = data_dir.control().create_key(account, "made by the first start", &[Scope::Admin])?;

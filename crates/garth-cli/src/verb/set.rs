@@ -1,15 +1,17 @@
 //! `garth set`, `chmod` and `chown`: attributes of what is there.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use clap::Args;
 use garth::fs::resolve::Follow;
-use garth::model::{Entry, Op, SetAttrs, Timestamp};
+use garth::model::{Entry, Kind, Op, SetAttrs, Timestamp};
 
-use crate::app::{App, Plan, stat_path};
-use crate::args::{CommitArgs, parse_mode, parse_owner};
+use crate::app::{App, Plan};
+use crate::args::{CommitArgs, TREE_PATH, parse_mode, parse_owner};
 use crate::fail::Result;
-use crate::when::parse_ttl;
+use crate::walk::Walker;
+use crate::when::Expiry;
 
 /// Change attributes of files and directories, in one commit
 ///
@@ -22,7 +24,7 @@ use crate::when::parse_ttl;
 )]
 pub(crate) struct Set {
     /// Files and directories; symbolic links are followed
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(value_hint = TREE_PATH, required = true, value_name = "PATH")]
     paths: Vec<String>,
     #[command(flatten)]
     changes: Changes,
@@ -67,8 +69,8 @@ struct Changes {
     /// Custom metadata to remove (may be repeated)
     #[arg(long = "unset-meta", value_name = "KEY")]
     unset_metadata: Vec<String>,
-    /// Expire after this duration: seconds, or a number with s, m, h, d or w; `none` keeps it for good
-    #[arg(long, value_name = "SPAN|none", value_parser = parse_expiry)]
+    /// Expire after this time: seconds, or numbers with s, m, h, d or w; `none` keeps it for good
+    #[arg(long, value_name = "DURATION|none")]
     ttl: Option<Expiry>,
 }
 
@@ -79,10 +81,6 @@ pub(crate) type Owner = (u32, Option<u32>);
 #[derive(Clone, Copy, Debug)]
 struct Searchable(Option<bool>);
 
-/// `--ttl`: seconds from now, or never.
-#[derive(Clone, Copy, Debug)]
-struct Expiry(Option<i64>);
-
 fn parse_searchable(text: &str) -> Result<Searchable, String> {
     match text {
         "true" => Ok(Searchable(Some(true))),
@@ -90,10 +88,6 @@ fn parse_searchable(text: &str) -> Result<Searchable, String> {
         "default" => Ok(Searchable(None)),
         _ => Err("write true, false or default".into()),
     }
-}
-
-fn parse_expiry(text: &str) -> Result<Expiry, String> {
-    if text == "none" { Ok(Expiry(None)) } else { parse_ttl(text).map(|seconds| Expiry(Some(seconds))) }
 }
 
 fn parse_pair(text: &str) -> Result<(String, String), String> {
@@ -117,7 +111,7 @@ impl Changes {
             importance: self.importance,
             searchable: self.searchable.map(|Searchable(value)| value),
             content_type: self.content_type.clone().map(|text| Some(text).filter(|text| text != "none")),
-            expires_at: self.ttl.map(|Expiry(ttl)| ttl.map(|seconds| now.plus_seconds(seconds))),
+            expires_at: self.ttl.map(|ttl| ttl.end(now)),
             metadata,
             ..SetAttrs::default()
         }
@@ -144,13 +138,13 @@ impl Changes {
 impl Set {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let now = app.env.now();
-        set_each(app, &self.paths, &self.commit, |entry| self.changes.of(entry, now)).await
+        set_each(app, (&self.paths, false), &self.commit, |entry| self.changes.of(entry, now)).await
     }
 }
 
 /// Change permissions: `set --mode`
 ///
-/// With --json one object a path that changed: path, version, created, seq, time.
+/// With --json one object per path that changed: path, version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth chmod 600 /secrets/token")]
 pub(crate) struct Chmod {
@@ -158,8 +152,11 @@ pub(crate) struct Chmod {
     #[arg(value_name = "MODE", value_parser = parse_mode)]
     mode: u32,
     /// Files and directories; symbolic links are followed
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(value_hint = TREE_PATH, required = true, value_name = "PATH")]
     paths: Vec<String>,
+    /// Change directories with all that is in them but symbolic links
+    #[arg(short = 'R', long)]
+    recursive: bool,
     #[command(flatten)]
     commit: CommitArgs,
 }
@@ -167,13 +164,13 @@ pub(crate) struct Chmod {
 impl Chmod {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let attrs = SetAttrs::new().mode(self.mode);
-        set_each(app, &self.paths, &self.commit, |_| attrs.clone()).await
+        set_each(app, (&self.paths, self.recursive), &self.commit, |_| attrs.clone()).await
     }
 }
 
 /// Change owner and group, as numbers: `set --owner`
 ///
-/// With --json one object a path that changed: path, version, created, seq, time.
+/// With --json one object per path that changed: path, version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth chown 1000:1000 /projects")]
 pub(crate) struct Chown {
@@ -181,8 +178,11 @@ pub(crate) struct Chown {
     #[arg(value_name = "UID[:GID]", value_parser = parse_owner)]
     owner: Owner,
     /// Files and directories; symbolic links are followed
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(value_hint = TREE_PATH, required = true, value_name = "PATH")]
     paths: Vec<String>,
+    /// Change directories with all that is in them but symbolic links
+    #[arg(short = 'R', long)]
+    recursive: bool,
     #[command(flatten)]
     commit: CommitArgs,
 }
@@ -191,14 +191,14 @@ impl Chown {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let (uid, gid) = self.owner;
         let attrs = SetAttrs { uid: Some(uid), gid, ..SetAttrs::default() };
-        set_each(app, &self.paths, &self.commit, |_| attrs.clone()).await
+        set_each(app, (&self.paths, self.recursive), &self.commit, |_| attrs.clone()).await
     }
 }
 
-/// Changes each path in one commit, but for those that are so already.
+/// Changes each path in one commit, but for those that are so already; with `true` all below it too.
 async fn set_each(
     app: &mut App,
-    paths: &[String],
+    (paths, recursive): (&[String], bool),
     commit: &CommitArgs,
     attrs: impl Fn(&Entry) -> SetAttrs,
 ) -> Result {
@@ -206,10 +206,15 @@ async fn set_each(
     app.commit(&tree, commit, async || {
         let mut plan = Plan::default();
         for path in paths {
-            let (path, entry) = stat_path(&*tree.fs, path, Follow::Yes).await?;
-            let attrs = attrs(&entry);
-            if differs(&entry, &attrs)? {
-                plan.push(Op::set_attrs(path.clone(), attrs), path);
+            let mut walker = Walker::new(Arc::clone(&tree.fs), path, Follow::Yes, true).await?;
+            while let Some((path, entry)) = walker.next().await? {
+                let attrs = attrs(&entry);
+                if entry.kind != Kind::Symlink && differs(&entry, &attrs)? {
+                    plan.push(Op::set_attrs(path.clone(), attrs), path);
+                }
+                if !recursive {
+                    break;
+                }
             }
         }
         Ok(plan)

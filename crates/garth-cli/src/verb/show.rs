@@ -9,6 +9,7 @@ use garth::model::{Change, ChangeKind, CommitChanges, Moment, Seq, VersionId};
 use garth::{Error, ErrorKind, FileSystem};
 
 use crate::app::{App, resolve_path};
+use crate::args::TREE_PATH;
 use crate::compare::{Form, Side, show};
 use crate::fail::Result;
 use crate::history::{changes_json, changes_text, touches};
@@ -27,6 +28,7 @@ pub(crate) struct Show {
     #[arg(value_name = "SEQUENCE|VERSION|NAME")]
     what: Option<String>,
     /// Show only changes at or below these paths
+    #[arg(value_hint = TREE_PATH)]
     paths: Vec<String>,
     #[command(flatten)]
     form: Form,

@@ -12,7 +12,7 @@ use crate::fail::Result;
 
 /// Create, list and drop snapshots: names for the tree as it is at a moment
 ///
-/// With --json one object a snapshot: name, seq, time.
+/// With --json one object per snapshot: name, seq, time.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Example:\n  garth snapshot create before-cleanup",

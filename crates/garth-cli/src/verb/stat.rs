@@ -7,7 +7,7 @@ use garth::model::{At, Entry, Timestamp};
 use serde_json::json;
 
 use crate::app::{App, stat_path};
-use crate::args::Past;
+use crate::args::{Past, TREE_PATH};
 use crate::escape::escaped;
 use crate::fail::Result;
 use crate::out::{entry_json, kind_word};
@@ -20,7 +20,7 @@ use crate::out::{entry_json, kind_word};
 #[command(after_help = "Example:\n  garth stat /notes/today.md")]
 pub(crate) struct Stat {
     /// Paths to show
-    #[arg(required = true)]
+    #[arg(value_hint = TREE_PATH, required = true)]
     paths: Vec<String>,
     /// Follow symbolic links
     #[arg(short = 'L', long)]

@@ -5,18 +5,18 @@ use garth::fs::resolve::Follow;
 use garth::model::{At, Body, Create, Moment, Op, SetAttrs, Timestamp};
 
 use crate::app::{App, Plan, stat_optional};
-use crate::args::CommitArgs;
+use crate::args::{CommitArgs, TREE_PATH};
 use crate::fail::{Failure, Result, suggest_parents};
 
 /// Set the modification time of files and directories; create empty files
 ///
-/// Where nothing changes there is no commit. With --json one object a path that changed:
+/// Where nothing changes there is no commit. With --json one object per path that changed:
 /// path, version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth touch -d 2026-01-27T09:30Z /notes/today.md")]
 pub(crate) struct Touch {
     /// Files and directories; symbolic links are followed
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(value_hint = TREE_PATH, required = true, value_name = "PATH")]
     paths: Vec<String>,
     /// Modification time [default: now]: an RFC 3339 time, a date (its start, UTC), or an age (1h, 7d)
     #[arg(short, long, value_name = "TIME")]

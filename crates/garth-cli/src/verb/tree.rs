@@ -5,7 +5,7 @@ use garth::fs::resolve::Follow;
 use garth::model::{Entry, Kind};
 
 use crate::app::{App, stat_path};
-use crate::args::{LongHelp, Past};
+use crate::args::{LongHelp, Past, TREE_PATH};
 use crate::escape::escaped;
 use crate::fail::Result;
 use crate::out::counted;
@@ -20,7 +20,7 @@ use crate::walk::DepthFirst;
 #[command(disable_help_flag = true, after_help = "Example:\n  garth tree -L 2 /agents")]
 pub(crate) struct Tree {
     /// Directory to start from
-    #[arg(default_value = "/")]
+    #[arg(value_hint = TREE_PATH, default_value = "/")]
     path: String,
     /// Show at most this many levels
     #[arg(short = 'L', long, value_name = "LEVELS", value_parser = clap::value_parser!(u32).range(1..))]

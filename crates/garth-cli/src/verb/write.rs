@@ -2,13 +2,13 @@
 
 use clap::Args;
 use garth::fs::resolve::Follow;
-use garth::model::{At, Create, Op, Precondition, SetAttrs, Timestamp, VersionId};
+use garth::model::{At, Create, Kind, Op, Precondition, SetAttrs, Timestamp, VersionId};
 
-use crate::app::{App, Plan, resolve_path};
-use crate::args::CommitArgs;
+use crate::app::{App, Plan, resolve_path, stat_optional};
+use crate::args::{CommitArgs, TREE_PATH};
 use crate::body::stdin_body;
 use crate::fail::{Result, suggest_parents};
-use crate::when::parse_ttl;
+use crate::when::Expiry;
 
 /// Write standard input to a file, in place of its content; make the file if missing
 ///
@@ -17,8 +17,9 @@ use crate::when::parse_ttl;
 #[command(after_help = "Example:\n  echo 'call Ada' | garth write -p /notes/today.md --tag todo")]
 pub(crate) struct Write {
     /// The file; a symbolic link is followed
+    #[arg(value_hint = TREE_PATH)]
     path: String,
-    /// Make missing parent directories
+    /// Create missing parents
     #[arg(short, long)]
     parents: bool,
     /// Fail if something is there already
@@ -36,15 +37,15 @@ pub(crate) struct Write {
 /// Attributes to set with the content.
 #[derive(Args, Debug)]
 struct Attributes {
-    /// Set a tag; replaces all tags of the file (repeatable)
+    /// Set a tag; replaces all tags of the file (may be repeated)
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
     /// Set the weight of the file for its owner
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     importance: Option<f64>,
-    /// Expire the file after this duration: seconds, or a number with s, m, h, d or w
-    #[arg(long, value_name = "SPAN", value_parser = parse_ttl)]
-    ttl: Option<i64>,
+    /// Expire after this time: seconds, or numbers with s, m, h, d or w; `none` keeps it for good
+    #[arg(long, value_name = "DURATION|none")]
+    ttl: Option<Expiry>,
     /// Whether search finds the file [default: text files are found]
     #[arg(long, value_name = "BOOL")]
     searchable: Option<bool>,
@@ -60,7 +61,7 @@ impl Attributes {
             importance: self.importance,
             searchable: self.searchable.map(Some),
             content_type: self.content_type.clone().map(Some),
-            expires_at: self.ttl.map(|seconds| Some(now.plus_seconds(seconds))),
+            expires_at: self.ttl.map(|ttl| ttl.end(now)),
             ..SetAttrs::default()
         }
     }
@@ -91,13 +92,14 @@ impl Write {
 
 /// Append standard input to a file; make the file if missing
 ///
-/// With --json one object: path, version, created, seq, time.
+/// Where nothing is appended to a file that is there, there is no commit. With --json one object: path, version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  echo '{\"event\":\"done\"}' | garth append /log.jsonl")]
 pub(crate) struct Append {
     /// The file; a symbolic link is followed
+    #[arg(value_hint = TREE_PATH)]
     path: String,
-    /// Make missing parent directories
+    /// Create missing parents
     #[arg(short, long)]
     parents: bool,
     #[command(flatten)]
@@ -109,10 +111,13 @@ impl Append {
         let tree = app.tree_or_new()?;
         let body = stdin_body(&*tree.fs, &self.path, Follow::Yes).await?;
         app.commit(&tree, &self.commit, async || {
-            let path = resolve_path(&*tree.fs, &self.path, Follow::Yes).await?;
+            let (path, there) = stat_optional(&*tree.fs, &self.path, Follow::Yes).await?;
+            let mut plan = Plan::default();
+            if body.size() == 0 && there.is_some_and(|there| there.kind == Kind::File) {
+                return Ok(plan);
+            }
             let at = At::Path(path.clone());
             let op = Op::Append { at, body: body.clone(), create: Create::IfMissing, parents: self.parents };
-            let mut plan = Plan::default();
             plan.push(op, path);
             Ok(plan)
         })

@@ -95,6 +95,11 @@ fn shells_complete_verbs_options_and_paths_of_the_tree() {
     assert_eq!(complete(&["cat", "/link/tod"]), ["/link/today.md"]);
     assert_eq!(complete(&["--account", "team", "cat", "/"]), ["/theirs"]);
     assert_eq!(complete(&["cat", "/none/"]), Vec::<String>::new());
+    assert_eq!(complete(&["grep", "x", "/ot"]), ["/other"]);
+    assert_eq!(complete(&["diff", "/notes/today.md", "/ot"]), ["/other"]);
+    assert_eq!(complete(&["search", "x", "--in", "/no"]), ["/notes/"]);
+    assert_eq!(complete(&["restore", "/other", "--to", "/no"]), ["/notes/"]);
+    assert_eq!(complete(&["log", "-n", "/ot"]), Vec::<String>::new(), "a count is no path");
     assert_eq!(complete(&["--data=/nowhere", "cat", "/"]), Vec::<String>::new());
 }
 

@@ -76,14 +76,32 @@ fn a_line_that_is_wrong_is_named() {
     garth.write("/first", "x");
     let seq = garth.seq();
     for (line, why) in [
-        ("nonsense", "expected"),
-        (r#"{"op":"fly","path":"/a"}"#, "unknown variant `fly`"),
-        (r#"{"op":"rm","path":"/a","recursiv":true}"#, "unknown field `recursiv`"),
+        ("nonsense", "expected a JSON object"),
+        ("[1]", "expected a JSON object"),
+        (r#"{"op":"rm","path":nope}"#, "not valid JSON: expected a value at line 1 column 20"),
+        (r#"{"op":"rm","path":"/a","path":"/b"}"#, r#""path" is given twice"#),
+        (r#"{"op":"fly","path":"/a"}"#, r#""op" must be write, append"#),
+        (r#"{"path":"/a"}"#, r#""op" is missing"#),
+        (r#"{"op":"rm"}"#, r#""path" is missing"#),
+        (r#"{"op":"rm","path":7}"#, r#""path" must be a string"#),
+        (r#"{"op":"rm","path":"/a","force":"yes"}"#, r#""force" must be true or false"#),
+        (r#"{"op":"rm","path":"/a","recursiv":true}"#, r#"unknown field "recursiv""#),
+        (r#"{"op":"write","path":"/a","text":"","create":"maybe"}"#, r#""create" must be "if_missing""#),
+        (r#"{"op":"set","path":"/a"}"#, r#""attrs" is missing"#),
+        (r#"{"op":"set","path":"/a","attrs":[]}"#, r#""attrs" must be an object"#),
+        (r#"{"op":"set","path":"/a","attrs":{"tags":"t"}}"#, r#""attrs.tags" must be an array of strings"#),
+        (r#"{"op":"set","path":"/a","attrs":{"uid":-1}}"#, r#""attrs.uid" must be an integer from 0"#),
+        (r#"{"op":"set","path":"/a","attrs":{"color":1}}"#, r#"unknown field "attrs.color""#),
+        (r#"{"op":"check","path":"/a","that":{"version":"7"}}"#, r#""that" must be "absent", "exists" or"#),
+        (r#"{"op":"check","path":"/a","that":"there"}"#, r#""that" must be "absent", "exists" or"#),
         (r#"{"op":"write","path":"/a"}"#, "one of text, base64 and file"),
         (r#"{"op":"write","path":"/a","text":"x","file":"y"}"#, "one of text, base64 and file"),
         (r#"{"op":"write","path":"/a","base64":"%"}"#, "base64"),
-        (r#"{"op":"set","path":"/a","attrs":{"mode":"rwx"}}"#, "mode: write three or four octal digits"),
-        (r#"{"op":"set","path":"/a","attrs":{"ttl":"0"}}"#, "ttl: "),
+        (
+            r#"{"op":"set","path":"/a","attrs":{"mode":"rwx"}}"#,
+            r#""attrs.mode": write three or four octal digits"#,
+        ),
+        (r#"{"op":"set","path":"/a","attrs":{"ttl":"0"}}"#, r#""attrs.ttl": 0 would expire at once"#),
         (r#"{"op":"check","path":"/a","that":{"sha256":"12"}}"#, "64 hexadecimal digits"),
     ] {
         let output = garth.run(&["batch"], format!("\n{line}\n").as_bytes());
@@ -93,6 +111,54 @@ fn a_line_that_is_wrong_is_named() {
     }
     assert_eq!(garth.ok(&["batch"]), "", "no operations, no commit");
     assert_eq!(garth.seq(), seq);
+}
+
+#[test]
+fn a_batch_of_checks_is_judged_and_commits_nothing() {
+    let garth = Garth::new();
+    let first = garth.write("/a", "1");
+    let second = garth.write("/a", "2");
+    let seq = garth.seq();
+    let absent = r#"{"op":"check","path":"/b","that":"absent"}"#;
+    let sum = "d4735e3a265e16eee03f59718b9b5d03019c07d8b6c51f90da3a666eec13ab35";
+    let same = format!(r#"{{"op":"check","path":"/a","that":{{"sha256":"{sum}"}}}}"#);
+    assert_eq!(garth.feed(&["batch"], &format!("{absent}\n{same}\n")), "");
+    let there = r#"{"op":"check","path":"/a","that":"absent"}"#;
+    let output = garth.run(&["batch"], format!("{absent}\n{there}\n").as_bytes());
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
+    assert_eq!(garth.feed(&["batch", "--if-version", &format!("/a={second}")], ""), "");
+    let condition = format!("/a={first}");
+    let output = garth.run(&["batch", "--if-version", &condition], b"");
+    assert!(text(&output.stderr).contains(&format!("the current version is {second}")));
+    let output = garth.run(&["batch", "--if-version", &format!("/none={first}")], absent.as_bytes());
+    assert_eq!(output.status.code(), Some(4));
+    assert!(text(&output.stderr).contains("nothing is there"), "{}", text(&output.stderr));
+    assert_eq!(garth.seq(), seq);
+    let unmade = Garth::unmade();
+    assert_eq!(unmade.run(&["batch"], absent.as_bytes()).status.code(), Some(3));
+    unmade.feed(&["batch"], "");
+    assert!(!unmade.data().exists());
+}
+
+#[test]
+fn a_wrong_line_makes_no_data_folder() {
+    let garth = Garth::unmade();
+    let output = garth.run(&["batch"], b"{\"op\":\"write\",\"path\":\"/a\",\"text\":\"x\"}\nwrong\n");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!garth.data().exists());
+}
+
+#[test]
+fn what_a_batch_removes_is_shown_without_a_version() {
+    let garth = Garth::new();
+    garth.write("/a", "1");
+    let lines = "{\"op\":\"rm\",\"path\":\"/a\"}\n{\"op\":\"rm\",\"path\":\"/none\",\"force\":true}\n";
+    assert_eq!(garth.feed(&["batch"], lines), "removed  /a\nnothing there  /none\n");
+    garth.write("/a", "1");
+    let printed = garth.feed(&["batch", "--json"], lines);
+    let shown: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!((&shown[0]["version"], &shown[0]["removed"]), (&json!(null), &json!(true)));
+    assert_eq!((&shown[1]["version"], &shown[1]["removed"]), (&json!(null), &json!(false)));
 }
 
 #[test]

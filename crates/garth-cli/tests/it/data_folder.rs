@@ -85,6 +85,44 @@ fn a_first_write_makes_the_data_folder_and_says_so() {
 }
 
 #[test]
+fn no_data_folder_is_made_for_an_account_that_it_would_not_have() {
+    let garth = Garth::unmade();
+    for verb in [
+        &["mkdir", "/a"][..],
+        &["write", "/a"],
+        &["kv", "put", "/a", "1"],
+        &["serve", "--listen", "127.0.0.1:0"],
+    ] {
+        let said = garth.fails(3, &[verb, &["--account", "team"]].concat());
+        assert!(said.contains("no data folder here"), "{verb:?}: {said}");
+        assert!(!garth.data().exists(), "{verb:?}");
+    }
+    let mut command = garth.command(&["account", "create", "team"]);
+    command.env("GARTH_ACCOUNT", "team");
+    assert!(finish(command, b"").status.success(), "making the account makes the folder");
+    garth.feed(&["write", "/a", "--account", "team"], "x");
+    let said = garth.fails(3, &["serve", "--listen", "127.0.0.1:0", "--account", "nobody"]);
+    assert!(said.contains("nobody: no such account"), "{said}");
+}
+
+#[test]
+fn a_database_that_was_emptied_is_damage_and_not_a_new_account() {
+    let garth = Garth::new();
+    garth.write("/a", "x");
+    let account = fs::read_dir(garth.data().join("accounts")).expect("accounts").next().expect("one");
+    let database = account.expect("an entry").path().join("tree.db");
+    for suffix in ["-wal", "-shm"] {
+        let _ = fs::remove_file(database.with_file_name(format!("tree.db{suffix}")));
+    }
+    fs::write(&database, "").expect("emptied");
+    for verb in [&["ls"][..], &["write", "/b"], &["fsck"]] {
+        let said = garth.fails(7, verb);
+        assert!(said.contains("is empty") && said.contains("restore a backup"), "{verb:?}: {said}");
+        assert_eq!(fs::metadata(&database).expect("it is there").len(), 0);
+    }
+}
+
+#[test]
 fn no_data_folder_is_made_among_other_files() {
     let garth = Garth::unmade();
     fs::create_dir(garth.data()).expect("a folder");

@@ -43,6 +43,21 @@ fn wrong_usage_is_exit_code_2() {
 }
 
 #[test]
+fn usage_names_what_is_missing_and_not_what_a_variable_gives() {
+    let garth = Garth::new();
+    let mut command = garth.command(&["cat"]);
+    command.env("GARTH_ACCOUNT", "default").env("GARTH_AGENT", "default");
+    let said = text(&finish(command, b"").stderr);
+    assert!(said.contains("Usage: garth cat") && !said.contains("--data"), "{said}");
+    assert!(!said.contains("--account") && !said.contains("--agent"), "{said}");
+    let help = garth.ok(&["cat", "--help"]);
+    for variable in ["GARTH_DATA", "GARTH_ACCOUNT", "GARTH_AGENT"] {
+        assert!(help.contains(&format!("[env: {variable}]")), "{help}");
+    }
+    assert!(garth.fails(2, &["search", "x", "--at", "1h"]).contains("`garth grep --at`"));
+}
+
+#[test]
 fn an_account_that_is_not_there_is_not_made_up() {
     let garth = Garth::new();
     garth.fails(3, &["ls", "--account", "team"]);

@@ -117,6 +117,10 @@ fn grep_selects_as_grep_does() {
     assert_eq!(garth.ok(&["grep", "-o", "c.t", "/p/other.md"]), "cat\ncat\n");
     assert_eq!(garth.ok(&["grep", "-F", "cat, a", "/p/other.md"]), "a cat, a cat\n");
     assert_eq!(garth.ok(&["grep", "-L", "three", "/p"]), "/p/other.md\n");
+    // As in GNU grep: the exit code tells whether a line matched, not whether a file is listed.
+    let none = garth.run(&["grep", "-L", "nowhere", "/p/other.md"], b"");
+    assert_eq!((none.status.code(), &none.stdout[..]), (Some(1), &b"/p/other.md\n"[..]));
+    assert_eq!(garth.ok(&["grep", "-L", "three", poem]), "");
     assert_eq!(garth.ok(&["grep", "-e", "six", "-e", "one", poem]), "one\nsix\n");
     assert_eq!(garth.ok(&["grep", "-m1", "cat", poem]), "two cat\n");
     assert_eq!(garth.ok(&["grep", "-h", "cat,", "/p", "/p/other.md"]), "a cat, a cat\na cat, a cat\n");

@@ -92,6 +92,46 @@ fn what_is_no_key_or_value_is_refused() {
 }
 
 #[test]
+fn a_value_from_standard_input_that_is_too_long_or_not_text_says_so() {
+    let garth = Garth::new();
+    // Cut off after the limit it would end within a character.
+    let long = format!("\"{}\"", "é".repeat(1 << 19));
+    let output = garth.run(&["kv", "put", "/long"], long.as_bytes());
+    assert_eq!(output.status.code(), Some(6));
+    assert!(text(&output.stderr).contains("/long: a value has at most 1048576 bytes"));
+    let output = garth.run(&["kv", "put", "/bytes"], b"\"\xff\"");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("/bytes: the value is not UTF-8"), "{}", text(&output.stderr));
+    let said = garth.fails(2, &["kv", "put", "/word", "nope"]);
+    assert!(said.contains("/word: the value is not JSON (expected a value at line 1 column 2)"), "{said}");
+}
+
+#[test]
+fn deleting_what_is_not_there_makes_no_commit() {
+    let garth = Garth::new();
+    garth.ok(&["kv", "put", "/k", "1"]);
+    let seq = garth.seq();
+    assert_eq!(garth.ok(&["kv", "delete", "/missing"]), "no value  /missing\n");
+    let missing = garth.json(&["kv", "delete", "/missing"]);
+    assert_eq!((&missing["version_id"], &missing["deleted"]), (&json!(null), &json!(false)));
+    assert_eq!(garth.seq(), seq);
+    assert_eq!(garth.ok(&["kv", "delete", "/k"]), "removed  /k\n");
+    assert_eq!(garth.seq(), seq + 1);
+}
+
+#[test]
+fn an_error_of_several_keys_names_the_one_that_is_wrong() {
+    let garth = Garth::new();
+    garth.ok(&["kv", "put", "/there", "1"]);
+    for (code, wrong) in [(5, "/sys/a"), (2, "/a/../b"), (4, "/there.json/x")] {
+        let said = garth.fails(code, &["kv", "mset", "/a", "1", wrong, "2", "/c", "3"]);
+        assert!(said.starts_with(&format!("garth: {wrong}: ")), "{said}");
+    }
+    let said = garth.fails(2, &["kv", "mset", "/a", "1", "/b", "2", "/a/", "3"]);
+    assert!(said.starts_with("garth: /a/: one commit takes each key once"), "{said}");
+}
+
+#[test]
 fn several_keys_are_written_in_one_commit_and_read_at_once() {
     let garth = Garth::new();
     let written = garth.lines(&["kv", "mset", "/a", "1", "/b/c", "-2", "/d", "\"x\""]);

@@ -186,6 +186,12 @@ fn head_and_tail_print_one_end_of_a_file() {
     assert_eq!(garth.ok(&["head", "-2", "/log"]), "line 1\nline 2\n");
     assert_eq!(garth.ok(&["head", "/log"]).lines().count(), 10);
     assert_eq!(garth.ok(&["head", "-c", "6", "/log"]), "line 1");
+    garth.write("/short", "one\ntwo\nthree");
+    assert_eq!(garth.ok(&["head", "-n", "-1", "/short"]), "one\ntwo\n");
+    assert_eq!(garth.ok(&["head", "-n", "-2", "/short"]), "one\n");
+    assert_eq!(garth.ok(&["head", "-n", "-9", "/short"]), "");
+    assert_eq!(garth.ok(&["head", "-n", "-0", "/short"]), "one\ntwo\nthree");
+    assert_eq!(garth.ok(&["head", "-c", "-6", "/short"]), "one\ntwo");
     assert_eq!(garth.ok(&["tail", "-n", "2", "/log"]), "line 19999\nline 20000\n");
     assert_eq!(garth.ok(&["tail", "-1", "/log"]), "line 20000\n");
     assert_eq!(garth.ok(&["tail", "-c", "3", "/log"]), "00\n");

@@ -102,12 +102,19 @@ fn the_commands_of_the_readme_work_one_after_the_other() {
             assert!(root().join("scripts/test").is_file());
             continue;
         }
-        let out = String::from_utf8_lossy(&run(dir.path(), block).stdout).into_owned();
-        for part in ["first impression", "+She works nights.", "/projects", "durability.md"] {
-            assert!(out.contains(part), "{part} is not in\n{out}");
+        // Pasted twice, it works twice.
+        for round in 1..=2 {
+            let out = String::from_utf8_lossy(&run(dir.path(), block).stdout).into_owned();
+            for part in ["first impression", "+She works nights.", "/projects", "durability.md"] {
+                assert!(out.contains(part), "{part} is not in\n{out}");
+            }
+            let copy =
+                fs::read_to_string(dir.path().join("projects-copy/alice.md")).expect("the exported note");
+            assert_eq!(copy, "# Alice\nShe likes her coffee black.\nShe works nights.\n");
+            let names =
+                fs::read_dir(dir.path()).expect("a folder").map(|entry| entry.expect("an entry").path());
+            let backups = names.filter(|path| path.to_string_lossy().contains("/garth-backup-"));
+            assert_eq!(backups.filter(|path| path.join("control.db").is_file()).count(), round);
         }
-        assert!(dir.path().join("garth-backup/control.db").is_file());
-        let copy = fs::read_to_string(dir.path().join("projects-copy/alice.md")).expect("the exported note");
-        assert_eq!(copy, "# Alice\nShe likes her coffee black.\nShe works nights.\n");
     }
 }

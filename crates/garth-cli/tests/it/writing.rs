@@ -29,6 +29,22 @@ fn parents_are_made_only_where_asked() {
     garth.ok(&["mkdir", "-p", "/no/parent"]);
     garth.ok(&["mkdir", "-p", "/no/parent"]);
     garth.fails(4, &["mkdir", "/no/parent"]);
+    garth.write("/a", "1");
+    for args in [
+        &["mv", "/a", "/missing/b"][..],
+        &["mv", "-T", "/a", "/missing/b"],
+        &["cp", "/a", "/missing/b"],
+        &["ln", "/a", "/missing/b"],
+        &["ln", "-s", "/a", "/missing/b"],
+    ] {
+        let said = garth.fails(3, args);
+        assert_eq!(
+            said, "garth: /missing/b: the parent directory does not exist; -p creates it\n",
+            "{args:?}"
+        );
+    }
+    assert_eq!(garth.fails(3, &["mv", "/none", "/x"]), "garth: /none: no such file or directory\n");
+    garth.ok(&["cp", "-p", "/a", "/missing/b"]);
 }
 
 #[test]
@@ -131,7 +147,10 @@ fn cp_copies_files_and_with_r_directories() {
     garth.ok(&["ln", "-s", "a", "/d/link"]);
     garth.ok(&["cp", "/d/a", "/b"]);
     assert_eq!(garth.json(&["stat", "/b"])["attributes"]["tags"], json!(["kept"]));
-    garth.fails(1, &["cp", "/d", "/e"]);
+    assert_eq!(
+        garth.fails(1, &["cp", "/d", "/e"]),
+        "garth: /d: is a directory; -r copies it with everything in it\n"
+    );
     garth.ok(&["cp", "-r", "/d", "/e"]);
     assert_eq!(garth.json(&["stat", "/e/link"])["target"], "a");
     garth.ok(&["cp", "/d/link", "/through"]);
@@ -141,7 +160,7 @@ fn cp_copies_files_and_with_r_directories() {
     assert_eq!(garth.json(&["stat", "/into/link"])["kind"], "file");
     garth.write("/b", "new");
     garth.fails(4, &["cp", "-n", "/d/a", "/b"]);
-    garth.ok(&["cp", "/d/a", "/b"]);
+    garth.ok(&["cp", "-n", "-f", "/d/a", "/b"]);
     assert_eq!(garth.ok(&["cat", "/b"]), "a");
     garth.fails(2, &["cp", "-r", "/d", "/d/below"]);
 }
@@ -205,7 +224,9 @@ fn what_changes_nothing_makes_no_commit() {
     garth.ok(&["touch", "-d", "2026-01-27", "/d/a"]);
     garth.ok(&["set", "/d/a", "--tag", "kept", "--mode", "600", "--meta", "k=v"]);
     let seq = garth.seq();
-    let nothing: [&[&str]; 12] = [
+    let nothing: [&[&str]; 14] = [
+        &["chmod", "-R", "600", "/d/a"],
+        &["chown", "-R", "0:0", "/d"],
         &["rm", "-f", "/none", "/d/none", "/d/a/below"],
         &["rm", "-rf", "/none"],
         &["mkdir", "-p", "/d"],
@@ -223,6 +244,46 @@ fn what_changes_nothing_makes_no_commit() {
         assert_eq!(garth.ok(args), "", "{args:?}");
         assert_eq!(garth.seq(), seq, "{args:?}");
     }
+    assert_eq!(garth.feed(&["append", "/d/a"], ""), "");
+    assert_eq!(garth.seq(), seq, "nothing was appended");
+    garth.feed(&["append", "/d/new"], "");
+    assert_eq!(garth.seq(), seq + 1, "the file was made");
+}
+
+#[test]
+fn what_is_removed_is_shown_without_a_version_to_open() {
+    let garth = Garth::new();
+    garth.write("/f", "1");
+    garth.write("/g", "1");
+    assert_eq!(garth.ok(&["rm", "/f"]), "removed  /f\n");
+    let removed = garth.json(&["rm", "/g"]);
+    assert_eq!((&removed["path"], &removed["version"]), (&json!("/g"), &json!(null)));
+    assert_eq!((&removed["removed"], &removed["seq"]), (&json!(true), &json!(4)));
+}
+
+#[test]
+fn chmod_and_chown_go_down_with_r() {
+    let garth = Garth::new();
+    garth.write("/d/sub/a", "1");
+    garth.ok(&["ln", "-s", "sub/a", "/d/link"]);
+    let seq = garth.seq();
+    let changed = garth.lines(&["chmod", "-R", "700", "/d"]);
+    assert_eq!(column(&changed, "path"), ["/d", "/d/sub", "/d/sub/a"]);
+    assert_eq!(garth.seq(), seq + 1, "one commit");
+    garth.ok(&["chown", "-R", "7:8", "/d"]);
+    let file = garth.json(&["stat", "/d/sub/a"]);
+    assert_eq!((&file["mode"], &file["uid"], &file["gid"]), (&json!("0700"), &json!(7), &json!(8)));
+    assert_eq!(garth.json(&["stat", "/d/link"])["mode"], "0777", "a link stays as it is");
+}
+
+#[test]
+fn an_expiry_is_cleared_by_write_with_ttl_none() {
+    let garth = Garth::new();
+    garth.feed(&["write", "/a", "--ttl", "1h"], "1");
+    garth.feed(&["write", "/a"], "2");
+    assert!(garth.json(&["stat", "/a"])["expires_at"].is_string());
+    garth.feed(&["write", "/a", "--ttl", "none"], "3");
+    assert_eq!(garth.json(&["stat", "/a"])["expires_at"], json!(null));
 }
 
 #[test]
@@ -346,4 +407,7 @@ fn a_failed_condition_names_the_current_version() {
     let second = garth.write("/a", "2");
     let said = garth.fails(4, &["write", "/a", "--if-version", &first]);
     assert!(said.contains(&format!("changed since {first}: the current version is {second}")), "{said}");
+    garth.ok(&["rm", "/a"]);
+    let said = garth.fails(4, &["write", "/a", "--if-version", &second]);
+    assert_eq!(said, format!("garth: /a: changed since {second}: nothing is there\n"));
 }

@@ -1,98 +1,28 @@
 //! One line of a batch: an operation as JSON, its fields named as those of [`garth::model::Op`].
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use garth::model::{Create, Precondition, SetAttrs, Timestamp};
-use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
+use super::fields::{Fields, Result};
 use crate::args::parse_mode;
-use crate::when::parse_ttl;
+use crate::when::Expiry;
 
-/// An operation.
-#[derive(Deserialize)]
-#[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
+/// An operation. Its content, if it has any, is beside it.
 pub(super) enum Line {
-    Write {
-        path: String,
-        text: Option<String>,
-        base64: Option<String>,
-        file: Option<PathBuf>,
-        #[serde(default)]
-        create: Create,
-        #[serde(default)]
-        parents: bool,
-        #[serde(default)]
-        attrs: Attrs,
-    },
-    Append {
-        path: String,
-        text: Option<String>,
-        base64: Option<String>,
-        file: Option<PathBuf>,
-        #[serde(default)]
-        create: Create,
-        #[serde(default)]
-        parents: bool,
-    },
-    Mkdir {
-        path: String,
-        #[serde(default)]
-        parents: bool,
-        #[serde(default)]
-        attrs: Attrs,
-    },
-    Rm {
-        path: String,
-        #[serde(default)]
-        recursive: bool,
-        #[serde(default)]
-        force: bool,
-    },
-    Mv {
-        from: String,
-        to: String,
-        #[serde(default = "yes")]
-        replace: bool,
-        #[serde(default)]
-        parents: bool,
-    },
-    Cp {
-        from: String,
-        to: String,
-        #[serde(default)]
-        recursive: bool,
-        #[serde(default = "yes")]
-        replace: bool,
-        #[serde(default)]
-        parents: bool,
-    },
-    Ln {
-        from: String,
-        to: String,
-        #[serde(default)]
-        parents: bool,
-    },
-    Symlink {
-        path: String,
-        target: String,
-        #[serde(default)]
-        parents: bool,
-    },
-    Set {
-        path: String,
-        attrs: Attrs,
-    },
-    Check {
-        path: String,
-        that: Precondition,
-    },
-}
-
-fn yes() -> bool {
-    true
+    Write { path: String, create: Create, parents: bool, attrs: Attrs },
+    Append { path: String, create: Create, parents: bool },
+    Mkdir { path: String, parents: bool, attrs: Attrs },
+    Rm { path: String, recursive: bool, force: bool },
+    Mv { from: String, to: String, replace: bool, parents: bool },
+    Cp { from: String, to: String, recursive: bool, replace: bool, parents: bool },
+    Ln { from: String, to: String, parents: bool },
+    Symlink { path: String, target: String, parents: bool },
+    Set { path: String, attrs: Attrs },
+    Check { path: String, that: Precondition },
 }
 
 /// Content of a write or an append.
@@ -103,84 +33,152 @@ pub(super) enum Content {
 }
 
 impl Line {
-    /// Takes the content out, decoded, with the path that it is for: of a write or an append exactly one of
-    /// its three forms.
-    pub(super) fn take_content(&mut self) -> Result<Option<(String, Content)>, String> {
-        let (Self::Write { path, text, base64, file, .. } | Self::Append { path, text, base64, file, .. }) =
-            self
-        else {
-            return Ok(None);
+    /// Reads a line, with the content of a write or an append and the path it is for; the error says in words
+    /// what is wrong with it.
+    pub(super) fn parse(text: &[u8]) -> Result<(Self, Option<(String, Content)>)> {
+        let mut fields = Fields::parse(text)?;
+        let op = fields.required_text("op")?;
+        let content = match op.as_str() {
+            "write" | "append" => Some(content(&mut fields)?),
+            _ => None,
         };
-        let content = match (text.take(), base64.take(), file.take()) {
-            (Some(text), None, None) => Content::Bytes(text.into_bytes()),
-            (None, Some(base64), None) => match STANDARD.decode(base64) {
-                Ok(bytes) => Content::Bytes(bytes),
-                Err(error) => return Err(format!("base64: {error}")),
-            },
-            (None, None, Some(file)) => Content::File(file),
-            _ => return Err("give the content as one of text, base64 and file".into()),
+        let line = Self::of(&op, &mut fields)?;
+        fields.end()?;
+        let path = match &line {
+            Self::Write { path, .. } | Self::Append { path, .. } => path.clone(),
+            _ => String::new(),
         };
-        Ok(Some((path.clone(), content)))
+        Ok((line, content.map(|content| (path, content))))
     }
+
+    fn of(op: &str, from: &mut Fields) -> Result<Self> {
+        Ok(match op {
+            "write" => Self::Write {
+                path: from.required_text("path")?,
+                create: create(from)?,
+                parents: from.flag("parents", false)?,
+                attrs: Attrs::take(from)?.unwrap_or_default(),
+            },
+            "append" => Self::Append {
+                path: from.required_text("path")?,
+                create: create(from)?,
+                parents: from.flag("parents", false)?,
+            },
+            "mkdir" => Self::Mkdir {
+                path: from.required_text("path")?,
+                parents: from.flag("parents", false)?,
+                attrs: Attrs::take(from)?.unwrap_or_default(),
+            },
+            "rm" => Self::Rm {
+                path: from.required_text("path")?,
+                recursive: from.flag("recursive", false)?,
+                force: from.flag("force", false)?,
+            },
+            "mv" => Self::Mv {
+                from: from.required_text("from")?,
+                to: from.required_text("to")?,
+                replace: from.flag("replace", true)?,
+                parents: from.flag("parents", false)?,
+            },
+            "cp" => Self::Cp {
+                from: from.required_text("from")?,
+                to: from.required_text("to")?,
+                recursive: from.flag("recursive", false)?,
+                replace: from.flag("replace", true)?,
+                parents: from.flag("parents", false)?,
+            },
+            "ln" => Self::Ln {
+                from: from.required_text("from")?,
+                to: from.required_text("to")?,
+                parents: from.flag("parents", false)?,
+            },
+            "symlink" => Self::Symlink {
+                path: from.required_text("path")?,
+                target: from.required_text("target")?,
+                parents: from.flag("parents", false)?,
+            },
+            "set" => {
+                let (path, attrs) = (from.required_text("path")?, Attrs::take(from)?);
+                Self::Set { path, attrs: from.required("attrs", attrs)? }
+            }
+            "check" => Self::Check { path: from.required_text("path")?, that: condition(from)? },
+            _ => {
+                let known = "write, append, mkdir, rm, mv, cp, ln, symlink, set or check";
+                return Err(format!("\"op\" must be {known}"));
+            }
+        })
+    }
+}
+
+/// The content, decoded: exactly one of its three forms.
+fn content(from: &mut Fields) -> Result<Content> {
+    match (from.text("text")?, from.text("base64")?, from.text("file")?) {
+        (Some(text), None, None) => Ok(Content::Bytes(text.into_bytes())),
+        (None, Some(base64), None) => match STANDARD.decode(base64) {
+            Ok(bytes) => Ok(Content::Bytes(bytes)),
+            Err(error) => Err(format!("\"base64\": {error}")),
+        },
+        (None, None, Some(file)) => Ok(Content::File(file.into())),
+        _ => Err("give the content as one of text, base64 and file".into()),
+    }
+}
+
+/// Whether a write may or must create its file.
+fn create(from: &mut Fields) -> Result<Create> {
+    match from.text("create")?.as_deref() {
+        None | Some("if_missing") => Ok(Create::IfMissing),
+        Some("never") => Ok(Create::Never),
+        Some("new") => Ok(Create::New),
+        Some(_) => Err(r#""create" must be "if_missing", "never" or "new""#.into()),
+    }
+}
+
+/// What must hold for the commit to happen, as the model writes it.
+fn condition(from: &mut Fields) -> Result<Precondition> {
+    let that = from.take("that");
+    let that = from.required("that", that)?;
+    serde_json::from_value(that).map_err(|why| {
+        let forms = r#""absent", "exists" or an object with one of version, etag, etag_in, sha256 and not"#;
+        format!("\"that\" must be {forms}: {why}")
+    })
 }
 
 /// Attributes to set; a field that is left out stays as it is.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Default)]
 pub(super) struct Attrs {
-    #[serde(deserialize_with = "mode")]
-    mode: Option<u32>,
-    uid: Option<u32>,
-    gid: Option<u32>,
-    #[serde(deserialize_with = "time")]
-    mtime: Option<Timestamp>,
-    #[serde(deserialize_with = "nullable")]
-    content_type: Option<Option<String>>,
-    tags: Option<Vec<String>>,
-    importance: Option<f64>,
-    #[serde(deserialize_with = "nullable")]
-    searchable: Option<Option<bool>>,
-    metadata: BTreeMap<String, Option<String>>,
-    #[serde(deserialize_with = "ttl")]
-    ttl: Option<Option<i64>>,
+    set: SetAttrs,
+    ttl: Option<Expiry>,
 }
 
 impl Attrs {
+    fn take(from: &mut Fields) -> Result<Option<Self>> {
+        let Some(mut from) = from.object("attrs", "attrs.")? else { return Ok(None) };
+        let set = SetAttrs {
+            mode: from.parsed("mode", parse_mode)?,
+            uid: from.id("uid")?,
+            gid: from.id("gid")?,
+            mtime: from.parsed("mtime", Timestamp::parse_rfc3339)?,
+            content_type: from.nullable_text("content_type")?,
+            tags: from.texts("tags")?,
+            importance: from.number("importance")?,
+            searchable: from.nullable_flag("searchable")?,
+            metadata: from.map("metadata")?.unwrap_or_default(),
+            ..SetAttrs::default()
+        };
+        let ttl = match from.take("ttl") {
+            None => None,
+            Some(Value::Null) => Some(Expiry::NEVER),
+            Some(Value::String(text)) => {
+                Some(text.parse::<Expiry>().map_err(|why| format!("{}: {why}", from.named("ttl")))?)
+            }
+            Some(_) => return Err(format!("{} must be a string or null", from.named("ttl"))),
+        };
+        from.end()?;
+        Ok(Some(Self { set, ttl }))
+    }
+
     /// As the library takes them; a time to live counts from `now`.
     pub(super) fn resolve(&self, now: Timestamp) -> SetAttrs {
-        SetAttrs {
-            mode: self.mode,
-            uid: self.uid,
-            gid: self.gid,
-            mtime: self.mtime,
-            content_type: self.content_type.clone(),
-            tags: self.tags.clone(),
-            importance: self.importance,
-            searchable: self.searchable,
-            metadata: self.metadata.clone(),
-            expires_at: self.ttl.map(|ttl| ttl.map(|seconds| now.plus_seconds(seconds))),
-            ..SetAttrs::default()
-        }
+        SetAttrs { expires_at: self.ttl.map(|ttl| ttl.end(now)), ..self.set.clone() }
     }
-}
-
-/// A field that is there: `null` clears what it names.
-fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<Option<T>>, D::Error> {
-    Option::deserialize(from).map(Some)
-}
-
-fn mode<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
-    parse_mode(&String::deserialize(from)?)
-        .map(Some)
-        .map_err(|why| serde::de::Error::custom(format!("mode: {why}")))
-}
-
-fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
-    Timestamp::parse_rfc3339(&String::deserialize(from)?).map(Some).map_err(serde::de::Error::custom)
-}
-
-fn ttl<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<i64>>, D::Error> {
-    let Some(text) = Option::<String>::deserialize(from)? else { return Ok(Some(None)) };
-    let seconds = parse_ttl(&text).map_err(|why| serde::de::Error::custom(format!("ttl: {why}")))?;
-    Ok(Some(Some(seconds)))
 }

@@ -16,7 +16,7 @@ use crate::args::Past;
 use crate::escape::escaped;
 use crate::fail::Result;
 
-/// Print values; of several keys one a line, behind the key and a tab
+/// Print values; of several keys one per line, behind the key and a tab
 ///
 /// Each key is read at its own moment.
 #[derive(Args, Debug)]
@@ -139,7 +139,7 @@ impl List {
 
 /// List the keys with a value that match a pattern, at any depth
 ///
-/// `*` and `**` match any characters, also `/`; `?` matches one. With --json one object a key: path.
+/// `*` and `**` match any characters, also `/`; `?` matches one. With --json one object per key: path.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth kv keys '/user/*'")]
 pub(super) struct Keys {

@@ -1,7 +1,6 @@
 //! `garth kv put`, `mset`, `incr`, `expire`, `delete`.
 
 use std::io::Read as _;
-use std::str::FromStr;
 
 use clap::Args;
 use garth::ErrorKind;
@@ -13,8 +12,8 @@ use serde_json::value::RawValue;
 use super::{AtKey, failure, no_key};
 use crate::app::App;
 use crate::escape::escaped;
-use crate::fail::{Failure, Result};
-use crate::when::parse_ttl;
+use crate::fail::{Failure, Result, json_error};
+use crate::when::Expiry;
 
 /// Write a value, as a new version of the key
 ///
@@ -34,9 +33,9 @@ pub(super) struct Put {
     /// Set its weight
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     importance: Option<f64>,
-    /// Expire after this duration: seconds, or numbers with s, m, h, d or w; `none` never expires
-    #[arg(long, value_name = "DURATION")]
-    ttl: Option<Ttl>,
+    /// Expire after this time: seconds, or numbers with s, m, h, d or w; `none` keeps it for good
+    #[arg(long, value_name = "DURATION|none")]
+    ttl: Option<Expiry>,
     /// Whether search finds it
     #[arg(long, value_name = "BOOL")]
     searchable: Option<bool>,
@@ -48,36 +47,12 @@ pub(super) struct Put {
     if_version: Option<VersionId>,
 }
 
-/// Until when a key is kept.
-#[derive(Clone, Copy, Debug)]
-enum Ttl {
-    None,
-    Seconds(i64),
-}
-
-impl FromStr for Ttl {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        if text == "none" { Ok(Self::None) } else { parse_ttl(text).map(Self::Seconds) }
-    }
-}
-
-impl Ttl {
-    fn end(self, now: Timestamp) -> Option<Timestamp> {
-        match self {
-            Self::None => None,
-            Self::Seconds(seconds) => Some(now.plus_seconds(seconds)),
-        }
-    }
-}
-
 impl Put {
     pub(super) async fn run(self, app: &mut App) -> Result {
         let key = self.key.as_str();
         let text = match self.value {
             Some(text) => text,
-            None => stdin()?,
+            None => stdin(key)?,
         };
         let value = parse(key, &text)?;
         let condition = match self.if_version {
@@ -116,12 +91,10 @@ impl Mset {
         };
         let puts = pairs.iter().map(|[key, text]| Ok(kv::Put::new(key, parse(key, text)?)));
         let puts = puts.collect::<Result<Vec<_>>>()?;
-        let keys = pairs.iter().map(|[key, _]| key.as_str()).collect::<Vec<_>>();
-        let label = keys.join(" ");
         let fs = app.tree_or_new()?.fs;
-        let kv = Kv::new(&*fs, &app.global.agent, None).at_key(&label)?;
-        let written = kv.put_all(&puts, None).await.at_key(&label)?;
-        written.into_iter().zip(keys).try_for_each(|(written, key)| show(app, written, key))
+        let kv = Kv::new(&*fs, &app.global.agent, None).map_err(Failure::kv_any)?;
+        let written = kv.put_all(&puts, None).await.map_err(Failure::kv_any)?;
+        written.into_iter().zip(pairs).try_for_each(|(written, [key, _])| show(app, written, key))
     }
 }
 
@@ -158,9 +131,9 @@ impl Incr {
 pub(super) struct Expire {
     /// The key
     key: String,
-    /// How long from now: seconds, or numbers with s, m, h, d or w; `none` never expires
-    #[arg(value_name = "DURATION")]
-    ttl: Ttl,
+    /// After which time: seconds, or numbers with s, m, h, d or w; `none` keeps it for good
+    #[arg(value_name = "DURATION|none")]
+    ttl: Expiry,
 }
 
 impl Expire {
@@ -179,6 +152,9 @@ impl Expire {
 }
 
 /// Remove values; their history stays. A key without value is fine
+///
+/// Where there is no value there is no commit. With --json the object of put, and deleted: true, or false, with
+/// null for version_id and created_at, where there was no value.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth kv delete /user/tone")]
 pub(super) struct Delete {
@@ -193,10 +169,17 @@ impl Delete {
         let agent = app.global.agent.clone();
         app.each(&self.keys, async |app, key| {
             let kv = Kv::new(&*fs, &agent, None).at_key(key)?;
+            // What cannot be read is removed all the same.
+            if let Ok(None) = kv.get(key).await {
+                let json = json!({
+                    "ok": true, "path": key, "version_id": null, "created_at": null, "deleted": false,
+                });
+                return app.out.item(&json, format_args!("no value  {}", escaped(key)));
+            }
             let written = kv.delete(key, None).await.at_key(key)?;
             let mut json = written_json(written, key);
             json["deleted"] = true.into();
-            app.out.item(&json, format_args!("{}  {}", written.version, escaped(key)))
+            app.out.item(&json, format_args!("removed  {}", escaped(key)))
         })
         .await
     }
@@ -211,21 +194,29 @@ fn show(app: &mut App, written: Written, key: &str) -> Result {
     app.out.item(&written_json(written, key), format_args!("{}  {}", written.version, escaped(key)))
 }
 
-fn stdin() -> Result<String> {
-    let mut text = String::new();
+fn stdin(key: &str) -> Result<String> {
+    let mut bytes = Vec::new();
     // One byte more than fits tells what is too long without reading it all.
     let mut stdin = std::io::stdin().lock().take(MAX_VALUE as u64 + 1);
-    stdin.read_to_string(&mut text).map_err(Failure::stdio)?;
-    Ok(text)
+    stdin.read_to_end(&mut bytes).map_err(Failure::stdio)?;
+    // First, as what is cut off may end within a character.
+    check_length(key, bytes.len())?;
+    let not_text = |_| failure(ErrorKind::InvalidArgument, key, "the value is not UTF-8, as JSON has to be");
+    String::from_utf8(bytes).map_err(not_text)
+}
+
+fn check_length(key: &str, length: usize) -> Result {
+    if length <= MAX_VALUE {
+        return Ok(());
+    }
+    Err(failure(ErrorKind::TooLarge, key, format!("a value has at most {MAX_VALUE} bytes")))
 }
 
 fn parse<'a>(key: &str, text: &'a str) -> Result<&'a RawValue> {
-    if text.len() > MAX_VALUE {
-        let message = format!("a value has at most {MAX_VALUE} bytes");
-        return Err(failure(ErrorKind::TooLarge, key, message));
-    }
+    check_length(key, text.len())?;
     serde_json::from_str(text).map_err(|error| {
-        let message = format!("the value is not JSON ({error}); write text in quotes: '\"text\"'");
+        let why = json_error(&error);
+        let message = format!("the value is not JSON ({why}); write text in quotes: '\"text\"'");
         failure(ErrorKind::InvalidArgument, key, message)
     })
 }

@@ -47,6 +47,7 @@ impl KvCode {
 #[derive(Debug)]
 pub struct KvError {
     code: KvCode,
+    key: Option<Box<str>>,
     message: String,
     source: Option<Error>,
 }
@@ -56,15 +57,25 @@ pub type KvResult<T> = std::result::Result<T, KvError>;
 
 impl KvError {
     pub(crate) fn new(code: KvCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), source: None }
+        Self { code, key: None, message: message.into(), source: None }
     }
 
     pub(crate) fn caused(code: KvCode, message: impl Into<String>, source: Error) -> Self {
-        Self { code, message: message.into(), source: Some(source) }
+        Self { code, key: None, message: message.into(), source: Some(source) }
     }
 
     pub(crate) fn validation(message: impl Into<String>) -> Self {
         Self::new(KvCode::Validation, message)
+    }
+
+    /// The same error about this key, unless it names one already.
+    pub(crate) fn about(self, key: &str) -> Self {
+        Self { key: self.key.or_else(|| Some(key.into())), ..self }
+    }
+
+    /// Of a call with several keys the one that is wrong, as it was given; `None` if it is no single one.
+    pub fn key(&self) -> Option<&str> {
+        self.key.as_deref()
     }
 
     /// Why.
@@ -82,6 +93,7 @@ impl From<Error> for KvError {
     fn from(error: Error) -> Self {
         Self {
             code: KvCode::FileSystem(error.kind()),
+            key: None,
             message: error.message().to_owned(),
             source: Some(error),
         }

@@ -119,12 +119,14 @@ impl Kv<'_> {
         puts: &[Put<'_>],
         idempotency: Option<Idempotency>,
     ) -> KvResult<Vec<Written>> {
-        let files = puts.iter().map(|put| self.file_of(put)).collect::<KvResult<Vec<_>>>()?;
+        let file_of = |put: &Put<'_>| self.file_of(put).map_err(|error| error.about(put.path));
+        let files = puts.iter().map(file_of).collect::<KvResult<Vec<_>>>()?;
         if !(1..=MAX_PUTS).contains(&files.len()) {
             return Err(KvError::validation(format!("one commit takes 1 to {MAX_PUTS} values")));
         }
-        if files.iter().collect::<BTreeSet<_>>().len() < files.len() {
-            return Err(KvError::validation("one commit takes each key once"));
+        let mut seen = BTreeSet::new();
+        if let Some((put, _)) = puts.iter().zip(&files).find(|(_, file)| !seen.insert(*file)) {
+            return Err(KvError::validation("one commit takes each key once").about(put.path));
         }
         if puts.iter().map(|put| put.value.get().len()).sum::<usize>() > MAX_INLINE_BODY {
             let message = format!("the values of one commit have at most {MAX_INLINE_BODY} bytes together");
@@ -151,9 +153,15 @@ impl Kv<'_> {
             };
             let at = error.path().and_then(|path| files.iter().position(|file| path.is_within(file)));
             let Some((at, put, file)) = at.and_then(|at| Some((at, puts.get(at)?, files.get(at)?))) else {
-                return Err(self.refused(error));
+                let below = error.path().and_then(|path| files.iter().position(|file| file.is_within(path)));
+                let refused = self.refused(error);
+                return Err(match below.and_then(|at| puts.get(at)) {
+                    Some(put) => refused.about(put.path),
+                    None => refused,
+                });
             };
-            cleared.insert(at, self.make_way(put, file, error).await?);
+            let cleared_here = self.make_way(put, file, error).await;
+            cleared.insert(at, cleared_here.map_err(|error| error.about(put.path))?);
             breathe().await;
         }
         Err(KvError::new(KvCode::PathConflict, "what is at or below a key changes all the time; try again"))

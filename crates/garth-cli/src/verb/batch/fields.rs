@@ -1,0 +1,169 @@
+//! One line of a batch as JSON: an object whose fields are taken one by one, so that a refusal names the field
+//! and says in terms of JSON what it must be.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use serde_json::Value;
+
+use crate::fail::json_error;
+
+/// What is wrong with a line, in words.
+pub(super) type Result<T, E = String> = std::result::Result<T, E>;
+
+/// The fields of an object that were not taken yet.
+pub(super) struct Fields {
+    /// Where the object stands: `attrs.` in front of the names of its fields.
+    within: &'static str,
+    values: BTreeMap<String, Value>,
+}
+
+impl Fields {
+    /// Reads a line: one JSON object in UTF-8.
+    pub(super) fn parse(line: &[u8]) -> Result<Self> {
+        let text = std::str::from_utf8(line).map_err(|_| "not UTF-8, as JSON has to be")?;
+        if !text.trim_start().starts_with('{') {
+            return Err(r#"expected a JSON object, such as {"op":"mkdir","path":"/notes"}"#.into());
+        }
+        match serde_json::from_str(text) {
+            Ok(Object(values)) => Ok(Self { within: "", values }),
+            Err(error) => Err(format!("not valid JSON: {}", json_error(&error))),
+        }
+    }
+
+    /// Refuses fields that nobody took.
+    pub(super) fn end(self) -> Result<()> {
+        match self.values.first_key_value() {
+            Some((name, _)) => Err(format!("unknown field {}", self.named(name))),
+            None => Ok(()),
+        }
+    }
+
+    /// A field as it is; also `null`.
+    pub(super) fn take(&mut self, name: &str) -> Option<Value> {
+        self.values.remove(name)
+    }
+
+    pub(super) fn required<T>(&self, name: &str, value: Option<T>) -> Result<T> {
+        value.ok_or_else(|| format!("{} is missing", self.named(name)))
+    }
+
+    pub(super) fn text(&mut self, name: &str) -> Result<Option<String>> {
+        self.typed(name, "a string", |value| match value {
+            Value::String(text) => Some(text),
+            _ => None,
+        })
+    }
+
+    pub(super) fn required_text(&mut self, name: &str) -> Result<String> {
+        let text = self.text(name)?;
+        self.required(name, text)
+    }
+
+    /// `true` or `false`; `default` where it is left out.
+    pub(super) fn flag(&mut self, name: &str, default: bool) -> Result<bool> {
+        Ok(self.typed(name, "true or false", |value| value.as_bool())?.unwrap_or(default))
+    }
+
+    pub(super) fn number(&mut self, name: &str) -> Result<Option<f64>> {
+        self.typed(name, "a number", |value| value.as_f64())
+    }
+
+    /// An id of a user or group.
+    pub(super) fn id(&mut self, name: &str) -> Result<Option<u32>> {
+        let id = |value: Value| value.as_u64().and_then(|id| u32::try_from(id).ok());
+        self.typed(name, "an integer from 0 to 4294967295", id)
+    }
+
+    pub(super) fn texts(&mut self, name: &str) -> Result<Option<Vec<String>>> {
+        self.typed(name, "an array of strings", |value| serde_json::from_value(value).ok())
+    }
+
+    /// An object whose fields are strings or `null`.
+    pub(super) fn map(&mut self, name: &str) -> Result<Option<BTreeMap<String, Option<String>>>> {
+        self.typed(name, "an object of strings and nulls", |value| serde_json::from_value(value).ok())
+    }
+
+    /// An object with fields of its own, named `within` in refusals.
+    pub(super) fn object(&mut self, name: &str, within: &'static str) -> Result<Option<Self>> {
+        self.typed(name, "an object", |value| match value {
+            Value::Object(values) => Some(Self { within, values: values.into_iter().collect() }),
+            _ => None,
+        })
+    }
+
+    /// A string or `null`, which clears what it names.
+    pub(super) fn nullable_text(&mut self, name: &str) -> Result<Option<Option<String>>> {
+        self.typed(name, "a string or null", |value| match value {
+            Value::String(text) => Some(Some(text)),
+            Value::Null => Some(None),
+            _ => None,
+        })
+    }
+
+    /// `true`, `false` or `null`, which clears what it names.
+    pub(super) fn nullable_flag(&mut self, name: &str) -> Result<Option<Option<bool>>> {
+        self.typed(name, "true, false or null", |value| match value {
+            Value::Null => Some(None),
+            value => value.as_bool().map(Some),
+        })
+    }
+
+    /// A string that `read` makes something of.
+    pub(super) fn parsed<T, E: fmt::Display>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<Option<T>> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        read(&text).map(Some).map_err(|why| format!("{}: {why}", self.named(name)))
+    }
+
+    fn typed<T>(
+        &mut self,
+        name: &str,
+        must: &str,
+        read: impl FnOnce(Value) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        read(value).map(Some).ok_or_else(|| format!("{} must be {must}", self.named(name)))
+    }
+
+    pub(super) fn named(&self, name: &str) -> String {
+        format!("\"{}{name}\"", self.within)
+    }
+}
+
+/// An object in which no field is given twice.
+struct Object(BTreeMap<String, Value>);
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        from.deserialize_map(ObjectVisitor).map(Self)
+    }
+}
+
+struct ObjectVisitor;
+
+impl<'de> Visitor<'de> for ObjectVisitor {
+    type Value = BTreeMap<String, Value>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Self::Value, A::Error> {
+        let mut values = BTreeMap::new();
+        while let Some((name, value)) = map.next_entry()? {
+            match values.entry(name) {
+                Entry::Vacant(place) => drop(place.insert(value)),
+                Entry::Occupied(twice) => {
+                    return Err(A::Error::custom(format!("\"{}\" is given twice", twice.key())));
+                }
+            }
+        }
+        Ok(values)
+    }
+}
