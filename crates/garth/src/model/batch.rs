@@ -169,6 +169,15 @@ impl Batch {
         self.durability(Durability::Visible)
     }
 
+    /// Whether a condition asks for a hash of content.
+    pub(crate) fn hashes(&self) -> bool {
+        let checks = self.ops.iter().filter_map(|op| match op {
+            Op::Check { that, .. } => Some(that),
+            _ => None,
+        });
+        self.preconditions.iter().map(|(_, that)| that).chain(checks).any(Precondition::hashes)
+    }
+
     /// Step 1 of the order: limits and values that need no state. Engines call it first.
     ///
     /// # Errors

@@ -65,6 +65,14 @@ impl Precondition {
         Self::Not(Box::new(self))
     }
 
+    pub(super) fn hashes(&self) -> bool {
+        match self {
+            Self::Sha256(_) => true,
+            Self::Not(that) => that.hashes(),
+            Self::Absent | Self::Exists | Self::Version(_) | Self::Etag(_) | Self::EtagIn(_) => false,
+        }
+    }
+
     pub(super) fn check(&self) -> Result<()> {
         match self {
             Self::EtagIn(etags) if etags.len() > MAX_ETAGS => Err(Error::new(

@@ -215,7 +215,7 @@ impl Writer {
                     return Some(Group::Task { durable, task, answer });
                 }
                 Job::Commit(batch, answer) if commits.is_empty() || fits(&batch, commits.len(), bytes) => {
-                    bytes += inline_bytes(&batch);
+                    bytes += weight(&batch);
                     commits.push((*batch, answer));
                 }
                 next => {
@@ -342,12 +342,17 @@ impl Writer {
     }
 }
 
-/// Whether a batch joins a group that has `count` commits with `bytes` of content already.
+/// Whether a batch joins a group that has `count` commits of so many `bytes` already.
 fn fits(batch: &Batch, count: usize, bytes: u64) -> bool {
-    count < GROUP_COMMITS && bytes + inline_bytes(batch) <= GROUP_BYTES
+    count < GROUP_COMMITS && bytes + weight(batch) <= GROUP_BYTES
 }
 
-fn inline_bytes(batch: &Batch) -> u64 {
+/// What a batch counts towards the bytes of its group: its content. One that hashes stored content has a
+/// group of its own, since hashing alone may take as long as a whole group.
+fn weight(batch: &Batch) -> u64 {
+    if batch.hashes() {
+        return GROUP_BYTES + 1;
+    }
     batch.ops.iter().filter_map(Op::body).map(Body::size).sum()
 }
 

@@ -8,7 +8,7 @@ use super::*;
 use crate::engine::sqlite::{SqliteFs, touch};
 use crate::env::Env;
 use crate::fs::FileSystem as _;
-use crate::model::{At, Seq};
+use crate::model::{At, Precondition, Seq};
 use crate::path::TreePath;
 
 const MIB: usize = 1 << 20;
@@ -131,6 +131,22 @@ fn a_group_ends_before_it_is_too_large() {
     lock(&held.writer().queue).busy = true;
     let _heavy: Vec<_> = [6, 6, 6, 16, 1].map(|size| held.commit(write("/a", vec![0; size * MIB]))).into();
     assert_eq!(held.groups(), [2, 1, 1, 1]);
+}
+
+#[test]
+fn a_batch_that_hashes_content_has_a_group_of_its_own() {
+    let held = Held::new();
+    let hash = || Precondition::Sha256([0; 32]);
+    let batches = [
+        write("/a", "x"),
+        write("/a", "x").require(address("/a"), hash().negated()),
+        write("/a", "x").require(address("/a"), Precondition::Exists),
+        Batch::new([Op::check(address("/a"), hash())]),
+        Batch::new([Op::check(address("/a"), hash())]),
+        write("/a", "x"),
+    ];
+    let _waiting = batches.map(|batch| held.commit(batch));
+    assert_eq!(held.groups(), [1, 1, 1, 1, 1, 1]);
 }
 
 #[test]
