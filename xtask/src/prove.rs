@@ -46,7 +46,8 @@ enum Proof {
     Cas,
     /// A large file by stream in under 64 MiB of memory, compared with what was written: 1,024 MiB
     BigFile,
-    /// Accounts used in turn, with 1,024 descriptors: 10,000, with bounded threads, descriptors and memory
+    /// Accounts used in turn, then a fifth of them at once, with 1,024 descriptors and bounded threads and
+    /// memory: 10,000
     Accounts,
     /// `fsck` finds every kind of damage
     Fsck,

@@ -22,10 +22,13 @@ pub(crate) async fn moment(fs: &dyn FileSystem, text: &str, now: Timestamp) -> R
     if let Some(moment) = Moment::parse(text, now)? {
         return Ok(moment);
     }
-    if fs.snapshots().await?.iter().any(|snapshot| snapshot.name == text) {
-        return Ok(Moment::Snapshot(text.to_owned()));
+    let snapshot = Moment::Snapshot(text.to_owned());
+    match fs.as_of(&snapshot).await {
+        Err(error) if error.is(ErrorKind::NotFound) => {
+            Err(Error::new(ErrorKind::NotFound, format!("no snapshot is named `{text}`; {FORMS}")).into())
+        }
+        found => Ok(found.map(|_| snapshot)?),
     }
-    Err(Error::new(ErrorKind::NotFound, format!("no snapshot is named `{text}`; {FORMS}")).into())
 }
 
 /// Reads a span of an option in seconds: a number of them, or numbers with units (`15m`, `3d12h`). For clap.

@@ -237,7 +237,7 @@ macro_rules! contract_tests {
             a_node_is_reached_by_number_under_any_name [nodes links]
             a_node_without_a_name_is_not_found [nodes]
             a_child_is_looked_up_in_its_directory_wherever_that_moved [nodes]
-            names_gives_every_path_in_byte_order [links]
+            names_gives_every_path_in_the_order_of_a_walk [links]
             names_are_bytes_and_never_patterns
             the_longest_name_and_path_work
             an_error_names_the_path_asked_or_the_first_of_a_nodes [nodes links]
@@ -265,6 +265,9 @@ macro_rules! contract_tests {
             a_walk_starts_behind_a_path_that_need_not_exist
             pages_have_limits
             a_large_directory_is_listed_whole
+            pages_are_bounded_in_bytes_and_meet [attributes]
+            names_and_snapshots_are_given_in_bounded_pages_that_meet [links]
+            pages_of_history_are_bounded_in_bytes_and_meet_also_within_a_commit [history attributes]
         );
         $crate::contract_tests!(@group $make, past:
             history_shows_every_version_newest_first [history nodes]

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, Op, Page,
-    SearchQuery, Seq, Snapshot, Version, VersionId, Walk, WalkPage,
+    At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, NamesPage, Op,
+    Page, SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
 };
 use garth::{Capabilities, FileSystem, OpenFile, OpenNode, Result, TreePath, Upload};
 
@@ -58,8 +58,8 @@ impl FileSystem for Interfering {
         self.inner.head().await
     }
 
-    async fn names(&self, at: &At) -> Result<Vec<TreePath>> {
-        self.inner.names(at).await
+    async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
+        self.inner.names(at, page).await
     }
 
     async fn list(&self, dir: &At, page: &Page) -> Result<Listing> {
@@ -87,7 +87,7 @@ impl FileSystem for Interfering {
         self.inner.open_version(version).await
     }
 
-    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Vec<Version>> {
+    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
         self.inner.history(at, page).await
     }
 
@@ -99,8 +99,8 @@ impl FileSystem for Interfering {
         self.inner.as_of(moment).await
     }
 
-    async fn snapshots(&self) -> Result<Vec<Snapshot>> {
-        self.inner.snapshots().await
+    async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
+        self.inner.snapshots(page).await
     }
 
     async fn search(&self, query: &SearchQuery) -> Result<Vec<Hit>> {

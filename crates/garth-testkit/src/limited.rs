@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, Op, Page,
-    SearchQuery, Seq, SetAttrs, Snapshot, Version, VersionId, Walk, WalkPage,
+    At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, NamesPage, Op,
+    Page, SearchQuery, Seq, SetAttrs, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
 };
 use garth::{Capabilities, Error, ErrorKind, FileSystem, OpenFile, OpenNode, Result, TreePath, Upload};
 
@@ -102,8 +102,8 @@ impl FileSystem for Limited {
         self.inner.stat(self.at(at)?).await
     }
 
-    async fn names(&self, at: &At) -> Result<Vec<TreePath>> {
-        self.inner.names(self.at(at)?).await
+    async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
+        self.inner.names(self.at(at)?, page).await
     }
 
     async fn list(&self, dir: &At, page: &Page) -> Result<Listing> {
@@ -133,7 +133,7 @@ impl FileSystem for Limited {
         self.inner.open_version(version).await
     }
 
-    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Vec<Version>> {
+    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
         need(self.has.history)?;
         self.inner.history(at, page).await
     }
@@ -148,9 +148,9 @@ impl FileSystem for Limited {
         self.inner.as_of(moment).await
     }
 
-    async fn snapshots(&self) -> Result<Vec<Snapshot>> {
+    async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
         need(self.has.snapshots)?;
-        self.inner.snapshots().await
+        self.inner.snapshots(page).await
     }
 
     async fn search(&self, query: &SearchQuery) -> Result<Vec<Hit>> {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, Body, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, Op, Page,
-    SearchQuery, Seq, Snapshot, Version, VersionId, Walk, WalkPage,
+    At, Batch, Body, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, NamesPage,
+    Op, Page, SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
 };
 use garth::{Capabilities, FileSystem, OpenFile, OpenNode, Result, TreePath, Upload};
 
@@ -105,8 +105,8 @@ impl FileSystem for Planted {
         self.source().await?.stat(at).await
     }
 
-    async fn names(&self, at: &At) -> Result<Vec<TreePath>> {
-        self.inner.names(at).await
+    async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
+        self.inner.names(at, page).await
     }
 
     async fn list(&self, dir: &At, page: &Page) -> Result<Listing> {
@@ -135,10 +135,10 @@ impl FileSystem for Planted {
         self.inner.open_version(version).await
     }
 
-    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Vec<Version>> {
+    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
         let mut versions = self.inner.history(at, page).await?;
-        if self.bug == Bug::ForgottenVersion && versions.len() > 1 {
-            versions.pop();
+        if self.bug == Bug::ForgottenVersion && versions.items.len() > 1 {
+            versions.items.pop();
         }
         Ok(versions)
     }
@@ -155,8 +155,8 @@ impl FileSystem for Planted {
         self.inner.as_of(&stale).await
     }
 
-    async fn snapshots(&self) -> Result<Vec<Snapshot>> {
-        self.inner.snapshots().await
+    async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
+        self.inner.snapshots(page).await
     }
 
     async fn search(&self, query: &SearchQuery) -> Result<Vec<Hit>> {

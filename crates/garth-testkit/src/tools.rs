@@ -1,8 +1,8 @@
 //! Helpers of every test of a filesystem: paths, operations, reads and assertions.
 
 use garth::model::{
-    At, Batch, Body, ByteRange, Commit, Create, Entry, HistoryPage, Op, Outcome, Page, Remove, RenameMode,
-    Seq, SetAttrs, Special, Version, VersionId, WalkPage,
+    At, Batch, Body, ByteRange, Commit, Create, Entry, HistoryPage, NamesPage, Op, Outcome, Page, Remove,
+    RenameMode, Seq, SetAttrs, Snapshot, SnapshotsPage, Special, Version, VersionId, WalkPage,
 };
 use garth::{Capabilities, ErrorKind, FileSystem, FileSystemExt, Name, TreePath};
 
@@ -175,7 +175,17 @@ pub async fn paths_below(fs: &Fs, path: &str) -> Vec<String> {
 /// The last 100 versions of what a path named.
 pub async fn history(fs: &Fs, path: &str) -> Vec<Version> {
     let page = HistoryPage::default();
-    fs.history(&at(path), &page).await.unwrap_or_else(|error| panic!("history {path}: {error}"))
+    fs.history(&at(path), &page).await.unwrap_or_else(|error| panic!("history {path}: {error}")).items
+}
+
+/// The paths of a node, at most 1,000.
+pub async fn names_of(fs: &Fs, of: &At) -> garth::Result<Vec<TreePath>> {
+    Ok(fs.names(of, &NamesPage::default()).await?.items)
+}
+
+/// The snapshots, at most 1,000.
+pub async fn snapshots(fs: &Fs) -> garth::Result<Vec<Snapshot>> {
+    Ok(fs.snapshots(&SnapshotsPage::default()).await?.items)
 }
 
 /// Asserts that something fails with this kind and path.

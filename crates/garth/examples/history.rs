@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let kept = fs.commit(Batch::from(Op::snapshot("kept"))).await?;
     fs.remove(&plan).await?;
 
-    for version in fs.history(&plan.clone().into(), &HistoryPage::default()).await? {
+    for version in fs.history(&plan.clone().into(), &HistoryPage::default()).await?.items {
         let agent = version.commit.author.agent.unwrap_or("nobody".to_owned());
         let size = version.entry.map_or("removed".to_owned(), |entry| format!("{} bytes", entry.size));
         println!("{}: {size} by {agent}", version.commit.seq);

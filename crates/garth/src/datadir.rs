@@ -316,8 +316,8 @@ fn account_gone() -> Error {
     Error::new(ErrorKind::NotFound, "the account is gone")
 }
 
-/// Refuses a database without a byte. An account's is made before the account is known, so that an empty one is
-/// what a copy left that was cut short, and making it anew would hide the loss.
+/// Refuses a database without a byte. An account's is made before the account is known, so that an empty one
+/// is what a copy left that was cut short, and making it anew would hide the loss.
 fn check_not_emptied(folder: &Path) -> Result<()> {
     let is_empty = || fs::metadata(folder.join(DATABASE)).is_ok_and(|file| file.len() == 0);
     if is_empty() {

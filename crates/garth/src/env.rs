@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Timestamp;
@@ -81,6 +81,12 @@ impl Env {
         getrandom::fill(&mut bytes)
             .map_err(|e| Error::new(ErrorKind::Io, "the system gave no random bytes").with_source(e))?;
         Ok(bytes)
+    }
+
+    /// A point in time to measure with. Always real time, whatever the clock says.
+    #[allow(clippy::disallowed_methods)] // this is the one place
+    pub fn instant(&self) -> Instant {
+        Instant::now()
     }
 
     /// Blocks this thread. Always real time, whatever the clock says.

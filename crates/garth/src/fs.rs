@@ -1,7 +1,8 @@
 //! The one trait that engines, views and the HTTP client implement and that every
 //! interface is written against.
 //!
-//! Reads answer from the newest commit at the moment of the call (each page of a listing has its own moment);
+//! Reads answer from the newest commit at the moment of the call (each page has its own moment, and is
+//! bounded in items and bytes: [`Listing::more`] says whether to go on behind its last item);
 //! what one interface has acknowledged, the next read of any other sees. Engines never follow symbolic links:
 //! [`crate::fs::resolve`] does, above them. `docs/specs/tree.md` describes the contract as a whole.
 
@@ -20,8 +21,8 @@ use futures::stream::BoxStream;
 
 use crate::error::Result;
 use crate::model::{
-    At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Ino, Listing, Moment, Page,
-    SearchQuery, Seq, Snapshot, StagedBody, Version, VersionId, Walk, WalkPage,
+    At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Ino, Listing, Moment, NamesPage,
+    Page, SearchQuery, Seq, Snapshot, SnapshotsPage, StagedBody, Version, VersionId, Walk, WalkPage,
 };
 use crate::path::TreePath;
 
@@ -90,11 +91,12 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// Those of a lookup: `NotFound`, `NotADirectory`.
     async fn stat(&self, at: &At) -> Result<Entry>;
 
-    /// Every path of a node, in byte order; none if it lives only through open handles.
+    /// A page of the paths of a node, in the order of a walk: by directory, then by name. None if it lives
+    /// only through open handles.
     ///
     /// # Errors
-    /// Those of a lookup.
-    async fn names(&self, at: &At) -> Result<Vec<TreePath>>;
+    /// Those of a lookup; `InvalidArgument` for a limit outside 1 to `MAX_PAGE`.
+    async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>>;
 
     /// A page of a directory's names.
     ///
@@ -147,15 +149,15 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// beyond retention; as for `fetch`.
     async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>>;
 
-    /// Versions, newest first. For a path (or child): of all that the path ever named, through delete
-    /// and re-create, each node with its whole past from before it was moved here, and with a version
+    /// A page of versions, newest first. For a path (or child): of all that the path ever named, through
+    /// delete and re-create, each node with its whole past from before it was moved here, and with a version
     /// without entry where a node left the path and nothing took its place in that commit. A node's
     /// changes after it left are not shown. For a node: all its versions, named or not. Ordered by
     /// sequence, then node number, both descending.
     ///
     /// # Errors
     /// `NotFound` if the path or node never existed; `InvalidArgument` for a limit outside 1 to `MAX_PAGE`.
-    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Vec<Version>>;
+    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>>;
 
     /// The commits after `since`, oldest first, at most `limit` (1 to `MAX_PAGE`).
     ///
@@ -171,8 +173,11 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// `NotFound` for a sequence or snapshot that is not there; `Gone` beyond retention.
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>>;
 
-    /// All snapshots, by name in byte order.
-    async fn snapshots(&self) -> Result<Vec<Snapshot>>;
+    /// A page of the snapshots, by name in byte order.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a limit outside 1 to `MAX_PAGE`.
+    async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>>;
 
     /// Finds text. See [`SearchQuery`].
     ///

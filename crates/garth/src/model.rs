@@ -23,6 +23,7 @@ pub use op::{
     Precondition, Remove, RenameMode, SetAttrs, Special, StagedBody,
 };
 pub use query::{
-    ByteRange, Change, ChangeKind, Changes, CommitChanges, Head, HistoryPage, Hit, Item, Listing, MAX_HITS,
-    MAX_PAGE, MAX_READ, Moment, Page, SearchQuery, Version, Walk, WalkItem, WalkPage,
+    ByteRange, Change, ChangeKind, Changes, CommitChanges, Filling, Head, HistoryPage, Hit, Item, Listing,
+    MAX_HITS, MAX_PAGE, MAX_PAGE_BYTES, MAX_READ, Moment, NamesPage, Page, SearchQuery, SnapshotsPage,
+    Version, Walk, WalkItem, WalkPage, Weigh,
 };

@@ -8,9 +8,11 @@ pub mod failpoint;
 pub(crate) mod fault_injection;
 pub(crate) mod lock;
 pub(crate) mod timer;
+pub(crate) mod turns;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use self::budget::IdleBudget;
 use self::executor::Executor;
@@ -24,13 +26,27 @@ use crate::env::Env;
 pub(crate) struct Limits {
     /// Threads that write. They mostly wait for fsync, so there are more of them than cores.
     pub(crate) writer_threads: usize,
-    /// Reading connections that are open and unused.
+    /// Threads that read at length. More than may run for one account, so that no account stops others.
+    pub(crate) reader_threads: usize,
+    /// How long a read may take, once it is long.
+    pub(crate) read_time: Duration,
+    /// Connections that are open and unused.
     pub(crate) idle_connections: usize,
+    /// Connections that are open, used or not.
+    pub(crate) open_connections: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { writer_threads: 8, idle_connections: 64 }
+        Self {
+            writer_threads: 8,
+            reader_threads: 8,
+            // clients and proxies give up after 30 s or more; the slowest read that is meant to be takes 0.2
+            // s
+            read_time: Duration::from_secs(10),
+            idle_connections: 64,
+            open_connections: 256,
+        }
     }
 }
 
@@ -42,6 +58,8 @@ pub struct Runtime(Arc<Inner>);
 struct Inner {
     env: Env,
     executor: Executor,
+    readers: Executor,
+    read_time: Duration,
     timer: Timer,
     conns: Arc<IdleBudget>,
     fault: Fault,
@@ -56,9 +74,11 @@ impl Runtime {
 
     pub(crate) fn with_limits(env: Env, limits: Limits) -> Self {
         Self(Arc::new(Inner {
-            executor: Executor::new(limits.writer_threads),
+            executor: Executor::new("garth-writer", limits.writer_threads),
+            readers: Executor::new("garth-reader", limits.reader_threads),
+            read_time: limits.read_time,
             timer: Timer::new(),
-            conns: IdleBudget::new(limits.idle_connections),
+            conns: IdleBudget::new(limits.idle_connections, limits.open_connections),
             fault: Fault::from_environment(),
             failpoints: Failpoints::default(),
             env,
@@ -83,6 +103,14 @@ impl Runtime {
 
     pub(crate) fn executor(&self) -> &Executor {
         &self.0.executor
+    }
+
+    pub(crate) fn readers(&self) -> &Executor {
+        &self.0.readers
+    }
+
+    pub(crate) fn read_time(&self) -> Duration {
+        self.0.read_time
     }
 
     pub(crate) fn timer(&self) -> &Timer {

@@ -5,6 +5,7 @@
 pub(crate) mod connect;
 pub(crate) mod error;
 pub(crate) mod migrate;
+pub(crate) mod patience;
 pub(crate) mod poison;
 pub(crate) mod pool;
 pub(crate) mod query;

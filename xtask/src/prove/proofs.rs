@@ -51,9 +51,10 @@ pub(super) fn big(worker: &Path, mib: u64, seed: u64) -> Result<()> {
     on_folder(|folder| big_file::big_file(folder, worker, mib * MIB, seed)).map(drop)
 }
 
-/// Many accounts in turn, with as many descriptors as a login has.
+/// Many accounts in turn, then a fifth as many at once, with as many descriptors as a login has.
 pub(super) fn accounts(worker: &Path, count: u64) -> Result<()> {
-    on_folder(|folder| accounts::accounts(folder, worker, count, DESCRIPTORS)).map(drop)
+    on_folder(|folder| accounts::accounts(folder, worker, count, DESCRIPTORS))?;
+    on_folder(|folder| accounts::crowd(folder, worker, count.div_ceil(5), DESCRIPTORS)).map(drop)
 }
 
 /// Every kind of damage.

@@ -480,8 +480,8 @@ impl<'r, 'a> Export<'r, 'a> {
     }
 }
 
-/// Whether bytes are written into what is at `to`: a device or pipe, or standard output (`/dev/stdout`), which is
-/// a link to what the process has open.
+/// Whether bytes are written into what is at `to`: a device or pipe, or standard output (`/dev/stdout`),
+/// which is a link to what the process has open.
 fn takes_bytes(to: &Path) -> bool {
     let special = fs::metadata(to).is_ok_and(|meta| {
         let kind = meta.file_type();

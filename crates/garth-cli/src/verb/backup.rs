@@ -17,7 +17,8 @@ use crate::progress;
 /// Copy the data folder, all accounts and keys, while it is in use
 ///
 /// Copies each account as it is at one moment, with its history. The copy is a data folder itself: `garth
-/// --data COPY` opens it. It gets its name when it is complete. With --json one object: to, bytes, accounts (account, seq, bytes).
+/// --data COPY` opens it. It gets its name when it is complete. With --json one object: to, bytes, accounts
+/// (account, seq, bytes).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth backup /mnt/backup/garth-monday")]
 pub(crate) struct Backup {

@@ -48,8 +48,8 @@ const MAX_INLINE: u64 = 8 << 20;
 /// ("7d"); null clears content_type, searchable, ttl and keys of metadata.
 ///
 /// Where all operations are checks, or there is none, nothing is committed. With --json one object per
-/// operation but `check`: path, version, created, seq, time; for `rm` version is null, and removed says whether
-/// something was there.
+/// operation but `check`: path, version, created, seq, time; for `rm` version is null, and removed says
+/// whether something was there.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
@@ -149,8 +149,8 @@ async fn read_steps(app: &App, mut from: impl BufRead, name: &Path) -> Result<Ve
     }
 }
 
-/// A body for what `path` leads to. The tree is opened, and perhaps made, only for one that has to be staged: a
-/// line behind it may be wrong.
+/// A body for what `path` leads to. The tree is opened, and perhaps made, only for one that has to be staged:
+/// a line behind it may be wrong.
 async fn body_of(app: &App, path: &str, content: Content, inline: &mut u64) -> Result<Body> {
     let bytes = match content {
         Content::Bytes(bytes) => Bytes::from(bytes),

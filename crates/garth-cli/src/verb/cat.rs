@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::Args;
 use futures::TryStreamExt;
 use garth::fs::resolve::{Follow, retry};
-use garth::model::{At, ByteRange, HistoryPage, Seq, VersionId};
+use garth::model::{At, ByteRange, HistoryPage, Ino, VersionId};
 use garth::{Error, ErrorKind, FileSystem, OpenFile, TreePath};
 
 use crate::app::{App, resolve_path, with_path};
@@ -90,9 +90,10 @@ pub(super) async fn open(fs: &dyn FileSystem, path: &str) -> Result<(TreePath, A
 /// Where `path` leads, if `version` is one of those that it has had.
 async fn with_version(fs: &dyn FileSystem, path: &str, version: VersionId) -> Result<TreePath> {
     let path = resolve_path(fs, path, Follow::Yes).await?;
-    let page = HistoryPage::default().before(Seq(version.seq.0.saturating_add(1))).limit(16);
+    let behind = VersionId { ino: Ino(version.ino.0.saturating_add(1)), ..version };
+    let page = HistoryPage::default().before(behind).limit(1);
     let versions = fs.history(&At::from(&path), &page).await?;
-    if versions.iter().any(|had| had.id == version) {
+    if versions.items.first().is_some_and(|had| had.id == version) {
         return Ok(path);
     }
     Err(Error::at(ErrorKind::NotFound, &path, format!("never had the version {version}")).into())

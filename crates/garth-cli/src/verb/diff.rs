@@ -97,7 +97,7 @@ async fn before_last(fs: Arc<dyn FileSystem>, side: &Side) -> Result<Arc<dyn Fil
         commits.next_below(&side.path).await?.map(|commit| commit.commit.seq)
     } else {
         let page = HistoryPage::default().limit(1);
-        fs.history(&At::from(&side.path), &page).await?.first().map(|version| version.id.seq)
+        fs.history(&At::from(&side.path), &page).await?.items.first().map(|version| version.id.seq)
     };
     let before = Seq(last.unwrap_or_default().0.saturating_sub(1));
     Ok(fs.as_of(&Moment::Seq(before)).await?)

@@ -49,8 +49,8 @@ pub(crate) struct Import {
     /// List each entry that is new, changed or removed; with --json one object (change, path) each
     #[arg(short, long)]
     verbose: bool,
-    /// Leave out names that match, at any depth; a pattern with `/` in it is matched from the top, one with `/`
-    /// at its end matches directories only. May be repeated. What is left out is not removed by --delete
+    /// Leave out names that match, at any depth; a pattern with `/` in it is matched from the top, one with
+    /// `/` at its end matches directories only. May be repeated. What is left out is not removed by --delete
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
     #[command(flatten)]

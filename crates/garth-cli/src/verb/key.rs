@@ -12,8 +12,8 @@ use crate::fail::Result;
 
 /// Create, list and revoke API keys of an account (--account)
 ///
-/// With --json one object per key: id, account, label, scopes, created, revoked; and `key`, the secret, when it
-/// is made.
+/// With --json one object per key: id, account, label, scopes, created, revoked; and `key`, the secret, when
+/// it is made.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth key create --label laptop --scope memory:read --scope search:read")]
 pub(crate) struct Key {

@@ -77,7 +77,7 @@ async fn was_directory(fs: &dyn FileSystem, path: &TreePath) -> garth::Result<bo
     // A path that nothing is at any more has its end as the newest version.
     let page = HistoryPage::default().limit(2);
     let versions = fs.history(&At::from(path), &page).await?;
-    let last = versions.iter().find_map(|version| version.entry.as_ref());
+    let last = versions.items.iter().find_map(|version| version.entry.as_ref());
     Ok(last.is_some_and(|entry| entry.kind == Kind::Directory))
 }
 
@@ -99,27 +99,19 @@ async fn commits(
 
 async fn versions(app: &mut App, fs: &dyn FileSystem, at: &At, since: Seq, limit: usize) -> Result {
     let mut left = limit;
-    let mut before = None;
+    let mut page = HistoryPage::default();
     while left > 0 {
-        // One more than is shown, since the cut below may take the last.
-        let wanted = left.saturating_add(1).min(PAGE);
-        let mut page = fs.history(at, &HistoryPage::default().before(before).limit(wanted)).await?;
-        let full = page.len() == wanted;
-        // The next page begins before a whole commit: what this one may have cut is left to it.
-        if let (true, Some(last)) = (full, page.last().map(|version| version.id.seq))
-            && page.first().is_some_and(|first| first.id.seq != last)
-        {
-            page.retain(|version| version.id.seq != last);
-        }
-        for version in page.iter().take(left) {
+        page.limit = left.min(PAGE);
+        let versions = fs.history(at, &page).await?;
+        for version in &versions.items {
             if version.id.seq <= since {
                 return Ok(());
             }
             app.out.item(&version_json(version), version_text(version))?;
         }
-        left = left.saturating_sub(page.len());
-        before = page.last().map(|version| version.id.seq);
-        if !full {
+        left -= versions.items.len();
+        page.before = versions.items.last().map(|version| version.id);
+        if !versions.more {
             break;
         }
     }

@@ -18,9 +18,9 @@ use crate::progress;
 ///
 /// Content, attributes, names and hard links become those of then. What is the same is not touched, what was
 /// added since is removed (history keeps it), what was moved inside the path moves back, and nothing outside
-/// the path changes. If nothing differs there is no commit. A time means the state right after the last commit
-/// before it, with what has expired since. With --json one object: path, version, created, seq, time (both
-/// null without a commit), restored, removed, unchanged; with -n path, at (the sequence that would be
+/// the path changes. If nothing differs there is no commit. A time means the state right after the last
+/// commit before it, with what has expired since. With --json one object: path, version, created, seq, time
+/// (both null without a commit), restored, removed, unchanged; with -n path, at (the sequence that would be
 /// restored), dry_run (true), created, restored, removed, unchanged. With -n or -v first one object per
 /// change: path, action, from.
 #[derive(Args, Debug)]

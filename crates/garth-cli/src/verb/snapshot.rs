@@ -1,8 +1,9 @@
 //! `garth snapshot`: names for moments.
 
 use clap::{Args, Subcommand};
-use garth::TreePath;
+use futures::TryStreamExt;
 use garth::model::Op;
+use garth::{FileSystemExt, TreePath};
 use serde_json::json;
 
 use crate::app::{App, Plan};
@@ -50,7 +51,9 @@ impl Snapshot {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         match self.action.unwrap_or(Action::List) {
             Action::List => {
-                for snapshot in app.tree()?.fs.snapshots().await? {
+                let fs = app.tree()?.fs;
+                let mut snapshots = fs.all_snapshots();
+                while let Some(snapshot) = snapshots.try_next().await? {
                     show(app, &snapshot.name, snapshot.seq.0, &snapshot.time.to_rfc3339())?;
                 }
                 Ok(())

@@ -1,9 +1,10 @@
 //! `garth stat`: all that is known of a node.
 
 use clap::Args;
-use garth::TreePath;
+use futures::TryStreamExt;
 use garth::fs::resolve::Follow;
-use garth::model::{At, Entry, Timestamp};
+use garth::model::{Entry, Timestamp};
+use garth::{FileSystemExt, TreePath};
 use serde_json::json;
 
 use crate::app::{App, stat_path};
@@ -35,7 +36,7 @@ impl Stat {
         let follow = if self.dereference { Follow::Yes } else { Follow::No };
         app.each(&self.paths, async |app, path| {
             let (path, entry) = stat_path(&*fs, path, follow).await?;
-            let names = fs.names(&At::from(&path)).await?;
+            let names: Vec<TreePath> = fs.all_names(&path).try_collect().await?;
             let mut json = entry_json(&path, &entry);
             json["names"] = json!(names.iter().map(TreePath::as_str).collect::<Vec<_>>());
             app.out.item(&json, text(&path, &entry, &names))

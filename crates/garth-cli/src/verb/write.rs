@@ -92,7 +92,8 @@ impl Write {
 
 /// Append standard input to a file; make the file if missing
 ///
-/// Where nothing is appended to a file that is there, there is no commit. With --json one object: path, version, created, seq, time.
+/// Where nothing is appended to a file that is there, there is no commit. With --json one object: path,
+/// version, created, seq, time.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  echo '{\"event\":\"done\"}' | garth append /log.jsonl")]
 pub(crate) struct Append {

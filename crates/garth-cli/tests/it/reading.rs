@@ -97,7 +97,7 @@ fn stat_shows_all_names_of_a_node() {
     let garth = notes();
     garth.ok(&["ln", "/notes/today.md", "/today"]);
     let json = garth.json(&["stat", "/today"]);
-    assert_eq!(json["names"], json!(["/notes/today.md", "/today"]));
+    assert_eq!(json["names"], json!(["/today", "/notes/today.md"]));
     assert_eq!((&json["nlink"], &json["size"], &json["mode"]), (&json!(2), &json!(36), &json!("0644")));
     assert_eq!(garth.json(&["stat", "/notes/link"])["kind"], "symlink");
     assert_eq!(garth.json(&["stat", "-L", "/notes/link"])["kind"], "file");

@@ -6,7 +6,7 @@
 )]
 
 use garth::ErrorKind::{ReadOnly, Unsupported};
-use garth::model::{At, Batch, HistoryPage, Moment, Op, SetAttrs, Special};
+use garth::model::{At, Batch, HistoryPage, Moment, Op, SetAttrs, SnapshotsPage, Special};
 
 use super::{START, Subject};
 use crate::tools::*;
@@ -52,7 +52,7 @@ pub async fn reads_that_are_lacking_are_unsupported(subject: &Subject) {
         ("history", has.history, fs.history(&at("/f"), &HistoryPage::default()).await.map(drop)),
         ("as_of", has.history, fs.as_of(&now).await.map(drop)),
         ("open_version", has.history, fs.open_version(version).await.map(drop)),
-        ("snapshots", has.snapshots, fs.snapshots().await.map(drop)),
+        ("snapshots", has.snapshots, fs.snapshots(&SnapshotsPage::default()).await.map(drop)),
         ("search", has.search, fs.search(&garth::model::SearchQuery::new("x")).await.map(drop)),
     ];
     for (what, has, read) in reads {

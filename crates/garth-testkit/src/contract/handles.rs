@@ -59,7 +59,7 @@ pub async fn a_node_held_open_is_reached_and_written_without_a_name(subject: &Su
     let node = At::Node(file.ino());
     given(fs, [remove("/f", Remove::File)]).await;
     assert_eq!(fs.stat(&node).await.unwrap().nlink, 0);
-    assert!(fs.names(&node).await.unwrap().is_empty());
+    assert!(names_of(fs, &node).await.unwrap().is_empty());
     let op = Op::append(node.clone(), "y");
     let (commit, outcome) = apply(fs, op).await;
     assert_eq!((outcome.ino, outcome.created), (file.ino(), false));
@@ -163,7 +163,7 @@ pub async fn a_removed_node_of_any_kind_is_reached_while_it_is_held(subject: &Su
         assert_eq!(node.stat().await.unwrap(), by_number);
         assert_eq!((by_number.ino, by_number.kind, by_number.nlink), (before.ino, before.kind, 0));
         assert_eq!((&by_number.target, by_number.size), (&before.target, before.size));
-        assert!(fs.names(&At::Node(node.ino())).await.unwrap().is_empty());
+        assert!(names_of(fs, &At::Node(node.ino())).await.unwrap().is_empty());
     }
     assert_eq!(root.stat().await.unwrap(), stat(fs, "/").await);
     let link = At::Node(held[2].0.ino());

@@ -7,7 +7,10 @@
 
 use garth::ErrorKind::{InvalidArgument, NotADirectory};
 use garth::TreePath;
-use garth::model::{At, Batch, HistoryPage, Kind, MAX_PAGE, Page, Seq, WalkPage};
+use garth::model::{
+    At, Batch, HistoryPage, Kind, Listing, MAX_PAGE, MAX_PAGE_BYTES, NamesPage, Op, Page, Remove, Seq,
+    SetAttrs, SnapshotsPage, WalkPage, Weigh,
+};
 
 use super::Subject;
 use crate::tools::*;
@@ -163,4 +166,118 @@ pub async fn a_large_directory_is_listed_whole(subject: &Subject) {
     assert_eq!((first.items.len(), first.more), (1000, true));
     assert_eq!(names_in(fs, "/d").await, names);
     assert_eq!(paths_below(fs, "/").await.len(), 2_501);
+}
+
+/// Attributes of about 240 KiB.
+fn large_attributes(mark: usize) -> SetAttrs {
+    SetAttrs::default().metadata("large", format!("{mark}{}", "x".repeat(240 << 10)))
+}
+
+/// Checks a page that something else follows, and how many bytes it has.
+#[track_caller]
+fn assert_bounded<T: Weigh>(page: &Listing<T>) {
+    let bytes: usize = page.items.iter().map(Weigh::weight).sum();
+    assert!(page.more && !page.items.is_empty(), "{} items are all", page.items.len());
+    assert!((MAX_PAGE_BYTES * 9 / 10..=MAX_PAGE_BYTES).contains(&bytes), "the page has {bytes} bytes");
+}
+
+pub async fn pages_are_bounded_in_bytes_and_meet(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d")]).await;
+    let names: Vec<String> = (0..50).map(|number| format!("{number:02}")).collect();
+    for (mark, name) in names.iter().enumerate() {
+        apply(fs, write_with(&format!("/d/{name}"), "", large_attributes(mark))).await;
+    }
+    let (mut page, mut found) = (Page::default().with_entries(), Vec::new());
+    loop {
+        let listing = fs.list(&at("/d"), &page).await.unwrap();
+        if found.is_empty() {
+            assert_bounded(&listing);
+        }
+        page = page.after(listing.items.last().map(|item| item.name.clone()));
+        found.extend(listing.items.iter().map(|item| item.name.to_string()));
+        if !listing.more {
+            break;
+        }
+    }
+    assert_eq!(found, names);
+    let walk = fs.walk(&at("/"), &WalkPage::default().with_entries()).await.unwrap();
+    assert_bounded(&walk);
+    let rest = WalkPage::default().after(walk.items.last().map(|item| item.path.clone()));
+    let rest = fs.walk(&at("/"), &rest).await.unwrap();
+    assert_eq!((walk.items.len() + rest.items.len(), rest.more), (51, false));
+    assert_eq!(fs.list(&at("/d"), &Page::default()).await.unwrap().items.len(), 50);
+}
+
+pub async fn names_and_snapshots_are_given_in_bounded_pages_that_meet(subject: &Subject) {
+    let fs = &*subject.fs;
+    let deep = format!("/{}", ["x".repeat(250).as_str(); 15].join("/"));
+    given(fs, [write("/f", ""), mkdir_all(&deep)]).await;
+    let mut names: Vec<String> = (0..2_500).map(|number| format!("{deep}/{number:04}")).collect();
+    fs.commit(Batch::new(names.iter().map(|name| link("/f", name)))).await.unwrap();
+    names.insert(0, "/f".to_owned());
+    let mut found = Vec::new();
+    for limit in [1, 7, MAX_PAGE] {
+        let page = NamesPage::default().after(found.last().map(|name: &String| p(name))).limit(limit);
+        let names = fs.names(&at("/f"), &page).await.unwrap();
+        match limit {
+            MAX_PAGE => assert_bounded(&names),
+            _ => assert_eq!((names.items.len(), names.more), (limit, true)),
+        }
+        found.extend(names.items.iter().map(TreePath::to_string));
+    }
+    let page = NamesPage::default().after(found.last().map(|name| p(name))).limit(MAX_PAGE);
+    let last = fs.names(&at("/f"), &page).await.unwrap();
+    found.extend(last.items.iter().map(TreePath::to_string));
+    assert_eq!((found, last.more), (names, false));
+    assert_error(fs.names(&at("/f"), &NamesPage::default().limit(0)).await, InvalidArgument, None);
+
+    if !can(fs).snapshots {
+        return;
+    }
+    let names: Vec<String> = (0..2_200).map(|number| format!("s{number:04}{}", "y".repeat(4000))).collect();
+    fs.commit(Batch::new(names.iter().map(Op::snapshot))).await.unwrap();
+    let first = fs.snapshots(&SnapshotsPage::default().limit(MAX_PAGE)).await.unwrap();
+    assert_bounded(&first);
+    let page = SnapshotsPage::default().after(first.items.last().map(|it| it.name.clone())).limit(MAX_PAGE);
+    let rest = fs.snapshots(&page).await.unwrap();
+    let all = first.items.into_iter().chain(rest.items).map(|snapshot| snapshot.name);
+    assert_eq!((all.collect::<Vec<_>>(), rest.more), (names, false));
+    assert_error(fs.snapshots(&SnapshotsPage::default().limit(0)).await, InvalidArgument, None);
+}
+
+pub async fn pages_of_history_are_bounded_in_bytes_and_meet_also_within_a_commit(subject: &Subject) {
+    let fs = &*subject.fs;
+    // nodes that are all written in one commit, and come to one path in turn
+    let names: Vec<String> = (0..9).map(|number| format!("/{number}")).collect();
+    fs.commit(Batch::new(names.iter().map(|name| write(name, "1")))).await.unwrap();
+    fs.commit(Batch::new(names.iter().map(|name| write(name, "2")))).await.unwrap();
+    for name in &names {
+        apply(fs, rename(name, "/f")).await;
+    }
+    given(fs, [remove("/f", Remove::File), write("/f", "3"), rename("/f", "/g"), rename("/g", "/f")]).await;
+    let all = history(fs, "/f").await;
+    assert!(all.len() >= 2 * 9, "{all:?}");
+    for limit in 1..5 {
+        let (mut page, mut found) = (HistoryPage::default().limit(limit), Vec::new());
+        loop {
+            let versions = fs.history(&at("/f"), &page).await.unwrap();
+            assert!(versions.items.len() <= limit);
+            page = page.before(versions.items.last().map(|version| version.id));
+            found.extend(versions.items);
+            if !versions.more {
+                break;
+            }
+        }
+        assert_eq!(found, all, "in pages of {limit}");
+    }
+    given(fs, [write("/large", "")]).await;
+    for mark in 0..40 {
+        apply(fs, set("/large", large_attributes(mark))).await;
+    }
+    let first = fs.history(&at("/large"), &HistoryPage::default()).await.unwrap();
+    assert_bounded(&first);
+    let page = HistoryPage::default().before(first.items.last().map(|version| version.id));
+    let rest = fs.history(&at("/large"), &page).await.unwrap();
+    assert_eq!((first.items.len() + rest.items.len(), rest.more), (41, false));
 }

@@ -53,13 +53,13 @@ pub async fn history_shows_every_version_newest_first(subject: &Subject) {
         assert_eq!(**entry, stat(&*then, "/f").await);
         assert_eq!((entry.version, version.commit.seq), (version.id, version.id.seq));
     }
-    assert_eq!(fs.history(&At::Node(subject.ino(2)), &HistoryPage::default()).await.unwrap(), versions);
+    assert_eq!(fs.history(&At::Node(subject.ino(2)), &HistoryPage::default()).await.unwrap().items, versions);
     let child = At::Child(Ino::ROOT, name("f"));
-    assert_eq!(fs.history(&child, &HistoryPage::default()).await.unwrap(), versions);
-    let page = HistoryPage::default().before(subject.seq(4)).limit(1);
-    assert_eq!(fs.history(&at("/f"), &page).await.unwrap(), versions[1..2]);
-    let page = HistoryPage::default().before(subject.seq(1)).limit(1);
-    assert!(fs.history(&at("/f"), &page).await.unwrap().is_empty());
+    assert_eq!(fs.history(&child, &HistoryPage::default()).await.unwrap().items, versions);
+    let page = HistoryPage::default().before_commit(subject.seq(4)).limit(1);
+    assert_eq!(fs.history(&at("/f"), &page).await.unwrap().items, versions[1..2]);
+    let page = HistoryPage::default().before_commit(subject.seq(1)).limit(1);
+    assert!(fs.history(&at("/f"), &page).await.unwrap().items.is_empty());
 }
 
 pub async fn history_of_a_path_goes_through_delete_and_re_create(subject: &Subject) {
@@ -79,7 +79,7 @@ pub async fn history_of_a_path_goes_through_delete_and_re_create(subject: &Subje
         shape(subject, &history(fs, "/f").await),
         [(5, 4, false), (4, 4, true), (2, 2, false), (1, 2, true)]
     );
-    let node = fs.history(&At::Node(subject.ino(2)), &HistoryPage::default()).await.unwrap();
+    let node = fs.history(&At::Node(subject.ino(2)), &HistoryPage::default()).await.unwrap().items;
     assert_eq!(shape(subject, &node), [(2, 2, false), (1, 2, true)], "a node's history ends with it");
     assert_error(fs.history(&at("/never"), &HistoryPage::default()).await, NotFound, Some("/never"));
     assert_error(fs.history(&at("/f/never"), &HistoryPage::default()).await, NotFound, Some("/f/never"));
@@ -246,7 +246,7 @@ pub async fn any_past_sequence_can_be_read(subject: &Subject) {
     let then = fs.as_of(&Moment::Seq(subject.seq(3))).await.unwrap();
     assert_eq!(text(&*then, "/d/f").await, "12");
     assert_eq!(names_in(&*then, "/d").await, ["f"]);
-    assert_eq!(then.names(&At::Node(subject.ino(3))).await.unwrap(), [p("/d/f")]);
+    assert_eq!(names_of(&*then, &At::Node(subject.ino(3))).await.unwrap(), [p("/d/f")]);
     let file = then.open(&at("/d/f")).await.unwrap();
     given(fs, [write("/e/f", "new"), write("/d", "file")]).await;
     assert_eq!(file.read_at(0, 10).await.unwrap(), "12");
@@ -270,7 +270,7 @@ pub async fn a_view_of_the_past_is_read_only_and_ends_there(subject: &Subject) {
     assert_eq!(shape(subject, &history(&*then, "/f").await), [(2, 2, true), (1, 2, true)]);
     let changes = then.changes(subject.seq(1), 10).await.unwrap();
     assert_eq!((changes.commits.len(), changes.head), (2, subject.seq(3)));
-    assert_eq!(then.snapshots().await.unwrap().len(), 1);
+    assert_eq!(snapshots(&*then).await.unwrap().len(), 1);
     assert_error(then.as_of(&Moment::Seq(subject.seq(4))).await, NotFound, None);
     assert_error(then.as_of(&Moment::Snapshot("late".to_owned())).await, NotFound, None);
     let later = then.as_of(&Moment::Time(Timestamp(i64::MAX))).await.unwrap();
@@ -304,7 +304,7 @@ pub async fn a_snapshot_names_a_sequence(subject: &Subject) {
     let commit = fs.commit(Batch::new([snapshot("z"), write("/f", "2")])).await.unwrap();
     assert_eq!(commit.outcomes[0].ino, Ino::ROOT);
     given(fs, [write("/f", "3"), snapshot("a b/é")]).await;
-    let all = fs.snapshots().await.unwrap();
+    let all = snapshots(fs).await.unwrap();
     let shape: Vec<_> = all.iter().map(|it| (it.name.as_str(), it.seq)).collect();
     let expected = vec![("a b/é", subject.seq(4)), ("z", subject.seq(2))];
     assert_eq!((shape, all[1].time), (expected, commit.time));
@@ -317,7 +317,7 @@ pub async fn a_snapshot_names_a_sequence(subject: &Subject) {
     assert_eq!(text(&*then, "/f").await, "2", "history stays");
     given(fs, [snapshot("z")]).await;
     let batch = Batch::new([Op::drop_snapshot("z"), snapshot("z")]);
-    assert_eq!(fs.commit(batch).await.unwrap().seq, fs.snapshots().await.unwrap()[1].seq);
+    assert_eq!(fs.commit(batch).await.unwrap().seq, snapshots(fs).await.unwrap()[1].seq);
 }
 
 pub async fn a_snapshot_has_a_proper_name(subject: &Subject) {
@@ -358,7 +358,7 @@ pub async fn writes_to_an_unlinked_open_file_are_versions_of_its_node(subject: &
     let file = fs.open(&at("/f")).await.unwrap();
     let node = At::Node(file.ino());
     given(fs, [remove("/f", Remove::File), write_at(node.clone(), "2")]).await;
-    let versions = fs.history(&node, &HistoryPage::default()).await.unwrap();
+    let versions = fs.history(&node, &HistoryPage::default()).await.unwrap().items;
     assert_eq!(shape(subject, &versions), [(3, 2, true), (2, 2, false), (1, 2, true)]);
     assert_eq!(shape(subject, &history(fs, "/f").await), [(2, 2, false), (1, 2, true)]);
     let changes = changes_of(fs, subject.seq(3)).await;

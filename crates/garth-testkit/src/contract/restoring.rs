@@ -400,5 +400,5 @@ pub async fn a_plan_changes_nothing_and_says_what_would(subject: &Subject) {
         (log.commits[0].commit.seq, log.commits[0].commit.message.as_str()),
         (done.commit.unwrap().seq, "why")
     );
-    assert!(fs.snapshots().await.unwrap().is_empty(), "the operations of the batch are not used");
+    assert!(snapshots(fs).await.unwrap().is_empty(), "the operations of the batch are not used");
 }

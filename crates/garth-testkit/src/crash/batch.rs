@@ -141,7 +141,7 @@ async fn see(fs: &dyn FileSystem, path: &TreePath) -> Done<Line> {
         Done::Ok((id.to_string(), text(file.read_at(0, size).await?.to_vec())))
     };
     let versions =
-        try_join_all(history.iter().filter(|version| version.id.ino != Ino::NONE).map(|v| read(v.id)))
+        try_join_all(history.items.iter().filter(|version| version.id.ino != Ino::NONE).map(|v| read(v.id)))
             .await?;
     Ok(Line::Seen { path: path.to_string(), current: Some(current), versions })
 }

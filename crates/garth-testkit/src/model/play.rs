@@ -19,7 +19,7 @@ use super::compare::{Checked, Difference, same, same_history, same_outside, same
 use super::steps::{BatchSpec, By, Holds, OpSpec, SLOTS, Step, WHOLE};
 use crate::contract::{START, Subject};
 use crate::shape::shape;
-use crate::tools::{Fs, at, can, name, p};
+use crate::tools::{Fs, at, can, name, names_of, p, snapshots};
 
 /// What was done.
 #[derive(Debug, Default)]
@@ -330,7 +330,11 @@ impl Run {
         same("a hole behind", subject.next_hole(offset).await, model.next_hole(offset).await)?;
         let node = At::Node(model.ino());
         same("stat of an open node", self.subject.fs.stat(&node).await, self.model.stat(&node).await)?;
-        same("names of an open node", self.subject.fs.names(&node).await, self.model.names(&node).await)?;
+        same(
+            "names of an open node",
+            names_of(&*self.subject.fs, &node).await,
+            names_of(&self.model, &node).await,
+        )?;
         Ok(())
     }
 
@@ -395,7 +399,7 @@ impl Run {
         self.tally.checks += 1;
         let (subject, model, place) = (&*self.subject.fs, &self.model, at(path));
         let entry = same("stat", subject.stat(&place).await, model.stat(&place).await)?;
-        same("names", subject.names(&place).await, model.names(&place).await)?;
+        same("names", names_of(subject, &place).await, names_of(model, &place).await)?;
         let range = ByteRange { offset, length };
         same("a range", subject.read(&place, range).await, model.read(&place, range).await)?;
         let all = ByteRange::ALL;
@@ -446,7 +450,7 @@ impl Run {
             return Ok(());
         };
         same("a past entry", subject.stat(&at(path)).await, model.stat(&at(path)).await)?;
-        same("past snapshots", subject.snapshots().await, model.snapshots().await)?;
+        same("past snapshots", snapshots(&*subject).await, snapshots(&*model).await)?;
         same_history(&*subject, &*model, path, 20).await
     }
 
@@ -524,6 +528,7 @@ impl Run {
     async fn version(&mut self, path: &str, part: u64) -> Checked {
         let page = HistoryPage::default().limit(1000);
         let Ok(versions) = self.model.history(&at(path), &page).await else { return Ok(()) };
+        let versions = versions.items;
         let Some(index) = (versions.len() as u64).checked_sub(1).map(|last| last * part / WHOLE) else {
             return Ok(());
         };
@@ -547,7 +552,7 @@ impl Run {
     async fn snapshots(&mut self, seconds: i64) -> Checked {
         self.tally.checks += 1;
         let (subject, model) = (&*self.subject.fs, &self.model);
-        let all = same("snapshots", subject.snapshots().await, model.snapshots().await)?.unwrap_or_default();
+        let all = same("snapshots", snapshots(subject).await, snapshots(model).await)?.unwrap_or_default();
         let mut moments =
             vec![Moment::Time(START.plus_seconds(seconds)), Moment::Snapshot("none".to_owned())];
         moments.extend(all.into_iter().map(|snapshot| Moment::Snapshot(snapshot.name)));

@@ -1,5 +1,5 @@
-//! Many accounts in one process: each is written, read and let go in turn, and what the process holds
-//! stays bounded. In a process of its own, whose descriptors are limited and whose threads,
+//! Many accounts in one process: each is written, read and let go in turn, or all at once, and what the
+//! process holds stays bounded. In a process of its own, whose descriptors are limited and whose threads,
 //! descriptors and memory the kernel counts.
 
 use std::fmt;
@@ -9,7 +9,7 @@ use std::process::Command;
 use garth::model::{ByteRange, Op};
 use garth::{DataDir, Env, FileSystem, FileSystemExt};
 
-use super::{Broken, Proven, at, hold, peak_memory, process_status, run, write};
+use super::{Broken, Proven, at, hold, peak_memory, process_status, run, sound, write};
 
 /// Most threads of the process. Its own runtime has five.
 pub const MOST_THREADS: u64 = 24;
@@ -25,6 +25,8 @@ const SAMPLED: u64 = 16;
 pub struct Report {
     /// Accounts, each of which was written to and read from in each round.
     pub accounts: u64,
+    /// How they were used: `in turn`, `at once`.
+    pub how: &'static str,
     /// Descriptors that the process could open (`RLIMIT_NOFILE`).
     pub limit: u64,
     /// Most descriptors open at once, as sampled.
@@ -37,33 +39,52 @@ pub struct Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { accounts, limit, descriptors, threads, memory } = self;
+        let Self { accounts, how, limit, descriptors, threads, memory } = self;
         let mib = *memory as f64 / f64::from(1 << 20);
         write!(
             f,
-            "{accounts} accounts in turn: {descriptors} of {limit} descriptors, {threads} threads, {mib:.1} MiB"
+            "{accounts} accounts {how}: {descriptors} of {limit} descriptors, {threads} threads, {mib:.1} MiB"
         )
     }
 }
 
-/// Has a worker (`binary` is `proof-worker`) use `accounts` accounts in `folder`,
-/// with at most `limit` descriptors.
+/// Has a worker (`binary` is `proof-worker`) use `accounts` accounts in `folder` in turn, with at most
+/// `limit` descriptors.
 ///
 /// # Errors
 /// A call that fails, more threads than [`MOST_THREADS`] or more memory than [`MOST_MEMORY`].
 pub fn accounts(folder: &Path, binary: &Path, accounts: u64, limit: u64) -> Proven<Report> {
+    worked(folder, binary, ("accounts", "in turn"), accounts, limit)
+}
+
+/// The same for accounts that are all in use at once, each by a caller of its own who holds nothing between
+/// calls: they wait for room.
+///
+/// # Errors
+/// As [`accounts`].
+pub fn crowd(folder: &Path, binary: &Path, accounts: u64, limit: u64) -> Proven<Report> {
+    worked(folder, binary, ("crowd", "at once"), accounts, limit)
+}
+
+fn worked(
+    folder: &Path,
+    binary: &Path,
+    (command, how): (&str, &'static str),
+    accounts: u64,
+    limit: u64,
+) -> Proven<Report> {
     // `ulimit` before `exec`: the limit holds for the worker from its first
     // descriptor on, and for nobody else
     let out = Command::new("sh")
-        .args(["-c", "ulimit -n \"$1\" && exec \"$2\" accounts \"$3\" \"$4\"", "sh", &limit.to_string()])
-        .args([binary, Path::new(&accounts.to_string()), folder])
+        .args(["-c", "ulimit -n \"$1\" && exec \"$2\" \"$3\" \"$4\" \"$5\"", "sh", &limit.to_string()])
+        .args([binary, Path::new(command), Path::new(&accounts.to_string()), folder])
         .output()?;
     let said = String::from_utf8_lossy(&out.stdout).into_owned();
     let numbers: Vec<u64> = said.trim().split(' ').filter_map(|number| number.parse().ok()).collect();
     let [descriptors, threads, memory] = numbers[..] else {
         return Err(Broken::because(format!("{said}{}", String::from_utf8_lossy(&out.stderr))));
     };
-    let report = Report { accounts, limit, descriptors, threads, memory };
+    let report = Report { accounts, how, limit, descriptors, threads, memory };
     hold(descriptors < limit, || format!("descriptors ran out: {report}"))?;
     hold(threads <= MOST_THREADS, || format!("more than {MOST_THREADS} threads: {report}"))?;
     hold(memory < MOST_MEMORY, || format!("too much memory: {report}"))?;
@@ -86,6 +107,33 @@ pub(super) fn use_in_turn(folder: &Path, accounts: u64) -> Proven<String> {
         }
         Ok(())
     })?;
+    Ok(format!("{descriptors} {threads} {}", peak_memory()?))
+}
+
+/// The worker's part; answers `descriptors threads memory`.
+pub(super) fn use_at_once(folder: &Path, accounts: u64) -> Proven<String> {
+    let data = DataDir::open(folder, Env::system())?;
+    let (descriptors, threads) = run(async {
+        let mut highest = (0, 0);
+        for round in 0..ROUNDS {
+            let call = |n| {
+                let data = data.clone();
+                tokio::spawn(async move { use_one(&data, n, round).await })
+            };
+            let mut callers: Vec<_> = (0..accounts).map(call).collect();
+            while let Some(caller) = callers.pop() {
+                caller.await??;
+                if (callers.len() as u64).is_multiple_of(SAMPLED) {
+                    let descriptors = std::fs::read_dir("/proc/self/fd")?.count() as u64;
+                    highest = (highest.0.max(descriptors), highest.1.max(process_status("Threads:")?));
+                }
+            }
+        }
+        Ok(highest)
+    })?;
+    for n in 0..accounts {
+        sound(&*data.account(&format!("account-{n}"))?)?;
+    }
     Ok(format!("{descriptors} {threads} {}", peak_memory()?))
 }
 

@@ -109,14 +109,13 @@ pub fn cas_writers(folder: &Path, writers: u64, each: u64) -> Proven<Writers> {
         for task in tasks {
             conflicts += task.await??;
         }
-        let mut before = None;
+        let mut page = HistoryPage::default().limit(MAX_PAGE);
         let mut expected = writers * each;
         loop {
-            let page =
-                fs.history(&at("/counter")?, &HistoryPage::default().before(before).limit(MAX_PAGE)).await?;
-            let Some(last) = page.last() else { break };
-            before = Some(last.id.seq);
-            for version in &page {
+            let versions = fs.history(&at("/counter")?, &page).await?.items;
+            let Some(last) = versions.last() else { break };
+            page.before = Some(last.id);
+            for version in &versions {
                 let bytes = fs.open_version(version.id).await?.read_at(0, 64).await?;
                 hold(bytes == expected.to_string(), || {
                     format!("version {} holds {bytes:?} where {expected} should be", version.id)
@@ -227,13 +226,13 @@ async fn compare(fs: &SqliteFs, appends: u64, sample: u64) -> Proven<u64> {
     lines.sort_unstable();
     let kept = lines.iter().zip(0..).all(|(kept, n)| kept.as_bytes() == line(n));
     hold(kept, || "the file has other lines than were appended".to_owned())?;
-    let mut before = None;
+    let mut page = HistoryPage::default().limit(1000);
     let (mut expected, mut compared) = (appends, 0);
     loop {
-        let page = fs.history(&at("/log")?, &HistoryPage::default().before(before).limit(1000)).await?;
-        let Some(last) = page.last() else { break };
-        before = Some(last.id.seq);
-        for version in &page {
+        let versions = fs.history(&at("/log")?, &page).await?.items;
+        let Some(last) = versions.last() else { break };
+        page.before = Some(last.id);
+        for version in &versions {
             let size = version.entry.as_ref().map_or(0, |entry| entry.size);
             hold(size == expected * LINE as u64, || format!("version {} has {size} bytes", version.id))?;
             if expected % appends.div_ceil(sample) == 0 {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::executor::block_on;
 use garth::engine::sqlite::{Collected, SqliteFs};
-use garth::model::{Batch, Body, ByteRange, HistoryPage, Moment, Op, Seq, SetAttrs};
+use garth::model::{Batch, Body, ByteRange, HistoryPage, Moment, Op, Seq, SetAttrs, SnapshotsPage};
 use garth::{Env, ErrorKind, FileSystem};
 
 use super::model::content;
@@ -159,14 +159,14 @@ async fn check(fs: &SqliteFs, kept: &[Kept]) -> Proven<()> {
     for (file, seq, text) in kept {
         let then = fs.as_of(&Moment::Seq(*seq)).await?;
         hold(read(&*then, file).await? == *text, || format!("{file} was other bytes after commit {seq}"))?;
-        let page = HistoryPage::default().before(Seq(seq.0 + 1)).limit(1);
-        let versions = fs.history(&at(file)?, &page).await?;
+        let page = HistoryPage::default().before_commit(Seq(seq.0 + 1)).limit(1);
+        let versions = fs.history(&at(file)?, &page).await?.items;
         let id = versions.first().map(|version| version.id).filter(|id| id.seq == *seq);
         let id = id.ok_or_else(|| Broken::because(format!("{file} has lost its version of commit {seq}")))?;
         let bytes = fs.open_version(id).await?.read_at(0, 1 << 20).await?;
         hold(bytes == text.as_bytes(), || format!("version {id} is other bytes"))?;
     }
-    let snapshots = fs.snapshots().await?;
+    let snapshots = fs.snapshots(&SnapshotsPage::default()).await?.items;
     hold(snapshots.len() == 4, || format!("the snapshots are {snapshots:?}"))?;
     for snapshot in snapshots {
         read(&*fs.as_of(&Moment::Snapshot(snapshot.name)).await?, "/f1").await?;

@@ -18,7 +18,7 @@ pub(super) const COUNTER: &str = "/counter";
 pub(super) const LINES: &str = "/lines";
 
 /// Runs a command: `serve FOLDER`, `hammer FOLDER NAME`, `big-file FOLDER SIZE SEED`, `accounts
-/// COUNT FOLDER` or `fail FOLDER POINT AFTER SEED`.
+/// COUNT FOLDER`, `crowd COUNT FOLDER` or `fail FOLDER POINT AFTER SEED`.
 ///
 /// # Errors
 /// What is broken, for the process that asked.
@@ -32,6 +32,7 @@ pub fn work(arguments: &[String]) -> Proven<()> {
             say(&big_file::write_and_read(Path::new(folder), number(size)?, number(seed)?)?)
         }
         ["accounts", count, folder] => say(&accounts::use_in_turn(Path::new(folder), number(count)?)?),
+        ["crowd", count, folder] => say(&accounts::use_at_once(Path::new(folder), number(count)?)?),
         ["fail", folder, point, after, seed] => {
             failpoints::work_until_abort(Path::new(folder), point, number(after)?, number(seed)?)
         }

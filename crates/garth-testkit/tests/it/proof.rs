@@ -75,6 +75,13 @@ fn a_file_larger_than_the_memory_is_written_changed_and_read_by_stream() {
 }
 
 #[test]
+fn many_accounts_used_at_once_wait_for_room() {
+    let folder = in_memory();
+    let report = proven(accounts::crowd(folder.path(), &worker(), 300, 256));
+    assert!(report.descriptors < 256, "{report}");
+}
+
+#[test]
 fn many_accounts_used_in_turn_take_bounded_descriptors_threads_and_memory() {
     let folder = in_memory();
     let report = proven(accounts::accounts(folder.path(), &worker(), 300, 128));

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
 
@@ -11,15 +12,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::disk::{failed, make_dir};
 use crate::runtime::{Limits, Runtime};
 
-/// Descriptors that a tree takes while it is open: two lock files, and database, WAL
-/// and shared memory of its writer.
-const DESCRIPTORS_PER_TREE: u64 = 5;
-/// Descriptors that a reading connection takes: database and WAL.
-const DESCRIPTORS_PER_CONNECTION: u64 = 2;
-/// Most trees kept open, however many descriptors there are: each takes up to 10 MiB of page cache.
-const MAX_OPEN_TREES: u64 = 1000;
-/// Most reading connections kept open: more than threads that read at once.
-const MAX_IDLE_CONNECTIONS: u64 = 256;
+/// Most descriptors that a connection takes: database and WAL, and of a writer the shared memory and two lock
+/// files. A reader's database file stays open until the account's other connections are closed.
+const DESCRIPTORS_PER_CONNECTION: u64 = 5;
+/// Most trees kept open. One that nobody uses holds no descriptor when others need it.
+const OPEN_TREES: usize = 1000;
+/// Most connections, used or not, and of these idle, however many descriptors there are: each takes up to
+/// 8 MiB of page cache.
+const OPEN_CONNECTIONS: u64 = 1000;
+const IDLE_CONNECTIONS: usize = 256;
 
 /// Opens a [`DataDir`]. The limits hold for the whole data folder, whatever the number of its accounts.
 ///
@@ -42,9 +43,11 @@ const MAX_IDLE_CONNECTIONS: u64 = 256;
 pub struct DataDirBuilder {
     env: Env,
     create: bool,
-    open_trees: Option<usize>,
+    open_trees: usize,
     writer_threads: usize,
-    idle_connections: Option<usize>,
+    reader_threads: usize,
+    read_time: Duration,
+    idle_connections: usize,
 }
 
 impl Default for DataDirBuilder {
@@ -52,9 +55,11 @@ impl Default for DataDirBuilder {
         Self {
             env: Env::system(),
             create: true,
-            open_trees: None,
+            open_trees: OPEN_TREES,
             writer_threads: Limits::default().writer_threads,
-            idle_connections: None,
+            reader_threads: Limits::default().reader_threads,
+            read_time: Limits::default().read_time,
+            idle_connections: IDLE_CONNECTIONS,
         }
     }
 }
@@ -70,10 +75,10 @@ impl DataDirBuilder {
         Self { create, ..self }
     }
 
-    /// Keeps at most this many trees open that nobody uses just now, at least 1. Default: half of the
-    /// process's limit of open files (`RLIMIT_NOFILE`) allows for them, at most 1,000.
+    /// Keeps at most this many trees open that nobody uses just now, at least 1. Default: 1,000. How many
+    /// files they hold open is bounded by half of the process's limit of open files (`RLIMIT_NOFILE`).
     pub fn open_trees(self, limit: usize) -> Self {
-        Self { open_trees: Some(limit.max(1)), ..self }
+        Self { open_trees: limit.max(1), ..self }
     }
 
     /// Writes with at most this many threads, at least 1. Default: 8.
@@ -81,10 +86,22 @@ impl DataDirBuilder {
         Self { writer_threads: limit.max(1), ..self }
     }
 
-    /// Keeps at most this many connections open that nobody reads with just now, at least 1. Default: a fifth
-    /// of the process's limit of open files allows for them, at most 256.
+    /// Runs reads that are long (searches, large pages and ranges) on at most this many threads, at least 1;
+    /// one account takes at most 2 of them. Default: 8.
+    pub fn reader_threads(self, limit: usize) -> Self {
+        Self { reader_threads: limit.max(1), ..self }
+    }
+
+    /// Ends a read that takes longer than this, its turn waited for, with `TimedOut`; at most a day. Default:
+    /// 10 s.
+    pub fn read_time(self, limit: Duration) -> Self {
+        Self { read_time: limit.min(Duration::from_secs(24 * 60 * 60)), ..self }
+    }
+
+    /// Keeps at most this many connections open that nobody uses just now, at least 1. Default: 256, or what
+    /// half of the process's limit of open files allows.
     pub fn idle_connections(self, limit: usize) -> Self {
-        Self { idle_connections: Some(limit.max(1)), ..self }
+        Self { idle_connections: limit.max(1), ..self }
     }
 
     /// Opens the data folder. Where it is made, so are the folders above it, with mode 0700. Deletions of
@@ -96,15 +113,16 @@ impl DataDirBuilder {
     pub fn open(self, folder: &Path) -> Result<DataDir> {
         let folder = self.make_ready(folder)?;
         let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let trees = (descriptors / 2 / DESCRIPTORS_PER_TREE).clamp(4, MAX_OPEN_TREES) as usize;
-        let conns = descriptors / 5 / DESCRIPTORS_PER_CONNECTION;
-        let conns = conns.clamp(4, MAX_IDLE_CONNECTIONS) as usize;
+        let open = (descriptors / 2 / DESCRIPTORS_PER_CONNECTION).clamp(8, OPEN_CONNECTIONS) as usize;
         let limits = Limits {
             writer_threads: self.writer_threads,
-            idle_connections: self.idle_connections.unwrap_or(conns),
+            reader_threads: self.reader_threads,
+            read_time: self.read_time,
+            idle_connections: self.idle_connections.min(open),
+            open_connections: open,
         };
         let runtime = Runtime::with_limits(self.env, limits);
-        DataDir::open_with(folder, runtime, self.open_trees.unwrap_or(trees))
+        DataDir::open_with(folder, runtime, self.open_trees)
     }
 
     /// Makes the folder if it is missing and may be made; its absolute path without links.

@@ -26,9 +26,9 @@ use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
 use crate::model::{
-    At, Batch, ByteRange, Changes, Commit, CommitInfo, Entry, Head, HistoryPage, Hit, Ino, Item, Kind,
-    Listing, MAX_PAGE, MAX_READ, Moment, Page, SearchQuery, Seq, Snapshot, Timestamp, Version, VersionId,
-    Walk, WalkItem, WalkPage,
+    At, Batch, ByteRange, Changes, Commit, CommitInfo, Entry, Filling, Head, HistoryPage, Hit, Ino, Item,
+    Kind, Listing, MAX_PAGE, MAX_READ, Moment, NamesPage, Page, SearchQuery, Seq, Snapshot, SnapshotsPage,
+    Timestamp, Version, VersionId, Walk, WalkItem, WalkPage, Weigh,
 };
 use crate::path::TreePath;
 
@@ -68,6 +68,14 @@ impl Memory {
             Some(_) => Err(Error::new(ErrorKind::ReadOnly, "the past cannot be changed")),
         }
     }
+}
+
+/// The first page of what is left to give.
+fn fill<T: Weigh>(limit: usize, items: impl IntoIterator<Item = T>) -> Listing<T> {
+    let mut filling = Filling::new(limit);
+    // the first that does not fit ends it
+    items.into_iter().all(|item| filling.push(item));
+    filling.done()
 }
 
 fn check_limit(limit: usize) -> Result<()> {
@@ -156,10 +164,13 @@ impl FileSystem for Memory {
         })
     }
 
-    async fn names(&self, at: &At) -> Result<Vec<TreePath>> {
+    async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
+        check_limit(page.limit)?;
         self.read_view(|view| {
             let ino = view.find(at)?;
-            Ok(if view.is_named(ino) { view.paths(ino) } else { Vec::new() })
+            let mut paths = if view.is_named(ino) { view.paths(ino) } else { Vec::new() };
+            paths.retain(|path| page.after.as_ref().is_none_or(|after| path.split() > after.split()));
+            Ok(fill(page.limit, paths))
         })
     }
 
@@ -169,13 +180,11 @@ impl FileSystem for Memory {
             let (_, dir) = view.directory(dir)?;
             let mut children = view.children(dir);
             children.retain(|(name, _)| page.after.as_ref().is_none_or(|after| name > after));
-            let more = children.len() > page.limit;
-            children.truncate(page.limit);
             let item = |(name, ino)| {
                 let entry = view.get(ino).entry();
                 Item { name, ino, kind: entry.kind, entry: page.entries.then(|| Box::new(entry)) }
             };
-            Ok(Listing { items: children.into_iter().map(item).collect(), more })
+            Ok(fill(page.limit, children.into_iter().map(item)))
         })
     }
 
@@ -191,15 +200,13 @@ impl FileSystem for Memory {
             if let Some(after) = &page.after {
                 found.retain(|found| found.path.split() > after.split());
             }
-            let more = found.len() > page.limit;
-            found.truncate(page.limit);
             let item = |found: tree::Found| {
                 let entry = view.get(found.ino).entry();
                 let kind = entry.kind;
                 let entry = page.entries.then(|| Box::new(entry));
                 WalkItem { path: found.path, ino: found.ino, kind, entry }
             };
-            Ok(Walk { items: found.into_iter().map(item).collect(), more })
+            Ok(fill(page.limit, found.into_iter().map(item)))
         })
     }
 
@@ -253,7 +260,7 @@ impl FileSystem for Memory {
         })
     }
 
-    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Vec<Version>> {
+    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
         check_limit(page.limit)?;
         self.read_view(|view| view.history(at, page))
     }
@@ -275,10 +282,13 @@ impl FileSystem for Memory {
         Ok(Arc::new(Self { past: Some(past), ..self.clone() }))
     }
 
-    async fn snapshots(&self) -> Result<Vec<Snapshot>> {
+    async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
+        check_limit(page.limit)?;
         self.read_view(|view| {
-            let all = view.state.snapshots.values();
-            Ok(all.filter(|snapshot| snapshot.seq <= view.seq).cloned().collect())
+            let all = view.state.snapshots.values().filter(|snapshot| snapshot.seq <= view.seq);
+            let behind =
+                all.filter(|snapshot| page.after.as_ref().is_none_or(|after| snapshot.name > *after));
+            Ok(fill(page.limit, behind.cloned()))
         })
     }
 

@@ -1,9 +1,12 @@
 //! The embedded engine: one SQLite database for each account, in a folder of its own.
 //!
 //! Writes go through one writer per process, which groups them ([`write::writer`]); reads take a connection
-//! from a pool and run on the caller's thread. Whether a handle shows the present or the past is one field
-//! ([`SqliteFs::as_of`]). `docs/format.md` draws the tables, `docs/durability.md` says what survives what.
+//! from a pool and run on the caller's thread, those that turn out to be long on threads of their own.
+//! Whether a handle shows the present or the past is one field ([`SqliteFs::as_of`]). `docs/format.md` draws
+//! the tables, `docs/durability.md` says what survives what.
 
+#[cfg(test)]
+mod costs;
 pub(crate) mod index;
 pub(crate) mod maintain;
 pub(crate) mod read;
@@ -15,6 +18,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::channel::oneshot;
 use rusqlite::Connection;
 
 pub use maintain::backup::Backup;
@@ -35,11 +39,14 @@ use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
 use crate::model::{
-    At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Ino, Kind, Listing, MAX_READ,
-    Moment, Page, SearchQuery, Seq, Snapshot, Timestamp, Version, VersionId, Walk, WalkPage,
+    At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Ino, Listing, MAX_READ, Moment,
+    NamesPage, Page, SearchQuery, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId, Walk,
+    WalkPage,
 };
 use crate::path::TreePath;
 use crate::runtime::Runtime;
+use crate::runtime::turns::Turns;
+use crate::sqlite::patience::{Bound, Patience, SHORT};
 use crate::sqlite::{ConnPool, DbResult};
 
 /// An account's tree in a folder; or, from `as_of`, what it was.
@@ -56,6 +63,7 @@ struct Inner {
     packs: Arc<Packs>,
     open: Arc<OpenNodes>,
     writer: Arc<Writer>,
+    long_reads: Arc<Turns>,
     runtime: Runtime,
 }
 
@@ -79,10 +87,11 @@ impl SqliteFs {
         let lock = WriterLock::new(folder);
         let pool = ConnPool::new(schema::database(folder), runtime.conns());
         schema::make_ready(folder, &pool, &lock, runtime)?;
-        let packs = Arc::new(Packs::new(folder));
+        let packs = Packs::new(folder, runtime.conns());
         let open = Arc::new(OpenNodes::new(runtime.env().random()?));
         let writer = Writer::new(folder, runtime, lock, &packs, &open, &pool);
-        let inner = Inner { pool, packs, open, writer, runtime: runtime.clone() };
+        let long_reads = Arc::default();
+        let inner = Inner { pool, packs, open, writer, long_reads, runtime: runtime.clone() };
         Ok(Arc::new(Self { inner: Arc::new(inner), as_of: None }))
     }
 
@@ -96,15 +105,70 @@ impl SqliteFs {
         &self.inner.runtime
     }
 
-    /// Runs a read in a transaction of its own, on this thread.
+    /// Runs a read in a transaction of its own, on this thread, however long it takes: for maintenance.
     fn with_view<T>(&self, read: impl FnOnce(&ReadView<'_>) -> DbResult<T>) -> Result<T> {
-        self.inner.pool.read(|conn| read(&self.view_on(conn)))
+        self.inner.pool.read(|conn| read(&self.view_on(conn, None)))
     }
 
-    fn view_on<'a>(&'a self, conn: &'a Connection) -> ReadView<'a> {
+    /// Runs a read in a transaction of its own: on this thread, which others may wait for, if it is short,
+    /// else from its start on a thread for long ones.
+    async fn reading<A, T>(
+        &self,
+        args: &A,
+        read: impl Fn(&ReadView<'_>, &A) -> DbResult<T> + Send + 'static,
+    ) -> Result<T>
+    where
+        A: Clone + Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        let pool = &self.inner.pool;
+        let short = pool.read_within(Bound::Steps(SHORT), |conn, patience| {
+            read(&self.view_on(conn, Some(patience)), args)
+        });
+        match short {
+            Err(error) if error.is(ErrorKind::TimedOut) => self.read_long(args.clone(), read).await,
+            outcome => outcome,
+        }
+    }
+
+    /// Runs a read that is long. Nobody waits for it when this is dropped; then it ends, too.
+    async fn read_long<A, T>(
+        &self,
+        args: A,
+        read: impl Fn(&ReadView<'_>, &A) -> DbResult<T> + Send + 'static,
+    ) -> Result<T>
+    where
+        A: Send + 'static,
+        T: Send + 'static,
+    {
+        let (runtime, fs) = (&self.inner.runtime, self.clone());
+        let (env, asking) = (runtime.env().clone(), Arc::new(()));
+        let (deadline, asked) = (env.instant() + runtime.read_time(), Arc::downgrade(&asking));
+        let (answer, wait) = oneshot::channel();
+        let job = move || {
+            let bound = Bound::Until { env, deadline, asked };
+            let outcome = fs.inner.pool.read_within(bound, |conn, patience| {
+                patience.spend_on(0)?;
+                read(&fs.view_on(conn, Some(patience)), &args)
+            });
+            // a caller that has gone needs no answer
+            let _ = answer.send(outcome);
+        };
+        if !self.inner.long_reads.submit(runtime.readers(), Box::new(job)) {
+            let message = "the system gives no thread to read with; try again";
+            return Err(Error::new(ErrorKind::Unavailable, message));
+        }
+        let lost = |_| Err(Error::new(ErrorKind::Io, "the read ended without an answer"));
+        let answered = wait.await.unwrap_or_else(lost);
+        drop(asking);
+        answered
+    }
+
+    fn view_on<'a>(&'a self, conn: &'a Connection, patience: Option<&'a Patience>) -> ReadView<'a> {
         let inner = &*self.inner;
         ReadView {
             conn,
+            patience,
             packs: &inner.packs,
             open: &inner.open,
             as_of: self.as_of.map(|(seq, _)| seq),
@@ -143,61 +207,51 @@ impl FileSystem for SqliteFs {
     }
 
     async fn head(&self) -> Result<Head> {
-        self.with_view(|view| {
+        self.reading(&(), |view, ()| {
             let (seq, time) = match view.as_of {
                 Some(seq) => (seq, view::moment(view.conn, seq)?),
                 None => rows::head(view.conn).map(|row| (row.seq, row.time))?,
             };
             Ok(Head { seq: Seq(seq), time: Timestamp(time) })
         })
+        .await
     }
 
     async fn stat(&self, at: &At) -> Result<Entry> {
         if let (At::Path(path), None) = (at, self.as_of)
-            && let Some(entry) = self.inner.pool.with(|conn| self.view_on(conn).entry_now(path))?
+            && let Some(entry) = self.inner.pool.with(|conn| self.view_on(conn, None).entry_now(path))?
         {
             return Ok(entry);
         }
-        self.with_view(|view| view.entry(view.at(at)?))
+        self.reading(at, |view, at| view.entry(view.at(at)?)).await
     }
 
-    async fn names(&self, at: &At) -> Result<Vec<TreePath>> {
-        self.with_view(|view| view.names(&view.at(at)?))
+    async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
+        let page = page.clone();
+        self.reading(at, move |view, at| view.names_page(at, &page)).await
     }
 
     async fn list(&self, dir: &At, page: &Page) -> Result<Listing> {
-        self.with_view(|view| view.list(dir, page))
+        let page = page.clone();
+        self.reading(dir, move |view, dir| view.list(dir, &page)).await
     }
 
     async fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
-        self.with_view(|view| view.walk(dir, page))
+        let page = page.clone();
+        self.reading(dir, move |view, dir| view.walk(dir, &page)).await
     }
 
     async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
-        self.with_view(|view| {
-            if let (At::Path(path), None) = (at, self.as_of)
-                && let Some(entry) = view.entry_now(path)?
-                && entry.kind == Kind::File
-            {
-                let bytes = view
-                    .read(entry.ino.0, entry.size, range)
-                    .map_err(|error| error.describe(&schema::SUBJECT).about(path))?;
-                return Ok((entry, bytes));
-            }
-            let node = view.at(at)?;
-            view.check_file(&node, at)?;
-            let bytes =
-                view.read(node.ino, node.size, range).map_err(|error| view.about(error, &node, at))?;
-            Ok((view.entry(node)?, bytes))
-        })
+        self.reading(at, move |view, at| view.fetch(at, range)).await
     }
 
     async fn read(&self, at: &At, range: ByteRange) -> Result<Bytes> {
-        self.with_view(|view| {
+        let read = move |view: &ReadView<'_>, at: &At| {
             let node = view.at(at)?;
             view.check_file(&node, at)?;
             view.read(node.ino, node.size, range).map_err(|error| view.about(error, &node, at))
-        })
+        };
+        self.reading(at, read).await
     }
 
     async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
@@ -225,12 +279,13 @@ impl FileSystem for SqliteFs {
         Ok(Arc::new(Handle { fs, ino, held: false }))
     }
 
-    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Vec<Version>> {
-        self.with_view(|view| view.history(at, page))
+    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
+        let page = page.clone();
+        self.reading(at, move |view, at| view.history(at, &page)).await
     }
 
     async fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {
-        self.with_view(|view| view.changes(since, limit))
+        self.reading(&since, move |view, since| view.changes(*since, limit)).await
     }
 
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
@@ -245,8 +300,8 @@ impl FileSystem for SqliteFs {
         Ok(Arc::new(Self { inner: Arc::clone(&self.inner), as_of: Some(as_of) }))
     }
 
-    async fn snapshots(&self) -> Result<Vec<Snapshot>> {
-        self.with_view(|view| view.snapshots())
+    async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
+        self.reading(page, |view, page| view.snapshots(page)).await
     }
 
     async fn search(&self, query: &SearchQuery) -> Result<Vec<Hit>> {
@@ -256,7 +311,7 @@ impl FileSystem for SqliteFs {
                 "search finds current files only; use grep on the past",
             ));
         }
-        self.with_view(|view| view.search(query))
+        self.read_long(query.clone(), |view, query| view.search(query)).await
     }
 
     async fn stage(&self, _at: &At) -> Result<Box<dyn Upload>> {
@@ -298,10 +353,11 @@ impl OpenNode for Handle {
     }
 
     async fn stat(&self) -> Result<Entry> {
-        self.fs.with_view(|view| {
-            let node = view.as_held(view.row(self.ino)?.ok_or_else(Error::no_node)?);
+        let read = |view: &ReadView<'_>, ino: &u64| {
+            let node = view.as_held(view.row(*ino)?.ok_or_else(Error::no_node)?);
             view.entry(node)
-        })
+        };
+        self.fs.reading(&self.ino, read).await
     }
 }
 
@@ -312,37 +368,41 @@ impl OpenFile for Handle {
             let message = format!("more than {MAX_READ} bytes at once; read in steps");
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
-        self.fs.with_view(|view| {
-            let node = view.row(self.ino)?.ok_or_else(Error::no_node)?;
-            view.read(node.ino, node.size, ByteRange { offset, length: length as u64 })
-        })
+        let range = ByteRange { offset, length: length as u64 };
+        let read = move |view: &ReadView<'_>, ino: &u64| {
+            let node = view.row(*ino)?.ok_or_else(Error::no_node)?;
+            view.read(node.ino, node.size, range)
+        };
+        self.fs.reading(&self.ino, read).await
     }
 
     async fn next_data(&self, offset: u64) -> Result<u64> {
-        self.behind(offset, |view, node| {
+        self.behind(offset, |view, node, offset| {
             Ok(view.next_data(node, offset)?.ok_or_else(Error::no_such_offset)?)
         })
+        .await
     }
 
     async fn next_hole(&self, offset: u64) -> Result<u64> {
-        self.behind(offset, |view, node| view.next_hole(node, offset))
+        self.behind(offset, |view, node, offset| view.next_hole(node, offset)).await
     }
 }
 
 impl Handle {
     /// Looks for something behind an offset, which lies in the file.
-    fn behind(
+    async fn behind(
         &self,
         offset: u64,
-        look: impl FnOnce(&ReadView<'_>, &NodeRow) -> DbResult<u64>,
+        look: fn(&ReadView<'_>, &NodeRow, u64) -> DbResult<u64>,
     ) -> Result<u64> {
-        self.fs.with_view(|view| {
-            let node = view.row(self.ino)?.ok_or_else(Error::no_node)?;
+        let read = move |view: &ReadView<'_>, ino: &u64| {
+            let node = view.row(*ino)?.ok_or_else(Error::no_node)?;
             if offset >= node.size {
                 return Err(Error::no_such_offset().into());
             }
-            look(view, &node)
-        })
+            look(view, &node, offset)
+        };
+        self.fs.reading(&self.ino, read).await
     }
 }
 
@@ -354,3 +414,6 @@ impl Drop for Handle {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

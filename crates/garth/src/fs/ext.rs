@@ -10,9 +10,10 @@ use futures::{StreamExt, TryStreamExt};
 use super::FileSystem;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    At, Batch, Body, ByteRange, Commit, Entry, IntoAt, Item, MAX_INLINE_BODY, MAX_READ, Op, Outcome, Page,
-    SetAttrs, VersionId, WalkItem, WalkPage,
+    At, Batch, Body, ByteRange, Commit, Entry, IntoAt, Item, MAX_INLINE_BODY, MAX_READ, NamesPage, Op,
+    Outcome, Page, SetAttrs, Snapshot, SnapshotsPage, VersionId, WalkItem, WalkPage,
 };
+use crate::path::TreePath;
 
 /// Conveniences over [`FileSystem`], for every implementation. Addresses are a path as text, a [`TreePath`](crate::TreePath),
 /// an [`Ino`](crate::model::Ino) or an [`At`]; links are not followed (see [`crate::fs::resolve`]).
@@ -128,6 +129,35 @@ pub trait FileSystemExt: FileSystem {
                 page.after = items.back().map(|item| item.path.clone());
             }
             Ok(items.pop_front().map(|item| (item, (dir, page, items, more))))
+        })
+        .boxed()
+    }
+
+    /// All paths of a node, in the order of [`FileSystem::names`], read a page at a time.
+    fn all_names(&self, at: impl IntoAt) -> BoxStream<'_, Result<TreePath>> {
+        let start = (at.into_at(), NamesPage::default(), VecDeque::new(), true);
+        futures::stream::try_unfold(start, async move |(at, mut page, mut items, mut more)| {
+            let node = at.clone()?;
+            if items.is_empty() && more {
+                let names = self.names(&node, &page).await?;
+                (items, more) = (VecDeque::from(names.items), names.more);
+                page.after = items.back().cloned();
+            }
+            Ok(items.pop_front().map(|item| (item, (at, page, items, more))))
+        })
+        .boxed()
+    }
+
+    /// All snapshots, by name in byte order, read a page at a time.
+    fn all_snapshots(&self) -> BoxStream<'_, Result<Snapshot>> {
+        let start = (SnapshotsPage::default(), VecDeque::new(), true);
+        futures::stream::try_unfold(start, async move |(mut page, mut items, mut more)| {
+            if items.is_empty() && more {
+                let snapshots = self.snapshots(&page).await?;
+                (items, more) = (VecDeque::from(snapshots.items), snapshots.more);
+                page.after = items.back().map(|snapshot: &Snapshot| snapshot.name.clone());
+            }
+            Ok(items.pop_front().map(|item| (item, (page, items, more))))
         })
         .boxed()
     }

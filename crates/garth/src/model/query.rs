@@ -2,33 +2,43 @@
 
 use std::ops::{Range, RangeFrom};
 
-use super::commit::CommitInfo;
-use super::entry::{Entry, Kind};
+use super::commit::{Author, CommitInfo, Snapshot};
+use super::entry::{Attributes, Entry, Kind};
 use super::id::{Ino, Seq, Timestamp, VersionId};
 use crate::path::{Name, TreePath};
 
 /// Most items of one page.
 pub const MAX_PAGE: usize = 10_000;
+/// Most bytes of one page by [`Weigh`], 8 MiB: [`MAX_PAGE`] entries of a usual size. A page has at least one
+/// item, whatever its size.
+pub const MAX_PAGE_BYTES: usize = 8 << 20;
 /// Most bytes of one `read`; longer content is streamed through a handle. 16 MiB.
 pub const MAX_READ: usize = 16 << 20;
 
 /// Most hits of one [`SearchQuery`].
 pub const MAX_HITS: usize = 1000;
 
-/// Which part of a directory to list; as [`WalkPage`], of a subtree.
+/// Which part of a directory to list; as [`WalkPage`], of a subtree; as [`NamesPage`], of a node's names; as
+/// [`SnapshotsPage`], of the snapshots.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Page<K = Name> {
     /// Start behind this name (of a walk: path, below its root); it need not exist.
     pub after: Option<K>,
-    /// Most items, 1 to [`MAX_PAGE`].
+    /// Most items, 1 to [`MAX_PAGE`]; a page has no more than [`MAX_PAGE_BYTES`] either.
     pub limit: usize,
-    /// Whether each item carries its [`Entry`].
+    /// Of a listing or walk: whether each item carries its [`Entry`].
     pub entries: bool,
 }
 
 /// Which part of a subtree to walk.
 pub type WalkPage = Page<TreePath>;
+
+/// Which of a node's names to give.
+pub type NamesPage = Page<TreePath>;
+
+/// Which snapshots to give.
+pub type SnapshotsPage = Page<String>;
 
 impl<K> Default for Page<K> {
     fn default() -> Self {
@@ -70,14 +80,116 @@ pub struct Item {
     pub entry: Option<Box<Entry>>,
 }
 
-/// A page of a directory, in byte order of names; as [`Walk`], of a subtree.
+/// A page of a directory, in byte order of names; of anything else that is given in pages, its own items.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Listing<T = Item> {
-    /// The names (of a walk: paths).
+    /// The items.
     pub items: Vec<T>,
     /// Whether there may be more behind the last item.
     pub more: bool,
+}
+
+/// What counts towards [`MAX_PAGE_BYTES`].
+pub trait Weigh {
+    /// About as many bytes as it takes in memory.
+    fn weight(&self) -> usize;
+}
+
+/// A page being filled, up to its limits in items and bytes.
+#[derive(Debug)]
+pub struct Filling<T> {
+    listing: Listing<T>,
+    limit: usize,
+    bytes: usize,
+}
+
+impl<T: Weigh> Filling<T> {
+    /// An empty page of at most `limit` items.
+    pub fn new(limit: usize) -> Self {
+        Self { listing: Listing { items: Vec::new(), more: false }, limit, bytes: 0 }
+    }
+
+    /// Adds an item. False if the page is full: then the item is left to the next one.
+    pub fn push(&mut self, item: T) -> bool {
+        let items = &mut self.listing.items;
+        self.bytes = self.bytes.saturating_add(item.weight());
+        self.listing.more = items.len() >= self.limit || (self.bytes > MAX_PAGE_BYTES && !items.is_empty());
+        if !self.listing.more {
+            items.push(item);
+        }
+        !self.listing.more
+    }
+
+    /// How many items it still takes.
+    pub fn room(&self) -> usize {
+        if self.listing.more { 0 } else { self.limit - self.listing.items.len() }
+    }
+
+    /// The page.
+    pub fn done(self) -> Listing<T> {
+        self.listing
+    }
+}
+
+impl Weigh for String {
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.len()
+    }
+}
+
+impl Weigh for TreePath {
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.key().len()
+    }
+}
+
+impl Weigh for Attributes {
+    fn weight(&self) -> usize {
+        let texts = self.content_type.iter().chain(&self.tags).chain(self.metadata.keys());
+        let texts = texts.chain(self.metadata.values()).chain(self.xattrs.keys()).map(Weigh::weight);
+        let bytes = self.xattrs.values().map(|value| size_of::<Vec<u8>>() + value.len());
+        texts.chain(bytes).sum()
+    }
+}
+
+impl Weigh for Entry {
+    fn weight(&self) -> usize {
+        let target = self.target.as_ref().map_or(0, String::len);
+        size_of::<Self>() + target + self.attributes.weight()
+    }
+}
+
+impl Weigh for Item {
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.name.as_str().len() + self.entry.as_deref().map_or(0, Weigh::weight)
+    }
+}
+
+impl Weigh for WalkItem {
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.path.key().len() + self.entry.as_deref().map_or(0, Weigh::weight)
+    }
+}
+
+impl Weigh for Version {
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.commit.weight() + self.entry.as_deref().map_or(0, Weigh::weight)
+    }
+}
+
+impl Weigh for CommitInfo {
+    fn weight(&self) -> usize {
+        let Author { key, user, agent, session, class } = &self.author;
+        self.message.len()
+            + [key, user, agent, session, class].into_iter().flatten().map(String::len).sum::<usize>()
+    }
+}
+
+impl Weigh for Snapshot {
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.name.len()
+    }
 }
 
 /// One path of a walk.
@@ -152,9 +264,10 @@ impl From<Timestamp> for Moment {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HistoryPage {
-    /// Only versions of commits before this one.
-    pub before: Option<Seq>,
-    /// Most versions, 1 to [`MAX_PAGE`].
+    /// Only versions that are older than this one: of an earlier commit, or of the same commit and a node
+    /// with a smaller number. It need not exist.
+    pub before: Option<VersionId>,
+    /// Most versions, 1 to [`MAX_PAGE`]; a page has no more than [`MAX_PAGE_BYTES`] either.
     pub limit: usize,
 }
 
@@ -165,10 +278,17 @@ impl Default for HistoryPage {
 }
 
 impl HistoryPage {
+    /// Only versions that are older than this one; [`Listing::items`] of a page ends with the one to go on
+    /// from.
+    #[must_use]
+    pub fn before(self, version: impl Into<Option<VersionId>>) -> Self {
+        Self { before: version.into(), ..self }
+    }
+
     /// Only versions of commits before this one.
     #[must_use]
-    pub fn before(self, seq: impl Into<Option<Seq>>) -> Self {
-        Self { before: seq.into(), ..self }
+    pub fn before_commit(self, seq: Seq) -> Self {
+        self.before(VersionId { seq, ino: Ino::NONE })
     }
 
     /// At most this many versions, 1 to [`MAX_PAGE`].

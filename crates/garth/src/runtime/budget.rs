@@ -1,9 +1,15 @@
-//! The bound on idle resources that many owners share, such as the reading connections of all open databases.
+//! The bound on what is held open that many owners share, such as the connections of all open databases: how
+//! much may be idle, how much open in all, and who waits for room.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use super::lock::lock;
+
+/// How long [`IdleBudget::wait`] waits for room, in turns of this long: 10 s, as SQLite waits for a lock.
+const TURN: Duration = Duration::from_millis(10);
+const TURNS: usize = 1000;
 
 /// An owner of idle resources.
 pub(crate) trait IdleOwner: Send + Sync {
@@ -13,22 +19,36 @@ pub(crate) trait IdleOwner: Send + Sync {
     fn close_one(&self) -> bool;
 }
 
-/// A bound on what all owners keep idle.
+/// A bound on what all owners keep open.
 pub(crate) struct IdleBudget {
-    limit: usize,
+    most_idle: usize,
+    most_open: usize,
     idle: AtomicUsize,
+    open: AtomicUsize,
     clock: AtomicU64,
     owners: Mutex<Vec<Weak<dyn IdleOwner>>>,
+    /// Threads that wait for room.
+    waiting: AtomicUsize,
+    turn: Mutex<()>,
+    freed: Condvar,
 }
 
+/// Counts a resource as long as it is open, idle or not.
+pub(crate) struct Opened(Arc<IdleBudget>);
+
 impl IdleBudget {
-    /// At most `limit` idle resources in all.
-    pub(crate) fn new(limit: usize) -> Arc<Self> {
+    /// At most `idle` idle resources in all, and `open` of them and those in use.
+    pub(crate) fn new(idle: usize, open: usize) -> Arc<Self> {
         Arc::new(Self {
-            limit,
+            most_idle: idle,
+            most_open: open,
             idle: AtomicUsize::new(0),
+            open: AtomicUsize::new(0),
             clock: AtomicU64::new(0),
             owners: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            turn: Mutex::default(),
+            freed: Condvar::new(),
         })
     }
 
@@ -43,6 +63,34 @@ impl IdleBudget {
         owners.push(owner);
     }
 
+    /// Counts a resource that is about to be opened, and closes an idle one to make room. For those who hold
+    /// something that others may wait for: it is opened even if there is no room.
+    pub(crate) fn open(self: &Arc<Self>) -> Opened {
+        if self.open.fetch_add(1, Ordering::SeqCst) >= self.most_open {
+            self.close_oldest();
+        }
+        Opened(Arc::clone(self))
+    }
+
+    /// The same for those who hold nothing yet: waits until there is room. `None` if there is none for long.
+    pub(crate) fn wait(self: &Arc<Self>) -> Option<Opened> {
+        for _ in 0..TURNS {
+            let one_more = |open: usize| (open < self.most_open).then_some(open + 1);
+            if self.open.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).is_ok() {
+                return Some(Opened(Arc::clone(self)));
+            }
+            if self.close_oldest() {
+                continue;
+            }
+            self.waiting.fetch_add(1, Ordering::SeqCst);
+            let turn = lock(&self.turn);
+            // a notice that came just before is made up for by the end of the turn
+            drop(self.freed.wait_timeout(turn, TURN).unwrap_or_else(PoisonError::into_inner));
+            self.waiting.fetch_sub(1, Ordering::SeqCst);
+        }
+        None
+    }
+
     /// Counts a resource that becomes idle; returns the tick of its use. [`Self::enforce`] comes after.
     pub(crate) fn add(&self) -> u64 {
         self.idle.fetch_add(1, Ordering::Relaxed);
@@ -51,7 +99,8 @@ impl IdleBudget {
 
     /// Closes idle resources if there are too many. The caller holds none of its owner's locks.
     pub(crate) fn enforce(&self) {
-        self.shrink(self.limit);
+        self.shrink(self.most_idle);
+        self.notify();
     }
 
     /// Counts resources that are idle no more.
@@ -63,13 +112,29 @@ impl IdleBudget {
     /// are left. Whether any was closed.
     pub(crate) fn shrink(&self, keep: usize) -> bool {
         let mut closed = false;
-        while self.idle.load(Ordering::Relaxed) > keep {
-            let owners: Vec<_> = lock(&self.owners).iter().filter_map(Weak::upgrade).collect();
-            let idle = owners.iter().filter_map(|owner| Some((owner.idle_since()?, owner)));
-            let Some((_, oldest)) = idle.min_by_key(|(since, _)| *since) else { break };
-            closed |= oldest.close_one();
+        while self.idle.load(Ordering::Relaxed) > keep && self.close_oldest() {
+            closed = true;
         }
         closed
+    }
+
+    fn close_oldest(&self) -> bool {
+        let owners: Vec<_> = lock(&self.owners).iter().filter_map(Weak::upgrade).collect();
+        let idle = owners.iter().filter_map(|owner| Some((owner.idle_since()?, owner)));
+        idle.min_by_key(|(since, _)| *since).is_some_and(|(_, oldest)| oldest.close_one())
+    }
+
+    fn notify(&self) {
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            self.freed.notify_all();
+        }
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
+        self.0.notify();
     }
 }
 
@@ -77,17 +142,22 @@ impl IdleBudget {
 mod tests {
     use super::*;
 
-    struct Owner(Mutex<Vec<u64>>, Arc<IdleBudget>);
+    struct Owner(Mutex<Vec<(u64, Opened)>>, Arc<IdleBudget>);
 
     impl Owner {
         fn idle(&self) -> usize {
             lock(&self.0).len()
         }
+
+        fn keep(&self, opened: Opened) {
+            lock(&self.0).push((self.1.add(), opened));
+            self.1.enforce();
+        }
     }
 
     impl IdleOwner for Owner {
         fn idle_since(&self) -> Option<u64> {
-            lock(&self.0).last().copied()
+            lock(&self.0).last().map(|(since, _)| *since)
         }
 
         fn close_one(&self) -> bool {
@@ -99,21 +169,47 @@ mod tests {
         }
     }
 
+    fn owners<const N: usize>(budget: &Arc<IdleBudget>) -> [Arc<Owner>; N] {
+        [(); N].map(|()| {
+            let owner = Arc::new(Owner(Mutex::default(), Arc::clone(budget)));
+            let weak: Weak<dyn IdleOwner> = Arc::downgrade(&owner) as _;
+            budget.register(weak);
+            owner
+        })
+    }
+
     #[test]
     fn what_was_used_longest_ago_goes_first() {
-        let budget = IdleBudget::new(3);
-        let owners: Vec<_> = (0..5).map(|_| Arc::new(Owner(Mutex::default(), Arc::clone(&budget)))).collect();
+        let budget = IdleBudget::new(3, 100);
+        let owners: [_; 5] = owners(&budget);
         for owner in &owners {
-            let weak: Weak<dyn IdleOwner> = Arc::downgrade(owner) as _;
-            budget.register(weak);
+            owner.keep(budget.open());
         }
-        for owner in &owners {
-            lock(&owner.0).push(budget.add());
-            budget.enforce();
-        }
-        let idle: Vec<_> = owners.iter().map(|owner| owner.idle()).collect();
-        assert_eq!(idle, [0, 0, 1, 1, 1]);
+        assert_eq!(owners.each_ref().map(|owner| owner.idle()), [0, 0, 1, 1, 1]);
         assert!(budget.shrink(0));
         assert!(owners.iter().all(|owner| owner.idle() == 0));
+        assert_eq!(budget.open.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn who_finds_no_room_waits_until_something_is_closed_or_becomes_idle() {
+        let budget = IdleBudget::new(2, 2);
+        let [owner] = owners(&budget);
+        let (first, second) = (budget.wait().unwrap(), budget.wait().unwrap());
+        let waiter = std::thread::spawn({
+            let budget = Arc::clone(&budget);
+            move || budget.wait().is_some()
+        });
+        while budget.waiting.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        owner.keep(first);
+        assert!(waiter.join().unwrap());
+        assert_eq!(owner.idle(), 0, "it made room");
+        drop(second);
+        let held = [budget.wait().unwrap(), budget.wait().unwrap()];
+        // who holds what others wait for does not wait
+        drop(budget.open());
+        drop(held);
     }
 }

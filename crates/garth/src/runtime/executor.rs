@@ -1,5 +1,5 @@
-//! The threads that write, shared by all accounts of a data folder: ten thousand open accounts do not mean
-//! ten thousand threads, and a few accounts still reach the disk side by side.
+//! Threads that write, and others that read at length, shared by all accounts of a data folder: ten thousand
+//! open accounts do not mean ten thousand threads, and a few accounts still reach the disk side by side.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,13 +29,15 @@ struct Shared {
 /// A bounded pool of threads, started on demand. Dropping it runs what was submitted, then ends the threads.
 pub(crate) struct Executor {
     shared: Arc<Shared>,
-    /// Most threads. They mostly wait for fsync, so there are more of them than cores.
+    /// What its threads are called.
+    name: &'static str,
+    /// Most threads.
     limit: usize,
 }
 
 impl Executor {
-    pub(crate) fn new(limit: usize) -> Self {
-        Self { shared: Arc::default(), limit: limit.max(1) }
+    pub(crate) fn new(name: &'static str, limit: usize) -> Self {
+        Self { shared: Arc::default(), name, limit: limit.max(1) }
     }
 
     /// Has `work` run soon; `false` if the system gives no thread to run it.
@@ -43,7 +45,7 @@ impl Executor {
         let mut queue = self.shared.lock();
         if queue.idle <= queue.waiting.len() && queue.threads.len() < self.limit {
             let shared = Arc::clone(&self.shared);
-            match thread::Builder::new().name("garth-writer".to_owned()).spawn(move || shared.run()) {
+            match thread::Builder::new().name(self.name.to_owned()).spawn(move || shared.run()) {
                 Ok(thread) => queue.threads.push(thread),
                 Err(_) if queue.threads.is_empty() => return false,
                 Err(_) => {}
@@ -121,7 +123,7 @@ mod tests {
 
     #[test]
     fn what_was_submitted_is_finished_before_the_threads_end() {
-        let executor = Executor::new(2);
+        let executor = Executor::new("test", 2);
         let works: Vec<_> = (0..10).map(|_| Arc::new(Count(AtomicUsize::new(0), 5))).collect();
         for work in &works {
             assert!(executor.submit(work.clone()));
@@ -140,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_panic_costs_no_thread() {
-        let executor = Executor::new(1);
+        let executor = Executor::new("test", 1);
         assert!(executor.submit(Arc::new(Panics)));
         let work = Arc::new(Count(AtomicUsize::new(0), 1));
         assert!(executor.submit(work.clone()));
@@ -160,7 +162,7 @@ mod tests {
 
     #[test]
     fn an_executor_may_end_on_a_thread_of_its_own() {
-        let executor = Arc::new(Executor::new(1));
+        let executor = Arc::new(Executor::new("test", 1));
         let shared = Arc::downgrade(&executor.shared);
         let owner = Arc::new(Owner(Mutex::new(Some(executor.clone()))));
         assert!(executor.submit(owner));

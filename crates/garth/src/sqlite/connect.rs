@@ -51,7 +51,10 @@ pub(crate) enum Hold {
 impl Database {
     /// A connection that may write.
     pub(crate) fn connect(&self) -> DbResult<Connection> {
-        self.open(READ_WRITE, &self.file)
+        let conn = self.open(READ_WRITE, &self.file)?;
+        #[cfg(test)]
+        let conn = super::patience::counted(conn)?;
+        Ok(conn)
     }
 
     /// A connection that may write to a file that need not exist yet.

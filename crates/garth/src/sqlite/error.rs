@@ -70,6 +70,7 @@ fn kind_of(error: &rusqlite::Error) -> ErrorKind {
             | ffi::SQLITE_CANTOPEN => ErrorKind::Unavailable,
             ffi::SQLITE_CORRUPT => ErrorKind::Corrupt,
             ffi::SQLITE_NOTADB => ErrorKind::Format,
+            ffi::SQLITE_INTERRUPT => ErrorKind::TimedOut,
             _ => ErrorKind::Io,
         },
     }
@@ -129,6 +130,7 @@ impl DbError {
             ErrorKind::Corrupt => format!("{name} is damaged; {repair}"),
             ErrorKind::Format => format!("{name} is not a database of garth; choose another data folder"),
             ErrorKind::NoSpace => "the disk is full; free some space and try again".to_owned(),
+            ErrorKind::TimedOut => "this read takes too long; ask for less at once".to_owned(),
             ErrorKind::Unavailable if busy => {
                 format!("another process holds {name} for too long; try again")
             }

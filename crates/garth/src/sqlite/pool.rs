@@ -9,9 +9,10 @@ use rusqlite::Connection;
 
 use super::connect::{Database, Hold, ReadConn};
 use super::error::DbResult;
+use super::patience::{Bound, Patience};
 use super::poison::{Conn, Poison};
-use crate::error::{ErrorKind, Result};
-use crate::runtime::budget::{IdleBudget, IdleOwner};
+use crate::error::{Error, ErrorKind, Result};
+use crate::runtime::budget::{IdleBudget, IdleOwner, Opened};
 use crate::runtime::disk::is_short_of_descriptors;
 use crate::runtime::lock::lock;
 
@@ -23,11 +24,18 @@ pub(crate) struct ConnPool {
     database: Database,
     budget: Arc<IdleBudget>,
     poison: Poison,
-    idle: Mutex<Vec<Conn>>,
+    idle: Mutex<Vec<Reader>>,
     used: AtomicU64,
     /// Held while a connection is opened, and as long as one is used that locks the whole file: opening a
     /// second one meanwhile would wait for this process itself.
     exclusive: Mutex<()>,
+}
+
+/// A connection with what is needed to interrupt it.
+struct Reader {
+    conn: Conn,
+    patience: Patience,
+    _opened: Opened,
 }
 
 impl fmt::Debug for ConnPool {
@@ -70,16 +78,31 @@ impl ConnPool {
 
     /// Runs `read` in one read transaction: it sees one state, and writes nothing.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
-        self.with(|conn| {
-            conn.prepare_cached("BEGIN")?.execute([])?;
-            let outcome = read(conn);
-            // after some failures SQLite has rolled back by itself
-            if !conn.is_autocommit() {
-                let ended = conn.prepare_cached("ROLLBACK").and_then(|mut end| end.execute([]));
-                // what went wrong first tells more; the connection is closed then
-                if outcome.is_ok() {
-                    ended?;
-                }
+        self.with(|conn| transaction(conn, read))
+    }
+
+    /// As [`Self::read`], within a bound. `TimedOut` beyond it.
+    pub(crate) fn read_within<T>(
+        &self,
+        bound: Bound,
+        read: impl FnOnce(&Connection, &Patience) -> DbResult<T>,
+    ) -> Result<T> {
+        self.within(bound, |conn, patience| transaction(conn, |conn| read(conn, patience)))
+    }
+
+    /// As [`Self::with`], within a bound. `TimedOut` beyond it.
+    pub(crate) fn within<T>(
+        &self,
+        bound: Bound,
+        work: impl FnOnce(&Connection, &Patience) -> DbResult<T>,
+    ) -> Result<T> {
+        self.with_reader(|reader| {
+            reader.patience.set(bound);
+            let outcome = work(&reader.conn, &reader.patience);
+            reader.patience.set(Bound::None);
+            if !reader.conn.is_autocommit() {
+                // its end was interrupted; if it fails again the connection is not kept
+                let _ = reader.conn.execute_batch("ROLLBACK");
             }
             outcome
         })
@@ -88,7 +111,7 @@ impl ConnPool {
     /// As [`Self::read`], on a new connection: FTS5 checks its index by what the connection remembers of it,
     /// which is out of date on one that was used before.
     pub(crate) fn read_on_new<T>(&self, read: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
-        let outcome = self.connect(|conn, _| {
+        let outcome = self.connect(self.budget.open(), |Reader { conn, .. }, _| {
             conn.execute_batch("BEGIN")?;
             read(&conn)
         });
@@ -98,21 +121,32 @@ impl ConnPool {
     /// Runs `work` on a connection that nobody else uses meanwhile. A connection left inside a transaction is
     /// closed: the next user would read an old snapshot.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
+        self.with_reader(|reader| work(&reader.conn))
+    }
+
+    fn with_reader<T>(&self, work: impl FnOnce(&Reader) -> DbResult<T>) -> Result<T> {
         let outcome = match self.take_idle() {
-            Some(conn) => self.run(conn, work),
-            None => self.connect(|conn, hold| match hold {
-                Hold::Kept => self.run(conn, work),
-                // not kept: another process may wait for the file, and the disk may take writes next time
-                Hold::OneRead | Hold::Exclusive => work(&conn),
+            Some(reader) => self.run(reader, work),
+            None => self.wait_for_room().and_then(|opened| {
+                self.connect(opened, |reader, hold| match hold {
+                    Hold::Kept => self.run(reader, work),
+                    // not kept: another process may wait for the file, and the disk may take writes next time
+                    Hold::OneRead | Hold::Exclusive => work(&reader),
+                })
             }),
         };
         outcome.map_err(|error| error.describe(self.database.subject))
     }
 
+    fn wait_for_room(&self) -> DbResult<Opened> {
+        let busy = || Error::new(ErrorKind::Unavailable, "too many accounts are in use at once; try again");
+        Ok(self.budget.wait().ok_or_else(busy)?)
+    }
+
     /// Runs `work` on a new connection.
-    fn connect<T>(&self, work: impl FnOnce(Conn, Hold) -> DbResult<T>) -> DbResult<T> {
+    fn connect<T>(&self, opened: Opened, work: impl FnOnce(Reader, Hold) -> DbResult<T>) -> DbResult<T> {
         let turn = lock(&self.exclusive);
-        let ReadConn { conn, hold } = match self.database.connect_to_read() {
+        let ReadConn { mut conn, hold } = match self.database.connect_to_read() {
             // out of descriptors: close idle connections, of other accounts too, and try again
             Err(error) if error.is(ErrorKind::Unavailable) && is_short_of_descriptors() => {
                 self.budget.shrink(0);
@@ -120,37 +154,53 @@ impl ConnPool {
             }
             other => other?,
         };
+        let patience = Patience::watch(&mut conn)?;
         let turn = (hold == Hold::Exclusive).then_some(turn);
-        let outcome = work(self.watched(conn), hold);
+        let outcome = work(Reader { conn: self.watched(conn), patience, _opened: opened }, hold);
         drop(turn);
         outcome
     }
 
-    fn run<T>(&self, conn: Conn, work: impl FnOnce(&Connection) -> DbResult<T>) -> DbResult<T> {
-        let outcome = work(&conn);
-        if conn.is_autocommit() && !self.is_poisoned() {
-            self.keep(conn);
+    fn run<T>(&self, reader: Reader, work: impl FnOnce(&Reader) -> DbResult<T>) -> DbResult<T> {
+        let outcome = work(&reader);
+        if reader.conn.is_autocommit() && !self.is_poisoned() {
+            self.keep(reader);
         }
         outcome
     }
 
-    fn take_idle(&self) -> Option<Conn> {
-        let conn = lock(&self.idle).pop()?;
+    fn take_idle(&self) -> Option<Reader> {
+        let reader = lock(&self.idle).pop()?;
         self.budget.remove(1);
-        Some(conn)
+        Some(reader)
     }
 
-    fn keep(&self, conn: Conn) {
+    fn keep(&self, reader: Reader) {
         let mut idle = lock(&self.idle);
         if idle.len() >= IDLE_PER_DATABASE {
             return;
         }
         // counted before anybody can take it, and closed to make room only once its use is on record
         self.used.store(self.budget.add(), Ordering::Relaxed);
-        idle.push(conn);
+        idle.push(reader);
         drop(idle);
         self.budget.enforce();
     }
+}
+
+/// Runs `read` in a transaction.
+fn transaction<T>(conn: &Connection, read: impl FnOnce(&Connection) -> DbResult<T>) -> DbResult<T> {
+    conn.prepare_cached("BEGIN")?.execute([])?;
+    let outcome = read(conn);
+    // after some failures SQLite has rolled back by itself
+    if !conn.is_autocommit() {
+        let ended = conn.prepare_cached("ROLLBACK").and_then(|mut end| end.execute([]));
+        // what went wrong first tells more; the connection is closed then
+        if outcome.is_ok() {
+            ended?;
+        }
+    }
+    outcome
 }
 
 impl IdleOwner for ConnPool {
@@ -174,7 +224,6 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::error::Error;
     use crate::sqlite::error::Subject;
 
     static SUBJECT: Subject = Subject { name: "the test's database", repair: "run nothing" };
@@ -212,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_read_sees_one_moment_and_the_next_a_later_one_on_the_same_connection() {
-        let (folder, pool) = pool(&IdleBudget::new(4));
+        let (folder, pool) = pool(&IdleBudget::new(4, 1000));
         let writer = Connection::open(folder.path().join("test.db")).unwrap();
         pool.read(|conn| {
             assert_eq!(sum(conn)?, 1);
@@ -227,14 +276,14 @@ mod tests {
 
     #[test]
     fn a_database_keeps_a_bounded_number_of_connections() {
-        let (_folder, pool) = pool(&IdleBudget::new(1000));
+        let (_folder, pool) = pool(&IdleBudget::new(1000, 1000));
         read_at_once(&pool, IDLE_PER_DATABASE + 4);
         assert_eq!(idle(&pool), IDLE_PER_DATABASE);
     }
 
     #[test]
     fn the_connections_of_the_database_used_longest_ago_are_closed_first() {
-        let budget = IdleBudget::new(3);
+        let budget = IdleBudget::new(3, 1000);
         let [(_a, first), (_b, second)] = [pool(&budget), pool(&budget)];
         read_at_once(&first, 3);
         read_at_once(&second, 2);
@@ -246,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_read_that_fails_leaves_its_connection_fit_for_the_next() {
-        let (_folder, pool) = pool(&IdleBudget::new(4));
+        let (_folder, pool) = pool(&IdleBudget::new(4, 1000));
         let failed = pool.read(|_| DbResult::<()>::Err(Error::invalid("as the test asks").into()));
         assert_eq!(failed.unwrap_err().message(), "as the test asks");
         assert_eq!((idle(&pool), pool.read(sum).unwrap()), (1, 1));
@@ -254,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_read_that_ends_its_transaction_tells_its_own_error() {
-        let (_folder, pool) = pool(&IdleBudget::new(4));
+        let (_folder, pool) = pool(&IdleBudget::new(4, 1000));
         // as SQLite does by itself after failures of the storage
         let failed = pool.read(|conn| {
             conn.execute_batch("ROLLBACK")?;
@@ -266,14 +315,14 @@ mod tests {
 
     #[test]
     fn a_read_on_a_new_connection_keeps_no_other_waiting() {
-        let (_folder, pool) = pool(&IdleBudget::new(4));
+        let (_folder, pool) = pool(&IdleBudget::new(4, 1000));
         let both = pool.read_on_new(|_| Ok(pool.read(sum).unwrap()));
         assert_eq!(both.unwrap(), 1);
     }
 
     #[test]
     fn a_connection_inside_a_transaction_is_not_kept() {
-        let (_folder, pool) = pool(&IdleBudget::new(4));
+        let (_folder, pool) = pool(&IdleBudget::new(4, 1000));
         pool.with(|conn| Ok(conn.execute_batch("BEGIN")?)).unwrap();
         assert_eq!(idle(&pool), 0);
     }

@@ -8,8 +8,8 @@ use std::process::Command;
 
 use garth::agent::kv::{Found, Kv};
 use garth::model::{
-    At, ByteRange, ChangeKind, CommitChanges, Entry, HistoryPage, Kind, Moment, SearchQuery, Seq, Timestamp,
-    Version, WalkPage,
+    At, ByteRange, ChangeKind, CommitChanges, Entry, HistoryPage, Kind, Moment, NamesPage, SearchQuery, Seq,
+    SnapshotsPage, Timestamp, Version, WalkPage,
 };
 use garth::{DataDir, Env, FileSystem, TreePath};
 use serde_json::{Value, json};
@@ -86,7 +86,8 @@ async fn tree(fs: &dyn FileSystem) -> Vec<(TreePath, Entry)> {
 
 /// An entry in the words of the old `stat --json`.
 async fn stat(fs: &dyn FileSystem, path: &TreePath, entry: &Entry) -> Value {
-    let names = fs.names(&At::from(path)).await.unwrap();
+    let mut names = fs.names(&At::from(path), &NamesPage::default()).await.unwrap().items;
+    names.sort();
     json!({
         "path": path.as_str(),
         "name": path.split().map(|(_, name)| name.to_string()),
@@ -209,13 +210,13 @@ async fn assert_same(fs: &dyn FileSystem, shown: &Value) {
     assert_equal(commits.iter().map(log), &shown["log"], "log");
     for (path, versions) in fields(&shown["histories"]) {
         let page = HistoryPage::default().limit(MANY);
-        let found = fs.history(&At::Path(TreePath::parse(path).unwrap()), &page).await.unwrap();
+        let found = fs.history(&At::Path(TreePath::parse(path).unwrap()), &page).await.unwrap().items;
         assert_equal(found.iter().map(version), versions, path);
     }
     for (seq, tree) in fields(&shown["past"]) {
         assert_equal(past(fs, Seq(seq.parse().unwrap())).await, tree, &format!("after commit {seq}"));
     }
-    let snapshots = fs.snapshots().await.unwrap();
+    let snapshots = fs.snapshots(&SnapshotsPage::default()).await.unwrap().items;
     let snapshots = snapshots.iter().map(|s| json!({"name": s.name, "seq": s.seq.0, "time": time(s.time)}));
     assert_equal(snapshots, &shown["snapshots"], "snapshots");
     for (agent, values) in fields(&shown["kv"]) {

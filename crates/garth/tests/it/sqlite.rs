@@ -7,7 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
 use garth::env::ManualClock;
-use garth::model::{At, Batch, Body, ByteRange, Moment, Op, SearchQuery, Seq, SetAttrs, Timestamp};
+use garth::model::{
+    At, Batch, Body, ByteRange, Moment, Op, SearchQuery, Seq, SetAttrs, SnapshotsPage, Timestamp,
+};
 #[cfg(feature = "faults")]
 use garth::runtime::{Runtime, failpoint as fail};
 use garth::{DataDir, Env, FileSystem, FileSystemExt};
@@ -226,7 +228,12 @@ async fn data_of_an_older_format_is_brought_up_to_date_or_left_as_it_was() {
     let format = || database().query_row("PRAGMA user_version", [], |row| row.get::<_, i32>(0)).unwrap();
     let newest = format();
     database()
-        .execute_batch("DROP TABLE unnamed; ALTER TABLE head DROP COLUMN copies; PRAGMA user_version = 1;")
+        .execute_batch(
+            "DROP INDEX name_past_fork; DROP INDEX name_past_moved;
+             ALTER TABLE name_past DROP COLUMN fork; ALTER TABLE name_past DROP COLUMN born;
+             ALTER TABLE name_past DROP COLUMN born_fork;
+             DROP TABLE unnamed; ALTER TABLE head DROP COLUMN copies; PRAGMA user_version = 1;",
+        )
         .unwrap();
     let runtime = Runtime::new(Env::system());
     let open = || SqliteFs::open_on(folder.path(), &runtime);
@@ -357,5 +364,5 @@ async fn a_snapshot_of_before_names_were_checked_is_read_and_dropped() {
     let past = fs.as_of(&Moment::Snapshot("1h".to_owned())).await.unwrap();
     assert_eq!(text(&*past, "/f").await, "old");
     fs.apply(Op::drop_snapshot("1h")).await.unwrap();
-    assert!(fs.snapshots().await.unwrap().is_empty());
+    assert!(fs.snapshots(&SnapshotsPage::default()).await.unwrap().items.is_empty());
 }

@@ -1,5 +1,5 @@
-//! One line of a batch as JSON: an object whose fields are taken one by one, so that a refusal names the field
-//! and says in terms of JSON what it must be.
+//! One line of a batch as JSON: an object whose fields are taken one by one, so that a refusal names the
+//! field and says in terms of JSON what it must be.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

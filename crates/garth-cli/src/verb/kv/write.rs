@@ -153,8 +153,8 @@ impl Expire {
 
 /// Remove values; their history stays. A key without value is fine
 ///
-/// Where there is no value there is no commit. With --json the object of put, and deleted: true, or false, with
-/// null for version_id and created_at, where there was no value.
+/// Where there is no value there is no commit. With --json the object of put, and deleted: true, or false,
+/// with null for version_id and created_at, where there was no value.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth kv delete /user/tone")]
 pub(super) struct Delete {

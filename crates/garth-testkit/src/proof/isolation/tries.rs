@@ -7,8 +7,8 @@ use garth::ErrorKind;
 use garth::agent::kv::{Kv, KvResult, PageRequest, Put, Search, Semantics};
 use garth::fs::resolve::{Follow, resolve};
 use garth::model::{
-    At, Batch, Body, ByteRange, HistoryPage, Ino, Moment, Op, Page, SearchQuery, Seq, SetAttrs, StagedBody,
-    VersionId, WalkPage,
+    At, Batch, Body, ByteRange, HistoryPage, Ino, Moment, NamesPage, Op, Page, SearchQuery, Seq, SetAttrs,
+    SnapshotsPage, StagedBody, VersionId, WalkPage,
 };
 use garth::{FileSystem, Name, Result, TreePath};
 
@@ -164,7 +164,7 @@ impl<'a> Tries<'a> {
             1 => told(fs.list(&self.at(), &Page::default().with_entries()).await),
             2 => told(fs.walk(&self.at(), &WalkPage::default().with_entries()).await),
             3 => told(fs.fetch(&self.at(), ByteRange::ALL).await),
-            4 => told(fs.names(&self.at()).await),
+            4 => told(fs.names(&self.at(), &NamesPage::default()).await),
             5 => told(fs.history(&self.at(), &HistoryPage::default()).await),
             6 => {
                 let within = if self.random.below(2) == 0 { vec![self.path()] } else { Vec::new() };
@@ -196,7 +196,7 @@ impl<'a> Tries<'a> {
                     refused => told(refused),
                 }
             }
-            11 => told(fs.snapshots().await),
+            11 => told(fs.snapshots(&SnapshotsPage::default()).await),
             12 | 13 => self.through_links().await?,
             _ => told(fs.commit(Batch::new([self.op()])).await),
         })

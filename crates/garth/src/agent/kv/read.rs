@@ -13,7 +13,7 @@ use super::{Kv, MAX_VALUE, is_missing};
 use crate::error::{Error, ErrorKind};
 use crate::fs::OpenFile;
 use crate::model::{
-    ByteRange, Entry, HistoryPage, Hit, Kind, SearchQuery, Seq, Timestamp, Version, VersionId,
+    ByteRange, Entry, HistoryPage, Hit, Kind, SearchQuery, Timestamp, Version, VersionId, Weigh,
 };
 use crate::path::TreePath;
 
@@ -103,16 +103,18 @@ impl Kv<'_> {
     pub async fn history(&self, path: &str, page: PageRequest<'_>) -> KvResult<Paged<Past>> {
         let file = self.base.file(&Key::parse_value(path)?)?;
         page.check(MAX_HISTORY)?;
-        let start = page.version()?;
-        let mut items = PastPage { start, limit: page.limit, bytes: 0, items: Vec::new() };
+        let mut items = PastPage { limit: page.limit, bytes: 0, items: Vec::new() };
         // An end counts once the version before it shows that a value ended, not a directory.
         let mut end: Option<Version> = None;
-        // The cursor can lie within a commit: that commit is read again and what was given is passed over.
-        let mut before = start.map(|start| Seq(start.seq.0.saturating_add(1)));
+        let mut versions = HistoryPage::default().before(page.version()?).limit(page.limit + 1);
         loop {
-            let (versions, more) = self.versions(&file, before, page.limit + 1).await?;
-            before = versions.last().map(|version| version.commit.seq);
-            for version in versions {
+            let read = match self.fs.history(&(&file).into(), &versions).await {
+                Ok(read) => read,
+                Err(error) if is_missing(&error) => return Ok(Paged { items: Vec::new(), next: None }),
+                Err(error) => return Err(error.into()),
+            };
+            versions.before = read.items.last().map(|version| version.id);
+            for version in read.items {
                 let Some(entry) = &version.entry else {
                     end = Some(version);
                     continue;
@@ -124,7 +126,7 @@ impl Kv<'_> {
                 {
                     return Ok(items.cut());
                 }
-                if !is_file || !fits(entry.size) || !items.wants(&version) {
+                if !is_file || !fits(entry.size) {
                     continue;
                 }
                 if !items.has_room(entry.size) {
@@ -136,7 +138,7 @@ impl Kv<'_> {
                     return Ok(items.cut());
                 }
             }
-            if !more {
+            if !read.more {
                 let complete = end.is_none_or(|end| items.add(&end, None));
                 return Ok(if complete { Paged { items: items.items, next: None } } else { items.cut() });
             }
@@ -172,7 +174,7 @@ impl Kv<'_> {
             let more = hits.len() == query.limit && query.limit < MAX_FS_HITS;
             for hit in hits.into_iter().skip(rank) {
                 if let Some(found) = self.hit(&hit).await? {
-                    bytes += found.value.get().len();
+                    bytes += found.value.get().len() + found.tags.iter().map(Weigh::weight).sum::<usize>();
                     if items.len() == page.limit || (bytes > MAX_PAGE_VALUES && !items.is_empty()) {
                         return Ok(Paged { items, next: Some(rank.to_string()) });
                     }
@@ -210,35 +212,10 @@ impl Kv<'_> {
         let Some(bytes) = readable(read_whole(file).await)? else { return Ok(None) };
         Ok(parse(&bytes))
     }
-
-    /// A page of a file's versions that never ends within a commit, and whether there are more.
-    async fn versions(
-        &self,
-        file: &TreePath,
-        before: Option<Seq>,
-        limit: usize,
-    ) -> KvResult<(Vec<Version>, bool)> {
-        let page = HistoryPage { before, limit };
-        let mut versions = match self.fs.history(&file.into(), &page).await {
-            Ok(versions) => versions,
-            Err(error) if is_missing(&error) => return Ok((Vec::new(), false)),
-            Err(error) => return Err(error.into()),
-        };
-        let more = versions.len() == limit;
-        if more && let Some(last) = versions.last().map(|version| version.commit.seq) {
-            let whole = versions.iter().take_while(|version| version.commit.seq != last).count();
-            if whole > 0 {
-                versions.truncate(whole);
-            }
-        }
-        Ok((versions, more))
-    }
 }
 
 /// A page of versions in the making.
 struct PastPage {
-    /// Only versions after this one are wanted.
-    start: Option<VersionId>,
     limit: usize,
     /// Bytes of the values so far.
     bytes: u64,
@@ -246,22 +223,14 @@ struct PastPage {
 }
 
 impl PastPage {
-    /// Whether a version is on this page or a later one.
-    fn wants(&self, version: &Version) -> bool {
-        self.start.is_none_or(|start| version.id < start)
-    }
-
     /// Whether a version with this many bytes can be added.
     fn has_room(&self, size: u64) -> bool {
         self.items.len() < self.limit
             && (self.items.is_empty() || self.bytes.saturating_add(size) <= MAX_PAGE_VALUES as u64)
     }
 
-    /// Adds a version, if it is wanted. False if the page is full.
+    /// Adds a version. False if the page is full.
     fn add(&mut self, version: &Version, value: Option<Box<RawValue>>) -> bool {
-        if !self.wants(version) {
-            return true;
-        }
         let size = value.as_ref().map_or(0, |value| value.get().len() as u64);
         let room = self.has_room(size);
         if room {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::fill;
 use super::state::{Node, State};
 use super::tree::{Tree, View};
 use crate::error::{Error, Result};
-use crate::model::{At, HistoryPage, Ino, Seq, Version, VersionId};
+use crate::model::{At, HistoryPage, Ino, Listing, Seq, Version, VersionId};
 use crate::path::TreePath;
 
 /// One node's stay at a path: from commit `since` up to but excluding commit `till`.
@@ -20,7 +21,7 @@ struct Stay {
 const NEVER: Seq = Seq(u64::MAX);
 
 impl View<'_> {
-    pub(super) fn history(&mut self, at: &At, page: &HistoryPage) -> Result<Vec<Version>> {
+    pub(super) fn history(&mut self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
         let mut versions = match at {
             At::Path(path) => self.path_history(path)?,
             At::Child(dir, name) => {
@@ -35,15 +36,14 @@ impl View<'_> {
                 versions
             }
         };
-        versions.retain(|(seq, _), _| page.before.is_none_or(|before| *seq < before));
-        let newest_first = versions.into_iter().rev().take(page.limit);
-        Ok(newest_first
-            .filter_map(|((seq, ino), node)| {
-                let commit = self.state.info(seq)?.clone();
-                let entry = node.map(|node| Box::new(node.entry()));
-                Some(Version { id: VersionId { seq, ino }, commit, entry })
-            })
-            .collect())
+        versions
+            .retain(|(seq, ino), _| page.before.is_none_or(|before| (*seq, *ino) < (before.seq, before.ino)));
+        let newest_first = versions.into_iter().rev().filter_map(|((seq, ino), node)| {
+            let commit = self.state.info(seq)?.clone();
+            let entry = node.map(|node| Box::new(node.entry()));
+            Some(Version { id: VersionId { seq, ino }, commit, entry })
+        });
+        Ok(fill(page.limit, newest_first))
     }
 
     /// The versions of a node before commit `till`; none of the commit 0, which nobody made.

@@ -51,7 +51,7 @@ pub(super) trait Tree {
         self.node(ino).is_some_and(Node::is_directory)
     }
 
-    /// Every path of a node, in byte order.
+    /// Every path of a node, in the order of a walk.
     fn paths(&self, ino: Ino) -> Vec<TreePath> {
         if ino == Ino::ROOT {
             return vec![TreePath::root()];
@@ -63,7 +63,7 @@ pub(super) trait Tree {
             .filter_map(|(dir, name)| self.paths(*dir).first().map(|dir| (dir.key().to_owned(), name)))
             .map(|(dir, name)| TreePath::from_row(&dir, name.as_str()))
             .collect();
-        paths.sort();
+        paths.sort_by_cached_key(TreePath::split);
         paths
     }
 

@@ -128,9 +128,8 @@ impl<R: Rows> Planner<'_, R> {
         if ino == Ino::ROOT.0 {
             return Ok(TreePath::root());
         }
-        let names = self.rows.names_of_at(ino, seq)?;
-        let first = names.into_iter().map(|(dir, name)| TreePath::from_row(&dir, &name)).min();
-        first.ok_or_else(Error::no_node)
+        let first = self.rows.names_of_at(ino, seq)?.into_iter().min();
+        first.map(|(dir, name)| TreePath::from_row(&dir, &name)).ok_or_else(Error::no_node)
     }
 
     fn lookup_at(&self, path: &TreePath, seq: u64, time: i64) -> Result<Option<NodeRow>> {

@@ -127,7 +127,7 @@ impl<R: Rows> Planner<'_, R> {
         }
     }
 
-    /// The first path, in byte order, of a node that has one.
+    /// The first path, in the order of a walk, of a node that has one.
     pub(super) fn path_of(&mut self, ino: u64) -> Result<TreePath> {
         if ino == Ino::ROOT.0 {
             return Ok(TreePath::root());
@@ -140,14 +140,14 @@ impl<R: Rows> Planner<'_, R> {
         first.map(|(dir, name)| TreePath::from_row(&dir, &name)).ok_or_else(Error::no_node)
     }
 
-    /// Names of a node as the batch sees them, in byte order of paths.
+    /// Names of a node as the batch sees them, in the order of a walk.
     pub(super) fn names_of(&self, ino: u64) -> Result<Vec<Key>> {
         let mut keys = if ino < self.first_ino { self.rows.names_of(ino)? } else { Vec::new() };
         keys.retain(|key| {
             self.delta.names.get(key).is_none_or(|change| change.after.is_some_and(|row| row.ino == ino))
         });
         keys.extend(self.delta.given(ino).cloned());
-        keys.sort_by_cached_key(|(dir, name)| TreePath::from_row(dir, name));
+        keys.sort_unstable();
         keys.dedup();
         Ok(keys)
     }

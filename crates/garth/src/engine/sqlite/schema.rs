@@ -3,6 +3,7 @@
 
 pub(crate) mod changes;
 pub(crate) mod columns;
+pub(crate) mod interval;
 
 use std::path::Path;
 
@@ -27,7 +28,7 @@ pub(crate) static SUBJECT: Subject = Subject { name: "the account's database", r
 
 static FORMAT: Format = Format {
     application_id: 0x4752_5448, // "GRTH" in ASCII
-    scripts: &[FORMAT_1, FORMAT_2],
+    scripts: &[FORMAT_1, FORMAT_2, FORMAT_3],
     initialise: |conn, _: &Env| {
         conn.execute(
             "INSERT INTO head (id, seq, time, next_ino, next_chunk, syncs) VALUES (1, 0, 0, 2, 1, 0)",
@@ -124,6 +125,26 @@ CREATE TABLE unnamed (ino INTEGER PRIMARY KEY, doomed_at INTEGER NOT NULL) STRIC
 ALTER TABLE head ADD COLUMN copies INTEGER NOT NULL DEFAULT 0;
 ";
 
+/// What format 3 changes: past names are found by their [`interval::fork`], so that what a directory held at
+/// a commit is listed whatever it held at others. `born` is the first commit of the name's node, or
+/// when the node last left the name, if that is among the last names that it left; `born_fork` is the fork of
+/// the span from there: what the history of the name has to show from before the node came to it.
+const FORMAT_3: &str = "
+ALTER TABLE name_past ADD COLUMN fork INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE name_past ADD COLUMN born INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE name_past ADD COLUMN born_fork INTEGER NOT NULL DEFAULT 0;
+UPDATE name_past SET fork = fork(since, till), born = coalesce(
+    (SELECT max(till) FROM name_past AS before INDEXED BY name_past_ino
+        WHERE before.ino = name_past.ino AND before.till < name_past.till
+            AND before.dir = name_past.dir AND before.name = name_past.name),
+    (SELECT min(seq) FROM node WHERE node.ino = name_past.ino),
+    since
+);
+UPDATE name_past SET born_fork = fork(born, till);
+CREATE INDEX name_past_fork ON name_past (fork, dir, name);
+CREATE INDEX name_past_moved ON name_past (dir, name, born_fork) WHERE born < since;
+";
+
 /// The database in an account's folder.
 pub(crate) fn database(folder: &Path) -> Database {
     Database {
@@ -132,6 +153,7 @@ pub(crate) fn database(folder: &Path) -> Database {
         statements: 128,
         cache_kib: 8192,
         prepare: |conn| {
+            interval::register(conn)?;
             conn.pragma_update(None, "temp_store", "MEMORY")?;
             // 16 MiB: a WAL that one large commit made longer is truncated when it begins anew
             conn.pragma_update(None, "journal_size_limit", 16 << 20)?;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use garth::model::{
-    Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, Page, SearchQuery, Snapshot, Version,
-    VersionId, Walk,
+    Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, NamesPage, Page, SearchQuery, Snapshot,
+    SnapshotsPage, Version, VersionId, Walk,
 };
 use garth::{Capabilities, OpenFile, OpenNode, Upload};
 
@@ -159,8 +159,8 @@ impl FileSystem for Counting {
         self.add(1);
         self.0.stat(at).await
     }
-    async fn names(&self, at: &At) -> garth::Result<Vec<TreePath>> {
-        self.0.names(at).await
+    async fn names(&self, at: &At, page: &NamesPage) -> garth::Result<Listing<TreePath>> {
+        self.0.names(at, page).await
     }
     async fn list(&self, dir: &At, page: &Page) -> garth::Result<Listing> {
         let listing = self.0.list(dir, page).await?;
@@ -184,7 +184,7 @@ impl FileSystem for Counting {
     async fn open_version(&self, version: VersionId) -> garth::Result<Arc<dyn OpenFile>> {
         self.0.open_version(version).await
     }
-    async fn history(&self, at: &At, page: &HistoryPage) -> garth::Result<Vec<Version>> {
+    async fn history(&self, at: &At, page: &HistoryPage) -> garth::Result<Listing<Version>> {
         self.0.history(at, page).await
     }
     async fn changes(&self, since: Seq, limit: usize) -> garth::Result<Changes> {
@@ -193,8 +193,8 @@ impl FileSystem for Counting {
     async fn as_of(&self, moment: &Moment) -> garth::Result<Fs> {
         self.0.as_of(moment).await
     }
-    async fn snapshots(&self) -> garth::Result<Vec<Snapshot>> {
-        self.0.snapshots().await
+    async fn snapshots(&self, page: &SnapshotsPage) -> garth::Result<Listing<Snapshot>> {
+        self.0.snapshots(page).await
     }
     async fn search(&self, query: &SearchQuery) -> garth::Result<Vec<Hit>> {
         self.0.search(query).await

@@ -73,7 +73,7 @@ impl SqliteFs {
         // files before rows: an upload makes its row before its file
         let files = self.pack_files()?;
         self.inner.pool.read_on_new(|conn| {
-            let view = &self.view_on(conn);
+            let view = &self.view_on(conn, None);
             let mut report = Report::default();
             report.step(|report| database(view.conn, report))?;
             report.step(|report| head(view.conn, report))?;

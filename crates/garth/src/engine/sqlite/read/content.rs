@@ -2,11 +2,12 @@
 //! every read: damage becomes an error, never wrong bytes.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 
 use bytes::Bytes;
 use rusqlite::{Connection, Row, params};
@@ -15,6 +16,7 @@ use crate::engine::planner::{ExtentRow, MAX_EXTENT, share, sum_of};
 use crate::engine::sqlite::read::rows::{self, extents_sql};
 use crate::engine::sqlite::schema::SUBJECT;
 use crate::error::{Error, ErrorKind};
+use crate::runtime::budget::{IdleBudget, IdleOwner, Opened};
 use crate::runtime::disk::{dir_of, failed, make_dir, sync_dir};
 use crate::runtime::lock::lock;
 use crate::sqlite::DbResult;
@@ -45,12 +47,24 @@ pub(crate) const PACKS: &str = "packs";
 const OPEN_PACKS: usize = 64;
 
 /// The pack files of one account, opened as they are needed.
-#[derive(Debug)]
 pub(crate) struct Packs {
     folder: PathBuf,
     /// Whether the folder is known to be there and durable.
     ready: AtomicBool,
-    open: Mutex<HashMap<String, Arc<File>>>,
+    budget: Arc<IdleBudget>,
+    open: Mutex<HashMap<String, Arc<Pack>>>,
+    used: AtomicU64,
+}
+
+struct Pack {
+    file: File,
+    _opened: Opened,
+}
+
+impl fmt::Debug for Packs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Packs").finish_non_exhaustive()
+    }
 }
 
 /// Whether bytes match a stored checksum. An empty one would match anything.
@@ -59,8 +73,17 @@ pub(crate) fn sum_matches(data: &[u8], sum: &[u8]) -> bool {
 }
 
 impl Packs {
-    pub(crate) fn new(account: &Path) -> Self {
-        Self { folder: account.join(PACKS), ready: AtomicBool::new(false), open: Mutex::default() }
+    pub(crate) fn new(account: &Path, budget: &Arc<IdleBudget>) -> Arc<Self> {
+        let packs = Arc::new(Self {
+            folder: account.join(PACKS),
+            ready: AtomicBool::new(false),
+            budget: Arc::clone(budget),
+            open: Mutex::default(),
+            used: AtomicU64::new(0),
+        });
+        let owner: Weak<dyn IdleOwner> = Arc::downgrade(&packs) as _;
+        budget.register(owner);
+        packs
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -77,23 +100,35 @@ impl Packs {
         Ok(())
     }
 
-    fn file(&self, name: &str) -> DbResult<Arc<File>> {
-        let mut open = lock(&self.open);
-        if let Some(file) = open.get(name) {
-            return Ok(Arc::clone(file));
+    fn file(&self, name: &str) -> DbResult<Arc<Pack>> {
+        if let Some(pack) = lock(&self.open).get(name) {
+            return Ok(Arc::clone(pack));
         }
+        let _opened = self.budget.open();
         let file = File::open(self.folder.join(name)).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => damaged("is gone with its pack file").with_source(error),
             // out of descriptors or permission denied: no damage
             _ => failed("a pack file cannot be opened")(error),
         })?;
+        let pack = Arc::new(Pack { file, _opened });
+        let mut open = lock(&self.open);
         if open.len() >= OPEN_PACKS {
-            // readers in the midst of a chunk keep theirs open
-            open.clear();
+            self.clear(&mut open);
         }
-        let file = Arc::new(file);
-        open.insert(name.to_owned(), Arc::clone(&file));
-        Ok(file)
+        self.used.store(self.budget.add(), Ordering::Relaxed);
+        if open.insert(name.to_owned(), Arc::clone(&pack)).is_some() {
+            // another thread was faster
+            self.budget.remove(1);
+        }
+        drop(open);
+        self.budget.enforce();
+        Ok(pack)
+    }
+
+    /// Closes all; readers in the midst of a chunk keep theirs open.
+    fn clear(&self, open: &mut HashMap<String, Arc<Pack>>) {
+        self.budget.remove(open.len());
+        open.clear();
     }
 
     /// A chunk's bytes, checked.
@@ -121,31 +156,38 @@ impl Packs {
         to: u64,
     ) -> DbResult<Bytes> {
         let mut bytes = vec![0; usize::try_from(to - from).unwrap_or(usize::MAX)];
-        let first = rows::first_overlap(from);
+        let first = rows::first_overlap(conn, ino, from)?;
         let sql = if as_of.is_none() { content_sql!(now) } else { content_sql!(as_of) };
         let mut statement = conn.prepare_cached(sql)?;
         let mut rows = match as_of {
             None => statement.query(params![ino, first, to, from])?,
             Some(seq) => statement.query(params![ino, first, to, from, seq])?,
         };
-        while let Some(row) = rows.next()? {
+        let mut left = to - from;
+        while left > 0
+            && let Some(row) = rows.next()?
+        {
             let (off, len, skip): (u64, u64, u64) = (row.get(5)?, row.get(6)?, row.get(7)?);
             let part = ExtentRow { off, len, skip, since: 0, chunk: 0 }.cut(from, to);
-            let (at, skip, len) = ((part.off - from) as usize, part.skip as usize, part.len as usize);
-            let location = &mut bytes[at..at + len];
-            let chunk = Stored::of(row)?;
-            if skip == 0 && chunk.len == len {
-                // a whole chunk, the common case: no copy in between
-                self.read_into(&chunk, location)?;
-                continue;
-            }
-            self.with_chunk(&chunk, |data| {
-                let data = data.get(skip..skip + len).ok_or_else(|| damaged("is shorter than its extent"))?;
-                location.copy_from_slice(data);
-                Ok(())
-            })?;
+            let at = (part.off - from) as usize;
+            self.copy(&Stored::of(row)?, part.skip as usize, &mut bytes[at..at + part.len as usize])?;
+            left = left.saturating_sub(part.len);
         }
         Ok(bytes.into())
+    }
+
+    /// Copies what of a chunk begins at `skip`, checked.
+    fn copy(&self, chunk: &Stored<'_>, skip: usize, into: &mut [u8]) -> DbResult<()> {
+        if skip == 0 && chunk.len == into.len() {
+            // a whole chunk, the common case: no copy in between
+            return self.read_into(chunk, into);
+        }
+        self.with_chunk(chunk, |data| {
+            let data =
+                data.get(skip..skip + into.len()).ok_or_else(|| damaged("is shorter than its extent"))?;
+            into.copy_from_slice(data);
+            Ok(())
+        })
     }
 
     /// Returns the id of an intact chunk with this hash, or has `insert` write one under a new id and the
@@ -200,7 +242,7 @@ impl Packs {
             Location::Database(data) if data.len() == into.len() => into.copy_from_slice(data),
             Location::Database(_) => return Err(damaged("has another length than its row says").into()),
             Location::Pack { file, pos } => {
-                self.file(file)?.read_exact_at(into, pos).map_err(|error| match error.kind() {
+                self.file(file)?.file.read_exact_at(into, pos).map_err(|error| match error.kind() {
                     std::io::ErrorKind::UnexpectedEof => {
                         damaged("is cut off in its pack file").with_source(error)
                     }
@@ -210,6 +252,25 @@ impl Packs {
             }
         }
         chunk.check(into)
+    }
+}
+
+impl IdleOwner for Packs {
+    fn idle_since(&self) -> Option<u64> {
+        (!lock(&self.open).is_empty()).then(|| self.used.load(Ordering::Relaxed))
+    }
+
+    fn close_one(&self) -> bool {
+        let mut open = lock(&self.open);
+        let any = !open.is_empty();
+        self.clear(&mut open);
+        any
+    }
+}
+
+impl Drop for Packs {
+    fn drop(&mut self) {
+        self.budget.remove(lock(&self.open).len());
     }
 }
 

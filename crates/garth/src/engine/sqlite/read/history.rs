@@ -1,103 +1,39 @@
 //! Reads of the version log: versions of a path or node, changes, moments, snapshots.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use rusqlite::{Row, params};
 
 use crate::engine::planner::NodeRow;
+use crate::engine::sqlite::read::lives::Lives;
 use crate::engine::sqlite::read::rows::{self, MAX};
 use crate::engine::sqlite::read::view::{ReadView, check_limit};
 use crate::engine::sqlite::schema::changes;
 use crate::error::{Error, ErrorKind};
 use crate::model::{
-    At, Change, ChangeKind, Changes, CommitChanges, CommitId, CommitInfo, HistoryPage, Ino, Moment, Seq,
-    Snapshot, Timestamp, Version, VersionId,
+    At, Change, ChangeKind, Changes, CommitChanges, CommitId, CommitInfo, Filling, HistoryPage, Ino, Listing,
+    Moment, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId,
 };
 use crate::path::TreePath;
 use crate::sqlite::{DbResult, all, one};
 
-/// A span of commits during which a path named a node: `till` ended it, `None` if nothing has.
-struct NameSpan {
-    ino: u64,
-    since: u64,
-    till: Option<u64>,
-}
-
 impl ReadView<'_> {
-    pub(crate) fn history(&self, at: &At, page: &HistoryPage) -> DbResult<Vec<Version>> {
+    pub(crate) fn history(&self, at: &At, page: &HistoryPage) -> DbResult<Listing<Version>> {
         check_limit(page.limit)?;
-        let before = page.before.map_or(MAX, |seq| seq.0).min(self.seq().saturating_add(1)).min(MAX);
-        let found = match self.path_at(at)? {
-            Some(path) => self.path_versions(&path, before, page.limit)?,
-            None => {
-                let At::Node(ino) = at else { return Err(Error::no_node().into()) };
+        let path = self.path_at(at)?;
+        let mut versions = match (&path, at) {
+            (Some(path), _) => Lives::of_path(self, path, page.before)?,
+            (None, At::Node(ino)) => {
                 self.row(ino.0)?.ok_or_else(Error::no_node)?;
-                let seqs = self.seqs(ino.0, before, page.limit)?;
-                seqs.into_iter().map(|seq| (seq, ino.0, true)).collect()
+                Lives::of_node(self, ino.0, page.before)?
             }
+            (None, _) => return Err(Error::no_node().into()),
         };
-        found
-            .into_iter()
-            .rev()
-            .take(page.limit)
-            .map(|(seq, ino, there)| self.version(seq, ino, there))
-            .collect()
-    }
-
-    /// Sequences of a node's versions before `before`, newest first.
-    fn seqs(&self, ino: u64, before: u64, limit: usize) -> DbResult<Vec<u64>> {
-        let sql = "SELECT seq FROM node WHERE ino = ?1 AND seq < ?2 AND seq > 0 ORDER BY seq DESC LIMIT ?3";
-        all(self.conn, sql, params![ino, before, limit], |row| row.get(0))
-    }
-
-    /// Versions of everything a path has named: sequence, node, and `false` where the name ended.
-    fn path_versions(
-        &self,
-        path: &TreePath,
-        before: u64,
-        limit: usize,
-    ) -> DbResult<BTreeSet<(u64, u64, bool)>> {
-        let name_spans = self.name_spans(path)?;
-        if name_spans.is_empty() {
-            return Err(Error::not_found(path).into());
-        }
-        let begins: BTreeSet<u64> = name_spans.iter().map(|span| span.since).collect();
-        // A moved file brings its past along, so a node counts from its first version. It stops counting when
-        // the path last ceased to name it.
-        let mut ends: BTreeMap<u64, u64> = BTreeMap::new();
-        let mut found = BTreeSet::new();
-        for span in &name_spans {
-            let end = ends.entry(span.ino).or_default();
-            *end = (*end).max(span.till.unwrap_or(MAX));
-            if let Some(till) = span.till
-                && till < before
-                && !begins.contains(&till)
-            {
-                found.insert((till, span.ino, false));
+        let mut filling = Filling::new(page.limit);
+        while let Some((seq, ino, there)) = versions.next()? {
+            if !filling.push(self.version(seq, ino, there)?) {
+                break;
             }
         }
-        for (ino, end) in ends {
-            for seq in self.seqs(ino, before.min(end), limit)? {
-                if !found.contains(&(seq, ino, false)) {
-                    found.insert((seq, ino, true));
-                }
-            }
-        }
-        Ok(found)
-    }
-
-    fn name_spans(&self, path: &TreePath) -> DbResult<Vec<NameSpan>> {
-        let Some((dir, name)) = path.key().rsplit_once('/') else {
-            return Ok(vec![NameSpan { ino: Ino::ROOT.0, since: 0, till: None }]);
-        };
-        let sql = "SELECT ino, since, NULL FROM name WHERE dir = ?1 AND name = ?2 AND since <= ?3
-             UNION ALL
-             SELECT ino, since, till FROM name_past WHERE dir = ?1 AND name = ?2 AND since <= ?3";
-        let seq = self.seq();
-        all(self.conn, sql, params![dir, name, seq], |row| {
-            let till = row.get::<_, Option<u64>>(2)?.filter(|till| *till <= seq);
-            Ok(NameSpan { ino: row.get(0)?, since: row.get(1)?, till })
-        })
+        Ok(filling.done())
     }
 
     fn version(&self, seq: u64, ino: u64, there: bool) -> DbResult<Version> {
@@ -140,8 +76,9 @@ impl ReadView<'_> {
                 let path = match change.kind {
                     ChangeKind::Modified | ChangeKind::Attributes => {
                         let names = rows::names_of_at(self.conn, change.ino, commit.seq.0)?;
-                        let paths = names.into_iter().map(|(dir, name)| TreePath::from_row(&dir, &name));
-                        if change.ino == Ino::ROOT.0 { Some(TreePath::root()) } else { paths.min() }
+                        let first = names.into_iter().min();
+                        let path = first.map(|(dir, name)| TreePath::from_row(&dir, &name));
+                        if change.ino == Ino::ROOT.0 { Some(TreePath::root()) } else { path }
                     }
                     ChangeKind::Snapshot { .. } | ChangeKind::SnapshotDropped { .. } => {
                         Some(TreePath::root())
@@ -197,13 +134,21 @@ impl ReadView<'_> {
         Ok(low)
     }
 
-    pub(crate) fn snapshots(&self) -> DbResult<Vec<Snapshot>> {
-        let sql =
+    pub(crate) fn snapshots(&self, page: &SnapshotsPage) -> DbResult<Listing<Snapshot>> {
+        check_limit(page.limit)?;
+        let mut statement = self.conn.prepare_cached(
             "SELECT snapshot.name, snapshot.seq, log.time FROM snapshot JOIN log ON log.seq = snapshot.seq
-             WHERE snapshot.seq <= ?1 ORDER BY snapshot.name";
-        all(self.conn, sql, [self.seq()], |row| {
-            Ok(Snapshot { name: row.get(0)?, seq: Seq(row.get(1)?), time: Timestamp(row.get(2)?) })
-        })
+             WHERE snapshot.name > ?1 AND snapshot.seq <= ?2 ORDER BY snapshot.name",
+        )?;
+        let mut rows = statement.query(params![page.after.as_deref().unwrap_or_default(), self.seq()])?;
+        let mut filling = Filling::new(page.limit);
+        while let Some(row) = rows.next()? {
+            let (name, seq, time) = (row.get(0)?, Seq(row.get(1)?), Timestamp(row.get(2)?));
+            if !filling.push(Snapshot { name, seq, time }) {
+                break;
+            }
+        }
+        Ok(filling.done())
     }
 }
 

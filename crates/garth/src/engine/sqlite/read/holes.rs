@@ -42,7 +42,7 @@ impl ReadView<'_> {
     ) -> DbResult<()> {
         const NOW: &str = concat!(extents_sql!(now, "off, len"), " ORDER BY off");
         const AS_OF: &str = concat!(extents_sql!(as_of, "off, len"), " ORDER BY off");
-        let first = rows::first_overlap(offset);
+        let first = rows::first_overlap(self.conn, node.ino, offset)?;
         let mut statement = self.conn.prepare_cached(if self.as_of.is_none() { NOW } else { AS_OF })?;
         let mut rows = match self.as_of {
             None => statement.query(params![node.ino, first, node.size, offset])?,

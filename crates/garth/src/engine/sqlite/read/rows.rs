@@ -2,10 +2,11 @@
 
 use rusqlite::{Connection, Row, params};
 
-use crate::engine::planner::{ExtentRow, HeadRow, MAX_EXTENT, NameRow, NodeRow};
+use crate::engine::planner::{ExtentRow, HeadRow, NameRow, NodeRow};
 use crate::engine::sqlite::schema::columns::{KindColumn, NODE_COLUMNS, node_columns, node_row};
+use crate::engine::sqlite::schema::interval;
 use crate::error::{Error, ErrorKind};
-use crate::model::{Attributes, Timestamp};
+use crate::model::{Attributes, Kind, Timestamp};
 use crate::sqlite::{DbResult, all, one};
 
 /// The keys of the directories below `dir`: from the first up to but excluding the second. `0` is the byte
@@ -48,12 +49,16 @@ pub(crate) fn name(conn: &Connection, dir: &str, name: &str) -> DbResult<Option<
     })
 }
 
+/// A name after commit `seq`. Of what it named before only the one that ended next is looked at: it had one
+/// node at a time.
 pub(crate) fn name_at(conn: &Connection, dir: &str, name: &str, seq: u64) -> DbResult<Option<NameRow>> {
     one(
         conn,
         "SELECT ino, since, kind FROM name WHERE dir = ?1 AND name = ?2 AND since <= ?3
          UNION ALL
-         SELECT ino, since, kind FROM name_past WHERE dir = ?1 AND name = ?2 AND till > ?3 AND since <= ?3
+         SELECT ino, since, kind FROM
+             (SELECT ino, since, kind FROM name_past WHERE dir = ?1 AND name = ?2 AND till > ?3 ORDER BY till LIMIT 1)
+             WHERE since <= ?3
          LIMIT 1",
         params![dir, name, seq],
         |row| name_row(row, 0),
@@ -90,32 +95,68 @@ pub(crate) fn names_below_at(
     seq: u64,
 ) -> DbResult<Vec<(String, String, NameRow)>> {
     let (from, to) = below(dir);
-    all(
+    let mut rows = all(
         conn,
         "SELECT dir, name, ino, since, kind FROM name
-         WHERE (dir = ?1 OR (dir >= ?2 AND dir < ?3)) AND since <= ?4
-         UNION ALL
-         SELECT dir, name, ino, since, kind FROM name_past
-         WHERE (dir = ?1 OR (dir >= ?2 AND dir < ?3)) AND till > ?4 AND since <= ?4
-         ORDER BY dir, name",
+         WHERE (dir = ?1 OR (dir >= ?2 AND dir < ?3)) AND since <= ?4",
         params![dir, from, to, seq],
         below_row,
-    )
+    )?;
+    for fork in forks(conn, seq)? {
+        rows.extend(all(
+            conn,
+            "SELECT dir, name, ino, since, kind FROM name_past INDEXED BY name_past_fork
+             WHERE fork = ?5 AND (dir = ?1 OR (dir >= ?2 AND dir < ?3)) AND since <= ?4 AND till > ?4",
+            params![dir, from, to, seq, fork],
+            below_row,
+        )?);
+    }
+    rows.sort_unstable_by(|(dir, name, _), (other, beside, _)| (dir, name).cmp(&(other, beside)));
+    Ok(rows)
+}
+
+/// The forks of the past names that commit `seq` had.
+pub(crate) fn forks(conn: &Connection, seq: u64) -> DbResult<impl Iterator<Item = u64> + use<>> {
+    Ok(interval::forks_at(seq, head(conn)?.seq))
 }
 
 pub(crate) fn names_of(conn: &Connection, ino: u64) -> DbResult<Vec<(String, String)>> {
     all(conn, "SELECT dir, name FROM name WHERE ino = ?1", [ino], pair)
 }
 
+/// Names of a node after commit `seq`. Only as many are looked for as it had: a node that was renamed often
+/// has many others.
 pub(crate) fn names_of_at(conn: &Connection, ino: u64, seq: u64) -> DbResult<Vec<(String, String)>> {
-    all(
-        conn,
-        "SELECT dir, name FROM name WHERE ino = ?1 AND since <= ?2
-         UNION ALL
-         SELECT dir, name FROM name_past WHERE ino = ?1 AND till > ?2 AND since <= ?2",
-        params![ino, seq],
-        pair,
-    )
+    let count = match node(conn, ino, seq)? {
+        Some(node) if node.kind == Kind::Directory => node.nlink.min(1),
+        Some(node) => node.nlink,
+        None => 0,
+    };
+    let live = "SELECT dir, name FROM name WHERE ino = ?1 AND since <= ?2";
+    let past = "SELECT dir, name FROM name_past WHERE ino = ?1 AND till > ?2 AND since <= ?2 ORDER BY till";
+    let mut found = Vec::new();
+    for sql in [live, past] {
+        let mut statement = conn.prepare_cached(sql)?;
+        let mut rows = statement.query(params![ino, seq])?;
+        while (found.len() as u64) < count
+            && let Some(row) = rows.next()?
+        {
+            found.push(pair(row)?);
+        }
+    }
+    Ok(found)
+}
+
+/// At most `limit` names of a node behind a directory and name, in that order.
+pub(crate) fn names_behind(
+    conn: &Connection,
+    ino: u64,
+    (dir, name): (&str, &str),
+    limit: usize,
+) -> DbResult<Vec<(String, String)>> {
+    let sql = "SELECT dir, name FROM name INDEXED BY name_ino WHERE ino = ?1 AND (dir, name) > (?2, ?3)
+         ORDER BY dir, name LIMIT ?4";
+    all(conn, sql, params![ino, dir, name, limit], pair)
 }
 
 /// A node after commit `seq`; the newest version with [`MAX`].
@@ -188,7 +229,8 @@ fn extent_row(row: &Row<'_>) -> rusqlite::Result<ExtentRow> {
 }
 
 /// Extents of node `?1` that overlap `?4..?3`, now or after commit `?5`. `?2` is [`first_overlap`]: without
-/// that bound the index would be read from the first byte of the file on.
+/// that bound the index would be read from the first byte of the file on. Those of the past come in the order
+/// of their ends: whoever has what covers the range needs no more of them.
 macro_rules! extents_sql {
     (now, $columns:literal) => {
         concat!(
@@ -208,15 +250,21 @@ macro_rules! extents_sql {
 }
 pub(crate) use extents_sql;
 
-/// Behind which an extent begins that overlaps `from`: none is longer than [`MAX_EXTENT`].
-pub(crate) fn first_overlap(from: u64) -> i64 {
-    i64::try_from(from).unwrap_or(i64::MAX) - (MAX_EXTENT as u64).cast_signed()
+/// Behind which a live extent begins that overlaps `from`: just before the last one that begins there or
+/// before, since they do not overlap.
+pub(crate) fn first_overlap(conn: &Connection, ino: u64, from: u64) -> DbResult<i64> {
+    if from == 0 {
+        return Ok(-1);
+    }
+    let sql = "SELECT max(off) FROM extent WHERE ino = ?1 AND till = 0 AND off <= ?2";
+    let off: Option<Option<u64>> = one(conn, sql, params![ino, from.min(MAX)], |row| row.get(0))?;
+    Ok(off.flatten().unwrap_or(from.min(MAX)).cast_signed() - 1)
 }
 
 /// Live extents that overlap `from..to`.
 pub(crate) fn extents(conn: &Connection, ino: u64, from: u64, to: u64) -> DbResult<Vec<ExtentRow>> {
     const SQL: &str = concat!(extents_sql!(now, "off, len, since, chunk, skip"), " ORDER BY off");
-    all(conn, SQL, params![ino, first_overlap(from), to.min(MAX), from], extent_row)
+    all(conn, SQL, params![ino, first_overlap(conn, ino, from)?, to.min(MAX), from], extent_row)
 }
 
 /// Extents after commit `seq` that overlap `from..to`.
@@ -227,8 +275,19 @@ pub(crate) fn extents_at(
     from: u64,
     to: u64,
 ) -> DbResult<Vec<ExtentRow>> {
-    const SQL: &str = concat!(extents_sql!(as_of, "off, len, since, chunk, skip"), " ORDER BY off");
-    all(conn, SQL, params![ino, first_overlap(from), to.min(MAX), from, seq], extent_row)
+    const SQL: &str = extents_sql!(as_of, "off, len, since, chunk, skip");
+    let mut statement = conn.prepare_cached(SQL)?;
+    let mut rows = statement.query(params![ino, first_overlap(conn, ino, from)?, to.min(MAX), from, seq])?;
+    let (mut found, mut left) = (Vec::new(), to.saturating_sub(from));
+    while left > 0
+        && let Some(row) = rows.next()?
+    {
+        let row = extent_row(row)?;
+        left = left.saturating_sub(row.cut(from, to).len);
+        found.push(row);
+    }
+    found.sort_unstable_by_key(|row| row.off);
+    Ok(found)
 }
 
 /// The chunk with this hash. Only whole hashes are unique; short chunks have a checksum of 8 bytes.

@@ -10,15 +10,18 @@ use crate::engine::sqlite::schema::columns::{KindColumn, node_columns, node_row}
 use crate::engine::sqlite::write::open_nodes::OpenNodes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    At, Attributes, ByteRange, Entry, Ino, Item, Kind, Listing, MAX_PAGE, MAX_READ, Page, Seq, Timestamp,
-    VersionId, Walk, WalkItem, WalkPage,
+    At, Attributes, ByteRange, Entry, Filling, Ino, Item, Kind, Listing, MAX_LINKS, MAX_PAGE, MAX_READ,
+    NamesPage, Page, Seq, Timestamp, VersionId, Walk, WalkItem, WalkPage,
 };
 use crate::path::{Name, TreePath};
+use crate::sqlite::patience::Patience;
 use crate::sqlite::{DbError, DbResult, all, one};
 
 /// A view of the tree at one moment.
 pub(crate) struct ReadView<'a> {
     pub(crate) conn: &'a Connection,
+    /// What interrupts the read, if anything does.
+    pub(crate) patience: Option<&'a Patience>,
     pub(crate) packs: &'a Packs,
     pub(crate) open: &'a OpenNodes,
     /// The commit after which to look; `None` for now.
@@ -83,7 +86,7 @@ impl ReadView<'_> {
             At::Node(_) => Ok(None),
             At::Child(dir, name) => {
                 let node = self.row(dir.0)?.filter(|node| node.nlink > 0).ok_or_else(Error::no_node)?;
-                let path = self.names(&node)?.into_iter().next().ok_or_else(Error::no_node)?;
+                let path = self.first_name(&node)?.ok_or_else(Error::no_node)?;
                 if node.kind != Kind::Directory {
                     return Err(Error::not_a_directory(&path).into());
                 }
@@ -111,22 +114,57 @@ impl ReadView<'_> {
         if node.expired(self.time) { NodeRow { nlink: 0, ..node } } else { node }
     }
 
-    /// Paths of a node, in byte order.
+    /// Paths of a node, in the order of a walk.
     pub(crate) fn names(&self, node: &NodeRow) -> DbResult<Vec<TreePath>> {
+        self.names_behind(node, None, MAX_LINKS as usize)
+    }
+
+    /// The first of them.
+    pub(crate) fn first_name(&self, node: &NodeRow) -> DbResult<Option<TreePath>> {
+        Ok(self.names_behind(node, None, 1)?.pop())
+    }
+
+    fn names_behind(
+        &self,
+        node: &NodeRow,
+        after: Option<&TreePath>,
+        limit: usize,
+    ) -> DbResult<Vec<TreePath>> {
         if node.ino == Ino::ROOT.0 {
-            return Ok(vec![TreePath::root()]);
+            return Ok(if after.is_none() { vec![TreePath::root()] } else { Vec::new() });
         }
         if node.expired(self.time) {
             return Ok(Vec::new());
         }
+        let after = after.and_then(|after| after.key().rsplit_once('/')).unwrap_or_default();
         let keys = match self.as_of {
-            None => rows::names_of(self.conn, node.ino)?,
-            Some(seq) => rows::names_of_at(self.conn, node.ino, seq)?,
+            None => rows::names_behind(self.conn, node.ino, after, limit)?,
+            Some(seq) => {
+                let mut keys = rows::names_of_at(self.conn, node.ino, seq)?;
+                keys.retain(|(dir, name)| (dir.as_str(), name.as_str()) > after);
+                keys.sort_unstable();
+                keys.truncate(limit);
+                keys
+            }
         };
-        let mut paths: Vec<TreePath> =
-            keys.into_iter().map(|(dir, name)| TreePath::from_row(&dir, &name)).collect();
-        paths.sort_unstable();
-        Ok(paths)
+        Ok(keys.into_iter().map(|(dir, name)| TreePath::from_row(&dir, &name)).collect())
+    }
+
+    /// A page of them.
+    pub(crate) fn names_page(&self, at: &At, page: &NamesPage) -> DbResult<Listing<TreePath>> {
+        check_limit(page.limit)?;
+        let node = self.at(at)?;
+        let (mut filling, mut after) = (Filling::new(page.limit), page.after.clone());
+        loop {
+            // few at a time: a page may be full by its bytes long before it is by its items
+            let step = NAMES_STEP.min(filling.room() + 1);
+            let names = self.names_behind(&node, after.as_ref(), step)?;
+            let last = names.len() < step;
+            after = names.last().cloned();
+            if !names.into_iter().all(|name| filling.push(name)) || last {
+                return Ok(filling.done());
+            }
+        }
     }
 
     /// A node's attributes.
@@ -163,7 +201,7 @@ impl ReadView<'_> {
         let node = self.at(at)?;
         let path = match self.path_at(at)? {
             Some(path) => Some(path),
-            None => self.names(&node)?.into_iter().next(),
+            None => self.first_name(&node)?,
         };
         match (node.kind, path) {
             (Kind::Directory, path) => Ok(path),
@@ -173,99 +211,123 @@ impl ReadView<'_> {
     }
 
     pub(crate) fn list(&self, dir: &At, page: &Page) -> DbResult<Listing> {
-        let limit = check_limit(page.limit)?;
+        check_limit(page.limit)?;
         let Some(dir) = self.directory(dir)? else { return Ok(Listing { items: Vec::new(), more: false }) };
+        let mut filling = Filling::new(page.limit);
         let after = page.after.as_ref().map_or("", Name::as_str);
-        let rows = self.rows(dir.key(), dir.key(), after, page.entries, limit)?;
-        let items = rows.into_iter().map(|row| {
+        let span = Span { from: dir.key(), after, to: None };
+        self.rows(&span, page.entries, page.limit + 1, &mut |row| {
             let entry = row.node.map(|node| self.entry(node).map(Box::new)).transpose()?;
-            Ok(Item { name: Name::parse(&row.name)?, ino: Ino(row.ino), kind: row.kind, entry })
-        });
-        let mut items = items.collect::<DbResult<Vec<_>>>()?;
-        let more = items.len() > page.limit;
-        items.truncate(page.limit);
-        Ok(Listing { items, more })
+            Ok(filling.push(Item { name: Name::parse(&row.name)?, ino: Ino(row.ino), kind: row.kind, entry }))
+        })?;
+        Ok(filling.done())
     }
 
     pub(crate) fn walk(&self, dir: &At, page: &WalkPage) -> DbResult<Walk> {
-        let limit = check_limit(page.limit)?;
+        check_limit(page.limit)?;
         let Some(dir) = self.directory(dir)? else { return Ok(Walk { items: Vec::new(), more: false }) };
         let key = dir.key();
         let (from, to) = rows::below(key);
-        let (mut at, mut after) = (key.to_owned(), String::new());
+        let (mut at, mut after) = (key, "");
         if let Some(path) = &page.after {
             if *path == dir || !path.is_within(&dir) {
                 return Err(Error::invalid("a walk goes on behind a path below its directory").into());
             }
-            if let Some((above, name)) = path.key().rsplit_once('/') {
-                (at, after) = (above.to_owned(), name.to_owned());
-            }
+            (at, after) = path.key().rsplit_once('/').unwrap_or_default();
         }
-        let mut rows = Vec::new();
-        if at == key {
-            rows = self.rows(key, key, &after, page.entries, limit)?;
-            (at, after) = (from, String::new());
-        }
-        if rows.len() < limit {
-            rows.extend(self.rows(&at, &to, &after, page.entries, limit - rows.len())?);
-        }
-        let items = rows.into_iter().map(|row| {
+        let mut filling = Filling::new(page.limit);
+        let mut add = |row: ListRow| {
             let entry = row.node.map(|node| self.entry(node).map(Box::new)).transpose()?;
             let path = TreePath::from_row(&row.dir, &row.name);
-            Ok(WalkItem { path, ino: Ino(row.ino), kind: row.kind, entry })
-        });
-        let mut items = items.collect::<DbResult<Vec<_>>>()?;
-        let more = items.len() > page.limit;
-        items.truncate(page.limit);
-        Ok(Walk { items, more })
+            Ok(filling.push(WalkItem { path, ino: Ino(row.ino), kind: row.kind, entry }))
+        };
+        let mut left = page.limit + 1;
+        if at == key {
+            left -= self.rows(&Span { from: key, after, to: None }, page.entries, left, &mut add)?;
+            (at, after) = (&from, "");
+        }
+        self.rows(&Span { from: at, after, to: Some(&to) }, page.entries, left, &mut add)?;
+        Ok(filling.done())
     }
 
-    /// Names after `(from, after)` in the directories from `from` up to `to`; in `from` alone if both are
-    /// equal.
-    fn rows(&self, from: &str, to: &str, after: &str, nodes: bool, limit: usize) -> DbResult<Vec<ListRow>> {
-        let one_dir = from == to;
+    /// Gives `each` at most `limit` names of a span, until it wants no more; tells how many.
+    fn rows(&self, span: &Span<'_>, nodes: bool, limit: usize, each: &mut Each<'_>) -> DbResult<usize> {
+        if limit == 0 {
+            return Ok(0);
+        }
         if let Some(seq) = self.as_of {
-            return self.rows_at((from, to, after), seq, limit);
+            return self.rows_at(span, seq, limit, each);
         }
-        let read = |row: &Row<'_>| list_row(row, nodes);
-        let sql = match (one_dir, nodes) {
-            (true, false) => LIST_NAMES,
-            (true, true) => LIST_NODES,
-            (false, false) => WALK_NAMES,
-            (false, true) => WALK_NODES,
+        let sql = match (span.to, nodes) {
+            (None, false) => LIST_NAMES,
+            (None, true) => LIST_NODES,
+            (Some(_), false) => WALK_NAMES,
+            (Some(_), true) => WALK_NODES,
         };
-        if one_dir {
-            all(self.conn, sql, params![from, after, self.time, limit], read)
-        } else {
-            all(self.conn, sql, params![from, after, self.time, limit, to], read)
-        }
-    }
-
-    /// The same in the past. Expiry of that time is known only from the node, so names are filtered one by
-    /// one.
-    fn rows_at(
-        &self,
-        (from, to, after): (&str, &str, &str),
-        seq: u64,
-        limit: usize,
-    ) -> DbResult<Vec<ListRow>> {
-        let one_dir = from == to;
-        let mut statement = self.conn.prepare_cached(if one_dir { LIST_AS_OF } else { WALK_AS_OF })?;
-        let mut rows = match one_dir {
-            true => statement.query(params![from, after, seq])?,
-            false => statement.query(params![from, after, seq, to])?,
+        let Span { from, after, to } = *span;
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut rows = match to {
+            None => statement.query(params![from, after, self.time, limit])?,
+            Some(to) => statement.query(params![from, after, self.time, limit, to])?,
         };
-        let mut found = Vec::new();
-        while found.len() < limit
-            && let Some(row) = rows.next()?
-        {
-            let row = list_row(row, false)?;
-            let node = rows::node(self.conn, row.ino, seq)?;
-            if node.as_ref().is_some_and(|node| !node.expired(self.time)) {
-                found.push(ListRow { node, ..row });
+        let mut given = 0;
+        while let Some(row) = rows.next()? {
+            given += 1;
+            if !each(list_row(row, nodes)?)? {
+                break;
             }
         }
-        Ok(found)
+        Ok(given)
+    }
+
+    /// The same in the past: names that live still, and those at each fork, put together in order. Expiry of
+    /// that time is known only from the node, so names are looked at one by one.
+    fn rows_at(&self, span: &Span<'_>, seq: u64, limit: usize, each: &mut Each<'_>) -> DbResult<usize> {
+        let (mut from, mut after) = (span.from.to_owned(), span.after.to_owned());
+        let (live, past) = match span.to {
+            None => (LIST_AS_OF, LIST_PAST),
+            Some(_) => (WALK_AS_OF, WALK_PAST),
+        };
+        let forks: Vec<u64> = rows::forks(self.conn, seq)?.collect();
+        let mut given = 0;
+        while given < limit {
+            let step = (limit - given).min(PAST_STEP);
+            let mut found = Vec::new();
+            // up to here all is known; what a full answer left out lies behind its last
+            let mut complete: Option<(String, String)> = None;
+            for fork in [None].into_iter().chain(forks.iter().copied().map(Some)) {
+                let read = |row: &Row<'_>| list_row(row, false);
+                let rows = match (fork, span.to) {
+                    (Some(_), to) => all(self.conn, past, params![from, after, seq, step, to, fork], read)?,
+                    (None, None) => all(self.conn, live, params![from, after, seq, step], read)?,
+                    (None, Some(to)) => all(self.conn, live, params![from, after, seq, step, to], read)?,
+                };
+                if let Some(last) = rows.last().filter(|_| rows.len() == step) {
+                    let last = (last.dir.clone(), last.name.clone());
+                    complete = Some(complete.map_or(last.clone(), |before| before.min(last)));
+                }
+                found.extend(rows);
+            }
+            found.sort_unstable_by(|row, other| (&row.dir, &row.name).cmp(&(&other.dir, &other.name)));
+            for row in found {
+                let behind = |(dir, name): &(String, String)| (&row.dir, &row.name) > (dir, name);
+                if given == limit || complete.as_ref().is_some_and(behind) {
+                    break;
+                }
+                let node = rows::node(self.conn, row.ino, seq)?.filter(|node| !node.expired(self.time));
+                if node.is_some() {
+                    given += 1;
+                    if !each(ListRow { node, ..row })? {
+                        return Ok(given);
+                    }
+                }
+            }
+            match complete {
+                Some(last) => (from, after) = last,
+                None => break,
+            }
+        }
+        Ok(given)
     }
 
     /// Refuses nodes without content, naming their path.
@@ -279,7 +341,7 @@ impl ReadView<'_> {
         let error = error.describe(&SUBJECT);
         let path = match self.path_at(at) {
             Ok(Some(path)) => Some(path),
-            _ => self.names(node).unwrap_or_default().into_iter().next(),
+            _ => self.first_name(node).unwrap_or_default(),
         };
         match path {
             Some(path) => error.about(&path).into(),
@@ -298,7 +360,27 @@ impl ReadView<'_> {
                 format!("more than {MAX_READ} bytes at once; read a range, or open the file and stream it");
             return Err(Error::new(ErrorKind::TooLarge, message).into());
         }
+        if let Some(patience) = self.patience {
+            patience.spend_on(end - range.offset)?;
+        }
         self.packs.content(self.conn, ino, self.as_of, range.offset, end)
+    }
+
+    /// A file and bytes of it.
+    pub(crate) fn fetch(&self, at: &At, range: ByteRange) -> DbResult<(Entry, bytes::Bytes)> {
+        if let (At::Path(path), None) = (at, self.as_of)
+            && let Some(entry) = self.entry_now(path)?
+            && entry.kind == Kind::File
+        {
+            let bytes = self
+                .read(entry.ino.0, entry.size, range)
+                .map_err(|error| error.describe(&SUBJECT).about(path))?;
+            return Ok((entry, bytes));
+        }
+        let node = self.at(at)?;
+        self.check_file(&node, at)?;
+        let bytes = self.read(node.ino, node.size, range).map_err(|error| self.about(error, &node, at))?;
+        Ok((self.entry(node)?, bytes))
     }
 }
 
@@ -334,10 +416,10 @@ pub(crate) fn check_kind(kind: Kind) -> Result<()> {
     }
 }
 
-/// Checks the limit of a page; returns one more, to learn whether there is a next page.
-pub(crate) fn check_limit(limit: usize) -> DbResult<usize> {
+/// Checks the limit of a page.
+pub(crate) fn check_limit(limit: usize) -> DbResult<()> {
     if (1..=MAX_PAGE).contains(&limit) {
-        return Ok(limit + 1);
+        return Ok(());
     }
     Err(Error::invalid(format!("the limit of a page is 1 to {MAX_PAGE}")).into())
 }
@@ -360,8 +442,22 @@ fn list_row(row: &Row<'_>, node: bool) -> rusqlite::Result<ListRow> {
     })
 }
 
-/// The statements of [`ReadView::rows`]. `?1, ?2`: directory and name to begin after. Now: `?3` time, `?4`
-/// limit, `?5` end. In the past: `?3` sequence, `?4` end.
+/// Names to read: those behind `(from, after)`, of the directory `from` alone or of all up to `to`.
+struct Span<'a> {
+    from: &'a str,
+    after: &'a str,
+    to: Option<&'a str>,
+}
+
+/// Takes a row; tells whether it wants more.
+type Each<'a> = dyn FnMut(ListRow) -> DbResult<bool> + 'a;
+
+/// Names read at a time from each fork of a listing of the past, and from a node with many names.
+const PAST_STEP: usize = 128;
+const NAMES_STEP: usize = 1024;
+
+/// The statements of [`ReadView::rows`]. `?1, ?2`: directory and name to begin behind. Now: `?3` time, `?4`
+/// limit, `?5` end. In the past: `?3` sequence, `?4` limit, `?5` end, `?6` fork.
 macro_rules! list_sql {
     (names, $where:literal) => {
         concat!(
@@ -383,11 +479,16 @@ macro_rules! list_sql {
     };
     (as_of, $where:literal) => {
         concat!(
-            "SELECT dir, name, ino, kind FROM name WHERE since <= ?3 AND ",
+            "SELECT dir, name, ino, kind FROM name WHERE ",
             $where,
-            " UNION ALL SELECT dir, name, ino, kind FROM name_past WHERE since <= ?3 AND till > ?3 AND ",
+            " AND since <= ?3 ORDER BY dir, name LIMIT ?4"
+        )
+    };
+    (past, $where:literal) => {
+        concat!(
+            "SELECT dir, name, ino, kind FROM name_past INDEXED BY name_past_fork WHERE fork = ?6 AND ",
             $where,
-            " ORDER BY dir, name"
+            " AND since <= ?3 AND till > ?3 ORDER BY dir, name LIMIT ?4"
         )
     };
 }
@@ -397,7 +498,9 @@ const LIST_NODES: &str = list_sql!(nodes, "name.dir = ?1 AND name.name > ?2");
 const WALK_NAMES: &str = list_sql!(names, "(name.dir, name.name) > (?1, ?2) AND name.dir < ?5");
 const WALK_NODES: &str = list_sql!(nodes, "(name.dir, name.name) > (?1, ?2) AND name.dir < ?5");
 const LIST_AS_OF: &str = list_sql!(as_of, "dir = ?1 AND name > ?2");
-const WALK_AS_OF: &str = list_sql!(as_of, "(dir, name) > (?1, ?2) AND dir < ?4");
+const WALK_AS_OF: &str = list_sql!(as_of, "(dir, name) > (?1, ?2) AND dir < ?5");
+const LIST_PAST: &str = list_sql!(past, "dir = ?1 AND name > ?2");
+const WALK_PAST: &str = list_sql!(past, "(dir, name) > (?1, ?2) AND dir < ?5");
 
 /// Time of commit `seq`; 0 for the empty tree.
 pub(crate) fn moment(conn: &Connection, seq: u64) -> DbResult<i64> {

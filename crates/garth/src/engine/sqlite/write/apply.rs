@@ -64,7 +64,14 @@ fn names(conn: &Connection, delta: &Delta, seq: u64) -> DbResult<()> {
             && since < seq
         {
             conn.prepare_cached(
-                "INSERT INTO name_past (dir, name, till, ino, since, kind) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                "INSERT INTO name_past (dir, name, till, ino, since, kind, fork, born, born_fork)
+                 SELECT ?1, ?2, ?3, ?4, ?5, ?6, fork(?5, ?3), born, fork(born, ?3)
+                 FROM (SELECT coalesce(
+                     (SELECT max(till) FROM (SELECT dir, name, till FROM name_past WHERE ino = ?4 ORDER BY till DESC LIMIT 8)
+                      WHERE dir = ?1 AND name = ?2),
+                     (SELECT min(seq) FROM node WHERE ino = ?4),
+                     ?5
+                 ) AS born)",
             )?
             .execute(params![dir, name, seq, ino, since, KindColumn(kind)])?;
         }

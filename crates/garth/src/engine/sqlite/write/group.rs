@@ -15,6 +15,7 @@ use crate::engine::sqlite::schema;
 use crate::error::{ErrorKind, Result};
 use crate::model::{Batch, Commit};
 use crate::runtime::Runtime;
+use crate::runtime::budget::Opened;
 use crate::sqlite::{Conn, DbError, DbResult};
 
 /// Work inside a write transaction of its own.
@@ -26,11 +27,12 @@ pub(crate) struct WriteConn {
     /// Whether its commits are durable; `None` before the first transaction, and if setting it failed.
     durable: Option<bool>,
     row_cache: RowCache,
+    _opened: Opened,
 }
 
 impl WriteConn {
-    pub(crate) fn new(conn: Conn) -> Self {
-        Self { conn, durable: None, row_cache: RowCache::default() }
+    pub(crate) fn new(conn: Conn, opened: Opened) -> Self {
+        Self { conn, durable: None, row_cache: RowCache::default(), _opened: opened }
     }
 
     /// Runs `work` in a write transaction. The row cache survives only a transaction that committed.

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::Duration;
 
 // not tokio's, whose receivers stop being ready within a task that waits for many of them on its thread
@@ -21,6 +22,7 @@ use crate::engine::sqlite::schema;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Batch, Body, Commit, Durability, Op};
 use crate::runtime::Runtime;
+use crate::runtime::budget::IdleOwner;
 use crate::runtime::disk::is_short_of_descriptors;
 use crate::runtime::executor::Work;
 use crate::runtime::lock::lock;
@@ -68,9 +70,11 @@ pub(crate) struct Writer {
     lock: WriterLock,
     queue: Mutex<Queue>,
     gathered: Condvar,
-    /// `None` before the first group, and after a panic in one.
+    /// `None` before the first group, after a panic in one, and once it was closed to make room for others.
     conn: Mutex<Option<WriteConn>>,
     pool: Arc<ConnPool>,
+    /// The tick of the budget at which it was last used.
+    used: AtomicU64,
     checkpoints: Arc<Checkpoints>,
 }
 
@@ -104,9 +108,12 @@ impl Writer {
             gathered: Condvar::new(),
             conn: Mutex::default(),
             pool: Arc::clone(pool),
+            used: AtomicU64::new(0),
             checkpoints: Checkpoints::new(runtime, pool),
         });
         runtime.timer().watch(&writer);
+        let owner: Weak<dyn IdleOwner> = Arc::downgrade(&writer) as _;
+        runtime.conns().register(owner);
         writer
     }
 
@@ -239,7 +246,8 @@ impl Writer {
             return group.refuse(&poisoned());
         }
         // taken, not borrowed: after a panic or a failed group the connection's state is not to be trusted
-        let mut conn = match slot.take().map_or_else(|| self.connect(), Ok) {
+        let kept = slot.take().inspect(|_| self.runtime.conns().remove(1));
+        let mut conn = match kept.map_or_else(|| self.connect(), Ok) {
             Ok(conn) => conn,
             Err(error) => return group.refuse(&error),
         };
@@ -254,10 +262,14 @@ impl Writer {
             let error = error.describe(self.database.subject);
             tracing::warn!(%error, "checkpoint failed");
         }
+        self.used.store(self.runtime.conns().add(), Ordering::Relaxed);
         *slot = Some(conn);
+        drop(slot);
+        self.runtime.conns().enforce();
     }
 
     fn connect(&self) -> Result<WriteConn> {
+        let opened = self.runtime.conns().open();
         let connected = match self.database.connect() {
             // out of file descriptors: close idle readers and try again
             Err(error) if error.is(ErrorKind::Unavailable) && is_short_of_descriptors() => {
@@ -274,7 +286,7 @@ impl Writer {
                 return Err(error);
             }
         }
-        Ok(WriteConn::new(conn))
+        Ok(WriteConn::new(conn, opened))
     }
 
     /// What is told of a failure. If it leaves the disk's state unknown nothing is written any more, and that
@@ -394,6 +406,31 @@ impl Work for Writer {
             self.pool.poison();
         }
         Some(self)
+    }
+}
+
+/// Closes its connection and lock files where others need the room.
+impl IdleOwner for Writer {
+    fn idle_since(&self) -> Option<u64> {
+        // held, it is in use
+        let idle = self.conn.try_lock().is_ok_and(|conn| conn.is_some());
+        idle.then(|| self.used.load(Ordering::Relaxed))
+    }
+
+    fn close_one(&self) -> bool {
+        let Some(conn) = self.conn.try_lock().ok().and_then(|mut conn| conn.take()) else { return false };
+        self.runtime.conns().remove(1);
+        self.lock.close();
+        drop(conn);
+        true
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if lock(&self.conn).is_some() {
+            self.runtime.conns().remove(1);
+        }
     }
 }
 

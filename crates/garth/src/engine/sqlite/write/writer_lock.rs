@@ -4,16 +4,17 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex};
 
 use crate::error::Result;
 use crate::runtime::disk::failed;
+use crate::runtime::lock::lock;
 
 /// The lock files of an account. They are empty, and made by the first write: a read-only folder has none.
 #[derive(Debug)]
 pub(crate) struct WriterLock {
     folder: PathBuf,
-    files: OnceLock<Files>,
+    files: Mutex<Option<Arc<Files>>>,
 }
 
 #[derive(Debug)]
@@ -23,40 +24,48 @@ struct Files {
 }
 
 /// The right to write, until dropped.
-pub(crate) struct WriterGuard<'a>(&'a File);
+pub(crate) struct WriterGuard(Arc<Files>);
 
 impl WriterLock {
     pub(crate) fn new(folder: &Path) -> Self {
-        Self { folder: folder.to_owned(), files: OnceLock::new() }
+        Self { folder: folder.to_owned(), files: Mutex::default() }
     }
 
     /// Blocks until no other process writes.
-    pub(crate) fn acquire(&self) -> Result<WriterGuard<'_>> {
-        let locked = self.files().and_then(|Files { turn, writer }| {
-            turn.lock()?;
-            let acquired = writer.lock();
-            turn.unlock()?;
-            acquired.map(|()| WriterGuard(writer))
+    pub(crate) fn acquire(&self) -> Result<WriterGuard> {
+        let locked = self.files().and_then(|files| {
+            files.turn.lock()?;
+            let acquired = files.writer.lock();
+            files.turn.unlock()?;
+            acquired.map(|()| WriterGuard(files))
         });
         locked.map_err(failed("the account's lock files cannot be locked"))
     }
 
-    fn files(&self) -> io::Result<&Files> {
-        if let Some(files) = self.files.get() {
-            return Ok(files);
+    /// Closes the files; who holds the lock keeps it.
+    pub(crate) fn close(&self) {
+        lock(&self.files).take();
+    }
+
+    // Locks belong to an open file, not to its path: whoever finds other files open waits for those locks as
+    // another process would.
+    fn files(&self) -> io::Result<Arc<Files>> {
+        let mut kept = lock(&self.files);
+        if let Some(files) = &*kept {
+            return Ok(Arc::clone(files));
         }
         let open = |name: &str| {
             OpenOptions::new().create(true).truncate(false).write(true).open(self.folder.join(name))
         };
-        let files = Files { turn: open("turn.lock")?, writer: open("writer.lock")? };
-        // if another thread was faster its files are used: locks belong to the open file, not to the path
-        Ok(self.files.get_or_init(|| files))
+        let files = Arc::new(Files { turn: open("turn.lock")?, writer: open("writer.lock")? });
+        *kept = Some(Arc::clone(&files));
+        Ok(files)
     }
 }
 
-impl Drop for WriterGuard<'_> {
+impl Drop for WriterGuard {
     fn drop(&mut self) {
         // unlocking cannot fail on an open file; nobody could act on it
-        let _ = self.0.unlock();
+        let _ = self.0.writer.unlock();
     }
 }

@@ -1,0 +1,56 @@
+//! Which spans of commits hold a commit: found in about log₂ of all commits, however many spans there are.
+//!
+//! The sequences are the nodes of a binary tree that exists only as arithmetic: odd ones are the leaves,
+//! above two multiples of 2ᵏ lies the multiple of 2ᵏ⁺¹ between them. A span is kept at its *fork*, the
+//! highest node inside it. All spans that hold a commit have their forks on the way from its node to the
+//! root, one node a level, and of the spans of one name, which has one node at a time, at most one is at each
+//! fork. (The relational interval tree of Kriegel, Pötke and Seidl, VLDB 2000.)
+
+use rusqlite::Connection;
+use rusqlite::functions::FunctionFlags;
+
+/// The fork of the span from commit `since` up to but excluding commit `till`; 0, which none has, of an empty
+/// one.
+pub(crate) const fn fork(since: u64, till: u64) -> u64 {
+    if till <= since {
+        return 0;
+    }
+    let last = till - 1;
+    let above_all_equal = (since.saturating_sub(1) ^ last).ilog2();
+    last >> above_all_equal << above_all_equal
+}
+
+/// The forks of all ended spans that hold commit `seq`, if the last commit is `head`.
+pub(crate) fn forks_at(seq: u64, head: u64) -> impl Iterator<Item = u64> {
+    (0..63).map(move |level| (seq >> level | 1) << level).filter(move |fork| seq > 0 && *fork <= head)
+}
+
+/// Gives statements `fork(since, till)`.
+pub(crate) fn register(conn: &Connection) -> rusqlite::Result<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    conn.create_scalar_function("fork", 2, flags, |values| Ok(fork(values.get(0)?, values.get(1)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COMMITS: u64 = 70;
+
+    #[test]
+    fn a_span_is_found_at_every_commit_in_it_and_at_one_of_few_forks() {
+        for since in 1..COMMITS {
+            for till in since + 1..=COMMITS {
+                let kept = fork(since, till);
+                assert!((since..till).contains(&kept), "{since}..{till} is kept at {kept}");
+                for seq in 1..=COMMITS {
+                    let found = forks_at(seq, COMMITS).filter(|fork| *fork == kept).count();
+                    let holds = (since..till).contains(&seq);
+                    assert!(found <= 1 && (found == 1 || !holds), "{since}..{till} at {seq}");
+                }
+            }
+        }
+        assert!(forks_at(40, 100_000).count() <= 17);
+        assert_eq!((fork(5, 0), forks_at(0, COMMITS).count()), (0, 0));
+    }
+}

@@ -1,0 +1,79 @@
+//! Where reads run, and when they end.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::executor::block_on;
+use tempfile::TempDir;
+
+use super::*;
+use crate::model::Op;
+use crate::runtime::Limits;
+use crate::sqlite::patience::BYTES_PER_STEP;
+
+/// An account with this many names, on threads whose reads may take so long.
+fn account(names: usize, read_time: Duration) -> (TempDir, Arc<SqliteFs>) {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = Runtime::with_limits(Env::system(), Limits { read_time, ..Limits::default() });
+    let fs = SqliteFs::open_on(folder.path(), &runtime).unwrap();
+    let ops = (0..names).map(|n| Op::write(TreePath::parse(&format!("/{n:06}")).unwrap(), "some text\n"));
+    block_on(fs.commit(Batch::new(ops))).unwrap();
+    (folder, fs)
+}
+
+/// The name of the thread that a read of so many steps ends on.
+fn thread_of(fs: &SqliteFs, steps: u64) -> String {
+    let name = fs.reading(&(), move |view, ()| {
+        view.patience.unwrap().spend_on(steps * BYTES_PER_STEP)?;
+        Ok(thread::current().name().unwrap_or_default().to_owned())
+    });
+    block_on(name).unwrap()
+}
+
+#[test]
+fn a_long_read_leaves_its_callers_thread_and_a_short_one_does_not() {
+    let (_folder, fs) = account(3000, Duration::from_secs(60));
+    let here = thread::current().name().unwrap_or_default().to_owned();
+    assert_eq!((thread_of(&fs, SHORT / 2), thread_of(&fs, SHORT + 1)), (here, "garth-reader".to_owned()));
+    // no thread is needed for a list of 100 names, nor for a few KiB
+    let root = At::Path(TreePath::root());
+    let few = Page::default().limit(100);
+    let listed = fs.list(&root, &few).now_or_never().expect("an answer at once").unwrap();
+    assert_eq!(listed.items.len(), 100);
+    let many = Page::default().limit(3000);
+    assert!(fs.list(&root, &many).now_or_never().is_none());
+    assert_eq!(block_on(fs.list(&root, &many)).unwrap().items.len(), 3000);
+}
+
+#[test]
+fn a_read_that_takes_too_long_times_out() {
+    let (_folder, fs) = account(3000, Duration::ZERO);
+    let root = At::Path(TreePath::root());
+    let error = block_on(fs.list(&root, &Page::default().limit(3000))).unwrap_err();
+    assert!(error.is(ErrorKind::TimedOut), "{error}");
+    let error = block_on(fs.search(&SearchQuery::new("text"))).unwrap_err();
+    assert!(error.is(ErrorKind::TimedOut), "{error}");
+    assert_eq!(block_on(fs.list(&root, &Page::default().limit(10))).unwrap().items.len(), 10);
+}
+
+#[test]
+fn a_read_that_nobody_waits_for_ends() {
+    let (_folder, fs) = account(10, Duration::from_secs(3600));
+    let (begun, has_begun) = std::sync::mpsc::channel();
+    let (ended, has_ended) = std::sync::mpsc::channel();
+    let endless = fs.read_long((), move |view, ()| {
+        begun.send(()).ok();
+        while view.patience.unwrap().spend_on(1).is_ok() {
+            thread::yield_now();
+        }
+        ended.send(()).ok();
+        Ok(())
+    });
+    let mut endless = Box::pin(endless);
+    assert!(endless.as_mut().now_or_never().is_none());
+    has_begun.recv().unwrap();
+    drop(endless);
+    has_ended.recv().unwrap();
+}

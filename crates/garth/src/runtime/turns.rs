@@ -1,0 +1,124 @@
+//! Long reads of one account on the threads that all accounts of a data folder share: each account waits in
+//! line behind the others after every read, and never takes all threads.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+use super::executor::{Executor, Work};
+use super::lock::lock;
+
+/// Most long reads of one account that run at once: about as many as cores that one may take for itself.
+const AT_ONCE: usize = 2;
+
+/// A read. It answers its caller itself.
+type Read = Box<dyn FnOnce() + Send>;
+
+/// The long reads of one account.
+#[derive(Default)]
+pub(crate) struct Turns {
+    state: Mutex<State>,
+}
+
+impl fmt::Debug for Turns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Turns").finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Read>,
+    /// How many are on the executor or in line for it.
+    running: usize,
+}
+
+impl Turns {
+    /// Has `read` run when its turn comes. `false` if the system gives no thread; then it is dropped.
+    pub(crate) fn submit(self: &Arc<Self>, executor: &Executor, read: Read) -> bool {
+        let mut state = lock(&self.state);
+        state.waiting.push_back(read);
+        if state.running >= AT_ONCE {
+            return true;
+        }
+        state.running += 1;
+        drop(state);
+        if executor.submit(Arc::clone(self) as Arc<dyn Work>) {
+            return true;
+        }
+        let mut state = lock(&self.state);
+        state.running -= 1;
+        // others may have come to rely on this one
+        let dropped = if state.running == 0 { std::mem::take(&mut state.waiting) } else { VecDeque::new() };
+        drop(state);
+        dropped.is_empty()
+    }
+}
+
+impl Work for Turns {
+    fn run(self: Arc<Self>) -> Option<Arc<dyn Work>> {
+        let read = {
+            let mut state = lock(&self.state);
+            let Some(read) = state.waiting.pop_front() else {
+                state.running -= 1;
+                return None;
+            };
+            read
+        };
+        // the panic hook has reported it, and the caller loses its answer
+        let _ = catch_unwind(AssertUnwindSafe(read));
+        Some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn an_account_with_many_reads_waits_in_line_behind_one_with_few() {
+        let executor = Executor::new("test", 1);
+        let [many, few] = [(); 2].map(|()| Arc::new(Turns::default()));
+        let (done, order) = mpsc::channel();
+        let (start, started) = mpsc::channel::<()>();
+        assert!(many.submit(&executor, Box::new(move || started.recv().unwrap())));
+        for (turns, name) in [(&many, 'm'), (&many, 'm'), (&many, 'm'), (&many, 'm'), (&few, 'f')] {
+            let done = done.clone();
+            assert!(turns.submit(&executor, Box::new(move || done.send(name).unwrap())));
+        }
+        start.send(()).unwrap();
+        let order: String = order.iter().take(5).collect();
+        assert!(order.find('f').is_some_and(|at| at <= AT_ONCE), "{order}");
+    }
+
+    #[test]
+    fn an_account_never_takes_all_threads() {
+        let executor = Executor::new("test", AT_ONCE + 1);
+        let [greedy, other] = [(); 2].map(|()| Arc::new(Turns::default()));
+        let (start, started) = mpsc::channel::<()>();
+        let started = Arc::new(Mutex::new(started));
+        for _ in 0..10 {
+            let started = Arc::clone(&started);
+            assert!(greedy.submit(&executor, Box::new(move || lock(&started).recv().unwrap())));
+        }
+        let (done, answer) = mpsc::channel();
+        assert!(other.submit(&executor, Box::new(move || done.send(()).unwrap())));
+        answer.recv().expect("it runs beside the others");
+        (0..10).for_each(|_| start.send(()).unwrap());
+    }
+
+    #[test]
+    fn a_panic_costs_no_turn() {
+        let executor = Executor::new("test", 1);
+        let turns = Arc::new(Turns::default());
+        for _ in 0..2 * AT_ONCE {
+            assert!(turns.submit(&executor, Box::new(|| panic!("as the test asks"))));
+        }
+        let (done, answer) = mpsc::channel();
+        assert!(turns.submit(&executor, Box::new(move || done.send(()).unwrap())));
+        answer.recv().expect("it runs");
+    }
+}
