@@ -26,6 +26,7 @@ mod when;
 use std::process::ExitCode;
 
 use clap::{FromArgMatches as _, Parser};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::app::App;
 use crate::args::Global;
@@ -54,10 +55,19 @@ pub(crate) struct Cli {
     global: Global,
 }
 
+/// Lets the process open as many files as the system allows it: the soft limit of most systems is 1,024, for
+/// the sake of programs that use `select`. How much is used is bounded by garth itself.
+fn raise_limit_of_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // as good as before, if it cannot be done
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
 fn main() -> ExitCode {
     if complete::answer_shell() {
         return ExitCode::SUCCESS;
     }
+    raise_limit_of_files();
     let matches = help::command().try_get_matches_from(habits::translated(std::env::args_os()));
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,

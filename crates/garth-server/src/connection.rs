@@ -6,7 +6,7 @@
 //! answer of a route has an empty body.
 
 use std::future::Future;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::task::{self, Poll, ready};
 
@@ -142,6 +142,26 @@ impl AsyncWrite for Socket {
             return Poll::Ready(Ok(bytes.len()));
         }
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.bounded(context, written)
+    }
+
+    // hyper then sends bodies as they are. Else it copies each into a buffer of the connection, which stays
+    // as large as the longest answer.
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut filled = pieces.iter().filter(|piece| !piece.is_empty());
+        if let (Some(only), None) = (filled.next(), filled.next()) {
+            return self.poll_write(context, only);
+        }
+        ready!(self.poll_instead(context))?;
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
         self.bounded(context, written)
     }
 

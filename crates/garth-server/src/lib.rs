@@ -6,6 +6,7 @@
 //! A request is judged in this order: HTTP itself (400), route (404), method (405), key (401) and scope (403)
 //! from the head alone, size (413), then content (400 and the rest).
 
+mod answers;
 mod auth;
 mod connection;
 mod errors;

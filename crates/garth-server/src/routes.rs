@@ -1,5 +1,7 @@
 //! The routes: what each one takes, asks of the key-value store, and answers.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -17,6 +19,7 @@ use garth::datadir::{Admitted, ApiKey, Scope};
 use garth::model::{Idempotency, Timestamp};
 use garth::{DataDir, Env, ErrorKind, FileSystem};
 
+use crate::answers::{Answers, PAGE, is_long};
 use crate::auth::authorize;
 use crate::errors::Refusal;
 use crate::fields::Fields;
@@ -30,6 +33,13 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const MAX_IDEMPOTENCY_KEY: usize = 128;
 /// For how long it is remembered, in seconds: 24 hours.
 const IDEMPOTENCY_SECONDS: i64 = 24 * 60 * 60;
+
+/// What requests are answered from.
+#[derive(Clone)]
+struct Served {
+    data_dir: DataDir,
+    answers: Arc<Answers>,
+}
 
 /// A route of the key-value API.
 #[derive(Clone, Copy, Debug)]
@@ -71,19 +81,20 @@ impl Call {
 
 /// Everything that is served.
 pub(crate) fn router(data_dir: DataDir) -> Router {
+    let served = Served { data_dir, answers: Arc::new(Answers::new()) };
     let mut router = Router::new().route("/healthz", get(healthz).fallback(not_get));
     for call in Call::ALL {
         router = router.route(call.path(), route(call));
     }
-    router.fallback(no_route).with_state(data_dir)
+    router.fallback(no_route).with_state(served)
 }
 
-fn route(call: Call) -> MethodRouter<DataDir> {
-    let handler = move |State(data_dir): State<DataDir>, request: Request| async move {
+fn route(call: Call) -> MethodRouter<Served> {
+    let handler = move |State(served): State<Served>, request: Request| async move {
         let (head, mut body) = request.into_parts();
-        let (key, answered) = match authorize(&data_dir, &head.headers, call.scope()) {
+        let (key, answered) = match authorize(&served.data_dir, &head.headers, call.scope()) {
             Ok(admitted) => {
-                let answered = answer(&data_dir, &admitted, call, &head, &mut body).await;
+                let answered = bounded(&served, &admitted, call, &head, &mut body).await;
                 (Some(KeyId(admitted.key().id.clone())), answered)
             }
             Err(refusal) => (None, Err(refusal)),
@@ -124,30 +135,57 @@ fn json(body: Bytes) -> Response {
     ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
 }
 
-async fn answer(
-    data_dir: &DataDir,
+/// Answers a request within the room that there is for answers.
+async fn bounded(
+    served: &Served,
     admitted: &Admitted,
     call: Call,
     head: &Parts,
     body: &mut Body,
 ) -> Result<Bytes, Refusal> {
     let body = read_body(&head.headers, body).await?;
+    let account = &admitted.key().account;
+    let answer = || answer(&served.data_dir, admitted, call, head, &body);
+    if matches!(call, Call::History | Call::Search) {
+        let room = served.answers.room(account, PAGE).await?;
+        return Ok(room.hold(answer().await?));
+    }
+    let answered = answer().await?;
+    if !is_long(&answered) {
+        return Ok(answered);
+    }
+    if let Some(room) = served.answers.room_now(account, answered.len()) {
+        return Ok(room.hold(answered));
+    }
+    // rather asked again than held while it waits; long answers are those of reads
+    drop(answered);
+    let room = served.answers.room(account, PAGE).await?;
+    Ok(room.hold(answer().await?))
+}
+
+async fn answer(
+    data_dir: &DataDir,
+    admitted: &Admitted,
+    call: Call,
+    head: &Parts,
+    body: &Bytes,
+) -> Result<Bytes, Refusal> {
     let tree = match data_dir.tree_of(admitted) {
         Err(error) if error.is(ErrorKind::NotFound) => return Err(Refusal::unauthorized()), // deleted just now
         tree => tree?,
     };
     let caller = Caller { fs: &*tree, key: admitted.key(), env: data_dir.env() };
-    let fields = Fields::parse(&body)?;
+    let fields = Fields::parse(body)?;
     let kv = caller.kv(&fields)?;
     match call {
         Call::Put => {
-            let idempotency = caller.idempotency(call, head, &body)?;
+            let idempotency = caller.idempotency(call, head, body)?;
             Ok(wire::put(&caller.put(&kv, &fields, idempotency).await?))
         }
         Call::Get => Ok(wire::get(kv.get(&fields.required_text("path")?).await?.as_ref())),
         Call::Delete => {
             let path = fields.required_text("path")?;
-            let idempotency = caller.idempotency(call, head, &body)?;
+            let idempotency = caller.idempotency(call, head, body)?;
             Ok(wire::delete(&kv.delete(&path, idempotency).await?))
         }
         Call::List => {

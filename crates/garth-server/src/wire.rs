@@ -156,5 +156,7 @@ fn paged<'a, I, T: Serialize>(name: &'static str, page: &'a Paged<I>, item: impl
 }
 
 fn text(answer: &impl Serialize) -> Bytes {
-    serde_json::to_vec(answer).expect("an answer has string keys and finite numbers, so it is JSON").into()
+    let json = serde_json::to_vec(answer);
+    // without the spare room, which would be held until the answer is sent
+    json.expect("an answer has string keys and finite numbers, so it is JSON").into_boxed_slice().into()
 }

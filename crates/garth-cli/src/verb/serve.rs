@@ -1,13 +1,14 @@
 //! `garth serve`: the HTTP interface, on this machine unless told otherwise.
 
 use std::io::{self, IsTerminal};
-use std::net::TcpListener;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
 use clap::Args;
 use garth::datadir::Scope;
 use garth::{DataDir, ErrorKind};
 use serde_json::json;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -16,6 +17,10 @@ use crate::fail::{Failure, Result};
 
 /// Where it listens unless told.
 const DEFAULT_LISTEN: [&str; 2] = ["127.0.0.1:8787", "[::1]:8787"];
+
+/// Connections that may wait to be accepted, as far as the system allows (`net.core.somaxconn`, 4,096 by
+/// default). Beyond it a client tries again a second later.
+const BACKLOG: u32 = 1024;
 
 /// Serve the HTTP interface
 ///
@@ -57,7 +62,7 @@ impl Serve {
     }
 
     /// The sockets, and their addresses as URLs. A machine without `::1` still serves.
-    fn bind(&self) -> Result<(Vec<tokio::net::TcpListener>, Vec<String>)> {
+    fn bind(&self) -> Result<(Vec<TcpListener>, Vec<String>)> {
         let defaults = DEFAULT_LISTEN.map(str::to_owned);
         let wanted = if self.listen.is_empty() { &defaults[..] } else { &self.listen };
         let (mut listeners, mut urls) = (Vec::new(), Vec::new());
@@ -80,11 +85,24 @@ impl Serve {
     }
 }
 
-fn bind(address: &str) -> io::Result<(tokio::net::TcpListener, String)> {
-    let listener = TcpListener::bind(address)?;
-    listener.set_nonblocking(true)?;
-    let url = format!("http://{}", listener.local_addr()?);
-    Ok((tokio::net::TcpListener::from_std(listener)?, url))
+fn bind(address: &str) -> io::Result<(TcpListener, String)> {
+    let mut failed = io::Error::from(io::ErrorKind::InvalidInput);
+    for address in address.to_socket_addrs()? {
+        match listen(address)
+            .and_then(|listener| Ok((format!("http://{}", listener.local_addr()?), listener)))
+        {
+            Ok((url, listener)) => return Ok((listener, url)),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Whether the machine lacks the address (no IPv6), rather than somebody else using it.
@@ -137,4 +155,22 @@ fn start_logs(access_log: bool) -> Result {
     let colours = io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(colours).init();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn many_clients_can_connect_at_once() {
+        let (listener, _) = bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let connect = |_| TcpStream::connect_timeout(&address, Duration::from_millis(500));
+        // nobody accepts; more than the 128 that the standard library asks for
+        let connected: io::Result<Vec<TcpStream>> = (0..400).map(connect).collect();
+        assert_eq!(connected.unwrap().len(), 400);
+    }
 }

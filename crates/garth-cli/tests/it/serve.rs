@@ -1,6 +1,7 @@
 //! `garth serve`, beside the command line on the same data folder.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
@@ -33,6 +34,13 @@ impl Server {
         let request = ureq::post(&url).header("Authorization", format!("Bearer {key}"));
         let mut answer = request.send_json(body).expect("an answer of 200");
         answer.body_mut().read_json().expect("JSON")
+    }
+
+    /// Memory that it has, in KiB, by its name in `/proc/PID/status`: `VmRSS` now, `VmHWM` at most.
+    fn memory(&self, name: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("a status");
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("Linux tells it");
+        line.trim_matches(|c: char| !c.is_ascii_digit()).parse().expect("a number")
     }
 
     /// Asks it to stop; gives what it logged.
@@ -134,6 +142,47 @@ fn people_are_shown_address_data_account_key_and_what_to_try() {
     for part in ["http://127.0.0.1:", garth.data().to_str().expect("UTF-8"), "default", "garth_"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
+}
+
+#[test]
+fn clients_that_take_nothing_hold_bounded_memory() {
+    let garth = Garth::new();
+    let server = Server::start(&garth);
+    let key = string(&server.line["key"]);
+    for number in 0..6 {
+        let value = format!("{number}{}", "word ".repeat(180_000));
+        server.post(&key, "put", &json!({"path": "/long", "value": value}));
+    }
+    let address = string(&server.line["url"]).trim_start_matches("http://").to_owned();
+    let body = json!({"path": "/long", "limit": 100}).to_string();
+    let request = format!(
+        "POST /v1/history HTTP/1.1\r\nhost: garth\r\nauthorization: Bearer {key}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let ask = |requests: usize| {
+        let mut client = TcpStream::connect(&address).expect("a connection");
+        client.write_all(request.repeat(requests).as_bytes()).expect("requests");
+        client
+    };
+    let status = |client: &mut TcpStream| {
+        let mut line = [0; 12];
+        client.read_exact(&mut line).expect("an answer begins");
+        String::from_utf8_lossy(&line[9..]).into_owned()
+    };
+    // each asks for 32 MiB, more than the system's sockets hold for it
+    let mut clients: Vec<TcpStream> = (0..64).map(|_| ask(8)).collect();
+    for client in &mut clients {
+        assert!(["200", "503"].contains(&status(client).as_str()));
+    }
+    // by now the room is used up, or will be
+    while status(&mut ask(1)) != "503" {}
+    let most = server.memory("VmHWM:");
+    assert!(most < 200 << 10, "{most} KiB");
+    drop(clients);
+    while server.memory("VmRSS:") > 100 << 10 {
+        std::thread::yield_now();
+    }
+    assert_eq!(server.post(&key, "get", &json!({"path": "/none"}))["found"], false);
 }
 
 #[test]

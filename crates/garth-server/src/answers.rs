@@ -1,0 +1,151 @@
+//! Memory for answers that wait for their clients. However many clients ask for long answers and take none of
+//! them, they hold a bounded part of the server's memory, and one account leaves room for the others.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use garth::agent::kv::MAX_PAGE_VALUES;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use crate::errors::{Code, Refusal};
+
+/// Room for answers, those in the making included, in bytes: 64 MiB, a third of the 200 MiB that a small
+/// server has. One account takes half of it at most.
+const ROOM: usize = 64 << 20;
+/// Answers of up to so many bytes take no room: their number is bounded by that of the connections, which
+/// take as much themselves.
+const SMALL: usize = 16 << 10;
+/// How long an answer waits for room: a third of the time after which a client that takes nothing is let go.
+const WAIT: Duration = Duration::from_secs(10);
+/// What a page of values takes while it is made: the values and their JSON.
+pub(crate) const PAGE: usize = 2 * MAX_PAGE_VALUES;
+
+/// Room is counted in KiB, which a semaphore has enough permits for.
+const UNIT: usize = 1 << 10;
+
+/// The room for answers of one server.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    all: Arc<Semaphore>,
+    /// The part of each account that has an answer under way.
+    accounts: Mutex<HashMap<String, Weak<Semaphore>>>,
+}
+
+/// Room for one answer, until dropped.
+#[derive(Debug)]
+pub(crate) struct Room {
+    of_account: OwnedSemaphorePermit,
+    of_all: OwnedSemaphorePermit,
+}
+
+impl Answers {
+    pub(crate) fn new() -> Self {
+        Self { all: Arc::new(Semaphore::new(ROOM / UNIT)), accounts: Mutex::default() }
+    }
+
+    /// Room for an answer of so many bytes to an account, now or never.
+    pub(crate) fn room_now(&self, account: &str, bytes: usize) -> Option<Room> {
+        let units = units(bytes);
+        let of_account = self.account(account).try_acquire_many_owned(units).ok()?;
+        let of_all = Arc::clone(&self.all).try_acquire_many_owned(units).ok()?;
+        Some(Room { of_account, of_all })
+    }
+
+    /// Room for an answer of so many bytes to an account, once there is some.
+    pub(crate) async fn room(&self, account: &str, bytes: usize) -> Result<Room, Refusal> {
+        let units = units(bytes);
+        let room = async {
+            let of_account = self.account(account).acquire_many_owned(units).await.ok()?;
+            let of_all = Arc::clone(&self.all).acquire_many_owned(units).await.ok()?;
+            Some(Room { of_account, of_all })
+        };
+        let message = "too many long answers wait to be taken; take them, or try again later";
+        timeout(WAIT, room).await.ok().flatten().ok_or_else(|| Refusal::new(Code::Unavailable, message))
+    }
+
+    fn account(&self, id: &str) -> Arc<Semaphore> {
+        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(share) = accounts.get(id).and_then(Weak::upgrade) {
+            return share;
+        }
+        accounts.retain(|_, share| share.strong_count() > 0);
+        let share = Arc::new(Semaphore::new(ROOM / UNIT / 2));
+        accounts.insert(id.to_owned(), Arc::downgrade(&share));
+        share
+    }
+}
+
+impl Room {
+    /// An answer that keeps as much room as it takes until its last byte is sent or it is given up.
+    pub(crate) fn hold(mut self, answer: Bytes) -> Bytes {
+        if answer.len() <= SMALL {
+            return answer;
+        }
+        let most = self.of_all.num_permits();
+        let surplus = most.saturating_sub(units(answer.len()) as usize);
+        drop((self.of_account.split(surplus), self.of_all.split(surplus)));
+        Bytes::from_owner(Held { answer, _room: self })
+    }
+}
+
+struct Held {
+    answer: Bytes,
+    _room: Room,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.answer
+    }
+}
+
+/// Whether an answer takes room.
+pub(crate) fn is_long(answer: &Bytes) -> bool {
+    answer.len() > SMALL
+}
+
+fn units(bytes: usize) -> u32 {
+    // an answer longer than a share would wait for ever; it has all of it instead
+    u32::try_from(bytes.div_ceil(UNIT).min(ROOM / UNIT / 2)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_account_leaves_room_for_the_others() {
+        let answers = Answers::new();
+        let held: Vec<Bytes> = (0..8)
+            .map(|_| answers.room_now("a", PAGE / 2).unwrap().hold(Bytes::from(vec![0; 4 * MIB])))
+            .collect();
+        assert!(answers.room_now("a", MIB).is_none());
+        let refused = answers.room("a", MIB).await.unwrap_err();
+        assert_eq!(refused.code, Code::Unavailable);
+        assert!(answers.room_now("b", MIB).is_some());
+        drop(held);
+        assert!(answers.room_now("a", MIB).is_some());
+    }
+
+    #[tokio::test]
+    async fn an_answer_keeps_only_what_it_takes_until_it_is_sent() {
+        let answers = Answers::new();
+        let free = |answers: &Answers| answers.all.available_permits() * UNIT;
+        let room = answers.room("a", PAGE).await.unwrap();
+        assert_eq!(free(&answers), ROOM - PAGE);
+        let mut answer = room.hold(Bytes::from(vec![0; MIB]));
+        let part = answer.split_to(10);
+        assert_eq!(free(&answers), ROOM - MIB);
+        drop(answer);
+        assert_eq!(free(&answers), ROOM - MIB, "a part is still to be sent");
+        drop(part);
+        assert_eq!(free(&answers), ROOM);
+        drop(answers.room("a", PAGE).await.unwrap().hold(Bytes::from_static(b"small")));
+        assert_eq!(free(&answers), ROOM);
+    }
+}
