@@ -3,6 +3,7 @@
 mod account;
 mod backup;
 mod batch;
+mod blame;
 mod cat;
 mod completions;
 mod cp;
@@ -65,6 +66,7 @@ pub(crate) enum Verb {
     Batch(batch::Batch),
     Stat(stat::Stat),
     Log(log::Log),
+    Blame(blame::Blame),
     Show(show::Show),
     Diff(diff::Diff),
     Restore(restore::Restore),
@@ -110,6 +112,7 @@ impl Verb {
             Self::Batch(verb) => verb.run(app).await,
             Self::Stat(verb) => verb.run(app).await,
             Self::Log(verb) => verb.run(app).await,
+            Self::Blame(verb) => verb.run(app).await,
             Self::Show(verb) => verb.run(app).await,
             Self::Diff(verb) => verb.run(app).await,
             Self::Restore(verb) => verb.run(app).await,

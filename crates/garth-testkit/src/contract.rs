@@ -5,6 +5,7 @@
 //! lacks it refuses, which [`capabilities`] asks of all.
 
 pub mod attributes;
+pub mod blaming;
 pub mod capabilities;
 pub mod commits;
 pub mod content;
@@ -176,6 +177,12 @@ macro_rules! contract_tests {
             concurrent_appenders_lose_no_line
             of_concurrent_writers_with_one_version_one_wins
             what_was_acknowledged_is_there_after_reopening [links snapshots history]
+        );
+        $crate::contract_tests!(@group $make, blaming:
+            each_byte_is_of_the_commit_that_wrote_it [history]
+            what_replaces_or_copies_is_of_the_new_commit_even_if_it_is_equal [history]
+            blame_tells_the_commits_and_goes_on_in_pages [history]
+            blame_refuses_what_is_no_file [history]
         );
         $crate::contract_tests!(@group $make, content:
             write_makes_a_file_and_replaces_its_content
@@ -380,6 +387,7 @@ mod tests {
         let mut promises = 0;
         for group in [
             include_str!("contract/attributes.rs"),
+            include_str!("contract/blaming.rs"),
             include_str!("contract/capabilities.rs"),
             include_str!("contract/commits.rs"),
             include_str!("contract/content.rs"),

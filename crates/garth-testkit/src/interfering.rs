@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, NamesPage, Op,
-    Page, SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
+    At, Batch, Blame, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, NamesPage,
+    Op, Page, SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
 };
 use garth::{Capabilities, FileSystem, OpenFile, OpenNode, Result, TreePath, Upload};
 
@@ -89,6 +89,10 @@ impl FileSystem for Interfering {
 
     async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
         self.inner.history(at, page).await
+    }
+
+    async fn blame(&self, at: &At, range: ByteRange, limit: usize) -> Result<Blame> {
+        self.inner.blame(at, range, limit).await
     }
 
     async fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, NamesPage, Op,
-    Page, SearchQuery, Seq, SetAttrs, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
+    At, Batch, Blame, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, NamesPage,
+    Op, Page, SearchQuery, Seq, SetAttrs, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
 };
 use garth::{Capabilities, Error, ErrorKind, FileSystem, OpenFile, OpenNode, Result, TreePath, Upload};
 
@@ -136,6 +136,11 @@ impl FileSystem for Limited {
     async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
         need(self.has.history)?;
         self.inner.history(at, page).await
+    }
+
+    async fn blame(&self, at: &At, range: ByteRange, limit: usize) -> Result<Blame> {
+        need(self.has.history)?;
+        self.inner.blame(self.at(at)?, range, limit).await
     }
 
     async fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, Body, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, NamesPage,
-    Op, Page, SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
+    At, Batch, Blame, Body, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment,
+    NamesPage, Op, Page, SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
 };
 use garth::{Capabilities, FileSystem, OpenFile, OpenNode, Result, TreePath, Upload};
 
@@ -141,6 +141,10 @@ impl FileSystem for Planted {
             versions.items.pop();
         }
         Ok(versions)
+    }
+
+    async fn blame(&self, at: &At, range: ByteRange, limit: usize) -> Result<Blame> {
+        self.inner.blame(at, range, limit).await
     }
 
     async fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {

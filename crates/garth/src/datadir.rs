@@ -397,7 +397,7 @@ mod tests {
         let (_folder, data) = home();
         data.create_account("a").unwrap();
         let tree = data.account("a").unwrap();
-        tree.runtime().failpoints().arm("before-commit", crate::runtime::failpoint::Failure::Io, 0);
+        tree.runtime().failpoints().arm("before-commit", crate::runtime::failpoint::Failure::Sync, 0);
         assert!(block_on(tree.write("/f", "x")).unwrap_err().is(ErrorKind::Io));
         assert!(data.account("a").unwrap_err().is(ErrorKind::Poisoned), "somebody has it open");
         drop(tree);

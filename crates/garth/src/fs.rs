@@ -19,10 +19,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Ino, Listing, Moment, NamesPage,
-    Page, SearchQuery, Seq, Snapshot, SnapshotsPage, StagedBody, Version, VersionId, Walk, WalkPage,
+    At, Batch, Blame, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Ino, Listing, Moment,
+    NamesPage, Page, SearchQuery, Seq, Snapshot, SnapshotsPage, StagedBody, Version, VersionId, Walk,
+    WalkPage,
 };
 use crate::path::TreePath;
 
@@ -48,7 +49,7 @@ pub struct Capabilities {
     pub expiry: bool,
     /// Holes, told to the byte: `Op::Punch`, `OpenFile::next_data` and `next_hole`.
     pub holes: bool,
-    /// `history`, `changes`, `as_of`, `open_version`, copies of the past.
+    /// `history`, `blame`, `changes`, `as_of`, `open_version`, copies of the past.
     pub history: bool,
     /// `snapshots`, `Op::Snapshot`, `Op::DropSnapshot`, `Moment::Snapshot`.
     pub snapshots: bool,
@@ -158,6 +159,17 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// # Errors
     /// `NotFound` if the path or node never existed; `InvalidArgument` for a limit outside 1 to `MAX_PAGE`.
     async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>>;
+
+    /// Which commit wrote each byte of a range of a file: at most `limit` runs (1 to `MAX_PAGE`), and fewer
+    /// where their commits have more than `MAX_BLAME` bytes or much of the file has to be looked at. Behind
+    /// the end there is nothing.
+    ///
+    /// # Errors
+    /// As for `fetch`, but for `TooLarge`; `InvalidArgument` for a limit outside 1 to `MAX_PAGE`;
+    /// `Unsupported` without this ability.
+    async fn blame(&self, _at: &At, _range: ByteRange, _limit: usize) -> Result<Blame> {
+        Err(Error::new(ErrorKind::Unsupported, "who wrote which bytes is not known here"))
+    }
 
     /// The commits after `since`, oldest first, at most `limit` (1 to `MAX_PAGE`).
     ///

@@ -4,6 +4,7 @@
 
 pub mod at;
 pub mod batch;
+pub mod blame;
 pub mod commit;
 pub mod entry;
 pub mod id;
@@ -14,6 +15,7 @@ pub mod query;
 
 pub use at::{At, IntoAt};
 pub use batch::{Batch, Durability, Idempotency, MAX_INLINE_BODY, MAX_OPS};
+pub use blame::{Blame, BlameRun, MAX_BLAME};
 pub use commit::{Author, Commit, CommitInfo, Outcome, Snapshot};
 pub use entry::{Attributes, Entry, Kind};
 pub use id::{CommitId, Ino, Seq, Timestamp, VersionId};

@@ -7,6 +7,7 @@ pub(crate) mod executor;
 pub mod failpoint;
 pub(crate) mod fault_injection;
 pub(crate) mod lock;
+pub(crate) mod permits;
 pub(crate) mod timer;
 pub(crate) mod turns;
 
@@ -18,6 +19,7 @@ use self::budget::IdleBudget;
 use self::executor::Executor;
 use self::failpoint::Failpoints;
 use self::fault_injection::Fault;
+use self::permits::Permits;
 use self::timer::Timer;
 use crate::env::Env;
 
@@ -61,6 +63,7 @@ struct Inner {
     readers: Executor,
     read_time: Duration,
     timer: Timer,
+    maintenance: Arc<Permits>,
     conns: Arc<IdleBudget>,
     fault: Fault,
     failpoints: Failpoints,
@@ -78,6 +81,7 @@ impl Runtime {
             readers: Executor::new("garth-reader", limits.reader_threads),
             read_time: limits.read_time,
             timer: Timer::new(),
+            maintenance: Permits::new(limits.writer_threads / 2),
             conns: IdleBudget::new(limits.idle_connections, limits.open_connections),
             fault: Fault::from_environment(),
             failpoints: Failpoints::default(),
@@ -115,6 +119,12 @@ impl Runtime {
 
     pub(crate) fn timer(&self) -> &Timer {
         &self.0.timer
+    }
+
+    /// Leave to occupy a writer thread with what is no commit: steps of maintenance and checkpoints. At most
+    /// half of the threads do so at once, so that commits of other accounts find one.
+    pub(crate) fn maintenance(&self) -> &Arc<Permits> {
+        &self.0.maintenance
     }
 
     pub(crate) fn conns(&self) -> &Arc<IdleBudget> {

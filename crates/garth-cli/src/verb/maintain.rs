@@ -26,8 +26,9 @@ struct Accounts {
 
 /// Check the integrity of stored data; change nothing
 ///
-/// With --json one object per account: account, ok, names, versions, chunks, bytes, findings (kind, detail).
-/// The exit code is 1 if there are findings.
+/// What is written meanwhile is judged as it is when its turn comes. With --json one object per account:
+/// account, ok, names, versions, chunks, bytes, findings (kind, detail), large (tables whose structure takes
+/// too long to check as a whole). The exit code is 1 if there are findings.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth fsck --all")]
 pub(crate) struct Fsck {
@@ -39,7 +40,7 @@ pub(crate) struct Fsck {
 ///
 /// Versions, snapshots and open files stay. What is found unused goes with the first run after the grace
 /// period; until then it waits. With --json one object per account: account, expired, staged, versions,
-/// merged, chunks, bytes, packs, waiting, waiting_bytes.
+/// merged, chunks, bytes, packs, freed, waiting, waiting_bytes.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth gc --all")]
 pub(crate) struct Gc {
@@ -96,7 +97,7 @@ impl Gc {
         self.accounts.each(app, "collecting", |app, account, tree| {
             let gone = tree.gc(grace)?;
             let mut text = format!(
-                "{}: removed {}, {}, {}, {} ({}), {}; merged {}",
+                "{}: removed {}, {}, {}, {} ({}), {}; merged {}; gave back {}",
                 escaped(account),
                 counted(gone.expired, "expired name", "expired names"),
                 counted(gone.staged, "upload", "uploads"),
@@ -105,6 +106,7 @@ impl Gc {
                 HumanBytes(gone.bytes),
                 counted(gone.packs, "pack file", "pack files"),
                 counted(gone.merged, "extent", "extents"),
+                HumanBytes(gone.freed),
             );
             if gone.waiting > 0 {
                 let waiting = counted(gone.waiting, "file", "files");

@@ -236,3 +236,27 @@ fn diff_names_what_is_no_line() {
     );
     assert!(diff.contains("target changed: /d/l\n") && diff.contains("-f\n+g\n"), "{diff}");
 }
+
+#[test]
+fn blame_shows_which_commit_wrote_which_bytes_also_after_merging() {
+    let (garth, ..) = twice();
+    garth.ok(&["write", "/log", "-m", "begun"]);
+    for agent in ["ada", "bob"] {
+        garth.feed(&["append", "/log", "--agent", agent, "-m", "more"], "line\n");
+    }
+    let shown = || {
+        let runs = garth.lines(&["blame", "/log"]);
+        let who = |run: &serde_json::Value| (run["offset"].clone(), run["commit"]["author"]["agent"].clone());
+        runs.iter().map(who).collect::<Vec<_>>()
+    };
+    let expected = [(json!(0), json!("ada")), (json!(5), json!("bob"))];
+    assert_eq!(shown(), expected);
+    garth.ok(&["gc"]);
+    assert_eq!(shown(), expected);
+    let text = garth.ok(&["blame", "/log"]);
+    assert!(
+        text.lines().nth(1).is_some_and(|line| line.contains("5..10") && line.ends_with("bob  more")),
+        "{text}"
+    );
+    garth.fails(1, &["blame", "/notes"]);
+}

@@ -6,7 +6,7 @@
 )]
 
 use garth::ErrorKind::{ReadOnly, Unsupported};
-use garth::model::{At, Batch, HistoryPage, Moment, Op, SetAttrs, SnapshotsPage, Special};
+use garth::model::{At, Batch, ByteRange, HistoryPage, Moment, Op, SetAttrs, SnapshotsPage, Special};
 
 use super::{START, Subject};
 use crate::tools::*;
@@ -50,6 +50,7 @@ pub async fn reads_that_are_lacking_are_unsupported(subject: &Subject) {
         ("hold", has.nodes, fs.hold(&at("/f")).await.map(drop)),
         ("next_hole", has.holes, file.next_hole(0).await.map(drop)),
         ("history", has.history, fs.history(&at("/f"), &HistoryPage::default()).await.map(drop)),
+        ("blame", has.history, fs.blame(&at("/f"), ByteRange::ALL, 1).await.map(drop)),
         ("as_of", has.history, fs.as_of(&now).await.map(drop)),
         ("open_version", has.history, fs.open_version(version).await.map(drop)),
         ("snapshots", has.snapshots, fs.snapshots(&SnapshotsPage::default()).await.map(drop)),

@@ -89,6 +89,14 @@ pub(super) async fn same_history(subject: &Fs, model: &Fs, path: &str, limit: us
     Ok(())
 }
 
+/// Who wrote the bytes of a range, of at most 1 MiB of it: an answer about more may end where the subject
+/// likes.
+pub(super) async fn same_blame(subject: &Fs, model: &Fs, place: &At, range: ByteRange) -> Checked {
+    let range = ByteRange { length: range.length.min(1 << 20), ..range };
+    let (found, expected) = (subject.blame(place, range, 50).await, model.blame(place, range, 50).await);
+    same("who wrote a range", found, expected).map(drop)
+}
+
 /// What is neither `top`, nor below it, nor on the way to it, is as it was. Of a node that has names below
 /// `top` too, those may have come or gone.
 pub(super) fn same_outside(

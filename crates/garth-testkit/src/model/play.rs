@@ -15,7 +15,9 @@ use garth::model::{
 use garth::{FileSystem, OpenFile, OpenNode};
 use sha2::{Digest, Sha256};
 
-use super::compare::{Checked, Difference, same, same_history, same_outside, same_tree, tree_with_content};
+use super::compare::{
+    Checked, Difference, same, same_blame, same_history, same_outside, same_tree, tree_with_content,
+};
 use super::steps::{BatchSpec, By, Holds, OpSpec, SLOTS, Step, WHOLE};
 use crate::contract::{START, Subject};
 use crate::shape::shape;
@@ -402,6 +404,7 @@ impl Run {
         same("names", names_of(subject, &place).await, names_of(model, &place).await)?;
         let range = ByteRange { offset, length };
         same("a range", subject.read(&place, range).await, model.read(&place, range).await)?;
+        same_blame(subject, model, &place, range).await?;
         let all = ByteRange::ALL;
         same("content", subject.read(&place, all).await, model.read(&place, all).await)?;
         if let Some(entry) = entry.filter(|entry| entry.kind == Kind::File && entry.size > MAX_READ as u64) {
@@ -446,6 +449,7 @@ impl Run {
                 let place = At::Path(item.path);
                 let range = ByteRange { offset: 0, length: 1 << 20 };
                 same("past content", subject.read(&place, range).await, model.read(&place, range).await)?;
+                same_blame(&*subject, &*model, &place, range).await?;
             }
             return Ok(());
         };

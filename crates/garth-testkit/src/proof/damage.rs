@@ -49,7 +49,7 @@ const NOTE: &str = "/docs/note.md";
 /// Another name of the note.
 const SECOND: &str = "/second";
 
-const DAMAGES: [Damage; 16] = [
+const DAMAGES: [Damage; 20] = [
     Damage {
         name: "a flipped bit in the database",
         finding: "content",
@@ -97,7 +97,7 @@ const DAMAGES: [Damage; 16] = [
     },
     Damage {
         name: "content of nothing",
-        finding: "orphan_content",
+        finding: "references",
         hits: None,
         loses: None,
         inflict: |folder| {
@@ -107,6 +107,34 @@ const DAMAGES: [Damage; 16] = [
              UPDATE head SET next_chunk = next_chunk + 1",
             )
         },
+    },
+    Damage {
+        name: "a reference too many counted",
+        finding: "references",
+        hits: None,
+        loses: None,
+        inflict: |folder| sql(folder, "INSERT INTO chunk_refs SELECT max(id), 2 FROM chunk"),
+    },
+    Damage {
+        name: "references of shared content not counted",
+        finding: "references",
+        hits: None,
+        loses: None,
+        inflict: |folder| sql(folder, "DELETE FROM chunk_refs"),
+    },
+    Damage {
+        name: "references to nothing counted",
+        finding: "references",
+        hits: None,
+        loses: None,
+        inflict: |folder| sql(folder, "INSERT INTO chunk_refs VALUES (1000000, 3)"),
+    },
+    Damage {
+        name: "bytes of a pack file about to go that are needed",
+        finding: "references",
+        hits: None,
+        loses: None,
+        inflict: |folder| sql(folder, "INSERT INTO hole SELECT id, 5, 5, 0 FROM pack"),
     },
     Damage {
         name: "a pack file of nothing",
@@ -221,6 +249,7 @@ async fn fill(fs: &SqliteFs) -> Proven<()> {
     fs.commit(Batch::new([write(NOTE, "# Garden\n\nalpha beta gamma\n")?, write("/gone", "was here")?]))
         .await?;
     fs.commit(Batch::new([append(NOTE, "delta\n")?, remove("/gone")?])).await?;
+    fs.commit(Batch::new([Op::copy(at(INLINE)?, at("/copy")?)])).await?;
     let link = Op::link(at(NOTE)?, at(SECOND)?);
     let expires_at = Some(Some(Env::system().now().plus_seconds(3600)));
     let expiring = SetAttrs { expires_at, ..SetAttrs::default() };

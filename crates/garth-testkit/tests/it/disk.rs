@@ -15,7 +15,7 @@ const SIZE: u64 = 64 << 20;
 
 /// Every verb that reads, with what to ask of the data that [`fill`] writes. `OUT` is a name on
 /// another disk, a new one for each run.
-const READING: [&[&str]; 27] = [
+const READING: [&[&str]; 28] = [
     &["account", "list"],
     &["key", "list"],
     &["kv", "get", "/user/tone"],
@@ -31,6 +31,7 @@ const READING: [&[&str]; 27] = [
     &["stat", "/notes/plan.md"],
     &["log"],
     &["log", "/notes/plan.md"],
+    &["blame", "/notes/plan.md"],
     &["show", "spring"],
     &["diff", "/notes/plan.md", "--from", "spring"],
     &["cat", "/notes/plan.md", "--at", "spring"],

@@ -26,9 +26,9 @@ use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
 use crate::model::{
-    At, Batch, ByteRange, Changes, Commit, CommitInfo, Entry, Filling, Head, HistoryPage, Hit, Ino, Item,
-    Kind, Listing, MAX_PAGE, MAX_READ, Moment, NamesPage, Page, SearchQuery, Seq, Snapshot, SnapshotsPage,
-    Timestamp, Version, VersionId, Walk, WalkItem, WalkPage, Weigh,
+    At, Batch, Blame, ByteRange, Changes, Commit, CommitInfo, Entry, Filling, Head, HistoryPage, Hit, Ino,
+    Item, Kind, Listing, MAX_PAGE, MAX_READ, Moment, NamesPage, Page, SearchQuery, Seq, Snapshot,
+    SnapshotsPage, Timestamp, Version, VersionId, Walk, WalkItem, WalkPage, Weigh,
 };
 use crate::path::TreePath;
 
@@ -263,6 +263,21 @@ impl FileSystem for Memory {
     async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
         check_limit(page.limit)?;
         self.read_view(|view| view.history(at, page))
+    }
+
+    async fn blame(&self, at: &At, range: ByteRange, limit: usize) -> Result<Blame> {
+        check_limit(limit)?;
+        self.read_view(|view| {
+            let ino = view.file(at)?;
+            let end = range.offset.saturating_add(range.length);
+            let (mut blame, mut before) = (Blame::new(), 0);
+            view.get(ino).content.each_writer(&mut |length, by| {
+                let after = before + length;
+                blame.push(ByteRange::from(range.offset.max(before)..end.min(after)), by);
+                before = after;
+            });
+            blame.with_commits(limit, |seq| view.state.info(seq).cloned().ok_or_else(Error::no_node))
+        })
     }
 
     async fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {

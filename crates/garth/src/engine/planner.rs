@@ -20,7 +20,7 @@ use std::collections::{HashMap, HashSet};
 
 use sha2::{Digest, Sha256};
 
-pub(crate) use content::{MAX_EXTENT, share, sum_of};
+pub(crate) use content::{MAX_EXTENT, SHORT_SUM, share, sum_of};
 pub(crate) use delta::Delta;
 pub(crate) use rows::{DEDUP_FROM, ExtentRow, IdempotencyRow, LogChange, NameRow, NodeRow, Rows, Staged};
 
@@ -42,8 +42,6 @@ pub(crate) struct HeadRow {
     pub(crate) next_ino: u64,
     /// Next chunk number to give.
     pub(crate) next_chunk: u64,
-    /// How many commits copied files, and so had several extents use one chunk.
-    pub(crate) copies: u64,
 }
 
 /// What planning a batch gives.
@@ -90,7 +88,6 @@ pub(crate) fn plan<R: Rows>(
         next_chunk: head.next_chunk,
         delta: Delta::default(),
         staged: HashSet::new(),
-        copied: false,
         hashed: 0,
         dirs: HashMap::new(),
     };
@@ -99,13 +96,8 @@ pub(crate) fn plan<R: Rows>(
     }
     let outcomes = batch.ops.iter().map(|op| planner.op(op)).collect::<Result<Vec<_>>>()?;
     planner.delta.finish(planner.first_ino, planner.seq);
-    let head = HeadRow {
-        seq: planner.seq,
-        time,
-        next_ino: planner.next_ino,
-        next_chunk: planner.next_chunk,
-        copies: head.copies + u64::from(planner.copied),
-    };
+    let (next_ino, next_chunk) = (planner.next_ino, planner.next_chunk);
+    let head = HeadRow { seq: planner.seq, time, next_ino, next_chunk };
     // whether it is durable is for the database to say, once it has kept it
     let commit =
         Commit { seq: Seq(head.seq), time: Timestamp(time), outcomes, replayed: false, durable: false };
@@ -127,8 +119,6 @@ struct Planner<'a, R> {
     delta: Delta,
     /// Staged bodies that operations of this batch have used.
     staged: HashSet<u128>,
-    /// Whether stored bytes of one file became those of another, too.
-    copied: bool,
     /// Bytes that conditions have hashed.
     hashed: u64,
     /// Directories found on the way, by key: spares a batch in one directory the same reads over and over.

@@ -39,8 +39,8 @@ use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
 use crate::model::{
-    At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Ino, Listing, MAX_READ, Moment,
-    NamesPage, Page, SearchQuery, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId, Walk,
+    At, Batch, Blame, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Ino, Listing, MAX_READ,
+    Moment, NamesPage, Page, SearchQuery, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId, Walk,
     WalkPage,
 };
 use crate::path::TreePath;
@@ -282,6 +282,16 @@ impl FileSystem for SqliteFs {
     async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
         let page = page.clone();
         self.reading(at, move |view, at| view.history(at, &page)).await
+    }
+
+    async fn blame(&self, at: &At, range: ByteRange, limit: usize) -> Result<Blame> {
+        self.reading(at, move |view, at| {
+            view::check_limit(limit)?;
+            let node = view.at(at)?;
+            view.check_file(&node, at)?;
+            view.blame(&node, range, limit)
+        })
+        .await
     }
 
     async fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {

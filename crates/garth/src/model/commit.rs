@@ -27,6 +27,11 @@ pub struct Author {
 }
 
 impl Author {
+    /// Bytes of its fields.
+    pub(crate) fn len(&self) -> usize {
+        [&self.key, &self.agent, &self.session].into_iter().flatten().map(String::len).sum()
+    }
+
     /// An agent.
     pub fn agent(agent: impl Into<String>) -> Self {
         Self { agent: Some(agent.into()), ..Self::default() }

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use rustix::fs::StatVfsMountFlags;
+use rustix::fs::{FallocateFlags, StatVfsMountFlags, fallocate};
 
 use crate::error::{Error, ErrorKind};
 
@@ -34,6 +34,13 @@ pub(crate) fn make_dir(folder: &Path) -> io::Result<()> {
 /// Makes a folder (mode 0700) that must not be there yet.
 pub(crate) fn new_dir(folder: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(folder)
+}
+
+/// Gives the space of a range of a file back to the disk; it is then read as zeros, and the file is as long
+/// as before. `Unsupported` where the file system cannot do so.
+pub(crate) fn punch_hole(file: &File, offset: u64, length: u64) -> io::Result<()> {
+    let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(fallocate(file, mode, offset, length)?)
 }
 
 /// The folder that holds a file or folder.

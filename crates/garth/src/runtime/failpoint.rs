@@ -30,11 +30,13 @@ use armed::Armed;
 mod armed {
     use std::sync::PoisonError;
 
+    use rusqlite::ffi;
+
     use super::{Failpoints, Result};
     use crate::error::{Error, ErrorKind};
 
     /// Every point: those of a commit in order, then those of an upload, then those of `gc`.
-    pub const POINTS: [&str; 13] = [
+    pub const POINTS: [&str; 14] = [
         "plan",
         "apply",
         "index",
@@ -48,6 +50,7 @@ mod armed {
         "gc-sweep",
         "gc-unlink",
         "gc-forget",
+        "gc-punch",
     ];
     /// The one that only opening data of an older format passes.
     pub const MIGRATE: &str = "migrate";
@@ -59,6 +62,8 @@ mod armed {
     pub enum Failure {
         /// The storage answers an error.
         Io,
+        /// A sync fails.
+        Sync,
         /// A panic on the thread that passes.
         Panic,
         /// The process ends at once.
@@ -106,6 +111,11 @@ mod armed {
             drop(armed);
             match failure {
                 Failure::Io => Err(Error::new(ErrorKind::Io, "the storage failed, as a test asked")),
+                Failure::Sync => {
+                    let code = ffi::Error::new(ffi::SQLITE_IOERR_FSYNC);
+                    let error = rusqlite::Error::SqliteFailure(code, None);
+                    Err(Error::new(ErrorKind::Io, "a sync failed, as a test asked").with_source(error))
+                }
                 Failure::Panic => panic!("a panic that a test asked for at `{name}`"),
                 Failure::Abort => std::process::abort(),
             }

@@ -45,7 +45,7 @@ pub(crate) struct Subject {
     pub(crate) repair: &'static str,
 }
 
-/// The kind of a failure. `Io` poisons the writer, so it is also the kind of what is not known. That a quota
+/// The kind of a failure. `Io` for what is not known. That a quota
 /// is used up (EDQUOT) is not: SQLite tells ENOSPC from other failures of a write, and gives the rest of
 /// `errno` to callers of `sqlite3_system_errno` alone, which takes `unsafe` code.
 fn kind_of(error: &rusqlite::Error) -> ErrorKind {
@@ -106,6 +106,26 @@ impl DbError {
             }
             other => other,
         }
+    }
+
+    /// Whether nobody can tell what the disk has: a sync failed, so that the kernel may have dropped pages that
+    /// it could not write, and another sync that succeeds proves nothing; or a commit that failed may come
+    /// back ([`Self::of_commit`]).
+    pub(crate) fn leaves_disk_unknown(&self) -> bool {
+        const UNKNOWN: [i32; 3] =
+            [ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_IOERR_DIR_FSYNC, ffi::SQLITE_IOERR_SHMSIZE];
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = match self {
+            _ if !self.is(ErrorKind::Io) => None,
+            Self::Sqlite(error) => Some(error),
+            Self::Other(error) => Some(error),
+        };
+        while let Some(error) = cause {
+            if let Some(rusqlite::Error::SqliteFailure(failure, _)) = error.downcast_ref() {
+                return UNKNOWN.contains(&failure.extended_code);
+            }
+            cause = error.source();
+        }
+        false
     }
 
     /// Whether the kind is `kind`.

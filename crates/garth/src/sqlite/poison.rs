@@ -2,7 +2,7 @@
 //! into the database when the last connection is closed, and then removes it. It does not look at checksums
 //! there, so after a failed sync the only good copy could go; opening the database again does look.
 
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -42,6 +42,12 @@ impl Deref for Conn {
 
     fn deref(&self) -> &Connection {
         &self.conn
+    }
+}
+
+impl DerefMut for Conn {
+    fn deref_mut(&mut self) -> &mut Connection {
+        &mut self.conn
     }
 }
 

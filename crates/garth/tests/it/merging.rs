@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
-use garth::model::{Batch, Body, ByteRange, Moment, Op, Seq, SetAttrs};
+use garth::model::{Batch, Blame, Body, ByteRange, Moment, Op, Seq, SetAttrs};
 use garth::{Env, FileSystem};
 use garth_testkit::random::Random;
 use garth_testkit::tools::{append, at};
@@ -18,6 +18,13 @@ async fn content(fs: &dyn FileSystem, path: &str) -> Vec<u8> {
         Err(error) if error.is(garth::ErrorKind::NotFound) => b"missing".to_vec(),
         Err(error) => panic!("{path}: {error}"),
     }
+}
+
+/// Which commits wrote the two files.
+async fn blame(fs: &dyn FileSystem) -> [Blame; 2] {
+    let whole = |path| fs.blame(path, ByteRange::ALL, 1000);
+    let [one, two] = ["/one", "/two"].map(at);
+    [whole(&one).await.unwrap(), whole(&two).await.unwrap()]
 }
 
 /// An edit of one of two files, whose content is `now`.
@@ -86,8 +93,10 @@ async fn every_version_is_the_same_after_any_number_of_merges() {
                 assert!(content(&*fs, path).await == *now, "seed {seed}, step {step}: {path} after {op:?}");
             }
             seen.push((commit.seq, now.clone()));
+            let blamed = blame(&*fs).await;
             if random.one_in(40) {
                 merged += fs.gc(Duration::ZERO).unwrap().merged;
+                assert_eq!(blame(&*fs).await, blamed, "seed {seed}, step {step}");
                 for (seq, then) in &seen {
                     let past = fs.as_of(&Moment::Seq(*seq)).await.unwrap();
                     for (path, then) in PATHS.iter().zip(then) {

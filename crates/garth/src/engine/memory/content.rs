@@ -5,32 +5,56 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
+use crate::model::Seq;
+
 /// Content that never changes; every edit gives a new one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Content(Option<Arc<Piece>>);
 
 #[derive(Debug)]
 enum Piece {
-    Bytes(Bytes),
+    /// And the commit that wrote them, once one has.
+    Bytes(Bytes, Option<Seq>),
     /// A hole.
     Zeros(u64),
     /// `size` bytes in two halves whose heights differ by one at most (an AVL tree
     /// with its data in the leaves).
-    Pair {
-        left: Content,
-        right: Content,
-        size: u64,
-        height: u32,
-    },
+    Pair { left: Content, right: Content, size: u64, height: u32 },
 }
 
 impl From<Bytes> for Content {
     fn from(bytes: Bytes) -> Self {
-        if bytes.is_empty() { Self::default() } else { Self(Some(Arc::new(Piece::Bytes(bytes)))) }
+        Self::bytes(bytes, None)
     }
 }
 
 impl Content {
+    fn bytes(bytes: Bytes, by: Option<Seq>) -> Self {
+        if bytes.is_empty() { Self::default() } else { Self(Some(Arc::new(Piece::Bytes(bytes, by)))) }
+    }
+
+    /// The same bytes, all of them written by this commit.
+    pub(super) fn written(&self, by: Seq) -> Self {
+        match self.0.as_deref() {
+            Some(Piece::Bytes(bytes, _)) => Self::bytes(bytes.clone(), Some(by)),
+            Some(Piece::Pair { left, right, .. }) => Self::pair(&left.written(by), &right.written(by)),
+            None | Some(Piece::Zeros(_)) => self.clone(),
+        }
+    }
+
+    /// Hands over who wrote the bytes, in order: a length, and the commit or none for a hole.
+    pub(super) fn each_writer(&self, take: &mut impl FnMut(u64, Option<Seq>)) {
+        match self.0.as_deref() {
+            None => {}
+            Some(Piece::Bytes(bytes, by)) => take(bytes.len() as u64, *by),
+            Some(Piece::Zeros(length)) => take(*length, None),
+            Some(Piece::Pair { left, right, .. }) => {
+                left.each_writer(take);
+                right.each_writer(take);
+            }
+        }
+    }
+
     pub(super) fn zeros(length: u64) -> Self {
         if length == 0 { Self::default() } else { Self(Some(Arc::new(Piece::Zeros(length)))) }
     }
@@ -38,7 +62,7 @@ impl Content {
     pub(super) fn size(&self) -> u64 {
         match self.0.as_deref() {
             None => 0,
-            Some(Piece::Bytes(bytes)) => bytes.len() as u64,
+            Some(Piece::Bytes(bytes, _)) => bytes.len() as u64,
             Some(Piece::Zeros(length)) => *length,
             Some(Piece::Pair { size, .. }) => *size,
         }
@@ -73,9 +97,9 @@ impl Content {
         }
         match self.0.as_deref() {
             None => (Self::default(), Self::default()),
-            Some(Piece::Bytes(bytes)) => {
+            Some(Piece::Bytes(bytes, by)) => {
                 let at = usize::try_from(at).expect("below the size of a buffer");
-                (bytes.slice(..at).into(), bytes.slice(at..).into())
+                (Self::bytes(bytes.slice(..at), *by), Self::bytes(bytes.slice(at..), *by))
             }
             Some(Piece::Zeros(length)) => (Self::zeros(at), Self::zeros(length - at)),
             Some(Piece::Pair { left, right, .. }) => {
@@ -125,7 +149,7 @@ impl Content {
             return None;
         }
         match self.0.as_deref()? {
-            Piece::Bytes(_) => data.then_some(offset),
+            Piece::Bytes(..) => data.then_some(offset),
             Piece::Zeros(_) => (!data).then_some(offset),
             Piece::Pair { left, right, .. } => left.next(offset, data).or_else(|| {
                 let found = right.next(offset.saturating_sub(left.size()), data)?;
@@ -137,7 +161,7 @@ impl Content {
     /// At most `length` bytes from `offset`; fewer only at the end.
     pub(super) fn read(&self, offset: u64, length: usize) -> Bytes {
         let wanted = self.slice(offset, length as u64);
-        if let Some(Piece::Bytes(bytes)) = wanted.0.as_deref() {
+        if let Some(Piece::Bytes(bytes, _)) = wanted.0.as_deref() {
             return bytes.clone();
         }
         let mut all = BytesMut::with_capacity(usize::try_from(wanted.size()).unwrap_or(length));
@@ -150,7 +174,7 @@ impl Content {
         const ZEROS: [u8; 4096] = [0; 4096];
         match self.0.as_deref() {
             None => {}
-            Some(Piece::Bytes(bytes)) => take(bytes),
+            Some(Piece::Bytes(bytes, _)) => take(bytes),
             Some(Piece::Zeros(length)) => {
                 let mut left = *length;
                 while left > 0 {

@@ -213,7 +213,7 @@ impl Scratch<'_> {
     ) -> Result<Outcome> {
         let file = self.file_or_new(at, create, parents)?;
         self.check_size(at, Some(body.size()))?;
-        let content = self.take_body(body)?;
+        let content = self.take_body(body)?.written(self.seq);
         self.set_content(file, content);
         self.set_attrs(file.ino, attrs)?;
         Ok(file)
@@ -223,7 +223,7 @@ impl Scratch<'_> {
         let file = self.file_or_new(at, create, parents)?;
         let size = self.get(file.ino).content.size().checked_add(body.size());
         self.check_size(at, size)?;
-        let bytes = self.take_body(body)?;
+        let bytes = self.take_body(body)?.written(self.seq);
         if bytes.size() == 0 {
             return Ok(if file.created { file } else { self.unchanged(file.ino) });
         }
@@ -238,7 +238,7 @@ impl Scratch<'_> {
             return Ok(self.unchanged(ino));
         }
         self.check_size(at, offset.checked_add(body.size()))?;
-        let bytes = self.take_body(body)?;
+        let bytes = self.take_body(body)?.written(self.seq);
         let content = self.get(ino).content.patch(offset, &bytes);
         let file = self.changed(ino);
         self.set_content(file, content);
@@ -269,7 +269,7 @@ impl Scratch<'_> {
     fn copy_range(&mut self, from: &At, start: u64, length: u64, to: &At, place: u64) -> Result<Outcome> {
         let source = self.file(from)?;
         let ino = self.file(to)?;
-        let bytes = self.get(source).content.slice(start, length);
+        let bytes = self.get(source).content.slice(start, length).written(self.seq);
         if bytes.size() == 0 {
             return Ok(self.unchanged(ino));
         }

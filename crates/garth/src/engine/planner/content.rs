@@ -14,7 +14,7 @@ pub(crate) const MAX_EXTENT: usize = 1 << 20;
 
 /// Bytes of the checksum of a chunk that is not deduplicated: enough to detect damage, and chunks may
 /// be many.
-const SHORT_SUM: usize = 8;
+pub(crate) const SHORT_SUM: usize = 8;
 
 /// The checksum stored with a chunk: its whole BLAKE3, by which it is deduplicated, or 8 bytes for short
 /// ones.
@@ -146,9 +146,8 @@ impl<R: Rows> Planner<'_, R> {
         for extent in extents {
             let part = extent.cut(from_offset, from_end);
             let off = to_offset + (part.off - from_offset);
-            self.add_extent(node.ino, ExtentRow { off, since: self.seq, ..part });
+            self.add_extent(node.ino, ExtentRow { off, since: self.seq, written: self.seq, ..part });
         }
-        self.copied = true;
         let edit = Edit::write(to_offset, length, node.size);
         self.changed(&mut node, false, edit);
         self.finish_content(node, false)
@@ -220,12 +219,12 @@ impl<R: Rows> Planner<'_, R> {
                 if !self.staged.insert(staged.id) {
                     return Err(unknown());
                 }
-                let pieces = self.rows.staged(staged.id)?.ok_or_else(unknown)?.0;
-                if pieces.iter().map(|(_, length)| length).sum::<u64>() != staged.size {
+                let body = self.rows.staged(staged.id)?.ok_or_else(unknown)?;
+                if body.0.iter().map(|(_, length)| length).sum::<u64>() != staged.size {
                     return Err(unknown());
                 }
-                self.delta.staged.push(staged.id);
-                Ok(pieces)
+                self.delta.staged.push((staged.id, body.clone()));
+                Ok(body.0)
             }
         }
     }
@@ -269,7 +268,7 @@ impl<R: Rows> Planner<'_, R> {
 
     fn add_pieces(&mut self, ino: u64, mut off: u64, pieces: &[Piece]) {
         for &(chunk, len) in pieces {
-            self.add_extent(ino, ExtentRow { off, len, since: self.seq, chunk, skip: 0 });
+            self.add_extent(ino, ExtentRow { off, len, since: self.seq, chunk, skip: 0, written: self.seq });
             off += len;
         }
     }

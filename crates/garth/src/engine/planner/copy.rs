@@ -204,7 +204,7 @@ impl<R: Rows> Planner<'_, R> {
         let mut node = self.carry(source, made, attributes)?;
         if node.kind == Kind::File {
             for extent in extents {
-                self.add_extent(node.ino, ExtentRow { since: self.seq, ..extent });
+                self.add_extent(node.ino, ExtentRow { since: self.seq, written: self.seq, ..extent });
             }
             self.delta.touch(node.ino, Edit::replace(0, source.node.size));
         }
@@ -220,7 +220,7 @@ impl<R: Rows> Planner<'_, R> {
         let attributes = self.source_attributes(source)?;
         self.clear(node.ino, 0, u64::MAX)?;
         for extent in extents {
-            self.add_extent(node.ino, ExtentRow { since: self.seq, ..extent });
+            self.add_extent(node.ino, ExtentRow { since: self.seq, written: self.seq, ..extent });
         }
         let edit = Edit::replace(node.size, source.node.size);
         self.changed(&mut node, false, edit);
@@ -231,7 +231,6 @@ impl<R: Rows> Planner<'_, R> {
 
     fn source_extents(&mut self, source: &Source) -> Result<Vec<ExtentRow>> {
         let size = source.node.size;
-        self.copied = true;
         match (source.node.kind, source.as_of) {
             (Kind::File, None) => self.extents(source.node.ino, 0, size),
             // one that was merged since reaches beyond what was then the end

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::rows::{Chunk, ExtentRow, LogChange, NameRow, NodeRow};
+use super::rows::{Chunk, ExtentRow, LogChange, NameRow, NodeRow, Staged};
 use crate::model::{Attributes, ChangeKind};
 use crate::path::TreePath;
 use crate::text::passage::Edit;
@@ -44,7 +44,7 @@ pub(crate) struct Delta {
     /// `true`: made, `false`: dropped.
     pub(crate) snapshots: BTreeMap<String, bool>,
     /// Staged bodies that are used up.
-    pub(crate) staged: Vec<u128>,
+    pub(crate) staged: Vec<(u128, Staged)>,
     /// What search has to look at again: files whose bytes, type or searchability
     /// changed, and files that were removed.
     pub(crate) index: BTreeMap<u64, Edit>,
@@ -77,6 +77,22 @@ impl Delta {
     /// Tells search what was done to a file.
     pub(crate) fn touch(&mut self, ino: u64, edit: Edit) {
         self.index.entry(ino).and_modify(|known| *known = known.then(edit)).or_insert(edit);
+    }
+
+    /// By how much the references to each chunk change, without those that stay as many. Extents, ended ones
+    /// too, and staged bodies refer to chunks; a new chunk is written as one that has one reference, so that
+    /// the common case costs nothing.
+    pub(crate) fn references(&self) -> BTreeMap<u64, i64> {
+        let mut by: BTreeMap<u64, i64> = BTreeMap::new();
+        for row in self.extents.values().flat_map(|change| change.added.values()) {
+            *by.entry(row.chunk).or_default() += 1;
+        }
+        let staged = self.staged.iter().flat_map(|(_, body)| &body.0).map(|(chunk, _)| chunk);
+        for chunk in staged.chain(self.chunks.keys()) {
+            *by.entry(*chunk).or_default() -= 1;
+        }
+        by.retain(|_, by| *by != 0);
+        by
     }
 
     /// Drops what this batch made and unmade itself. `first` is the first inode number that it could give.

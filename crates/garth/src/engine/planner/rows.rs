@@ -69,6 +69,9 @@ pub(crate) struct ExtentRow {
     pub(crate) since: u64,
     pub(crate) chunk: u64,
     pub(crate) skip: u64,
+    /// The commit that wrote these bytes into this file: of what is left beside a patch the one before. 0 for
+    /// several, which the database keeps with the chunk.
+    pub(crate) written: u64,
 }
 
 impl ExtentRow {

@@ -5,4 +5,5 @@ pub(crate) mod fsck;
 pub(crate) mod gc;
 pub(crate) mod merge;
 pub(crate) mod reindex;
-pub(crate) mod unused;
+pub(crate) mod step;
+pub(crate) mod unnamed;

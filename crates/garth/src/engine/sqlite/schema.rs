@@ -129,6 +129,9 @@ ALTER TABLE head ADD COLUMN copies INTEGER NOT NULL DEFAULT 0;
 /// a commit is listed whatever it held at others. `born` is the first commit of the name's node, or
 /// when the node last left the name, if that is among the last names that it left; `born_fork` is the fork of
 /// the span from there: what the history of the name has to show from before the node came to it.
+///
+/// It adds counts of references to chunks, the ranges of pack files that nothing refers to, the files that
+/// `gc` has to look at, what each of these is found by, and which commit wrote which bytes.
 const FORMAT_3: &str = "
 ALTER TABLE name_past ADD COLUMN fork INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE name_past ADD COLUMN born INTEGER NOT NULL DEFAULT 0;
@@ -143,6 +146,43 @@ UPDATE name_past SET fork = fork(since, till), born = coalesce(
 UPDATE name_past SET born_fork = fork(born, till);
 CREATE INDEX name_past_fork ON name_past (fork, dir, name);
 CREATE INDEX name_past_moved ON name_past (dir, name, born_fork) WHERE born < since;
+ALTER TABLE head DROP COLUMN copies;
+ALTER TABLE head ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE head ADD COLUMN merged INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE chunk_refs (chunk INTEGER PRIMARY KEY, count INTEGER NOT NULL) STRICT;
+CREATE INDEX chunk_unused ON chunk_refs (chunk) WHERE count = 0;
+INSERT INTO chunk_refs
+    SELECT id, coalesce(count, 0) FROM chunk LEFT JOIN (
+        SELECT chunk, count(*) AS count FROM (
+            SELECT chunk FROM extent
+            UNION ALL
+            SELECT piece.value ->> 0 FROM staged, json_each(staged.pieces) AS piece
+        ) GROUP BY chunk
+    ) ON chunk = id WHERE count IS NOT 1;
+CREATE INDEX chunk_pack ON chunk (pack, pos) WHERE pack IS NOT NULL;
+CREATE TABLE hole (
+    pack INTEGER NOT NULL, pos INTEGER NOT NULL, len INTEGER NOT NULL, freed_at INTEGER NOT NULL,
+    PRIMARY KEY (pack, pos)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX hole_freed ON hole (freed_at);
+INSERT INTO hole
+    SELECT pack, before, pos - before, 0 FROM (
+        SELECT pack, pos, lag(pos + len, 1, 0) OVER (PARTITION BY pack ORDER BY pos) AS before
+        FROM (
+            SELECT pack, pos, len FROM chunk WHERE pack IS NOT NULL
+            UNION ALL
+            SELECT id, size, 0 FROM pack WHERE id IN (SELECT pack FROM chunk WHERE pack IS NOT NULL)
+        )
+    ) WHERE before < pos;
+UPDATE pack SET doomed_at = 0 WHERE id NOT IN (SELECT pack FROM chunk WHERE pack IS NOT NULL);
+CREATE INDEX pack_doomed ON pack (doomed_at) WHERE doomed_at IS NOT NULL;
+CREATE INDEX idempotency_end ON idempotency (keep_until);
+CREATE INDEX staged_lease ON staged (lease);
+ALTER TABLE extent ADD COLUMN older INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE origin (chunk INTEGER PRIMARY KEY, runs BLOB NOT NULL) STRICT;
+DROP TABLE unnamed;
+CREATE TABLE unnamed (ino INTEGER PRIMARY KEY, doomed_at INTEGER) STRICT;
+INSERT INTO unnamed (ino) SELECT ino FROM node WHERE nlink = 0 GROUP BY ino HAVING count(*) > 1;
 ";
 
 /// The database in an account's folder.
@@ -192,4 +232,41 @@ pub(crate) fn set_synchronous(conn: &Connection, durable: bool, fault: Fault) ->
         _ => "NORMAL",
     };
     conn.pragma_update(None, "synchronous", mode)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::sqlite::SqliteFs;
+    use crate::sqlite::all;
+
+    #[test]
+    fn references_and_unused_ranges_of_older_data_are_counted_as_it_is_brought_forward() {
+        let folder = tempfile::tempdir().unwrap();
+        let conn = Connection::open(folder.path().join(DATABASE)).unwrap();
+        conn.execute_batch(FORMAT_1).unwrap();
+        conn.execute_batch(FORMAT_2).unwrap();
+        // chunk 1 is shown once, 2 twice, 3 by an upload, 4 by nothing; the first pack has gaps, the second
+        // is empty
+        conn.execute_batch(
+            "PRAGMA application_id = 0x47525448; PRAGMA user_version = 2;
+             INSERT INTO head (id, seq, time, next_ino, next_chunk, syncs) VALUES (1, 0, 0, 3, 5, 0);
+             INSERT INTO pack (id, file, size) VALUES (1, 'one', 100), (2, 'two', 7);
+             INSERT INTO chunk (id, sum, pack, pos, len) VALUES
+                 (1, x'00', 1, 10, 20), (2, x'00', 1, 30, 5), (3, x'00', 1, 50, 10), (4, x'00', NULL, NULL, 1);
+             INSERT INTO extent VALUES (2, 0, 0, 20, 1, 1, 0), (2, 0, 20, 5, 1, 2, 0), (2, 5, 20, 3, 1, 2, 0);
+             INSERT INTO staged VALUES (x'00', '[[3,10]]', 0), (x'01', NULL, 0);
+             INSERT INTO node VALUES
+                 (2, 1, 0, 420, 0, 0, 0, 1, 25, 0, 0, 0, 0, NULL, 0, NULL, 1),
+                 (2, 2, 0, 420, 0, 0, 0, 0, 25, 0, 0, 0, 0, NULL, 0, NULL, 1),
+                 (2, 3, 0, 420, 0, 0, 0, 0, 25, 0, 0, 0, 0, NULL, 0, NULL, 3);",
+        )
+        .unwrap();
+        SqliteFs::open(folder.path(), Env::system()).unwrap();
+        let pairs = |sql| all(&conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        assert_eq!(pairs("SELECT chunk, count FROM chunk_refs ORDER BY chunk"), [(2, 2), (4, 0)]);
+        assert_eq!(pairs("SELECT pos, len FROM hole ORDER BY pos"), [(0, 10), (35, 15), (60, 40)]);
+        assert_eq!(pairs("SELECT id, doomed_at FROM pack WHERE doomed_at IS NOT NULL"), [(2, 0)]);
+        assert_eq!(pairs("SELECT ino, doomed_at IS NULL FROM unnamed"), [(2, 1)]);
+    }
 }

@@ -52,7 +52,7 @@ impl<'a> Scratch<'a> {
         if old == source.node.ino && as_of.is_none() {
             return Ok(self.unchanged(old));
         }
-        self.modify(old).content = source.node.content.clone();
+        self.modify(old).content = source.node.content.written(self.seq);
         self.copy_attributes(&source.node, old);
         self.note_node(ChangeKind::Modified, old);
         Ok(self.changed(old))
@@ -96,10 +96,11 @@ impl<'a> Scratch<'a> {
 
     fn copy_node(&mut self, node: &Node, slot: &Slot) -> Ino {
         let ino = self.make(slot, node.kind, node.mode);
+        let content = node.content.written(self.seq);
         let copy = self.edit(ino);
         copy.rdev = node.rdev;
         copy.target.clone_from(&node.target);
-        copy.content = node.content.clone();
+        copy.content = content;
         self.copy_attributes(node, ino);
         ino
     }

@@ -122,7 +122,6 @@ fn a_copied_range_points_at_the_same_bytes_and_keeps_the_holes() {
     assert_eq!((delta.chunks.len(), delta.index[&g]), (0, Edit::write(1, 6, 10)));
     assert_eq!((delta.nodes.len(), commit.outcomes[0].size), (1, 10), "the source stays as it is");
     assert_eq!(store.content("/g"), b"a34\0\0\x008hij");
-    assert_eq!(store.head.copies, 1, "other files may refer to its bytes now");
 
     let Applied { commit, .. } = store.run([Op::copy_range(at("/g"), 8, 100, at("/g"), 20)]);
     assert_eq!(commit.outcomes[0].size, 22, "clipped at the end of the source");
@@ -234,13 +233,14 @@ fn a_staged_body_is_used_once_and_in_its_whole_size() {
     let staged = |size| Body::Staged(StagedBody { id: 7, size });
     assert_eq!(store.refusal([Op::write(at("/g"), staged(5))]).kind(), ErrorKind::NotFound);
 
-    store.staged.insert(7, Staged(vec![(1, 5)]));
+    store.stage(7, Staged(vec![(1, 5)]));
     assert_eq!(store.refusal([Op::write(at("/g"), staged(6))]).kind(), ErrorKind::NotFound);
     let twice = [Op::write(at("/g"), staged(5)), Op::write(at("/h"), staged(5))];
     assert_eq!(store.refusal(twice).kind(), ErrorKind::NotFound);
 
     let Applied { delta, .. } = store.run([Op::write(at("/g"), staged(5))]);
-    assert_eq!((delta.staged.as_slice(), delta.chunks.len()), (&[7][..], 0));
+    assert_eq!((delta.staged.len(), delta.staged[0].0, delta.chunks.len()), (1, 7, 0));
+    assert!(delta.references().is_empty(), "the reference is the file's now");
     assert_eq!(store.content("/g"), b"hello");
     assert_eq!(store.refusal([Op::write(at("/h"), staged(5))]).kind(), ErrorKind::NotFound);
 }
@@ -257,4 +257,17 @@ fn a_file_without_a_name_is_written_through_its_handle_only() {
     let changed = store.run([Op::set_attrs(Ino(2), SetAttrs::new().mode(0o600))]).delta;
     assert!(changed.unnamed.contains(&2), "for a change of attributes, too");
     assert_eq!(extents(&delta, 2).1, [(5, 1, 2, 0)]);
+}
+
+#[test]
+fn only_what_is_shared_or_used_up_changes_a_count_of_references() {
+    let mut store = file("hello");
+    let by = |store: &mut Store, op| store.run([op]).delta.references().into_iter().collect::<Vec<_>>();
+    assert_eq!(by(&mut store, Op::append(at("/f"), " you")), []);
+    assert_eq!(by(&mut store, Op::patch(at("/f"), 0, "Hello")), [], "the old extent is kept for the past");
+    assert_eq!(by(&mut store, Op::patch(at("/f"), 1, "E")), [(3, 2)], "two pieces beside the one that ended");
+    assert_eq!(by(&mut store, Op::truncate(at("/f"), 4)), [(3, 1)], "what is left of a piece");
+    let large = vec![7; 3 * DEDUP_FROM];
+    assert_eq!(by(&mut store, Op::write(at("/a"), large.clone())), []);
+    assert_eq!(by(&mut store, Op::write(at("/b"), large)), [(5, 1)]);
 }

@@ -26,11 +26,13 @@ pub(super) struct Store {
     attributes: BTreeMap<(u64, u64), Attributes>,
     extents: BTreeMap<u64, Vec<Spanned<ExtentRow>>>,
     pub(super) chunks: BTreeMap<u64, Chunk>,
+    /// References to each chunk, as the deltas say.
+    references: BTreeMap<u64, i64>,
     times: BTreeMap<u64, i64>,
     snapshots: BTreeSet<String>,
     commits: HashSet<CommitId>,
     idempotency: BTreeMap<String, IdempotencyRow>,
-    pub(super) staged: BTreeMap<u128, Staged>,
+    staged: BTreeMap<u128, Staged>,
     /// Nodes held open.
     pub(super) open: BTreeSet<u64>,
     /// What reading any chunk fails with.
@@ -65,7 +67,7 @@ impl Store {
             content_seq: 0,
         };
         Self {
-            head: HeadRow { seq: 0, time: 0, next_ino: 2, next_chunk: 1, copies: 0 },
+            head: HeadRow { seq: 0, time: 0, next_ino: 2, next_chunk: 1 },
             names: Vec::new(),
             nodes: BTreeMap::from([(root.ino, BTreeMap::from([(0, root)]))]),
             attributes: BTreeMap::new(),
@@ -76,6 +78,7 @@ impl Store {
             commits: HashSet::new(),
             idempotency: BTreeMap::new(),
             staged: BTreeMap::new(),
+            references: BTreeMap::new(),
             open: BTreeSet::new(),
             unreadable: None,
         }
@@ -142,6 +145,12 @@ impl Store {
         for (id, chunk) in &delta.chunks {
             assert!(self.chunks.insert(*id, chunk.clone()).is_none(), "the number of a new chunk is new");
         }
+        for id in delta.chunks.keys() {
+            self.references.insert(*id, 1);
+        }
+        for (id, by) in delta.references() {
+            *self.references.get_mut(&id).expect("a chunk that is there") += by;
+        }
         for (ino, change) in &delta.extents {
             let rows = self.extents.entry(*ino).or_default();
             for closed in change.closed.values() {
@@ -157,11 +166,31 @@ impl Store {
                 self.snapshots.remove(name)
             };
         }
-        for id in &delta.staged {
+        for (id, _) in &delta.staged {
             self.staged.remove(id);
         }
         self.times.insert(head.seq, head.time);
         self.head = head;
+        assert_eq!(self.references, self.counted(), "the counts that deltas carry are those of the rows");
+    }
+
+    /// References to each chunk, counted.
+    fn counted(&self) -> BTreeMap<u64, i64> {
+        let mut counted: BTreeMap<u64, i64> = self.chunks.keys().map(|id| (*id, 0)).collect();
+        let extents = self.extents.values().flatten().map(|extent| extent.row.chunk);
+        let staged = self.staged.values().flat_map(|body| &body.0).map(|(chunk, _)| *chunk);
+        for chunk in extents.chain(staged) {
+            *counted.get_mut(&chunk).expect("a chunk that is there") += 1;
+        }
+        counted
+    }
+
+    /// Stages a body of chunks that are there.
+    pub(super) fn stage(&mut self, id: u128, body: Staged) {
+        for (chunk, _) in &body.0 {
+            *self.references.get_mut(chunk).expect("a chunk that is there") += 1;
+        }
+        self.staged.insert(id, body);
     }
 
     /// The newest version of what a path names.

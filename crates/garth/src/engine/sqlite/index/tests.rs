@@ -343,5 +343,7 @@ fn every_kind_of_damage_is_found() {
     assert_eq!(index.faults(), [Fault::Stale(Ino(1), 0)], "an index behind its file");
     index.conn.execute_batch("PRAGMA query_only = ON").unwrap();
     assert_eq!(verify::index(&index.conn).unwrap(), vec![], "checking writes nothing");
-    assert_eq!(verify::files(&index.conn).unwrap(), [Ino(1)]);
+    let files: u64 =
+        index.conn.query_row("SELECT count(DISTINCT ino) FROM passage", [], |row| row.get(0)).unwrap();
+    assert_eq!(files, 1);
 }

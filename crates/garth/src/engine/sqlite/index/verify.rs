@@ -66,16 +66,6 @@ pub(crate) fn index(conn: &Connection) -> rusqlite::Result<Vec<Fault>> {
     Ok(faults)
 }
 
-/// The nodes that have passages, in order, for the caller to find those that are no
-/// files of the tree any more.
-///
-/// # Errors
-/// What SQLite says.
-pub(crate) fn files(conn: &Connection) -> rusqlite::Result<Vec<Ino>> {
-    let mut statement = conn.prepare("SELECT DISTINCT ino FROM passage ORDER BY ino")?;
-    statement.query_map([], |row| Ok(Ino(row.get(0)?)))?.collect()
-}
-
 /// What is wrong with the passages of one file of `size` bytes; `read` gives its bytes.
 ///
 /// # Errors

@@ -1,7 +1,8 @@
 //! Copies a live account: the database through SQLite, since opening and closing the file any other way would
 //! drop SQLite's POSIX locks on it, and then the pack files that the copy refers to.
 
-use std::fs::{self, File};
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use rusqlite::Connection;
@@ -50,9 +51,8 @@ impl SqliteFs {
             new_dir(&folder.join(PACKS)).map_err(failed)?;
         }
         for pack in packs {
-            let to = folder.join(PACKS).join(&pack);
-            fs::copy(self.inner.packs.folder().join(&pack), &to).map_err(failed)?;
-            bytes += sync(&to)?;
+            let from = self.inner.packs.folder().join(&pack.file);
+            bytes += pack.copy(&from, &folder.join(PACKS).join(&pack.file)).map_err(failed)?;
         }
         for dir in [&folder.join(PACKS), folder, dir_of(folder)] {
             if dir.exists() {
@@ -65,9 +65,42 @@ impl SqliteFs {
 
 /// Takes out of the copy what has no file there: packs without content. Returns its last commit and the pack
 /// files to copy.
-fn keep_packs(conn: &Connection) -> DbResult<(u64, Vec<String>)> {
+fn keep_packs(conn: &Connection) -> DbResult<(u64, Vec<Pack>)> {
     conn.execute("DELETE FROM pack WHERE id NOT IN (SELECT pack FROM chunk WHERE pack IS NOT NULL)", [])?;
-    Ok((rows::head(conn)?.seq, all(conn, "SELECT file FROM pack", [], |row| row.get(0))?))
+    let sql = "SELECT id, file, size FROM pack";
+    let rows: Vec<(i64, String, u64)> =
+        all(conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let packs = rows.into_iter().map(|(id, file, size)| Pack::of(conn, id, file, size));
+    Ok((rows::head(conn)?.seq, packs.collect::<DbResult<_>>()?))
+}
+
+/// A pack file that the copy refers to, and where its chunks lie in it.
+struct Pack {
+    file: String,
+    size: u64,
+    chunks: Vec<(u64, u64)>,
+}
+
+impl Pack {
+    fn of(conn: &Connection, id: i64, file: String, size: u64) -> DbResult<Self> {
+        let sql = "SELECT pos, len FROM chunk WHERE pack = ?1 ORDER BY pos";
+        let chunks = all(conn, sql, [id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(Self { file, size, chunks })
+    }
+
+    /// Copies the chunks, and what nothing refers to as holes. Returns the bytes written.
+    fn copy(&self, from: &Path, to: &Path) -> io::Result<u64> {
+        let (mut from, mut to) = (File::open(from)?, File::create_new(to)?);
+        to.set_len(self.size)?;
+        let mut bytes = 0;
+        for (pos, len) in &self.chunks {
+            from.seek(SeekFrom::Start(*pos))?;
+            to.seek(SeekFrom::Start(*pos))?;
+            bytes += io::copy(&mut (&mut from).take(*len), &mut to)?;
+        }
+        to.sync_all()?;
+        Ok(bytes)
+    }
 }
 
 /// Syncs a file; returns its size.

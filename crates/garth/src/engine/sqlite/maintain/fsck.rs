@@ -1,7 +1,12 @@
 //! `fsck`: reads everything, changes nothing, reports what is wrong and where.
+//!
+//! It goes piece by piece, each in a read transaction of its own: a long one would keep the WAL from
+//! beginning anew. A row is judged together with those that it must fit, in one piece; what a commit or `gc`
+//! changes between two pieces is judged as it is then. Memory does not grow with the account.
 
-use std::collections::{HashMap, HashSet};
-use std::fs;
+mod content;
+mod references;
+mod tree;
 
 use rusqlite::Connection;
 use serde::Serialize;
@@ -9,14 +14,20 @@ use serde::Serialize;
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::index::update::{Searched, current_bytes};
 use crate::engine::sqlite::index::verify;
-use crate::engine::sqlite::maintain::unused;
 use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::read::view::ReadView;
-use crate::engine::sqlite::schema::columns::KindColumn;
 use crate::engine::sqlite::schema::{SUBJECT, changes};
 use crate::error::{ErrorKind, Result};
-use crate::model::{Ino, Kind};
+use crate::model::Ino;
+use crate::sqlite::patience::Bound;
 use crate::sqlite::{DbResult, all};
+
+/// Rows of a piece.
+const ROWS: usize = 1000;
+/// Bytes of content after which a piece ends.
+const BYTES: u64 = 4 << 20;
+/// Steps that SQLite may take to look at the structure of one table: about half a second.
+const STRUCTURE: u64 = 5_000_000;
 
 /// What a check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -31,66 +42,167 @@ pub struct Fsck {
     pub bytes: u64,
     /// What is wrong; empty for a sound account.
     pub findings: Vec<Finding>,
+    /// Tables whose structure was not checked as a whole, since that takes longer than a read may last. Their
+    /// rows were read all the same.
+    pub large: Vec<String>,
 }
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Which promise is broken: `database`, `head`, `name`, `link_count`, `attribute`, `content`,
-    /// `missing_content`, `orphan_content`, `extent`, `expiry`, `log` or `index`.
+    /// `missing_content`, `orphan_content`, `references`, `extent`, `expiry`, `log` or `index`.
     pub kind: &'static str,
     /// What and where.
     pub detail: String,
 }
 
-/// Gathers findings.
-#[derive(Default)]
-struct Report(Fsck);
+/// A check under way.
+struct Check<'a> {
+    fs: &'a SqliteFs,
+    report: Fsck,
+}
 
-impl Report {
+impl Fsck {
     fn add(&mut self, kind: &'static str, detail: String) {
-        self.0.findings.push(Finding { kind, detail });
+        self.findings.push(Finding { kind, detail });
     }
+}
 
-    /// Runs a step. Damage that stops it becomes a finding, so that the other steps still run.
-    fn step(&mut self, step: impl FnOnce(&mut Self) -> DbResult<()>) -> DbResult<()> {
-        match step(self) {
+impl SqliteFs {
+    /// Checks the whole account, piece by piece: what is written meanwhile is judged as it is when its turn
+    /// comes. Blocks; not for an async worker thread.
+    ///
+    /// # Errors
+    /// From the storage. Damage is no error: it is in the report.
+    pub fn fsck(&self) -> Result<Fsck> {
+        let mut check = Check { fs: self, report: Fsck::default() };
+        check.structure()?;
+        check.part(|check| check.log())?;
+        check.part(|check| check.names())?;
+        check.part(|check| check.nodes())?;
+        check.part(|check| check.chunks())?;
+        check.part(|check| check.extents())?;
+        check.part(|check| check.packs())?;
+        check.part(|check| check.references())?;
+        check.part(|check| check.index())?;
+        Ok(check.report)
+    }
+}
+
+impl Check<'_> {
+    /// Runs a part. Damage that stops it becomes a finding, so that the other parts still run.
+    fn part(&mut self, part: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        match part(self) {
             Err(error) if error.is(ErrorKind::Corrupt) => {
-                self.add("database", error.describe(&SUBJECT).to_string());
+                self.report.add("database", error.to_string());
                 Ok(())
             }
             other => other,
         }
     }
-}
 
-impl SqliteFs {
-    /// Checks the whole account, in one snapshot. Blocks; not for an async worker thread.
-    ///
-    /// # Errors
-    /// From the storage. Damage is no error: it is in the report.
-    pub fn fsck(&self) -> Result<Fsck> {
-        // files before rows: an upload makes its row before its file
-        let files = self.pack_files()?;
-        self.inner.pool.read_on_new(|conn| {
-            let view = &self.view_on(conn, None);
-            let mut report = Report::default();
-            report.step(|report| database(view.conn, report))?;
-            report.step(|report| head(view.conn, report))?;
-            report.step(|report| names(view.conn, report))?;
-            report.step(|report| links(view.conn, report))?;
-            report.step(|report| expiries(view.conn, report))?;
-            report.step(|report| chunks(view, report))?;
-            report.step(|report| extents(view.conn, report))?;
-            report.step(|report| packs(view, &files, report))?;
-            report.step(|report| index(view, report))?;
-            Ok(report.0)
+    /// Reads a table from `from` on, each piece in a transaction of its own, until a piece gives no place to
+    /// go on from.
+    fn walk<K>(
+        &mut self,
+        from: K,
+        mut piece: impl FnMut(&ReadView<'_>, &mut Fsck, K) -> DbResult<Option<K>>,
+    ) -> Result<()> {
+        let (mut next, report) = (Some(from), &mut self.report);
+        while let Some(from) = next {
+            next = self.fs.with_view(|view| piece(view, report, from))?;
+        }
+        Ok(())
+    }
+
+    /// What SQLite says of the structure of each table and its indexes.
+    fn structure(&mut self) -> Result<()> {
+        let pool = &self.fs.inner.pool;
+        let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0";
+        let tables: Vec<String> = match pool.read(|conn| all(conn, sql, [], |row| row.get(0))) {
+            Err(error) if error.is(ErrorKind::Corrupt) => {
+                self.report.add("database", error.to_string());
+                return Ok(());
+            }
+            other => other?,
+        };
+        for table in tables {
+            let report = &mut self.report;
+            match pool.read_within(Bound::Steps(STRUCTURE), |conn, _| structure(conn, &table, report)) {
+                Ok(()) => {}
+                Err(error) if error.is(ErrorKind::TimedOut) => self.report.large.push(table),
+                Err(error) if error.is(ErrorKind::Corrupt) => self.report.add("database", error.to_string()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The head row and the log that led to it.
+    fn log(&mut self) -> Result<()> {
+        let mut last = 0;
+        self.walk(0, |view, report, from: u64| {
+            if from == 0 {
+                last = head(view.conn, report)?;
+            }
+            let sql = "SELECT seq, changes FROM log WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+            let mut statement = view.conn.prepare_cached(sql)?;
+            let mut rows = statement.query(rusqlite::params![from, ROWS])?;
+            let mut at = from;
+            while let Some(row) = rows.next()? {
+                let seq: u64 = row.get(0)?;
+                if seq != at + 1 {
+                    report.add("head", format!("the log has no commit between {at} and {seq}"));
+                }
+                if changes::from_json(&row.get::<_, String>(1)?).is_err() {
+                    report.add("log", format!("the changes of commit {seq} cannot be read"));
+                }
+                at = seq;
+            }
+            if at == from && at < last {
+                report.add("head", format!("the head is at commit {last}, the last of the log is {at}"));
+            }
+            Ok((at > from).then_some(at))
+        })
+    }
+
+    /// The search index, and whether each file is in it as it is.
+    fn index(&mut self) -> Result<()> {
+        let faults = self.fs.inner.pool.read_on_new(|conn| Ok(verify::index(conn)?))?;
+        for fault in faults {
+            self.report.add("index", fault.to_string());
+        }
+        self.walk(0, |view, report, from: u64| {
+            let sql = "SELECT DISTINCT ino FROM passage WHERE ino > ?1 ORDER BY ino LIMIT ?2";
+            let inos: Vec<u64> = all(view.conn, sql, rusqlite::params![from, ROWS], |row| row.get(0))?;
+            for ino in &inos {
+                if Searched::of(view.conn, *ino)?.is_none() {
+                    report.add("index", format!("node {ino} is in the search index and is no file"));
+                }
+            }
+            Ok(inos.last().copied())
+        })?;
+        self.walk(0, |view, report, from: u64| {
+            let sql = "SELECT DISTINCT ino FROM node WHERE kind = 0 AND ino > ?1 ORDER BY ino LIMIT ?2";
+            let inos: Vec<u64> = all(view.conn, sql, rusqlite::params![from, ROWS], |row| row.get(0))?;
+            let mut bytes = 0;
+            for ino in &inos {
+                let Some(file) = Searched::of(view.conn, *ino)? else { continue };
+                indexed(view, &file, report)?;
+                bytes += file.size;
+                if bytes >= BYTES {
+                    return Ok(Some(*ino));
+                }
+            }
+            Ok(inos.last().copied())
         })
     }
 }
 
-fn database(conn: &Connection, report: &mut Report) -> DbResult<()> {
-    let mut statement = conn.prepare("PRAGMA integrity_check(100)")?;
+fn structure(conn: &Connection, table: &str, report: &mut Fsck) -> DbResult<()> {
+    let sql = format!("PRAGMA integrity_check('{}')", table.replace('\'', "''"));
+    let mut statement = conn.prepare(&sql)?;
     let mut rows = statement.query([])?;
     // row by row, so that what it reports before damage stops it is kept
     while let Some(row) = rows.next()? {
@@ -102,15 +214,13 @@ fn database(conn: &Connection, report: &mut Report) -> DbResult<()> {
     Ok(())
 }
 
-fn head(conn: &Connection, report: &mut Report) -> DbResult<()> {
+/// What the head row says of its own moment. Returns the last commit.
+fn head(conn: &Connection, report: &mut Fsck) -> DbResult<u64> {
     let head = rows::head(conn)?;
     let one = |sql: &str| -> DbResult<u64> { Ok(conn.query_row(sql, [], |row| row.get(0))?) };
-    let (count, last) = (one("SELECT count(*) FROM log")?, one("SELECT coalesce(max(seq), 0) FROM log")?);
-    if last != head.seq || count != head.seq {
-        report.add(
-            "head",
-            format!("the head is at commit {}, the log has {count}, the last is {last}", head.seq),
-        );
+    let last = one("SELECT coalesce(max(seq), 0) FROM log")?;
+    if last > head.seq {
+        report.add("head", format!("the head is at commit {}, the last of the log is {last}", head.seq));
     }
     let top = one("SELECT coalesce(max(ino), 0) FROM node")?;
     if top >= head.next_ino {
@@ -120,198 +230,21 @@ fn head(conn: &Connection, report: &mut Report) -> DbResult<()> {
     if top >= head.next_chunk {
         report.add("head", format!("chunk {top} is there, but the next one would be {}", head.next_chunk));
     }
-    let mut statement = conn.prepare("SELECT seq, changes FROM log")?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        if changes::from_json(&row.get::<_, String>(1)?).is_err() {
-            report.add("log", format!("the changes of commit {} cannot be read", row.get::<_, u64>(0)?));
-        }
-    }
-    Ok(())
+    Ok(head.seq)
 }
 
-fn names(conn: &Connection, report: &mut Report) -> DbResult<()> {
-    let mut statement = conn.prepare("SELECT dir, name, ino, kind FROM name ORDER BY dir, name")?;
-    let mut rows = statement.query([])?;
-    let mut dirs: HashSet<String> = HashSet::from([String::new()]);
-    while let Some(row) = rows.next()? {
-        report.0.names += 1;
-        let (dir, name, ino): (String, String, u64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        let kind = row.get::<_, KindColumn>(3)?.0;
-        // directories come before what is in them
-        if !dirs.contains(&dir) {
-            report.add("name", format!("{dir}/{name} lies in no directory"));
+fn indexed(view: &ReadView<'_>, file: &Searched, report: &mut Fsck) -> DbResult<()> {
+    let ino = Ino(file.ino);
+    let read = &mut |range| current_bytes(view.conn, view.packs, ino, range);
+    let content_type = file.content_type.as_deref();
+    match verify::file(view.conn, ino, file.searchable, content_type, file.size, read) {
+        Ok(faults) => faults.iter().for_each(|fault| report.add("index", fault.to_string())),
+        // damaged content is found above
+        Err(error) if error.is(ErrorKind::Corrupt) => {
+            let error = error.describe(&SUBJECT);
+            report.add("index", format!("node {} cannot be compared: {error}", file.ino));
         }
-        match rows::node(conn, ino, rows::MAX)? {
-            None => report.add("name", format!("{dir}/{name} names node {ino}, which is not there")),
-            Some(node) if node.kind != kind => {
-                report.add("name", format!("{dir}/{name} and its node {ino} are of different kinds"));
-            }
-            Some(node) if node.nlink == 0 => {
-                report.add("link_count", format!("{dir}/{name} names node {ino}, which should have no name"));
-            }
-            Some(_) => {}
-        }
-        if kind == Kind::Directory {
-            dirs.insert(format!("{dir}/{name}"));
-        }
-    }
-    Ok(())
-}
-
-fn links(conn: &Connection, report: &mut Report) -> DbResult<()> {
-    let mut count: HashMap<u64, u64> = HashMap::new();
-    let mut subdirs: HashMap<String, u64> = HashMap::new();
-    let rows: Vec<(String, String, u64, Kind)> =
-        all(conn, "SELECT dir, name, ino, kind FROM name", [], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get::<_, KindColumn>(3)?.0))
-        })?;
-    let mut dirs: Vec<(String, u64)> = vec![(String::new(), Ino::ROOT.0)];
-    for (dir, name, ino, kind) in rows {
-        if kind == Kind::Directory {
-            dirs.push((format!("{dir}/{name}"), ino));
-            *subdirs.entry(dir).or_default() += 1;
-        } else {
-            *count.entry(ino).or_default() += 1;
-        }
-    }
-    for (path, ino) in dirs {
-        count.insert(ino, 2 + subdirs.get(&path).copied().unwrap_or(0));
-    }
-    let sql = "SELECT ino, nlink FROM node AS last
-         WHERE seq = (SELECT max(seq) FROM node WHERE node.ino = last.ino)";
-    let nodes: Vec<(u64, u64)> = all(conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    for (ino, nlink) in nodes {
-        let names = count.get(&ino).copied().unwrap_or(0);
-        if names != nlink {
-            report.add("link_count", format!("node {ino} counts {nlink} links and has {names}"));
-        }
-    }
-    let missing = "SELECT node.ino, node.seq FROM node LEFT JOIN attribute
-         ON attribute.ino = node.ino AND attribute.seq = node.attrs_seq
-         WHERE node.attrs_seq > 0 AND attribute.ino IS NULL";
-    let rows: Vec<(u64, u64)> = all(conn, missing, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    for (ino, seq) in rows {
-        report.add("attribute", format!("node {ino} has lost its attributes of commit {seq}"));
-    }
-    report.0.versions = conn.query_row("SELECT count(*) FROM node", [], |row| row.get(0))?;
-    Ok(())
-}
-
-fn chunks(view: &ReadView<'_>, report: &mut Report) -> DbResult<()> {
-    let mut statement = view.conn.prepare("SELECT id, len FROM chunk ORDER BY id")?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let (id, len): (u64, u64) = (row.get(0)?, row.get(1)?);
-        report.0.chunks += 1;
-        report.0.bytes += len;
-        match view.packs.chunk(view.conn, id) {
-            Ok(data) if data.len() as u64 == len => {}
-            Ok(data) => {
-                report.add("content", format!("chunk {id} has {} bytes instead of {len}", data.len()));
-            }
-            Err(error) => report.add("content", format!("chunk {id}: {}", error.describe(&SUBJECT))),
-        }
-    }
-    Ok(())
-}
-
-fn extents(conn: &Connection, report: &mut Report) -> DbResult<()> {
-    let sql =
-        "SELECT extent.ino, extent.off, extent.chunk FROM extent LEFT JOIN chunk ON chunk.id = extent.chunk
-         WHERE chunk.id IS NULL";
-    let rows: Vec<(u64, u64, u64)> = all(conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    for (ino, off, chunk) in rows {
-        report.add(
-            "missing_content",
-            format!("node {ino} needs chunk {chunk} at byte {off}, which is not there"),
-        );
-    }
-    let sql = "SELECT extent.ino, extent.off FROM extent JOIN chunk ON chunk.id = extent.chunk
-         WHERE extent.skip + extent.len > chunk.len OR extent.len < 1
-            OR (extent.till > 0 AND extent.till <= extent.since)
-            OR extent.ino NOT IN (SELECT ino FROM node)
-            OR (extent.till = 0 AND extent.off + extent.len >
-                (SELECT size FROM node WHERE node.ino = extent.ino ORDER BY seq DESC LIMIT 1))";
-    let rows: Vec<(u64, u64)> = all(conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    for (ino, off) in rows {
-        report.add("extent", format!("the extent of node {ino} at byte {off} is impossible"));
-    }
-    let sql = "SELECT ino, off FROM (
-             SELECT ino, off, lag(off + len) OVER (PARTITION BY ino ORDER BY off) AS before FROM extent WHERE till = 0
-         ) WHERE before > off";
-    let rows: Vec<(u64, u64)> = all(conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    for (ino, off) in rows {
-        report.add("extent", format!("extents of node {ino} overlap at byte {off}"));
-    }
-    for (id, _) in unused::chunks(conn)? {
-        report.add("orphan_content", format!("nothing refers to chunk {id}; `garth gc` removes it"));
-    }
-    Ok(())
-}
-
-fn packs(view: &ReadView<'_>, files: &[String], report: &mut Report) -> DbResult<()> {
-    let rows: Vec<(String, u64, Option<i64>)> =
-        all(view.conn, "SELECT file, size, doomed_at FROM pack", [], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-        })?;
-    let path = |file: &str| view.packs.folder().join(file);
-    for (file, size, doomed) in rows {
-        // a file that cannot be looked at cannot be read either
-        let there = fs::metadata(path(&file)).ok().map(|file| file.len());
-        if doomed.is_none() && there != Some(size) {
-            report.add("missing_content", format!("pack {file} should have {size} bytes, it has {there:?}"));
-        }
-    }
-    for name in unused::pack_files(view.conn, files)? {
-        // an upload given up since then has removed its file before its row
-        if path(&name).exists() {
-            report.add("orphan_content", format!("pack {name} belongs to nothing; `garth gc` removes it"));
-        }
-    }
-    Ok(())
-}
-
-fn expiries(conn: &Connection, report: &mut Report) -> DbResult<()> {
-    let sql = "WITH due AS (
-             SELECT ino, expires_at AS at FROM node AS last
-             WHERE expires_at IS NOT NULL AND nlink > 0
-               AND seq = (SELECT max(seq) FROM node WHERE node.ino = last.ino)
-         )
-         SELECT ino FROM (SELECT ino, at FROM expiry EXCEPT SELECT ino, at FROM due)
-         UNION
-         SELECT ino FROM (SELECT ino, at FROM due EXCEPT SELECT ino, at FROM expiry)";
-    for ino in all(conn, sql, [], |row| row.get::<_, u64>(0))? {
-        report.add("expiry", format!("when node {ino} expires and the list of expiries disagree"));
-    }
-    Ok(())
-}
-
-fn index(view: &ReadView<'_>, report: &mut Report) -> DbResult<()> {
-    for fault in verify::index(view.conn)? {
-        report.add("index", fault.to_string());
-    }
-    let mut files = Vec::new();
-    for ino in rows::files(view.conn)? {
-        files.extend(Searched::of(view.conn, ino)?);
-    }
-    let known: HashSet<u64> = files.iter().map(|file| file.ino).collect();
-    for ino in verify::files(view.conn)? {
-        if !known.contains(&ino.0) {
-            report.add("index", format!("node {} is in the search index and is no file", ino.0));
-        }
-    }
-    for file in files {
-        let read = &mut |range| current_bytes(view.conn, view.packs, Ino(file.ino), range);
-        let content_type = file.content_type.as_deref();
-        match verify::file(view.conn, Ino(file.ino), file.searchable, content_type, file.size, read) {
-            Ok(faults) => faults.iter().for_each(|fault| report.add("index", fault.to_string())),
-            // damaged content is found above
-            Err(error) => report.add("index", {
-                let error = error.describe(&SUBJECT);
-                format!("node {} cannot be compared: {error}", file.ino)
-            }),
-        }
+        Err(error) => return Err(error),
     }
     Ok(())
 }

@@ -5,39 +5,53 @@
 //! size. The members of a run share their `till`; the merged extent takes the first one's `since`, which is
 //! the smallest. Only versions between the run's first and last commit could see extra bytes; a run is merged
 //! only where the size of those versions hides them (see `follows`).
+//!
+//! Files are looked at once after each time they were written: the log names them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use rusqlite::{Connection, Row, params};
 
+use super::step::Turn;
 use crate::engine::planner::{DEDUP_FROM, ExtentRow, NodeRow};
 use crate::engine::sqlite::read::content::Packs;
+use crate::engine::sqlite::read::origin;
 use crate::engine::sqlite::read::rows::{self, MAX};
+use crate::engine::sqlite::schema::changes;
+use crate::engine::sqlite::write::{refs, unused};
 use crate::error::ErrorKind;
+use crate::model::{ChangeKind, Timestamp};
 use crate::runtime::Runtime;
 use crate::sqlite::{DbResult, all, one};
 
 /// Extents below this many bytes are small; a run ends once it has as many. Longer chunks are deduplicated by
-/// their hash, so any commit may come to refer to one.
+/// their hash.
 const SMALL: u64 = DEDUP_FROM as u64;
-/// Most extents looked at and most bytes merged in one step: bounds how long commits wait behind it.
-const STEP_EXTENTS: usize = 65_536;
-const STEP_BYTES: u64 = 4 << 20;
+/// Most extents of a run: bounds how long one takes to be merged. A longer one is merged piece by piece.
+const RUN: usize = 1024;
+/// Most extents looked at in one read.
+const READ: usize = 8 * RUN;
+/// Most commits looked at in one read.
+const COMMITS: usize = 1000;
 
-/// The extent behind which a step goes on: node, `till`, offset.
-pub(crate) type Cursor = (u64, u64, u64);
+/// Adjacent small extents.
+pub(crate) type Run = Vec<Small>;
 
-/// What there is to merge, found on a reader.
+/// Of an extent of a file: `till` and offset.
+pub(crate) type Key = (u64, u64);
+
+/// What there is to merge in a file, found on a reader.
+#[derive(Default)]
 pub(crate) struct Found {
-    /// Adjacent small extents; more than one in each.
-    pub(crate) runs: Vec<Vec<Small>>,
-    /// The count of copies when the shared chunks were looked for.
-    copies: u64,
-    /// Where the next step begins; `None` at the end.
-    pub(crate) next: Option<Cursor>,
+    /// More than one extent in each.
+    pub(crate) runs: Vec<Run>,
+    /// Where to go on; `None` at the end.
+    pub(crate) next: Option<Key>,
+    /// Where to go on instead if the last of the runs was merged, which then goes on.
+    pub(crate) longer: Option<Key>,
 }
 
-/// A small extent whose chunk no other extent uses.
+/// A small extent whose chunk nothing else refers to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Small {
     ino: u64,
@@ -45,54 +59,66 @@ pub(crate) struct Small {
     row: ExtentRow,
 }
 
-/// Chunks that several extents use, through copies or as the rest around a patch: they cannot be deleted, so
-/// merging their extents would store the bytes twice.
-pub(crate) struct Shared {
-    chunks: HashSet<u64>,
-    /// `head.copies` at that time. Only a copy makes two files share a small chunk, so while it is unchanged
-    /// no other chunk has become shared; what a patch shares is seen when the run's extents are read again.
-    copies: u64,
+impl Small {
+    fn key(&self) -> Key {
+        (self.till, self.row.off)
+    }
 }
 
-/// Finds the shared chunks.
-pub(crate) fn shared(conn: &Connection) -> DbResult<Shared> {
-    let sql = "SELECT chunk FROM extent GROUP BY chunk HAVING count(*) > 1";
-    let chunks = all(conn, sql, [], |row| row.get(0))?.into_iter().collect();
-    Ok(Shared { chunks, copies: rows::head(conn)?.copies })
+/// Adds the files that the next commits behind `from` wrote to. Returns the last commit looked at; `None`
+/// if there is none.
+pub(crate) fn written(conn: &Connection, from: u64, files: &mut BTreeSet<u64>) -> DbResult<Option<u64>> {
+    let sql = "SELECT seq, changes FROM log WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+    let commits: Vec<(u64, String)> =
+        all(conn, sql, params![from, COMMITS], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    for (_, json) in &commits {
+        // what cannot be read is told by `fsck`
+        let changes = changes::from_json(json).unwrap_or_default();
+        files.extend(changes.iter().filter(|it| matches!(it.kind, ChangeKind::Modified)).map(|it| it.ino));
+    }
+    Ok(commits.last().map(|(seq, _)| *seq))
 }
 
-/// Finds runs behind `from`, as many as one transaction should merge.
-pub(crate) fn find(conn: &Connection, shared: &Shared, from: Cursor) -> DbResult<Found> {
-    let mut statement = conn.prepare_cached(
-        "SELECT ino, till, off, len, since, chunk, skip FROM extent
-         WHERE (ino, till, off) > (?1, ?2, ?3) AND len < ?4 ORDER BY ino, till, off",
-    )?;
-    let (ino, till, off) = from;
-    let mut rows = statement.query(params![ino, till, off, SMALL])?;
-    let (mut runs, mut seen, mut bytes, mut next) = (Vec::<Vec<Small>>::new(), 0, 0, None);
-    while let Some(row) = rows.next()? {
-        let small = small(row)?;
-        seen += 1;
-        if shared.chunks.contains(&small.row.chunk) {
+/// Finds runs in a file from `at` on, among the extents that are live or ended after commit `since`.
+pub(crate) fn find(conn: &Connection, ino: u64, since: u64, at: Key) -> DbResult<Found> {
+    let mut found = Found::default();
+    if may_be_taken_back(conn, ino)? {
+        return Ok(found);
+    }
+    let extents = rows::extents_since(conn, ino, since, at, READ)?;
+    let end = extents.last().filter(|_| extents.len() == READ).map(|(till, row)| (*till, row.off));
+    for (till, row) in extents {
+        if row.len >= SMALL || !refs::is_single(conn, row.chunk)? {
             continue;
         }
-        match runs.last_mut() {
-            Some(run) if follows(conn, run, &small)? => run.push(small),
-            Some(run) if seen >= STEP_EXTENTS || bytes >= STEP_BYTES => {
-                next = run.last().map(|last| (last.ino, last.till, last.row.off));
-                break;
+        let small = Small { ino, till, row };
+        match found.runs.last_mut() {
+            Some(run) if follows(conn, run, &small)? => {
+                if run.len() >= RUN {
+                    (found.next, found.longer) = (Some(small.key()), run.first().map(Small::key));
+                    found.runs.retain(|run| run.len() > 1);
+                    return Ok(found);
+                }
+                run.push(small);
             }
-            _ => runs.push(vec![small]),
+            _ => found.runs.push(vec![small]),
         }
-        bytes += small.row.len;
     }
-    runs.retain(|run| run.len() > 1);
-    Ok(Found { runs, copies: shared.copies, next })
+    if let Some((till, off)) = end {
+        found.next = Some((till, off + 1));
+        if found.runs.last().and_then(|run| run.last()).map(Small::key) == Some((till, off)) {
+            // the run may go on: the next read begins with it
+            found.next = found.runs.pop().and_then(|run| run.first().map(Small::key));
+        }
+    }
+    found.runs.retain(|run| run.len() > 1);
+    Ok(found)
 }
 
 fn small(row: &Row<'_>) -> rusqlite::Result<Small> {
     let (off, len, since) = (row.get(2)?, row.get(3)?, row.get(4)?);
-    let extent = ExtentRow { off, len, since, chunk: row.get(5)?, skip: row.get(6)? };
+    let written = rows::written(since, row.get(7)?);
+    let extent = ExtentRow { off, len, since, chunk: row.get(5)?, skip: row.get(6)?, written };
     Ok(Small { ino: row.get(0)?, till: row.get(1)?, row: extent })
 }
 
@@ -118,59 +144,86 @@ pub(crate) struct Merged {
     pub(crate) extents: u64,
     pub(crate) chunks: u64,
     pub(crate) bytes: u64,
+    /// Whether the last run looked at was merged, and not left alone.
+    pub(crate) last: bool,
 }
 
-/// Merges the runs that are unchanged since they were found. None if a copy was made since, which may share
-/// any of their chunks: the next `gc` tries again.
-pub(crate) fn merge(conn: &Connection, packs: &Packs, runtime: &Runtime, found: &Found) -> DbResult<Merged> {
+/// Merges runs that are unchanged since they were found, until the turn is over; takes them out of `runs`.
+pub(crate) fn merge(
+    conn: &Connection,
+    packs: &Packs,
+    runtime: &Runtime,
+    runs: &mut VecDeque<Run>,
+    turn: &mut Turn,
+) -> DbResult<Merged> {
     let mut merged = Merged::default();
-    if rows::head(conn)?.copies == found.copies {
-        for run in &found.runs {
-            merge_run(conn, packs, run, &mut merged)?;
+    while let Some(run) = runs.pop_front() {
+        merged.last = merge_run(conn, packs, runtime.env().now(), &run, &mut merged)?;
+        if turn.is_over() {
+            break;
         }
     }
     runtime.failpoints().pass("gc-merge")?;
     Ok(merged)
 }
 
-fn merge_run(conn: &Connection, packs: &Packs, run: &[Small], merged: &mut Merged) -> DbResult<()> {
-    let Some((first, rest)) = run.split_first() else { return Ok(()) };
+/// Whether it was merged.
+fn merge_run(
+    conn: &Connection,
+    packs: &Packs,
+    now: Timestamp,
+    run: &[Small],
+    merged: &mut Merged,
+) -> DbResult<bool> {
+    let Some((first, rest)) = run.split_first() else { return Ok(false) };
     if may_be_taken_back(conn, first.ino)? {
-        return Ok(());
+        return Ok(false);
     }
-    let sql = "SELECT ino, till, off, len, since, chunk, skip FROM extent WHERE ino = ?1 AND till = ?2 AND off = ?3";
-    let mut data = Vec::new();
+    let sql = "SELECT ino, till, off, len, since, chunk, skip, older FROM extent WHERE ino = ?1 AND till = ?2 AND off = ?3";
+    let (mut data, mut written) = (Vec::new(), Vec::new());
     for part in run {
-        if one(conn, sql, params![part.ino, part.till, part.row.off], small)? != Some(*part) {
-            return Ok(());
+        let there = one(conn, sql, params![part.ino, part.till, part.row.off], small)?;
+        if there != Some(*part) || !refs::is_single(conn, part.row.chunk)? {
+            return Ok(false);
         }
         let range = part.row.skip as usize..(part.row.skip + part.row.len) as usize;
         match packs.chunk(conn, part.row.chunk) {
-            // deduplicated by its hash: an upload may be about to refer to it
-            Ok(bytes) if bytes.len() as u64 >= SMALL => return Ok(()),
             Ok(bytes) if bytes.len() >= range.end => data.extend_from_slice(&bytes[range]),
             // damage stays where `fsck` finds it; a new chunk with a fresh sum would hide it
-            Ok(_) => return Ok(()),
-            Err(error) if error.is(ErrorKind::Corrupt) => return Ok(()),
+            Ok(_) => return Ok(false),
+            Err(error) if error.is(ErrorKind::Corrupt) => return Ok(false),
             Err(error) => return Err(error),
         }
+        let (from, to) = (part.row.skip, part.row.skip + part.row.len);
+        let runs = match part.row.written {
+            0 => origin::runs(conn, part.row.chunk, from, to)?,
+            commit => vec![(to - from, commit)],
+        };
+        runs.into_iter().for_each(|run| origin::push(&mut written, run));
     }
-    let chunk = packs.keep_bytes(conn, &data)?;
+    let chunk = Packs::keep_alone(conn, &data)?;
+    let written = match written[..] {
+        [(_, commit)] => commit,
+        _ => {
+            origin::keep(conn, chunk, &written)?;
+            0
+        }
+    };
+    let row = ExtentRow { len: data.len() as u64, chunk, skip: 0, written, ..first.row };
     conn.prepare_cached(
-        "UPDATE extent SET len = ?4, chunk = ?5, skip = 0 WHERE ino = ?1 AND till = ?2 AND off = ?3",
+        "UPDATE extent SET len = ?4, chunk = ?5, skip = 0, older = ?6 WHERE ino = ?1 AND till = ?2 AND off = ?3",
     )?
-    .execute(params![first.ino, first.till, first.row.off, data.len(), chunk])?;
+    .execute(params![first.ino, first.till, row.off, row.len, row.chunk, rows::older(&row)])?;
     for part in rest {
         conn.prepare_cached("DELETE FROM extent WHERE ino = ?1 AND till = ?2 AND off = ?3")?
             .execute(params![part.ino, part.till, part.row.off])?;
     }
     for part in run {
-        let sql = "DELETE FROM chunk WHERE id = ?1 RETURNING len";
-        merged.bytes += conn.prepare_cached(sql)?.query_row([part.row.chunk], |row| row.get::<_, u64>(0))?;
+        merged.bytes += unused::remove_chunk(conn, part.row.chunk, now)?.unwrap_or(0);
         merged.chunks += 1;
     }
     merged.extents += rest.len() as u64;
-    Ok(())
+    Ok(true)
 }
 
 /// Whether a file was written after it lost its last name: `gc` takes that back by `since`, which merging
@@ -225,19 +278,36 @@ mod tests {
             block_on(self.fs.inner.writer.transact(false, move |conn| Ok(conn.execute_batch(sql)?))).unwrap();
         }
 
+        fn ino(&self, path: &str) -> u64 {
+            block_on(self.fs.stat(&at(path))).unwrap().ino.0
+        }
+
         fn find(&self) -> Found {
-            self.fs.with_view(|view| find(view.conn, &shared(view.conn)?, (0, 0, 0))).unwrap()
+            self.find_in("/a")
+        }
+
+        fn find_in(&self, path: &str) -> Found {
+            let ino = self.ino(path);
+            self.fs.with_view(|view| find(view.conn, ino, 0, (0, 0))).unwrap()
         }
 
         /// Offsets of the extents of the runs found.
         fn runs(&self) -> Vec<Vec<u64>> {
-            self.find().runs.iter().map(|run| run.iter().map(|small| small.row.off).collect()).collect()
+            self.runs_in("/a")
+        }
+
+        fn runs_in(&self, path: &str) -> Vec<Vec<u64>> {
+            self.find_in(path)
+                .runs
+                .iter()
+                .map(|run| run.iter().map(|small| small.row.off).collect())
+                .collect()
         }
 
         fn merge(&self, found: Found) -> Merged {
-            let inner = &self.fs.inner;
-            let (packs, runtime) = (inner.packs.clone(), inner.runtime.clone());
-            block_on(inner.writer.transact(false, move |conn| merge(conn, &packs, &runtime, &found))).unwrap()
+            let (packs, runtime) = (self.fs.inner.packs.clone(), self.fs.inner.runtime.clone());
+            let mut runs = VecDeque::from(found.runs);
+            self.fs.step(move |conn, turn| merge(conn, &packs, &runtime, &mut runs, turn)).unwrap()
         }
 
         /// What `/a` held after each commit; `None` if it could not be read.
@@ -292,8 +362,10 @@ mod tests {
             Op::append(at("/c"), "live"),
             Op::patch(at("/c"), 0, "now "),
         ]);
-        let found = account.runs();
-        assert!(found.is_empty(), "{found:?}");
+        for path in ["/a", "/b", "/c"] {
+            let found = account.runs_in(path);
+            assert!(found.is_empty(), "{path}: {found:?}");
+        }
     }
 
     #[test]
@@ -330,18 +402,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_chunk_with_a_name_is_not_merged() {
+    fn what_is_left_of_a_chunk_that_the_past_needs_whole_is_not_merged() {
         let account = Account::of([
             Op::write(at("/a"), vec![b'x'; 2 * SMALL as usize]),
             Op::truncate(at("/a"), 10),
             append("short"),
         ]);
         let before = account.versions();
-        assert_eq!(
-            account.merge(account.find()).extents,
-            0,
-            "its bytes may be used by their hash at any time"
-        );
+        assert_eq!(account.merge(account.find()).extents, 0, "the version before needs the rest of it");
         assert_eq!(account.versions(), before);
     }
 

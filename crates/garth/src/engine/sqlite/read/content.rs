@@ -12,9 +12,10 @@ use std::sync::{Arc, Mutex, Weak};
 use bytes::Bytes;
 use rusqlite::{Connection, Row, params};
 
-use crate::engine::planner::{ExtentRow, MAX_EXTENT, share, sum_of};
+use crate::engine::planner::{ExtentRow, MAX_EXTENT, SHORT_SUM, share, sum_of};
 use crate::engine::sqlite::read::rows::{self, extents_sql};
 use crate::engine::sqlite::schema::SUBJECT;
+use crate::engine::sqlite::write::refs;
 use crate::error::{Error, ErrorKind};
 use crate::runtime::budget::{IdleBudget, IdleOwner, Opened};
 use crate::runtime::disk::{dir_of, failed, make_dir, sync_dir};
@@ -131,6 +132,13 @@ impl Packs {
         open.clear();
     }
 
+    /// Closes a pack file that is removed: as long as it is open its space stays taken.
+    pub(crate) fn close(&self, name: &str) {
+        if lock(&self.open).remove(name).is_some() {
+            self.budget.remove(1);
+        }
+    }
+
     /// A chunk's bytes, checked.
     pub(crate) fn chunk(&self, conn: &Connection, id: u64) -> DbResult<Bytes> {
         const SQL: &str = concat!(
@@ -168,7 +176,7 @@ impl Packs {
             && let Some(row) = rows.next()?
         {
             let (off, len, skip): (u64, u64, u64) = (row.get(5)?, row.get(6)?, row.get(7)?);
-            let part = ExtentRow { off, len, skip, since: 0, chunk: 0 }.cut(from, to);
+            let part = ExtentRow { off, len, skip, since: 0, chunk: 0, written: 0 }.cut(from, to);
             let at = (part.off - from) as usize;
             self.copy(&Stored::of(row)?, part.skip as usize, &mut bytes[at..at + part.len as usize])?;
             left = left.saturating_sub(part.len);
@@ -190,8 +198,8 @@ impl Packs {
         })
     }
 
-    /// Returns the id of an intact chunk with this hash, or has `insert` write one under a new id and the
-    /// checksum it is given.
+    /// Refers once more to an intact chunk with this hash, or has `insert` write one under a new id and the
+    /// checksum it is given. Returns its id.
     pub(crate) fn keep(
         &self,
         conn: &Connection,
@@ -202,20 +210,26 @@ impl Packs {
         let find = |hash: &[u8]| rows::chunk_by_hash(conn, hash).map_err(|e| e.describe(&SUBJECT));
         let read = |id| self.chunk(conn, id).map_err(|e| e.describe(&SUBJECT));
         if let Some(id) = share(&mut sum, find, read)? {
+            refs::change(conn, id, 1)?;
             return Ok(id);
         }
-        let sql = "UPDATE head SET next_chunk = next_chunk + 1 RETURNING next_chunk - 1";
-        let id = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+        let id = next_chunk(conn)?;
         insert(id, &sum)?;
         Ok(id)
     }
 
-    /// The same for bytes that go into the database.
+    /// Keeps bytes in a chunk of their own, which is not found by its hash: who wrote them is told with it.
+    pub(crate) fn keep_alone(conn: &Connection, data: &[u8]) -> DbResult<u64> {
+        let mut sum = sum_of(data);
+        sum.truncate(SHORT_SUM);
+        let id = next_chunk(conn)?;
+        insert_bytes(conn, id, &sum, data)?;
+        Ok(id)
+    }
+
+    /// The same as [`Self::keep`] for bytes that go into the database.
     pub(crate) fn keep_bytes(&self, conn: &Connection, data: &[u8]) -> DbResult<u64> {
-        self.keep(conn, &sum_of(data), |id, sum| {
-            conn.prepare_cached("INSERT INTO chunk (id, sum, data, len) VALUES (?1, ?2, ?3, ?4)")?
-                .execute(params![id, sum, data, data.len()])
-        })
+        self.keep(conn, &sum_of(data), |id, sum| insert_bytes(conn, id, sum, data))
     }
 
     /// Passes a chunk's checked bytes to `take`, without a copy if they are in the database.
@@ -305,6 +319,21 @@ impl<'a> Stored<'a> {
     fn check(&self, data: &[u8]) -> DbResult<()> {
         if sum_matches(data, self.sum) { Ok(()) } else { Err(damaged("does not match its checksum").into()) }
     }
+}
+
+/// A number for a new chunk.
+fn next_chunk(conn: &Connection) -> DbResult<u64> {
+    let sql = "UPDATE head SET next_chunk = next_chunk + 1 RETURNING next_chunk - 1";
+    Ok(conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+}
+
+fn insert_bytes(conn: &Connection, id: u64, sum: &[u8], data: &[u8]) -> rusqlite::Result<usize> {
+    conn.prepare_cached("INSERT INTO chunk (id, sum, data, len) VALUES (?1, ?2, ?3, ?4)")?.execute(params![
+        id,
+        sum,
+        data,
+        data.len()
+    ])
 }
 
 fn damaged(what: &str) -> Error {

@@ -54,7 +54,7 @@ impl ReadView<'_> {
         Ok(before.is_none_or(|before| before.nlink > 0))
     }
 
-    fn commit(&self, seq: u64) -> DbResult<CommitInfo> {
+    pub(crate) fn commit(&self, seq: u64) -> DbResult<CommitInfo> {
         let sql = "SELECT seq, time, id, author, message FROM log WHERE seq = ?1";
         let missing =
             || Error::new(ErrorKind::Corrupt, format!("the log has lost commit {seq}; run `garth fsck`"));

@@ -49,7 +49,8 @@ impl ReadView<'_> {
             Some(seq) => statement.query(params![node.ino, first, node.size, offset, seq])?,
         };
         while let Some(row) = rows.next()? {
-            let extent = ExtentRow { off: row.get(0)?, len: row.get(1)?, since: 0, chunk: 0, skip: 0 };
+            let extent =
+                ExtentRow { off: row.get(0)?, len: row.get(1)?, since: 0, chunk: 0, skip: 0, written: 0 };
             if !take(extent) {
                 break;
             }

@@ -19,16 +19,16 @@ pub(crate) fn below(dir: &str) -> (String, String) {
 pub(crate) const MAX: u64 = i64::MAX as u64;
 
 pub(crate) fn head(conn: &Connection) -> DbResult<HeadRow> {
-    let mut query = conn.prepare_cached("SELECT seq, time, next_ino, next_chunk, copies FROM head")?;
+    let mut query = conn.prepare_cached("SELECT seq, time, next_ino, next_chunk FROM head")?;
     Ok(query.query_row([], |row| {
-        Ok(HeadRow {
-            seq: row.get(0)?,
-            time: row.get(1)?,
-            next_ino: row.get(2)?,
-            next_chunk: row.get(3)?,
-            copies: row.get(4)?,
-        })
+        Ok(HeadRow { seq: row.get(0)?, time: row.get(1)?, next_ino: row.get(2)?, next_chunk: row.get(3)? })
     })?)
+}
+
+/// How many changes of rows were no commits: merges and collections. What is known as of a head is known only
+/// while this stays the same, too.
+pub(crate) fn epoch(conn: &Connection) -> DbResult<u64> {
+    Ok(conn.prepare_cached("SELECT epoch FROM head")?.query_row([], |row| row.get(0))?)
 }
 
 fn name_row(row: &Row<'_>, at: usize) -> rusqlite::Result<NameRow> {
@@ -218,6 +218,16 @@ fn parse_attributes(seq: u64, json: Option<&str>) -> DbResult<Attributes> {
     Ok(serde_json::from_str(json).map_err(damaged)?)
 }
 
+/// The commit that wrote an extent's bytes, as the column `older` says.
+pub(crate) fn written(since: u64, older: i64) -> u64 {
+    u64::try_from(older).map_or(0, |older| since.saturating_sub(older))
+}
+
+/// The column `older` of an extent.
+pub(crate) fn older(row: &ExtentRow) -> i64 {
+    if row.written == 0 { -1 } else { row.since.saturating_sub(row.written).cast_signed() }
+}
+
 fn extent_row(row: &Row<'_>) -> rusqlite::Result<ExtentRow> {
     Ok(ExtentRow {
         off: row.get(0)?,
@@ -225,6 +235,7 @@ fn extent_row(row: &Row<'_>) -> rusqlite::Result<ExtentRow> {
         since: row.get(2)?,
         chunk: row.get(3)?,
         skip: row.get(4)?,
+        written: written(row.get(2)?, row.get(5)?),
     })
 }
 
@@ -263,7 +274,7 @@ pub(crate) fn first_overlap(conn: &Connection, ino: u64, from: u64) -> DbResult<
 
 /// Live extents that overlap `from..to`.
 pub(crate) fn extents(conn: &Connection, ino: u64, from: u64, to: u64) -> DbResult<Vec<ExtentRow>> {
-    const SQL: &str = concat!(extents_sql!(now, "off, len, since, chunk, skip"), " ORDER BY off");
+    const SQL: &str = concat!(extents_sql!(now, "off, len, since, chunk, skip, older"), " ORDER BY off");
     all(conn, SQL, params![ino, first_overlap(conn, ino, from)?, to.min(MAX), from], extent_row)
 }
 
@@ -275,7 +286,7 @@ pub(crate) fn extents_at(
     from: u64,
     to: u64,
 ) -> DbResult<Vec<ExtentRow>> {
-    const SQL: &str = extents_sql!(as_of, "off, len, since, chunk, skip");
+    const SQL: &str = extents_sql!(as_of, "off, len, since, chunk, skip, older");
     let mut statement = conn.prepare_cached(SQL)?;
     let mut rows = statement.query(params![ino, first_overlap(conn, ino, from)?, to.min(MAX), from, seq])?;
     let (mut found, mut left) = (Vec::new(), to.saturating_sub(from));
@@ -288,6 +299,31 @@ pub(crate) fn extents_at(
     }
     found.sort_unstable_by_key(|row| row.off);
     Ok(found)
+}
+
+/// Extents of a node from `(till, off)` on: the live ones, then those that ended after commit `since`. Each
+/// with its `till`.
+pub(crate) fn extents_since(
+    conn: &Connection,
+    ino: u64,
+    since: u64,
+    (till, off): (u64, u64),
+    limit: usize,
+) -> DbResult<Vec<(u64, ExtentRow)>> {
+    let with_till = |row: &Row<'_>| Ok((row.get(6)?, extent_row(row)?));
+    let mut rows = Vec::new();
+    if till == 0 {
+        let sql = "SELECT off, len, since, chunk, skip, older, till FROM extent
+             WHERE ino = ?1 AND till = 0 AND off >= ?2 ORDER BY off LIMIT ?3";
+        rows = all(conn, sql, params![ino, off, limit], with_till)?;
+    }
+    let (till, off) = (till, off).max((since + 1, 0));
+    let sql = "SELECT off, len, since, chunk, skip, older, till FROM extent
+         WHERE ino = ?1 AND (till, off) >= (?2, ?3) ORDER BY till, off LIMIT ?4";
+    if rows.len() < limit {
+        rows.extend(all(conn, sql, params![ino, till, off, limit - rows.len()], with_till)?);
+    }
+    Ok(rows)
 }
 
 /// The chunk with this hash. Only whole hashes are unique; short chunks have a checksum of 8 bytes.

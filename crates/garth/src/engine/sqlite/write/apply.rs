@@ -3,10 +3,11 @@
 use rusqlite::{Connection, params};
 
 use crate::engine::planner::{Delta, HeadRow, LogChange, NameRow, NodeRow};
+use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::schema::changes;
 use crate::engine::sqlite::schema::columns::KindColumn;
-use crate::engine::sqlite::write::staged;
 use crate::engine::sqlite::write::txn_rows::answer_json;
+use crate::engine::sqlite::write::{refs, staged};
 use crate::error::{Error, ErrorKind};
 use crate::model::{Author, Batch, Commit};
 use crate::sqlite::DbResult;
@@ -36,6 +37,9 @@ pub(crate) fn delta(
             .execute(params![chunk.id, chunk.sum, &chunk.data[..], chunk.data.len()])?;
     }
     extents(conn, delta, seq)?;
+    for (chunk, by) in delta.references() {
+        refs::change(conn, chunk, by)?;
+    }
     for (ino, at) in &delta.expiry {
         match at {
             Some(at) => conn
@@ -52,7 +56,7 @@ pub(crate) fn delta(
             conn.prepare_cached("DELETE FROM snapshot WHERE name = ?1")?.execute([name])?;
         }
     }
-    for id in &delta.staged {
+    for (id, _) in &delta.staged {
         staged::forget(conn, *id)?;
     }
     log(conn, &delta.log, head, batch, commit)
@@ -119,20 +123,15 @@ fn put_node(conn: &Connection, node: &NodeRow) -> DbResult<()> {
 
 fn extents(conn: &Connection, delta: &Delta, seq: u64) -> DbResult<()> {
     for (ino, change) in &delta.extents {
-        for (off, row) in &change.closed {
-            if row.since < seq {
-                conn.prepare_cached("UPDATE extent SET till = ?3 WHERE ino = ?1 AND till = 0 AND off = ?2")?
-                    .execute(params![ino, off, seq])?;
-            } else {
-                conn.prepare_cached("DELETE FROM extent WHERE ino = ?1 AND till = 0 AND off = ?2")?
-                    .execute(params![ino, off])?;
-            }
+        for off in change.closed.keys() {
+            conn.prepare_cached("UPDATE extent SET till = ?3 WHERE ino = ?1 AND till = 0 AND off = ?2")?
+                .execute(params![ino, off, seq])?;
         }
         for row in change.added.values() {
             conn.prepare_cached(
-                "INSERT INTO extent (ino, till, off, len, since, chunk, skip) VALUES (?1, 0, ?2, ?3, ?4, ?5, ?6)",
+                "INSERT INTO extent (ino, till, off, len, since, chunk, skip, older) VALUES (?1, 0, ?2, ?3, ?4, ?5, ?6, ?7)",
             )?
-            .execute(params![ino, row.off, row.len, row.since, row.chunk, row.skip])?;
+            .execute(params![ino, row.off, row.len, row.since, row.chunk, row.skip, rows::older(row)])?;
         }
     }
     Ok(())
@@ -140,8 +139,8 @@ fn extents(conn: &Connection, delta: &Delta, seq: u64) -> DbResult<()> {
 
 /// Writes the head row: the state that the next group starts from.
 pub(crate) fn head(conn: &Connection, head: &HeadRow) -> DbResult<()> {
-    conn.prepare_cached("UPDATE head SET seq = ?1, time = ?2, next_ino = ?3, next_chunk = ?4, copies = ?5")?
-        .execute(params![head.seq, head.time, head.next_ino, head.next_chunk, head.copies])?;
+    conn.prepare_cached("UPDATE head SET seq = ?1, time = ?2, next_ino = ?3, next_chunk = ?4")?
+        .execute(params![head.seq, head.time, head.next_ino, head.next_chunk])?;
     Ok(())
 }
 

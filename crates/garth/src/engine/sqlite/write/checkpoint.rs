@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::group::leaves_disk_unknown;
 use crate::engine::sqlite::schema;
 use crate::runtime::Runtime;
 use crate::runtime::executor::Work;
+use crate::runtime::permits::Permit;
 use crate::sqlite::connect::reset_busy_timeout;
-use crate::sqlite::{ConnPool, DbResult};
+use crate::sqlite::{ConnPool, DbError, DbResult};
 
 /// WAL thresholds in pages: PASSIVE from the first number of pages not copied yet, RESTART from the second in
 /// all. 2 and 8 MiB: large enough that a page changed by many commits is copied once for all of them.
@@ -86,9 +86,13 @@ impl Checkpoints {
             return outcome.map(drop);
         }
         self.failed_at.store(failed_at, Ordering::Relaxed);
-        if pages - copied >= PASSIVE_ABOVE && !self.running.swap(true, Ordering::AcqRel) {
+        if pages - copied >= PASSIVE_ABOVE
+            && let Some(permit) = self.runtime.maintenance().try_acquire()
+            && !self.running.swap(true, Ordering::AcqRel)
+        {
+            let passive = Passive { checkpoints: Arc::clone(self), _permit: permit };
             // Without a thread to run it the WAL grows until the RESTART. Dropping the work clears `running`.
-            let _ = self.runtime.executor().submit(Arc::new(Passive(Arc::clone(self))));
+            let _ = self.runtime.executor().submit(Arc::new(passive));
         }
         Ok(())
     }
@@ -101,7 +105,7 @@ impl Checkpoints {
             self.runtime.failpoints().pass("checkpoint")?;
             Ok(progress)
         });
-        if outcome.as_ref().is_err_and(|error| leaves_disk_unknown(error.kind())) {
+        if outcome.as_ref().is_err_and(DbError::leaves_disk_unknown) {
             self.pool.poison();
         }
         outcome
@@ -116,15 +120,18 @@ fn checkpoint(conn: &Connection, sql: &str) -> DbResult<Progress> {
 }
 
 /// A PASSIVE checkpoint on a reader's connection: it blocks nobody.
-struct Passive(Arc<Checkpoints>);
+struct Passive {
+    checkpoints: Arc<Checkpoints>,
+    _permit: Permit,
+}
 
 impl Work for Passive {
     fn run(self: Arc<Self>) -> Option<Arc<dyn Work>> {
-        let Checkpoints { pool, runtime, .. } = &*self.0;
+        let Checkpoints { pool, runtime, .. } = &*self.checkpoints;
         let outcome = pool.with(|conn| {
             // The connection's next user commits nothing, so the setting need not be reset.
             schema::set_synchronous(conn, true, runtime.fault())?;
-            self.0.checkpoint(conn, "PRAGMA wal_checkpoint(PASSIVE)")
+            self.checkpoints.checkpoint(conn, "PRAGMA wal_checkpoint(PASSIVE)")
         });
         if let Err(error) = outcome {
             tracing::warn!(%error, "checkpoint failed");
@@ -135,7 +142,7 @@ impl Work for Passive {
 
 impl Drop for Passive {
     fn drop(&mut self) {
-        self.0.running.store(false, Ordering::Release);
+        self.checkpoints.running.store(false, Ordering::Release);
     }
 }
 

@@ -125,14 +125,14 @@ impl GroupContext<'_> {
                     apply::delta(conn, &delta, &next, batch, &commit)?;
                     state.row_cache.apply(&delta, next.seq);
                     failpoints.pass("apply")?;
-                    self.open.lease(conn, delta.unnamed.iter().copied(), env.now())?;
+                    self.open.written(conn, delta.unnamed.iter().copied(), env.now())?;
                     for (ino, edit) in &delta.index {
                         edits.entry(*ino).and_modify(|before| *before = before.then(*edit)).or_insert(*edit);
                     }
                     head = next;
                     results.push(Ok(commit));
                 }
-                Err(error) if leaves_disk_unknown(error.kind()) => return Err(error.into()),
+                Err(error) if error.is(ErrorKind::Io) => return Err(error.into()),
                 Err(error) => results.push(Err(error)),
             }
         }
@@ -148,12 +148,6 @@ impl GroupContext<'_> {
         update::apply(state, &edits)?;
         Ok(results)
     }
-}
-
-/// Whether the disk's state is unknown after a failure of this kind. After a failed fsync the kernel may drop
-/// the dirty pages, so trying again proves nothing: the account stays poisoned until it is opened anew.
-pub(crate) fn leaves_disk_unknown(kind: ErrorKind) -> bool {
-    kind == ErrorKind::Io
 }
 
 /// Whether a failure of a group may concern one member only, so that each is tried alone.

@@ -2,8 +2,8 @@
 //!
 //! Most open nodes keep their names, so leases are taken late: a write to an unnamed node takes one in its
 //! own transaction, and other processes that have it open take theirs once `gc` has marked it (table
-//! `unnamed`), which is why `gc` deletes only after a grace longer than their tick. Why:
-//! `docs/decisions/leases-and-two-phase-gc.md`.
+//! `unnamed`, where that write has entered it), which is why `gc` deletes only after a grace longer than
+//! their tick. Why: `docs/decisions/leases-and-two-phase-gc.md`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard};
@@ -62,9 +62,23 @@ impl OpenNodes {
         self.nodes().open.contains_key(&ino)
     }
 
-    /// Takes leases on unnamed nodes, in the transaction that writes them. A handle closed since the write
-    /// was planned gets none: nobody would release it.
-    pub(crate) fn lease(
+    /// Has `gc` look at unnamed nodes, and takes leases on them, in the transaction that writes them. A
+    /// handle closed since the write was planned gets none: nobody would release it.
+    pub(crate) fn written(
+        &self,
+        conn: &Connection,
+        unnamed: impl IntoIterator<Item = u64>,
+        now: Timestamp,
+    ) -> DbResult<()> {
+        for ino in unnamed {
+            conn.prepare_cached("INSERT OR IGNORE INTO unnamed (ino) VALUES (?1)")?.execute([ino])?;
+            self.lease(conn, [ino], now)?;
+        }
+        Ok(())
+    }
+
+    /// Takes leases on those of these unnamed nodes that are open here.
+    fn lease(
         &self,
         conn: &Connection,
         unnamed: impl IntoIterator<Item = u64>,
@@ -81,7 +95,7 @@ impl OpenNodes {
             conn.prepare_cached("INSERT OR REPLACE INTO lease (ino, holder, until) VALUES (?1, ?2, ?3)")?
                 .execute(params![ino, self.holder, now.plus_seconds(LEASE).0])?;
             // unmarked: should the lease run out, the node gets its whole grace again
-            conn.prepare_cached("DELETE FROM unnamed WHERE ino = ?1")?.execute([ino])?;
+            conn.prepare_cached("UPDATE unnamed SET doomed_at = NULL WHERE ino = ?1")?.execute([ino])?;
         }
         Ok(())
     }
@@ -103,6 +117,7 @@ impl OpenNodes {
     pub(crate) fn renew(&self, conn: &Connection, now: Timestamp) -> DbResult<()> {
         let leased: Vec<u64> = self.nodes().leased.iter().copied().collect();
         self.lease(conn, leased, now)?;
-        self.lease(conn, all(conn, "SELECT ino FROM unnamed", [], |row| row.get(0))?, now)
+        let marked = "SELECT ino FROM unnamed WHERE doomed_at IS NOT NULL";
+        self.lease(conn, all(conn, marked, [], |row| row.get(0))?, now)
     }
 }

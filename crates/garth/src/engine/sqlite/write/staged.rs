@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, params};
 
+use super::refs;
 use crate::engine::planner::Staged;
 use crate::error::{Error, ErrorKind};
 use crate::model::Timestamp;
@@ -31,8 +32,7 @@ pub(crate) fn finish(
     lease: Timestamp,
     has_pack: bool,
 ) -> DbResult<bool> {
-    let json = serde_json::to_string(pieces)
-        .map_err(|e| Error::new(ErrorKind::Io, "the upload cannot be recorded").with_source(e))?;
+    let json = to_json(pieces)?;
     let sql = match has_pack {
         true => "UPDATE staged SET pieces = ?2, lease = ?3 WHERE id = ?1",
         false => "INSERT INTO staged (id, pieces, lease) VALUES (?1, ?2, ?3)",
@@ -53,9 +53,37 @@ pub(crate) fn forget(conn: &Connection, id: u128) -> DbResult<()> {
     Ok(())
 }
 
-/// Removes the uploads whose lease has ended; returns how many.
-pub(crate) fn forget_ended(conn: &Connection, now: Timestamp) -> DbResult<u64> {
-    Ok(conn.execute("DELETE FROM staged WHERE lease <= ?1", [now.0])? as u64)
+/// Removes an upload whose lease has ended: gives up its references, one by one until `enough` says so, and
+/// dooms the pack file of one that never finished. Whether it removed one; `None` once none is left.
+pub(crate) fn forget_ended(
+    conn: &Connection,
+    now: Timestamp,
+    mut enough: impl FnMut() -> bool,
+) -> DbResult<Option<bool>> {
+    let sql = "SELECT id, pieces FROM staged WHERE lease <= ?1 ORDER BY lease LIMIT 1";
+    let row: Option<(Id, Option<String>)> = one(conn, sql, [now.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let Some((id, pieces)) = row else { return Ok(None) };
+    match pieces {
+        None => {
+            // nobody has ever read it
+            let sql = "INSERT INTO pack (file, size, doomed_at) VALUES (?1, 0, 0) ON CONFLICT DO NOTHING";
+            conn.prepare_cached(sql)?.execute([pack_name(u128::from_be_bytes(id))])?;
+        }
+        Some(json) => {
+            let mut pieces = parse(&json)?;
+            while let Some((chunk, _)) = pieces.0.pop() {
+                refs::change(conn, chunk, -1)?;
+                if !pieces.0.is_empty() && enough() {
+                    // no commit uses it now: its length is no longer the one that was told
+                    let sql = "UPDATE staged SET pieces = ?2 WHERE id = ?1";
+                    conn.prepare_cached(sql)?.execute(params![id, to_json(&pieces)?])?;
+                    return Ok(Some(false));
+                }
+            }
+        }
+    }
+    conn.prepare_cached("DELETE FROM staged WHERE id = ?1")?.execute([id])?;
+    Ok(Some(true))
 }
 
 /// The content of every finished upload.
@@ -65,15 +93,21 @@ pub(crate) fn contents(conn: &Connection) -> DbResult<Vec<Staged>> {
     rows.iter().map(|json| parse(json)).collect()
 }
 
-/// The pack files of all uploads, finished or not.
-pub(crate) fn pack_files(conn: &Connection) -> DbResult<Vec<String>> {
-    let ids: Vec<Id> = all(conn, "SELECT id FROM staged", [], |row| row.get(0))?;
-    Ok(ids.into_iter().map(|id| pack_name(u128::from_be_bytes(id))).collect())
-}
-
 /// Name of the pack file of an upload.
 pub(crate) fn pack_name(id: u128) -> String {
     format!("{id:032x}.pack")
+}
+
+/// Whether a file is the pack of an upload that is finished or under way.
+pub(crate) fn owns_pack(conn: &Connection, file: &str) -> DbResult<bool> {
+    let id = file.strip_suffix(".pack").and_then(|id| u128::from_str_radix(id, 16).ok());
+    let Some(id) = id.filter(|id| pack_name(*id) == file) else { return Ok(false) };
+    Ok(one(conn, "SELECT 1 FROM staged WHERE id = ?1", [id.to_be_bytes()], |_| Ok(()))?.is_some())
+}
+
+fn to_json(pieces: &Staged) -> DbResult<String> {
+    Ok(serde_json::to_string(pieces)
+        .map_err(|e| Error::new(ErrorKind::Io, "the upload cannot be recorded").with_source(e))?)
 }
 
 fn parse(json: &str) -> DbResult<Staged> {

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -12,6 +13,7 @@ use bytes::{Bytes, BytesMut};
 use rusqlite::{Connection, params};
 
 use super::staged::{self, pack_name};
+use super::unused;
 use super::writer::Writer;
 use crate::engine::planner::{MAX_EXTENT, Staged, sum_of};
 use crate::engine::sqlite::read::content::Packs;
@@ -184,7 +186,7 @@ impl Upload for SqliteUpload {
         };
         let finished = Finished {
             id: self.id,
-            lease: self.lease(),
+            now: self.runtime().env().now(),
             pack,
             placed: std::mem::take(&mut self.placed),
             short: std::mem::take(&mut self.held).freeze(),
@@ -209,9 +211,9 @@ impl Drop for SqliteUpload {
         if self.finished {
             return;
         }
-        if let Some(pack) = &self.pack {
-            // what cannot be removed now is left to `gc`
-            let _ = fs::remove_file(self.writer.packs().folder().join(&pack.name));
+        let Some(pack) = &self.pack else { return };
+        // what cannot be removed now is left to `gc`, which knows of it by its row
+        if fs::remove_file(self.writer.packs().folder().join(&pack.name)).is_ok() {
             let id = self.id;
             self.writer.transact_later(move |conn| staged::forget(conn, id));
         }
@@ -221,7 +223,7 @@ impl Drop for SqliteUpload {
 /// An upload whose bytes are safe, on its way into the database.
 struct Finished {
     id: u128,
-    lease: Timestamp,
+    now: Timestamp,
     pack: Option<(String, u64)>,
     placed: Vec<Placed>,
     short: Bytes,
@@ -238,20 +240,35 @@ impl Finished {
                 Some(conn.last_insert_rowid())
             }
         };
+        let mut holes: Vec<Range<u64>> = Vec::new();
         for chunk in &self.placed {
+            let mut shared = true;
             let id = packs.keep(conn, &chunk.sum, |id, sum| {
+                shared = false;
                 conn.prepare_cached(
                     "INSERT INTO chunk (id, sum, pack, pos, len) VALUES (?1, ?2, ?3, ?4, ?5)",
                 )?
                 .execute(params![id, sum, pack_id, chunk.pos, chunk.len])
             })?;
             pieces.0.push((id, chunk.len));
+            match holes.last_mut() {
+                _ if !shared => {}
+                Some(hole) if hole.end == chunk.pos => hole.end += chunk.len,
+                _ => holes.push(chunk.pos..chunk.pos + chunk.len),
+            }
+        }
+        if let Some(pack) = pack_id {
+            for hole in holes {
+                unused::add_hole(conn, pack, hole.start, hole.end - hole.start, self.now)?;
+            }
+            unused::doom_if_empty(conn, pack, self.now)?;
         }
         if !self.short.is_empty() {
             pieces.0.push((packs.keep_bytes(conn, &self.short)?, self.short.len() as u64));
         }
         // a pack whose lease ran out is gone, or about to be
-        match staged::finish(conn, self.id, &pieces, self.lease, self.pack.is_some())? {
+        let lease = self.now.plus_seconds(STAGED);
+        match staged::finish(conn, self.id, &pieces, lease, self.pack.is_some())? {
             true => Ok(()),
             false => Err(collected().into()),
         }

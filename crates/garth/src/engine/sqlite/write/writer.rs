@@ -14,7 +14,7 @@ use futures::channel::oneshot;
 use rusqlite::Connection;
 
 use super::checkpoint::Checkpoints;
-use super::group::{GroupContext, Task, WriteConn, leaves_disk_unknown, may_be_of_one_member};
+use super::group::{GroupContext, Task, WriteConn, may_be_of_one_member};
 use super::open_nodes::OpenNodes;
 use super::writer_lock::WriterLock;
 use crate::engine::sqlite::read::content::Packs;
@@ -89,6 +89,13 @@ fn poisoned() -> Error {
     Error::new(ErrorKind::Poisoned, message)
 }
 
+/// For callers whose answer a panic has taken.
+fn interrupted() -> Error {
+    let message =
+        "a fault inside garth interrupted the write; check whether it was committed, then try again";
+    Error::new(ErrorKind::Io, message)
+}
+
 impl Writer {
     pub(crate) fn new(
         folder: &Path,
@@ -129,7 +136,7 @@ impl Writer {
     pub(crate) async fn commit(self: &Arc<Self>, batch: Batch) -> Result<Commit> {
         let (answer, wait) = oneshot::channel();
         self.enqueue(Job::Commit(Box::new(batch), answer))?;
-        wait.await.unwrap_or_else(|_| Err(poisoned()))
+        wait.await.unwrap_or_else(|_| Err(interrupted()))
     }
 
     /// Runs `task` in a write transaction of its own; returns once that is committed.
@@ -147,8 +154,8 @@ impl Writer {
         });
         let (answer, wait) = oneshot::channel();
         self.enqueue(Job::Task { durable, task, answer })?;
-        wait.await.unwrap_or_else(|_| Err(poisoned()))?;
-        given.try_recv().ok().flatten().ok_or_else(poisoned)
+        wait.await.unwrap_or_else(|_| Err(interrupted()))?;
+        given.try_recv().ok().flatten().ok_or_else(interrupted)
     }
 
     /// Queues `task` without waiting for it: for work that may be lost, since leases end and `gc` comes
@@ -292,7 +299,7 @@ impl Writer {
     /// What is told of a failure. If it leaves the disk's state unknown nothing is written any more, and that
     /// before anybody is told: who opens the account again then gets another instance.
     fn judge(&self, error: DbError) -> Error {
-        if leaves_disk_unknown(error.kind()) {
+        if error.leaves_disk_unknown() {
             self.pool.poison();
         }
         error.describe(self.database.subject)
@@ -400,10 +407,10 @@ impl Group {
 impl Work for Writer {
     fn run(self: Arc<Self>) -> Option<Arc<dyn Work>> {
         let group = self.next_group()?;
-        // The group's callers notice a panic by losing their answers. What it left in memory is unknown.
+        // The group's callers notice a panic by losing their answers. Its connection went with it, which
+        // rolls back what was not committed.
         if catch_unwind(AssertUnwindSafe(|| self.run_group(group))).is_err() {
-            tracing::error!("a panic while commits were written; the account is closed for writing");
-            self.pool.poison();
+            tracing::error!("a panic while commits were written");
         }
         Some(self)
     }

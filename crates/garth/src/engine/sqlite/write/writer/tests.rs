@@ -50,6 +50,14 @@ impl Held {
         self.writer().run_group(group);
     }
 
+    #[cfg(feature = "faults")]
+    fn run_next_if_any(&self) {
+        if let Some(group) = self.writer().next_group() {
+            self.writer().run_group(group);
+        }
+        lock(&self.writer().queue).busy = true;
+    }
+
     /// Runs a task on the writer's connection now.
     fn run_now(&self, task: impl FnOnce(&Connection) -> DbResult<()> + Send + 'static) {
         let mut answer = self.task(task);
@@ -199,9 +207,26 @@ fn a_commit_for_which_there_is_no_space_fails_alone() {
 }
 
 #[test]
-fn after_a_failure_of_the_storage_nothing_is_written_until_it_is_opened_again() {
+fn what_fails_and_is_rolled_back_leaves_the_account_open_for_writing() {
     let held = Held::new();
-    let mut failed = held.task(|_| Err(Error::new(ErrorKind::Io, "as the test asks").into()));
+    for kind in [ErrorKind::Io, ErrorKind::NoSpace, ErrorKind::Unavailable, ErrorKind::Corrupt] {
+        let mut failed = held.task(move |conn| {
+            conn.execute("UPDATE head SET time = 0, seq = 77", [])?;
+            Err(Error::new(kind, "as the test asks").into())
+        });
+        held.run_next();
+        assert_eq!(self::kind(&mut failed), kind);
+    }
+    let mut next = held.commit(write("/a", "x"));
+    held.run_next();
+    assert_eq!(told(&mut next).unwrap().seq, Seq(1));
+}
+
+#[test]
+fn after_a_failed_sync_nothing_is_written_until_it_is_opened_again() {
+    let held = Held::new();
+    let fsync = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_FSYNC);
+    let mut failed = held.task(move |_| Err(rusqlite::Error::SqliteFailure(fsync, None).into()));
     let mut waiting = held.commit(write("/a", "x"));
     held.run_next();
     assert_eq!(kind(&mut failed), ErrorKind::Io);
@@ -218,30 +243,33 @@ fn after_a_failure_of_the_storage_nothing_is_written_until_it_is_opened_again() 
 fn no_commit_is_acknowledged_before_its_group_is_committed() {
     use crate::runtime::failpoint::Failure;
     let held = Held::new();
-    held.fs.runtime().failpoints().arm("before-commit", Failure::Io, 0);
-    let mut answers = ["/a", "/b"].map(|at| held.commit(write(at, "x")));
-    held.run_next();
-    for answer in &mut answers {
-        assert_eq!(kind(answer), ErrorKind::Io);
+    for (failure, next) in [(Failure::Io, None), (Failure::Sync, Some(ErrorKind::Poisoned))] {
+        held.fs.runtime().failpoints().arm("before-commit", failure, 0);
+        let mut answers = ["/a", "/b"].map(|at| held.commit(write(at, "x")));
+        held.run_next();
+        for answer in &mut answers {
+            assert_eq!(kind(answer), ErrorKind::Io);
+        }
+        assert!(held.content("/a").unwrap_err().is(ErrorKind::NotFound));
+        let touched = held.writer().enqueue(Job::Commit(Box::new(write("/c", "x")), oneshot::channel().0));
+        assert_eq!(touched.err().map(|error| error.kind()), next, "{failure:?}");
+        held.run_next_if_any();
     }
-    assert!(held.content("/a").unwrap_err().is(ErrorKind::NotFound));
 }
 
 #[cfg(feature = "faults")]
 #[test]
-fn a_panic_in_a_group_costs_its_callers_the_answer_and_closes_the_account_for_writing() {
+fn a_panic_in_a_group_costs_its_callers_the_answer_and_nobody_else() {
     use crate::runtime::failpoint::Failure;
     let held = Held::new();
     held.fs.runtime().failpoints().arm("apply", Failure::Panic, 0);
     let mut answer = held.commit(write("/a", "x"));
     assert!(Arc::clone(held.writer()).run().is_some());
     assert!(answer.try_recv().is_err(), "canceled");
-    assert!(
-        held.writer()
-            .enqueue(Job::Task { durable: false, task: Box::new(|_| Ok(())), answer: oneshot::channel().0 })
-            .unwrap_err()
-            .is(ErrorKind::Poisoned)
-    );
+    let mut next = held.commit(write("/b", "x"));
+    held.run_next();
+    assert_eq!(told(&mut next).unwrap().seq, Seq(1), "what the group had written is rolled back");
+    assert!(held.content("/a").unwrap_err().is(ErrorKind::NotFound));
 }
 
 #[cfg(feature = "faults")]
@@ -250,7 +278,7 @@ fn a_checkpoint_that_fails_ends_all_writing_and_whoever_opens_the_account_next_c
     use crate::runtime::failpoint::{CHECKPOINT, Failure};
     let held = Held::new();
     held.run_now(touch);
-    held.fs.runtime().failpoints().arm(CHECKPOINT, Failure::Io, 0);
+    held.fs.runtime().failpoints().arm(CHECKPOINT, Failure::Sync, 0);
     let content: Vec<u8> = (0..9 * MIB).map(|n| (n ^ (n / MIB)) as u8).collect();
     let mut long = held.commit(write("/long", content));
     held.run_next();

@@ -1,0 +1,217 @@
+//! The part of `fsck` that counts the references to chunks.
+//!
+//! Extents have no index by chunk, since every append would write to it. So they are counted node by node,
+//! each node at one moment. A chunk whose count does not fit may have been referred to meanwhile: such chunks
+//! are counted again, now with what each node contributes, and the nodes that changed since are counted at
+//! the very moment of the comparison.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use rusqlite::{Connection, params};
+
+use super::{Check, ROWS};
+use crate::engine::sqlite::SqliteFs;
+use crate::engine::sqlite::read::rows;
+use crate::engine::sqlite::schema::changes;
+use crate::engine::sqlite::write::staged;
+use crate::error::Result;
+use crate::sqlite::{DbResult, all, one};
+
+/// Chunk numbers counted in one pass over the extents: bounds memory to as many bytes.
+const WINDOW: u64 = 16 << 20;
+/// Most chunks that are counted again, and so most findings.
+const SUSPECTS: usize = 1000;
+/// Extents counted in a piece, but for the rest of the last node.
+const EXTENTS: u64 = 20_000;
+/// How often a count is tried that merges or `gc` disturb.
+const TRIES: usize = 5;
+
+/// Counts of references to chunks of a window.
+struct Counts {
+    first: u64,
+    few: Vec<u8>,
+    /// Those that a byte does not hold.
+    many: HashMap<u64, u64>,
+}
+
+impl Counts {
+    fn new(first: u64, end: u64) -> Self {
+        Self { first, few: vec![0; (end - first) as usize], many: HashMap::new() }
+    }
+
+    fn add(&mut self, chunk: u64) {
+        let Some(count) = chunk.checked_sub(self.first).and_then(|at| self.few.get_mut(at as usize)) else {
+            return;
+        };
+        match count.checked_add(1) {
+            Some(more) => *count = more,
+            None => *self.many.entry(chunk).or_default() += 1,
+        }
+    }
+
+    fn get(&self, chunk: u64) -> u64 {
+        let few = chunk.checked_sub(self.first).and_then(|at| self.few.get(at as usize));
+        u64::from(few.copied().unwrap_or(0)) + self.many.get(&chunk).copied().unwrap_or(0)
+    }
+}
+
+impl Check<'_> {
+    pub(super) fn references(&mut self) -> Result<()> {
+        self.counts_of_nothing()?;
+        let end = self.fs.with_view(|view| Ok(rows::head(view.conn)?.next_chunk))?;
+        let mut suspects = HashSet::new();
+        for first in (0..end).step_by(WINDOW as usize) {
+            let window = (first, end.min(first + WINDOW));
+            let counts = self.count(window)?;
+            self.compare(window, &counts, &mut suspects)?;
+        }
+        for _ in 0..TRIES {
+            if suspects.is_empty() {
+                return Ok(());
+            }
+            if let Some(wrong) = recount(self.fs, &suspects)? {
+                for what in wrong {
+                    self.report.add("references", what);
+                }
+                return Ok(());
+            }
+        }
+        tracing::warn!(chunks = suspects.len(), "references were not counted: rows were merged all the time");
+        Ok(())
+    }
+
+    /// Counts that belong to no chunk.
+    fn counts_of_nothing(&mut self) -> Result<()> {
+        self.walk(0, |view, report, from: u64| {
+            let sql = "SELECT chunk, id IS NULL FROM chunk_refs LEFT JOIN chunk ON id = chunk
+                 WHERE chunk > ?1 ORDER BY chunk LIMIT ?2";
+            let rows: Vec<(u64, bool)> =
+                all(view.conn, sql, params![from, ROWS], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            for (chunk, _) in rows.iter().filter(|(_, missing)| *missing) {
+                let what = format!("references to chunk {chunk} are counted, which is not there");
+                report.add("references", what);
+            }
+            Ok(rows.last().map(|(chunk, _)| *chunk))
+        })
+    }
+
+    fn count(&mut self, (first, end): (u64, u64)) -> Result<Counts> {
+        let mut counts = Counts::new(first, end);
+        each_node(self.fs, u64::MAX, |_, chunk| counts.add(chunk))?;
+        self.fs.with_view(|view| each_staged(view.conn, |chunk| counts.add(chunk)))?;
+        Ok(counts)
+    }
+
+    /// Adds the chunks whose count is another.
+    fn compare(
+        &mut self,
+        (first, end): (u64, u64),
+        counts: &Counts,
+        suspects: &mut HashSet<u64>,
+    ) -> Result<()> {
+        self.walk(first, |view, _, from: u64| {
+            let sql = "SELECT id, coalesce(count, 1) FROM chunk LEFT JOIN chunk_refs ON chunk = id
+                 WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3";
+            let rows: Vec<(u64, u64)> =
+                all(view.conn, sql, params![from, end, ROWS], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let wrong = rows.iter().filter(|(id, count)| counts.get(*id) != *count).map(|(id, _)| *id);
+            suspects.extend(wrong.take(SUSPECTS.saturating_sub(suspects.len())));
+            Ok(rows.last().map(|(id, _)| *id + 1))
+        })
+    }
+}
+
+/// Counts the references to these chunks as of one moment. `None` if extents were merged or collected
+/// meanwhile.
+fn recount(fs: &SqliteFs, suspects: &HashSet<u64>) -> Result<Option<Vec<String>>> {
+    let (seq, next_ino, epoch) = fs.with_view(|view| {
+        let head = rows::head(view.conn)?;
+        Ok((head.seq, head.next_ino, rows::epoch(view.conn)?))
+    })?;
+    // what each node contributes
+    let mut nodes: HashMap<u64, HashMap<u64, u64>> = HashMap::new();
+    each_node(fs, next_ino, |ino, chunk| {
+        if suspects.contains(&chunk) {
+            *nodes.entry(ino).or_default().entry(chunk).or_default() += 1;
+        }
+    })?;
+    fs.with_view(|view| {
+        let conn = view.conn;
+        if rows::epoch(conn)? != epoch {
+            return Ok(None);
+        }
+        let mut changed: BTreeSet<u64> =
+            all(conn, "SELECT DISTINCT ino FROM extent WHERE ino >= ?1", [next_ino], |row| row.get(0))?
+                .into_iter()
+                .collect();
+        for json in all(conn, "SELECT changes FROM log WHERE seq > ?1", [seq], |row| row.get::<_, String>(0))?
+        {
+            changed.extend(changes::from_json(&json)?.into_iter().map(|change| change.ino));
+        }
+        for ino in changed {
+            let now = nodes.entry(ino).or_default();
+            now.clear();
+            each_extent(conn, ino, |chunk| {
+                if suspects.contains(&chunk) {
+                    *now.entry(chunk).or_default() += 1;
+                }
+            })?;
+        }
+        let mut counts: HashMap<u64, u64> = HashMap::new();
+        for (chunk, count) in nodes.values().flatten() {
+            *counts.entry(*chunk).or_default() += count;
+        }
+        each_staged(conn, |chunk| *counts.entry(chunk).or_default() += 1)?;
+        let mut wrong = Vec::new();
+        for chunk in suspects {
+            let sql = "SELECT coalesce(count, 1) FROM chunk LEFT JOIN chunk_refs ON chunk = id WHERE id = ?1";
+            let (has, counted) =
+                (counts.get(chunk).copied().unwrap_or(0), one(conn, sql, [chunk], |row| row.get(0))?);
+            if counted.is_some_and(|counted: u64| counted != has) {
+                let counted = counted.unwrap_or(0);
+                wrong.push(format!("chunk {chunk} counts {counted} references and has {has}"));
+            }
+        }
+        wrong.sort();
+        Ok(Some(wrong))
+    })
+}
+
+/// Gives the chunk of each extent of the nodes below `end`, each node as it is at one moment.
+fn each_node(fs: &SqliteFs, end: u64, mut take: impl FnMut(u64, u64)) -> Result<()> {
+    let mut next = Some(0);
+    while let Some(from) = next {
+        next = fs.with_view(|view| {
+            let (mut from, mut extents) = (from, 0);
+            let sql = "SELECT ino FROM extent WHERE ino > ?1 AND ino < ?2 ORDER BY ino LIMIT 1";
+            while let Some(ino) = one(view.conn, sql, [from, end.min(rows::MAX)], |row| row.get(0))? {
+                each_extent(view.conn, ino, |chunk| {
+                    extents += 1;
+                    take(ino, chunk);
+                })?;
+                from = ino;
+                if extents >= EXTENTS {
+                    return Ok(Some(from));
+                }
+            }
+            Ok(None)
+        })?;
+    }
+    Ok(())
+}
+
+fn each_extent(conn: &Connection, ino: u64, mut take: impl FnMut(u64)) -> DbResult<()> {
+    let mut statement = conn.prepare_cached("SELECT chunk FROM extent WHERE ino = ?1")?;
+    let mut rows = statement.query([ino])?;
+    while let Some(row) = rows.next()? {
+        take(row.get(0)?);
+    }
+    Ok(())
+}
+
+fn each_staged(conn: &Connection, mut take: impl FnMut(u64)) -> DbResult<()> {
+    for body in staged::contents(conn)? {
+        body.0.into_iter().for_each(|(chunk, _)| take(chunk));
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! Steps of maintenance: each a write transaction of its own, so short that commits hardly wait behind it.
+//! Work that may be long is cut into as many as it takes.
+
+use std::time::Duration;
+
+use futures::executor::block_on;
+use rusqlite::Connection;
+
+use crate::engine::sqlite::SqliteFs;
+use crate::env::Env;
+use crate::error::Result;
+use crate::model::Timestamp;
+use crate::sqlite::DbResult;
+
+/// How long a step works. The writer's turn lasts 50 ms at most: the rest is for the row under way and
+/// COMMIT.
+const WORK: Duration = Duration::from_millis(20);
+/// Most rows of a step, for clocks that stand still or are set back.
+const ROWS: usize = 4096;
+
+/// The times of a collection.
+#[derive(Clone, Copy)]
+pub(crate) struct Times {
+    pub(crate) now: Timestamp,
+    /// What was marked until then goes.
+    pub(crate) gone_before: Timestamp,
+}
+
+/// The writer's turn, held by a step.
+pub(crate) struct Turn {
+    env: Env,
+    until: Timestamp,
+    rows: usize,
+}
+
+impl Turn {
+    pub(crate) fn begin(env: &Env) -> Self {
+        let until = Timestamp(env.now().0.saturating_add(i64::try_from(WORK.as_nanos()).unwrap_or(i64::MAX)));
+        Self { env: env.clone(), until, rows: ROWS }
+    }
+
+    /// Counts a row of work. Whether the step has to end.
+    pub(crate) fn is_over(&mut self) -> bool {
+        self.rows = self.rows.saturating_sub(1);
+        self.rows == 0 || self.env.now() >= self.until
+    }
+}
+
+impl SqliteFs {
+    /// Runs one step of maintenance; returns once it is committed, though perhaps not yet durable. At most as
+    /// many run at once as leave threads for commits. What changes rows counts up `head.epoch`: such changes
+    /// are no commits. Blocks.
+    pub(crate) fn step<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection, &mut Turn) -> DbResult<T> + Send + 'static,
+    ) -> Result<T> {
+        let _permit = self.inner.runtime.maintenance().acquire();
+        let env = self.inner.runtime.env().clone();
+        block_on(self.inner.writer.transact(false, move |conn| {
+            let before = conn.total_changes();
+            let value = work(conn, &mut Turn::begin(&env))?;
+            if conn.total_changes() > before {
+                conn.prepare_cached("UPDATE head SET epoch = epoch + 1")?.execute([])?;
+            }
+            Ok(value)
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Barrier, mpsc};
+
+    use super::*;
+    use crate::env::ManualClock;
+    use crate::fs::FileSystem;
+    use crate::model::{At, Batch, Op};
+    use crate::path::TreePath;
+    use crate::runtime::{Limits, Runtime};
+
+    fn turn() -> (Turn, ManualClock) {
+        let (env, clock) = Env::manual(Timestamp(0));
+        (Turn::begin(&env), clock)
+    }
+
+    #[test]
+    fn a_turn_ends_by_the_clock_and_by_rows() {
+        let (mut turn, clock) = turn();
+        assert!(!turn.is_over());
+        clock.advance(WORK);
+        assert!(turn.is_over());
+        let (mut turn, _clock) = self::turn();
+        assert_eq!((1..).find(|_| turn.is_over()), Some(ROWS));
+    }
+
+    #[test]
+    fn long_tasks_of_many_accounts_leave_threads_for_commits() {
+        let limits = Limits { writer_threads: 2, ..Limits::default() };
+        let runtime = Runtime::with_limits(Env::system(), limits);
+        let folder = tempfile::tempdir().unwrap();
+        let open = |name: &str| {
+            let folder = folder.path().join(name);
+            std::fs::create_dir(&folder).unwrap();
+            SqliteFs::open_on(&folder, &runtime).unwrap()
+        };
+        let other = open("other");
+        let begun = Arc::new(Barrier::new(2));
+        let (go_on, told) = mpsc::channel::<()>();
+        let told = Arc::new(std::sync::Mutex::new(told));
+        // as many as there are threads; the second waits for the first, which waits for the commit
+        let long: Vec<_> = ["one", "two"]
+            .map(|name| {
+                let (fs, begun, told) = (open(name), Arc::clone(&begun), Arc::clone(&told));
+                std::thread::spawn(move || {
+                    fs.step(move |_, _| {
+                        begun.wait();
+                        told.lock().unwrap().recv().unwrap();
+                        Ok(())
+                    })
+                })
+            })
+            .into();
+        begun.wait();
+        let path = At::Path(TreePath::parse("/a").unwrap());
+        block_on(other.commit(Batch::new([Op::write(path, "x")]))).unwrap();
+        go_on.send(()).unwrap();
+        begun.wait();
+        go_on.send(()).unwrap();
+        for thread in long {
+            thread.join().unwrap().unwrap();
+        }
+    }
+
+    #[test]
+    fn what_changes_rows_without_a_commit_counts_up_the_epoch() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+        let epoch = || fs.with_view(|view| crate::engine::sqlite::read::rows::epoch(view.conn)).unwrap();
+        let path = |path: &str| At::Path(TreePath::parse(path).unwrap());
+        for op in [Op::append(path("/a"), "one"), Op::append(path("/a"), "two")] {
+            block_on(fs.commit(Batch::new([op]))).unwrap();
+        }
+        assert_eq!(epoch(), 0);
+        assert_eq!(fs.gc(Duration::ZERO).unwrap().merged, 1);
+        let merged = epoch();
+        assert!(merged > 0);
+        fs.gc(Duration::ZERO).unwrap();
+        assert_eq!(epoch(), merged, "nothing was collected");
+    }
+}

@@ -1,0 +1,79 @@
+//! Which commit wrote which bytes of a file.
+
+use std::collections::BTreeMap;
+
+use super::commit::CommitInfo;
+use super::id::Seq;
+use super::query::ByteRange;
+
+/// Most bytes of messages and authors in an answer, in bytes (4 MiB).
+pub const MAX_BLAME: usize = 4 << 20;
+
+/// Runs of a file's bytes by the commit that wrote them, in order of offset.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Blame {
+    /// The runs, one after the other. Neighbours within an answer are of different commits.
+    pub runs: Vec<BlameRun>,
+    /// The commits of these runs, by sequence.
+    pub commits: Vec<CommitInfo>,
+    /// Where to go on, in bytes; `None` at the end of the range or file.
+    pub next: Option<u64>,
+}
+
+/// Bytes that one commit wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlameRun {
+    /// Which bytes.
+    pub range: ByteRange,
+    /// The commit that wrote them into this file, by a write, append, patch or copy; what it left as it was
+    /// around them keeps its own. `None` for a hole, which nobody wrote.
+    pub commit: Option<Seq>,
+}
+
+impl Blame {
+    /// An answer without runs yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds bytes behind the last run, to it if they are of the same commit.
+    pub fn push(&mut self, range: ByteRange, commit: Option<Seq>) {
+        match self.runs.last_mut() {
+            _ if range.length == 0 => {}
+            Some(run) if run.commit == commit && run.range.offset + run.range.length == range.offset => {
+                run.range.length += range.length;
+            }
+            _ => self.runs.push(BlameRun { range, commit }),
+        }
+    }
+
+    /// Looks up the commits, and cuts the answer to `limit` runs and [`MAX_BLAME`] bytes, but for one run.
+    pub(crate) fn with_commits<E>(
+        mut self,
+        limit: usize,
+        mut commit: impl FnMut(Seq) -> Result<CommitInfo, E>,
+    ) -> Result<Self, E> {
+        let (mut commits, mut bytes, mut kept) = (BTreeMap::new(), 0, 0);
+        for run in self.runs.iter().take(limit) {
+            if let Some(seq) = run.commit
+                && !commits.contains_key(&seq)
+            {
+                let info = commit(seq)?;
+                bytes += info.message.len() + info.author.len();
+                if bytes > MAX_BLAME && kept > 0 {
+                    break;
+                }
+                commits.insert(seq, info);
+            }
+            kept += 1;
+        }
+        if let Some(cut) = self.runs.get(kept) {
+            self.next = Some(cut.range.offset);
+            self.runs.truncate(kept);
+        }
+        self.commits = commits.into_values().collect();
+        Ok(self)
+    }
+}
