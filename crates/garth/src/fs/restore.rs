@@ -6,6 +6,8 @@ mod diff;
 mod plan;
 mod state;
 
+use std::sync::Arc;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::model::{At, Batch, Commit, Moment, Op, Precondition, Seq, Timestamp};
@@ -122,7 +124,7 @@ pub async fn restore<F: FileSystem + ?Sized>(
     now: Timestamp,
     batch: &Batch,
 ) -> Result<Restored> {
-    let past = fs.as_of(moment).await?;
+    let past = past_of(fs, moment).await?;
     let mut template = batch.clone();
     let mut done: Option<Restored> = None;
     let mut failed =
@@ -163,6 +165,15 @@ fn is_overtaken(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::AlreadyExists)
 }
 
+/// The state to restore. Copies of the past are as of a commit, and so is all else.
+async fn past_of<F: FileSystem + ?Sized>(fs: &F, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
+    let past = fs.as_of(moment).await?;
+    match moment {
+        Moment::Time(_) => fs.as_of(&Moment::Seq(past.head().await?.seq)).await,
+        Moment::Seq(_) | Moment::Snapshot(_) => Ok(past),
+    }
+}
+
 /// What [`restore`] would do now.
 ///
 /// # Errors
@@ -173,12 +184,7 @@ pub async fn plan<F: FileSystem + ?Sized>(
     moment: &Moment,
     now: Timestamp,
 ) -> Result<RestorePlan> {
-    let past = fs.as_of(moment).await?;
-    // Copies of the past are as of a commit, and so is all else.
-    let past = match moment {
-        Moment::Time(_) => fs.as_of(&Moment::Seq(past.head().await?.seq)).await?,
-        Moment::Seq(_) | Moment::Snapshot(_) => past,
-    };
+    let past = past_of(fs, moment).await?;
     plan::plan(fs, &*past, path, now).await
 }
 

@@ -108,9 +108,9 @@ impl DbError {
         }
     }
 
-    /// Whether nobody can tell what the disk has: a sync failed, so that the kernel may have dropped pages that
-    /// it could not write, and another sync that succeeds proves nothing; or a commit that failed may come
-    /// back ([`Self::of_commit`]).
+    /// Whether nobody can tell what the disk has: a sync failed, so that the kernel may have dropped pages
+    /// that it could not write, and another sync that succeeds proves nothing; or a commit that failed may
+    /// come back ([`Self::of_commit`]).
     pub(crate) fn leaves_disk_unknown(&self) -> bool {
         const UNKNOWN: [i32; 3] =
             [ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_IOERR_DIR_FSYNC, ffi::SQLITE_IOERR_SHMSIZE];
