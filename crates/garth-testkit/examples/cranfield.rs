@@ -44,7 +44,7 @@ fn measure(collection: &Cranfield, data: &Path, path: &str) -> Result<()> {
     let within = TreePath::parse(path)?;
     let quality = collection.evaluate(|text| {
         let query = SearchQuery::new(text).within(within.clone()).limit(100);
-        let hits = block_on(fs.search(&query))?;
+        let hits = block_on(fs.search(&query))?.hits;
         let number = |path: &TreePath| path.name()?.split('.').next()?.parse().ok();
         Ok::<_, garth::Error>(hits.iter().filter_map(|hit| number(&hit.path)).collect())
     })?;

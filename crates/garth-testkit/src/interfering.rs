@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, Blame, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, NamesPage,
-    Op, Page, SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
+    At, Batch, Blame, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Listing, Moment, NamesPage, Op,
+    Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
 };
 use garth::{Capabilities, FileSystem, OpenFile, OpenNode, Result, TreePath, Upload};
 
@@ -107,7 +107,7 @@ impl FileSystem for Interfering {
         self.inner.snapshots(page).await
     }
 
-    async fn search(&self, query: &SearchQuery) -> Result<Vec<Hit>> {
+    async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
         self.inner.search(query).await
     }
 

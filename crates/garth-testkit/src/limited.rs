@@ -6,8 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, Blame, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, NamesPage,
-    Op, Page, SearchQuery, Seq, SetAttrs, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
+    At, Batch, Blame, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Listing, Moment, NamesPage, Op,
+    Page, SearchAnswer, SearchQuery, Seq, SetAttrs, Snapshot, SnapshotsPage, Version, VersionId, Walk,
+    WalkPage,
 };
 use garth::{Capabilities, Error, ErrorKind, FileSystem, OpenFile, OpenNode, Result, TreePath, Upload};
 
@@ -158,7 +159,7 @@ impl FileSystem for Limited {
         self.inner.snapshots(page).await
     }
 
-    async fn search(&self, query: &SearchQuery) -> Result<Vec<Hit>> {
+    async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
         need(self.has.search)?;
         self.inner.search(query).await
     }

@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let past = fs.as_of(&first.seq.into()).await?;
     print!("before: {}", past.read_to_string("/notes/alice.md").await?);
 
-    for hit in fs.search(&SearchQuery::new("who drinks coffee")).await? {
+    for hit in fs.search(&SearchQuery::new("who drinks coffee")).await?.hits {
         println!("found:  {}", hit.path);
     }
     Ok(())

@@ -28,10 +28,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     fs.commit(Batch::new(ops.into_iter().collect::<garth::Result<Vec<_>>>()?)).await?;
 
     let below = SearchQuery::new("black coffee").within(TreePath::parse("/notes")?).limit(5);
-    for hit in fs.search(&below).await? {
+    for hit in fs.search(&below).await?.hits {
         println!("{}, from line {}: {}", hit.path, hit.lines.start, hit.snippet.replace('\n', " "));
     }
-    for hit in fs.search(&SearchQuery::new("coffee").tag("recipe")).await? {
+    for hit in fs.search(&SearchQuery::new("coffee").tag("recipe")).await?.hits {
         println!("recipe: {}", hit.path);
     }
     Ok(())

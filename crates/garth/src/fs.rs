@@ -21,8 +21,8 @@ use futures::stream::BoxStream;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    At, Batch, Blame, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Ino, Listing, Moment,
-    NamesPage, Page, SearchQuery, Seq, Snapshot, SnapshotsPage, StagedBody, Version, VersionId, Walk,
+    At, Batch, Blame, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Ino, Listing, Moment, NamesPage,
+    Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, StagedBody, Version, VersionId, Walk,
     WalkPage,
 };
 use crate::path::TreePath;
@@ -195,7 +195,7 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// `InvalidArgument` for a limit outside 1 to 1,000.
-    async fn search(&self, query: &SearchQuery) -> Result<Vec<Hit>>;
+    async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer>;
 
     /// Starts an upload of content of any size, to be written at `at`. Nothing of it shows until a commit
     /// uses it, and `at` is not looked up: a view that is made of several stores learns which one is to keep

@@ -19,7 +19,7 @@
 //! let before = fs.as_of(&first.seq.into()).await?; // any past state is a read-only file system
 //! assert_eq!(before.read_to_string("/alice.md").await?, "She takes her coffee black.");
 //!
-//! let hits = fs.search(&SearchQuery::new("coffee")).await?;
+//! let hits = fs.search(&SearchQuery::new("coffee")).await?.hits;
 //! assert_eq!(hits[0].path.as_str(), "/alice.md");
 //! # Ok(()) }
 //! ```

@@ -26,6 +26,6 @@ pub use op::{
 };
 pub use query::{
     ByteRange, Change, ChangeKind, Changes, CommitChanges, Filling, Head, HistoryPage, Hit, Item, Listing,
-    MAX_HITS, MAX_PAGE, MAX_PAGE_BYTES, MAX_READ, Moment, NamesPage, Page, SearchQuery, SnapshotsPage,
-    Version, Walk, WalkItem, WalkPage, Weigh,
+    MAX_HITS, MAX_PAGE, MAX_PAGE_BYTES, MAX_READ, Moment, NamesPage, Page, SearchAnswer, SearchQuery,
+    SnapshotsPage, Version, Walk, WalkItem, WalkPage, Weigh,
 };

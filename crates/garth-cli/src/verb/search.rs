@@ -9,12 +9,13 @@ use crate::app::{App, stat_path};
 use crate::args::TREE_PATH;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
+use crate::out::counted;
 
 /// Full-text search, best match first
 ///
 /// Searches the last commit; `garth grep --at` searches the past. With --json one object per file: path,
-/// version, score in (0, 1), snippet, and the range of the passage in lines and bytes (each start and end,
-/// the end excluded; lines count from 1).
+/// version, score (how much of the question is there, up to 1), snippet, and the range of the passage in
+/// lines and bytes (each start and end, the end excluded; lines count from 1).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth search 'which tone does Ada prefer' --in /users/ada")]
 pub(crate) struct Search {
@@ -46,8 +47,13 @@ impl Search {
             within.push(stat_path(&*fs, path, Follow::Yes).await?.0);
         }
         let query = SearchQuery::new(self.query).within_any(within).tags_any(self.tags).limit(self.limit);
-        for hit in fs.search(&query).await? {
-            show(app, &hit)?;
+        let answer = fs.search(&query).await?;
+        for hit in &answer.hits {
+            show(app, hit)?;
+        }
+        if answer.missing > 0 {
+            let files = counted(answer.missing, "file", "files");
+            app.out.warn(format_args!("{files} with text that is not indexed yet; search again in a while"));
         }
         Ok(())
     }

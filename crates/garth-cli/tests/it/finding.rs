@@ -42,7 +42,7 @@ fn search_finds_by_words_below_a_path_and_by_label() {
     let mut paths = column(&hits, "path");
     paths.sort();
     assert_eq!(paths, ["/notes-2/far.md", "/notes/today.md"]);
-    assert!(hits.iter().all(|hit| hit["score"].as_f64().is_some_and(|score| score > 0.0 && score < 1.0)));
+    assert!(hits.iter().all(|hit| hit["score"].as_f64().is_some_and(|score| score > 0.0 && score <= 1.0)));
     assert_eq!(column(&garth.lines(&["search", "harbour", "--in", "/notes"]), "path"), ["/notes/today.md"]);
     assert_eq!(column(&garth.lines(&["search", "harbour", "--tag", "trip"]), "path"), ["/notes-2/far.md"]);
     assert_eq!(garth.lines(&["search", "harbour", "--limit", "1"]).len(), 1);

@@ -26,8 +26,8 @@ use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
 use crate::model::{
-    At, Batch, Blame, ByteRange, Changes, Commit, CommitInfo, Entry, Filling, Head, HistoryPage, Hit, Ino,
-    Item, Kind, Listing, MAX_PAGE, MAX_READ, Moment, NamesPage, Page, SearchQuery, Seq, Snapshot,
+    At, Batch, Blame, ByteRange, Changes, Commit, CommitInfo, Entry, Filling, Head, HistoryPage, Ino, Item,
+    Kind, Listing, MAX_PAGE, MAX_READ, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
     SnapshotsPage, Timestamp, Version, VersionId, Walk, WalkItem, WalkPage, Weigh,
 };
 use crate::path::TreePath;
@@ -307,7 +307,7 @@ impl FileSystem for Memory {
         })
     }
 
-    async fn search(&self, _query: &SearchQuery) -> Result<Vec<Hit>> {
+    async fn search(&self, _query: &SearchQuery) -> Result<SearchAnswer> {
         Err(Error::new(ErrorKind::Unsupported, "this filesystem keeps no search index"))
     }
 

@@ -39,9 +39,9 @@ use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
 use crate::model::{
-    At, Batch, Blame, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Ino, Listing, MAX_READ,
-    Moment, NamesPage, Page, SearchQuery, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId, Walk,
-    WalkPage,
+    At, Batch, Blame, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Ino, Listing, MAX_READ, Moment,
+    NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId,
+    Walk, WalkPage,
 };
 use crate::path::TreePath;
 use crate::runtime::Runtime;
@@ -65,6 +65,12 @@ struct Inner {
     writer: Arc<Writer>,
     long_reads: Arc<Turns>,
     runtime: Runtime,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.writer.stop_chores();
+    }
 }
 
 impl SqliteFs {
@@ -314,7 +320,7 @@ impl FileSystem for SqliteFs {
         self.reading(page, |view, page| view.snapshots(page)).await
     }
 
-    async fn search(&self, query: &SearchQuery) -> Result<Vec<Hit>> {
+    async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
         if self.as_of.is_some() {
             return Err(Error::new(
                 ErrorKind::Unsupported,

@@ -463,6 +463,18 @@ impl Default for SearchQuery {
     }
 }
 
+/// What a search found.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct SearchAnswer {
+    /// One hit a file, best first: by BM25 of the passage, then the newest text.
+    pub hits: Vec<Hit>,
+    /// Whether there may be more: the limit was reached, or there are more matches than one search looks at.
+    pub more: bool,
+    /// Files of which some text is not indexed yet, counted up to 1,000.
+    pub missing: u64,
+}
+
 /// A file that a search found.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -473,7 +485,11 @@ pub struct Hit {
     pub ino: Ino,
     /// The node's version that was searched.
     pub version: VersionId,
-    /// Relevance in (0, 1): BM25 `b` of the best passage as `b / (1 + b)`. Compares hits of one query only.
+    /// How much of the question the best passage holds, above 0 and up to 1: the sum of the weights of the
+    /// words that it holds, divided by that of all words asked for. A word weighs `ln(1 + N / n)`, where `n`
+    /// of all `N` passages hold it; so rare words count most, also those that nothing holds. 1 says that it
+    /// holds every word, however common they are. Compares hits of different questions, too. A word that was
+    /// found by its beginning alone counts half.
     pub score: f64,
     /// The best passage in short, cut at words.
     pub snippet: String,

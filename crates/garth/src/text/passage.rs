@@ -7,6 +7,8 @@
 
 use std::ops::Range;
 
+use super::json;
+
 /// Length in bytes that passages aim at: a few paragraphs, so that a hit says where,
 /// and still enough text to rank by.
 pub const TARGET: usize = 2048;
@@ -42,12 +44,13 @@ pub fn is_text(prefix: &[u8], content_type: Option<&str>) -> bool {
 /// put before them in the next call.
 ///
 /// A cut lies before a Markdown heading, else behind a blank line, else behind a line (so between records of
-/// JSON Lines), else behind a sentence or word, and never inside a UTF-8 character.
-pub fn cut(bytes: &[u8], last: bool) -> Vec<usize> {
+/// JSON Lines), else behind a sentence or word, and never inside a UTF-8 character; in JSON (`is_json`) also
+/// not inside an escape.
+pub fn cut(bytes: &[u8], last: bool, is_json: bool) -> Vec<usize> {
     let mut lengths = Vec::new();
     let mut rest = bytes;
     while rest.len() > MAX || (last && rest.len() > LAST) {
-        let length = first(rest);
+        let length = first(rest, is_json);
         lengths.push(length);
         rest = &rest[length..];
     }
@@ -58,7 +61,7 @@ pub fn cut(bytes: &[u8], last: bool) -> Vec<usize> {
 }
 
 /// The length of the first passage of `rest`, which is longer than [`LAST`].
-fn first(rest: &[u8]) -> usize {
+fn first(rest: &[u8], is_json: bool) -> usize {
     let window = &rest[..rest.len().min(MAX)];
     let (mut heading, mut blank, mut line, mut later) = (0, 0, 0, 0);
     let mut start = 0;
@@ -93,7 +96,7 @@ fn first(rest: &[u8]) -> usize {
     if rest.len() <= MAX {
         return rest.len();
     }
-    within_line(window)
+    within_line(window, is_json)
 }
 
 fn is_heading(line: &[u8]) -> bool {
@@ -102,39 +105,57 @@ fn is_heading(line: &[u8]) -> bool {
 }
 
 /// A cut in a line longer than `window`, which is [`MAX`] bytes.
-fn within_line(window: &[u8]) -> usize {
-    let (mut sentence, mut word, mut at) = (0, 0, 0);
+fn within_line(window: &[u8], is_json: bool) -> usize {
+    let (mut sentence, mut word, mut any, mut at) = (0, 0, 0, 0);
     let mut before = ' ';
-    for chunk in window.utf8_chunks() {
-        for now in chunk.valid().chars() {
-            at += now.len_utf8();
-            let separates = separates(now);
-            if separates && at > TARGET && word < TARGET / 2 {
+    while let Some((now, length)) = unit(&window[at..], is_json) {
+        at += length;
+        let separates = separates(now);
+        if at > TARGET {
+            if any == 0 || (separates && word < TARGET / 2) {
                 return at;
             }
-            if separates && at <= TARGET {
+        } else {
+            any = at;
+            if separates {
                 word = at;
                 let ends = matches!(before, '.' | '!' | '?') && now.is_whitespace();
                 if ends || matches!(now, '。' | '！' | '？') {
                     sentence = at;
                 }
             }
-            before = now;
         }
-        at += chunk.invalid().len();
+        before = now;
     }
     if sentence >= TARGET / 2 {
         return sentence;
     }
-    if word >= TARGET / 2 {
-        return word;
-    }
-    // One endless word. Of a character at most three bytes follow the first.
-    (TARGET - 3..=TARGET).rev().find(|end| !is_continuation(window[*end])).unwrap_or(TARGET)
+    // without a word's end: one endless word
+    if word >= TARGET / 2 { word } else { any }
 }
 
-fn is_continuation(byte: u8) -> bool {
-    byte & 0b1100_0000 == 0b1000_0000
+/// The first character of `bytes` and its length, in JSON that of an escape as a whole. What is no UTF-8
+/// counts as U+FFFD.
+fn unit(bytes: &[u8], is_json: bool) -> Option<(char, usize)> {
+    let first = *bytes.first()?;
+    if is_json && let Some(escape) = json::escape(bytes) {
+        return Some(escape);
+    }
+    if first.is_ascii() {
+        return Some((char::from(first), 1));
+    }
+    let most = &bytes[..bytes.len().min(4)];
+    let valid = match std::str::from_utf8(most) {
+        Ok(valid) => valid,
+        Err(error) => std::str::from_utf8(&most[..error.valid_up_to()]).unwrap_or_default(),
+    };
+    match valid.chars().next() {
+        Some(c) => Some((c, c.len_utf8())),
+        None => {
+            let chunk = most.utf8_chunks().next()?;
+            Some((char::REPLACEMENT_CHARACTER, chunk.invalid().len().max(1)))
+        }
+    }
 }
 
 /// Whether the index ends a word at this character. Errs on the side of no.

@@ -1,7 +1,12 @@
-//! From a question in plain words to an expression of the index. Nothing a user types may reach the syntax of
-//! the index: words are taken out and quoted, everything else is dropped.
+//! From a question in plain words to the tokens to look for. Nothing a user types may reach the syntax of an
+//! index: words are taken out, everything else is dropped.
 
 use std::collections::HashSet;
+
+use super::token::{of_word, words};
+
+/// Of a longer question the first so many tokens count: it bounds what one search looks at.
+pub const MAX_TERMS: usize = 128;
 
 /// English words that questions are made of and that say nothing about the subject: function words, what an
 /// apostrophe leaves behind ("what's", "don't"), and phrases such as "is it possible", "are any known". Verbs
@@ -20,63 +25,43 @@ pub(super) const STOP_WORDS: &str = "
     wouldn yet you your yours yourself yourselves
 ";
 
+/// A token to look for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// The token, as the index has it.
+    pub token: String,
+    /// The word that it is of, as typed: letters, digits and marks only.
+    pub word: String,
+}
+
 /// The words of a question that are worth looking for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    terms: Vec<String>,
+    terms: Vec<Term>,
 }
 
 impl Question {
     /// Takes the words out of `text`, which may be anything. Stop words go, unless nothing else is there.
     /// `None` if there is no letter or digit: nothing can match.
     pub fn parse(text: &str) -> Option<Self> {
-        let mut seen = HashSet::new();
-        let words = words(text).map(|(_, word)| word);
-        let mut terms: Vec<String> =
-            words.filter(|word| seen.insert(word.to_lowercase())).map(str::to_owned).collect();
         let stop_words: HashSet<&str> = STOP_WORDS.split_whitespace().collect();
-        let is_stop = |term: &String| stop_words.contains(term.to_lowercase().as_str());
-        if !terms.iter().all(is_stop) {
-            terms.retain(|term| !is_stop(term));
+        let is_stop = |word: &str| stop_words.contains(word.to_lowercase().as_str());
+        let words: Vec<&str> = words(text).map(|(_, word)| word).collect();
+        let only_stop_words = words.iter().all(|word| is_stop(word));
+        let mut seen = HashSet::new();
+        let mut terms = Vec::new();
+        for word in words.into_iter().filter(|word| only_stop_words || !is_stop(word)) {
+            for token in of_word(word) {
+                if terms.len() < MAX_TERMS && seen.insert(token.clone()) {
+                    terms.push(Term { token, word: word.to_owned() });
+                }
+            }
         }
         (!terms.is_empty()).then_some(Self { terms })
     }
 
-    /// The words as typed, each once, in order.
-    pub fn terms(&self) -> &[String] {
+    /// What to look for: each token once, in the order of the words.
+    pub fn terms(&self) -> &[Term] {
         &self.terms
     }
-
-    /// FTS5 expression: passages with any of the words.
-    pub fn any_term(&self) -> String {
-        self.join(|term| format!("\"{term}\""))
-    }
-
-    /// FTS5 expression: passages with a word that begins like any of the words. For when nothing else
-    /// matches. A single Latin letter stays a word: it would match almost everything.
-    pub fn any_prefix(&self) -> String {
-        self.join(|term| if term.len() > 1 { format!("\"{term}\"*") } else { format!("\"{term}\"") })
-    }
-
-    fn join(&self, quote: impl Fn(&String) -> String) -> String {
-        // Terms are letters, digits and accents only (see `is_word`), so quotes cannot be closed from inside.
-        self.terms.iter().map(quote).collect::<Vec<_>>().join(" OR ")
-    }
-}
-
-/// The words of `text` with the offset of their first byte.
-pub(super) fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let start = at + text[at..].find(is_word)?;
-        let end = text[start..].find(|c| !is_word(c)).map_or(text.len(), |length| start + length);
-        at = end;
-        Some((start, &text[start..end]))
-    })
-}
-
-/// Whether `c` belongs to a word, as the tokenizer `unicode61` sees it or a little wider: what it splits
-/// further becomes a phrase. Combining accents belong to the letter before them.
-fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || ('\u{300}'..='\u{36f}').contains(&c)
 }

@@ -1,8 +1,8 @@
 //! The few words of a passage that show why it was found. The index keeps no text, so the passage
-//! is read again and searched here, by a rougher rule than the index's stemmer: a wrong guess
-//! costs a less telling snippet only.
+//! is read again and searched here.
 
-use super::question::{Question, words};
+use super::question::Question;
+use super::token::{of_word, words};
 
 /// Length in bytes that a snippet aims at: two or three lines of a terminal.
 const LENGTH: usize = 240;
@@ -28,12 +28,12 @@ pub fn snippet(passage: &str, question: &Question) -> String {
 
 /// Where the piece with the most different terms begins; any byte.
 fn best_start(passage: &str, question: &Question) -> usize {
-    let terms: Vec<Vec<char>> = question.terms().iter().map(|term| letters(term)).collect();
     let mut found = Vec::new();
     for (at, word) in words(passage) {
-        let letters = letters(word);
-        if let Some(term) = terms.iter().position(|term| alike(term, &letters)) {
-            found.push((at, term));
+        for token in of_word(word) {
+            // what begins like a term was found as such, if nothing else was
+            let term = question.terms().iter().position(|term| token.starts_with(&term.token));
+            found.extend(term.map(|term| (at, term)));
         }
     }
     let mut best = (0, 0, 0);
@@ -69,15 +69,4 @@ fn word_end(passage: &str, start: usize) -> usize {
     }
     let far = passage.ceil_char_boundary(start + LENGTH / 2);
     passage[far..end].rfind(' ').map_or(end, |space| far + space)
-}
-
-fn letters(word: &str) -> Vec<char> {
-    word.chars().flat_map(char::to_lowercase).collect()
-}
-
-/// Whether two words are probably forms of one: they begin alike and differ in an ending.
-fn alike(a: &[char], b: &[char]) -> bool {
-    let common = a.iter().zip(b).take_while(|(a, b)| a == b).count();
-    let (short, long) = (a.len().min(b.len()), a.len().max(b.len()));
-    common == long || (common >= 3 && common + 2 >= short && common + 5 >= long)
 }

@@ -1,10 +1,16 @@
-//! Cutting, questions and snippets: pure functions that must hold for any input.
+//! Cutting, tokens, questions and snippets: pure functions that must hold for any input.
+
+use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+use rusqlite::Connection;
 
+use crate::text::json::{decode, is_json};
 use crate::text::passage::{Edit, MAX, MAX_TEXT, Recut, SNIFF, Span, TARGET, cut, is_text, lines, recut};
-use crate::text::question::STOP_WORDS;
-use crate::text::{Question, snippet};
+use crate::text::question::{MAX_TERMS, STOP_WORDS};
+use crate::text::stem::stem;
+use crate::text::token::MAX_TOKEN;
+use crate::text::{Question, Tokenizer, snippet};
 
 fn span(off: u64, len: u64, newline: bool) -> Span {
     Span { off, len, newline }
@@ -29,7 +35,7 @@ fn prose() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn passages_cover_any_text_in_bounds_and_split_no_character(text in prose()) {
-        let lengths = cut(text.as_bytes(), true);
+        let lengths = cut(text.as_bytes(), true, false);
         prop_assert_eq!(lengths.iter().sum::<usize>(), text.len());
         let mut at = 0;
         for length in lengths {
@@ -40,8 +46,8 @@ proptest! {
     }
 
     #[test]
-    fn passages_cover_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..20_000)) {
-        let lengths = cut(&bytes, true);
+    fn passages_cover_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..20_000), is_json: bool) {
+        let lengths = cut(&bytes, true, is_json);
         prop_assert_eq!(lengths.iter().sum::<usize>(), bytes.len());
         prop_assert!(lengths.iter().all(|length| (1..=MAX).contains(length)));
     }
@@ -51,13 +57,13 @@ proptest! {
         let (mut held, mut lengths) = (Vec::new(), Vec::new());
         for piece in text.as_bytes().chunks(step) {
             held.extend_from_slice(piece);
-            let done = cut(&held, false);
+            let done = cut(&held, false, false);
             prop_assert!(held.len() - done.iter().sum::<usize>() <= MAX);
             held.drain(..done.iter().sum::<usize>());
             lengths.extend(done);
         }
-        lengths.extend(cut(&held, true));
-        prop_assert_eq!(lengths, cut(text.as_bytes(), true));
+        lengths.extend(cut(&held, true, false));
+        prop_assert_eq!(lengths, cut(text.as_bytes(), true, false));
     }
 
     #[test]
@@ -68,6 +74,28 @@ proptest! {
         prop_assert!(!snippet.contains(char::is_control));
         let folded = text.split_whitespace().collect::<Vec<_>>().join(" ");
         prop_assert!(folded.contains(snippet.trim_matches('…')), "{snippet}");
+    }
+
+    #[test]
+    fn a_word_of_a_text_is_found_by_itself(text in "\\PC{0,200}", word in "\\PC{1,9}") {
+        let tokens = tokens(&format!("{text} {word}"));
+        for term in Question::parse(&word).iter().flat_map(Question::terms) {
+            prop_assert!(tokens.contains(&term.token), "{:?} of {:?}", term, tokens);
+        }
+    }
+
+    #[test]
+    fn no_cut_of_json_falls_into_an_escape(pieces in prop::collection::vec(
+        prop_oneof![Just("\\n"), Just("\\u00e9"), Just("\\ud83d\\ude00"), Just("\\\""), Just("word"), Just(" ")], 0..4000
+    )) {
+        let text = format!("\"{}\"", pieces.concat());
+        let mut at = 0;
+        let mut decoded = String::new();
+        for length in cut(text.as_bytes(), true, true) {
+            decoded.push_str(&decode(&text[at..at + length]));
+            at += length;
+        }
+        prop_assert_eq!(decoded, decode(&text));
     }
 
     #[test]
@@ -82,14 +110,14 @@ proptest! {
 fn cuts_fall_before_headings_then_behind_blank_lines_then_lines_then_sentences() {
     let paragraph = format!("{}\n", "word ".repeat(159));
     let headed = format!("{paragraph}\n## Two\n{paragraph}\n{paragraph}{paragraph}{paragraph}");
-    assert!(headed[cut(headed.as_bytes(), true)[0]..].starts_with("## Two"));
+    assert!(headed[cut(headed.as_bytes(), true, false)[0]..].starts_with("## Two"));
     let blank = format!("{paragraph}{paragraph}\n{}", "line\n".repeat(900));
-    assert_eq!(cut(blank.as_bytes(), true)[0], 2 * paragraph.len() + 1);
+    assert_eq!(cut(blank.as_bytes(), true, false)[0], 2 * paragraph.len() + 1);
     let record = format!("{{\"text\":\"{}\"}}\n", "x".repeat(1500));
     let last = 2 * record.len();
-    assert_eq!(cut(record.repeat(4).as_bytes(), true), [record.len(), record.len(), last]);
+    assert_eq!(cut(record.repeat(4).as_bytes(), true, false), [record.len(), record.len(), last]);
     let sentence = "One two three four. ".repeat(400);
-    for length in &cut(sentence.as_bytes(), true)[..2] {
+    for length in &cut(sentence.as_bytes(), true, false)[..2] {
         assert_eq!(length % "One two three four. ".len(), 0);
         assert!(*length <= TARGET);
     }
@@ -145,11 +173,138 @@ fn lines_are_counted_from_one_and_end_excluded() {
 #[test]
 fn a_question_keeps_what_says_something() {
     let question = Question::parse("What's the boundary-layer, and who's THE Boundary?").unwrap();
-    assert_eq!(question.terms(), ["boundary", "layer"]);
-    assert_eq!(question.any_term(), r#""boundary" OR "layer""#);
-    assert_eq!(question.any_prefix(), r#""boundary"* OR "layer"*"#);
-    assert_eq!(Question::parse("who is that").unwrap().terms(), ["who", "is", "that"]);
+    let words: Vec<&str> = question.terms().iter().map(|term| term.word.as_str()).collect();
+    assert_eq!(words, ["boundary", "layer"]);
+    assert_eq!(asked("who is that"), ["who", "is", "that"]);
     assert_eq!(Question::parse("?! \0 \"* 😀"), None);
+    let many: String = (0..1000).map(|n| format!("word{n} ")).collect();
+    assert_eq!(asked(&many).len(), MAX_TERMS);
+}
+
+/// The tokens of a question.
+fn asked(question: &str) -> Vec<String> {
+    Question::parse(question).unwrap().terms().iter().map(|term| term.token.clone()).collect()
+}
+
+/// The tokens of a passage.
+fn tokens(passage: &str) -> Vec<String> {
+    Tokenizer::default()
+        .tokens(passage)
+        .split(' ')
+        .filter(|token| !token.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn words_are_found_whatever_their_case_and_diacritics() {
+    for (text, question) in [
+        ("Die STRASSE, der Fluß", "straße fluss"),
+        ("Müller kauft Äpfel", "muller ÄPFEL"),
+        ("Ёлка и ЧЕМОДАН", "елка чемодан"),
+        ("ΟΔΟΣ Ομήρου", "οδός όμηρου"),
+        ("l'été à la crème", "ÉTÉ creme"),
+        ("İstanbul ve ISPARTA", "istanbul ısparta"),
+        ("cafe\u{301} \u{ff37}\u{ff49}\u{ff44}\u{ff45}", "café wide"),
+        ("soft\u{ad}ware", "software"),
+        ("שָׁלוֹם", "שלום"),
+    ] {
+        let tokens = tokens(text);
+        for token in asked(question) {
+            assert!(tokens.contains(&token), "{token} of {question} in {tokens:?}");
+        }
+    }
+    // the marks of other scripts are letters
+    assert_ne!(tokens("हिन्दी"), tokens("हनद"));
+    assert_eq!(tokens("हिन्दी").len(), 1);
+}
+
+#[test]
+fn words_inside_runs_of_chinese_japanese_and_korean_are_found() {
+    for (text, question) in [
+        ("我们在北京大学学习计算机", "北京大学"),
+        ("東京都庁でコーヒーを飲む", "コーヒー"),
+        ("저는 서울대학교에서 공부합니다", "대학교"),
+        ("子犬", "犬"),
+        ("犬小屋", "犬"),
+        ("iPhone手机壳", "手机 iphone"),
+        ("か\u{3099}っこう", "がっこう"),
+        ("\u{1109}\u{1165}\u{110b}\u{116e}\u{11af}", "서울"),
+    ] {
+        let tokens = tokens(text);
+        for token in asked(question) {
+            assert!(tokens.contains(&token), "{token} of {question} in {tokens:?}");
+        }
+    }
+    assert_eq!(asked("東京都"), ["東京", "京都"]);
+    assert!(!tokens("北京").contains(&"北大".to_owned()));
+}
+
+#[test]
+fn english_words_have_the_stems_that_sqlite_gives_them() {
+    let endings = "ational tional enci anci izer bli alli entli eli ousli ization ation ator alism iveness fulness \
+        ousness aliti iviti biliti logi icate ative alize iciti ical ful ness al ance ence er ic able ible ant ement ment \
+        ent sion tion ion ou ism ate iti ous ive ize s sses ies ss ed eed ing y e ll";
+    let stems = "a by go run hop tan fall hiss fizz fail fil siz relat condition val hesit digit conform radic differ \
+        vile analog vietnam predic oper feudal decis hope callous formal sensit sensib triplic form electric good reviv \
+        allow infer airlin gyroscop adjust defens irrit replac adopt homolog commun activ angular effect bowdler prob \
+        rat ceas contr roll skat happ sk conflat troubl pony cares ti cri agre plaster motor wheth yes syzygy";
+    let mut words: BTreeSet<String> = STOP_WORDS.split_whitespace().map(str::to_owned).collect();
+    for stem in stems.split_whitespace() {
+        words.insert(stem.to_owned());
+        words.extend(endings.split_whitespace().map(|ending| format!("{stem}{ending}")));
+    }
+    let words: Vec<String> = words.into_iter().collect();
+    let conn = Connection::open_in_memory().unwrap();
+    conn.execute_batch(
+        "CREATE VIRTUAL TABLE t USING fts5 (word, tokenize='porter ascii');
+         CREATE VIRTUAL TABLE v USING fts5vocab (t, instance);",
+    )
+    .unwrap();
+    for (word, row) in words.iter().zip(1..) {
+        conn.execute("INSERT INTO t (rowid, word) VALUES (?1, ?2)", (row, word)).unwrap();
+    }
+    let mut sqlite = conn.prepare("SELECT term FROM v ORDER BY doc").unwrap();
+    let sqlite: Vec<String> = sqlite.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    assert_eq!(sqlite.len(), words.len());
+    for (word, theirs) in words.iter().zip(sqlite) {
+        assert_eq!(stem(word), theirs, "{word}");
+    }
+}
+
+#[test]
+fn a_passage_has_each_token_once_and_marks_those_it_has_more_often() {
+    assert_eq!(tokens("run Runs RUNNING, walk"), ["run", "run^2", "run^3", "walk"]);
+    assert_eq!(tokens(&"x ".repeat(5)), ["x", "x^2", "x^3", "x^5"]);
+    let long = "a".repeat(1000);
+    assert_eq!(tokens(&long), ["a".repeat(MAX_TOKEN)]);
+    assert_eq!(asked(&long), ["a".repeat(MAX_TOKEN)]);
+}
+
+#[test]
+fn what_begins_as_json_is_json() {
+    for text in [r#"{"a":1}"#, "[1,\n 2]", "\"text\"", "{\"a\":1}\n{\"a\":2}\n", "{\"a\": \"cut o", "  {"] {
+        assert!(is_json(text.as_bytes()), "{text}");
+    }
+    let deep = "[".repeat(8192);
+    assert!(is_json(deep.as_bytes()));
+    for text in [
+        "",
+        "plain",
+        "[link](https://example.org)",
+        "{ braces }",
+        "\"Quoted,\" she said",
+        "\"a\",\"b\"\n",
+        "\"a\nb\"",
+    ] {
+        assert!(!is_json(text.as_bytes()), "{text}");
+    }
+}
+
+#[test]
+fn json_is_read_as_it_is_meant() {
+    let text = r#""Shopping list:\nmilk\tand caf\u00e9 \ud83d\ude00 \ud800 C:\\new \"x\" \q \u12""#;
+    assert_eq!(decode(text), "\"Shopping list:\nmilk\tand café 😀 \u{fffd} C:\\new \"x\" \\q \\u12\"");
 }
 
 #[test]
@@ -167,7 +322,14 @@ fn the_specification_lists_the_stop_words_and_limits() {
     let (_, words) = specification.split_once("## Stop words\n\n```text\n").unwrap();
     let (words, _) = words.split_once("```").unwrap();
     assert!(words.split_whitespace().eq(STOP_WORDS.split_whitespace()));
-    let limits = [("MAX_TEXT", MAX_TEXT), ("SNIFF", SNIFF), ("TARGET", TARGET as u64), ("MAX", MAX as u64)];
+    let limits = [
+        ("MAX_TEXT", MAX_TEXT),
+        ("SNIFF", SNIFF),
+        ("TARGET", TARGET as u64),
+        ("MAX", MAX as u64),
+        ("MAX_TERMS", MAX_TERMS as u64),
+        ("MAX_TOKEN", MAX_TOKEN as u64),
+    ];
     for (name, value) in limits {
         let row = specification.lines().find(|line| line.starts_with(&format!("| `{name}` |"))).unwrap();
         assert_eq!(row.split('|').nth(2).unwrap().replace([',', ' '], ""), value.to_string(), "{name}");

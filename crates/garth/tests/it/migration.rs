@@ -228,7 +228,7 @@ async fn assert_same(fs: &dyn FileSystem, shown: &Value) {
     }
     for (words, paths) in fields(&shown["searches"]) {
         let query = SearchQuery::new(words.clone()).limit(MANY);
-        let hits = fs.search(&query).await.unwrap();
+        let hits = fs.search(&query).await.unwrap().hits;
         // which files: how they are ranked is no property of the data
         let found: BTreeSet<_> = hits.iter().map(|hit| hit.path.as_str()).collect();
         let expected = items(paths).iter().map(|path| path.as_str().unwrap()).collect();
@@ -283,9 +283,42 @@ async fn data_of_format_2_is_collected_indexed_and_written_like_new_data() {
         let path = TreePath::parse("/new").unwrap();
         garth::FileSystemExt::write(&*fs, &path, "written now: basil").await.unwrap();
         let query = SearchQuery::new("basil").limit(1);
-        assert_eq!(fs.search(&query).await.unwrap()[0].path, path);
+        assert_eq!(fs.search(&query).await.unwrap().hits[0].path, path);
         assert_eq!(fs.fsck().unwrap().findings, [], "{name}");
     }
+}
+
+#[tokio::test]
+async fn an_index_of_format_2_is_made_anew_in_the_background_and_answers_meanwhile() {
+    let (folder, shown) = (old_data(), shown());
+    let data = DataDir::open(folder.path(), Env::system()).unwrap();
+    let shown = &shown["accounts"]["default"];
+    let account = data.control().account("default").unwrap();
+    let database = folder.path().join("accounts").join(account.folder).join("tree.db");
+    let fs = data.account("default").unwrap();
+    let old_passages = || -> i64 {
+        let sql =
+            "SELECT count(*) + (SELECT count(*) FROM passage, old_index WHERE id <= until) FROM old_index";
+        rusqlite::Connection::open(&database).unwrap().query_row(sql, [], |row| row.get(0)).unwrap()
+    };
+    let same_hits = async || {
+        for (words, paths) in fields(&shown["searches"]) {
+            let query = SearchQuery::new(words.clone()).limit(MANY);
+            let hits = fs.search(&query).await.unwrap().hits;
+            let found: BTreeSet<_> = hits.iter().map(|hit| hit.path.as_str()).collect();
+            let expected: BTreeSet<_> = items(paths).iter().map(|path| path.as_str().unwrap()).collect();
+            assert_eq!(found, expected, "{words}");
+        }
+    };
+    same_hits().await;
+    assert!(old_passages() > 1, "who only reads leaves it as it is");
+    let path = TreePath::parse("/aside").unwrap();
+    garth::FileSystemExt::write(&*fs, &path, "zyx").await.unwrap();
+    while old_passages() > 0 {
+        same_hits().await;
+    }
+    same_hits().await;
+    assert_eq!(fs.fsck().unwrap().findings, []);
 }
 
 #[cfg(feature = "faults")]

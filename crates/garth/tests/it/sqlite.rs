@@ -47,12 +47,12 @@ async fn a_sound_account_has_no_findings() {
     let report = fs.fsck().unwrap();
     assert_eq!(report.findings, []);
     let query = SearchQuery::new("gamma");
-    let hits = fs.search(&query).await.unwrap();
+    let hits = fs.search(&query).await.unwrap().hits;
     assert_eq!(hits.len(), 1);
     assert_eq!(hits[0].path, path("/hard"));
     assert_eq!(hits[0].lines, 3..4);
     assert_eq!(fs.reindex().unwrap(), 1);
-    assert_eq!(fs.search(&query).await.unwrap().len(), 1);
+    assert_eq!(fs.search(&query).await.unwrap().hits.len(), 1);
     assert_eq!(fs.fsck().unwrap().findings, []);
 }
 

@@ -80,7 +80,7 @@ pub struct Search<'a> {
 pub struct Match {
     /// The value.
     pub found: Found,
-    /// Relevance in (0, 1), see [`crate::model::Hit::score`]. Compares hits of one search only.
+    /// How much of the question it holds, above 0 and up to 1: see [`crate::model::Hit::score`].
     pub similarity: f64,
 }
 
@@ -170,7 +170,7 @@ impl Kv<'_> {
         };
         let (mut items, mut bytes) = (Vec::new(), 0);
         loop {
-            let hits = self.fs.search(&query).await?;
+            let hits = self.fs.search(&query).await?.hits;
             let more = hits.len() == query.limit && query.limit < MAX_FS_HITS;
             for hit in hits.into_iter().skip(rank) {
                 if let Some(found) = self.hit(&hit).await? {

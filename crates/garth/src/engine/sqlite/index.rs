@@ -1,6 +1,10 @@
 //! The full-text index: derived from the files, and written in the commit that changes them.
 
+pub(crate) mod find;
 pub(crate) mod fts;
+pub(crate) mod lines;
+pub(crate) mod passages;
+pub(crate) mod remake;
 #[cfg(test)]
 mod tests;
 pub(crate) mod update;

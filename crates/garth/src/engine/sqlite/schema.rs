@@ -30,6 +30,8 @@ static FORMAT: Format = Format {
     application_id: 0x4752_5448, // "GRTH" in ASCII
     scripts: &[FORMAT_1, FORMAT_2, FORMAT_3],
     initialise: |conn, _: &Env| {
+        // made by the first script, and left to older files
+        conn.execute_batch("DELETE FROM old_index; DROP TABLE old_vocabulary; DROP TABLE passage_text")?;
         conn.execute(
             "INSERT INTO head (id, seq, time, next_ino, next_chunk, syncs) VALUES (1, 0, 0, 2, 1, 0)",
             [],
@@ -132,6 +134,9 @@ ALTER TABLE head ADD COLUMN copies INTEGER NOT NULL DEFAULT 0;
 ///
 /// It adds counts of references to chunks, the ranges of pack files that nothing refers to, the files that
 /// `gc` has to look at, what each of these is found by, and which commit wrote which bytes.
+///
+/// The search index is fed tokens that garth makes itself (`text/token.rs`); the one that an older garth wrote
+/// answers for the passages up to `old_index.until` until they are made anew in the background.
 const FORMAT_3: &str = "
 ALTER TABLE name_past ADD COLUMN fork INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE name_past ADD COLUMN born INTEGER NOT NULL DEFAULT 0;
@@ -183,7 +188,29 @@ CREATE TABLE origin (chunk INTEGER PRIMARY KEY, runs BLOB NOT NULL) STRICT;
 DROP TABLE unnamed;
 CREATE TABLE unnamed (ino INTEGER PRIMARY KEY, doomed_at INTEGER) STRICT;
 INSERT INTO unnamed (ino) SELECT ino FROM node WHERE nlink = 0 GROUP BY ino HAVING count(*) > 1;
+ALTER TABLE passage ADD COLUMN json INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE passage_lines (
+    ino INTEGER NOT NULL, block INTEGER NOT NULL, lines INTEGER NOT NULL,
+    PRIMARY KEY (ino, block)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE unindexed (ino INTEGER PRIMARY KEY, off INTEGER NOT NULL) STRICT;
+CREATE TABLE old_index (until INTEGER NOT NULL) STRICT;
+INSERT INTO old_index SELECT coalesce(max(id), 0) FROM passage;
+CREATE VIRTUAL TABLE old_vocabulary USING fts5vocab (passage_text, instance);
+CREATE VIRTUAL TABLE passage_word USING fts5 (
+    tokens, content='', contentless_delete=1, detail=none, tokenize=\"ascii tokenchars '^'\"
+);
+INSERT INTO passage_word (passage_word, rank) VALUES ('automerge', 0), ('crisismerge', 32), ('usermerge', 8);
+CREATE VIRTUAL TABLE passage_vocabulary USING fts5vocab (passage_word, instance);
 ";
+
+/// Makes the tables of a new database.
+#[cfg(test)]
+pub(crate) fn make_tables(conn: &Connection) {
+    interval::register(conn).unwrap();
+    FORMAT.scripts.iter().for_each(|script| conn.execute_batch(script).unwrap());
+    (FORMAT.initialise)(conn, &Env::system()).unwrap();
+}
 
 /// The database in an account's folder.
 pub(crate) fn database(folder: &Path) -> Database {

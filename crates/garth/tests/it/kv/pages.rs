@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use garth::model::{
-    Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, NamesPage, Page, SearchQuery, Snapshot,
-    SnapshotsPage, Version, VersionId, Walk,
+    Changes, Commit, Entry, Head, HistoryPage, Listing, Moment, NamesPage, Page, SearchAnswer, SearchQuery,
+    Snapshot, SnapshotsPage, Version, VersionId, Walk,
 };
 use garth::{Capabilities, OpenFile, OpenNode, Upload};
 
@@ -196,7 +196,7 @@ impl FileSystem for Counting {
     async fn snapshots(&self, page: &SnapshotsPage) -> garth::Result<Listing<Snapshot>> {
         self.0.snapshots(page).await
     }
-    async fn search(&self, query: &SearchQuery) -> garth::Result<Vec<Hit>> {
+    async fn search(&self, query: &SearchQuery) -> garth::Result<SearchAnswer> {
         self.0.search(query).await
     }
     async fn stage(&self, at: &At) -> garth::Result<Box<dyn Upload>> {

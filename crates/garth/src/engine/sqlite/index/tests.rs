@@ -7,11 +7,14 @@ use std::ops::Range;
 use proptest::prelude::*;
 use rusqlite::Connection;
 
-use crate::engine::sqlite::index::fts::{self, Change, Found};
+use crate::engine::sqlite::index::find::{self, Answer, Judge, MIN_SCORE, ROWS};
+use crate::engine::sqlite::index::fts::{self, Change};
 use crate::engine::sqlite::index::verify::{self, Fault};
-use crate::engine::sqlite::schema::FORMAT_1;
+use crate::engine::sqlite::index::{lines, remake};
+use crate::engine::sqlite::schema;
 use crate::model::Ino;
-use crate::text::{Edit, Question};
+use crate::sqlite::DbResult;
+use crate::text::{Edit, Question, Tokenizer};
 
 type Files = BTreeMap<Ino, Vec<u8>>;
 
@@ -29,7 +32,7 @@ struct Index {
 impl Index {
     fn new() -> Self {
         let conn = Connection::open_in_memory().unwrap();
-        conn.execute_batch(FORMAT_1).unwrap();
+        schema::make_tables(&conn);
         Self { conn, files: Files::new() }
     }
 
@@ -44,7 +47,7 @@ impl Index {
 
     fn apply(&self, changes: &[Change<'_>]) {
         let read = &mut |ino, range| Ok(read(&self.files, ino, range));
-        fts::apply(&self.conn, changes, read).unwrap();
+        fts::apply(&self.conn, changes, &mut Tokenizer::default(), read).unwrap();
     }
 
     fn put(&mut self, ino: u64, content: &[u8]) {
@@ -59,13 +62,21 @@ impl Index {
         self.apply(&[change(Ino(ino), edit)]);
     }
 
-    fn search(&self, text: &str) -> Vec<Found<()>> {
-        let Some(question) = Question::parse(text) else { return Vec::new() };
-        fts::search(&self.conn, &question, 1000, &mut |_| Ok(Some(()))).unwrap()
+    fn ask(&self, text: &str, judge: &mut Counting) -> Answer<()> {
+        let Some(question) = Question::parse(text) else { return Answer { found: Vec::new(), more: false } };
+        find::search(&self.conn, &question, 1000, judge).unwrap()
+    }
+
+    fn search(&self, text: &str) -> Answer<()> {
+        self.ask(text, &mut Counting::default())
+    }
+
+    fn score(&self, text: &str) -> f64 {
+        self.search(text).found.first().map_or(0.0, |found| found.score)
     }
 
     fn matching(&self, text: &str) -> BTreeSet<u64> {
-        self.search(text).iter().map(|found| found.passage.ino.0).collect()
+        self.search(text).found.iter().map(|found| found.passage.ino.0).collect()
     }
 
     fn faults(&self) -> Vec<Fault> {
@@ -79,6 +90,39 @@ impl Index {
 
     fn count(&self, sql: &str) -> i64 {
         self.conn.query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+}
+
+/// Allows all files, or some, and counts what it is asked.
+#[derive(Default)]
+struct Counting {
+    rows: usize,
+    asked: Vec<u64>,
+    refused: Vec<u64>,
+    /// The nodes that the query is bounded by.
+    within: Option<Vec<u64>>,
+}
+
+impl Judge for Counting {
+    type File = ();
+
+    fn allow(&mut self, ino: Ino) -> DbResult<Option<()>> {
+        self.asked.push(ino.0);
+        let inside = self.within.as_ref().is_none_or(|within| within.contains(&ino.0));
+        Ok((inside && !self.refused.contains(&ino.0)).then_some(()))
+    }
+
+    fn below(&mut self, limit: usize) -> DbResult<Option<(Vec<u64>, bool)>> {
+        let Some(within) = &self.within else { return Ok(None) };
+        let some: Vec<u64> = within.iter().copied().take(limit).collect();
+        self.rows += some.len();
+        let all = some.len() == within.len();
+        Ok(Some((some, all)))
+    }
+
+    fn step(&mut self) -> DbResult<()> {
+        self.rows += 1;
+        Ok(())
     }
 }
 
@@ -179,8 +223,8 @@ proptest! {
     ]) {
         let mut index = Index::new();
         index.put(1, b"text AND NEAR or not a question");
-        for found in index.search(&text) {
-            prop_assert!(found.score > 0.0 && found.score < 1.0);
+        for found in index.search(&text).found {
+            prop_assert!(found.score > 0.0 && found.score <= 1.0);
         }
     }
 }
@@ -207,20 +251,14 @@ fn the_best_passage_of_each_allowed_file_is_found_best_first() {
     for other in 4..20 {
         index.put(other, filler.as_bytes());
     }
-    let question = Question::parse("needle").unwrap();
-    let mut asked = Vec::new();
-    let mut allow = |ino: Ino| {
-        asked.push(ino.0);
-        Ok((ino.0 != 3).then_some("yes"))
-    };
-    let found = fts::search(&index.conn, &question, 10, &mut allow).unwrap();
-    assert_eq!(asked, [3, 1, 2]);
+    let mut judge = Counting { refused: vec![3], ..Counting::default() };
+    let found = index.ask("needle", &mut judge).found;
+    assert_eq!(judge.asked, [3, 1, 2]);
     assert_eq!(found.iter().map(|found| found.passage.ino.0).collect::<Vec<_>>(), [1, 2]);
-    assert!(found[0].score > found[1].score);
     let passage = &found[0].passage;
     let bytes = read(&index.files, passage.ino, passage.span.off..passage.span.end());
     assert!(String::from_utf8(bytes).unwrap().contains("needle"));
-    let lines = fts::lines_of(&index.conn, passage).unwrap();
+    let lines = lines::of(&index.conn, passage).unwrap();
     assert!(lines.contains(&301), "{lines:?}");
 }
 
@@ -251,7 +289,7 @@ fn an_append_of_a_line_leaves_the_passages_before_it_alone() {
     }
     assert_eq!(index.count("SELECT count(*) FROM passage"), 300);
     assert_eq!(index.count("SELECT max(id) FROM passage"), 300, "no row was made twice");
-    assert_eq!(index.search("number217")[0].passage.line_feeds, 1);
+    assert_eq!(index.search("number217").found[0].passage.line_feeds, 1);
     assert_eq!(index.faults(), vec![]);
 }
 
@@ -275,7 +313,7 @@ fn the_index_of_ten_thousand_appends_is_smaller_than_what_was_appended() {
     let dir = tempfile::tempdir().unwrap();
     let conn = Connection::open(dir.path().join("index")).unwrap();
     conn.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF").unwrap();
-    conn.execute_batch(FORMAT_1).unwrap();
+    schema::make_tables(&conn);
     let mut index = Index { conn, files: Files::new() };
     let mut seed = 1_u64;
     for line in 0..10_000 {
@@ -302,10 +340,10 @@ fn optimizing_removes_the_words_of_what_was_deleted() {
     index.put(2, b"other");
     index.put(1, b"harmless");
     fts::optimize(&index.conn).unwrap();
-    let blocks = "SELECT count(*) FROM passage_text_data WHERE instr(block, CAST('secretword' AS BLOB)) > 0";
+    let blocks = "SELECT count(*) FROM passage_word_data WHERE instr(block, CAST('secretword' AS BLOB)) > 0";
     assert_eq!(index.count(blocks), 0);
     assert_eq!(index.matching("harmless"), BTreeSet::from([1]));
-    fts::clear(&index.conn).unwrap();
+    remake::clear(&index.conn).unwrap();
     assert_eq!(index.matching("harmless other"), BTreeSet::new());
     assert_eq!(verify::index(&index.conn).unwrap(), vec![]);
 }
@@ -322,7 +360,7 @@ fn every_kind_of_damage_is_found() {
         index.faults()
     };
     let last = "(SELECT max(id) FROM passage WHERE ino = 1)";
-    let faults = damaged(&format!("DELETE FROM passage_text WHERE rowid = {last}"));
+    let faults = damaged(&format!("DELETE FROM passage_word WHERE rowid = {last}"));
     assert!(matches!(faults[..], [Fault::WithoutText(_)]), "{faults:?}");
     let faults = damaged(&format!("DELETE FROM passage WHERE id = {last}"));
     assert!(matches!(faults[..], [Fault::WithoutPassage(_), Fault::Cover(Ino(1), _)]), "{faults:?}");
@@ -330,11 +368,15 @@ fn every_kind_of_damage_is_found() {
     assert_eq!(faults, [Fault::Cover(Ino(2), 0)]);
     let faults = damaged("UPDATE passage SET lines = lines + 1 WHERE ino = 2");
     assert_eq!(faults, [Fault::Stale(Ino(2), 0)]);
+    let faults = damaged("UPDATE passage SET json = 1 WHERE ino = 2");
+    assert_eq!(faults, [Fault::Stale(Ino(2), 0)]);
+    let faults = damaged("INSERT INTO passage_lines VALUES (2, 0, 17)");
+    assert_eq!(faults, [Fault::Lines(Ino(2), 0)]);
     let faults = damaged(
-        "DELETE FROM passage_text WHERE rowid IN (SELECT id FROM passage WHERE ino = 2); DELETE FROM passage WHERE ino = 2",
+        "DELETE FROM passage_word WHERE rowid IN (SELECT id FROM passage WHERE ino = 2); DELETE FROM passage WHERE ino = 2",
     );
     assert_eq!(faults, [Fault::Presence(Ino(2))]);
-    let faults = damaged("UPDATE passage_text_data SET block = zeroblob(length(block)) WHERE id > 10");
+    let faults = damaged("UPDATE passage_word_data SET block = zeroblob(length(block)) WHERE id > 10");
     assert!(matches!(faults[..], [Fault::Structure(_), ..]), "{faults:?}");
 
     let mut index = Index::new();
@@ -346,4 +388,185 @@ fn every_kind_of_damage_is_found() {
     let files: u64 =
         index.conn.query_row("SELECT count(DISTINCT ino) FROM passage", [], |row| row.get(0)).unwrap();
     assert_eq!(files, 1);
+}
+
+#[test]
+fn a_score_is_the_share_of_the_question_that_a_passage_holds() {
+    let mut index = Index::new();
+    for file in 1..=100 {
+        let common = if file % 2 == 0 { "common" } else { "other" };
+        index.put(file, format!("{common} word{file} heron").as_bytes());
+    }
+    let near =
+        |score: f64, expected: f64| assert!((score - expected).abs() < 1e-9, "{score} is not {expected}");
+    near(index.score("word7"), 1.0);
+    near(index.score("common"), 1.0);
+    near(index.score("heron"), 1.0);
+    near(index.score("heron common word8"), 1.0);
+    let weight = |passages: f64| (1.0_f64 + 100.0 / passages).ln();
+    near(index.score("word7 common"), weight(1.0) / (weight(1.0) + weight(50.0)));
+    near(index.score("word7 nowhere"), weight(1.0) / (weight(1.0) + weight(0.5)));
+    near(index.score("hero"), 0.5);
+    let nonsense: String = (0..20).map(|n| format!("zq{n}x ")).collect();
+    assert_eq!(index.search(&format!("{nonsense} heron")).found, [], "below {MIN_SCORE}");
+    // among equals what has it more often, then the newest
+    index.put(200, b"heron heron heron, word");
+    assert_eq!(index.search("heron").found[0].passage.ino.0, 200);
+    index.put(201, b"word7");
+    index.put(202, b"word7");
+    assert_eq!(
+        index.search("word7").found.iter().map(|it| it.passage.ino.0).collect::<Vec<_>>(),
+        [202, 201, 7]
+    );
+}
+
+#[test]
+fn escapes_of_json_are_decoded_and_ranges_are_those_of_the_file() {
+    let mut index = Index::new();
+    let list = br#""Shopping list:\nmilk\nbread""#;
+    index.put(1, list);
+    index.put(2, br#"{"caf\u00e9": {"t\u00fcr": "\ud83d\ude00 gr\u00fc\u00df dich"}}"#);
+    index.put(3, b"C:\\new\\table is a path");
+    for (question, file) in
+        [("milk", 1), ("bread list", 1), ("caf\u{e9}", 2), ("tur", 2), ("GR\u{dc}SS", 2), ("new", 3)]
+    {
+        assert_eq!(index.matching(question), BTreeSet::from([file]), "{question}");
+    }
+    let found = &index.search("bread").found[0].passage;
+    assert_eq!((found.span.off, found.span.len), (0, list.len() as u64));
+    assert_eq!(lines::of(&index.conn, found).unwrap(), 1..2);
+    // records are appended far behind the first bytes, which alone tell that it is JSON
+    for record in 0..200 {
+        index.append(4, format!("{{\"text\": \"line\\nnumber{record} {}\"}}\n", "x".repeat(90)).as_bytes());
+    }
+    let found = &index.search("number150").found[0].passage;
+    assert_eq!(lines::of(&index.conn, found).unwrap(), 151..152);
+    assert_eq!(index.faults(), vec![]);
+    // what was JSON is text as written once its beginning is not
+    index.files.get_mut(&Ino(4)).unwrap()[..1].copy_from_slice(b"x");
+    let size = index.files[&Ino(4)].len() as u64;
+    index.apply(&[change(Ino(4), Edit::write(0, 1, size))]);
+    assert_eq!(index.matching("number150"), BTreeSet::new());
+    assert_eq!(index.matching("nnumber150"), BTreeSet::from([4]));
+    assert_eq!(index.faults(), vec![]);
+}
+
+/// So many passages, each of a file of its own, which all hold `words`, and `rare` ten of them.
+fn crowd(passages: u64, words: &str) -> Index {
+    let index = Index::new();
+    let fill = format!(
+        "WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < {passages})
+         INSERT INTO passage SELECT id, id, 0, 10, 0, 0, 0, 0 FROM n;
+         INSERT INTO passage_word (rowid, tokens)
+             SELECT id, '{words} file' || id || iif(id % {} = 0, ' rare', '') FROM passage;",
+        passages / 10
+    );
+    index.conn.execute_batch(&fill).unwrap();
+    index
+}
+
+fn rows(index: &Index, question: &str, within: Option<Vec<u64>>) -> usize {
+    let mut judge = Counting { within, ..Counting::default() };
+    index.ask(question, &mut judge);
+    judge.rows
+}
+
+#[test]
+fn a_search_looks_at_as_many_rows_however_many_passages_hold_a_common_word() {
+    let words: String = (0..60).map(|n| format!(" heron{n}")).collect();
+    let sizes = [1_500, 6_000].map(|passages| crowd(passages, &words));
+    for (question, within) in [
+        (words.clone(), None),
+        (format!("rare {words}"), None),
+        (format!("file77 {words}"), Some((70..90).collect::<Vec<_>>())),
+        (words.clone(), Some((70..90).collect())),
+    ] {
+        let [small, large] = sizes.each_ref().map(|index| rows(index, &question, within.clone()));
+        assert!(large <= small + small / 10 + 40, "{large} rows instead of {small}: {within:?}");
+        assert!(small <= 2 * ROWS);
+    }
+}
+
+#[test]
+fn a_common_word_is_found_in_a_small_subtree_of_old_files() {
+    let index = crowd(3_000, "heron");
+    let mut judge = Counting { within: Some((70..90).collect()), ..Counting::default() };
+    let answer = index.ask("heron", &mut judge);
+    assert_eq!(answer.found.len(), 20);
+    assert!(!answer.more);
+    assert!(judge.asked.iter().all(|ino| (70..90).contains(ino)), "only what lies there is looked at");
+    let mut judge = Counting { within: Some((290..310).collect()), ..Counting::default() };
+    assert_eq!(index.ask("rare heron", &mut judge).found[0].passage.ino.0, 300);
+}
+
+#[test]
+fn a_word_that_more_hold_than_can_be_looked_at_answers_from_the_newest() {
+    let all = ROWS as u64 + 500;
+    let index = crowd(all, "heron");
+    let mut judge = Counting::default();
+    let answer = index.ask("heron", &mut judge);
+    assert!(answer.more);
+    assert_eq!(answer.found[0].passage.ino.0, all);
+    assert!((answer.found[0].score - 1.0).abs() < 1e-9);
+    assert!(judge.rows <= ROWS + 5_000, "{}", judge.rows);
+}
+
+#[test]
+fn the_lines_of_a_hit_are_found_without_the_file_or_all_passages_before_it() {
+    let mut index = Index::new();
+    let mut text = String::new();
+    for line in 0..60_000 {
+        text.push_str(&format!("line number{line} of the journal\n"));
+    }
+    index.put(1, text.as_bytes());
+    let line = |index: &Index, word: &str| {
+        let found = index.search(word).found;
+        let span = lines::of(&index.conn, &found[0].passage).unwrap();
+        let file = &index.files[&Ino(1)];
+        let at = found[0].passage.span.off as usize;
+        assert_eq!(span.start, file[..at].iter().filter(|byte| **byte == b'\n').count() as u64 + 1, "{word}");
+        span.start
+    };
+    assert!(line(&index, "number59990") > 59_900);
+    // an edit in the middle that takes line feeds away, one that appends, one that cuts off
+    let at = 1_000_000;
+    index.files.get_mut(&Ino(1)).unwrap()[at..at + 2_000].fill(b'x');
+    let size = index.files[&Ino(1)].len() as u64;
+    index.apply(&[change(Ino(1), Edit::write(at as u64, 2_000, size))]);
+    line(&index, "number59990");
+    index.append(1, "the end\n".repeat(50_000).as_bytes());
+    index.append(1, b"finale\n");
+    line(&index, "finale");
+    assert_eq!(index.faults(), vec![]);
+    index.files.get_mut(&Ino(1)).unwrap().truncate(500_000);
+    let size = index.count("SELECT max(off + len) FROM passage") as u64;
+    index.apply(&[change(Ino(1), Edit::truncate(size, 500_000))]);
+    line(&index, "number12000");
+    assert_eq!(index.faults(), vec![]);
+}
+
+#[test]
+fn what_is_too_much_for_a_commit_is_left_and_what_was_indexed_is_found() {
+    let mut index = Index::new();
+    let text = "anchor biscuit\n".repeat(1_000) + "candle\n";
+    index.files.insert(Ino(1), text.clone().into_bytes());
+    index.files.insert(Ino(2), text.clone().into_bytes());
+    let changes = [1, 2].map(|ino| change(Ino(ino), Edit::replace(0, text.len() as u64)));
+    let room = text.len() as u64 + 5_000;
+    let read = &mut |ino, range| Ok(read(&index.files, ino, range));
+    fts::apply_up_to(&index.conn, &changes, &mut Tokenizer::default(), read, room).unwrap();
+    assert_eq!(index.matching("anchor"), BTreeSet::from([1, 2]));
+    assert_eq!(index.matching("candle"), BTreeSet::from([1]));
+    let from = fts::unindexed(&index.conn, Ino(2)).unwrap().unwrap();
+    assert!((1..=5_000).contains(&from));
+    assert_eq!(index.faults(), vec![], "that some is left is no fault");
+    // an append changes nothing about what is left, an edit before it leaves more, an end leaves nothing
+    index.append(2, b"guitar\n");
+    assert_eq!(fts::unindexed(&index.conn, Ino(2)).unwrap(), Some(from));
+    index.files.get_mut(&Ino(2)).unwrap()[..6].copy_from_slice(b"forest");
+    let size = index.files[&Ino(2)].len() as u64;
+    index.apply(&[change(Ino(2), Edit::write(0, 6, size))]);
+    assert_eq!(fts::unindexed(&index.conn, Ino(2)).unwrap(), Some(0));
+    assert_eq!(index.matching("anchor"), BTreeSet::from([1]));
+    assert_eq!(index.faults(), vec![]);
 }

@@ -12,13 +12,13 @@ use crate::engine::sqlite::read::rows::{self, MAX};
 use crate::engine::sqlite::write::txn_rows::TxnRows;
 use crate::model::{Attributes, Ino, Kind};
 use crate::sqlite::DbResult;
-use crate::text::Edit;
+use crate::text::{Edit, Tokenizer};
 
 /// Edits of a group's files.
 pub(crate) type Edits = BTreeMap<u64, Edit>;
 
 /// Indexes what a group changed: once for each file, however many of its commits wrote to it.
-pub(crate) fn apply(state: &TxnRows<'_>, edits: &Edits) -> DbResult<()> {
+pub(crate) fn apply(state: &TxnRows<'_>, edits: &Edits, tokenizer: &mut Tokenizer) -> DbResult<()> {
     let mut files = Vec::with_capacity(edits.len());
     for (ino, edit) in edits {
         let Some(node) = state.node(*ino)? else { continue };
@@ -26,7 +26,8 @@ pub(crate) fn apply(state: &TxnRows<'_>, edits: &Edits) -> DbResult<()> {
         files.extend(Searched::new(&node, attributes)?.map(|file| (file, *edit)));
     }
     let changes: Vec<fts::Change<'_>> = files.iter().map(|(file, edit)| file.change(*edit)).collect();
-    fts::apply(state.conn, &changes, &mut |ino, range| current_bytes(state.conn, state.packs, ino, range))
+    let read = &mut |ino, range| current_bytes(state.conn, state.packs, ino, range);
+    fts::apply(state.conn, &changes, tokenizer, read)
 }
 
 /// What the index depends on besides the bytes.
@@ -64,11 +65,6 @@ impl Searched {
             content_type: self.content_type.as_deref(),
             edit,
         }
-    }
-
-    /// A change by which the index takes in the whole file.
-    pub(crate) fn as_new(&self) -> fts::Change<'_> {
-        self.change(Edit::replace(0, self.size))
     }
 }
 

@@ -169,7 +169,7 @@ impl Check<'_> {
 
     /// The search index, and whether each file is in it as it is.
     fn index(&mut self) -> Result<()> {
-        let faults = self.fs.inner.pool.read_on_new(|conn| Ok(verify::index(conn)?))?;
+        let faults = self.fs.inner.pool.read_on_new(verify::index)?;
         for fault in faults {
             self.report.add("index", fault.to_string());
         }

@@ -84,6 +84,7 @@ impl SqliteFs {
         self.forget_ended(now, &mut collected)?;
         let taken_back = self.take_back(times, &mut collected)?;
         self.merge(&taken_back, &mut collected)?;
+        self.catch_up()?;
         self.remove_chunks(now, &mut collected)?;
         self.doom_orphans()?;
         self.give_back(times, &mut collected)?;

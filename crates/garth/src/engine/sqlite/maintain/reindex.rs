@@ -5,34 +5,134 @@ use std::sync::Arc;
 use futures::executor::block_on;
 
 use crate::engine::sqlite::SqliteFs;
-use crate::engine::sqlite::index::fts;
-use crate::engine::sqlite::index::update::{Searched, current_bytes};
-use crate::engine::sqlite::read::rows;
+use crate::engine::sqlite::index::remake::{self, Progress};
+use crate::engine::sqlite::index::verify;
+use crate::engine::sqlite::write::group::touch;
 use crate::error::Result;
-
-/// Files given to the index at a time.
-const STEP: usize = 64;
+use crate::text::Tokenizer;
 
 impl SqliteFs {
-    /// Makes the index again; returns the number of files looked at. One transaction: commits wait, readers
-    /// do not. Blocks; not for a runtime's worker.
+    /// Makes the index again, file by file and a long one in pieces, in short transactions between which
+    /// others commit; returns the number of files that search may see. Search finds meanwhile what it found
+    /// before: only where the index itself is damaged it is emptied first. Blocks; not for a runtime's
+    /// worker.
     ///
     /// # Errors
-    /// From the storage; then the index is as it was.
+    /// From the storage; what was made until then stays.
     pub fn reindex(&self) -> Result<u64> {
-        let packs = Arc::clone(&self.inner.packs);
-        block_on(self.inner.writer.transact(true, move |conn| {
-            fts::clear(conn)?;
-            let mut files = Vec::new();
-            for ino in rows::files(conn)? {
-                files.extend(Searched::of(conn, ino)?.filter(|file| file.searchable));
+        if self.inner.pool.read_on_new(verify::is_damaged)? {
+            self.step(|conn, _| remake::clear(conn))?;
+        }
+        let mut at = Progress::default();
+        while !at.done {
+            let packs = Arc::clone(&self.inner.packs);
+            at = self.step(move |conn, _| remake::remake_all(conn, &packs, at))?;
+        }
+        loop {
+            let strays = self.with_view(|view| remake::strays(view.conn))?;
+            if strays.is_empty() {
+                break;
             }
-            for step in files.chunks(STEP) {
-                let changes: Vec<_> = step.iter().map(Searched::as_new).collect();
-                fts::apply(conn, &changes, &mut |ino, range| current_bytes(conn, &packs, ino, range))?;
+            self.step(move |conn, _| remake::remove_strays(conn, &strays))?;
+        }
+        self.catch_up()?;
+        block_on(self.inner.writer.transact(true, touch))?;
+        Ok(at.files)
+    }
+
+    /// Does all that is left to do on the index: what a process that goes on does when nobody writes.
+    pub(crate) fn catch_up(&self) -> Result<()> {
+        loop {
+            let packs = Arc::clone(&self.inner.packs);
+            if !self.step(move |conn, _| remake::catch_up(conn, &packs, &mut Tokenizer::default()))? {
+                return Ok(());
             }
-            fts::optimize(conn)?;
-            Ok(files.len() as u64)
-        }))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::Env;
+    use crate::fs::FileSystem;
+    use crate::model::{At, Batch, Op, SearchQuery};
+    use crate::path::TreePath;
+
+    fn at(path: &str) -> At {
+        At::Path(TreePath::parse(path).unwrap())
+    }
+
+    fn found(fs: &SqliteFs, words: &str) -> usize {
+        block_on(fs.search(&SearchQuery::new(words))).unwrap().hits.len()
+    }
+
+    #[test]
+    fn a_long_file_is_made_anew_in_pieces_and_found_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+        let long: String = (0..60_000).map(|line| format!("this is line number{line} of it\n")).collect();
+        let pieces = long.len() / (512 << 10);
+        block_on(fs.commit(Batch::new([Op::write(at("/long"), long), Op::write(at("/short"), "heron")])))
+            .unwrap();
+        let (mut progress, mut steps) = (Progress::default(), 0);
+        while !progress.done {
+            for word in ["number7", "number30000", "number59999", "heron"] {
+                assert_eq!(found(&fs, word), 1, "{word} after {steps} steps");
+            }
+            let packs = Arc::clone(&fs.inner.packs);
+            progress = fs.step(move |conn, _| remake::remake_all(conn, &packs, progress)).unwrap();
+            steps += 1;
+        }
+        assert!(steps > pieces, "{steps} steps");
+        assert_eq!(progress.files, 2);
+        assert_eq!(fs.fsck().unwrap().findings, []);
+    }
+
+    #[test]
+    fn what_a_commit_left_is_indexed_in_steps_and_answers_say_what_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+        let long: String = (0..60_000).map(|line| format!("this is line number{line} of it\n")).collect();
+        let outcome = block_on(fs.commit(Batch::new([Op::write(at("/long"), long)]))).unwrap();
+        let ino = outcome.outcomes[0].ino.0;
+        let leave = "DELETE FROM passage_word WHERE rowid IN (SELECT id FROM passage WHERE off >= 300000);
+             DELETE FROM passage WHERE off >= 300000; DELETE FROM passage_lines WHERE block > 1;";
+        fs.step(move |conn, _| {
+            conn.execute_batch(leave)?;
+            let end: u64 = conn.query_row("SELECT max(off + len) FROM passage", [], |row| row.get(0))?;
+            conn.execute("INSERT INTO unindexed VALUES (?1, ?2)", [ino, end])?;
+            Ok(())
+        })
+        .unwrap();
+        let missing = || block_on(fs.search(&SearchQuery::new("number59999"))).unwrap().missing;
+        // the writer goes on by itself
+        while missing() > 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(found(&fs, "number59999"), 1);
+        assert_eq!(fs.fsck().unwrap().findings, []);
+    }
+
+    #[test]
+    fn whatever_is_wrong_with_the_index_is_put_right() {
+        for damage in [
+            "DELETE FROM passage",
+            "UPDATE passage SET hash = 0, json = 1",
+            "DELETE FROM passage_word WHERE rowid = 1",
+            "INSERT INTO passage VALUES (77, 4711, 0, 5, 0, 0, 0, 0)",
+            "UPDATE passage_word_data SET block = zeroblob(length(block)) WHERE id > 10",
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+            for name in ["/a", "/b"] {
+                block_on(fs.commit(Batch::new([Op::write(at(name), "the grey heron")]))).unwrap();
+            }
+            fs.step(move |conn, _| Ok(conn.execute_batch(damage)?)).unwrap();
+            assert_ne!(fs.fsck().unwrap().findings, [], "{damage}");
+            assert_eq!(fs.reindex().unwrap(), 2);
+            assert_eq!(fs.fsck().unwrap().findings, [], "{damage}");
+            assert_eq!(found(&fs, "heron"), 2, "{damage}");
+        }
     }
 }

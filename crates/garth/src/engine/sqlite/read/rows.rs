@@ -65,15 +65,26 @@ pub(crate) fn name_at(conn: &Connection, dir: &str, name: &str, seq: u64) -> DbR
     )
 }
 
-/// Every node that is or was a file.
-pub(crate) fn files(conn: &Connection) -> DbResult<Vec<u64>> {
-    all(conn, "SELECT DISTINCT ino FROM node WHERE kind = 0", [], |row| row.get(0))
-}
-
 pub(crate) fn names_in(conn: &Connection, dir: &str, limit: usize) -> DbResult<Vec<(String, NameRow)>> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let sql = "SELECT name, ino, since, kind FROM name WHERE dir = ?1 ORDER BY name LIMIT ?2";
     all(conn, sql, params![dir, limit], |row| Ok((row.get(0)?, name_row(row, 1)?)))
+}
+
+/// At most `limit` nodes at and below a path, in no order. One with several names there comes several times.
+pub(crate) fn nodes_within(conn: &Connection, top: &str, limit: usize) -> DbResult<Vec<u64>> {
+    let (from, to) = below(top);
+    let (dir, name) = top.rsplit_once('/').unwrap_or_default();
+    let mut inos = Vec::new();
+    for (sql, keys) in [
+        ("SELECT ino FROM name WHERE dir = ?1 AND name = ?2 LIMIT ?3", [dir, name]),
+        ("SELECT ino FROM name WHERE dir = ?1 AND name > ?2 LIMIT ?3", [top, ""]),
+        ("SELECT ino FROM name WHERE dir >= ?1 AND dir < ?2 LIMIT ?3", [&from, &to]),
+    ] {
+        let rest = limit.saturating_sub(inos.len());
+        inos.extend(all(conn, sql, params![keys[0], keys[1], rest], |row| row.get::<_, u64>(0))?);
+    }
+    Ok(inos)
 }
 
 pub(crate) fn names_below(conn: &Connection, dir: &str) -> DbResult<Vec<(String, String, NameRow)>> {

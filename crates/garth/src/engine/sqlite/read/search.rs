@@ -1,45 +1,57 @@
 //! Lexical search: which files a query may show, and what a hit says.
 
-use crate::engine::sqlite::index::fts;
+use crate::engine::planner::NodeRow;
+use crate::engine::sqlite::index::find::{self, Judge};
+use crate::engine::sqlite::index::fts::readable;
+use crate::engine::sqlite::index::lines;
 use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::read::view::ReadView;
 use crate::error::Error;
-use crate::model::{ByteRange, Hit, Ino, MAX_HITS, SearchQuery, Seq, VersionId};
+use crate::model::{ByteRange, Hit, Ino, MAX_HITS, SearchAnswer, SearchQuery, Seq, VersionId};
 use crate::path::TreePath;
 use crate::sqlite::DbResult;
+use crate::sqlite::patience::BYTES_PER_STEP;
 use crate::text::question::Question;
 use crate::text::snippet::snippet;
 
+/// Files counted as missing; more are not counted.
+const MISSING: u64 = 1000;
+
 impl ReadView<'_> {
-    pub(crate) fn search(&self, query: &SearchQuery) -> DbResult<Vec<Hit>> {
+    pub(crate) fn search(&self, query: &SearchQuery) -> DbResult<SearchAnswer> {
         if !(1..=MAX_HITS).contains(&query.limit) {
             return Err(Error::invalid(format!("the limit of a search is 1 to {MAX_HITS}")).into());
         }
-        let Some(question) = Question::parse(&query.text) else { return Ok(Vec::new()) };
-        let found = fts::search(self.conn, &question, query.limit, &mut |ino| self.allow(query, ino))?;
-        let hits = found.into_iter().map(|found| {
+        let mut answer = SearchAnswer { missing: self.missing()?, ..SearchAnswer::default() };
+        let Some(question) = Question::parse(&query.text) else { return Ok(answer) };
+        let mut allowed = Allowed { view: self, query };
+        let found = find::search(self.conn, &question, query.limit, &mut allowed)?;
+        answer.more = found.more;
+        for found in found.found {
             let (node, path) = found.file;
             let span = found.passage.span;
             let text = self.read(node.ino, node.size, ByteRange { offset: span.off, length: span.len })?;
-            Ok(Hit {
+            answer.hits.push(Hit {
                 path,
                 ino: Ino(node.ino),
                 version: VersionId { seq: Seq(node.seq), ino: Ino(node.ino) },
                 score: found.score,
-                snippet: snippet(&String::from_utf8_lossy(&text), &question),
+                snippet: snippet(&readable(&text, found.passage.json), &question),
                 bytes: span.off..span.end(),
-                lines: fts::lines_of(self.conn, &found.passage)?,
-            })
-        });
-        hits.collect()
+                lines: lines::of(self.conn, &found.passage)?,
+            });
+        }
+        Ok(answer)
+    }
+
+    /// How many files have text that is not indexed yet.
+    fn missing(&self) -> DbResult<u64> {
+        let sql = "SELECT count(*) FROM (SELECT 1 FROM unindexed LIMIT ?1)";
+        Ok(self.conn.prepare_cached(sql)?.query_row([MISSING], |row| row.get(0))?)
     }
 
     /// The file and the first of its paths that the query may show.
-    fn allow(
-        &self,
-        query: &SearchQuery,
-        ino: Ino,
-    ) -> DbResult<Option<(crate::engine::planner::NodeRow, TreePath)>> {
+    fn allow(&self, query: &SearchQuery, ino: Ino) -> DbResult<Option<(NodeRow, TreePath)>> {
         let Some(node) = rows::node(self.conn, ino.0, rows::MAX)? else { return Ok(None) };
         if node.nlink == 0 || node.expired(self.time) {
             return Ok(None);
@@ -54,5 +66,40 @@ impl ReadView<'_> {
             |path: &TreePath| query.within.is_empty() || query.within.iter().any(|top| path.is_within(top));
         let path = self.names(&node)?.into_iter().find(within);
         Ok(path.map(|path| (node, path)))
+    }
+}
+
+/// What one query may show.
+struct Allowed<'a> {
+    view: &'a ReadView<'a>,
+    query: &'a SearchQuery,
+}
+
+impl Judge for Allowed<'_> {
+    type File = (NodeRow, TreePath);
+
+    fn allow(&mut self, ino: Ino) -> DbResult<Option<Self::File>> {
+        self.view.allow(self.query, ino)
+    }
+
+    fn below(&mut self, limit: usize) -> DbResult<Option<(Vec<u64>, bool)>> {
+        if self.query.within.is_empty() || self.query.within.iter().any(TreePath::is_root) {
+            return Ok(None);
+        }
+        let mut inos = Vec::new();
+        for top in &self.query.within {
+            let most = limit.saturating_sub(inos.len()) + 1;
+            inos.extend(rows::nodes_within(self.view.conn, top.key(), most)?);
+        }
+        let all = inos.len() <= limit;
+        inos.truncate(limit);
+        inos.sort_unstable();
+        inos.dedup();
+        Ok(Some((inos, all)))
+    }
+
+    fn step(&mut self) -> DbResult<()> {
+        // FTS5 works beside the steps that SQLite counts
+        self.view.patience.map_or(Ok(()), |patience| patience.spend_on(BYTES_PER_STEP))
     }
 }

@@ -8,6 +8,7 @@ use super::open_nodes::OpenNodes;
 use super::row_cache::RowCache;
 use super::txn_rows::TxnRows;
 use crate::engine::planner::{Planned, plan};
+use crate::engine::sqlite::index::remake::Chores;
 use crate::engine::sqlite::index::update::{self, Edits};
 use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::read::rows;
@@ -17,6 +18,7 @@ use crate::model::{Batch, Commit};
 use crate::runtime::Runtime;
 use crate::runtime::budget::Opened;
 use crate::sqlite::{Conn, DbError, DbResult};
+use crate::text::Tokenizer;
 
 /// Work inside a write transaction of its own.
 pub(crate) type Task = Box<dyn FnOnce(&Connection) -> DbResult<()> + Send>;
@@ -27,12 +29,24 @@ pub(crate) struct WriteConn {
     /// Whether its commits are durable; `None` before the first transaction, and if setting it failed.
     durable: Option<bool>,
     row_cache: RowCache,
+    tokenizer: Tokenizer,
+    chores: Chores,
+    /// Whether the index may have changed since somebody looked for chores.
+    index_changed: bool,
     _opened: Opened,
 }
 
 impl WriteConn {
     pub(crate) fn new(conn: Conn, opened: Opened) -> Self {
-        Self { conn, durable: None, row_cache: RowCache::default(), _opened: opened }
+        Self {
+            conn,
+            durable: None,
+            row_cache: RowCache::default(),
+            tokenizer: Tokenizer::default(),
+            chores: Chores::default(),
+            index_changed: true,
+            _opened: opened,
+        }
     }
 
     /// Runs `work` in a write transaction. The row cache survives only a transaction that committed.
@@ -40,9 +54,9 @@ impl WriteConn {
         &mut self,
         durable: bool,
         runtime: &Runtime,
-        work: impl FnOnce(&Connection, &RowCache) -> DbResult<T>,
+        work: impl FnOnce(&Connection, &RowCache, &mut Tokenizer) -> DbResult<T>,
     ) -> DbResult<T> {
-        let Self { conn, row_cache, .. } = self;
+        let Self { conn, row_cache, tokenizer, .. } = self;
         let conn: &Connection = conn;
         if self.durable.take() != Some(durable) {
             schema::set_synchronous(conn, durable, runtime.fault())?;
@@ -51,12 +65,15 @@ impl WriteConn {
         // IMMEDIATE: another process may have written since, and a read transaction could not be upgraded
         // then
         conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        let outcome = row_cache.begin(conn).and_then(|()| work(conn, row_cache)).and_then(|value| {
-            runtime.failpoints().pass("before-commit")?;
-            conn.prepare_cached("COMMIT")?.execute([]).map_err(|error| DbError::from(error).of_commit())?;
-            runtime.failpoints().pass("after-commit")?;
-            Ok(value)
-        });
+        let outcome =
+            row_cache.begin(conn).and_then(|()| work(conn, row_cache, tokenizer)).and_then(|value| {
+                runtime.failpoints().pass("before-commit")?;
+                conn.prepare_cached("COMMIT")?
+                    .execute([])
+                    .map_err(|error| DbError::from(error).of_commit())?;
+                runtime.failpoints().pass("after-commit")?;
+                Ok(value)
+            });
         row_cache.end();
         if outcome.is_err() {
             row_cache.forget();
@@ -70,8 +87,28 @@ impl WriteConn {
 
     /// Runs a task. It may write any row, past the row cache.
     pub(crate) fn run_task(&mut self, durable: bool, runtime: &Runtime, task: Task) -> DbResult<()> {
-        let outcome = self.transaction(durable, runtime, |conn, _| task(conn));
+        let outcome = self.transaction(durable, runtime, |conn, _, _| task(conn));
         self.row_cache.forget();
+        self.index_changed = true;
+        outcome
+    }
+
+    /// Whether work on the index waits that no commit waits for; `None` if nothing has changed since the last
+    /// look.
+    pub(crate) fn look_for_chores(&mut self) -> DbResult<Option<bool>> {
+        match std::mem::take(&mut self.index_changed) {
+            true => Ok(Some(self.chores.due(&self.conn)?)),
+            false => Ok(None),
+        }
+    }
+
+    /// Does one step of the work on the index.
+    pub(crate) fn run_chore(&mut self, runtime: &Runtime, packs: &Packs) -> DbResult<()> {
+        let mut chores = std::mem::take(&mut self.chores);
+        let outcome =
+            self.transaction(false, runtime, |conn, _, tokenizer| chores.step(conn, packs, tokenizer));
+        self.chores = chores;
+        self.index_changed = true;
         outcome
     }
 
@@ -85,11 +122,13 @@ impl WriteConn {
         before_commit: impl FnOnce(&[Result<Commit>]),
     ) -> DbResult<Vec<Result<Commit>>> {
         let runtime = context.runtime;
-        let mut results = self.transaction(durable, runtime, |conn, row_cache| {
-            let results = context.plan_group(&TxnRows { conn, packs: context.packs, row_cache }, batches)?;
-            before_commit(&results);
-            Ok(results)
+        let (mut results, indexed) = self.transaction(durable, runtime, |conn, row_cache, tokenizer| {
+            let state = TxnRows { conn, packs: context.packs, row_cache };
+            let planned = context.plan_group(&state, batches, tokenizer)?;
+            before_commit(&planned.0);
+            Ok(planned)
         })?;
+        self.index_changed |= indexed;
         runtime.failpoints().pass("answer")?;
         for commit in results.iter_mut().flatten() {
             commit.durable = durable;
@@ -106,7 +145,13 @@ pub(crate) struct GroupContext<'a> {
 }
 
 impl GroupContext<'_> {
-    fn plan_group(&self, state: &TxnRows<'_>, batches: &[Batch]) -> DbResult<Vec<Result<Commit>>> {
+    /// Plans the batches and writes their rows. Says besides whether the index changed.
+    fn plan_group(
+        &self,
+        state: &TxnRows<'_>,
+        batches: &[Batch],
+        tokenizer: &mut Tokenizer,
+    ) -> DbResult<(Vec<Result<Commit>>, bool)> {
         let (conn, failpoints, env) = (state.conn, self.runtime.failpoints(), self.runtime.env());
         let mut head = rows::head(conn)?;
         let first = head.seq;
@@ -145,8 +190,8 @@ impl GroupContext<'_> {
             apply::head(conn, &head)?;
         }
         failpoints.pass("index")?;
-        update::apply(state, &edits)?;
-        Ok(results)
+        update::apply(state, &edits, tokenizer)?;
+        Ok((results, !edits.is_empty()))
     }
 }
 

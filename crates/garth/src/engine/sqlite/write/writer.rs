@@ -36,6 +36,9 @@ const GROUP_BYTES: u64 = 16 << 20;
 /// How long a group waits to become as large as the last one, whose callers were answered together and often
 /// write again together. Less than the fsync that a second group would cost.
 const GATHER: Duration = Duration::from_micros(100);
+/// Work on the search index that no commit waits for is done when nobody commits, and at the latest after so
+/// many groups: the index is then in some 32 more pieces, which a search still hardly feels.
+const GROUPS_A_CHORE: u32 = 16;
 
 type Answer<T> = oneshot::Sender<Result<T>>;
 
@@ -47,7 +50,13 @@ enum Job {
 /// What one transaction does.
 enum Group {
     Commits(Vec<(Batch, Answer<Commit>)>),
-    Task { durable: bool, task: Task, answer: Answer<()> },
+    Task {
+        durable: bool,
+        task: Task,
+        answer: Answer<()>,
+    },
+    /// A step of the work on the search index.
+    Chore,
 }
 
 #[derive(Default)]
@@ -59,6 +68,23 @@ struct Queue {
     last: usize,
     /// Whether a thread waits for the next group to become as large.
     gathering: bool,
+    /// Whether there is work on the search index.
+    chores: bool,
+    /// Groups since the last step of it.
+    since_chore: u32,
+    /// Nobody holds the account open any more, or a step failed.
+    no_chores: bool,
+}
+
+impl Queue {
+    /// Whether a step of the work on the search index is next, where it waits for `groups` groups of commits.
+    fn takes_chore(&mut self, groups: u32) -> bool {
+        let takes = self.chores && !self.no_chores && self.since_chore >= groups;
+        if takes {
+            self.since_chore = 0;
+        }
+        takes
+    }
 }
 
 /// The writer of one account.
@@ -126,6 +152,11 @@ impl Writer {
 
     pub(crate) fn runtime(&self) -> &Runtime {
         &self.runtime
+    }
+
+    /// Leaves the work on the search index to those who open the account next.
+    pub(crate) fn stop_chores(&self) {
+        lock(&self.queue).no_chores = true;
     }
 
     pub(crate) fn packs(&self) -> &Arc<Packs> {
@@ -208,9 +239,13 @@ impl Writer {
         Err(error)
     }
 
-    /// Takes the next group from the queue: commits in the order of their arrival, or one task.
+    /// Takes the next group from the queue: commits in the order of their arrival, or one task; where there
+    /// is none a step of the work on the search index.
     fn next_group(&self) -> Option<Group> {
         let mut queue = lock(&self.queue);
+        if queue.takes_chore(GROUPS_A_CHORE) {
+            return Some(Group::Chore);
+        }
         // only while no other account could use this thread
         if queue.last > 1 && queue.jobs.len() < queue.last && self.runtime.executor().is_free() {
             queue.gathering = true;
@@ -240,9 +275,13 @@ impl Writer {
         }
         queue.last = commits.len();
         if commits.is_empty() {
+            if queue.takes_chore(0) {
+                return Some(Group::Chore);
+            }
             queue.busy = false;
             return None;
         }
+        queue.since_chore = queue.since_chore.saturating_add(1);
         Some(Group::Commits(commits))
     }
 
@@ -261,6 +300,7 @@ impl Writer {
         match group {
             Group::Commits(commits) => self.run_commits(&mut conn, commits),
             Group::Task { durable, task, answer } => self.run_task(&mut conn, durable, task, answer),
+            Group::Chore => self.run_chore(&mut conn),
         }
         if self.is_poisoned() {
             return;
@@ -269,10 +309,32 @@ impl Writer {
             let error = error.describe(self.database.subject);
             tracing::warn!(%error, "checkpoint failed");
         }
+        match conn.look_for_chores() {
+            Ok(Some(due)) => lock(&self.queue).chores = due,
+            Ok(None) => {}
+            Err(error) => self.give_up_chores(&error.describe(self.database.subject)),
+        }
         self.used.store(self.runtime.conns().add(), Ordering::Relaxed);
         *slot = Some(conn);
         drop(slot);
         self.runtime.conns().enforce();
+    }
+
+    /// Runs a step of the work on the search index.
+    fn run_chore(&self, conn: &mut WriteConn) {
+        let outcome = self
+            .lock
+            .acquire()
+            .and_then(|_guard| conn.run_chore(&self.runtime, &self.packs).map_err(|error| self.judge(error)));
+        if let Err(error) = outcome {
+            self.give_up_chores(&error);
+        }
+    }
+
+    /// What fails once would fail again and again.
+    fn give_up_chores(&self, error: &Error) {
+        tracing::warn!(%error, "the search index was not brought up to date; run `garth fsck`");
+        self.stop_chores();
     }
 
     fn connect(&self) -> Result<WriteConn> {
@@ -400,6 +462,7 @@ impl Group {
                 answer_all(commits.into_iter().map(|(_, answer)| Some(answer)).collect(), error);
             }
             Self::Task { answer, .. } => drop(answer.send(Err(error.clone()))),
+            Self::Chore => {}
         }
     }
 }

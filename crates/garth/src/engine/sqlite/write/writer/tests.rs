@@ -70,7 +70,7 @@ impl Held {
         let groups = std::iter::from_fn(|| self.writer().next_group());
         let size = |group| match group {
             Group::Commits(commits) => commits.len(),
-            Group::Task { .. } => 0,
+            Group::Task { .. } | Group::Chore => 0,
         };
         groups.map(size).collect()
     }
