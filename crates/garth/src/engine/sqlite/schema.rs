@@ -135,8 +135,8 @@ ALTER TABLE head ADD COLUMN copies INTEGER NOT NULL DEFAULT 0;
 /// It adds counts of references to chunks, the ranges of pack files that nothing refers to, the files that
 /// `gc` has to look at, what each of these is found by, and which commit wrote which bytes.
 ///
-/// The search index is fed tokens that garth makes itself (`text/token.rs`); the one that an older garth wrote
-/// answers for the passages up to `old_index.until` until they are made anew in the background.
+/// The search index is fed tokens that garth makes itself (`text/token.rs`); the one that an older garth
+/// wrote answers for the passages up to `old_index.until` until they are made anew in the background.
 const FORMAT_3: &str = "
 ALTER TABLE name_past ADD COLUMN fork INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE name_past ADD COLUMN born INTEGER NOT NULL DEFAULT 0;
