@@ -8,7 +8,7 @@ use garth::model::{At, BlameRun, ByteRange, CommitInfo, MAX_PAGE, Moment, Seq};
 use serde_json::json;
 
 use crate::app::{App, resolve_path, with_path};
-use crate::args::Past;
+use crate::args::{Past, TREE_PATH};
 use crate::escape::escaped;
 use crate::fail::Result;
 use crate::out::{author_text, commit_json};
@@ -22,6 +22,7 @@ use crate::out::{author_text, commit_json};
 #[command(after_help = "Example:\n  garth blame /notes/today.md")]
 pub(crate) struct Blame {
     /// File
+    #[arg(value_hint = TREE_PATH)]
     path: String,
     #[command(flatten)]
     past: Past,

@@ -32,6 +32,13 @@ fn prose() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..120).prop_map(|pieces| pieces.concat())
 }
 
+#[test]
+fn a_sign_that_stands_for_letters_is_no_part_of_the_word_beside_it() {
+    for text in ["№A", "A™", "㎡A"] {
+        assert!(tokens(text).contains(&"a".to_owned()), "{text}: {:?}", tokens(text));
+    }
+}
+
 proptest! {
     #[test]
     fn passages_cover_any_text_in_bounds_and_split_no_character(text in prose()) {

@@ -49,7 +49,12 @@ impl Tokenizer {
         if self.words.len() > REMEMBERED {
             *self = Self::default();
         }
-        let folded = fold(passage);
+        // Cut before it is folded, as questions are: `Linux™` is the word `Linux`, and no `linuxtm`.
+        let folded = if passage.is_ascii() {
+            fold(passage)
+        } else {
+            words(passage).map(|(_, word)| fold(word)).collect::<Vec<_>>().join(" ")
+        };
         let mut here = Vec::new();
         for word in words(&folded).map(|(_, word)| word) {
             split(word, true, &mut |piece| {

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use futures::executor::block_on;
+use rusqlite::Connection;
 
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::index::remake::{self, Progress};
 use crate::engine::sqlite::index::verify;
 use crate::engine::sqlite::write::group::touch;
 use crate::error::Result;
+use crate::sqlite::DbResult;
 use crate::text::Tokenizer;
 
 impl SqliteFs {
@@ -21,19 +23,19 @@ impl SqliteFs {
     /// From the storage; what was made until then stays.
     pub fn reindex(&self) -> Result<u64> {
         if self.inner.pool.read_on_new(verify::is_damaged)? {
-            self.step(|conn, _| remake::clear(conn))?;
+            self.index_step(remake::clear)?;
         }
         let mut at = Progress::default();
         while !at.done {
             let packs = Arc::clone(&self.inner.packs);
-            at = self.step(move |conn, _| remake::remake_all(conn, &packs, at))?;
+            at = self.index_step(move |conn| remake::remake_all(conn, &packs, at))?;
         }
         loop {
             let strays = self.with_view(|view| remake::strays(view.conn))?;
             if strays.is_empty() {
                 break;
             }
-            self.step(move |conn, _| remake::remove_strays(conn, &strays))?;
+            self.index_step(move |conn| remake::remove_strays(conn, &strays))?;
         }
         self.catch_up()?;
         block_on(self.inner.writer.transact(true, touch))?;
@@ -44,10 +46,19 @@ impl SqliteFs {
     pub(crate) fn catch_up(&self) -> Result<()> {
         loop {
             let packs = Arc::clone(&self.inner.packs);
-            if !self.step(move |conn, _| remake::catch_up(conn, &packs, &mut Tokenizer::default()))? {
+            if !self.index_step(move |conn| remake::catch_up(conn, &packs, &mut Tokenizer::default()))? {
                 return Ok(());
             }
         }
+    }
+
+    /// A step of work on the index alone. No reader's rows change, so `head.epoch` stays.
+    fn index_step<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> DbResult<T> + Send + 'static,
+    ) -> Result<T> {
+        let _permit = self.inner.runtime.maintenance().acquire();
+        block_on(self.inner.writer.transact(false, work))
     }
 }
 
@@ -81,7 +92,7 @@ mod tests {
                 assert_eq!(found(&fs, word), 1, "{word} after {steps} steps");
             }
             let packs = Arc::clone(&fs.inner.packs);
-            progress = fs.step(move |conn, _| remake::remake_all(conn, &packs, progress)).unwrap();
+            progress = fs.index_step(move |conn| remake::remake_all(conn, &packs, progress)).unwrap();
             steps += 1;
         }
         assert!(steps > pieces, "{steps} steps");
@@ -98,7 +109,7 @@ mod tests {
         let ino = outcome.outcomes[0].ino.0;
         let leave = "DELETE FROM passage_word WHERE rowid IN (SELECT id FROM passage WHERE off >= 300000);
              DELETE FROM passage WHERE off >= 300000; DELETE FROM passage_lines WHERE block > 1;";
-        fs.step(move |conn, _| {
+        fs.index_step(move |conn| {
             conn.execute_batch(leave)?;
             let end: u64 = conn.query_row("SELECT max(off + len) FROM passage", [], |row| row.get(0))?;
             conn.execute("INSERT INTO unindexed VALUES (?1, ?2)", [ino, end])?;
@@ -128,7 +139,7 @@ mod tests {
             for name in ["/a", "/b"] {
                 block_on(fs.commit(Batch::new([Op::write(at(name), "the grey heron")]))).unwrap();
             }
-            fs.step(move |conn, _| Ok(conn.execute_batch(damage)?)).unwrap();
+            fs.index_step(move |conn| Ok(conn.execute_batch(damage)?)).unwrap();
             assert_ne!(fs.fsck().unwrap().findings, [], "{damage}");
             assert_eq!(fs.reindex().unwrap(), 2);
             assert_eq!(fs.fsck().unwrap().findings, [], "{damage}");
