@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, Op, Page,
-    SearchQuery, Seq, Snapshot, Version, VersionId, Walk, WalkPage,
+    At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Entry, Fetched, Head, HistoryPage, Hit,
+    Listing, Moment, Op, Page, SearchQuery, Seq, Snapshot, Version, VersionId, Walk, WalkPage,
 };
 use garth::{Capabilities, FileSystem, OpenFile, OpenNode, Result, TreePath, Upload};
 
@@ -75,6 +75,10 @@ impl FileSystem for Interfering {
         self.inner.fetch(at, range).await
     }
 
+    async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
+        self.inner.fetch_many(items).await
+    }
+
     async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
         self.inner.hold(at).await
     }
@@ -91,8 +95,12 @@ impl FileSystem for Interfering {
         self.inner.history(at, page).await
     }
 
-    async fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {
-        self.inner.changes(since, limit).await
+    async fn changes(&self, query: &ChangesQuery) -> Result<Changes> {
+        self.inner.changes(query).await
+    }
+
+    async fn wait(&self, since: Seq) -> Result<Head> {
+        self.inner.wait(since).await
     }
 
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
@@ -114,6 +122,10 @@ impl FileSystem for Interfering {
     async fn commit(&self, batch: Batch) -> Result<Commit> {
         self.interfere(Call::Commit).await?;
         self.inner.commit(batch).await
+    }
+
+    async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
+        self.inner.committed(id).await
     }
 
     async fn sync(&self) -> Result<Seq> {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Listing, Moment, Op, Page,
-    SearchQuery, Seq, SetAttrs, Snapshot, Version, VersionId, Walk, WalkPage,
+    At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Entry, Fetched, Head, HistoryPage, Hit,
+    Listing, Moment, Op, Page, SearchQuery, Seq, SetAttrs, Snapshot, Version, VersionId, Walk, WalkPage,
 };
 use garth::{Capabilities, Error, ErrorKind, FileSystem, OpenFile, OpenNode, Result, TreePath, Upload};
 
@@ -118,6 +118,11 @@ impl FileSystem for Limited {
         self.inner.fetch(self.at(at)?, range).await
     }
 
+    async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
+        items.iter().try_for_each(|(at, _)| self.at(at).map(drop))?;
+        self.inner.fetch_many(items).await
+    }
+
     async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
         need(self.has.nodes)?;
         self.inner.hold(at).await
@@ -138,9 +143,14 @@ impl FileSystem for Limited {
         self.inner.history(at, page).await
     }
 
-    async fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {
+    async fn changes(&self, query: &ChangesQuery) -> Result<Changes> {
         need(self.has.history)?;
-        self.inner.changes(since, limit).await
+        self.inner.changes(query).await
+    }
+
+    async fn wait(&self, since: Seq) -> Result<Head> {
+        need(self.has.history)?;
+        self.inner.wait(since).await
     }
 
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
@@ -167,6 +177,10 @@ impl FileSystem for Limited {
         batch.preconditions.iter().try_for_each(|(at, _)| self.at(at).map(drop))?;
         batch.ops.iter().try_for_each(|op| self.op(op))?;
         self.inner.commit(batch).await
+    }
+
+    async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
+        self.inner.committed(id).await
     }
 
     async fn sync(&self) -> Result<Seq> {

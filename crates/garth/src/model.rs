@@ -1,9 +1,10 @@
 //! The vocabulary of the tree: what nodes, versions and commits are, what a batch asks for ([`batch`],
-//! [`op`]) and what reads ask and answer ([`query`]). Batches, entries and outcomes can be written as JSON
-//! and read back.
+//! [`op`]), what reads ask and answer ([`query`]), and what the version log tells ([`changes`]). Batches,
+//! entries and outcomes can be written as JSON and read back.
 
 pub mod at;
 pub mod batch;
+pub mod changes;
 pub mod commit;
 pub mod entry;
 pub mod id;
@@ -11,9 +12,14 @@ mod json;
 pub mod moment;
 pub mod op;
 pub mod query;
+pub mod within;
 
 pub use at::{At, IntoAt};
 pub use batch::{Batch, Durability, Idempotency, MAX_INLINE_BODY, MAX_OPS};
+pub use changes::{
+    Change, ChangeKind, Changes, ChangesQuery, CommitChanges, LogPosition, MAX_CHANGE_PATHS,
+    MAX_CHANGES_BYTES, MAX_SCANNED, MAX_SUBTREES,
+};
 pub use commit::{Author, Commit, CommitInfo, Outcome, Snapshot};
 pub use entry::{Attributes, Entry, Kind};
 pub use id::{CommitId, Ino, Seq, Timestamp, VersionId};
@@ -22,7 +28,9 @@ pub use op::{
     Body, Create, MAX_ATTRIBUTES, MAX_ETAGS, MAX_FILE, MAX_HASHED, MAX_LABEL, MAX_LINKS, MAX_TARGET, Op,
     Precondition, Remove, RenameMode, SetAttrs, Special, StagedBody,
 };
+pub(crate) use query::check_items;
 pub use query::{
-    ByteRange, Change, ChangeKind, Changes, CommitChanges, Head, HistoryPage, Hit, Item, Listing, MAX_HITS,
-    MAX_PAGE, MAX_READ, Moment, Page, SearchQuery, Version, Walk, WalkItem, WalkPage,
+    ByteRange, Fetched, Head, HistoryPage, Hit, Item, Listing, MAX_HITS, MAX_PAGE, MAX_READ, Moment, Page,
+    SearchQuery, Version, Walk, WalkItem, WalkPage,
 };
+pub use within::Within;

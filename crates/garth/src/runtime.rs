@@ -8,6 +8,7 @@ pub mod failpoint;
 pub(crate) mod fault_injection;
 pub(crate) mod lock;
 pub(crate) mod timer;
+pub(crate) mod watch;
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use self::executor::Executor;
 use self::failpoint::Failpoints;
 use self::fault_injection::Fault;
 use self::timer::Timer;
+use self::watch::Watch;
 use crate::env::Env;
 
 /// What an open data folder may use in all, whatever the number of its accounts.
@@ -43,6 +45,7 @@ struct Inner {
     env: Env,
     executor: Executor,
     timer: Timer,
+    watch: Watch,
     conns: Arc<IdleBudget>,
     fault: Fault,
     failpoints: Failpoints,
@@ -58,6 +61,7 @@ impl Runtime {
         Self(Arc::new(Inner {
             executor: Executor::new(limits.writer_threads),
             timer: Timer::new(),
+            watch: Watch::new(),
             conns: IdleBudget::new(limits.idle_connections),
             fault: Fault::from_environment(),
             failpoints: Failpoints::default(),
@@ -87,6 +91,10 @@ impl Runtime {
 
     pub(crate) fn timer(&self) -> &Timer {
         &self.0.timer
+    }
+
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.0.watch
     }
 
     pub(crate) fn conns(&self) -> &Arc<IdleBudget> {

@@ -7,7 +7,7 @@
 
 use garth::ErrorKind::{InvalidArgument, NotADirectory};
 use garth::TreePath;
-use garth::model::{At, Batch, HistoryPage, Kind, MAX_PAGE, Page, Seq, WalkPage};
+use garth::model::{At, Batch, ChangesQuery, HistoryPage, Kind, MAX_PAGE, Page, Seq, WalkPage};
 
 use super::Subject;
 use crate::tools::*;
@@ -146,7 +146,7 @@ pub async fn pages_have_limits(subject: &Subject) {
         if can(fs).history {
             let page = HistoryPage::default().limit(limit);
             assert_error(fs.history(&at("/f"), &page).await, InvalidArgument, None);
-            assert_error(fs.changes(Seq(0), limit).await, InvalidArgument, None);
+            assert_error(fs.changes(&ChangesQuery::since(Seq(0)).limit(limit)).await, InvalidArgument, None);
         }
     }
     assert_error(fs.list(&at("/f"), &Page::default()).await, NotADirectory, Some("/f"));

@@ -8,6 +8,7 @@ pub(crate) mod index;
 pub(crate) mod maintain;
 pub(crate) mod read;
 pub(crate) mod schema;
+pub(crate) mod waiting;
 pub(crate) mod write;
 
 use std::path::Path;
@@ -22,8 +23,8 @@ pub use maintain::fsck::{Finding, Fsck};
 pub use maintain::gc::Collected;
 
 use read::content::Packs;
-use read::rows;
 use read::view::{self, ReadView, check_kind};
+use read::{log, rows};
 use write::group::touch;
 use write::open_nodes::OpenNodes;
 use write::upload::SqliteUpload;
@@ -35,8 +36,9 @@ use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
 use crate::model::{
-    At, Batch, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Hit, Ino, Kind, Listing, MAX_READ,
-    Moment, Page, SearchQuery, Seq, Snapshot, Timestamp, Version, VersionId, Walk, WalkPage,
+    At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Entry, Fetched, Head, HistoryPage, Hit,
+    Ino, Listing, MAX_READ, Moment, Page, SearchQuery, Seq, Snapshot, Timestamp, Version, VersionId, Walk,
+    WalkPage, check_items,
 };
 use crate::path::TreePath;
 use crate::runtime::Runtime;
@@ -112,6 +114,11 @@ impl SqliteFs {
         }
     }
 
+    /// The head, if it is behind `since`.
+    async fn newer(&self, since: Seq) -> Result<Option<Head>> {
+        Ok(Some(self.head().await?).filter(|head| head.seq > since))
+    }
+
     /// A handle to a node that `check` accepts.
     fn handle(&self, at: &At, check: impl FnOnce(&ReadView<'_>, &NodeRow) -> DbResult<()>) -> Result<Handle> {
         let held = self.as_of.is_none();
@@ -175,21 +182,15 @@ impl FileSystem for SqliteFs {
 
     async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
         self.with_view(|view| {
-            if let (At::Path(path), None) = (at, self.as_of)
-                && let Some(entry) = view.entry_now(path)?
-                && entry.kind == Kind::File
-            {
-                let bytes = view
-                    .read(entry.ino.0, entry.size, range)
-                    .map_err(|error| error.describe(&schema::SUBJECT).about(path))?;
-                return Ok((entry, bytes));
-            }
-            let node = view.at(at)?;
-            view.check_file(&node, at)?;
-            let bytes =
-                view.read(node.ino, node.size, range).map_err(|error| view.about(error, &node, at))?;
-            Ok((view.entry(node)?, bytes))
+            let entry = view.file(at)?;
+            let bytes = view.content(&entry, at, range)?;
+            Ok((entry, bytes))
         })
+    }
+
+    async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
+        check_items(items.len())?;
+        self.with_view(|view| view.fetch_many(items))
     }
 
     async fn read(&self, at: &At, range: ByteRange) -> Result<Bytes> {
@@ -229,8 +230,25 @@ impl FileSystem for SqliteFs {
         self.with_view(|view| view.history(at, page))
     }
 
-    async fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {
-        self.with_view(|view| view.changes(since, limit))
+    async fn changes(&self, query: &ChangesQuery) -> Result<Changes> {
+        self.with_view(|view| view.changes(query))
+    }
+
+    async fn wait(&self, since: Seq) -> Result<Head> {
+        if let Some(head) = self.newer(since).await? {
+            return Ok(head);
+        }
+        if self.as_of.is_some() {
+            return Err(Error::new(ErrorKind::Unsupported, "a view of the past gets no more commits"));
+        }
+        loop {
+            // before the look: a commit in between would wake nobody
+            let woken = self.inner.writer.waiting().join(since, self.runtime());
+            if let Some(head) = self.newer(since).await? {
+                return Ok(head);
+            }
+            woken.await;
+        }
     }
 
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
@@ -268,6 +286,29 @@ impl FileSystem for SqliteFs {
         self.writable()?;
         batch.check()?;
         self.inner.writer.commit(batch).await
+    }
+
+    async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
+        let found = match self.as_of {
+            Some((last, _)) => {
+                let found = self.with_view(|view| log::committed(view.conn, id))?;
+                found.filter(|commit| commit.seq.0 <= last)
+            }
+            // Behind the batches that wait. What is found is told to be there, so it has to stay: it may have
+            // been read from a WAL that no sync has reached yet.
+            None => {
+                let find = move |conn: &Connection| {
+                    let found = log::committed(conn, id)?;
+                    if found.is_some() {
+                        touch(conn)?;
+                    }
+                    Ok(found)
+                };
+                self.inner.writer.transact(true, find).await?
+            }
+        };
+        let durable = self.as_of.is_none();
+        Ok(found.map(|commit| Commit { replayed: true, durable, ..commit }))
     }
 
     async fn sync(&self) -> Result<Seq> {

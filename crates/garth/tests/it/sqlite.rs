@@ -8,8 +8,6 @@ use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
 use garth::env::ManualClock;
 use garth::model::{At, Batch, Body, ByteRange, Moment, Op, SearchQuery, Seq, SetAttrs, Timestamp};
-#[cfg(feature = "faults")]
-use garth::runtime::{Runtime, failpoint as fail};
 use garth::{DataDir, Env, FileSystem, FileSystemExt};
 use garth_testkit::tools::{p as path, text};
 use tempfile::TempDir;
@@ -214,36 +212,6 @@ async fn a_range_is_copied_or_punched_without_a_byte_written() {
     account.fs.gc(Duration::ZERO).unwrap();
     assert!(account.fs.read_file("/two").await.unwrap() == expected);
     assert_eq!(account.fs.fsck().unwrap().findings, []);
-}
-
-#[cfg(feature = "faults")]
-#[tokio::test]
-async fn data_of_an_older_format_is_brought_up_to_date_or_left_as_it_was() {
-    let Account { fs, folder, .. } = account();
-    fs.commit(Batch::new([write("/a", "kept")])).await.unwrap();
-    drop(fs);
-    let database = || rusqlite::Connection::open(folder.path().join("tree.db")).unwrap();
-    let format = || database().query_row("PRAGMA user_version", [], |row| row.get::<_, i32>(0)).unwrap();
-    let newest = format();
-    database()
-        .execute_batch("DROP TABLE unnamed; ALTER TABLE head DROP COLUMN copies; PRAGMA user_version = 1;")
-        .unwrap();
-    let runtime = Runtime::new(Env::system());
-    let open = || SqliteFs::open_on(folder.path(), &runtime);
-    for failure in [fail::Failure::Io, fail::Failure::Panic] {
-        runtime.failpoints().arm(fail::MIGRATE, failure, 0);
-        let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(open));
-        assert!(!runtime.failpoints().disarm() && !matches!(opened, Ok(Ok(_))), "{failure:?}");
-        assert_eq!(format(), 1, "{failure:?}");
-    }
-    let fs = open().unwrap();
-    assert_eq!(format(), newest);
-    assert_eq!(text(&*fs, "/a").await, "kept");
-    fs.gc(Duration::ZERO).unwrap();
-    assert_eq!(fs.fsck().unwrap().findings, []);
-    drop(fs);
-    database().execute_batch(&format!("PRAGMA user_version = {}", newest + 1)).unwrap();
-    assert!(open().unwrap_err().is(garth::ErrorKind::Format));
 }
 
 #[tokio::test]

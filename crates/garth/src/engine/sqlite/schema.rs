@@ -1,6 +1,7 @@
 //! The tables of an account's database, and how one is made, opened and brought
 //! forward. Drawn in `docs/format.md`; why names are keyed by path: `docs/decisions/names-keyed-by-path.md`.
 
+pub(crate) mod answer;
 pub(crate) mod changes;
 pub(crate) mod columns;
 
@@ -27,7 +28,7 @@ pub(crate) static SUBJECT: Subject = Subject { name: "the account's database", r
 
 static FORMAT: Format = Format {
     application_id: 0x4752_5448, // "GRTH" in ASCII
-    scripts: &[FORMAT_1, FORMAT_2],
+    scripts: &[FORMAT_1, FORMAT_2, FORMAT_3],
     initialise: |conn, _: &Env| {
         conn.execute(
             "INSERT INTO head (id, seq, time, next_ino, next_chunk, syncs) VALUES (1, 0, 0, 2, 1, 0)",
@@ -124,6 +125,29 @@ CREATE TABLE unnamed (ino INTEGER PRIMARY KEY, doomed_at INTEGER NOT NULL) STRIC
 ALTER TABLE head ADD COLUMN copies INTEGER NOT NULL DEFAULT 0;
 ";
 
+/// What format 3 adds: the answer of a commit that its caller named, by id or by idempotency key, stands in
+/// its row of the log, once. A key whose answer cannot be read keeps its row, which then leads nowhere: a
+/// retry must not commit again. Changes of a commit that are many lie in pieces, so that a page of them reads
+/// its own only.
+const FORMAT_3: &str = "
+ALTER TABLE log ADD COLUMN answer TEXT;
+CREATE TABLE idempotency_3 (
+    key TEXT PRIMARY KEY, hash BLOB NOT NULL, keep_until INTEGER NOT NULL, seq INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO idempotency_3
+    SELECT key, hash, keep_until, coalesce(CAST(json_extract(iif(json_valid(answer), answer, NULL), '$[0]') AS INTEGER), 0)
+    FROM idempotency;
+UPDATE log SET answer = json_extract(old.answer, '$[2]')
+    FROM idempotency AS old JOIN idempotency_3 AS new ON new.key = old.key
+    WHERE log.seq = new.seq;
+DROP TABLE idempotency;
+ALTER TABLE idempotency_3 RENAME TO idempotency;
+CREATE TABLE log_more (
+    seq INTEGER NOT NULL, first INTEGER NOT NULL, changes TEXT NOT NULL,
+    PRIMARY KEY (seq, first)
+) STRICT, WITHOUT ROWID;
+";
+
 /// The database in an account's folder.
 pub(crate) fn database(folder: &Path) -> Database {
     Database {
@@ -171,3 +195,6 @@ pub(crate) fn set_synchronous(conn: &Connection, durable: bool, fault: Fault) ->
     };
     conn.pragma_update(None, "synchronous", mode)
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use crate::engine::sqlite::maintain::unused;
 use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::read::view::ReadView;
 use crate::engine::sqlite::schema::columns::KindColumn;
-use crate::engine::sqlite::schema::{SUBJECT, changes};
+use crate::engine::sqlite::schema::{SUBJECT, answer, changes};
 use crate::error::{ErrorKind, Result};
 use crate::model::{Ino, Kind};
 use crate::sqlite::{DbResult, all};
@@ -77,6 +77,7 @@ impl SqliteFs {
             let mut report = Report::default();
             report.step(|report| database(view.conn, report))?;
             report.step(|report| head(view.conn, report))?;
+            report.step(|report| log(view.conn, report))?;
             report.step(|report| names(view.conn, report))?;
             report.step(|report| links(view.conn, report))?;
             report.step(|report| expiries(view.conn, report))?;
@@ -120,12 +121,44 @@ fn head(conn: &Connection, report: &mut Report) -> DbResult<()> {
     if top >= head.next_chunk {
         report.add("head", format!("chunk {top} is there, but the next one would be {}", head.next_chunk));
     }
-    let mut statement = conn.prepare("SELECT seq, changes FROM log")?;
+    Ok(())
+}
+
+fn log(conn: &Connection, report: &mut Report) -> DbResult<()> {
+    let sql = "SELECT seq, 0 AS first, changes, answer FROM log
+         UNION ALL SELECT seq, first, changes, NULL FROM log_more ORDER BY seq, first";
+    let mut statement = conn.prepare(sql)?;
     let mut rows = statement.query([])?;
+    // commit and number of the piece of changes that has to come next
+    let mut due: Option<(u64, u64)> = None;
+    let missing = |(seq, first)| format!("the changes of commit {seq} are missing from number {first} on");
     while let Some(row) = rows.next()? {
-        if changes::from_json(&row.get::<_, String>(1)?).is_err() {
-            report.add("log", format!("the changes of commit {} cannot be read", row.get::<_, u64>(0)?));
+        let (seq, first): (u64, u64) = (row.get(0)?, row.get(1)?);
+        match due.take() {
+            Some(due) if due != (seq, first) => report.add("log", missing(due)),
+            None if first != 0 => {
+                report.add("log", format!("changes of commit {seq} from number {first} on follow nothing"));
+            }
+            _ => {}
         }
+        match changes::from_json(&row.get::<_, String>(2)?) {
+            Ok((changes, more)) => due = more.then_some((seq, first + changes.len() as u64)),
+            Err(_) => report.add("log", format!("the changes of commit {seq} cannot be read")),
+        }
+        let answer = row.get::<_, Option<String>>(3)?;
+        let no_size = |_, _| Ok(0);
+        if answer.is_some_and(|json| answer::from_json(&json, seq, no_size).is_err()) {
+            report.add("log", format!("the answer of commit {seq} cannot be read"));
+        }
+    }
+    if let Some(due) = due {
+        report.add("log", missing(due));
+    }
+    let sql = "SELECT count(*) FROM idempotency AS record WHERE NOT EXISTS
+         (SELECT 1 FROM log WHERE log.seq = record.seq AND log.answer IS NOT NULL)";
+    let lost: u64 = conn.query_row(sql, [], |row| row.get(0))?;
+    if lost > 0 {
+        report.add("log", format!("{lost} idempotency keys lead to no answer"));
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row, params};
 use crate::engine::planner::{ExtentRow, HeadRow, MAX_EXTENT, NameRow, NodeRow};
 use crate::engine::sqlite::schema::columns::{KindColumn, NODE_COLUMNS, node_columns, node_row};
 use crate::error::{Error, ErrorKind};
-use crate::model::{Attributes, Timestamp};
+use crate::model::{Attributes, Kind, Timestamp};
 use crate::sqlite::{DbResult, all, one};
 
 /// The keys of the directories below `dir`: from the first up to but excluding the second. `0` is the byte
@@ -48,12 +48,16 @@ pub(crate) fn name(conn: &Connection, dir: &str, name: &str) -> DbResult<Option<
     })
 }
 
+/// A name after commit `seq`. Of what it named before only the one that ended next is looked at: it had one
+/// node at a time.
 pub(crate) fn name_at(conn: &Connection, dir: &str, name: &str, seq: u64) -> DbResult<Option<NameRow>> {
     one(
         conn,
         "SELECT ino, since, kind FROM name WHERE dir = ?1 AND name = ?2 AND since <= ?3
          UNION ALL
-         SELECT ino, since, kind FROM name_past WHERE dir = ?1 AND name = ?2 AND till > ?3 AND since <= ?3
+         SELECT ino, since, kind FROM
+             (SELECT ino, since, kind FROM name_past WHERE dir = ?1 AND name = ?2 AND till > ?3 ORDER BY till LIMIT 1)
+             WHERE since <= ?3
          LIMIT 1",
         params![dir, name, seq],
         |row| name_row(row, 0),
@@ -107,15 +111,27 @@ pub(crate) fn names_of(conn: &Connection, ino: u64) -> DbResult<Vec<(String, Str
     all(conn, "SELECT dir, name FROM name WHERE ino = ?1", [ino], pair)
 }
 
+/// Names of a node after commit `seq`. Only as many are looked for as it had: a node that was renamed often
+/// has many others.
 pub(crate) fn names_of_at(conn: &Connection, ino: u64, seq: u64) -> DbResult<Vec<(String, String)>> {
-    all(
-        conn,
-        "SELECT dir, name FROM name WHERE ino = ?1 AND since <= ?2
-         UNION ALL
-         SELECT dir, name FROM name_past WHERE ino = ?1 AND till > ?2 AND since <= ?2",
-        params![ino, seq],
-        pair,
-    )
+    let count = match node(conn, ino, seq)? {
+        Some(node) if node.kind == Kind::Directory => node.nlink.min(1),
+        Some(node) => node.nlink,
+        None => 0,
+    };
+    let live = "SELECT dir, name FROM name WHERE ino = ?1 AND since <= ?2";
+    let past = "SELECT dir, name FROM name_past WHERE ino = ?1 AND till > ?2 AND since <= ?2 ORDER BY till";
+    let mut found = Vec::new();
+    for sql in [live, past] {
+        let mut statement = conn.prepare_cached(sql)?;
+        let mut rows = statement.query(params![ino, seq])?;
+        while (found.len() as u64) < count
+            && let Some(row) = rows.next()?
+        {
+            found.push(pair(row)?);
+        }
+    }
+    Ok(found)
 }
 
 /// A node after commit `seq`; the newest version with [`MAX`].

@@ -18,6 +18,7 @@ use super::open_nodes::OpenNodes;
 use super::writer_lock::WriterLock;
 use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::schema;
+use crate::engine::sqlite::waiting::Waiting;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Batch, Body, Commit, Durability, Op};
 use crate::runtime::Runtime;
@@ -72,6 +73,7 @@ pub(crate) struct Writer {
     conn: Mutex<Option<WriteConn>>,
     pool: Arc<ConnPool>,
     checkpoints: Arc<Checkpoints>,
+    waiting: Arc<Waiting>,
 }
 
 impl fmt::Debug for Writer {
@@ -105,6 +107,7 @@ impl Writer {
             conn: Mutex::default(),
             pool: Arc::clone(pool),
             checkpoints: Checkpoints::new(runtime, pool),
+            waiting: Waiting::new(pool),
         });
         runtime.timer().watch(&writer);
         writer
@@ -116,6 +119,10 @@ impl Writer {
 
     pub(crate) fn packs(&self) -> &Arc<Packs> {
         &self.packs
+    }
+
+    pub(crate) fn waiting(&self) -> &Arc<Waiting> {
+        &self.waiting
     }
 
     /// Commits a batch, together with whatever else waits.
@@ -250,6 +257,7 @@ impl Writer {
         if self.is_poisoned() {
             return;
         }
+        self.waiting.wake();
         if let Err(error) = self.checkpoints.after_group(&conn.conn) {
             let error = error.describe(self.database.subject);
             tracing::warn!(%error, "checkpoint failed");
