@@ -6,10 +6,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Entry, Fetched, Head, HistoryPage, Hit,
-    Listing, Moment, Op, Page, SearchQuery, Seq, SetAttrs, Snapshot, Version, VersionId, Walk, WalkPage,
+    At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, Head,
+    HistoryPage, Hit, Listing, Moment, Op, Page, SearchQuery, Seq, SetAttrs, Snapshot, Version, VersionId,
+    Walk, WalkPage,
 };
-use garth::{Capabilities, Error, ErrorKind, FileSystem, OpenFile, OpenNode, Result, TreePath, Upload};
+use garth::{
+    Capabilities, Error, ErrorKind, FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, Upload,
+};
 
 /// Has what another filesystem has, but for some abilities.
 #[derive(Debug)]
@@ -19,8 +22,8 @@ pub struct Limited {
 }
 
 impl Limited {
-    /// Takes the optional abilities away: no numbers, links, special nodes, attributes, expiry, holes, past
-    /// or search.
+    /// Takes the optional abilities away: no numbers, links, special nodes, attributes, expiry, holes, past,
+    /// search or confinement.
     pub fn new(inner: Arc<dyn FileSystem>) -> Self {
         let mut has = inner.capabilities(&TreePath::root());
         for ability in [
@@ -33,6 +36,7 @@ impl Limited {
             &mut has.history,
             &mut has.snapshots,
             &mut has.search,
+            &mut has.confinement,
         ] {
             *ability = false;
         }
@@ -156,6 +160,16 @@ impl FileSystem for Limited {
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
         need(self.has.history)?;
         self.inner.as_of(moment).await
+    }
+
+    async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
+        need(self.has.confinement)?;
+        self.inner.confined(to).await
+    }
+
+    /// Of what is under it: no view is put on it.
+    fn lowering(&self) -> Box<dyn Lowering> {
+        self.inner.lowering()
     }
 
     async fn snapshots(&self) -> Result<Vec<Snapshot>> {

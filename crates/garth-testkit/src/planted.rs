@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, Body, ByteRange, Changes, ChangesQuery, Commit, CommitId, Entry, Fetched, Head, HistoryPage,
-    Hit, Listing, Moment, Op, Page, SearchQuery, Seq, Snapshot, Version, VersionId, Walk, WalkPage,
+    At, Batch, Body, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, Head,
+    HistoryPage, Hit, Listing, Moment, Op, Page, SearchQuery, Seq, Snapshot, Version, VersionId, Walk,
+    WalkPage,
 };
-use garth::{Capabilities, FileSystem, OpenFile, OpenNode, Result, TreePath, Upload};
+use garth::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, Upload};
 
 /// One call in so many meets a bug of concurrent calls.
 const EVERY: u64 = 10;
@@ -161,6 +162,14 @@ impl FileSystem for Planted {
             moment => moment.clone(),
         };
         self.inner.as_of(&stale).await
+    }
+
+    async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
+        self.inner.confined(to).await
+    }
+
+    fn lowering(&self) -> Box<dyn Lowering> {
+        self.inner.lowering()
     }
 
     async fn snapshots(&self) -> Result<Vec<Snapshot>> {

@@ -6,10 +6,12 @@
 //! [`crate::fs::resolve`] does, above them. `docs/specs/tree.md` describes the contract as a whole.
 
 pub(crate) mod ext;
+pub mod lower;
 pub mod resolve;
 pub mod restore;
 
 pub use self::ext::FileSystemExt;
+pub use self::lower::Lowering;
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,8 +22,9 @@ use futures::stream::BoxStream;
 
 use crate::error::Result;
 use crate::model::{
-    At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Entry, Fetched, Head, HistoryPage, Hit,
-    Ino, Listing, Moment, Page, SearchQuery, Seq, Snapshot, StagedBody, Version, VersionId, Walk, WalkPage,
+    At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, Head,
+    HistoryPage, Hit, Ino, Listing, Moment, Page, SearchQuery, Seq, Snapshot, StagedBody, Version, VersionId,
+    Walk, WalkPage,
 };
 use crate::path::TreePath;
 
@@ -53,6 +56,8 @@ pub struct Capabilities {
     pub snapshots: bool,
     /// `search`.
     pub search: bool,
+    /// `confined`, and what views say of a batch: `within`, `owner`, `assumptions`, `answers`.
+    pub confinement: bool,
 }
 
 impl Capabilities {
@@ -70,6 +75,7 @@ impl Capabilities {
         history: true,
         snapshots: true,
         search: true,
+        confinement: true,
     };
 }
 
@@ -193,6 +199,21 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// # Errors
     /// `NotFound` for a sequence or snapshot that is not there; `Gone` beyond retention.
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>>;
+
+    /// The same tree, of which only a part is there: the paths within `to.within`. What lies outside, and
+    /// what is above a top, is `NotFound` to reads and commits alike, by path, number, version or in the
+    /// past; a top itself can be read, listed and changed, but not made, removed or moved (`Busy`). Its
+    /// snapshots, commit ids, idempotency keys and staged bodies are those of `to.owner`, inside the owner of
+    /// this filesystem; a node without a name is reached through the handle that holds it open only.
+    /// `docs/specs/views.md` says what that means for each call.
+    ///
+    /// # Errors
+    /// `NameTooLong` for a top of more than 4,096 bytes; `TooLarge` for too long an owner; `Unsupported`.
+    async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>>;
+
+    /// Begins to turn the addresses of one batch into those of the store that it ends in: for views above
+    /// this one. See [`lower`].
+    fn lowering(&self) -> Box<dyn Lowering>;
 
     /// All snapshots, by name in byte order.
     async fn snapshots(&self) -> Result<Vec<Snapshot>>;

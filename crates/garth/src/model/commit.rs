@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::confinement::Owner;
 use super::id::{CommitId, Ino, Seq, Timestamp, VersionId};
 
 /// Who made a commit. Interfaces and views say it, never a request; a field that they do not know is none.
@@ -101,6 +102,11 @@ impl CommitInfo {
         let author = self.author.fields().into_iter().flat_map(|(_, field)| field);
         self.message.len() + author.map(String::len).sum::<usize>()
     }
+
+    /// Only number and time: for who sees what came of the commit, but not the commit.
+    pub(crate) fn unsigned(self) -> Self {
+        Self { id: None, author: Author::default(), message: String::new(), ..self }
+    }
 }
 
 /// A named sequence.
@@ -113,6 +119,9 @@ pub struct Snapshot {
     pub seq: Seq,
     /// When.
     pub time: Timestamp,
+    /// Whose it is, if not of the filesystem that was asked. Only one that is not confined shows those of
+    /// others.
+    pub owner: Option<Owner>,
 }
 
 /// A commit that was acknowledged.

@@ -220,7 +220,7 @@ impl<R: Rows> Planner<'_, R> {
                 if !self.staged.insert(staged.id) {
                     return Err(unknown());
                 }
-                let pieces = self.rows.staged(staged.id)?.ok_or_else(unknown)?.0;
+                let pieces = self.rows.staged(self.owner, staged.id)?.ok_or_else(unknown)?.0;
                 if pieces.iter().map(|(_, length)| length).sum::<u64>() != staged.size {
                     return Err(unknown());
                 }

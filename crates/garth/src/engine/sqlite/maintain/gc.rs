@@ -22,7 +22,7 @@ use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::write::staged;
 use crate::error::{ErrorKind, Result};
 use crate::fs::FileSystem;
-use crate::model::{At, Batch, Op, Precondition, Timestamp};
+use crate::model::{At, Batch, Op, Precondition, Timestamp, Within};
 use crate::path::TreePath;
 use crate::runtime::Runtime;
 use crate::runtime::disk::failed;
@@ -97,19 +97,23 @@ impl SqliteFs {
     fn record_expired(&self) -> Result<u64> {
         let mut recorded = 0;
         loop {
-            let due: Vec<At> = self.with_view(|view| {
-                let sql = "SELECT ino FROM expiry WHERE at <= ?1 ORDER BY at LIMIT ?2";
-                let inos: Vec<u64> = all(view.conn, sql, params![view.time, STEP], |row| row.get(0))?;
-                let mut paths = Vec::new();
-                for ino in inos {
-                    let (dir, name) = match rows::names_of(view.conn, ino)?.into_iter().next() {
-                        Some(key) => key,
-                        None => continue,
-                    };
-                    paths.push(At::Path(TreePath::from_row(&dir, &name)));
-                }
-                Ok(paths)
-            })?;
+            let due: Vec<At> =
+                self.with_view(|view| {
+                    let sql = "SELECT ino FROM expiry WHERE at <= ?1 ORDER BY at LIMIT ?2";
+                    let inos: Vec<u64> = all(view.conn, sql, params![view.time, STEP], |row| row.get(0))?;
+                    let mut paths = Vec::new();
+                    for ino in inos {
+                        let (dir, name) =
+                            match rows::names_of(view.conn, ino, rows::Span::NOW, &Within::everything(), 1)?
+                                .pop()
+                            {
+                                Some(key) => key,
+                                None => continue,
+                            };
+                        paths.push(At::Path(TreePath::from_row(&dir, &name)));
+                    }
+                    Ok(paths)
+                })?;
             if due.is_empty() {
                 return Ok(recorded);
             }

@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rusqlite::params;
+use rusqlite::{Row, params};
 
 use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::read::log::commit_info;
-use crate::engine::sqlite::read::rows::{self, MAX};
+use crate::engine::sqlite::read::rows::{self, MAX, Span};
 use crate::engine::sqlite::read::view::{ReadView, check_limit};
 use crate::error::{Error, ErrorKind};
-use crate::model::{At, CommitInfo, HistoryPage, Ino, Moment, Seq, Snapshot, Timestamp, Version, VersionId};
+use crate::model::{
+    At, CommitInfo, HistoryPage, Ino, Moment, Owner, Seq, Snapshot, Timestamp, Version, VersionId,
+};
 use crate::path::TreePath;
 use crate::sqlite::{DbResult, all, one};
 
@@ -29,6 +31,10 @@ impl ReadView<'_> {
             None => {
                 let At::Node(ino) = at else { return Err(Error::no_node().into()) };
                 self.row(ino.0)?.ok_or_else(Error::no_node)?;
+                let all = self.seq().saturating_add(1).min(MAX);
+                if !self.reach.within.is_everything() && self.seqs(ino.0, all, 1)?.is_empty() {
+                    return Err(Error::no_node().into());
+                }
                 let seqs = self.seqs(ino.0, before, page.limit)?;
                 seqs.into_iter().map(|seq| (seq, ino.0, true)).collect()
             }
@@ -41,10 +47,64 @@ impl ReadView<'_> {
             .collect()
     }
 
-    /// Sequences of a node's versions before `before`, newest first.
+    /// Sequences of a node's versions before `before` that this view shows, newest first.
     fn seqs(&self, ino: u64, before: u64, limit: usize) -> DbResult<Vec<u64>> {
         let sql = "SELECT seq FROM node WHERE ino = ?1 AND seq < ?2 AND seq > 0 ORDER BY seq DESC LIMIT ?3";
-        all(self.conn, sql, params![ino, before, limit], |row| row.get(0))
+        if self.reach.within.is_everything() {
+            return all(self.conn, sql, params![ino, before, limit], |row| row.get(0));
+        }
+        let (mut seqs, mut before) = (Vec::new(), before);
+        while seqs.len() < limit
+            && let Some(node) = rows::node(self.conn, ino, before.saturating_sub(1))?.filter(|it| it.seq > 0)
+        {
+            if self.is_shown(&node)? {
+                seqs.push(node.seq);
+                before = node.seq;
+                continue;
+            }
+            // none between the last time that it had a name in reach, and here
+            let Some(until) = self.last_named(ino, node.seq)? else { break };
+            before = node.seq.min(until + 1);
+        }
+        Ok(seqs)
+    }
+
+    /// Whether this version of a node is in reach: the node had a name there while it was so, or had no name
+    /// at all and lost its last one there.
+    pub(crate) fn is_shown(&self, version: &NodeRow) -> DbResult<bool> {
+        let within = &self.reach.within;
+        if within.is_everything() {
+            return Ok(true);
+        }
+        let sql = "SELECT min(seq) FROM node WHERE ino = ?1 AND seq > ?2 AND seq <= ?3";
+        let next = one(self.conn, sql, params![version.ino, version.seq, self.seq()], |row| row.get(0))?;
+        let to = next.flatten().map_or(self.seq(), |next: u64| next - 1);
+        let span = match version.nlink {
+            0 => Span::at(self.end_of(version)?),
+            _ => Span { from: version.seq, to },
+        };
+        Ok(!rows::names_of(self.conn, version.ino, span, within, 1)?.is_empty())
+    }
+
+    /// The last commit after which a node had a name that has none in this version.
+    fn end_of(&self, version: &NodeRow) -> DbResult<u64> {
+        let sql = "SELECT max(till) FROM name_past WHERE ino = ?1 AND till <= ?2";
+        let till = one(self.conn, sql, params![version.ino, version.seq], |row| row.get(0))?;
+        Ok(till.flatten().map_or(0, |till: u64| till.saturating_sub(1)))
+    }
+
+    /// The last commit until `seq` that took a name in reach from a node.
+    fn last_named(&self, ino: u64, seq: u64) -> DbResult<Option<u64>> {
+        let sql = "SELECT dir, name, till FROM name_past WHERE ino = ?1 AND till <= ?2 ORDER BY till DESC";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut rows = statement.query(params![ino, seq])?;
+        while let Some(row) = rows.next()? {
+            let (dir, name): (String, String) = (row.get(0)?, row.get(1)?);
+            if self.reach.within.contains(&TreePath::from_row(&dir, &name)) {
+                return Ok(Some(row.get(2)?));
+            }
+        }
+        Ok(None)
     }
 
     /// Versions of everything a path has named: sequence, node, and `false` where the name ended.
@@ -99,11 +159,27 @@ impl ReadView<'_> {
 
     fn version(&self, seq: u64, ino: u64, there: bool) -> DbResult<Version> {
         let row = if there { rows::node(self.conn, ino, seq)? } else { None };
+        let mut commit = self.commit(seq)?;
         let entry = match row {
-            Some(row) if !self.is_end(&row)? => Some(Box::new(self.entry(row)?)),
+            Some(row) if !self.is_end(&row)? => {
+                if self.was_outside(&row)? {
+                    commit = commit.unsigned();
+                }
+                Some(Box::new(self.entry(row)?))
+            }
             _ => None,
         };
-        Ok(Version { id: VersionId { seq: Seq(seq), ino: Ino(ino) }, commit: self.commit(seq)?, entry })
+        Ok(Version { id: VersionId { seq: Seq(seq), ino: Ino(ino) }, commit, entry })
+    }
+
+    /// Whether the node came into reach with this version later than in the commit that made it: with a
+    /// directory that was moved.
+    fn was_outside(&self, version: &NodeRow) -> DbResult<bool> {
+        let within = &self.reach.within;
+        if version.nlink == 0 || within.is_everything() {
+            return Ok(false);
+        }
+        Ok(rows::names_of(self.conn, version.ino, Span::at(version.seq), within, 1)?.is_empty())
     }
 
     /// Whether the node lost its last name in this version. Later ones were written through open handles.
@@ -116,10 +192,18 @@ impl ReadView<'_> {
     }
 
     fn commit(&self, seq: u64) -> DbResult<CommitInfo> {
-        let sql = "SELECT seq, time, id, author, message FROM log WHERE seq = ?1";
+        let sql = "SELECT seq, time, id, author, message, owner FROM log WHERE seq = ?1";
         let missing =
             || Error::new(ErrorKind::Corrupt, format!("the log has lost commit {seq}; run `garth fsck`"));
-        Ok(one(self.conn, sql, [seq], commit_info)?.ok_or_else(missing)?)
+        let read = |row: &Row<'_>| Ok((commit_info(row)?, row.get::<_, String>(5)?));
+        let (mut commit, owner) = one(self.conn, sql, [seq], read)?.ok_or_else(missing)?;
+        commit.id = commit.id.filter(|_| self.is_own(&owner));
+        Ok(commit)
+    }
+
+    /// Whether a commit is of the owner of this view; to the account all are.
+    pub(crate) fn is_own(&self, owner: &str) -> bool {
+        self.reach.owner.as_ref().is_none_or(|own| own.key() == owner)
     }
 
     /// The last commit of this view.
@@ -140,8 +224,9 @@ impl ReadView<'_> {
                 Err(Error::new(ErrorKind::NotFound, message).into())
             }
             Moment::Snapshot(name) => {
-                let sql = "SELECT seq FROM snapshot WHERE name = ?1 AND seq <= ?2";
-                let seq = one(self.conn, sql, params![name, head], |row| row.get(0))?;
+                let sql = "SELECT seq FROM snapshot WHERE owner = ?1 AND name = ?2 AND seq <= ?3";
+                let named = params![self.reach.owner_key(), name, head];
+                let seq = one(self.conn, sql, named, |row| row.get(0))?;
                 let missing =
                     || Error::new(ErrorKind::NotFound, format!("there is no snapshot named `{name}`"));
                 Ok(seq.ok_or_else(missing)?)
@@ -165,11 +250,28 @@ impl ReadView<'_> {
     }
 
     pub(crate) fn snapshots(&self) -> DbResult<Vec<Snapshot>> {
-        let sql =
-            "SELECT snapshot.name, snapshot.seq, log.time FROM snapshot JOIN log ON log.seq = snapshot.seq
-             WHERE snapshot.seq <= ?1 ORDER BY snapshot.name";
-        all(self.conn, sql, [self.seq()], |row| {
-            Ok(Snapshot { name: row.get(0)?, seq: Seq(row.get(1)?), time: Timestamp(row.get(2)?) })
-        })
+        macro_rules! sql {
+            ($whose:literal) => {
+                concat!(
+                    "SELECT name, snapshot.seq, log.time, snapshot.owner FROM snapshot
+                     JOIN log ON log.seq = snapshot.seq WHERE snapshot.seq <= ?1",
+                    $whose,
+                    " ORDER BY name, snapshot.owner"
+                )
+            };
+        }
+        let snapshot = |row: &Row<'_>, owner: Option<Owner>| {
+            Ok(Snapshot { name: row.get(0)?, seq: Seq(row.get(1)?), time: Timestamp(row.get(2)?), owner })
+        };
+        match &self.reach.owner {
+            None => {
+                let of = |row: &Row<'_>| snapshot(row, Owner::from_key(row.get(3)?));
+                all(self.conn, sql!(""), [self.seq()], of)
+            }
+            Some(owner) => {
+                let own = params![self.seq(), owner.key()];
+                all(self.conn, sql!(" AND snapshot.owner = ?2"), own, |row| snapshot(row, None))
+            }
+        }
     }
 }

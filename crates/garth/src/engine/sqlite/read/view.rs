@@ -4,8 +4,9 @@ use bytes::Bytes;
 use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::{NameRow, NodeRow};
+use crate::engine::sqlite::reach::Reach;
 use crate::engine::sqlite::read::content::Packs;
-use crate::engine::sqlite::read::rows::{self, MAX};
+use crate::engine::sqlite::read::rows::{self, MAX, Span};
 use crate::engine::sqlite::schema::SUBJECT;
 use crate::engine::sqlite::schema::columns::{KindColumn, node_columns, node_row};
 use crate::engine::sqlite::write::open_nodes::OpenNodes;
@@ -22,6 +23,8 @@ pub(crate) struct ReadView<'a> {
     pub(crate) conn: &'a Connection,
     pub(crate) packs: &'a Packs,
     pub(crate) open: &'a OpenNodes,
+    /// What of the tree it reaches.
+    pub(crate) reach: &'a Reach,
     /// The commit after which to look; `None` for now.
     pub(crate) as_of: Option<u64>,
     /// The time by which entries expire.
@@ -63,7 +66,9 @@ impl ReadView<'_> {
         if let Some(node) = self.lookup(path)? {
             return Ok(node);
         }
-        for above in path.ancestors().skip(1) {
+        // what lies above the subtree that is in reach is no reason
+        let reached = |above: &TreePath| self.reach.within.contains(above);
+        for above in path.ancestors().skip(1).filter(reached) {
             let Some((dir, name)) = above.key().rsplit_once('/') else { continue };
             match self.name(dir, name)? {
                 None => break,
@@ -77,10 +82,11 @@ impl ReadView<'_> {
         Err(Error::not_found(path).into())
     }
 
-    /// The path that an address names; `None` for a node.
+    /// The path that an address names, which is in reach; `None` for a node.
     pub(crate) fn path_at(&self, at: &At) -> DbResult<Option<TreePath>> {
         match at {
-            At::Path(path) => Ok(Some(path.clone())),
+            At::Path(path) if self.reach.within.contains(path) => Ok(Some(path.clone())),
+            At::Path(path) => Err(Error::not_found(path).into()),
             At::Node(_) => Ok(None),
             At::Child(dir, name) => {
                 let node = self.row(dir.0)?.filter(|node| node.nlink > 0).ok_or_else(Error::no_node)?;
@@ -98,8 +104,8 @@ impl ReadView<'_> {
         match (at, self.path_at(at)?) {
             (At::Node(ino), _) => {
                 let node = self.row(ino.0)?.ok_or_else(Error::no_node)?;
-                let named = node.nlink > 0 && !node.expired(self.time);
-                let held = self.as_of.is_none() && self.open.is_open(ino.0);
+                let named = !node.expired(self.time) && self.is_named(&node)?;
+                let held = self.as_of.is_none() && self.reach.holds(ino.0, self.open);
                 if named || held { Ok(self.as_held(node)) } else { Err(Error::no_node().into()) }
             }
             (_, Some(path)) => self.find(&path),
@@ -112,18 +118,30 @@ impl ReadView<'_> {
         if node.expired(self.time) { NodeRow { nlink: 0, ..node } } else { node }
     }
 
-    /// Paths of a node, in byte order.
+    /// When this view is: the span of a name that is there.
+    fn span(&self) -> Span {
+        self.as_of.map_or(Span::NOW, Span::at)
+    }
+
+    /// Whether a node has a name in reach, expired or not.
+    fn is_named(&self, node: &NodeRow) -> DbResult<bool> {
+        let within = &self.reach.within;
+        if node.nlink == 0 || within.is_everything() {
+            return Ok(node.nlink > 0);
+        }
+        Ok(!rows::names_of(self.conn, node.ino, self.span(), within, 1)?.is_empty())
+    }
+
+    /// Paths of a node that are in reach, in byte order.
     pub(crate) fn names(&self, node: &NodeRow) -> DbResult<Vec<TreePath>> {
+        let within = &self.reach.within;
         if node.ino == Ino::ROOT.0 {
-            return Ok(vec![TreePath::root()]);
+            return Ok(Vec::from_iter(within.is_everything().then(TreePath::root)));
         }
         if node.expired(self.time) {
             return Ok(Vec::new());
         }
-        let keys = match self.as_of {
-            None => rows::names_of(self.conn, node.ino)?,
-            Some(seq) => rows::names_of_at(self.conn, node.ino, seq)?,
-        };
+        let keys = rows::names_of(self.conn, node.ino, self.span(), within, usize::MAX)?;
         let mut paths: Vec<TreePath> =
             keys.into_iter().map(|(dir, name)| TreePath::from_row(&dir, &name)).collect();
         paths.sort_unstable();
@@ -150,10 +168,11 @@ impl ReadView<'_> {
         Ok(entry_of(node, attributes))
     }
 
-    /// The entry at a path now, in one statement: the fast path of `stat`. `None` also for the root, which
-    /// the caller looks up in the usual way.
+    /// The entry at a path now, in one statement: the fast path of `stat`. `None` also for the root and for
+    /// what is out of reach, which the caller looks up in the usual way.
     pub(crate) fn entry_now(&self, path: &TreePath) -> DbResult<Option<Entry>> {
-        let Some((dir, name)) = path.key().rsplit_once('/') else { return Ok(None) };
+        let reached = self.reach.within.contains(path);
+        let Some((dir, name)) = path.key().rsplit_once('/').filter(|_| reached) else { return Ok(None) };
         let found = rows::entry_by_name(self.conn, dir, name)?;
         let found = found.filter(|(node, _)| !node.expired(self.time));
         Ok(found.map(|(node, attributes)| entry_of(node, attributes)))

@@ -1,6 +1,8 @@
 //! One write transaction: a group of commits, or one task. Decides whether a failure concerns one member, the
 //! whole group, or leaves the disk's state unknown.
 
+use std::sync::Arc;
+
 use rusqlite::Connection;
 
 use super::apply;
@@ -9,6 +11,7 @@ use super::row_cache::RowCache;
 use super::txn_rows::TxnRows;
 use crate::engine::planner::{Planned, plan};
 use crate::engine::sqlite::index::update::{self, Edits};
+use crate::engine::sqlite::reach::Reach;
 use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::schema;
@@ -19,6 +22,12 @@ use crate::sqlite::{Conn, DbError, DbResult};
 
 /// Work inside a write transaction of its own.
 pub(crate) type Task = Box<dyn FnOnce(&Connection) -> DbResult<()> + Send>;
+
+/// A batch, and what the handle reaches that it was asked of.
+pub(crate) struct Asked {
+    pub(crate) batch: Batch,
+    pub(crate) reach: Arc<Reach>,
+}
 
 /// The connection that writes.
 pub(crate) struct WriteConn {
@@ -79,7 +88,7 @@ impl WriteConn {
         &mut self,
         durable: bool,
         context: &GroupContext<'_>,
-        batches: &[Batch],
+        batches: &[Asked],
         before_commit: impl FnOnce(&[Result<Commit>]),
     ) -> DbResult<Vec<Result<Commit>>> {
         let runtime = context.runtime;
@@ -104,15 +113,15 @@ pub(crate) struct GroupContext<'a> {
 }
 
 impl GroupContext<'_> {
-    fn plan_group(&self, state: &TxnRows<'_>, batches: &[Batch]) -> DbResult<Vec<Result<Commit>>> {
+    fn plan_group(&self, state: &TxnRows<'_>, batches: &[Asked]) -> DbResult<Vec<Result<Commit>>> {
         let (conn, failpoints, env) = (state.conn, self.runtime.failpoints(), self.runtime.env());
         let mut head = rows::head(conn)?;
         let first = head.seq;
         let mut edits = Edits::new();
         let mut results = Vec::with_capacity(batches.len());
         let mut replayed = false;
-        for batch in batches {
-            let is_open = |ino| self.open.is_open(ino);
+        for Asked { batch, reach } in batches {
+            let is_open = |ino| reach.holds(ino, self.open);
             failpoints.pass("plan")?;
             match plan(state, head, env.now(), &is_open, batch) {
                 Ok(Planned::Replay(commit)) => {

@@ -39,6 +39,8 @@ struct Placed {
 pub(crate) struct SqliteUpload {
     writer: Arc<Writer>,
     id: u128,
+    /// Whose it is: nobody else can use it.
+    owner: String,
     held: BytesMut,
     pack: Option<Pack>,
     placed: Vec<Placed>,
@@ -68,11 +70,12 @@ fn failed(error: std::io::Error) -> Error {
 }
 
 impl SqliteUpload {
-    pub(crate) fn new(writer: Arc<Writer>) -> Result<Self> {
+    pub(crate) fn new(writer: Arc<Writer>, owner: String) -> Result<Self> {
         let id = u128::from_be_bytes(writer.runtime().env().random()?);
         Ok(Self {
             writer,
             id,
+            owner,
             held: BytesMut::new(),
             pack: None,
             placed: Vec::new(),
@@ -93,8 +96,8 @@ impl SqliteUpload {
     /// Opens the pack, with a lease that keeps `gc` from it.
     async fn begin_pack(&mut self) -> Result<&mut Pack> {
         if self.pack.is_none() {
-            let (id, lease) = (self.id, self.lease());
-            self.writer.transact(false, move |conn| staged::begin(conn, id, lease)).await?;
+            let (id, owner, lease) = (self.id, self.owner.clone(), self.lease());
+            self.writer.transact(false, move |conn| staged::begin(conn, id, &owner, lease)).await?;
             let name = pack_name(id);
             self.writer.packs().make_folder().map_err(failed)?;
             let path = self.writer.packs().folder().join(&name);
@@ -184,6 +187,7 @@ impl Upload for SqliteUpload {
         };
         let finished = Finished {
             id: self.id,
+            owner: std::mem::take(&mut self.owner),
             lease: self.lease(),
             pack,
             placed: std::mem::take(&mut self.placed),
@@ -221,6 +225,7 @@ impl Drop for SqliteUpload {
 /// An upload whose bytes are safe, on its way into the database.
 struct Finished {
     id: u128,
+    owner: String,
     lease: Timestamp,
     pack: Option<(String, u64)>,
     placed: Vec<Placed>,
@@ -251,7 +256,7 @@ impl Finished {
             pieces.0.push((packs.keep_bytes(conn, &self.short)?, self.short.len() as u64));
         }
         // a pack whose lease ran out is gone, or about to be
-        match staged::finish(conn, self.id, &pieces, self.lease, self.pack.is_some())? {
+        match staged::finish(conn, self.id, &self.owner, &pieces, self.lease, self.pack.is_some())? {
             true => Ok(()),
             false => Err(collected().into()),
         }

@@ -32,7 +32,8 @@ impl Held {
 
     fn commit(&self, batch: Batch) -> oneshot::Receiver<Result<Commit>> {
         let (answer, wait) = oneshot::channel();
-        self.writer().enqueue(Job::Commit(Box::new(batch), answer)).unwrap();
+        let asked = Asked { batch, reach: Arc::clone(&self.fs.reach) };
+        self.writer().enqueue(Job::Commit(Box::new(asked), answer)).unwrap();
         wait
     }
 
