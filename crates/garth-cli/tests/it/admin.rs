@@ -122,8 +122,8 @@ fn a_sound_account_passes_its_check() {
 fn damage_is_found_and_told() {
     let garth = Garth::new();
     garth.write("/notes/a.md", &"an unmistakable line of text\n".repeat(200));
-    // A process may end before its writer has closed the database; the next one that closes it empties the WAL,
-    // in which damage would only look like a commit that was cut off.
+    // A process may end before its writer has closed the database; the next one that closes it empties the
+    // WAL, in which damage would only look like a commit that was cut off.
     garth.run(&["ls", "/"], b"");
     let mut damaged = 0;
     for folder in std::fs::read_dir(garth.data().join("accounts")).expect("accounts") {
