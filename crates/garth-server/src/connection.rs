@@ -38,6 +38,8 @@ pub(crate) async fn run(
     let socket = Socket { stream, context: context.clone(), stalled: None, instead: Bytes::new() };
     let app = TowerToHyperService::new(app);
     let connection = http1::Builder::new()
+        // A client that has sent all it will still waits for its answer.
+        .half_close(true)
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
         .serve_connection(TokioIo::new(socket), service_fn(|request| around(&context, &app, request)));

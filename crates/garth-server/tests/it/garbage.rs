@@ -175,7 +175,7 @@ fn no_request_gives_a_5xx_and_every_failure_has_the_envelope() {
             refused += 1;
         }
     }
-    // Who ends his side early may go without the answer to a long read, so it is fewer on some runs.
-    assert!(fine > 100 && refused > 500, "{fine} answered, {refused} refused: the mix proves little");
+    assert_eq!(fine + refused, 2000, "each is answered, though the client ends its side at once");
+    assert!(fine > 200 && refused > 500, "{fine} answered, {refused} refused: the mix proves little");
     assert_eq!(server.request("GET", "/healthz", "", b"").status, 200);
 }
