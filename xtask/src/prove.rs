@@ -59,6 +59,8 @@ enum Proof {
     Order,
     /// No path, link, glob or id reaches another account: 200,000 tries
     Isolation,
+    /// A lost answer (caller gone, process ended, connection cut), then a retry: one commit: 1,000 times each
+    Committed,
 }
 
 /// The binaries that crash, write and hammer.
@@ -103,6 +105,7 @@ fn prove(root: &Path, &Options { what, size, seed }: &Options) -> Result<()> {
         Proof::Failpoints => proofs::fail(&binaries(root)?.worker, size(12), seed),
         Proof::Order => proofs::order(size(400), seed),
         Proof::Isolation => proofs::isolate(size(200_000), seed),
+        Proof::Committed => proofs::commit_once(&binaries(root)?, size(1_000), seed),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use garth::model::{Change, ChangeKind, CommitChanges, Seq};
+use garth::model::{Change, ChangeKind, ChangesQuery, CommitChanges, MAX_PAGE, Seq};
 use garth::{ErrorKind, FileSystem, Result, TreePath};
 use serde_json::{Value, json};
 
@@ -25,23 +25,26 @@ pub(crate) struct Commits {
     page: u64,
     most: u64,
     ready: VecDeque<CommitChanges>,
+    /// Only what changed here; everything if it is the root.
+    dir: TreePath,
 }
 
 impl Commits {
-    /// Starts at the last commit of `fs`; gives those after `since`.
-    pub(crate) async fn new(fs: Arc<dyn FileSystem>, since: Seq) -> Result<Self> {
+    /// Starts at the last commit of `fs`; gives those after `since` that changed something at or below `dir`,
+    /// with these changes alone.
+    pub(crate) async fn new(fs: Arc<dyn FileSystem>, since: Seq, dir: &TreePath) -> Result<Self> {
         let next = fs.head().await?.seq;
-        Ok(Self { fs, next, since, page: FIRST_PAGE, most: PAGE, ready: VecDeque::new() })
+        let ready = VecDeque::new();
+        Ok(Self { fs, next, since, page: FIRST_PAGE, most: PAGE, ready, dir: dir.clone() })
     }
 
     /// The next older commit.
     pub(crate) async fn next(&mut self) -> Result<Option<CommitChanges>> {
         while self.ready.is_empty() && self.next > self.since {
             let start = Seq(self.next.0.saturating_sub(self.page).max(self.since.0));
-            let wanted = usize::try_from(self.next.0 - start.0).unwrap_or(1);
-            match self.fs.changes(start, wanted).await {
-                Ok(page) => {
-                    self.ready.extend(page.commits.into_iter().rev());
+            match self.behind(start).await {
+                Ok(commits) => {
+                    self.ready.extend(commits.into_iter().rev());
                     self.next = start;
                     self.page = (self.page * 2).min(self.most);
                 }
@@ -57,30 +60,26 @@ impl Commits {
         Ok(self.ready.pop_front())
     }
 
-    /// The next older commit that changed something at or below `dir`, with these changes alone.
-    pub(crate) async fn next_below(&mut self, dir: &TreePath) -> Result<Option<CommitChanges>> {
-        while let Some(mut commit) = self.next().await? {
-            if !dir.is_root() {
-                commit.changes.retain(|change| touches(change, dir));
-                if commit.changes.is_empty() {
-                    continue;
+    /// The commits after `start` that were not given, oldest first, each with its changes.
+    async fn behind(&self, start: Seq) -> Result<Vec<CommitChanges>> {
+        let then = self.fs.as_of(&self.next.into()).await?;
+        let mut query = ChangesQuery::since(start).limit(MAX_PAGE);
+        query.within.extend(Some(self.dir.clone()).filter(|dir| !dir.is_root()));
+        let mut commits: Vec<CommitChanges> = Vec::new();
+        loop {
+            let page = then.changes(&query).await?;
+            for part in page.commits {
+                match commits.last_mut().filter(|last| last.commit.seq == part.commit.seq) {
+                    Some(last) => last.changes.extend(part.changes),
+                    None => commits.push(part),
                 }
             }
-            return Ok(Some(commit));
+            if page.until.seq >= self.next {
+                return Ok(commits);
+            }
+            query.since = page.until;
         }
-        Ok(None)
     }
-}
-
-/// Whether a change lies at or below `dir`, or made, moved or removed a directory above it.
-pub(crate) fn touches(change: &Change, dir: &TreePath) -> bool {
-    let (from, whole) = match &change.kind {
-        ChangeKind::Renamed { from } => (Some(from), true),
-        ChangeKind::Created | ChangeKind::Removed => (None, true),
-        _ => (None, false),
-    };
-    let near = |path: &TreePath| path.is_within(dir) || (whole && dir.is_within(path));
-    change.path.as_ref().is_some_and(near) || from.is_some_and(near)
 }
 
 /// A commit with its changes.
@@ -94,9 +93,12 @@ fn change_json(change: &Change) -> Value {
     let (kind, from, name) = parts(&change.kind);
     let mut json = json!({
         "kind": kind,
-        "path": change.path.as_ref().map(|path| path.as_str()),
+        "path": change.path().map(|path| path.as_str()),
         "ino": change.ino,
     });
+    if change.paths.len() > 1 {
+        json["paths"] = change.paths.iter().map(|path| path.as_str()).collect();
+    }
     if let Some(from) = from {
         json["from"] = from.into();
     }
@@ -130,7 +132,7 @@ pub(crate) fn changes_text(commit: &CommitChanges, most: usize) -> String {
     for change in commit.changes.iter().take(most) {
         let (kind, from, name) = parts(&change.kind);
         let from = from.map(|from| format!("{from} -> ")).unwrap_or_default();
-        let what = name.unwrap_or_else(|| change.path.as_ref().map_or("?", |path| path.as_str()));
+        let what = name.unwrap_or_else(|| change.path().map_or("?", |path| path.as_str()));
         text.push_str(&format!("\n        {kind:<10}  {}", escaped(&format!("{from}{what}"))));
     }
     if let Some(more) = commit.changes.len().checked_sub(most).filter(|more| most > 0 && *more > 0) {

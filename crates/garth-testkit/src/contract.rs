@@ -7,6 +7,7 @@
 pub mod attributes;
 pub mod blaming;
 pub mod capabilities;
+pub mod changes;
 pub mod commits;
 pub mod content;
 pub mod copies;
@@ -171,7 +172,10 @@ macro_rules! contract_tests {
             preconditions_see_the_state_before_and_checks_the_state_between
             the_batch_is_checked_then_its_key_its_id_its_preconditions_its_operations
             a_retry_answers_the_first_commit_again
-            a_commit_id_is_taken_once
+            a_retry_under_the_same_id_never_commits_twice
+            a_lost_answer_is_asked_for_by_its_id
+            a_caller_who_gives_up_can_ask_what_became_of_the_batch
+            one_record_serves_id_and_key
             author_and_message_are_kept [history]
             a_batch_has_limits
             concurrent_appenders_lose_no_line
@@ -184,6 +188,20 @@ macro_rules! contract_tests {
             blame_tells_the_commits_and_goes_on_in_pages [history]
             blame_refuses_what_is_no_file [history]
         );
+        $crate::contract_tests!(@group $make, changes:
+            changes_come_in_order_and_in_pages [history]
+            a_page_of_changes_may_end_within_a_commit [history]
+            a_page_of_changes_has_a_largest_size [history]
+            a_page_of_changes_looks_at_a_bounded_part_of_the_log [history]
+            a_change_names_every_path_of_its_node [history links]
+            changes_of_a_subtree_are_those_inside [history links snapshots]
+            a_rename_over_the_border_shows_as_created_or_removed [history nodes]
+            what_happens_above_a_subtree_shows_at_its_top [history nodes]
+            pages_of_a_subtree_move_on_where_nothing_is_shown [history]
+            a_query_has_a_largest_number_of_subtrees [history]
+            waiting_ends_with_the_next_commit [history]
+            waiting_ends_with_a_commit_of_another_instance [history]
+        );
         $crate::contract_tests!(@group $make, content:
             write_makes_a_file_and_replaces_its_content
             create_is_kept_to
@@ -194,6 +212,8 @@ macro_rules! contract_tests {
             a_file_has_a_largest_size
             ranges_read_what_is_there_and_no_more
             one_read_gives_at_most_16_mib
+            many_files_are_fetched_at_one_moment [nodes]
+            many_files_are_fetched_as_far_as_one_answer_has_room [attributes]
             edits_at_awkward_sizes_equal_a_plain_vector
             many_small_appends_read_back_whole
             a_staged_body_shows_only_once_committed
@@ -284,7 +304,6 @@ macro_rules! contract_tests {
             a_moved_directory_does_not_bring_what_it_held_before [history]
             what_one_commit_makes_and_removes_never_was [history]
             changes_tell_what_each_operation_did [history links snapshots]
-            changes_come_in_order_and_in_pages [history]
             any_past_sequence_can_be_read [history nodes]
             a_view_of_the_past_is_read_only_and_ends_there [history snapshots]
             the_past_is_found_by_time [history]
@@ -389,6 +408,7 @@ mod tests {
             include_str!("contract/attributes.rs"),
             include_str!("contract/blaming.rs"),
             include_str!("contract/capabilities.rs"),
+            include_str!("contract/changes.rs"),
             include_str!("contract/commits.rs"),
             include_str!("contract/content.rs"),
             include_str!("contract/copies.rs"),

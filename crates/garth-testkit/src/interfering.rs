@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, Blame, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Listing, Moment, NamesPage, Op,
-    Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
+    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Entry, Fetched, Head, HistoryPage,
+    Listing, Moment, NamesPage, Op, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Version,
+    VersionId, Walk, WalkPage,
 };
 use garth::{Capabilities, FileSystem, OpenFile, OpenNode, Result, TreePath, Upload};
 
@@ -75,6 +76,10 @@ impl FileSystem for Interfering {
         self.inner.fetch(at, range).await
     }
 
+    async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
+        self.inner.fetch_many(items).await
+    }
+
     async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
         self.inner.hold(at).await
     }
@@ -95,8 +100,12 @@ impl FileSystem for Interfering {
         self.inner.blame(at, range, limit).await
     }
 
-    async fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {
-        self.inner.changes(since, limit).await
+    async fn changes(&self, query: &ChangesQuery) -> Result<Changes> {
+        self.inner.changes(query).await
+    }
+
+    async fn wait(&self, since: Seq) -> Result<Head> {
+        self.inner.wait(since).await
     }
 
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
@@ -118,6 +127,10 @@ impl FileSystem for Interfering {
     async fn commit(&self, batch: Batch) -> Result<Commit> {
         self.interfere(Call::Commit).await?;
         self.inner.commit(batch).await
+    }
+
+    async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
+        self.inner.committed(id).await
     }
 
     async fn sync(&self) -> Result<Seq> {

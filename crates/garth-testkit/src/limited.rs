@@ -6,9 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, Blame, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Listing, Moment, NamesPage, Op,
-    Page, SearchAnswer, SearchQuery, Seq, SetAttrs, Snapshot, SnapshotsPage, Version, VersionId, Walk,
-    WalkPage,
+    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Entry, Fetched, Head, HistoryPage,
+    Listing, Moment, NamesPage, Op, Page, SearchAnswer, SearchQuery, Seq, SetAttrs, Snapshot, SnapshotsPage,
+    Version, VersionId, Walk, WalkPage,
 };
 use garth::{Capabilities, Error, ErrorKind, FileSystem, OpenFile, OpenNode, Result, TreePath, Upload};
 
@@ -119,6 +119,11 @@ impl FileSystem for Limited {
         self.inner.fetch(self.at(at)?, range).await
     }
 
+    async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
+        items.iter().try_for_each(|(at, _)| self.at(at).map(drop))?;
+        self.inner.fetch_many(items).await
+    }
+
     async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
         need(self.has.nodes)?;
         self.inner.hold(at).await
@@ -144,9 +149,14 @@ impl FileSystem for Limited {
         self.inner.blame(self.at(at)?, range, limit).await
     }
 
-    async fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {
+    async fn changes(&self, query: &ChangesQuery) -> Result<Changes> {
         need(self.has.history)?;
-        self.inner.changes(since, limit).await
+        self.inner.changes(query).await
+    }
+
+    async fn wait(&self, since: Seq) -> Result<Head> {
+        need(self.has.history)?;
+        self.inner.wait(since).await
     }
 
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
@@ -173,6 +183,10 @@ impl FileSystem for Limited {
         batch.preconditions.iter().try_for_each(|(at, _)| self.at(at).map(drop))?;
         batch.ops.iter().try_for_each(|op| self.op(op))?;
         self.inner.commit(batch).await
+    }
+
+    async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
+        self.inner.committed(id).await
     }
 
     async fn sync(&self) -> Result<Seq> {

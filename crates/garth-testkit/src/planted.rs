@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, Blame, Body, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Listing, Moment, NamesPage,
-    Op, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
+    At, Batch, Blame, Body, ByteRange, Changes, ChangesQuery, Commit, CommitId, Entry, Fetched, Head,
+    HistoryPage, Listing, Moment, NamesPage, Op, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
+    SnapshotsPage, Version, VersionId, Walk, WalkPage,
 };
 use garth::{Capabilities, FileSystem, OpenFile, OpenNode, Result, TreePath, Upload};
 
@@ -123,6 +124,10 @@ impl FileSystem for Planted {
         Ok((entry, if short { bytes.slice(1..) } else { bytes }))
     }
 
+    async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
+        self.source().await?.fetch_many(items).await
+    }
+
     async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
         self.inner.hold(at).await
     }
@@ -147,8 +152,12 @@ impl FileSystem for Planted {
         self.inner.blame(at, range, limit).await
     }
 
-    async fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {
-        self.inner.changes(since, limit).await
+    async fn changes(&self, query: &ChangesQuery) -> Result<Changes> {
+        self.inner.changes(query).await
+    }
+
+    async fn wait(&self, since: Seq) -> Result<Head> {
+        self.inner.wait(since).await
     }
 
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
@@ -189,6 +198,10 @@ impl FileSystem for Planted {
             return Err(garth::Error::new(garth::ErrorKind::Conflict, "refused for no reason"));
         }
         self.commit_in_part(batch).await
+    }
+
+    async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
+        self.inner.committed(id).await
     }
 
     async fn sync(&self) -> Result<Seq> {

@@ -6,6 +6,7 @@ pub mod accounts;
 pub mod appends;
 pub mod big_file;
 pub mod collect;
+pub mod committed;
 pub mod damage;
 pub mod failpoints;
 pub mod isolation;

@@ -6,7 +6,7 @@
 
 #![allow(clippy::print_stdout)] // that is what an example does
 
-use garth::model::{Author, Batch, HistoryPage, Moment, Op, Seq};
+use garth::model::{Author, Batch, ChangesQuery, HistoryPage, Moment, Op, Seq};
 use garth::{DataDir, Env, FileSystem, FileSystemExt, TreePath};
 
 #[tokio::main(flavor = "current_thread")]
@@ -30,9 +30,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{}: {size} by {agent}", version.commit.seq);
     }
 
-    for commit in fs.changes(Seq(0), 100).await?.commits {
+    for commit in fs.changes(&ChangesQuery::since(Seq(0))).await?.commits {
         for change in commit.changes {
-            let path = change.path.map(|path| path.to_string()).unwrap_or_default();
+            let path = change.path().map(|path| path.to_string()).unwrap_or_default();
             println!("{} {:?} {path}", commit.commit.seq, change.kind);
         }
     }

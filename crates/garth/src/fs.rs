@@ -21,9 +21,9 @@ use futures::stream::BoxStream;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    At, Batch, Blame, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Ino, Listing, Moment, NamesPage,
-    Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, StagedBody, Version, VersionId, Walk,
-    WalkPage,
+    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Entry, Fetched, Head, HistoryPage,
+    Ino, Listing, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage,
+    StagedBody, Version, VersionId, Walk, WalkPage,
 };
 use crate::path::TreePath;
 
@@ -121,6 +121,14 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// stored bytes fail their checksum.
     async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)>;
 
+    /// Several files and bytes of each, as [`FileSystem::fetch`] gives them, all of one moment. Of what the
+    /// answer has no room for the rest is asked for again: see [`Fetched`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` for more than `MAX_PAGE` items; from the storage. What is wrong with one item is its
+    /// answer.
+    async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched>;
+
     /// Bytes of a file: [`FileSystem::fetch`] without the entry.
     ///
     /// # Errors
@@ -171,11 +179,26 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
         Err(Error::new(ErrorKind::Unsupported, "who wrote which bytes is not known here"))
     }
 
-    /// The commits after `since`, oldest first, at most `limit` (1 to `MAX_PAGE`).
+    /// What changed behind a position of the log, oldest first. One call looks at a bounded part of the log
+    /// and tells how far it got ([`Changes::until`]); what it costs depends on that part alone.
+    ///
+    /// Of subtrees ([`ChangesQuery::within`]) a change shows if a name is inside: a rename over their border
+    /// as `Created` or `Removed`, without the path outside; what happened to a directory above, as `Created`
+    /// or `Removed` of the tops that it brought or took: those that are there after the commit, or were there
+    /// before it.
     ///
     /// # Errors
-    /// `Gone` if commits after `since` are beyond retention.
-    async fn changes(&self, since: Seq, limit: usize) -> Result<Changes>;
+    /// `InvalidArgument` for a limit outside 1 to `MAX_PAGE` or more than `MAX_SUBTREES`; `Gone` if commits
+    /// behind the position are beyond retention.
+    async fn changes(&self, query: &ChangesQuery) -> Result<Changes>;
+
+    /// Waits until there is a commit after `since`, whoever makes it; gives the last. It takes no thread and
+    /// asks nobody meanwhile; a commit of another process is noticed within a few tenths of a second.
+    ///
+    /// # Errors
+    /// `Unsupported` for a view of the past that ends at `since` or before: nothing more comes there. From
+    /// the storage.
+    async fn wait(&self, since: Seq) -> Result<Head>;
 
     /// The tree as it was: read-only. Its `history` and `changes` end there. Expiry is judged at the
     /// time asked for (one that has not come yet means now), and for a sequence or snapshot at the
@@ -202,12 +225,21 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// it.
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>>;
 
-    /// Applies a batch as one commit.
+    /// Applies a batch as one commit. Dropping the future does not take the batch back once it was polled.
     ///
     /// # Errors
     /// As [`crate::model::batch`] says; then nothing was applied and no sequence taken. `Io` and `Poisoned`
-    /// leave it unknown until the account is opened again whether the commit is there (its id tells).
+    /// leave it unknown until the account is opened again whether the commit is there
+    /// ([`FileSystem::committed`] tells by its id).
     async fn commit(&self, batch: Batch) -> Result<Commit>;
+
+    /// The commit of an id, as it was answered (`replayed`), durable by now; `None` if there is none. It
+    /// waits for the batches that this instance was given before, so after a lost answer `None` means: commit
+    /// it again, under the same id. The id is known as long as the log.
+    ///
+    /// # Errors
+    /// From the storage.
+    async fn committed(&self, id: CommitId) -> Result<Option<Commit>>;
 
     /// Makes every commit acknowledged so far durable; gives the last of them.
     async fn sync(&self) -> Result<Seq>;

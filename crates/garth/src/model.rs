@@ -1,10 +1,11 @@
 //! The vocabulary of the tree: what nodes, versions and commits are, what a batch asks for ([`batch`],
-//! [`op`]) and what reads ask and answer ([`query`]). Batches, entries and outcomes can be written as JSON
-//! and read back.
+//! [`op`]), what reads ask and answer ([`query`]), and what the version log tells ([`changes`]). Batches,
+//! entries and outcomes can be written as JSON and read back.
 
 pub mod at;
 pub mod batch;
 pub mod blame;
+pub mod changes;
 pub mod commit;
 pub mod entry;
 pub mod id;
@@ -12,10 +13,15 @@ mod json;
 pub mod moment;
 pub mod op;
 pub mod query;
+pub mod within;
 
 pub use at::{At, IntoAt};
 pub use batch::{Batch, Durability, Idempotency, MAX_INLINE_BODY, MAX_OPS};
 pub use blame::{Blame, BlameRun, MAX_BLAME};
+pub use changes::{
+    Change, ChangeKind, Changes, ChangesQuery, CommitChanges, LogPosition, MAX_CHANGE_PATHS,
+    MAX_CHANGES_BYTES, MAX_SCANNED, MAX_SUBTREES,
+};
 pub use commit::{Author, Commit, CommitInfo, Outcome, Snapshot};
 pub use entry::{Attributes, Entry, Kind};
 pub use id::{CommitId, Ino, Seq, Timestamp, VersionId};
@@ -24,8 +30,10 @@ pub use op::{
     Body, Create, MAX_ATTRIBUTES, MAX_ETAGS, MAX_FILE, MAX_HASHED, MAX_LABEL, MAX_LINKS, MAX_TARGET, Op,
     Precondition, Remove, RenameMode, SetAttrs, Special, StagedBody,
 };
+pub(crate) use query::check_items;
 pub use query::{
-    ByteRange, Change, ChangeKind, Changes, CommitChanges, Filling, Head, HistoryPage, Hit, Item, Listing,
-    MAX_HITS, MAX_PAGE, MAX_PAGE_BYTES, MAX_READ, Moment, NamesPage, Page, SearchAnswer, SearchQuery,
-    SnapshotsPage, Version, Walk, WalkItem, WalkPage, Weigh,
+    ByteRange, Fetched, Filling, Head, HistoryPage, Hit, Item, Listing, MAX_HITS, MAX_PAGE, MAX_PAGE_BYTES,
+    MAX_READ, Moment, NamesPage, Page, SearchAnswer, SearchQuery, SnapshotsPage, Version, Walk, WalkItem,
+    WalkPage, Weigh,
 };
+pub use within::Within;

@@ -10,6 +10,7 @@ pub(crate) mod lock;
 pub(crate) mod permits;
 pub(crate) mod timer;
 pub(crate) mod turns;
+pub(crate) mod watch;
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use self::failpoint::Failpoints;
 use self::fault_injection::Fault;
 use self::permits::Permits;
 use self::timer::Timer;
+use self::watch::Watch;
 use crate::env::Env;
 
 /// What an open data folder may use in all, whatever the number of its accounts.
@@ -64,6 +66,7 @@ struct Inner {
     read_time: Duration,
     timer: Timer,
     maintenance: Arc<Permits>,
+    watch: Watch,
     conns: Arc<IdleBudget>,
     fault: Fault,
     failpoints: Failpoints,
@@ -82,6 +85,7 @@ impl Runtime {
             read_time: limits.read_time,
             timer: Timer::new(),
             maintenance: Permits::new(limits.writer_threads / 2),
+            watch: Watch::new(),
             conns: IdleBudget::new(limits.idle_connections, limits.open_connections),
             fault: Fault::from_environment(),
             failpoints: Failpoints::default(),
@@ -125,6 +129,10 @@ impl Runtime {
     /// half of the threads do so at once, so that commits of other accounts find one.
     pub(crate) fn maintenance(&self) -> &Arc<Permits> {
         &self.0.maintenance
+    }
+
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.0.watch
     }
 
     pub(crate) fn conns(&self) -> &Arc<IdleBudget> {

@@ -4,9 +4,12 @@ use std::fmt::Display;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
+use garth_testkit::proof::committed::Retry;
 use garth_testkit::proof::{
-    Proven, accounts, appends, big_file, collect, damage, failpoints, isolation, linear, processes,
+    Proven, accounts, appends, big_file, collect, committed, damage, failpoints, isolation, linear, processes,
 };
+
+use super::Binaries;
 
 /// Bytes of one MiB.
 const MIB: u64 = 1 << 20;
@@ -81,4 +84,12 @@ pub(super) fn order(histories: u64, seed: u64) -> Result<()> {
 /// Tries to reach another account.
 pub(super) fn isolate(tries: u64, seed: u64) -> Result<()> {
     on_folder(|folder| isolation::isolation(folder, tries, seed)).map(drop)
+}
+
+/// Answers that are lost.
+pub(super) fn commit_once(binaries: &Binaries, rounds: u64, seed: u64) -> Result<()> {
+    on_folder(|folder| committed::given_up(folder, rounds, seed, Retry::SameId))?;
+    on_folder(|folder| committed::ended(folder, &binaries.worker, rounds, seed, Retry::SameId))?;
+    on_folder(|folder| committed::cut(folder, &binaries.garth, rounds, seed))?;
+    Ok(())
 }

@@ -93,8 +93,8 @@ impl Diff {
 /// The tree just before the last change of a path; for a directory, of anything below it.
 async fn before_last(fs: Arc<dyn FileSystem>, side: &Side) -> Result<Arc<dyn FileSystem>> {
     let last = if side.is_directory() {
-        let mut commits = Commits::new(Arc::clone(&fs), Seq(0)).await?;
-        commits.next_below(&side.path).await?.map(|commit| commit.commit.seq)
+        let mut commits = Commits::new(Arc::clone(&fs), Seq(0), &side.path).await?;
+        commits.next().await?.map(|commit| commit.commit.seq)
     } else {
         let page = HistoryPage::default().limit(1);
         fs.history(&At::from(&side.path), &page).await?.items.first().map(|version| version.id.seq)

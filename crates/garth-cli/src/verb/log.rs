@@ -89,9 +89,9 @@ async fn commits(
     limit: usize,
     shown: usize,
 ) -> Result {
-    let mut commits = Commits::new(fs, since).await?;
+    let mut commits = Commits::new(fs, since, dir).await?;
     for _ in 0..limit {
-        let Some(commit) = commits.next_below(dir).await? else { break };
+        let Some(commit) = commits.next().await? else { break };
         app.out.item(&changes_json(&commit), changes_text(&commit, shown))?;
     }
     Ok(())

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use clap::Args;
 use garth::fs::resolve::Follow;
 use garth::model::{Change, ChangeKind, CommitChanges, Moment, Seq, VersionId};
-use garth::{Error, ErrorKind, FileSystem};
+use garth::{FileSystem, FileSystemExt, TreePath};
 
 use crate::app::{App, resolve_path};
 use crate::args::TREE_PATH;
 use crate::compare::{Form, Side, show};
 use crate::fail::Result;
-use crate::history::{changes_json, changes_text, touches};
+use crate::history::{changes_json, changes_text};
 use crate::when;
 
 /// Show one commit: author, message, changes, and a diff of each file
@@ -44,7 +44,7 @@ impl Show {
             },
             None => fs.head().await?.seq,
         };
-        let mut commit = commit(&*fs, seq).await?;
+        let mut commit = fs.changes_of(seq).await?;
         if let Some(Ok(version)) = self.what.as_ref().map(|what| what.parse::<VersionId>()) {
             commit.changes.retain(|change| change.ino == version.ino);
         }
@@ -89,14 +89,15 @@ impl Show {
     }
 }
 
-async fn commit(fs: &dyn FileSystem, seq: Seq) -> Result<CommitChanges> {
-    let missing = || Error::new(ErrorKind::NotFound, format!("there is no commit {seq}"));
-    let since = Seq(seq.0.checked_sub(1).ok_or_else(missing)?);
-    if seq > fs.head().await?.seq {
-        return Err(missing().into());
-    }
-    let commits = fs.changes(since, 1).await?.commits;
-    Ok(commits.into_iter().next().filter(|commit| commit.commit.seq == seq).ok_or_else(missing)?)
+/// Whether a change lies at or below `dir`, or made, moved or removed a directory above it.
+fn touches(change: &Change, dir: &TreePath) -> bool {
+    let (from, whole) = match &change.kind {
+        ChangeKind::Renamed { from } => (Some(from), true),
+        ChangeKind::Created | ChangeKind::Removed => (None, true),
+        _ => (None, false),
+    };
+    let near = |path: &TreePath| path.is_within(dir) || (whole && dir.is_within(path));
+    change.paths.iter().any(near) || from.is_some_and(near)
 }
 
 /// What a change changed, before and after its commit; `None` where it has no content to compare.
@@ -105,7 +106,7 @@ async fn sides(
     before: &Arc<dyn FileSystem>,
     after: &Arc<dyn FileSystem>,
 ) -> Result<Option<(Side, Side)>> {
-    let Some(path) = &change.path else { return Ok(None) };
+    let Some(path) = change.path() else { return Ok(None) };
     let old_path = match &change.kind {
         ChangeKind::Renamed { from } => from,
         ChangeKind::Linked | ChangeKind::Snapshot { .. } | ChangeKind::SnapshotDropped { .. } => {

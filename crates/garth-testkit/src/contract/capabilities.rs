@@ -6,7 +6,9 @@
 )]
 
 use garth::ErrorKind::{ReadOnly, Unsupported};
-use garth::model::{At, Batch, ByteRange, HistoryPage, Moment, Op, SetAttrs, SnapshotsPage, Special};
+use garth::model::{
+    At, Batch, ByteRange, ChangesQuery, HistoryPage, Moment, Op, Seq, SetAttrs, SnapshotsPage, Special,
+};
 
 use super::{START, Subject};
 use crate::tools::*;
@@ -51,6 +53,9 @@ pub async fn reads_that_are_lacking_are_unsupported(subject: &Subject) {
         ("next_hole", has.holes, file.next_hole(0).await.map(drop)),
         ("history", has.history, fs.history(&at("/f"), &HistoryPage::default()).await.map(drop)),
         ("blame", has.history, fs.blame(&at("/f"), ByteRange::ALL, 1).await.map(drop)),
+        ("changes", has.history, fs.changes(&ChangesQuery::default()).await.map(drop)),
+        ("wait", has.history, fs.wait(Seq(0)).await.map(drop)),
+        ("fetch_many", has.nodes, fs.fetch_many(&[(node, ByteRange::ALL)]).await.map(drop)),
         ("as_of", has.history, fs.as_of(&now).await.map(drop)),
         ("open_version", has.history, fs.open_version(version).await.map(drop)),
         ("snapshots", has.snapshots, fs.snapshots(&SnapshotsPage::default()).await.map(drop)),

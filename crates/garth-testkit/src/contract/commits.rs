@@ -7,10 +7,11 @@
 
 use std::time::Duration;
 
-use garth::ErrorKind::{AlreadyExists, Conflict, IdempotencyMismatch, InvalidArgument, NotFound, TooLarge};
+use futures::FutureExt;
+use garth::ErrorKind::{Conflict, IdempotencyMismatch, InvalidArgument, NotFound, TooLarge};
 use garth::model::{
-    At, Author, Batch, CommitId, Durability, Idempotency, Ino, MAX_ETAGS, MAX_HASHED, MAX_LABEL, MAX_OPS, Op,
-    Outcome, Precondition, Remove, SetAttrs, Timestamp, VersionId,
+    At, Author, Batch, CommitId, Durability, Idempotency, Ino, MAX_ETAGS, MAX_HASHED, MAX_LABEL, MAX_OPS,
+    Moment, Op, Outcome, Precondition, Remove, Seq, SetAttrs, Timestamp, VersionId,
 };
 use sha2::{Digest, Sha256};
 
@@ -331,9 +332,9 @@ pub async fn the_batch_is_checked_then_its_key_its_id_its_preconditions_its_oper
     batch_refused(fs, wrong.clone(), InvalidArgument, None).await;
     let wrong = Batch { ops: wrong.ops[..1].to_vec(), ..wrong };
     batch_refused(fs, wrong.clone(), IdempotencyMismatch, None).await;
-    let wrong = Batch { idempotency: None, ..wrong };
-    batch_refused(fs, wrong.clone(), AlreadyExists, None).await;
-    let wrong = Batch { id: None, ..wrong };
+    let retried = fs.commit(Batch { idempotency: None, ..wrong.clone() }).await.unwrap();
+    assert!(retried.replayed, "its id is known, whatever it asks for");
+    let wrong = Batch { id: None, idempotency: None, ..wrong };
     batch_refused(fs, wrong.clone(), Conflict, Some("/f")).await;
     let wrong = Batch { preconditions: Vec::new(), ..wrong };
     batch_refused(fs, wrong, NotFound, Some("/no")).await;
@@ -364,14 +365,84 @@ pub async fn a_retry_answers_the_first_commit_again(subject: &Subject) {
     assert_eq!((anew.replayed, anew.seq, text(fs, "/f").await.as_str()), (false, subject.seq(3), "xy"));
 }
 
-pub async fn a_commit_id_is_taken_once(subject: &Subject) {
+pub async fn a_retry_under_the_same_id_never_commits_twice(subject: &Subject) {
     let fs = &*subject.fs;
-    let batch = |id| Batch { id: Some(CommitId(id)), ..Batch::new([append("/f", "x")]) };
-    fs.commit(batch(u128::MAX)).await.unwrap();
-    batch_refused(fs, batch(u128::MAX), AlreadyExists, None).await;
-    fs.commit(batch(0)).await.unwrap();
-    batch_refused(fs, batch(0), AlreadyExists, None).await;
+    let batch = |id| Batch { id: Some(CommitId(id)), ..Batch::new([append("/f", "x"), mkdir_all("/d")]) };
+    for id in [u128::MAX, 0] {
+        let first = fs.commit(batch(id)).await.unwrap();
+        assert!(!first.replayed);
+        put(fs, "/g", "").await;
+        let head = fs.head().await.unwrap();
+        for _ in 0..2 {
+            let again = fs.commit(batch(id)).await.unwrap();
+            assert_eq!((again.seq, again.time, &again.outcomes), (first.seq, first.time, &first.outcomes));
+            assert!(again.replayed);
+        }
+        assert_eq!(fs.head().await.unwrap(), head);
+    }
     assert_eq!(text(fs, "/f").await, "xx");
+}
+
+pub async fn a_lost_answer_is_asked_for_by_its_id(subject: &Subject) {
+    let fs = &*subject.fs;
+    let id = CommitId(7);
+    assert_eq!(fs.committed(id).await.unwrap(), None);
+    let refused = Batch::new([remove("/no", Remove::Any)]).id(id);
+    batch_refused(fs, refused, NotFound, Some("/no")).await;
+    assert_eq!(fs.committed(id).await.unwrap(), None, "what was refused is no commit");
+    let batch = Batch::new([append("/f", "x"), mkdir_all("/d"), mkdir_all("/d")]).id(id);
+    let first = fs.commit(batch).await.unwrap();
+    given(fs, [remove("/f", Remove::File)]).await;
+    let found = fs.committed(id).await.unwrap().unwrap();
+    assert!(found.replayed);
+    assert_eq!((found.seq, found.time, found.outcomes), (first.seq, first.time, first.outcomes));
+    assert_eq!(fs.committed(CommitId(8)).await.unwrap(), None);
+    if can(fs).history {
+        let before = fs.as_of(&Moment::Seq(Seq(first.seq.0 - 1))).await.unwrap();
+        assert_eq!(before.committed(id).await.unwrap(), None, "it is not there yet");
+        let then = fs.as_of(&Moment::Seq(first.seq)).await.unwrap();
+        assert_eq!(then.committed(id).await.unwrap().map(|commit| commit.seq), Some(first.seq));
+    }
+    if let Some(reopen) = &subject.reopen {
+        assert_eq!(reopen().await.committed(id).await.unwrap().map(|commit| commit.seq), Some(first.seq));
+    }
+}
+
+pub async fn a_caller_who_gives_up_can_ask_what_became_of_the_batch(subject: &Subject) {
+    let fs = &*subject.fs;
+    for round in 0..50 {
+        let id = CommitId(round);
+        let batch = Batch::new([append("/f", format!("{round}\n"))]).id(id);
+        // polled once, then dropped: the answer reaches nobody
+        drop(fs.commit(batch.clone()).now_or_never());
+        let found = fs.committed(id).await.unwrap();
+        let commit = match &found {
+            Some(commit) => commit.clone(),
+            None => fs.commit(batch.clone()).await.unwrap(),
+        };
+        assert_eq!(commit.replayed, found.is_some());
+        let again = fs.commit(batch).await.unwrap();
+        assert_eq!((again.seq, again.replayed), (commit.seq, true));
+    }
+    let lines: Vec<String> = (0..50).map(|round| round.to_string()).collect();
+    assert_eq!(text(fs, "/f").await.lines().collect::<Vec<_>>(), lines, "each once, in order");
+}
+
+pub async fn one_record_serves_id_and_key(subject: &Subject) {
+    let fs = &*subject.fs;
+    let first = Batch::new([append("/f", "x")]).id(CommitId(1)).idempotency(record("k", 1, 10));
+    let seq = fs.commit(first.clone()).await.unwrap().seq;
+    let by_id = Batch::new([append("/f", "y")]).id(CommitId(1));
+    let by_key = Batch::new([append("/f", "y")]).id(CommitId(2)).idempotency(record("k", 1, 10));
+    for retry in [by_id, by_key] {
+        let again = fs.commit(retry).await.unwrap();
+        assert_eq!((again.seq, again.replayed), (seq, true));
+    }
+    assert_eq!(fs.committed(CommitId(2)).await.unwrap(), None, "nothing was committed under that id");
+    subject.clock.advance(Duration::from_secs(10));
+    let again = fs.commit(first).await.unwrap();
+    assert_eq!((again.seq, again.replayed), (seq, true), "the key has ended, the id has not");
+    assert_eq!(text(fs, "/f").await, "x");
 }
 
 pub async fn author_and_message_are_kept(subject: &Subject) {

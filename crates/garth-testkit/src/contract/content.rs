@@ -7,10 +7,10 @@
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use garth::ErrorKind::{AlreadyExists, IsADirectory, NotFound, TooLarge};
+use garth::ErrorKind::{AlreadyExists, InvalidArgument, IsADirectory, NotFound, TooLarge};
 use garth::model::{
-    At, Batch, Body, ByteRange, Create, Entry, Kind, MAX_FILE, MAX_INLINE_BODY, MAX_READ, Op, SetAttrs,
-    StagedBody,
+    At, Batch, Body, ByteRange, Create, Entry, Kind, MAX_FILE, MAX_INLINE_BODY, MAX_PAGE, MAX_READ, Op,
+    SetAttrs, StagedBody,
 };
 
 use super::Subject;
@@ -167,6 +167,83 @@ pub async fn one_read_gives_at_most_16_mib(subject: &Subject) {
     assert_error(fs.read(&at("/f"), ByteRange::ALL).await, TooLarge, Some("/f"));
     assert_eq!(range(fs, "/f", 1, u64::MAX).await.len(), MAX_READ);
     assert_eq!(range(fs, "/f", 0, MAX_READ as u64).await.len(), MAX_READ);
+}
+
+pub async fn many_files_are_fetched_at_one_moment(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/d"), write("/d/f", "content"), symlink("/l", "/d/f"), write("/empty", "")]).await;
+    let (dir, file) = (stat(fs, "/d").await.ino, stat(fs, "/d/f").await);
+    let items = [
+        (at("/d/f"), ByteRange::ALL),
+        (at("/no"), ByteRange::ALL),
+        (At::Node(file.ino), ByteRange::from(3..5)),
+        (at("/d"), ByteRange::ALL),
+        (At::Child(dir, name("f")), ByteRange::from(100..)),
+        (at("/l"), ByteRange::ALL),
+        (at("/d/f/x"), ByteRange::ALL),
+        (at("/empty"), ByteRange::ALL),
+        (at("/d/f"), ByteRange::ALL),
+    ];
+    let fetched = fs.fetch_many(&items).await.unwrap();
+    assert_eq!((fetched.seq, fetched.items.len()), (fs.head().await.unwrap().seq, items.len()));
+    for ((place, range), answer) in items.iter().zip(fetched.items) {
+        match (fs.fetch(place, *range).await, answer) {
+            (Ok(alone), Ok(together)) => assert_eq!(together, alone, "{place:?}"),
+            (alone, together) => {
+                let [alone, together] = [alone, together].map(|answer| answer.unwrap_err());
+                assert_eq!((together.kind(), together.path()), (alone.kind(), alone.path()), "{place:?}");
+            }
+        }
+    }
+    assert!(fs.fetch_many(&[]).await.unwrap().items.is_empty());
+    let many = vec![(at("/no"), ByteRange::ALL); MAX_PAGE + 1];
+    assert_error(fs.fetch_many(&many).await, InvalidArgument, None);
+    assert_eq!(fs.fetch_many(&many[1..]).await.unwrap().items.len(), MAX_PAGE);
+
+    let writer = {
+        let fs = subject.fs.clone();
+        tokio::spawn(async move {
+            for round in 0..200 {
+                let both = [write("/one", format!("{round}")), write("/two", format!("{round}"))];
+                fs.commit(Batch::new(both).visible()).await.unwrap();
+            }
+        })
+    };
+    while !writer.is_finished() {
+        let both =
+            fs.fetch_many(&[(at("/one"), ByteRange::ALL), (at("/two"), ByteRange::ALL)]).await.unwrap();
+        let texts: Vec<_> = both.items.into_iter().map(|item| item.ok().map(|(_, bytes)| bytes)).collect();
+        assert_eq!(texts[0], texts[1], "both are of one moment");
+        tokio::task::yield_now().await;
+    }
+    writer.await.unwrap();
+}
+
+pub async fn many_files_are_fetched_as_far_as_one_answer_has_room(subject: &Subject) {
+    let fs = &*subject.fs;
+    let third = MAX_READ as u64 / 3 + 1;
+    for path in ["/a", "/b", "/c"] {
+        given(fs, [write(path, ""), truncate(path, third)]).await;
+    }
+    given(fs, [write("/large", ""), truncate("/large", MAX_READ as u64 + 1), write("/small", "x")]).await;
+    let whole = |paths: &[&str]| paths.iter().map(|path| (at(path), ByteRange::ALL)).collect::<Vec<_>>();
+    let answered = async |paths: &[&str]| {
+        let items = fs.fetch_many(&whole(paths)).await.unwrap().items;
+        items.into_iter().map(|item| item.ok().map(|(_, bytes)| bytes.len() as u64)).collect::<Vec<_>>()
+    };
+    assert_eq!(answered(&["/a", "/b", "/c", "/small"]).await, [Some(third), Some(third)], "in their order");
+    assert_eq!(answered(&["/c", "/small"]).await, [Some(third), Some(1)], "the rest is asked for again");
+    assert_eq!(answered(&["/a", "/large", "/no", "/b", "/c"]).await, [Some(third), None, None, Some(third)]);
+    assert_error(fs.fetch_many(&whole(&["/large"])).await.unwrap().items.remove(0), TooLarge, Some("/large"));
+    given(fs, [truncate("/a", MAX_READ as u64)]).await;
+    assert_eq!(answered(&["/a", "/small"]).await, [Some(MAX_READ as u64)], "the first is always answered");
+
+    let long =
+        SetAttrs { metadata: [("k".to_owned(), Some("v".repeat(200_000)))].into(), ..SetAttrs::default() };
+    given(fs, [set("/small", long)]).await;
+    let many = ["/small"; 200];
+    let shown = answered(&many).await.len();
+    assert!((1..MAX_READ / 200_000 + 1).contains(&shown), "attributes take room, too: {shown}");
 }
 
 pub async fn edits_at_awkward_sizes_equal_a_plain_vector(subject: &Subject) {

@@ -8,8 +8,9 @@
 use std::time::Duration;
 
 use garth::ErrorKind::{Conflict, NotFound};
+use garth::FileSystemExt;
 use garth::fs::restore::restore as restore_path;
-use garth::model::{At, Batch, ByteRange, ChangeKind, Moment, Op, Precondition, Remove, Seq, SetAttrs};
+use garth::model::{At, Batch, ByteRange, Change, ChangeKind, Moment, Op, Precondition, Remove, SetAttrs};
 
 use super::{START, Subject};
 use crate::tools::*;
@@ -75,10 +76,9 @@ pub async fn a_commit_that_meets_an_expired_entry_records_its_end_first(subject:
     if !can(fs).history {
         return;
     }
-    let changes = fs.changes(Seq(commit.seq.0 - 1), 10).await.unwrap();
-    let kinds: Vec<_> =
-        changes.commits[0].changes.iter().map(|change| (change.kind.clone(), change.ino)).collect();
-    assert_eq!(kinds, [(ChangeKind::Expired, old), (ChangeKind::Created, outcome.ino)]);
+    let ends = |path| Change::new(ChangeKind::Expired, old, [p(path)]);
+    let created = Change::new(ChangeKind::Created, outcome.ino, [p("/f")]);
+    assert_eq!(fs.changes_of(commit.seq).await.unwrap().changes, [ends("/f"), ends("/g"), created]);
     let versions = history(fs, "/g").await;
     assert_eq!((versions[0].id.seq, versions[0].entry.is_none()), (commit.seq, true), "all its names ended");
     assert_eq!(history(fs, "/f").await[0].entry.as_ref().unwrap().ino, outcome.ino);
@@ -196,8 +196,8 @@ pub async fn a_commit_that_only_looks_at_an_expired_entry_records_its_end_too(su
         [(by_condition, "/d/a"), (by_removal, "/d/b"), (by_number, "/d/c"), (as_child, "/d/e")]
     {
         let commit = fs.commit(batch).await.unwrap();
-        let changes = fs.changes(Seq(commit.seq.0 - 1), 1).await.unwrap().commits.remove(0).changes;
-        assert_eq!((&changes[0].kind, changes[0].path.as_ref()), (&ChangeKind::Expired, Some(&p(path))));
+        let changes = fs.changes_of(commit.seq).await.unwrap().changes;
+        assert_eq!((&changes[0].kind, changes[0].path()), (&ChangeKind::Expired, Some(&p(path))));
         let end = history(fs, path).await.remove(0);
         assert_eq!((end.id.seq, end.entry), (commit.seq, None));
         let dir = stat(fs, "/d").await;

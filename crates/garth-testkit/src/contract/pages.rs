@@ -8,8 +8,8 @@
 use garth::ErrorKind::{InvalidArgument, NotADirectory};
 use garth::TreePath;
 use garth::model::{
-    At, Batch, HistoryPage, Kind, Listing, MAX_PAGE, MAX_PAGE_BYTES, NamesPage, Op, Page, Remove, Seq,
-    SetAttrs, SnapshotsPage, WalkPage, Weigh,
+    At, Batch, ChangesQuery, HistoryPage, Kind, Listing, MAX_PAGE, MAX_PAGE_BYTES, NamesPage, Op, Page,
+    Remove, Seq, SetAttrs, SnapshotsPage, WalkPage, Weigh,
 };
 
 use super::Subject;
@@ -149,7 +149,7 @@ pub async fn pages_have_limits(subject: &Subject) {
         if can(fs).history {
             let page = HistoryPage::default().limit(limit);
             assert_error(fs.history(&at("/f"), &page).await, InvalidArgument, None);
-            assert_error(fs.changes(Seq(0), limit).await, InvalidArgument, None);
+            assert_error(fs.changes(&ChangesQuery::since(Seq(0)).limit(limit)).await, InvalidArgument, None);
         }
     }
     assert_error(fs.list(&at("/f"), &Page::default()).await, NotADirectory, Some("/f"));

@@ -12,7 +12,7 @@ use garth::ErrorKind::{NotADirectory, NotFound};
 use garth::FileSystem;
 use garth::fs::restore::{RestoreAction, Restored, plan, restore as restore_path};
 use garth::model::{
-    Batch, Create, Entry, Idempotency, Moment, Op, Remove, RenameMode, Seq, SetAttrs, Timestamp,
+    Batch, ChangesQuery, Create, Entry, Idempotency, Moment, Op, Remove, RenameMode, Seq, SetAttrs, Timestamp,
 };
 
 use super::{START, Subject};
@@ -395,7 +395,7 @@ pub async fn a_plan_changes_nothing_and_says_what_would(subject: &Subject) {
     assert_eq!(fs.head().await.unwrap(), head);
     let batch = Batch { message: "why".to_owned(), ..Batch::new([Op::snapshot("not done")]) };
     let done = restore_path(fs, &p("/t"), &Moment::Seq(seq), NOW, &batch).await.unwrap();
-    let log = fs.changes(head.seq, 1).await.unwrap();
+    let log = fs.changes(&ChangesQuery::since(head.seq)).await.unwrap();
     assert_eq!(
         (log.commits[0].commit.seq, log.commits[0].commit.message.as_str()),
         (done.commit.unwrap().seq, "why")

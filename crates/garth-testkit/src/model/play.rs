@@ -9,10 +9,10 @@ use garth::engine::memory::Memory;
 use garth::env::ManualClock;
 use garth::fs::restore::{MAX_COMPARED, Restored, restore};
 use garth::model::{
-    At, Batch, Body, ByteRange, ChangeKind, Commit, CommitId, HistoryPage, Idempotency, Kind, MAX_READ,
-    Moment, Op, Page, Precondition, Seq, Timestamp, VersionId, WalkItem, WalkPage,
+    At, Batch, Body, ByteRange, ChangeKind, ChangesQuery, Commit, CommitId, HistoryPage, Idempotency, Kind,
+    MAX_READ, Moment, Op, Page, Precondition, Seq, Timestamp, VersionId, WalkItem, WalkPage,
 };
-use garth::{FileSystem, OpenFile, OpenNode};
+use garth::{FileSystem, FileSystemExt, OpenFile, OpenNode};
 use sha2::{Digest, Sha256};
 
 use super::compare::{
@@ -139,14 +139,15 @@ impl Run {
             Step::Remember => self.remember().await,
             Step::Recall(part) => self.recall(*part).await,
             Step::Restore(path, part) => self.restore(path, *part).await,
-            Step::Changes(part) => {
+            Step::Changes(part, within) => {
                 self.tally.checks += 1;
-                let since = self.part_of_head(*part).await?;
-                same(
-                    "changes",
-                    self.subject.fs.changes(since, 30).await,
-                    self.model.changes(since, 30).await,
-                )?;
+                let mut query = ChangesQuery::since(self.part_of_head(*part).await?).limit(30);
+                query.within.extend(within.iter().map(|path| p(path)));
+                // a page that begins within a commit, too
+                for changes in [0, 2] {
+                    query.since.changes = changes;
+                    same("changes", self.subject.fs.changes(&query).await, self.model.changes(&query).await)?;
+                }
                 Ok(())
             }
             Step::History(path, limit) => {
@@ -201,6 +202,13 @@ impl Run {
         match same("commit", subject, model)? {
             Some(_) => self.tally.commits += 1,
             None => self.tally.refused += 1,
+        }
+        if let Some(id) = spec.id.map(|id| CommitId(u128::from(id) << 90)) {
+            let mut subject = self.subject.fs.committed(id).await;
+            if let Ok(Some(commit)) = &mut subject {
+                is_durable(&*self.subject.fs, commit)?;
+            }
+            same("committed", subject, self.model.committed(id).await)?;
         }
         Ok(())
     }
@@ -377,13 +385,16 @@ impl Run {
         self.tally.collected += 1;
         loop {
             let since = self.model.head().await.map_err(|error| error.to_string())?.seq;
-            let found = self.subject.fs.changes(since, 1).await.map_err(|error| error.to_string())?;
-            let Some(ends) = found.commits.first() else { break };
-            let paths = ends.changes.iter().filter_map(|change| change.path.clone());
+            let next = Seq(since.0 + 1);
+            if self.subject.fs.head().await.map_err(|error| error.to_string())?.seq < next {
+                break;
+            }
+            let ends = self.subject.fs.changes_of(next).await.map_err(|error| error.to_string())?;
+            let paths = ends.changes.iter().filter_map(|change| change.path().cloned());
             let ops = paths.map(|path| Op::check(path, Precondition::Absent));
             let batch = Batch { message: ends.commit.message.clone(), ..Batch::new(ops) };
             self.model.commit(batch).await.map_err(|error| format!("the model keeps {ends:?}: {error}"))?;
-            same("the log", self.subject.fs.changes(since, 1).await, self.model.changes(since, 1).await)?;
+            same("the log", self.subject.fs.changes_of(next).await, self.model.changes_of(next).await)?;
         }
         self.tree().await
     }
@@ -513,10 +524,11 @@ impl Run {
         let compared = due.iter().all(|shape| shape.size <= MAX_COMPARED);
         same(&format!("{path} restored to {moment:?}"), Ok(found), Ok(due))?;
         // An expired entry that the commit meets ends under all its names, which changes their directories.
-        let seq = commit.as_ref().map_or(0, |commit| commit.seq.0.saturating_sub(1));
-        let log = self.model.changes(Seq(seq), 1).await.map_err(told)?;
-        let expired = log.commits.iter().flat_map(|commit| &commit.changes);
-        if !expired.into_iter().any(|change| change.kind == ChangeKind::Expired) {
+        let changes = match &commit {
+            Some(commit) => self.model.changes_of(commit.seq).await.map_err(told)?.changes,
+            None => Vec::new(),
+        };
+        if !changes.iter().any(|change| change.kind == ChangeKind::Expired) {
             same_outside(&top, &before, &tree_with_content(&self.model).await?)?;
         }
         if !compared {

@@ -52,8 +52,8 @@ pub(super) enum Step {
     Recall(u64),
     /// Restores a path to what it was after a commit.
     Restore(String, u64),
-    /// The log behind a commit.
-    Changes(u64),
+    /// The log behind a commit, of all or of a subtree.
+    Changes(u64, Option<String>),
     History(String, usize),
     /// One version of a path.
     Version(String, u64),
@@ -216,7 +216,7 @@ pub(super) fn random(rng: &mut Random) -> Step {
         930..945 => Step::Pages(rng.pick(&DIRECTORIES).to_owned(), 1 + slot(rng), path(rng)),
         945..955 => Step::Past(rng.below(WHOLE + 1), None),
         955..962 => Step::Past(rng.below(WHOLE + 1), Some(path(rng))),
-        962..972 => Step::Changes(rng.below(WHOLE + 1)),
+        962..972 => Step::Changes(rng.below(WHOLE + 1), (!rng.one_in(3)).then(|| path(rng))),
         972..986 => Step::History(path(rng), 1 + usize::try_from(rng.below(60)).expect("small")),
         986..996 => Step::Version(path(rng), rng.below(WHOLE + 1)),
         _ => Step::Snapshots(i64::try_from(rng.below(5000)).expect("small")),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
-use garth::model::{Batch, Body, ByteRange, Op, SetAttrs};
+use garth::model::{Batch, Body, ByteRange, Idempotency, Op, SetAttrs};
 use garth::{Env, ErrorKind, FileSystem};
 use rusqlite::Connection;
 
@@ -49,7 +49,7 @@ const NOTE: &str = "/docs/note.md";
 /// Another name of the note.
 const SECOND: &str = "/second";
 
-const DAMAGES: [Damage; 20] = [
+const DAMAGES: [Damage; 22] = [
     Damage {
         name: "a flipped bit in the database",
         finding: "content",
@@ -193,6 +193,20 @@ const DAMAGES: [Damage; 20] = [
         inflict: |folder| sql(folder, "UPDATE log SET changes = substr(changes, 2) WHERE seq = 2"),
     },
     Damage {
+        name: "changes of a commit missing",
+        finding: "log",
+        hits: None,
+        loses: None,
+        inflict: |folder| sql(folder, "DELETE FROM log_more WHERE first = (SELECT max(first) FROM log_more)"),
+    },
+    Damage {
+        name: "an answer that a retry needs missing",
+        finding: "log",
+        hits: None,
+        loses: None,
+        inflict: |folder| sql(folder, "UPDATE log SET answer = NULL WHERE answer IS NOT NULL"),
+    },
+    Damage {
         name: "a commit missing in the log",
         finding: "head",
         hits: None,
@@ -255,6 +269,11 @@ async fn fill(fs: &SqliteFs) -> Proven<()> {
     let expiring = SetAttrs { expires_at, ..SetAttrs::default() };
     fs.commit(Batch::new([link, write("/short-lived", "x")?])).await?;
     fs.commit(Batch::new([Op::set_attrs(at("/short-lived")?, expiring)])).await?;
+    // more changes than one row of the log holds
+    let many = std::iter::repeat_n(Op::set_attrs(at("/")?, SetAttrs::default()), 5000);
+    let keep_until = Env::system().now().plus_seconds(3600);
+    let record = Idempotency { key: "key".to_owned(), request_hash: [1; 32], keep_until };
+    fs.commit(Batch::new(many).idempotency(record)).await?;
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
-use garth::model::{Batch, Body, ByteRange, MAX_PAGE, Seq};
+use garth::model::{Batch, Body, ByteRange, ChangesQuery, MAX_PAGE, Seq};
 use garth::runtime::failpoint::{Failure, POINTS};
 use garth::{Env, ErrorKind, FileSystem};
 
@@ -255,7 +255,7 @@ fn check(folder: &Path, journal: &Journal, report: &mut Report) -> Proven<()> {
     let fs = SqliteFs::open(folder, Env::system())?;
     sound(&fs)?;
     run(async {
-        let log = fs.changes(Seq(0), MAX_PAGE).await?;
+        let log = fs.changes(&ChangesQuery::since(Seq(0)).limit(MAX_PAGE)).await?;
         hold(log.commits.iter().map(|commit| commit.commit.seq.0).eq(1..=log.head.0), || {
             "the log has gaps".to_owned()
         })?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
-use garth::model::{At, Batch, Body, ByteRange, Durability, Idempotency, Op, SetAttrs};
+use garth::model::{At, Batch, Body, ByteRange, CommitId, Durability, Idempotency, Op, SetAttrs};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::crash::{Config, Disk, Report, Violation, Writers, cut_rounds, kill_rounds};
 use tokio::runtime::Runtime;
@@ -121,6 +121,26 @@ fn a_visible_commit_is_seen_at_once_and_survives_a_power_cut_once_synced() {
     let kept = runtime.block_on(fs.read(&At::from(&path), ByteRange::ALL)).unwrap();
     assert_eq!(kept, "synced", "what was only visible had no reason to be on the disk");
     assert_eq!(fs.fsck().unwrap().findings, []);
+}
+
+#[test]
+fn a_visible_commit_that_was_asked_for_by_its_id_survives_a_power_cut() {
+    let mut disk = Disk::new().unwrap_or_else(|why| panic!("{why}"));
+    let path = TreePath::parse("/note").unwrap();
+    let (fs, runtime) = engine_on(&disk);
+    runtime.block_on(async {
+        // the log's file is there and synced
+        fs.write(&TreePath::parse("/other").unwrap(), "x").await.unwrap();
+        let batch = Batch::new([Op::write(&path, "once")]).id(CommitId(7)).visible();
+        let seq = fs.commit(batch).await.unwrap().seq;
+        assert_eq!(fs.committed(CommitId(7)).await.unwrap().map(|commit| commit.seq), Some(seq));
+    });
+    disk.cut().unwrap();
+    drop((fs, runtime));
+    disk.restore().unwrap();
+    let (fs, runtime) = engine_on(&disk);
+    assert_eq!(runtime.block_on(fs.read(&At::from(&path), ByteRange::ALL)).unwrap(), "once");
+    assert!(runtime.block_on(fs.committed(CommitId(7))).unwrap().is_some());
 }
 
 #[test]

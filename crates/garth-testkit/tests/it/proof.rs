@@ -4,10 +4,13 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use garth_testkit::planted::Bug;
+use garth_testkit::proof::committed::{self, Retry};
 use garth_testkit::proof::{
     Proven, accounts, appends, big_file, collect, damage, failpoints, isolation, linear, processes,
 };
 use tempfile::TempDir;
+
+use super::crash::garth;
 
 fn worker() -> PathBuf {
     env!("CARGO_BIN_EXE_proof-worker").into()
@@ -91,7 +94,7 @@ fn many_accounts_used_in_turn_take_bounded_descriptors_threads_and_memory() {
 #[test]
 fn fsck_finds_every_kind_of_damage_and_no_read_gives_wrong_bytes() {
     let folder = in_memory();
-    assert_eq!(proven(damage::damage(folder.path())).found.len(), 20);
+    assert_eq!(proven(damage::damage(folder.path())).found.len(), 22);
 }
 
 #[test]
@@ -107,6 +110,40 @@ fn a_failure_at_any_step_leaves_a_prefix_of_the_commits_with_all_that_were_ackno
     let report = proven(failpoints::failpoints(folder.path(), &worker(), 1, 5));
     assert_eq!(report.failures, 43);
     assert!(report.acknowledged > 100, "{report}");
+}
+
+#[test]
+fn a_commit_whose_caller_gave_up_is_there_once_after_a_retry() {
+    let folder = in_memory();
+    let report = proven(committed::given_up(folder.path(), 150, 3, Retry::SameId));
+    assert_eq!(report.lost, 150);
+    assert!(report.kept > 20 && report.retried > 20, "{report}");
+}
+
+#[test]
+fn a_commit_whose_process_ended_before_the_answer_is_there_once_after_a_retry() {
+    let folder = in_memory();
+    let report = proven(committed::ended(folder.path(), &worker(), 42, 3, Retry::SameId));
+    assert_eq!(report.lost, 42);
+    assert!(report.kept >= 12 && report.retried >= 12, "{report}");
+}
+
+#[test]
+fn a_put_whose_connection_was_cut_is_there_once_after_a_retry() {
+    let folder = in_memory();
+    let report = proven(committed::cut(folder.path(), &garth(), 60, 3));
+    assert_eq!(report.lost, 60);
+    assert!(report.kept > 5 && report.retried > 5, "{report}");
+}
+
+#[test]
+fn a_retry_under_another_id_commits_twice_and_is_noticed() {
+    let folder = in_memory();
+    let broken = committed::given_up(folder.path(), 20, 3, Retry::OtherId).unwrap_err().to_string();
+    assert!(broken.contains("times") || broken.contains("nobody tried"), "{broken}");
+    let folder = in_memory();
+    let broken = committed::ended(folder.path(), &worker(), 7, 3, Retry::OtherId).unwrap_err().to_string();
+    assert!(broken.contains("times") || broken.contains("nobody tried"), "{broken}");
 }
 
 #[test]

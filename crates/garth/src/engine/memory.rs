@@ -7,6 +7,7 @@
 
 mod content;
 mod handle;
+mod history;
 mod log;
 mod ops;
 mod scratch;
@@ -17,6 +18,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::channel::oneshot;
 
 use self::handle::{Fixed, Handle, Staging};
 use self::scratch::Scratch;
@@ -26,9 +28,10 @@ use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
 use crate::model::{
-    At, Batch, Blame, ByteRange, Changes, Commit, CommitInfo, Entry, Filling, Head, HistoryPage, Ino, Item,
-    Kind, Listing, MAX_PAGE, MAX_READ, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
-    SnapshotsPage, Timestamp, Version, VersionId, Walk, WalkItem, WalkPage, Weigh,
+    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, CommitInfo, Entry, Fetched,
+    Filling, Head, HistoryPage, Ino, Item, Kind, Listing, MAX_PAGE, MAX_READ, Moment, NamesPage, Page,
+    SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId, Walk, WalkItem,
+    WalkPage, Weigh, check_items,
 };
 use crate::path::TreePath;
 
@@ -100,6 +103,21 @@ impl View<'_> {
             Ok(()) => Ok(ino),
             Err(kind) => Err(self.about(at, ino, kind, "is not a file")),
         }
+    }
+
+    fn fetch(&mut self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
+        let ino = self.file(at)?;
+        let content = &self.get(ino).content;
+        let length = content.size().saturating_sub(range.offset).min(range.length);
+        let bytes = match usize::try_from(length) {
+            Ok(length) if length <= MAX_READ => content.read(range.offset, length),
+            _ => {
+                let message = format!("one read takes at most {MAX_READ} bytes; read ranges, or stream");
+                return Err(self.about(at, ino, ErrorKind::TooLarge, &message));
+            }
+        };
+        let entry = self.entry(ino).ok_or_else(Error::no_node)?;
+        Ok((entry, bytes))
     }
 
     /// The first path of a node that has a name.
@@ -211,19 +229,23 @@ impl FileSystem for Memory {
     }
 
     async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
+        self.read_view(|view| view.fetch(at, range))
+    }
+
+    async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
+        check_items(items.len())?;
         self.read_view(|view| {
-            let ino = view.file(at)?;
-            let content = &view.get(ino).content;
-            let length = content.size().saturating_sub(range.offset).min(range.length);
-            let bytes = match usize::try_from(length) {
-                Ok(length) if length <= MAX_READ => content.read(range.offset, length),
-                _ => {
-                    let message = format!("one read takes at most {MAX_READ} bytes; read ranges, or stream");
-                    return Err(view.about(at, ino, ErrorKind::TooLarge, &message));
+            let (mut answers, mut left) = (Vec::new(), MAX_READ);
+            for (at, range) in items {
+                let answer = view.fetch(at, *range);
+                let size = answer.as_ref().map_or(0, |(entry, bytes)| bytes.len() + entry.attributes.bytes());
+                if size > left && !answers.is_empty() {
+                    break;
                 }
-            };
-            let entry = view.entry(ino).ok_or_else(Error::no_node)?;
-            Ok((entry, bytes))
+                left = left.saturating_sub(size);
+                answers.push(answer);
+            }
+            Ok(Fetched::new(view.seq, answers))
         })
     }
 
@@ -280,11 +302,30 @@ impl FileSystem for Memory {
         })
     }
 
-    async fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {
-        check_limit(limit)?;
-        self.read_view(|view| {
-            Ok(Changes { commits: view.state.changes(since, view.seq, limit), head: view.seq })
-        })
+    async fn changes(&self, query: &ChangesQuery) -> Result<Changes> {
+        self.read_view(|view| view.changes(query))
+    }
+
+    async fn wait(&self, since: Seq) -> Result<Head> {
+        loop {
+            let head = self.head().await?;
+            if head.seq > since {
+                return Ok(head);
+            }
+            if self.past.is_some() {
+                return Err(Error::new(ErrorKind::Unsupported, "the past gets no more commits"));
+            }
+            let (told, hear) = oneshot::channel();
+            {
+                let mut state = self.write();
+                state.waiting.retain(|told| !told.is_canceled());
+                if state.head() == head.seq {
+                    state.waiting.push(told);
+                }
+            }
+            // an error means that there was a commit in between
+            let _ = hear.await;
+        }
     }
 
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
@@ -322,6 +363,10 @@ impl FileSystem for Memory {
         self.write().commit(&self.env, batch)
     }
 
+    async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
+        self.read_view(|view| Ok(view.state.committed(id).filter(|commit| commit.seq <= view.seq)))
+    }
+
     async fn sync(&self) -> Result<Seq> {
         self.check_writable()?;
         Ok(self.read().head())
@@ -333,20 +378,8 @@ impl State {
     fn commit(&mut self, env: &Env, batch: Batch) -> Result<Commit> {
         let mut scratch = Scratch::new(self, env.now());
         let (seq, time) = (scratch.seq, scratch.time);
-        if let Some(asked) = &batch.idempotency
-            && let Some((known, first)) = self.idempotency.get(&asked.key)
-            && time < known.keep_until
-        {
-            if known.request_hash == asked.request_hash {
-                return Ok(Commit { replayed: true, ..first.clone() });
-            }
-            return Err(Error::new(
-                ErrorKind::IdempotencyMismatch,
-                "this idempotency key was used before with another request; use a new key",
-            ));
-        }
-        if batch.id.is_some_and(|id| self.commit_ids.contains_key(&id)) {
-            return Err(Error::new(ErrorKind::AlreadyExists, "a commit with this id is in the log already"));
+        if let Some(first) = self.first_try(&batch, time)? {
+            return Ok(first);
         }
         for (at, precondition) in &batch.preconditions {
             scratch.check(at, precondition)?;
@@ -359,8 +392,15 @@ impl State {
         self.lay_down(seq, laid);
         let info = CommitInfo { seq, time, id: batch.id, author: batch.author, message: batch.message };
         self.log.push((info, changes));
+        if batch.id.is_some() || batch.idempotency.is_some() {
+            self.answers.insert(seq, commit.clone());
+        }
         self.commit_ids.extend(batch.id.map(|id| (id, seq)));
-        self.idempotency.extend(batch.idempotency.map(|asked| (asked.key.clone(), (asked, commit.clone()))));
+        self.idempotency.extend(batch.idempotency.map(|asked| (asked.key.clone(), (asked, seq))));
+        for told in self.waiting.drain(..) {
+            // who no longer waits does not listen
+            let _ = told.send(());
+        }
         Ok(commit)
     }
 }

@@ -71,12 +71,12 @@ pub(crate) fn plan<R: Rows>(
                 "the idempotency key was used before with another request; use a new key",
             ));
         }
-        return Ok(Planned::Replay(known.commit));
+        return Ok(Planned::Replay(Commit { replayed: true, ..known.commit }));
     }
     if let Some(id) = batch.id
-        && rows.has_commit(id)?
+        && let Some(first) = rows.committed(id)?
     {
-        return Err(Error::new(ErrorKind::AlreadyExists, format!("the log has a commit {id} already")));
+        return Ok(Planned::Replay(Commit { replayed: true, ..first }));
     }
     let mut planner = Planner {
         rows,

@@ -11,6 +11,7 @@ pub(crate) mod index;
 pub(crate) mod maintain;
 pub(crate) mod read;
 pub(crate) mod schema;
+pub(crate) mod waiting;
 pub(crate) mod write;
 
 use std::path::Path;
@@ -26,8 +27,8 @@ pub use maintain::fsck::{Finding, Fsck};
 pub use maintain::gc::Collected;
 
 use read::content::Packs;
-use read::rows;
 use read::view::{self, ReadView, check_kind};
+use read::{log, rows};
 use write::group::touch;
 use write::open_nodes::OpenNodes;
 use write::upload::SqliteUpload;
@@ -39,9 +40,9 @@ use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
 use crate::model::{
-    At, Batch, Blame, ByteRange, Changes, Commit, Entry, Head, HistoryPage, Ino, Listing, MAX_READ, Moment,
-    NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId,
-    Walk, WalkPage,
+    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Entry, Fetched, Head, HistoryPage,
+    Ino, Listing, MAX_READ, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage,
+    Timestamp, Version, VersionId, Walk, WalkPage, check_items,
 };
 use crate::path::TreePath;
 use crate::runtime::Runtime;
@@ -182,6 +183,11 @@ impl SqliteFs {
         }
     }
 
+    /// The head, if it is behind `since`.
+    async fn newer(&self, since: Seq) -> Result<Option<Head>> {
+        Ok(Some(self.head().await?).filter(|head| head.seq > since))
+    }
+
     /// A handle to a node that `check` accepts.
     fn handle(&self, at: &At, check: impl FnOnce(&ReadView<'_>, &NodeRow) -> DbResult<()>) -> Result<Handle> {
         let held = self.as_of.is_none();
@@ -251,6 +257,11 @@ impl FileSystem for SqliteFs {
         self.reading(at, move |view, at| view.fetch(at, range)).await
     }
 
+    async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
+        check_items(items.len())?;
+        self.with_view(|view| view.fetch_many(items))
+    }
+
     async fn read(&self, at: &At, range: ByteRange) -> Result<Bytes> {
         let read = move |view: &ReadView<'_>, at: &At| {
             let node = view.at(at)?;
@@ -300,8 +311,26 @@ impl FileSystem for SqliteFs {
         .await
     }
 
-    async fn changes(&self, since: Seq, limit: usize) -> Result<Changes> {
-        self.reading(&since, move |view, since| view.changes(*since, limit)).await
+    async fn changes(&self, query: &ChangesQuery) -> Result<Changes> {
+        let query = query.clone();
+        self.reading(&query, |view, query| view.changes(query)).await
+    }
+
+    async fn wait(&self, since: Seq) -> Result<Head> {
+        if let Some(head) = self.newer(since).await? {
+            return Ok(head);
+        }
+        if self.as_of.is_some() {
+            return Err(Error::new(ErrorKind::Unsupported, "a view of the past gets no more commits"));
+        }
+        loop {
+            // before the look: a commit in between would wake nobody
+            let woken = self.inner.writer.waiting().join(since, self.runtime());
+            if let Some(head) = self.newer(since).await? {
+                return Ok(head);
+            }
+            woken.await;
+        }
     }
 
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
@@ -339,6 +368,29 @@ impl FileSystem for SqliteFs {
         self.writable()?;
         batch.check()?;
         self.inner.writer.commit(batch).await
+    }
+
+    async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
+        let found = match self.as_of {
+            Some((last, _)) => {
+                let found = self.with_view(|view| log::committed(view.conn, id))?;
+                found.filter(|commit| commit.seq.0 <= last)
+            }
+            // Behind the batches that wait. What is found is told to be there, so it has to stay: it may have
+            // been read from a WAL that no sync has reached yet.
+            None => {
+                let find = move |conn: &Connection| {
+                    let found = log::committed(conn, id)?;
+                    if found.is_some() {
+                        touch(conn)?;
+                    }
+                    Ok(found)
+                };
+                self.inner.writer.transact(true, find).await?
+            }
+        };
+        let durable = self.as_of.is_none();
+        Ok(found.map(|commit| Commit { replayed: true, durable, ..commit }))
     }
 
     async fn sync(&self) -> Result<Seq> {

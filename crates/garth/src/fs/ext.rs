@@ -10,8 +10,9 @@ use futures::{StreamExt, TryStreamExt};
 use super::FileSystem;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    At, Batch, Body, ByteRange, Commit, Entry, IntoAt, Item, MAX_INLINE_BODY, MAX_READ, NamesPage, Op,
-    Outcome, Page, SetAttrs, Snapshot, SnapshotsPage, VersionId, WalkItem, WalkPage,
+    At, Batch, Body, ByteRange, ChangesQuery, Commit, CommitChanges, Entry, IntoAt, Item, MAX_INLINE_BODY,
+    MAX_PAGE, MAX_READ, NamesPage, Op, Outcome, Page, Seq, SetAttrs, Snapshot, SnapshotsPage, VersionId,
+    WalkItem, WalkPage,
 };
 use crate::path::TreePath;
 
@@ -160,6 +161,32 @@ pub trait FileSystemExt: FileSystem {
             Ok(items.pop_front().map(|item| (item, (page, items, more))))
         })
         .boxed()
+    }
+
+    /// A commit with all that it changed, however much that is.
+    ///
+    /// # Errors
+    /// `NotFound` for a commit that is not there; as [`FileSystem::changes`].
+    fn changes_of(&self, seq: Seq) -> impl Future<Output = Result<CommitChanges>> + Send {
+        async move {
+            let then = self.as_of(&seq.into()).await?;
+            let mut query = ChangesQuery::since(Seq(seq.0.saturating_sub(1))).limit(MAX_PAGE);
+            let mut whole: Option<CommitChanges> = None;
+            loop {
+                let page = then.changes(&query).await?;
+                for part in page.commits {
+                    match &mut whole {
+                        Some(whole) => whole.changes.extend(part.changes),
+                        None => whole = Some(part),
+                    }
+                }
+                if page.until.seq >= seq {
+                    let missing = || Error::new(ErrorKind::NotFound, format!("there is no commit {seq}"));
+                    return whole.ok_or_else(missing);
+                }
+                query.since = page.until;
+            }
+        }
     }
 
     /// Commits one operation.

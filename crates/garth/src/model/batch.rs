@@ -4,13 +4,13 @@
 //! model test compares engines by it.
 //!
 //! # Looking a name up
-//! Segments are taken from the root. The first that is missing gives `NotFound`, with the *whole* path
-//! asked for; the first that exists, is not last and is not a directory gives `NotADirectory` with the
-//! path *of that segment* (a resolver tests there for a symbolic link). An expired entry is missing.
-//! `At::Child` looks in the directory with that number (`NotFound` if it has no name, `NotADirectory` if
-//! it is no directory) and then goes on as its path. `At::Node` gives `NotFound` for a node that has no
-//! name, unless this instance holds it open. An operation that makes or removes a name refuses
-//! `At::Node` with `InvalidArgument`.
+//! Segments are taken from the root. The first that is missing gives `NotFound`, with the *whole* path asked
+//! for; the first that exists, is not last and is not a directory gives `NotADirectory` with the path *of
+//! that segment* (a resolver tests there for a symbolic link). An expired entry is missing. `At::Child` looks
+//! in the directory with that number (`NotFound` if it has no name, `NotADirectory` if it is no directory)
+//! and then goes on as its path. `At::Node` gives `NotFound` for a node that has no name, unless this
+//! instance holds it open. An operation that makes or removes a name refuses `At::Node` with
+//! `InvalidArgument`.
 //!
 //! # Making a name
 //! The parent is looked up first; with `parents`, missing directories on the way are made (mode `0o755`, uid
@@ -19,8 +19,9 @@
 //!
 //! # Order
 //! 1. The batch is checked as a whole (limits, attribute values): `InvalidArgument` or `TooLarge`.
-//! 2. The idempotency record: a known key with the same hash answers the first commit again (`replayed`),
-//!    with another hash `IdempotencyMismatch`. Then a commit id that is in the log already: `AlreadyExists`.
+//! 2. The record of an earlier commit, by which a retry answers it again (`replayed`): that of the
+//!    idempotency key, if its hash is the same (with another hash `IdempotencyMismatch`); then that of the
+//!    commit id, whatever the batch asks for.
 //! 3. Preconditions, on the state before the batch, in their order: `Conflict`.
 //! 4. Operations in their order, each on the state that the ones before it left. The
 //!    first error is the batch's.
@@ -72,7 +73,7 @@ pub struct Batch {
     /// What must hold before the first operation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preconditions: Vec<(At, Precondition)>,
-    /// The caller's own id for the commit; refused if the log has it already.
+    /// The caller's own id for the commit, drawn at random: a batch under an id that the log has is a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<CommitId>,
     /// Who.
@@ -81,7 +82,8 @@ pub struct Batch {
     /// Why.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Makes a retry answer the first commit again.
+    /// Makes a retry answer the first commit again, and tells a retry from another request under the same
+    /// key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency: Option<Idempotency>,
     /// When to acknowledge.

@@ -100,6 +100,14 @@ pub struct CommitInfo {
     pub message: String,
 }
 
+impl CommitInfo {
+    /// What it counts towards [`MAX_CHANGES_BYTES`](super::MAX_CHANGES_BYTES).
+    pub(crate) fn bytes(&self) -> usize {
+        let author = self.author.fields().into_iter().flat_map(|(_, field)| field);
+        self.message.len() + author.map(String::len).sum::<usize>()
+    }
+}
+
 /// A named sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -120,9 +128,11 @@ pub struct Commit {
     pub seq: Seq,
     /// Its time.
     pub time: Timestamp,
-    /// One for each operation, in order.
+    /// One for each operation, in order. None of a commit of before format 3, where only the log knows its
+    /// id.
     pub outcomes: Vec<Outcome>,
-    /// Whether this is the answer of an earlier commit with the same idempotency key.
+    /// Whether this is the answer of an earlier commit, given again: to a retry under the same id or
+    /// idempotency key, or by `committed`.
     pub replayed: bool,
     /// Whether it is known to survive loss of power: asked for as `Durable`, or made durable together with
     /// others. Of an implementation that cannot keep this promise never.

@@ -52,6 +52,16 @@ pub struct Attributes {
     pub xattrs: BTreeMap<String, Vec<u8>>,
 }
 
+impl Attributes {
+    /// Bytes of all texts: what they count towards the limit of an answer.
+    pub(crate) fn bytes(&self) -> usize {
+        let tags: usize = self.tags.iter().map(String::len).sum();
+        let metadata: usize = self.metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let xattrs: usize = self.xattrs.iter().map(|(key, value)| key.len() + value.len()).sum();
+        self.content_type.as_ref().map_or(0, String::len) + tags + metadata + xattrs
+    }
+}
+
 #[allow(clippy::trivially_copy_pass_by_ref)] // the shape serde asks for
 fn is_zero(number: &f64) -> bool {
     *number == 0.0

@@ -1,10 +1,13 @@
-//! What reads ask and answer: pages, ranges, versions, changes, search.
+//! What reads ask and answer: pages, ranges, versions, search.
 
 use std::ops::{Range, RangeFrom};
+
+use bytes::Bytes;
 
 use super::commit::{Author, CommitInfo, Snapshot};
 use super::entry::{Attributes, Entry, Kind};
 use super::id::{Ino, Seq, Timestamp, VersionId};
+use crate::error::{Error, Result};
 use crate::path::{Name, TreePath};
 
 /// Most items of one page.
@@ -237,6 +240,33 @@ impl From<RangeFrom<u64>> for ByteRange {
     }
 }
 
+/// What [`fetch_many`](crate::FileSystem::fetch_many) read, all of one moment.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Fetched {
+    /// The commit after which it was read: what is left can be read of the same moment by `as_of` this one,
+    /// but for what has expired since that commit.
+    pub seq: Seq,
+    /// One answer for each of the first items asked for, in their order. Fewer than asked for if the answer
+    /// would hold more than [`MAX_READ`] bytes of content and attributes; the first is always answered.
+    pub items: Vec<Result<(Entry, Bytes)>>,
+}
+
+impl Fetched {
+    /// Answers to the first items, as of commit `seq`.
+    pub fn new(seq: Seq, items: Vec<Result<(Entry, Bytes)>>) -> Self {
+        Self { seq, items }
+    }
+}
+
+/// Refuses more items than [`fetch_many`](crate::FileSystem::fetch_many) takes.
+pub(crate) fn check_items(items: usize) -> Result<()> {
+    if items <= MAX_PAGE {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("at most {MAX_PAGE} items are fetched at once")))
+}
+
 /// Which past to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moment {
@@ -308,78 +338,6 @@ pub struct Version {
     pub commit: CommitInfo,
     /// The node after that commit; `None` where the commit ended it or moved it away from the path.
     pub entry: Option<Box<Entry>>,
-}
-
-/// The log behind a sequence.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Changes {
-    /// Commits in order.
-    pub commits: Vec<CommitChanges>,
-    /// The newest sequence there is.
-    pub head: Seq,
-}
-
-/// A commit and what it changed.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct CommitChanges {
-    /// The commit.
-    pub commit: CommitInfo,
-    /// Its changes, in the order of its operations. Directories whose times alone changed are left out.
-    pub changes: Vec<Change>,
-}
-
-/// One change. A subtree that is removed, renamed or copied is one change, of its top.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Change {
-    /// What happened.
-    pub kind: ChangeKind,
-    /// The node; for snapshots the root.
-    pub ino: Ino,
-    /// Where: the name made, removed or moved to; for a change of the node itself one of its names after the
-    /// commit (`None` if it had none left).
-    pub path: Option<TreePath>,
-}
-
-impl Change {
-    /// A change of `ino` at `path`.
-    pub fn new(kind: ChangeKind, ino: Ino, path: Option<TreePath>) -> Self {
-        Self { kind, ino, path }
-    }
-}
-
-/// What happened to a node or name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ChangeKind {
-    /// The node was made here (also by a copy).
-    Created,
-    /// Its content changed.
-    Modified,
-    /// Its attributes changed.
-    Attributes,
-    /// The name was removed, with all below it, or replaced by a rename.
-    Removed,
-    /// The entry had expired.
-    Expired,
-    /// The name is an additional one.
-    Linked,
-    /// The name moved here. An exchange is two of these.
-    Renamed {
-        /// From there.
-        from: TreePath,
-    },
-    /// A snapshot was made.
-    Snapshot {
-        /// Its name.
-        name: String,
-    },
-    /// A snapshot was dropped.
-    SnapshotDropped {
-        /// Its name.
-        name: String,
-    },
 }
 
 /// The newest state.

@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garth::agent::kv::{
-    Condition, KeyKind, Kv, KvCode, KvError, KvResult, MAX_LISTED, MAX_PAGE_VALUES, MAX_VALUE, PageRequest,
-    Paged, Past, Put, Search, Semantics, Written,
+    Condition, Found, KeyKind, Kv, KvCode, KvError, KvResult, MAX_GETS, MAX_LISTED, MAX_PAGE_VALUES,
+    MAX_VALUE, PageRequest, Paged, Past, Put, Search, Semantics, Written,
 };
 use garth::engine::memory::Memory;
 use garth::engine::sqlite::SqliteFs;
 use garth::env::ManualClock;
-use garth::model::{At, Author, Batch, ByteRange, Idempotency, Kind, Op, Seq, Timestamp, WalkPage};
+use garth::model::{
+    At, Author, Batch, ByteRange, ChangesQuery, Idempotency, Kind, Op, Seq, Timestamp, WalkPage,
+};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::tools::p as path;
 use serde_json::value::RawValue;
@@ -165,7 +167,7 @@ async fn a_put_is_one_commit_that_sets_every_attribute_anew(fs: Fs, _: ManualClo
     assert_eq!(entry.attributes.content_type.as_deref(), Some("application/json"));
     assert_eq!((entry.attributes.tags.len(), entry.attributes.importance), (0, 0.0));
     assert_eq!((entry.attributes.searchable, entry.expires_at), (Some(false), None));
-    let log = fs.changes(Seq(0), 10).await.unwrap();
+    let log = fs.changes(&ChangesQuery::since(Seq(0))).await.unwrap();
     assert_eq!(log.commits.len(), 2);
     let author = Author::agent("x").with_key("key1");
     assert!(log.commits.iter().all(|commit| commit.commit.author == author));

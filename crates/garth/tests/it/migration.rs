@@ -8,8 +8,8 @@ use std::process::Command;
 
 use garth::agent::kv::{Found, Kv};
 use garth::model::{
-    At, ByteRange, ChangeKind, CommitChanges, Entry, HistoryPage, Kind, Moment, NamesPage, SearchQuery, Seq,
-    SnapshotsPage, Timestamp, Version, WalkPage,
+    At, ByteRange, ChangeKind, ChangesQuery, CommitChanges, Entry, HistoryPage, Kind, MAX_PAGE, Moment,
+    NamesPage, SearchQuery, Seq, SnapshotsPage, Timestamp, Version, WalkPage,
 };
 use garth::{DataDir, Env, FileSystem, TreePath};
 use serde_json::{Value, json};
@@ -153,7 +153,7 @@ fn commit(commit: &garth::model::CommitInfo) -> Value {
 /// A commit in the words of the old `log --json`.
 fn log(logged: &CommitChanges) -> Value {
     let changes = logged.changes.iter().map(|change| {
-        let mut shown = json!({"ino": change.ino.0, "path": change.path.as_ref().map(TreePath::as_str)});
+        let mut shown = json!({"ino": change.ino.0, "path": change.path().map(TreePath::as_str)});
         let word = match &change.kind {
             ChangeKind::Renamed { from } => {
                 shown["from"] = json!(from.as_str());
@@ -205,7 +205,9 @@ fn value(found: &Found) -> Value {
 /// Compares an account with what was shown of it.
 async fn assert_same(fs: &dyn FileSystem, shown: &Value) {
     assert_equal(entries(fs).await, &shown["entries"], "entries");
-    let mut commits = fs.changes(Seq(0), MANY).await.unwrap().commits;
+    let page = fs.changes(&ChangesQuery::since(Seq(0)).limit(MAX_PAGE)).await.unwrap();
+    assert_eq!(page.until.seq, page.head);
+    let mut commits = page.commits;
     commits.reverse();
     assert_equal(commits.iter().map(log), &shown["log"], "log");
     for (path, versions) in fields(&shown["histories"]) {

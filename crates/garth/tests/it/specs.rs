@@ -4,8 +4,9 @@ use garth::ErrorKind;
 use garth::fs::resolve::MAX_SYMLINKS;
 use garth::fs::restore::MAX_COMPARED;
 use garth::model::{
-    MAX_ATTRIBUTES, MAX_BLAME, MAX_ETAGS, MAX_FILE, MAX_HASHED, MAX_INLINE_BODY, MAX_LABEL, MAX_LINKS,
-    MAX_OPS, MAX_PAGE, MAX_PAGE_BYTES, MAX_READ, MAX_TARGET,
+    MAX_ATTRIBUTES, MAX_BLAME, MAX_CHANGE_PATHS, MAX_CHANGES_BYTES, MAX_ETAGS, MAX_FILE, MAX_HASHED,
+    MAX_INLINE_BODY, MAX_LABEL, MAX_LINKS, MAX_OPS, MAX_PAGE, MAX_PAGE_BYTES, MAX_READ, MAX_SCANNED,
+    MAX_SUBTREES, MAX_TARGET,
 };
 use garth::path::{MAX_ID, MAX_NAME, MAX_PATH};
 
@@ -50,6 +51,10 @@ fn the_specification_lists_every_limit_with_its_value() {
         ("MAX_PAGE", MAX_PAGE as u64),
         ("MAX_PAGE_BYTES", MAX_PAGE_BYTES as u64),
         ("MAX_BLAME", MAX_BLAME as u64),
+        ("MAX_SUBTREES", MAX_SUBTREES as u64),
+        ("MAX_CHANGES_BYTES", MAX_CHANGES_BYTES as u64),
+        ("MAX_SCANNED", MAX_SCANNED as u64),
+        ("MAX_CHANGE_PATHS", MAX_CHANGE_PATHS as u64),
         ("MAX_COMPARED", MAX_COMPARED),
     ];
     let known: Vec<(String, u64)> = known.map(|(name, value)| (name.to_owned(), value)).to_vec();

@@ -1,11 +1,16 @@
 //! `garth kv get`, `list`, `keys`, `history`.
 
+use std::collections::VecDeque;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use clap::Args;
-use garth::ErrorKind;
-use garth::agent::kv::{Found, KeyKind, Kv, MAX_HISTORY, MAX_LISTED, PageRequest, Semantics};
+use futures::lock::Mutex;
+use garth::agent::kv::{
+    Found, KeyKind, Kv, KvResult, MAX_GETS, MAX_HISTORY, MAX_LISTED, PageRequest, Semantics,
+};
 use garth::model::Timestamp;
+use garth::{ErrorKind, FileSystem};
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -18,7 +23,7 @@ use crate::fail::Result;
 
 /// Print values; of several keys one per line, behind the key and a tab
 ///
-/// Each key is read at its own moment.
+/// All are of one moment.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth kv get /user/tone")]
 pub(super) struct Get {
@@ -34,12 +39,13 @@ pub(super) struct Get {
 
 impl Get {
     pub(super) async fn run(self, app: &mut App) -> Result {
+        let now = self.past.at.is_none().then(|| app.env.now());
         let fs = app.view(&self.past).await?;
         let agent = app.global.agent.clone();
         let several = self.keys.len() > 1;
+        let values = Mutex::new(Values { fs, agent, keys: &self.keys, ready: VecDeque::new(), now });
         app.each(&self.keys, async |app, key| {
-            let kv = Kv::new(&*fs, &agent, None).at_key(key)?;
-            let found = kv.get(key).await.at_key(key)?.ok_or_else(|| no_key(key))?;
+            let found = values.lock().await.next(key).await?.ok_or_else(|| no_key(key))?;
             let line = one_line(key, &found.value)?;
             let json = Shown::of(&found, &line, self.all);
             match (self.all, several) {
@@ -49,6 +55,37 @@ impl Get {
             }
         })
         .await
+    }
+}
+
+/// The values of keys in their order, all of one moment.
+struct Values<'a> {
+    fs: Arc<dyn FileSystem>,
+    agent: String,
+    /// Those that were not read yet.
+    keys: &'a [String],
+    ready: VecDeque<KvResult<Option<Found>>>,
+    /// What expiry is judged by, if not by the past.
+    now: Option<Timestamp>,
+}
+
+impl Values<'_> {
+    /// The value of the next key, which is this one.
+    async fn next(&mut self, key: &str) -> Result<Option<Found>> {
+        if self.ready.is_empty() {
+            let keys: Vec<&str> = self.keys.iter().take(MAX_GETS).map(String::as_str).collect();
+            let kv = Kv::new(&*self.fs, &self.agent, None).at_key(key)?;
+            let many = kv.get_many(&keys).await.at_key(key)?;
+            self.keys = &self.keys[many.values.len()..];
+            self.ready = many.values.into();
+            if !self.keys.is_empty() {
+                // which shows what has expired since then, too
+                self.fs = self.fs.as_of(&many.seq.into()).await?;
+            }
+        }
+        let found = self.ready.pop_front().unwrap_or(Ok(None)).at_key(key)?;
+        let expired = |found: &Found| found.expires_at.zip(self.now).is_some_and(|(end, now)| end <= now);
+        Ok(found.filter(|found| !expired(found)))
     }
 }
 

@@ -7,8 +7,8 @@ use garth::ErrorKind;
 use garth::agent::kv::{Kv, KvResult, PageRequest, Put, Search, Semantics};
 use garth::fs::resolve::{Follow, resolve};
 use garth::model::{
-    At, Batch, Body, ByteRange, HistoryPage, Ino, Moment, NamesPage, Op, Page, SearchQuery, Seq, SetAttrs,
-    SnapshotsPage, StagedBody, VersionId, WalkPage,
+    At, Batch, Body, ByteRange, ChangesQuery, HistoryPage, Ino, Moment, NamesPage, Op, Page, SearchQuery,
+    Seq, SetAttrs, SnapshotsPage, StagedBody, VersionId, WalkPage,
 };
 use garth::{FileSystem, Name, Result, TreePath};
 
@@ -185,7 +185,7 @@ impl<'a> Tries<'a> {
                     refused => told(refused),
                 }
             }
-            9 => told(fs.changes(self.seq(), 1000).await),
+            9 => told(fs.changes(&ChangesQuery::since(self.seq()).within(self.path())).await),
             10 => {
                 let moment = match self.random.below(2) {
                     0 => Moment::Seq(self.seq()),

@@ -13,7 +13,7 @@ use super::{Kv, MAX_VALUE, is_missing};
 use crate::error::{Error, ErrorKind};
 use crate::fs::OpenFile;
 use crate::model::{
-    ByteRange, Entry, HistoryPage, Hit, Kind, SearchQuery, Timestamp, Version, VersionId, Weigh,
+    At, ByteRange, Entry, HistoryPage, Hit, Kind, SearchQuery, Seq, Timestamp, Version, VersionId, Weigh,
 };
 use crate::path::TreePath;
 
@@ -27,6 +27,10 @@ pub const DEFAULT_HITS: usize = 10;
 pub const MAX_HITS: usize = 50;
 /// Longest query, in characters.
 pub const MAX_QUERY_CHARS: usize = 2000;
+/// Most keys of one [`Kv::get_many`].
+pub const MAX_GETS: usize = 1000;
+/// One byte more than a value has: a longer file is none, and is not read whole to find that out.
+const VALUE: ByteRange = ByteRange { offset: 0, length: MAX_VALUE as u64 + 1 };
 /// Most hits that a filesystem gives.
 const MAX_FS_HITS: usize = 1000;
 
@@ -49,6 +53,16 @@ pub struct Found {
     pub importance: f64,
     /// Whether search finds it.
     pub searchable: bool,
+}
+
+/// Values of several keys, all of one moment.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Many {
+    /// The commit after which they were read; see [`Fetched::seq`](crate::model::Fetched::seq).
+    pub seq: Seq,
+    /// What [`Kv::get`] would answer to each of the first keys, in their order.
+    pub values: Vec<KvResult<Option<Found>>>,
 }
 
 /// A version of a value.
@@ -92,7 +106,38 @@ impl Kv<'_> {
     pub async fn get(&self, path: &str) -> KvResult<Option<Found>> {
         let key = Key::parse_value(path)?;
         let file = self.base.file(&key)?;
-        Ok(self.load(&file).await?.map(|(entry, value)| found(&key, entry, value)))
+        value_of(&key, self.fs.fetch(&file.into(), VALUE).await)
+    }
+
+    /// The values of up to [`MAX_GETS`] keys, all of one moment. If the values have no room in one answer of
+    /// 16 MiB, only the first are given, at least one; the others are asked for again.
+    ///
+    /// # Errors
+    /// `Validation` for more keys; those of the filesystem. What is wrong with one key is its answer.
+    pub async fn get_many(&self, paths: &[&str]) -> KvResult<Many> {
+        if paths.len() > MAX_GETS {
+            return Err(KvError::validation(format!("one call reads at most {MAX_GETS} keys")));
+        }
+        let place = |path: &&str| {
+            let key = Key::parse_value(path)?;
+            let file = self.base.file(&key)?;
+            Ok((key, file))
+        };
+        let keys: Vec<KvResult<(Key, TreePath)>> = paths.iter().map(place).collect();
+        let items: Vec<_> = keys.iter().flatten().map(|(_, file)| (At::from(file), VALUE)).collect();
+        let fetched = self.fs.fetch_many(&items).await?;
+        let (mut answers, mut values) = (fetched.items.into_iter(), Vec::with_capacity(keys.len()));
+        for key in keys {
+            let value = match key {
+                Ok((key, _)) => match answers.next() {
+                    Some(answer) => value_of(&key, answer),
+                    None => break,
+                },
+                Err(error) => Err(error),
+            };
+            values.push(value);
+        }
+        Ok(Many { seq: fetched.seq, values })
     }
 
     /// The versions of a key's value, newest first, through delete and re-create. At most [`MAX_HISTORY`] and
@@ -199,9 +244,7 @@ impl Kv<'_> {
 
     /// The value in a file and the entry of the version that it is of.
     async fn load(&self, file: &TreePath) -> KvResult<Option<(Entry, Box<RawValue>)>> {
-        // one byte more than a value has: a longer file is none, and is not read whole to find that out
-        let range = ByteRange { offset: 0, length: MAX_VALUE as u64 + 1 };
-        let Some((entry, bytes)) = readable(self.fs.fetch(&file.into(), range).await)? else {
+        let Some((entry, bytes)) = readable(self.fs.fetch(&file.into(), VALUE).await)? else {
             return Ok(None);
         };
         Ok(parse(&bytes).map(|value| (entry, value)))
@@ -278,6 +321,12 @@ fn readable<T>(answer: Result<T, Error>) -> KvResult<Option<T>> {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// What a key has, by what was read of its file.
+fn value_of(key: &Key, read: Result<(Entry, Bytes), Error>) -> KvResult<Option<Found>> {
+    let Some((entry, bytes)) = readable(read)? else { return Ok(None) };
+    Ok(parse(&bytes).map(|value| found(key, entry, value)))
 }
 
 fn found(key: &Key, entry: Entry, value: Box<RawValue>) -> Found {

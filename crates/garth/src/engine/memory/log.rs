@@ -1,118 +1,169 @@
-//! What the past shows: the versions of a node, and of all that a path ever named.
+//! What the log tells of commits: their changes, as one who asks for some subtrees sees them, and their
+//! answers.
 
-use std::collections::BTreeMap;
-
-use super::fill;
-use super::state::{Node, State};
+use super::state::{Noted, State};
 use super::tree::{Tree, View};
-use crate::error::{Error, Result};
-use crate::model::{At, HistoryPage, Ino, Listing, Seq, Version, VersionId};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{
+    Batch, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitChanges, CommitId, CommitInfo,
+    LogPosition, MAX_CHANGE_PATHS, MAX_CHANGES_BYTES, MAX_SCANNED, Seq, Timestamp, Within,
+};
 use crate::path::TreePath;
 
-/// One node's stay at a path: from commit `since` up to but excluding commit `till`.
-#[derive(Clone, Copy, Debug)]
-struct Stay {
-    ino: Ino,
-    since: Seq,
-    till: Seq,
+impl State {
+    /// The commit of which a batch is a retry.
+    pub(super) fn first_try(&self, batch: &Batch, time: Timestamp) -> Result<Option<Commit>> {
+        let by_key = batch.idempotency.as_ref().and_then(|asked| {
+            let (known, seq) = self.idempotency.get(&asked.key)?;
+            (time < known.keep_until).then_some((known.request_hash == asked.request_hash, *seq))
+        });
+        match (by_key, batch.id) {
+            (Some((true, seq)), _) => Ok(self.answer(seq)),
+            (Some((false, _)), _) => Err(Error::new(
+                ErrorKind::IdempotencyMismatch,
+                "this idempotency key was used before with another request; use a new key",
+            )),
+            (None, Some(id)) => Ok(self.committed(id)),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// The commit of an id.
+    pub(super) fn committed(&self, id: CommitId) -> Option<Commit> {
+        self.answer(*self.commit_ids.get(&id)?)
+    }
+
+    fn answer(&self, seq: Seq) -> Option<Commit> {
+        Some(Commit { replayed: true, ..self.answers.get(&seq)?.clone() })
+    }
 }
 
-/// Still there.
-const NEVER: Seq = Seq(u64::MAX);
+/// What is gathered for one answer.
+struct Gathered {
+    commits: Vec<CommitChanges>,
+    /// How many changes of the log it shows; a commit without any counts as one.
+    items: usize,
+    bytes: usize,
+    scanned: usize,
+}
 
 impl View<'_> {
-    pub(super) fn history(&mut self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
-        let mut versions = match at {
-            At::Path(path) => self.path_history(path)?,
-            At::Child(dir, name) => {
-                let path = self.child_path(*dir, name)?;
-                self.path_history(&path)?
-            }
-            At::Node(ino) => {
-                let versions = self.node_history(*ino, NEVER);
-                if versions.is_empty() && *ino != Ino::ROOT {
-                    return Err(Error::no_node());
+    pub(super) fn changes(&self, query: &ChangesQuery) -> Result<Changes> {
+        let within = query.check()?;
+        let mut gathered = Gathered { commits: Vec::new(), items: 0, bytes: 0, scanned: 0 };
+        let mut until = query.since;
+        let first = usize::try_from(until.seq.0).unwrap_or(usize::MAX);
+        let last = usize::try_from(self.seq.0).unwrap_or(usize::MAX);
+        for (commit, notes) in self.state.log.iter().take(last).skip(first) {
+            let behind = usize::try_from(until.changes).unwrap_or(usize::MAX);
+            until.changes = 0;
+            if notes.is_empty() && behind == 0 {
+                let shown = within.is_everything().then(Vec::new);
+                if !gathered.take(query.limit, commit, 1, shown) {
+                    return Ok(Changes { commits: gathered.commits, until, head: self.seq });
                 }
-                versions
             }
-        };
-        versions
-            .retain(|(seq, ino), _| page.before.is_none_or(|before| (*seq, *ino) < (before.seq, before.ino)));
-        let newest_first = versions.into_iter().rev().filter_map(|((seq, ino), node)| {
-            let commit = self.state.info(seq)?.clone();
-            let entry = node.map(|node| Box::new(node.entry()));
-            Some(Version { id: VersionId { seq, ino }, commit, entry })
-        });
-        Ok(fill(page.limit, newest_first))
+            for (number, note) in notes.iter().enumerate().skip(behind) {
+                let (shown, cost) = self.shown(commit, note, &within);
+                let shown = (!shown.is_empty()).then_some(shown);
+                if !gathered.take(query.limit, commit, cost, shown) {
+                    let until = LogPosition { changes: number as u64, ..until };
+                    return Ok(Changes { commits: gathered.commits, until, head: self.seq });
+                }
+            }
+            until.seq = commit.seq;
+        }
+        Ok(Changes { commits: gathered.commits, until, head: self.seq })
     }
 
-    /// The versions of a node before commit `till`; none of the commit 0, which nobody made.
-    fn node_history(&self, ino: Ino, till: Seq) -> BTreeMap<(Seq, Ino), Option<&Node>> {
-        let versions = self.state.nodes.get(&ino).into_iter().flat_map(|versions| versions.iter());
-        versions
-            .filter(|(seq, _)| *seq > Seq(0) && *seq <= self.seq && *seq < till)
-            .map(|(seq, node)| ((*seq, ino), (!node.end).then_some(node)))
-            .collect()
-    }
-
-    fn path_history(&self, path: &TreePath) -> Result<BTreeMap<(Seq, Ino), Option<&Node>>> {
-        let stays = self.stays(path);
-        if stays.is_empty() {
-            return Err(Error::not_found(path));
-        }
-        let mut left: BTreeMap<Ino, Seq> = BTreeMap::new();
-        for stay in &stays {
-            left.insert(stay.ino, stay.till);
-        }
-        let mut versions = BTreeMap::new();
-        for (ino, till) in left {
-            versions.append(&mut self.node_history(ino, till));
-        }
-        for (index, stay) in stays.iter().enumerate() {
-            let replaced = stays.get(index + 1).is_some_and(|next| next.since == stay.till);
-            if stay.till <= self.seq && !replaced {
-                // Also if the node has a version in this commit, because it came back
-                // later: here it was gone.
-                versions.insert((stay.till, stay.ino), None);
+    /// What a change shows as, and what looking at it costs.
+    fn shown(&self, commit: &CommitInfo, note: &Noted, within: &Within) -> (Vec<Change>, usize) {
+        let inside = |path: &&TreePath| within.contains(path);
+        let change = |kind: &ChangeKind, path: &TreePath| Change::new(kind.clone(), note.ino, [path.clone()]);
+        let before = Seq(commit.seq.0 - 1);
+        let first = note.paths.first();
+        match &note.kind {
+            kind @ (ChangeKind::Modified | ChangeKind::Attributes) => {
+                let seen = note.paths.iter().filter(inside).take(MAX_CHANGE_PATHS).cloned();
+                let change = Change::new(kind.clone(), note.ino, seen);
+                let hidden = !within.is_everything() && change.paths.is_empty();
+                (if hidden { Vec::new() } else { vec![change] }, 1 + note.paths.len())
+            }
+            ChangeKind::Renamed { from } => {
+                let Some(to) = first else { return (Vec::new(), 1) };
+                let left = self.tops(within, &ChangeKind::Removed, from, before, commit.time);
+                let arrived = self.tops(within, &ChangeKind::Created, to, commit.seq, commit.time);
+                let itself = match (inside(&from), inside(&to)) {
+                    (true, true) => Some(change(&note.kind, to)),
+                    (true, false) => Some(change(&ChangeKind::Removed, from)),
+                    (false, true) => Some(change(&ChangeKind::Created, to)),
+                    (false, false) => None,
+                };
+                (left.0.into_iter().chain(itself).chain(arrived.0).collect(), 1 + left.1 + arrived.1)
+            }
+            kind => {
+                let mut shown: Vec<Change> =
+                    first.filter(inside).map(|path| change(kind, path)).into_iter().collect();
+                let mut cost = 1;
+                if let Some(path) = first {
+                    let tops = match kind {
+                        ChangeKind::Removed => {
+                            self.tops(within, &ChangeKind::Removed, path, before, commit.time)
+                        }
+                        ChangeKind::Created if note.filled => {
+                            self.tops(within, &ChangeKind::Created, path, commit.seq, commit.time)
+                        }
+                        _ => (Vec::new(), 0),
+                    };
+                    shown.extend(tops.0);
+                    cost += tops.1;
+                }
+                (shown, cost)
             }
         }
-        Ok(versions)
     }
 
-    /// The stays at a path, oldest first: those of each name on the way, while the
-    /// directory that it is in stayed.
-    fn stays(&self, path: &TreePath) -> Vec<Stay> {
-        let mut stays = vec![Stay { ino: Ino::ROOT, since: Seq(0), till: NEVER }];
-        for segment in path.segments() {
-            let mut next = Vec::new();
-            for dir in stays {
-                name_stays(self.state, dir.ino, segment, self.seq)
-                    .into_iter()
-                    .map(|stay| Stay {
-                        since: stay.since.max(dir.since),
-                        till: stay.till.min(dir.till),
-                        ..stay
-                    })
-                    .filter(|stay| stay.since < stay.till)
-                    .for_each(|stay| next.push(stay));
-            }
-            stays = next;
-        }
-        stays
+    /// A change of this kind for each subtree whose top lies below a path and was there after commit `seq`,
+    /// judged at `now`; and how many tops were looked up.
+    fn tops(
+        &self,
+        within: &Within,
+        kind: &ChangeKind,
+        path: &TreePath,
+        seq: Seq,
+        now: Timestamp,
+    ) -> (Vec<Change>, usize) {
+        let mut view = View { state: self.state, seq, now, present: false };
+        let tops: Vec<&TreePath> = within.tops_below(path).collect();
+        let there = tops.iter().filter_map(|top| Some((view.find_path(top).ok()?, *top)));
+        let changes = there.map(|(ino, top)| Change::new(kind.clone(), ino, [top.clone()])).collect();
+        (changes, tops.len())
     }
 }
 
-/// The stays of nodes at one name of a directory, up to commit `head`.
-fn name_stays(state: &State, dir: Ino, name: &str, head: Seq) -> Vec<Stay> {
-    let mut stays: Vec<Stay> = Vec::new();
-    let nodes = state.names.get(&dir).and_then(|names| names.get(name));
-    for (seq, node) in nodes.into_iter().flat_map(|nodes| nodes.iter()).filter(|(seq, _)| *seq <= head) {
-        if let Some(stay) = stays.last_mut().filter(|stay| stay.till == NEVER) {
-            stay.till = *seq;
+impl Gathered {
+    /// Takes what was looked at for `cost`, and what it shows, if anything; `false` if the answer is full.
+    fn take(&mut self, limit: usize, commit: &CommitInfo, cost: usize, shown: Option<Vec<Change>>) -> bool {
+        if self.items == limit || self.scanned >= MAX_SCANNED {
+            return false;
         }
-        if let Some(ino) = node {
-            stays.push(Stay { ino: *ino, since: *seq, till: NEVER });
+        let Some(changes) = shown else {
+            self.scanned += cost;
+            return true;
+        };
+        let is_new = self.commits.last().is_none_or(|last| last.commit.seq != commit.seq);
+        let head = if is_new { commit.bytes() } else { 0 };
+        let bytes = head + changes.iter().map(Change::bytes).sum::<usize>();
+        if self.items > 0 && self.bytes + bytes > MAX_CHANGES_BYTES {
+            return false;
         }
+        (self.items, self.bytes, self.scanned) = (self.items + 1, self.bytes + bytes, self.scanned + cost);
+        if is_new {
+            self.commits.push(CommitChanges { commit: commit.clone(), changes: Vec::new() });
+        }
+        if let Some(last) = self.commits.last_mut() {
+            last.changes.extend(changes);
+        }
+        true
     }
-    stays
 }

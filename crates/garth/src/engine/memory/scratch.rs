@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::state::{Node, State};
+use super::state::{Node, Noted, State};
 use super::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Change, ChangeKind, Ino, Kind, Seq, Snapshot, Timestamp, VersionId};
+use crate::model::{ChangeKind, Ino, Kind, Seq, Snapshot, Timestamp, VersionId};
 use crate::path::{Name, TreePath};
 
 /// Where an operation makes or removes a name; never the root.
@@ -38,8 +38,8 @@ pub(super) struct Laid {
     pub(super) snapshots: BTreeMap<String, Option<Snapshot>>,
     /// Staged bodies that were used.
     pub(super) used: BTreeSet<u128>,
-    /// A change of a node itself has no path until the end of the commit.
-    pub(super) changes: Vec<Change>,
+    /// A change of a node itself has no paths until the end of the commit.
+    pub(super) changes: Vec<Noted>,
     pub(super) next_ino: u64,
 }
 
@@ -150,12 +150,13 @@ impl<'a> Scratch<'a> {
     }
 
     fn expire(&mut self, ino: Ino) {
-        let path = self.path_of(ino);
+        for path in self.paths(ino) {
+            self.note(ChangeKind::Expired, ino, &path);
+        }
         let names = self.get(ino).names.clone();
         for (dir, name) in names.iter() {
             self.take_name(*dir, name, ino);
         }
-        self.laid.changes.push(Change { kind: ChangeKind::Expired, ino, path });
     }
 
     /// Where a name is made or removed: its directory, which must be there or is made.
@@ -195,20 +196,26 @@ impl<'a> Scratch<'a> {
 
     /// Notes a change of a name.
     pub(super) fn note(&mut self, kind: ChangeKind, ino: Ino, path: &TreePath) {
-        self.laid.changes.push(Change { kind, ino, path: Some(path.clone()) });
+        self.laid.changes.push(Noted { kind, ino, paths: vec![path.clone()], filled: false });
+    }
+
+    /// Notes that a node was made as the copy of one, with all that is below that.
+    pub(super) fn note_copy(&mut self, ino: Ino, path: &TreePath) {
+        let filled = self.is_directory(ino);
+        self.laid.changes.push(Noted { kind: ChangeKind::Created, ino, paths: vec![path.clone()], filled });
     }
 
     /// Notes a change of a node itself.
     pub(super) fn note_node(&mut self, kind: ChangeKind, ino: Ino) {
-        self.laid.changes.push(Change { kind, ino, path: None });
+        self.laid.changes.push(Noted { kind, ino, paths: Vec::new(), filled: false });
     }
 
     /// Ends the making: what is left is to lay it down.
     pub(super) fn finish(mut self) -> Laid {
         for index in 0..self.laid.changes.len() {
-            let Change { kind, ino, .. } = &self.laid.changes[index];
+            let Noted { kind, ino, .. } = &self.laid.changes[index];
             if matches!(kind, ChangeKind::Modified | ChangeKind::Attributes) {
-                self.laid.changes[index].path = self.path_of(*ino);
+                self.laid.changes[index].paths = self.paths(*ino);
             }
         }
         let state = self.state;

@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
+use futures::channel::oneshot;
+
 use super::content::Content;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    Attributes, Change, Commit, CommitChanges, CommitId, CommitInfo, Entry, Idempotency, Ino, Kind, Moment,
-    Seq, Snapshot, Timestamp, VersionId,
+    Attributes, ChangeKind, Commit, CommitId, CommitInfo, Entry, Idempotency, Ino, Kind, Moment, Seq,
+    Snapshot, Timestamp, VersionId,
 };
-use crate::path::Name;
+use crate::path::{Name, TreePath};
 
 /// The values that something had, each from one commit on.
 #[derive(Clone, Debug)]
@@ -145,6 +147,17 @@ impl Node {
     }
 }
 
+/// A change as a commit notes it.
+#[derive(Clone, Debug)]
+pub(super) struct Noted {
+    pub(super) kind: ChangeKind,
+    pub(super) ino: Ino,
+    /// The name made, removed or moved to; of a change of the node itself all its names after the commit.
+    pub(super) paths: Vec<TreePath>,
+    /// A directory that was made with all that is in it.
+    pub(super) filled: bool,
+}
+
 /// The tree with all its past.
 pub(super) struct State {
     /// By directory and name: the node named, `None` while there is none.
@@ -152,14 +165,18 @@ pub(super) struct State {
     pub(super) nodes: BTreeMap<Ino, Timeline<Node>>,
     pub(super) next_ino: u64,
     /// Commit `s` is at index `s - 1`.
-    pub(super) log: Vec<(CommitInfo, Vec<Change>)>,
+    pub(super) log: Vec<(CommitInfo, Vec<Noted>)>,
+    /// The answers of commits that have an id or an idempotency key.
+    pub(super) answers: HashMap<Seq, Commit>,
     pub(super) commit_ids: HashMap<CommitId, Seq>,
-    pub(super) idempotency: HashMap<String, (Idempotency, Commit)>,
+    pub(super) idempotency: HashMap<String, (Idempotency, Seq)>,
     pub(super) snapshots: BTreeMap<String, Snapshot>,
     pub(super) staged: HashMap<u128, Content>,
     pub(super) next_staged: u128,
     /// How many handles hold each node open.
     pub(super) open: HashMap<Ino, usize>,
+    /// Told of the next commit; some no longer listen.
+    pub(super) waiting: Vec<oneshot::Sender<()>>,
 }
 
 impl State {
@@ -172,12 +189,14 @@ impl State {
             nodes: BTreeMap::from([(Ino::ROOT, versions)]),
             next_ino: Ino::ROOT.0 + 1,
             log: Vec::new(),
+            answers: HashMap::new(),
             commit_ids: HashMap::new(),
             idempotency: HashMap::new(),
             snapshots: BTreeMap::new(),
             staged: HashMap::new(),
             next_staged: 0,
             open: HashMap::new(),
+            waiting: Vec::new(),
         }
     }
 
@@ -193,18 +212,6 @@ impl State {
     pub(super) fn info(&self, seq: Seq) -> Option<&CommitInfo> {
         let index = usize::try_from(seq.0.checked_sub(1)?).ok()?;
         Some(&self.log.get(index)?.0)
-    }
-
-    /// The commits behind `since`, up to and with `head`.
-    pub(super) fn changes(&self, since: Seq, head: Seq, limit: usize) -> Vec<CommitChanges> {
-        let skip = usize::try_from(since.0).unwrap_or(usize::MAX);
-        let end = usize::try_from(head.0).unwrap_or(usize::MAX).min(self.log.len());
-        self.log[..end]
-            .iter()
-            .skip(skip)
-            .take(limit)
-            .map(|(commit, changes)| CommitChanges { commit: commit.clone(), changes: changes.clone() })
-            .collect()
     }
 
     /// The sequence that a moment means to one who sees up to `head`.

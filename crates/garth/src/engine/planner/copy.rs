@@ -178,6 +178,9 @@ impl<R: Rows> Planner<'_, R> {
         let top = source.listed_path()?;
         // one change for the whole copy, of its top
         let logged = self.delta.log.len();
+        if let Some(made) = self.delta.log.last_mut() {
+            made.whole = true;
+        }
         // copies of nodes with several names: those that are copied with them become names of the one copy
         let mut linked: HashMap<u64, u64> = HashMap::new();
         for below in below {

@@ -71,7 +71,7 @@ impl Delta {
     }
 
     pub(crate) fn log(&mut self, kind: ChangeKind, ino: u64, path: Option<TreePath>) {
-        self.log.push(LogChange { kind, ino, path });
+        self.log.push(LogChange { kind, ino, path, whole: false });
     }
 
     /// Tells search what was done to a file.

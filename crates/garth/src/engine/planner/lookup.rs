@@ -202,10 +202,8 @@ impl<R: Rows> Planner<'_, R> {
         if node.nlink == 0 || !node.expired(self.time) {
             return Ok(false);
         }
-        let names = self.names_of(node.ino)?;
-        let first = names.first().map(|(dir, name)| TreePath::from_row(dir, name));
-        self.delta.log(ChangeKind::Expired, node.ino, first);
-        for (dir, name) in names {
+        for (dir, name) in self.names_of(node.ino)? {
+            self.delta.log(ChangeKind::Expired, node.ino, Some(TreePath::from_row(&dir, &name)));
             self.set_name((dir.clone(), name), None)?;
             self.touch_dir(&dir, 0)?;
         }

@@ -99,7 +99,7 @@ pub(crate) struct Chunk {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Staged(pub(crate) Vec<(u64, u64)>);
 
-/// What is kept of an idempotent commit.
+/// The record of an idempotency key, with the commit that it stands for as that was answered.
 #[derive(Clone, Debug)]
 pub(crate) struct IdempotencyRow {
     pub(crate) request_hash: [u8; 32],
@@ -114,6 +114,8 @@ pub(crate) struct LogChange {
     pub(crate) kind: ChangeKind,
     pub(crate) ino: u64,
     pub(crate) path: Option<TreePath>,
+    /// Of a node that was made: whether all that is below it was made with it, in a copy.
+    pub(crate) whole: bool,
 }
 
 /// What the planner reads: the newest state (the commits before, also those of the same
@@ -139,8 +141,8 @@ pub(crate) trait Rows {
     fn chunk(&self, id: u64) -> Result<Bytes>;
     /// A staged body; `None` if it is unknown or collected.
     fn staged(&self, id: u128) -> Result<Option<Staged>>;
-    /// Whether the log has a commit of this id.
-    fn has_commit(&self, id: CommitId) -> Result<bool>;
+    /// The commit of this id, as it was answered.
+    fn committed(&self, id: CommitId) -> Result<Option<Commit>>;
     /// Whether there is a snapshot of this name.
     fn has_snapshot(&self, name: &str) -> Result<bool>;
     /// An idempotency record.

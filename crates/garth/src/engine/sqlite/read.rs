@@ -5,6 +5,7 @@ pub(crate) mod content;
 pub(crate) mod history;
 mod holes;
 pub(crate) mod lives;
+pub(crate) mod log;
 pub(crate) mod origin;
 pub(crate) mod rows;
 pub(crate) mod search;

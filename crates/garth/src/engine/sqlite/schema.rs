@@ -1,6 +1,7 @@
 //! The tables of an account's database, and how one is made, opened and brought
 //! forward. Drawn in `docs/format.md`; why names are keyed by path: `docs/decisions/names-keyed-by-path.md`.
 
+pub(crate) mod answer;
 pub(crate) mod changes;
 pub(crate) mod columns;
 pub(crate) mod interval;
@@ -137,6 +138,10 @@ ALTER TABLE head ADD COLUMN copies INTEGER NOT NULL DEFAULT 0;
 ///
 /// The search index is fed tokens that garth makes itself (`text/token.rs`); the one that an older garth
 /// wrote answers for the passages up to `old_index.until` until they are made anew in the background.
+///
+/// The answer of a commit that its caller named, by id or by idempotency key, stands in its row of the log,
+/// once. A key whose answer cannot be read keeps its row, which then leads nowhere: a retry must not commit
+/// again. Changes of a commit that are many lie in pieces, so that a page of them reads its own only.
 const FORMAT_3: &str = "
 ALTER TABLE name_past ADD COLUMN fork INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE name_past ADD COLUMN born INTEGER NOT NULL DEFAULT 0;
@@ -181,7 +186,6 @@ INSERT INTO hole
     ) WHERE before < pos;
 UPDATE pack SET doomed_at = 0 WHERE id NOT IN (SELECT pack FROM chunk WHERE pack IS NOT NULL);
 CREATE INDEX pack_doomed ON pack (doomed_at) WHERE doomed_at IS NOT NULL;
-CREATE INDEX idempotency_end ON idempotency (keep_until);
 CREATE INDEX staged_lease ON staged (lease);
 ALTER TABLE extent ADD COLUMN older INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE origin (chunk INTEGER PRIMARY KEY, runs BLOB NOT NULL) STRICT;
@@ -202,6 +206,23 @@ CREATE VIRTUAL TABLE passage_word USING fts5 (
 );
 INSERT INTO passage_word (passage_word, rank) VALUES ('automerge', 0), ('crisismerge', 32), ('usermerge', 8);
 CREATE VIRTUAL TABLE passage_vocabulary USING fts5vocab (passage_word, instance);
+ALTER TABLE log ADD COLUMN answer TEXT;
+CREATE TABLE idempotency_3 (
+    key TEXT PRIMARY KEY, hash BLOB NOT NULL, keep_until INTEGER NOT NULL, seq INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO idempotency_3
+    SELECT key, hash, keep_until, coalesce(CAST(json_extract(iif(json_valid(answer), answer, NULL), '$[0]') AS INTEGER), 0)
+    FROM idempotency;
+UPDATE log SET answer = json_extract(old.answer, '$[2]')
+    FROM idempotency AS old JOIN idempotency_3 AS new ON new.key = old.key
+    WHERE log.seq = new.seq;
+DROP TABLE idempotency;
+ALTER TABLE idempotency_3 RENAME TO idempotency;
+CREATE INDEX idempotency_end ON idempotency (keep_until);
+CREATE TABLE log_more (
+    seq INTEGER NOT NULL, first INTEGER NOT NULL, changes TEXT NOT NULL,
+    PRIMARY KEY (seq, first)
+) STRICT, WITHOUT ROWID;
 ";
 
 /// Makes the tables of a new database.
@@ -262,38 +283,4 @@ pub(crate) fn set_synchronous(conn: &Connection, durable: bool, fault: Fault) ->
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::engine::sqlite::SqliteFs;
-    use crate::sqlite::all;
-
-    #[test]
-    fn references_and_unused_ranges_of_older_data_are_counted_as_it_is_brought_forward() {
-        let folder = tempfile::tempdir().unwrap();
-        let conn = Connection::open(folder.path().join(DATABASE)).unwrap();
-        conn.execute_batch(FORMAT_1).unwrap();
-        conn.execute_batch(FORMAT_2).unwrap();
-        // chunk 1 is shown once, 2 twice, 3 by an upload, 4 by nothing; the first pack has gaps, the second
-        // is empty
-        conn.execute_batch(
-            "PRAGMA application_id = 0x47525448; PRAGMA user_version = 2;
-             INSERT INTO head (id, seq, time, next_ino, next_chunk, syncs) VALUES (1, 0, 0, 3, 5, 0);
-             INSERT INTO pack (id, file, size) VALUES (1, 'one', 100), (2, 'two', 7);
-             INSERT INTO chunk (id, sum, pack, pos, len) VALUES
-                 (1, x'00', 1, 10, 20), (2, x'00', 1, 30, 5), (3, x'00', 1, 50, 10), (4, x'00', NULL, NULL, 1);
-             INSERT INTO extent VALUES (2, 0, 0, 20, 1, 1, 0), (2, 0, 20, 5, 1, 2, 0), (2, 5, 20, 3, 1, 2, 0);
-             INSERT INTO staged VALUES (x'00', '[[3,10]]', 0), (x'01', NULL, 0);
-             INSERT INTO node VALUES
-                 (2, 1, 0, 420, 0, 0, 0, 1, 25, 0, 0, 0, 0, NULL, 0, NULL, 1),
-                 (2, 2, 0, 420, 0, 0, 0, 0, 25, 0, 0, 0, 0, NULL, 0, NULL, 1),
-                 (2, 3, 0, 420, 0, 0, 0, 0, 25, 0, 0, 0, 0, NULL, 0, NULL, 3);",
-        )
-        .unwrap();
-        SqliteFs::open(folder.path(), Env::system()).unwrap();
-        let pairs = |sql| all(&conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
-        assert_eq!(pairs("SELECT chunk, count FROM chunk_refs ORDER BY chunk"), [(2, 2), (4, 0)]);
-        assert_eq!(pairs("SELECT pos, len FROM hole ORDER BY pos"), [(0, 10), (35, 15), (60, 40)]);
-        assert_eq!(pairs("SELECT id, doomed_at FROM pack WHERE doomed_at IS NOT NULL"), [(2, 0)]);
-        assert_eq!(pairs("SELECT ino, doomed_at IS NULL FROM unnamed"), [(2, 1)]);
-    }
-}
+mod tests;

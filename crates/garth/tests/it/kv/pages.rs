@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use garth::model::{
-    Changes, Commit, Entry, Head, HistoryPage, Listing, Moment, NamesPage, Page, SearchAnswer, SearchQuery,
-    Snapshot, SnapshotsPage, Version, VersionId, Walk,
+    Changes, ChangesQuery, Commit, CommitId, Entry, Fetched, Head, HistoryPage, Listing, Moment, NamesPage,
+    Page, SearchAnswer, SearchQuery, Snapshot, SnapshotsPage, Version, VersionId, Walk,
 };
 use garth::{Capabilities, OpenFile, OpenNode, Upload};
 
@@ -175,6 +175,10 @@ impl FileSystem for Counting {
     async fn fetch(&self, at: &At, range: ByteRange) -> garth::Result<(Entry, Bytes)> {
         self.0.fetch(at, range).await
     }
+    async fn fetch_many(&self, items: &[(At, ByteRange)]) -> garth::Result<Fetched> {
+        self.0.fetch_many(items).await
+    }
+
     async fn hold(&self, at: &At) -> garth::Result<Arc<dyn OpenNode>> {
         self.0.hold(at).await
     }
@@ -187,8 +191,11 @@ impl FileSystem for Counting {
     async fn history(&self, at: &At, page: &HistoryPage) -> garth::Result<Listing<Version>> {
         self.0.history(at, page).await
     }
-    async fn changes(&self, since: Seq, limit: usize) -> garth::Result<Changes> {
-        self.0.changes(since, limit).await
+    async fn changes(&self, query: &ChangesQuery) -> garth::Result<Changes> {
+        self.0.changes(query).await
+    }
+    async fn wait(&self, since: Seq) -> garth::Result<Head> {
+        self.0.wait(since).await
     }
     async fn as_of(&self, moment: &Moment) -> garth::Result<Fs> {
         self.0.as_of(moment).await
@@ -204,6 +211,9 @@ impl FileSystem for Counting {
     }
     async fn commit(&self, batch: Batch) -> garth::Result<Commit> {
         self.0.commit(batch).await
+    }
+    async fn committed(&self, id: CommitId) -> garth::Result<Option<Commit>> {
+        self.0.committed(id).await
     }
     async fn sync(&self) -> garth::Result<Seq> {
         self.0.sync().await

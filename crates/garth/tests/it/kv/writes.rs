@@ -6,6 +6,7 @@ on_each_engine! {
     a_put_leaves_the_attributes_that_it_does_not_name,
     a_condition_that_does_not_hold_writes_nothing_and_says_what_is_there,
     several_values_are_one_commit_or_none,
+    several_values_are_read_at_one_moment,
     concurrent_increments_are_all_counted,
     an_expiry_is_set_and_cleared_without_touching_the_value,
 }
@@ -47,6 +48,44 @@ async fn a_condition_that_does_not_hold_writes_nothing_and_says_what_is_there(fs
     put_if("/dir", Condition::Absent).await.unwrap();
     put(&fs, "/full.json/b", "1").await.unwrap();
     assert_eq!(code(put_if("/full", Condition::Absent).await), KvCode::PathConflict);
+}
+
+async fn several_values_are_read_at_one_moment(fs: Fs, clock: ManualClock) {
+    put(&fs, "/a", "1").await.unwrap();
+    put(&fs, "/b/c", "2").await.unwrap();
+    put_until(&fs, "/gone", "3", Some(START.plus_seconds(1))).await.unwrap();
+    clock.advance(Duration::from_secs(1));
+    let keys = ["/b/c", "/none", "/../x", "/a", "/gone", "/b", "/a"];
+    let many = kv(&fs).get_many(&keys).await.unwrap();
+    assert_eq!((many.seq, many.values.len()), (fs.head().await.unwrap().seq, keys.len()));
+    for (key, value) in keys.iter().zip(many.values) {
+        let shown = |value: KvResult<Option<Found>>| {
+            value.map(|found| found.map(|found| (found.path, found.version, text(&found.value))))
+        };
+        match (shown(kv(&fs).get(key).await), shown(value)) {
+            (Ok(alone), Ok(together)) => assert_eq!(together, alone, "{key}"),
+            (alone, together) => assert_eq!(together.unwrap_err().code(), alone.unwrap_err().code(), "{key}"),
+        }
+    }
+    assert_eq!(code(kv(&fs).get_many(&["/a"; MAX_GETS + 1]).await), KvCode::Validation);
+    let long = format!("\"{}\"", "x".repeat(MAX_VALUE - 2));
+    let keys: Vec<String> = (0..20).map(|number| format!("/long/{number:02}")).collect();
+    for key in &keys {
+        put(&fs, key, &long).await.unwrap();
+    }
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let many = kv(&fs).get_many(&keys).await.unwrap();
+    assert!((10..20).contains(&many.values.len()), "what one answer has room for: {}", many.values.len());
+    let rest = &keys[many.values.len()..];
+    put(&fs, rest[0], "0").await.unwrap();
+    let then = fs.as_of(&many.seq.into()).await.unwrap();
+    let kv = Kv::new(&*then, "x", None).unwrap();
+    let values = kv.get_many(rest).await.unwrap().values;
+    assert_eq!(values.len(), rest.len());
+    assert!(
+        values.into_iter().all(|value| value.unwrap().unwrap().value.get() == long),
+        "of the same moment"
+    );
 }
 
 async fn several_values_are_one_commit_or_none(fs: Fs, _: ManualClock) {

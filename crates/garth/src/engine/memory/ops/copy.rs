@@ -90,7 +90,7 @@ impl<'a> Scratch<'a> {
         for (copy, mtime) in directories.into_values() {
             self.edit(copy).mtime = mtime;
         }
-        self.note(ChangeKind::Created, copy, &slot.path);
+        self.note_copy(copy, &slot.path);
         Ok(self.created(copy))
     }
 

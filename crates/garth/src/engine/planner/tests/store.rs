@@ -1,6 +1,6 @@
 //! Rows in maps, all versions of them, to which deltas are applied as a database would.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytes::Bytes;
 
@@ -30,7 +30,7 @@ pub(super) struct Store {
     references: BTreeMap<u64, i64>,
     times: BTreeMap<u64, i64>,
     snapshots: BTreeSet<String>,
-    commits: HashSet<CommitId>,
+    commits: HashMap<CommitId, Commit>,
     idempotency: BTreeMap<String, IdempotencyRow>,
     staged: BTreeMap<u128, Staged>,
     /// Nodes held open.
@@ -75,7 +75,7 @@ impl Store {
             chunks: BTreeMap::new(),
             times: BTreeMap::new(),
             snapshots: BTreeSet::new(),
-            commits: HashSet::new(),
+            commits: HashMap::new(),
             idempotency: BTreeMap::new(),
             staged: BTreeMap::new(),
             references: BTreeMap::new(),
@@ -95,7 +95,7 @@ impl Store {
         match self.plan(batch).unwrap() {
             Planned::Apply { delta, head, commit } => {
                 self.apply(&delta, head);
-                self.commits.extend(batch.id);
+                self.commits.extend(batch.id.map(|id| (id, commit.clone())));
                 if let Some(asked) = &batch.idempotency {
                     let record = IdempotencyRow {
                         request_hash: asked.request_hash,
@@ -274,8 +274,8 @@ impl Rows for Store {
         Ok(self.staged.get(&id).cloned())
     }
 
-    fn has_commit(&self, id: CommitId) -> Result<bool> {
-        Ok(self.commits.contains(&id))
+    fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
+        Ok(self.commits.get(&id).cloned())
     }
 
     fn has_snapshot(&self, name: &str) -> Result<bool> {

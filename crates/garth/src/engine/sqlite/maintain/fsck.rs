@@ -16,7 +16,7 @@ use crate::engine::sqlite::index::update::{Searched, current_bytes};
 use crate::engine::sqlite::index::verify;
 use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::read::view::ReadView;
-use crate::engine::sqlite::schema::{SUBJECT, changes};
+use crate::engine::sqlite::schema::{SUBJECT, answer, changes};
 use crate::error::{ErrorKind, Result};
 use crate::model::Ino;
 use crate::sqlite::patience::Bound;
@@ -146,7 +146,7 @@ impl Check<'_> {
             if from == 0 {
                 last = head(view.conn, report)?;
             }
-            let sql = "SELECT seq, changes FROM log WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+            let sql = "SELECT seq, changes, answer FROM log WHERE seq > ?1 ORDER BY seq LIMIT ?2";
             let mut statement = view.conn.prepare_cached(sql)?;
             let mut rows = statement.query(rusqlite::params![from, ROWS])?;
             let mut at = from;
@@ -155,8 +155,14 @@ impl Check<'_> {
                 if seq != at + 1 {
                     report.add("head", format!("the log has no commit between {at} and {seq}"));
                 }
-                if changes::from_json(&row.get::<_, String>(1)?).is_err() {
-                    report.add("log", format!("the changes of commit {seq} cannot be read"));
+                match changes::from_json(&row.get::<_, String>(1)?) {
+                    Ok((changes, more)) => pieces(view.conn, seq, (changes.len() as u64, more), report)?,
+                    Err(_) => report.add("log", format!("the changes of commit {seq} cannot be read")),
+                }
+                let answer = row.get::<_, Option<String>>(2)?;
+                let no_size = |_, _| Ok(0);
+                if answer.is_some_and(|json| answer::from_json(&json, seq, no_size).is_err()) {
+                    report.add("log", format!("the answer of commit {seq} cannot be read"));
                 }
                 at = seq;
             }
@@ -164,6 +170,18 @@ impl Check<'_> {
                 report.add("head", format!("the head is at commit {last}, the last of the log is {at}"));
             }
             Ok((at > from).then_some(at))
+        })?;
+        self.walk(String::new(), |view, report, from| {
+            let sql = "SELECT record.key, log.answer IS NULL FROM
+                 (SELECT key, seq FROM idempotency WHERE key > ?1 ORDER BY key LIMIT ?2) AS record
+                 LEFT JOIN log ON log.seq = record.seq ORDER BY record.key";
+            let records: Vec<(String, bool)> =
+                all(view.conn, sql, rusqlite::params![from, ROWS], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let lost = records.iter().filter(|(_, lost)| *lost).count();
+            if lost > 0 {
+                report.add("log", format!("{lost} idempotency keys lead to no answer"));
+            }
+            Ok(records.into_iter().next_back().map(|(key, _)| key))
         })
     }
 
@@ -210,6 +228,29 @@ fn structure(conn: &Connection, table: &str, report: &mut Fsck) -> DbResult<()> 
         if line != "ok" {
             report.add("database", line);
         }
+    }
+    Ok(())
+}
+
+/// The pieces behind the first changes of a commit: each follows the one before, and the last says so.
+fn pieces(conn: &Connection, seq: u64, (mut due, mut more): (u64, bool), report: &mut Fsck) -> DbResult<()> {
+    let sql = "SELECT first, changes FROM log_more WHERE seq = ?1 ORDER BY first";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([seq])?;
+    while let Some(row) = rows.next()? {
+        let first: u64 = row.get(0)?;
+        if !more || first != due {
+            report.add("log", format!("changes of commit {seq} from number {first} on follow nothing"));
+            return Ok(());
+        }
+        let Ok((changes, further)) = changes::from_json(&row.get::<_, String>(1)?) else {
+            report.add("log", format!("the changes of commit {seq} cannot be read"));
+            return Ok(());
+        };
+        (due, more) = (due + changes.len() as u64, further);
+    }
+    if more {
+        report.add("log", format!("the changes of commit {seq} are missing from number {due} on"));
     }
     Ok(())
 }

@@ -68,15 +68,16 @@ impl Small {
 /// Adds the files that the next commits behind `from` wrote to. Returns the last commit looked at; `None`
 /// if there is none.
 pub(crate) fn written(conn: &Connection, from: u64, files: &mut BTreeSet<u64>) -> DbResult<Option<u64>> {
-    let sql = "SELECT seq, changes FROM log WHERE seq > ?1 ORDER BY seq LIMIT ?2";
-    let commits: Vec<(u64, String)> =
-        all(conn, sql, params![from, COMMITS], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    for (_, json) in &commits {
+    let sql = "SELECT max(seq) FROM (SELECT seq FROM log WHERE seq > ?1 ORDER BY seq LIMIT ?2)";
+    let last: Option<u64> = conn.prepare_cached(sql)?.query_row(params![from, COMMITS], |row| row.get(0))?;
+    let sql = "SELECT changes FROM log WHERE seq > ?1 AND seq <= ?2
+         UNION ALL SELECT changes FROM log_more WHERE seq > ?1 AND seq <= ?2";
+    for json in all(conn, sql, params![from, last.unwrap_or(from)], |row| row.get::<_, String>(0))? {
         // what cannot be read is told by `fsck`
-        let changes = changes::from_json(json).unwrap_or_default();
+        let (changes, _) = changes::from_json(&json).unwrap_or_default();
         files.extend(changes.iter().filter(|it| matches!(it.kind, ChangeKind::Modified)).map(|it| it.ino));
     }
-    Ok(commits.last().map(|(seq, _)| *seq))
+    Ok(last)
 }
 
 /// Finds runs in a file from `at` on, among the extents that are live or ended after commit `since`.

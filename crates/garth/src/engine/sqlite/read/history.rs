@@ -1,19 +1,18 @@
-//! Reads of the version log: versions of a path or node, changes, moments, snapshots.
+//! Reads of the past: versions of a path or node, moments, snapshots.
 
-use rusqlite::{Row, params};
+use rusqlite::params;
 
 use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::read::lives::Lives;
-use crate::engine::sqlite::read::rows::{self, MAX};
+use crate::engine::sqlite::read::log::commit_info;
+use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::read::view::{ReadView, check_limit};
-use crate::engine::sqlite::schema::changes;
 use crate::error::{Error, ErrorKind};
 use crate::model::{
-    At, Change, ChangeKind, Changes, CommitChanges, CommitId, CommitInfo, Filling, HistoryPage, Ino, Listing,
-    Moment, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId,
+    At, CommitInfo, Filling, HistoryPage, Ino, Listing, Moment, Seq, Snapshot, SnapshotsPage, Timestamp,
+    Version, VersionId,
 };
-use crate::path::TreePath;
-use crate::sqlite::{DbResult, all, one};
+use crate::sqlite::{DbResult, one};
 
 impl ReadView<'_> {
     pub(crate) fn history(&self, at: &At, page: &HistoryPage) -> DbResult<Listing<Version>> {
@@ -59,37 +58,6 @@ impl ReadView<'_> {
         let missing =
             || Error::new(ErrorKind::Corrupt, format!("the log has lost commit {seq}; run `garth fsck`"));
         Ok(one(self.conn, sql, [seq], commit_info)?.ok_or_else(missing)?)
-    }
-
-    pub(crate) fn changes(&self, since: Seq, limit: usize) -> DbResult<Changes> {
-        check_limit(limit)?;
-        let head = self.head()?;
-        let sql = "SELECT seq, time, id, author, message, changes FROM log
-             WHERE seq > ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
-        let rows = all(self.conn, sql, params![since.0.min(MAX), head, limit], |row| {
-            Ok((commit_info(row)?, row.get::<_, String>(5)?))
-        })?;
-        let mut commits = Vec::with_capacity(rows.len());
-        for (commit, json) in rows {
-            let mut changes = Vec::new();
-            for change in changes::from_json(&json)? {
-                let path = match change.kind {
-                    ChangeKind::Modified | ChangeKind::Attributes => {
-                        let names = rows::names_of_at(self.conn, change.ino, commit.seq.0)?;
-                        let first = names.into_iter().min();
-                        let path = first.map(|(dir, name)| TreePath::from_row(&dir, &name));
-                        if change.ino == Ino::ROOT.0 { Some(TreePath::root()) } else { path }
-                    }
-                    ChangeKind::Snapshot { .. } | ChangeKind::SnapshotDropped { .. } => {
-                        Some(TreePath::root())
-                    }
-                    _ => change.path,
-                };
-                changes.push(Change { kind: change.kind, ino: Ino(change.ino), path });
-            }
-            commits.push(CommitChanges { commit, changes });
-        }
-        Ok(Changes { commits, head: Seq(head) })
     }
 
     /// The last commit of this view.
@@ -150,16 +118,4 @@ impl ReadView<'_> {
         }
         Ok(filling.done())
     }
-}
-
-fn commit_info(row: &Row<'_>) -> rusqlite::Result<CommitInfo> {
-    let author: Option<String> = row.get(3)?;
-    Ok(CommitInfo {
-        seq: Seq(row.get(0)?),
-        time: Timestamp(row.get(1)?),
-        id: row.get::<_, Option<[u8; 16]>>(2)?.map(|id| CommitId(u128::from_be_bytes(id))),
-        // An author that cannot be read must not hide the commit: it shows as the default one.
-        author: author.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
-        message: row.get::<_, Option<String>>(4)?.unwrap_or_default(),
-    })
 }

@@ -1,5 +1,6 @@
 //! Reads of the tree, now or after a past commit, inside one read transaction.
 
+use bytes::Bytes;
 use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::{NameRow, NodeRow};
@@ -10,8 +11,8 @@ use crate::engine::sqlite::schema::columns::{KindColumn, node_columns, node_row}
 use crate::engine::sqlite::write::open_nodes::OpenNodes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    At, Attributes, ByteRange, Entry, Filling, Ino, Item, Kind, Listing, MAX_LINKS, MAX_PAGE, MAX_READ,
-    NamesPage, Page, Seq, Timestamp, VersionId, Walk, WalkItem, WalkPage,
+    At, Attributes, ByteRange, Entry, Fetched, Filling, Ino, Item, Kind, Listing, MAX_LINKS, MAX_PAGE,
+    MAX_READ, NamesPage, Page, Seq, Timestamp, VersionId, Walk, WalkItem, WalkPage,
 };
 use crate::path::{Name, TreePath};
 use crate::sqlite::patience::Patience;
@@ -349,11 +350,56 @@ impl ReadView<'_> {
         }
     }
 
+    /// The entry of the file at an address.
+    pub(crate) fn file(&self, at: &At) -> DbResult<Entry> {
+        if let (At::Path(path), None) = (at, self.as_of)
+            && let Some(entry) = self.entry_now(path)?
+            && entry.kind == Kind::File
+        {
+            return Ok(entry);
+        }
+        let node = self.at(at)?;
+        self.check_file(&node, at)?;
+        self.entry(node)
+    }
+
+    /// Bytes of a file that was found at an address.
+    pub(crate) fn content(&self, file: &Entry, at: &At, range: ByteRange) -> DbResult<Bytes> {
+        self.read(file.ino.0, file.size, range).map_err(|error| match self.row(file.ino.0) {
+            Ok(Some(node)) => self.about(error, &node, at),
+            _ => error,
+        })
+    }
+
+    /// Files and bytes of them, as many as one answer has room for. What is wrong with an item is its answer;
+    /// a failure of the database is that of all.
+    pub(crate) fn fetch_many(&self, items: &[(At, ByteRange)]) -> DbResult<Fetched> {
+        let (mut answers, mut room) = (Vec::new(), MAX_READ as u64);
+        for (at, range) in items {
+            let file = match own(self.file(at))? {
+                Ok(file) => file,
+                Err(error) => {
+                    answers.push(Err(error));
+                    continue;
+                }
+            };
+            let length = range.length.min(file.size.saturating_sub(range.offset));
+            // what no answer has room for is told so by `content`
+            let size = if length > MAX_READ as u64 { 0 } else { length + file.attributes.bytes() as u64 };
+            if size > room && !answers.is_empty() {
+                break;
+            }
+            room = room.saturating_sub(size);
+            answers.push(own(self.content(&file, at, *range))?.map(|bytes| (file, bytes)));
+        }
+        Ok(Fetched::new(Seq(self.head()?), answers))
+    }
+
     /// Bytes of a file of this size.
-    pub(crate) fn read(&self, ino: u64, size: u64, range: ByteRange) -> DbResult<bytes::Bytes> {
+    pub(crate) fn read(&self, ino: u64, size: u64, range: ByteRange) -> DbResult<Bytes> {
         let end = range.offset.saturating_add(range.length).min(size);
         if range.offset >= end {
-            return Ok(bytes::Bytes::new());
+            return Ok(Bytes::new());
         }
         if end - range.offset > MAX_READ as u64 {
             let message =
@@ -381,6 +427,15 @@ impl ReadView<'_> {
         self.check_file(&node, at)?;
         let bytes = self.read(node.ino, node.size, range).map_err(|error| self.about(error, &node, at))?;
         Ok((self.entry(node)?, bytes))
+    }
+}
+
+/// Sets an item's own error apart from a failure of the database.
+fn own<T>(answer: DbResult<T>) -> DbResult<Result<T>> {
+    match answer {
+        Ok(answer) => Ok(Ok(answer)),
+        Err(DbError::Other(error)) => Ok(Err(error)),
+        Err(error) => Err(error),
     }
 }
 

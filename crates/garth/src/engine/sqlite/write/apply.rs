@@ -4,9 +4,8 @@ use rusqlite::{Connection, params};
 
 use crate::engine::planner::{Delta, HeadRow, LogChange, NameRow, NodeRow};
 use crate::engine::sqlite::read::rows;
-use crate::engine::sqlite::schema::changes;
 use crate::engine::sqlite::schema::columns::KindColumn;
-use crate::engine::sqlite::write::txn_rows::answer_json;
+use crate::engine::sqlite::schema::{answer, changes};
 use crate::engine::sqlite::write::{refs, staged};
 use crate::error::{Error, ErrorKind};
 use crate::model::{Author, Batch, Commit};
@@ -158,9 +157,13 @@ fn log(
         })?),
     };
     let message = (!batch.message.is_empty()).then_some(&batch.message);
-    let changes = changes::to_json(changes)?;
+    let mut pieces = changes::to_json(changes)?.into_iter();
+    let first = pieces.next().map(|(_, json)| json);
+    // only who named the commit can ask for its answer again
+    let named = batch.id.is_some() || batch.idempotency.is_some();
+    let answer = named.then(|| answer::to_json(&commit.outcomes)).transpose()?;
     conn.prepare_cached(
-        "INSERT INTO log (seq, time, id, author, message, changes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO log (seq, time, id, author, message, changes, answer) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?
     .execute(params![
         head.seq,
@@ -168,18 +171,18 @@ fn log(
         batch.id.map(|id| id.0.to_be_bytes()),
         author,
         message,
-        changes
+        first,
+        answer
     ])?;
+    for (number, json) in pieces {
+        conn.prepare_cached("INSERT INTO log_more (seq, first, changes) VALUES (?1, ?2, ?3)")?
+            .execute(params![head.seq, number, json])?;
+    }
     if let Some(record) = &batch.idempotency {
         conn.prepare_cached(
-            "INSERT OR REPLACE INTO idempotency (key, hash, keep_until, answer) VALUES (?1, ?2, ?3, ?4)",
+            "INSERT OR REPLACE INTO idempotency (key, hash, keep_until, seq) VALUES (?1, ?2, ?3, ?4)",
         )?
-        .execute(params![
-            record.key,
-            record.request_hash,
-            record.keep_until.0,
-            answer_json(commit)
-        ])?;
+        .execute(params![record.key, record.request_hash, record.keep_until.0, head.seq])?;
     }
     Ok(())
 }

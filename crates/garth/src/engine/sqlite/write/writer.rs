@@ -19,6 +19,7 @@ use super::open_nodes::OpenNodes;
 use super::writer_lock::WriterLock;
 use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::schema;
+use crate::engine::sqlite::waiting::Waiting;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Batch, Body, Commit, Durability, Op};
 use crate::runtime::Runtime;
@@ -102,6 +103,7 @@ pub(crate) struct Writer {
     /// The tick of the budget at which it was last used.
     used: AtomicU64,
     checkpoints: Arc<Checkpoints>,
+    waiting: Arc<Waiting>,
 }
 
 impl fmt::Debug for Writer {
@@ -143,6 +145,7 @@ impl Writer {
             pool: Arc::clone(pool),
             used: AtomicU64::new(0),
             checkpoints: Checkpoints::new(runtime, pool),
+            waiting: Waiting::new(pool),
         });
         runtime.timer().watch(&writer);
         let owner: Weak<dyn IdleOwner> = Arc::downgrade(&writer) as _;
@@ -161,6 +164,10 @@ impl Writer {
 
     pub(crate) fn packs(&self) -> &Arc<Packs> {
         &self.packs
+    }
+
+    pub(crate) fn waiting(&self) -> &Arc<Waiting> {
+        &self.waiting
     }
 
     /// Commits a batch, together with whatever else waits.
@@ -305,6 +312,7 @@ impl Writer {
         if self.is_poisoned() {
             return;
         }
+        self.waiting.wake();
         if let Err(error) = self.checkpoints.after_group(&conn.conn) {
             let error = error.describe(self.database.subject);
             tracing::warn!(%error, "checkpoint failed");

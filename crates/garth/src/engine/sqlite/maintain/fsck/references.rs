@@ -144,9 +144,10 @@ fn recount(fs: &SqliteFs, suspects: &HashSet<u64>) -> Result<Option<Vec<String>>
             all(conn, "SELECT DISTINCT ino FROM extent WHERE ino >= ?1", [next_ino], |row| row.get(0))?
                 .into_iter()
                 .collect();
-        for json in all(conn, "SELECT changes FROM log WHERE seq > ?1", [seq], |row| row.get::<_, String>(0))?
-        {
-            changed.extend(changes::from_json(&json)?.into_iter().map(|change| change.ino));
+        let sql =
+            "SELECT changes FROM log WHERE seq > ?1 UNION ALL SELECT changes FROM log_more WHERE seq > ?1";
+        for json in all(conn, sql, [seq], |row| row.get::<_, String>(0))? {
+            changed.extend(changes::from_json(&json)?.0.into_iter().map(|change| change.ino));
         }
         for ino in changed {
             let now = nodes.entry(ino).or_default();

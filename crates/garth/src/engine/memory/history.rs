@@ -1,0 +1,118 @@
+//! What the past shows: the versions of a node, and of all that a path ever named.
+
+use std::collections::BTreeMap;
+
+use super::fill;
+use super::state::{Node, State};
+use super::tree::{Tree, View};
+use crate::error::{Error, Result};
+use crate::model::{At, HistoryPage, Ino, Listing, Seq, Version, VersionId};
+use crate::path::TreePath;
+
+/// One node's stay at a path: from commit `since` up to but excluding commit `till`.
+#[derive(Clone, Copy, Debug)]
+struct Stay {
+    ino: Ino,
+    since: Seq,
+    till: Seq,
+}
+
+/// Still there.
+const NEVER: Seq = Seq(u64::MAX);
+
+impl View<'_> {
+    pub(super) fn history(&mut self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
+        let mut versions = match at {
+            At::Path(path) => self.path_history(path)?,
+            At::Child(dir, name) => {
+                let path = self.child_path(*dir, name)?;
+                self.path_history(&path)?
+            }
+            At::Node(ino) => {
+                let versions = self.node_history(*ino, NEVER);
+                if versions.is_empty() && *ino != Ino::ROOT {
+                    return Err(Error::no_node());
+                }
+                versions
+            }
+        };
+        versions
+            .retain(|(seq, ino), _| page.before.is_none_or(|before| (*seq, *ino) < (before.seq, before.ino)));
+        let newest_first = versions.into_iter().rev().filter_map(|((seq, ino), node)| {
+            let commit = self.state.info(seq)?.clone();
+            let entry = node.map(|node| Box::new(node.entry()));
+            Some(Version { id: VersionId { seq, ino }, commit, entry })
+        });
+        Ok(fill(page.limit, newest_first))
+    }
+
+    /// The versions of a node before commit `till`; none of the commit 0, which nobody made.
+    fn node_history(&self, ino: Ino, till: Seq) -> BTreeMap<(Seq, Ino), Option<&Node>> {
+        let versions = self.state.nodes.get(&ino).into_iter().flat_map(|versions| versions.iter());
+        versions
+            .filter(|(seq, _)| *seq > Seq(0) && *seq <= self.seq && *seq < till)
+            .map(|(seq, node)| ((*seq, ino), (!node.end).then_some(node)))
+            .collect()
+    }
+
+    fn path_history(&self, path: &TreePath) -> Result<BTreeMap<(Seq, Ino), Option<&Node>>> {
+        let stays = self.stays(path);
+        if stays.is_empty() {
+            return Err(Error::not_found(path));
+        }
+        let mut left: BTreeMap<Ino, Seq> = BTreeMap::new();
+        for stay in &stays {
+            left.insert(stay.ino, stay.till);
+        }
+        let mut versions = BTreeMap::new();
+        for (ino, till) in left {
+            versions.append(&mut self.node_history(ino, till));
+        }
+        for (index, stay) in stays.iter().enumerate() {
+            let replaced = stays.get(index + 1).is_some_and(|next| next.since == stay.till);
+            if stay.till <= self.seq && !replaced {
+                // Also if the node has a version in this commit, because it came back
+                // later: here it was gone.
+                versions.insert((stay.till, stay.ino), None);
+            }
+        }
+        Ok(versions)
+    }
+
+    /// The stays at a path, oldest first: those of each name on the way, while the
+    /// directory that it is in stayed.
+    fn stays(&self, path: &TreePath) -> Vec<Stay> {
+        let mut stays = vec![Stay { ino: Ino::ROOT, since: Seq(0), till: NEVER }];
+        for segment in path.segments() {
+            let mut next = Vec::new();
+            for dir in stays {
+                name_stays(self.state, dir.ino, segment, self.seq)
+                    .into_iter()
+                    .map(|stay| Stay {
+                        since: stay.since.max(dir.since),
+                        till: stay.till.min(dir.till),
+                        ..stay
+                    })
+                    .filter(|stay| stay.since < stay.till)
+                    .for_each(|stay| next.push(stay));
+            }
+            stays = next;
+        }
+        stays
+    }
+}
+
+/// The stays of nodes at one name of a directory, up to commit `head`.
+fn name_stays(state: &State, dir: Ino, name: &str, head: Seq) -> Vec<Stay> {
+    let mut stays: Vec<Stay> = Vec::new();
+    let nodes = state.names.get(&dir).and_then(|names| names.get(name));
+    for (seq, node) in nodes.into_iter().flat_map(|nodes| nodes.iter()).filter(|(seq, _)| *seq <= head) {
+        if let Some(stay) = stays.last_mut().filter(|stay| stay.till == NEVER) {
+            stay.till = *seq;
+        }
+        if let Some(ino) = node {
+            stays.push(Stay { ino: *ino, since: *seq, till: NEVER });
+        }
+    }
+    stays
+}

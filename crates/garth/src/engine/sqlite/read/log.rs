@@ -1,0 +1,292 @@
+//! Reads of the version log: what commits changed, page after page, and the commits that callers have named.
+
+use rusqlite::{Connection, Row, params};
+
+use crate::engine::planner::{IdempotencyRow, LogChange};
+use crate::engine::sqlite::read::rows::{self, MAX};
+use crate::engine::sqlite::read::view::ReadView;
+use crate::engine::sqlite::schema::{answer, changes};
+use crate::error::{Error, ErrorKind};
+use crate::model::{
+    Change, ChangeKind, Changes, ChangesQuery, Commit, CommitChanges, CommitId, CommitInfo, Ino, LogPosition,
+    MAX_CHANGE_PATHS, MAX_CHANGES_BYTES, MAX_SCANNED, Seq, Timestamp, Within,
+};
+use crate::path::TreePath;
+use crate::sqlite::{DbResult, one};
+
+/// What the log keeps of a commit, from columns `seq, time, id, author, message`.
+pub(crate) fn commit_info(row: &Row<'_>) -> rusqlite::Result<CommitInfo> {
+    let author: Option<String> = row.get(3)?;
+    Ok(CommitInfo {
+        seq: Seq(row.get(0)?),
+        time: Timestamp(row.get(1)?),
+        id: row.get::<_, Option<[u8; 16]>>(2)?.map(|id| CommitId(u128::from_be_bytes(id))),
+        // An author that cannot be read must not hide the commit: it shows as the default one.
+        author: author.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
+        message: row.get::<_, Option<String>>(4)?.unwrap_or_default(),
+    })
+}
+
+/// Sequence, time and stored answer of a commit.
+type Answered = (u64, i64, Option<String>);
+
+/// The commit as it was answered.
+fn commit(conn: &Connection, (seq, time, answer): Answered) -> DbResult<Commit> {
+    let size_of = |ino: u64, seq: u64| Ok(rows::node(conn, ino.min(MAX), seq)?.map_or(0, |node| node.size));
+    let outcomes = answer.map_or(Ok(Vec::new()), |json| answer::from_json(&json, seq, size_of))?;
+    Ok(Commit { seq: Seq(seq), time: Timestamp(time), outcomes, replayed: false, durable: false })
+}
+
+/// The commit of an id.
+pub(crate) fn committed(conn: &Connection, id: CommitId) -> DbResult<Option<Commit>> {
+    let sql = "SELECT seq, time, answer FROM log WHERE id = ?1";
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    one(conn, sql, [id.0.to_be_bytes()], read)?.map(|answered| commit(conn, answered)).transpose()
+}
+
+/// The record of an idempotency key.
+pub(crate) fn idempotency(conn: &Connection, key: &str) -> DbResult<Option<IdempotencyRow>> {
+    let sql = "SELECT hash, keep_until, log.seq, log.time, log.answer
+         FROM idempotency LEFT JOIN log ON log.seq = idempotency.seq WHERE key = ?1";
+    let read = |row: &Row<'_>| {
+        let answered = match row.get::<_, Option<u64>>(2)? {
+            Some(seq) => Some((seq, row.get(3)?, row.get(4)?)),
+            None => None,
+        };
+        Ok((row.get(0)?, row.get(1)?, answered))
+    };
+    let Some((request_hash, keep_until, answered)) = one(conn, sql, [key], read)? else { return Ok(None) };
+    let lost = || Error::new(ErrorKind::Corrupt, "an idempotency key leads to no commit; run `garth fsck`");
+    let commit = commit(conn, answered.ok_or_else(lost)?)?;
+    Ok(Some(IdempotencyRow { request_hash, keep_until, commit }))
+}
+
+impl ReadView<'_> {
+    pub(crate) fn changes(&self, query: &ChangesQuery) -> DbResult<Changes> {
+        let within = query.check()?;
+        let head = self.head()?;
+        let mut page = Page {
+            view: self,
+            within,
+            limit: query.limit,
+            given: 0,
+            bytes: 0,
+            scanned: 0,
+            commits: Vec::new(),
+        };
+        let sql = "SELECT seq, time, id, author, message, changes FROM log
+             WHERE seq > ?1 AND seq <= ?2 ORDER BY seq";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        // one commit at a time: the page may end with any of them
+        let mut rows = statement.query(params![query.since.seq.0.min(MAX), head])?;
+        let mut until = query.since;
+        while let Some(row) = rows.next()? {
+            let commit = commit_info(row)?;
+            let behind = std::mem::take(&mut until.changes);
+            let pieces = Pieces::of(
+                self.conn,
+                commit.seq.0,
+                row.get_ref(5)?.as_str().map_err(rusqlite::Error::from)?,
+                behind,
+            )?;
+            if let Some(changes) = page.add(&commit, pieces)? {
+                return Ok(Changes {
+                    commits: page.commits,
+                    until: LogPosition { changes, ..until },
+                    head: Seq(head),
+                });
+            }
+            until.seq = commit.seq;
+        }
+        Ok(Changes { commits: page.commits, until, head: Seq(head) })
+    }
+}
+
+/// The changes of one commit, from one of them on, read piece by piece.
+struct Pieces<'a> {
+    conn: &'a Connection,
+    seq: u64,
+    /// The number of the next change.
+    next: u64,
+    /// What is left of the piece that was read last.
+    piece: std::vec::IntoIter<LogChange>,
+    /// Whether another piece follows that one.
+    more: bool,
+}
+
+impl<'a> Pieces<'a> {
+    /// `first` is the column of the log.
+    fn of(conn: &'a Connection, seq: u64, first: &str, next: u64) -> DbResult<Self> {
+        let later = if next == 0 {
+            None
+        } else {
+            let sql = "SELECT first, changes FROM log_more WHERE seq = ?1 AND first <= ?2
+                 ORDER BY first DESC LIMIT 1";
+            one(conn, sql, params![seq, next.min(MAX)], piece)?
+        };
+        let (number, (piece, more)) = match later {
+            Some((number, json)) => (number, changes::from_json(&json)?),
+            None => (0, changes::from_json(first)?),
+        };
+        let mut piece = piece.into_iter();
+        let behind = usize::try_from(next - number).unwrap_or(usize::MAX);
+        if let Some(last) = behind.checked_sub(1) {
+            piece.nth(last);
+        }
+        Ok(Self { conn, seq, next, piece, more })
+    }
+
+    /// The next change and its number.
+    fn next(&mut self) -> DbResult<Option<(u64, LogChange)>> {
+        if self.more && self.piece.as_slice().is_empty() {
+            let sql = "SELECT first, changes FROM log_more WHERE seq = ?1 AND first = ?2";
+            let found = one(self.conn, sql, params![self.seq, self.next.min(MAX)], piece)?;
+            let lost = || Error::new(ErrorKind::Corrupt, "the log has lost changes; run `garth fsck`");
+            let (changes, more) = changes::from_json(&found.ok_or_else(lost)?.1)?;
+            (self.piece, self.more) = (changes.into_iter(), more);
+        }
+        let next = self.piece.next().map(|change| (self.next, change));
+        self.next += 1;
+        Ok(next)
+    }
+}
+
+fn piece(row: &Row<'_>) -> rusqlite::Result<(u64, String)> {
+    Ok((row.get(0)?, row.get(1)?))
+}
+
+/// A page of changes in the making.
+struct Page<'a> {
+    view: &'a ReadView<'a>,
+    within: Within,
+    limit: usize,
+    given: usize,
+    bytes: usize,
+    scanned: usize,
+    commits: Vec<CommitChanges>,
+}
+
+impl Page<'_> {
+    /// Adds what the query asks for of a commit. If the page is full before the end of it, the number of the
+    /// change that the next page begins with.
+    fn add(&mut self, commit: &CommitInfo, mut pieces: Pieces<'_>) -> DbResult<Option<u64>> {
+        let mut empty = pieces.next == 0;
+        while let Some((number, change)) = pieces.next()? {
+            empty = false;
+            if self.is_full() {
+                return Ok(Some(number));
+            }
+            let shown = self.seen(commit, change)?;
+            if !shown.is_empty() && !self.give(commit, shown) {
+                return Ok(Some(number));
+            }
+        }
+        if empty {
+            if self.is_full() {
+                return Ok(Some(0));
+            }
+            self.scanned += 1;
+            if self.within.is_everything() && !self.give(commit, Vec::new()) {
+                return Ok(Some(0));
+            }
+        }
+        Ok(None)
+    }
+
+    fn is_full(&self) -> bool {
+        self.given >= self.limit || self.scanned >= MAX_SCANNED
+    }
+
+    /// Gives what one change of the log shows as; `false` if it has no room.
+    fn give(&mut self, commit: &CommitInfo, shown: Vec<Change>) -> bool {
+        let known = self.commits.last_mut().filter(|last| last.commit.seq == commit.seq);
+        let begin = if known.is_some() { 0 } else { commit.bytes() };
+        let bytes = self.bytes + begin + shown.iter().map(Change::bytes).sum::<usize>();
+        if self.given > 0 && bytes > MAX_CHANGES_BYTES {
+            return false;
+        }
+        self.given += 1;
+        self.bytes = bytes;
+        match known {
+            Some(known) => known.changes.extend(shown),
+            None => self.commits.push(CommitChanges { commit: commit.clone(), changes: shown }),
+        }
+        true
+    }
+
+    /// What the query sees of a change.
+    fn seen(&mut self, commit: &CommitInfo, change: LogChange) -> DbResult<Vec<Change>> {
+        self.scanned += 1;
+        let LogChange { kind, ino, path, whole } = change;
+        let (left, arrived) = match &kind {
+            ChangeKind::Modified | ChangeKind::Attributes => {
+                let mut paths = names_after(self.view.conn, ino, commit.seq)?;
+                self.scanned += paths.len();
+                paths.retain(|path| self.within.contains(path));
+                let hidden = paths.is_empty() && !self.within.is_everything();
+                paths.sort_unstable();
+                paths.truncate(MAX_CHANGE_PATHS);
+                return Ok(if hidden { Vec::new() } else { vec![Change::new(kind, Ino(ino), paths)] });
+            }
+            ChangeKind::Snapshot { .. } | ChangeKind::SnapshotDropped { .. } => {
+                (None, Some(TreePath::root()))
+            }
+            ChangeKind::Removed | ChangeKind::Expired => (path, None),
+            ChangeKind::Created | ChangeKind::Linked => (None, path),
+            ChangeKind::Renamed { from } => (Some(from.clone()), path),
+        };
+        let is_rename = matches!(kind, ChangeKind::Renamed { .. });
+        let took = is_rename || kind == ChangeKind::Removed;
+        let brought = is_rename || whole;
+        let mut shown = Vec::new();
+        if let Some(from) = left.as_ref().filter(|_| took) {
+            let before = Seq(commit.seq.0.saturating_sub(1));
+            self.tops(&ChangeKind::Removed, from, before, commit.time, &mut shown)?;
+        }
+        let [left, arrived_seen] =
+            [&left, &arrived].map(|path| path.clone().filter(|path| self.within.contains(path)));
+        match (left, arrived_seen) {
+            (Some(from), None) if is_rename => shown.push(Change::new(ChangeKind::Removed, Ino(ino), [from])),
+            (None, Some(to)) if is_rename => shown.push(Change::new(ChangeKind::Created, Ino(ino), [to])),
+            (_, Some(at)) | (Some(at), None) => shown.push(Change::new(kind, Ino(ino), [at])),
+            (None, None) => {}
+        }
+        if let Some(to) = arrived.filter(|_| brought) {
+            self.tops(&ChangeKind::Created, &to, commit.seq, commit.time, &mut shown)?;
+        }
+        Ok(shown)
+    }
+
+    /// Shows as `kind` the tops of the query's subtrees that lie below a directory and are there after commit
+    /// `seq`, judged at `time`.
+    fn tops(
+        &mut self,
+        kind: &ChangeKind,
+        dir: &TreePath,
+        seq: Seq,
+        time: Timestamp,
+        shown: &mut Vec<Change>,
+    ) -> DbResult<()> {
+        for top in self.within.tops_below(dir) {
+            self.scanned += 1;
+            let Some((dir, name)) = top.key().rsplit_once('/') else { continue };
+            let Some(row) = rows::name_at(self.view.conn, dir, name, seq.0)? else { continue };
+            if rows::node(self.view.conn, row.ino, seq.0)?.is_some_and(|node| !node.expired(time.0)) {
+                shown.push(Change::new(kind.clone(), Ino(row.ino), [top.clone()]));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Every path of a node after a commit.
+fn names_after(conn: &Connection, ino: u64, seq: Seq) -> DbResult<Vec<TreePath>> {
+    if ino == Ino::ROOT.0 {
+        return Ok(vec![TreePath::root()]);
+    }
+    let names = rows::names_of_at(conn, ino, seq.0)?;
+    Ok(names.into_iter().map(|(dir, name)| TreePath::from_row(&dir, &name)).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! What reads of the log cost: counted in instructions of SQLite, at two sizes of what they do not ask for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures::executor::block_on;
+use tempfile::TempDir;
+
+use super::*;
+use crate::engine::sqlite::SqliteFs;
+use crate::engine::sqlite::schema;
+use crate::env::Env;
+use crate::fs::FileSystem;
+use crate::model::{Batch, Op, SetAttrs};
+
+/// The sizes.
+const SIZES: [u64; 2] = [100, 1000];
+
+struct Account {
+    fs: Arc<SqliteFs>,
+    folder: TempDir,
+}
+
+fn account() -> Account {
+    let folder = tempfile::tempdir().unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    Account { fs, folder }
+}
+
+impl Account {
+    /// Commits batches, of which only the last is waited for to be durable; gives its sequence.
+    fn commit(&self, batches: impl IntoIterator<Item = Batch>) -> Seq {
+        let mut last = Seq(0);
+        for batch in batches {
+            last = block_on(self.fs.commit(batch.visible())).unwrap().seq;
+        }
+        last
+    }
+
+    fn apply(&self, ops: impl IntoIterator<Item = Op>) -> Seq {
+        self.commit(ops.into_iter().map(Batch::from))
+    }
+
+    /// What a read gives, and how many instructions it takes.
+    fn count<T>(&self, read: impl FnOnce(&ReadView<'_>) -> DbResult<T>) -> (T, u64) {
+        let mut conn = schema::database(self.folder.path()).connect().unwrap();
+        let steps = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&steps);
+        let count = move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            false
+        };
+        conn.progress_handler(1, Some(count)).unwrap();
+        let answer = read(&self.fs.view_on(&conn, None)).unwrap();
+        (answer, steps.load(Ordering::Relaxed))
+    }
+
+    fn changes(&self, query: &ChangesQuery) -> (Changes, u64) {
+        self.count(|view| view.changes(query))
+    }
+}
+
+fn path(text: &str) -> TreePath {
+    TreePath::parse(text).unwrap()
+}
+
+fn append(to: &str) -> Op {
+    Op::append(path(to), "x").with_parents()
+}
+
+/// Asserts that a cost is the same for both sizes.
+#[track_caller]
+fn assert_same(cost: impl Fn(u64) -> u64) {
+    let [small, large] = SIZES.map(cost);
+    assert!(small > 0 && large.abs_diff(small) <= 8, "{small} instructions, then {large}");
+}
+
+#[test]
+fn a_page_of_changes_costs_the_same_however_long_the_log_before_and_behind_it() {
+    assert_same(|size| {
+        let account = account();
+        let before = account.apply((0..size).map(|_| append("/f")));
+        account.apply((0..10 + size).map(|_| append("/g")));
+        let (page, steps) = account.changes(&ChangesQuery::since(before).limit(10));
+        assert_eq!(page.until.seq, Seq(before.0 + 10));
+        steps
+    });
+}
+
+#[test]
+fn a_page_of_changes_costs_the_same_however_many_its_commit_has() {
+    assert_same(|size| {
+        let account = account();
+        // many pieces
+        let ops = (0..size * 50).map(|_| Op::set_attrs(path("/"), SetAttrs::default()));
+        account.commit([Batch::new(ops)]);
+        let query = ChangesQuery {
+            since: LogPosition { seq: Seq(0), changes: size * 40 },
+            ..ChangesQuery::default()
+        };
+        let (page, steps) = account.changes(&query.limit(10));
+        assert_eq!((page.commits[0].changes.len(), page.until.changes), (10, size * 40 + 10));
+        steps
+    });
+}
+
+#[test]
+fn a_change_costs_the_same_however_often_its_node_was_renamed_and_linked_since() {
+    assert_same(|size| {
+        let account = account();
+        let before = account.apply([append("/0"), append("/other")]);
+        account.apply([append("/0")]);
+        let rename = |number: u64| Op::rename(path(&format!("/{number}")), path(&format!("/{}", number + 1)));
+        account.apply((0..size).map(rename));
+        let (page, steps) = account.changes(&ChangesQuery::since(before).limit(1));
+        assert_eq!(page.commits[0].changes[0].paths, [path("/0")]);
+        steps
+    });
+}
+
+#[test]
+fn a_change_above_a_subtree_costs_the_same_however_many_lives_its_top_has_had_since() {
+    assert_same(|size| {
+        let account = account();
+        let before = account.apply([Op::mkdir(path("/a")), Op::mkdir(path("/z"))]);
+        account.apply([Op::rename(path("/a"), path("/b"))]);
+        account.apply((0..size).flat_map(|_| [Op::mkdir(path("/b/top")), Op::remove(path("/b/top"))]));
+        let query = ChangesQuery::since(before).within(path("/b/top")).limit(1);
+        let (page, steps) = account.changes(&query);
+        assert_eq!(page.commits[0].commit.seq, Seq(before.0 + 2), "what was not there did not come");
+        steps
+    });
+}
+
+#[test]
+fn changes_of_a_subtree_cost_no_more_than_what_one_call_looks_at() {
+    let [small, large] = [1, 3].map(|size| {
+        let account = account();
+        account.apply([append("/in/f"), append("/out")]);
+        let start = block_on(account.fs.head()).unwrap().seq;
+        let ops = (0..size * MAX_SCANNED).map(|_| Op::set_attrs(path("/out"), SetAttrs::default()));
+        account.commit([Batch::new(ops)]);
+        let (page, steps) = account.changes(&ChangesQuery::since(start).within(path("/in")));
+        assert_eq!((page.commits.len(), page.until.changes), (0, MAX_SCANNED as u64 / 2));
+        steps
+    });
+    assert!(large.abs_diff(small) <= 8, "{small} instructions, then {large}");
+}
+
+#[test]
+fn a_commit_is_found_by_its_id_or_key_at_the_same_cost_however_long_the_log() {
+    let id = CommitId(7);
+    assert_same(|size| {
+        let account = account();
+        let record = crate::model::Idempotency {
+            key: "k".to_owned(),
+            request_hash: [1; 32],
+            keep_until: Timestamp(i64::MAX),
+        };
+        account.commit([Batch::from(append("/f")).id(id).idempotency(record)]);
+        let named = |number: u64| Batch::from(append("/f")).id(CommitId(u128::from(number) << 64));
+        account.commit((1..size).map(named));
+        let (by_id, first) = account.count(|view| committed(view.conn, id));
+        let (by_key, second) = account.count(|view| idempotency(view.conn, "k"));
+        assert_eq!(by_key.map(|row| row.commit), by_id);
+        first + second
+    });
+}

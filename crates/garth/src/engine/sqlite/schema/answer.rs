@@ -1,0 +1,95 @@
+//! The `answer` column of the `log` table: what each operation of a commit did, for a retry and for
+//! `committed`. A JSON array of one array an operation.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{Ino, Outcome, Seq, VersionId};
+use crate::sqlite::DbResult;
+
+/// An outcome.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Row {
+    /// Node, whether it was created, whether it was changed, the commit of its version, its size.
+    Full(u64, bool, bool, u64, u64),
+    /// Without the size, and without what comes before it: the shapes of older records.
+    Unsized(u64, bool, bool, u64),
+    Brief(u64, bool),
+}
+
+impl Row {
+    fn new(outcome: &Outcome) -> Self {
+        Self::Full(outcome.ino.0, outcome.created, outcome.changed, outcome.version.seq.0, outcome.size)
+    }
+
+    fn outcome(&self, commit: u64, size_of: impl FnOnce(u64, u64) -> DbResult<u64>) -> DbResult<Outcome> {
+        let (ino, created, changed, seq, size) = match *self {
+            Self::Full(ino, created, changed, seq, size) => (ino, created, changed, seq, Some(size)),
+            Self::Unsized(ino, created, changed, seq) => (ino, created, changed, seq, None),
+            Self::Brief(ino, created) => (ino, created, true, commit, None),
+        };
+        let size = size.map_or_else(|| size_of(ino, seq), Ok)?;
+        let version = VersionId { seq: Seq(seq), ino: Ino(ino) };
+        Ok(match (created, changed) {
+            (true, _) => Outcome::created(version, size),
+            (false, true) => Outcome::changed(version, size),
+            (false, false) => Outcome::unchanged(version, size),
+        })
+    }
+}
+
+/// The text of the column.
+///
+/// # Errors
+/// `Io` if it cannot be written as JSON: a commit without its answer could not be told to a retry.
+pub(crate) fn to_json(outcomes: &[Outcome]) -> Result<String> {
+    let rows: Vec<Row> = outcomes.iter().map(Row::new).collect();
+    serde_json::to_string(&rows)
+        .map_err(|e| Error::new(ErrorKind::Io, "the answer of a commit cannot be recorded").with_source(e))
+}
+
+/// The outcomes in the column of commit `seq`. `size_of` looks up the size of a node after a commit, for a
+/// record that lacks it.
+///
+/// # Errors
+/// `Corrupt` for text that garth does not write; those of `size_of`.
+pub(crate) fn from_json(
+    json: &str,
+    seq: u64,
+    size_of: impl Fn(u64, u64) -> DbResult<u64>,
+) -> DbResult<Vec<Outcome>> {
+    let rows: Vec<Row> = serde_json::from_str(json)
+        .map_err(|e| Error::new(ErrorKind::Corrupt, "the answer of a commit is damaged").with_source(e))?;
+    rows.iter().map(|row| row.outcome(seq, &size_of)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(seq: u64, ino: u64) -> VersionId {
+        VersionId { seq: Seq(seq), ino: Ino(ino) }
+    }
+
+    #[test]
+    fn an_answer_is_kept_whole() {
+        let outcomes = vec![
+            Outcome::created(version(9, 2), 1),
+            Outcome::changed(version(9, 3), 0),
+            Outcome::unchanged(version(4, 5), 7),
+        ];
+        let json = to_json(&outcomes).unwrap();
+        let whole = |_, _| -> DbResult<u64> { panic!("the record has the size") };
+        assert_eq!(from_json(&json, 9, whole).unwrap(), outcomes);
+    }
+
+    #[test]
+    fn an_answer_of_a_form_without_versions_or_sizes_is_read() {
+        let size_of = |ino, seq| Ok(100 * ino + seq);
+        let outcomes = from_json("[[2,true],[3,false]]", 9, size_of).unwrap();
+        assert_eq!(outcomes, [Outcome::created(version(9, 2), 209), Outcome::changed(version(9, 3), 309)]);
+        let outcomes = from_json("[[2,false,false,4]]", 9, size_of).unwrap();
+        assert_eq!(outcomes, [Outcome::unchanged(version(4, 2), 204)]);
+    }
+}

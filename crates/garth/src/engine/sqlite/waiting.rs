@@ -1,0 +1,85 @@
+//! Who waits for the next commit of an account. A commit of this process wakes them. Those of other processes
+//! tell nobody, so the head row is looked at many times a second, but only while anybody waits.
+
+use std::sync::{Arc, Mutex};
+
+use futures::FutureExt;
+use futures::channel::oneshot;
+
+use super::read::rows;
+use crate::model::Seq;
+use crate::runtime::Runtime;
+use crate::runtime::lock::lock;
+use crate::runtime::watch::Look;
+use crate::sqlite::ConnPool;
+
+/// Those who wait for commits of one account.
+pub(crate) struct Waiting {
+    pool: Arc<ConnPool>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What each has seen, and how it is woken. Some have gone away.
+    waiting: Vec<(Seq, oneshot::Sender<()>)>,
+    /// Whether the head row is looked at.
+    watched: bool,
+}
+
+impl Waiting {
+    pub(crate) fn new(pool: &Arc<ConnPool>) -> Arc<Self> {
+        Arc::new(Self { pool: Arc::clone(pool), state: Mutex::default() })
+    }
+
+    /// Waits, from this call on, until there may be a commit after `since`.
+    pub(crate) fn join(
+        self: &Arc<Self>,
+        since: Seq,
+        runtime: &Runtime,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let (wake, woken) = oneshot::channel();
+        let mut state = lock(&self.state);
+        if state.waiting.len() == state.waiting.capacity() {
+            state.waiting.retain(|(_, wake)| !wake.is_canceled());
+        }
+        state.waiting.push((since, wake));
+        let watch = !std::mem::replace(&mut state.watched, true);
+        drop(state);
+        if watch && !runtime.watch().add(self) {
+            // the next who waits tries again
+            lock(&self.state).watched = false;
+        }
+        // it is dropped only with the account
+        woken.map(drop)
+    }
+
+    /// Tells all that there may be a commit.
+    pub(crate) fn wake(&self) {
+        // they wake outside of the lock: one may wait again at once
+        let waiting = std::mem::take(&mut lock(&self.state).waiting);
+        for (_, wake) in waiting {
+            // who has gone does not listen
+            let _ = wake.send(());
+        }
+    }
+}
+
+impl Look for Waiting {
+    fn look(&self) -> bool {
+        {
+            let mut state = lock(&self.state);
+            state.waiting.retain(|(_, wake)| !wake.is_canceled());
+            state.watched = !state.waiting.is_empty();
+            if !state.watched {
+                return false;
+            }
+        }
+        // who waits is told of a failure by looking for himself
+        let head = self.pool.with(rows::head).map_or(u64::MAX, |head| head.seq);
+        if lock(&self.state).waiting.iter().any(|(since, _)| since.0 < head) {
+            self.wake();
+        }
+        true
+    }
+}
