@@ -33,17 +33,22 @@ static FORMAT: Format = Format {
     initialise: |conn, _: &Env| {
         // made by the first script, and left to older files
         conn.execute_batch("DELETE FROM old_index; DROP TABLE old_vocabulary; DROP TABLE passage_text")?;
-        conn.execute(
-            "INSERT INTO head (id, seq, time, next_ino, next_chunk, syncs) VALUES (1, 0, 0, 2, 1, 0)",
-            [],
-        )?;
-        conn.execute(
-            "INSERT INTO node VALUES (?1, 0, 1, 493, 0, 0, 0, 2, 0, 0, 0, 0, 0, NULL, 0, NULL, 0)",
-            [Ino::ROOT.0],
-        )?;
-        Ok(())
+        first_rows(conn)
     },
 };
+
+/// The head and the root of an empty tree, as every format writes them.
+fn first_rows(conn: &Connection) -> DbResult<()> {
+    conn.execute(
+        "INSERT INTO head (id, seq, time, next_ino, next_chunk, syncs) VALUES (1, 0, 0, 2, 1, 0)",
+        [],
+    )?;
+    conn.execute(
+        "INSERT INTO node VALUES (?1, 0, 1, 493, 0, 0, 0, 2, 0, 0, 0, 0, 0, NULL, 0, NULL, 0)",
+        [Ino::ROOT.0],
+    )?;
+    Ok(())
+}
 
 /// The tables of format 1. `seq`, `since`, `till` are sequences; an extent whose `till` is 0 is
 /// live. Times are ns since 1970.

@@ -17,7 +17,7 @@ fn made(folder: &Path, scripts: &[&str], commits: u64, fill: impl FnOnce(&Connec
     for script in scripts {
         conn.execute_batch(script).unwrap();
     }
-    (FORMAT.initialise)(&conn, &Env::system()).unwrap();
+    first_rows(&conn).unwrap();
     conn.pragma_update(None, "application_id", FORMAT.application_id).unwrap();
     conn.pragma_update(None, "user_version", scripts.len()).unwrap();
     for seq in 1..=commits {
