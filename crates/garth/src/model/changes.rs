@@ -130,8 +130,9 @@ pub struct Change {
     pub kind: ChangeKind,
     /// The node; for snapshots the root.
     pub ino: Ino,
-    /// Where: the name made, removed or moved to. For a change of the node itself its names after the commit
-    /// that the query asks for, in byte order, the first [`MAX_CHANGE_PATHS`]; none if it had none left.
+    /// Where: the name made, removed or moved to. For a change of the node itself its names after the
+    /// commit that the query asks for, in the order of a walk, the first [`MAX_CHANGE_PATHS`]; none if it had
+    /// none left.
     pub paths: Vec<TreePath>,
 }
 

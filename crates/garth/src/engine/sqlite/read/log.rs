@@ -224,7 +224,6 @@ impl Page<'_> {
                 self.scanned += paths.len();
                 paths.retain(|path| self.within.contains(path));
                 let hidden = paths.is_empty() && !self.within.is_everything();
-                paths.sort_unstable();
                 paths.truncate(MAX_CHANGE_PATHS);
                 return Ok(if hidden { Vec::new() } else { vec![Change::new(kind, Ino(ino), paths)] });
             }
@@ -279,12 +278,13 @@ impl Page<'_> {
     }
 }
 
-/// Every path of a node after a commit.
+/// Every path of a node after a commit, in the order of a walk.
 fn names_after(conn: &Connection, ino: u64, seq: Seq) -> DbResult<Vec<TreePath>> {
     if ino == Ino::ROOT.0 {
         return Ok(vec![TreePath::root()]);
     }
-    let names = rows::names_of_at(conn, ino, seq.0)?;
+    let mut names = rows::names_of_at(conn, ino, seq.0)?;
+    names.sort_unstable();
     Ok(names.into_iter().map(|(dir, name)| TreePath::from_row(&dir, &name)).collect())
 }
 
