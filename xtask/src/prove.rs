@@ -57,7 +57,8 @@ enum Proof {
     Failpoints,
     /// Histories of 16 clients have one order: 400
     Order,
-    /// No path, link, glob or id reaches another account: 200,000 tries
+    /// No path, link, glob or id reaches another account, and nothing leads out of a scope: 200,000 tries
+    /// each
     Isolation,
     /// A lost answer (caller gone, process ended, connection cut), then a retry: one commit: 1,000 times each
     Committed,

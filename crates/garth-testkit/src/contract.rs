@@ -9,6 +9,7 @@ pub mod blaming;
 pub mod capabilities;
 pub mod changes;
 pub mod commits;
+pub mod confining;
 pub mod content;
 pub mod copies;
 pub mod expiry;
@@ -201,6 +202,22 @@ macro_rules! contract_tests {
             a_query_has_a_largest_number_of_subtrees [history]
             waiting_ends_with_the_next_commit [history]
             waiting_ends_with_a_commit_of_another_instance [history]
+        );
+        $crate::contract_tests!(@group $make, confining:
+            what_lies_outside_is_not_found_by_path_number_or_child [confinement nodes]
+            what_lies_outside_is_not_found_by_any_operation [confinement nodes links holes]
+            a_failed_lookup_tells_nothing_of_what_is_above_the_top [confinement nodes]
+            a_number_is_found_only_while_the_node_has_a_name_inside [confinement nodes links]
+            an_error_about_a_number_names_a_name_inside [confinement nodes links]
+            the_top_can_be_read_and_changed_but_not_made_removed_or_moved [confinement links]
+            confining_again_intersects [confinement nodes]
+            a_batch_reaches_no_more_than_it_says [confinement]
+            the_past_shows_a_node_only_from_when_it_had_a_name_inside [confinement nodes history]
+            a_directory_moved_in_brings_what_it_holds_as_it_is [confinement nodes history]
+            a_node_without_a_name_is_reached_through_the_handle_that_holds_it [confinement nodes]
+            snapshots_ids_keys_and_staged_bodies_are_their_owners [confinement snapshots history]
+            assumptions_are_judged_behind_the_record_and_before_conditions [confinement]
+            answers_tell_of_the_operations_that_they_name [confinement]
         );
         $crate::contract_tests!(@group $make, content:
             write_makes_a_file_and_replaces_its_content
@@ -410,6 +427,7 @@ mod tests {
             include_str!("contract/capabilities.rs"),
             include_str!("contract/changes.rs"),
             include_str!("contract/commits.rs"),
+            include_str!("contract/confining.rs"),
             include_str!("contract/content.rs"),
             include_str!("contract/copies.rs"),
             include_str!("contract/expiry.rs"),

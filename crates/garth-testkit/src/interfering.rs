@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Entry, Fetched, Head, HistoryPage,
-    Listing, Moment, NamesPage, Op, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Version,
-    VersionId, Walk, WalkPage,
+    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, Head,
+    HistoryPage, Listing, Moment, NamesPage, Op, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
+    SnapshotsPage, Version, VersionId, Walk, WalkPage,
 };
-use garth::{Capabilities, FileSystem, OpenFile, OpenNode, Result, TreePath, Upload};
+use garth::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, Upload};
 
 /// A call that another client comes in before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +110,14 @@ impl FileSystem for Interfering {
 
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
         self.inner.as_of(moment).await
+    }
+
+    async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
+        self.inner.confined(to).await
+    }
+
+    fn lowering(&self) -> Box<dyn Lowering> {
+        self.inner.lowering()
     }
 
     async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {

@@ -5,11 +5,14 @@ pub mod cranfield;
 #[cfg(feature = "faults")]
 pub mod crash;
 mod interfering;
+pub mod leaky;
 pub mod limited;
 pub mod model;
 pub mod planted;
 #[cfg(feature = "faults")]
 pub mod proof;
 pub mod random;
+mod scoped;
 mod shape;
+pub mod shifted;
 pub mod tools;

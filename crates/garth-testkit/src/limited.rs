@@ -6,11 +6,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Entry, Fetched, Head, HistoryPage,
-    Listing, Moment, NamesPage, Op, Page, SearchAnswer, SearchQuery, Seq, SetAttrs, Snapshot, SnapshotsPage,
-    Version, VersionId, Walk, WalkPage,
+    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, Head,
+    HistoryPage, Listing, Moment, NamesPage, Op, Page, SearchAnswer, SearchQuery, Seq, SetAttrs, Snapshot,
+    SnapshotsPage, Version, VersionId, Walk, WalkPage,
 };
-use garth::{Capabilities, Error, ErrorKind, FileSystem, OpenFile, OpenNode, Result, TreePath, Upload};
+use garth::{
+    Capabilities, Error, ErrorKind, FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, Upload,
+};
 
 /// Has what another filesystem has, but for some abilities.
 #[derive(Debug)]
@@ -20,8 +22,8 @@ pub struct Limited {
 }
 
 impl Limited {
-    /// Takes the optional abilities away: no numbers, links, special nodes, attributes, expiry, holes, past
-    /// or search.
+    /// Takes the optional abilities away: no numbers, links, special nodes, attributes, expiry, holes, past,
+    /// search or confinement.
     pub fn new(inner: Arc<dyn FileSystem>) -> Self {
         let mut has = inner.capabilities(&TreePath::root());
         for ability in [
@@ -34,6 +36,7 @@ impl Limited {
             &mut has.history,
             &mut has.snapshots,
             &mut has.search,
+            &mut has.confinement,
         ] {
             *ability = false;
         }
@@ -162,6 +165,16 @@ impl FileSystem for Limited {
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
         need(self.has.history)?;
         self.inner.as_of(moment).await
+    }
+
+    async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
+        need(self.has.confinement)?;
+        self.inner.confined(to).await
+    }
+
+    /// Of what is under it: no view is put on it.
+    fn lowering(&self) -> Box<dyn Lowering> {
+        self.inner.lowering()
     }
 
     async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {

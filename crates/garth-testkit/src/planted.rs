@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, Blame, Body, ByteRange, Changes, ChangesQuery, Commit, CommitId, Entry, Fetched, Head,
-    HistoryPage, Listing, Moment, NamesPage, Op, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
+    At, Batch, Blame, Body, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched,
+    Head, HistoryPage, Listing, Moment, NamesPage, Op, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
     SnapshotsPage, Version, VersionId, Walk, WalkPage,
 };
-use garth::{Capabilities, FileSystem, OpenFile, OpenNode, Result, TreePath, Upload};
+use garth::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, Upload};
 
 /// One call in so many meets a bug of concurrent calls.
 const EVERY: u64 = 10;
@@ -166,6 +166,14 @@ impl FileSystem for Planted {
             moment => moment.clone(),
         };
         self.inner.as_of(&stale).await
+    }
+
+    async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
+        self.inner.confined(to).await
+    }
+
+    fn lowering(&self) -> Box<dyn Lowering> {
+        self.inner.lowering()
     }
 
     async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {

@@ -7,10 +7,12 @@
 //! [`crate::fs::resolve`] does, above them. `docs/specs/tree.md` describes the contract as a whole.
 
 pub(crate) mod ext;
+pub mod lower;
 pub mod resolve;
 pub mod restore;
 
 pub use self::ext::FileSystemExt;
+pub use self::lower::Lowering;
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,9 +23,9 @@ use futures::stream::BoxStream;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Entry, Fetched, Head, HistoryPage,
-    Ino, Listing, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage,
-    StagedBody, Version, VersionId, Walk, WalkPage,
+    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, Head,
+    HistoryPage, Ino, Listing, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
+    SnapshotsPage, StagedBody, Version, VersionId, Walk, WalkPage,
 };
 use crate::path::TreePath;
 
@@ -55,6 +57,8 @@ pub struct Capabilities {
     pub snapshots: bool,
     /// `search`.
     pub search: bool,
+    /// `confined`, and what views say of a batch: `within`, `owner`, `assumptions`, `answers`.
+    pub confinement: bool,
 }
 
 impl Capabilities {
@@ -72,6 +76,7 @@ impl Capabilities {
         history: true,
         snapshots: true,
         search: true,
+        confinement: true,
     };
 }
 
@@ -208,7 +213,23 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// `NotFound` for a sequence or snapshot that is not there; `Gone` beyond retention.
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>>;
 
-    /// A page of the snapshots, by name in byte order.
+    /// The same tree, of which only a part is there: the paths within `to.within`. What lies outside, and
+    /// what is above a top, is `NotFound` to reads and commits alike, by path, number, version or in the
+    /// past; a top itself can be read, listed and changed, but not made, removed or moved (`Busy`). Its
+    /// snapshots, commit ids, idempotency keys and staged bodies are those of `to.owner`, inside the owner of
+    /// this filesystem; a node without a name is reached through the handle that holds it open only.
+    /// `docs/specs/views.md` says what that means for each call.
+    ///
+    /// # Errors
+    /// `NameTooLong` for a top of more than 4,096 bytes; `TooLarge` for too long an owner; `Unsupported`.
+    async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>>;
+
+    /// Begins to turn the addresses of one batch into those of the store that it ends in: for views above
+    /// this one. See [`lower`].
+    fn lowering(&self) -> Box<dyn Lowering>;
+
+    /// A page of the snapshots, by name in byte order; behind those of the filesystem itself, if it is not
+    /// confined, those of views, by owner and name.
     ///
     /// # Errors
     /// `InvalidArgument` for a limit outside 1 to `MAX_PAGE`.

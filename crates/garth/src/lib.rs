@@ -33,6 +33,7 @@
 //! | data folders, accounts, API keys | [`DataDir`], [`datadir::Control`] |
 //! | JSON values under keys, as the HTTP interface keeps them | [`agent::kv::Kv`] |
 //! | paths with `..` and symbolic links | [`fs::resolve`] |
+//! | a directory as a tree of its own | [`view::Scope`] |
 //! | errors and what they mean to a mount | [`Error`], [`ErrorKind`] |
 //! | a tree in memory, for tests | [`engine::memory::Memory`] |
 //!
@@ -54,11 +55,12 @@ pub mod path;
 pub mod runtime;
 mod sqlite;
 pub mod text;
+pub mod view;
 
 pub use datadir::DataDir;
 pub use env::Env;
 pub use error::{Error, ErrorKind, Result};
-pub use fs::{Capabilities, FileSystem, FileSystemExt, OpenFile, OpenNode, Upload};
+pub use fs::{Capabilities, FileSystem, FileSystemExt, Lowering, OpenFile, OpenNode, Upload};
 pub use path::{Name, PathError, TreePath};
 
 /// Compiles the Rust of the README.

@@ -7,6 +7,7 @@ pub mod batch;
 pub mod blame;
 pub mod changes;
 pub mod commit;
+pub mod confinement;
 pub mod entry;
 pub mod id;
 mod json;
@@ -16,19 +17,20 @@ pub mod query;
 pub mod within;
 
 pub use at::{At, IntoAt};
-pub use batch::{Batch, Durability, Idempotency, MAX_INLINE_BODY, MAX_OPS};
+pub use batch::{Answer, Batch, Durability, Idempotency, MAX_INLINE_BODY, MAX_OPS};
 pub use blame::{Blame, BlameRun, MAX_BLAME};
 pub use changes::{
     Change, ChangeKind, Changes, ChangesQuery, CommitChanges, LogPosition, MAX_CHANGE_PATHS,
     MAX_CHANGES_BYTES, MAX_SCANNED, MAX_SUBTREES,
 };
-pub use commit::{Author, Commit, CommitInfo, Outcome, Snapshot};
+pub use commit::{Author, Commit, CommitInfo, Outcome, Snapshot, SnapshotKey};
+pub use confinement::{Confinement, MAX_OWNER, Owner};
 pub use entry::{Attributes, Entry, Kind};
 pub use id::{CommitId, Ino, Seq, Timestamp, VersionId};
 pub use moment::parse_age;
 pub use op::{
-    Body, Create, MAX_ATTRIBUTES, MAX_ETAGS, MAX_FILE, MAX_HASHED, MAX_LABEL, MAX_LINKS, MAX_TARGET, Op,
-    Precondition, Remove, RenameMode, SetAttrs, Special, StagedBody,
+    Access, Body, Create, MAX_ATTRIBUTES, MAX_ETAGS, MAX_FILE, MAX_HASHED, MAX_LABEL, MAX_LINKS, MAX_TARGET,
+    Op, Precondition, Remove, RenameMode, SetAttrs, Special, StagedBody,
 };
 pub(crate) use query::check_items;
 pub use query::{

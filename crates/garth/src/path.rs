@@ -9,14 +9,18 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// Longest name, in bytes. The limit of ext4, XFS and APFS (`NAME_MAX`).
 pub const MAX_NAME: usize = 255;
-/// Longest path, in bytes. Linux `PATH_MAX`.
+/// Longest path that is taken, in bytes. Linux `PATH_MAX`.
 pub const MAX_PATH: usize = 4096;
+/// Longest path that is kept, in bytes: a view may begin at a path as long as one that is taken, and still
+/// take paths of [`MAX_PATH`] itself.
+pub const MAX_STORED_PATH: usize = 2 * MAX_PATH;
 /// Longest id (account, user, agent, chat, skill, session), in bytes.
 pub const MAX_ID: usize = 128;
 
 type Result<T, E = PathError> = std::result::Result<T, E>;
 
-/// Why a text is no [`Name`], [`TreePath`] or id. As [`Error`](crate::Error): `InvalidArgument` or `NameTooLong`.
+/// Why a text is no [`Name`], [`TreePath`] or id. As [`Error`](crate::Error): `InvalidArgument` or
+/// `NameTooLong`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PathError {
@@ -38,6 +42,10 @@ pub enum PathError {
         /// How many it has.
         bytes: usize,
     },
+    /// What is moved, or made in a directory known by number or through a view, would have a path of more
+    /// than [`MAX_STORED_PATH`] bytes. How many is not said: a view must not learn how long the path is that
+    /// it begins with.
+    StoredPathTooLong,
     /// Not an id (see [`check_id`]).
     InvalidId {
         /// Of what.
@@ -48,7 +56,7 @@ pub enum PathError {
 impl PathError {
     /// Whether a limit is exceeded, rather than the form wrong.
     pub fn is_too_long(&self) -> bool {
-        matches!(self, Self::NameTooLong { .. } | Self::PathTooLong { .. })
+        matches!(self, Self::NameTooLong { .. } | Self::PathTooLong { .. } | Self::StoredPathTooLong)
     }
 }
 
@@ -64,6 +72,9 @@ impl fmt::Display for PathError {
             }
             Self::PathTooLong { bytes } => {
                 write!(f, "a path has at most {MAX_PATH} bytes, this one has {bytes}")
+            }
+            Self::StoredPathTooLong => {
+                write!(f, "the path would be too long: at most {MAX_STORED_PATH} bytes are kept")
             }
             Self::InvalidId { what } => write!(
                 f,
@@ -172,7 +183,8 @@ pub fn check_id(what: &str, id: &str) -> Result<()> {
     if ok { Ok(()) } else { Err(PathError::InvalidId { what: what.to_owned() }) }
 }
 
-/// An absolute path in canonical form: `/`, or `/name/name`. At most [`MAX_PATH`] bytes.
+/// An absolute path in canonical form: `/`, or `/name/name`. At most [`MAX_PATH`] bytes where it is parsed,
+/// and [`MAX_STORED_PATH`] where it is put together.
 ///
 /// The root is held as the empty string, so that the children of `d` are those with directory `d`, and the
 /// subtree of `d` is the directories from `d/` up to but excluding `d0` (`0` follows
@@ -204,13 +216,22 @@ impl TreePath {
     /// # Errors
     /// A path that is not canonical; more than [`MAX_PATH`] bytes; a name of more than [`MAX_NAME`].
     pub fn parse(path: &str) -> Result<Self> {
+        match Self::parse_stored(path) {
+            Ok(Self(path)) if path.len() > MAX_PATH => Err(PathError::PathTooLong { bytes: path.len() }),
+            Err(PathError::StoredPathTooLong) => Err(PathError::PathTooLong { bytes: path.len() }),
+            parsed => parsed,
+        }
+    }
+
+    /// The same for the text of a path that an engine has kept.
+    pub(crate) fn parse_stored(path: &str) -> Result<Self> {
         if path == "/" {
             return Ok(Self::root());
         }
         let Some(rest) = path.strip_prefix('/') else {
             return Err(PathError::NotAbsolute);
         };
-        check_path_length(path.len())?;
+        check_stored_length(path.len())?;
         rest.split('/').try_for_each(check_name)?;
         Ok(Self(path.to_owned()))
     }
@@ -259,10 +280,19 @@ impl TreePath {
     /// This path with one more segment.
     ///
     /// # Errors
-    /// [`PathError::PathTooLong`] if the result exceeds [`MAX_PATH`] bytes.
+    /// [`PathError::StoredPathTooLong`] if the result exceeds [`MAX_STORED_PATH`] bytes.
     pub fn join(&self, name: &Name) -> Result<Self> {
-        check_path_length(self.0.len() + 1 + name.0.len())?;
+        check_stored_length(self.0.len() + 1 + name.0.len())?;
         Ok(Self(format!("{}/{}", self.0, name.0)))
+    }
+
+    /// This path with all segments of another behind its own.
+    ///
+    /// # Errors
+    /// [`PathError::StoredPathTooLong`] if the result exceeds [`MAX_STORED_PATH`] bytes.
+    pub(crate) fn append(&self, path: &Self) -> Result<Self> {
+        check_stored_length(self.0.len() + path.0.len())?;
+        Ok(Self(format!("{}{}", self.0, path.0)))
     }
 
     /// The segments, first to last; none for the root.
@@ -283,18 +313,18 @@ impl TreePath {
     /// This path moved from below `from` to below `to`. `None` if it is not within `from`.
     ///
     /// # Errors
-    /// [`PathError::PathTooLong`] if the result exceeds [`MAX_PATH`] bytes.
+    /// [`PathError::StoredPathTooLong`] if the result exceeds [`MAX_STORED_PATH`] bytes.
     pub fn rebase(&self, from: &TreePath, to: &TreePath) -> Option<Result<Self>> {
         self.is_within(from).then(|| {
             let rest = &self.0[from.0.len()..];
-            check_path_length(to.0.len() + rest.len())?;
+            check_stored_length(to.0.len() + rest.len())?;
             Ok(Self(format!("{}{rest}", to.0)))
         })
     }
 }
 
-fn check_path_length(bytes: usize) -> Result<()> {
-    if bytes <= MAX_PATH { Ok(()) } else { Err(PathError::PathTooLong { bytes }) }
+fn check_stored_length(bytes: usize) -> Result<()> {
+    if bytes <= MAX_STORED_PATH { Ok(()) } else { Err(PathError::StoredPathTooLong) }
 }
 
 impl FromStr for TreePath {

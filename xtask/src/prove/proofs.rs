@@ -81,9 +81,10 @@ pub(super) fn order(histories: u64, seed: u64) -> Result<()> {
     on_folder(|folder| linear::linear(folder, histories, CALLS, seed, None)).map(drop)
 }
 
-/// Tries to reach another account.
+/// Tries to reach another account, and from a scope what lies beside it.
 pub(super) fn isolate(tries: u64, seed: u64) -> Result<()> {
-    on_folder(|folder| isolation::isolation(folder, tries, seed)).map(drop)
+    on_folder(|folder| isolation::isolation(folder, tries, seed))?;
+    on_folder(|folder| isolation::scopes(folder, tries, seed, None)).map(drop)
 }
 
 /// Answers that are lost.

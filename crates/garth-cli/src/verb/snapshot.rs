@@ -54,7 +54,11 @@ impl Snapshot {
                 let fs = app.tree()?.fs;
                 let mut snapshots = fs.all_snapshots();
                 while let Some(snapshot) = snapshots.try_next().await? {
-                    show(app, &snapshot.name, snapshot.seq.0, &snapshot.time.to_rfc3339())?;
+                    let (seq, time) = (snapshot.seq.0, snapshot.time.to_rfc3339());
+                    match snapshot.owner {
+                        None => show(app, &snapshot.name, seq, &time)?,
+                        Some(owner) => show_of(app, &snapshot.name, seq, &time, &owner.to_string())?,
+                    }
                 }
                 Ok(())
             }
@@ -79,6 +83,12 @@ async fn commit_op(app: &mut App, commit: &CommitArgs, op: Op, name: &str) -> Re
         .await?;
     let Some((commit, _)) = done else { return Ok(()) };
     show(app, name, commit.seq.0, &commit.time.to_rfc3339())
+}
+
+/// One that a view keeps.
+fn show_of(app: &mut App, name: &str, seq: u64, time: &str, owner: &str) -> Result {
+    let json = json!({"name": name, "seq": seq, "time": time, "owner": owner});
+    app.out.item(&json, format_args!("{seq:<6}  {time}  {}  of {}", escaped(name), escaped(owner)))
 }
 
 fn show(app: &mut App, name: &str, seq: u64, time: &str) -> Result {

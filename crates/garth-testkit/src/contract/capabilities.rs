@@ -7,7 +7,8 @@
 
 use garth::ErrorKind::{ReadOnly, Unsupported};
 use garth::model::{
-    At, Batch, ByteRange, ChangesQuery, HistoryPage, Moment, Op, Seq, SetAttrs, SnapshotsPage, Special,
+    At, Batch, ByteRange, ChangesQuery, Confinement, HistoryPage, Moment, Op, Owner, Seq, SetAttrs,
+    SnapshotsPage, Special, Within,
 };
 
 use super::{START, Subject};
@@ -47,6 +48,7 @@ pub async fn reads_that_are_lacking_are_unsupported(subject: &Subject) {
     let node = At::Node(version.ino);
     let now = Moment::Seq(version.seq);
     let file = fs.open(&at("/f")).await.unwrap();
+    let here = Confinement { within: Within::everything(), owner: Owner::new("view").unwrap() };
     let reads = [
         ("stat by number", has.nodes, fs.stat(&node).await.map(drop)),
         ("hold", has.nodes, fs.hold(&at("/f")).await.map(drop)),
@@ -59,6 +61,7 @@ pub async fn reads_that_are_lacking_are_unsupported(subject: &Subject) {
         ("as_of", has.history, fs.as_of(&now).await.map(drop)),
         ("open_version", has.history, fs.open_version(version).await.map(drop)),
         ("snapshots", has.snapshots, fs.snapshots(&SnapshotsPage::default()).await.map(drop)),
+        ("confined", has.confinement, fs.confined(&here).await.map(drop)),
         ("search", has.search, fs.search(&garth::model::SearchQuery::new("x")).await.map(drop)),
     ];
     for (what, has, read) in reads {

@@ -340,7 +340,7 @@ pub async fn the_batch_is_checked_then_its_key_its_id_its_preconditions_its_oper
     batch_refused(fs, wrong, NotFound, Some("/no")).await;
 }
 
-fn record(key: &str, hash: u8, seconds: i64) -> Idempotency {
+pub(super) fn record(key: &str, hash: u8, seconds: i64) -> Idempotency {
     Idempotency { key: key.to_owned(), request_hash: [hash; 32], keep_until: START.plus_seconds(seconds) }
 }
 

@@ -9,7 +9,7 @@ use garth::ErrorKind::{InvalidArgument, NotADirectory};
 use garth::TreePath;
 use garth::model::{
     At, Batch, ChangesQuery, HistoryPage, Kind, Listing, MAX_PAGE, MAX_PAGE_BYTES, NamesPage, Op, Page,
-    Remove, Seq, SetAttrs, SnapshotsPage, WalkPage, Weigh,
+    Remove, Seq, SetAttrs, Snapshot, SnapshotsPage, WalkPage, Weigh,
 };
 
 use super::Subject;
@@ -239,7 +239,7 @@ pub async fn names_and_snapshots_are_given_in_bounded_pages_that_meet(subject: &
     fs.commit(Batch::new(names.iter().map(Op::snapshot))).await.unwrap();
     let first = fs.snapshots(&SnapshotsPage::default().limit(MAX_PAGE)).await.unwrap();
     assert_bounded(&first);
-    let page = SnapshotsPage::default().after(first.items.last().map(|it| it.name.clone())).limit(MAX_PAGE);
+    let page = SnapshotsPage::default().after(first.items.last().map(Snapshot::key)).limit(MAX_PAGE);
     let rest = fs.snapshots(&page).await.unwrap();
     let all = first.items.into_iter().chain(rest.items).map(|snapshot| snapshot.name);
     assert_eq!((all.collect::<Vec<_>>(), rest.more), (names, false));

@@ -9,7 +9,7 @@ use garth::ErrorKind::{
     AlreadyExists, Busy, InvalidArgument, IsADirectory, NameTooLong, NotADirectory, NotEmpty, NotFound,
 };
 use garth::model::RenameMode::{self, Exchange, NoReplace, Replace};
-use garth::model::{At, Entry, Kind, Op, Remove};
+use garth::model::{At, Entry, Kind, Op, Remove, WalkPage};
 
 use super::Subject;
 use crate::tools::*;
@@ -183,18 +183,35 @@ pub async fn a_rename_follows_directories_by_number(subject: &Subject) {
     refused_outright(fs, op, NotFound).await;
 }
 
-pub async fn a_rename_that_makes_a_path_too_long_is_refused(subject: &Subject) {
-    let fs = &*subject.fs;
-    let long = "n".repeat(255);
-    let mut path = "/d".to_owned();
+/// Directories in each other, of so many levels of 256 bytes.
+async fn chain(fs: &Fs, top: &str, levels: usize) -> String {
+    let mut path = top.to_owned();
     apply(fs, mkdir(&path)).await;
-    for _ in 0..15 {
-        path = format!("{path}/{long}");
+    for _ in 0..levels {
+        path = format!("{path}/{}", "n".repeat(255));
         apply(fs, mkdir(&path)).await;
     }
-    apply(fs, mkdir(&format!("{path}/x"))).await;
-    let error = fs.commit(garth::model::Batch::new([rename("/d", &format!("/{long}"))])).await.unwrap_err();
-    assert_eq!(error.kind(), NameTooLong);
-    given(fs, [rename("/d", "/e")]).await;
-    assert_eq!(paths_below(fs, "/e").await.len(), 16);
+    path
+}
+
+pub async fn a_rename_that_makes_a_path_too_long_is_refused(subject: &Subject) {
+    let fs = &*subject.fs;
+    let (long, short) = (chain(fs, "/d", 15).await, chain(fs, "/f", 3).await);
+    chain(fs, "/e", 15).await;
+    given(fs, [rename("/e", &format!("{long}/e"))]).await;
+    let too_long = Op::rename(p("/d"), p(&format!("{short}/d")));
+    let error = fs.commit(too_long.into()).await.unwrap_err();
+    assert_eq!((error.kind(), error.path()), (NameTooLong, None));
+    let copied = Op::copy_tree(p("/d"), p(&format!("{short}/d")));
+    assert_eq!(fs.commit(copied.into()).await.unwrap_err().kind(), NameTooLong);
+    given(fs, [rename("/d", "/f/d")]).await;
+    let walk = fs.walk(&at("/f"), &WalkPage::default()).await.unwrap();
+    assert_eq!((walk.items.len(), paths_below(fs, &short).await.len()), (35, 0));
+    let longest = walk.items.iter().max_by_key(|item| item.path.as_str().len()).unwrap();
+    assert_eq!(
+        longest.path.as_str().len(),
+        "/f/d/e".len() + 30 * 256,
+        "longer than can be asked for as text"
+    );
+    assert_eq!(fs.stat(&At::Path(longest.path.clone())).await.unwrap().ino, longest.ino, "and found by it");
 }

@@ -1,7 +1,10 @@
 //! Isolation: canaries in another account, and in another agent's part of the same account, are never seen,
 //! whatever paths, links, patterns and ids are tried. Tries are generated from a seed.
 
+mod scopes;
 mod tries;
+
+pub use scopes::{Report as ScopeReport, scopes};
 
 use std::fmt;
 use std::future::Future;

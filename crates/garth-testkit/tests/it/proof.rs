@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
+use garth_testkit::leaky::Leak;
 use garth_testkit::planted::Bug;
 use garth_testkit::proof::committed::{self, Retry};
 use garth_testkit::proof::{
@@ -175,4 +176,20 @@ fn twenty_thousand_tries_see_no_canary() {
     let report = proven(isolation::isolation(folder.path(), 20_000, 13));
     assert_eq!(report.tree + report.kv + report.ids, 20_000);
     assert!(report.answered > 2_000, "{report}");
+}
+
+#[test]
+fn tries_from_a_scope_see_nothing_of_what_lies_beside_it() {
+    let folder = in_memory();
+    let report = proven(isolation::scopes(folder.path(), 5_000, 13, None));
+    assert!(report.tries == 5_000 && report.answered > 500, "{report}");
+}
+
+#[test]
+fn every_planted_leak_of_a_scope_is_caught() {
+    for leak in Leak::ALL {
+        let folder = in_memory();
+        let broken = isolation::scopes(folder.path(), 5_000, 13, Some(leak)).expect_err("a leak is seen");
+        println!("{leak:?}: {broken}");
+    }
 }

@@ -26,14 +26,15 @@ use self::state::{Node, State};
 use self::tree::{Tree, View};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fs::lower::{Itself, Lowering, Store, StoreId};
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
 use crate::model::{
-    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, CommitInfo, Entry, Fetched,
-    Filling, Head, HistoryPage, Ino, Item, Kind, Listing, MAX_PAGE, MAX_READ, Moment, NamesPage, Page,
-    SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId, Walk, WalkItem,
-    WalkPage, Weigh, check_items,
+    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, CommitInfo, Confinement, Entry,
+    Fetched, Filling, Head, HistoryPage, Idempotency, Ino, Item, Kind, Listing, MAX_PAGE, MAX_READ, Moment,
+    NamesPage, Owner, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotKey, SnapshotsPage, Timestamp,
+    Version, VersionId, Walk, WalkItem, WalkPage, Weigh, Within, check_items,
 };
-use crate::path::TreePath;
+use crate::path::{MAX_PATH, TreePath};
 
 /// An account's tree in memory, or a view of its past. Clones are the same instance.
 #[derive(Clone, Debug)]
@@ -42,12 +43,23 @@ pub struct Memory {
     state: Arc<RwLock<State>>,
     /// The commit that this is a view of, and the time by which it judges expiry; `None` for the present.
     past: Option<(Seq, Timestamp)>,
+    /// The paths that are there.
+    within: Arc<Within>,
+    /// Whose this view is; `None` for the account's.
+    owner: Option<Owner>,
+    /// By which its open handles are told from those of others; 0 for who reaches all of them.
+    holder: u64,
 }
 
 impl Memory {
     /// An empty tree.
     pub fn new(env: Env) -> Self {
-        Self { env, state: Arc::new(RwLock::new(State::new())), past: None }
+        let (state, within) = (Arc::new(RwLock::new(State::new())), Arc::new(Within::everything()));
+        Self { env, state, past: None, within, owner: None, holder: 0 }
+    }
+
+    fn owner_key(&self) -> &str {
+        self.owner.as_ref().map_or("", Owner::key)
     }
 
     // A panic in the middle of a commit leaves the state as it was, since a commit is laid down as a whole.
@@ -62,7 +74,9 @@ impl Memory {
     fn read_view<T>(&self, read: impl FnOnce(&mut View<'_>) -> Result<T>) -> Result<T> {
         let state = self.read();
         let (seq, now) = self.past.unwrap_or_else(|| (state.head(), self.env.now()));
-        read(&mut View { state: &state, seq, now, present: self.past.is_none() })
+        let holder = self.past.is_none().then_some(self.holder);
+        let owner = self.owner.as_ref();
+        read(&mut View { state: &state, seq, now, holder, within: &self.within, owner })
     }
 
     fn check_writable(&self) -> Result<()> {
@@ -195,8 +209,8 @@ impl FileSystem for Memory {
     async fn list(&self, dir: &At, page: &Page) -> Result<Listing> {
         check_limit(page.limit)?;
         self.read_view(|view| {
-            let (_, dir) = view.directory(dir)?;
-            let mut children = view.children(dir);
+            let (path, dir) = view.directory(dir)?;
+            let mut children = path.map_or_else(Vec::new, |_| view.children(dir));
             children.retain(|(name, _)| page.after.as_ref().is_none_or(|after| name > after));
             let item = |(name, ino)| {
                 let entry = view.get(ino).entry();
@@ -274,7 +288,8 @@ impl FileSystem for Memory {
     async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>> {
         self.read_view(|view| {
             let node = view.state.nodes.get(&version.ino).and_then(|versions| versions.exactly(version.seq));
-            let Some(node) = node.filter(|node| version.seq <= view.seq && !node.end) else {
+            let shown = version.seq <= view.seq && view.is_shown(version.ino, version.seq);
+            let Some(node) = node.filter(|node| shown && !node.end) else {
                 return Err(Error::new(ErrorKind::NotFound, "no such version"));
             };
             check_file(node).map_err(|kind| Error::new(kind, "the version is not of a file"))?;
@@ -298,7 +313,11 @@ impl FileSystem for Memory {
                 blame.push(ByteRange::from(range.offset.max(before)..end.min(after)), by);
                 before = after;
             });
-            blame.with_commits(limit, |seq| view.state.info(seq).cloned().ok_or_else(Error::no_node))
+            blame.with_commits(limit, |seq| {
+                let commit = view.own_id(view.state.info(seq).ok_or_else(Error::no_node)?);
+                let outside = !view.within.is_everything() && !view.was_within(ino, seq);
+                Ok(if outside { commit.unsigned() } else { commit })
+            })
         })
     }
 
@@ -330,7 +349,7 @@ impl FileSystem for Memory {
 
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
         let past = self.read_view(|view| {
-            let seq = view.state.seq_of(moment, view.seq)?;
+            let seq = view.state.seq_of(moment, view.seq, self.owner_key())?;
             let commit = view.state.time_of(seq);
             // A time names itself; what has not come yet from here is the last moment that there is.
             Ok((seq, if let Moment::Time(time) = moment { view.now.min(*time) } else { commit }))
@@ -338,13 +357,43 @@ impl FileSystem for Memory {
         Ok(Arc::new(Self { past: Some(past), ..self.clone() }))
     }
 
+    async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
+        if to.within.tops().iter().any(|top| top.as_str().len() > MAX_PATH) {
+            return Err(Error::new(ErrorKind::NameTooLong, "a view begins with a path that is too long"));
+        }
+        let owner = Some(to.owner.inside(self.owner.as_ref())?);
+        let within = Arc::new(self.within.intersect(&to.within));
+        let mut state = self.write();
+        state.next_holder += 1;
+        Ok(Arc::new(Self { within, owner, holder: state.next_holder, ..self.clone() }))
+    }
+
+    fn lowering(&self) -> Box<dyn Lowering> {
+        Box::new(Itself(Store {
+            id: StoreId::of(&self.state, self.past.map(|(seq, _)| seq)),
+            fs: Arc::new(self.clone()),
+            within: Within::clone(&self.within),
+        }))
+    }
+
     async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
         check_limit(page.limit)?;
         self.read_view(|view| {
             let all = view.state.snapshots.values().filter(|snapshot| snapshot.seq <= view.seq);
-            let behind =
-                all.filter(|snapshot| page.after.as_ref().is_none_or(|after| snapshot.name > *after));
-            Ok(fill(page.limit, behind.cloned()))
+            let mut shown: Vec<Snapshot> = match &self.owner {
+                None => all.cloned().collect(),
+                own => all
+                    .filter(|snapshot| snapshot.owner == *own)
+                    .map(|snapshot| Snapshot { owner: None, ..snapshot.clone() })
+                    .collect(),
+            };
+            shown.sort_by_key(Snapshot::key);
+            let behind = |after: &SnapshotKey, snapshot: &Snapshot| match &self.owner {
+                None => snapshot.key() > *after,
+                Some(_) => snapshot.name > after.name,
+            };
+            shown.retain(|snapshot| page.after.as_ref().is_none_or(|after| behind(after, snapshot)));
+            Ok(fill(page.limit, shown))
         })
     }
 
@@ -360,11 +409,19 @@ impl FileSystem for Memory {
     async fn commit(&self, batch: Batch) -> Result<Commit> {
         self.check_writable()?;
         batch.check()?;
-        self.write().commit(&self.env, batch)
+        let within = batch.reach().intersect(&self.within);
+        let owner = match &batch.owner {
+            Some(owner) => Some(owner.inside(self.owner.as_ref())?),
+            None => self.owner.clone(),
+        };
+        let batch = Batch { within: Some(within), owner, ..batch };
+        self.write().commit(&self.env, batch, self.holder)
     }
 
     async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
-        self.read_view(|view| Ok(view.state.committed(id).filter(|commit| commit.seq <= view.seq)))
+        self.read_view(|view| {
+            Ok(view.state.committed(self.owner_key(), id).filter(|commit| commit.seq <= view.seq))
+        })
     }
 
     async fn sync(&self) -> Result<Seq> {
@@ -375,16 +432,24 @@ impl FileSystem for Memory {
 
 impl State {
     /// Steps 2 to 4 of the order of a commit.
-    fn commit(&mut self, env: &Env, batch: Batch) -> Result<Commit> {
-        let mut scratch = Scratch::new(self, env.now());
+    fn commit(&mut self, env: &Env, batch: Batch, holder: u64) -> Result<Commit> {
+        let within = batch.reach();
+        let mut scratch = Scratch::new(self, env.now(), &within, holder, batch.owner.as_ref());
         let (seq, time) = (scratch.seq, scratch.time);
         if let Some(first) = self.first_try(&batch, time)? {
             return Ok(first);
+        }
+        for (at, assumption) in &batch.assumptions {
+            scratch.check(at, assumption).map_err(|error| match error.kind() {
+                ErrorKind::Conflict => Error::new(ErrorKind::Stale, "what the view had read has changed"),
+                _ => error,
+            })?;
         }
         for (at, precondition) in &batch.preconditions {
             scratch.check(at, precondition)?;
         }
         let outcomes = batch.ops.iter().map(|op| scratch.apply(op)).collect::<Result<Vec<_>>>()?;
+        let outcomes = batch.told(outcomes);
         let mut laid = scratch.finish();
 
         let changes = std::mem::take(&mut laid.changes);
@@ -395,8 +460,11 @@ impl State {
         if batch.id.is_some() || batch.idempotency.is_some() {
             self.answers.insert(seq, commit.clone());
         }
-        self.commit_ids.extend(batch.id.map(|id| (id, seq)));
-        self.idempotency.extend(batch.idempotency.map(|asked| (asked.key.clone(), (asked, seq))));
+        let owner = batch.owner.as_ref().map_or("", Owner::key);
+        self.owners.push(owner.to_owned());
+        self.commit_ids.extend(batch.id.map(|id| ((owner.to_owned(), id), seq)));
+        let keyed = |asked: Idempotency| ((owner.to_owned(), asked.key.clone()), (asked, seq));
+        self.idempotency.extend(batch.idempotency.map(keyed));
         for told in self.waiting.drain(..) {
             // who no longer waits does not listen
             let _ = told.send(());

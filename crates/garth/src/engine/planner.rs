@@ -27,7 +27,7 @@ pub(crate) use rows::{DEDUP_FROM, ExtentRow, IdempotencyRow, LogChange, NameRow,
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
     At, Batch, ChangeKind, Commit, Ino, Kind, MAX_HASHED, Op, Outcome, Precondition, Seq, Timestamp,
-    VersionId,
+    VersionId, Within,
 };
 use crate::path::TreePath;
 
@@ -62,7 +62,7 @@ pub(crate) fn plan<R: Rows>(
 ) -> Result<Planned> {
     let time = now.0.max(head.time.saturating_add(1));
     if let Some(record) = &batch.idempotency
-        && let Some(known) = rows.idempotency(&record.key)?
+        && let Some(known) = rows.idempotency(batch.owner_key(), &record.key)?
         && known.keep_until > time
     {
         if known.request_hash != record.request_hash {
@@ -74,13 +74,16 @@ pub(crate) fn plan<R: Rows>(
         return Ok(Planned::Replay(Commit { replayed: true, ..known.commit }));
     }
     if let Some(id) = batch.id
-        && let Some(first) = rows.committed(id)?
+        && let Some(first) = rows.committed(batch.owner_key(), id)?
     {
         return Ok(Planned::Replay(Commit { replayed: true, ..first }));
     }
+    let within = batch.reach();
     let mut planner = Planner {
         rows,
         open,
+        within: &within,
+        owner: batch.owner_key(),
         seq: head.seq + 1,
         time,
         first_ino: head.next_ino,
@@ -91,10 +94,14 @@ pub(crate) fn plan<R: Rows>(
         hashed: 0,
         dirs: HashMap::new(),
     };
+    for (at, that) in &batch.assumptions {
+        planner.check(at, that).map_err(stale)?;
+    }
     for (at, that) in &batch.preconditions {
         planner.check(at, that)?;
     }
     let outcomes = batch.ops.iter().map(|op| planner.op(op)).collect::<Result<Vec<_>>>()?;
+    let outcomes = batch.told(outcomes);
     planner.delta.finish(planner.first_ino, planner.seq);
     let (next_ino, next_chunk) = (planner.next_ino, planner.next_chunk);
     let head = HeadRow { seq: planner.seq, time, next_ino, next_chunk };
@@ -108,6 +115,10 @@ pub(crate) fn plan<R: Rows>(
 struct Planner<'a, R> {
     rows: &'a R,
     open: &'a dyn Fn(u64) -> bool,
+    /// The paths that the batch reaches.
+    within: &'a Within,
+    /// Whose snapshots and staged bodies it uses.
+    owner: &'a str,
     /// Sequence of this commit.
     seq: u64,
     /// Time of this commit.
@@ -219,7 +230,7 @@ impl<R: Rows> Planner<'_, R> {
     fn snapshot(&mut self, name: &str) -> Result<Outcome> {
         let taken = match self.delta.snapshots.get(name) {
             Some(now) => *now,
-            None => self.rows.has_snapshot(name)?,
+            None => self.rows.has_snapshot(self.owner, name)?,
         };
         if taken {
             let message = format!("a snapshot named `{name}` exists already");
@@ -233,7 +244,7 @@ impl<R: Rows> Planner<'_, R> {
     fn drop_snapshot(&mut self, name: &str) -> Result<Outcome> {
         let there = match self.delta.snapshots.get(name) {
             Some(now) => *now,
-            None => self.rows.has_snapshot(name)?,
+            None => self.rows.has_snapshot(self.owner, name)?,
         };
         if !there {
             return Err(Error::new(ErrorKind::NotFound, format!("there is no snapshot named `{name}`")));
@@ -243,10 +254,17 @@ impl<R: Rows> Planner<'_, R> {
         self.snapshot_outcome()
     }
 
-    /// A snapshot is not of the root's version: it changes something, but not the root.
-    fn snapshot_outcome(&self) -> Result<Outcome> {
-        let root = self.unchanged(&self.node(Ino::ROOT.0)?)?;
-        Ok(Outcome { changed: true, ..root })
+    /// A snapshot is not of the root's version: it changes something, but not the root. Who does not reach
+    /// the root is told of the first top that is there.
+    fn snapshot_outcome(&mut self) -> Result<Outcome> {
+        let mut told = self.nothing();
+        for top in self.within.tops() {
+            if let Some(node) = self.lookup(top)? {
+                told = self.unchanged(&node)?;
+                break;
+            }
+        }
+        Ok(Outcome { changed: true, ..told })
     }
 
     /// The outcome of an operation that changed or made a node.
@@ -270,6 +288,11 @@ impl<R: Rows> Planner<'_, R> {
 /// The version that last changed a node's content.
 fn etag(node: &NodeRow) -> VersionId {
     VersionId { seq: Seq(node.content_seq), ino: Ino(node.ino) }
+}
+
+/// What a view had read no longer holds.
+fn stale(error: Error) -> Error {
+    if error.is(ErrorKind::Conflict) { Error::new(ErrorKind::Stale, error.message()) } else { error }
 }
 
 /// A name as a key: its directory and itself.

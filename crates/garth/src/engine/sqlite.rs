@@ -2,13 +2,15 @@
 //!
 //! Writes go through one writer per process, which groups them ([`write::writer`]); reads take a connection
 //! from a pool and run on the caller's thread, those that turn out to be long on threads of their own.
-//! Whether a handle shows the present or the past is one field ([`SqliteFs::as_of`]). `docs/format.md` draws
-//! the tables, `docs/durability.md` says what survives what.
+//! Whether a handle shows the present or the past is one field ([`SqliteFs::as_of`]), how much of the tree
+//! another ([`SqliteFs::reach`]). `docs/format.md` draws the tables, `docs/durability.md` says what survives
+//! what.
 
 #[cfg(test)]
 mod costs;
 pub(crate) mod index;
 pub(crate) mod maintain;
+pub(crate) mod reach;
 pub(crate) mod read;
 pub(crate) mod schema;
 pub(crate) mod waiting;
@@ -26,6 +28,7 @@ pub use maintain::backup::Backup;
 pub use maintain::fsck::{Finding, Fsck};
 pub use maintain::gc::Collected;
 
+use reach::Reach;
 use read::content::Packs;
 use read::view::{self, ReadView, check_kind};
 use read::{log, rows};
@@ -38,11 +41,12 @@ use write::writer_lock::WriterLock;
 use crate::engine::planner::NodeRow;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fs::lower::{Itself, Lowering, Store, StoreId};
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
 use crate::model::{
-    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Entry, Fetched, Head, HistoryPage,
-    Ino, Listing, MAX_READ, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage,
-    Timestamp, Version, VersionId, Walk, WalkPage, check_items,
+    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, Head,
+    HistoryPage, Ino, Listing, MAX_READ, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
+    SnapshotsPage, Timestamp, Version, VersionId, Walk, WalkPage, check_items,
 };
 use crate::path::TreePath;
 use crate::runtime::Runtime;
@@ -56,6 +60,8 @@ pub struct SqliteFs {
     inner: Arc<Inner>,
     /// The commit after which to look, and the time by which entries expire; `None` for now.
     as_of: Option<(u64, i64)>,
+    /// What of the tree it reaches.
+    reach: Arc<Reach>,
 }
 
 #[derive(Debug)]
@@ -99,7 +105,7 @@ impl SqliteFs {
         let writer = Writer::new(folder, runtime, lock, &packs, &open, &pool);
         let long_reads = Arc::default();
         let inner = Inner { pool, packs, open, writer, long_reads, runtime: runtime.clone() };
-        Ok(Arc::new(Self { inner: Arc::new(inner), as_of: None }))
+        Ok(Arc::new(Self { inner: Arc::new(inner), as_of: None, reach: Arc::new(Reach::everything()) }))
     }
 
     /// Whether its storage has failed: it can be read, and written once it is opened again.
@@ -178,6 +184,7 @@ impl SqliteFs {
             patience,
             packs: &inner.packs,
             open: &inner.open,
+            reach: &self.reach,
             as_of: self.as_of.map(|(seq, _)| seq),
             time: self.as_of.map_or_else(|| inner.runtime.env().now().0, |(_, time)| time),
         }
@@ -196,7 +203,7 @@ impl SqliteFs {
             check(view, &node)?;
             if held {
                 // inside the transaction that found it, or a `gc` in between could collect it
-                self.inner.open.add(node.ino);
+                self.reach.hold(node.ino, &self.inner.open);
             }
             Ok(node.ino)
         })?;
@@ -259,7 +266,7 @@ impl FileSystem for SqliteFs {
 
     async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
         check_items(items.len())?;
-        self.with_view(|view| view.fetch_many(items))
+        self.reading(&items.to_vec(), |view, items| view.fetch_many(items)).await
     }
 
     async fn read(&self, at: &At, range: ByteRange) -> Result<Bytes> {
@@ -286,13 +293,13 @@ impl FileSystem for SqliteFs {
             let known = seq <= view.seq().min(rows::MAX) && ino <= rows::MAX;
             let node = if known { rows::node(view.conn, ino, seq)? } else { None };
             let node = node.filter(|node| node.seq == seq).ok_or_else(missing)?;
-            if view.is_end(&node)? {
+            if view.is_end(&node)? || !view.is_shown(&node)? {
                 return Err(missing().into());
             }
             check_kind(node.kind)?;
             Ok((seq, view::moment(view.conn, seq)?))
         })?;
-        let fs = Self { inner: Arc::clone(&self.inner), as_of: Some(as_of) };
+        let fs = Self { as_of: Some(as_of), ..self.clone() };
         Ok(Arc::new(Handle { fs, ino, held: false }))
     }
 
@@ -342,7 +349,19 @@ impl FileSystem for SqliteFs {
             };
             Ok((seq, time))
         })?;
-        Ok(Arc::new(Self { inner: Arc::clone(&self.inner), as_of: Some(as_of) }))
+        Ok(Arc::new(Self { as_of: Some(as_of), ..self.clone() }))
+    }
+
+    async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
+        Ok(Arc::new(Self { reach: Arc::new(self.reach.confined(to)?), ..self.clone() }))
+    }
+
+    fn lowering(&self) -> Box<dyn Lowering> {
+        Box::new(Itself(Store {
+            id: StoreId::of(&self.inner, self.as_of.map(|(seq, _)| Seq(seq))),
+            fs: Arc::new(self.clone()),
+            within: self.reach.within.clone(),
+        }))
     }
 
     async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
@@ -361,26 +380,28 @@ impl FileSystem for SqliteFs {
 
     async fn stage(&self, _at: &At) -> Result<Box<dyn Upload>> {
         self.writable()?;
-        Ok(Box::new(SqliteUpload::new(Arc::clone(&self.inner.writer))?))
+        Ok(Box::new(SqliteUpload::new(Arc::clone(&self.inner.writer), self.reach.owner_key().to_owned())?))
     }
 
     async fn commit(&self, batch: Batch) -> Result<Commit> {
         self.writable()?;
         batch.check()?;
-        self.inner.writer.commit(batch).await
+        let batch = self.reach.confine(batch)?;
+        self.inner.writer.commit(batch, &self.reach).await
     }
 
     async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
         let found = match self.as_of {
             Some((last, _)) => {
-                let found = self.with_view(|view| log::committed(view.conn, id))?;
+                let found = self.with_view(|view| log::committed(view.conn, self.reach.owner_key(), id))?;
                 found.filter(|commit| commit.seq.0 <= last)
             }
             // Behind the batches that wait. What is found is told to be there, so it has to stay: it may have
             // been read from a WAL that no sync has reached yet.
             None => {
+                let owner = self.reach.owner_key().to_owned();
                 let find = move |conn: &Connection| {
-                    let found = log::committed(conn, id)?;
+                    let found = log::committed(conn, &owner, id)?;
                     if found.is_some() {
                         touch(conn)?;
                     }
@@ -476,7 +497,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if self.held && self.fs.inner.open.remove(self.ino) {
+        if self.held && self.fs.reach.release(self.ino, &self.fs.inner.open) {
             let (open, ino) = (Arc::clone(&self.fs.inner.open), self.ino);
             self.fs.inner.writer.transact_later(move |conn| open.release(conn, ino));
         }

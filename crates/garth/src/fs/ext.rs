@@ -156,7 +156,7 @@ pub trait FileSystemExt: FileSystem {
             if items.is_empty() && more {
                 let snapshots = self.snapshots(&page).await?;
                 (items, more) = (VecDeque::from(snapshots.items), snapshots.more);
-                page.after = items.back().map(|snapshot: &Snapshot| snapshot.name.clone());
+                page.after = items.back().map(Snapshot::key);
             }
             Ok(items.pop_front().map(|item| (item, (page, items, more))))
         })

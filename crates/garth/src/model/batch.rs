@@ -22,7 +22,8 @@
 //! 2. The record of an earlier commit, by which a retry answers it again (`replayed`): that of the
 //!    idempotency key, if its hash is the same (with another hash `IdempotencyMismatch`); then that of the
 //!    commit id, whatever the batch asks for.
-//! 3. Preconditions, on the state before the batch, in their order: `Conflict`.
+//! 3. Assumptions of a view, on the state before the batch: `Stale`. Then preconditions, on the same state,
+//!    in their order: `Conflict`.
 //! 4. Operations in their order, each on the state that the ones before it left. The
 //!    first error is the batch's.
 //!
@@ -31,9 +32,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::at::At;
-use super::commit::Author;
-use super::id::{CommitId, Timestamp};
+use super::commit::{Author, Outcome};
+use super::confinement::Owner;
+use super::id::{CommitId, Ino, Timestamp, VersionId};
 use super::op::{Body, Op, Precondition, check_label};
+use super::within::Within;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Largest [`Body::Bytes`], in bytes; longer content is staged first. 16 MiB keeps a commit short.
@@ -63,8 +66,8 @@ pub const MAX_OPS: usize = 100_000;
 /// # Ok::<(), garth::Error>(()) }).unwrap();
 /// ```
 ///
-/// As JSON, all fields but `ops` may be left out. `author` is no part of it: interfaces say it, never a
-/// request.
+/// As JSON, all fields but `ops` may be left out. `author`, and what views add (`within`, `owner`,
+/// `assumptions`, `answers`), are no part of it: interfaces and views say them, never a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Batch {
@@ -89,6 +92,47 @@ pub struct Batch {
     /// When to acknowledge.
     #[serde(default)]
     pub durability: Durability,
+    /// The paths that the batch may reach; `None`: all that the filesystem reaches. As if committed through
+    /// [`FileSystem::confined`](crate::FileSystem::confined).
+    #[serde(skip)]
+    pub within: Option<Within>,
+    /// Whose snapshots, id, idempotency key and staged bodies these are, besides whose the filesystem is.
+    #[serde(skip)]
+    pub owner: Option<Owner>,
+    /// What whoever wrote the batch read before, for views: if it no longer holds, `Stale`.
+    #[serde(skip)]
+    pub assumptions: Vec<(At, Precondition)>,
+    /// Which operations the outcomes tell of, for views that put others among the caller's. `None`: one of
+    /// each, in order.
+    #[serde(skip)]
+    pub answers: Option<Vec<Answer>>,
+}
+
+/// One outcome of a commit, in the terms of whoever asked for it through a view. It is kept with the commit,
+/// so that a retry is answered in the same terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The operation of the batch that did it.
+    pub op: usize,
+    /// Whether the node counts as made, if not as that operation says.
+    pub created: Option<bool>,
+    /// The number that the view shows the node by, if it is another (and if there is a node).
+    pub ino: Option<Ino>,
+}
+
+impl Answer {
+    fn tell(&self, outcomes: &[Outcome]) -> Option<Outcome> {
+        let done = *outcomes.get(self.op)?;
+        let ino = self.ino.filter(|_| done.ino != Ino::NONE).unwrap_or(done.ino);
+        let version = VersionId { ino, ..done.version };
+        Some(Outcome { ino, version, created: self.created.unwrap_or(done.created), ..done })
+    }
+}
+
+impl From<usize> for Answer {
+    fn from(op: usize) -> Self {
+        Self { op, created: None, ino: None }
+    }
 }
 
 /// When a commit is acknowledged.
@@ -171,13 +215,34 @@ impl Batch {
         self.durability(Durability::Visible)
     }
 
+    /// Which paths it may reach.
+    pub(crate) fn reach(&self) -> Within {
+        self.within.clone().unwrap_or_else(Within::everything)
+    }
+
+    /// The key of its owner; empty for the tree's own.
+    pub(crate) fn owner_key(&self) -> &str {
+        self.owner.as_ref().map_or("", Owner::key)
+    }
+
+    /// The outcomes that are told, of those of all operations.
+    pub(crate) fn told(&self, outcomes: Vec<Outcome>) -> Vec<Outcome> {
+        let Some(answers) = &self.answers else { return outcomes };
+        answers.iter().filter_map(|answer| answer.tell(&outcomes)).collect()
+    }
+
     /// Whether a condition asks for a hash of content.
     pub(crate) fn hashes(&self) -> bool {
         let checks = self.ops.iter().filter_map(|op| match op {
             Op::Check { that, .. } => Some(that),
             _ => None,
         });
-        self.preconditions.iter().map(|(_, that)| that).chain(checks).any(Precondition::hashes)
+        self.assumptions
+            .iter()
+            .chain(&self.preconditions)
+            .map(|(_, that)| that)
+            .chain(checks)
+            .any(Precondition::hashes)
     }
 
     /// Step 1 of the order: limits and values that need no state. Engines call it first.
@@ -188,7 +253,7 @@ impl Batch {
         if self.ops.len() > MAX_OPS {
             return Err(Error::new(ErrorKind::TooLarge, format!("a batch has at most {MAX_OPS} operations")));
         }
-        if self.preconditions.len() > MAX_OPS {
+        if self.assumptions.len() + self.preconditions.len() > MAX_OPS {
             return Err(Error::new(
                 ErrorKind::TooLarge,
                 format!("a batch has at most {MAX_OPS} preconditions"),
@@ -201,8 +266,11 @@ impl Batch {
         if let Some(record) = &self.idempotency {
             check_label("idempotency key", &record.key)?;
         }
-        for (_, that) in &self.preconditions {
+        for (_, that) in self.assumptions.iter().chain(&self.preconditions) {
             that.check()?;
+        }
+        if self.answers.iter().flatten().any(|answer| answer.op >= self.ops.len()) {
+            return Err(Error::invalid("an answer is of an operation that the batch does not have"));
         }
         let mut inline = 0;
         for op in &self.ops {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::confinement::Owner;
 use super::id::{CommitId, Ino, Seq, Timestamp, VersionId};
 
 /// Who made a commit. Interfaces and views say it, never a request; a field that they do not know is none.
@@ -106,6 +107,11 @@ impl CommitInfo {
         let author = self.author.fields().into_iter().flat_map(|(_, field)| field);
         self.message.len() + author.map(String::len).sum::<usize>()
     }
+
+    /// Only number and time: for who sees what came of the commit, but not the commit.
+    pub(crate) fn unsigned(self) -> Self {
+        Self { id: None, author: Author::default(), message: String::new(), ..self }
+    }
 }
 
 /// A named sequence.
@@ -118,6 +124,26 @@ pub struct Snapshot {
     pub seq: Seq,
     /// When.
     pub time: Timestamp,
+    /// Whose it is, if not of the filesystem that was asked. Only one that is not confined shows those of
+    /// others.
+    pub owner: Option<Owner>,
+}
+
+impl Snapshot {
+    /// Where the next page of snapshots goes on.
+    pub fn key(&self) -> SnapshotKey {
+        SnapshotKey { owner: self.owner.clone(), name: self.name.clone() }
+    }
+}
+
+/// What tells the snapshots of a tree apart, and their order: first those of the filesystem that is asked,
+/// then those of views, by owner.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SnapshotKey {
+    /// See [`Snapshot::owner`].
+    pub owner: Option<Owner>,
+    /// See [`Snapshot::name`].
+    pub name: String,
 }
 
 /// A commit that was acknowledged.

@@ -1,6 +1,9 @@
 //! The operations of a batch, and the limits of their values.
 
+mod address;
 mod new;
+
+pub use address::Access;
 
 use std::collections::BTreeMap;
 

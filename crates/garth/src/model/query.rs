@@ -4,7 +4,7 @@ use std::ops::{Range, RangeFrom};
 
 use bytes::Bytes;
 
-use super::commit::{Author, CommitInfo, Snapshot};
+use super::commit::{Author, CommitInfo, Snapshot, SnapshotKey};
 use super::entry::{Attributes, Entry, Kind};
 use super::id::{Ino, Seq, Timestamp, VersionId};
 use crate::error::{Error, Result};
@@ -41,7 +41,7 @@ pub type WalkPage = Page<TreePath>;
 pub type NamesPage = Page<TreePath>;
 
 /// Which snapshots to give.
-pub type SnapshotsPage = Page<String>;
+pub type SnapshotsPage = Page<SnapshotKey>;
 
 impl<K> Default for Page<K> {
     fn default() -> Self {
@@ -191,7 +191,7 @@ impl Weigh for CommitInfo {
 
 impl Weigh for Snapshot {
     fn weight(&self) -> usize {
-        size_of::<Self>() + self.name.len()
+        size_of::<Self>() + self.name.len() + self.owner.as_ref().map_or(0, |owner| owner.key().len())
     }
 }
 

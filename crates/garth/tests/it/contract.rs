@@ -1,4 +1,4 @@
-//! The contract suite on every engine.
+//! The contract suite on every engine, and through views.
 
 mod memory {
     use std::sync::Arc;
@@ -50,6 +50,40 @@ mod limited {
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
         Subject::new(Arc::new(Limited::new(Arc::new(Memory::new(env)))), clock)
+    }
+
+    garth_testkit::contract_tests!(subject);
+}
+
+mod scope_of_memory {
+    use std::sync::Arc;
+
+    use garth::engine::memory::Memory;
+    use garth_testkit::contract::Subject;
+
+    async fn subject() -> Subject {
+        let (env, clock) = Subject::clock();
+        Subject::new(Arc::new(Memory::new(env)), clock).scoped(1).await
+    }
+
+    garth_testkit::contract_tests!(subject);
+}
+
+mod scope_of_sqlite {
+    use garth_testkit::contract::Subject;
+
+    async fn subject() -> Subject {
+        Subject::sqlite(&std::env::temp_dir()).scoped(1).await
+    }
+
+    garth_testkit::contract_tests!(subject);
+}
+
+mod scope_of_a_scope {
+    use garth_testkit::contract::Subject;
+
+    async fn subject() -> Subject {
+        Subject::sqlite(&std::env::temp_dir()).scoped(2).await
     }
 
     garth_testkit::contract_tests!(subject);

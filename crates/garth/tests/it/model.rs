@@ -8,3 +8,13 @@ fn random_operations_mean_the_same_as_on_the_specification() {
     let stats = run(ModelConfig::from_env(10_000), sqlite).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(stats.commits > 0 && stats.reopened > 0 && stats.collected > 0, "{stats:?}");
 }
+
+#[test]
+fn random_operations_through_a_scope_mean_the_same_as_on_a_tree_of_its_own() {
+    for depth in [1, 2] {
+        let subject = || async move { sqlite().await.scoped(depth).await.counted_anew().await };
+        let stats =
+            run(ModelConfig::from_env(5_000), subject).unwrap_or_else(|failure| panic!("{depth}: {failure}"));
+        assert!(stats.commits > 0 && stats.reopened > 0 && stats.collected > 0, "{stats:?}");
+    }
+}

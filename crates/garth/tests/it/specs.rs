@@ -5,10 +5,10 @@ use garth::fs::resolve::MAX_SYMLINKS;
 use garth::fs::restore::MAX_COMPARED;
 use garth::model::{
     MAX_ATTRIBUTES, MAX_BLAME, MAX_CHANGE_PATHS, MAX_CHANGES_BYTES, MAX_ETAGS, MAX_FILE, MAX_HASHED,
-    MAX_INLINE_BODY, MAX_LABEL, MAX_LINKS, MAX_OPS, MAX_PAGE, MAX_PAGE_BYTES, MAX_READ, MAX_SCANNED,
-    MAX_SUBTREES, MAX_TARGET,
+    MAX_INLINE_BODY, MAX_LABEL, MAX_LINKS, MAX_OPS, MAX_OWNER, MAX_PAGE, MAX_PAGE_BYTES, MAX_READ,
+    MAX_SCANNED, MAX_SUBTREES, MAX_TARGET,
 };
-use garth::path::{MAX_ID, MAX_NAME, MAX_PATH};
+use garth::path::{MAX_ID, MAX_NAME, MAX_PATH, MAX_STORED_PATH};
 
 const TREE: &str = include_str!("../../../../docs/specs/tree.md");
 
@@ -36,6 +36,7 @@ fn the_specification_lists_every_limit_with_its_value() {
     let known = [
         ("MAX_NAME", MAX_NAME as u64),
         ("MAX_PATH", MAX_PATH as u64),
+        ("MAX_STORED_PATH", MAX_STORED_PATH as u64),
         ("MAX_ID", MAX_ID as u64),
         ("MAX_TARGET", MAX_TARGET as u64),
         ("MAX_SYMLINKS", MAX_SYMLINKS as u64),
@@ -43,6 +44,7 @@ fn the_specification_lists_every_limit_with_its_value() {
         ("MAX_FILE", MAX_FILE),
         ("MAX_ATTRIBUTES", MAX_ATTRIBUTES as u64),
         ("MAX_LABEL", MAX_LABEL as u64),
+        ("MAX_OWNER", MAX_OWNER as u64),
         ("MAX_OPS", MAX_OPS as u64),
         ("MAX_ETAGS", MAX_ETAGS as u64),
         ("MAX_HASHED", MAX_HASHED),

@@ -322,7 +322,7 @@ async fn a_snapshot_of_before_names_were_checked_is_read_and_dropped() {
     let Account { fs, folder, clock: _ } = account();
     fs.write(&path("/f"), Bytes::from_static(b"old")).await.unwrap();
     let raw = rusqlite::Connection::open(folder.path().join("tree.db")).unwrap();
-    raw.execute("INSERT INTO snapshot (name, seq) VALUES ('1h', 1)", []).unwrap();
+    raw.execute("INSERT INTO snapshot (owner, name, seq) VALUES ('', '1h', 1)", []).unwrap();
     fs.write(&path("/f"), Bytes::from_static(b"new")).await.unwrap();
     let past = fs.as_of(&Moment::Snapshot("1h".to_owned())).await.unwrap();
     assert_eq!(text(&*past, "/f").await, "old");

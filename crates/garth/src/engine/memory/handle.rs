@@ -22,18 +22,18 @@ pub(super) struct Handle {
 
 impl Handle {
     pub(super) fn open(memory: &Memory, ino: Ino) -> Self {
-        *memory.write().open.entry(ino).or_default() += 1;
+        *memory.write().open.entry((ino, memory.holder)).or_default() += 1;
         Self { memory: memory.clone(), ino }
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        let mut state = self.memory.write();
-        if let Some(count) = state.open.get_mut(&self.ino) {
+        let (mut state, key) = (self.memory.write(), (self.ino, self.memory.holder));
+        if let Some(count) = state.open.get_mut(&key) {
             *count -= 1;
             if *count == 0 {
-                state.open.remove(&self.ino);
+                state.open.remove(&key);
             }
         }
     }
@@ -143,7 +143,8 @@ impl Upload for Staging {
         state.next_staged += 1;
         let id = state.next_staged;
         let size = self.content.size();
-        state.staged.insert(id, self.content.clone());
+        let owner = self.memory.owner_key().to_owned();
+        state.staged.insert(id, (owner, self.content.clone()));
         Ok(StagedBody { id, size })
     }
 }

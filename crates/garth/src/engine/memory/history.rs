@@ -23,6 +23,7 @@ const NEVER: Seq = Seq(u64::MAX);
 impl View<'_> {
     pub(super) fn history(&mut self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
         let mut versions = match at {
+            At::Path(path) if !self.within.contains(path) => return Err(Error::not_found(path)),
             At::Path(path) => self.path_history(path)?,
             At::Child(dir, name) => {
                 let path = self.child_path(*dir, name)?;
@@ -30,7 +31,8 @@ impl View<'_> {
             }
             At::Node(ino) => {
                 let versions = self.node_history(*ino, NEVER);
-                if versions.is_empty() && *ino != Ino::ROOT {
+                let never_changed = *ino == Ino::ROOT && self.within.is_everything();
+                if versions.is_empty() && !never_changed {
                     return Err(Error::no_node());
                 }
                 versions
@@ -39,7 +41,9 @@ impl View<'_> {
         versions
             .retain(|(seq, ino), _| page.before.is_none_or(|before| (*seq, *ino) < (before.seq, before.ino)));
         let newest_first = versions.into_iter().rev().filter_map(|((seq, ino), node)| {
-            let commit = self.state.info(seq)?.clone();
+            let commit = self.own_id(self.state.info(seq)?);
+            let outside = node.is_some_and(Node::has_name) && !self.was_within(ino, seq);
+            let commit = if outside { commit.unsigned() } else { commit };
             let entry = node.map(|node| Box::new(node.entry()));
             Some(Version { id: VersionId { seq, ino }, commit, entry })
         });
@@ -51,6 +55,7 @@ impl View<'_> {
         let versions = self.state.nodes.get(&ino).into_iter().flat_map(|versions| versions.iter());
         versions
             .filter(|(seq, _)| *seq > Seq(0) && *seq <= self.seq && *seq < till)
+            .filter(|(seq, _)| self.is_shown(ino, *seq))
             .map(|(seq, node)| ((*seq, ino), (!node.end).then_some(node)))
             .collect()
     }

@@ -14,7 +14,7 @@ impl State {
     /// The commit of which a batch is a retry.
     pub(super) fn first_try(&self, batch: &Batch, time: Timestamp) -> Result<Option<Commit>> {
         let by_key = batch.idempotency.as_ref().and_then(|asked| {
-            let (known, seq) = self.idempotency.get(&asked.key)?;
+            let (known, seq) = self.idempotency.get(&(batch.owner_key().to_owned(), asked.key.clone()))?;
             (time < known.keep_until).then_some((known.request_hash == asked.request_hash, *seq))
         });
         match (by_key, batch.id) {
@@ -23,14 +23,14 @@ impl State {
                 ErrorKind::IdempotencyMismatch,
                 "this idempotency key was used before with another request; use a new key",
             )),
-            (None, Some(id)) => Ok(self.committed(id)),
+            (None, Some(id)) => Ok(self.committed(batch.owner_key(), id)),
             (None, None) => Ok(None),
         }
     }
 
-    /// The commit of an id.
-    pub(super) fn committed(&self, id: CommitId) -> Option<Commit> {
-        self.answer(*self.commit_ids.get(&id)?)
+    /// The commit of an owner and id.
+    pub(super) fn committed(&self, owner: &str, id: CommitId) -> Option<Commit> {
+        self.answer(*self.commit_ids.get(&(owner.to_owned(), id))?)
     }
 
     fn answer(&self, seq: Seq) -> Option<Commit> {
@@ -49,7 +49,7 @@ struct Gathered {
 
 impl View<'_> {
     pub(super) fn changes(&self, query: &ChangesQuery) -> Result<Changes> {
-        let within = query.check()?;
+        let within = query.check()?.intersect(self.within);
         let mut gathered = Gathered { commits: Vec::new(), items: 0, bytes: 0, scanned: 0 };
         let mut until = query.since;
         let first = usize::try_from(until.seq.0).unwrap_or(usize::MAX);
@@ -58,15 +58,17 @@ impl View<'_> {
             let behind = usize::try_from(until.changes).unwrap_or(usize::MAX);
             until.changes = 0;
             if notes.is_empty() && behind == 0 {
-                let shown = within.is_everything().then(Vec::new);
-                if !gathered.take(query.limit, commit, 1, shown) {
+                // one that changed nothing is shown to all who see everything, and to whom it is from
+                let told = within == *self.within && self.is_own(commit.seq);
+                let shown = told.then(Vec::new);
+                if !gathered.take(query.limit, &self.own_id(commit), 1, shown) {
                     return Ok(Changes { commits: gathered.commits, until, head: self.seq });
                 }
             }
             for (number, note) in notes.iter().enumerate().skip(behind) {
                 let (shown, cost) = self.shown(commit, note, &within);
                 let shown = (!shown.is_empty()).then_some(shown);
-                if !gathered.take(query.limit, commit, cost, shown) {
+                if !gathered.take(query.limit, &self.own_id(commit), cost, shown) {
                     let until = LogPosition { changes: number as u64, ..until };
                     return Ok(Changes { commits: gathered.commits, until, head: self.seq });
                 }
@@ -74,6 +76,19 @@ impl View<'_> {
             until.seq = commit.seq;
         }
         Ok(Changes { commits: gathered.commits, until, head: self.seq })
+    }
+
+    /// Whether a commit is of who looks; to the account all are.
+    fn is_own(&self, seq: Seq) -> bool {
+        let index = usize::try_from(seq.0).unwrap_or(usize::MAX).wrapping_sub(1);
+        let whose = self.state.owners.get(index);
+        self.owner.is_none_or(|own| whose.is_some_and(|whose| whose == own.key()))
+    }
+
+    /// A commit with its id only if it is of who looks.
+    pub(super) fn own_id(&self, commit: &CommitInfo) -> CommitInfo {
+        let id = commit.id.filter(|_| self.is_own(commit.seq));
+        CommitInfo { id, ..commit.clone() }
     }
 
     /// What a change shows as, and what looking at it costs.
@@ -86,8 +101,16 @@ impl View<'_> {
             kind @ (ChangeKind::Modified | ChangeKind::Attributes) => {
                 let seen = note.paths.iter().filter(inside).take(MAX_CHANGE_PATHS).cloned();
                 let change = Change::new(kind.clone(), note.ino, seen);
-                let hidden = !within.is_everything() && change.paths.is_empty();
+                // what had no name at all is where its last name was
+                let reached = self.is_own(commit.seq) || self.is_shown(note.ino, commit.seq);
+                let unnamed = note.paths.is_empty() && reached;
+                let hidden = change.paths.is_empty() && !(unnamed && within == self.within);
                 (if hidden { Vec::new() } else { vec![change] }, 1 + note.paths.len())
+            }
+            ChangeKind::Snapshot { .. } | ChangeKind::SnapshotDropped { .. } => {
+                let told = within == self.within && self.is_own(commit.seq);
+                let change = Change::new(note.kind.clone(), note.ino, within.tops().iter().cloned());
+                (if told { vec![change] } else { Vec::new() }, 1)
             }
             ChangeKind::Renamed { from } => {
                 let Some(to) = first else { return (Vec::new(), 1) };
@@ -133,7 +156,7 @@ impl View<'_> {
         seq: Seq,
         now: Timestamp,
     ) -> (Vec<Change>, usize) {
-        let mut view = View { state: self.state, seq, now, present: false };
+        let mut view = View { seq, now, holder: None, ..*self };
         let tops: Vec<&TreePath> = within.tops_below(path).collect();
         let there = tops.iter().filter_map(|top| Some((view.find_path(top).ok()?, *top)));
         let changes = there.map(|(ino, top)| Change::new(kind.clone(), ino, [top.clone()])).collect();

@@ -10,8 +10,8 @@ use super::state::Node;
 use super::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    At, Body, ChangeKind, Create, Ino, Kind, MAX_FILE, MAX_HASHED, Op, Outcome, Precondition, SetAttrs,
-    Snapshot, VersionId,
+    At, Body, ChangeKind, Create, Ino, Kind, MAX_FILE, MAX_HASHED, Op, Outcome, Owner, Precondition,
+    SetAttrs, Snapshot, VersionId,
 };
 use crate::path::TreePath;
 
@@ -30,12 +30,8 @@ fn refuse_node(at: &At) -> Result<()> {
     }
 }
 
-fn is_root(at: &At) -> bool {
-    matches!(at, At::Path(path) if path.is_root())
-}
-
-fn busy() -> Error {
-    Error::at(ErrorKind::Busy, &TreePath::root(), "the root cannot be removed or renamed")
+fn busy(path: &TreePath) -> Error {
+    Error::at(ErrorKind::Busy, path, "the top cannot be removed or renamed")
 }
 
 impl Scratch<'_> {
@@ -97,6 +93,7 @@ impl Scratch<'_> {
 
     pub(super) fn path_from(&mut self, at: &At) -> Result<TreePath> {
         match at {
+            At::Path(path) if !self.within.contains(path) => Err(Error::not_found(path)),
             At::Path(path) => Ok(path.clone()),
             At::Child(dir, name) => self.child_path(*dir, name),
             At::Node(_) => Err(refuse_node(at).expect_err("a node")),
@@ -115,7 +112,8 @@ impl Scratch<'_> {
     pub(super) fn about_at(&mut self, kind: ErrorKind, at: &At, message: &str) -> Error {
         let path = match at {
             At::Node(ino) => self.path_of(*ino),
-            At::Path(_) | At::Child(..) => self.path_from(at).ok(),
+            At::Path(path) => Some(path.clone()),
+            At::Child(..) => self.path_from(at).ok(),
         };
         match path {
             Some(path) => Error::at(kind, &path, message),
@@ -127,7 +125,9 @@ impl Scratch<'_> {
         match body {
             Body::Bytes(bytes) => Ok(bytes.clone().into()),
             Body::Staged(staged) => {
-                let content = self.state.staged.get(&staged.id).filter(|it| it.size() == staged.size);
+                let own = self.own(String::new()).0;
+                let kept = self.state.staged.get(&staged.id).filter(|(owner, _)| *owner == own);
+                let content = kept.map(|(_, content)| content).filter(|it| it.size() == staged.size);
                 match content {
                     Some(content) if self.laid.used.insert(staged.id) => Ok(content.clone()),
                     _ => {
@@ -354,26 +354,51 @@ impl Scratch<'_> {
         if self.has_snapshot(name) {
             return Err(Error::new(ErrorKind::AlreadyExists, "a snapshot by that name exists"));
         }
-        let snapshot = Snapshot { name: name.to_owned(), seq: self.seq, time: self.time };
-        self.laid.snapshots.insert(name.to_owned(), Some(snapshot));
+        let owner = self.owner.clone();
+        let snapshot = Snapshot { name: name.to_owned(), seq: self.seq, time: self.time, owner };
+        self.laid.snapshots.insert(self.own(name.to_owned()), Some(snapshot));
         self.note(ChangeKind::Snapshot { name: name.to_owned() }, Ino::ROOT, &TreePath::root());
-        Ok(Outcome { changed: true, ..self.unchanged(Ino::ROOT) })
+        Ok(self.snapshot_outcome())
+    }
+
+    /// Of the first top that is there.
+    fn snapshot_outcome(&mut self) -> Outcome {
+        let tops = self.within.tops();
+        let told = tops.iter().find_map(|top| self.find_path(top).ok()).unwrap_or(Ino::NONE);
+        Outcome { changed: true, ..self.unchanged(told) }
+    }
+
+    /// Refuses the top of what the batch reaches.
+    fn refuse_top(&mut self, at: &At) -> Result<()> {
+        match at {
+            At::Path(path) if self.within.is_top(path) => {
+                self.find_path(path)?;
+                Err(busy(path))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn drop_snapshot(&mut self, name: &str) -> Result<Outcome> {
         if !self.has_snapshot(name) {
             return Err(Error::new(ErrorKind::NotFound, "no snapshot by that name"));
         }
-        self.laid.snapshots.insert(name.to_owned(), None);
+        self.laid.snapshots.insert(self.own(name.to_owned()), None);
         self.note(ChangeKind::SnapshotDropped { name: name.to_owned() }, Ino::ROOT, &TreePath::root());
-        Ok(Outcome { changed: true, ..self.unchanged(Ino::ROOT) })
+        Ok(self.snapshot_outcome())
     }
 
     fn has_snapshot(&self, name: &str) -> bool {
-        match self.laid.snapshots.get(name) {
+        let own = self.own(name.to_owned());
+        match self.laid.snapshots.get(&own) {
             Some(laid) => laid.is_some(),
-            None => self.state.snapshots.contains_key(name),
+            None => self.state.snapshots.contains_key(&own),
         }
+    }
+
+    /// What is kept under a name by the owner of the batch.
+    fn own(&self, name: String) -> (String, String) {
+        (self.owner.as_ref().map_or("", Owner::key).to_owned(), name)
     }
 }
 

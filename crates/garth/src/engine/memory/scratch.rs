@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::state::{Node, Noted, State};
 use super::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{ChangeKind, Ino, Kind, Seq, Snapshot, Timestamp, VersionId};
+use crate::model::{ChangeKind, Ino, Kind, Owner, Seq, Snapshot, Timestamp, VersionId, Within};
 use crate::path::{Name, TreePath};
 
 /// Where an operation makes or removes a name; never the root.
@@ -25,6 +25,12 @@ pub(super) struct Scratch<'a> {
     /// The commit's number and time, if it succeeds.
     pub(super) seq: Seq,
     pub(super) time: Timestamp,
+    /// The paths that the batch reaches.
+    pub(super) within: &'a Within,
+    /// Whose open handles it reaches.
+    holder: u64,
+    /// Whose snapshots and staged bodies it uses.
+    pub(super) owner: Option<Owner>,
     pub(super) laid: Laid,
     /// Bytes that conditions have hashed.
     pub(super) hashed: u64,
@@ -35,7 +41,8 @@ pub(super) struct Scratch<'a> {
 pub(super) struct Laid {
     pub(super) names: BTreeMap<Ino, BTreeMap<Name, Option<Ino>>>,
     pub(super) nodes: BTreeMap<Ino, Node>,
-    pub(super) snapshots: BTreeMap<String, Option<Snapshot>>,
+    /// By owner and name.
+    pub(super) snapshots: BTreeMap<(String, String), Option<Snapshot>>,
     /// Staged bodies that were used.
     pub(super) used: BTreeSet<u128>,
     /// A change of a node itself has no paths until the end of the commit.
@@ -83,15 +90,26 @@ impl Tree for Scratch<'_> {
     }
 
     fn is_open(&self, ino: Ino) -> bool {
-        self.state.open.contains_key(&ino)
+        self.state.is_held(ino, self.holder)
+    }
+
+    fn within(&self) -> &Within {
+        self.within
     }
 }
 
 impl<'a> Scratch<'a> {
-    pub(super) fn new(state: &'a State, now: Timestamp) -> Self {
+    pub(super) fn new(
+        state: &'a State,
+        now: Timestamp,
+        within: &'a Within,
+        holder: u64,
+        owner: Option<&Owner>,
+    ) -> Self {
         let seq = Seq(state.head().0 + 1);
         let time = now.max(Timestamp(state.time_of(state.head()).0 + 1));
-        Self { state, seq, time, laid: Laid { next_ino: state.next_ino, ..Laid::default() }, hashed: 0 }
+        let laid = Laid { next_ino: state.next_ino, ..Laid::default() };
+        Self { state, seq, time, within, holder, owner: owner.cloned(), laid, hashed: 0 }
     }
 
     /// A node, to be changed.
@@ -150,7 +168,7 @@ impl<'a> Scratch<'a> {
     }
 
     fn expire(&mut self, ino: Ino) {
-        for path in self.paths(ino) {
+        for path in self.every_path(ino) {
             self.note(ChangeKind::Expired, ino, &path);
         }
         let names = self.get(ino).names.clone();
@@ -159,10 +177,16 @@ impl<'a> Scratch<'a> {
         }
     }
 
-    /// Where a name is made or removed: its directory, which must be there or is made.
+    /// Where a name is made or removed: its directory, which must be there or is made. `None` for the top of
+    /// what the batch reaches, which is there already.
     pub(super) fn slot(&mut self, path: &TreePath, parents: bool) -> Result<Option<Slot>> {
+        let top = self.within.top_of(path).cloned().ok_or_else(|| Error::not_found(path))?;
+        if top == *path {
+            return self.find_path(path).map(|_| None);
+        }
         let Some((parent, name)) = path.split() else { return Ok(None) };
         if parents {
+            self.find_path(&top).map_err(|_| Error::not_found(path))?;
             self.make_directories(&parent)?;
         }
         // The parent is looked up as part of the whole path, which an error then names.
@@ -215,7 +239,7 @@ impl<'a> Scratch<'a> {
         for index in 0..self.laid.changes.len() {
             let Noted { kind, ino, .. } = &self.laid.changes[index];
             if matches!(kind, ChangeKind::Modified | ChangeKind::Attributes) {
-                self.laid.changes[index].paths = self.paths(*ino);
+                self.laid.changes[index].paths = self.every_path(*ino);
             }
         }
         let state = self.state;

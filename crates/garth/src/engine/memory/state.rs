@@ -166,15 +166,22 @@ pub(super) struct State {
     pub(super) next_ino: u64,
     /// Commit `s` is at index `s - 1`.
     pub(super) log: Vec<(CommitInfo, Vec<Noted>)>,
+    /// Whose each commit is, in the order of the log; empty for the account.
+    pub(super) owners: Vec<String>,
     /// The answers of commits that have an id or an idempotency key.
     pub(super) answers: HashMap<Seq, Commit>,
-    pub(super) commit_ids: HashMap<CommitId, Seq>,
-    pub(super) idempotency: HashMap<String, (Idempotency, Seq)>,
-    pub(super) snapshots: BTreeMap<String, Snapshot>,
-    pub(super) staged: HashMap<u128, Content>,
+    /// By owner and id.
+    pub(super) commit_ids: HashMap<(String, CommitId), Seq>,
+    /// By owner and key.
+    pub(super) idempotency: HashMap<(String, String), (Idempotency, Seq)>,
+    /// By owner and name.
+    pub(super) snapshots: BTreeMap<(String, String), Snapshot>,
+    /// Each with its owner.
+    pub(super) staged: HashMap<u128, (String, Content)>,
     pub(super) next_staged: u128,
-    /// How many handles hold each node open.
-    pub(super) open: HashMap<Ino, usize>,
+    /// How many handles of each holder hold each node open.
+    pub(super) open: BTreeMap<(Ino, u64), usize>,
+    pub(super) next_holder: u64,
     /// Told of the next commit; some no longer listen.
     pub(super) waiting: Vec<oneshot::Sender<()>>,
 }
@@ -189,15 +196,23 @@ impl State {
             nodes: BTreeMap::from([(Ino::ROOT, versions)]),
             next_ino: Ino::ROOT.0 + 1,
             log: Vec::new(),
+            owners: Vec::new(),
             answers: HashMap::new(),
             commit_ids: HashMap::new(),
             idempotency: HashMap::new(),
             snapshots: BTreeMap::new(),
             staged: HashMap::new(),
             next_staged: 0,
-            open: HashMap::new(),
+            open: BTreeMap::new(),
+            next_holder: 0,
             waiting: Vec::new(),
         }
+    }
+
+    /// Whether a holder holds a node open; 0 stands for all of them.
+    pub(super) fn is_held(&self, ino: Ino, holder: u64) -> bool {
+        let mut holders = self.open.range((ino, 0)..=(ino, u64::MAX)).map(|((_, one), _)| *one);
+        holders.any(|one| holder == 0 || one == holder)
     }
 
     pub(super) fn head(&self) -> Seq {
@@ -215,7 +230,7 @@ impl State {
     }
 
     /// The sequence that a moment means to one who sees up to `head`.
-    pub(super) fn seq_of(&self, moment: &Moment, head: Seq) -> Result<Seq> {
+    pub(super) fn seq_of(&self, moment: &Moment, head: Seq, owner: &str) -> Result<Seq> {
         let not_there = |what: String| Error::new(ErrorKind::NotFound, what);
         match moment {
             Moment::Seq(seq) if *seq <= head => Ok(*seq),
@@ -224,7 +239,7 @@ impl State {
                 let until = self.log.partition_point(|(commit, _)| commit.time <= *time);
                 Ok(Seq(until as u64).min(head))
             }
-            Moment::Snapshot(name) => match self.snapshots.get(name) {
+            Moment::Snapshot(name) => match self.snapshots.get(&(owner.to_owned(), name.clone())) {
                 Some(snapshot) if snapshot.seq <= head => Ok(snapshot.seq),
                 _ => Err(not_there("no snapshot by that name".to_owned())),
             },

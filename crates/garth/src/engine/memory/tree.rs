@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::state::{Node, State};
 use crate::error::{Error, Result};
-use crate::model::{At, Ino, Seq, Timestamp};
+use crate::model::{At, Ino, Owner, Seq, Timestamp, Within};
 use crate::path::{Name, TreePath};
 
 /// One name of a subtree.
@@ -32,8 +32,11 @@ pub(super) trait Tree {
     /// Whether the node has a name now.
     fn is_named(&mut self, ino: Ino) -> bool;
 
-    /// Whether this instance holds the node open.
+    /// Whether the node is held open by who looks.
     fn is_open(&self, ino: Ino) -> bool;
+
+    /// The paths that are there for who looks.
+    fn within(&self) -> &Within;
 
     /// A node that was found.
     fn get(&self, ino: Ino) -> &Node {
@@ -51,20 +54,30 @@ pub(super) trait Tree {
         self.node(ino).is_some_and(Node::is_directory)
     }
 
-    /// Every path of a node, in the order of a walk.
+    /// Every path of a node that is there for who looks, in the order of a walk.
     fn paths(&self, ino: Ino) -> Vec<TreePath> {
-        if ino == Ino::ROOT {
-            return vec![TreePath::root()];
-        }
-        let Some(node) = self.node(ino) else { return Vec::new() };
-        let mut paths: Vec<TreePath> = node
-            .names
-            .iter()
-            .filter_map(|(dir, name)| self.paths(*dir).first().map(|dir| (dir.key().to_owned(), name)))
-            .map(|(dir, name)| TreePath::from_row(&dir, name.as_str()))
-            .collect();
-        paths.sort_by_cached_key(TreePath::split);
+        let mut paths = all_paths(ino, &|ino| self.node(ino));
+        paths.retain(|path| self.within().contains(path));
         paths
+    }
+
+    /// Every path of a node, in the order of a walk, whoever looks: for the log.
+    fn every_path(&self, ino: Ino) -> Vec<TreePath> {
+        all_paths(ino, &|ino| self.node(ino))
+    }
+
+    /// Whether a node has a name that is there for who looks.
+    fn is_reached(&mut self, ino: Ino) -> bool {
+        let inside = |(dir, name): &(Ino, Name)| {
+            let dir = all_paths(*dir, &|ino| self.node(ino)).into_iter().next();
+            dir.is_some_and(|dir| self.within().contains(&TreePath::from_row(dir.key(), name.as_str())))
+        };
+        let reached = match self.node(ino) {
+            _ if self.within().is_everything() => true,
+            Some(node) => node.names.iter().any(inside),
+            None => false,
+        };
+        reached && self.is_named(ino)
     }
 
     /// The first path of a node, for an error about it.
@@ -79,17 +92,24 @@ pub(super) trait Tree {
                 let path = self.child_path(*dir, name)?;
                 self.find_path(&path)
             }
-            At::Node(ino) if self.is_named(*ino) || self.is_open(*ino) => Ok(*ino),
+            At::Node(ino) if self.is_reached(*ino) || self.is_open(*ino) => Ok(*ino),
             At::Node(_) => Err(Error::no_node()),
         }
     }
 
     fn find_path(&mut self, path: &TreePath) -> Result<Ino> {
+        if !self.within().contains(path) {
+            return Err(Error::not_found(path));
+        }
         let mut here = Ino::ROOT;
         // The ancestors run one ahead: each names the directory that the next segment is looked up in.
         for (ancestor, segment) in path.ancestors().zip(path.segments()) {
             if !self.is_directory(here) {
-                return Err(Error::not_a_directory(&ancestor));
+                // the reason is told only if it is there for who looks
+                return Err(match self.within().contains(&ancestor) {
+                    true => Error::not_a_directory(&ancestor),
+                    false => Error::not_found(path),
+                });
             }
             here = self.child(here, segment).ok_or_else(|| Error::not_found(path))?;
         }
@@ -98,8 +118,10 @@ pub(super) trait Tree {
 
     /// The path of a name in a directory known by number.
     fn child_path(&mut self, dir: Ino, name: &Name) -> Result<TreePath> {
-        let named = self.is_named(dir);
-        let path = self.path_of(dir).filter(|_| named).ok_or_else(Error::no_node)?;
+        let path = self.path_of(dir).ok_or_else(Error::no_node)?;
+        if !self.is_named(dir) {
+            return Err(Error::no_node());
+        }
         if !self.is_directory(dir) {
             return Err(Error::not_a_directory(&path));
         }
@@ -124,17 +146,58 @@ pub(super) trait Tree {
     }
 }
 
+/// Every path of a node, in the order of a walk, in a tree where nodes are as `node` tells.
+fn all_paths<'a>(ino: Ino, node: &dyn Fn(Ino) -> Option<&'a Node>) -> Vec<TreePath> {
+    if ino == Ino::ROOT {
+        return vec![TreePath::root()];
+    }
+    let names = node(ino).into_iter().flat_map(|node| node.names.iter());
+    let mut paths: Vec<TreePath> = names
+        .filter_map(|(dir, name)| {
+            Some(TreePath::from_row(all_paths(*dir, node).first()?.key(), name.as_str()))
+        })
+        .collect();
+    paths.sort_by_cached_key(TreePath::split);
+    paths
+}
+
 /// The tree after one commit, as a reader sees it at a time.
+#[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) state: &'a State,
     pub(super) seq: Seq,
     /// What expiry is judged by.
     pub(super) now: Timestamp,
-    /// Whether nodes held open are in reach: in the present.
-    pub(super) present: bool,
+    /// Whose open handles are in reach; `None` in the past.
+    pub(super) holder: Option<u64>,
+    pub(super) within: &'a Within,
+    /// Who looks; `None` for the account, which sees the ids of all commits.
+    pub(super) owner: Option<&'a Owner>,
 }
 
 impl View<'_> {
+    /// Whether a version of a node is there for who looks: the node had a name within the paths after one of
+    /// the commits that left it at this version, or had no name at all and the last it had were there.
+    pub(super) fn is_shown(&self, ino: Ino, since: Seq) -> bool {
+        if self.within.is_everything() {
+            return true;
+        }
+        let Some(versions) = self.state.nodes.get(&ino) else { return false };
+        let had_name = |seq: &u64| versions.at(Seq(*seq)).is_some_and(Node::has_name);
+        if !had_name(&since.0) {
+            return (0..since.0).rev().find(had_name).is_some_and(|seq| self.was_within(ino, Seq(seq)));
+        }
+        let next = versions.iter().map(|(seq, _)| *seq).find(|seq| *seq > since && *seq <= self.seq);
+        let until = next.map_or(self.seq.0, |next| next.0 - 1);
+        (since.0..=until).any(|seq| self.was_within(ino, Seq(seq)))
+    }
+
+    /// Whether a node had a name within the paths after a commit.
+    pub(super) fn was_within(&self, ino: Ino, seq: Seq) -> bool {
+        let paths = all_paths(ino, &|ino| self.state.nodes.get(&ino)?.at(seq));
+        paths.iter().any(|path| self.within.contains(path))
+    }
+
     fn is_live(&self, ino: Ino) -> bool {
         self.node(ino).is_some_and(|node| node.has_name() && !node.is_expired(self.now))
     }
@@ -160,6 +223,10 @@ impl Tree for View<'_> {
     }
 
     fn is_open(&self, ino: Ino) -> bool {
-        self.present && self.state.open.contains_key(&ino)
+        self.holder.is_some_and(|holder| self.state.is_held(ino, holder))
+    }
+
+    fn within(&self) -> &Within {
+        self.within
     }
 }

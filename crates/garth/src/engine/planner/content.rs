@@ -219,7 +219,7 @@ impl<R: Rows> Planner<'_, R> {
                 if !self.staged.insert(staged.id) {
                     return Err(unknown());
                 }
-                let body = self.rows.staged(staged.id)?.ok_or_else(unknown)?;
+                let body = self.rows.staged(self.owner, staged.id)?.ok_or_else(unknown)?;
                 if body.0.iter().map(|(_, length)| length).sum::<u64>() != staged.size {
                     return Err(unknown());
                 }

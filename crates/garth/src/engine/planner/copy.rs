@@ -90,11 +90,15 @@ impl<R: Rows> Planner<'_, R> {
         let time = self.rows.time_of(seq)?.0;
         let as_of = Some((seq, time));
         let path = match from {
-            At::Path(path) => path.clone(),
+            At::Path(path) if self.within.contains(path) => path.clone(),
+            At::Path(path) => return Err(Error::not_found(path)),
             At::Node(ino) => {
                 let node =
                     self.rows.node_at_seq(ino.0, seq)?.filter(|node| node.nlink > 0 && !node.expired(time));
                 let node = node.ok_or_else(Error::no_node)?;
+                if !self.was_named(&node, seq)? {
+                    return Err(Error::no_node());
+                }
                 let path =
                     if node.kind == Kind::Directory { Some(self.path_of_at(ino.0, seq)?) } else { None };
                 return Ok(Source { path, node, as_of });
@@ -110,7 +114,7 @@ impl<R: Rows> Planner<'_, R> {
         match self.lookup_at(&path, seq, time)? {
             Some(node) => Ok(Source { path: Some(path), node, as_of }),
             None => {
-                for above in path.ancestors().skip(1) {
+                for above in self.ways_to(&path) {
                     match self.lookup_at(&above, seq, time)? {
                         Some(node) if node.kind != Kind::Directory => {
                             return Err(Error::not_a_directory(&above));
@@ -124,11 +128,16 @@ impl<R: Rows> Planner<'_, R> {
         }
     }
 
+    /// Whether the batch reaches a name that a node had then.
+    fn was_named(&self, node: &NodeRow, seq: u64) -> Result<bool> {
+        Ok(self.within.is_everything() || !self.rows.names_of_at(node.ino, seq, self.within)?.is_empty())
+    }
+
     fn path_of_at(&self, ino: u64, seq: u64) -> Result<TreePath> {
-        if ino == Ino::ROOT.0 {
+        if ino == Ino::ROOT.0 && self.within.is_everything() {
             return Ok(TreePath::root());
         }
-        let first = self.rows.names_of_at(ino, seq)?.into_iter().min();
+        let first = self.rows.names_of_at(ino, seq, self.within)?.into_iter().min();
         first.map(|(dir, name)| TreePath::from_row(&dir, &name)).ok_or_else(Error::no_node)
     }
 

@@ -5,7 +5,7 @@ use super::delta::Key;
 use super::rows::{ExtentRow, NameRow, NodeRow, Rows};
 use super::{Planner, key_of};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{At, ChangeKind, Ino, Kind};
+use crate::model::{At, ChangeKind, Ino, Kind, Within};
 use crate::path::TreePath;
 use crate::text::passage::Edit;
 
@@ -90,10 +90,12 @@ impl<R: Rows> Planner<'_, R> {
         Ok(bytes)
     }
 
-    /// The path that an address stands for; it need not exist. `At::Node` has none of its own.
+    /// The path that an address stands for; it need not exist, but the batch reaches it. `At::Node` has none
+    /// of its own.
     pub(super) fn path_at(&mut self, at: &At) -> Result<TreePath> {
         match at {
-            At::Path(path) => Ok(path.clone()),
+            At::Path(path) if self.within.contains(path) => Ok(path.clone()),
+            At::Path(path) => Err(Error::not_found(path)),
             At::Child(dir, name) => {
                 let node = self.node(dir.0)?;
                 let path = self.path_of(dir.0)?;
@@ -127,26 +129,47 @@ impl<R: Rows> Planner<'_, R> {
         }
     }
 
-    /// The first path, in the order of a walk, of a node that has one.
+    /// The first path, in the order of a walk, of a node that has one which the batch reaches.
     pub(super) fn path_of(&mut self, ino: u64) -> Result<TreePath> {
+        let node = self.node(ino)?;
+        if !self.is_named(&node)? || self.expire_if_due(&node)? {
+            return Err(Error::no_node());
+        }
         if ino == Ino::ROOT.0 {
             return Ok(TreePath::root());
         }
-        let node = self.node(ino)?;
-        if self.expire_if_due(&node)? {
-            return Err(Error::no_node());
-        }
-        let first = self.names_of(ino)?.into_iter().next();
+        let first = self.names_within(ino, self.within)?.into_iter().next();
         first.map(|(dir, name)| TreePath::from_row(&dir, &name)).ok_or_else(Error::no_node)
     }
 
-    /// Names of a node as the batch sees them, in the order of a walk.
-    pub(super) fn names_of(&self, ino: u64) -> Result<Vec<Key>> {
-        let mut keys = if ino < self.first_ino { self.rows.names_of(ino)? } else { Vec::new() };
+    /// Whether a node has a name that the batch reaches, expired or not. Reads one of them, not all.
+    pub(super) fn is_named(&self, node: &NodeRow) -> Result<bool> {
+        if node.nlink == 0 || self.within.is_everything() {
+            return Ok(node.nlink > 0);
+        }
+        let inside = |(dir, name): &Key| self.within.contains(&TreePath::from_row(dir, name));
+        if self.delta.given(node.ino).any(inside) {
+            return Ok(true);
+        }
+        // one that the batch has taken away does not count: then the others have to be looked at
+        let some = self.rows.names_of(node.ino, self.within, 1)?;
+        match some.iter().any(|key| self.delta.names.contains_key(key)) {
+            true => Ok(!self.names_within(node.ino, self.within)?.is_empty()),
+            false => Ok(!some.is_empty()),
+        }
+    }
+
+    /// Names of a node within some subtrees as the batch sees them, in the order of a walk.
+    fn names_within(&self, ino: u64, within: &Within) -> Result<Vec<Key>> {
+        let mut keys = match ino < self.first_ino {
+            true => self.rows.names_of(ino, within, usize::MAX)?,
+            false => Vec::new(),
+        };
         keys.retain(|key| {
             self.delta.names.get(key).is_none_or(|change| change.after.is_some_and(|row| row.ino == ino))
         });
-        keys.extend(self.delta.given(ino).cloned());
+        let inside = |(dir, name): &&Key| within.contains(&TreePath::from_row(dir, name));
+        keys.extend(self.delta.given(ino).filter(inside).cloned());
         keys.sort_unstable();
         keys.dedup();
         Ok(keys)
@@ -157,7 +180,7 @@ impl<R: Rows> Planner<'_, R> {
         match at {
             At::Node(ino) => {
                 let node = self.node(ino.0)?;
-                if (self.expire_if_due(&node)? || node.nlink == 0) && !(self.open)(ino.0) {
+                if (!self.is_named(&node)? || self.expire_if_due(&node)?) && !(self.open)(ino.0) {
                     return Err(Error::no_node());
                 }
                 self.node(ino.0)
@@ -185,9 +208,10 @@ impl<R: Rows> Planner<'_, R> {
         Ok((!self.expire_if_due(&node)?).then_some(node))
     }
 
-    /// Why nothing was found at `path`: the error of the lookup.
+    /// Why nothing was found at `path`: the error of the lookup. What lies above the subtree that the batch
+    /// reaches is no reason.
     pub(super) fn lookup_error(&mut self, path: &TreePath) -> Result<Error> {
-        for above in path.ancestors().skip(1) {
+        for above in self.ways_to(path) {
             match self.lookup(&above)? {
                 None => break,
                 Some(node) if node.kind != Kind::Directory => return Ok(Error::not_a_directory(&above)),
@@ -197,12 +221,28 @@ impl<R: Rows> Planner<'_, R> {
         Ok(Error::not_found(path))
     }
 
+    /// The directories on the way to a path that the batch reaches, from the first of them down; not `/`.
+    pub(super) fn ways_to(&self, path: &TreePath) -> impl Iterator<Item = TreePath> + use<R> {
+        let top = self.within.top_of(path).cloned();
+        let ways: Vec<TreePath> = path.ancestors().skip(1).collect();
+        ways.into_iter().filter(move |way| top.as_ref().is_some_and(|top| way.is_within(top)))
+    }
+
+    /// Refuses the top of a subtree, whose name is out of reach: `Busy`, or the error of its lookup.
+    pub(super) fn refuse_top(&mut self, path: &TreePath) -> Result<()> {
+        if !self.within.is_top(path) {
+            return Ok(());
+        }
+        self.find(path)?;
+        Err(Error::at(ErrorKind::Busy, path, "the top of the tree cannot be removed, moved or replaced"))
+    }
+
     /// Whether a node has expired; if so, its removal is recorded.
     pub(super) fn expire_if_due(&mut self, node: &NodeRow) -> Result<bool> {
         if node.nlink == 0 || !node.expired(self.time) {
             return Ok(false);
         }
-        for (dir, name) in self.names_of(node.ino)? {
+        for (dir, name) in self.names_within(node.ino, &Within::everything())? {
             self.delta.log(ChangeKind::Expired, node.ino, Some(TreePath::from_row(&dir, &name)));
             self.set_name((dir.clone(), name), None)?;
             self.touch_dir(&dir, 0)?;

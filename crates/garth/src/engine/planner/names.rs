@@ -16,6 +16,10 @@ pub(super) type Below = (String, String, NameRow);
 impl<R: Rows> Planner<'_, R> {
     /// Finds the directory that a new name goes into, or makes it.
     pub(super) fn ready_parent(&mut self, path: &TreePath, parents: bool) -> Result<()> {
+        if self.within.is_top(path) {
+            // there, or out of reach
+            return self.find(path).map(drop);
+        }
         let Some(parent) = path.parent() else { return Ok(()) };
         if self.dirs.contains_key(parent.key()) {
             return Ok(());
@@ -29,10 +33,11 @@ impl<R: Rows> Planner<'_, R> {
             None if !parents => return Err(self.lookup_error(path)?),
             None => {}
         }
-        for above in path.ancestors().skip(1) {
+        for above in self.ways_to(path) {
             match self.lookup(&above)? {
                 Some(node) if node.kind == Kind::Directory => {}
                 Some(_) => return Err(Error::not_a_directory(&above)),
+                None if self.within.is_top(&above) => return Err(Error::not_found(path)),
                 None => {
                     self.make(&above, Kind::Directory, 0o755)?;
                 }
@@ -140,7 +145,7 @@ impl<R: Rows> Planner<'_, R> {
     pub(super) fn link(&mut self, from: &At, to: &At, parents: bool) -> Result<Outcome> {
         Self::require_name(to)?;
         let node = self.node_at(from)?;
-        if node.nlink == 0 {
+        if !self.is_named(&node)? {
             // as on Linux, what has lost its last name gets no new one
             return Err(Error::no_node());
         }
@@ -180,8 +185,8 @@ impl<R: Rows> Planner<'_, R> {
             Ok(path) => path,
             Err(error) => return lenient(error),
         };
-        if path.is_root() {
-            return Err(Error::at(ErrorKind::Busy, &path, "the root cannot be removed"));
+        if let Err(error) = self.refuse_top(&path) {
+            return lenient(error);
         }
         let Some(node) = self.lookup(&path)? else {
             let error = self.lookup_error(&path)?;
@@ -301,13 +306,10 @@ impl<R: Rows> Planner<'_, R> {
     pub(super) fn rename(&mut self, from: &At, to: &At, mode: RenameMode, parents: bool) -> Result<Outcome> {
         Self::require_name(from)?;
         Self::require_name(to)?;
-        let root = At::Path(TreePath::root());
-        if *from == root || *to == root {
-            return Err(Error::at(
-                ErrorKind::Busy,
-                &TreePath::root(),
-                "the root cannot be renamed or replaced",
-            ));
+        for at in [from, to] {
+            if let At::Path(path) = at {
+                self.refuse_top(path)?;
+            }
         }
         let from = self.path_at(from)?;
         let node = self.find(&from)?;

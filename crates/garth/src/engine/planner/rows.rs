@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::model::{Attributes, ChangeKind, Commit, CommitId, Kind, Timestamp};
+use crate::model::{Attributes, ChangeKind, Commit, CommitId, Kind, Timestamp, Within};
 use crate::path::TreePath;
 
 /// A chunk of this many bytes and more is found by its BLAKE3 and stored once per account.
@@ -127,8 +127,9 @@ pub(crate) trait Rows {
     fn names_in(&self, dir: &str, limit: usize) -> Result<Vec<(String, NameRow)>>;
     /// Live names below a directory, ordered by directory, then name.
     fn names_below(&self, dir: &str) -> Result<Vec<(String, String, NameRow)>>;
-    /// Live names of a node.
-    fn names_of(&self, ino: u64) -> Result<Vec<(String, String)>>;
+    /// Live names of a node within some subtrees, up to `limit`, in any order. Costs as much as what it
+    /// gives.
+    fn names_of(&self, ino: u64, within: &Within, limit: usize) -> Result<Vec<(String, String)>>;
     /// The newest version of a node.
     fn node(&self, ino: u64) -> Result<Option<NodeRow>>;
     /// Attributes that a node got in commit `seq`.
@@ -139,22 +140,22 @@ pub(crate) trait Rows {
     fn chunk_by_hash(&self, hash: &[u8]) -> Result<Option<u64>>;
     /// The bytes of a chunk, checked against their sum.
     fn chunk(&self, id: u64) -> Result<Bytes>;
-    /// A staged body; `None` if it is unknown or collected.
-    fn staged(&self, id: u128) -> Result<Option<Staged>>;
-    /// The commit of this id, as it was answered.
-    fn committed(&self, id: CommitId) -> Result<Option<Commit>>;
-    /// Whether there is a snapshot of this name.
-    fn has_snapshot(&self, name: &str) -> Result<bool>;
-    /// An idempotency record.
-    fn idempotency(&self, key: &str) -> Result<Option<IdempotencyRow>>;
+    /// A staged body of this owner; `None` if it is unknown or collected.
+    fn staged(&self, owner: &str, id: u128) -> Result<Option<Staged>>;
+    /// The commit of this owner and id, as it was answered.
+    fn committed(&self, owner: &str, id: CommitId) -> Result<Option<Commit>>;
+    /// Whether this owner has a snapshot of this name.
+    fn has_snapshot(&self, owner: &str, name: &str) -> Result<bool>;
+    /// An idempotency record of this owner.
+    fn idempotency(&self, owner: &str, key: &str) -> Result<Option<IdempotencyRow>>;
     /// Time of a commit; the error says `NotFound` or `Gone`.
     fn time_of(&self, seq: u64) -> Result<Timestamp>;
     /// A name as it was after commit `seq`.
     fn name_at(&self, dir: &str, name: &str, seq: u64) -> Result<Option<NameRow>>;
     /// Names below a directory after commit `seq`, ordered by directory, then name.
     fn names_below_at(&self, dir: &str, seq: u64) -> Result<Vec<(String, String, NameRow)>>;
-    /// Names of a node after commit `seq`.
-    fn names_of_at(&self, ino: u64, seq: u64) -> Result<Vec<(String, String)>>;
+    /// Names of a node after commit `seq` within some subtrees.
+    fn names_of_at(&self, ino: u64, seq: u64, within: &Within) -> Result<Vec<(String, String)>>;
     /// A node after commit `seq`.
     fn node_at_seq(&self, ino: u64, seq: u64) -> Result<Option<NodeRow>>;
     /// Extents of a node after commit `seq` that overlap `from..to`, by offset. The last may

@@ -147,6 +147,9 @@ ALTER TABLE head ADD COLUMN copies INTEGER NOT NULL DEFAULT 0;
 /// The answer of a commit that its caller named, by id or by idempotency key, stands in its row of the log,
 /// once. A key whose answer cannot be read keeps its row, which then leads nowhere: a retry must not commit
 /// again. Changes of a commit that are many lie in pieces, so that a page of them reads its own only.
+///
+/// Snapshots, commit ids, idempotency keys and staged bodies have owners, under which views keep what is
+/// theirs; the account's own is empty.
 const FORMAT_3: &str = "
 ALTER TABLE name_past ADD COLUMN fork INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE name_past ADD COLUMN born INTEGER NOT NULL DEFAULT 0;
@@ -212,11 +215,17 @@ CREATE VIRTUAL TABLE passage_word USING fts5 (
 INSERT INTO passage_word (passage_word, rank) VALUES ('automerge', 0), ('crisismerge', 32), ('usermerge', 8);
 CREATE VIRTUAL TABLE passage_vocabulary USING fts5vocab (passage_word, instance);
 ALTER TABLE log ADD COLUMN answer TEXT;
+ALTER TABLE log ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+DROP INDEX log_id;
+CREATE UNIQUE INDEX log_id ON log (owner, id) WHERE id IS NOT NULL;
 CREATE TABLE idempotency_3 (
-    key TEXT PRIMARY KEY, hash BLOB NOT NULL, keep_until INTEGER NOT NULL, seq INTEGER NOT NULL
+    owner TEXT NOT NULL, key TEXT NOT NULL,
+    hash BLOB NOT NULL, keep_until INTEGER NOT NULL, seq INTEGER NOT NULL,
+    PRIMARY KEY (owner, key)
 ) STRICT, WITHOUT ROWID;
 INSERT INTO idempotency_3
-    SELECT key, hash, keep_until, coalesce(CAST(json_extract(iif(json_valid(answer), answer, NULL), '$[0]') AS INTEGER), 0)
+    SELECT '', key, hash, keep_until,
+        coalesce(CAST(json_extract(iif(json_valid(answer), answer, NULL), '$[0]') AS INTEGER), 0)
     FROM idempotency;
 UPDATE log SET answer = json_extract(old.answer, '$[2]')
     FROM idempotency AS old JOIN idempotency_3 AS new ON new.key = old.key
@@ -228,6 +237,14 @@ CREATE TABLE log_more (
     seq INTEGER NOT NULL, first INTEGER NOT NULL, changes TEXT NOT NULL,
     PRIMARY KEY (seq, first)
 ) STRICT, WITHOUT ROWID;
+ALTER TABLE staged ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+CREATE TABLE snapshot_3 (
+    owner TEXT NOT NULL, name TEXT NOT NULL, seq INTEGER NOT NULL,
+    PRIMARY KEY (owner, name)
+) STRICT, WITHOUT ROWID;
+INSERT INTO snapshot_3 SELECT '', name, seq FROM snapshot;
+DROP TABLE snapshot;
+ALTER TABLE snapshot_3 RENAME TO snapshot;
 ";
 
 /// Makes the tables of a new database.

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use garth::model::{
-    Changes, ChangesQuery, Commit, CommitId, Entry, Fetched, Head, HistoryPage, Listing, Moment, NamesPage,
-    Page, SearchAnswer, SearchQuery, Snapshot, SnapshotsPage, Version, VersionId, Walk,
+    Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, Head, HistoryPage, Listing, Moment,
+    NamesPage, Page, SearchAnswer, SearchQuery, Snapshot, SnapshotsPage, Version, VersionId, Walk,
 };
-use garth::{Capabilities, OpenFile, OpenNode, Upload};
+use garth::{Capabilities, Lowering, OpenFile, OpenNode, Upload};
 
 use super::*;
 
@@ -199,6 +199,12 @@ impl FileSystem for Counting {
     }
     async fn as_of(&self, moment: &Moment) -> garth::Result<Fs> {
         self.0.as_of(moment).await
+    }
+    async fn confined(&self, to: &Confinement) -> garth::Result<Arc<dyn FileSystem>> {
+        self.0.confined(to).await
+    }
+    fn lowering(&self) -> Box<dyn Lowering> {
+        self.0.lowering()
     }
     async fn snapshots(&self, page: &SnapshotsPage) -> garth::Result<Listing<Snapshot>> {
         self.0.snapshots(page).await

@@ -43,8 +43,11 @@ impl<'a> Scratch<'a> {
                 "a directory cannot be copied into itself",
             ));
         }
-        let Some(slot) = self.slot(&to, parents)? else { return Err(Error::already_exists(&to)) };
-        let Some(old) = slot.taken else { return self.copy_new(&source, &slot) };
+        let old = match self.slot(&to, parents)? {
+            None => self.find_path(&to)?,
+            Some(Slot { taken: Some(old), .. }) => old,
+            Some(slot) => return self.copy_new(&source, &slot),
+        };
         let both_files = source.node.kind == Kind::File && self.get(old).kind == Kind::File;
         if !replace || !both_files {
             return Err(Error::already_exists(&to));
@@ -64,7 +67,14 @@ impl<'a> Scratch<'a> {
         if seq > self.state.head() {
             return Err(Error::new(ErrorKind::NotFound, format!("there is no commit {seq}")));
         }
-        Ok(Some(View { state: self.state, seq, now: self.state.time_of(seq), present: false }))
+        Ok(Some(View {
+            state: self.state,
+            seq,
+            now: self.state.time_of(seq),
+            holder: None,
+            within: self.within,
+            owner: None,
+        }))
     }
 
     fn copy_new(&mut self, source: &Source, slot: &Slot) -> Result<Outcome> {
@@ -127,7 +137,9 @@ fn source(tree: &mut impl Tree, from: &At, recursive: bool) -> Result<Source> {
         At::Node(_) => tree.path_of(ino),
     };
     let mut below = Vec::new();
-    if let Some(path) = path.as_ref().filter(|_| node.is_directory()) {
+    if node.is_directory() {
+        // one that is held without a name has nothing to copy
+        let path = path.as_ref().ok_or_else(Error::no_node)?;
         if !recursive {
             return Err(Error::at(ErrorKind::IsADirectory, path, "is a directory; copy it recursively"));
         }

@@ -1,11 +1,11 @@
 //! Operations that make, remove and move names.
 
-use super::{busy, is_missing, is_root, is_strictly_within, refuse_node};
+use super::{busy, is_missing, is_strictly_within, refuse_node};
 use crate::engine::memory::scratch::{Scratch, Slot};
 use crate::engine::memory::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, ChangeKind, Ino, Kind, MAX_LINKS, Outcome, Remove, RenameMode, SetAttrs, Special};
-use crate::path::{MAX_PATH, TreePath};
+use crate::path::{MAX_STORED_PATH, TreePath};
 
 impl Scratch<'_> {
     /// A free name.
@@ -29,7 +29,7 @@ impl Scratch<'_> {
                 return Ok(self.created(ino));
             }
             Some(slot) => slot.taken,
-            None => Some(Ino::ROOT),
+            None => Some(self.find_path(&path)?),
         };
         match taken {
             Some(ino) if parents && self.is_directory(ino) => Ok(self.unchanged(ino)),
@@ -77,7 +77,7 @@ impl Scratch<'_> {
     pub(super) fn link(&mut self, from: &At, to: &At, parents: bool) -> Result<Outcome> {
         refuse_node(to)?;
         let ino = self.find(from)?;
-        if !self.is_named(ino) {
+        if !self.is_reached(ino) {
             return Err(Error::no_node()); // as on Linux, what has lost its last name gets no new one
         }
         if self.is_directory(ino) {
@@ -95,8 +95,9 @@ impl Scratch<'_> {
 
     pub(super) fn remove(&mut self, at: &At, what: Remove, missing_ok: bool) -> Result<Outcome> {
         refuse_node(at)?;
-        if is_root(at) {
-            return Err(busy());
+        match self.refuse_top(at) {
+            Err(error) if missing_ok && is_missing(&error) => return Ok(self.unchanged(Ino::NONE)),
+            refused => refused?,
         }
         let found = self.path_from(at).and_then(|path| self.find_path(&path).map(|ino| (path, ino)));
         let (path, ino) = match found {
@@ -119,7 +120,7 @@ impl Scratch<'_> {
     }
 
     fn existing_slot(&mut self, path: &TreePath) -> Result<Slot> {
-        self.slot(path, false)?.ok_or_else(busy)
+        self.slot(path, false)?.ok_or_else(|| busy(path))
     }
 
     /// Removes all that is below a directory. Only what keeps a name elsewhere has changed.
@@ -138,9 +139,8 @@ impl Scratch<'_> {
     pub(super) fn rename(&mut self, from: &At, to: &At, mode: RenameMode, parents: bool) -> Result<Outcome> {
         refuse_node(from)?;
         refuse_node(to)?;
-        if is_root(from) || is_root(to) {
-            return Err(busy());
-        }
+        self.refuse_top(from)?;
+        self.refuse_top(to)?;
         let from = self.path_from(from)?;
         let ino = self.find_path(&from)?;
         let to = self.path_from(to)?;
@@ -154,7 +154,7 @@ impl Scratch<'_> {
                 false => Error::not_empty(&to),
             });
         }
-        let new = self.slot(&to, parents)?.ok_or_else(busy)?;
+        let new = self.slot(&to, parents)?.ok_or_else(|| busy(&to))?;
         match new.taken {
             Some(_) if mode == RenameMode::NoReplace => return Err(Error::already_exists(&to)),
             None if exchange => return Err(Error::not_found(&to)),
@@ -204,8 +204,11 @@ impl Scratch<'_> {
             return Ok(());
         }
         let longest = self.longest_below(ino);
-        if to.key().len() + longest > MAX_PATH {
-            return Err(Error::new(ErrorKind::NameTooLong, format!("a path has at most {MAX_PATH} bytes")));
+        if to.key().len() + longest > MAX_STORED_PATH {
+            return Err(Error::new(
+                ErrorKind::NameTooLong,
+                format!("a path has at most {MAX_STORED_PATH} bytes"),
+            ));
         }
         Ok(())
     }

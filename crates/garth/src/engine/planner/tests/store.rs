@@ -243,8 +243,8 @@ impl Rows for Store {
         self.names_below_at(dir, NOW)
     }
 
-    fn names_of(&self, ino: u64) -> Result<Vec<(String, String)>> {
-        self.names_of_at(ino, NOW)
+    fn names_of(&self, ino: u64, within: &Within, limit: usize) -> Result<Vec<(String, String)>> {
+        Ok(self.names_of_at(ino, NOW, within)?.into_iter().take(limit).collect())
     }
 
     fn node(&self, ino: u64) -> Result<Option<NodeRow>> {
@@ -270,19 +270,19 @@ impl Rows for Store {
         }
     }
 
-    fn staged(&self, id: u128) -> Result<Option<Staged>> {
+    fn staged(&self, _owner: &str, id: u128) -> Result<Option<Staged>> {
         Ok(self.staged.get(&id).cloned())
     }
 
-    fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
+    fn committed(&self, _owner: &str, id: CommitId) -> Result<Option<Commit>> {
         Ok(self.commits.get(&id).cloned())
     }
 
-    fn has_snapshot(&self, name: &str) -> Result<bool> {
+    fn has_snapshot(&self, _owner: &str, name: &str) -> Result<bool> {
         Ok(self.snapshots.contains(name))
     }
 
-    fn idempotency(&self, key: &str) -> Result<Option<IdempotencyRow>> {
+    fn idempotency(&self, _owner: &str, key: &str) -> Result<Option<IdempotencyRow>> {
         Ok(self.idempotency.get(key).cloned())
     }
 
@@ -302,8 +302,9 @@ impl Rows for Store {
         Ok(names.map(|((dir, name), row)| (dir, name, row)).collect())
     }
 
-    fn names_of_at(&self, ino: u64, seq: u64) -> Result<Vec<(String, String)>> {
-        Ok(self.names(seq).into_iter().filter(|(_, row)| row.ino == ino).map(|(key, _)| key).collect())
+    fn names_of_at(&self, ino: u64, seq: u64, within: &Within) -> Result<Vec<(String, String)>> {
+        let named = self.names(seq).into_iter().filter(|(_, row)| row.ino == ino).map(|(key, _)| key);
+        Ok(named.filter(|(dir, name)| within.contains(&TreePath::from_row(dir, name))).collect())
     }
 
     fn node_at_seq(&self, ino: u64, seq: u64) -> Result<Option<NodeRow>> {

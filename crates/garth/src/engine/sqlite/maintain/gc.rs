@@ -102,11 +102,9 @@ impl SqliteFs {
                 let inos: Vec<u64> = all(view.conn, sql, params![view.time, EXPIRED], |row| row.get(0))?;
                 let mut paths = Vec::new();
                 for ino in inos {
-                    let (dir, name) = match rows::names_of(view.conn, ino)?.into_iter().next() {
-                        Some(key) => key,
-                        None => continue,
-                    };
-                    paths.push(At::Path(TreePath::from_row(&dir, &name)));
+                    if let Some((dir, name)) = rows::first_name(view.conn, ino)? {
+                        paths.push(At::Path(TreePath::from_row(&dir, &name)));
+                    }
                 }
                 Ok(paths)
             })?;
@@ -361,8 +359,8 @@ impl SqliteFs {
 /// Uploads removed, and whether there is more to do.
 fn forget_ended(conn: &Connection, now: Timestamp, turn: &mut Turn) -> DbResult<(u64, bool)> {
     conn.execute("DELETE FROM lease WHERE until <= ?1", [now.0])?;
-    let sql = "DELETE FROM idempotency WHERE key IN
-         (SELECT key FROM idempotency WHERE keep_until <= ?1 ORDER BY keep_until LIMIT ?2)";
+    let sql = "DELETE FROM idempotency WHERE (owner, key) IN
+         (SELECT owner, key FROM idempotency WHERE keep_until <= ?1 ORDER BY keep_until LIMIT ?2)";
     while conn.prepare_cached(sql)?.execute(params![now.0, PIECE])? > 0 {
         if turn.is_over() {
             return Ok((0, true));
@@ -598,6 +596,21 @@ mod tests {
         assert_eq!(remove_chunks(&conn, env.now(), turn).unwrap(), (0, 0, false));
         assert_eq!(waiting(&conn, times).unwrap(), (0, 0));
         steps.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn a_key_that_ends_takes_no_other_owners_key_with_it() {
+        let account = account();
+        let conn = Connection::open(account.folder.path().join("tree.db")).unwrap();
+        let sql =
+            "INSERT INTO idempotency (owner, key, hash, keep_until, seq) VALUES (?1, 'k', x'00', ?2, 1)";
+        let env = &account.fs.inner.runtime.env().clone();
+        for (owner, keep_until) in [("", 0), ("view", env.now().plus_seconds(99).0)] {
+            conn.execute(sql, params![owner, keep_until]).unwrap();
+        }
+        forget_ended(&conn, env.now(), &mut Turn::begin(env)).unwrap();
+        let left: String = conn.query_row("SELECT owner FROM idempotency", [], |row| row.get(0)).unwrap();
+        assert_eq!(left, "view");
     }
 
     #[test]

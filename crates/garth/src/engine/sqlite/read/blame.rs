@@ -41,7 +41,10 @@ impl ReadView<'_> {
             at = to;
         }
         blame.next = (at < end).then_some(at);
-        blame.with_commits(limit, |seq| self.commit(seq.0))
+        blame.with_commits(limit, |seq| {
+            let commit = self.commit(seq.0)?;
+            Ok(if self.was_outside(node.ino, seq.0)? { commit.unsigned() } else { commit })
+        })
     }
 
     fn blame_extent(&self, part: &ExtentRow, blame: &mut Blame) -> DbResult<()> {

@@ -126,8 +126,7 @@ impl<'a> Lives<'a> {
     /// Looks up the next version of a node.
     fn go_on(&mut self, ino: u64, (seq, than, _): Key) -> DbResult<()> {
         let below = if ino < than { seq.saturating_add(1) } else { seq };
-        let sql = "SELECT seq FROM node WHERE ino = ?1 AND seq < ?2 AND seq > 0 ORDER BY seq DESC LIMIT 1";
-        let found = one(self.view.conn, sql, params![ino, below.min(MAX)], |row| row.get(0))?;
+        let found = self.view.shown_before(ino, below.min(MAX))?;
         self.heads.extend(found.map(|seq| (seq, ino, false)));
         Ok(())
     }

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::{IdempotencyRow, LogChange};
-use crate::engine::sqlite::read::rows::{self, MAX};
+use crate::engine::sqlite::read::rows::{self, MAX, Span};
 use crate::engine::sqlite::read::view::ReadView;
 use crate::engine::sqlite::schema::{answer, changes};
 use crate::error::{Error, ErrorKind};
@@ -37,17 +37,20 @@ fn commit(conn: &Connection, (seq, time, answer): Answered) -> DbResult<Commit> 
     Ok(Commit { seq: Seq(seq), time: Timestamp(time), outcomes, replayed: false, durable: false })
 }
 
-/// The commit of an id.
-pub(crate) fn committed(conn: &Connection, id: CommitId) -> DbResult<Option<Commit>> {
-    let sql = "SELECT seq, time, answer FROM log WHERE id = ?1";
+/// The commit of an owner and id.
+pub(crate) fn committed(conn: &Connection, owner: &str, id: CommitId) -> DbResult<Option<Commit>> {
+    let sql = "SELECT seq, time, answer FROM log WHERE owner = ?1 AND id = ?2";
     let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-    one(conn, sql, [id.0.to_be_bytes()], read)?.map(|answered| commit(conn, answered)).transpose()
+    one(conn, sql, params![owner, id.0.to_be_bytes()], read)?
+        .map(|answered| commit(conn, answered))
+        .transpose()
 }
 
-/// The record of an idempotency key.
-pub(crate) fn idempotency(conn: &Connection, key: &str) -> DbResult<Option<IdempotencyRow>> {
+/// The record of an owner and idempotency key.
+pub(crate) fn idempotency(conn: &Connection, owner: &str, key: &str) -> DbResult<Option<IdempotencyRow>> {
     let sql = "SELECT hash, keep_until, log.seq, log.time, log.answer
-         FROM idempotency LEFT JOIN log ON log.seq = idempotency.seq WHERE key = ?1";
+         FROM idempotency LEFT JOIN log ON log.seq = idempotency.seq
+         WHERE idempotency.owner = ?1 AND key = ?2";
     let read = |row: &Row<'_>| {
         let answered = match row.get::<_, Option<u64>>(2)? {
             Some(seq) => Some((seq, row.get(3)?, row.get(4)?)),
@@ -55,7 +58,9 @@ pub(crate) fn idempotency(conn: &Connection, key: &str) -> DbResult<Option<Idemp
         };
         Ok((row.get(0)?, row.get(1)?, answered))
     };
-    let Some((request_hash, keep_until, answered)) = one(conn, sql, [key], read)? else { return Ok(None) };
+    let Some((request_hash, keep_until, answered)) = one(conn, sql, [owner, key], read)? else {
+        return Ok(None);
+    };
     let lost = || Error::new(ErrorKind::Corrupt, "an idempotency key leads to no commit; run `garth fsck`");
     let commit = commit(conn, answered.ok_or_else(lost)?)?;
     Ok(Some(IdempotencyRow { request_hash, keep_until, commit }))
@@ -63,10 +68,12 @@ pub(crate) fn idempotency(conn: &Connection, key: &str) -> DbResult<Option<Idemp
 
 impl ReadView<'_> {
     pub(crate) fn changes(&self, query: &ChangesQuery) -> DbResult<Changes> {
-        let within = query.check()?;
+        let within = query.check()?.intersect(&self.reach.within);
         let head = self.head()?;
         let mut page = Page {
             view: self,
+            whole: within == self.reach.within,
+            own: false,
             within,
             limit: query.limit,
             given: 0,
@@ -74,14 +81,16 @@ impl ReadView<'_> {
             scanned: 0,
             commits: Vec::new(),
         };
-        let sql = "SELECT seq, time, id, author, message, changes FROM log
+        let sql = "SELECT seq, time, id, author, message, changes, owner FROM log
              WHERE seq > ?1 AND seq <= ?2 ORDER BY seq";
         let mut statement = self.conn.prepare_cached(sql)?;
         // one commit at a time: the page may end with any of them
         let mut rows = statement.query(params![query.since.seq.0.min(MAX), head])?;
         let mut until = query.since;
         while let Some(row) = rows.next()? {
-            let commit = commit_info(row)?;
+            page.own = self.is_own(row.get_ref(6)?.as_str().map_err(rusqlite::Error::from)?);
+            let mut commit = commit_info(row)?;
+            commit.id = commit.id.filter(|_| page.own);
             let behind = std::mem::take(&mut until.changes);
             let pieces = Pieces::of(
                 self.conn,
@@ -159,6 +168,10 @@ fn piece(row: &Row<'_>) -> rusqlite::Result<(u64, String)> {
 struct Page<'a> {
     view: &'a ReadView<'a>,
     within: Within,
+    /// Whether that is all that the view reaches.
+    whole: bool,
+    /// Whether the commit looked at is of the view's owner.
+    own: bool,
     limit: usize,
     given: usize,
     bytes: usize,
@@ -186,7 +199,8 @@ impl Page<'_> {
                 return Ok(Some(0));
             }
             self.scanned += 1;
-            if self.within.is_everything() && !self.give(commit, Vec::new()) {
+            // one that changed nothing is shown to who sees everything, and to whom it is from
+            if self.whole && self.own && !self.give(commit, Vec::new()) {
                 return Ok(Some(0));
             }
         }
@@ -222,13 +236,17 @@ impl Page<'_> {
             ChangeKind::Modified | ChangeKind::Attributes => {
                 let mut paths = names_after(self.view.conn, ino, commit.seq)?;
                 self.scanned += paths.len();
+                // all that an own commit did was within reach
+                let unnamed =
+                    paths.is_empty() && self.whole && (self.own || self.was_shown(ino, commit.seq)?);
                 paths.retain(|path| self.within.contains(path));
-                let hidden = paths.is_empty() && !self.within.is_everything();
+                let hidden = paths.is_empty() && !unnamed;
                 paths.truncate(MAX_CHANGE_PATHS);
                 return Ok(if hidden { Vec::new() } else { vec![Change::new(kind, Ino(ino), paths)] });
             }
             ChangeKind::Snapshot { .. } | ChangeKind::SnapshotDropped { .. } => {
-                (None, Some(TreePath::root()))
+                let change = Change::new(kind, Ino(ino), self.within.tops().iter().cloned());
+                return Ok(if self.whole && self.own { vec![change] } else { Vec::new() });
             }
             ChangeKind::Removed | ChangeKind::Expired => (path, None),
             ChangeKind::Created | ChangeKind::Linked => (None, path),
@@ -254,6 +272,12 @@ impl Page<'_> {
             self.tops(&ChangeKind::Created, &to, commit.seq, commit.time, &mut shown)?;
         }
         Ok(shown)
+    }
+
+    /// Whether the version that a commit made of a node without a name is in reach.
+    fn was_shown(&self, ino: u64, seq: Seq) -> DbResult<bool> {
+        let version = rows::node(self.view.conn, ino, seq.0)?;
+        version.map_or(Ok(false), |version| self.view.is_shown(&version))
     }
 
     /// Shows as `kind` the tops of the query's subtrees that lie below a directory and are there after commit
@@ -283,7 +307,7 @@ fn names_after(conn: &Connection, ino: u64, seq: Seq) -> DbResult<Vec<TreePath>>
     if ino == Ino::ROOT.0 {
         return Ok(vec![TreePath::root()]);
     }
-    let mut names = rows::names_of_at(conn, ino, seq.0)?;
+    let mut names = rows::names_of(conn, ino, Span::at(seq.0), &Within::everything(), usize::MAX)?;
     names.sort_unstable();
     Ok(names.into_iter().map(|(dir, name)| TreePath::from_row(&dir, &name)).collect())
 }

@@ -6,7 +6,8 @@ use crate::engine::planner::{ExtentRow, HeadRow, NameRow, NodeRow};
 use crate::engine::sqlite::schema::columns::{KindColumn, NODE_COLUMNS, node_columns, node_row};
 use crate::engine::sqlite::schema::interval;
 use crate::error::{Error, ErrorKind};
-use crate::model::{Attributes, Kind, Timestamp};
+use crate::model::{Attributes, Kind, Timestamp, Within};
+use crate::path::TreePath;
 use crate::sqlite::{DbResult, all, one};
 
 /// The keys of the directories below `dir`: from the first up to but excluding the second. `0` is the byte
@@ -131,43 +132,146 @@ pub(crate) fn forks(conn: &Connection, seq: u64) -> DbResult<impl Iterator<Item 
     Ok(interval::forks_at(seq, head(conn)?.seq))
 }
 
-pub(crate) fn names_of(conn: &Connection, ino: u64) -> DbResult<Vec<(String, String)>> {
-    all(conn, "SELECT dir, name FROM name WHERE ino = ?1", [ino], pair)
+/// When a node had a name: at some time from after commit `from` to after commit `to`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
 }
 
-/// Names of a node after commit `seq`. Only as many are looked for as it had: a node that was renamed often
-/// has many others.
-pub(crate) fn names_of_at(conn: &Connection, ino: u64, seq: u64) -> DbResult<Vec<(String, String)>> {
-    let count = match node(conn, ino, seq)? {
+impl Span {
+    /// The newest state.
+    pub(crate) const NOW: Self = Self { from: MAX, to: MAX };
+
+    /// After one commit.
+    pub(crate) fn at(seq: u64) -> Self {
+        Self { from: seq.min(MAX), to: seq.min(MAX) }
+    }
+}
+
+/// Live names of node `?1` since before `?2` in a subtree: its top `?3, ?4`, in the directory `?5`, or below
+/// it between `?5/` = `?6` and `?7`. The index is given since it ends with directory and name: one range of
+/// it holds just the names looked for, whatever others the node has.
+macro_rules! names_within_sql {
+    ($place:literal) => {
+        concat!("SELECT dir, name FROM name INDEXED BY name_ino WHERE ino = ?1 AND since <= ?2 AND ", $place)
+    };
+}
+
+/// Names within some subtrees that a node had in a span, up to `limit`, in any order.
+pub(crate) fn names_of(
+    conn: &Connection,
+    ino: u64,
+    span: Span,
+    within: &Within,
+    limit: usize,
+) -> DbResult<Vec<(String, String)>> {
+    const SQL: &str = concat!(
+        names_within_sql!("dir = ?3 AND name = ?4"),
+        " UNION ALL ",
+        names_within_sql!("dir = ?5"),
+        " UNION ALL ",
+        names_within_sql!("dir >= ?6 AND dir < ?7"),
+        " LIMIT ?8"
+    );
+    let mut names = Vec::new();
+    for top in within.tops() {
+        let (from, to) = below(top.key());
+        // the root is in no directory
+        let (dir, name) = top.key().rsplit_once('/').unwrap_or(("/", ""));
+        let left = i64::try_from(limit - names.len()).unwrap_or(i64::MAX);
+        names.extend(all(
+            conn,
+            SQL,
+            params![ino.min(MAX), span.to, dir, name, top.key(), from, to, left],
+            pair,
+        )?);
+        if names.len() >= limit {
+            return Ok(names);
+        }
+    }
+    if span.from < MAX {
+        past_names_of(conn, ino, span, within, limit, &mut names)?;
+    }
+    Ok(names)
+}
+
+/// Adds names that have ended. Of those that were there at the end of the span only as many are looked for as
+/// the node had then: one that was renamed often has many others.
+fn past_names_of(
+    conn: &Connection,
+    ino: u64,
+    span: Span,
+    within: &Within,
+    limit: usize,
+    names: &mut Vec<(String, String)>,
+) -> DbResult<()> {
+    let mut left = match node(conn, ino, span.to)? {
         Some(node) if node.kind == Kind::Directory => node.nlink.min(1),
         Some(node) => node.nlink,
         None => 0,
     };
-    let live = "SELECT dir, name FROM name WHERE ino = ?1 AND since <= ?2";
-    let past = "SELECT dir, name FROM name_past WHERE ino = ?1 AND till > ?2 AND since <= ?2 ORDER BY till";
-    let mut found = Vec::new();
-    for sql in [live, past] {
-        let mut statement = conn.prepare_cached(sql)?;
-        let mut rows = statement.query(params![ino, seq])?;
-        while (found.len() as u64) < count
-            && let Some(row) = rows.next()?
-        {
-            found.push(pair(row)?);
+    left = left.saturating_sub(names.len() as u64);
+    let sql = "SELECT dir, name, since, till FROM name_past WHERE ino = ?1 AND till > ?2 ORDER BY till";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query(params![ino.min(MAX), span.from])?;
+    while left > 0
+        && names.len() < limit
+        && let Some(row) = rows.next()?
+    {
+        let (since, till): (u64, u64) = (row.get(2)?, row.get(3)?);
+        if since > span.to {
+            continue;
+        }
+        left -= u64::from(till > span.to);
+        let (dir, name) = pair(row)?;
+        if within.contains(&TreePath::from_row(&dir, &name)) {
+            names.push((dir, name));
         }
     }
-    Ok(found)
+    Ok(())
 }
 
-/// At most `limit` names of a node behind a directory and name, in that order.
+/// The first live name of a node.
+pub(crate) fn first_name(conn: &Connection, ino: u64) -> DbResult<Option<(String, String)>> {
+    Ok(names_behind(conn, ino, &Within::everything(), ("", ""), 1)?.pop())
+}
+
+/// At most `limit` live names of a node within some subtrees, behind a directory and name, in that order.
 pub(crate) fn names_behind(
     conn: &Connection,
     ino: u64,
+    within: &Within,
     (dir, name): (&str, &str),
     limit: usize,
 ) -> DbResult<Vec<(String, String)>> {
-    let sql = "SELECT dir, name FROM name INDEXED BY name_ino WHERE ino = ?1 AND (dir, name) > (?2, ?3)
-         ORDER BY dir, name LIMIT ?4";
-    all(conn, sql, params![ino, dir, name, limit], pair)
+    macro_rules! sql {
+        ($place:literal) => {
+            concat!(
+                "SELECT dir, name FROM name INDEXED BY name_ino WHERE ino = ?1 AND (dir, name) > (?2, ?3)",
+                $place,
+                " ORDER BY dir, name LIMIT ?4"
+            )
+        };
+    }
+    let most = i64::try_from(limit).unwrap_or(i64::MAX);
+    if within.is_everything() {
+        return all(conn, sql!(""), params![ino, dir, name, most], pair);
+    }
+    let mut names = Vec::new();
+    for top in within.tops() {
+        let (from, to) = below(top.key());
+        // the root, which is in no directory, would be everything
+        let (above, own) = top.key().rsplit_once('/').unwrap_or(("/", ""));
+        let own = params![ino, dir, name, most, above, own];
+        names.extend(all(conn, sql!(" AND dir = ?5 AND name = ?6"), own, pair)?);
+        names.extend(all(conn, sql!(" AND dir = ?5"), params![ino, dir, name, most, top.key()], pair)?);
+        let below = params![ino, dir, name, most, from, to];
+        names.extend(all(conn, sql!(" AND dir >= ?5 AND dir < ?6"), below, pair)?);
+    }
+    names.sort_unstable();
+    names.truncate(limit);
+    Ok(names)
 }
 
 /// A node after commit `seq`; the newest version with [`MAX`].

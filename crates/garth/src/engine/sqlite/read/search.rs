@@ -7,10 +7,10 @@ use crate::engine::sqlite::index::lines;
 use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::read::view::ReadView;
 use crate::error::Error;
-use crate::model::{ByteRange, Hit, Ino, MAX_HITS, SearchAnswer, SearchQuery, Seq, VersionId};
+use crate::model::{ByteRange, Hit, Ino, MAX_HITS, SearchAnswer, SearchQuery, Seq, VersionId, Within};
 use crate::path::TreePath;
-use crate::sqlite::DbResult;
 use crate::sqlite::patience::BYTES_PER_STEP;
+use crate::sqlite::{DbResult, all};
 use crate::text::question::Question;
 use crate::text::snippet::snippet;
 
@@ -24,7 +24,11 @@ impl ReadView<'_> {
         }
         let mut answer = SearchAnswer { missing: self.missing()?, ..SearchAnswer::default() };
         let Some(question) = Question::parse(&query.text) else { return Ok(answer) };
-        let mut allowed = Allowed { view: self, query };
+        let within = match query.within.is_empty() {
+            true => self.reach.within.clone(),
+            false => Within::new(query.within.iter().cloned()).intersect(&self.reach.within),
+        };
+        let mut allowed = Allowed { view: self, query, within };
         let found = find::search(self.conn, &question, query.limit, &mut allowed)?;
         answer.more = found.more;
         for found in found.found {
@@ -44,28 +48,19 @@ impl ReadView<'_> {
         Ok(answer)
     }
 
-    /// How many files have text that is not indexed yet.
+    /// How many files in reach have text that is not indexed yet.
     fn missing(&self) -> DbResult<u64> {
-        let sql = "SELECT count(*) FROM (SELECT 1 FROM unindexed LIMIT ?1)";
-        Ok(self.conn.prepare_cached(sql)?.query_row([MISSING], |row| row.get(0))?)
-    }
-
-    /// The file and the first of its paths that the query may show.
-    fn allow(&self, query: &SearchQuery, ino: Ino) -> DbResult<Option<(NodeRow, TreePath)>> {
-        let Some(node) = rows::node(self.conn, ino.0, rows::MAX)? else { return Ok(None) };
-        if node.nlink == 0 || node.expired(self.time) {
-            return Ok(None);
+        let inos: Vec<u64> =
+            all(self.conn, "SELECT ino FROM unindexed LIMIT ?1", [MISSING], |row| row.get(0))?;
+        let within = &self.reach.within;
+        if within.is_everything() {
+            return Ok(inos.len() as u64);
         }
-        if !query.tags_any.is_empty() {
-            let tags = self.attributes(&node)?.tags;
-            if !tags.iter().any(|tag| query.tags_any.contains(tag)) {
-                return Ok(None);
-            }
+        let mut missing = 0;
+        for ino in inos {
+            missing += u64::from(!rows::names_of(self.conn, ino, rows::Span::NOW, within, 1)?.is_empty());
         }
-        let within =
-            |path: &TreePath| query.within.is_empty() || query.within.iter().any(|top| path.is_within(top));
-        let path = self.names(&node)?.into_iter().find(within);
-        Ok(path.map(|path| (node, path)))
+        Ok(missing)
     }
 }
 
@@ -73,21 +68,36 @@ impl ReadView<'_> {
 struct Allowed<'a> {
     view: &'a ReadView<'a>,
     query: &'a SearchQuery,
+    /// The subtrees in which to search.
+    within: Within,
 }
 
 impl Judge for Allowed<'_> {
     type File = (NodeRow, TreePath);
 
+    /// The file and the first of its paths that the query may show.
     fn allow(&mut self, ino: Ino) -> DbResult<Option<Self::File>> {
-        self.view.allow(self.query, ino)
+        let view = self.view;
+        let Some(node) = rows::node(view.conn, ino.0, rows::MAX)? else { return Ok(None) };
+        if node.nlink == 0 || node.expired(view.time) {
+            return Ok(None);
+        }
+        if !self.query.tags_any.is_empty() {
+            let tags = view.attributes(&node)?.tags;
+            if !tags.iter().any(|tag| self.query.tags_any.contains(tag)) {
+                return Ok(None);
+            }
+        }
+        let first = rows::names_behind(view.conn, ino.0, &self.within, ("", ""), 1)?.pop();
+        Ok(first.map(|(dir, name)| (node, TreePath::from_row(&dir, &name))))
     }
 
     fn below(&mut self, limit: usize) -> DbResult<Option<(Vec<u64>, bool)>> {
-        if self.query.within.is_empty() || self.query.within.iter().any(TreePath::is_root) {
+        if self.within.is_everything() {
             return Ok(None);
         }
         let mut inos = Vec::new();
-        for top in &self.query.within {
+        for top in self.within.tops() {
             let most = limit.saturating_sub(inos.len()) + 1;
             inos.extend(rows::nodes_within(self.view.conn, top.key(), most)?);
         }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::{NameRow, NodeRow};
+use crate::engine::sqlite::reach::Reach;
 use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::read::rows::{self, MAX};
 use crate::engine::sqlite::schema::SUBJECT;
@@ -11,8 +12,8 @@ use crate::engine::sqlite::schema::columns::{KindColumn, node_columns, node_row}
 use crate::engine::sqlite::write::open_nodes::OpenNodes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    At, Attributes, ByteRange, Entry, Fetched, Filling, Ino, Item, Kind, Listing, MAX_LINKS, MAX_PAGE,
-    MAX_READ, NamesPage, Page, Seq, Timestamp, VersionId, Walk, WalkItem, WalkPage,
+    At, Attributes, ByteRange, Entry, Fetched, Filling, Ino, Item, Kind, Listing, MAX_PAGE, MAX_READ,
+    NamesPage, Page, Seq, Timestamp, VersionId, Walk, WalkItem, WalkPage,
 };
 use crate::path::{Name, TreePath};
 use crate::sqlite::patience::Patience;
@@ -25,6 +26,8 @@ pub(crate) struct ReadView<'a> {
     pub(crate) patience: Option<&'a Patience>,
     pub(crate) packs: &'a Packs,
     pub(crate) open: &'a OpenNodes,
+    /// What of the tree it reaches.
+    pub(crate) reach: &'a Reach,
     /// The commit after which to look; `None` for now.
     pub(crate) as_of: Option<u64>,
     /// The time by which entries expire.
@@ -66,7 +69,9 @@ impl ReadView<'_> {
         if let Some(node) = self.lookup(path)? {
             return Ok(node);
         }
-        for above in path.ancestors().skip(1) {
+        // what lies above the subtree that is in reach is no reason
+        let reached = |above: &TreePath| self.reach.within.contains(above);
+        for above in path.ancestors().skip(1).filter(reached) {
             let Some((dir, name)) = above.key().rsplit_once('/') else { continue };
             match self.name(dir, name)? {
                 None => break,
@@ -80,10 +85,11 @@ impl ReadView<'_> {
         Err(Error::not_found(path).into())
     }
 
-    /// The path that an address names; `None` for a node.
+    /// The path that an address names, which is in reach; `None` for a node.
     pub(crate) fn path_at(&self, at: &At) -> DbResult<Option<TreePath>> {
         match at {
-            At::Path(path) => Ok(Some(path.clone())),
+            At::Path(path) if self.reach.within.contains(path) => Ok(Some(path.clone())),
+            At::Path(path) => Err(Error::not_found(path).into()),
             At::Node(_) => Ok(None),
             At::Child(dir, name) => {
                 let node = self.row(dir.0)?.filter(|node| node.nlink > 0).ok_or_else(Error::no_node)?;
@@ -101,8 +107,8 @@ impl ReadView<'_> {
         match (at, self.path_at(at)?) {
             (At::Node(ino), _) => {
                 let node = self.row(ino.0)?.ok_or_else(Error::no_node)?;
-                let named = node.nlink > 0 && !node.expired(self.time);
-                let held = self.as_of.is_none() && self.open.is_open(ino.0);
+                let named = !node.expired(self.time) && self.is_named(&node)?;
+                let held = self.as_of.is_none() && self.reach.holds(ino.0, self.open);
                 if named || held { Ok(self.as_held(node)) } else { Err(Error::no_node().into()) }
             }
             (_, Some(path)) => self.find(&path),
@@ -115,33 +121,45 @@ impl ReadView<'_> {
         if node.expired(self.time) { NodeRow { nlink: 0, ..node } } else { node }
     }
 
-    /// Paths of a node, in the order of a walk.
-    pub(crate) fn names(&self, node: &NodeRow) -> DbResult<Vec<TreePath>> {
-        self.names_behind(node, None, MAX_LINKS as usize)
+    /// When this view is: the span of a name that is there.
+    fn span(&self) -> rows::Span {
+        self.as_of.map_or(rows::Span::NOW, rows::Span::at)
     }
 
-    /// The first of them.
+    /// Whether a node has a name in reach, expired or not.
+    fn is_named(&self, node: &NodeRow) -> DbResult<bool> {
+        let within = &self.reach.within;
+        if node.nlink == 0 || within.is_everything() {
+            return Ok(node.nlink > 0);
+        }
+        Ok(!rows::names_of(self.conn, node.ino, self.span(), within, 1)?.is_empty())
+    }
+
+    /// The first path of a node that is in reach, in the order of a walk.
     pub(crate) fn first_name(&self, node: &NodeRow) -> DbResult<Option<TreePath>> {
         Ok(self.names_behind(node, None, 1)?.pop())
     }
 
+    /// Its paths in reach behind one, in that order.
     fn names_behind(
         &self,
         node: &NodeRow,
         after: Option<&TreePath>,
         limit: usize,
     ) -> DbResult<Vec<TreePath>> {
+        let within = &self.reach.within;
         if node.ino == Ino::ROOT.0 {
-            return Ok(if after.is_none() { vec![TreePath::root()] } else { Vec::new() });
+            let first = after.is_none() && within.is_everything();
+            return Ok(Vec::from_iter(first.then(TreePath::root)));
         }
         if node.expired(self.time) {
             return Ok(Vec::new());
         }
         let after = after.and_then(|after| after.key().rsplit_once('/')).unwrap_or_default();
         let keys = match self.as_of {
-            None => rows::names_behind(self.conn, node.ino, after, limit)?,
-            Some(seq) => {
-                let mut keys = rows::names_of_at(self.conn, node.ino, seq)?;
+            None => rows::names_behind(self.conn, node.ino, within, after, limit)?,
+            Some(_) => {
+                let mut keys = rows::names_of(self.conn, node.ino, self.span(), within, usize::MAX)?;
                 keys.retain(|(dir, name)| (dir.as_str(), name.as_str()) > after);
                 keys.sort_unstable();
                 keys.truncate(limit);
@@ -188,10 +206,11 @@ impl ReadView<'_> {
         Ok(entry_of(node, attributes))
     }
 
-    /// The entry at a path now, in one statement: the fast path of `stat`. `None` also for the root, which
-    /// the caller looks up in the usual way.
+    /// The entry at a path now, in one statement: the fast path of `stat`. `None` also for the root and for
+    /// what is out of reach, which the caller looks up in the usual way.
     pub(crate) fn entry_now(&self, path: &TreePath) -> DbResult<Option<Entry>> {
-        let Some((dir, name)) = path.key().rsplit_once('/') else { return Ok(None) };
+        let reached = self.reach.within.contains(path);
+        let Some((dir, name)) = path.key().rsplit_once('/').filter(|_| reached) else { return Ok(None) };
         let found = rows::entry_by_name(self.conn, dir, name)?;
         let found = found.filter(|(node, _)| !node.expired(self.time));
         Ok(found.map(|(node, attributes)| entry_of(node, attributes)))
@@ -430,11 +449,11 @@ impl ReadView<'_> {
     }
 }
 
-/// Sets an item's own error apart from a failure of the database.
+/// Sets an item's own error apart from a failure of the database and from the end of its patience.
 fn own<T>(answer: DbResult<T>) -> DbResult<Result<T>> {
     match answer {
         Ok(answer) => Ok(Ok(answer)),
-        Err(DbError::Other(error)) => Ok(Err(error)),
+        Err(DbError::Other(error)) if !error.is(ErrorKind::TimedOut) => Ok(Err(error)),
         Err(error) => Err(error),
     }
 }

@@ -49,10 +49,11 @@ pub(crate) fn delta(
     }
     for (name, made) in &delta.snapshots {
         if *made {
-            conn.prepare_cached("INSERT OR REPLACE INTO snapshot (name, seq) VALUES (?1, ?2)")?
-                .execute(params![name, seq])?;
+            conn.prepare_cached("INSERT OR REPLACE INTO snapshot (owner, name, seq) VALUES (?1, ?2, ?3)")?
+                .execute(params![batch.owner_key(), name, seq])?;
         } else {
-            conn.prepare_cached("DELETE FROM snapshot WHERE name = ?1")?.execute([name])?;
+            conn.prepare_cached("DELETE FROM snapshot WHERE owner = ?1 AND name = ?2")?
+                .execute([batch.owner_key(), name])?;
         }
     }
     for (id, _) in &delta.staged {
@@ -163,7 +164,8 @@ fn log(
     let named = batch.id.is_some() || batch.idempotency.is_some();
     let answer = named.then(|| answer::to_json(&commit.outcomes)).transpose()?;
     conn.prepare_cached(
-        "INSERT INTO log (seq, time, id, author, message, changes, answer) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO log (seq, time, id, author, message, changes, answer, owner)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     )?
     .execute(params![
         head.seq,
@@ -172,7 +174,8 @@ fn log(
         author,
         message,
         first,
-        answer
+        answer,
+        batch.owner_key()
     ])?;
     for (number, json) in pieces {
         conn.prepare_cached("INSERT INTO log_more (seq, first, changes) VALUES (?1, ?2, ?3)")?
@@ -180,9 +183,16 @@ fn log(
     }
     if let Some(record) = &batch.idempotency {
         conn.prepare_cached(
-            "INSERT OR REPLACE INTO idempotency (key, hash, keep_until, seq) VALUES (?1, ?2, ?3, ?4)",
+            "INSERT OR REPLACE INTO idempotency (owner, key, hash, keep_until, seq)
+             VALUES (?1, ?2, ?3, ?4, ?5)",
         )?
-        .execute(params![record.key, record.request_hash, record.keep_until.0, head.seq])?;
+        .execute(params![
+            batch.owner_key(),
+            record.key,
+            record.request_hash,
+            record.keep_until.0,
+            head.seq
+        ])?;
     }
     Ok(())
 }

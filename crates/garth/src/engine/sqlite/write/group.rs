@@ -1,6 +1,8 @@
 //! One write transaction: a group of commits, or one task. Decides whether a failure concerns one member, the
 //! whole group, or leaves the disk's state unknown.
 
+use std::sync::Arc;
+
 use rusqlite::Connection;
 
 use super::apply;
@@ -10,6 +12,7 @@ use super::txn_rows::TxnRows;
 use crate::engine::planner::{Planned, plan};
 use crate::engine::sqlite::index::remake::Chores;
 use crate::engine::sqlite::index::update::{self, Edits};
+use crate::engine::sqlite::reach::Reach;
 use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::schema;
@@ -22,6 +25,12 @@ use crate::text::Tokenizer;
 
 /// Work inside a write transaction of its own.
 pub(crate) type Task = Box<dyn FnOnce(&Connection) -> DbResult<()> + Send>;
+
+/// A batch, and what the handle reaches that it was asked of.
+pub(crate) struct Asked {
+    pub(crate) batch: Batch,
+    pub(crate) reach: Arc<Reach>,
+}
 
 /// The connection that writes.
 pub(crate) struct WriteConn {
@@ -118,7 +127,7 @@ impl WriteConn {
         &mut self,
         durable: bool,
         context: &GroupContext<'_>,
-        batches: &[Batch],
+        batches: &[Asked],
         before_commit: impl FnOnce(&[Result<Commit>]),
     ) -> DbResult<Vec<Result<Commit>>> {
         let runtime = context.runtime;
@@ -149,7 +158,7 @@ impl GroupContext<'_> {
     fn plan_group(
         &self,
         state: &TxnRows<'_>,
-        batches: &[Batch],
+        batches: &[Asked],
         tokenizer: &mut Tokenizer,
     ) -> DbResult<(Vec<Result<Commit>>, bool)> {
         let (conn, failpoints, env) = (state.conn, self.runtime.failpoints(), self.runtime.env());
@@ -158,8 +167,8 @@ impl GroupContext<'_> {
         let mut edits = Edits::new();
         let mut results = Vec::with_capacity(batches.len());
         let mut replayed = false;
-        for batch in batches {
-            let is_open = |ino| self.open.is_open(ino);
+        for Asked { batch, reach } in batches {
+            let is_open = |ino| reach.holds(ino, self.open);
             failpoints.pass("plan")?;
             match plan(state, head, env.now(), &is_open, batch) {
                 Ok(Planned::Replay(commit)) => {

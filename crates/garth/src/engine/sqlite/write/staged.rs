@@ -12,9 +12,9 @@ use crate::sqlite::{DbResult, all, one};
 type Id = [u8; 16];
 
 /// Records an upload before it creates its pack file: without the row `gc` would take the file for an orphan.
-pub(crate) fn begin(conn: &Connection, id: u128, lease: Timestamp) -> DbResult<()> {
-    let sql = "INSERT INTO staged (id, pieces, lease) VALUES (?1, NULL, ?2)";
-    conn.prepare_cached(sql)?.execute(params![id.to_be_bytes(), lease.0])?;
+pub(crate) fn begin(conn: &Connection, id: u128, owner: &str, lease: Timestamp) -> DbResult<()> {
+    let sql = "INSERT INTO staged (id, pieces, lease, owner) VALUES (?1, NULL, ?2, ?3)";
+    conn.prepare_cached(sql)?.execute(params![id.to_be_bytes(), lease.0, owner])?;
     Ok(())
 }
 
@@ -28,22 +28,23 @@ pub(crate) fn renew(conn: &Connection, id: u128, lease: Timestamp) -> DbResult<b
 pub(crate) fn finish(
     conn: &Connection,
     id: u128,
+    owner: &str,
     pieces: &Staged,
     lease: Timestamp,
     has_pack: bool,
 ) -> DbResult<bool> {
     let json = to_json(pieces)?;
     let sql = match has_pack {
-        true => "UPDATE staged SET pieces = ?2, lease = ?3 WHERE id = ?1",
-        false => "INSERT INTO staged (id, pieces, lease) VALUES (?1, ?2, ?3)",
+        true => "UPDATE staged SET pieces = ?2, lease = ?3 WHERE id = ?1 AND owner = ?4",
+        false => "INSERT INTO staged (id, pieces, lease, owner) VALUES (?1, ?2, ?3, ?4)",
     };
-    Ok(conn.prepare_cached(sql)?.execute(params![id.to_be_bytes(), json, lease.0])? > 0)
+    Ok(conn.prepare_cached(sql)?.execute(params![id.to_be_bytes(), json, lease.0, owner])? > 0)
 }
 
-/// The content of a finished upload; `None` if it is unknown or collected.
-pub(crate) fn content(conn: &Connection, id: u128) -> DbResult<Option<Staged>> {
-    let sql = "SELECT pieces FROM staged WHERE id = ?1 AND pieces IS NOT NULL";
-    let json: Option<String> = one(conn, sql, [id.to_be_bytes()], |row| row.get(0))?;
+/// The content of a finished upload of this owner; `None` if it is unknown or collected.
+pub(crate) fn content(conn: &Connection, owner: &str, id: u128) -> DbResult<Option<Staged>> {
+    let sql = "SELECT pieces FROM staged WHERE id = ?1 AND owner = ?2 AND pieces IS NOT NULL";
+    let json: Option<String> = one(conn, sql, params![id.to_be_bytes(), owner], |row| row.get(0))?;
     json.map(|json| parse(&json)).transpose()
 }
 

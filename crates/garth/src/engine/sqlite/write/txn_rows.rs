@@ -8,10 +8,10 @@ use super::staged;
 use crate::engine::planner::{ExtentRow, IdempotencyRow, NameRow, NodeRow, Rows, Staged};
 use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::read::log;
-use crate::engine::sqlite::read::rows::{self, MAX};
+use crate::engine::sqlite::read::rows::{self, MAX, Span};
 use crate::engine::sqlite::schema::SUBJECT;
 use crate::error::Result;
-use crate::model::{Attributes, Commit, CommitId, Timestamp};
+use crate::model::{Attributes, Commit, CommitId, Timestamp, Within};
 use crate::sqlite::{DbResult, one};
 
 /// The state inside the writer's transaction.
@@ -39,8 +39,8 @@ impl Rows for TxnRows<'_> {
         described(rows::names_below(self.conn, dir))
     }
 
-    fn names_of(&self, ino: u64) -> Result<Vec<(String, String)>> {
-        described(rows::names_of(self.conn, ino))
+    fn names_of(&self, ino: u64, within: &Within, limit: usize) -> Result<Vec<(String, String)>> {
+        described(rows::names_of(self.conn, ino, Span::NOW, within, limit))
     }
 
     fn node(&self, ino: u64) -> Result<Option<NodeRow>> {
@@ -63,20 +63,21 @@ impl Rows for TxnRows<'_> {
         described(self.packs.chunk(self.conn, id))
     }
 
-    fn staged(&self, id: u128) -> Result<Option<Staged>> {
-        described(staged::content(self.conn, id))
+    fn staged(&self, owner: &str, id: u128) -> Result<Option<Staged>> {
+        described(staged::content(self.conn, owner, id))
     }
 
-    fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
-        described(log::committed(self.conn, id))
+    fn committed(&self, owner: &str, id: CommitId) -> Result<Option<Commit>> {
+        described(log::committed(self.conn, owner, id))
     }
 
-    fn has_snapshot(&self, name: &str) -> Result<bool> {
-        Ok(described(one(self.conn, "SELECT 1 FROM snapshot WHERE name = ?1", [name], |_| Ok(())))?.is_some())
+    fn has_snapshot(&self, owner: &str, name: &str) -> Result<bool> {
+        let sql = "SELECT 1 FROM snapshot WHERE owner = ?1 AND name = ?2";
+        Ok(described(one(self.conn, sql, [owner, name], |_| Ok(())))?.is_some())
     }
 
-    fn idempotency(&self, key: &str) -> Result<Option<IdempotencyRow>> {
-        described(log::idempotency(self.conn, key))
+    fn idempotency(&self, owner: &str, key: &str) -> Result<Option<IdempotencyRow>> {
+        described(log::idempotency(self.conn, owner, key))
     }
 
     fn time_of(&self, seq: u64) -> Result<Timestamp> {
@@ -91,8 +92,8 @@ impl Rows for TxnRows<'_> {
         described(rows::names_below_at(self.conn, dir, seq))
     }
 
-    fn names_of_at(&self, ino: u64, seq: u64) -> Result<Vec<(String, String)>> {
-        described(rows::names_of_at(self.conn, ino.min(MAX), seq))
+    fn names_of_at(&self, ino: u64, seq: u64, within: &Within) -> Result<Vec<(String, String)>> {
+        described(rows::names_of(self.conn, ino, Span::at(seq), within, usize::MAX))
     }
 
     fn node_at_seq(&self, ino: u64, seq: u64) -> Result<Option<NodeRow>> {

@@ -41,6 +41,8 @@ struct Placed {
 pub(crate) struct SqliteUpload {
     writer: Arc<Writer>,
     id: u128,
+    /// Whose it is: nobody else can use it.
+    owner: String,
     held: BytesMut,
     pack: Option<Pack>,
     placed: Vec<Placed>,
@@ -70,11 +72,12 @@ fn failed(error: std::io::Error) -> Error {
 }
 
 impl SqliteUpload {
-    pub(crate) fn new(writer: Arc<Writer>) -> Result<Self> {
+    pub(crate) fn new(writer: Arc<Writer>, owner: String) -> Result<Self> {
         let id = u128::from_be_bytes(writer.runtime().env().random()?);
         Ok(Self {
             writer,
             id,
+            owner,
             held: BytesMut::new(),
             pack: None,
             placed: Vec::new(),
@@ -95,8 +98,8 @@ impl SqliteUpload {
     /// Opens the pack, with a lease that keeps `gc` from it.
     async fn begin_pack(&mut self) -> Result<&mut Pack> {
         if self.pack.is_none() {
-            let (id, lease) = (self.id, self.lease());
-            self.writer.transact(false, move |conn| staged::begin(conn, id, lease)).await?;
+            let (id, owner, lease) = (self.id, self.owner.clone(), self.lease());
+            self.writer.transact(false, move |conn| staged::begin(conn, id, &owner, lease)).await?;
             let name = pack_name(id);
             self.writer.packs().make_folder().map_err(failed)?;
             let path = self.writer.packs().folder().join(&name);
@@ -186,6 +189,7 @@ impl Upload for SqliteUpload {
         };
         let finished = Finished {
             id: self.id,
+            owner: std::mem::take(&mut self.owner),
             now: self.runtime().env().now(),
             pack,
             placed: std::mem::take(&mut self.placed),
@@ -223,6 +227,7 @@ impl Drop for SqliteUpload {
 /// An upload whose bytes are safe, on its way into the database.
 struct Finished {
     id: u128,
+    owner: String,
     now: Timestamp,
     pack: Option<(String, u64)>,
     placed: Vec<Placed>,
@@ -268,7 +273,7 @@ impl Finished {
         }
         // a pack whose lease ran out is gone, or about to be
         let lease = self.now.plus_seconds(STAGED);
-        match staged::finish(conn, self.id, &pieces, lease, self.pack.is_some())? {
+        match staged::finish(conn, self.id, &self.owner, &pieces, lease, self.pack.is_some())? {
             true => Ok(()),
             false => Err(collected().into()),
         }

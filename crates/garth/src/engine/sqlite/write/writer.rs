@@ -14,9 +14,10 @@ use futures::channel::oneshot;
 use rusqlite::Connection;
 
 use super::checkpoint::Checkpoints;
-use super::group::{GroupContext, Task, WriteConn, may_be_of_one_member};
+use super::group::{Asked, GroupContext, Task, WriteConn, may_be_of_one_member};
 use super::open_nodes::OpenNodes;
 use super::writer_lock::WriterLock;
+use crate::engine::sqlite::reach::Reach;
 use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::schema;
 use crate::engine::sqlite::waiting::Waiting;
@@ -44,13 +45,13 @@ const GROUPS_A_CHORE: u32 = 16;
 type Answer<T> = oneshot::Sender<Result<T>>;
 
 enum Job {
-    Commit(Box<Batch>, Answer<Commit>),
+    Commit(Box<Asked>, Answer<Commit>),
     Task { durable: bool, task: Task, answer: Answer<()> },
 }
 
 /// What one transaction does.
 enum Group {
-    Commits(Vec<(Batch, Answer<Commit>)>),
+    Commits(Vec<(Asked, Answer<Commit>)>),
     Task {
         durable: bool,
         task: Task,
@@ -171,9 +172,10 @@ impl Writer {
     }
 
     /// Commits a batch, together with whatever else waits.
-    pub(crate) async fn commit(self: &Arc<Self>, batch: Batch) -> Result<Commit> {
+    pub(crate) async fn commit(self: &Arc<Self>, batch: Batch, reach: &Arc<Reach>) -> Result<Commit> {
         let (answer, wait) = oneshot::channel();
-        self.enqueue(Job::Commit(Box::new(batch), answer))?;
+        let asked = Asked { batch, reach: Arc::clone(reach) };
+        self.enqueue(Job::Commit(Box::new(asked), answer))?;
         wait.await.unwrap_or_else(|_| Err(interrupted()))
     }
 
@@ -270,9 +272,11 @@ impl Writer {
                 Job::Task { durable, task, answer } if commits.is_empty() => {
                     return Some(Group::Task { durable, task, answer });
                 }
-                Job::Commit(batch, answer) if commits.is_empty() || fits(&batch, commits.len(), bytes) => {
-                    bytes += weight(&batch);
-                    commits.push((*batch, answer));
+                Job::Commit(asked, answer)
+                    if commits.is_empty() || fits(&asked.batch, commits.len(), bytes) =>
+                {
+                    bytes += weight(&asked.batch);
+                    commits.push((*asked, answer));
                 }
                 next => {
                     queue.jobs.push_front(next);
@@ -387,8 +391,8 @@ impl Writer {
     }
 
     /// Runs a group of commits and answers each.
-    fn run_commits(&self, conn: &mut WriteConn, commits: Vec<(Batch, Answer<Commit>)>) {
-        let (batches, answers): (Vec<Batch>, Vec<Answer<Commit>>) = commits.into_iter().unzip();
+    fn run_commits(&self, conn: &mut WriteConn, commits: Vec<(Asked, Answer<Commit>)>) {
+        let (batches, answers): (Vec<Asked>, Vec<Answer<Commit>>) = commits.into_iter().unzip();
         let mut answers: Vec<_> = answers.into_iter().map(Some).collect();
         let guard = match self.lock.acquire() {
             Ok(guard) => guard,
@@ -396,7 +400,7 @@ impl Writer {
                 return answer_all(answers, &error);
             }
         };
-        let durable = batches.iter().any(|batch| batch.durability == Durability::Durable);
+        let durable = batches.iter().any(|asked| asked.batch.durability == Durability::Durable);
         let context = GroupContext { runtime: &self.runtime, packs: &self.packs, open: &self.open };
         let outcome = conn.run_batches(durable, &context, &batches, |results| {
             if self.runtime.fault().acknowledges_early() {

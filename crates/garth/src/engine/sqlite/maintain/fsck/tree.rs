@@ -7,7 +7,7 @@ use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::read::rows::{self, MAX};
 use crate::engine::sqlite::schema::columns::KindColumn;
 use crate::error::Result;
-use crate::model::{Ino, Kind};
+use crate::model::{Ino, Kind, Within};
 use crate::sqlite::{DbResult, all, one};
 
 /// The key of a name.
@@ -97,7 +97,7 @@ fn named(conn: &Connection, report: &mut Fsck, path: &str, ino: u64, kind: Kind)
 }
 
 fn links(conn: &Connection, report: &mut Fsck, node: &NodeRow) -> DbResult<()> {
-    let names = rows::names_of(conn, node.ino)?;
+    let names = rows::names_behind(conn, node.ino, &Within::everything(), ("", ""), usize::MAX)?;
     let dir = match names.first() {
         _ if node.ino == Ino::ROOT.0 => Some(String::new()),
         Some((dir, name)) if node.kind == Kind::Directory => Some(format!("{dir}/{name}")),

@@ -160,8 +160,8 @@ fn a_commit_is_found_by_its_id_or_key_at_the_same_cost_however_long_the_log() {
         account.commit([Batch::from(append("/f")).id(id).idempotency(record)]);
         let named = |number: u64| Batch::from(append("/f")).id(CommitId(u128::from(number) << 64));
         account.commit((1..size).map(named));
-        let (by_id, first) = account.count(|view| committed(view.conn, id));
-        let (by_key, second) = account.count(|view| idempotency(view.conn, "k"));
+        let (by_id, first) = account.count(|view| committed(view.conn, "", id));
+        let (by_key, second) = account.count(|view| idempotency(view.conn, "", "k"));
         assert_eq!(by_key.map(|row| row.commit), by_id);
         first + second
     });

@@ -32,7 +32,8 @@ impl Held {
 
     fn commit(&self, batch: Batch) -> oneshot::Receiver<Result<Commit>> {
         let (answer, wait) = oneshot::channel();
-        self.writer().enqueue(Job::Commit(Box::new(batch), answer)).unwrap();
+        let asked = Asked { batch, reach: Arc::clone(&self.fs.reach) };
+        self.writer().enqueue(Job::Commit(Box::new(asked), answer)).unwrap();
         wait
     }
 
@@ -251,7 +252,8 @@ fn no_commit_is_acknowledged_before_its_group_is_committed() {
             assert_eq!(kind(answer), ErrorKind::Io);
         }
         assert!(held.content("/a").unwrap_err().is(ErrorKind::NotFound));
-        let touched = held.writer().enqueue(Job::Commit(Box::new(write("/c", "x")), oneshot::channel().0));
+        let asked = Asked { batch: write("/c", "x"), reach: Arc::clone(&held.fs.reach) };
+        let touched = held.writer().enqueue(Job::Commit(Box::new(asked), oneshot::channel().0));
         assert_eq!(touched.err().map(|error| error.kind()), next, "{failure:?}");
         held.run_next_if_any();
     }

@@ -1,0 +1,94 @@
+//! What a handle of the engine reaches: which paths, as whom, and which nodes without a name.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use crate::engine::sqlite::write::open_nodes::OpenNodes;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{Batch, Confinement, Owner, Within};
+use crate::path::MAX_PATH;
+use crate::runtime::lock::lock;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Reach {
+    /// The paths that are there.
+    pub(crate) within: Within,
+    /// Whose snapshots, commit ids, idempotency keys and staged bodies; `None` for the account's.
+    pub(crate) owner: Option<Owner>,
+    /// How many open handles this handle gave of each node; `None` for one that reaches every node that the
+    /// instance holds open.
+    held: Option<Mutex<HashMap<u64, usize>>>,
+}
+
+impl Reach {
+    /// The whole account.
+    pub(crate) fn everything() -> Self {
+        Self { within: Within::everything(), owner: None, held: None }
+    }
+
+    /// The key of the owner; empty for the account.
+    pub(crate) fn owner_key(&self) -> &str {
+        self.owner.as_ref().map_or("", Owner::key)
+    }
+
+    /// A part of what this reaches.
+    pub(crate) fn confined(&self, to: &Confinement) -> Result<Self> {
+        if to.within.tops().iter().any(|top| top.as_str().len() > MAX_PATH) {
+            let message = format!("what a view begins with has a path of at most {MAX_PATH} bytes");
+            return Err(Error::new(ErrorKind::NameTooLong, message));
+        }
+        let owner = to.owner.inside(self.owner.as_ref())?;
+        Ok(Self {
+            within: self.within.intersect(&to.within),
+            owner: Some(owner),
+            held: Some(Mutex::default()),
+        })
+    }
+
+    /// A batch that reaches no more than this.
+    pub(crate) fn confine(&self, batch: Batch) -> Result<Batch> {
+        let within = match &batch.within {
+            Some(within) => within.intersect(&self.within),
+            None => self.within.clone(),
+        };
+        let owner = match &batch.owner {
+            Some(owner) => Some(owner.inside(self.owner.as_ref())?),
+            None => self.owner.clone(),
+        };
+        Ok(Batch { within: Some(within), owner, ..batch })
+    }
+
+    /// Counts a handle that is opened.
+    pub(crate) fn hold(&self, ino: u64, open: &OpenNodes) {
+        open.add(ino);
+        if let Some(held) = &self.held {
+            *lock(held).entry(ino).or_default() += 1;
+        }
+    }
+
+    /// Counts a handle that is closed; whether a lease of the instance is now to be released.
+    pub(crate) fn release(&self, ino: u64, open: &OpenNodes) -> bool {
+        if let Some(held) = &self.held {
+            let mut held = lock(held);
+            if let Some(count) = held.get_mut(&ino) {
+                *count -= 1;
+                if *count == 0 {
+                    held.remove(&ino);
+                }
+            }
+        }
+        open.remove(ino)
+    }
+
+    /// Whether a node is in reach by its number though it may have no name.
+    pub(crate) fn holds(&self, ino: u64, open: &OpenNodes) -> bool {
+        match &self.held {
+            Some(held) => lock(held).contains_key(&ino),
+            None => open.is_open(ino),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

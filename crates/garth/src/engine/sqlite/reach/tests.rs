@@ -1,0 +1,93 @@
+//! What judging a number costs: counted in instructions of SQLite, at two sizes of what is not asked for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures::executor::block_on;
+use tempfile::TempDir;
+
+use super::*;
+use crate::engine::sqlite::read::view::ReadView;
+use crate::engine::sqlite::{SqliteFs, schema};
+use crate::env::Env;
+use crate::fs::FileSystem;
+use crate::model::{At, HistoryPage, Ino, NamesPage, Op};
+use crate::path::TreePath;
+use crate::sqlite::DbResult;
+
+fn path(text: &str) -> TreePath {
+    TreePath::parse(text).unwrap()
+}
+
+struct Account {
+    fs: Arc<SqliteFs>,
+    confined: SqliteFs,
+    folder: TempDir,
+}
+
+/// Node 3 has a name in `/in`, and others in `/out`.
+fn account() -> Account {
+    let folder = tempfile::tempdir().unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let ops = [Op::mkdir(path("/in")), Op::write(path("/in/f"), "x"), Op::mkdir(path("/out"))];
+    block_on(fs.commit(Batch::new(ops))).unwrap();
+    let to = Confinement { within: Within::new([path("/in")]), owner: Owner::new("view").unwrap() };
+    let reach = Arc::new(fs.reach.confined(&to).unwrap());
+    let confined = SqliteFs { reach, ..SqliteFs::clone(&fs) };
+    Account { fs, confined, folder }
+}
+
+impl Account {
+    fn apply(&self, ops: impl IntoIterator<Item = Op>) {
+        for op in ops {
+            block_on(self.fs.commit(Batch::from(op).visible())).unwrap();
+        }
+    }
+
+    /// How many instructions a read of the confined handle takes.
+    fn count<T>(&self, read: impl FnOnce(&ReadView<'_>) -> DbResult<T>) -> u64 {
+        let mut conn = schema::database(self.folder.path()).connect().unwrap();
+        let steps = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&steps);
+        let count = move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            false
+        };
+        conn.progress_handler(1, Some(count)).unwrap();
+        read(&self.confined.view_on(&conn, None)).unwrap();
+        steps.load(Ordering::Relaxed)
+    }
+}
+
+#[track_caller]
+fn assert_same(cost: impl Fn(u64) -> u64) {
+    let [small, large] = [100, 1000].map(cost);
+    assert!(small > 0 && large.abs_diff(small) <= 8, "{small} instructions, then {large}");
+}
+
+#[test]
+fn a_number_is_judged_at_the_same_cost_however_many_names_its_node_has_outside() {
+    let node = At::Node(Ino(3));
+    assert_same(|size| {
+        let account = account();
+        account.apply((0..size).map(|n| Op::link(path("/in/f"), path(&format!("/out/{n}")))));
+        account.count(|view| view.at(&node))
+            + account.count(|view| view.names_page(&node, &NamesPage::default()))
+    });
+}
+
+#[test]
+fn history_costs_the_same_however_many_versions_a_node_had_before_it_came_in() {
+    assert_same(|size| {
+        let account = account();
+        account.apply([Op::rename(path("/in/f"), path("/out/f"))]);
+        account.apply((0..size).map(|_| Op::append(path("/out/f"), "x")));
+        account.apply([Op::rename(path("/out/f"), path("/in/g")), Op::append(path("/in/g"), "x")]);
+        let page = HistoryPage::default().limit(10);
+        account.count(|view| {
+            let shown = view.history(&At::Path(path("/in/g")), &page)?.items;
+            assert_eq!(shown.len(), 3, "since it came, and what it was before it left");
+            Ok(())
+        })
+    });
+}

@@ -1,0 +1,99 @@
+//! Lowering: what an address of a view is in the store that its writes end in. A view that re-roots or
+//! combines other filesystems lowers its addresses through theirs, so that a batch which is addressed through
+//! any stack of views becomes one batch of one store. `crate::view::lower` does that;
+//! `docs/decisions/lowering.md` says why.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::error::Result;
+use crate::fs::FileSystem;
+use crate::model::{Access, At, Ino, Op, Precondition, Seq, Within};
+use crate::path::TreePath;
+
+/// Which store: two addresses with the same can be in one commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StoreId {
+    instance: usize,
+    /// A past state of it is a store of its own, which takes no commit.
+    as_of: Option<Seq>,
+}
+
+impl StoreId {
+    /// The store whose state this is; it must be held as long as the id is used.
+    pub fn of<T>(state: &Arc<T>, as_of: Option<Seq>) -> Self {
+        Self { instance: Arc::as_ptr(state).addr(), as_of }
+    }
+}
+
+/// Where writes end: no view, but what keeps the bytes.
+#[derive(Clone, Debug)]
+pub struct Store {
+    /// Which.
+    pub id: StoreId,
+    /// It, as far as it may be reached from the view that was lowered.
+    pub fs: Arc<dyn FileSystem>,
+    /// The paths of it that may be reached.
+    pub within: Within,
+}
+
+/// An address in terms of a store.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    /// The store.
+    pub store: Store,
+    /// The address there.
+    pub at: At,
+    /// What has to be done there before the operation, such as copying up what it changes.
+    pub before: Vec<Op>,
+    /// What has to be done after it, such as hiding what still lies below.
+    pub after: Vec<Op>,
+    /// What was read on the way and must still hold at the commit, or the batch is lowered again.
+    pub assumptions: Vec<(At, Precondition)>,
+}
+
+/// One batch on its way down: remembers what its earlier operations do.
+#[async_trait]
+pub trait Lowering: Send + Sync + fmt::Debug {
+    /// What an address of the view is in its store.
+    ///
+    /// # Errors
+    /// `NameTooLong` if it has no place there; what reading on the way fails with. Paths are the view's.
+    async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered>;
+
+    /// The number in the store of what the view shows by this number; of a version, too.
+    ///
+    /// # Errors
+    /// What reading on the way fails with.
+    async fn number(&mut self, ino: Ino) -> Result<Ino>;
+
+    /// The view's path of a path of the store, for an error about it; `None` if the view does not show it.
+    fn raise(&self, store: StoreId, path: &TreePath) -> Option<TreePath>;
+}
+
+/// The lowering of a store: it is where it is.
+#[derive(Debug)]
+pub struct Itself(pub Store);
+
+#[async_trait]
+impl Lowering for Itself {
+    async fn lower(&mut self, at: &At, _: Access) -> Result<Lowered> {
+        Ok(Lowered {
+            store: self.0.clone(),
+            at: at.clone(),
+            before: Vec::new(),
+            after: Vec::new(),
+            assumptions: Vec::new(),
+        })
+    }
+
+    async fn number(&mut self, ino: Ino) -> Result<Ino> {
+        Ok(ino)
+    }
+
+    fn raise(&self, store: StoreId, path: &TreePath) -> Option<TreePath> {
+        (store == self.0.id).then(|| path.clone())
+    }
+}

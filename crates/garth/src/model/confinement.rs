@@ -1,0 +1,105 @@
+//! What a view of a part of a tree may reach, and the label under which it keeps what is its own.
+
+use std::fmt;
+
+use super::within::Within;
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::TreePath;
+
+/// Longest owner, in bytes: as long as a path that is stored, so that a view may be called by its path.
+pub const MAX_OWNER: usize = 8192;
+
+/// Stands between the labels of nested owners: the unit separator of ASCII, which no label has.
+const NESTED: char = '\u{1f}';
+
+/// Whose snapshots, commit ids, idempotency keys and staged bodies: the label of a view, behind those of
+/// the views that it lies in. Views of one owner share them; nobody else sees them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner(String);
+
+impl Owner {
+    /// A view by this label.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an empty label or one with control characters; `TooLarge` above [`MAX_OWNER`].
+    pub fn new(label: &str) -> Result<Self> {
+        if label.is_empty() || label.chars().any(char::is_control) {
+            return Err(Error::invalid("the label of a view is not empty and has no control characters"));
+        }
+        Self(label.to_owned()).checked()
+    }
+
+    /// A view by the path that it begins with. Unlike a label, a path may have control characters.
+    ///
+    /// # Errors
+    /// `TooLarge` above [`MAX_OWNER`].
+    pub fn of_path(path: &TreePath) -> Result<Self> {
+        Self(path.as_str().replace('%', "%25").replace(NESTED, "%1f")).checked()
+    }
+
+    /// This view, inside the view of `outer`.
+    ///
+    /// # Errors
+    /// `TooLarge` above [`MAX_OWNER`].
+    pub fn inside(&self, outer: Option<&Self>) -> Result<Self> {
+        match outer {
+            Some(outer) => Self(format!("{}{NESTED}{}", outer.0, self.0)).checked(),
+            None => Ok(self.clone()),
+        }
+    }
+
+    fn checked(self) -> Result<Self> {
+        if self.0.len() <= MAX_OWNER {
+            return Ok(self);
+        }
+        Err(Error::new(ErrorKind::TooLarge, format!("the labels of views have at most {MAX_OWNER} bytes")))
+    }
+
+    /// The form in which engines keep it; not empty.
+    pub(crate) fn key(&self) -> &str {
+        &self.0
+    }
+
+    /// From the form in which it is kept; `None` for the tree's own.
+    pub(crate) fn from_key(key: String) -> Option<Self> {
+        (!key.is_empty()).then_some(Self(key))
+    }
+}
+
+/// The labels, from the outermost view to the innermost.
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.replace(NESTED, " > "))
+    }
+}
+
+/// What a view may reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Confinement {
+    /// The paths that are there for it.
+    pub within: Within,
+    /// Whose its snapshots, commit ids, idempotency keys and staged bodies are.
+    pub owner: Owner,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_nestings_of_labels_are_one_owner() {
+        let owner = |label| Owner::new(label).expect("a label");
+        let nested = |outer, inner| owner(inner).inside(Some(&owner(outer))).expect("short");
+        assert_ne!(nested("a", "b"), owner("ab"));
+        assert_ne!(nested("a", "b"), nested("ab", "c"));
+        assert_ne!(nested("/a", "/b"), owner("/a/b"));
+        assert_eq!(nested("a", "b").to_string(), "a > b");
+        let of = |path| Owner::of_path(&TreePath::parse(path).expect("a path")).expect("short");
+        assert_ne!(of("/a\u{1f}/b"), nested("/a", "/b"));
+        assert_ne!(of("/a\u{1f}"), of("/a%1f"));
+        for label in ["", "a\u{1f}b", "a\nb"] {
+            assert!(Owner::new(label).is_err(), "{label:?}");
+        }
+        assert_eq!(Owner::new(&"x".repeat(MAX_OWNER + 1)).unwrap_err().kind(), ErrorKind::TooLarge);
+    }
+}

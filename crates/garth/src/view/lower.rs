@@ -1,0 +1,161 @@
+//! Commits of views: lowers a batch to the store that it ends in, and tells the answer in the view's terms.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::lower::{Lowered, Lowering, Store};
+use crate::model::{Access, Answer, At, Batch, Commit, Ino, Op, Precondition, Within};
+use crate::path::TreePath;
+
+/// How often a batch is lowered that is overtaken each time.
+const MAX_TRIES: usize = 8;
+
+/// Commits a batch that is addressed to a view, of which `begin` begins a lowering.
+///
+/// # Errors
+/// As [`FileSystem::commit`](crate::FileSystem::commit); `CrossesMounts` for a batch that ends in two stores;
+/// `WouldBlock` if what the view reads for it changes each time before it is committed.
+pub(super) async fn commit(begin: &(dyn Fn() -> Box<dyn Lowering> + Sync), batch: &Batch) -> Result<Commit> {
+    batch.check()?;
+    for _ in 0..MAX_TRIES {
+        let mut descent = Descent::new(begin());
+        let lowered = descent.batch(batch).await?;
+        let Some(store) = descent.store else { return Err(Error::invalid("a view without a store")) };
+        match store.fs.commit(lowered).await {
+            // what the caller assumed is for the caller to look at again
+            Err(error) if error.is(ErrorKind::Stale) && batch.assumptions.is_empty() => {}
+            answer => {
+                return answer.map_err(|error| error.mapped(|path| descent.lowering.raise(store.id, path)));
+            }
+        }
+    }
+    Err(Error::new(ErrorKind::WouldBlock, "others change the same files all the time; try again"))
+}
+
+/// A batch on its way down.
+struct Descent {
+    lowering: Box<dyn Lowering>,
+    /// The store of the addresses so far.
+    store: Option<Store>,
+    /// What of it they may reach.
+    within: Within,
+    assumptions: Vec<(At, Precondition)>,
+}
+
+impl Descent {
+    fn new(lowering: Box<dyn Lowering>) -> Self {
+        Self { lowering, store: None, within: Within::nothing(), assumptions: Vec::new() }
+    }
+
+    async fn batch(&mut self, batch: &Batch) -> Result<Batch> {
+        let mut assumed = self.conditions(&batch.assumptions).await?;
+        let preconditions = self.conditions(&batch.preconditions).await?;
+        let (mut ops, mut done) = (Vec::with_capacity(batch.ops.len()), Vec::with_capacity(batch.ops.len()));
+        for op in &batch.ops {
+            let place = self.op(op, &mut ops).await?;
+            let root = op.told_of().is_none_or(is_root);
+            done.push(Answer { ino: root.then_some(Ino::ROOT), ..Answer::from(place) });
+        }
+        let answers = match &batch.answers {
+            Some(answers) => answers.iter().map(|told| nested(told, &done)).collect(),
+            None => done,
+        };
+        if self.store.is_none() {
+            self.root().await?;
+        }
+        let mut within = self.within.clone();
+        if let Some(asked) = &batch.within {
+            within = within.intersect(&self.within(asked).await?);
+        }
+        assumed.append(&mut self.assumptions);
+        Ok(Batch {
+            ops,
+            preconditions,
+            assumptions: assumed,
+            within: Some(within),
+            answers: Some(answers),
+            ..batch.clone()
+        })
+    }
+
+    /// Adds an operation with what goes before and after it; gives its own place.
+    async fn op(&mut self, op: &Op, ops: &mut Vec<Op>) -> Result<usize> {
+        let (mut op, mut after) = (op.clone(), Vec::new());
+        let addresses = op.addresses();
+        if addresses.is_empty() {
+            self.root().await?;
+        }
+        for (at, access) in addresses {
+            let lowered = self.address(at, access).await?;
+            *at = lowered.at;
+            ops.extend(lowered.before);
+            after.extend(lowered.after);
+        }
+        if let Op::Check { that, .. } = &mut op {
+            self.versions(that).await?;
+        }
+        ops.push(op);
+        let place = ops.len() - 1;
+        ops.extend(after);
+        Ok(place)
+    }
+
+    async fn conditions(&mut self, conditions: &[(At, Precondition)]) -> Result<Vec<(At, Precondition)>> {
+        let mut lowered = Vec::with_capacity(conditions.len());
+        for (at, that) in conditions {
+            let (at, mut that) = (self.address(at, Access::Read).await?.at, that.clone());
+            self.versions(&mut that).await?;
+            lowered.push((at, that));
+        }
+        Ok(lowered)
+    }
+
+    /// Versions name nodes by their numbers in the store.
+    async fn versions(&mut self, that: &mut Precondition) -> Result<()> {
+        for version in that.versions() {
+            version.ino = self.lowering.number(version.ino).await?;
+        }
+        Ok(())
+    }
+
+    async fn within(&mut self, asked: &Within) -> Result<Within> {
+        let mut tops = Vec::with_capacity(asked.tops().len());
+        for top in asked.tops() {
+            if let At::Path(top) = self.address(&At::Path(top.clone()), Access::Read).await?.at {
+                tops.push(top);
+            }
+        }
+        Ok(Within::new(tops))
+    }
+
+    /// What names no path belongs to the store of the root.
+    async fn root(&mut self) -> Result<()> {
+        self.address(&At::Path(TreePath::root()), Access::Read).await.map(drop)
+    }
+
+    async fn address(&mut self, at: &At, access: Access) -> Result<Lowered> {
+        let mut lowered = self.lowering.lower(at, access).await?;
+        match &self.store {
+            Some(store) if store.id != lowered.store.id => {
+                let message = "one commit cannot change two stores; copy, then remove";
+                return Err(Error::new(ErrorKind::CrossesMounts, message));
+            }
+            Some(_) => {}
+            None => self.store = Some(lowered.store.clone()),
+        }
+        self.within = self.within.union(&lowered.store.within);
+        self.assumptions.append(&mut lowered.assumptions);
+        Ok(lowered)
+    }
+}
+
+fn is_root(at: &At) -> bool {
+    matches!(at, At::Node(Ino::ROOT)) || matches!(at, At::Path(path) if path.is_root())
+}
+
+/// An answer of a batch whose operations have gone to other places.
+fn nested(told: &Answer, done: &[Answer]) -> Answer {
+    let below = done.get(told.op).copied().unwrap_or(*told);
+    Answer { op: below.op, created: told.created.or(below.created), ino: told.ino.or(below.ino) }
+}
+
+#[cfg(test)]
+mod tests;
