@@ -20,9 +20,11 @@ use std::collections::{HashMap, HashSet};
 
 use sha2::{Digest, Sha256};
 
-pub(crate) use content::{MAX_EXTENT, SHORT_SUM, share, sum_of};
+pub(crate) use content::{MAX_EXTENT, sum_of};
 pub(crate) use delta::Delta;
-pub(crate) use rows::{DEDUP_FROM, ExtentRow, IdempotencyRow, LogChange, NameRow, NodeRow, Rows, Staged};
+pub(crate) use rows::{
+    DEDUP_FROM, ExtentRow, IdempotencyRow, LogChange, NameRow, NodeRow, Rows, SHORT_SUM, Staged, Stored,
+};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
@@ -52,14 +54,8 @@ pub(crate) enum Planned {
     Replay(Commit),
 }
 
-/// Plans `batch` on the state that `rows` shows at `head`. `open` says which nodes this instance holds open.
-pub(crate) fn plan<R: Rows>(
-    rows: &R,
-    head: HeadRow,
-    now: Timestamp,
-    open: &dyn Fn(u64) -> bool,
-    batch: &Batch,
-) -> Result<Planned> {
+/// Plans `batch` on the state that `rows` shows at `head`.
+pub(crate) fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> Result<Planned> {
     let time = now.0.max(head.time.saturating_add(1));
     if let Some(record) = &batch.idempotency
         && let Some(known) = rows.idempotency(batch.owner_key(), &record.key)?
@@ -81,7 +77,6 @@ pub(crate) fn plan<R: Rows>(
     let within = batch.reach();
     let mut planner = Planner {
         rows,
-        open,
         within: &within,
         owner: batch.owner_key(),
         seq: head.seq + 1,
@@ -114,7 +109,6 @@ pub(crate) fn plan<R: Rows>(
 /// A batch being planned.
 struct Planner<'a, R> {
     rows: &'a R,
-    open: &'a dyn Fn(u64) -> bool,
     /// The paths that the batch reaches.
     within: &'a Within,
     /// Whose snapshots and staged bodies it uses.

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 
 use super::Planner;
-use super::rows::{Chunk, DEDUP_FROM, ExtentRow, NodeRow, Rows};
+use super::rows::{Chunk, DEDUP_FROM, ExtentRow, NodeRow, Rows, SHORT_SUM};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, Body, ChangeKind, Create, Kind, MAX_FILE, Outcome, SetAttrs};
 use crate::text::passage::Edit;
@@ -12,38 +12,11 @@ use crate::text::passage::Edit;
 /// Largest extent, in bytes: what one read has to fetch and check at most.
 pub(crate) const MAX_EXTENT: usize = 1 << 20;
 
-/// Bytes of the checksum of a chunk that is not deduplicated: enough to detect damage, and chunks may
-/// be many.
-pub(crate) const SHORT_SUM: usize = 8;
-
 /// The checksum stored with a chunk: its whole BLAKE3, by which it is deduplicated, or 8 bytes for short
 /// ones.
 pub(crate) fn sum_of(data: &[u8]) -> Vec<u8> {
     let length = if data.len() >= DEDUP_FROM { 32 } else { SHORT_SUM };
     blake3::hash(data).as_bytes()[..length].to_vec()
-}
-
-/// Returns the stored chunk with this hash for new bytes to refer to, if it is intact. They must not refer to
-/// a damaged one; since its hash is taken (it is unique), `sum` is cut short, and they are not deduplicated.
-/// One function for commits, uploads and merges.
-pub(crate) fn share(
-    sum: &mut Vec<u8>,
-    find: impl FnOnce(&[u8]) -> Result<Option<u64>>,
-    read: impl FnOnce(u64) -> Result<Bytes>,
-) -> Result<Option<u64>> {
-    if sum.len() <= SHORT_SUM {
-        return Ok(None);
-    }
-    let Some(id) = find(sum)? else { return Ok(None) };
-    match read(id) {
-        Ok(_) => Ok(Some(id)),
-        Err(error) if error.is(ErrorKind::Corrupt) => {
-            sum.truncate(SHORT_SUM);
-            Ok(None)
-        }
-        // the read failed, which says nothing about the bytes
-        Err(error) => Err(error),
-    }
 }
 
 /// A stretch of stored bytes on its way into a file: chunk and length.
@@ -235,8 +208,9 @@ impl<R: Rows> Planner<'_, R> {
         if let Some(id) = self.delta.dedup.get(sum.as_slice()) {
             return Ok((*id, length));
         }
-        let rows = self.rows;
-        if let Some(id) = share(&mut sum, |hash| rows.chunk_by_hash(hash), |id| rows.chunk(id))? {
+        if sum.len() > SHORT_SUM
+            && let Some(id) = self.rows.stored(&sum)?.share(&mut sum)
+        {
             return Ok((id, length));
         }
         let id = self.next_chunk;

@@ -109,6 +109,7 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// The same error, about the path that `at` stands for: of a node the first of its names, if it has one.
+    /// Another error if the database cannot tell.
     pub(super) fn about(&mut self, error: Error, at: &At) -> Error {
         let path = match at {
             At::Path(path) => Ok(path.clone()),
@@ -117,7 +118,8 @@ impl<R: Rows> Planner<'_, R> {
         };
         match path {
             Ok(path) => error.about(&path),
-            Err(_) => error,
+            Err(none) if none.is(ErrorKind::NotFound) || none.is(ErrorKind::NotADirectory) => error,
+            Err(unknown) => unknown,
         }
     }
 
@@ -180,7 +182,7 @@ impl<R: Rows> Planner<'_, R> {
         match at {
             At::Node(ino) => {
                 let node = self.node(ino.0)?;
-                if (!self.is_named(&node)? || self.expire_if_due(&node)?) && !(self.open)(ino.0) {
+                if (!self.is_named(&node)? || self.expire_if_due(&node)?) && !self.rows.is_open(ino.0)? {
                     return Err(Error::no_node());
                 }
                 self.node(ino.0)

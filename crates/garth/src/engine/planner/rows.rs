@@ -10,6 +10,10 @@ use crate::path::TreePath;
 /// A chunk of this many bytes and more is found by its BLAKE3 and stored once per account.
 pub(crate) const DEDUP_FROM: usize = 64 << 10;
 
+/// Bytes of the checksum of a chunk that is not deduplicated: enough to detect damage, and chunks may
+/// be many.
+pub(crate) const SHORT_SUM: usize = 8;
+
 /// A live name. Its key, `(directory, name)`, is kept beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NameRow {
@@ -95,6 +99,33 @@ pub(crate) struct Chunk {
     pub(crate) sum: Vec<u8>,
 }
 
+/// What a database has under a hash, for the same bytes that are written again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stored {
+    /// Nothing.
+    Nothing,
+    /// This chunk, to refer to. How the database knows that it is intact is its own affair: one that would
+    /// have to fetch it from far away may rely on what found damage before.
+    Sound(u64),
+    /// A damaged chunk, which new bytes must not refer to. Its hash is taken.
+    Damaged,
+}
+
+impl Stored {
+    /// The chunk that bytes of this checksum are to refer to. Those that may not are stored again, under a
+    /// checksum cut short: hashes are unique.
+    pub(crate) fn share(self, sum: &mut Vec<u8>) -> Option<u64> {
+        match self {
+            Self::Nothing => None,
+            Self::Sound(id) => Some(id),
+            Self::Damaged => {
+                sum.truncate(SHORT_SUM);
+                None
+            }
+        }
+    }
+}
+
 /// A staged body: its chunks in order, with their lengths.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Staged(pub(crate) Vec<(u64, u64)>);
@@ -136,8 +167,10 @@ pub(crate) trait Rows {
     fn attributes(&self, ino: u64, seq: u64) -> Result<Attributes>;
     /// Live extents that overlap `from..to`, by offset.
     fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>>;
-    /// A chunk of at least [`DEDUP_FROM`] bytes by its BLAKE3.
-    fn chunk_by_hash(&self, hash: &[u8]) -> Result<Option<u64>>;
+    /// Whether the database lets what has lost its names be reached by this number: who asks holds it open.
+    fn is_open(&self, ino: u64) -> Result<bool>;
+    /// What is stored under this BLAKE3 (only chunks of at least [`DEDUP_FROM`] bytes are).
+    fn stored(&self, hash: &[u8]) -> Result<Stored>;
     /// The bytes of a chunk, checked against their sum.
     fn chunk(&self, id: u64) -> Result<Bytes>;
     /// A staged body of this owner; `None` if it is unknown or collected.

@@ -173,6 +173,16 @@ fn a_directory_does_not_expire() {
 }
 
 #[test]
+fn a_refusal_whose_path_the_database_cannot_tell_is_its_error_instead() {
+    let mut store = tree([Op::mkdir(at("/d"))]);
+    let dir = store.node_of("/d").ino;
+    let write = Op::append(Ino(dir), "x");
+    assert_eq!(store.refusal([write.clone()]).kind(), ErrorKind::IsADirectory);
+    store.unnamed = Some(ErrorKind::Unavailable);
+    assert_eq!(store.refusal([write]).kind(), ErrorKind::Unavailable);
+}
+
+#[test]
 fn attributes_are_a_row_only_where_there_are_any() {
     let mut store = tree([Op::write(at("/f"), "x")]);
     let Applied { delta, .. } = store.run([Op::set_attrs(at("/f"), SetAttrs::new().tags(["t"]))]);

@@ -37,6 +37,8 @@ pub(super) struct Store {
     pub(super) open: BTreeSet<u64>,
     /// What reading any chunk fails with.
     pub(super) unreadable: Option<ErrorKind>,
+    /// What asking for the names of a node fails with.
+    pub(super) unnamed: Option<ErrorKind>,
 }
 
 /// A commit that was applied.
@@ -81,13 +83,14 @@ impl Store {
             references: BTreeMap::new(),
             open: BTreeSet::new(),
             unreadable: None,
+            unnamed: None,
         }
     }
 
     /// Plans a batch on these rows, which stay as they are.
     pub(super) fn plan(&self, batch: &Batch) -> Result<Planned> {
         let now = Timestamp(10 * (self.head.seq.cast_signed() + 1));
-        plan(self, self.head, now, &|ino| self.open.contains(&ino), batch)
+        plan(self, self.head, now, batch)
     }
 
     /// Commits a batch that is not refused.
@@ -259,8 +262,19 @@ impl Rows for Store {
         self.extents_at(ino, NOW, from, to)
     }
 
-    fn chunk_by_hash(&self, hash: &[u8]) -> Result<Option<u64>> {
-        Ok(self.chunks.values().find(|chunk| chunk.sum == hash).map(|chunk| chunk.id))
+    fn is_open(&self, ino: u64) -> Result<bool> {
+        Ok(self.open.contains(&ino))
+    }
+
+    fn stored(&self, hash: &[u8]) -> Result<Stored> {
+        let Some(id) = self.chunks.values().find(|chunk| chunk.sum == hash).map(|chunk| chunk.id) else {
+            return Ok(Stored::Nothing);
+        };
+        match self.chunk(id) {
+            Ok(_) => Ok(Stored::Sound(id)),
+            Err(error) if error.is(ErrorKind::Corrupt) => Ok(Stored::Damaged),
+            Err(error) => Err(error),
+        }
     }
 
     fn chunk(&self, id: u64) -> Result<Bytes> {
@@ -303,6 +317,9 @@ impl Rows for Store {
     }
 
     fn names_of_at(&self, ino: u64, seq: u64, within: &Within) -> Result<Vec<(String, String)>> {
+        if let Some(kind) = self.unnamed {
+            return Err(Error::new(kind, "the names cannot be read"));
+        }
         let named = self.names(seq).into_iter().filter(|(_, row)| row.ino == ino).map(|(key, _)| key);
         Ok(named.filter(|(dir, name)| within.contains(&TreePath::from_row(dir, name))).collect())
     }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, Weak};
 use bytes::Bytes;
 use rusqlite::{Connection, Row, params};
 
-use crate::engine::planner::{ExtentRow, MAX_EXTENT, SHORT_SUM, share, sum_of};
+use crate::engine::planner::{ExtentRow, MAX_EXTENT, SHORT_SUM, Stored as Known, sum_of};
 use crate::engine::sqlite::read::rows::{self, extents_sql};
 use crate::engine::sqlite::schema::SUBJECT;
 use crate::engine::sqlite::write::refs;
@@ -154,6 +154,17 @@ impl Packs {
         }
     }
 
+    /// What is stored under a hash: its chunk is read, so that new bytes never refer to a damaged one.
+    pub(crate) fn stored(&self, conn: &Connection, hash: &[u8]) -> DbResult<Known> {
+        let Some(id) = rows::chunk_by_hash(conn, hash)? else { return Ok(Known::Nothing) };
+        match self.chunk(conn, id).map_err(|error| error.describe(&SUBJECT)) {
+            Ok(_) => Ok(Known::Sound(id)),
+            Err(error) if error.is(ErrorKind::Corrupt) => Ok(Known::Damaged),
+            // the read failed, which says nothing about the bytes
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Bytes `from..to` of a file, now or after a commit; `to` lies within the file. Holes are zeros.
     pub(crate) fn content(
         &self,
@@ -207,9 +218,9 @@ impl Packs {
         insert: impl FnOnce(u64, &[u8]) -> rusqlite::Result<usize>,
     ) -> DbResult<u64> {
         let mut sum = sum.to_vec();
-        let find = |hash: &[u8]| rows::chunk_by_hash(conn, hash).map_err(|e| e.describe(&SUBJECT));
-        let read = |id| self.chunk(conn, id).map_err(|e| e.describe(&SUBJECT));
-        if let Some(id) = share(&mut sum, find, read)? {
+        if sum.len() > SHORT_SUM
+            && let Some(id) = self.stored(conn, &sum)?.share(&mut sum)
+        {
             refs::change(conn, id, 1)?;
             return Ok(id);
         }

@@ -132,7 +132,9 @@ impl WriteConn {
     ) -> DbResult<Vec<Result<Commit>>> {
         let runtime = context.runtime;
         let (mut results, indexed) = self.transaction(durable, runtime, |conn, row_cache, tokenizer| {
-            let state = TxnRows { conn, packs: context.packs, row_cache };
+            let GroupContext { packs, open, .. } = *context;
+            let reach = &Reach::everything();
+            let state = TxnRows { conn, packs, row_cache, open, reach };
             let planned = context.plan_group(&state, batches, tokenizer)?;
             before_commit(&planned.0);
             Ok(planned)
@@ -168,9 +170,9 @@ impl GroupContext<'_> {
         let mut results = Vec::with_capacity(batches.len());
         let mut replayed = false;
         for Asked { batch, reach } in batches {
-            let is_open = |ino| reach.holds(ino, self.open);
+            let rows = TxnRows { reach, ..*state };
             failpoints.pass("plan")?;
-            match plan(state, head, env.now(), &is_open, batch) {
+            match plan(&rows, head, env.now(), batch) {
                 Ok(Planned::Replay(commit)) => {
                     replayed = true;
                     results.push(Ok(commit));

@@ -3,9 +3,11 @@
 use bytes::Bytes;
 use rusqlite::Connection;
 
+use super::open_nodes::OpenNodes;
 use super::row_cache::RowCache;
 use super::staged;
-use crate::engine::planner::{ExtentRow, IdempotencyRow, NameRow, NodeRow, Rows, Staged};
+use crate::engine::planner::{ExtentRow, IdempotencyRow, NameRow, NodeRow, Rows, Staged, Stored};
+use crate::engine::sqlite::reach::Reach;
 use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::read::log;
 use crate::engine::sqlite::read::rows::{self, MAX, Span};
@@ -14,11 +16,14 @@ use crate::error::Result;
 use crate::model::{Attributes, Commit, CommitId, Timestamp, Within};
 use crate::sqlite::{DbResult, one};
 
-/// The state inside the writer's transaction.
+/// The state inside the writer's transaction, as the handle sees it that a batch was asked of.
+#[derive(Clone, Copy)]
 pub(crate) struct TxnRows<'a> {
     pub(crate) conn: &'a Connection,
     pub(crate) packs: &'a Packs,
     pub(crate) row_cache: &'a RowCache,
+    pub(crate) open: &'a OpenNodes,
+    pub(crate) reach: &'a Reach,
 }
 
 /// The planner knows nothing of SQLite: its failures become errors of the tree here.
@@ -55,8 +60,12 @@ impl Rows for TxnRows<'_> {
         described(rows::extents(self.conn, ino, from, to))
     }
 
-    fn chunk_by_hash(&self, hash: &[u8]) -> Result<Option<u64>> {
-        described(rows::chunk_by_hash(self.conn, hash))
+    fn is_open(&self, ino: u64) -> Result<bool> {
+        Ok(self.reach.holds(ino, self.open))
+    }
+
+    fn stored(&self, hash: &[u8]) -> Result<Stored> {
+        described(self.packs.stored(self.conn, hash))
     }
 
     fn chunk(&self, id: u64) -> Result<Bytes> {
