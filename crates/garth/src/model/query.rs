@@ -437,7 +437,7 @@ pub struct SearchAnswer {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Hit {
-    /// Its path (the first in byte order of its names that the query allows).
+    /// Its path (of its names that the query allows the first in the order of a walk).
     pub path: TreePath,
     /// The node.
     pub ino: Ino,
