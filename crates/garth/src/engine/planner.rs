@@ -13,6 +13,7 @@ mod delta;
 mod lookup;
 mod names;
 mod rows;
+mod subtrees;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ pub(crate) use delta::Delta;
 pub(crate) use rows::{
     DEDUP_FROM, ExtentRow, IdempotencyRow, LogChange, NameRow, NodeRow, Rows, SHORT_SUM, Staged, Stored,
 };
+pub(crate) use subtrees::Region;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
@@ -88,6 +90,7 @@ pub(crate) fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Bat
         staged: HashSet::new(),
         hashed: 0,
         dirs: HashMap::new(),
+        settled: HashMap::new(),
     };
     for (at, that) in &batch.assumptions {
         planner.check(at, that).map_err(stale)?;
@@ -97,6 +100,7 @@ pub(crate) fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Bat
     }
     let outcomes = batch.ops.iter().map(|op| planner.op(op)).collect::<Result<Vec<_>>>()?;
     let outcomes = batch.told(outcomes);
+    planner.settle_nodes()?;
     planner.delta.finish(planner.first_ino, planner.seq);
     let (next_ino, next_chunk) = (planner.next_ino, planner.next_chunk);
     let head = HeadRow { seq: planner.seq, time, next_ino, next_chunk };
@@ -128,6 +132,8 @@ struct Planner<'a, R> {
     hashed: u64,
     /// Directories found on the way, by key: spares a batch in one directory the same reads over and over.
     dirs: HashMap<String, u64>,
+    /// How many of the lost regions the row of a changed node takes into account, where there are any.
+    settled: HashMap<u64, usize>,
 }
 
 impl<R: Rows> Planner<'_, R> {

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::rows::{Chunk, ExtentRow, LogChange, NameRow, NodeRow, Staged};
+use super::subtrees::Subtrees;
 use crate::model::{Attributes, ChangeKind};
 use crate::path::TreePath;
 use crate::text::passage::Edit;
@@ -11,7 +12,7 @@ use crate::text::passage::Edit;
 /// Key of a name: directory and name.
 pub(crate) type Key = (String, String);
 
-/// A name before and after.
+/// A name before and after. What the database has in a directory whose content has left ends with that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NameChange {
     pub(crate) before: Option<NameRow>,
@@ -31,6 +32,8 @@ pub(crate) struct ExtentChange {
 #[derive(Debug, Default)]
 pub(crate) struct Delta {
     pub(crate) names: BTreeMap<Key, NameChange>,
+    /// Subtrees that were moved or removed, without the names in them that the batch did not change.
+    pub(crate) subtrees: Subtrees,
     /// Names that this batch gave, by node; some may have lost it again.
     given: HashMap<u64, BTreeSet<Key>>,
     pub(crate) nodes: BTreeMap<u64, NodeRow>,
@@ -60,6 +63,22 @@ impl Delta {
             self.given.entry(row.ino).or_default().insert(key.clone());
         }
         self.names.entry(key).or_insert(NameChange { before, after: None }).after = after;
+    }
+
+    /// The names in and below a directory that this batch changed, and what is there now.
+    pub(crate) fn names_in(&self, dir: &str) -> Vec<(Key, Option<NameRow>)> {
+        let inside = self.names.range((dir.to_owned(), String::new())..);
+        let inside = inside.take_while(|((at, _), _)| at == dir);
+        let (from, to) = ((format!("{dir}/"), String::new()), (format!("{dir}0"), String::new()));
+        let below = self.names.range(from..to);
+        inside.chain(below).map(|(key, change)| (key.clone(), change.after)).collect()
+    }
+
+    /// Forgets what this batch did to names in and below a directory.
+    pub(crate) fn forget_names_in(&mut self, dir: &str) {
+        for (key, _) in self.names_in(dir) {
+            self.names.remove(&key);
+        }
     }
 
     /// Names that this batch gave to a node and that it still has.
@@ -97,11 +116,19 @@ impl Delta {
 
     /// Drops what this batch made and unmade itself. `first` is the first inode number that it could give.
     pub(crate) fn finish(&mut self, first: u64, seq: u64) {
-        self.names.retain(|_, change| match (&change.before, &mut change.after) {
-            // moved away and back: the name never changed hands
-            (Some(before), Some(after)) => before.ino != after.ino,
-            (None, None) => false,
-            _ => true,
+        let subtrees = &self.subtrees;
+        self.names.retain(|(dir, _), change| {
+            if subtrees.has_left(dir) {
+                change.before = None;
+                // one that is not there hides what was moved here
+                return true;
+            }
+            match (&change.before, &mut change.after) {
+                // moved away and back: the name never changed hands
+                (Some(before), Some(after)) => before.ino != after.ino,
+                (None, None) => false,
+                _ => true,
+            }
         });
         // a node that was made and lost its last name within the batch was never there for anybody
         for ino in self

@@ -17,7 +17,16 @@ impl<R: Rows> Planner<'_, R> {
         {
             return Ok(change.after);
         }
-        self.rows.name(dir, name)
+        self.kept_name(dir, name)
+    }
+
+    /// A name of the database, as the batch has moved it.
+    fn kept_name(&self, dir: &str, name: &str) -> Result<Option<NameRow>> {
+        if !self.delta.subtrees.has_left(dir) {
+            return self.rows.name(dir, name);
+        }
+        let Some(source) = self.delta.subtrees.source(dir) else { return Ok(None) };
+        Ok(self.rows.name(&source, name)?.map(|row| NameRow { since: self.seq, ..row }))
     }
 
     /// Changes a name row, remembering what the database had.
@@ -33,9 +42,47 @@ impl<R: Rows> Planner<'_, R> {
     /// A node as the batch sees it.
     pub(super) fn node(&self, ino: u64) -> Result<NodeRow> {
         if let Some(node) = self.delta.nodes.get(&ino) {
-            return Ok(node.clone());
+            let (mut node, known) = (node.clone(), self.settled.get(&ino).copied());
+            self.lose_lost(&mut node, known.unwrap_or_default())?;
+            return Ok(node);
         }
-        self.rows.node(ino)?.ok_or_else(Error::no_node)
+        let mut node = self.rows.node(ino)?.ok_or_else(Error::no_node)?;
+        self.lose_lost(&mut node, 0)?;
+        Ok(node)
+    }
+
+    /// Takes from a node the names that it has in regions that the batch has removed, from one on; whether
+    /// it had any.
+    fn lose_lost(&self, node: &mut NodeRow, from: usize) -> Result<bool> {
+        let lost = &self.delta.subtrees.lost()[from..];
+        if lost.is_empty() || node.ino >= self.first_ino || node.nlink == 0 {
+            return Ok(false);
+        }
+        let tops = lost.iter().map(|region| TreePath::from_key(region.dir.clone()));
+        let names = self.rows.names_of(node.ino, &Within::new(tops), usize::MAX)?;
+        let is_lost = |(dir, name): &&Key| lost.iter().any(|region| region.contains(dir, name));
+        let names = names.iter().filter(is_lost).count() as u64;
+        if names > 0 {
+            node.lose_names(names, (self.seq, self.time));
+        }
+        Ok(names > 0)
+    }
+
+    /// Brings the rows of changed nodes up to date with the regions that were removed after they were put.
+    pub(super) fn settle_nodes(&mut self) -> Result<()> {
+        let regions = self.delta.subtrees.lost().len();
+        if regions == 0 {
+            return Ok(());
+        }
+        for ino in self.delta.nodes.keys().copied().collect::<Vec<_>>() {
+            let mut node = self.node(ino)?;
+            if node.nlink == 0 && self.delta.nodes[&ino].nlink > 0 {
+                self.end(&node);
+            }
+            node.seq = self.seq;
+            self.delta.nodes.insert(ino, node);
+        }
+        Ok(())
     }
 
     /// The commit that last changed a node.
@@ -50,6 +97,10 @@ impl<R: Rows> Planner<'_, R> {
     /// Puts a node's new version.
     pub(super) fn put(&mut self, mut node: NodeRow) {
         node.seq = self.seq;
+        let regions = self.delta.subtrees.lost().len();
+        if regions > 0 {
+            self.settled.insert(node.ino, regions);
+        }
         self.delta.nodes.insert(node.ino, node);
     }
 
@@ -153,6 +204,9 @@ impl<R: Rows> Planner<'_, R> {
         if self.delta.given(node.ino).any(inside) {
             return Ok(true);
         }
+        if !self.delta.subtrees.is_empty() {
+            return Ok(!self.names_within(node.ino, self.within)?.is_empty());
+        }
         // one that the batch has taken away does not count: then the others have to be looked at
         let some = self.rows.names_of(node.ino, self.within, 1)?;
         match some.iter().any(|key| self.delta.names.contains_key(key)) {
@@ -164,7 +218,13 @@ impl<R: Rows> Planner<'_, R> {
     /// Names of a node within some subtrees as the batch sees them, in the order of a walk.
     fn names_within(&self, ino: u64, within: &Within) -> Result<Vec<Key>> {
         let mut keys = match ino < self.first_ino {
-            true => self.rows.names_of(ino, within, usize::MAX)?,
+            true if self.delta.subtrees.is_empty() => self.rows.names_of(ino, within, usize::MAX)?,
+            true => {
+                let all = self.rows.names_of(ino, &Within::everything(), usize::MAX)?;
+                let now = |(dir, name): Key| Some((self.delta.subtrees.now(&dir)?, name));
+                let all = all.into_iter().filter_map(now);
+                all.filter(|(dir, name)| within.contains(&TreePath::from_row(dir, name))).collect()
+            }
             false => Vec::new(),
         };
         keys.retain(|key| {

@@ -1,17 +1,27 @@
 //! Operations on names: make, link, remove, rename.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::delta::Key;
 use super::rows::{NameRow, NodeRow, Rows};
+use super::subtrees::Content;
 use super::{Planner, key_of, moved};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, ChangeKind, Kind, MAX_LINKS, Outcome, Remove, RenameMode, SetAttrs, Special};
-use crate::path::TreePath;
+use crate::path::{MAX_STORED_PATH, PathError, TreePath};
 use crate::text::passage::Edit;
 
 /// A name below some directory, with its row.
 pub(super) type Below = (String, String, NameRow);
+
+/// What was below a name that is on its way to another place.
+#[derive(Debug, Default)]
+struct Taken {
+    /// The names that the batch has changed.
+    names: Vec<(Key, Option<NameRow>)>,
+    /// All others.
+    content: Option<Content>,
+}
 
 impl<R: Rows> Planner<'_, R> {
     /// Finds the directory that a new name goes into, or makes it.
@@ -202,31 +212,57 @@ impl<R: Rows> Planner<'_, R> {
         }
         if what == Remove::Tree && node.kind == Kind::Directory {
             // what has expired ends as that, under all of its names
-            for (_, _, row) in self.names_below(&path)? {
-                let below = self.node(row.ino)?;
+            for ino in self.expired_below(&path)? {
+                let below = self.node(ino)?;
                 self.expire_if_due(&below)?;
             }
         }
         let outcome = self.outcome(node.ino, false);
         self.delta.log(ChangeKind::Removed, node.ino, Some(path.clone()));
-        self.drop_name(&path, node)?;
+        match what {
+            Remove::Tree => self.drop_tree(&path, node)?,
+            _ => self.drop_name(&path, node)?,
+        }
         Ok(outcome)
     }
 
-    /// Takes a name away, and from a directory all below it.
-    pub(super) fn drop_name(&mut self, path: &TreePath, node: NodeRow) -> Result<()> {
-        let Some(key) = key_of(path) else { return Ok(()) };
-        let directory = node.kind == Kind::Directory;
-        if directory {
+    /// Nodes below a directory that may have expired.
+    fn expired_below(&self, dir: &TreePath) -> Result<Vec<u64>> {
+        let mut inos = Vec::new();
+        for (_, region) in self.delta.subtrees.parts(dir.key()) {
+            inos.extend(self.rows.expired_in(&region, self.time)?);
+        }
+        let changed = self.delta.names_in(dir.key());
+        inos.extend(changed.into_iter().filter_map(|(_, row)| Some(row?.ino)));
+        Ok(inos)
+    }
+
+    /// Takes a name away, and all below it.
+    fn drop_tree(&mut self, path: &TreePath, node: NodeRow) -> Result<()> {
+        if node.kind == Kind::Directory {
             let mut lost: BTreeMap<u64, u64> = BTreeMap::new();
-            for (dir, name, row) in self.names_below(path)? {
-                self.delta.set_name((dir, name), Some(row), None);
-                *lost.entry(row.ino).or_default() += 1;
+            let mut ended = BTreeSet::new();
+            for ((dir, name), row) in self.delta.names_in(path.key()) {
+                ended.extend(self.delta.subtrees.source(&dir).map(|source| (source, name.clone())));
+                if let Some(row) = row {
+                    *lost.entry(row.ino).or_default() += 1;
+                    self.set_name((dir, name), None)?;
+                }
             }
+            self.delta.subtrees.remove(path.key(), &ended);
             for (ino, names) in lost {
                 let below = self.node(ino)?;
                 self.lose_names(below, names);
             }
+        }
+        self.drop_name(path, node)
+    }
+
+    /// Takes a name away; of a directory that is empty.
+    pub(super) fn drop_name(&mut self, path: &TreePath, node: NodeRow) -> Result<()> {
+        let Some(key) = key_of(path) else { return Ok(()) };
+        let directory = node.kind == Kind::Directory;
+        if directory {
             self.dirs.clear();
         }
         self.touch_dir(&key.0, -i64::from(directory))?;
@@ -235,26 +271,30 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
-    /// Counts so many names less. What keeps one has changed; what loses its last has ended as it was.
+    /// Counts so many names less.
     fn lose_names(&mut self, mut node: NodeRow, names: u64) {
-        node.nlink = if node.kind == Kind::Directory { 0 } else { node.nlink.saturating_sub(names) };
-        if node.nlink > 0 {
-            node.ctime = self.time;
-        } else {
-            if node.expires_at.is_some() {
-                self.delta.expiry.insert(node.ino, None);
-            }
-            if node.kind == Kind::File {
-                self.delta.touch(node.ino, Edit::replace(node.size, node.size));
-            }
+        node.lose_names(names, (self.seq, self.time));
+        if node.nlink == 0 {
+            self.end(&node);
         }
         self.put(node);
+    }
+
+    /// Notes what follows from the loss of a node's last name.
+    pub(super) fn end(&mut self, node: &NodeRow) {
+        if node.expires_at.is_some() {
+            self.delta.expiry.insert(node.ino, None);
+        }
+        if node.kind == Kind::File {
+            self.delta.touch(node.ino, Edit::replace(node.size, node.size));
+        }
     }
 
     /// Whether a directory has no entries; expired ones are recorded and do not count.
     fn is_empty(&mut self, dir: &TreePath) -> Result<bool> {
         for limit in [64, usize::MAX] {
-            let rows = self.rows.names_in(dir.key(), limit)?;
+            let source = self.delta.subtrees.source(dir.key());
+            let rows = source.map_or(Ok(Vec::new()), |source| self.rows.names_in(&source, limit))?;
             let last = rows.len() < limit;
             for (name, _) in rows {
                 if self.lookup(&dir.join(&crate::path::Name::parse(&name)?)?)?.is_some() {
@@ -284,20 +324,22 @@ impl<R: Rows> Planner<'_, R> {
 
     /// Every name below a directory as the batch sees it, ordered by directory, then name.
     pub(super) fn names_below(&self, dir: &TreePath) -> Result<Vec<Below>> {
-        let rows = self.rows.names_below(dir.key())?;
-        if self.delta.names.is_empty() {
-            return Ok(rows);
+        let (changed, subtrees) = (self.delta.names_in(dir.key()), &self.delta.subtrees);
+        if changed.is_empty() && subtrees.is_empty() {
+            return self.rows.names_below(dir.key());
         }
-        let mut all: BTreeMap<Key, NameRow> =
-            rows.into_iter().map(|(dir, name, row)| ((dir, name), row)).collect();
-        let key = dir.key();
-        let first = (key.to_owned(), String::new());
-        let own = self.delta.names.range(first..).take_while(|(at, _)| at.0 == key);
-        let (from, to) = ((format!("{key}/"), String::new()), (format!("{key}0"), String::new()));
-        for (at, change) in own.chain(self.delta.names.range(from..to)) {
-            match change.after {
-                Some(row) => all.insert(at.clone(), row),
-                None => all.remove(at),
+        let mut all: BTreeMap<Key, NameRow> = BTreeMap::new();
+        for (at, region) in subtrees.parts(dir.key()) {
+            for (from, name, row) in self.rows.names_below(&region.dir)? {
+                if region.contains(&from, &name) {
+                    all.insert((format!("{at}{}", &from[region.dir.len()..]), name), row);
+                }
+            }
+        }
+        for (key, row) in changed {
+            match row {
+                Some(row) => all.insert(key, row),
+                None => all.remove(&key),
             };
         }
         Ok(all.into_iter().map(|((dir, name), row)| (dir, name, row)).collect())
@@ -351,6 +393,7 @@ impl<R: Rows> Planner<'_, R> {
             self.delta.log(ChangeKind::Removed, other.ino, Some(to.clone()));
             self.drop_name(&to, other)?;
         }
+        self.check_lengths(&from, &to)?;
         let taken = self.take(&from, &node)?;
         // read again: what was replaced may have been another name of a node in the subtree
         let mut node = self.node(node.ino)?;
@@ -362,6 +405,8 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     fn exchange(&mut self, one: (&TreePath, &NodeRow), two: (&TreePath, &NodeRow)) -> Result<()> {
+        self.check_lengths(one.0, two.0)?;
+        self.check_lengths(two.0, one.0)?;
         let first = self.take(one.0, one.1)?;
         let second = self.take(two.0, two.1)?;
         self.give(one.0, two.0, one.1, first)?;
@@ -375,38 +420,54 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
-    /// Takes a name, and all below it, out of the tree; the nodes stay.
-    fn take(&mut self, path: &TreePath, node: &NodeRow) -> Result<Vec<Below>> {
-        let Some(key) = key_of(path) else { return Ok(Vec::new()) };
-        let directory = node.kind == Kind::Directory;
-        let below = if directory { self.names_below(path)? } else { Vec::new() };
-        for (dir, name, row) in &below {
-            self.delta.set_name((dir.clone(), name.clone()), Some(*row), None);
+    /// Refuses to move what would have paths that are too long to be kept.
+    fn check_lengths(&self, from: &TreePath, to: &TreePath) -> Result<()> {
+        let (from, to) = (from.key(), to.key());
+        if to.len() <= from.len() {
+            return Ok(());
         }
+        for (at, region) in self.delta.subtrees.parts(from) {
+            let longest = self.rows.longest_path(&region)?;
+            let rest = longest.saturating_sub(region.dir.len());
+            if longest > 0 && at.len() - from.len() + to.len() + rest > MAX_STORED_PATH {
+                return Err(PathError::StoredPathTooLong.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a name, and all below it, out of the tree; the nodes stay.
+    fn take(&mut self, path: &TreePath, node: &NodeRow) -> Result<Taken> {
+        let mut taken = Taken::default();
+        let Some(key) = key_of(path) else { return Ok(taken) };
+        let directory = node.kind == Kind::Directory;
         if directory {
+            taken.names = self.delta.names_in(path.key());
+            for (key, _) in &taken.names {
+                self.set_name(key.clone(), None)?;
+            }
+            taken.content = Some(self.delta.subtrees.take(path.key()));
             self.dirs.clear();
         }
         self.touch_dir(&key.0, -i64::from(directory))?;
         self.set_name(key, None)?;
-        Ok(below)
+        Ok(taken)
     }
 
     /// Puts a name that was taken at `from` at `to`, with what was below it.
-    fn give(&mut self, from: &TreePath, to: &TreePath, node: &NodeRow, below: Vec<Below>) -> Result<()> {
+    fn give(&mut self, from: &TreePath, to: &TreePath, node: &NodeRow, taken: Taken) -> Result<()> {
         let Some(key) = key_of(to) else { return Ok(()) };
-        // where the database has no directory of that name, it has no names below it: no row to look for
-        let occupied = self.rows.name(&key.0, &key.1)?.is_some_and(|row| row.kind == Kind::Directory);
         self.touch_dir(&key.0, i64::from(node.kind == Kind::Directory))?;
         self.set_name(key, Some(NameRow { ino: node.ino, since: self.seq, kind: node.kind }))?;
-        for (dir, name, row) in below {
+        if let Some(content) = taken.content {
+            // nothing is there; what said so must not hide what comes
+            self.delta.forget_names_in(to.key());
+            self.delta.subtrees.give(to.key(), content);
+        }
+        for ((dir, name), row) in taken.names {
             let new = moved(&TreePath::from_row(&dir, &name), from, to)?;
             let Some(key) = key_of(&new) else { return Err(Error::already_exists(&new)) };
-            let row = NameRow { since: self.seq, ..row };
-            if occupied || self.delta.names.contains_key(&key) {
-                self.set_name(key, Some(row))?;
-            } else {
-                self.delta.set_name(key, None, Some(row));
-            }
+            self.set_name(key, row.map(|row| NameRow { since: self.seq, ..row }))?;
         }
         Ok(())
     }

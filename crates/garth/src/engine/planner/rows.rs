@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::subtrees::Region;
 use crate::error::Result;
 use crate::model::{Attributes, ChangeKind, Commit, CommitId, Kind, Timestamp, Within};
 use crate::path::TreePath;
@@ -51,6 +52,16 @@ pub(crate) struct NodeRow {
 }
 
 impl NodeRow {
+    /// Takes so many names from it in a commit. What keeps one has changed; what loses its last has ended as
+    /// it was.
+    pub(crate) fn lose_names(&mut self, names: u64, (seq, time): (u64, i64)) {
+        self.nlink = if self.kind == Kind::Directory { 0 } else { self.nlink.saturating_sub(names) };
+        self.seq = seq;
+        if self.nlink > 0 {
+            self.ctime = time;
+        }
+    }
+
     /// The commit that last changed this node, which has no name left, as its open handles see it: to
     /// lose the last name alone is no change. `before` is the version before this one. (Any change sets
     /// `ctime` to the commit's time.)
@@ -158,6 +169,10 @@ pub(crate) trait Rows {
     fn names_in(&self, dir: &str, limit: usize) -> Result<Vec<(String, NameRow)>>;
     /// Live names below a directory, ordered by directory, then name.
     fn names_below(&self, dir: &str) -> Result<Vec<(String, String, NameRow)>>;
+    /// Bytes of the longest path of a live name in a region of directories; 0 if there is none.
+    fn longest_path(&self, region: &Region) -> Result<usize>;
+    /// Nodes that have expired at `time` and have a live name in a region of directories.
+    fn expired_in(&self, region: &Region, time: i64) -> Result<Vec<u64>>;
     /// Live names of a node within some subtrees, up to `limit`, in any order. Costs as much as what it
     /// gives.
     fn names_of(&self, ino: u64, within: &Within, limit: usize) -> Result<Vec<(String, String)>>;

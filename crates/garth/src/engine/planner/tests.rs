@@ -30,14 +30,6 @@ fn expires(time: i64) -> SetAttrs {
     SetAttrs::new().expires_at(Timestamp(time))
 }
 
-/// Names that a batch ended, and names that it gave, as paths.
-fn renamed(delta: &Delta) -> (Vec<String>, Vec<String>) {
-    let path = |(dir, name): &(String, String)| TreePath::from_row(dir, name).to_string();
-    let ended = delta.names.iter().filter(|(_, change)| change.before.is_some());
-    let given = delta.names.iter().filter(|(_, change)| change.after.is_some());
-    (ended.map(|(key, _)| path(key)).collect(), given.map(|(key, _)| path(key)).collect())
-}
-
 /// Extents that a batch ended (offset and length) and added (offset, length, chunk, skip).
 type Extents = (Vec<(u64, u64)>, Vec<(u64, u64, u64, u64)>);
 

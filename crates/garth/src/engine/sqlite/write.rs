@@ -7,6 +7,7 @@ pub(crate) mod open_nodes;
 pub(crate) mod refs;
 pub(crate) mod row_cache;
 pub(crate) mod staged;
+pub(crate) mod subtrees;
 pub(crate) mod txn_rows;
 pub(crate) mod unused;
 pub(crate) mod upload;

@@ -13,7 +13,7 @@ fn a_new_file_is_a_name_a_node_an_extent_and_a_chunk() {
     let mut store = Store::new();
     let Applied { delta, commit } = store.run([Op::write(at("/f"), "hello")]);
     let node = store.node_of("/f");
-    assert_eq!(renamed(&delta), (vec![], vec!["/f".to_owned()]));
+    assert_eq!(store.renamed(), (vec![], vec!["/f".to_owned()]));
     assert_eq!(extents(&delta, node.ino), (vec![], vec![(0, 5, 1, 0)]));
     assert_eq!(delta.nodes.keys().copied().collect::<Vec<_>>(), [Ino::ROOT.0, node.ino]);
     assert_eq!((node.kind, node.mode, node.nlink, node.size), (Kind::File, 0o644, 1, 5));

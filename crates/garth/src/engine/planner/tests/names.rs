@@ -19,8 +19,8 @@ fn nested() -> Store {
 #[test]
 fn missing_parents_are_made_and_count_as_links_of_their_parents() {
     let mut store = Store::new();
-    let Applied { delta, .. } = store.run([Op::write(at("/a/b/f"), "x").with_parents()]);
-    assert_eq!(renamed(&delta).1, paths(["/a", "/a/b", "/a/b/f"]));
+    store.run([Op::write(at("/a/b/f"), "x").with_parents()]);
+    assert_eq!(store.renamed().1, paths(["/a", "/a/b", "/a/b/f"]));
     assert_eq!(["/", "/a", "/a/b"].map(|path| store.node_of(path).nlink), [3, 3, 2]);
 }
 
@@ -29,8 +29,8 @@ fn renaming_a_directory_rewrites_names_and_no_node_below_it() {
     let mut store = nested();
     let moved = store.node_of("/d").ino;
     let Applied { delta, .. } = store.run([Op::rename(at("/d"), at("/e/new"))]);
-    assert_eq!(renamed(&delta).0, paths(["/d", "/d/a", "/d/sub", "/d/sub/b"]));
-    assert_eq!(renamed(&delta).1, paths(["/e/new", "/e/new/a", "/e/new/sub", "/e/new/sub/b"]));
+    assert_eq!(store.renamed().0, paths(["/d", "/d/a", "/d/sub", "/d/sub/b"]));
+    assert_eq!(store.renamed().1, paths(["/e/new", "/e/new/a", "/e/new/sub", "/e/new/sub/b"]));
     let mut changed = [Ino::ROOT.0, moved, store.node_of("/e").ino];
     changed.sort_unstable();
     assert_eq!(delta.nodes.keys().copied().collect::<Vec<_>>(), changed, "itself and the two directories");
@@ -47,8 +47,8 @@ fn an_exchange_swaps_two_names_and_all_below_them() {
     let [dir, file] = ["/d", "/f"].map(|path| store.node_of(path).ino);
     let Applied { delta, .. } = store.run([Op::exchange(at("/d"), at("/f"))]);
     assert_eq!(["/f", "/d"].map(|path| store.node_of(path).ino), [dir, file]);
-    assert_eq!(renamed(&delta).0, paths(["/d", "/f", "/d/a", "/d/sub", "/d/sub/b"]));
-    assert_eq!(renamed(&delta).1, paths(["/d", "/f", "/f/a", "/f/sub", "/f/sub/b"]));
+    assert_eq!(store.renamed().0, paths(["/d", "/f", "/d/a", "/d/sub", "/d/sub/b"]));
+    assert_eq!(store.renamed().1, paths(["/d", "/f", "/f/a", "/f/sub", "/f/sub/b"]));
     assert_eq!(store.node_of("/").nlink, 4);
     assert_eq!([dir, file].map(|ino| delta.nodes[&ino].nlink), [3, 1]);
 }
@@ -85,8 +85,8 @@ fn a_rename_replaces_what_it_may_and_refuses_the_rest() {
 #[test]
 fn a_name_that_comes_back_within_a_batch_has_not_changed() {
     let mut store = nested();
-    let Applied { delta, .. } = store.run([Op::rename(at("/d"), at("/x")), Op::rename(at("/x"), at("/d"))]);
-    assert_eq!(renamed(&delta), (vec![], vec![]));
+    store.run([Op::rename(at("/d"), at("/x")), Op::rename(at("/x"), at("/d"))]);
+    assert_eq!(store.renamed(), (vec![], vec![]));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn what_a_batch_makes_and_removes_itself_leaves_no_rows() {
         Op::write(at("/tmp/f"), "x").with_parents().with_attrs(expires(1000).tags(["t"])),
         Op::remove_tree(at("/tmp")),
     ]);
-    assert_eq!(renamed(&delta), (vec![], vec![]));
+    assert_eq!(store.renamed(), (vec![], vec![]));
     assert_eq!(delta.nodes.keys().copied().collect::<Vec<_>>(), [Ino::ROOT.0]);
     assert!(delta.attributes.is_empty() && delta.extents.is_empty() && delta.chunks.is_empty());
     assert!(delta.expiry.is_empty() && delta.index.is_empty());
@@ -108,13 +108,12 @@ fn removing_a_tree_ends_every_name_and_every_node_without_another() {
     store.run([Op::link(at("/d/a"), at("/kept"))]);
     let [kept, lost] = ["/d/a", "/d/sub/b"].map(|path| store.node_of(path));
     let Applied { delta, .. } = store.run([Op::remove_tree(at("/d"))]);
-    assert_eq!(renamed(&delta), (paths(["/d", "/d/a", "/d/sub", "/d/sub/b"]), vec![]));
+    assert_eq!(store.renamed(), (paths(["/d", "/d/a", "/d/sub", "/d/sub/b"]), vec![]));
     assert_eq!(logged(&delta), [(ChangeKind::Removed, Some("/d".to_owned()))]);
-    let after = &delta.nodes[&kept.ino];
+    let after = store.node(kept.ino).unwrap().unwrap();
     assert_eq!((after.nlink, after.ctime), (1, 50), "it has a name outside, and changed");
-    let after = &delta.nodes[&lost.ino];
+    let after = store.node(lost.ino).unwrap().unwrap();
     assert_eq!((after.nlink, after.ctime), (0, lost.ctime), "it ends as it was");
-    assert_eq!(delta.index.keys().copied().collect::<Vec<_>>(), [lost.ino]);
     assert_eq!(store.node_of("/").nlink, 3);
 }
 
@@ -145,7 +144,8 @@ fn a_directory_is_empty_as_the_batch_sees_it() {
     let filled = [Op::write(at("/e/x"), "x"), Op::remove_dir(at("/e"))];
     assert_eq!(store.refusal(filled).kind(), ErrorKind::NotEmpty);
     let emptied = [Op::remove(at("/d/sub/b")), Op::remove_dir(at("/d/sub"))];
-    assert_eq!(renamed(&store.run(emptied).delta).0, paths(["/d/sub", "/d/sub/b"]));
+    store.run(emptied);
+    assert_eq!(store.renamed().0, paths(["/d/sub", "/d/sub/b"]));
 }
 
 #[test]
@@ -184,4 +184,54 @@ fn renaming_one_name_of_a_node_onto_another_does_nothing() {
     let mut store = tree([Op::write(at("/f"), "f"), Op::link(at("/f"), at("/g"))]);
     let Applied { delta, commit } = store.run([Op::rename(at("/f"), at("/g"))]);
     assert!(delta.names.is_empty() && delta.log.is_empty() && !commit.outcomes[0].changed);
+}
+
+/// Moves, removals and writes of one batch in and around a subtree, and what is there in the end.
+#[test]
+fn later_operations_see_what_earlier_ones_did_to_a_subtree() {
+    let mut store = nested();
+    store.run([Op::link(at("/d/a"), at("/kept"))]);
+    let [a, b] = ["/d/a", "/d/sub/b"].map(|path| store.node_of(path).ino);
+    store.run([
+        Op::rename(at("/d"), at("/m")),
+        Op::write(at("/m/new"), "new"),
+        Op::remove(at("/m/a")),
+        Op::rename(at("/m/sub"), at("/e/sub")),
+        Op::append(Ino(b), "!"),
+        Op::mkdir(at("/d")),
+        Op::write(at("/d/a"), "another"),
+        Op::rename(at("/m"), at("/e/sub/m")),
+        Op::remove_tree(at("/e/sub/m")),
+        Op::exchange(at("/d"), at("/e")),
+    ]);
+    assert_eq!(store.paths(), ["/d", "/e", "/kept", "/d/sub", "/d/sub/b", "/e/a"]);
+    assert_eq!((store.content("/d/sub/b"), store.content("/e/a")), (b"b!".to_vec(), b"another".to_vec()));
+    assert_eq!((store.node_of("/kept").ino, store.node_of("/kept").nlink), (a, 1));
+    assert_eq!(["/", "/d", "/d/sub", "/e"].map(|path| store.node_of(path).nlink), [4, 3, 2, 2]);
+}
+
+#[test]
+fn a_directory_that_takes_the_place_of_another_brings_names_that_were_removed_there() {
+    let mut store = nested();
+    store.run([Op::write(at("/e/a"), "old"), Op::write(at("/e/sub"), "old")]);
+    store.run([Op::remove(at("/e/a")), Op::remove(at("/e/sub")), Op::rename(at("/d"), at("/e"))]);
+    assert_eq!(store.paths(), ["/e", "/e/a", "/e/sub", "/e/sub/b"]);
+    assert_eq!(store.content("/e/a"), b"a");
+    store.run([Op::remove_tree(at("/e")), Op::write(at("/e/a/x"), "x").with_parents()]);
+    assert_eq!(store.paths(), ["/e", "/e/a", "/e/a/x"]);
+}
+
+#[test]
+fn what_a_batch_holds_of_a_subtree_does_not_grow_with_it() {
+    let sizes = [20, 2000].map(|names| {
+        let mut store = tree([Op::mkdir(at("/e")), Op::mkdir(at("/d"))]);
+        store.run((0..names).map(|number| Op::write(at(&format!("/d/{number}")), "")));
+        let held = |delta: &Delta| (delta.names.len(), delta.nodes.len(), delta.index.len(), delta.log.len());
+        let moved = held(&store.run([Op::rename(at("/d"), at("/e/d"))]).delta);
+        let swapped = held(&store.run([Op::mkdir(at("/x")), Op::exchange(at("/e"), at("/x"))]).delta);
+        let removed = held(&store.run([Op::remove_tree(at("/x"))]).delta);
+        assert_eq!(store.paths(), ["/e"]);
+        (moved, swapped, removed)
+    });
+    assert_eq!(sizes[0], sizes[1]);
 }

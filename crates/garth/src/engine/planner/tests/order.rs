@@ -141,7 +141,7 @@ fn an_expired_entry_that_a_batch_meets_ends_under_all_its_names_first() {
     assert_eq!(log[0], (ChangeKind::Expired, Some("/f".to_owned())));
     assert_eq!(log[1], (ChangeKind::Expired, Some("/g".to_owned())));
     assert_eq!(log[2], (ChangeKind::Created, Some("/f".to_owned())));
-    assert_eq!(renamed(&delta), (vec!["/f".to_owned(), "/g".to_owned()], vec!["/f".to_owned()]));
+    assert_eq!(store.renamed(), (vec!["/f".to_owned(), "/g".to_owned()], vec!["/f".to_owned()]));
     assert_eq!((delta.nodes[&expired].nlink, delta.expiry[&expired]), (0, None));
     assert!(delta.index.contains_key(&expired));
     assert!(commit.outcomes[0].created && store.node_of("/f").ino != expired);

@@ -126,7 +126,34 @@ impl Store {
         }
     }
 
+    /// Moves and ends what the delta holds as ranges.
+    fn apply_subtrees(&mut self, delta: &Delta, head: HeadRow) {
+        let mut lost: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut moved = Vec::new();
+        for ((dir, name), at) in self.names.iter_mut().filter(|(_, at)| at.till == NEVER) {
+            if delta.subtrees.lost().iter().any(|region| region.contains(dir, name)) {
+                *lost.entry(at.row.ino).or_default() += 1;
+            }
+            if !delta.subtrees.has_left(dir) {
+                continue;
+            }
+            at.till = head.seq;
+            if let Some(now) = delta.subtrees.now(dir).map(|now| (now, name.clone()))
+                && !delta.names.contains_key(&now)
+            {
+                moved.push((now, Spanned { row: NameRow { since: head.seq, ..at.row }, till: NEVER }));
+            }
+        }
+        self.names.extend(moved);
+        for (ino, names) in lost.into_iter().filter(|(ino, _)| !delta.nodes.contains_key(ino)) {
+            let mut node = self.node(ino).unwrap().expect("a node that loses names is there");
+            node.lose_names(names, (head.seq, head.time));
+            self.nodes.entry(ino).or_default().insert(node.seq, node);
+        }
+    }
+
     fn apply(&mut self, delta: &Delta, head: HeadRow) {
+        self.apply_subtrees(delta, head);
         for (key, change) in &delta.names {
             if let Some(before) = change.before {
                 let live = |(at, name): &&mut (Key, Spanned<NameRow>)| at == key && name.till == NEVER;
@@ -188,6 +215,18 @@ impl Store {
         counted
     }
 
+    /// Names that the last commit ended, and names that it gave, as paths in the order of their keys.
+    pub(super) fn renamed(&self) -> (Vec<String>, Vec<String>) {
+        let paths = |of: &dyn Fn(&Spanned<NameRow>) -> bool| {
+            let mut keys: Vec<&Key> =
+                self.names.iter().filter(|(_, at)| of(at)).map(|(key, _)| key).collect();
+            keys.sort_unstable();
+            keys.iter().map(|(dir, name)| TreePath::from_row(dir, name).to_string()).collect()
+        };
+        let last = self.head.seq;
+        (paths(&|at| at.till == last), paths(&|at| at.row.since == last))
+    }
+
     /// Stages a body of chunks that are there.
     pub(super) fn stage(&mut self, id: u128, body: Staged) {
         for (chunk, _) in &body.0 {
@@ -208,6 +247,12 @@ impl Store {
     /// The newest version of a node, to be changed behind the planner's back.
     pub(super) fn node_mut(&mut self, ino: u64) -> &mut NodeRow {
         self.nodes.get_mut(&ino).unwrap().last_entry().unwrap().into_mut()
+    }
+
+    /// All paths, in the order of a walk.
+    pub(super) fn paths(&self) -> Vec<String> {
+        let names = self.names(NOW).into_keys();
+        names.map(|(dir, name)| TreePath::from_row(&dir, &name).to_string()).collect()
     }
 
     /// Content of a file.
@@ -244,6 +289,17 @@ impl Rows for Store {
 
     fn names_below(&self, dir: &str) -> Result<Vec<(String, String, NameRow)>> {
         self.names_below_at(dir, NOW)
+    }
+
+    fn longest_path(&self, region: &Region) -> Result<usize> {
+        let names = self.names(NOW).into_keys().filter(|(dir, name)| region.contains(dir, name));
+        Ok(names.map(|(dir, name)| dir.len() + 1 + name.len()).max().unwrap_or_default())
+    }
+
+    fn expired_in(&self, region: &Region, time: i64) -> Result<Vec<u64>> {
+        let names = self.names(NOW).into_iter().filter(|((dir, name), _)| region.contains(dir, name));
+        let expired = |ino: &u64| self.node(*ino).unwrap().is_some_and(|node| node.expired(time));
+        Ok(names.map(|(_, row)| row.ino).filter(expired).collect())
     }
 
     fn names_of(&self, ino: u64, within: &Within, limit: usize) -> Result<Vec<(String, String)>> {

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Row, params};
 
-use crate::engine::planner::{ExtentRow, HeadRow, NameRow, NodeRow};
+use crate::engine::planner::{ExtentRow, HeadRow, NameRow, NodeRow, Region};
 use crate::engine::sqlite::schema::columns::{KindColumn, NODE_COLUMNS, node_columns, node_row};
 use crate::engine::sqlite::schema::interval;
 use crate::error::{Error, ErrorKind};
@@ -99,6 +99,40 @@ pub(crate) fn names_below(conn: &Connection, dir: &str) -> DbResult<Vec<(String,
     let sql = "SELECT dir, name, ino, since, kind FROM name WHERE dir >= ?1 AND dir < ?2 ORDER BY dir, name";
     rows.extend(all(conn, sql, params![from, to], below_row)?);
     Ok(rows)
+}
+
+/// Bytes of the longest path of a live name in a region; 0 if there is none.
+pub(crate) fn longest_path(conn: &Connection, region: &Region) -> DbResult<usize> {
+    let sql = "SELECT max(octet_length(dir) + 1 + octet_length(name)) FROM name WHERE dir >= ?1 AND dir < ?2";
+    let mut longest = 0;
+    for (from, to) in region.ranges() {
+        let found: Option<usize> = conn.prepare_cached(sql)?.query_row([from, to], |row| row.get(0))?;
+        longest = longest.max(found.unwrap_or_default());
+    }
+    Ok(longest)
+}
+
+/// Nodes that have expired and have a live name in a region.
+pub(crate) fn expired_in(conn: &Connection, region: &Region, time: i64) -> DbResult<Vec<u64>> {
+    let sql = "SELECT name.ino FROM name JOIN expiry ON expiry.ino = name.ino
+         WHERE dir >= ?1 AND dir < ?2 AND at <= ?3";
+    let mut expired = Vec::new();
+    for (from, to) in region.ranges() {
+        expired.extend(all(conn, sql, params![from, to, time], |row| row.get::<_, u64>(0))?);
+    }
+    Ok(expired)
+}
+
+/// At most `limit` live names of a range of directories, behind one.
+pub(crate) fn names_from(
+    conn: &Connection,
+    (dir, name): (&str, &str),
+    end: &str,
+    limit: usize,
+) -> DbResult<Vec<(String, String, NameRow)>> {
+    let sql = "SELECT dir, name, ino, since, kind FROM name WHERE (dir, name) > (?1, ?2) AND dir < ?3
+         ORDER BY dir, name LIMIT ?4";
+    all(conn, sql, params![dir, name, end, limit], below_row)
 }
 
 pub(crate) fn names_below_at(

@@ -6,20 +6,25 @@ use crate::engine::planner::{Delta, HeadRow, LogChange, NameRow, NodeRow};
 use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::schema::columns::KindColumn;
 use crate::engine::sqlite::schema::{answer, changes};
-use crate::engine::sqlite::write::{refs, staged};
+use crate::engine::sqlite::write::{refs, staged, subtrees};
 use crate::error::{Error, ErrorKind};
 use crate::model::{Author, Batch, Commit};
 use crate::sqlite::DbResult;
 
-/// Writes the rows of one batch. The head row is written once a group, by [`head`].
+/// Writes the rows of one batch. The head row is written once a group, by [`head`]. `ended` is told of files
+/// that search has to forget, but for those that the delta names.
 pub(crate) fn delta(
     conn: &Connection,
     delta: &Delta,
     head: &HeadRow,
     batch: &Batch,
     commit: &Commit,
+    ended: &mut subtrees::Ended<'_>,
 ) -> DbResult<()> {
     let seq = head.seq;
+    if !delta.subtrees.is_empty() {
+        subtrees::write(conn, delta, head, ended)?;
+    }
     names(conn, delta, seq)?;
     for node in delta.nodes.values() {
         put_node(conn, node)?;
@@ -64,20 +69,8 @@ pub(crate) fn delta(
 
 fn names(conn: &Connection, delta: &Delta, seq: u64) -> DbResult<()> {
     for ((dir, name), change) in &delta.names {
-        if let Some(NameRow { ino, since, kind }) = change.before
-            && since < seq
-        {
-            conn.prepare_cached(
-                "INSERT INTO name_past (dir, name, till, ino, since, kind, fork, born, born_fork)
-                 SELECT ?1, ?2, ?3, ?4, ?5, ?6, fork(?5, ?3), born, fork(born, ?3)
-                 FROM (SELECT coalesce(
-                     (SELECT max(till) FROM (SELECT dir, name, till FROM name_past WHERE ino = ?4 ORDER BY till DESC LIMIT 8)
-                      WHERE dir = ?1 AND name = ?2),
-                     (SELECT min(seq) FROM node WHERE ino = ?4),
-                     ?5
-                 ) AS born)",
-            )?
-            .execute(params![dir, name, seq, ino, since, KindColumn(kind)])?;
+        if let Some(row) = &change.before {
+            end_name(conn, (dir, name), row, seq)?;
         }
         match change.after {
             Some(NameRow { ino, since, kind }) => conn
@@ -93,7 +86,32 @@ fn names(conn: &Connection, delta: &Delta, seq: u64) -> DbResult<()> {
     Ok(())
 }
 
-fn put_node(conn: &Connection, node: &NodeRow) -> DbResult<()> {
+/// Records that a name ends with a commit.
+pub(super) fn end_name(
+    conn: &Connection,
+    (dir, name): (&str, &str),
+    row: &NameRow,
+    seq: u64,
+) -> DbResult<()> {
+    let NameRow { ino, since, kind } = *row;
+    if since >= seq {
+        return Ok(());
+    }
+    conn.prepare_cached(
+        "INSERT INTO name_past (dir, name, till, ino, since, kind, fork, born, born_fork)
+         SELECT ?1, ?2, ?3, ?4, ?5, ?6, fork(?5, ?3), born, fork(born, ?3)
+         FROM (SELECT coalesce(
+             (SELECT max(till) FROM (SELECT dir, name, till FROM name_past WHERE ino = ?4 ORDER BY till DESC LIMIT 8)
+              WHERE dir = ?1 AND name = ?2),
+             (SELECT min(seq) FROM node WHERE ino = ?4),
+             ?5
+         ) AS born)",
+    )?
+    .execute(params![dir, name, seq, ino, since, KindColumn(kind)])?;
+    Ok(())
+}
+
+pub(super) fn put_node(conn: &Connection, node: &NodeRow) -> DbResult<()> {
     conn.prepare_cached(
         "INSERT INTO node (ino, seq, kind, mode, uid, gid, rdev, nlink, size, mtime, ctime, birthtime, atime, target,
              attrs_seq, expires_at, content_seq)

@@ -21,7 +21,7 @@ use crate::model::{Batch, Commit};
 use crate::runtime::Runtime;
 use crate::runtime::budget::Opened;
 use crate::sqlite::{Conn, DbError, DbResult};
-use crate::text::Tokenizer;
+use crate::text::{Edit, Tokenizer};
 
 /// Work inside a write transaction of its own.
 pub(crate) type Task = Box<dyn FnOnce(&Connection) -> DbResult<()> + Send>;
@@ -148,6 +148,9 @@ impl WriteConn {
     }
 }
 
+/// Edits of the index that are kept until the end of a group. Only the removal of subtrees tells of more.
+const MOST_EDITS: usize = 4096;
+
 /// What planning a group needs besides the connection.
 pub(crate) struct GroupContext<'a> {
     pub(crate) runtime: &'a Runtime,
@@ -168,7 +171,7 @@ impl GroupContext<'_> {
         let first = head.seq;
         let mut edits = Edits::new();
         let mut results = Vec::with_capacity(batches.len());
-        let mut replayed = false;
+        let (mut replayed, mut indexed) = (false, false);
         for Asked { batch, reach } in batches {
             let rows = TxnRows { reach, ..*state };
             failpoints.pass("plan")?;
@@ -178,12 +181,24 @@ impl GroupContext<'_> {
                     results.push(Ok(commit));
                 }
                 Ok(Planned::Apply { delta, head: next, commit }) => {
-                    apply::delta(conn, &delta, &next, batch, &commit)?;
+                    if !delta.subtrees.is_empty() {
+                        // files that end are forgotten by search on the way, by their rows as they are then
+                        state.row_cache.clear();
+                    }
+                    let mut ended = |ino, edit| {
+                        add(&mut edits, ino, edit);
+                        if edits.len() < MOST_EDITS {
+                            return Ok(());
+                        }
+                        indexed = true;
+                        update::apply(state, &std::mem::take(&mut edits), tokenizer)
+                    };
+                    apply::delta(conn, &delta, &next, batch, &commit, &mut ended)?;
                     state.row_cache.apply(&delta, next.seq);
                     failpoints.pass("apply")?;
                     self.open.written(conn, delta.unnamed.iter().copied(), env.now())?;
                     for (ino, edit) in &delta.index {
-                        edits.entry(*ino).and_modify(|before| *before = before.then(*edit)).or_insert(*edit);
+                        add(&mut edits, *ino, *edit);
                     }
                     head = next;
                     results.push(Ok(commit));
@@ -202,8 +217,12 @@ impl GroupContext<'_> {
         }
         failpoints.pass("index")?;
         update::apply(state, &edits, tokenizer)?;
-        Ok((results, !edits.is_empty()))
+        Ok((results, indexed || !edits.is_empty()))
     }
+}
+
+fn add(edits: &mut Edits, ino: u64, edit: Edit) {
+    edits.entry(ino).and_modify(|before| *before = before.then(edit)).or_insert(edit);
 }
 
 /// Whether a failure of a group may concern one member only, so that each is tried alone.

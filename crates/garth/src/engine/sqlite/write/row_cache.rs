@@ -103,16 +103,19 @@ impl RowCache {
         read()
     }
 
+    /// Forgets all rows.
+    pub(crate) fn clear(&self) {
+        *self.rows.borrow_mut() = CachedRows::default();
+    }
+
     /// Takes over what a batch wrote. A batch larger than the cache clears it: its rows are unlikely to be
     /// used again, and what it overwrote must not stay.
     pub(crate) fn apply(&self, delta: &Delta, seq: u64) {
-        let CachedRows { names, nodes, attributes } = &mut *self.rows.borrow_mut();
-        if delta.names.len().max(delta.nodes.len()) > MOST {
-            names.clear();
-            nodes.clear();
-            attributes.clear();
-            return;
+        let large = delta.names.len().max(delta.nodes.len()) > MOST;
+        if large || !delta.subtrees.is_empty() {
+            return self.clear();
         }
+        let CachedRows { names, nodes, attributes } = &mut *self.rows.borrow_mut();
         for (key, change) in &delta.names {
             put(names, key.clone(), change.after);
         }

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use super::open_nodes::OpenNodes;
 use super::row_cache::RowCache;
 use super::staged;
-use crate::engine::planner::{ExtentRow, IdempotencyRow, NameRow, NodeRow, Rows, Staged, Stored};
+use crate::engine::planner::{ExtentRow, IdempotencyRow, NameRow, NodeRow, Region, Rows, Staged, Stored};
 use crate::engine::sqlite::reach::Reach;
 use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::read::log;
@@ -42,6 +42,14 @@ impl Rows for TxnRows<'_> {
 
     fn names_below(&self, dir: &str) -> Result<Vec<(String, String, NameRow)>> {
         described(rows::names_below(self.conn, dir))
+    }
+
+    fn longest_path(&self, region: &Region) -> Result<usize> {
+        described(rows::longest_path(self.conn, region))
+    }
+
+    fn expired_in(&self, region: &Region, time: i64) -> Result<Vec<u64>> {
+        described(rows::expired_in(self.conn, region, time))
     }
 
     fn names_of(&self, ino: u64, within: &Within, limit: usize) -> Result<Vec<(String, String)>> {

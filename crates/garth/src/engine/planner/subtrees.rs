@@ -1,0 +1,304 @@
+//! Subtrees that a batch moves or removes, without their names: a million of them are one range. What is in
+//! such a directory is found in the database by where it was before the batch, and rewritten range by range
+//! once the batch has passed. Why: `docs/decisions/subtrees-as-ranges.md`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::delta::Key;
+
+/// Where the content of directories lies in the database. Directories are keys of paths.
+#[derive(Debug, Default)]
+pub(crate) struct Subtrees {
+    /// Directories whose names lie in another directory of the database, or in none. It holds for all that
+    /// is below, up to the next such directory. One may lie in itself, below one that does not.
+    places: BTreeMap<String, Option<String>>,
+    /// What of the database was removed.
+    lost: Vec<Region>,
+}
+
+/// The names in and below a directory of the database, without some.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Region {
+    pub(crate) dir: String,
+    /// Directories in it, without which.
+    pub(crate) without: Vec<String>,
+    /// Names in it, without which.
+    pub(crate) names: BTreeSet<Key>,
+}
+
+impl Region {
+    /// The ranges of keys of its directories, each up to but without its end.
+    pub(crate) fn ranges(&self) -> Vec<(String, String)> {
+        let both = |dir: &str| [(dir.to_owned(), format!("{dir}\0")), (format!("{dir}/"), format!("{dir}0"))];
+        let mut ranges = both(&self.dir).to_vec();
+        for (start, end) in self.without.iter().flat_map(|dir| both(dir)) {
+            let cut = |(from, to): (String, String)| {
+                let parts = [(from.clone(), to.clone().min(start.clone())), (from.max(end.clone()), to)];
+                parts.into_iter().filter(|(from, to)| from < to)
+            };
+            ranges = ranges.into_iter().flat_map(cut).collect();
+        }
+        ranges
+    }
+
+    /// Whether it holds a name.
+    pub(crate) fn contains(&self, dir: &str, name: &str) -> bool {
+        is_in(dir, &self.dir)
+            && !self.without.iter().any(|other| is_in(dir, other))
+            && (self.names.is_empty() || !self.names.contains(&(dir.to_owned(), name.to_owned())))
+    }
+}
+
+/// What was in a directory that is on its way to another place.
+#[derive(Debug)]
+pub(super) struct Content {
+    /// Where it lies in the database.
+    base: Option<String>,
+    /// Directories below it that lie elsewhere, by the rest of their path.
+    below: Vec<(String, Option<String>)>,
+}
+
+impl Subtrees {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Where the names of a directory lie in the database.
+    pub(crate) fn source(&self, dir: &str) -> Option<String> {
+        if self.places.is_empty() {
+            return Some(dir.to_owned());
+        }
+        let mut above = dir;
+        loop {
+            if let Some(place) = self.places.get(above) {
+                return place.as_ref().map(|place| format!("{place}{}", &dir[above.len()..]));
+            }
+            match above.rsplit_once('/') {
+                Some((parent, _)) => above = parent,
+                None => return Some(dir.to_owned()),
+            }
+        }
+    }
+
+    /// Whether the names that the database has in a directory are no longer there.
+    pub(crate) fn has_left(&self, dir: &str) -> bool {
+        !self.places.is_empty() && self.source(dir).as_deref() != Some(dir)
+    }
+
+    /// The directory in which the names are that the database has in one.
+    pub(crate) fn now(&self, dir: &str) -> Option<String> {
+        if !self.has_left(dir) {
+            return Some(dir.to_owned());
+        }
+        let lies = |(at, place): (&String, &Option<String>)| {
+            let place = place.as_deref().filter(|place| is_in(dir, place))?;
+            let now = format!("{at}{}", &dir[place.len()..]);
+            (self.source(&now).as_deref() == Some(dir)).then_some(now)
+        };
+        self.places.iter().find_map(lies)
+    }
+
+    /// The parts of a subtree, each with the directory from which on it is seen. What the batch has done to
+    /// single names is not taken into account.
+    pub(crate) fn parts(&self, dir: &str) -> Vec<(String, Region)> {
+        let mut parts = Vec::new();
+        let roots = std::iter::once((dir.to_owned(), self.source(dir)));
+        for (at, place) in roots.chain(self.below(dir)) {
+            let Some(place) = place else { continue };
+            let within = self.below(&at).map(|(other, _)| format!("{place}{}", &other[at.len()..]));
+            let without = within.collect();
+            parts.push((at, Region { dir: place, without, names: BTreeSet::new() }));
+        }
+        parts
+    }
+
+    /// Ranges of the database whose names all end where they are: none in two of them.
+    pub(crate) fn left(&self) -> Vec<Region> {
+        let left = self.places.keys().filter(|dir| self.has_left(dir));
+        left.map(|dir| Region {
+            dir: dir.clone(),
+            without: self.below(dir).map(|(other, _)| other).collect(),
+            names: BTreeSet::new(),
+        })
+        .collect()
+    }
+
+    /// What of the database was removed: none in two of them.
+    pub(crate) fn lost(&self) -> &[Region] {
+        &self.lost
+    }
+
+    /// Takes out what is in a directory.
+    pub(super) fn take(&mut self, dir: &str) -> Content {
+        let base = self.source(dir);
+        let below: Vec<_> = self.below(dir).map(|(at, place)| (at[dir.len()..].to_owned(), place)).collect();
+        for (rest, _) in &below {
+            self.places.remove(&format!("{dir}{rest}"));
+        }
+        self.set(dir, None);
+        Content { base, below }
+    }
+
+    /// Puts it into a directory that has nothing.
+    pub(super) fn give(&mut self, dir: &str, content: Content) {
+        let gone: Vec<String> = self.below(dir).map(|(at, _)| at).collect();
+        for at in gone {
+            self.places.remove(&at);
+        }
+        self.set(dir, content.base);
+        for (rest, place) in content.below {
+            self.set(&format!("{dir}{rest}"), place);
+        }
+    }
+
+    /// Removes what is in a directory. `ended` are the names of the database whose end there was recorded
+    /// before, one by one.
+    pub(super) fn remove(&mut self, dir: &str, ended: &BTreeSet<Key>) {
+        for (_, mut region) in self.parts(dir) {
+            let own = ended.iter().filter(|(at, name)| region.contains(at, name)).cloned().collect();
+            region.names = own;
+            self.lost.push(region);
+        }
+        self.take(dir);
+    }
+
+    /// The directories below one that lie elsewhere, in order: what is below another follows it.
+    fn below(&self, dir: &str) -> impl Iterator<Item = (String, Option<String>)> {
+        let range = format!("{dir}/")..format!("{dir}0");
+        self.places.range(range).map(|(at, place)| (at.clone(), place.clone()))
+    }
+
+    /// Sets a place, unless what is above says the same.
+    fn set(&mut self, dir: &str, place: Option<String>) {
+        self.places.remove(dir);
+        if self.source(dir) != place {
+            self.places.insert(dir.to_owned(), place);
+        }
+    }
+}
+
+/// Whether a directory is another or below it, by their keys.
+pub(super) fn is_in(dir: &str, top: &str) -> bool {
+    dir.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A step, on directories by number.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Move(usize, usize),
+        Exchange(usize, usize),
+        Remove(usize),
+    }
+
+    /// Directories, each with one name, by what the database has there.
+    type Naive = BTreeMap<String, Option<String>>;
+
+    const DIRS: [&str; 12] =
+        ["/a", "/a/a", "/a/a/a", "/a/b", "/a-", "/b", "/b/a", "/b/a/a", "/b/b", "/c", "/c/a", "/d"];
+
+    fn taken(tree: &mut Naive, dir: &str) -> Naive {
+        let (inside, outside) = std::mem::take(tree).into_iter().partition(|(at, _)| is_in(at, dir));
+        *tree = outside;
+        let inside: Naive = inside;
+        inside.into_iter().map(|(at, name)| (at[dir.len()..].to_owned(), name)).collect()
+    }
+
+    fn put(tree: &mut Naive, dir: &str, content: Naive) {
+        tree.extend(content.into_iter().map(|(rest, name)| (format!("{dir}{rest}"), name)));
+    }
+
+    fn check(subtrees: &Subtrees, tree: &Naive, lost: &BTreeSet<String>) {
+        for dir in DIRS {
+            let at = tree.iter().find(|(_, from)| from.as_deref() == Some(dir)).map(|(at, _)| at.clone());
+            assert_eq!(subtrees.now(dir), at, "where {dir} is");
+            if let Some(at) = &at {
+                assert_eq!(subtrees.source(at).as_deref(), Some(dir), "what is at {at}");
+            }
+            let left: Vec<_> = subtrees.left().into_iter().filter(|it| it.contains(dir, "n")).collect();
+            assert_eq!(left.len(), usize::from(at.as_deref() != Some(dir)), "{dir} in {left:?}");
+            let gone = subtrees.lost().iter().filter(|region| region.contains(dir, "n")).count();
+            assert_eq!(gone, usize::from(lost.contains(dir)), "{dir} is lost once");
+            let parts = subtrees.parts(dir);
+            for from in DIRS {
+                let found = parts.iter().filter(|(_, region)| region.contains(from, "n")).count();
+                let inside = tree.iter().any(|(at, name)| is_in(at, dir) && name.as_deref() == Some(from));
+                assert_eq!(found, usize::from(inside), "{from} below {dir}: {parts:?}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_moved_and_removed_is_found_where_a_plain_map_has_it(
+            steps in prop::collection::vec((0..3u8, 0..DIRS.len(), 0..DIRS.len()), 1..12)
+        ) {
+            let mut subtrees = Subtrees::default();
+            let mut tree: Naive = DIRS.iter().map(|dir| ((*dir).to_owned(), Some((*dir).to_owned()))).collect();
+            let mut lost = BTreeSet::new();
+            for (kind, one, two) in steps {
+                let step = [Step::Move(one, two), Step::Exchange(one, two), Step::Remove(one)][usize::from(kind)];
+                match step {
+                    Step::Move(from, to) | Step::Exchange(from, to)
+                        if is_in(DIRS[from], DIRS[to]) || is_in(DIRS[to], DIRS[from]) => {}
+                    Step::Move(from, to) => {
+                        // a directory has nothing in it when another takes its place
+                        if !tree.contains_key(DIRS[from]) || tree.keys().any(|at| is_in(at, DIRS[to])) {
+                            continue;
+                        }
+                        let content = subtrees.take(DIRS[from]);
+                        subtrees.give(DIRS[to], content);
+                        let content = taken(&mut tree, DIRS[from]);
+                        put(&mut tree, DIRS[to], content);
+                    }
+                    Step::Exchange(one, two) => {
+                        if !tree.contains_key(DIRS[one]) || !tree.contains_key(DIRS[two]) {
+                            continue;
+                        }
+                        let (first, second) = (subtrees.take(DIRS[one]), subtrees.take(DIRS[two]));
+                        subtrees.give(DIRS[two], first);
+                        subtrees.give(DIRS[one], second);
+                        let (first, second) = (taken(&mut tree, DIRS[one]), taken(&mut tree, DIRS[two]));
+                        put(&mut tree, DIRS[two], first);
+                        put(&mut tree, DIRS[one], second);
+                    }
+                    Step::Remove(dir) => {
+                        subtrees.remove(DIRS[dir], &BTreeSet::new());
+                        lost.extend(taken(&mut tree, DIRS[dir]).into_values().flatten());
+                    }
+                }
+                check(&subtrees, &tree, &lost);
+            }
+        }
+    }
+
+    #[test]
+    fn the_ranges_of_a_region_hold_its_directories_and_no_others() {
+        let (dir, without) =
+            ("/a".to_owned(), vec!["/a/b".to_owned(), "/a/b/c".to_owned(), "/a/d".to_owned()]);
+        let region = Region { dir, without, names: BTreeSet::new() };
+        let ranges = region.ranges();
+        for dir in [
+            "", "/a", "/a-", "/a/", "/a/a", "/a/a/b", "/a/b", "/a/b-", "/a/b/c", "/a/b/x", "/a/d", "/a/e",
+            "/a0", "/b",
+        ] {
+            let held = ranges.iter().filter(|(from, to)| from.as_str() <= dir && dir < to.as_str()).count();
+            assert_eq!(held, usize::from(region.contains(dir, "n")), "{dir:?} in {ranges:?}");
+        }
+    }
+
+    #[test]
+    fn names_whose_end_was_recorded_before_are_lost_to_nobody_again() {
+        let mut subtrees = Subtrees::default();
+        let ended = BTreeSet::from([("/a".to_owned(), "gone".to_owned()), ("/b".to_owned(), "x".to_owned())]);
+        subtrees.remove("/a", &ended);
+        assert!(!subtrees.lost()[0].contains("/a", "gone"));
+        assert!(subtrees.lost()[0].contains("/a", "there"));
+        assert_eq!(subtrees.lost()[0].names.len(), 1);
+    }
+}

@@ -1,0 +1,176 @@
+//! Writes what a batch has done to whole subtrees: range by range, a bounded number of rows at a time, so that
+//! memory does not grow with the names in them.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, params};
+
+use super::apply;
+use crate::engine::planner::{Delta, HeadRow, NameRow, Region};
+use crate::engine::sqlite::read::rows::{self, MAX};
+use crate::engine::sqlite::schema::columns::KindColumn;
+use crate::model::Kind;
+use crate::sqlite::DbResult;
+use crate::text::Edit;
+
+/// Names read at a time.
+const PIECE: usize = if cfg!(test) { 3 } else { 1000 };
+
+/// Told of each file that has lost its last name.
+pub(crate) type Ended<'a> = dyn FnMut(u64, Edit) -> DbResult<()> + 'a;
+
+/// Writes the ranges of a delta, before its single rows.
+pub(crate) fn write(conn: &Connection, delta: &Delta, head: &HeadRow, ended: &mut Ended<'_>) -> DbResult<()> {
+    for region in delta.subtrees.lost() {
+        each_piece(conn, region, &mut |names| lose(conn, delta, region, head, &names, ended))?;
+    }
+    // What is moved may be moved to where names are that have not left yet: it waits beside them.
+    conn.execute_batch(
+        "CREATE TEMP TABLE IF NOT EXISTS arriving (
+             dir TEXT NOT NULL, name TEXT NOT NULL, ino INTEGER NOT NULL, kind INTEGER NOT NULL
+         )",
+    )?;
+    for region in delta.subtrees.left() {
+        each_piece(conn, &region, &mut |names| leave(conn, delta, head.seq, names))?;
+    }
+    conn.prepare_cached(
+        "INSERT INTO name (dir, name, ino, since, kind) SELECT dir, name, ino, ?1, kind FROM temp.arriving",
+    )?
+    .execute([head.seq])?;
+    conn.prepare_cached("DELETE FROM temp.arriving")?.execute([])?;
+    Ok(())
+}
+
+type Names = Vec<(String, String, NameRow)>;
+
+fn each_piece(
+    conn: &Connection,
+    region: &Region,
+    write: &mut dyn FnMut(Names) -> DbResult<()>,
+) -> DbResult<()> {
+    for (from, to) in region.ranges() {
+        let mut after = (from, String::new());
+        loop {
+            let names = rows::names_from(conn, (&after.0, &after.1), &to, PIECE)?;
+            let last = names.len() < PIECE;
+            if let Some((dir, name, _)) = names.last() {
+                after = (dir.clone(), name.clone());
+            }
+            write(names)?;
+            if last {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes names from their nodes. Those that the batch changed besides know of it.
+fn lose(
+    conn: &Connection,
+    delta: &Delta,
+    region: &Region,
+    head: &HeadRow,
+    names: &[(String, String, NameRow)],
+    ended: &mut Ended<'_>,
+) -> DbResult<()> {
+    let mut lost: BTreeMap<u64, u64> = BTreeMap::new();
+    for (_, _, row) in names.iter().filter(|(dir, name, _)| region.contains(dir, name)) {
+        *lost.entry(row.ino).or_default() += 1;
+    }
+    for (ino, mut names) in lost.into_iter().filter(|(ino, _)| !delta.nodes.contains_key(ino)) {
+        let Some(mut node) = rows::node(conn, ino, MAX)? else { continue };
+        if node.seq == head.seq
+            && let Some(before) = rows::node(conn, ino, head.seq - 1)?
+        {
+            // it has lost some in an earlier piece
+            names += before.nlink.saturating_sub(node.nlink);
+            node = before;
+            conn.prepare_cached("DELETE FROM node WHERE ino = ?1 AND seq = ?2")?
+                .execute(params![ino, head.seq])?;
+        }
+        node.lose_names(names, (head.seq, head.time));
+        apply::put_node(conn, &node)?;
+        if node.nlink == 0 {
+            if node.expires_at.is_some() {
+                conn.prepare_cached("DELETE FROM expiry WHERE ino = ?1")?.execute([ino])?;
+            }
+            if node.kind == Kind::File {
+                ended(ino, Edit::replace(node.size, node.size))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Ends names where they are, and notes where they are from now on.
+fn leave(conn: &Connection, delta: &Delta, seq: u64, names: Names) -> DbResult<()> {
+    let mut now: (String, Option<String>) = (String::new(), None);
+    for (dir, name, row) in names {
+        if now.0 != dir {
+            now = (dir.clone(), delta.subtrees.now(&dir));
+        }
+        apply::end_name(conn, (&dir, &name), &row, seq)?;
+        conn.prepare_cached("DELETE FROM name WHERE dir = ?1 AND name = ?2")?.execute([&dir, &name])?;
+        let Some(to) = &now.1 else { continue };
+        if !delta.names.contains_key(&(to.clone(), name.clone())) {
+            conn.prepare_cached("INSERT INTO temp.arriving (dir, name, ino, kind) VALUES (?1, ?2, ?3, ?4)")?
+                .execute(params![to, name, row.ino, KindColumn(row.kind)])?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+
+    use crate::engine::sqlite::SqliteFs;
+    use crate::env::Env;
+    use crate::fs::{FileSystem, FileSystemExt};
+    use crate::model::{Batch, Op, SearchQuery, SetAttrs};
+    use crate::path::TreePath;
+
+    fn at(path: &str) -> TreePath {
+        TreePath::parse(path).unwrap()
+    }
+
+    /// Pieces have three names here, so that nodes lose theirs in several.
+    #[test]
+    fn nodes_lose_names_piece_by_piece_as_if_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let env = Env::system();
+        let fs = SqliteFs::open(folder.path(), env.clone()).unwrap();
+        let expires = SetAttrs::new().expires_at(env.now().plus_seconds(1000));
+        let mut ops = vec![
+            Op::write(at("/d/0"), "found kept").with_parents(),
+            Op::write(at("/d/1"), "found lost").with_attrs(expires),
+            Op::link(at("/d/0"), at("/kept")),
+        ];
+        ops.extend(
+            (2..20).map(|number| Op::link(at(&format!("/d/{}", number % 2)), at(&format!("/d/{number}")))),
+        );
+        ops.extend((0..20).map(|number| Op::write(at(&format!("/d/e/{number}")), "found").with_parents()));
+        block_on(fs.commit(Batch::new(ops))).unwrap();
+        let [kept, lost] = ["/d/0", "/d/1"].map(|path| block_on(fs.stat(&at(path).into())).unwrap());
+        assert_eq!([kept.nlink, lost.nlink], [11, 10]);
+        let held = block_on(fs.open(&at("/d/1").into())).unwrap();
+        let moved = block_on(fs.commit(Op::rename(at("/d"), at("/moved")).into())).unwrap();
+        let removed = block_on(fs.commit(Op::remove_tree(at("/moved")).into())).unwrap();
+        let after = block_on(fs.stat(&at("/kept").into())).unwrap();
+        assert_eq!((after.nlink, after.version.seq, after.ctime), (1, removed.seq, removed.time));
+        let after = block_on(held.stat()).unwrap();
+        assert_eq!(
+            (after.nlink, after.version, after.ctime),
+            (0, lost.version, lost.ctime),
+            "it ends as it was"
+        );
+        let hits = block_on(fs.search(&SearchQuery::new("found"))).unwrap().hits;
+        assert_eq!(hits.iter().map(|hit| hit.path.as_str()).collect::<Vec<_>>(), ["/kept"]);
+        let then = block_on(fs.as_of(&moved.seq.into())).unwrap();
+        assert_eq!(block_on(then.read_to_string("/moved/e/19")).unwrap(), "found");
+        assert_eq!(fs.fsck().unwrap().findings, []);
+        fs.gc(std::time::Duration::ZERO).unwrap();
+        assert_eq!(fs.fsck().unwrap().findings, []);
+    }
+}
