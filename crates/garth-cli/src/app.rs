@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 use std::ops::AsyncFn;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use garth::fs::resolve::{self, Follow, retry};
@@ -60,40 +60,39 @@ impl App {
 
     /// The data folder. It exists: only a first write makes one.
     pub(crate) fn data_dir(&self) -> Result<DataDir> {
-        self.opened(data_folder::open)
-    }
-
-    /// The data folder; made if there is none, unless a new one would lack the chosen account.
-    pub(crate) fn data_dir_of_account(&self) -> Result<DataDir> {
-        if self.global.account == DEFAULT_ACCOUNT { self.data_dir_or_new() } else { self.data_dir() }
-    }
-
-    /// The data folder, made if there is none.
-    pub(crate) fn data_dir_or_new(&self) -> Result<DataDir> {
-        self.opened(data_folder::open_or_create)
-    }
-
-    /// Opens the data folder once a run.
-    fn opened(&self, open: fn(&Path, &Env) -> Result<DataDir>) -> Result<DataDir> {
         if let Some(data_dir) = self.data_dir.get() {
             return Ok(data_dir.clone());
         }
-        let data_dir = open(&self.folder()?, &self.env)?;
+        let data_dir = data_folder::open(&self.folder()?, &self.env)?;
+        Ok(self.data_dir.get_or_init(|| data_dir).clone())
+    }
+
+    /// The data folder; made if there is none, unless a new one would lack the chosen account.
+    pub(crate) async fn data_dir_of_account(&self) -> Result<DataDir> {
+        if self.global.account == DEFAULT_ACCOUNT { self.data_dir_or_new().await } else { self.data_dir() }
+    }
+
+    /// The data folder, made if there is none.
+    pub(crate) async fn data_dir_or_new(&self) -> Result<DataDir> {
+        if let Some(data_dir) = self.data_dir.get() {
+            return Ok(data_dir.clone());
+        }
+        let data_dir = data_folder::open_or_create(&self.folder()?, &self.env).await?;
         Ok(self.data_dir.get_or_init(|| data_dir).clone())
     }
 
     /// The tree of the chosen account.
-    pub(crate) fn tree(&self) -> Result<AuthoredTree> {
+    pub(crate) async fn tree(&self) -> Result<AuthoredTree> {
         let author = self.author()?;
-        self.tree_of(&self.data_dir()?, author)
+        self.tree_of(&self.data_dir()?, author).await
     }
 
     /// The tree of the chosen account, for a write that may be the first one: makes the data folder if there
     /// is none and the account is the one that every data folder has.
-    pub(crate) fn tree_or_new(&self) -> Result<AuthoredTree> {
+    pub(crate) async fn tree_or_new(&self) -> Result<AuthoredTree> {
         // Checked first: a bad name must not leave a new data folder behind.
         let author = self.author()?;
-        self.tree_of(&self.data_dir_of_account()?, author)
+        self.tree_of(&self.data_dir_of_account().await?, author).await
     }
 
     fn author(&self) -> Result<Author> {
@@ -101,9 +100,9 @@ impl App {
         Ok(Author::agent(&self.global.agent))
     }
 
-    fn tree_of(&self, data_dir: &DataDir, author: Author) -> Result<AuthoredTree> {
+    async fn tree_of(&self, data_dir: &DataDir, author: Author) -> Result<AuthoredTree> {
         let account = &self.global.account;
-        let fs = data_dir.account(account).map_err(|error| match error.kind() {
+        let fs = data_dir.account(account).await.map_err(|error| match error.kind() {
             ErrorKind::NotFound => Failure::Tree(no_account_or(account, error)),
             _ => Failure::data_dir(data_dir.folder())(error),
         })?;
@@ -112,7 +111,7 @@ impl App {
 
     /// The tree at the moment that `--at` names; now without it.
     pub(crate) async fn view(&self, past: &Past) -> Result<Arc<dyn FileSystem>> {
-        let fs = self.tree()?.fs;
+        let fs = self.tree().await?.fs;
         match &past.at {
             Some(text) => Ok(self.as_of(&*fs, text).await?),
             None => Ok(fs),

@@ -86,8 +86,8 @@ fn tree_paths(typed: &str, before: &[String]) -> Option<Vec<String>> {
     let folder = global(before, "--data", "GARTH_DATA").map(PathBuf::from);
     let data_dir = data_folder::open(&data_folder::locate(folder.as_deref()).ok()?, &Env::system()).ok()?;
     let account = global(before, "--account", "GARTH_ACCOUNT").unwrap_or_else(|| DEFAULT_ACCOUNT.to_owned());
-    let tree = data_dir.account(&account).ok()?;
     block_on(async {
+        let tree = data_dir.account(&account).await.ok()?;
         let top = if dir.is_empty() { "/" } else { dir };
         let mut lister = Lister::new(&resolve_path(&*tree, top, Follow::Yes).await.ok()?);
         let (mut found, mut seen) = (Vec::new(), 0);

@@ -45,24 +45,24 @@ pub(crate) fn open(folder: &Path, env: &Env) -> Result<DataDir> {
 
 /// Opens a data folder; makes it if there is none, and says so on stderr. One without any account gets
 /// `default`.
-pub(crate) fn open_or_create(folder: &Path, env: &Env) -> Result<DataDir> {
-    let open = || -> garth::Result<(DataDir, bool)> {
+pub(crate) async fn open_or_create(folder: &Path, env: &Env) -> Result<DataDir> {
+    let open = async {
         let builder = DataDir::builder().env(env.clone());
         let (data_dir, is_new) = match builder.clone().create(false).open(folder) {
             Err(error) if error.is(ErrorKind::NotFound) => (builder.open(folder)?, true),
             opened => (opened?, false),
         };
-        let has_default = data_dir.control().account(DEFAULT_ACCOUNT).is_ok();
-        if !has_default && data_dir.control().accounts()?.is_empty() {
-            match data_dir.create_account(DEFAULT_ACCOUNT) {
+        let has_default = data_dir.control().account(DEFAULT_ACCOUNT).await.is_ok();
+        if !has_default && data_dir.control().accounts().await?.is_empty() {
+            match data_dir.create_account(DEFAULT_ACCOUNT).await {
                 // Another process was as quick.
                 Err(error) if error.is(ErrorKind::AlreadyExists) => {}
                 made => drop(made?),
             }
         }
-        Ok((data_dir, is_new))
+        Ok::<_, Error>((data_dir, is_new))
     };
-    let (data_dir, is_new) = open().map_err(Failure::data_dir(folder))?;
+    let (data_dir, is_new) = open.await.map_err(Failure::data_dir(folder))?;
     if is_new {
         // Nobody is left to be told if stderr is closed.
         let _ = writeln!(io::stderr(), "garth: {}: new data folder", escaped(&folder.to_string_lossy()));

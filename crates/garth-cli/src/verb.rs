@@ -91,7 +91,7 @@ impl Verb {
         match self {
             Self::Serve(verb) => verb.run(app).await,
             Self::Account(verb) => verb.run(app).await,
-            Self::Key(verb) => verb.run(app),
+            Self::Key(verb) => verb.run(app).await,
             Self::Kv(verb) => verb.run(app).await,
             Self::Ls(verb) => verb.run(app).await,
             Self::Tree(verb) => verb.run(app).await,
@@ -125,9 +125,9 @@ impl Verb {
             Self::Import(verb) => verb.run(app).await,
             Self::Export(verb) => verb.run(app).await,
             Self::Backup(verb) => verb.run(app).await,
-            Self::Fsck(verb) => verb.run(app),
-            Self::Gc(verb) => verb.run(app),
-            Self::Reindex(verb) => verb.run(app),
+            Self::Fsck(verb) => verb.run(app).await,
+            Self::Gc(verb) => verb.run(app).await,
+            Self::Reindex(verb) => verb.run(app).await,
             Self::Completions(verb) => verb.run(app),
         }
     }

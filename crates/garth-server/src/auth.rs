@@ -8,9 +8,13 @@ use garth::datadir::{Admitted, Scope};
 use crate::errors::Refusal;
 
 /// The key that a request carries, if it has `scope`.
-pub(crate) fn authorize(data_dir: &DataDir, headers: &HeaderMap, scope: Scope) -> Result<Admitted, Refusal> {
+pub(crate) async fn authorize(
+    data_dir: &DataDir,
+    headers: &HeaderMap,
+    scope: Scope,
+) -> Result<Admitted, Refusal> {
     let Some(token) = bearer(headers) else { return Err(Refusal::unauthorized()) };
-    let Some(admitted) = data_dir.admit(token)? else { return Err(Refusal::unauthorized()) };
+    let Some(admitted) = data_dir.admit(token).await? else { return Err(Refusal::unauthorized()) };
     if !admitted.key().allows(scope) {
         return Err(Refusal::forbidden(scope.as_str()));
     }

@@ -92,7 +92,7 @@ pub(crate) fn router(data_dir: DataDir) -> Router {
 fn route(call: Call) -> MethodRouter<Served> {
     let handler = move |State(served): State<Served>, request: Request| async move {
         let (head, mut body) = request.into_parts();
-        let (key, answered) = match authorize(&served.data_dir, &head.headers, call.scope()) {
+        let (key, answered) = match authorize(&served.data_dir, &head.headers, call.scope()).await {
             Ok(admitted) => {
                 let answered = bounded(&served, &admitted, call, &head, &mut body).await;
                 (Some(KeyId(admitted.key().id.clone())), answered)
@@ -170,7 +170,7 @@ async fn answer(
     head: &Parts,
     body: &Bytes,
 ) -> Result<Bytes, Refusal> {
-    let tree = match data_dir.tree_of(admitted) {
+    let tree = match data_dir.tree_of(admitted).await {
         Err(error) if error.is(ErrorKind::NotFound) => return Err(Refusal::unauthorized()), // deleted just now
         tree => tree?,
     };

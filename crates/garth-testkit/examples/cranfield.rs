@@ -12,7 +12,7 @@ use std::path::Path;
 
 use futures::executor::block_on;
 use garth::model::SearchQuery;
-use garth::{DataDir, Env, FileSystem, TreePath};
+use garth::{DataDir, Env, TreePath};
 use garth_testkit::cranfield::Cranfield;
 
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
@@ -40,7 +40,7 @@ fn files(collection: &Cranfield, folder: &Path) -> Result<()> {
 }
 
 fn measure(collection: &Cranfield, data: &Path, path: &str) -> Result<()> {
-    let fs = DataDir::open(data, Env::system())?.account("default")?;
+    let fs = block_on(DataDir::open(data, Env::system())?.account("default"))?;
     let within = TreePath::parse(path)?;
     let quality = collection.evaluate(|text| {
         let query = SearchQuery::new(text).within(within.clone()).limit(100);

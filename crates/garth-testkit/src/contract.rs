@@ -36,7 +36,7 @@ use std::time::Duration;
 use garth::engine::sqlite::SqliteFs;
 use garth::env::ManualClock;
 use garth::model::{Batch, Ino, Remove, Seq, Timestamp};
-use garth::{Env, FileSystem};
+use garth::{AccountStore, Env, FileSystem};
 
 use crate::tools::{apply, mkdir_all, remove, write};
 
@@ -44,7 +44,7 @@ use crate::tools::{apply, mkdir_all, remove, write};
 pub type Reopen = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Arc<dyn FileSystem>> + Send>> + Send + Sync>;
 
 /// Collects in the data from another instance, as another process would.
-pub type Collect = Box<dyn Fn() -> garth::Result<()> + Send + Sync>;
+pub type Collect = Box<dyn Fn() -> Pin<Box<dyn Future<Output = garth::Result<()>> + Send>> + Send + Sync>;
 
 /// A filesystem under test: fresh and empty, on a clock that the test moves.
 pub struct Subject {
@@ -92,7 +92,10 @@ impl Subject {
                 let fs: Arc<dyn FileSystem> = open();
                 Box::pin(std::future::ready(fs))
             })),
-            collect: Some(Box::new(move || collect().gc(GRACE).map(drop))),
+            collect: Some(Box::new(move || {
+                let fs = collect();
+                Box::pin(async move { fs.gc(GRACE).await.map(drop) })
+            })),
             keep: Box::new(folder),
             ..Self::new(fs, clock)
         }

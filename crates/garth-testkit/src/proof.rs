@@ -21,9 +21,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::executor::block_on;
 use garth::engine::sqlite::SqliteFs;
 use garth::model::{At, Body, ByteRange, Op};
-use garth::{Env, FileSystem, TreePath};
+use garth::{AccountStore, Env, FileSystem, TreePath};
 
 /// Why a promise is not proved: what was seen instead of it.
 #[derive(Debug)]
@@ -120,8 +121,8 @@ fn peak_memory() -> Proven<u64> {
 }
 
 /// Gives up unless `fsck` finds nothing.
-fn sound(fs: &SqliteFs) -> Proven<()> {
-    let findings = fs.fsck()?.findings;
+fn sound(fs: &dyn AccountStore) -> Proven<()> {
+    let findings = block_on(fs.fsck())?.findings;
     hold(findings.is_empty(), || format!("fsck finds {findings:?}"))
 }
 

@@ -7,14 +7,14 @@
 #![allow(clippy::print_stdout)] // that is what an example does
 
 use garth::model::{Author, Batch, Op, Precondition};
-use garth::{DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth::{DataDir, Env, ErrorKind, FileSystemExt, TreePath};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let data = DataDir::open(folder.path(), Env::system())?;
-    data.create_account("acme")?;
-    let fs = data.account("acme")?;
+    data.create_account("acme").await?;
+    let fs = data.account("acme").await?;
 
     let todo = TreePath::parse("/jobs/todo/report.md")?;
     let done = TreePath::parse("/jobs/done/report.md")?;

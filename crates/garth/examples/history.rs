@@ -7,14 +7,14 @@
 #![allow(clippy::print_stdout)] // that is what an example does
 
 use garth::model::{Author, Batch, ChangesQuery, HistoryPage, Moment, Op, Seq};
-use garth::{DataDir, Env, FileSystem, FileSystemExt, TreePath};
+use garth::{DataDir, Env, FileSystemExt, TreePath};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let data = DataDir::open(folder.path(), Env::system())?;
-    data.create_account("acme")?;
-    let fs = data.account("acme")?;
+    data.create_account("acme").await?;
+    let fs = data.account("acme").await?;
 
     let plan = TreePath::parse("/plan.md")?;
     for (agent, text) in [("scout", "1. look around\n"), ("writer", "1. look around\n2. write it down\n")] {

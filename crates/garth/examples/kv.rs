@@ -14,8 +14,8 @@ use serde_json::value::to_raw_value;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let data = DataDir::open(folder.path(), Env::system())?;
-    data.create_account("acme")?;
-    let fs = data.account("acme")?;
+    data.create_account("acme").await?;
+    let fs = data.account("acme").await?;
     let kv = Kv::new(&*fs, "scout", None)?;
 
     let coffee = to_raw_value(&serde_json::json!({ "drinks": "coffee", "sugar": 0 }))?;

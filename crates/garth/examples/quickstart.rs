@@ -7,15 +7,15 @@
 #![allow(clippy::print_stdout)] // that is what an example does
 
 use garth::model::SearchQuery;
-use garth::{DataDir, Env, FileSystem, FileSystemExt};
+use garth::{DataDir, Env, FileSystemExt};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A program names a folder of its own here; this one goes when the example ends.
     let folder = tempfile::tempdir()?;
     let data = DataDir::open(folder.path(), Env::system())?;
-    data.create_account("acme")?;
-    let fs = data.account("acme")?;
+    data.create_account("acme").await?;
+    let fs = data.account("acme").await?;
 
     fs.mkdir_all("/notes").await?;
     let first = fs.write("/notes/alice.md", "Alice takes her coffee black.\n").await?;

@@ -7,14 +7,14 @@
 #![allow(clippy::print_stdout)] // that is what an example does
 
 use garth::model::{Batch, Op, SearchQuery, SetAttrs};
-use garth::{DataDir, Env, FileSystem, TreePath};
+use garth::{DataDir, Env, TreePath};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let data = DataDir::open(folder.path(), Env::system())?;
-    data.create_account("acme")?;
-    let fs = data.account("acme")?;
+    data.create_account("acme").await?;
+    let fs = data.account("acme").await?;
 
     let notes = [
         ("/notes/alice.md", "Alice takes her coffee black, never after noon.", "person"),

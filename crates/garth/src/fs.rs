@@ -10,9 +10,11 @@ pub(crate) mod ext;
 pub mod lower;
 pub mod resolve;
 pub mod restore;
+pub mod store;
 
 pub use self::ext::FileSystemExt;
 pub use self::lower::Lowering;
+pub use self::store::AccountStore;
 
 use std::fmt;
 use std::sync::Arc;

@@ -3,15 +3,15 @@
 //!
 //! ```
 //! use garth::model::SearchQuery;
-//! use garth::{DataDir, Env, FileSystem, FileSystemExt};
+//! use garth::{DataDir, Env, FileSystemExt};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;
 //! # let folder = folder.path();
 //! let data = DataDir::open(folder, Env::system())?; // made if it is not there
-//! data.create_account("acme")?;
-//! let fs = data.account("acme")?;
+//! data.create_account("acme").await?;
+//! let fs = data.account("acme").await?;
 //!
 //! let first = fs.write("/alice.md", "She takes her coffee black.").await?; // durable when it returns
 //! fs.write("/alice.md", "She has given up coffee.").await?;
@@ -31,6 +31,7 @@
 //! | several changes in one commit, with conditions, author and message | [`model::Batch`], [`model::Op`] |
 //! | pages, ranges, handles, history, changes, search, large uploads | [`FileSystem`] |
 //! | data folders, accounts, API keys | [`DataDir`], [`datadir::Control`] |
+//! | collecting garbage, checking, making the index anew | [`AccountStore`] |
 //! | JSON values under keys, as the HTTP interface keeps them | [`agent::kv::Kv`] |
 //! | paths with `..` and symbolic links | [`fs::resolve`] |
 //! | a directory as a tree of its own | [`view::Scope`] |
@@ -40,8 +41,8 @@
 //! Whole programs are in `examples/`: `quickstart`, `batch`, `history`, `search`, `kv`.
 //!
 //! # Threads and runtimes
-//! Any executor may poll the futures (tokio, or `futures::executor::block_on`). Reads run on the thread that
-//! polls, commits on threads of the data folder. All handles are `Send + Sync`; clones of a [`DataDir`] and
+//! Any executor may poll the futures (tokio, or `futures::executor::block_on`). Short reads run on the thread
+//! that polls, all else on threads of the data folder. All handles are `Send + Sync`; clones of a [`DataDir`] and
 //! the [`Arc`](std::sync::Arc)s that it gives share one state. Several processes may open one data folder.
 
 pub mod agent;
@@ -60,7 +61,7 @@ pub mod view;
 pub use datadir::DataDir;
 pub use env::Env;
 pub use error::{Error, ErrorKind, Result};
-pub use fs::{Capabilities, FileSystem, FileSystemExt, Lowering, OpenFile, OpenNode, Upload};
+pub use fs::{AccountStore, Capabilities, FileSystem, FileSystemExt, Lowering, OpenFile, OpenNode, Upload};
 pub use path::{Name, PathError, TreePath};
 
 /// Compiles the Rust of the README.

@@ -40,6 +40,11 @@ pub(crate) struct Limits {
     pub(crate) open_connections: usize,
 }
 
+/// Threads that open accounts and change control data. They mostly wait for fsync.
+const BLOCKING_THREADS: usize = 4;
+/// Accounts that are maintained at once: about as many as there is disk for.
+const MAINTAINER_THREADS: usize = 4;
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -63,6 +68,8 @@ struct Inner {
     env: Env,
     executor: Executor,
     readers: Executor,
+    blocking: Executor,
+    maintainers: Executor,
     read_time: Duration,
     timer: Timer,
     maintenance: Arc<Permits>,
@@ -82,6 +89,8 @@ impl Runtime {
         Self(Arc::new(Inner {
             executor: Executor::new("garth-writer", limits.writer_threads),
             readers: Executor::new("garth-reader", limits.reader_threads),
+            blocking: Executor::new("garth-blocking", BLOCKING_THREADS),
+            maintainers: Executor::new("garth-maintainer", MAINTAINER_THREADS),
             read_time: limits.read_time,
             timer: Timer::new(),
             maintenance: Permits::new(limits.writer_threads / 2),
@@ -115,6 +124,17 @@ impl Runtime {
 
     pub(crate) fn readers(&self) -> &Executor {
         &self.0.readers
+    }
+
+    /// For what keeps its caller waiting for the disk, though not for long: opening an account, changing
+    /// control data.
+    pub(crate) fn blocking(&self) -> &Executor {
+        &self.0.blocking
+    }
+
+    /// For what goes through a whole account. Others wait in line, and nothing else does.
+    pub(crate) fn maintainers(&self) -> &Executor {
+        &self.0.maintainers
     }
 
     pub(crate) fn read_time(&self) -> Duration {

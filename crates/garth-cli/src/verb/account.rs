@@ -3,9 +3,9 @@
 use std::io::{self, IsTerminal, Write as _};
 
 use clap::{Args, Subcommand};
+use garth::DataDir;
 use garth::datadir::AccountState;
 use garth::model::{Seq, Timestamp};
-use garth::{DataDir, FileSystem};
 use serde_json::json;
 
 use crate::app::{App, no_account_or};
@@ -52,11 +52,11 @@ impl Account {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         match self.action {
             Action::Create { name } => {
-                let account = create(app, &name)?;
+                let account = create(app, &name).await?;
                 show(app, &account.id, Some(account.created))
             }
             Action::List => {
-                let accounts = app.data_dir()?.control().accounts()?;
+                let accounts = app.data_dir()?.control().accounts().await?;
                 let mut active = accounts.iter().filter(|account| account.state == AccountState::Active);
                 active.try_for_each(|account| show(app, &account.id, Some(account.created)))
             }
@@ -66,7 +66,7 @@ impl Account {
                 if !yes {
                     confirm(&format!("Delete {what}? Nothing brings it back."))?;
                 }
-                data_dir.delete_account(&name)?;
+                data_dir.delete_account(&name).await?;
                 show(app, &name, None)
             }
         }
@@ -75,8 +75,8 @@ impl Account {
 
 /// What a deletion takes away. A tree that cannot be opened can still be deleted.
 async fn contents(data_dir: &DataDir, name: &str) -> Result<String> {
-    let keys = data_dir.control().keys(name).map_err(|error| no_account_or(name, error))?;
-    let head = match data_dir.account(name) {
+    let keys = data_dir.control().keys(name).await.map_err(|error| no_account_or(name, error))?;
+    let head = match data_dir.account(name).await {
         Ok(tree) => tree.head().await.ok(),
         Err(_) => None,
     };
@@ -105,15 +105,19 @@ fn confirm(question: &str) -> Result {
     Err(Failure::Usage("nothing was deleted".to_owned()))
 }
 
-fn create(app: &App, name: &str) -> Result<garth::datadir::Account> {
+async fn create(app: &App, name: &str) -> Result<garth::datadir::Account> {
     // A bad name must not leave a new data folder behind.
     garth::path::check_id("account", name)?;
     if let Ok(data_dir) = app.data_dir() {
-        return Ok(data_dir.create_account(name)?);
+        return Ok(data_dir.create_account(name).await?);
     }
-    let data_dir = app.data_dir_or_new()?;
+    let data_dir = app.data_dir_or_new().await?;
     let made_with_it = name == DEFAULT_ACCOUNT;
-    Ok(if made_with_it { data_dir.control().account(name)? } else { data_dir.create_account(name)? })
+    Ok(if made_with_it {
+        data_dir.control().account(name).await?
+    } else {
+        data_dir.create_account(name).await?
+    })
 }
 
 fn show(app: &mut App, name: &str, created: Option<Timestamp>) -> Result {

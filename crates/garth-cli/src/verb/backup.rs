@@ -7,7 +7,6 @@ use clap::Args;
 use garth::ErrorKind;
 use indicatif::HumanBytes;
 use serde_json::json;
-use tokio::task::spawn_blocking;
 
 use crate::app::App;
 use crate::escape::escaped;
@@ -29,10 +28,8 @@ pub(crate) struct Backup {
 
 impl Backup {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let (data_dir, to) = (app.data_dir()?, self.to.clone());
-        let copying = spawn_blocking(move || data_dir.backup(&to));
-        let copied =
-            progress::waiting("copying", copying).await.map_err(|error| Failure::stdio(error.into()))?;
+        let data_dir = app.data_dir()?;
+        let copied = progress::waiting("copying", data_dir.backup(&self.to)).await;
         let copied = copied.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => {
                 let error = io::Error::new(io::ErrorKind::AlreadyExists, error.message().to_owned());

@@ -92,7 +92,7 @@ impl Batch {
             return Ok(());
         }
         let only_checks = steps.iter().all(|step| matches!(step.line, Line::Check { .. }));
-        let tree = if only_checks { app.tree()? } else { app.tree_or_new()? };
+        let tree = if only_checks { app.tree().await? } else { app.tree_or_new().await? };
         let done = app.commit(&tree, &self.commit, async || {
             let mut plan = Plan::default();
             for (path, version) in &self.if_version {
@@ -171,7 +171,7 @@ async fn body_of(app: &App, path: &str, content: Content, inline: &mut u64) -> R
 }
 
 async fn staged(app: &App, path: &str, first: Bytes, from: &mut dyn Read, name: &Path) -> Result<Body> {
-    let fs = app.tree_or_new()?.fs;
+    let fs = app.tree_or_new().await?.fs;
     let at = At::Path(resolve_path(&*fs, path, Follow::Yes).await?);
     stage(&*fs, &at, first, from, name).await
 }

@@ -45,7 +45,7 @@ pub(crate) struct Cp {
 
 impl Cp {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let tree = app.tree()?;
+        let tree = app.tree().await?;
         let recursive = self.recursive || self.archive;
         let follow = if recursive { Follow::No } else { Follow::Yes };
         app.commit(&tree, &self.commit, async || {

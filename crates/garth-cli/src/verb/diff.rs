@@ -83,7 +83,7 @@ impl Diff {
         let to = pinned(&self.to).await?;
         let to_side = Side::at(Arc::clone(&to), &self.path, Follow::Yes).await?;
         let from = match self.from.as_ref().or(self.at.as_ref()) {
-            Some(text) => app.as_of(&*app.tree()?.fs, text).await?,
+            Some(text) => app.as_of(&*app.tree().await?.fs, text).await?,
             None => before_last(to, &to_side).await?,
         };
         Ok((Side::at(from, &self.path, Follow::Yes).await?, to_side))

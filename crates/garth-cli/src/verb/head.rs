@@ -152,7 +152,7 @@ impl Tail {
         let [path] = &self.paths[..] else {
             return Err(Failure::Usage("--follow goes with one path".into()));
         };
-        let fs = app.tree()?.fs;
+        let fs = app.tree().await?.fs;
         let (path, file) = open(&*fs, path).await?;
         let mut range = self.range(&*file).await?;
         loop {

@@ -73,7 +73,7 @@ impl Import {
         if self.delete && source != Source::Folder {
             return Err(Failure::Usage("--delete needs a folder as source".into()));
         }
-        let tree = if self.dry_run { app.tree()? } else { app.tree_or_new()? };
+        let tree = if self.dry_run { app.tree().await? } else { app.tree_or_new().await? };
         let own = Own::new(&app.data_dir()?)?;
         if source != Source::Stdin {
             own.refuse(&self.from)?;

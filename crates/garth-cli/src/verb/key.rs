@@ -48,21 +48,21 @@ enum Action {
 }
 
 impl Key {
-    pub(crate) fn run(self, app: &mut App) -> Result {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
         let data_dir = app.data_dir()?;
         let account = &app.global.account;
-        data_dir.control().account(account).map_err(|error| no_account_or(account, error))?;
+        data_dir.control().account(account).await.map_err(|error| no_account_or(account, error))?;
         match self.action {
             Action::Create { label, scopes } => {
-                let (key, secret) = data_dir.control().create_key(account, &label, &scopes)?;
+                let (key, secret) = data_dir.control().create_key(account, &label, &scopes).await?;
                 show(app, &key, Some(secret.reveal()))
             }
             Action::List => {
-                let keys = data_dir.control().keys(account)?;
+                let keys = data_dir.control().keys(account).await?;
                 keys.iter().try_for_each(|key| show(app, key, None))
             }
             Action::Revoke { id } => {
-                let key = data_dir.control().revoke_key(account, &id).map_err(|error| {
+                let key = data_dir.control().revoke_key(account, &id).await.map_err(|error| {
                     if !error.is(ErrorKind::NotFound) {
                         return error;
                     }

@@ -40,7 +40,7 @@ pub(crate) struct Ln {
 
 impl Ln {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let tree = app.tree()?;
+        let tree = app.tree().await?;
         app.commit(&tree, &self.commit, async || {
             let fs = &*tree.fs;
             let mut plan = Plan::default();

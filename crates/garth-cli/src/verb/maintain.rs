@@ -1,14 +1,13 @@
 //! `garth fsck`, `gc` and `reindex`: maintenance of the storage of accounts.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use garth::datadir::{AccountState, Tree};
+use garth::AccountStore;
+use garth::datadir::AccountState;
 use indicatif::{HumanBytes, ProgressBar};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::task::block_in_place;
 
 use crate::app::App;
 use crate::escape::escaped;
@@ -63,86 +62,92 @@ pub(crate) struct Reindex {
 }
 
 impl Fsck {
-    pub(crate) fn run(self, app: &mut App) -> Result {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
         let mut sound = true;
-        self.accounts.each(app, "checking", |app, account, tree| {
-            let found = tree.fsck()?;
-            sound &= found.findings.is_empty();
-            let mut json = object(account, &found);
-            json["ok"] = found.findings.is_empty().into();
-            let mut text = format!(
-                "{}: {}, {}, {} ({}): ",
-                escaped(account),
-                counted(found.names, "name", "names"),
-                counted(found.versions, "version", "versions"),
-                counted(found.chunks, "chunk", "chunks"),
-                HumanBytes(found.bytes)
-            );
-            match found.findings.len() {
-                0 => text.push_str("sound"),
-                many => text.push_str(&counted(many as u64, "finding", "findings")),
-            }
-            for finding in &found.findings {
-                text.push_str(&format!("\n  {}: {}", finding.kind, escaped(&finding.detail)));
-            }
-            app.out.item(&json, text)
-        })?;
+        self.accounts
+            .each(app, "checking", async |app, account, tree| {
+                let found = tree.fsck().await?;
+                sound &= found.findings.is_empty();
+                let mut json = object(account, &found);
+                json["ok"] = found.findings.is_empty().into();
+                let mut text = format!(
+                    "{}: {}, {}, {} ({}): ",
+                    escaped(account),
+                    counted(found.names, "name", "names"),
+                    counted(found.versions, "version", "versions"),
+                    counted(found.chunks, "chunk", "chunks"),
+                    HumanBytes(found.bytes)
+                );
+                match found.findings.len() {
+                    0 => text.push_str("sound"),
+                    many => text.push_str(&counted(many as u64, "finding", "findings")),
+                }
+                for finding in &found.findings {
+                    text.push_str(&format!("\n  {}: {}", finding.kind, escaped(&finding.detail)));
+                }
+                app.out.item(&json, text)
+            })
+            .await?;
         if sound { Ok(()) } else { Err(Failure::Reported(1)) }
     }
 }
 
 impl Gc {
-    pub(crate) fn run(self, app: &mut App) -> Result {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
         let grace = Duration::from_secs(self.grace.unsigned_abs());
-        self.accounts.each(app, "collecting", |app, account, tree| {
-            let gone = tree.gc(grace)?;
-            let mut text = format!(
-                "{}: removed {}, {}, {}, {} ({}), {}; merged {}; gave back {}",
-                escaped(account),
-                counted(gone.expired, "expired name", "expired names"),
-                counted(gone.staged, "upload", "uploads"),
-                counted(gone.versions, "version", "versions"),
-                counted(gone.chunks, "chunk", "chunks"),
-                HumanBytes(gone.bytes),
-                counted(gone.packs, "pack file", "pack files"),
-                counted(gone.merged, "extent", "extents"),
-                HumanBytes(gone.freed),
-            );
-            if gone.waiting > 0 {
-                let waiting = counted(gone.waiting, "file", "files");
-                let size = HumanBytes(gone.waiting_bytes);
-                text.push_str(&format!("; {waiting} ({size}) wait for the grace period to end"));
-            }
-            app.out.item(&object(account, &gone), text)
-        })
+        self.accounts
+            .each(app, "collecting", async |app, account, tree| {
+                let gone = tree.gc(grace).await?;
+                let mut text = format!(
+                    "{}: removed {}, {}, {}, {} ({}), {}; merged {}; gave back {}",
+                    escaped(account),
+                    counted(gone.expired, "expired name", "expired names"),
+                    counted(gone.staged, "upload", "uploads"),
+                    counted(gone.versions, "version", "versions"),
+                    counted(gone.chunks, "chunk", "chunks"),
+                    HumanBytes(gone.bytes),
+                    counted(gone.packs, "pack file", "pack files"),
+                    counted(gone.merged, "extent", "extents"),
+                    HumanBytes(gone.freed),
+                );
+                if gone.waiting > 0 {
+                    let waiting = counted(gone.waiting, "file", "files");
+                    let size = HumanBytes(gone.waiting_bytes);
+                    text.push_str(&format!("; {waiting} ({size}) wait for the grace period to end"));
+                }
+                app.out.item(&object(account, &gone), text)
+            })
+            .await
     }
 }
 
 impl Reindex {
-    pub(crate) fn run(self, app: &mut App) -> Result {
-        self.accounts.each(app, "indexing", |app, account, tree| {
-            let files = tree.reindex()?;
-            let json = json!({"account": account, "files": files});
-            app.out.item(
-                &json,
-                format_args!("{}: {} indexed", escaped(account), counted(files, "file", "files")),
-            )
-        })
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        self.accounts
+            .each(app, "indexing", async |app, account, tree| {
+                let files = tree.reindex().await?;
+                let json = json!({"account": account, "files": files});
+                app.out.item(
+                    &json,
+                    format_args!("{}: {} indexed", escaped(account), counted(files, "file", "files")),
+                )
+            })
+            .await
     }
 }
 
 impl Accounts {
     /// Runs `action` on each account, with a spinner on a terminal; reports failures and goes on.
-    fn each(
+    async fn each(
         &self,
         app: &mut App,
         doing: &str,
-        mut action: impl FnMut(&mut App, &str, &Arc<Tree>) -> Result,
+        mut action: impl AsyncFnMut(&mut App, &str, &dyn AccountStore) -> Result,
     ) -> Result {
         let data_dir = app.data_dir()?;
         let mut accounts = vec![app.global.account.clone()];
         if self.all {
-            let all = data_dir.control().accounts()?.into_iter();
+            let all = data_dir.control().accounts().await?.into_iter();
             accounts = all
                 .filter(|account| account.state == AccountState::Active)
                 .map(|account| account.id)
@@ -153,10 +158,10 @@ impl Accounts {
         let mut failures = Failures::default();
         for account in &accounts {
             bar.set_message(format!("{doing} {}", escaped(account)));
-            let outcome = block_in_place(|| {
-                let tree = data_dir.account(account)?;
-                action(app, account, &tree)
-            });
+            let outcome = match data_dir.account(account).await {
+                Ok(tree) => action(app, account, &*tree).await,
+                Err(error) => Err(error.into()),
+            };
             bar.suspend(|| app.out.flush().and_then(|()| failures.add(outcome, app.global.json)))?;
         }
         bar.finish_and_clear();

@@ -31,7 +31,7 @@ pub(crate) struct Mkdir {
 
 impl Mkdir {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let tree = app.tree_or_new()?;
+        let tree = app.tree_or_new().await?;
         let args = CommitArgs { message: self.message };
         app.commit(&tree, &args, async || {
             let mut plan = Plan::default();

@@ -42,7 +42,7 @@ impl Mv {
         if self.no_target_directory && self.from.len() > 1 {
             return Err(crate::fail::Failure::Usage("-T takes one source".to_owned()));
         }
-        let tree = app.tree()?;
+        let tree = app.tree().await?;
         let mode = if self.no_clobber && !self.force { RenameMode::NoReplace } else { RenameMode::Replace };
         app.commit(&tree, &self.commit, async || {
             let mut plan = Plan::default();

@@ -49,7 +49,7 @@ pub(crate) struct Restore {
 
 impl Restore {
     pub(crate) async fn run(mut self, app: &mut App) -> Result {
-        let tree = app.tree()?;
+        let tree = app.tree().await?;
         let seq = app.as_of(&*tree.fs, &self.at).await?.head().await?.seq;
         let past = tree.fs.as_of(&Moment::Seq(seq)).await?;
         let (path, _) = stat_path(&*past, &self.path, Follow::No).await.map_err(|error| {

@@ -31,7 +31,7 @@ pub(crate) struct Rm {
 
 impl Rm {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let tree = app.tree()?;
+        let tree = app.tree().await?;
         let what = if self.recursive { Remove::Tree } else { Remove::File };
         app.commit(&tree, &self.commit, async || {
             let mut plan = Plan::default();

@@ -41,7 +41,7 @@ impl Search {
             let message = "search knows the last commit only; `garth grep --at` looks through the past";
             return Err(Failure::Usage(message.into()));
         }
-        let fs = app.tree()?.fs;
+        let fs = app.tree().await?.fs;
         let mut within = Vec::new();
         for path in &self.within {
             within.push(stat_path(&*fs, path, Follow::Yes).await?.0);

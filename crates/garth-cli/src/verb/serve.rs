@@ -43,9 +43,9 @@ impl Serve {
         start_logs(self.access_log)?;
         // First the sockets: a start that fails for a taken port must not use up the key that is shown once.
         let (listeners, urls) = self.bind()?;
-        let data_dir = app.data_dir_of_account()?;
+        let data_dir = app.data_dir_of_account().await?;
         let account = app.global.account.clone();
-        let key = first_key(&data_dir, &account)?;
+        let key = first_key(&data_dir, &account).await?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::stdio)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(Failure::stdio)?;
         show(app, &data_dir, &urls, &account, key.as_deref())?;
@@ -112,12 +112,13 @@ fn is_no_address(error: &io::Error) -> bool {
 }
 
 /// A key for an account that never had one.
-fn first_key(data_dir: &DataDir, account: &str) -> Result<Option<String>> {
-    let keys = data_dir.control().keys(account).map_err(|error| no_account_or(account, error))?;
+async fn first_key(data_dir: &DataDir, account: &str) -> Result<Option<String>> {
+    let keys = data_dir.control().keys(account).await.map_err(|error| no_account_or(account, error))?;
     if !keys.is_empty() {
         return Ok(None);
     }
-    let (_, secret) = data_dir.control().create_key(account, "made by the first start", &[Scope::Admin])?;
+    let (_, secret) =
+        data_dir.control().create_key(account, "made by the first start", &[Scope::Admin]).await?;
     Ok(Some(secret.reveal().to_owned()))
 }
 

@@ -202,7 +202,7 @@ async fn set_each(
     commit: &CommitArgs,
     attrs: impl Fn(&Entry) -> SetAttrs,
 ) -> Result {
-    let tree = app.tree()?;
+    let tree = app.tree().await?;
     app.commit(&tree, commit, async || {
         let mut plan = Plan::default();
         for path in paths {

@@ -36,7 +36,7 @@ pub(crate) struct Show {
 
 impl Show {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let fs = app.tree()?.fs;
+        let fs = app.tree().await?.fs;
         let seq = match &self.what {
             Some(what) => match when::moment(&*fs, what, app.env.now()).await? {
                 Moment::Seq(seq) => seq,

@@ -51,7 +51,7 @@ impl Snapshot {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         match self.action.unwrap_or(Action::List) {
             Action::List => {
-                let fs = app.tree()?.fs;
+                let fs = app.tree().await?.fs;
                 let mut snapshots = fs.all_snapshots();
                 while let Some(snapshot) = snapshots.try_next().await? {
                     let (seq, time) = (snapshot.seq.0, snapshot.time.to_rfc3339());
@@ -73,7 +73,7 @@ impl Snapshot {
 }
 
 async fn commit_op(app: &mut App, commit: &CommitArgs, op: Op, name: &str) -> Result {
-    let tree = app.tree()?;
+    let tree = app.tree().await?;
     let done = tree
         .commit(commit, async || {
             let mut plan = Plan::default();

@@ -34,7 +34,7 @@ pub(crate) struct Touch {
 impl Touch {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let mtime = self.time(app.env.now())?;
-        let tree = if self.no_create { app.tree()? } else { app.tree_or_new()? };
+        let tree = if self.no_create { app.tree().await? } else { app.tree_or_new().await? };
         app.commit(&tree, &self.commit, async || {
             let mut plan = Plan::default();
             for path in &self.paths {

@@ -69,7 +69,7 @@ impl Attributes {
 
 impl Write {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let tree = app.tree_or_new()?;
+        let tree = app.tree_or_new().await?;
         // What must not be there may not be a link either.
         let (create, follow) =
             if self.if_absent { (Create::New, Follow::No) } else { (Create::IfMissing, Follow::Yes) };
@@ -109,7 +109,7 @@ pub(crate) struct Append {
 
 impl Append {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let tree = app.tree_or_new()?;
+        let tree = app.tree_or_new().await?;
         let body = stdin_body(&*tree.fs, &self.path, Follow::Yes).await?;
         app.commit(&tree, &self.commit, async || {
             let (path, there) = stat_optional(&*tree.fs, &self.path, Follow::Yes).await?;

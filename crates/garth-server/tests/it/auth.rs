@@ -1,5 +1,6 @@
 //! Who gets in: keys, scopes, and that both are decided before the body is read.
 
+use futures::executor::block_on;
 use garth::datadir::Scope;
 
 use super::harness::{Connection, Server};
@@ -70,9 +71,9 @@ fn a_key_is_needed_and_must_be_right() {
 #[test]
 fn a_revoked_key_opens_nothing_from_then_on() {
     let server = Server::start();
-    let (key, secret) = server.home.control().create_key("acme", "short", &[Scope::Admin]).unwrap();
+    let (key, secret) = block_on(server.home.control().create_key("acme", "short", &[Scope::Admin])).unwrap();
     assert_eq!(server.post_as(secret.reveal(), "get", r#"{"path":"/a"}"#).status, 200);
-    server.home.control().revoke_key("acme", &key.id).unwrap();
+    block_on(server.home.control().revoke_key("acme", &key.id)).unwrap();
     server.post_as(secret.reveal(), "get", r#"{"path":"/a"}"#).refused(401, "UNAUTHORIZED");
 }
 

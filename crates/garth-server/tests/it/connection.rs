@@ -3,6 +3,7 @@
 use std::net::TcpStream;
 
 use bytes::Bytes;
+use futures::executor::block_on;
 use garth::{FileSystemExt, TreePath};
 
 use super::harness::{Connection, Server, request};
@@ -155,7 +156,7 @@ fn who_is_too_slow_is_let_go() {
 #[test]
 fn who_takes_nothing_of_an_answer_is_let_go() {
     let mut server = Server::start_impatient();
-    let tree = server.home.account("acme").unwrap();
+    let tree = block_on(server.home.account("acme")).unwrap();
     let value = Bytes::from(format!("\"{}\"", "a".repeat(1_000_000)));
     futures::executor::block_on(async {
         let path = TreePath::parse("/agents/default/kv/a.json").unwrap();

@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use futures::executor::block_on;
 use garth::datadir::Scope;
 use garth::env::ManualClock;
 use garth::model::Timestamp;
@@ -45,7 +46,7 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         let (env, clock) = Env::manual(START);
         let home = DataDir::open(folder.path(), env).unwrap();
-        home.create_account("acme").unwrap();
+        block_on(home.create_account("acme")).unwrap();
         let (stop, stopped) = oneshot::channel();
         let (bound, address) = std::sync::mpsc::channel();
         let thread = std::thread::spawn({
@@ -135,7 +136,7 @@ impl Drop for Server {
 }
 
 fn key(home: &DataDir, account: &str, scopes: &[Scope]) -> String {
-    home.control().create_key(account, "test", scopes).unwrap().1.reveal().to_owned()
+    block_on(home.control().create_key(account, "test", scopes)).unwrap().1.reveal().to_owned()
 }
 
 /// The bytes of a request.

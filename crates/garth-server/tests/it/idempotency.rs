@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::executor::block_on;
 use garth::datadir::Scope;
 
 use super::harness::{Reply, Server};
@@ -45,7 +46,7 @@ fn another_request_under_the_same_key_is_refused() {
 #[test]
 fn a_key_is_forgotten_after_a_day_and_is_the_accounts_own() {
     let server = Server::start();
-    server.home.create_account("other").unwrap();
+    block_on(server.home.create_account("other")).unwrap();
     let other = server.key("other", &[Scope::Admin]);
     let same_account = server.key("acme", &[Scope::MemoryWrite]);
     let first = send(&server, &server.key, "put", "k", r#"{"path":"/a","value":1}"#);

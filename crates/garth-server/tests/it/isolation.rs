@@ -1,6 +1,7 @@
 //! Canaries: what another account or agent keeps is never seen, whatever a key, prefix, pattern or id looks
 //! like.
 
+use futures::executor::block_on;
 use garth::datadir::Scope;
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ const CANARY: &str = "canary-7f3a";
 /// A server on which account `victim` and agent `victim` of `acme` keep canaries; and what looks for them.
 fn server() -> Server {
     let server = Server::start();
-    server.home.create_account("victim").unwrap();
+    block_on(server.home.create_account("victim")).unwrap();
     let victim = server.key("victim", &[Scope::Admin]);
     for agent in ["default", "victim"] {
         for path in ["/a", "/user/secret", "/canary", "/sys2"] {

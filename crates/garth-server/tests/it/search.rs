@@ -1,5 +1,6 @@
 //! `POST /v1/search`: what it refuses, and what it finds.
 
+use futures::executor::block_on;
 use garth::{ErrorKind, FileSystemExt};
 use serde_json::{Value, json};
 
@@ -77,7 +78,7 @@ fn a_hit_is_the_newest_version_and_never_what_ended() {
 async fn files_of_other_interfaces_are_no_values_of_a_search() {
     let server = Server::start();
     put(&server, &json!({ "path": "/a", "value": "heron", "searchable": true }));
-    let tree = server.home.account("acme").unwrap();
+    let tree = block_on(server.home.account("acme")).unwrap();
     for (path, content) in [
         ("/agents/default/kv/b.json", "\"heron\""),
         ("/agents/default/kv/c.json", "heron, but no JSON"),

@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use futures::executor::block_on;
 use garth::{DataDir, Env, ErrorKind, FileSystem};
 use garth_testkit::crash::{read_all, write_until_killed};
 
@@ -17,11 +18,11 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         return Err("usage: crash-writer write|read DATA SEED ROUND".into());
     };
     let home = DataDir::open(Path::new(data), Env::system())?;
-    match home.create_account(ACCOUNT) {
+    match block_on(home.create_account(ACCOUNT)) {
         Err(error) if !error.is(ErrorKind::AlreadyExists) => return Err(error.into()),
         _ => {}
     }
-    let tree: Arc<dyn FileSystem> = home.account(ACCOUNT)?;
+    let tree: Arc<dyn FileSystem> = block_on(home.account(ACCOUNT))?;
     match verb.as_str() {
         "write" => write_until_killed(&tree, seed.parse()?, round.parse()?),
         "read" => {

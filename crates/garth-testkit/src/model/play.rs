@@ -381,7 +381,7 @@ impl Run {
     /// commits, which the model is told of.
     async fn collect(&mut self) -> Checked {
         let Some(collect) = &self.subject.collect else { return Ok(()) };
-        collect().map_err(|error| format!("collecting fails: {error}"))?;
+        collect().await.map_err(|error| format!("collecting fails: {error}"))?;
         self.tally.collected += 1;
         loop {
             let since = self.model.head().await.map_err(|error| error.to_string())?.seq;

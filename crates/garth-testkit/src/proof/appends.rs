@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::executor::block_on;
 use garth::engine::sqlite::SqliteFs;
 use garth::model::{Batch, ByteRange, HistoryPage, MAX_PAGE, Precondition, Seq};
-use garth::{Env, ErrorKind, FileSystem};
+use garth::{AccountStore, Env, ErrorKind, FileSystem};
 
 use super::{Broken, Proven, account, append, at, bytes_below, closed, hold, read, run, sound, write};
 use crate::random::Random;
@@ -72,7 +73,7 @@ pub fn appenders(folder: &Path, writers: u64, each: u64) -> Proven<Writers> {
         let head = fs.head().await?.seq;
         hold(head == Seq(writers * each), || format!("{head} commits for {} appends", writers * each))
     })?;
-    sound(&fs)?;
+    sound(&*fs)?;
     Ok(Writers { writers, kept: writers * each, conflicts: 0 })
 }
 
@@ -126,7 +127,7 @@ pub fn cas_writers(folder: &Path, writers: u64, each: u64) -> Proven<Writers> {
         hold(expected == u64::MAX, || format!("the versions end before {expected}"))?;
         Proven::Ok(conflicts)
     })?;
-    sound(&fs)?;
+    sound(&*fs)?;
     Ok(Writers { writers, kept: writers * each, conflicts })
 }
 
@@ -209,10 +210,10 @@ pub fn many_appends(folder: &Path, appends: u64) -> Proven<Appends> {
     })?;
     let open = bytes_below(folder)?;
     let compared = run(compare(&fs, appends, 500))?;
-    sound(&fs)?;
-    let merged = fs.gc(std::time::Duration::ZERO)?.merged;
+    sound(&*fs)?;
+    let merged = block_on(fs.gc(std::time::Duration::ZERO))?.merged;
     let compared = compared + run(compare(&fs, appends, 500))?;
-    sound(&fs)?;
+    sound(&*fs)?;
     closed(fs, folder)?;
     let closed = bytes_below(folder)?;
     Ok(Appends { appends, content: appends * LINE as u64, open, closed, merged, compared })

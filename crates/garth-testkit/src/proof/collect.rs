@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::executor::block_on;
-use garth::engine::sqlite::{Collected, SqliteFs};
+use garth::engine::sqlite::SqliteFs;
+use garth::fs::store::Collected;
 use garth::model::{Batch, Body, ByteRange, HistoryPage, Moment, Op, Seq, SetAttrs, SnapshotsPage};
-use garth::{Env, ErrorKind, FileSystem};
+use garth::{AccountStore, Env, ErrorKind, FileSystem};
 
 use super::model::content;
 use super::worker::Worker;
@@ -65,7 +66,7 @@ pub fn collect(folder: &Path, binary: &Path, files: u64, seed: u64) -> Proven<Re
     block_on(fs.commit(Batch::new([write("/short-lived/file", "soon gone")?.with_attrs(attrs)])))?;
     clock.advance(Duration::from_secs(2));
 
-    let held = fs.gc(Duration::ZERO)?;
+    let held = block_on(fs.gc(Duration::ZERO))?;
     hold(held.expired == 1 && held.staged == 0 && held.versions == 0, || {
         format!("with files held open and uploads waiting gc removes {held:?}")
     })?;
@@ -74,7 +75,7 @@ pub fn collect(folder: &Path, binary: &Path, files: u64, seed: u64) -> Proven<Re
     let seen = block_on(here.read_at(0, 100))?;
     hold(seen == "before;after;", || format!("this process holds {seen:?} after gc"))?;
     run(check(&fs, &kept))?;
-    sound(&fs)?;
+    sound(&*fs)?;
 
     other.ask("release")?;
     drop(here);
@@ -82,7 +83,7 @@ pub fn collect(folder: &Path, binary: &Path, files: u64, seed: u64) -> Proven<Re
     let Uploads { used, unused, abandoned } = uploads;
     block_on(fs.commit(Batch::new([Op::append(at("/used")?, Body::Staged(used))])))?;
     clock.advance(Duration::from_secs(LONG));
-    let aged = fs.gc(Duration::ZERO)?;
+    let aged = block_on(fs.gc(Duration::ZERO))?;
     hold(aged.expired == 0 && aged.staged == 2 && aged.versions == 2 && aged.packs >= 1, || {
         format!("of two closed files and two abandoned uploads gc removes {aged:?}")
     })?;
@@ -96,13 +97,13 @@ pub fn collect(folder: &Path, binary: &Path, files: u64, seed: u64) -> Proven<Re
     hold(refused.as_ref().is_err_and(|error| error.is(ErrorKind::NotFound)), || {
         format!("a body that was collected is used: {refused:?}")
     })?;
-    fs.gc(Duration::ZERO)?;
+    block_on(fs.gc(Duration::ZERO))?;
     run(check(&fs, &kept))?;
     let bytes = block_on(fs.read(&at("/used")?, ByteRange::ALL))?;
     hold(bytes == content(11, 0, 3_000_000), || "the upload that was used has other bytes".to_owned())?;
     let seen = other.ask("read /f0")?;
     hold(seen == block_on(read(&*fs, "/f0"))?, || format!("the other process reads `{seen}`"))?;
-    sound(&fs)?;
+    sound(&*fs)?;
     Ok(Report { versions: kept.len() as u64, held, aged })
 }
 
@@ -118,14 +119,14 @@ fn doomed(fs: &SqliteFs, other: &mut Worker) -> Proven<()> {
     drop(ours);
     block_on(fs.sync())?;
     for (grace, step) in [(Duration::from_secs(600), "said"), (Duration::ZERO, "asked")] {
-        let collected = fs.gc(grace)?;
+        let collected = block_on(fs.gc(grace))?;
         hold(collected.versions == 0, || format!("{step}: gc removes {collected:?}"))?;
         let seen = other.ask("held-read")?;
         hold(seen == "before;after;", || format!("{step}: the other process holds `{seen}` after gc"))?;
         other.ask("renew")?;
     }
     other.ask("release")?;
-    let collected = fs.gc(Duration::ZERO)?;
+    let collected = block_on(fs.gc(Duration::ZERO))?;
     hold(collected.versions == 1, || format!("of a file that nobody holds gc removes {collected:?}"))?;
     sound(fs)
 }

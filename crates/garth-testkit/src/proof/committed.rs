@@ -127,7 +127,7 @@ pub fn given_up(folder: &Path, rounds: u64, seed: u64, retry: Retry) -> Proven<R
         first.sync().await?;
         once(&first, &tried).await
     })?;
-    sound(&first)?;
+    sound(&*first)?;
     Ok(report)
 }
 
@@ -156,7 +156,7 @@ pub fn ended(folder: &Path, binary: &Path, rounds: u64, seed: u64, retry: Retry)
     }
     let fs = SqliteFs::open(folder, Env::system())?;
     run(once(&fs, &tried))?;
-    sound(&fs)?;
+    sound(&*fs)?;
     Ok(report)
 }
 

@@ -7,9 +7,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use futures::executor::block_on;
 use garth::engine::sqlite::SqliteFs;
 use garth::model::{Batch, Body, ByteRange, Idempotency, Op, SetAttrs};
-use garth::{Env, ErrorKind, FileSystem};
+use garth::{AccountStore, Env, ErrorKind, FileSystem};
 use rusqlite::Connection;
 
 use super::model::content;
@@ -230,7 +231,7 @@ pub fn damage(folder: &Path) -> Proven<Report> {
     let original = folder.join("sound");
     let fs = account(&original, Env::system())?;
     run(fill(&fs))?;
-    sound(&fs)?;
+    sound(&*fs)?;
     closed(fs, &original)?;
     let mut found = Vec::new();
     for (n, damage) in DAMAGES.iter().enumerate() {
@@ -239,7 +240,8 @@ pub fn damage(folder: &Path) -> Proven<Report> {
         let inflicted = (damage.inflict)(&copy);
         inflicted.map_err(|error| Broken::because(format!("{}: {error}", damage.name)))?;
         let fs = account(&copy, Env::system())?;
-        let check = fs.fsck().map_err(|error| Broken::because(format!("{}: fsck: {error}", damage.name)))?;
+        let check = block_on(fs.fsck())
+            .map_err(|error| Broken::because(format!("{}: fsck: {error}", damage.name)))?;
         let mut kinds: Vec<&'static str> = check.findings.iter().map(|finding| finding.kind).collect();
         kinds.dedup();
         hold(kinds.contains(&damage.finding), || {

@@ -11,10 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::executor::block_on;
 use garth::engine::sqlite::SqliteFs;
 use garth::model::{Batch, Body, ByteRange, ChangesQuery, MAX_PAGE, Seq};
 use garth::runtime::failpoint::{Failure, POINTS};
-use garth::{Env, ErrorKind, FileSystem};
+use garth::{AccountStore, Env, ErrorKind, FileSystem};
 
 use super::model::content;
 use super::{Broken, Proven, account, append, at, hold, read, run, sound, write};
@@ -209,7 +210,7 @@ async fn load(fs: &Arc<SqliteFs>, note: &Note, seed: u64) -> Proven<Vec<String>>
     }
     tasks.push(tokio::spawn(uploads(Arc::clone(fs), Arc::clone(note), seed)));
     let collector = Arc::clone(fs);
-    tasks.push(tokio::task::spawn_blocking(move || Ok(collector.gc(Duration::ZERO).map(drop)?)));
+    tasks.push(tokio::spawn(async move { Ok(collector.gc(Duration::ZERO).await.map(drop)?) }));
     let mut errors = Vec::new();
     for task in tasks {
         match tokio::time::timeout(PATIENCE, task).await {
@@ -253,7 +254,7 @@ fn check(folder: &Path, journal: &Journal, report: &mut Report) -> Proven<()> {
     // it is there still if `gc` was kept from it
     let _ = std::fs::remove_file(folder.join(LEFT_OVER));
     let fs = SqliteFs::open(folder, Env::system())?;
-    sound(&fs)?;
+    sound(&*fs)?;
     run(async {
         let log = fs.changes(&ChangesQuery::since(Seq(0)).limit(MAX_PAGE)).await?;
         hold(log.commits.iter().map(|commit| commit.commit.seq.0).eq(1..=log.head.0), || {
@@ -290,6 +291,6 @@ fn check(folder: &Path, journal: &Journal, report: &mut Report) -> Proven<()> {
         fs.commit(Batch::new([write("/again", "again")?])).await?;
         Proven::Ok(())
     })?;
-    fs.gc(Duration::ZERO)?;
-    sound(&fs)
+    block_on(fs.gc(Duration::ZERO))?;
+    sound(&*fs)
 }

@@ -11,11 +11,11 @@ use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 
+use futures::executor::block_on;
 use garth::agent::kv::{Kv, Put};
 use garth::datadir::Scope;
-use garth::engine::sqlite::SqliteFs;
 use garth::model::{Batch, Op, SetAttrs};
-use garth::{DataDir, Env, ErrorKind, FileSystem};
+use garth::{AccountStore, DataDir, Env, ErrorKind, FileSystem};
 use serde_json::value::RawValue;
 
 use self::tries::Tries;
@@ -62,17 +62,18 @@ impl fmt::Display for Report {
 pub fn isolation(folder: &Path, tries: u64, seed: u64) -> Proven<Report> {
     let home = DataDir::open(folder, Env::system())?;
     for id in [VICTIM, TREES, KEYS] {
-        home.create_account(id)?;
+        block_on(home.create_account(id))?;
     }
-    let (victim, trees, keys) = (home.account(VICTIM)?, home.account(TREES)?, home.account(KEYS)?);
-    let (_, token) = home.control().create_key(VICTIM, "theirs", &[Scope::Admin])?;
+    let (victim, trees, keys) =
+        (block_on(home.account(VICTIM))?, block_on(home.account(TREES))?, block_on(home.account(KEYS))?);
+    let (_, token) = block_on(home.control().create_key(VICTIM, "theirs", &[Scope::Admin]))?;
     run(async {
-        hide(&victim, FOREIGN, VICTIM).await?;
-        hide(&victim, FOREIGN, "default").await?;
-        hide(&keys, HIDDEN, VICTIM).await
+        hide(&*victim, FOREIGN, VICTIM).await?;
+        hide(&*victim, FOREIGN, "default").await?;
+        hide(&*keys, HIDDEN, VICTIM).await
     })?;
-    let before = run(state(&victim))?;
-    let hidden = run(values(&keys))?;
+    let before = run(state(&*victim))?;
+    let hidden = run(values(&*keys))?;
     let world = World { home, trees, keys, token: token.reveal().to_owned(), folders: folders(folder)? };
     let mut report = Report::default();
     for n in 0..tries {
@@ -80,19 +81,19 @@ pub fn isolation(folder: &Path, tries: u64, seed: u64) -> Proven<Report> {
         let told = |error| Broken::because(format!("seed {seed}: {error}"));
         one(&world, seed, &mut report).map_err(told)?;
     }
-    hold(run(state(&victim))? == before, || "the other account was changed".to_owned())?;
-    hold(run(values(&world.keys))? == hidden, || "the other agent's values were changed".to_owned())?;
-    sound(&world.trees)?;
-    sound(&world.keys)?;
-    sound(&victim)?;
+    hold(run(state(&*victim))? == before, || "the other account was changed".to_owned())?;
+    hold(run(values(&*world.keys))? == hidden, || "the other agent's values were changed".to_owned())?;
+    sound(&*world.trees)?;
+    sound(&*world.keys)?;
+    sound(&*victim)?;
     Ok(report)
 }
 
 /// What tries are made on, and what they may guess.
 struct World {
     home: DataDir,
-    trees: Arc<SqliteFs>,
-    keys: Arc<SqliteFs>,
+    trees: Arc<dyn AccountStore>,
+    keys: Arc<dyn AccountStore>,
     /// A key of the other account.
     token: String,
     /// Names and places of files of the host, which no path must reach.
@@ -137,7 +138,7 @@ fn run_here<T>(work: impl Future<Output = Proven<T>>) -> Proven<T> {
 }
 
 /// Keeps canaries as content, names, link targets, labels, messages and values.
-async fn hide(fs: &SqliteFs, canary: &str, agent: &str) -> Proven<()> {
+async fn hide(fs: &dyn FileSystem, canary: &str, agent: &str) -> Proven<()> {
     let kv = Kv::new(fs, agent, None).map_err(|error| Broken::because(error.to_string()))?;
     let text = format!("\"{canary}\"");
     let value: &RawValue = serde_json::from_str(&text).map_err(|error| Broken::because(error.to_string()))?;
@@ -163,12 +164,12 @@ async fn hide(fs: &SqliteFs, canary: &str, agent: &str) -> Proven<()> {
     Ok(())
 }
 
-async fn state(fs: &SqliteFs) -> Proven<String> {
+async fn state(fs: &dyn FileSystem) -> Proven<String> {
     Ok(format!("{:?}", fs.head().await?))
 }
 
 /// The other agent's files and versions, which tries through keys must not change.
-async fn values(fs: &SqliteFs) -> Proven<String> {
+async fn values(fs: &dyn FileSystem) -> Proven<String> {
     let page = garth::model::WalkPage::default().limit(1000).with_entries();
     match fs.walk(&at("/agents/victim/kv")?, &page).await {
         Ok(walk) => Ok(walk.items.iter().map(|item| format!("{} {:?}\n", item.path, item.ino)).collect()),

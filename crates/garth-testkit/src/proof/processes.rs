@@ -68,7 +68,7 @@ pub fn processes(folder: &Path, binary: &Path, processes: usize, turns: u64, com
         format!("{} increments were acknowledged, the counter is at {count}", report.counted)
     })?;
     check_lines(&block_on(read(&*fs, LINES))?, &mut report)?;
-    sound(&fs)?;
+    sound(&*fs)?;
     Ok(report)
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
 use garth::model::{At, Batch, Body, ByteRange, CommitId, Durability, Idempotency, Op, SetAttrs};
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth::{AccountStore, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::crash::{Config, Disk, Report, Violation, Writers, cut_rounds, kill_rounds};
 use tokio::runtime::Runtime;
 
@@ -120,7 +120,7 @@ fn a_visible_commit_is_seen_at_once_and_survives_a_power_cut_once_synced() {
     let (fs, runtime) = engine_on(&disk);
     let kept = runtime.block_on(fs.read(&At::from(&path), ByteRange::ALL)).unwrap();
     assert_eq!(kept, "synced", "what was only visible had no reason to be on the disk");
-    assert_eq!(fs.fsck().unwrap().findings, []);
+    assert_eq!(runtime.block_on(fs.fsck()).unwrap().findings, []);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn a_full_disk_refuses_commits_goes_on_reading_and_takes_them_again_once_there_i
     fs::remove_file(&filler).unwrap();
     drop(file);
     runtime.block_on(fs.write(&path, large())).unwrap();
-    assert_eq!(fs.fsck().unwrap().findings, []);
+    assert_eq!(runtime.block_on(fs.fsck()).unwrap().findings, []);
     drop((fs, runtime));
 }
 

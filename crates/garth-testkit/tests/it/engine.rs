@@ -12,7 +12,7 @@ use garth::env::ManualClock;
 use garth::model::{At, Batch, Body, ByteRange, Op, Timestamp};
 use garth::runtime::Runtime;
 use garth::runtime::failpoint::Failure;
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt, Upload};
+use garth::{AccountStore, Env, ErrorKind, FileSystem, FileSystemExt, Upload};
 use garth_testkit::tools::{p as path, text};
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -55,7 +55,7 @@ async fn an_upload_that_failed_once_stays_failed() {
     assert!(upload.write(part).await.is_err(), "what came before would be missing");
     assert!(upload.finish().await.is_err(), "a part is missing");
     fs.write(&path("/next"), "fine").await.unwrap();
-    assert_eq!(fs.fsck().unwrap().findings, []);
+    assert_eq!(fs.fsck().await.unwrap().findings, []);
 }
 
 #[tokio::test]
@@ -66,14 +66,14 @@ async fn a_slow_upload_keeps_its_lease() {
     for part in 2..5 {
         clock.advance(Duration::from_secs(20 * 3600));
         slow.write(vec![part; 2_000_000].into()).await.unwrap();
-        assert_eq!(fs.gc(Duration::ZERO).unwrap().staged, 0);
+        assert_eq!(fs.gc(Duration::ZERO).await.unwrap().staged, 0);
     }
     let body = Body::Staged(slow.finish().await.unwrap());
     fs.apply(Op::write(path("/slow"), body).create_new()).await.unwrap();
     let range = ByteRange { offset: 5_999_990, length: 20 };
     let bytes = fs.read(&path("/slow").into(), range).await.unwrap();
     assert_eq!(bytes[..], [[3; 10], [4; 10]].concat());
-    assert_eq!(fs.fsck().unwrap().findings, []);
+    assert_eq!(fs.fsck().await.unwrap().findings, []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,9 +99,9 @@ async fn fsck_beside_uploads_finds_nothing() {
             })
         })
         .collect();
-    let checked = tokio::task::spawn_blocking(move || {
+    let checked = tokio::spawn(async move {
         for _ in 0..40 {
-            assert_eq!(fs.fsck().unwrap().findings, []);
+            assert_eq!(fs.fsck().await.unwrap().findings, []);
         }
     });
     checked.await.unwrap();
@@ -151,7 +151,7 @@ async fn a_row_that_makes_no_sense_is_damage_and_no_failure_of_the_storage() {
     assert!(fs.read(&at, ByteRange::ALL).await.unwrap_err().is(ErrorKind::Corrupt));
     assert!(fs.append(&path("/note"), "more").await.unwrap_err().is(ErrorKind::Corrupt));
     fs.write(&path("/other"), "fine").await.unwrap();
-    assert!(!fs.fsck().unwrap().findings.is_empty());
+    assert!(!fs.fsck().await.unwrap().findings.is_empty());
 }
 
 #[tokio::test]
@@ -168,9 +168,9 @@ async fn gc_of_late_writes_leaves_other_holders_the_content_that_the_file_had() 
     assert_eq!(reader.read_at(0, 100).await.unwrap(), "AFTERe");
     drop(writer);
     fs.sync().await.unwrap();
-    assert_eq!(fs.gc(Duration::ZERO).unwrap().versions, 1);
+    assert_eq!(fs.gc(Duration::ZERO).await.unwrap().versions, 1);
     assert_eq!(reader.read_at(0, 100).await.unwrap(), "before");
-    assert_eq!(fs.fsck().unwrap().findings, []);
+    assert_eq!(fs.fsck().await.unwrap().findings, []);
 }
 
 #[tokio::test]
@@ -188,7 +188,7 @@ async fn a_panic_while_writing_costs_its_callers_the_answer_and_hangs_nobody() {
         fs.write(&path("/later"), "later").await.unwrap();
         assert_eq!(text(&*fs, "/kept").await, "kept");
         assert!(fs.stat(&path("/lost").into()).await.unwrap_err().is(ErrorKind::NotFound));
-        assert_eq!(fs.fsck().unwrap().findings, []);
+        assert_eq!(fs.fsck().await.unwrap().findings, []);
     }
 }
 
@@ -198,6 +198,6 @@ async fn fsck_again_and_again_while_search_merges_its_index_finds_nothing() {
     let (fs, _) = open(folder.path());
     for n in 0..60 {
         fs.write(&path(&format!("/{n}")), format!("word{n} and more\n")).await.unwrap();
-        assert_eq!(fs.fsck().unwrap().findings, [], "after commit {n}");
+        assert_eq!(fs.fsck().await.unwrap().findings, [], "after commit {n}");
     }
 }

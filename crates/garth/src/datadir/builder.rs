@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
 
-use super::{ACCOUNTS, DataDir, control};
+use super::control::database::DATABASE;
+use super::folder::Folder;
+use super::{ACCOUNTS, DataDir};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::disk::{failed, make_dir};
@@ -25,7 +27,7 @@ const IDLE_CONNECTIONS: usize = 256;
 /// Opens a [`DataDir`]. The limits hold for the whole data folder, whatever the number of its accounts.
 ///
 /// ```
-/// # fn main() -> garth::Result<()> {
+/// # fn main() -> garth::Result<()> { futures::executor::block_on(async {
 /// # let home = tempfile::tempdir().expect("a temporary folder");
 /// # let folder = home.path().join("data");
 /// use garth::{DataDir, ErrorKind};
@@ -34,9 +36,8 @@ const IDLE_CONNECTIONS: usize = 256;
 /// assert!(missing.is_err_and(|error| error.is(ErrorKind::NotFound)));
 ///
 /// let data = DataDir::builder().open_trees(100).writer_threads(4).open(&folder)?;
-/// assert!(data.control().accounts()?.is_empty());
-/// # Ok(())
-/// # }
+/// assert!(data.control().accounts().await?.is_empty());
+/// # Ok(()) }) }
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `open` is called"]
@@ -104,7 +105,7 @@ impl DataDirBuilder {
         Self { idle_connections: limit.max(1), ..self }
     }
 
-    /// Opens the data folder. Where it is made, so are the folders above it, with mode 0700. Deletions of
+    /// Opens the data folder. Blocks: a program does it once, as it starts. Where it is made, so are the folders above it, with mode 0700. Deletions of
     /// accounts that a crash interrupted are finished.
     ///
     /// # Errors
@@ -122,13 +123,13 @@ impl DataDirBuilder {
             open_connections: open,
         };
         let runtime = Runtime::with_limits(self.env, limits);
-        DataDir::open_with(folder, runtime, self.open_trees)
+        Ok(DataDir::new(Folder::open(folder, runtime, self.open_trees)?))
     }
 
     /// Makes the folder if it is missing and may be made; its absolute path without links.
     fn make_ready(&self, folder: &Path) -> Result<PathBuf> {
         let failed = failed("the data folder cannot be opened");
-        if !folder.join(control::DATABASE).try_exists().map_err(&failed)? {
+        if !folder.join(DATABASE).try_exists().map_err(&failed)? {
             if !self.create {
                 let message = "there is no data folder of garth here";
                 return Err(Error::new(ErrorKind::NotFound, message));
@@ -156,7 +157,7 @@ fn foreign_entry(folder: &Path) -> std::io::Result<Option<String>> {
     };
     for entry in entries {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        if name != ACCOUNTS && name != "lost+found" && !name.starts_with(control::DATABASE) {
+        if name != ACCOUNTS && name != "lost+found" && !name.starts_with(DATABASE) {
             return Ok(Some(name));
         }
     }

@@ -3,12 +3,17 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, Weak};
 
+use futures::lock::{self as async_lock, OwnedMutexGuard};
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::lock::lock;
 
 /// The instance of one tree while anybody holds it. Its lock is held while the tree is opened, so that one
-/// thread opens and the others wait, without keeping other trees waiting.
-type Slot<T> = Arc<Mutex<Weak<T>>>;
+/// opens and the others wait, without a thread and without keeping other trees waiting.
+type Slot<T> = Arc<async_lock::Mutex<Weak<T>>>;
+
+/// The turn to open one tree.
+pub(super) type Turn<T> = OwnedMutexGuard<Weak<T>>;
 
 /// Open trees by the name of their folder.
 pub(super) struct OpenTrees<T> {
@@ -33,26 +38,34 @@ impl<T> OpenTrees<T> {
         Self { capacity, is_sound, state: Mutex::new(state) }
     }
 
+    /// Waits for the turn to open the tree of that name.
+    pub(super) async fn turn(&self, name: &str) -> Turn<T> {
+        let slot = lock(&self.state).slots.entry(name.to_owned()).or_default().clone();
+        slot.lock_owned().await
+    }
+
     /// The instance of that name, opened if there is none.
     ///
     /// # Errors
     /// Those of `open`; `Poisoned` while anybody holds an instance whose storage failed: the disk is looked
     /// at anew only once nobody has it open.
-    pub(super) fn get(&self, name: &str, open: impl FnOnce() -> Result<Arc<T>>) -> Result<Arc<T>> {
+    pub(super) fn get(
+        &self,
+        name: &str,
+        turn: &mut Turn<T>,
+        open: impl FnOnce() -> Result<Arc<T>>,
+    ) -> Result<Arc<T>> {
         if let Some(tree) = self.kept(name) {
             return Ok(tree);
         }
-        let slot = lock(&self.state).slots.entry(name.to_owned()).or_default().clone();
-        let mut instance = lock(&slot);
-        let tree = match instance.upgrade() {
+        let tree = match turn.upgrade() {
             Some(tree) if (self.is_sound)(&tree) => tree,
             Some(_) => return Err(still_open()),
             None => open()?,
         };
-        *instance = Arc::downgrade(&tree);
-        // Dropped after both locks: closing a tree takes time.
+        **turn = Arc::downgrade(&tree);
+        // dropped after the lock: closing a tree takes time
         let evicted = lock(&self.state).keep(name, &tree, self.capacity);
-        drop(instance);
         drop(evicted);
         Ok(tree)
     }
@@ -118,7 +131,9 @@ impl<T> State<T> {
         }
         if self.slots.len() > 2 * capacity + self.kept.len() {
             // A slot that another thread is at has a second owner.
-            self.slots.retain(|_, slot| Arc::strong_count(slot) > 1 || lock(slot).strong_count() > 0);
+            self.slots.retain(|_, slot| {
+                Arc::strong_count(slot) > 1 || slot.try_lock().is_none_or(|tree| tree.strong_count() > 0)
+            });
         }
         evicted
     }
@@ -134,15 +149,20 @@ impl<T> State<T> {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use futures::executor::block_on;
+
     use super::*;
 
+    fn get<T>(cache: &OpenTrees<T>, name: &str, open: impl FnOnce() -> Result<Arc<T>>) -> Result<Arc<T>> {
+        cache.get(name, &mut block_on(cache.turn(name)), open)
+    }
+
     fn opened(cache: &OpenTrees<u32>, name: &str, opens: &mut u32) -> Arc<u32> {
-        cache
-            .get(name, || {
-                *opens += 1;
-                Ok(Arc::new(*opens))
-            })
-            .unwrap()
+        get(cache, name, || {
+            *opens += 1;
+            Ok(Arc::new(*opens))
+        })
+        .unwrap()
     }
 
     #[test]
@@ -172,15 +192,15 @@ mod tests {
     #[test]
     fn a_tree_that_failed_to_open_is_tried_again() {
         let cache = OpenTrees::<u32>::new(1, |_| true);
-        let error = cache.get("a", || Err(crate::Error::invalid("no"))).unwrap_err();
+        let error = get(&cache, "a", || Err(crate::Error::invalid("no"))).unwrap_err();
         assert_eq!(error.message(), "no");
-        assert_eq!(*cache.get("a", || Ok(Arc::new(7))).unwrap(), 7);
+        assert_eq!(*get(&cache, "a", || Ok(Arc::new(7))).unwrap(), 7);
     }
 
     #[test]
     fn an_instance_whose_storage_failed_is_opened_anew_once_nobody_holds_it() {
         let cache = OpenTrees::<AtomicBool>::new(2, |sound| sound.load(Ordering::Relaxed));
-        let open = || cache.get("a", || Ok(Arc::new(AtomicBool::new(true))));
+        let open = || get(&cache, "a", || Ok(Arc::new(AtomicBool::new(true))));
         let held = open().unwrap();
         held.store(false, Ordering::Relaxed);
         assert!(cache.kept("a").is_none());
@@ -197,7 +217,7 @@ mod tests {
                 .map(|n| {
                     scope.spawn({
                         let cache = &cache;
-                        move || cache.get("a", || Ok(Arc::new(n)))
+                        move || get(cache, "a", || Ok(Arc::new(n)))
                     })
                 })
                 .collect();

@@ -25,8 +25,6 @@ use futures::channel::oneshot;
 use rusqlite::Connection;
 
 pub use maintain::backup::Backup;
-pub use maintain::fsck::{Finding, Fsck};
-pub use maintain::gc::Collected;
 
 use reach::Reach;
 use read::content::Packs;

@@ -1,15 +1,34 @@
-//! Threads that write, and others that read at length, shared by all accounts of a data folder: ten thousand
-//! open accounts do not mean ten thousand threads, and a few accounts still reach the disk side by side.
+//! Threads that write, that read at length and that do what else would block a caller, shared by all accounts
+//! of a data folder: ten thousand open accounts do not mean ten thousand threads, and a few accounts still
+//! reach the disk side by side.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use futures::channel::oneshot;
+
+use super::lock::lock;
+use crate::error::{Error, ErrorKind, Result};
+
 /// A piece of work.
 pub(crate) trait Work: Send + Sync {
     /// Does some of it; returns itself if there may be more, which then waits in line behind other accounts.
     fn run(self: Arc<Self>) -> Option<Arc<dyn Work>>;
+}
+
+/// Work that is done at once.
+struct Job(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl Work for Job {
+    fn run(self: Arc<Self>) -> Option<Arc<dyn Work>> {
+        let job = lock(&self.0).take();
+        if let Some(job) = job {
+            job();
+        }
+        None
+    }
 }
 
 #[derive(Default)]
@@ -55,6 +74,23 @@ impl Executor {
         drop(queue);
         self.shared.more.notify_one();
         true
+    }
+
+    /// Runs `job`, for which the caller waits without a thread. It goes on to its end if nobody waits any
+    /// more.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (answer, wait) = oneshot::channel();
+        // a caller that has gone needs no answer
+        let job = move || drop(answer.send(job()));
+        if !self.submit(Arc::new(Job(Mutex::new(Some(Box::new(job)))))) {
+            let message = "the system gives no thread to work with; try again";
+            return Err(Error::new(ErrorKind::Unavailable, message));
+        }
+        let lost = |_| Err(Error::new(ErrorKind::Io, "the work ended without an answer"));
+        wait.await.unwrap_or_else(lost)
     }
 
     /// Whether no work waits for a thread.
@@ -111,6 +147,9 @@ impl Shared {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use futures::FutureExt as _;
+    use futures::executor::block_on;
+
     use super::*;
 
     struct Count(AtomicUsize, usize);
@@ -148,6 +187,19 @@ mod tests {
         assert!(executor.submit(work.clone()));
         drop(executor);
         assert_eq!(work.0.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn a_job_answers_ends_though_nobody_waits_and_its_panic_is_an_error() {
+        let executor = Executor::new("test", 1);
+        assert_eq!(block_on(executor.run(|| Ok(7))).unwrap(), 7);
+        let lost = block_on(executor.run(|| -> Result<()> { panic!("as the test asks") }));
+        assert!(lost.unwrap_err().is(ErrorKind::Io));
+        let (done, told) = std::sync::mpsc::channel();
+        assert!(
+            executor.run(move || done.send(()).map_err(|_| Error::invalid("no"))).now_or_never().is_none()
+        );
+        told.recv().expect("it goes on");
     }
 
     /// Work that owns the executor: its last owner is then the executor's own thread.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
 use garth::model::{Batch, Body, ByteRange, Op, StagedBody, Timestamp};
-use garth::{Env, FileSystem};
+use garth::{AccountStore, Env, FileSystem};
 use garth_testkit::tools::{append, at};
 
 const MIB: usize = 1 << 20;
@@ -43,15 +43,15 @@ async fn equal_parts_of_an_upload_are_stored_once_and_gc_gives_back_the_space_of
     let body = Body::Staged(upload(&fs, &[0; 50]).await);
     fs.commit(Batch::new([Op::write(at("/z"), body)])).await.unwrap();
     assert!(taken(folder.path()) >= 49 * MIB as u64);
-    let waits = fs.gc(GRACE).unwrap();
+    let waits = fs.gc(GRACE).await.unwrap();
     assert_eq!((waits.freed, waits.waiting, waits.waiting_bytes), (0, 1, 49 * MIB as u64));
-    assert_eq!(fs.gc(Duration::ZERO).unwrap().freed, 49 * MIB as u64);
+    assert_eq!(fs.gc(Duration::ZERO).await.unwrap().freed, 49 * MIB as u64);
     assert!(taken(folder.path()) <= MIB as u64 + 4096, "{}", taken(folder.path()));
     let bytes = fs.read(&at("/z"), ByteRange { offset: 49 * MIB as u64 - 3, length: 9 }).await.unwrap();
     assert_eq!(bytes, [0; 9][..]);
     assert_eq!(fs.stat(&at("/z")).await.unwrap().size, 50 * MIB as u64);
-    assert_eq!(fs.fsck().unwrap().findings, []);
-    assert_eq!(fs.gc(Duration::ZERO).unwrap().freed, 0);
+    assert_eq!(fs.fsck().await.unwrap().findings, []);
+    assert_eq!(fs.gc(Duration::ZERO).await.unwrap().freed, 0);
 }
 
 #[tokio::test]
@@ -65,16 +65,16 @@ async fn what_nothing_refers_to_in_a_pack_is_given_back_after_the_grace_and_the_
     let body = Body::Staged(upload(&fs, &[2, 4]).await);
     fs.commit(Batch::new([Op::write(at("/kept"), body)])).await.unwrap();
     clock.advance(Duration::from_secs(3600));
-    let marked = fs.gc(GRACE).unwrap();
+    let marked = fs.gc(GRACE).await.unwrap();
     assert_eq!((marked.staged, marked.chunks, marked.freed), (1, 2, MIB as u64), "what nobody ever read");
     assert_eq!((marked.waiting, marked.waiting_bytes), (1, 2 * MIB as u64));
-    assert_eq!(fs.fsck().unwrap().findings, []);
+    assert_eq!(fs.fsck().await.unwrap().findings, []);
     clock.advance(GRACE);
-    assert_eq!(fs.gc(GRACE).unwrap().freed, 2 * MIB as u64);
+    assert_eq!(fs.gc(GRACE).await.unwrap().freed, 2 * MIB as u64);
     assert!(taken(folder.path()) <= 2 * MIB as u64 + 8192, "{}", taken(folder.path()));
     let bytes = fs.read(&at("/kept"), ByteRange::ALL).await.unwrap();
     assert!(bytes == [vec![2; MIB], vec![4; MIB]].concat());
-    assert_eq!(fs.fsck().unwrap().findings, []);
+    assert_eq!(fs.fsck().await.unwrap().findings, []);
 }
 
 /// Commits of every kind that changes references to chunks, until it is told to stop. Returns their number.
@@ -112,20 +112,26 @@ async fn fsck_beside_writers_and_gc_finds_nothing_that_is_not_wrong() {
         let (fs, stop) = (if worker == 0 { Arc::clone(&fs) } else { open() }, Arc::clone(&stop));
         work.push(tokio::spawn(async move { write_on(&fs, worker, &stop).await }));
     }
-    let collector = tokio::task::spawn_blocking({
+    let collector = tokio::spawn({
         let (fs, stop) = (open(), Arc::clone(&stop));
-        move || {
+        async move {
             while !stop.load(Ordering::Relaxed) {
-                fs.gc(Duration::ZERO).unwrap();
-                Env::system().sleep(Duration::from_millis(50));
+                fs.gc(Duration::ZERO).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
             0
         }
     });
     work.push(collector);
     let checker = Arc::clone(&fs);
-    let found = tokio::task::spawn_blocking(move || {
-        (0..8).map(|_| checker.fsck().unwrap()).find(|check| !check.findings.is_empty())
+    let found = tokio::spawn(async move {
+        for _ in 0..8 {
+            let check = checker.fsck().await.unwrap();
+            if !check.findings.is_empty() {
+                return Some(check);
+            }
+        }
+        None
     });
     let found = found.await.unwrap();
     stop.store(true, Ordering::Relaxed);
@@ -135,6 +141,6 @@ async fn fsck_beside_writers_and_gc_finds_nothing_that_is_not_wrong() {
     }
     assert_eq!(found, None);
     assert!(commits > 0, "nothing was written meanwhile");
-    fs.gc(Duration::ZERO).unwrap();
-    assert_eq!(fs.fsck().unwrap().findings, []);
+    fs.gc(Duration::ZERO).await.unwrap();
+    assert_eq!(fs.fsck().await.unwrap().findings, []);
 }

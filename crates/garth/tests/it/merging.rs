@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
 use garth::model::{Batch, Blame, Body, ByteRange, Moment, Op, Seq, SetAttrs};
-use garth::{Env, FileSystem};
+use garth::{AccountStore, Env, FileSystem};
 use garth_testkit::random::Random;
 use garth_testkit::tools::{append, at};
 
@@ -95,7 +95,7 @@ async fn every_version_is_the_same_after_any_number_of_merges() {
             seen.push((commit.seq, now.clone()));
             let blamed = blame(&*fs).await;
             if random.one_in(40) {
-                merged += fs.gc(Duration::ZERO).unwrap().merged;
+                merged += fs.gc(Duration::ZERO).await.unwrap().merged;
                 assert_eq!(blame(&*fs).await, blamed, "seed {seed}, step {step}");
                 for (seq, then) in &seen {
                     let past = fs.as_of(&Moment::Seq(*seq)).await.unwrap();
@@ -104,7 +104,7 @@ async fn every_version_is_the_same_after_any_number_of_merges() {
                         assert!(bytes == *then, "seed {seed}, step {step}: {path} of commit {seq}");
                     }
                 }
-                assert_eq!(fs.fsck().unwrap().findings, [], "seed {seed}, step {step}");
+                assert_eq!(fs.fsck().await.unwrap().findings, [], "seed {seed}, step {step}");
             }
         }
         assert!(merged > 20, "seed {seed}: {merged} merged");
@@ -122,15 +122,15 @@ async fn ten_thousand_appends_become_a_few_extents() {
             commit.unwrap();
         }
     }
-    let before = fs.fsck().unwrap();
-    let collected = fs.gc(Duration::ZERO).unwrap();
-    let after = fs.fsck().unwrap();
+    let before = fs.fsck().await.unwrap();
+    let collected = fs.gc(Duration::ZERO).await.unwrap();
+    let after = fs.fsck().await.unwrap();
     // two million bytes in extents of 64 KiB each
     assert_eq!((before.chunks, collected.merged, collected.chunks), (10_000, 9_969, 10_000));
     assert_eq!((after.chunks, after.findings), (31, vec![]));
     assert_eq!((after.versions, after.bytes), (before.versions, before.bytes));
     // nothing is left to do
-    let again = fs.gc(Duration::ZERO).unwrap();
+    let again = fs.gc(Duration::ZERO).await.unwrap();
     assert_eq!((again.merged, again.chunks), (0, 0));
     for n in [1, 2, 327, 328, 329, 5_000, 10_000] {
         let past = fs.as_of(&Moment::Seq(Seq(n))).await.unwrap();
@@ -146,7 +146,7 @@ async fn collecting_within_a_task_ends_however_many_steps_it_takes() {
     // each blocks this task's thread and never goes back to the runtime, whose
     // patience (128 answers) must not matter
     for _ in 0..200 {
-        fs.gc(Duration::ZERO).unwrap();
+        fs.gc(Duration::ZERO).await.unwrap();
     }
 }
 
@@ -157,10 +157,10 @@ async fn copies_made_while_extents_are_merged_keep_their_bytes() {
     let other = SqliteFs::open(folder.path(), Env::system()).unwrap();
     // ends when this end of the channel is gone, however that comes
     let (go_on, told) = std::sync::mpsc::channel::<()>();
-    let collector = std::thread::spawn(move || {
+    let collector = tokio::spawn(async move {
         let mut merged = 0;
         while told.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
-            merged += other.gc(Duration::ZERO).unwrap().merged;
+            merged += other.gc(Duration::ZERO).await.unwrap().merged;
         }
         merged
     });
@@ -175,10 +175,10 @@ async fn copies_made_while_extents_are_merged_keep_their_bytes() {
         fs.commit(Batch::new([copy])).await.unwrap();
     }
     drop(go_on);
-    assert!(collector.join().unwrap() > 0, "nothing was merged meanwhile");
+    assert!(collector.await.unwrap() > 0, "nothing was merged meanwhile");
     for n in 0..300 {
         assert_eq!(content(&*fs, &format!("/log-{n}")).await, text(n).as_bytes());
         assert_eq!(content(&*fs, &format!("/copy-{n}")).await, text(n - n % 3).as_bytes());
     }
-    assert_eq!(fs.fsck().unwrap().findings, []);
+    assert_eq!(fs.fsck().await.unwrap().findings, []);
 }

@@ -238,9 +238,9 @@ async fn assert_same(fs: &dyn FileSystem, shown: &Value) {
     }
 }
 
-fn assert_same_keys(data: &DataDir, shown: &Value) {
+async fn assert_same_keys(data: &DataDir, shown: &Value) {
     for (label, expected) in fields(&shown["keys"]) {
-        let key = data.control().authenticate(expected["key"].as_str().unwrap()).unwrap();
+        let key = data.control().authenticate(expected["key"].as_str().unwrap()).await.unwrap();
         if label == "lost" {
             assert_eq!(key, None, "it was revoked");
             continue;
@@ -259,13 +259,13 @@ fn assert_same_keys(data: &DataDir, shown: &Value) {
 async fn data_of_format_2_shows_what_the_garth_that_wrote_it_showed() {
     let (folder, shown) = (old_data(), shown());
     let data = DataDir::open(folder.path(), Env::system()).unwrap();
-    let accounts = data.control().accounts().unwrap();
+    let accounts = data.control().accounts().await.unwrap();
     assert!(accounts.iter().map(|account| &account.id).eq(fields(&shown["accounts"]).map(|(name, _)| name)));
-    assert_same_keys(&data, &shown);
+    assert_same_keys(&data, &shown).await;
     for (name, shown) in fields(&shown["accounts"]) {
-        let fs = data.account(name).unwrap();
+        let fs = data.account(name).await.unwrap();
         assert_same(&*fs, shown).await;
-        assert_eq!(fs.fsck().unwrap().findings, [], "{name}");
+        assert_eq!(fs.fsck().await.unwrap().findings, [], "{name}");
     }
 }
 
@@ -274,19 +274,19 @@ async fn data_of_format_2_is_collected_indexed_and_written_like_new_data() {
     let (folder, shown) = (old_data(), shown());
     let data = DataDir::open(folder.path(), Env::system()).unwrap();
     for (name, shown) in fields(&shown["accounts"]) {
-        let fs = data.account(name).unwrap();
-        fs.reindex().unwrap();
+        let fs = data.account(name).await.unwrap();
+        fs.reindex().await.unwrap();
         assert_same(&*fs, shown).await;
         // only marks what has just ended; what it then removes is in no version
         let (past, head) = (past(&*fs, fs.head().await.unwrap().seq).await, fs.head().await.unwrap().seq);
-        fs.gc(std::time::Duration::ZERO).unwrap();
-        fs.gc(std::time::Duration::ZERO).unwrap();
+        fs.gc(std::time::Duration::ZERO).await.unwrap();
+        fs.gc(std::time::Duration::ZERO).await.unwrap();
         assert_eq!(self::past(&*fs, head).await, past);
         let path = TreePath::parse("/new").unwrap();
         garth::FileSystemExt::write(&*fs, &path, "written now: basil").await.unwrap();
         let query = SearchQuery::new("basil").limit(1);
         assert_eq!(fs.search(&query).await.unwrap().hits[0].path, path);
-        assert_eq!(fs.fsck().unwrap().findings, [], "{name}");
+        assert_eq!(fs.fsck().await.unwrap().findings, [], "{name}");
     }
 }
 
@@ -295,9 +295,9 @@ async fn an_index_of_format_2_is_made_anew_in_the_background_and_answers_meanwhi
     let (folder, shown) = (old_data(), shown());
     let data = DataDir::open(folder.path(), Env::system()).unwrap();
     let shown = &shown["accounts"]["default"];
-    let account = data.control().account("default").unwrap();
+    let account = data.control().account("default").await.unwrap();
     let database = folder.path().join("accounts").join(account.folder).join("tree.db");
-    let fs = data.account("default").unwrap();
+    let fs = data.account("default").await.unwrap();
     let old_passages = || -> i64 {
         let sql =
             "SELECT count(*) + (SELECT count(*) FROM passage, old_index WHERE id <= until) FROM old_index";
@@ -320,7 +320,7 @@ async fn an_index_of_format_2_is_made_anew_in_the_background_and_answers_meanwhi
         same_hits().await;
     }
     same_hits().await;
-    assert_eq!(fs.fsck().unwrap().findings, []);
+    assert_eq!(fs.fsck().await.unwrap().findings, []);
 }
 
 #[cfg(feature = "faults")]
@@ -331,12 +331,11 @@ async fn a_migration_that_fails_leaves_data_of_format_2_as_it_was() {
     use garth::runtime::failpoint::{self, Failure};
 
     let (folder, shown) = (old_data(), shown());
-    let database = || {
+    let database = {
         let account = DataDir::open(folder.path(), Env::system()).unwrap();
-        let account = account.control().account("default").unwrap();
+        let account = account.control().account("default").await.unwrap();
         folder.path().join("accounts").join(account.folder).join("tree.db")
     };
-    let database = database();
     let format = || {
         let tree = rusqlite::Connection::open(&database).unwrap();
         tree.query_row("PRAGMA user_version", [], |row| row.get::<_, i32>(0)).unwrap()
@@ -352,5 +351,5 @@ async fn a_migration_that_fails_leaves_data_of_format_2_as_it_was() {
         Err(error) => assert!(passed && error.is(garth::ErrorKind::Io), "{error:?}"),
     }
     let data = DataDir::open(folder.path(), Env::system()).unwrap();
-    assert_same(&*data.account("default").unwrap(), &shown["accounts"]["default"]).await;
+    assert_same(&*data.account("default").await.unwrap(), &shown["accounts"]["default"]).await;
 }

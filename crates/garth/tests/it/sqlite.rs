@@ -10,7 +10,7 @@ use garth::env::ManualClock;
 use garth::model::{
     At, Batch, Body, ByteRange, Moment, Op, SearchQuery, Seq, SetAttrs, SnapshotsPage, Timestamp,
 };
-use garth::{DataDir, Env, FileSystem, FileSystemExt};
+use garth::{AccountStore, DataDir, Env, FileSystem, FileSystemExt};
 use garth_testkit::tools::{p as path, text};
 use tempfile::TempDir;
 
@@ -44,16 +44,16 @@ async fn a_sound_account_has_no_findings() {
     clock.advance(Duration::from_secs(1));
     fs.apply(Op::remove_tree(path("/z"))).await.unwrap();
     assert_eq!(text(&*fs, "/hard").await, "# One\nalpha beta\ngamma delta\n");
-    let report = fs.fsck().unwrap();
+    let report = fs.fsck().await.unwrap();
     assert_eq!(report.findings, []);
     let query = SearchQuery::new("gamma");
     let hits = fs.search(&query).await.unwrap().hits;
     assert_eq!(hits.len(), 1);
     assert_eq!(hits[0].path, path("/hard"));
     assert_eq!(hits[0].lines, 3..4);
-    assert_eq!(fs.reindex().unwrap(), 1);
+    assert_eq!(fs.reindex().await.unwrap(), 1);
     assert_eq!(fs.search(&query).await.unwrap().hits.len(), 1);
-    assert_eq!(fs.fsck().unwrap().findings, []);
+    assert_eq!(fs.fsck().await.unwrap().findings, []);
 }
 
 #[tokio::test]
@@ -68,13 +68,13 @@ async fn a_staged_upload_lands_in_a_pack_and_is_stored_once() {
         let body = Body::Staged(upload.finish().await.unwrap());
         fs.apply(Op::write(path(name), body).create_new()).await.unwrap();
     }
-    assert_eq!(fs.gc(Duration::ZERO).unwrap().packs, 1, "the second upload brought nothing new");
+    assert_eq!(fs.gc(Duration::ZERO).await.unwrap().packs, 1, "the second upload brought nothing new");
     for name in ["/one", "/two"] {
         let range = ByteRange { offset: 3_999_999, length: 2_000_003 };
         let part = fs.read(&At::Path(path(name)), range).await.unwrap();
         assert!(part == content[3_999_999..6_000_002]);
     }
-    assert_eq!(fs.fsck().unwrap().findings, []);
+    assert_eq!(fs.fsck().await.unwrap().findings, []);
     assert_eq!(std::fs::read_dir(folder.path().join("packs")).unwrap().count(), 1);
 }
 
@@ -95,8 +95,8 @@ async fn a_backup_is_a_data_folder_that_opens_with_all_its_accounts() {
     let folder = tempfile::tempdir().unwrap();
     let home = DataDir::open(&folder.path().join("data"), Env::system()).unwrap();
     for account in ["one", "two"] {
-        home.create_account(account).unwrap();
-        let fs = home.account(account).unwrap();
+        home.create_account(account).await.unwrap();
+        let fs = home.account(account).await.unwrap();
         fs.write(&path("/note"), Bytes::from(account)).await.unwrap();
         let mut upload = fs.stage(&path("/big").into()).await.unwrap();
         upload.write(Bytes::from(vec![7; 3 << 20])).await.unwrap();
@@ -108,18 +108,19 @@ async fn a_backup_is_a_data_folder_that_opens_with_all_its_accounts() {
         let body = Body::Staged(upload.finish().await.unwrap());
         fs.apply(Op::write(path("/again"), body).create_new()).await.unwrap();
     }
-    let (_, secret) = home.control().create_key("one", "", &[garth::datadir::Scope::Admin]).unwrap();
+    let (_, secret) = home.control().create_key("one", "", &[garth::datadir::Scope::Admin]).await.unwrap();
     let copy = folder.path().join("copy");
-    assert_eq!(home.backup(&copy).unwrap().len(), 2);
-    assert!(home.backup(&copy).unwrap_err().is(garth::ErrorKind::AlreadyExists));
-    home.account("one").unwrap().write(&path("/note"), Bytes::from("later")).await.unwrap();
+    assert_eq!(home.backup(&copy).await.unwrap().len(), 2);
+    assert!(home.backup(&copy).await.unwrap_err().is(garth::ErrorKind::AlreadyExists));
+    home.account("one").await.unwrap().write(&path("/note"), Bytes::from("later")).await.unwrap();
     let journal_mode = |file: &std::path::Path| -> String {
         let conn = rusqlite::Connection::open(file).unwrap();
         conn.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap()
     };
     assert_eq!(journal_mode(&copy.join("control.db")), "wal");
-    let folder_of = |id| copy.join("accounts").join(home.control().account(id).unwrap().folder);
-    for private in ["one", "two"].map(folder_of).into_iter().flat_map(|dir| [dir.join("packs"), dir]) {
+    let accounts = home.control().accounts().await.unwrap().into_iter();
+    let folders = accounts.map(|account| copy.join("accounts").join(account.folder));
+    for private in folders.flat_map(|dir| [dir.join("packs"), dir]) {
         let mode = std::fs::metadata(&private).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700, "{}", private.display());
         assert!(private.ends_with("packs") || journal_mode(&private.join("tree.db")) == "wal");
@@ -127,12 +128,12 @@ async fn a_backup_is_a_data_folder_that_opens_with_all_its_accounts() {
 
     let copied = DataDir::open(&copy, Env::system()).unwrap();
     for account in ["one", "two"] {
-        let fs = copied.account(account).unwrap();
+        let fs = copied.account(account).await.unwrap();
         assert_eq!(text(&*fs, "/note").await, account);
         assert_eq!(fs.stat(&At::Path(path("/big"))).await.unwrap().size, 3 << 20);
-        assert_eq!(fs.fsck().unwrap().findings, []);
+        assert_eq!(fs.fsck().await.unwrap().findings, []);
     }
-    assert!(copied.control().authenticate(secret.reveal()).unwrap().is_some());
+    assert!(copied.control().authenticate(secret.reveal()).await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -211,9 +212,9 @@ async fn a_range_is_copied_or_punched_without_a_byte_written() {
     expected[100..100 + (2 << 20)].copy_from_slice(&content(1)[1 << 19..(1 << 19) + (2 << 20)]);
     assert!(account.fs.read_file("/two").await.unwrap() == expected);
     account.fs.remove("/one").await.unwrap();
-    account.fs.gc(Duration::ZERO).unwrap();
+    account.fs.gc(Duration::ZERO).await.unwrap();
     assert!(account.fs.read_file("/two").await.unwrap() == expected);
-    assert_eq!(account.fs.fsck().unwrap().findings, []);
+    assert_eq!(account.fs.fsck().await.unwrap().findings, []);
 }
 
 #[tokio::test]
@@ -231,19 +232,19 @@ async fn merging_leaves_no_orphans_behind_and_stops_at_files_that_may_be_taken_b
     let late = Op::append(held.ino(), body).must_exist();
     fs.apply(late).await.unwrap();
     // of the removed file two extents become one; the other's last write goes once nobody holds it
-    let collected = fs.gc(Duration::ZERO).unwrap();
+    let collected = fs.gc(Duration::ZERO).await.unwrap();
     assert_eq!((collected.merged, collected.versions), (1, 0));
     assert_eq!(held.read_at(0, 100).await.unwrap(), "onetwothree");
     drop(held);
     fs.sync().await.unwrap();
-    let collected = fs.gc(Duration::ZERO).unwrap();
+    let collected = fs.gc(Duration::ZERO).await.unwrap();
     assert_eq!((collected.merged, collected.versions), (1, 1), "taken back, then merged");
-    assert_eq!(fs.gc(Duration::ZERO).unwrap().merged, 0);
+    assert_eq!(fs.gc(Duration::ZERO).await.unwrap().merged, 0);
     for at in ["/gone", "/late"] {
         let past = fs.as_of(&Moment::Seq(Seq(3))).await.unwrap();
         assert_eq!(text(&*past, at).await, "onetwo");
     }
-    assert_eq!(fs.fsck().unwrap().findings, []);
+    assert_eq!(fs.fsck().await.unwrap().findings, []);
 }
 
 #[tokio::test]
@@ -258,14 +259,14 @@ async fn what_is_held_without_a_name_keeps_its_changes_until_it_is_let_go() {
         fs.remove(name).await.unwrap();
         fs.set_attrs(node.ino(), SetAttrs::new().mode(0o700)).await.unwrap();
     }
-    assert_eq!(other.gc(Duration::ZERO).unwrap().versions, 0, "both have leases");
+    assert_eq!(other.gc(Duration::ZERO).await.unwrap().versions, 0, "both have leases");
     for node in &held {
         assert_eq!(node.stat().await.unwrap().mode, 0o700);
     }
     drop(held);
     fs.sync().await.unwrap();
-    assert_eq!(other.gc(Duration::ZERO).unwrap().versions, 2);
-    assert_eq!(fs.fsck().unwrap().findings, []);
+    assert_eq!(other.gc(Duration::ZERO).await.unwrap().versions, 2);
+    assert_eq!(fs.fsck().await.unwrap().findings, []);
 }
 
 #[cfg(feature = "faults")]
@@ -283,16 +284,16 @@ async fn a_lease_that_ran_out_leaves_its_file_the_whole_grace() {
     drop(ours);
     fs.sync().await.unwrap();
     let grace = Duration::from_secs(600);
-    let collected = fs.gc(grace).unwrap();
+    let collected = fs.gc(grace).await.unwrap();
     assert_eq!((collected.versions, collected.waiting), (0, 1));
     other.runtime().tick();
     other.sync().await.unwrap();
     // as if the holder had slept: neither its lease nor what was said before counts
     clock.advance(Duration::from_secs(3600));
-    assert_eq!(fs.gc(grace).unwrap().versions, 0);
+    assert_eq!(fs.gc(grace).await.unwrap().versions, 0);
     assert_eq!(theirs.read_at(0, 100).await.unwrap(), "before;after;");
     clock.advance(grace);
-    assert_eq!(fs.gc(grace).unwrap().versions, 1);
+    assert_eq!(fs.gc(grace).await.unwrap().versions, 1);
 }
 
 #[tokio::test]
@@ -308,12 +309,12 @@ async fn gc_tells_what_waits_for_the_grace() {
     let grace = Duration::from_secs(600);
     for _ in 0..2 {
         // the second upload brought nothing new
-        let collected = fs.gc(grace).unwrap();
+        let collected = fs.gc(grace).await.unwrap();
         assert_eq!((collected.packs, collected.waiting), (0, 1));
         assert!(collected.waiting_bytes >= 1_200_000, "{collected:?}");
     }
     clock.advance(grace);
-    let collected = fs.gc(grace).unwrap();
+    let collected = fs.gc(grace).await.unwrap();
     assert_eq!((collected.packs, collected.waiting, collected.waiting_bytes), (1, 0, 0));
 }
 

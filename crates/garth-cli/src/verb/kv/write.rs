@@ -68,7 +68,7 @@ impl Put {
             condition,
             ..kv::Put::new(key, value)
         };
-        let fs = app.tree_or_new()?.fs;
+        let fs = app.tree_or_new().await?.fs;
         let kv = Kv::new(&*fs, &app.global.agent, None).at_key(key)?;
         let written = kv.put(&put, None).await.at_key(key)?;
         show(app, written, key)
@@ -91,7 +91,7 @@ impl Mset {
         };
         let puts = pairs.iter().map(|[key, text]| Ok(kv::Put::new(key, parse(key, text)?)));
         let puts = puts.collect::<Result<Vec<_>>>()?;
-        let fs = app.tree_or_new()?.fs;
+        let fs = app.tree_or_new().await?.fs;
         let kv = Kv::new(&*fs, &app.global.agent, None).map_err(Failure::kv_any)?;
         let written = kv.put_all(&puts, None).await.map_err(Failure::kv_any)?;
         written.into_iter().zip(pairs).try_for_each(|(written, [key, _])| show(app, written, key))
@@ -114,7 +114,7 @@ pub(super) struct Incr {
 impl Incr {
     pub(super) async fn run(self, app: &mut App) -> Result {
         let key = self.key.as_str();
-        let fs = app.tree_or_new()?.fs;
+        let fs = app.tree_or_new().await?.fs;
         let kv = Kv::new(&*fs, &app.global.agent, None).at_key(key)?;
         let (sum, written) = kv.increment(key, self.by).await.at_key(key)?;
         let mut json = written_json(written, key);
@@ -140,7 +140,7 @@ impl Expire {
     pub(super) async fn run(self, app: &mut App) -> Result {
         let key = self.key.as_str();
         let end = self.ttl.end(app.env.now());
-        let fs = app.tree()?.fs;
+        let fs = app.tree().await?.fs;
         let kv = Kv::new(&*fs, &app.global.agent, None).at_key(key)?;
         let written = kv.expire(key, end).await.at_key(key)?.ok_or_else(|| no_key(key))?;
         let end = end.map(Timestamp::to_rfc3339);
@@ -165,7 +165,7 @@ pub(super) struct Delete {
 
 impl Delete {
     pub(super) async fn run(self, app: &mut App) -> Result {
-        let fs = app.tree()?.fs;
+        let fs = app.tree().await?.fs;
         let agent = app.global.agent.clone();
         app.each(&self.keys, async |app, key| {
             let kv = Kv::new(&*fs, &agent, None).at_key(key)?;

@@ -85,7 +85,7 @@ pub fn scopes(folder: &Path, tries: u64, seed: u64, leak: Option<Leak>) -> Prove
         shuttle.await??;
         outcome?;
         hold(outside(&*fs).await? == before, || "what lies outside was changed".to_owned())?;
-        sound(&fs)?;
+        sound(&*fs)?;
         Ok(report)
     })
 }

@@ -3,6 +3,7 @@
 
 use std::fmt::Debug;
 
+use futures::executor::block_on;
 use garth::ErrorKind;
 use garth::agent::kv::{Kv, KvResult, PageRequest, Put, Search, Semantics};
 use garth::fs::resolve::{Follow, resolve};
@@ -10,7 +11,7 @@ use garth::model::{
     At, Batch, Body, ByteRange, ChangesQuery, HistoryPage, Ino, Moment, NamesPage, Op, Page, SearchQuery,
     Seq, SetAttrs, SnapshotsPage, StagedBody, VersionId, WalkPage,
 };
-use garth::{FileSystem, Name, Result, TreePath};
+use garth::{Name, Result, TreePath};
 
 use super::super::{Broken, Proven, hold, read};
 use super::{KEYS, TREES, Told, VICTIM, World};
@@ -295,7 +296,7 @@ impl<'a> Tries<'a> {
     pub(super) fn ids(&mut self) -> Proven<Told> {
         if self.random.below(2) == 0 {
             let id = self.id();
-            return match self.world.home.account(&id) {
+            return match block_on(self.world.home.account(&id)) {
                 Ok(_) => Err(Broken::because(format!("the id {id:?} opens an account"))),
                 Err(error) => {
                     let kinds = [ErrorKind::NotFound, ErrorKind::InvalidArgument];
@@ -313,7 +314,7 @@ impl<'a> Tries<'a> {
             _ => token[place] = if token[place] == 'a' { 'b' } else { 'a' },
         }
         let token: String = token.into_iter().collect();
-        match self.world.home.control().authenticate(&token) {
+        match block_on(self.world.home.control().authenticate(&token)) {
             Ok(Some(key)) => Err(Broken::because(format!("a made-up token opens {}", key.account))),
             answer => Ok(told(answer)),
         }

@@ -1,4 +1,5 @@
-//! Maintenance of an account: collecting, merging, checking, copying, and making the index again.
+//! Maintenance of an account: collecting, merging, checking, copying, and making the index again. It reads and
+//! writes files at length, so it runs on threads of its own.
 
 pub(crate) mod backup;
 pub(crate) mod fsck;
@@ -7,3 +8,75 @@ pub(crate) mod merge;
 pub(crate) mod reindex;
 pub(crate) mod step;
 pub(crate) mod unnamed;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::engine::sqlite::SqliteFs;
+use crate::error::Result;
+use crate::fs::store::{AccountStore, Collected, Fsck};
+
+impl SqliteFs {
+    async fn maintaining<T: Send + 'static>(
+        &self,
+        task: impl FnOnce(&Self) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let fs = self.clone();
+        self.runtime().maintainers().run(move || task(&fs)).await
+    }
+}
+
+#[async_trait]
+impl AccountStore for SqliteFs {
+    async fn gc(&self, grace: Duration) -> Result<Collected> {
+        self.maintaining(move |fs| fs.collect(grace)).await
+    }
+
+    async fn fsck(&self) -> Result<Fsck> {
+        self.maintaining(Self::check).await
+    }
+
+    async fn reindex(&self) -> Result<u64> {
+        self.maintaining(Self::remake_index).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Barrier, mpsc};
+
+    use futures::executor::block_on;
+    use futures::join;
+
+    use super::*;
+    use crate::env::Env;
+
+    #[test]
+    fn maintenance_keeps_its_callers_thread_free() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+        let (go_on, told) = mpsc::channel::<()>();
+        let begun = Arc::new(Barrier::new(2));
+        let writer = std::thread::spawn({
+            let (fs, begun) = (Arc::clone(&fs), Arc::clone(&begun));
+            move || {
+                fs.step(move |_, _| {
+                    begun.wait();
+                    told.recv().unwrap();
+                    Ok(())
+                })
+            }
+        });
+        begun.wait();
+        let store: &dyn AccountStore = &*fs;
+        // the writer is held until somebody else on this thread had a turn
+        let (collected, reindexed, ()) = block_on(async {
+            join!(store.gc(Duration::ZERO), store.reindex(), async { go_on.send(()).unwrap() })
+        });
+        assert_eq!((collected.unwrap(), reindexed.unwrap()), (Collected::default(), 0));
+        writer.join().unwrap().unwrap();
+        assert_eq!(block_on(store.fsck()).unwrap().findings, []);
+        assert_eq!(block_on(store.head()).unwrap().seq.0, 0, "none of it is a commit");
+    }
+}

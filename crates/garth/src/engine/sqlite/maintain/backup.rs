@@ -32,11 +32,11 @@ fn failed(error: std::io::Error) -> Error {
 
 impl SqliteFs {
     /// Writes a copy of the account as it is at one moment into `folder`, which must not exist, and waits
-    /// until it is durable. Commits go on meanwhile. Blocks; not for an async worker thread.
+    /// until it is durable. Commits go on meanwhile. Blocks.
     ///
     /// # Errors
     /// `AlreadyExists` if the folder is there; from the storage.
-    pub fn backup(&self, folder: &Path) -> Result<Backup> {
+    pub(crate) fn backup(&self, folder: &Path) -> Result<Backup> {
         new_dir(folder).map_err(failed)?;
         let copy = folder.join(DATABASE);
         let target = copy.to_str().ok_or_else(|| Error::invalid("the backup's path is not UTF-8"))?;

@@ -9,7 +9,6 @@ mod references;
 mod tree;
 
 use rusqlite::Connection;
-use serde::Serialize;
 
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::index::update::{Searched, current_bytes};
@@ -18,6 +17,7 @@ use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::read::view::ReadView;
 use crate::engine::sqlite::schema::{SUBJECT, answer, changes};
 use crate::error::{ErrorKind, Result};
+use crate::fs::store::Fsck;
 use crate::model::Ino;
 use crate::sqlite::patience::Bound;
 use crate::sqlite::{DbResult, all};
@@ -29,53 +29,15 @@ const BYTES: u64 = 4 << 20;
 /// Steps that SQLite may take to look at the structure of one table: about half a second.
 const STRUCTURE: u64 = 5_000_000;
 
-/// What a check found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Fsck {
-    /// Names looked at.
-    pub names: u64,
-    /// Versions of nodes looked at.
-    pub versions: u64,
-    /// Chunks whose bytes were compared with their checksum.
-    pub chunks: u64,
-    /// Bytes of those chunks.
-    pub bytes: u64,
-    /// What is wrong; empty for a sound account.
-    pub findings: Vec<Finding>,
-    /// Tables whose structure was not checked as a whole, since that takes longer than a read may last. Their
-    /// rows were read all the same.
-    pub large: Vec<String>,
-}
-
-/// One thing that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// Which promise is broken: `database`, `head`, `name`, `link_count`, `attribute`, `content`,
-    /// `missing_content`, `orphan_content`, `references`, `extent`, `expiry`, `log` or `index`.
-    pub kind: &'static str,
-    /// What and where.
-    pub detail: String,
-}
-
 /// A check under way.
 struct Check<'a> {
     fs: &'a SqliteFs,
     report: Fsck,
 }
 
-impl Fsck {
-    fn add(&mut self, kind: &'static str, detail: String) {
-        self.findings.push(Finding { kind, detail });
-    }
-}
-
 impl SqliteFs {
-    /// Checks the whole account, piece by piece: what is written meanwhile is judged as it is when its turn
-    /// comes. Blocks; not for an async worker thread.
-    ///
-    /// # Errors
-    /// From the storage. Damage is no error: it is in the report.
-    pub fn fsck(&self) -> Result<Fsck> {
+    /// `AccountStore::fsck`, on this thread.
+    pub(crate) fn check(&self) -> Result<Fsck> {
         let mut check = Check { fs: self, report: Fsck::default() };
         check.structure()?;
         check.part(|check| check.log())?;

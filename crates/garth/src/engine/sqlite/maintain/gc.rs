@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use futures::executor::block_on;
 use rusqlite::{Connection, Row, params};
-use serde::Serialize;
 
 use super::merge::{self, Merged, Run};
 use super::step::{Times, Turn};
@@ -26,6 +25,7 @@ use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::write::{staged, unused};
 use crate::error::{ErrorKind, Result};
 use crate::fs::FileSystem;
+use crate::fs::store::Collected;
 use crate::model::{At, Batch, Op, Precondition, Timestamp};
 use crate::path::TreePath;
 use crate::runtime::disk::{failed, punch_hole};
@@ -40,43 +40,10 @@ const FILES: usize = 4096;
 /// Runs of small extents that one step is given.
 const RUNS: usize = 64;
 
-/// What a collection removed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Collected {
-    /// Expired entries whose removal is now in the version log.
-    pub expired: u64,
-    /// Uploads abandoned or never committed.
-    pub staged: u64,
-    /// Versions of files without a name, written through handles that are closed.
-    pub versions: u64,
-    /// Small extents merged into their neighbour.
-    pub merged: u64,
-    /// Chunks of content that nothing refers to.
-    pub chunks: u64,
-    /// Bytes of those chunks.
-    pub bytes: u64,
-    /// Pack files removed. One that has just become empty is removed by a later run, after the grace.
-    pub packs: u64,
-    /// Bytes of pack files given back to the disk: of those removed, and of ranges in others that nothing
-    /// refers to.
-    pub freed: u64,
-    /// Files that wait for the grace: pack files that are empty or have such ranges, and unnamed files that
-    /// were written to.
-    pub waiting: u64,
-    /// Bytes of pack files that will be given back then.
-    pub waiting_bytes: u64,
-}
-
 impl SqliteFs {
-    /// Collects garbage, in steps that hold up commits for 50 ms at most. What lies in pack files, and what
-    /// was written to unnamed files, is removed in two phases: one run marks it, a run at least `grace` later
-    /// removes it, unless a process took a lease meanwhile. Each process looks for marks once a minute, so a
-    /// `grace` below that is safe only if no other has the account open. Blocks; not for an async worker
-    /// thread.
-    ///
-    /// # Errors
-    /// From the storage; what was done until then stays done.
-    pub fn gc(&self, grace: Duration) -> Result<Collected> {
+    /// `AccountStore::gc`, on this thread. In two phases goes what lies in pack files, and what was written
+    /// to unnamed files.
+    pub(crate) fn collect(&self, grace: Duration) -> Result<Collected> {
         let now = self.inner.runtime.env().now();
         let grace = i64::try_from(grace.as_nanos()).unwrap_or(i64::MAX);
         let times = Times { now, gone_before: Timestamp(now.0.saturating_sub(grace)) };
@@ -446,7 +413,7 @@ mod tests {
         }
 
         fn gc(&self) -> Collected {
-            self.fs.gc(GRACE).unwrap()
+            self.fs.collect(GRACE).unwrap()
         }
 
         fn upload(&self, byte: u8) -> Body {
@@ -508,7 +475,7 @@ mod tests {
             assert_eq!(account.gc(), Collected::default());
             account.clock.advance(GRACE);
         }
-        assert_eq!(account.fs.fsck().unwrap().findings, []);
+        assert_eq!(account.fs.check().unwrap().findings, []);
     }
 
     #[test]
@@ -571,7 +538,7 @@ mod tests {
         );
         let short = Duration::from_secs(1);
         account.clock.advance(short);
-        assert_eq!(account.fs.gc(short).unwrap().versions, 0);
+        assert_eq!(account.fs.collect(short).unwrap().versions, 0);
         assert_eq!(block_on(theirs.read_at(0, 100)).unwrap(), "before;after;");
     }
 

@@ -330,7 +330,7 @@ mod tests {
         let merged = account.merge(account.find());
         assert_eq!((merged.extents, merged.chunks, merged.bytes), (2, 3, 14));
         assert_eq!(account.versions(), before);
-        assert_eq!(account.fs.fsck().unwrap().findings, []);
+        assert_eq!(account.fs.check().unwrap().findings, []);
         assert!(account.runs().is_empty(), "nothing is left to do");
     }
 
@@ -389,7 +389,7 @@ mod tests {
         let found = account.find();
         account.apply([Op::copy(at("/a"), at("/copy"))]);
         assert_eq!(account.merge(found).extents, 0);
-        assert_eq!(account.fs.fsck().unwrap().findings, []);
+        assert_eq!(account.fs.check().unwrap().findings, []);
     }
 
     #[test]
@@ -418,9 +418,9 @@ mod tests {
     fn damage_stays_where_fsck_finds_it() {
         let account = Account::of(["one;", "two;"].map(append));
         account.execute("UPDATE chunk SET data = x'00' WHERE id = 1");
-        let before = account.fs.fsck().unwrap().findings;
+        let before = account.fs.check().unwrap().findings;
         assert_eq!(account.merge(account.find()).extents, 0);
-        assert_eq!(account.fs.fsck().unwrap().findings, before);
+        assert_eq!(account.fs.check().unwrap().findings, before);
         assert!(!before.is_empty());
     }
 }

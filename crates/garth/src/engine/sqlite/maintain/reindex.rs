@@ -14,14 +14,8 @@ use crate::sqlite::DbResult;
 use crate::text::Tokenizer;
 
 impl SqliteFs {
-    /// Makes the index again, file by file and a long one in pieces, in short transactions between which
-    /// others commit; returns the number of files that search may see. Search finds meanwhile what it found
-    /// before: only where the index itself is damaged it is emptied first. Blocks; not for a runtime's
-    /// worker.
-    ///
-    /// # Errors
-    /// From the storage; what was made until then stays.
-    pub fn reindex(&self) -> Result<u64> {
+    /// `AccountStore::reindex`, on this thread: file by file, and a long one in pieces.
+    pub(crate) fn remake_index(&self) -> Result<u64> {
         if self.inner.pool.read_on_new(verify::is_damaged)? {
             self.index_step(remake::clear)?;
         }
@@ -97,7 +91,7 @@ mod tests {
         }
         assert!(steps > pieces, "{steps} steps");
         assert_eq!(progress.files, 2);
-        assert_eq!(fs.fsck().unwrap().findings, []);
+        assert_eq!(fs.check().unwrap().findings, []);
     }
 
     #[test]
@@ -122,7 +116,7 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(found(&fs, "number59999"), 1);
-        assert_eq!(fs.fsck().unwrap().findings, []);
+        assert_eq!(fs.check().unwrap().findings, []);
     }
 
     #[test]
@@ -140,9 +134,9 @@ mod tests {
                 block_on(fs.commit(Batch::new([Op::write(at(name), "the grey heron")]))).unwrap();
             }
             fs.index_step(move |conn| Ok(conn.execute_batch(damage)?)).unwrap();
-            assert_ne!(fs.fsck().unwrap().findings, [], "{damage}");
-            assert_eq!(fs.reindex().unwrap(), 2);
-            assert_eq!(fs.fsck().unwrap().findings, [], "{damage}");
+            assert_ne!(fs.check().unwrap().findings, [], "{damage}");
+            assert_eq!(fs.remake_index().unwrap(), 2);
+            assert_eq!(fs.check().unwrap().findings, [], "{damage}");
             assert_eq!(found(&fs, "heron"), 2, "{damage}");
         }
     }

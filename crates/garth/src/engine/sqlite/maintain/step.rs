@@ -141,10 +141,10 @@ mod tests {
             block_on(fs.commit(Batch::new([op]))).unwrap();
         }
         assert_eq!(epoch(), 0);
-        assert_eq!(fs.gc(Duration::ZERO).unwrap().merged, 1);
+        assert_eq!(fs.collect(Duration::ZERO).unwrap().merged, 1);
         let merged = epoch();
         assert!(merged > 0);
-        fs.gc(Duration::ZERO).unwrap();
+        fs.collect(Duration::ZERO).unwrap();
         assert_eq!(epoch(), merged, "nothing was collected");
     }
 }

@@ -71,7 +71,7 @@ fn answers_of_format_2_are_found_under_their_keys_and_ids() {
     assert_eq!((plain.seq, plain.time, plain.outcomes), (Seq(1), Timestamp(100), vec![]));
     assert_eq!(block_on(fs.commit(Batch::default().id(CommitId(1)))).unwrap().seq, Seq(1));
     assert_eq!(block_on(fs.head()).unwrap().seq, Seq(4), "nothing was committed again");
-    let findings = fs.fsck().unwrap().findings;
+    let findings = fs.check().unwrap().findings;
     assert_eq!(findings.len(), 1, "{findings:?}");
 }
 
@@ -100,8 +100,8 @@ fn data_of_an_older_format_is_brought_up_to_date_or_left_as_it_was() {
         let fs = open().unwrap();
         assert_eq!((format(), block_on(fs.head()).unwrap().seq), (FORMAT.scripts.len(), Seq(3)));
         block_on(fs.commit(Op::write(TreePath::parse("/a").unwrap(), "new").into())).unwrap();
-        fs.gc(std::time::Duration::ZERO).unwrap();
-        assert_eq!(fs.fsck().unwrap().findings, []);
+        fs.collect(std::time::Duration::ZERO).unwrap();
+        assert_eq!(fs.check().unwrap().findings, []);
         drop(fs);
         conn().pragma_update(None, "user_version", FORMAT.scripts.len() + 1).unwrap();
         assert!(open().unwrap_err().is(ErrorKind::Format));

@@ -169,8 +169,8 @@ mod tests {
         assert_eq!(hits.iter().map(|hit| hit.path.as_str()).collect::<Vec<_>>(), ["/kept"]);
         let then = block_on(fs.as_of(&moved.seq.into())).unwrap();
         assert_eq!(block_on(then.read_to_string("/moved/e/19")).unwrap(), "found");
-        assert_eq!(fs.fsck().unwrap().findings, []);
-        fs.gc(std::time::Duration::ZERO).unwrap();
-        assert_eq!(fs.fsck().unwrap().findings, []);
+        assert_eq!(fs.check().unwrap().findings, []);
+        fs.collect(std::time::Duration::ZERO).unwrap();
+        assert_eq!(fs.check().unwrap().findings, []);
     }
 }

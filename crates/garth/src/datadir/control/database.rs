@@ -1,0 +1,262 @@
+//! The control database: accounts and keys. All calls block, for a point query, one small transaction, or a
+//! list.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::types::Type;
+use rusqlite::{Connection, Row, Transaction, TransactionBehavior};
+
+use super::{Account, AccountState};
+use crate::datadir::key::{
+    ApiKey, Hasher, Scope, Secret, SecretHash, check_label, hex, scopes_to_text, token_id,
+};
+use crate::env::Env;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::Timestamp;
+use crate::path::check_id;
+use crate::runtime::Runtime;
+use crate::runtime::disk::{failed, sync_dir};
+use crate::sqlite::error::Subject;
+use crate::sqlite::migrate::finish_copy;
+use crate::sqlite::{ConnPool, Database, DbError, DbResult, Format, all, one};
+
+/// Name of the control database in a data folder.
+pub(in crate::datadir) const DATABASE: &str = "control.db";
+
+static SUBJECT: Subject = Subject { name: "the control data", repair: "restore a backup" };
+
+static FORMAT: Format = Format {
+    application_id: 0x6772_7463, // "grtc" in ASCII
+    scripts: &[include_str!("v1.sql")],
+    initialise: |conn, env: &Env| {
+        let key = env.random::<32>()?;
+        conn.execute("INSERT INTO secret_hash (key) VALUES (?1)", [key])?;
+        Ok(())
+    },
+};
+
+fn database(folder: &Path) -> Database {
+    Database {
+        file: folder.join(DATABASE),
+        subject: &SUBJECT,
+        statements: 16,
+        cache_kib: 2048,
+        prepare: |conn| {
+            conn.pragma_update(None, "synchronous", "FULL")?;
+            conn.pragma_update(None, "foreign_keys", true)
+        },
+    }
+}
+
+/// The control database of a data folder.
+pub(in crate::datadir) struct ControlDb {
+    pool: Arc<ConnPool>,
+    hasher: Hasher,
+    env: Env,
+}
+
+impl ControlDb {
+    /// Opens `control.db` in `folder`, which exists; makes it (mode 0600) or brings it forward if need be.
+    ///
+    /// # Errors
+    /// `Format` for a file of a newer garth or of another program, which is left as it is; `Io`, `Corrupt`,
+    /// `Unavailable` and `NoSpace` from the storage, here and in every call below.
+    pub(in crate::datadir) fn open(folder: &Path, runtime: &Runtime) -> Result<Self> {
+        let database = database(folder);
+        let pool = ConnPool::new(database.clone(), runtime.conns());
+        if !database.file.exists() {
+            create_file(folder, runtime.env())?;
+        }
+        if !pool.with(|conn| FORMAT.is_newest(conn, &database))? {
+            pool.with(|conn| FORMAT.bring_forward(conn, &database, runtime.env(), runtime.failpoints()))?;
+            sync_dir(folder).map_err(failed("the data folder cannot be synced"))?;
+        }
+        let key =
+            pool.with(|conn| Ok(conn.query_row("SELECT key FROM secret_hash", [], |row| row.get(0))?))?;
+        Ok(Self { pool, hasher: Hasher::new(key), env: runtime.env().clone() })
+    }
+
+    fn read<T>(&self, job: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
+        self.pool.with(job)
+    }
+
+    /// Runs `job` in a transaction of its own, durable when this returns.
+    fn write<T>(&self, job: impl FnOnce(&Connection) -> DbResult<T>) -> Result<T> {
+        self.pool.with(|conn| {
+            let transaction = Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
+            let value = job(&transaction)?;
+            transaction.commit().map_err(|error| DbError::from(error).of_commit())?;
+            Ok(value)
+        })
+    }
+
+    /// Makes an account whose folder is there already; `Folder::create_account` makes both.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a bad id; `AlreadyExists`, also while an account of that id is being deleted.
+    pub(in crate::datadir) fn add_account(&self, id: &str, folder: &str) -> Result<Account> {
+        check_id("account", id)?;
+        let created = self.env.now();
+        let added = self.write(|conn| {
+            let sql =
+                "INSERT INTO account (id, folder, created) VALUES (?1, ?2, ?3) ON CONFLICT (id) DO NOTHING";
+            Ok(conn.execute(sql, (id, folder, created.0))?)
+        })?;
+        if added == 0 {
+            return Err(Error::new(ErrorKind::AlreadyExists, "there is an account of that name already"));
+        }
+        Ok(Account { id: id.into(), folder: folder.into(), created, state: AccountState::Active })
+    }
+
+    /// Lets the database grow no more.
+    #[cfg(test)]
+    pub(in crate::datadir) fn fill(&self) {
+        let limit = "PRAGMA max_page_count = 1";
+        self.pool.with(|conn| Ok(conn.query_row(limit, [], |_| Ok(()))?)).unwrap();
+    }
+
+    /// Writes a copy of the control data into `folder`, safe on disk and open to its owner alone.
+    pub(in crate::datadir) fn backup(&self, folder: &Path) -> Result<()> {
+        let failed = failed("the backup could not be written");
+        let to = folder.join(DATABASE);
+        let target = to.to_str().ok_or_else(|| Error::invalid("the backup's path is not UTF-8"))?;
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&to).map_err(&failed)?;
+        // an empty file counts as none to `VACUUM INTO`
+        self.read(|conn| {
+            conn.execute("VACUUM INTO ?1", [target])?;
+            finish_copy(&to, |_| Ok(()))
+        })?;
+        file.sync_all().map_err(&failed)
+    }
+
+    pub(in crate::datadir) fn accounts(&self) -> Result<Vec<Account>> {
+        let sql = "SELECT id, folder, created, deleted FROM account ORDER BY id";
+        self.read(|conn| all(conn, sql, [], account_of))
+    }
+
+    /// The accounts whose deletion has begun and not ended.
+    pub(in crate::datadir) fn deleted_accounts(&self) -> Result<Vec<Account>> {
+        let sql = "SELECT id, folder, created, deleted FROM account WHERE deleted = 1";
+        self.read(|conn| all(conn, sql, [], account_of))
+    }
+
+    pub(in crate::datadir) fn account(&self, id: &str) -> Result<Account> {
+        let sql = "SELECT id, folder, created, deleted FROM account WHERE id = ?1 AND deleted = 0";
+        self.read(|conn| one(conn, sql, [id], account_of))?.ok_or_else(no_account)
+    }
+
+    /// First step of a deletion: from its commit on no process opens the account or accepts its keys.
+    /// Idempotent.
+    pub(in crate::datadir) fn mark_deleted(&self, id: &str) -> Result<Account> {
+        let sql = "UPDATE account SET deleted = 1 WHERE id = ?1 RETURNING id, folder, created, deleted";
+        self.write(|conn| one(conn, sql, [id], account_of))?.ok_or_else(no_account)
+    }
+
+    /// Last step of a deletion, once the folder is removed: deletes the rows, which frees the id. Doing it
+    /// first would leave a folder that nothing refers to after a crash.
+    pub(in crate::datadir) fn forget_deleted(&self, account: &Account) -> Result<()> {
+        let sql = "DELETE FROM account WHERE id = ?1 AND folder = ?2 AND deleted = 1";
+        self.write(|conn| Ok(conn.execute(sql, (&account.id, &account.folder))?))?;
+        Ok(())
+    }
+
+    pub(in crate::datadir) fn create_key(
+        &self,
+        account: &str,
+        label: &str,
+        scopes: &[Scope],
+    ) -> Result<(ApiKey, Secret)> {
+        check_label(label)?;
+        let scopes = scopes_to_text(scopes)?;
+        let (id, secret, hash) = self.hasher.issue(&self.env)?;
+        let created = self.env.now();
+        let key = self.write(|conn| {
+            require_account(conn, account)?;
+            let sql = "INSERT INTO api_key (id, account, label, scopes, hash, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                       RETURNING id, account, label, scopes, created, revoked";
+            Ok(conn.query_row(sql, (&id, account, label, &scopes, hash, created.0), key_of)?)
+        })?;
+        Ok((key, secret))
+    }
+
+    pub(in crate::datadir) fn keys(&self, account: &str) -> Result<Vec<ApiKey>> {
+        self.account(account)?;
+        let sql = "SELECT id, account, label, scopes, created, revoked FROM api_key WHERE account = ?1
+                   ORDER BY created, id";
+        self.read(|conn| all(conn, sql, [account], key_of))
+    }
+
+    pub(in crate::datadir) fn revoke_key(&self, account: &str, id: &str) -> Result<ApiKey> {
+        let now = self.env.now();
+        let key = self.write(|conn| {
+            let sql = "UPDATE api_key SET revoked = coalesce(revoked, ?3) WHERE account = ?1 AND id = ?2
+                       RETURNING id, account, label, scopes, created, revoked";
+            one(conn, sql, (account, id, now.0), key_of)
+        })?;
+        key.ok_or_else(|| Error::new(ErrorKind::NotFound, "this account has no key of that id"))
+    }
+
+    /// The key of a token, with the folder of its account.
+    pub(in crate::datadir) fn admit(&self, token: &str) -> Result<Option<(ApiKey, String)>> {
+        let Some(id) = token_id(token) else { return Ok(None) };
+        let found = self.read(|conn| {
+            let sql = "SELECT k.id, k.account, k.label, k.scopes, k.created, k.revoked, k.hash, a.folder
+                       FROM api_key k JOIN account a ON a.id = k.account
+                       WHERE k.id = ?1 AND k.revoked IS NULL AND a.deleted = 0";
+            let row = |row: &Row<'_>| Ok((row.get::<_, SecretHash>(6)?, (key_of(row)?, row.get(7)?)));
+            one(conn, sql, [id], row)
+        })?;
+        let right = self.hasher.verify(token, found.as_ref().map(|(hash, _)| hash));
+        Ok(found.filter(|_| right).map(|(_, admitted)| admitted))
+    }
+}
+
+/// Makes an empty file with the right mode under another name first and then gives it its name: a file that
+/// SQLite may have open already must not be opened here, since closing it would drop SQLite's locks.
+fn create_file(folder: &Path, env: &Env) -> Result<()> {
+    let failed = failed("the control data cannot be made");
+    let new = folder.join(format!("{DATABASE}.{}", hex(&env.random::<8>()?)));
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new).map_err(&failed)?;
+    let linked = match fs::hard_link(&new, folder.join(DATABASE)) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    };
+    fs::remove_file(&new).map_err(&failed)?;
+    linked.map_err(&failed)
+}
+
+/// A new folder name: 128 random bits.
+pub(in crate::datadir) fn new_folder(env: &Env) -> Result<String> {
+    Ok(hex(&env.random::<16>()?))
+}
+
+fn require_account(conn: &Connection, id: &str) -> DbResult<()> {
+    let sql = "SELECT 1 FROM account WHERE id = ?1 AND deleted = 0";
+    Ok(one(conn, sql, [id], |_| Ok(()))?.ok_or_else(no_account)?)
+}
+
+fn no_account() -> Error {
+    Error::new(ErrorKind::NotFound, "there is no account of that name")
+}
+
+fn account_of(row: &Row<'_>) -> rusqlite::Result<Account> {
+    let state = if row.get(3)? { AccountState::Deleted } else { AccountState::Active };
+    Ok(Account { id: row.get(0)?, folder: row.get(1)?, created: Timestamp(row.get(2)?), state })
+}
+
+fn key_of(row: &Row<'_>) -> rusqlite::Result<ApiKey> {
+    let scopes: String = row.get(3)?;
+    let damaged = |error| rusqlite::Error::FromSqlConversionFailure(3, Type::Text, Box::new(error));
+    Ok(ApiKey {
+        id: row.get(0)?,
+        account: row.get(1)?,
+        label: row.get(2)?,
+        scopes: scopes.split(' ').map(str::parse).collect::<Result<_>>().map_err(damaged)?,
+        created: Timestamp(row.get(4)?),
+        revoked: row.get::<_, Option<i64>>(5)?.map(Timestamp),
+    })
+}

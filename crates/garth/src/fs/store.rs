@@ -1,0 +1,103 @@
+//! What an account's home has besides its tree: maintenance of the storage behind it. The data folder gives
+//! an [`AccountStore`]; views, and whoever is confined to a part, have a [`FileSystem`] and cannot reach it.
+//!
+//! Copies are not here: a data folder makes them of all its accounts at once
+//! ([`DataDir::backup`](crate::DataDir::backup)), a database server has tools of its own.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::Serialize;
+
+use crate::error::Result;
+use crate::fs::FileSystem;
+
+/// An account's whole tree, and the storage that keeps it. What takes long waits without a thread of the
+/// caller; it goes on to its end if the future is dropped once it was polled.
+#[async_trait]
+pub trait AccountStore: FileSystem {
+    /// Collects garbage, in steps that hold up commits for 50 ms at most. What other processes may still use
+    /// is removed in two phases: one run marks it, a run at least `grace` later removes it, unless a process
+    /// took a lease meanwhile. Each process looks for marks once a minute, so a `grace` below that is safe
+    /// only if no other has the account open.
+    ///
+    /// # Errors
+    /// From the storage; what was done until then stays done.
+    async fn gc(&self, grace: Duration) -> Result<Collected>;
+
+    /// Checks everything, piece by piece, and changes nothing: what is written meanwhile is judged as it is
+    /// when its turn comes.
+    ///
+    /// # Errors
+    /// From the storage. Damage is no error: it is in the report.
+    async fn fsck(&self) -> Result<Fsck>;
+
+    /// Makes the search index again from the files, in steps between which others commit; gives the number
+    /// of files that search may see. Search finds meanwhile what it found before: only where the index itself
+    /// is damaged it is emptied first.
+    ///
+    /// # Errors
+    /// From the storage; what was made until then stays.
+    async fn reindex(&self) -> Result<u64>;
+}
+
+/// What a collection removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Collected {
+    /// Expired entries whose removal is now in the version log.
+    pub expired: u64,
+    /// Uploads abandoned or never committed.
+    pub staged: u64,
+    /// Versions of files without a name, written through handles that are closed.
+    pub versions: u64,
+    /// Small extents merged into their neighbour.
+    pub merged: u64,
+    /// Chunks of content that nothing refers to.
+    pub chunks: u64,
+    /// Bytes of those chunks.
+    pub bytes: u64,
+    /// Pack files removed. One that has just become empty is removed by a later run, after the grace.
+    pub packs: u64,
+    /// Bytes of pack files given back to the disk: of those removed, and of ranges in others that nothing
+    /// refers to.
+    pub freed: u64,
+    /// Files that wait for the grace: pack files that are empty or have such ranges, and unnamed files that
+    /// were written to.
+    pub waiting: u64,
+    /// Bytes of pack files that will be given back then.
+    pub waiting_bytes: u64,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Fsck {
+    /// Names looked at.
+    pub names: u64,
+    /// Versions of nodes looked at.
+    pub versions: u64,
+    /// Chunks whose bytes were compared with their checksum.
+    pub chunks: u64,
+    /// Bytes of those chunks.
+    pub bytes: u64,
+    /// What is wrong; empty for a sound account.
+    pub findings: Vec<Finding>,
+    /// Tables whose structure was not checked as a whole, since that takes longer than a read may last. Their
+    /// rows were read all the same.
+    pub large: Vec<String>,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Which promise is broken: `database`, `head`, `name`, `link_count`, `attribute`, `content`,
+    /// `missing_content`, `orphan_content`, `references`, `extent`, `expiry`, `log` or `index`.
+    pub kind: &'static str,
+    /// What and where.
+    pub detail: String,
+}
+
+impl Fsck {
+    pub(crate) fn add(&mut self, kind: &'static str, detail: String) {
+        self.findings.push(Finding { kind, detail });
+    }
+}
