@@ -196,9 +196,13 @@ mod tests {
         let lost = block_on(executor.run(|| -> Result<()> { panic!("as the test asks") }));
         assert!(lost.unwrap_err().is(ErrorKind::Io));
         let (done, told) = std::sync::mpsc::channel();
-        assert!(
-            executor.run(move || done.send(()).map_err(|_| Error::invalid("no"))).now_or_never().is_none()
-        );
+        let (given_up, go_on) = std::sync::mpsc::channel();
+        let job = executor.run(move || {
+            go_on.recv().expect("nobody waits any more");
+            done.send(()).map_err(|_| Error::invalid("no"))
+        });
+        assert!(job.now_or_never().is_none());
+        given_up.send(()).unwrap();
         told.recv().expect("it goes on");
     }
 
