@@ -63,11 +63,23 @@ fn raise_limit_of_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
+/// Does without transparent huge pages, for all threads of the process (`PR_SET_THP_DISABLE`): the allocator
+/// takes memory in pieces of which little is used at first, and the kernel would clear 2 MiB for each. What it
+/// took before `main` stays.
+fn refuse_huge_pages() {
+    #[cfg(target_os = "linux")]
+    {
+        // as good as before, if it cannot be done
+        let _ = rustix::thread::disable_transparent_huge_pages(true);
+    }
+}
+
 fn main() -> ExitCode {
     if complete::answer_shell() {
         return ExitCode::SUCCESS;
     }
     raise_limit_of_files();
+    refuse_huge_pages();
     let matches = help::command().try_get_matches_from(habits::translated(std::env::args_os()));
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,

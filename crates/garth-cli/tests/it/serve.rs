@@ -72,6 +72,25 @@ impl Drop for Server {
 }
 
 #[test]
+fn the_server_takes_no_huge_pages() {
+    let garth = Garth::new();
+    let server = Server::start(&garth);
+    let huge = || {
+        let path = format!("/proc/{}/smaps_rollup", server.child.id());
+        let maps = std::fs::read_to_string(path).expect("Linux tells it");
+        maps.lines().find_map(|line| line.strip_prefix("AnonHugePages:")).expect("a count").to_owned()
+    };
+    assert_eq!(server.memory("THP_enabled:"), 0, "the kernel was told");
+    // what the allocator had before the program began stays
+    let before = huge();
+    for n in 0..20 {
+        let value = "x".repeat(500_000);
+        server.post(&string(&server.line["key"]), "put", &json!({"path": format!("/{n}"), "value": value}));
+    }
+    assert_eq!(huge(), before);
+}
+
+#[test]
 fn the_first_start_shows_a_key_once_that_opens_the_account() {
     let garth = Garth::new();
     let server = Server::start(&garth);

@@ -273,3 +273,21 @@ fn no_call_costs_more_beside_many_snapshots() {
     let grow = |count| each(1, move |_| (0..count).map(|n| Op::snapshot(format!("s{n}"))).collect());
     assert_same_cost(grow, &[]);
 }
+
+#[test]
+fn a_batch_of_many_names_in_a_directory_writes_its_node_once() {
+    for names in [FEW, MANY] {
+        let account = Account::grown([]);
+        let versions = |dir: &str| -> usize {
+            let sql =
+                "SELECT count(*) FROM node WHERE ino = (SELECT ino FROM name WHERE dir = '' AND name = ?1)";
+            let pool = &account.fs.inner.pool;
+            pool.with(|conn| Ok(conn.query_row(sql, [dir], |row| row.get(0))?)).expect("a count")
+        };
+        let before = versions("d");
+        assert!(before > 0);
+        let made = (0..names).map(|n| Op::write(path(&format!("/d/new-{n}")), "text"));
+        account.commit(made);
+        assert_eq!(versions("d"), before + 1, "{names} names");
+    }
+}
