@@ -49,6 +49,9 @@ enum Proof {
     /// Accounts used in turn, then a fifth of them at once, with 1,024 descriptors and bounded threads and
     /// memory: 10,000
     Accounts,
+    /// A tree is renamed and removed in under 100 MiB of memory, beside an account that commits: 1,000,000
+    /// names
+    Subtrees,
     /// `fsck` finds every kind of damage
     Fsck,
     /// `gc` beside readers and open handles of another process removes orphans only: 300 files
@@ -101,6 +104,7 @@ fn prove(root: &Path, &Options { what, size, seed }: &Options) -> Result<()> {
         Proof::Cas => proofs::cas(size(50)),
         Proof::BigFile => proofs::big(&binaries(root)?.worker, size(1_024), seed),
         Proof::Accounts => proofs::accounts(&binaries(root)?.worker, size(10_000)),
+        Proof::Subtrees => proofs::subtrees(&binaries(root)?.worker, size(1_000_000)),
         Proof::Fsck => proofs::check(),
         Proof::Gc => proofs::collect(&binaries(root)?.worker, size(300), seed),
         Proof::Failpoints => proofs::fail(&binaries(root)?.worker, size(12), seed),

@@ -13,6 +13,7 @@ pub mod isolation;
 pub mod linear;
 mod model;
 pub mod processes;
+pub mod subtrees;
 pub mod worker;
 
 use std::fmt;

@@ -6,7 +6,8 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 use garth_testkit::proof::committed::Retry;
 use garth_testkit::proof::{
-    Proven, accounts, appends, big_file, collect, committed, damage, failpoints, isolation, linear, processes,
+    Proven, accounts, appends, big_file, collect, committed, damage, failpoints, isolation, linear,
+    processes, subtrees,
 };
 
 use super::Binaries;
@@ -58,6 +59,11 @@ pub(super) fn big(worker: &Path, mib: u64, seed: u64) -> Result<()> {
 pub(super) fn accounts(worker: &Path, count: u64) -> Result<()> {
     on_folder(|folder| accounts::accounts(folder, worker, count, DESCRIPTORS))?;
     on_folder(|folder| accounts::crowd(folder, worker, count.div_ceil(5), DESCRIPTORS)).map(drop)
+}
+
+/// A tree of many names.
+pub(super) fn subtrees(worker: &Path, names: u64) -> Result<()> {
+    on_folder(|folder| subtrees::subtrees(folder, worker, names)).map(drop)
 }
 
 /// Every kind of damage.

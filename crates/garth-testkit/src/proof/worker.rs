@@ -11,14 +11,16 @@ use garth::engine::sqlite::SqliteFs;
 use garth::model::{Batch, Op, Precondition};
 use garth::{Env, ErrorKind, FileSystem, OpenFile};
 
-use super::{Broken, Proven, accounts, append, at, big_file, committed, failpoints, hold, read, write};
+use super::{
+    Broken, Proven, accounts, append, at, big_file, committed, failpoints, hold, read, subtrees, write,
+};
 
 /// The file that counts, and the one that all write lines to.
 pub(super) const COUNTER: &str = "/counter";
 pub(super) const LINES: &str = "/lines";
 
 /// Runs a command: `serve FOLDER`, `hammer FOLDER NAME`, `big-file FOLDER SIZE SEED`, `accounts
-/// COUNT FOLDER`, `crowd COUNT FOLDER`, `commit FOLDER ID POINT` or `fail FOLDER POINT AFTER SEED`.
+/// COUNT FOLDER`, `crowd COUNT FOLDER`, `subtrees NAMES FOLDER`, `commit FOLDER ID POINT` or `fail FOLDER POINT AFTER SEED`.
 ///
 /// # Errors
 /// What is broken, for the process that asked.
@@ -33,6 +35,7 @@ pub fn work(arguments: &[String]) -> Proven<()> {
         }
         ["accounts", count, folder] => say(&accounts::use_in_turn(Path::new(folder), number(count)?)?),
         ["crowd", count, folder] => say(&accounts::use_at_once(Path::new(folder), number(count)?)?),
+        ["subtrees", names, folder] => say(&subtrees::rename_and_remove(Path::new(folder), number(names)?)?),
         ["commit", folder, id, end] => committed::commit_and_end(Path::new(folder), id, end),
         ["fail", folder, point, after, seed] => {
             failpoints::work_until_abort(Path::new(folder), point, number(after)?, number(seed)?)

@@ -7,7 +7,7 @@ use garth_testkit::leaky::Leak;
 use garth_testkit::planted::Bug;
 use garth_testkit::proof::committed::{self, Retry};
 use garth_testkit::proof::{
-    Proven, accounts, appends, big_file, collect, damage, failpoints, isolation, linear, processes,
+    Proven, accounts, appends, big_file, collect, damage, failpoints, isolation, linear, processes, subtrees,
 };
 use tempfile::TempDir;
 
@@ -76,6 +76,13 @@ fn a_file_larger_than_the_memory_is_written_changed_and_read_by_stream() {
     let folder = in_memory();
     let report = proven(big_file::big_file(folder.path(), &worker(), 96 << 20, 7));
     assert!(report.peak < big_file::MOST_MEMORY && report.compared > 180 << 20);
+}
+
+#[test]
+fn a_large_tree_is_renamed_and_removed_in_little_memory() {
+    let folder = in_memory();
+    let report = proven(subtrees::subtrees(folder.path(), &worker(), 20_000));
+    assert!(report.peak < subtrees::MOST_MEMORY, "{report}");
 }
 
 #[test]

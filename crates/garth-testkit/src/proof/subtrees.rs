@@ -1,0 +1,153 @@
+//! A tree of very many names is renamed and removed: memory does not grow with it, and another account
+//! commits meanwhile. In a process of its own, whose peak memory the kernel tells.
+
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::executor::block_on;
+use garth::engine::sqlite::SqliteFs;
+use garth::model::{Batch, Op, WalkPage};
+use garth::runtime::Runtime;
+use garth::{Env, FileSystem};
+
+use super::{Broken, Proven, at, hold, path, peak_memory, run, sound};
+
+/// Most memory that the process may have had while it renamed and removed, in bytes.
+pub const MOST_MEMORY: u64 = 100 << 20;
+/// Names in one directory, and in one commit that makes them.
+const TOGETHER: u64 = 1000;
+/// How long the other account commits for comparison, with nothing beside it.
+const QUIET: Duration = Duration::from_secs(5);
+/// Between two of its commits.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Waits of durable commits.
+#[derive(Clone, Debug, Default)]
+struct Waits(Vec<Duration>);
+
+impl Waits {
+    fn quantile(&self, share: f64) -> Duration {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        let index = (sorted.len() as f64 * share) as usize;
+        sorted.get(index.min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Waits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |wait: Duration| wait.as_secs_f64() * 1e3;
+        let (p999, worst) = (self.quantile(0.999), self.quantile(1.0));
+        write!(f, "{} commits, p99.9 {:.1} ms, worst {:.1} ms", self.0.len(), ms(p999), ms(worst))
+    }
+}
+
+/// What renaming and removing took.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Names in the tree.
+    pub names: u64,
+    /// Most memory that the process had meanwhile, in bytes (`VmHWM`).
+    pub peak: u64,
+    /// Times and waits, as the process tells them.
+    pub told: String,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = self.peak as f64 / f64::from(1 << 20);
+        write!(f, "a tree of {} names, peak memory {mib:.1} MiB; {}", self.names, self.told)
+    }
+}
+
+/// Has a worker (`binary` is `proof-worker`) rename and remove a tree of `names` names in `folder`.
+///
+/// # Errors
+/// A name too many or too few, or more memory than [`MOST_MEMORY`].
+pub fn subtrees(folder: &Path, binary: &Path, names: u64) -> Proven<Report> {
+    let out =
+        Command::new(binary).args([Path::new("subtrees"), Path::new(&names.to_string()), folder]).output()?;
+    let said = String::from_utf8_lossy(&out.stdout).trim().to_owned();
+    let told = said.split_once(' ').and_then(|(peak, told)| Some((peak.parse().ok()?, told.to_owned())));
+    let Some((peak, told)) = told else {
+        return Err(Broken::because(format!("{said}{}", String::from_utf8_lossy(&out.stderr))));
+    };
+    let report = Report { names, peak, told };
+    hold(peak < MOST_MEMORY, || format!("too much memory: {report}"))?;
+    Ok(report)
+}
+
+/// The worker's part; answers `peak told`.
+pub(super) fn rename_and_remove(folder: &Path, names: u64) -> Proven<String> {
+    let runtime = Runtime::new(Env::system());
+    let open = |name: &str| -> Proven<Arc<SqliteFs>> {
+        let folder = folder.join(name);
+        std::fs::create_dir_all(&folder)?;
+        Ok(SqliteFs::open_on(&folder, &runtime)?)
+    };
+    let (large, other) = (open("large")?, open("other")?);
+    fill(&large, names)?;
+    let quiet = commit_beside(&other, &mut || Ok(runtime.env().sleep(QUIET)))?.1;
+    // the peak from here on
+    std::fs::write("/proc/self/clear_refs", "5")?;
+    let timed = |op: Op| -> Proven<(Duration, Waits)> {
+        let commit = &mut || Ok(block_on(large.commit(op.clone().into())).map(drop)?);
+        commit_beside(&other, commit)
+    };
+    let (rename, beside_rename) = timed(Op::rename(path("/d")?, path("/moved")?))?;
+    let moved = block_on(large.walk(&at("/moved")?, &WalkPage::default().limit(2)))?;
+    hold(moved.items.len() == 2, || "the tree is not where it was moved to".into())?;
+    let (remove, beside_remove) = timed(Op::remove_tree(path("/moved")?))?;
+    let peak = peak_memory()?;
+    let left = block_on(large.walk(&at("/")?, &WalkPage::default()))?;
+    hold(left.items.is_empty(), || "a name was left".into())?;
+    if names <= 100_000 {
+        sound(&large)?;
+    }
+    Ok(format!(
+        "{peak} renamed in {:.1} s, removed in {:.1} s; another account: quiet {quiet}; beside the rename \
+         {beside_rename}; beside the removal {beside_remove}",
+        rename.as_secs_f64(),
+        remove.as_secs_f64()
+    ))
+}
+
+fn fill(fs: &SqliteFs, names: u64) -> Proven<()> {
+    run(async {
+        for dir in 0..names.div_ceil(TOGETHER) {
+            let files = (0..TOGETHER.min(names - dir * TOGETHER)).map(|file| {
+                Ok(Op::write(path(&format!("/d/{dir}/file-{file:04}"))?, "one word").with_parents())
+            });
+            fs.commit(Batch::new(files.collect::<Proven<Vec<_>>>()?).visible()).await?;
+        }
+        Ok(fs.sync().await.map(drop)?)
+    })
+}
+
+/// Does something while another account commits; tells how long it took, and how long the commits waited.
+fn commit_beside(other: &Arc<SqliteFs>, work: &mut dyn FnMut() -> Proven<()>) -> Proven<(Duration, Waits)> {
+    let (env, done) = (Env::system(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let committer = scope.spawn(|| -> Proven<Waits> {
+            let mut waits = Waits::default();
+            while !done.load(Ordering::Relaxed) {
+                let begun = env.instant();
+                block_on(other.commit(Op::append(path("/log")?, "a line of a log\n").into()))?;
+                waits.0.push(env.instant() - begun);
+                env.sleep(PAUSE);
+            }
+            Ok(waits)
+        });
+        let begun = env.instant();
+        let worked = work();
+        let took = env.instant() - begun;
+        done.store(true, Ordering::Relaxed);
+        let waits = committer.join().map_err(|_| Broken::because("the committer panicked"))?;
+        worked?;
+        Ok((took, waits?))
+    })
+}
