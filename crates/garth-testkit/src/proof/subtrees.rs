@@ -106,7 +106,7 @@ pub(super) fn rename_and_remove(folder: &Path, names: u64) -> Proven<String> {
     let left = block_on(large.walk(&at("/")?, &WalkPage::default()))?;
     hold(left.items.is_empty(), || "a name was left".into())?;
     if names <= 100_000 {
-        sound(&large)?;
+        sound(&*large)?;
     }
     Ok(format!(
         "{peak} renamed in {:.1} s, removed in {:.1} s; another account: quiet {quiet}; beside the rename \
