@@ -11,8 +11,8 @@ use crate::{cargo, check, target};
 /// What to measure.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Rows and options of the benchmark: `files`, `create`, ..., `--quick`, `--runs N`, `--dir FOLDER`;
-    /// `--help` lists them
+    /// Rows and options of the benchmark: `files`, `create`, ..., `--size PERCENT`, `--runs N`,
+    /// `--dir FOLDER`; `--help` lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }

@@ -1,17 +1,20 @@
-//! One run of one side, in a process of its own: makes the workload, does it, prints
-//! what it took as one line of JSON.
+//! One run of one side, in a process of its own: makes the workload, does it, prints its figures as one line
+//! of JSON.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::figures::Outcome;
+use crate::figures::Figures;
+use crate::process::told;
 use crate::rows::Workload;
 use crate::side::agentfs::AgentFs;
 use crate::side::garth::Garth;
-use crate::side::raw::Raw;
+use crate::side::plain::Plain;
 use crate::side::{Side, Which};
-use crate::work::{self, Sizes};
+use crate::size::Size;
+use crate::work::{self, scale};
+use crate::{fixed, replay};
 
 /// What to run.
 #[derive(clap::Args)]
@@ -20,62 +23,74 @@ pub(crate) struct Options {
     side: Which,
     /// An empty folder
     folder: PathBuf,
-    #[arg(long)]
-    quick: bool,
+    #[command(flatten)]
+    size: Size,
     /// Repetitions, where they share one set-up
     #[arg(long, default_value_t = 1)]
     runs: usize,
+    /// The folder that garth's run wrote
+    #[arg(long)]
+    garths: Option<PathBuf>,
 }
 
-/// Runs the workload and prints the outcome.
+/// Runs the workload and prints the figures.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let sizes = Sizes::new(options.quick);
+    let (folder, size) = (&options.folder, options.size);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let mut outcome = runtime.block_on(async {
-        match (options.side, options.workload) {
-            (Which::Raw, Workload::CreateOne) => work::create_one_raw(&Raw::open(&options.folder)?, &sizes),
-            (Which::Raw, workload) => bail!("plain files have no side in {workload:?}"),
-            (Which::AgentFs, workload) => {
-                common(&AgentFs::open(&options.folder).await?, workload, &sizes).await
-            }
-            (Which::Garth, workload) => {
-                let garth = Garth::open(&options.folder)?;
-                match workload {
-                    Workload::Append => work::append(&garth, &sizes).await,
-                    Workload::Deep => work::deep(&garth, &sizes, options.runs).await,
-                    workload => common(&garth, workload, &sizes).await,
-                }
-            }
+    let mut figures = runtime.block_on(async {
+        match options.side {
+            Which::Garth => garth(options).await,
+            Which::AgentFs => common(&AgentFs::open(folder).await?, options.workload, size).await,
+            Which::Plain => plain(options, folder).await,
         }
     })?;
-    outcome.peak_kib = peak_kib()?;
-    print(&outcome)
-}
-
-/// Prints an outcome for the driver.
-pub(crate) fn print(outcome: &Outcome) -> Result<()> {
-    println!("{}", serde_json::to_string(outcome)?);
+    figures.add("peak", told("self", "status", "VmHWM:")? * 1024.0);
+    println!("{}", serde_json::to_string(&figures)?);
     Ok(())
 }
 
-async fn common(side: &impl Side, workload: Workload, sizes: &Sizes) -> Result<Outcome> {
-    match workload {
-        Workload::Files => work::files(side, sizes).await,
-        Workload::Create => work::create(side, sizes, false).await,
-        Workload::CreateIndexed => work::create(side, sizes, true).await,
-        Workload::CreateOne => work::create_one(side, sizes).await,
-        Workload::Big => work::big(side, sizes).await,
-        Workload::Tree => work::tree(side, sizes).await,
-        Workload::List => work::list(side, sizes).await,
-        Workload::Append | Workload::Deep | Workload::Get | Workload::Put => {
-            bail!("{workload:?} has no common run")
+async fn garth(options: &Options) -> Result<Figures> {
+    let (folder, size, runs) = (&options.folder, options.size, options.runs);
+    match options.workload {
+        Workload::Names => scale::names(folder, size, runs).await,
+        Workload::Accounts => scale::accounts(folder, size, runs).await,
+        workload => {
+            let garth = Garth::open(folder)?;
+            match workload {
+                Workload::Append => work::append(garth, folder, size).await,
+                Workload::CreateIndexed => work::create_indexed(&garth, size).await,
+                Workload::Deep => scale::deep(&garth, size, runs).await,
+                Workload::Versions => scale::versions(&garth, size, runs).await,
+                Workload::Lives => scale::lives(&garth, size, runs).await,
+                workload => common(&garth, workload, size).await,
+            }
         }
     }
 }
 
-/// `VmHWM` of this process: most memory it held at once.
-fn peak_kib() -> Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").context("needs Linux's /proc")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM in /proc")?;
-    line.trim().trim_end_matches("kB").trim().parse().context("VmHWM is a number")
+async fn plain(options: &Options, folder: &Path) -> Result<Figures> {
+    let size = options.size;
+    match options.workload {
+        Workload::CreateOne => work::create_one(&Plain::open(folder)?, size).await,
+        Workload::Big => work::big(&Plain::open(folder)?, size).await,
+        Workload::Append => {
+            let garths = options.garths.as_deref().context("the same rows as which? --garths")?;
+            replay::run(&garths.join(work::BEFORE_MERGING), folder, work::appends(size))
+        }
+        Workload::Put => fixed::put(folder, work::puts(size)),
+        Workload::Tree => fixed::rename(folder, work::tree_files(size)),
+        workload => bail!("nothing plain does {workload:?}"),
+    }
+}
+
+async fn common(side: &impl Side, workload: Workload, size: Size) -> Result<Figures> {
+    match workload {
+        Workload::Files => work::files(side, size).await,
+        Workload::Create | Workload::CreateIndexed => work::create(side, size, false).await,
+        Workload::CreateOne => work::create_one(side, size).await,
+        Workload::Big => work::big(side, size).await,
+        Workload::Tree => work::tree(side, size).await,
+        Workload::List => work::list(side, size).await,
+        workload => bail!("{workload:?} has no common run"),
+    }
 }

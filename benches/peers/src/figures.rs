@@ -1,64 +1,79 @@
-//! What runs took: of one run, and of all runs of one workload.
+//! What runs measured: figures by name, each with its repetitions.
+//!
+//! garth's figures are called as what was measured (`read`); those that they stand beside begin with whose
+//! they are (`agentfs read`). Times are nanoseconds of one operation, sizes are bytes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What one run took.
+/// Figures, of one run or of all runs of a workload.
 #[derive(Default, Serialize, Deserialize)]
-pub(crate) struct Outcome {
-    /// Nanoseconds of one operation, by measure, one for each repetition.
-    pub(crate) nanos: BTreeMap<String, Vec<f64>>,
-    /// Most memory the process held, in KiB.
-    pub(crate) peak_kib: u64,
-    /// Bytes of content given, where the disk is measured.
-    pub(crate) given: u64,
-}
-
-impl Outcome {
-    /// `ops` operations that took `spent` together.
-    pub(crate) fn of(measure: &str, spent: Duration, ops: u64) -> Self {
-        Self::default().and(measure, spent, ops)
-    }
-
-    /// With another measure, or another repetition of one.
-    pub(crate) fn and(mut self, measure: &str, spent: Duration, ops: u64) -> Self {
-        let nanos = spent.as_nanos() as f64 / ops as f64;
-        self.nanos.entry(measure.to_owned()).or_default().push(nanos);
-        self
-    }
-}
-
-/// What was measured of one workload: figures by who and measure.
-#[derive(Default)]
-pub(crate) struct Figures {
-    /// Nanoseconds of one operation of garth.
-    pub(crate) garth: BTreeMap<String, Vec<f64>>,
-    /// Nanoseconds of one operation of the peer.
-    pub(crate) peer: BTreeMap<String, Vec<f64>>,
-    /// Peak memory in KiB: garth's and the peer's runs.
-    pub(crate) peak_kib: (Vec<f64>, Vec<f64>),
-    /// Bytes on disk for each byte given.
-    pub(crate) disk: Vec<f64>,
-}
+pub(crate) struct Figures(BTreeMap<String, Vec<f64>>);
 
 impl Figures {
-    /// Adds a run of garth.
-    pub(crate) fn add_garth(&mut self, outcome: Outcome) {
-        self.peak_kib.0.push(outcome.peak_kib as f64);
-        merge(&mut self.garth, outcome.nanos);
+    /// Adds a repetition.
+    pub(crate) fn add(&mut self, name: impl Into<String>, value: f64) {
+        self.0.entry(name.into()).or_default().push(value);
     }
 
-    /// Adds a run of the peer.
-    pub(crate) fn add_peer(&mut self, outcome: Outcome) {
-        self.peak_kib.1.push(outcome.peak_kib as f64);
-        merge(&mut self.peer, outcome.nanos);
+    /// Adds `ops` operations that took `spent` together.
+    pub(crate) fn time(&mut self, name: impl Into<String>, spent: Duration, ops: usize) {
+        self.add(name, spent.as_nanos() as f64 / ops as f64);
+    }
+
+    /// Adds the median, the slowest of 100 and of 1,000, and the slowest of all: `{name} p50`, `p99`, `p999`,
+    /// `max`.
+    pub(crate) fn latencies(&mut self, name: &str, mut all: Vec<Duration>) {
+        all.sort_unstable();
+        for (label, share) in [("p50", 0.5), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)] {
+            let rank = ((all.len() as f64 * share).ceil() as usize).max(1) - 1;
+            if let Some(latency) = all.get(rank) {
+                self.time(format!("{name} {label}"), *latency, 1);
+            }
+        }
+    }
+
+    /// Adds what a run measured, under the name of whose run it was; garth's have none.
+    pub(crate) fn merge(&mut self, whose: &str, run: Self) {
+        for (name, values) in run.0 {
+            let name = if whose.is_empty() { name } else { format!("{whose} {name}") };
+            self.0.entry(name).or_default().extend(values);
+        }
+    }
+
+    /// The middle of the repetitions, or between the two in the middle.
+    pub(crate) fn median(&self, name: &str) -> Option<f64> {
+        let mut sorted = self.0.get(name)?.clone();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        let upper = *sorted.get(middle)?;
+        Some(if sorted.len().is_multiple_of(2) { f64::midpoint(sorted[middle - 1], upper) } else { upper })
     }
 }
 
-fn merge(into: &mut BTreeMap<String, Vec<f64>>, from: BTreeMap<String, Vec<f64>>) {
-    for (measure, nanos) in from {
-        into.entry(measure).or_default().extend(nanos);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_or_between_the_two() {
+        let median = |values: &[f64]| {
+            let mut figures = Figures::default();
+            values.iter().for_each(|value| figures.add("it", *value));
+            figures.median("it")
+        };
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(&[]), None);
+    }
+
+    #[test]
+    fn latencies_are_those_of_the_nearest_rank() {
+        let mut figures = Figures::default();
+        figures.latencies("get", (1..=1000).rev().map(Duration::from_nanos).collect());
+        let of = |label: &str| figures.median(&format!("get {label}"));
+        assert_eq!([of("p50"), of("p99"), of("p999"), of("max")], [500.0, 990.0, 999.0, 1000.0].map(Some));
     }
 }

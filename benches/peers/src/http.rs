@@ -1,121 +1,195 @@
-//! The HTTP rows: `garth serve` in a process of its own, asked over loopback by 32 connections that each wait
-//! for an answer before they ask again. Every run is bounded in count.
+//! The rows over HTTP: `garth serve` in a process of its own, asked over loopback.
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+mod client;
+mod server;
 
-use anyhow::{Context, Result, ensure};
-use serde::Deserialize;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use std::process::Command;
+use std::time::Duration;
 
-use crate::figures::{Figures, Outcome};
-use crate::process::{folder, replay};
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
 
-/// Connections at once: a server that is in use, on a machine of a few cores.
-const CONNECTIONS: usize = 32;
+use self::client::{Ask, Connection, load, open, paced};
+use self::server::{Server, Target};
+use crate::figures::Figures;
+use crate::options::Options;
+use crate::process::told;
+use crate::rows::Workload;
+use crate::side::Which;
+use crate::work::puts;
+
 /// Values that `get` asks for in turn.
 const KEYS: usize = 1_000;
+/// Puts a second beside which `get` is measured.
+const BUSY: f64 = 1_500.0;
 
-/// What a server says on its first line.
-#[derive(Deserialize)]
-struct Ready {
-    url: String,
-    #[serde(default)]
-    key: Option<String>,
-}
+const GET: Ask = Ask { route: "/v1/get", body: |index| key_body(index % KEYS) };
+const PUT: Ask = Ask { route: "/v1/put", body: put_body };
+const SEARCH: Ask = Ask { route: "/v1/search", body: |_| br#"{"query":"common"}"#.to_vec() };
 
-/// A server that ends with this value.
-struct Server {
-    child: Child,
-    address: String,
-    key: String,
-}
-
-impl Server {
-    fn start(mut command: Command, input: &[u8]) -> Result<Self> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
-        child.stdin.take().context("stdin is a pipe")?.write_all(input)?;
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().context("stdout is a pipe")?).read_line(&mut line)?;
-        let ready: Ready =
-            serde_json::from_str(&line).with_context(|| format!("{command:?} did not start"))?;
-        let address = ready.url.strip_prefix("http://").context("the address is http")?.to_owned();
-        Ok(Self { child, address, key: ready.key.unwrap_or_default() })
-    }
-
-    fn garth(binary: &Path, data: &Path) -> Result<Self> {
-        let mut command = Command::new(binary);
-        command.arg("serve").args(["--listen", "127.0.0.1:0", "--json", "--data"]).arg(data);
-        Self::start(command, b"")
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill(); // all that it acknowledged is on the disk
-        let _ = self.child.wait();
-    }
-}
-
-/// `POST /v1/get` against a bare handler with the same answers.
-pub(crate) fn get(binary: &Path, base: &Path, runs: usize, quick: bool) -> Result<Figures> {
-    let requests = if quick { 3_200 } else { 64_000 };
-    let data = folder(base)?;
-    let garth = Server::garth(binary, data.path())?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let answers = runtime.block_on(async {
-        let mut connection = Connection::open(&garth).await?;
-        let mut answers = Vec::new();
-        for index in 0..KEYS {
-            connection.post("/v1/put", &put_body(index)).await?;
-            answers.extend(connection.post("/v1/get", &get_body(index)).await?);
-            answers.push(b'\n');
-        }
-        anyhow::Ok(answers)
-    })?;
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("bare");
-    let bare = Server::start(command, &answers)?;
+/// `POST /v1/get` against a bare handler with the same answers, and against itself beside puts.
+pub(crate) fn get(options: &Options) -> Result<Figures> {
+    let requests = options.size.of(64_000, 32);
+    let (data, runtime) = (options.folder()?, runtime()?);
+    let garth = Server::garth(options.garth()?, data.path())?;
+    let answers = runtime.block_on(fill(&garth.target))?;
+    let mut bare = Command::new(std::env::current_exe()?);
+    bare.arg("bare");
+    let bare = Server::start(bare, &answers)?;
     let mut figures = Figures::default();
-    for run in 1..=runs {
-        eprintln!("Get {run}/{runs}");
-        for (server, side) in [(&garth, &mut figures.garth), (&bare, &mut figures.peer)] {
-            let spent =
-                runtime.block_on(load(server, "/v1/get", requests, |index| get_body(index % KEYS)))?;
-            side.entry("get".to_owned()).or_default().push(spent.as_nanos() as f64 / requests as f64);
+    for run in 1..=options.runs {
+        eprintln!("  {run}/{}", options.runs);
+        for (name, server) in [("get", &garth), ("bare get", &bare)] {
+            figures.time(name, runtime.block_on(load(&server.target, GET, requests))?, requests);
         }
+        let spent = runtime.block_on(async {
+            let (target, mut puts) = (garth.target.clone(), JoinSet::new());
+            puts.spawn(async move { paced(&target, PUT, usize::MAX, BUSY).await });
+            let spent = load(&garth.target, GET, requests).await?;
+            still_at_work(puts).await?;
+            anyhow::Ok(spent)
+        })?;
+        figures.time("busy get", spent, requests);
     }
     Ok(figures)
 }
 
-/// `POST /v1/put` against the same rows into plain SQLite.
-pub(crate) fn put(binary: &Path, base: &Path, runs: usize, quick: bool) -> Result<Figures> {
-    let requests = if quick { 640 } else { 16_000 };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// `POST /v1/put` against fixed rows into plain SQLite.
+pub(crate) fn put(options: &Options) -> Result<Figures> {
+    let (requests, runtime) = (puts(options.size), runtime()?);
     let mut figures = Figures::default();
-    for run in 1..=runs {
-        eprintln!("Put {run}/{runs}");
-        let (own, other) = (folder(base)?, folder(base)?);
-        let garth = Server::garth(binary, own.path())?;
-        let spent = runtime.block_on(load(&garth, "/v1/put", requests, put_body))?;
+    for run in 1..=options.runs {
+        eprintln!("  {run}/{}", options.runs);
+        let data = options.folder()?;
+        let garth = Server::garth(options.garth()?, data.path())?;
+        let written = || told(&garth.process(), "io", "write_bytes:");
+        let before = written()?;
+        figures.time("put", runtime.block_on(load(&garth.target, PUT, requests))?, requests);
+        figures.add("written", (written()? - before) / requests as f64);
         drop(garth);
-        let nanos = Outcome::of("put", spent, requests as u64).nanos;
-        figures.garth.entry("put".to_owned()).or_default().extend(nanos.into_values().flatten());
-        let replayed = replay(own.path(), other.path(), requests as u64, "put")?;
-        figures.peer.entry("put".to_owned()).or_default().extend(replayed.nanos.into_values().flatten());
+        figures.merge(
+            Which::Plain.called(),
+            options.child(Workload::Put, Which::Plain, &options.folder()?, None, 1)?,
+        );
     }
     Ok(figures)
+}
+
+/// Latencies of each call at half of the rate that it reaches.
+pub(crate) fn half_load(options: &Options) -> Result<Figures> {
+    let (data, runtime) = (options.folder()?, runtime()?);
+    let garth = Server::garth(options.garth()?, data.path())?;
+    runtime.block_on(fill(&garth.target))?;
+    let mut figures = Figures::default();
+    for run in 1..=options.runs {
+        eprintln!("  {run}/{}", options.runs);
+        for (name, ask, requests) in [("get", GET, 64_000), ("put", PUT, 16_000)] {
+            let requests = options.size.of(requests, 1_000);
+            let latencies = runtime.block_on(async {
+                let full = load(&garth.target, ask, requests).await?;
+                paced(&garth.target, ask, requests, requests as f64 / full.as_secs_f64() / 2.0).await
+            })?;
+            figures.latencies(name, latencies);
+        }
+    }
+    Ok(figures)
+}
+
+/// The slowest of many gets without and beside two searches for a word that all values have, in the folder
+/// that `work::scale::names` has filled.
+pub(crate) fn beside_searches(options: &Options, data: &TempDir) -> Result<Figures> {
+    const RATE: f64 = 500.0;
+    let requests = options.size.of(5_000, 100);
+    let runtime = runtime()?;
+    let garth = Server::garth(options.garth()?, data.path())?;
+    runtime.block_on(fill(&garth.target))?;
+    let mut figures = Figures::default();
+    for run in 1..=options.runs {
+        eprintln!("  over HTTP {run}/{}", options.runs);
+        figures.latencies("quiet", runtime.block_on(paced(&garth.target, GET, requests, RATE))?);
+        let latencies = runtime.block_on(async {
+            let mut searches = JoinSet::new();
+            for mut connection in open(&garth.target, 2).await? {
+                searches.spawn(async move {
+                    loop {
+                        connection.post(SEARCH.route, &(SEARCH.body)(0)).await?;
+                    }
+                });
+            }
+            let latencies = paced(&garth.target, GET, requests, RATE).await?;
+            still_at_work::<()>(searches).await?;
+            anyhow::Ok(latencies)
+        })?;
+        figures.latencies("get", latencies);
+    }
+    Ok(figures)
+}
+
+/// Memory of a server while clients hold connections and ask nothing; then each asks once more.
+pub(crate) fn idle(options: &Options) -> Result<Figures> {
+    let runtime = runtime()?;
+    let mut figures = Figures::default();
+    for run in 1..=options.runs {
+        eprintln!("  {run}/{}", options.runs);
+        let data = options.folder()?;
+        let garth = Server::garth(options.garth()?, data.path())?;
+        for (name, count) in [("memory", 1_000), ("more memory", 10_000)] {
+            let count = options.size.of(count, 10);
+            let failures = runtime.block_on(async {
+                let mut connections = open(&garth.target, count).await?;
+                ask_each(&mut connections).await;
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                figures.add(name, told(&garth.process(), "status", "VmRSS:")? * 1024.0);
+                anyhow::Ok(ask_each(&mut connections).await)
+            })?;
+            figures.add("failures", failures as f64);
+        }
+    }
+    Ok(figures)
+}
+
+/// Asks once on each connection; how many got no answer.
+async fn ask_each(connections: &mut [Connection]) -> usize {
+    let mut failures = 0;
+    for connection in connections {
+        failures += usize::from(connection.post("/v1/list", b"{}").await.is_err());
+    }
+    failures
+}
+
+/// Ends what went on beside a measurement; an error if it had ended before.
+async fn still_at_work<T: 'static>(mut tasks: JoinSet<Result<T>>) -> Result<()> {
+    if let Some(ended) = tasks.try_join_next() {
+        ended??;
+        anyhow::bail!("what was to go on beside the measurement ended");
+    }
+    tasks.shutdown().await;
+    Ok(())
+}
+
+/// Puts the values that `GET` asks for; the answers, a line each.
+async fn fill(target: &Target) -> Result<Vec<u8>> {
+    let mut connection = Connection::open(target).await?;
+    let mut answers = Vec::new();
+    for index in 0..KEYS {
+        connection.post(PUT.route, &put_body(index)).await?;
+        answers.extend(connection.post(GET.route, &key_body(index)).await?);
+        answers.push(b'\n');
+    }
+    Ok(answers)
+}
+
+fn runtime() -> Result<Runtime> {
+    Builder::new_current_thread().enable_all().build().context("cannot start the clients")
 }
 
 fn path(index: usize) -> String {
     format!("/user/{}/preferences/{index}", index % 50)
 }
 
-fn get_body(index: usize) -> Vec<u8> {
+fn key_body(index: usize) -> Vec<u8> {
     serde_json::json!({ "agent_id": "default", "path": path(index) }).to_string().into_bytes()
 }
 
@@ -123,76 +197,4 @@ fn put_body(index: usize) -> Vec<u8> {
     let value =
         serde_json::json!({ "tone": "direct", "language": "en", "number": index, "note": "x".repeat(150) });
     serde_json::json!({ "agent_id": "default", "path": path(index), "value": value }).to_string().into_bytes()
-}
-
-/// Sends `requests` over all connections and waits for every answer; how long it took from first to last.
-async fn load(
-    server: &Server,
-    route: &'static str,
-    requests: usize,
-    body: fn(usize) -> Vec<u8>,
-) -> Result<Duration> {
-    let mut connections = Vec::new();
-    for _ in 0..CONNECTIONS {
-        connections.push(Connection::open(server).await?);
-    }
-    let start = Instant::now();
-    let tasks = connections.into_iter().enumerate().map(|(first, mut connection)| {
-        tokio::spawn(async move {
-            for index in (first..requests).step_by(CONNECTIONS) {
-                connection.post(route, &body(index)).await?;
-            }
-            anyhow::Ok(())
-        })
-    });
-    for task in tasks.collect::<Vec<_>>() {
-        task.await??;
-    }
-    Ok(start.elapsed())
-}
-
-/// One connection, kept open. Just enough of HTTP/1.1 for the answers of these
-/// servers, so that asking costs little.
-struct Connection {
-    stream: tokio::io::BufReader<TcpStream>,
-    head: String,
-}
-
-impl Connection {
-    async fn open(server: &Server) -> Result<Self> {
-        let stream = TcpStream::connect(&server.address).await?;
-        stream.set_nodelay(true)?;
-        let head = format!(
-            "Host: {}\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n",
-            server.address, server.key
-        );
-        Ok(Self { stream: tokio::io::BufReader::new(stream), head })
-    }
-
-    async fn post(&mut self, route: &str, body: &[u8]) -> Result<Vec<u8>> {
-        let mut request =
-            format!("POST {route} HTTP/1.1\r\n{}Content-Length: {}\r\n\r\n", self.head, body.len())
-                .into_bytes();
-        request.extend_from_slice(body);
-        self.stream.write_all(&request).await?;
-        let (mut status, mut line, mut length) = (String::new(), String::new(), None);
-        self.stream.read_line(&mut status).await?;
-        loop {
-            line.clear();
-            ensure!(self.stream.read_line(&mut line).await? > 0, "the server closed the connection");
-            let Some((name, value)) = line.trim_end().split_once(':') else { break };
-            if name.eq_ignore_ascii_case("content-length") {
-                length = Some(value.trim().parse::<usize>()?);
-            }
-        }
-        let mut answer = vec![0; length.context("the answer tells its length")?];
-        self.stream.read_exact(&mut answer).await?;
-        ensure!(
-            status.starts_with("HTTP/1.1 200"),
-            "{}: {}",
-            status.trim(),
-            String::from_utf8_lossy(&answer)
-        );
-        Ok(answer)
-    }
 }

@@ -7,8 +7,10 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::size::Size;
+
 /// The command and the versions, as lines of Markdown.
-pub(crate) fn header(data: &Path, runs: usize, quick: bool) -> Result<String> {
+pub(crate) fn header(data: &Path, runs: usize, size: Size) -> Result<String> {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cpu = cpu
         .lines()
@@ -20,8 +22,12 @@ pub(crate) fn header(data: &Path, runs: usize, quick: bool) -> Result<String> {
     let arguments =
         std::env::args().skip(2).filter(|argument| !argument.contains('/')).collect::<Vec<_>>().join(" ");
     let _ = writeln!(text, "- command: `cargo xtask bench {arguments}`, medians of {runs} alternating runs");
-    if quick {
-        let _ = writeln!(text, "- **quick sizes: the figures only show that the program runs**");
+    if size.percent < 100 {
+        let _ = writeln!(
+            text,
+            "- **{}% of the sizes named in the table: the figures only show that the program runs**",
+            size.percent
+        );
     }
     let _ = writeln!(
         text,
@@ -35,8 +41,15 @@ pub(crate) fn header(data: &Path, runs: usize, quick: bool) -> Result<String> {
         said("git", &["describe", "--always", "--dirty"]),
         said("rustc", &["-V"])
     );
-    let _ = writeln!(text, "- SQLite {} for garth and the raw rows", rusqlite::version());
+    let _ = writeln!(
+        text,
+        "- SQLite {} for garth and the plain rows, {}, {}",
+        rusqlite::version(),
+        first_line("cp"),
+        first_line("rsync")
+    );
     let (agentfs, turso) = (locked("agentfs-sdk"), locked("turso"));
+    let _ = writeln!(text, "- the bare handler: axum {}", locked("axum"));
     let _ = writeln!(
         text,
         "- agentfs-sdk {agentfs} (turso {turso}), as shipped: it opens its database with `PRAGMA synchronous = OFF`, so \
@@ -48,6 +61,12 @@ pub(crate) fn header(data: &Path, runs: usize, quick: bool) -> Result<String> {
 fn said(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     output.map_or("?".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// The version of a tool, or that there is none.
+fn first_line(tool: &str) -> String {
+    let said = said(tool, &["--version"]);
+    said.lines().next().filter(|line| *line != "?").map_or_else(|| format!("no {tool}"), str::to_owned)
 }
 
 /// The version of a package in the lock file this was built with.

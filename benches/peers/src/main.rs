@@ -10,16 +10,19 @@ mod bare;
 mod child;
 mod driver;
 mod figures;
+mod fixed;
 mod http;
+mod import;
 mod machine;
+mod options;
 mod process;
 mod replay;
 mod report;
 mod rows;
 mod side;
+mod size;
 mod work;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -35,23 +38,13 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Measure and print the table
-    Run(driver::Options),
+    Run(options::Options),
     /// One run of one side: what `run` starts
     #[command(hide = true)]
     Child(child::Options),
     /// The bare handler that `get` is measured against: answers read from standard input
     #[command(hide = true)]
     Bare,
-    /// Insert the rows of a data folder again, in groups
-    #[command(hide = true)]
-    Replay {
-        /// The folder that garth wrote
-        from: PathBuf,
-        /// An empty folder
-        to: PathBuf,
-        /// How many operations the rows stand for
-        ops: u64,
-    },
 }
 
 fn main() -> ExitCode {
@@ -67,8 +60,5 @@ fn run(command: Command) -> Result<()> {
         Command::Run(options) => driver::run(&options),
         Command::Child(options) => child::run(&options),
         Command::Bare => bare::serve(),
-        Command::Replay { from, to, ops } => {
-            child::print(&figures::Outcome::of("replay", replay::run(&from, &to, ops)?, ops))
-        }
     }
 }

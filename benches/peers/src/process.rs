@@ -1,34 +1,29 @@
-//! Runs in processes of their own, each in a folder of its own.
+//! What runs in processes of their own, so that neither memory nor open files of one show in another.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use tempfile::TempDir;
+use clap::ValueEnum;
 
-use crate::figures::Outcome;
+use crate::figures::Figures;
 
-/// An empty folder on the disk that is measured.
-pub(crate) fn folder(base: &Path) -> Result<TempDir> {
-    tempfile::Builder::new()
-        .prefix("garth-bench-")
-        .tempdir_in(base)
-        .context("cannot make a folder for the data")
-}
-
-/// Inserts the rows that garth wrote in `from` into a database in `to`, as `measure`.
-pub(crate) fn replay(from: &Path, to: &Path, ops: u64, measure: &str) -> Result<Outcome> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("replay").args([from, to]).arg(ops.to_string());
-    let mut outcome = outcome(command)?;
-    let nanos = outcome.nanos.remove("replay").context("the replay tells its time")?;
-    outcome.nanos.insert(measure.to_owned(), nanos);
-    Ok(outcome)
-}
-
-/// Runs the command and reads the outcome that it prints.
-pub(crate) fn outcome(mut command: Command) -> Result<Outcome> {
+/// Runs the command and reads the figures that it prints.
+pub(crate) fn outcome(mut command: Command) -> Result<Figures> {
     let output = command.stderr(Stdio::inherit()).output()?;
     ensure!(output.status.success(), "{command:?} failed ({})", output.status);
-    serde_json::from_slice(&output.stdout).context("a run prints its outcome as JSON")
+    serde_json::from_slice(&output.stdout).context("a run prints its figures as JSON")
+}
+
+/// What a choice is called on the command line.
+pub(crate) fn name(choice: impl ValueEnum) -> String {
+    choice.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// A number behind a word in a file of `/proc`, such as `VmHWM:` in `status`, without its unit.
+pub(crate) fn told(process: &str, file: &str, word: &str) -> Result<f64> {
+    let path = format!("/proc/{process}/{file}");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("{path}: needs Linux"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(word));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    number.with_context(|| format!("{path} has no number behind {word}"))
 }

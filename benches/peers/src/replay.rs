@@ -7,33 +7,40 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
-/// Operations of one transaction.
-const GROUP: u64 = 32;
+use crate::figures::Figures;
+use crate::fixed::{GROUP, database};
 
 struct Table {
     insert: String,
     rows: Vec<Vec<Value>>,
 }
 
-/// Inserts the rows of the largest database below `from` into a new one in `to`; how long that took.
-pub(crate) fn run(from: &Path, to: &Path, ops: u64) -> Result<Duration> {
-    let file =
-        databases(from)?.into_iter().max_by_key(|(size, _)| *size).context("garth left no database")?.1;
-    let source = Connection::open(file)?;
-    let mut target = Connection::open(to.join("raw.db"))?;
-    let page: i64 = source.query_row("PRAGMA page_size", [], |row| row.get(0))?;
-    target.pragma_update(None, "page_size", page)?;
-    let mode: String = target.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
-    ensure!(mode == "wal", "the disk does not take WAL");
-    target.pragma_update(None, "synchronous", "FULL")?;
+/// Copies the largest database below `from`, which garth has open, into a new folder.
+pub(crate) fn keep(from: &Path, to: &Path) -> Result<()> {
+    std::fs::create_dir(to)?;
+    let copy = to.join("tree.db").into_os_string().into_string().ok().context("the folder is not UTF-8")?;
+    Connection::open(largest(from)?)?.execute("VACUUM INTO ?1", [copy])?;
+    Ok(())
+}
+
+fn largest(folder: &Path) -> Result<PathBuf> {
+    let all = databases(folder)?;
+    Ok(all.into_iter().max_by_key(|(size, _)| *size).context("garth left no database")?.1)
+}
+
+/// Inserts the rows of the largest database below `from`, which stand for `ops` appends, into a new one in
+/// `to`.
+pub(crate) fn run(from: &Path, to: &Path, ops: usize) -> Result<Figures> {
+    let source = Connection::open(largest(from)?)?;
+    let mut target = database(to)?;
     let tables = copy_schema(&source, &target)?;
-    let groups = ops.div_ceil(GROUP) as usize;
+    let groups = ops.div_ceil(GROUP);
     let start = Instant::now();
     for group in 0..groups {
         let transaction = target.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
@@ -46,7 +53,9 @@ pub(crate) fn run(from: &Path, to: &Path, ops: u64) -> Result<Duration> {
         }
         transaction.commit()?;
     }
-    Ok(start.elapsed())
+    let mut figures = Figures::default();
+    figures.time("append", start.elapsed(), ops);
+    Ok(figures)
 }
 
 /// Makes the ordinary tables and their indexes; gives their rows. Search tables are left out.

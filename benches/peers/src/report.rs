@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::figures::Figures;
-use crate::rows::{Goal, Row};
+use crate::rows::{Goal, Row, Unit};
 
 /// The Markdown table of `docs/benchmarks.md`.
 pub(crate) fn table<'a>(rows: impl Iterator<Item = (&'a Row, &'a Figures)>) -> String {
@@ -11,94 +11,77 @@ pub(crate) fn table<'a>(rows: impl Iterator<Item = (&'a Row, &'a Figures)>) -> S
         "| job | garth | peer | against | result | goal | met |\n|---|--:|--:|---|--:|--:|---|\n",
     );
     for (row, figures) in rows {
-        let cells = cells(row, figures);
-        let met = if cells.met { "yes" } else { "**no**" };
-        let _ = writeln!(
-            table,
-            "| {} | {} | {} | {} | {} | {} | {met} |",
-            row.job, cells.garth, cells.peer, row.against, cells.result, cells.goal
-        );
+        let (own, peer) = (figures.median(row.figure), figures.median(row.peer));
+        let shown = |figure: Option<f64>| figure.map_or("-".to_owned(), |it| row.unit.show(it));
+        let reached = row.goal.reached(own, peer);
+        let result = match row.goal {
+            Goal::Faster(_) => ratio(peer, own),
+            Goal::Within(_) => ratio(own, peer),
+            Goal::None if !row.peer.is_empty() => ratio(own, peer),
+            Goal::AtMost(_) | Goal::Below(_) | Goal::None => shown(own),
+        };
+        let met = match row.goal {
+            Goal::None => "-",
+            _ if own.is_none() || result == "-" => "not measured",
+            _ if reached => "yes",
+            _ => "**no**",
+        };
+        let goal = row.goal.show(row.unit);
+        let (job, own, peer, against) = (row.job, shown(own), shown(peer), row.against);
+        let _ = writeln!(table, "| {job} | {own} | {peer} | {against} | {result} | {goal} | {met} |");
     }
     table
 }
 
-struct Cells {
-    garth: String,
-    peer: String,
-    result: String,
-    goal: String,
-    met: bool,
+fn ratio(of: Option<f64>, to: Option<f64>) -> String {
+    of.zip(to).map_or("-".to_owned(), |(of, to)| format!("{:.2}×", of / to))
 }
 
-fn cells(row: &Row, figures: &Figures) -> Cells {
-    let of = |side: &std::collections::BTreeMap<String, Vec<f64>>| {
-        side.get(row.measure).and_then(|all| median(all))
-    };
-    let (garth, peer) = (of(&figures.garth), of(&figures.peer));
-    let shown = |nanos: Option<f64>| nanos.map_or("-".to_owned(), time);
-    match row.goal {
-        Goal::Ratio(goal) => {
-            let ratio = garth.zip(peer).map_or(0.0, |(garth, peer)| peer / garth);
-            Cells {
-                garth: shown(garth),
-                peer: shown(peer),
-                result: format!("{ratio:.2}×"),
-                goal: format!("≥ {goal}×"),
-                met: ratio >= goal,
-            }
+impl Goal {
+    fn reached(self, own: Option<f64>, peer: Option<f64>) -> bool {
+        let Some(own) = own else { return false };
+        match self {
+            Self::Faster(times) => peer.is_some_and(|peer| peer / own >= times),
+            Self::Within(times) => peer.is_some_and(|peer| own / peer <= times),
+            Self::AtMost(limit) => own <= limit,
+            Self::Below(limit) => own < limit,
+            Self::None => true,
         }
-        Goal::Millis(goal) => {
-            let millis = garth.map_or(f64::INFINITY, |nanos| nanos / 1e6);
-            Cells {
-                garth: shown(garth),
-                peer: shown(peer),
-                result: format!("{millis:.1} ms"),
-                goal: format!("< {goal} ms"),
-                met: millis < goal,
-            }
-        }
-        Goal::PeakMib(goal) => {
-            let mib = |kib: &[f64]| median(kib).map_or(f64::INFINITY, |kib| kib / 1024.0);
-            let (garth, peer) = (mib(&figures.peak_kib.0), mib(&figures.peak_kib.1));
-            Cells {
-                garth: format!("{garth:.0} MiB"),
-                peer: format!("{peer:.0} MiB"),
-                result: format!("{garth:.0} MiB"),
-                goal: format!("< {goal} MiB"),
-                met: garth < goal,
-            }
-        }
-        Goal::Disk(goal) => {
-            let times = median(&figures.disk).unwrap_or(f64::INFINITY);
-            Cells {
-                garth: format!("{times:.1} B/B"),
-                peer: "1 B/B".to_owned(),
-                result: format!("{times:.1}×"),
-                goal: format!("≤ {goal}×"),
-                met: times <= goal,
-            }
+    }
+
+    fn show(self, unit: Unit) -> String {
+        match self {
+            Self::Faster(times) => format!("≥ {times}×"),
+            Self::Within(times) => format!("≤ {times}×"),
+            Self::AtMost(limit) => format!("≤ {}", unit.show(limit)),
+            Self::Below(limit) => format!("< {}", unit.show(limit)),
+            Self::None => "-".to_owned(),
         }
     }
 }
 
-fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    let upper = *sorted.get(middle)?;
-    Some(if sorted.len().is_multiple_of(2) { f64::midpoint(sorted[middle - 1], upper) } else { upper })
+impl Unit {
+    fn show(self, figure: f64) -> String {
+        match self {
+            Self::Time => scaled(figure, 1e3, &["ns", "µs", "ms", "s"]),
+            Self::Bytes => scaled(figure, 1024.0, &["B", "KiB", "MiB", "GiB"]),
+            Self::Share => format!("{figure:.2} B/B"),
+            Self::Count => format!("{figure:.0}"),
+        }
+    }
 }
 
-/// A time with three digits and its unit.
-fn time(nanos: f64) -> String {
-    let (value, unit) = match nanos {
-        n if n < 1e3 => (n, "ns"),
-        n if n < 1e6 => (n / 1e3, "µs"),
-        n if n < 1e9 => (n / 1e6, "ms"),
-        n => (n / 1e9, "s"),
-    };
-    let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
-    format!("{value:.digits$} {unit}")
+/// Three digits and the unit that they fit.
+fn scaled(mut figure: f64, step: f64, units: &[&str]) -> String {
+    let mut units = units.iter().peekable();
+    while let Some(unit) = units.next() {
+        if figure < step || units.peek().is_none() {
+            let digits = if figure < 10.0 { 2 } else { usize::from(figure < 100.0) };
+            return format!("{figure:.digits$} {unit}");
+        }
+        figure /= step;
+    }
+    unreachable!("the last unit takes what is left")
 }
 
 #[cfg(test)]
@@ -106,28 +89,48 @@ mod tests {
     use super::*;
     use crate::rows::ROWS;
 
-    #[test]
-    fn the_median_is_the_middle_or_between_the_two() {
-        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
-        assert_eq!(median(&[]), None);
+    fn line(goal: Goal, own: f64, peer: f64) -> String {
+        let row = Row { goal, ..ROWS[0] };
+        let mut figures = Figures::default();
+        figures.add(row.figure, own);
+        figures.add(row.peer, peer);
+        table([(&row, &figures)].into_iter()).lines().last().unwrap_or_default().to_owned()
     }
 
     #[test]
     fn a_ratio_is_met_when_garth_takes_so_much_less_time() {
-        let row = &ROWS[1];
-        let mut figures = Figures::default();
-        figures.garth.insert("read".into(), vec![2_000.0]);
-        figures.peer.insert("read".into(), vec![3_000.0]);
-        let table = table([(row, &figures)].into_iter());
+        let faster = line(Goal::Faster(1.5), 2_000.0, 3_000.0);
         assert!(
-            table.ends_with("| 2.00 µs | 3.00 µs | agentfs-sdk 0.6.4 (no fsync) | 1.50× | ≥ 1.5× | yes |\n"),
-            "{table}"
+            faster.ends_with("| 2.00 µs | 3.00 µs | agentfs-sdk 0.6.4 (no fsync) | 1.50× | ≥ 1.5× | yes |")
         );
+        assert!(line(Goal::Faster(1.6), 2_000.0, 3_000.0).ends_with("| 1.50× | ≥ 1.6× | **no** |"));
     }
 
     #[test]
-    fn what_was_not_measured_is_not_met() {
-        assert!(ROWS.iter().all(|row| !cells(row, &Figures::default()).met));
+    fn other_goals_bound_the_figure_itself_or_its_multiple_of_the_other() {
+        assert!(line(Goal::Within(2.0), 3e6, 2e6).ends_with("| 1.50× | ≤ 2× | yes |"));
+        assert!(line(Goal::Within(1.4), 3e6, 2e6).ends_with("| 1.50× | ≤ 1.4× | **no** |"));
+        assert!(line(Goal::Below(20e6), 20e6, 1.0).ends_with("| 20.0 ms | < 20.0 ms | **no** |"));
+        assert!(line(Goal::AtMost(20e6), 20e6, 1.0).ends_with("| 20.0 ms | ≤ 20.0 ms | yes |"));
+        assert!(line(Goal::None, 3e6, 2e6).ends_with("| 1.50× | - | - |"));
+    }
+
+    #[test]
+    fn sizes_have_binary_units() {
+        assert_eq!(Unit::Bytes.show(8192.0), "8.00 KiB");
+        assert_eq!(Unit::Bytes.show(33_554_432.0), "32.0 MiB");
+        assert_eq!(Unit::Time.show(5e12), "5000 s");
+    }
+
+    #[test]
+    fn what_was_not_measured_says_so() {
+        let nothing = Figures::default();
+        let table = table(ROWS.iter().map(|row| (row, &nothing)));
+        assert!(
+            table
+                .lines()
+                .skip(2)
+                .all(|line| line.ends_with("| not measured |") || line.ends_with("| - | - |"))
+        );
     }
 }

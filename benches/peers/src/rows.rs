@@ -1,29 +1,15 @@
-//! The rows: what is measured, against what, and its goal.
+//! The rows: what is measured, beside what, and its goal.
 
 use crate::side::Which;
 
-/// One line of the table.
-pub(crate) struct Row {
-    /// What is run; rows of one workload share its runs.
-    pub(crate) workload: Workload,
-    /// Which of the workload's figures.
-    pub(crate) measure: &'static str,
-    /// The job in words.
-    pub(crate) job: &'static str,
-    /// What it is measured against, in words.
-    pub(crate) against: &'static str,
-    /// What is to be reached.
-    pub(crate) goal: Goal,
-}
-
 /// What is run. The name is the row's argument on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Workload {
     /// stat and read 4 KiB files
     Files,
     /// create 4 KiB files in batches of 64, not indexed
     Create,
-    /// create 4 KiB files in batches of 64, text indexed for search
+    /// create 4 KiB files in batches of 64, text indexed for search; search them
     CreateIndexed,
     /// create 4 KiB files one at a time
     CreateOne,
@@ -37,121 +23,187 @@ pub(crate) enum Workload {
     List,
     /// list a directory of 10 beside 1,000,000 deeper entries
     Deep,
-    /// `POST /v1/get`, 32 connections
+    /// read in the middle of 100,000 versions
+    Versions,
+    /// a path that 100,000 files had in turn: its past
+    Lives,
+    /// 1,000,000 names with a word in all of them: embedded, and `get` beside searches over HTTP
+    Names,
+    /// 10,000 accounts in turn with 1,024 file descriptors
+    Accounts,
+    /// `POST /v1/get`, 32 connections; and beside 1,500 puts a second
     Get,
     /// `POST /v1/put`, 32 connections
     Put,
+    /// latencies of get and put at half of what the server can do
+    HalfLoad,
+    /// 1,000 and 10,000 idle connections
+    Idle,
+    /// import 100,000 small files, and again
+    Import,
 }
 
 impl Workload {
-    /// What garth is measured against in a process of its own; `None` where `driver` arranges it.
-    pub(crate) fn peer(self) -> Option<Which> {
+    /// Who does it beside garth, each in processes of its own, the runs alternating.
+    pub(crate) fn peers(self) -> &'static [Which] {
         match self {
-            Self::Files | Self::Create | Self::CreateIndexed | Self::Big | Self::Tree | Self::List => {
-                Some(Which::AgentFs)
-            }
-            Self::CreateOne => Some(Which::Raw),
-            Self::Append | Self::Deep | Self::Get | Self::Put => None,
+            Self::Files | Self::Create | Self::CreateIndexed | Self::List => &[Which::AgentFs],
+            Self::CreateOne | Self::Append => &[Which::Plain],
+            Self::Big | Self::Tree => &[Which::AgentFs, Which::Plain],
+            _ => &[],
         }
     }
+}
+
+/// One line of the table.
+#[derive(Clone, Copy)]
+pub(crate) struct Row {
+    /// What is run; rows of one workload share its runs.
+    pub(crate) workload: Workload,
+    /// The job in words.
+    pub(crate) job: &'static str,
+    /// garth's figure.
+    pub(crate) figure: &'static str,
+    /// The figure that it stands beside.
+    pub(crate) peer: &'static str,
+    /// Whose that is, in words.
+    pub(crate) against: &'static str,
+    /// What the figures count.
+    pub(crate) unit: Unit,
+    /// What is to be reached.
+    pub(crate) goal: Goal,
+}
+
+/// What a figure counts.
+#[derive(Clone, Copy)]
+pub(crate) enum Unit {
+    /// Nanoseconds.
+    Time,
+    /// Bytes.
+    Bytes,
+    /// Bytes for each byte given.
+    Share,
+    /// Things.
+    Count,
 }
 
 /// What is to be reached.
 #[derive(Clone, Copy)]
 pub(crate) enum Goal {
-    /// At least so many times the peer's speed.
-    Ratio(f64),
-    /// At most so many milliseconds for one operation.
-    Millis(f64),
-    /// Less than so many MiB of memory at the peak of the process.
-    PeakMib(f64),
-    /// At most so many bytes on disk for each byte given.
-    Disk(f64),
+    /// At least so many times as fast as the other.
+    Faster(f64),
+    /// At most so many times the other's figure.
+    Within(f64),
+    /// At most so much, in the row's unit.
+    AtMost(f64),
+    /// Less than so much, in the row's unit.
+    Below(f64),
+    /// Shown, with no goal.
+    None,
 }
 
 const AGENTFS: &str = "agentfs-sdk 0.6.4 (no fsync)";
+const MIB: f64 = (1 << 20) as f64;
 
 /// All rows, in the order of the table.
+#[rustfmt::skip] // one row, two lines
 pub(crate) const ROWS: &[Row] = &[
-    row(Workload::Files, "stat", "stat a 4 KiB file", AGENTFS, Goal::Ratio(1.0)),
-    row(Workload::Files, "read", "read a 4 KiB file", AGENTFS, Goal::Ratio(1.5)),
-    row(
-        Workload::Create,
-        "create",
-        "create 4 KiB files, batches of 64, durable, not indexed",
-        AGENTFS,
-        Goal::Ratio(4.0),
-    ),
-    row(
-        Workload::CreateIndexed,
-        "create",
-        "create 4 KiB files, batches of 64, durable, text indexed for search",
-        "agentfs-sdk 0.6.4 (no fsync, no search)",
-        Goal::Ratio(1.0),
-    ),
-    row(
-        Workload::CreateOne,
-        "create",
-        "create 4 KiB files, one at a time, durable",
-        "write + fsync of file and directory",
-        Goal::Ratio(1.0),
-    ),
-    row(
-        Workload::Append,
-        "append",
-        "append 200 B to a growing file, durable, 32 at once",
-        "the same rows into SQLite in groups of 32",
-        Goal::Ratio(0.5),
-    ),
-    row(
-        Workload::Append,
-        "disk",
-        "  its disk use, all versions readable",
-        "the bytes appended",
-        Goal::Disk(3.0),
-    ),
-    row(Workload::Big, "write", "write a 256 MiB file, durable (time of a MiB)", AGENTFS, Goal::Ratio(3.0)),
-    row(Workload::Big, "read", "read a 256 MiB file (time of a MiB)", AGENTFS, Goal::Ratio(3.0)),
-    row(Workload::Big, "peak", "  its peak memory", AGENTFS, Goal::PeakMib(64.0)),
-    row(Workload::Tree, "remove", "remove a tree of 5,000 files, durable", AGENTFS, Goal::Ratio(10.0)),
-    row(
-        Workload::Tree,
-        "rename",
-        "rename a tree of 5,000 files, durable, one commit",
-        AGENTFS,
-        Goal::Millis(50.0),
-    ),
-    row(Workload::List, "names", "list a directory of 10,000: names", AGENTFS, Goal::Ratio(1.0)),
-    row(Workload::List, "entries", "list a directory of 10,000: with attributes", AGENTFS, Goal::Ratio(1.0)),
-    row(
-        Workload::Deep,
-        "deep",
-        "list a directory of 10 with 1,000,000 deeper entries",
-        "garth: the same with none deeper",
-        Goal::Ratio(0.8),
-    ),
-    row(
-        Workload::Get,
-        "get",
-        "`POST /v1/get`, 32 connections",
-        "axum handler with the same JSON in memory",
-        Goal::Ratio(0.6),
-    ),
-    row(
-        Workload::Put,
-        "put",
-        "`POST /v1/put`, 32 connections, durable",
-        "the same rows into SQLite in groups of 32",
-        Goal::Ratio(0.5),
-    ),
+    row(Workload::Files, "stat", "stat a 4 KiB file")
+        .against("agentfs stat", AGENTFS, Goal::Faster(2.0)),
+    row(Workload::Files, "read", "read a 4 KiB file")
+        .against("agentfs read", AGENTFS, Goal::Faster(2.0)),
+    row(Workload::Create, "create", "create 4 KiB files, batches of 64, durable, not indexed")
+        .against("agentfs create", AGENTFS, Goal::Faster(5.0)),
+    row(Workload::CreateIndexed, "create", "create 4 KiB files, batches of 64, durable, text indexed for search")
+        .against("agentfs create", "agentfs-sdk 0.6.4 (no fsync, no search)", Goal::Faster(1.1)),
+    row(Workload::CreateIndexed, "search", "  a search right after")
+        .against("search merged", "garth: once the index is merged", Goal::Within(2.0)),
+    row(Workload::CreateOne, "create", "create 4 KiB files, one at a time, durable")
+        .against("plain create", "write + fsync of file and directory", Goal::Faster(1.3)),
+    row(Workload::Append, "append", "append 200 B to a growing file, durable, 32 at once")
+        .against("plain append", "the same rows into SQLite in groups of 32", Goal::Faster(0.6)),
+    row(Workload::Append, "disk", "  its disk use once merged, all versions readable")
+        .counts(Unit::Share, Goal::AtMost(1.5)),
+    row(Workload::Big, "write", "write a 256 MiB file, durable (time of a MiB)")
+        .against("agentfs write", AGENTFS, Goal::Faster(5.0)),
+    row(Workload::Big, "write", "  the same")
+        .against("plain write", "the file system, with fsync", Goal::Faster(0.6)),
+    row(Workload::Big, "read", "read a 256 MiB file (time of a MiB)")
+        .against("agentfs read", AGENTFS, Goal::Faster(5.0)),
+    row(Workload::Big, "read", "  the same")
+        .against("plain read", "the file system, from the page cache", Goal::Faster(0.4)),
+    row(Workload::Big, "peak", "  its peak memory")
+        .counts(Unit::Bytes, Goal::Below(32.0 * MIB)),
+    row(Workload::Tree, "remove", "remove a tree of 5,000 files, durable")
+        .against("agentfs remove", AGENTFS, Goal::Faster(10.0)),
+    row(Workload::Tree, "rename", "rename a tree of 5,000 files, durable, one commit")
+        .against("plain rename", "its name rows rewritten in SQLite", Goal::Faster(0.5)),
+    row(Workload::List, "names", "list a directory of 10,000: names")
+        .against("agentfs names", AGENTFS, Goal::Faster(2.5)),
+    row(Workload::List, "entries", "list a directory of 10,000: with attributes")
+        .against("agentfs entries", AGENTFS, Goal::Faster(2.5)),
+    row(Workload::Deep, "deep", "list a directory of 10 with 1,000,000 deeper entries")
+        .against("shallow", "garth: the same with none deeper", Goal::Faster(0.8)),
+    row(Workload::Versions, "many", "read in the middle of 100,000 versions")
+        .against("few", "garth: of 100 versions", Goal::Within(2.0)),
+    row(Workload::Lives, "many read", "a path that 100,000 files had in turn: read in the middle")
+        .against("few read", "garth: of 100 files", Goal::None),
+    row(Workload::Lives, "many history", "  its 100 newest versions")
+        .against("few history", "garth: of 100 files", Goal::None),
+    row(Workload::Names, "many stat", "an account with 1,000,000 names: stat")
+        .against("few stat", "garth: with 1,000 names", Goal::None),
+    row(Workload::Names, "many list", "  list a directory of 1,000, first 100")
+        .against("few list", "garth: with 1,000 names", Goal::None),
+    row(Workload::Names, "many rare", "  search a word that one of them has")
+        .against("few rare", "garth: with 1,000 names", Goal::None),
+    row(Workload::Names, "many common", "  search a word that all of them have")
+        .against("few common", "garth: with 1,000 names", Goal::None),
+    row(Workload::Names, "get max", "slowest `get` beside two such searches")
+        .counts(Unit::Time, Goal::Below(20e6)),
+    row(Workload::Names, "quiet max", "  without them")
+        .counts(Unit::Time, Goal::None),
+    row(Workload::Accounts, "failures", "10,000 accounts in turn with 1,024 file descriptors: failures")
+        .counts(Unit::Count, Goal::AtMost(0.0)),
+    row(Workload::Accounts, "visit", "  a durable write and a read in one")
+        .counts(Unit::Time, Goal::None),
+    row(Workload::Accounts, "peak", "  its peak memory")
+        .counts(Unit::Bytes, Goal::None),
+    row(Workload::Get, "get", "`POST /v1/get`, 32 connections")
+        .against("bare get", "axum handler with the same JSON in memory", Goal::Faster(0.75)),
+    row(Workload::Get, "busy get", "  beside 1,500 puts a second")
+        .against("get", "garth: without them", Goal::Within(1.5)),
+    row(Workload::Put, "put", "`POST /v1/put`, 32 connections, durable")
+        .against("plain put", "four rows a put into SQLite in groups of 32", Goal::Within(2.2)),
+    row(Workload::Put, "written", "  written to the disk for each")
+        .counts(Unit::Bytes, Goal::AtMost(8192.0)),
+    row(Workload::HalfLoad, "get p50", "`POST /v1/get` at half load: the median").counts(Unit::Time, Goal::None),
+    row(Workload::HalfLoad, "get p99", "  slowest of 100").counts(Unit::Time, Goal::None),
+    row(Workload::HalfLoad, "get p999", "  slowest of 1,000").counts(Unit::Time, Goal::None),
+    row(Workload::HalfLoad, "put p50", "`POST /v1/put` at half load: the median").counts(Unit::Time, Goal::None),
+    row(Workload::HalfLoad, "put p99", "  slowest of 100").counts(Unit::Time, Goal::None),
+    row(Workload::HalfLoad, "put p999", "  slowest of 1,000").counts(Unit::Time, Goal::None),
+    row(Workload::Idle, "memory", "memory of a server with 1,000 idle connections")
+        .counts(Unit::Bytes, Goal::Below(32.0 * MIB)),
+    row(Workload::Idle, "more memory", "  with 10,000")
+        .counts(Unit::Bytes, Goal::None),
+    row(Workload::Idle, "failures", "  connections that were not answered")
+        .counts(Unit::Count, Goal::AtMost(0.0)),
+    row(Workload::Import, "new", "import 100,000 small files, indexed")
+        .against("cp new", "`cp -r` and `sync`", Goal::Faster(1.0)),
+    row(Workload::Import, "again", "  the same again, unchanged")
+        .against("rsync again", "`rsync -a`", Goal::Faster(1.0)),
 ];
 
-const fn row(
-    workload: Workload,
-    measure: &'static str,
-    job: &'static str,
-    against: &'static str,
-    goal: Goal,
-) -> Row {
-    Row { workload, measure, job, against, goal }
+const fn row(workload: Workload, figure: &'static str, job: &'static str) -> Row {
+    Row { workload, job, figure, peer: "", against: "-", unit: Unit::Time, goal: Goal::None }
+}
+
+impl Row {
+    const fn against(self, peer: &'static str, against: &'static str, goal: Goal) -> Self {
+        Self { peer, against, goal, ..self }
+    }
+
+    const fn counts(self, unit: Unit, goal: Goal) -> Self {
+        Self { unit, goal, ..self }
+    }
 }

@@ -12,7 +12,7 @@ use agentfs_sdk::{AgentFS, AgentFSOptions};
 use anyhow::{Context, Result};
 use bytes::Bytes;
 
-use super::{PIECE, Side};
+use super::{Files, PIECE, Side};
 
 /// A file system in one database file.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ impl AgentFs {
     }
 }
 
-impl Side for AgentFs {
+impl Files for AgentFs {
     async fn mkdir(&self, path: &str) -> Result<()> {
         Ok(self.0.fs.mkdir(path, 0, 0).await?)
     }
@@ -41,14 +41,6 @@ impl Side for AgentFs {
             self.0.fs.pwrite(&path, 0, &content).await?;
         }
         Ok(())
-    }
-
-    async fn stat(&self, path: &str) -> Result<u64> {
-        Ok(self.lookup(path).await?.size.try_into()?)
-    }
-
-    async fn read(&self, path: &str) -> Result<u64> {
-        Ok(self.0.fs.open(path).await?.pread(0, PIECE as u64).await?.len() as u64)
     }
 
     async fn write_big(&self, path: &str, pieces: &mut (dyn Iterator<Item = Bytes> + Send)) -> Result<()> {
@@ -69,6 +61,16 @@ impl Side for AgentFs {
             }
             offset += length;
         }
+    }
+}
+
+impl Side for AgentFs {
+    async fn stat(&self, path: &str) -> Result<u64> {
+        Ok(self.lookup(path).await?.size.try_into()?)
+    }
+
+    async fn read(&self, path: &str) -> Result<u64> {
+        Ok(self.0.fs.open(path).await?.pread(0, PIECE as u64).await?.len() as u64)
     }
 
     async fn rename(&self, from: &str, to: &str) -> Result<()> {

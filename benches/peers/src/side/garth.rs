@@ -6,14 +6,15 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use futures::TryStreamExt;
+use garth::engine::sqlite::SqliteFs;
 use garth::model::{At, Batch, Body, ByteRange, MAX_PAGE, Op, Page, SetAttrs};
-use garth::{FileSystem, FileSystemExt, TreePath};
+use garth::{AccountStore, FileSystemExt, TreePath};
 
-use super::Side;
+use super::{Files, Side};
 
 /// A tree on the SQLite engine.
 #[derive(Clone)]
-pub(crate) struct Garth(pub(crate) Arc<dyn FileSystem>);
+pub(crate) struct Garth(pub(crate) Arc<dyn AccountStore>);
 
 /// A path of the benchmark's own making.
 pub(crate) fn path(path: &str) -> TreePath {
@@ -29,7 +30,7 @@ pub(crate) fn write(at: &str, content: Bytes, searchable: bool) -> Op {
 impl Garth {
     /// Opens a new tree in `folder`.
     pub(crate) fn open(folder: &Path) -> Result<Self> {
-        Ok(Self(garth::engine::sqlite::SqliteFs::open(folder, garth::Env::system())?))
+        Ok(Self(SqliteFs::open(folder, garth::Env::system())?))
     }
 
     async fn list(&self, dir: &str, entries: bool) -> Result<usize> {
@@ -46,7 +47,7 @@ impl Garth {
     }
 }
 
-impl Side for Garth {
+impl Files for Garth {
     async fn mkdir(&self, at: &str) -> Result<()> {
         self.0.mkdir_all(&path(at)).await?;
         Ok(())
@@ -56,14 +57,6 @@ impl Side for Garth {
         let ops = files.into_iter().map(|(at, content)| write(&at, content, indexed));
         self.0.commit(Batch::new(ops)).await?;
         Ok(())
-    }
-
-    async fn stat(&self, at: &str) -> Result<u64> {
-        Ok(self.0.stat(&At::Path(path(at))).await?.size)
-    }
-
-    async fn read(&self, at: &str) -> Result<u64> {
-        Ok(self.0.read(&At::Path(path(at)), ByteRange::ALL).await?.len() as u64)
     }
 
     async fn write_big(&self, at: &str, pieces: &mut (dyn Iterator<Item = Bytes> + Send)) -> Result<()> {
@@ -80,6 +73,16 @@ impl Side for Garth {
         let file = self.0.open(&At::Path(path(at))).await?;
         let lengths = file.stream(ByteRange::ALL).map_ok(|piece| piece.len() as u64);
         Ok(lengths.try_fold(0, async |sum, length| Ok(sum + length)).await?)
+    }
+}
+
+impl Side for Garth {
+    async fn stat(&self, at: &str) -> Result<u64> {
+        Ok(self.0.stat(&At::Path(path(at))).await?.size)
+    }
+
+    async fn read(&self, at: &str) -> Result<u64> {
+        Ok(self.0.read(&At::Path(path(at)), ByteRange::ALL).await?.len() as u64)
     }
 
     async fn rename(&self, from: &str, to: &str) -> Result<()> {

@@ -1,0 +1,71 @@
+//! What to measure and with what, and how a run is started with it.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use crate::figures::Figures;
+use crate::process::{name, outcome};
+use crate::rows::Workload;
+use crate::side::Which;
+use crate::size::Size;
+
+/// What to measure.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Rows to measure; all unless named
+    pub(crate) rows: Vec<Workload>,
+    #[command(flatten)]
+    pub(crate) size: Size,
+    /// Alternating runs of each side
+    #[arg(long, default_value_t = 5)]
+    pub(crate) runs: usize,
+    /// The `garth` binary for the rows over HTTP and of whole commands
+    #[arg(long)]
+    garth: Option<PathBuf>,
+    /// Where to put the data; a folder on the disk to be measured
+    #[arg(long)]
+    dir: Option<PathBuf>,
+}
+
+impl Options {
+    /// The binary to serve and import with.
+    pub(crate) fn garth(&self) -> Result<Command> {
+        let binary = self.garth.as_deref().context("this row needs --garth PATH, the binary")?;
+        Ok(Command::new(binary))
+    }
+
+    /// An empty folder on the disk that is measured.
+    pub(crate) fn folder(&self) -> Result<TempDir> {
+        let base = self.dir.clone().unwrap_or_else(std::env::temp_dir);
+        tempfile::Builder::new()
+            .prefix("garth-bench-")
+            .tempdir_in(base)
+            .context("cannot make a folder for the data")
+    }
+
+    /// Runs one side in a process of its own, in `folder`; a peer may look at what garth's run wrote.
+    pub(crate) fn child(
+        &self,
+        workload: Workload,
+        side: Which,
+        folder: &TempDir,
+        garths: Option<&TempDir>,
+        runs: usize,
+    ) -> Result<Figures> {
+        let program = std::env::current_exe()?;
+        let mut command = Command::new(&program);
+        if workload == Workload::Accounts {
+            command = Command::new("sh");
+            command.args(["-c", "ulimit -n 1024 && exec \"$0\" \"$@\""]).arg(program);
+        }
+        command.arg("child").arg(name(workload)).arg(name(side)).arg(folder.path());
+        command.args(["--runs", &runs.to_string()]).args(self.size.arguments());
+        if let Some(garths) = garths {
+            command.arg("--garths").arg(garths.path());
+        }
+        outcome(command)
+    }
+}

@@ -1,0 +1,191 @@
+//! garth beside itself: the same call where little and where much is stored that it does not ask for. What is
+//! stored takes long to make, so it is made once; then the two are asked in turn.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use garth::model::{At, Batch, ByteRange, HistoryPage, Op, Page, SearchQuery, Seq};
+use garth::{DataDir, Env, FileSystemExt, TreePath};
+
+use super::commit_grouped;
+use crate::figures::Figures;
+use crate::side::garth::{Garth, path};
+use crate::side::{Files, Side};
+use crate::size::Size;
+
+/// Calls of one repetition.
+const TIMES: usize = 1_000;
+
+/// Two directories of ten, one with many entries deeper down.
+pub(crate) async fn deep(garth: &Garth, size: Size, runs: usize) -> Result<Figures> {
+    let entries = size.of(1_000_000, 1_000);
+    for top in ["/shallow", "/deep"] {
+        for child in 0..10 {
+            garth.mkdir(&format!("{top}/{child}")).await?;
+        }
+    }
+    for dir in 0..entries / 1_000 {
+        let dir = format!("/deep/{}/{dir}", dir % 10);
+        garth.mkdir(&dir).await?;
+        garth.create((0..999).map(|i| (format!("{dir}/{i}"), Bytes::new())).collect(), false).await?;
+    }
+    let mut figures = Figures::default();
+    for _ in 0..runs {
+        for (name, top) in [("deep", "/deep"), ("shallow", "/shallow")] {
+            let start = Instant::now();
+            for _ in 0..TIMES {
+                ensure!(garth.entries(top).await? == 10, "ten children");
+            }
+            figures.time(name, start.elapsed(), TIMES);
+        }
+    }
+    Ok(figures)
+}
+
+/// A file of few and one of many versions, read as each was in the middle.
+pub(crate) async fn versions(garth: &Garth, size: Size, runs: usize) -> Result<Figures> {
+    let overwrite = |at: TreePath, i: usize| Batch::from(Op::write(at, format!("version {i:>32}"))).visible();
+    let mut middles = Vec::new();
+    for (at, count) in [("/few", 100), ("/many", size.of(100_000, 1_000))] {
+        let first = garth.0.head().await?.seq.0;
+        commit_grouped(garth, count, move |i| overwrite(path(at), i)).await?;
+        middles.push((&at[1..], At::Path(path(at)), Seq(first + count as u64 / 2)));
+    }
+    let mut figures = Figures::default();
+    for _ in 0..runs {
+        read_middles(garth, &middles, "", &mut figures).await?;
+    }
+    Ok(figures)
+}
+
+/// A path that few and one that many files had in turn: read as it was in the middle, and its newest history.
+pub(crate) async fn lives(garth: &Garth, size: Size, runs: usize) -> Result<Figures> {
+    let replace = |at: TreePath, i: usize| {
+        let write = Op::write(at.clone(), format!("file {i:>35}")).create_new();
+        Batch::new([Op::remove(at).if_exists(), write]).visible()
+    };
+    let mut middles = Vec::new();
+    for (at, count) in [("/few", 100), ("/many", size.of(100_000, 1_000))] {
+        let first = garth.0.head().await?.seq.0;
+        commit_grouped(garth, count, move |i| replace(path(at), i)).await?;
+        middles.push((&at[1..], At::Path(path(at)), Seq(first + count as u64 / 2)));
+    }
+    let (page, mut figures) = (HistoryPage::default(), Figures::default());
+    for _ in 0..runs {
+        read_middles(garth, &middles, " read", &mut figures).await?;
+        for (name, at, _) in &middles {
+            let start = Instant::now();
+            for _ in 0..TIMES / 10 {
+                ensure!(garth.0.history(at, &page).await?.items.len() == page.limit, "a full page");
+            }
+            figures.time(format!("{name} history"), start.elapsed(), TIMES / 10);
+        }
+    }
+    Ok(figures)
+}
+
+async fn read_middles(
+    garth: &Garth,
+    middles: &[(&str, At, Seq)],
+    figure: &str,
+    figures: &mut Figures,
+) -> Result<()> {
+    for (name, at, seq) in middles {
+        let past = garth.0.as_of(&(*seq).into()).await?;
+        let start = Instant::now();
+        for _ in 0..TIMES {
+            ensure!(past.read(at, ByteRange::ALL).await?.len() == 40, "what it was");
+        }
+        figures.time(format!("{name}{figure}"), start.elapsed(), TIMES);
+    }
+    Ok(())
+}
+
+/// An account of 1,000 names and one of many, all with one word in common. The larger is `default`, for a
+/// server to answer from.
+pub(crate) async fn names(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
+    let data = DataDir::open(folder, Env::system())?;
+    let mut accounts = Vec::new();
+    for (name, account, count) in [("few", "few", 1_000), ("many", "default", size.of(1_000_000, 1_000))] {
+        data.create_account(account).await?;
+        let garth = Garth(data.account(account).await?);
+        for dir in 0..count / 1_000 {
+            let files = (0..1_000).map(|i| {
+                let op = Op::write(path(&named(dir, i)), format!("{{\"common\":\"rare{dir}x{i}\"}}"));
+                op.create_new().with_parents()
+            });
+            garth.0.commit(Batch::new(files).visible()).await?;
+        }
+        garth.0.gc(Duration::ZERO).await?; // the index is whole
+        accounts.push((name, garth));
+    }
+    let mut figures = Figures::default();
+    for _ in 0..runs {
+        for (name, garth) in &accounts {
+            ask_names(name, garth, &mut figures).await?;
+        }
+    }
+    Ok(figures)
+}
+
+/// The path of a value: `/names/{dir}/{file}` to those who ask over HTTP.
+fn named(dir: usize, file: usize) -> String {
+    format!("/agents/default/kv/names/{dir}/{file}.json")
+}
+
+async fn ask_names(name: &str, garth: &Garth, figures: &mut Figures) -> Result<()> {
+    let start = Instant::now();
+    for i in 0..TIMES {
+        garth.0.stat(&At::Path(path(&named(0, i)))).await?;
+    }
+    figures.time(format!("{name} stat"), start.elapsed(), TIMES);
+    let page = Page::default().limit(100).with_entries();
+    let start = Instant::now();
+    for _ in 0..TIMES {
+        let listing = garth.0.list(&At::Path(path("/agents/default/kv/names/0")), &page).await?;
+        ensure!(listing.items.len() == 100, "a full page");
+    }
+    figures.time(format!("{name} list"), start.elapsed(), TIMES);
+    for (figure, word, times) in [("rare", "rare0x500", 100), ("common", "common", 3)] {
+        let query = SearchQuery::new(word);
+        let start = Instant::now();
+        for _ in 0..times {
+            ensure!(!garth.0.search(&query).await?.hits.is_empty(), "the word is found");
+        }
+        figures.time(format!("{name} {figure}"), start.elapsed(), times);
+    }
+    Ok(())
+}
+
+/// Many accounts in turn, with fewer file descriptors than they would take together: the process was started
+/// with a limit of 1,024. What fails is counted.
+pub(crate) async fn accounts(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
+    let limits = std::fs::read_to_string("/proc/self/limits").context("needs Linux")?;
+    let limit = limits.lines().find(|line| line.starts_with("Max open files"));
+    ensure!(limit.is_some_and(|line| line.contains(" 1024 ")), "started with 1,024 file descriptors");
+    let data = DataDir::open(folder, Env::system())?;
+    let count = size.of(10_000, 100);
+    let mut failures = 0;
+    for account in 0..count {
+        failures += usize::from(data.create_account(&format!("a-{account}")).await.is_err());
+    }
+    let mut figures = Figures::default();
+    for _ in 0..runs {
+        let start = Instant::now();
+        for account in 0..count {
+            failures += usize::from(visit(&data, account).await.is_err());
+        }
+        figures.time("visit", start.elapsed(), count);
+    }
+    figures.add("failures", failures as f64);
+    Ok(figures)
+}
+
+async fn visit(data: &DataDir, account: usize) -> Result<()> {
+    let fs = data.account(&format!("a-{account}")).await?;
+    fs.write("/note.md", format!("of {account}")).await?;
+    ensure!(fs.read_to_string("/note.md").await? == format!("of {account}"), "its own");
+    Ok(())
+}
