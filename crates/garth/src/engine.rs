@@ -1,5 +1,6 @@
 //! Implementations that store: each a [`crate::FileSystem`] held to the one contract suite.
 
 pub mod memory;
-mod planner;
+#[doc(hidden)]
+pub mod planner;
 pub mod sqlite;

@@ -3,6 +3,15 @@
 //! the batch would change in a [`Delta`] that later operations of the batch see, and writes nothing. A batch
 //! that fails is dropped with its delta.
 //!
+//! Public, and hidden from the documentation, for databases that crates of their own bring. Those see:
+//!
+//! - [`Rows`], what a database is asked, and [`plan`], for one that is at hand;
+//! - [`Fetch`] and [`plan_with`], for one that is a round trip away;
+//! - [`Planned`], with the [`Delta`] to write and the next [`HeadRow`].
+//!
+//! It is no part of what this crate promises to its users: rows are what `docs/format.md` says of this
+//! version.
+//!
 //! `memory` shares none of this, or comparing the engines would prove nothing. Why:
 //! `docs/decisions/planner-without-io.md`.
 
@@ -10,8 +19,10 @@ mod attrs;
 mod content;
 mod copy;
 mod delta;
+mod foresight;
 mod lookup;
 mod names;
+mod rounds;
 mod rows;
 mod subtrees;
 #[cfg(test)]
@@ -21,12 +32,14 @@ use std::collections::{HashMap, HashSet};
 
 use sha2::{Digest, Sha256};
 
-pub(crate) use content::{MAX_EXTENT, sum_of};
-pub(crate) use delta::Delta;
-pub(crate) use rows::{
-    DEDUP_FROM, ExtentRow, IdempotencyRow, LogChange, NameRow, NodeRow, Rows, SHORT_SUM, Staged, Stored,
+pub use content::{MAX_EXTENT, sum_of};
+pub use delta::{Delta, ExtentChange, NameChange};
+pub use rounds::{Fetch, MAX_ROUNDS, plan_with};
+pub use rows::{
+    Chunk, DEDUP_FROM, ExtentRow, IdempotencyRow, LogChange, NameRow, NodeRow, RowKey, Rows, SHORT_SUM,
+    Staged, Stored,
 };
-pub(crate) use subtrees::Region;
+pub use subtrees::{Key, Region, Subtrees};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
@@ -37,45 +50,38 @@ use crate::path::TreePath;
 
 /// The state that a batch is planned on: the head row.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HeadRow {
+pub struct HeadRow {
     /// Last sequence.
-    pub(crate) seq: u64,
+    pub seq: u64,
     /// Time of the last commit.
-    pub(crate) time: i64,
+    pub time: i64,
     /// Next inode number to give.
-    pub(crate) next_ino: u64,
+    pub next_ino: u64,
     /// Next chunk number to give.
-    pub(crate) next_chunk: u64,
+    pub next_chunk: u64,
 }
 
 /// What planning a batch gives.
-pub(crate) enum Planned {
+pub enum Planned {
     /// Rows to change, and the answer once they are kept.
-    Apply { delta: Box<Delta>, head: HeadRow, commit: Commit },
+    Apply {
+        /// The rows.
+        delta: Box<Delta>,
+        /// The head row with this commit.
+        head: HeadRow,
+        /// The answer; whether it is durable is for the database to say.
+        commit: Commit,
+    },
     /// The batch was committed before: its answer.
     Replay(Commit),
 }
 
-/// Plans `batch` on the state that `rows` shows at `head`.
-pub(crate) fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> Result<Planned> {
+/// Plans `batch` on the state that `rows` shows at `head`. A batch that fails has changed nothing.
+///
+/// # Errors
+/// Those that [`Batch`](crate::model::batch) promises, in its order; and any error of `rows`, as it is.
+pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> Result<Planned> {
     let time = now.0.max(head.time.saturating_add(1));
-    if let Some(record) = &batch.idempotency
-        && let Some(known) = rows.idempotency(batch.owner_key(), &record.key)?
-        && known.keep_until > time
-    {
-        if known.request_hash != record.request_hash {
-            return Err(Error::new(
-                ErrorKind::IdempotencyMismatch,
-                "the idempotency key was used before with another request; use a new key",
-            ));
-        }
-        return Ok(Planned::Replay(Commit { replayed: true, ..known.commit }));
-    }
-    if let Some(id) = batch.id
-        && let Some(first) = rows.committed(batch.owner_key(), id)?
-    {
-        return Ok(Planned::Replay(Commit { replayed: true, ..first }));
-    }
     let within = batch.reach();
     let mut planner = Planner {
         rows,
@@ -92,14 +98,18 @@ pub(crate) fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Bat
         dirs: HashMap::new(),
         settled: HashMap::new(),
     };
+    let foreseen = planner.foresee_batch(batch);
+    if let Some(first) = planner.committed(batch)? {
+        return Ok(Planned::Replay(Commit { replayed: true, ..first }));
+    }
+    foreseen?;
     for (at, that) in &batch.assumptions {
         planner.check(at, that).map_err(stale)?;
     }
     for (at, that) in &batch.preconditions {
         planner.check(at, that)?;
     }
-    let outcomes = batch.ops.iter().map(|op| planner.op(op)).collect::<Result<Vec<_>>>()?;
-    let outcomes = batch.told(outcomes);
+    let outcomes = batch.told(planner.ops(&batch.ops)?);
     planner.settle_nodes()?;
     planner.delta.finish(planner.first_ino, planner.seq);
     let (next_ino, next_chunk) = (planner.next_ino, planner.next_chunk);
@@ -137,6 +147,40 @@ struct Planner<'a, R> {
 }
 
 impl<R: Rows> Planner<'_, R> {
+    /// The commit that a batch is a retry of.
+    fn committed(&self, batch: &Batch) -> Result<Option<Commit>> {
+        if let Some(record) = &batch.idempotency
+            && let Some(known) = self.rows.idempotency(self.owner, &record.key)?
+            && known.keep_until > self.time
+        {
+            if known.request_hash != record.request_hash {
+                return Err(Error::new(
+                    ErrorKind::IdempotencyMismatch,
+                    "the idempotency key was used before with another request; use a new key",
+                ));
+            }
+            return Ok(Some(known.commit));
+        }
+        match batch.id {
+            Some(id) => self.rows.committed(self.owner, id),
+            None => Ok(None),
+        }
+    }
+
+    fn ops(&mut self, ops: &[Op]) -> Result<Vec<Outcome>> {
+        let mut outcomes = Vec::with_capacity(ops.len());
+        let mut refused = Ok(());
+        for op in ops {
+            match self.foresee_moved(op).and_then(|()| self.op(op)) {
+                Ok(outcome) => outcomes.push(outcome),
+                // a row that one misses keeps the others from telling what they miss
+                Err(error) if R::FORESEES => refused = refused.and(Err(error)),
+                Err(error) => return Err(error),
+            }
+        }
+        refused.map(|()| outcomes)
+    }
+
     fn op(&mut self, op: &Op) -> Result<Outcome> {
         let outcome = self.perform(op)?;
         match self.delta.nodes.get(&outcome.ino.0) {

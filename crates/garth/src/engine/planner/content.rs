@@ -10,11 +10,11 @@ use crate::model::{At, Body, ChangeKind, Create, Kind, MAX_FILE, Outcome, SetAtt
 use crate::text::passage::Edit;
 
 /// Largest extent, in bytes: what one read has to fetch and check at most.
-pub(crate) const MAX_EXTENT: usize = 1 << 20;
+pub const MAX_EXTENT: usize = 1 << 20;
 
 /// The checksum stored with a chunk: its whole BLAKE3, by which it is deduplicated, or 8 bytes for short
 /// ones.
-pub(crate) fn sum_of(data: &[u8]) -> Vec<u8> {
+pub fn sum_of(data: &[u8]) -> Vec<u8> {
     let length = if data.len() >= DEDUP_FROM { 32 } else { SHORT_SUM };
     blake3::hash(data).as_bytes()[..length].to_vec()
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::foresight::source_keys;
 use super::rows::{ExtentRow, NodeRow, Rows};
 use super::{Planner, key_of, moved};
 use crate::error::{Error, ErrorKind, Result};
@@ -160,6 +161,11 @@ impl<R: Rows> Planner<'_, R> {
             (Some(path), Kind::Directory, Some((seq, _))) => self.rows.names_below_at(path.key(), seq)?,
             _ => Vec::new(),
         };
+        let then = source.as_of.map(|(seq, _)| seq);
+        self.foresee(below.iter().flat_map(|(_, _, row)| source_keys(row.ino, then)));
+        if then.is_none() {
+            self.foresee_nodes(below.iter().map(|(_, _, row)| row.ino))?;
+        }
         let mut sources = Vec::with_capacity(below.len());
         for (dir, name, row) in below {
             let node = match source.as_of {

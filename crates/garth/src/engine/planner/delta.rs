@@ -4,61 +4,66 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::rows::{Chunk, ExtentRow, LogChange, NameRow, NodeRow, Staged};
-use super::subtrees::Subtrees;
+use super::subtrees::{Key, Subtrees};
 use crate::model::{Attributes, ChangeKind};
 use crate::path::TreePath;
 use crate::text::passage::Edit;
 
-/// Key of a name: directory and name.
-pub(crate) type Key = (String, String);
-
 /// A name before and after. What the database has in a directory whose content has left ends with that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct NameChange {
-    pub(crate) before: Option<NameRow>,
-    pub(crate) after: Option<NameRow>,
+pub struct NameChange {
+    /// The row that ends.
+    pub before: Option<NameRow>,
+    /// The row that begins.
+    pub after: Option<NameRow>,
 }
 
 /// The extents of one file before and after.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ExtentChange {
+pub struct ExtentChange {
     /// Rows of the database that end with this commit, by offset.
-    pub(crate) closed: BTreeMap<u64, ExtentRow>,
+    pub closed: BTreeMap<u64, ExtentRow>,
     /// New rows, by offset.
-    pub(crate) added: BTreeMap<u64, ExtentRow>,
+    pub added: BTreeMap<u64, ExtentRow>,
 }
 
 /// All row changes of a batch.
 #[derive(Debug, Default)]
-pub(crate) struct Delta {
-    pub(crate) names: BTreeMap<Key, NameChange>,
+pub struct Delta {
+    /// Names given and ended.
+    pub names: BTreeMap<Key, NameChange>,
     /// Subtrees that were moved or removed, without the names in them that the batch did not change.
-    pub(crate) subtrees: Subtrees,
+    pub subtrees: Subtrees,
     /// Names that this batch gave, by node; some may have lost it again.
     given: HashMap<u64, BTreeSet<Key>>,
-    pub(crate) nodes: BTreeMap<u64, NodeRow>,
-    pub(crate) attributes: BTreeMap<u64, Attributes>,
-    pub(crate) extents: BTreeMap<u64, ExtentChange>,
-    pub(crate) chunks: BTreeMap<u64, Chunk>,
+    /// New versions of nodes, by number.
+    pub nodes: BTreeMap<u64, NodeRow>,
+    /// Attributes of the new versions that have others than before.
+    pub attributes: BTreeMap<u64, Attributes>,
+    /// Extents of files, by number.
+    pub extents: BTreeMap<u64, ExtentChange>,
+    /// New stored bytes, by number.
+    pub chunks: BTreeMap<u64, Chunk>,
     /// New chunks of this batch that are shared by content, by BLAKE3.
-    pub(crate) dedup: HashMap<Vec<u8>, u64>,
+    pub(super) dedup: HashMap<Vec<u8>, u64>,
     /// Nodes whose moment of expiry changed; `None` for never or removed.
-    pub(crate) expiry: BTreeMap<u64, Option<i64>>,
+    pub expiry: BTreeMap<u64, Option<i64>>,
     /// `true`: made, `false`: dropped.
-    pub(crate) snapshots: BTreeMap<String, bool>,
+    pub snapshots: BTreeMap<String, bool>,
     /// Staged bodies that are used up.
-    pub(crate) staged: Vec<(u128, Staged)>,
+    pub staged: Vec<(u128, Staged)>,
     /// What search has to look at again: files whose bytes, type or searchability
     /// changed, and files that were removed.
-    pub(crate) index: BTreeMap<u64, Edit>,
-    pub(crate) log: Vec<LogChange>,
+    pub index: BTreeMap<u64, Edit>,
+    /// What the log says of this commit, in order.
+    pub log: Vec<LogChange>,
     /// Nodes without a name that were changed through an open handle, which needs a lease.
-    pub(crate) unnamed: BTreeSet<u64>,
+    pub unnamed: BTreeSet<u64>,
 }
 
 impl Delta {
     /// Sets a name. `before` is the row that the database has.
-    pub(crate) fn set_name(&mut self, key: Key, before: Option<NameRow>, after: Option<NameRow>) {
+    pub(super) fn set_name(&mut self, key: Key, before: Option<NameRow>, after: Option<NameRow>) {
         if let Some(row) = after {
             self.given.entry(row.ino).or_default().insert(key.clone());
         }
@@ -82,26 +87,26 @@ impl Delta {
     }
 
     /// Names that this batch gave to a node and that it still has.
-    pub(crate) fn given(&self, ino: u64) -> impl Iterator<Item = &Key> {
+    pub(super) fn given(&self, ino: u64) -> impl Iterator<Item = &Key> {
         let has = move |key: &&Key| {
             self.names.get(*key).and_then(|change| change.after).is_some_and(|row| row.ino == ino)
         };
         self.given.get(&ino).into_iter().flatten().filter(has)
     }
 
-    pub(crate) fn log(&mut self, kind: ChangeKind, ino: u64, path: Option<TreePath>) {
+    pub(super) fn log(&mut self, kind: ChangeKind, ino: u64, path: Option<TreePath>) {
         self.log.push(LogChange { kind, ino, path, whole: false });
     }
 
     /// Tells search what was done to a file.
-    pub(crate) fn touch(&mut self, ino: u64, edit: Edit) {
+    pub(super) fn touch(&mut self, ino: u64, edit: Edit) {
         self.index.entry(ino).and_modify(|known| *known = known.then(edit)).or_insert(edit);
     }
 
     /// By how much the references to each chunk change, without those that stay as many. Extents, ended ones
     /// too, and staged bodies refer to chunks; a new chunk is written as one that has one reference, so that
     /// the common case costs nothing.
-    pub(crate) fn references(&self) -> BTreeMap<u64, i64> {
+    pub fn references(&self) -> BTreeMap<u64, i64> {
         let mut by: BTreeMap<u64, i64> = BTreeMap::new();
         for row in self.extents.values().flat_map(|change| change.added.values()) {
             *by.entry(row.chunk).or_default() += 1;
@@ -115,7 +120,7 @@ impl Delta {
     }
 
     /// Drops what this batch made and unmade itself. `first` is the first inode number that it could give.
-    pub(crate) fn finish(&mut self, first: u64, seq: u64) {
+    pub(super) fn finish(&mut self, first: u64, seq: u64) {
         let subtrees = &self.subtrees;
         self.names.retain(|(dir, _), change| {
             if subtrees.has_left(dir) {

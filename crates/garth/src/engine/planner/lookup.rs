@@ -1,8 +1,8 @@
 //! Finding names and nodes in the state that the batch has reached, with the errors of a lookup; and expiry,
 //! which a batch records when it meets it. Why: `docs/decisions/expiry-is-absence.md`.
 
-use super::delta::Key;
-use super::rows::{ExtentRow, NameRow, NodeRow, Rows};
+use super::rows::{ExtentRow, NameRow, NodeRow, RowKey, Rows};
+use super::subtrees::Key;
 use super::{Planner, key_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, ChangeKind, Ino, Kind, Within};
@@ -58,8 +58,7 @@ impl<R: Rows> Planner<'_, R> {
         if lost.is_empty() || node.ino >= self.first_ino || node.nlink == 0 {
             return Ok(false);
         }
-        let tops = lost.iter().map(|region| TreePath::from_key(region.dir.clone()));
-        let names = self.rows.names_of(node.ino, &Within::new(tops), usize::MAX)?;
+        let names = self.rows.names_of(node.ino, &self.lost_from(from), usize::MAX)?;
         let is_lost = |(dir, name): &&Key| lost.iter().any(|region| region.contains(dir, name));
         let names = names.iter().filter(is_lost).count() as u64;
         if names > 0 {
@@ -68,12 +67,24 @@ impl<R: Rows> Planner<'_, R> {
         Ok(names > 0)
     }
 
+    /// What has lost names in regions that the batch has removed, from one on.
+    fn lost_from(&self, from: usize) -> Within {
+        let lost = &self.delta.subtrees.lost()[from..];
+        Within::new(lost.iter().map(|region| TreePath::from_key(region.dir.clone())))
+    }
+
     /// Brings the rows of changed nodes up to date with the regions that were removed after they were put.
     pub(super) fn settle_nodes(&mut self) -> Result<()> {
         let regions = self.delta.subtrees.lost().len();
         if regions == 0 {
             return Ok(());
         }
+        let unsettled = self.delta.nodes.values().filter_map(|node| {
+            let from = self.settled.get(&node.ino).copied().unwrap_or_default();
+            let due = node.ino < self.first_ino && node.nlink > 0 && from < regions;
+            due.then(|| RowKey::NamesOf(node.ino, self.lost_from(from), usize::MAX))
+        });
+        self.foresee(unsettled);
         for ino in self.delta.nodes.keys().copied().collect::<Vec<_>>() {
             let mut node = self.node(ino)?;
             if node.nlink == 0 && self.delta.nodes[&ino].nlink > 0 {
@@ -304,6 +315,7 @@ impl<R: Rows> Planner<'_, R> {
         if node.nlink == 0 || !node.expired(self.time) {
             return Ok(false);
         }
+        self.foresee_expired(std::slice::from_ref(node))?;
         for (dir, name) in self.names_within(node.ino, &Within::everything())? {
             self.delta.log(ChangeKind::Expired, node.ino, Some(TreePath::from_row(&dir, &name)));
             self.set_name((dir.clone(), name), None)?;

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::delta::Key;
+use super::foresight::FIRST_ENTRIES;
 use super::rows::{NameRow, NodeRow, Rows};
-use super::subtrees::Content;
+use super::subtrees::{Content, Key};
 use super::{Planner, key_of, moved};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, ChangeKind, Kind, MAX_LINKS, Outcome, Remove, RenameMode, SetAttrs, Special};
@@ -212,7 +212,9 @@ impl<R: Rows> Planner<'_, R> {
         }
         if what == Remove::Tree && node.kind == Kind::Directory {
             // what has expired ends as that, under all of its names
-            for ino in self.expired_below(&path)? {
+            let expired = self.expired_below(&path)?;
+            self.foresee_nodes(expired.iter().copied())?;
+            for ino in expired {
                 let below = self.node(ino)?;
                 self.expire_if_due(&below)?;
             }
@@ -292,10 +294,11 @@ impl<R: Rows> Planner<'_, R> {
 
     /// Whether a directory has no entries; expired ones are recorded and do not count.
     fn is_empty(&mut self, dir: &TreePath) -> Result<bool> {
-        for limit in [64, usize::MAX] {
+        for limit in [FIRST_ENTRIES, usize::MAX] {
             let source = self.delta.subtrees.source(dir.key());
             let rows = source.map_or(Ok(Vec::new()), |source| self.rows.names_in(&source, limit))?;
             let last = rows.len() < limit;
+            self.foresee_nodes(rows.iter().map(|(_, row)| row.ino))?;
             for (name, _) in rows {
                 if self.lookup(&dir.join(&crate::path::Name::parse(&name)?)?)?.is_some() {
                     return Ok(false);
@@ -393,7 +396,7 @@ impl<R: Rows> Planner<'_, R> {
             self.delta.log(ChangeKind::Removed, other.ino, Some(to.clone()));
             self.drop_name(&to, other)?;
         }
-        self.check_lengths(&from, &to)?;
+        self.check_lengths((&from, &node), &to)?;
         let taken = self.take(&from, &node)?;
         // read again: what was replaced may have been another name of a node in the subtree
         let mut node = self.node(node.ino)?;
@@ -405,8 +408,8 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     fn exchange(&mut self, one: (&TreePath, &NodeRow), two: (&TreePath, &NodeRow)) -> Result<()> {
-        self.check_lengths(one.0, two.0)?;
-        self.check_lengths(two.0, one.0)?;
+        self.check_lengths(one, two.0)?;
+        self.check_lengths(two, one.0)?;
         let first = self.take(one.0, one.1)?;
         let second = self.take(two.0, two.1)?;
         self.give(one.0, two.0, one.1, first)?;
@@ -421,9 +424,9 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// Refuses to move what would have paths that are too long to be kept.
-    fn check_lengths(&self, from: &TreePath, to: &TreePath) -> Result<()> {
+    fn check_lengths(&self, (from, node): (&TreePath, &NodeRow), to: &TreePath) -> Result<()> {
         let (from, to) = (from.key(), to.key());
-        if to.len() <= from.len() {
+        if node.kind != Kind::Directory || to.len() <= from.len() {
             return Ok(());
         }
         for (at, region) in self.delta.subtrees.parts(from) {

@@ -9,52 +9,67 @@ use crate::model::{Attributes, ChangeKind, Commit, CommitId, Kind, Timestamp, Wi
 use crate::path::TreePath;
 
 /// A chunk of this many bytes and more is found by its BLAKE3 and stored once per account.
-pub(crate) const DEDUP_FROM: usize = 64 << 10;
+pub const DEDUP_FROM: usize = 64 << 10;
 
 /// Bytes of the checksum of a chunk that is not deduplicated: enough to detect damage, and chunks may
 /// be many.
-pub(crate) const SHORT_SUM: usize = 8;
+pub const SHORT_SUM: usize = 8;
 
 /// A live name. Its key, `(directory, name)`, is kept beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NameRow {
-    pub(crate) ino: u64,
+pub struct NameRow {
+    /// The node.
+    pub ino: u64,
     /// The commit that gave the node this name.
-    pub(crate) since: u64,
+    pub since: u64,
     /// Kind of the node, which never changes: a listing of names needs no node.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
 }
 
 /// One version of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NodeRow {
-    pub(crate) ino: u64,
+pub struct NodeRow {
+    /// Its number.
+    pub ino: u64,
     /// The commit that made this version.
-    pub(crate) seq: u64,
-    pub(crate) kind: Kind,
-    pub(crate) mode: u32,
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
-    pub(crate) rdev: u64,
-    pub(crate) nlink: u64,
-    pub(crate) size: u64,
-    pub(crate) atime: i64,
-    pub(crate) mtime: i64,
-    pub(crate) ctime: i64,
-    pub(crate) birthtime: i64,
-    pub(crate) target: Option<String>,
+    pub seq: u64,
+    /// What it is; never changes.
+    pub kind: Kind,
+    /// Permission bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Device number of a device; otherwise 0.
+    pub rdev: u64,
+    /// Names; of a directory 2 and one for each directory in it. 0: reached by open handles alone.
+    pub nlink: u64,
+    /// Bytes of content, or of the target.
+    pub size: u64,
+    /// As it was set: reads do not change it. Times are in nanoseconds since 1970.
+    pub atime: i64,
+    /// Last change of the content, or as it was set.
+    pub mtime: i64,
+    /// Last change of any kind.
+    pub ctime: i64,
+    /// When it was made.
+    pub birthtime: i64,
+    /// What a symbolic link says.
+    pub target: Option<String>,
     /// The commit whose attributes the node has; 0 for none. They are rows of their own,
     /// so that an append copies none.
-    pub(crate) attrs_seq: u64,
-    pub(crate) expires_at: Option<i64>,
+    pub attrs_seq: u64,
+    /// From when on it is absent.
+    pub expires_at: Option<i64>,
     /// The commit that last changed the content.
-    pub(crate) content_seq: u64,
+    pub content_seq: u64,
 }
 
 impl NodeRow {
     /// Takes so many names from it in a commit. What keeps one has changed; what loses its last has ended as
     /// it was.
-    pub(crate) fn lose_names(&mut self, names: u64, (seq, time): (u64, i64)) {
+    pub fn lose_names(&mut self, names: u64, (seq, time): (u64, i64)) {
         self.nlink = if self.kind == Kind::Directory { 0 } else { self.nlink.saturating_sub(names) };
         self.seq = seq;
         if self.nlink > 0 {
@@ -65,37 +80,42 @@ impl NodeRow {
     /// The commit that last changed this node, which has no name left, as its open handles see it: to
     /// lose the last name alone is no change. `before` is the version before this one. (Any change sets
     /// `ctime` to the commit's time.)
-    pub(crate) fn last_change(&self, before: &Self) -> u64 {
+    pub fn last_change(&self, before: &Self) -> u64 {
         if before.nlink > 0 && before.ctime == self.ctime { before.seq } else { self.seq }
     }
 
     /// Whether the entry is absent at `time`.
-    pub(crate) fn expired(&self, time: i64) -> bool {
+    pub fn expired(&self, time: i64) -> bool {
         self.expires_at.is_some_and(|at| at <= time)
     }
 }
 
 /// A run of a file's bytes: `len` bytes of a chunk from `skip`, at `off` of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ExtentRow {
-    pub(crate) off: u64,
-    pub(crate) len: u64,
+pub struct ExtentRow {
+    /// Where in the file.
+    pub off: u64,
+    /// How many bytes.
+    pub len: u64,
     /// The commit that put it there.
-    pub(crate) since: u64,
-    pub(crate) chunk: u64,
-    pub(crate) skip: u64,
+    pub since: u64,
+    /// The chunk that has them.
+    pub chunk: u64,
+    /// Where in the chunk.
+    pub skip: u64,
     /// The commit that wrote these bytes into this file: of what is left beside a patch the one before. 0 for
     /// several, which the database keeps with the chunk.
-    pub(crate) written: u64,
+    pub written: u64,
 }
 
 impl ExtentRow {
-    pub(crate) fn end(&self) -> u64 {
+    /// Where in the file it ends.
+    pub fn end(&self) -> u64 {
         self.off + self.len
     }
 
     /// The part of this extent within `from..to` of the file, which must overlap it.
-    pub(crate) fn cut(&self, from: u64, to: u64) -> Self {
+    pub fn cut(&self, from: u64, to: u64) -> Self {
         let off = self.off.max(from);
         Self { off, len: self.end().min(to) - off, skip: self.skip + (off - self.off), ..*self }
     }
@@ -103,16 +123,18 @@ impl ExtentRow {
 
 /// New stored bytes.
 #[derive(Clone, Debug)]
-pub(crate) struct Chunk {
-    pub(crate) id: u64,
-    pub(crate) data: Bytes,
+pub struct Chunk {
+    /// Its number.
+    pub id: u64,
+    /// At most [`MAX_EXTENT`](super::MAX_EXTENT) bytes.
+    pub data: Bytes,
     /// The whole BLAKE3 for content of [`DEDUP_FROM`] bytes and more; its first 8 bytes below.
-    pub(crate) sum: Vec<u8>,
+    pub sum: Vec<u8>,
 }
 
 /// What a database has under a hash, for the same bytes that are written again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stored {
+pub enum Stored {
     /// Nothing.
     Nothing,
     /// This chunk, to refer to. How the database knows that it is intact is its own affair: one that would
@@ -125,7 +147,7 @@ pub(crate) enum Stored {
 impl Stored {
     /// The chunk that bytes of this checksum are to refer to. Those that may not are stored again, under a
     /// checksum cut short: hashes are unique.
-    pub(crate) fn share(self, sum: &mut Vec<u8>) -> Option<u64> {
+    pub fn share(self, sum: &mut Vec<u8>) -> Option<u64> {
         match self {
             Self::Nothing => None,
             Self::Sound(id) => Some(id),
@@ -139,30 +161,96 @@ impl Stored {
 
 /// A staged body: its chunks in order, with their lengths.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Staged(pub(crate) Vec<(u64, u64)>);
+pub struct Staged(pub Vec<(u64, u64)>);
 
 /// The record of an idempotency key, with the commit that it stands for as that was answered.
 #[derive(Clone, Debug)]
-pub(crate) struct IdempotencyRow {
-    pub(crate) request_hash: [u8; 32],
-    pub(crate) keep_until: i64,
-    pub(crate) commit: Commit,
+pub struct IdempotencyRow {
+    /// Of the request that the key was used for.
+    pub request_hash: [u8; 32],
+    /// The record counts before this time only.
+    pub keep_until: i64,
+    /// The commit as it was answered.
+    pub commit: Commit,
 }
 
 /// A change as the log keeps it. `path` only where a name is made or removed: the names
 /// of a node at a commit are known.
 #[derive(Clone, Debug)]
-pub(crate) struct LogChange {
-    pub(crate) kind: ChangeKind,
-    pub(crate) ino: u64,
-    pub(crate) path: Option<TreePath>,
+pub struct LogChange {
+    /// What happened.
+    pub kind: ChangeKind,
+    /// To which node.
+    pub ino: u64,
+    /// The name that was made or removed.
+    pub path: Option<TreePath>,
     /// Of a node that was made: whether all that is below it was made with it, in a copy.
-    pub(crate) whole: bool,
+    pub whole: bool,
+}
+
+/// A question to [`Rows`]: a method and what it is asked with.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum RowKey {
+    /// [`Rows::idempotency`]: owner and key.
+    Idempotency(String, String),
+    /// [`Rows::committed`]: owner and commit id.
+    Committed(String, CommitId),
+    /// [`Rows::has_snapshot`]: owner and name.
+    Snapshot(String, String),
+    /// [`Rows::staged`]: owner and id.
+    Staged(String, u128),
+    /// [`Rows::name`]: directory and name.
+    Name(String, String),
+    /// [`Rows::names_in`]: directory and limit.
+    NamesIn(String, usize),
+    /// [`Rows::names_below`]: directory.
+    NamesBelow(String),
+    /// [`Rows::longest_path`].
+    LongestPath(Region),
+    /// [`Rows::expired_in`]: region and time.
+    ExpiredIn(Region, i64),
+    /// [`Rows::names_of`]: node, subtrees and limit.
+    NamesOf(u64, Within, usize),
+    /// [`Rows::node`].
+    Node(u64),
+    /// [`Rows::is_open`].
+    IsOpen(u64),
+    /// [`Rows::attributes`]: node, and a commit. Those that it had after that commit, set by it or before:
+    /// whoever foresees them does not know since when a node has them.
+    Attributes(u64, u64),
+    /// [`Rows::extents`]: node and range.
+    Extents(u64, u64, u64),
+    /// [`Rows::stored`]: hash.
+    Stored(Vec<u8>),
+    /// [`Rows::chunk`].
+    Chunk(u64),
+    /// [`Rows::time_of`].
+    TimeOf(u64),
+    /// [`Rows::name_at`]: directory, name and commit.
+    NameAt(String, String, u64),
+    /// [`Rows::names_below_at`]: directory and commit.
+    NamesBelowAt(String, u64),
+    /// [`Rows::names_of_at`]: node, commit and subtrees.
+    NamesOfAt(u64, u64, Within),
+    /// [`Rows::node_at_seq`]: node and commit.
+    NodeAt(u64, u64),
+    /// [`Rows::extents_at`]: node, commit and range.
+    ExtentsAt(u64, u64, u64, u64),
 }
 
 /// What the planner reads: the newest state (the commits before, also those of the same
 /// group), and the past for copies.
-pub(crate) trait Rows {
+///
+/// Where a row costs a round trip, see [`Fetch`](super::Fetch).
+pub trait Rows {
+    /// Whether to tell [`foresee`](Self::foresee) anything; to plan all operations of a batch, the others too
+    /// once one is refused; and all that only to learn of more rows at once. `false` where rows are at hand:
+    /// then no key is made.
+    const FORESEES: bool = false;
+    /// These rows are likely to be asked for.
+    fn foresee(&self, keys: Vec<RowKey>) {
+        drop(keys);
+    }
     /// A live name.
     fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>>;
     /// Live names of a directory, up to `limit`, in byte order.

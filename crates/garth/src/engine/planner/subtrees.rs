@@ -4,11 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::delta::Key;
+/// Key of a name: directory and name.
+pub type Key = (String, String);
 
 /// Where the content of directories lies in the database. Directories are keys of paths.
 #[derive(Debug, Default)]
-pub(crate) struct Subtrees {
+pub struct Subtrees {
     /// Directories whose names lie in another directory of the database, or in none. It holds for all that
     /// is below, up to the next such directory. One may lie in itself, below one that does not.
     places: BTreeMap<String, Option<String>>,
@@ -17,18 +18,19 @@ pub(crate) struct Subtrees {
 }
 
 /// The names in and below a directory of the database, without some.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Region {
-    pub(crate) dir: String,
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Region {
+    /// The directory.
+    pub dir: String,
     /// Directories in it, without which.
-    pub(crate) without: Vec<String>,
+    pub without: Vec<String>,
     /// Names in it, without which.
-    pub(crate) names: BTreeSet<Key>,
+    pub names: BTreeSet<Key>,
 }
 
 impl Region {
     /// The ranges of keys of its directories, each up to but without its end.
-    pub(crate) fn ranges(&self) -> Vec<(String, String)> {
+    pub fn ranges(&self) -> Vec<(String, String)> {
         let both = |dir: &str| [(dir.to_owned(), format!("{dir}\0")), (format!("{dir}/"), format!("{dir}0"))];
         let mut ranges = both(&self.dir).to_vec();
         for (start, end) in self.without.iter().flat_map(|dir| both(dir)) {
@@ -42,7 +44,7 @@ impl Region {
     }
 
     /// Whether it holds a name.
-    pub(crate) fn contains(&self, dir: &str, name: &str) -> bool {
+    pub fn contains(&self, dir: &str, name: &str) -> bool {
         is_in(dir, &self.dir)
             && !self.without.iter().any(|other| is_in(dir, other))
             && (self.names.is_empty() || !self.names.contains(&(dir.to_owned(), name.to_owned())))
@@ -59,12 +61,13 @@ pub(super) struct Content {
 }
 
 impl Subtrees {
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether nothing was moved or removed.
+    pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
     /// Where the names of a directory lie in the database.
-    pub(crate) fn source(&self, dir: &str) -> Option<String> {
+    pub fn source(&self, dir: &str) -> Option<String> {
         if self.places.is_empty() {
             return Some(dir.to_owned());
         }
@@ -81,12 +84,12 @@ impl Subtrees {
     }
 
     /// Whether the names that the database has in a directory are no longer there.
-    pub(crate) fn has_left(&self, dir: &str) -> bool {
+    pub fn has_left(&self, dir: &str) -> bool {
         !self.places.is_empty() && self.source(dir).as_deref() != Some(dir)
     }
 
     /// The directory in which the names are that the database has in one.
-    pub(crate) fn now(&self, dir: &str) -> Option<String> {
+    pub fn now(&self, dir: &str) -> Option<String> {
         if !self.has_left(dir) {
             return Some(dir.to_owned());
         }
@@ -100,7 +103,7 @@ impl Subtrees {
 
     /// The parts of a subtree, each with the directory from which on it is seen. What the batch has done to
     /// single names is not taken into account.
-    pub(crate) fn parts(&self, dir: &str) -> Vec<(String, Region)> {
+    pub fn parts(&self, dir: &str) -> Vec<(String, Region)> {
         let mut parts = Vec::new();
         let roots = std::iter::once((dir.to_owned(), self.source(dir)));
         for (at, place) in roots.chain(self.below(dir)) {
@@ -113,7 +116,7 @@ impl Subtrees {
     }
 
     /// Ranges of the database whose names all end where they are: none in two of them.
-    pub(crate) fn left(&self) -> Vec<Region> {
+    pub fn left(&self) -> Vec<Region> {
         let left = self.places.keys().filter(|dir| self.has_left(dir));
         left.map(|dir| Region {
             dir: dir.clone(),
@@ -124,7 +127,7 @@ impl Subtrees {
     }
 
     /// What of the database was removed: none in two of them.
-    pub(crate) fn lost(&self) -> &[Region] {
+    pub fn lost(&self) -> &[Region] {
         &self.lost
     }
 

@@ -3,8 +3,10 @@
 
 mod content;
 mod copy;
+mod fetched;
 mod names;
 mod order;
+mod rounds;
 mod store;
 
 use self::store::{Applied, Store};

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytes::Bytes;
+use futures::executor::block_on;
 
+use super::fetched::Fetched;
 use super::*;
-use crate::engine::planner::delta::Key;
-use crate::engine::planner::rows::Chunk;
 use crate::model::{Attributes, CommitId};
 
 /// Not ended.
@@ -18,10 +18,24 @@ struct Spanned<T> {
     till: u64,
 }
 
+/// All that a plan says.
+fn described(planned: &Result<Planned>) -> String {
+    match planned {
+        Err(error) => format!("{:?} {:?} {}", error.kind(), error.path(), error.message()),
+        Ok(Planned::Replay(commit)) => format!("again {commit:#?}"),
+        Ok(Planned::Apply { delta, head, commit }) => {
+            let Delta { names, nodes, attributes, extents, chunks, expiry, .. } = &**delta;
+            let Delta { snapshots, staged, index, log, unnamed, .. } = &**delta;
+            let rows = (names, nodes, attributes, extents, chunks.keys(), expiry);
+            format!("{rows:?} {snapshots:?} {staged:?} {index:?} {log:?} {unnamed:?} {head:?} {commit:?}")
+        }
+    }
+}
+
 /// An account's rows.
 pub(super) struct Store {
     pub(super) head: HeadRow,
-    names: Vec<(Key, Spanned<NameRow>)>,
+    names: BTreeMap<Key, Vec<Spanned<NameRow>>>,
     nodes: BTreeMap<u64, BTreeMap<u64, NodeRow>>,
     attributes: BTreeMap<(u64, u64), Attributes>,
     extents: BTreeMap<u64, Vec<Spanned<ExtentRow>>>,
@@ -70,7 +84,7 @@ impl Store {
         };
         Self {
             head: HeadRow { seq: 0, time: 0, next_ino: 2, next_chunk: 1 },
-            names: Vec::new(),
+            names: BTreeMap::new(),
             nodes: BTreeMap::from([(root.ino, BTreeMap::from([(0, root)]))]),
             attributes: BTreeMap::new(),
             extents: BTreeMap::new(),
@@ -87,10 +101,34 @@ impl Store {
         }
     }
 
-    /// Plans a batch on these rows, which stay as they are.
+    /// Plans a batch on these rows, which stay as they are: from the rows themselves, and from as many of
+    /// them as are fetched for it, which is to mean the same.
     pub(super) fn plan(&self, batch: &Batch) -> Result<Planned> {
-        let now = Timestamp(10 * (self.head.seq.cast_signed() + 1));
-        plan(self, self.head, now, batch)
+        self.plan_in_rounds(batch).0
+    }
+
+    /// The same, and in how many rounds its rows are fetched.
+    pub(super) fn plan_in_rounds(&self, batch: &Batch) -> (Result<Planned>, usize) {
+        let planned = plan(self, self.head, self.now(), batch);
+        let (again, rounds) = self.plan_fetched(batch);
+        assert_eq!(described(&planned), described(&again), "planned from what was fetched: {batch:?}");
+        (planned, rounds)
+    }
+
+    /// Plans a batch from what is fetched for it alone.
+    pub(super) fn plan_fetched(&self, batch: &Batch) -> (Result<Planned>, usize) {
+        let mut fetched = Fetched::new(self);
+        let planned = block_on(plan_with(&mut fetched, self.now(), batch));
+        (planned, fetched.rounds)
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp(10 * (self.head.seq.cast_signed() + 1))
+    }
+
+    /// When the attributes were set that a node got last.
+    pub(super) fn attributes_set(&self, ino: u64) -> Option<u64> {
+        self.attributes.range((ino, 0)..=(ino, u64::MAX)).next_back().map(|((_, seq), _)| *seq)
     }
 
     /// Commits a batch that is not refused.
@@ -130,7 +168,8 @@ impl Store {
     fn apply_subtrees(&mut self, delta: &Delta, head: HeadRow) {
         let mut lost: BTreeMap<u64, u64> = BTreeMap::new();
         let mut moved = Vec::new();
-        for ((dir, name), at) in self.names.iter_mut().filter(|(_, at)| at.till == NEVER) {
+        for ((dir, name), lives) in &mut self.names {
+            let Some(at) = lives.iter_mut().find(|at| at.till == NEVER) else { continue };
             if delta.subtrees.lost().iter().any(|region| region.contains(dir, name)) {
                 *lost.entry(at.row.ino).or_default() += 1;
             }
@@ -144,7 +183,9 @@ impl Store {
                 moved.push((now, Spanned { row: NameRow { since: head.seq, ..at.row }, till: NEVER }));
             }
         }
-        self.names.extend(moved);
+        for (key, name) in moved {
+            self.names.entry(key).or_default().push(name);
+        }
         for (ino, names) in lost.into_iter().filter(|(ino, _)| !delta.nodes.contains_key(ino)) {
             let mut node = self.node(ino).unwrap().expect("a node that loses names is there");
             node.lose_names(names, (head.seq, head.time));
@@ -156,13 +197,13 @@ impl Store {
         self.apply_subtrees(delta, head);
         for (key, change) in &delta.names {
             if let Some(before) = change.before {
-                let live = |(at, name): &&mut (Key, Spanned<NameRow>)| at == key && name.till == NEVER;
-                let (_, name) = self.names.iter_mut().find(live).expect("a name that ends is there");
+                let mut lives = self.names.get_mut(key).into_iter().flatten();
+                let name = lives.find(|name| name.till == NEVER).expect("a name that ends is there");
                 assert_eq!(name.row, before, "the name that ends");
                 name.till = head.seq;
             }
             if let Some(row) = change.after {
-                self.names.push((key.clone(), Spanned { row, till: NEVER }));
+                self.names.entry(key.clone()).or_default().push(Spanned { row, till: NEVER });
             }
         }
         for (ino, node) in &delta.nodes {
@@ -218,10 +259,8 @@ impl Store {
     /// Names that the last commit ended, and names that it gave, as paths in the order of their keys.
     pub(super) fn renamed(&self) -> (Vec<String>, Vec<String>) {
         let paths = |of: &dyn Fn(&Spanned<NameRow>) -> bool| {
-            let mut keys: Vec<&Key> =
-                self.names.iter().filter(|(_, at)| of(at)).map(|(key, _)| key).collect();
-            keys.sort_unstable();
-            keys.iter().map(|(dir, name)| TreePath::from_row(dir, name).to_string()).collect()
+            let keys = self.names.iter().filter(|(_, lives)| lives.iter().any(of)).map(|(key, _)| key);
+            keys.map(|(dir, name)| TreePath::from_row(dir, name).to_string()).collect()
         };
         let last = self.head.seq;
         (paths(&|at| at.till == last), paths(&|at| at.row.since == last))
@@ -269,8 +308,12 @@ impl Store {
 
     /// Names after commit `seq`, by key.
     fn names(&self, seq: u64) -> BTreeMap<Key, NameRow> {
-        let there = |name: &Spanned<NameRow>| name.row.since <= seq && name.till > seq;
-        self.names.iter().filter(|(_, name)| there(name)).map(|(key, name)| (key.clone(), name.row)).collect()
+        let live = self.names.iter().filter_map(|(key, lives)| Some((key, Self::live(lives, seq)?)));
+        live.map(|(key, row)| (key.clone(), row)).collect()
+    }
+
+    fn live(lives: &[Spanned<NameRow>], seq: u64) -> Option<NameRow> {
+        lives.iter().find(|name| name.row.since <= seq && name.till > seq).map(|name| name.row)
     }
 }
 
@@ -278,6 +321,10 @@ impl Store {
 const NOW: u64 = NEVER - 1;
 
 impl Rows for Store {
+    fn foresee(&self, keys: Vec<RowKey>) {
+        panic!("rows at hand are not foreseen: {keys:?}");
+    }
+
     fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>> {
         self.name_at(dir, name, NOW)
     }
@@ -362,7 +409,8 @@ impl Rows for Store {
     }
 
     fn name_at(&self, dir: &str, name: &str, seq: u64) -> Result<Option<NameRow>> {
-        Ok(self.names(seq).get(&(dir.to_owned(), name.to_owned())).copied())
+        let lives = self.names.get(&(dir.to_owned(), name.to_owned()));
+        Ok(lives.and_then(|lives| Self::live(lives, seq)))
     }
 
     fn names_below_at(&self, dir: &str, seq: u64) -> Result<Vec<(String, String, NameRow)>> {

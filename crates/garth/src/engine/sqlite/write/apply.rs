@@ -6,25 +6,21 @@ use crate::engine::planner::{Delta, HeadRow, LogChange, NameRow, NodeRow};
 use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::schema::columns::KindColumn;
 use crate::engine::sqlite::schema::{answer, changes};
-use crate::engine::sqlite::write::{refs, staged, subtrees};
+use crate::engine::sqlite::write::{refs, staged};
 use crate::error::{Error, ErrorKind};
 use crate::model::{Author, Batch, Commit};
 use crate::sqlite::DbResult;
 
-/// Writes the rows of one batch. The head row is written once a group, by [`head`]. `ended` is told of files
-/// that search has to forget, but for those that the delta names.
+/// Writes the rows of one batch, but for what its subtrees have become, which is written before. The head row
+/// is written once a group, by [`head`].
 pub(crate) fn delta(
     conn: &Connection,
     delta: &Delta,
     head: &HeadRow,
     batch: &Batch,
     commit: &Commit,
-    ended: &mut subtrees::Ended<'_>,
 ) -> DbResult<()> {
     let seq = head.seq;
-    if !delta.subtrees.is_empty() {
-        subtrees::write(conn, delta, head, ended)?;
-    }
     names(conn, delta, seq)?;
     for node in delta.nodes.values() {
         put_node(conn, node)?;

@@ -8,6 +8,7 @@ use rusqlite::Connection;
 use super::apply;
 use super::open_nodes::OpenNodes;
 use super::row_cache::RowCache;
+use super::subtrees;
 use super::txn_rows::TxnRows;
 use crate::engine::planner::{Planned, plan};
 use crate::engine::sqlite::index::remake::Chores;
@@ -184,16 +185,17 @@ impl GroupContext<'_> {
                     if !delta.subtrees.is_empty() {
                         // files that end are forgotten by search on the way, by their rows as they are then
                         state.row_cache.clear();
+                        let mut ended = |ino, edit| {
+                            add(&mut edits, ino, edit);
+                            if edits.len() < MOST_EDITS {
+                                return Ok(());
+                            }
+                            indexed = true;
+                            update::apply(state, &std::mem::take(&mut edits), tokenizer)
+                        };
+                        subtrees::write(conn, &delta, &next, &mut ended)?;
                     }
-                    let mut ended = |ino, edit| {
-                        add(&mut edits, ino, edit);
-                        if edits.len() < MOST_EDITS {
-                            return Ok(());
-                        }
-                        indexed = true;
-                        update::apply(state, &std::mem::take(&mut edits), tokenizer)
-                    };
-                    apply::delta(conn, &delta, &next, batch, &commit, &mut ended)?;
+                    apply::delta(conn, &delta, &next, batch, &commit)?;
                     state.row_cache.apply(&delta, next.seq);
                     failpoints.pass("apply")?;
                     self.open.written(conn, delta.unnamed.iter().copied(), env.now())?;

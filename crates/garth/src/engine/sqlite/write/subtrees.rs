@@ -1,5 +1,5 @@
-//! Writes what a batch has done to whole subtrees: range by range, a bounded number of rows at a time, so that
-//! memory does not grow with the names in them.
+//! Writes what a batch has done to whole subtrees: range by range, a bounded number of rows at a time, so
+//! that memory does not grow with the names in them.
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,380 @@
+//! Says ahead which rows a batch will need, for databases that are a round trip away: all that its addresses
+//! lead to is asked for level by level, for all of its operations at once. Databases at hand pay nothing.
+//!
+//! It only ever asks: what it foresees in vain costs a row, and what it does not foresee is missed later and
+//! costs a round. It looks at rows as the database has them, not at what the batch has made of them.
+
+use super::rows::{DEDUP_FROM, NameRow, NodeRow, RowKey, Rows};
+use super::subtrees::Region;
+use super::{MAX_EXTENT, Planner, key_of, sum_of};
+use crate::error::Result;
+use crate::model::{
+    At, Batch, Body, Ino, Kind, MAX_HASHED, Op, Precondition, Remove, RenameMode, Seq, SetAttrs, Within,
+};
+use crate::path::TreePath;
+
+/// So many entries of a directory tell as a rule whether it is empty: some of them may have expired.
+pub(super) const FIRST_ENTRIES: usize = 64;
+
+/// What is needed of that which an address leads to, besides its node.
+#[derive(Clone, Copy, Default)]
+struct Need {
+    attributes: bool,
+    /// Extents of a file that overlap this range.
+    content: Option<(u64, u64)>,
+    /// The bytes of a file.
+    hash: bool,
+    /// Whether the batch reaches a name of it.
+    name: bool,
+    below: Below,
+}
+
+/// What is needed of what is below a directory.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Below {
+    #[default]
+    Nothing,
+    /// Whether there are entries.
+    Entries,
+    /// All names.
+    Names,
+    /// What has expired.
+    Expired,
+    /// The longest path.
+    Longest,
+    /// All names, where nothing is as yet.
+    Free,
+}
+
+const ALL: Option<(u64, u64)> = Some((0, u64::MAX));
+
+impl Need {
+    fn content(offset: u64, length: u64) -> Self {
+        Self { content: Some((offset, offset.saturating_add(length))), ..Self::default() }
+    }
+
+    fn below(below: Below) -> Self {
+        Self { below, ..Self::default() }
+    }
+
+    fn attributes(attrs: &SetAttrs) -> Self {
+        Self { attributes: *attrs != SetAttrs::default(), ..Self::default() }
+    }
+
+    fn condition(that: &Precondition) -> Self {
+        match that {
+            Precondition::Sha256(_) => Self { content: ALL, hash: true, ..Self::default() },
+            Precondition::Not(that) => Self::condition(that),
+            _ => Self::default(),
+        }
+    }
+
+    /// What an operation needs, now, of each of its addresses.
+    fn of(op: &Op) -> Vec<(&At, Self)> {
+        match op {
+            Op::Write { at, attrs, .. } => vec![(at, Self { content: ALL, ..Self::attributes(attrs) })],
+            Op::Append { at, .. } | Op::Symlink { at, .. } | Op::Mkdir { at, .. } | Op::Mknod { at, .. } => {
+                vec![(at, Self::default())]
+            }
+            Op::Patch { at, offset, body } => vec![(at, Self::content(*offset, body.size()))],
+            Op::Punch { at, offset, length } => vec![(at, Self::content(*offset, *length))],
+            Op::Truncate { at, size } => vec![(at, Self::content(*size, u64::MAX))],
+            Op::CopyRange { from, from_offset, length, to, to_offset } => {
+                vec![(from, Self::content(*from_offset, *length)), (to, Self::content(*to_offset, *length))]
+            }
+            Op::Link { from, to, .. } => {
+                vec![(from, Self { name: true, ..Self::default() }), (to, Self::default())]
+            }
+            Op::Remove { at, what, .. } => {
+                let below = if *what == Remove::Tree { Below::Expired } else { Below::Entries };
+                vec![(at, Self::below(below))]
+            }
+            Op::Rename { from, to, mode, .. } => {
+                let longer = |one: &At, other: &At| match (one, other) {
+                    (At::Path(one), At::Path(other)) if one.key().len() > other.key().len() => Below::Longest,
+                    _ => Below::Nothing,
+                };
+                let there = match mode {
+                    RenameMode::Exchange => longer(from, to),
+                    RenameMode::Replace | RenameMode::NoReplace => Below::Entries,
+                };
+                vec![(from, Self::below(longer(to, from))), (to, Self::below(there))]
+            }
+            Op::Copy { from, as_of, to, recursive, replace, .. } => {
+                let below = if *recursive { Below::Names } else { Below::Nothing };
+                let source = Self { attributes: true, content: ALL, below, ..Self::default() };
+                let content = if *replace { ALL } else { None };
+                let below = if *recursive { Below::Free } else { Below::Nothing };
+                let target = Self { attributes: *replace, content, below, ..Self::default() };
+                match as_of {
+                    None => vec![(from, source), (to, target)],
+                    Some(_) => vec![(to, target)],
+                }
+            }
+            Op::SetAttrs { at, attrs } => vec![(at, Self::attributes(attrs))],
+            Op::Check { at, that } => vec![(at, Self::condition(that))],
+            Op::Snapshot { .. } | Op::DropSnapshot { .. } => Vec::new(),
+        }
+    }
+}
+
+impl<R: Rows> Planner<'_, R> {
+    /// Foresees rows: nothing is done with `keys` where that means nothing.
+    pub(super) fn foresee(&self, keys: impl IntoIterator<Item = RowKey>) {
+        if R::FORESEES {
+            self.rows.foresee(keys.into_iter().collect());
+        }
+    }
+
+    /// Foresees what a batch needs. Fails with the first row that could not be read, after it has looked at
+    /// all.
+    pub(super) fn foresee_batch(&self, batch: &Batch) -> Result<()> {
+        if !R::FORESEES {
+            return Ok(());
+        }
+        self.foresee_records(batch);
+        let mut read = Ok(());
+        let mut hashed = 0;
+        for (at, that) in batch.assumptions.iter().chain(&batch.preconditions) {
+            read = read.and(self.walk(at, Need::condition(that), &mut hashed));
+        }
+        for op in &batch.ops {
+            for (at, need) in Need::of(op) {
+                read = read.and(self.walk(at, need, &mut hashed));
+            }
+            if let Op::Copy { from, as_of: Some(Seq(seq)), recursive, .. } = op {
+                read = read.and(self.walk_past(from, *seq, *recursive));
+            }
+        }
+        if batch.ops.iter().any(|op| matches!(op, Op::Snapshot { .. } | Op::DropSnapshot { .. })) {
+            for top in self.within.tops() {
+                read = read.and(self.walk_names(top).map(drop));
+            }
+        }
+        read
+    }
+
+    /// Foresees what an operation needs of what the batch has moved before, where the database has it.
+    pub(super) fn foresee_moved(&self, op: &Op) -> Result<()> {
+        if !R::FORESEES || self.delta.subtrees.is_empty() {
+            return Ok(());
+        }
+        let (mut read, mut hashed) = (Ok(()), self.hashed);
+        for (at, need) in Need::of(op) {
+            if let At::Path(path) = at
+                && let Some((dir, name)) = key_of(path)
+                && let Some(source) = self.delta.subtrees.source(&dir)
+            {
+                let source = At::Path(TreePath::from_row(&source, &name));
+                read = read.and(self.walk(&source, need, &mut hashed));
+            }
+        }
+        read
+    }
+
+    /// What a batch itself names.
+    fn foresee_records(&self, batch: &Batch) {
+        let owner = || self.owner.to_owned();
+        self.foresee(batch.idempotency.iter().map(|record| RowKey::Idempotency(owner(), record.key.clone())));
+        self.foresee(batch.id.map(|id| RowKey::Committed(owner(), id)));
+        for op in &batch.ops {
+            match op {
+                Op::Snapshot { name } | Op::DropSnapshot { name } => {
+                    self.foresee([RowKey::Snapshot(owner(), name.clone())]);
+                }
+                _ => {}
+            }
+            match op.body() {
+                Some(Body::Staged(staged)) => self.foresee([RowKey::Staged(owner(), staged.id)]),
+                Some(Body::Bytes(bytes)) => {
+                    let chunks = bytes.chunks(MAX_EXTENT).filter(|chunk| chunk.len() >= DEDUP_FROM);
+                    self.foresee(chunks.map(|chunk| RowKey::Stored(sum_of(chunk))));
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Foresees what an address leads to, as far as the rows that it leads over are known.
+    fn walk(&self, at: &At, need: Need, hashed: &mut u64) -> Result<()> {
+        let (ino, kind) = match at {
+            At::Node(ino) => {
+                self.foresee([RowKey::IsOpen(ino.0)]);
+                (ino.0, None)
+            }
+            At::Path(_) | At::Child(..) => {
+                let Some(path) = self.foreseen_path(at)? else { return Ok(()) };
+                let Some(row) = self.walk_names(&path)? else {
+                    let free = need.below == Below::Free;
+                    self.foresee(free.then(|| RowKey::NamesBelow(path.key().to_owned())));
+                    return Ok(());
+                };
+                let key = || path.key().to_owned();
+                let region = || Region { dir: key(), ..Region::default() };
+                self.foresee(match (need.below, row.kind) {
+                    (Below::Entries, Kind::Directory) => Some(RowKey::NamesIn(key(), FIRST_ENTRIES)),
+                    (Below::Names, Kind::Directory) => Some(RowKey::NamesBelow(key())),
+                    (Below::Expired, Kind::Directory) => Some(RowKey::ExpiredIn(region(), self.time)),
+                    (Below::Longest, Kind::Directory) => Some(RowKey::LongestPath(region())),
+                    _ => None,
+                });
+                (row.ino, Some(row.kind))
+            }
+        };
+        self.foresee([RowKey::Node(ino)]);
+        let named = (need.name || kind.is_none()) && !self.within.is_everything();
+        self.foresee(named.then(|| RowKey::NamesOf(ino, self.within.clone(), 1)));
+        self.foresee(need.attributes.then_some(RowKey::Attributes(ino, u64::MAX)));
+        let content = need.content.filter(|_| kind.is_none_or(|kind| kind == Kind::File));
+        self.foresee(content.map(|(from, to)| RowKey::Extents(ino, from, to)));
+        let Some(node) = self.rows.node(ino)? else { return Ok(()) };
+        if node.nlink == 0 {
+            self.foresee([RowKey::NodeAt(ino, node.seq.saturating_sub(1))]);
+        }
+        if kind.is_none()
+            && node.kind == Kind::Directory
+            && need.below == Below::Names
+            && let Some(path) = self.foreseen_dir(ino)?
+        {
+            self.foresee([RowKey::NamesBelow(path.key().to_owned())]);
+            self.walk_names(&path)?;
+        }
+        if need.hash && node.kind == Kind::File && *hashed <= MAX_HASHED {
+            *hashed = hashed.saturating_add(node.size);
+            if *hashed <= MAX_HASHED {
+                let extents = self.rows.extents(ino, 0, node.size)?;
+                self.foresee(extents.iter().map(|extent| RowKey::Chunk(extent.chunk)));
+            }
+        }
+        self.foresee_expired(&[node])
+    }
+
+    /// The path of an address that is a name, if the batch reaches it.
+    fn foreseen_path(&self, at: &At) -> Result<Option<TreePath>> {
+        match at {
+            At::Path(path) => Ok(self.within.contains(path).then(|| path.clone())),
+            At::Node(_) => Ok(None),
+            At::Child(dir, name) => {
+                self.foresee([RowKey::Node(dir.0)]);
+                Ok(self.foreseen_dir(dir.0)?.and_then(|dir| dir.join(name).ok()))
+            }
+        }
+    }
+
+    /// The path of a directory, if the batch reaches it.
+    fn foreseen_dir(&self, ino: u64) -> Result<Option<TreePath>> {
+        if ino == Ino::ROOT.0 && self.within.is_everything() {
+            return Ok(Some(TreePath::root()));
+        }
+        self.foresee([RowKey::NamesOf(ino, self.within.clone(), usize::MAX)]);
+        let first = self.rows.names_of(ino, self.within, usize::MAX)?.into_iter().min();
+        Ok(first.map(|(dir, name)| TreePath::from_row(&dir, &name)))
+    }
+
+    /// Foresees a name, the names on the way to it and the directories that those lead to.
+    fn walk_names(&self, path: &TreePath) -> Result<Option<NameRow>> {
+        self.foresee([RowKey::Node(Ino::ROOT.0)]);
+        let way = path.ancestors().filter_map(|above| key_of(&above));
+        let keys: Vec<(String, String)> = way.chain(key_of(path)).collect();
+        self.foresee(keys.iter().cloned().map(|(dir, name)| RowKey::Name(dir, name)));
+        let mut last = Some(NameRow { ino: Ino::ROOT.0, since: 0, kind: Kind::Directory });
+        for (dir, name) in &keys {
+            last = self.rows.name(dir, name)?;
+            let Some(row) = last else { break };
+            self.foresee([RowKey::Node(row.ino)]);
+        }
+        Ok(last)
+    }
+
+    /// Foresees what an address led to after commit `seq`, for a copy.
+    fn walk_past(&self, at: &At, seq: u64, recursive: bool) -> Result<()> {
+        self.foresee([RowKey::TimeOf(seq)]);
+        let named = |ino: u64| RowKey::NamesOfAt(ino, seq, self.within.clone());
+        let path = match at {
+            At::Path(path) => path.clone(),
+            At::Node(ino) => {
+                self.foresee((!self.within.is_everything()).then(|| named(ino.0)));
+                self.foresee(source_keys(ino.0, Some(seq)));
+                return Ok(());
+            }
+            At::Child(dir, name) => {
+                self.foresee([RowKey::NodeAt(dir.0, seq), named(dir.0)]);
+                let first = self.rows.names_of_at(dir.0, seq, self.within)?.into_iter().min();
+                let above = match first {
+                    Some((above, dir)) => TreePath::from_row(&above, &dir),
+                    None if *dir == Ino::ROOT => TreePath::root(),
+                    None => return Ok(()),
+                };
+                let Ok(path) = above.join(name) else { return Ok(()) };
+                path
+            }
+        };
+        let mut keys: Vec<(String, String)> =
+            path.ancestors().chain([path.clone()]).filter_map(|path| key_of(&path)).collect();
+        self.foresee(keys.iter().cloned().map(|(dir, name)| RowKey::NameAt(dir, name, seq)));
+        let last = keys.pop();
+        for (dir, name) in &keys {
+            let Some(row) = self.rows.name_at(dir, name, seq)? else { return Ok(()) };
+            self.foresee([RowKey::NodeAt(row.ino, seq)]);
+        }
+        let (ino, kind) = match last {
+            None => (Ino::ROOT.0, Kind::Directory),
+            Some((dir, name)) => match self.rows.name_at(&dir, &name, seq)? {
+                Some(row) => (row.ino, row.kind),
+                None => return Ok(()),
+            },
+        };
+        self.foresee(source_keys(ino, Some(seq)));
+        let all = recursive && kind == Kind::Directory;
+        self.foresee(all.then(|| RowKey::NamesBelowAt(path.key().to_owned(), seq)));
+        Ok(())
+    }
+
+    /// Foresees nodes of the database, and what goes with those that have expired.
+    pub(super) fn foresee_nodes(&self, inos: impl Iterator<Item = u64> + Clone) -> Result<()> {
+        if !R::FORESEES {
+            return Ok(());
+        }
+        let inos = inos.filter(|ino| *ino < self.first_ino);
+        self.foresee(inos.clone().map(RowKey::Node));
+        let mut nodes = Vec::new();
+        let mut read = Ok(());
+        for ino in inos {
+            read = read.and(self.rows.node(ino).map(|node| nodes.extend(node)));
+        }
+        read.and(self.foresee_expired(&nodes))
+    }
+
+    /// Foresees the names of those of these nodes that have expired, which end with this commit, and the
+    /// directories of those names.
+    pub(super) fn foresee_expired(&self, nodes: &[NodeRow]) -> Result<()> {
+        if !R::FORESEES {
+            return Ok(());
+        }
+        let due = |node: &&NodeRow| node.ino < self.first_ino && node.nlink > 0 && node.expired(self.time);
+        let everywhere = Within::everything();
+        let mut read = Ok(());
+        for node in nodes.iter().filter(due) {
+            self.foresee([RowKey::NamesOf(node.ino, everywhere.clone(), usize::MAX)]);
+            match self.rows.names_of(node.ino, &everywhere, usize::MAX) {
+                Ok(names) => {
+                    for (dir, name) in names {
+                        read = read.and(self.walk_names(&TreePath::from_row(&dir, &name)).map(drop));
+                    }
+                }
+                Err(error) => read = read.and(Err(error)),
+            }
+        }
+        read
+    }
+}
+
+/// What a copy needs of a node: now, or after a commit.
+pub(super) fn source_keys(ino: u64, as_of: Option<u64>) -> [RowKey; 3] {
+    match as_of {
+        None => [RowKey::Node(ino), RowKey::Extents(ino, 0, u64::MAX), RowKey::Attributes(ino, u64::MAX)],
+        Some(seq) => {
+            [RowKey::NodeAt(ino, seq), RowKey::ExtentsAt(ino, seq, 0, u64::MAX), RowKey::Attributes(ino, seq)]
+        }
+    }
+}
