@@ -64,8 +64,8 @@ fn raise_limit_of_files() {
 }
 
 /// Does without transparent huge pages, for all threads of the process (`PR_SET_THP_DISABLE`): the allocator
-/// takes memory in pieces of which little is used at first, and the kernel would clear 2 MiB for each. What it
-/// took before `main` stays.
+/// takes memory in pieces of which little is used at first, and the kernel would clear 2 MiB for each. What
+/// it took before `main` stays.
 fn refuse_huge_pages() {
     #[cfg(target_os = "linux")]
     {

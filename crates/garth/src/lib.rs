@@ -42,8 +42,8 @@
 //!
 //! # Threads and runtimes
 //! Any executor may poll the futures (tokio, or `futures::executor::block_on`). Short reads run on the thread
-//! that polls, all else on threads of the data folder. All handles are `Send + Sync`; clones of a [`DataDir`] and
-//! the [`Arc`](std::sync::Arc)s that it gives share one state. Several processes may open one data folder.
+//! that polls, all else on threads of the data folder. All handles are `Send + Sync`; clones of a [`DataDir`]
+//! and the [`Arc`](std::sync::Arc)s that it gives share one state. Several processes may open one data folder.
 
 pub mod agent;
 pub mod datadir;

@@ -20,7 +20,8 @@ pub(super) const COUNTER: &str = "/counter";
 pub(super) const LINES: &str = "/lines";
 
 /// Runs a command: `serve FOLDER`, `hammer FOLDER NAME`, `big-file FOLDER SIZE SEED`, `accounts
-/// COUNT FOLDER`, `crowd COUNT FOLDER`, `subtrees NAMES FOLDER`, `commit FOLDER ID POINT` or `fail FOLDER POINT AFTER SEED`.
+/// COUNT FOLDER`, `crowd COUNT FOLDER`, `subtrees NAMES FOLDER`, `commit FOLDER ID POINT`
+/// or `fail FOLDER POINT AFTER SEED`.
 ///
 /// # Errors
 /// What is broken, for the process that asked.

@@ -105,8 +105,8 @@ impl DataDirBuilder {
         Self { idle_connections: limit.max(1), ..self }
     }
 
-    /// Opens the data folder. Blocks: a program does it once, as it starts. Where it is made, so are the folders above it, with mode 0700. Deletions of
-    /// accounts that a crash interrupted are finished.
+    /// Opens the data folder. Blocks: a program does it once, as it starts. Where it is made, so are the
+    /// folders above it, with mode 0700. Deletions of accounts that a crash interrupted are finished.
     ///
     /// # Errors
     /// `NotFound` if there is no data folder and none may be made; `NotEmpty` if the folder has other things

@@ -1,5 +1,5 @@
-//! Maintenance of an account: collecting, merging, checking, copying, and making the index again. It reads and
-//! writes files at length, so it runs on threads of its own.
+//! Maintenance of an account: collecting, merging, checking, copying, and making the index again. It reads
+//! and writes files at length, so it runs on threads of its own.
 
 pub(crate) mod backup;
 pub(crate) mod fsck;
