@@ -91,7 +91,11 @@ pub(super) fn rename_and_remove(folder: &Path, names: u64) -> Proven<String> {
     };
     let (large, other) = (open("large")?, open("other")?);
     fill(&large, names)?;
-    let quiet = commit_beside(&other, &mut || Ok(runtime.env().sleep(QUIET)))?.1;
+    let quiet = commit_beside(&other, &mut || {
+        runtime.env().sleep(QUIET);
+        Ok(())
+    })?
+    .1;
     // the peak from here on
     std::fs::write("/proc/self/clear_refs", "5")?;
     let timed = |op: Op| -> Proven<(Duration, Waits)> {
