@@ -189,6 +189,7 @@ macro_rules! contract_tests {
         $crate::contract_tests!(@group $make, blaming:
             each_byte_is_of_the_commit_that_wrote_it [history]
             what_replaces_or_copies_is_of_the_new_commit_even_if_it_is_equal [history]
+            pieces_of_an_append_are_of_its_commit_even_if_they_were_stored_before [history]
             blame_tells_the_commits_and_goes_on_in_pages [history]
             blame_refuses_what_is_no_file [history]
         );
@@ -236,6 +237,8 @@ macro_rules! contract_tests {
             many_files_are_fetched_as_far_as_one_answer_has_room [attributes]
             edits_at_awkward_sizes_equal_a_plain_vector
             many_small_appends_read_back_whole
+            cut_points_change_no_byte_wherever_they_are
+            cut_points_increase_within_a_body_that_is_not_staged
             a_staged_body_shows_only_once_committed
             a_staged_body_outlives_a_batch_that_fails
             an_abandoned_upload_leaves_nothing

@@ -29,8 +29,8 @@ pub use entry::{Attributes, Entry, Kind};
 pub use id::{CommitId, Ino, Seq, Timestamp, VersionId};
 pub use moment::parse_age;
 pub use op::{
-    Access, Body, Create, MAX_ATTRIBUTES, MAX_ETAGS, MAX_FILE, MAX_HASHED, MAX_LABEL, MAX_LINKS, MAX_TARGET,
-    Op, Precondition, Remove, RenameMode, SetAttrs, Special, StagedBody,
+    Access, Body, Create, MAX_ATTRIBUTES, MAX_CUTS, MAX_ETAGS, MAX_FILE, MAX_HASHED, MAX_LABEL, MAX_LINKS,
+    MAX_TARGET, Op, Precondition, Remove, RenameMode, SetAttrs, Special, StagedBody,
 };
 pub(crate) use query::check_items;
 pub use query::{

@@ -6,6 +6,7 @@ mod it {
     mod collecting;
     mod contract;
     mod control;
+    mod cuts;
     mod examples;
     mod kv;
     mod library;

@@ -192,7 +192,7 @@ impl Step {
             Line::Append { path, create, parents, .. } => {
                 let path = find(path, Follow::Yes).await?;
                 let (at, create) = (At::Path(path.clone()), *create);
-                (Op::Append { at, body: body(), create, parents: *parents }, path)
+                (Op::Append { at, body: body(), create, parents: *parents, cuts: Vec::new() }, path)
             }
             Line::Mkdir { path, parents, attrs } => {
                 let path = find(path, if *parents { Follow::Yes } else { Follow::No }).await?;

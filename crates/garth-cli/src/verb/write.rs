@@ -118,8 +118,8 @@ impl Append {
                 return Ok(plan);
             }
             let at = At::Path(path.clone());
-            let op = Op::Append { at, body: body.clone(), create: Create::IfMissing, parents: self.parents };
-            plan.push(op, path);
+            let append = Op::append(at, body.clone());
+            plan.push(if self.parents { append.with_parents() } else { append }, path);
             Ok(plan)
         })
         .await

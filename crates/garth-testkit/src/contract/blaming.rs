@@ -59,6 +59,28 @@ pub async fn what_replaces_or_copies_is_of_the_new_commit_even_if_it_is_equal(su
     assert_eq!(runs(fs, "/copy").await, [(1000, Some(copied)), (1, Some(left)), (198_999, Some(copied))]);
 }
 
+pub async fn pieces_of_an_append_are_of_its_commit_even_if_they_were_stored_before(subject: &Subject) {
+    let fs = &*subject.fs;
+    let piece = vec![7; 70_000];
+    let with = |before: &str, after: &str| {
+        let body = [before.as_bytes(), &piece, after.as_bytes()].concat();
+        let from = before.len() as u64;
+        append("/f", body).cut_at([from, from + 70_000])
+    };
+    let first = commit(fs, with("one", "")).await;
+    let second = commit(fs, with("", "two")).await;
+    let third = commit(fs, with("three", "four")).await;
+    let expected = [(70_003, Some(first)), (70_003, Some(second)), (70_009, Some(third))];
+    assert_eq!(runs(fs, "/f").await, expected);
+    let patched = commit(fs, patch("/f", 70_000, "border")).await;
+    let expected = [(70_000, Some(first)), (6, Some(patched)), (70_000, Some(second)), expected[2]];
+    assert_eq!(runs(fs, "/f").await, expected);
+    if let Some(collect) = &subject.collect {
+        collect().await.unwrap();
+        assert_eq!(runs(fs, "/f").await, expected, "however it is stored");
+    }
+}
+
 pub async fn blame_tells_the_commits_and_goes_on_in_pages(subject: &Subject) {
     let fs = &*subject.fs;
     let mut expected = Vec::new();

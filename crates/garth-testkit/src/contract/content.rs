@@ -9,11 +9,12 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use garth::ErrorKind::{AlreadyExists, InvalidArgument, IsADirectory, NotFound, TooLarge};
 use garth::model::{
-    At, Batch, Body, ByteRange, Create, Entry, Kind, MAX_FILE, MAX_INLINE_BODY, MAX_PAGE, MAX_READ, Op,
-    SetAttrs, StagedBody,
+    At, Batch, Body, ByteRange, Create, Entry, Kind, MAX_CUTS, MAX_FILE, MAX_INLINE_BODY, MAX_PAGE, MAX_READ,
+    Op, SetAttrs, StagedBody,
 };
 
 use super::Subject;
+use crate::random::Random;
 use crate::tools::*;
 
 async fn range(fs: &Fs, path: &str, offset: u64, length: u64) -> Bytes {
@@ -279,6 +280,73 @@ pub async fn many_small_appends_read_back_whole(subject: &Subject) {
         plain.push_str(&line);
     }
     assert_eq!(text(fs, "/f").await, plain);
+}
+
+pub async fn cut_points_change_no_byte_wherever_they_are(subject: &Subject) {
+    let fs = &*subject.fs;
+    let mut random = Random::new(5);
+    let pieces = [65_535, 65_536, 100_000, (1 << 20) + 70_000].map(|size| pattern(size, size));
+    put(fs, "/f", "short").await;
+    let mut plain = b"short".to_vec();
+    for step in 0..24_u8 {
+        // pieces that come again, short ones beside them, and cuts that fit on none
+        let (mut body, mut cuts) = (Vec::new(), vec![0]);
+        for _ in 0..random.below(6) {
+            if random.one_in(2) {
+                body.extend_from_slice(&random.pick(&pieces));
+            } else {
+                body.resize(body.len() + random.below(300) as usize, step);
+            }
+            cuts.push(body.len() as u64);
+        }
+        cuts.extend((0..random.below(9)).map(|_| random.below(body.len() as u64 + 1)));
+        cuts.sort_unstable();
+        cuts.dedup();
+        plain.extend_from_slice(&body);
+        let (_, outcome) = apply(fs, append("/f", body).cut_at(cuts)).await;
+        assert_eq!(outcome.size, plain.len() as u64);
+        if random.one_in(3) {
+            let (at, bytes) = (random.below(plain.len() as u64), pattern(random.below(200_000) as usize, 1));
+            let end = at as usize + bytes.len();
+            plain.resize(plain.len().max(end), 0);
+            plain[at as usize..end].copy_from_slice(&bytes);
+            apply(fs, patch("/f", at, bytes)).await;
+        }
+        if plain.len() > 8 << 20 {
+            plain.truncate(random.below(4 << 20) as usize);
+            apply(fs, truncate("/f", plain.len() as u64)).await;
+        }
+        assert!(fs.read(&at("/f"), ByteRange::ALL).await.unwrap() == plain, "content after step {step}");
+        let from = random.below(plain.len() as u64 + 1);
+        let length = random.below(300_000).min(plain.len() as u64 - from);
+        let expected = &plain[from as usize..(from + length) as usize];
+        assert!(range(fs, "/f", from, length).await == expected, "a range after step {step}");
+    }
+}
+
+pub async fn cut_points_increase_within_a_body_that_is_not_staged(subject: &Subject) {
+    let fs = &*subject.fs;
+    put(fs, "/f", "").await;
+    let invalid: [&[u64]; 6] = [&[1, 1], &[2, 1], &[0, 0], &[4], &[1, u64::MAX], &[u64::MAX, 0]];
+    for cuts in invalid {
+        refused_outright(fs, append("/f", "abc").cut_at(cuts.to_vec()), InvalidArgument).await;
+    }
+    refused_outright(fs, append("/f", "").cut_at([1]), InvalidArgument).await;
+    refused_outright(fs, append("/no/f", "abc").cut_at([4]), InvalidArgument).await;
+    let body = vec![b'x'; MAX_CUTS + 1];
+    refused_outright(fs, append("/f", body.clone()).cut_at(0..=MAX_CUTS as u64), TooLarge).await;
+    let (before, outcome) = (stat(fs, "/f").await, apply(fs, append("/f", "").cut_at([0])).await.1);
+    assert_eq!((outcome.changed, stat(fs, "/f").await), (false, before), "nothing was added");
+    given(fs, [append("/f", "abc").cut_at([0, 1, 2, 3]), append("/f", "def").cut_at([])]).await;
+    given(fs, [append("/f", body).cut_at(1..=MAX_CUTS as u64)]).await;
+    assert_eq!(text(fs, "/f").await, format!("abcdef{}", "x".repeat(MAX_CUTS + 1)));
+
+    let mut upload = fs.stage(&at("/f")).await.unwrap();
+    upload.write("staged".into()).await.unwrap();
+    let body = Body::Staged(upload.finish().await.unwrap());
+    refused_outright(fs, append("/g", body.clone()).cut_at([3]), InvalidArgument).await;
+    given(fs, [append("/g", body).cut_at([])]).await;
+    assert_eq!(text(fs, "/g").await, "staged");
 }
 
 pub async fn a_staged_body_shows_only_once_committed(subject: &Subject) {

@@ -189,6 +189,20 @@ fn body(rng: &mut Random) -> Body {
     Body::Staged(StagedBody { id: u128::from(rng.below(1000)), size: size(rng) })
 }
 
+/// Where an append is cut: mostly around what is large, rarely where nothing can be cut.
+fn cuts(rng: &mut Random, size: u64) -> Vec<u64> {
+    let mut cuts: Vec<u64> = (0..rng.below(5)).map(|_| rng.below(size + 1)).collect();
+    cuts.extend([rng.below(8), size.saturating_sub(rng.below(8))]);
+    cuts.sort_unstable();
+    cuts.dedup();
+    match rng.below(24) {
+        0 => cuts.reverse(),
+        1 => cuts.push(size + 1),
+        _ => cuts.retain(|cut| *cut <= size),
+    }
+    cuts
+}
+
 /// The first step of every episode: the directories that most names are in.
 pub(super) fn first() -> Step {
     let mkdir = |dir| OpSpec::Op(Box::new(crate::tools::mkdir_all(dir)), By::Path);
@@ -279,7 +293,11 @@ fn op(rng: &mut Random) -> OpSpec {
     };
     let op = match kind {
         2..16 => Op::Write { at: place, body: body(rng), create, parents, attrs: attrs(rng, 4) },
-        16..30 => Op::Append { at: place, body: body(rng), create, parents },
+        16..30 => {
+            let body = body(rng);
+            let cuts = if rng.one_in(3) { cuts(rng, body.size()) } else { Vec::new() };
+            Op::Append { at: place, body, create, parents, cuts }
+        }
         30..40 => Op::patch(place, size(rng) + size(rng), body(rng)),
         40..46 => Op::truncate(place, if rng.one_in(100) { 1 << 40 } else { size(rng) }),
         46..58 => Op::Mkdir { at: place, parents: !rng.one_in(3), attrs: attrs(rng, 6) },

@@ -193,7 +193,7 @@ impl<R: Rows> Planner<'_, R> {
     fn perform(&mut self, op: &Op) -> Result<Outcome> {
         match op {
             Op::Write { at, body, create, parents, attrs } => self.write(at, body, *create, *parents, attrs),
-            Op::Append { at, body, create, parents } => self.append(at, body, *create, *parents),
+            Op::Append { at, body, create, parents, cuts } => self.append(at, body, *create, *parents, cuts),
             Op::Patch { at, offset, body } => self.patch(at, *offset, body),
             Op::Truncate { at, size } => self.truncate(at, *size),
             Op::Punch { at, offset, length } => self.punch(at, *offset, *length),

@@ -140,6 +140,7 @@ mod tests {
             Op::write(path("/a"), b"\xff\x00".to_vec())
                 .with_attrs(SetAttrs::new().tags(["t"]).never_expires()),
             Op::append(path("/a"), staged),
+            Op::append(path("/a"), "abc").cut_at([1, 2]),
             Op::mknod(path("/d"), Special::CharDevice(5)),
             Op::copy_range(Ino(2), 1, 2, path("/a"), 3),
             Op::snapshot("s"),
@@ -155,6 +156,8 @@ mod tests {
                     "parents": false, "attrs": {"tags": ["t"], "expires_at": null}}},
                 {"append": {"at": {"path": "/a"}, "body": {"staged": {"id": "f".repeat(32), "size": 9}},
                     "create": "if_missing", "parents": false}},
+                {"append": {"at": {"path": "/a"}, "body": {"bytes": "YWJj"}, "create": "if_missing",
+                    "parents": false, "cuts": [1, 2]}},
                 {"mknod": {"at": {"path": "/d"}, "node": {"char_device": 5}, "parents": false, "attrs": none}},
                 {"copy_range": {"from": {"node": 2}, "from_offset": 1, "length": 2, "to": {"path": "/a"},
                     "to_offset": 3}},

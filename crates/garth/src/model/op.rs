@@ -34,6 +34,9 @@ pub const MAX_LABEL: usize = 4096;
 /// Most versions of one [`Precondition::EtagIn`].
 pub const MAX_ETAGS: usize = 1000;
 
+/// Most cut points of one [`Op::Append`].
+pub const MAX_CUTS: usize = 10_000;
+
 /// Most bytes that all conditions of one batch hash ([`Precondition::Sha256`]), 64 MiB: other commits wait
 /// meanwhile.
 pub const MAX_HASHED: u64 = 64 << 20;
@@ -183,6 +186,9 @@ pub enum Op {
         attrs: SetAttrs,
     },
     /// Adds at the end of a file, or makes it, like `Write`. Over [`MAX_FILE`]: `TooLarge`.
+    ///
+    /// Who knows which parts of the body come again, such as a tool's output in a session, cuts around them:
+    /// see [`Op::cut_at`].
     Append {
         /// Where.
         at: At,
@@ -194,6 +200,10 @@ pub enum Op {
         /// Make missing parents.
         #[serde(default)]
         parents: bool,
+        /// Where pieces of the body begin and end: offsets in it that increase, from 0 to its size. More than
+        /// [`MAX_CUTS`]: `TooLarge`; others, or of a staged body, which is cut already: `InvalidArgument`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        cuts: Vec<u64>,
     },
     /// Writes a range of a file that exists; a gap before `offset` reads as zeros. Over [`MAX_FILE`]:
     /// `TooLarge`. An empty body changes nothing.
@@ -498,10 +508,10 @@ impl Op {
                 }
                 attrs.check()
             }
+            Self::Append { body, cuts, .. } => check_cuts(body, cuts),
             Self::Check { that, .. } => that.check(),
             Self::Snapshot { name } => check_snapshot_name(name),
-            Self::Append { .. }
-            | Self::Patch { .. }
+            Self::Patch { .. }
             | Self::Truncate { .. }
             | Self::Punch { .. }
             | Self::CopyRange { .. }
@@ -555,6 +565,19 @@ impl SetAttrs {
         }
         Ok(())
     }
+}
+
+fn check_cuts(body: &Body, cuts: &[u64]) -> Result<()> {
+    if cuts.len() > MAX_CUTS {
+        return Err(Error::new(ErrorKind::TooLarge, format!("an append has at most {MAX_CUTS} cut points")));
+    }
+    if matches!(body, Body::Staged(_)) && !cuts.is_empty() {
+        return Err(Error::invalid("a staged body has no cut points: it was cut when it was uploaded"));
+    }
+    if !cuts.is_sorted_by(|one, next| one < next) || cuts.last().is_some_and(|last| *last > body.size()) {
+        return Err(Error::invalid("the cut points of an append increase, and lie within its body"));
+    }
+    Ok(())
 }
 
 fn merge<V: Clone>(into: &mut BTreeMap<String, V>, changes: &BTreeMap<String, Option<V>>) {

@@ -44,7 +44,8 @@ impl Scratch<'_> {
     fn perform(&mut self, op: &Op) -> Result<Outcome> {
         match op {
             Op::Write { at, body, create, parents, attrs } => self.write(at, body, *create, *parents, attrs),
-            Op::Append { at, body, create, parents } => self.append(at, body, *create, *parents),
+            // how content is stored in pieces is no part of what it means
+            Op::Append { at, body, create, parents, cuts: _ } => self.append(at, body, *create, *parents),
             Op::Patch { at, offset, body } => self.patch(at, *offset, body),
             Op::Truncate { at, size } => self.truncate(at, *size),
             Op::Punch { at, offset, length } => self.punch(at, *offset, *length),

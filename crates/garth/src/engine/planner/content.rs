@@ -1,6 +1,8 @@
 //! Operations on content: each stores its new bytes and ends the extents that they cover; nothing else is
 //! written. Why: `docs/decisions/extents-and-chunks.md`.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use super::Planner;
@@ -12,11 +14,34 @@ use crate::text::passage::Edit;
 /// Largest extent, in bytes: what one read has to fetch and check at most.
 pub const MAX_EXTENT: usize = 1 << 20;
 
-/// The checksum stored with a chunk: its whole BLAKE3, by which it is deduplicated, or 8 bytes for short
-/// ones.
-pub fn sum_of(data: &[u8]) -> Vec<u8> {
-    let length = if data.len() >= DEDUP_FROM { 32 } else { SHORT_SUM };
+/// The checksum stored with a chunk: its whole BLAKE3 if it is deduplicated by that, else 8 bytes.
+pub fn sum_of(data: &[u8], dedup: bool) -> Vec<u8> {
+    let length = if dedup { 32 } else { SHORT_SUM };
     blake3::hash(data).as_bytes()[..length].to_vec()
+}
+
+/// The stretches of a body that are stored apart: each piece of [`DEDUP_FROM`] bytes and more between two
+/// cuts, and what lies between those.
+fn stretches(size: usize, cuts: &[u64]) -> Vec<Range<usize>> {
+    let (mut found, mut stored, mut begin) = (Vec::new(), 0, 0);
+    for end in cuts.iter().map(|cut| usize::try_from(*cut).map_or(size, |cut| cut.min(size))).chain([size]) {
+        if end.saturating_sub(begin) >= DEDUP_FROM {
+            found.extend([stored..begin, begin..end]);
+            stored = end;
+        }
+        begin = end;
+    }
+    found.push(stored..size);
+    found.retain(|stretch| !stretch.is_empty());
+    found
+}
+
+/// The chunks that a body is stored as, and whether each is found by its hash.
+pub(super) fn chunks(bytes: &Bytes, cuts: &[u64]) -> impl Iterator<Item = (Bytes, bool)> {
+    stretches(bytes.len(), cuts).into_iter().flat_map(move |stretch| {
+        let (dedup, end) = (stretch.len() >= DEDUP_FROM, stretch.end);
+        stretch.step_by(MAX_EXTENT).map(move |at| (bytes.slice(at..end.min(at + MAX_EXTENT)), dedup))
+    })
 }
 
 /// A stretch of stored bytes on its way into a file: chunk and length.
@@ -33,7 +58,7 @@ impl<R: Rows> Planner<'_, R> {
     ) -> Result<Outcome> {
         let (mut node, created) = self.file(at, create, parents)?;
         self.check_size(at, body.size())?;
-        let pieces = self.store(body)?;
+        let pieces = self.store(body, &[])?;
         self.clear(node.ino, 0, u64::MAX)?;
         self.add_pieces(node.ino, 0, &pieces);
         let edit = Edit::replace(node.size, body.size());
@@ -44,14 +69,21 @@ impl<R: Rows> Planner<'_, R> {
         self.finish_content(node, created)
     }
 
-    pub(super) fn append(&mut self, at: &At, body: &Body, create: Create, parents: bool) -> Result<Outcome> {
+    pub(super) fn append(
+        &mut self,
+        at: &At,
+        body: &Body,
+        create: Create,
+        parents: bool,
+        cuts: &[u64],
+    ) -> Result<Outcome> {
         let (mut node, created) = self.file(at, create, parents)?;
         if body.size() == 0 && !created {
             return self.unchanged(&node);
         }
         let (from, to) = (node.size, node.size.saturating_add(body.size()));
         self.check_size(at, to)?;
-        let pieces = self.store(body)?;
+        let pieces = self.store(body, cuts)?;
         self.add_pieces(node.ino, from, &pieces);
         let edit = Edit::write(from, body.size(), from);
         self.changed(&mut node, created, edit);
@@ -65,7 +97,7 @@ impl<R: Rows> Planner<'_, R> {
         }
         let end = offset.saturating_add(body.size());
         self.check_size(at, end)?;
-        let pieces = self.store(body)?;
+        let pieces = self.store(body, &[])?;
         self.clear(node.ino, offset, end)?;
         self.add_pieces(node.ino, offset, &pieces);
         let edit = Edit::write(offset, body.size(), node.size);
@@ -177,12 +209,9 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// Keeps new bytes; content that is there already under its name is not kept twice.
-    fn store(&mut self, body: &Body) -> Result<Vec<Piece>> {
+    fn store(&mut self, body: &Body, cuts: &[u64]) -> Result<Vec<Piece>> {
         match body {
-            Body::Bytes(bytes) => {
-                let steps = (0..bytes.len()).step_by(MAX_EXTENT);
-                steps.map(|at| self.chunk(bytes.slice(at..bytes.len().min(at + MAX_EXTENT)))).collect()
-            }
+            Body::Bytes(bytes) => chunks(bytes, cuts).map(|(data, dedup)| self.chunk(data, dedup)).collect(),
             Body::Staged(staged) => {
                 let unknown = || {
                     let message =
@@ -203,8 +232,8 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// Keeps at most [`MAX_EXTENT`] bytes.
-    fn chunk(&mut self, data: Bytes) -> Result<Piece> {
-        let (mut sum, length) = (sum_of(&data), data.len() as u64);
+    fn chunk(&mut self, data: Bytes, dedup: bool) -> Result<Piece> {
+        let (mut sum, length) = (sum_of(&data, dedup), data.len() as u64);
         if let Some(id) = self.delta.dedup.get(sum.as_slice()) {
             return Ok((*id, length));
         }

@@ -4,9 +4,9 @@
 //! It only ever asks: what it foresees in vain costs a row, and what it does not foresee is missed later and
 //! costs a round. It looks at rows as the database has them, not at what the batch has made of them.
 
-use super::rows::{DEDUP_FROM, NameRow, NodeRow, RowKey, Rows};
+use super::rows::{NameRow, NodeRow, RowKey, Rows};
 use super::subtrees::Region;
-use super::{MAX_EXTENT, Planner, key_of, sum_of};
+use super::{Planner, content, key_of, sum_of};
 use crate::error::Result;
 use crate::model::{
     At, Batch, Body, Ino, Kind, MAX_HASHED, Op, Precondition, Remove, RenameMode, Seq, SetAttrs, Within,
@@ -187,8 +187,9 @@ impl<R: Rows> Planner<'_, R> {
             match op.body() {
                 Some(Body::Staged(staged)) => self.foresee([RowKey::Staged(owner(), staged.id)]),
                 Some(Body::Bytes(bytes)) => {
-                    let chunks = bytes.chunks(MAX_EXTENT).filter(|chunk| chunk.len() >= DEDUP_FROM);
-                    self.foresee(chunks.map(|chunk| RowKey::Stored(sum_of(chunk))));
+                    let cuts = if let Op::Append { cuts, .. } = op { &cuts[..] } else { &[] };
+                    let chunks = content::chunks(bytes, cuts).filter(|(_, dedup)| *dedup);
+                    self.foresee(chunks.map(|(data, dedup)| RowKey::Stored(sum_of(&data, dedup))));
                 }
                 None => {}
             }

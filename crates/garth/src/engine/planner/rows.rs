@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::model::{Attributes, ChangeKind, Commit, CommitId, Kind, Timestamp, Within};
 use crate::path::TreePath;
 
-/// A chunk of this many bytes and more is found by its BLAKE3 and stored once per account.
+/// Content of this many bytes and more is found by the BLAKE3 of its chunks and stored once per account.
 pub const DEDUP_FROM: usize = 64 << 10;
 
 /// Bytes of the checksum of a chunk that is not deduplicated: enough to detect damage, and chunks may
@@ -128,7 +128,7 @@ pub struct Chunk {
     pub id: u64,
     /// At most [`MAX_EXTENT`](super::MAX_EXTENT) bytes.
     pub data: Bytes,
-    /// The whole BLAKE3 for content of [`DEDUP_FROM`] bytes and more; its first 8 bytes below.
+    /// The whole BLAKE3 if it is of content of [`DEDUP_FROM`] bytes and more; its first 8 bytes below.
     pub sum: Vec<u8>,
 }
 
@@ -272,7 +272,7 @@ pub trait Rows {
     fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>>;
     /// Whether the database lets what has lost its names be reached by this number: who asks holds it open.
     fn is_open(&self, ino: u64) -> Result<bool>;
-    /// What is stored under this BLAKE3 (only chunks of at least [`DEDUP_FROM`] bytes are).
+    /// What is stored under this BLAKE3 (only content of at least [`DEDUP_FROM`] bytes is).
     fn stored(&self, hash: &[u8]) -> Result<Stored>;
     /// The bytes of a chunk, checked against their sum.
     fn chunk(&self, id: u64) -> Result<Bytes>;

@@ -15,7 +15,8 @@ impl Op {
 
     /// Adds at the end of a file, or makes the file. See [`Op::Append`].
     pub fn append(at: impl Into<At>, body: impl Into<Body>) -> Self {
-        Self::Append { at: at.into(), body: body.into(), create: Create::IfMissing, parents: false }
+        let (create, cuts) = (Create::IfMissing, Vec::new());
+        Self::Append { at: at.into(), body: body.into(), create, parents: false, cuts }
     }
 
     /// Writes bytes from `offset` on in a file that exists. See [`Op::Patch`].
@@ -190,6 +191,32 @@ impl Op {
             | Self::Symlink { attrs, .. }
             | Self::Mknod { attrs, .. } => *attrs = to,
             other => lacks(other, "with_attrs"),
+        }
+        self
+    }
+
+    /// An append is stored in pieces that begin and end at these offsets of its body, in its whole: a piece
+    /// of 64 KiB or more is stored once, however often and wherever in the account it is appended again.
+    /// Shorter pieces beside each other are stored as if they were not cut. Cuts change no byte.
+    ///
+    /// ```
+    /// use garth::TreePath;
+    /// use garth::model::Op;
+    ///
+    /// let log = TreePath::parse("/messages.jsonl")?;
+    /// let (before, output, after) = (r#"{"id":"msg-7","content":""#, "x".repeat(100_000), "\"}\n");
+    /// // the next message with the same output adds its own 27 bytes
+    /// let [from, to] = [before.len(), before.len() + output.len()].map(|at| at as u64);
+    /// let append = Op::append(&log, [before, &output, after].concat()).cut_at([from, to]);
+    /// # let _ = append;
+    /// # Ok::<(), garth::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn cut_at(mut self, offsets: impl IntoIterator<Item = u64>) -> Self {
+        match &mut self {
+            Self::Append { cuts, .. } => *cuts = offsets.into_iter().collect(),
+            other => lacks(other, "cut_at"),
         }
         self
     }

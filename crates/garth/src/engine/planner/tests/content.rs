@@ -204,6 +204,44 @@ fn a_large_body_is_cut_into_extents_of_one_mib() {
 }
 
 #[test]
+fn a_piece_of_64_kib_between_cuts_is_an_extent_of_its_own() {
+    let (mib, from) = (MAX_EXTENT as u64, DEDUP_FROM as u64);
+    // lengths of the pieces, and offset and length of the extents
+    let stored = |lengths: &[u64]| {
+        let mut store = file("head");
+        let body: Vec<u8> =
+            lengths.iter().zip(1..).flat_map(|(length, byte)| vec![byte; *length as usize]).collect();
+        let ends = lengths.iter().scan(0, |end, length| {
+            *end += length;
+            Some(*end)
+        });
+        let append = Op::append(at("/f"), body.clone()).cut_at(ends);
+        Batch::new([append.clone()]).check().unwrap();
+        let Applied { delta, .. } = store.run([append]);
+        assert!(store.content("/f") == [b"head", &body[..]].concat());
+        let (closed, added) = extents(&delta, 2);
+        assert!(closed.is_empty(), "an append ends nothing");
+        let sums = added.iter().map(|row| delta.chunks[&row.2].sum.len());
+        added.iter().zip(sums).map(|(row, sum)| (row.0 - 4, row.1, sum == 32)).collect::<Vec<_>>()
+    };
+    assert_eq!(stored(&[]), []);
+    assert_eq!(stored(&[3, 4]), [(0, 7, false)]);
+    assert_eq!(stored(&[3, from, 4]), [(0, 3, false), (3, from, true), (3 + from, 4, false)]);
+    assert_eq!(stored(&[3, from - 1, 4]), [(0, from + 6, true)], "as one append without cuts");
+    assert_eq!(stored(&[from, from]), [(0, from, true), (from, from, true)]);
+    // the next piece begins where the last one ends, not at the next MiB; its end is found by its hash, too
+    let expected = [
+        (0, mib, true),
+        (mib, 5, true),
+        (mib + 5, mib, true),
+        (2 * mib + 5, 7, true),
+        (2 * mib + 12, 1, false),
+    ];
+    assert_eq!(stored(&[mib + 5, mib + 7, 1]), expected);
+    assert_eq!(stored(&[from / 2; 40]), [(0, mib, true), (mib, mib / 4, true)]);
+}
+
+#[test]
 fn a_damaged_stored_chunk_is_not_shared_and_new_ones_like_it_are_not_found() {
     let body = vec![7; DEDUP_FROM];
     let mut store = tree([Op::write(at("/a"), body.clone())]);

@@ -24,8 +24,7 @@ use crate::model::{ChangeKind, Timestamp};
 use crate::runtime::Runtime;
 use crate::sqlite::{DbResult, all, one};
 
-/// Extents below this many bytes are small; a run ends once it has as many. Longer chunks are deduplicated by
-/// their hash.
+/// Extents below this many bytes are small; a run ends once it has as many.
 const SMALL: u64 = DEDUP_FROM as u64;
 /// Most extents of a run: bounds how long one takes to be merged. A longer one is merged piece by piece.
 const RUN: usize = 1024;
@@ -51,7 +50,7 @@ pub(crate) struct Found {
     pub(crate) longer: Option<Key>,
 }
 
-/// A small extent whose chunk nothing else refers to.
+/// A small extent whose chunk nothing else refers to, nor will: it is not found by its hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Small {
     ino: u64,
@@ -89,7 +88,7 @@ pub(crate) fn find(conn: &Connection, ino: u64, since: u64, at: Key) -> DbResult
     let extents = rows::extents_since(conn, ino, since, at, READ)?;
     let end = extents.last().filter(|_| extents.len() == READ).map(|(till, row)| (*till, row.off));
     for (till, row) in extents {
-        if row.len >= SMALL || !refs::is_single(conn, row.chunk)? {
+        if row.len >= SMALL || !refs::is_single(conn, row.chunk)? || is_deduplicated(conn, &row)? {
             continue;
         }
         let small = Small { ino, till, row };
@@ -114,6 +113,13 @@ pub(crate) fn find(conn: &Connection, ino: u64, since: u64, at: Key) -> DbResult
     }
     found.runs.retain(|run| run.len() > 1);
     Ok(found)
+}
+
+/// Whether an extent is a whole chunk that equal content is to share: the end of a piece of [`DEDUP_FROM`]
+/// bytes and more. Merged, it would be stored again with the next such piece.
+fn is_deduplicated(conn: &Connection, row: &ExtentRow) -> DbResult<bool> {
+    let sql = "SELECT 1 FROM chunk WHERE id = ?1 AND length(sum) = 32 AND len = ?2";
+    Ok(row.skip == 0 && one(conn, sql, params![row.chunk, row.len], |_| Ok(()))?.is_some())
 }
 
 fn small(row: &Row<'_>) -> rusqlite::Result<Small> {
@@ -374,6 +380,35 @@ mod tests {
         let part = || Op::append(at("/a"), vec![b'x'; 30_000]);
         let account = Account::of([part(), part(), part(), part(), part()]);
         assert_eq!(account.runs(), [vec![0, 30_000, 60_000], vec![90_000, 120_000]]);
+    }
+
+    #[test]
+    fn a_piece_between_cuts_stays_apart_to_its_end() {
+        let large = 2 * SMALL;
+        let mib = 1 << 20;
+        let piece = |length: u64, byte| {
+            let body = [b"before".to_vec(), vec![byte; length as usize], b"after".to_vec()].concat();
+            Op::append(at("/a"), body).cut_at([6, 6 + length])
+        };
+        let account = Account::of([
+            append("one;"),
+            piece(large, b'x'),
+            append("two;"),
+            piece(mib + 9, b'y'),
+            append("3;"),
+        ]);
+        // the last extent of the second piece is short
+        let (first, second) = (4 + 6, 4 + 6 + large + 5 + 4 + 6);
+        let behind = second + mib + 9;
+        let runs = [vec![0, 4], vec![first + large, first + large + 5, second - 6], vec![behind, behind + 5]];
+        assert_eq!(account.runs(), runs);
+        let before = account.versions();
+        account.merge(account.find());
+        assert_eq!(account.versions(), before);
+        assert_eq!(account.fs.check().unwrap().findings, []);
+        let chunks = account.fs.check().unwrap().chunks;
+        account.apply([piece(large, b'x'), piece(mib + 9, b'y')]);
+        assert_eq!(account.fs.check().unwrap().chunks, chunks + 4, "what lies beside the pieces");
     }
 
     #[test]

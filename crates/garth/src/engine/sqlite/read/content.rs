@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, Weak};
 use bytes::Bytes;
 use rusqlite::{Connection, Row, params};
 
-use crate::engine::planner::{ExtentRow, MAX_EXTENT, SHORT_SUM, Stored as Known, sum_of};
+use crate::engine::planner::{DEDUP_FROM, ExtentRow, MAX_EXTENT, SHORT_SUM, Stored as Known, sum_of};
 use crate::engine::sqlite::read::rows::{self, extents_sql};
 use crate::engine::sqlite::schema::SUBJECT;
 use crate::engine::sqlite::write::refs;
@@ -231,8 +231,7 @@ impl Packs {
 
     /// Keeps bytes in a chunk of their own, which is not found by its hash: who wrote them is told with it.
     pub(crate) fn keep_alone(conn: &Connection, data: &[u8]) -> DbResult<u64> {
-        let mut sum = sum_of(data);
-        sum.truncate(SHORT_SUM);
+        let sum = sum_of(data, false);
         let id = next_chunk(conn)?;
         insert_bytes(conn, id, &sum, data)?;
         Ok(id)
@@ -240,7 +239,7 @@ impl Packs {
 
     /// The same as [`Self::keep`] for bytes that go into the database.
     pub(crate) fn keep_bytes(&self, conn: &Connection, data: &[u8]) -> DbResult<u64> {
-        self.keep(conn, &sum_of(data), |id, sum| insert_bytes(conn, id, sum, data))
+        self.keep(conn, &sum_of(data, data.len() >= DEDUP_FROM), |id, sum| insert_bytes(conn, id, sum, data))
     }
 
     /// Passes a chunk's checked bytes to `take`, without a copy if they are in the database.

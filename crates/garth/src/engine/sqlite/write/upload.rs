@@ -140,7 +140,8 @@ impl SqliteUpload {
         self.runtime().failpoints().pass("stage-write")?;
         let pack = self.begin_pack().await?;
         pack.file.write_all(&data).map_err(failed)?;
-        let placed = Placed { sum: sum_of(&data), pos: pack.size, len: length as u64 };
+        // what needs a file is large in all: its last chunk is shared, too, however short
+        let placed = Placed { sum: sum_of(&data, true), pos: pack.size, len: length as u64 };
         pack.size += length as u64;
         self.placed.push(placed);
         Ok(())
