@@ -271,6 +271,7 @@ macro_rules! contract_tests {
             a_handle_outlives_removal [nodes]
             a_handle_knows_the_last_change_of_a_node_that_ended_in_the_same_commit [nodes links]
             a_node_whose_names_all_go_with_one_tree_ends_as_it_was [nodes links]
+            directories_of_a_removed_tree_end_as_they_were [nodes expiry]
             a_node_held_open_is_reached_and_written_without_a_name [nodes]
             a_handle_outlives_expiry [nodes expiry]
             a_version_never_changes [history]

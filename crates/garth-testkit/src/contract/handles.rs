@@ -11,7 +11,7 @@ use garth::model::{
 };
 use garth::{FileSystemExt, OpenFile};
 
-use super::Subject;
+use super::{START, Subject};
 use crate::tools::*;
 
 async fn content(file: &dyn OpenFile) -> String {
@@ -144,6 +144,32 @@ pub async fn a_node_whose_names_all_go_with_one_tree_ends_as_it_was(subject: &Su
     given(fs, [remove("/d", Remove::Tree)]).await;
     let after = file.stat().await.unwrap();
     assert_eq!((after.nlink, after.ctime, after.version), (0, before.ctime, before.version));
+}
+
+pub async fn directories_of_a_removed_tree_end_as_they_were(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir_all("/d/e/f"), write("/d/e/x", "x"), mkdir_all("/t/e"), write("/t/e/x", "x")]).await;
+    let mut held = Vec::new();
+    for path in ["/d", "/d/e", "/d/e/f"] {
+        let dir = fs.hold(&at(path)).await.unwrap();
+        held.push((dir.stat().await.unwrap(), dir));
+    }
+    given(fs, [remove("/d", Remove::Tree)]).await;
+    for (before, dir) in &held {
+        let after = dir.stat().await.unwrap();
+        assert_eq!((after.nlink, after.version), (0, before.version), "{before:?}");
+        assert_eq!((after.mtime, after.ctime, after.etag), (before.mtime, before.ctime, before.etag));
+    }
+    // what has expired is removed before, and changes the directory that it was in
+    let expires = SetAttrs::new().expires_at(START.plus_seconds(10));
+    given(fs, [write_with("/t/old", "x", expires)]).await;
+    subject.clock.advance(std::time::Duration::from_secs(10));
+    let [top, below] = [fs.hold(&at("/t")).await.unwrap(), fs.hold(&at("/t/e")).await.unwrap()];
+    let before = below.stat().await.unwrap();
+    let commit = fs.commit(remove("/t", Remove::Tree).into()).await.unwrap();
+    let after = top.stat().await.unwrap();
+    assert_eq!((after.version.seq, after.etag.seq, after.mtime), (commit.seq, commit.seq, commit.time));
+    assert_eq!(below.stat().await.unwrap().version, before.version);
 }
 
 pub async fn a_removed_node_of_any_kind_is_reached_while_it_is_held(subject: &Subject) {

@@ -153,10 +153,15 @@ impl<'a> Scratch<'a> {
     }
 
     pub(super) fn take_name(&mut self, dir: Ino, name: &Name, ino: Ino) {
-        Arc::make_mut(&mut self.edit(ino).names).remove(&(dir, name.clone()));
-        self.laid.names.entry(dir).or_default().insert(name.clone(), None);
+        self.take_with_directory(dir, name, ino);
         let directories = u64::from(self.is_directory(ino));
         self.modify(dir).subdirectories -= directories;
+    }
+
+    /// Takes a name away from a node, where the directory ends with it.
+    pub(super) fn take_with_directory(&mut self, dir: Ino, name: &Name, ino: Ino) {
+        Arc::make_mut(&mut self.edit(ino).names).remove(&(dir, name.clone()));
+        self.laid.names.entry(dir).or_default().insert(name.clone(), None);
     }
 
     /// Removes one name for good: a node that keeps another one has changed.

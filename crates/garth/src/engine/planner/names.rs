@@ -219,6 +219,8 @@ impl<R: Rows> Planner<'_, R> {
                 self.expire_if_due(&below)?;
             }
         }
+        // read again: it has changed where something in it has expired
+        let node = self.node(node.ino)?;
         let outcome = self.outcome(node.ino, false);
         self.delta.log(ChangeKind::Removed, node.ino, Some(path.clone()));
         match what {

@@ -123,11 +123,12 @@ impl Scratch<'_> {
         self.slot(path, false)?.ok_or_else(|| busy(path))
     }
 
-    /// Removes all that is below a directory. Only what keeps a name elsewhere has changed.
+    /// Removes all that is below a directory. Only what keeps a name elsewhere has changed: directories end
+    /// as they were.
     fn clear(&mut self, path: &TreePath, dir: Ino) {
         let below = self.below(path, dir);
         for found in &below {
-            self.take_name(found.dir, &found.name, found.ino);
+            self.take_with_directory(found.dir, &found.name, found.ino);
         }
         for found in &below {
             if self.get(found.ino).has_name() {
