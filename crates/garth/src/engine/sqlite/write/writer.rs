@@ -410,7 +410,11 @@ impl Writer {
         drop(guard);
         match outcome {
             Ok(results) => {
-                for (answer, result) in answers.into_iter().zip(results) {
+                let mut told: Vec<_> = answers.into_iter().zip(results).collect();
+                // Who lost hears of it first: callers that compare and swap in a loop would come back in the
+                // order of this group otherwise, and the first of them would win each time.
+                told.sort_by_key(|(_, result)| result.is_ok());
+                for (answer, result) in told {
                     // a caller that has gone away does not want to know
                     answer.map(|answer| answer.send(result));
                 }

@@ -106,6 +106,30 @@ fn kind<T: fmt::Debug>(answer: &mut oneshot::Receiver<Result<T>>) -> ErrorKind {
     told(answer).unwrap_err().kind()
 }
 
+/// Notes its number when it is woken.
+struct Woken(usize, Arc<std::sync::Mutex<Vec<usize>>>);
+
+impl std::task::Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        lock(&self.1).push(self.0);
+    }
+}
+
+#[test]
+fn who_lost_is_told_before_who_won() {
+    let held = Held::new();
+    let new = |at: &str| Batch::new([Op::write(address(at), "x").create_new()]);
+    let mut waits = ["/a", "/a", "/b", "/a"].map(|at| held.commit(new(at)));
+    let woken = Arc::default();
+    for (number, wait) in waits.iter_mut().enumerate() {
+        let waker = Arc::new(Woken(number, Arc::clone(&woken))).into();
+        let mut context = std::task::Context::from_waker(&waker);
+        assert!(std::future::Future::poll(std::pin::Pin::new(wait), &mut context).is_pending());
+    }
+    held.run_next();
+    assert_eq!(*lock(&woken), [1, 3, 0, 2]);
+}
+
 #[test]
 fn what_waits_together_is_one_transaction_in_the_order_of_its_arrival() {
     let held = Held::new();
