@@ -58,7 +58,7 @@ impl<R: Rows> Planner<'_, R> {
         if lost.is_empty() || node.ino >= self.first_ino || node.nlink == 0 {
             return Ok(false);
         }
-        let names = self.rows.names_of(node.ino, &self.lost_from(from), usize::MAX)?;
+        let names = self.rows.names_of(node.ino, &self.lost_from(node, from), usize::MAX)?;
         let is_lost = |(dir, name): &&Key| lost.iter().any(|region| region.contains(dir, name));
         let names = names.iter().filter(is_lost).count() as u64;
         if names > 0 {
@@ -67,10 +67,15 @@ impl<R: Rows> Planner<'_, R> {
         Ok(names > 0)
     }
 
-    /// What has lost names in regions that the batch has removed, from one on.
-    fn lost_from(&self, from: usize) -> Within {
+    /// Where to look for names that a node has in regions that the batch has removed, from one on. All its
+    /// names are looked at if these are fewer: a batch may remove thousands of subtrees.
+    fn lost_from(&self, node: &NodeRow, from: usize) -> Within {
         let lost = &self.delta.subtrees.lost()[from..];
-        Within::new(lost.iter().map(|region| TreePath::from_key(region.dir.clone())))
+        let names = if node.kind == Kind::Directory { 1 } else { node.nlink };
+        match names <= lost.len() as u64 {
+            true => Within::everything(),
+            false => Within::new(lost.iter().map(|region| TreePath::from_key(region.dir.clone()))),
+        }
     }
 
     /// Brings the rows of changed nodes up to date with the regions that were removed after they were put.
@@ -82,7 +87,7 @@ impl<R: Rows> Planner<'_, R> {
         let unsettled = self.delta.nodes.values().filter_map(|node| {
             let from = self.settled.get(&node.ino).copied().unwrap_or_default();
             let due = node.ino < self.first_ino && node.nlink > 0 && from < regions;
-            due.then(|| RowKey::NamesOf(node.ino, self.lost_from(from), usize::MAX))
+            due.then(|| RowKey::NamesOf(node.ino, self.lost_from(node, from), usize::MAX))
         });
         self.foresee(unsettled);
         for ino in self.delta.nodes.keys().copied().collect::<Vec<_>>() {
