@@ -9,6 +9,8 @@ pub(crate) mod patience;
 pub(crate) mod poison;
 pub(crate) mod pool;
 pub(crate) mod query;
+#[cfg(test)]
+pub(crate) mod steps;
 
 pub(crate) use connect::Database;
 pub(crate) use error::{DbError, DbResult};

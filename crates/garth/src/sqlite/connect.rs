@@ -53,7 +53,7 @@ impl Database {
     pub(crate) fn connect(&self) -> DbResult<Connection> {
         let conn = self.open(READ_WRITE, &self.file)?;
         #[cfg(test)]
-        let conn = super::patience::counted(conn)?;
+        let conn = super::steps::counted(conn)?;
         Ok(conn)
     }
 

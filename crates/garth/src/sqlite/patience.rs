@@ -39,7 +39,7 @@ impl Patience {
         let watching = patience.clone();
         let look = move || {
             #[cfg(test)]
-            count();
+            super::steps::count();
             lock(&watching.0).is_over(LOOK.unsigned_abs().into())
         };
         conn.progress_handler(LOOK, Some(look))?;
@@ -57,26 +57,6 @@ impl Patience {
         }
         Ok(())
     }
-}
-
-/// Steps of all connections of this process, for tests of what calls cost.
-#[cfg(test)]
-pub(crate) static STEPS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-
-#[cfg(test)]
-fn count() {
-    STEPS.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-}
-
-/// A connection whose steps are counted.
-#[cfg(test)]
-pub(crate) fn counted(mut conn: Connection) -> rusqlite::Result<Connection> {
-    let look = || {
-        count();
-        false
-    };
-    conn.progress_handler(LOOK, Some(look))?;
-    Ok(conn)
 }
 
 impl Bound {

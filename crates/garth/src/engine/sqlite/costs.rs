@@ -3,7 +3,6 @@
 //! table.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use futures::executor::block_on;
@@ -17,7 +16,7 @@ use crate::model::{
     WalkPage,
 };
 use crate::path::TreePath;
-use crate::sqlite::patience::STEPS;
+use crate::sqlite::steps;
 
 /// Few and many of what a test lets grow.
 const FEW: usize = 20;
@@ -74,17 +73,6 @@ impl Account {
         block_on(self.fs.commit(batch)).expect("a commit");
     }
 
-    /// The steps that a call takes once its statements are prepared: the least of a few, since what ends a
-    /// commit and what a timer does may run beside it.
-    fn steps(call: impl Fn(u32)) -> u64 {
-        let took = (1..=4).map(|n| {
-            let before = STEPS.load(Ordering::SeqCst);
-            call(n);
-            STEPS.load(Ordering::SeqCst) - before
-        });
-        took.min().expect("four calls")
-    }
-
     fn reads(&self) -> BTreeMap<&'static str, u64> {
         let fs = &*self.fs;
         let then = block_on(fs.as_of(&Moment::Seq(self.start))).expect("a past");
@@ -97,9 +85,9 @@ impl Account {
         let (names, snapshots) = (NamesPage::default().limit(10), SnapshotsPage::default().limit(10));
         let newest = HistoryPage::default().limit(5);
         let oldest = newest.clone().before_commit(Seq(3));
-        let mut steps = BTreeMap::new();
+        let mut took = BTreeMap::new();
         let mut count = |name, call: &dyn Fn() -> crate::Result<()>| {
-            steps.insert(name, Self::steps(|_| call().expect("an answer")));
+            took.insert(name, steps::of_call(|_| call().expect("an answer")));
         };
         count("head", &|| block_on(fs.head()).map(drop));
         count("stat", &|| block_on(fs.stat(&at("/d/f"))).map(drop));
@@ -130,14 +118,14 @@ impl Account {
         count("past fetch", &|| block_on(then.fetch(&at("/d/f"), ByteRange::ALL)).map(drop));
         count("past fetch of a range", &|| block_on(then.fetch(&at("/big"), few)).map(drop));
         count("past history", &|| block_on(then.history(&at("/d/f"), &newest)).map(drop));
-        steps
+        took
     }
 
     /// Each write is of something of its own, so that one does not change what another costs.
     fn writes(&self) -> BTreeMap<&'static str, u64> {
-        let mut steps = BTreeMap::new();
+        let mut took = BTreeMap::new();
         let mut count = |name, op: &dyn Fn(u32) -> Op| {
-            steps.insert(name, Self::steps(|n| self.commit([op(n)])));
+            took.insert(name, steps::of_call(|n| self.commit([op(n)])));
         };
         count("write", &|n| Op::write(path(&format!("/d/new-{n}")), "new\n"));
         count("write over", &|n| Op::write(path("/d/f"), format!("{n}\n")));
@@ -157,7 +145,7 @@ impl Account {
         });
         count("remove a tree", &|n| Op::remove_tree(path(&format!("/d/gone-{n}"))));
         count("snapshot", &|n| Op::snapshot(format!("snapshot-{n}")));
-        steps
+        took
     }
 }
 

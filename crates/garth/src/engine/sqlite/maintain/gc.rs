@@ -376,15 +376,15 @@ fn waiting(conn: &Connection, times: Times) -> DbResult<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
-
     use bytes::Bytes;
     use tempfile::TempDir;
 
     use super::*;
+    use crate::engine::sqlite::schema;
     use crate::env::{Env, ManualClock};
     use crate::fs::OpenFile;
     use crate::model::{Body, Idempotency, SetAttrs};
+    use crate::sqlite::steps;
 
     const GRACE: Duration = Duration::from_secs(600);
     /// Longer than a chunk: goes to a pack file.
@@ -542,27 +542,22 @@ mod tests {
         assert_eq!(block_on(theirs.read_at(0, 100)).unwrap(), "before;after;");
     }
 
-    /// Instructions of SQLite's that a collection takes on a connection of its own, which finds nothing to
-    /// collect.
-    fn steps(account: &Account) -> u64 {
-        let mut conn = Connection::open(account.folder.path().join("tree.db")).unwrap();
-        let steps = Arc::new(AtomicU64::new(0));
-        let counter = Arc::clone(&steps);
-        let count = move || {
-            counter.fetch_add(1, Ordering::Relaxed);
-            false
-        };
-        conn.progress_handler(1, Some(count)).unwrap();
+    /// Steps that a collection takes on a connection of its own, which finds nothing to collect.
+    fn collecting_nothing(account: &Account) -> u64 {
+        let conn = schema::database(account.folder.path()).connect().unwrap();
         let env = &account.fs.inner.runtime.env().clone();
         let times = Times { now: env.now(), gone_before: env.now() };
         let turn = &mut Turn::begin(env);
-        assert_eq!(forget_ended(&conn, env.now(), turn).unwrap(), (0, false));
-        assert_eq!(unnamed::take_back(&conn, times, Place::default(), turn).unwrap().versions, 0);
-        let from: u64 = conn.query_row("SELECT merged FROM head", [], |row| row.get(0)).unwrap();
-        assert_eq!(merge::written(&conn, from, &mut BTreeSet::new()).unwrap(), None);
-        assert_eq!(remove_chunks(&conn, env.now(), turn).unwrap(), (0, 0, false));
-        assert_eq!(waiting(&conn, times).unwrap(), (0, 0));
-        steps.load(Ordering::Relaxed)
+        let collect = || {
+            assert_eq!(forget_ended(&conn, env.now(), turn).unwrap(), (0, false));
+            assert_eq!(unnamed::take_back(&conn, times, Place::default(), turn).unwrap().versions, 0);
+            let from: u64 = conn.query_row("SELECT merged FROM head", [], |row| row.get(0)).unwrap();
+            assert_eq!(merge::written(&conn, from, &mut BTreeSet::new()).unwrap(), None);
+            assert_eq!(remove_chunks(&conn, env.now(), turn).unwrap(), (0, 0, false));
+            assert_eq!(waiting(&conn, times).unwrap(), (0, 0));
+        };
+        let ((), steps) = steps::here(collect);
+        steps
     }
 
     #[test]
@@ -606,10 +601,10 @@ mod tests {
         fill(0..5);
         let waiting = account.upload(1);
         account.gc();
-        let few = steps(&account);
+        let few = collecting_nothing(&account);
         fill(5..100);
         account.gc();
-        assert_eq!(steps(&account), few);
+        assert_eq!(collecting_nothing(&account), few);
         drop(waiting);
     }
 }

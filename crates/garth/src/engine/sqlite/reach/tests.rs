@@ -1,7 +1,6 @@
-//! What judging a number costs: counted in instructions of SQLite, at two sizes of what is not asked for.
+//! What judging a number costs: counted in steps of SQLite, at two sizes of what is not asked for.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::executor::block_on;
 use tempfile::TempDir;
@@ -13,7 +12,7 @@ use crate::env::Env;
 use crate::fs::FileSystem;
 use crate::model::{At, HistoryPage, Ino, NamesPage, Op};
 use crate::path::TreePath;
-use crate::sqlite::DbResult;
+use crate::sqlite::{DbResult, steps};
 
 fn path(text: &str) -> TreePath {
     TreePath::parse(text).unwrap()
@@ -44,25 +43,18 @@ impl Account {
         }
     }
 
-    /// How many instructions a read of the confined handle takes.
+    /// How many steps a read of the confined handle takes.
     fn count<T>(&self, read: impl FnOnce(&ReadView<'_>) -> DbResult<T>) -> u64 {
-        let mut conn = schema::database(self.folder.path()).connect().unwrap();
-        let steps = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&steps);
-        let count = move || {
-            counted.fetch_add(1, Ordering::Relaxed);
-            false
-        };
-        conn.progress_handler(1, Some(count)).unwrap();
-        read(&self.confined.view_on(&conn, None)).unwrap();
-        steps.load(Ordering::Relaxed)
+        let conn = schema::database(self.folder.path()).connect().unwrap();
+        let (answer, steps) = steps::here(|| read(&self.confined.view_on(&conn, None)));
+        answer.unwrap();
+        steps
     }
 }
 
 #[track_caller]
 fn assert_same(cost: impl Fn(u64) -> u64) {
-    let [small, large] = [100, 1000].map(cost);
-    assert!(small > 0 && large.abs_diff(small) <= 8, "{small} instructions, then {large}");
+    steps::assert_same([100, 1000], cost);
 }
 
 #[test]
