@@ -2,18 +2,23 @@
 
 use rusqlite::params;
 
-use crate::engine::planner::{ExtentRow, NodeRow};
+use crate::engine::planner::{ExtentRow, MAX_EXTENT, NodeRow};
 use crate::engine::sqlite::read::rows::{self, extents_sql};
 use crate::engine::sqlite::read::view::ReadView;
 use crate::sqlite::DbResult;
+
+/// Bytes of a file of the past that are looked at first; behind a piece that is a hole it is so many times
+/// more.
+const PIECE: u64 = MAX_EXTENT as u64;
+const LONGER: u64 = 16;
 
 impl ReadView<'_> {
     /// The first byte of a file at or behind `offset` that lies in no hole.
     pub(crate) fn next_data(&self, node: &NodeRow, offset: u64) -> DbResult<Option<u64>> {
         let mut data = None;
         self.each_extent(node, offset, |extent| {
-            data = Some(extent.off.max(offset));
-            false
+            data = extent.map(|extent| extent.off.max(offset));
+            data.is_none()
         })?;
         Ok(data)
     }
@@ -22,36 +27,58 @@ impl ReadView<'_> {
     pub(crate) fn next_hole(&self, node: &NodeRow, offset: u64) -> DbResult<u64> {
         let mut hole = offset;
         self.each_extent(node, offset, |extent| {
-            let adjacent = extent.off <= hole;
-            if adjacent {
-                hole = extent.end();
-            }
-            adjacent
+            let adjacent = extent.filter(|extent| extent.off <= hole);
+            hole = adjacent.map_or(hole, |extent| extent.end());
+            adjacent.is_some()
         })?;
         // one that was merged since reaches beyond what was then the end
         Ok(hole.min(node.size))
     }
 
-    /// Passes the extents that lie behind `offset` to `take`, in order, until it has enough. Of now, no more
-    /// rows are read than that.
+    /// Passes the extents that lie behind `offset` to `take`, in order, until it has enough; `None` for a
+    /// long hole. Of now, no more rows are read than that; of the past, what has ended is looked at only
+    /// where what is left does not cover a piece of the file.
     fn each_extent(
         &self,
         node: &NodeRow,
         offset: u64,
-        mut take: impl FnMut(ExtentRow) -> bool,
+        mut take: impl FnMut(Option<ExtentRow>) -> bool,
     ) -> DbResult<()> {
-        const NOW: &str = concat!(extents_sql!(now, "off, len"), " ORDER BY off");
-        const AS_OF: &str = concat!(extents_sql!(as_of, "off, len"), " ORDER BY off");
+        let Some(seq) = self.as_of else { return self.each_extent_now(node, offset, take) };
+        let (mut at, mut piece) = (offset, PIECE);
+        while at < node.size {
+            let to = node.size.min(at.saturating_add(piece));
+            let extents = rows::extents_at(self.conn, node.ino, seq, at, to)?;
+            if extents.is_empty() {
+                piece = piece.saturating_mul(LONGER);
+                if !take(None) {
+                    return Ok(());
+                }
+            }
+            for extent in extents {
+                if !take(Some(extent)) {
+                    return Ok(());
+                }
+            }
+            at = to;
+        }
+        Ok(())
+    }
+
+    fn each_extent_now(
+        &self,
+        node: &NodeRow,
+        offset: u64,
+        mut take: impl FnMut(Option<ExtentRow>) -> bool,
+    ) -> DbResult<()> {
+        const SQL: &str = concat!(extents_sql!(now, "off, len"), " ORDER BY off");
         let first = rows::first_overlap(self.conn, node.ino, offset)?;
-        let mut statement = self.conn.prepare_cached(if self.as_of.is_none() { NOW } else { AS_OF })?;
-        let mut rows = match self.as_of {
-            None => statement.query(params![node.ino, first, node.size, offset])?,
-            Some(seq) => statement.query(params![node.ino, first, node.size, offset, seq])?,
-        };
+        let mut statement = self.conn.prepare_cached(SQL)?;
+        let mut rows = statement.query(params![node.ino, first, node.size, offset])?;
         while let Some(row) = rows.next()? {
             let extent =
                 ExtentRow { off: row.get(0)?, len: row.get(1)?, since: 0, chunk: 0, skip: 0, written: 0 };
-            if !take(extent) {
+            if !take(Some(extent)) {
                 break;
             }
         }
