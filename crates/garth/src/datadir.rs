@@ -14,6 +14,8 @@
 
 mod builder;
 mod control;
+#[cfg(test)]
+mod costs;
 mod folder;
 mod key;
 mod open_trees;

@@ -1,0 +1,88 @@
+//! What accounts, keys and an account's tree cost, in steps of SQLite's machine, beside few and beside many
+//! other accounts. `docs/semantics.md` has the table.
+
+use std::collections::BTreeMap;
+
+use futures::executor::block_on;
+use futures::future::try_join_all;
+use tempfile::TempDir;
+
+use super::{DataDir, Scope};
+use crate::env::Env;
+use crate::fs::FileSystemExt as _;
+use crate::model::{ByteRange, Page, SearchQuery};
+use crate::path::TreePath;
+use crate::sqlite::steps;
+
+/// Other accounts: few and many. Each of them has a tree that is open, a file and a key.
+const FEW: usize = 10;
+const MANY: usize = 200;
+
+/// Steps that something else may take beside a call; to look at each account would take many more.
+const NOISE: u64 = 100;
+
+/// A data folder with an account `mine` among others.
+fn data(others: usize) -> (TempDir, DataDir) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = DataDir::open(&folder.path().join("data"), Env::system()).expect("a data folder");
+    let before = (0..others / 2).map(|n| format!("before-{n}"));
+    let behind = (0..others / 2).map(|n| format!("other-{n}"));
+    let made = before.chain(["mine".to_owned()]).chain(behind).map(|id| {
+        let data = &data;
+        async move {
+            data.create_account(&id).await?;
+            data.control().create_key(&id, "a key", &[Scope::MemoryRead]).await?;
+            data.account(&id).await?.write("/note", "the words of a note\n").await
+        }
+    });
+    block_on(try_join_all(made)).expect("accounts");
+    (folder, data)
+}
+
+fn costs(others: usize) -> BTreeMap<&'static str, u64> {
+    let (_folder, data) = data(others);
+    let control = data.control();
+    let folder = block_on(control.account("mine")).expect("an account").folder;
+    let (key, secret) =
+        block_on(control.create_key("mine", "another key", &[Scope::MemoryRead])).expect("a key");
+    let token = secret.reveal();
+    let note = TreePath::parse("/note").expect("a path").into();
+    let tree = block_on(data.account("mine")).expect("a tree");
+    let mut costs = BTreeMap::new();
+    let mut count = |name, call: &dyn Fn(u32) -> crate::Result<()>| {
+        costs.insert(name, steps::of_call(|n| call(n).expect("an answer")));
+    };
+    count("look an account up", &|_| block_on(control.account("mine")).map(drop));
+    count("an account that is open", &|_| block_on(data.account("mine")).map(drop));
+    count("authenticate", &|_| block_on(control.authenticate(token)).map(|key| assert!(key.is_some())));
+    count("admit and open", &|_| {
+        let admitted = block_on(data.admit(token))?.expect("it is right");
+        block_on(data.tree_of(&admitted)).map(drop)
+    });
+    count("keys", &|_| block_on(control.keys("mine")).map(|keys| assert_eq!(keys.len(), 2)));
+    count("head", &|_| block_on(tree.head()).map(drop));
+    count("stat", &|_| block_on(tree.stat(&note)).map(drop));
+    count("fetch", &|_| block_on(tree.fetch(&note, ByteRange::ALL)).map(drop));
+    count("list", &|_| block_on(tree.list(&TreePath::root().into(), &Page::default())).map(drop));
+    count("search", &|_| block_on(tree.search(&SearchQuery::new("words").limit(5))).map(drop));
+    count("write", &|n| block_on(tree.write("/new", format!("{n}\n"))).map(drop));
+    count("sync", &|_| block_on(tree.sync()).map(drop));
+    count("make a key", &|_| block_on(control.create_key("mine", "new", &[Scope::MemoryRead])).map(drop));
+    count("revoke a key", &|_| block_on(control.revoke_key("mine", &key.id)).map(drop));
+    count("make an account", &|n| block_on(data.create_account(&format!("new-{n}"))).map(drop));
+    count("delete an account", &|n| block_on(data.delete_account(&format!("new-{n}"))));
+    drop(tree);
+    count("open", &|_| {
+        data.folder.trees.forget(&folder);
+        block_on(data.account("mine")).map(drop)
+    });
+    costs
+}
+
+#[test]
+fn no_call_costs_more_beside_many_accounts() {
+    let [few, many] = [FEW, MANY].map(costs);
+    let dearer = |(call, steps): &(&&str, &u64)| **steps > few[**call] + NOISE;
+    let dearer: Vec<_> = many.iter().filter(dearer).collect();
+    assert!(dearer.is_empty(), "{dearer:?} beside {MANY}, {few:?} beside {FEW}");
+}
