@@ -35,11 +35,10 @@ async fn upload(fs: &SqliteFs, bytes: Vec<u8>) -> Box<dyn Upload> {
 /// Changes the database of an account that nobody has open any more.
 fn behind_its_back(fs: Arc<SqliteFs>, folder: &Path, sql: &str) {
     drop(fs);
-    let log = folder.join("tree.db-wal");
-    while log.exists() {
-        Env::system().sleep(Duration::from_millis(5));
-    }
     let conn = Connection::open(folder.join("tree.db")).unwrap();
+    // alone with the file: what closes the account may still be at it
+    conn.busy_timeout(Duration::from_secs(60)).unwrap();
+    conn.pragma_update(None, "locking_mode", "EXCLUSIVE").unwrap();
     conn.execute_batch(sql).unwrap();
     assert!(conn.changes() > 0, "nothing was changed");
 }

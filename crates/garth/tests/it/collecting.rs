@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use garth::engine::sqlite::SqliteFs;
-use garth::model::{Batch, Body, ByteRange, Op, StagedBody, Timestamp};
+use garth::model::{Batch, Body, ByteRange, Op, Seq, StagedBody, Timestamp};
 use garth::{AccountStore, Env, FileSystem};
 use garth_testkit::tools::{append, at};
 
@@ -16,6 +16,8 @@ const MIB: usize = 1 << 20;
 /// Longer than an upload is kept.
 const LONG: Duration = Duration::from_secs(25 * 3600);
 const GRACE: Duration = Duration::from_secs(600);
+/// Commits of others between two collections.
+const BETWEEN: u64 = 20;
 
 /// Where files may have holes.
 fn folder() -> tempfile::TempDir {
@@ -115,14 +117,17 @@ async fn fsck_beside_writers_and_gc_finds_nothing_that_is_not_wrong() {
     let collector = tokio::spawn({
         let (fs, stop) = (open(), Arc::clone(&stop));
         async move {
-            while !stop.load(Ordering::Relaxed) {
+            loop {
+                // before it looks whether to stop: commits that come behind that end the wait
+                let head = fs.head().await.unwrap().seq;
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
                 fs.gc(Duration::ZERO).await.unwrap();
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                fs.wait(Seq(head.0 + BETWEEN)).await.unwrap();
             }
-            0
         }
     });
-    work.push(collector);
     let checker = Arc::clone(&fs);
     let found = tokio::spawn(async move {
         for _ in 0..8 {
@@ -139,6 +144,10 @@ async fn fsck_beside_writers_and_gc_finds_nothing_that_is_not_wrong() {
     for work in work {
         commits += work.await.unwrap();
     }
+    for _ in 0..=BETWEEN {
+        fs.commit(Batch::new([]).visible()).await.unwrap();
+    }
+    collector.await.unwrap();
     assert_eq!(found, None);
     assert!(commits > 0, "nothing was written meanwhile");
     fs.gc(Duration::ZERO).await.unwrap();
