@@ -8,9 +8,8 @@ pub mod failpoint;
 pub(crate) mod fault_injection;
 pub(crate) mod lock;
 pub(crate) mod permits;
-pub(crate) mod timer;
+pub(crate) mod ticker;
 pub(crate) mod turns;
-pub(crate) mod watch;
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,8 +20,7 @@ use self::executor::Executor;
 use self::failpoint::Failpoints;
 use self::fault_injection::Fault;
 use self::permits::Permits;
-use self::timer::Timer;
-use self::watch::Watch;
+use self::ticker::Ticker;
 use crate::env::Env;
 
 /// What an open data folder may use in all, whatever the number of its accounts.
@@ -40,6 +38,10 @@ pub(crate) struct Limits {
     pub(crate) open_connections: usize,
 }
 
+/// How often leases are looked at.
+const MINUTE: Duration = Duration::from_secs(60);
+/// How often commits of other processes are looked for, while anybody waits for one. A look is one row read.
+const WATCH: Duration = Duration::from_millis(100);
 /// Threads that open accounts and change control data. They mostly wait for fsync.
 const BLOCKING_THREADS: usize = 4;
 /// Accounts that are maintained at once: about as many as there is disk for.
@@ -71,9 +73,9 @@ struct Inner {
     blocking: Executor,
     maintainers: Executor,
     read_time: Duration,
-    timer: Timer,
+    timer: Ticker,
     maintenance: Arc<Permits>,
-    watch: Watch,
+    watch: Ticker,
     conns: Arc<IdleBudget>,
     fault: Fault,
     failpoints: Failpoints,
@@ -92,9 +94,9 @@ impl Runtime {
             blocking: Executor::new("garth-blocking", BLOCKING_THREADS),
             maintainers: Executor::new("garth-maintainer", MAINTAINER_THREADS),
             read_time: limits.read_time,
-            timer: Timer::new(),
+            timer: Ticker::new("garth-timer", MINUTE),
             maintenance: Permits::new(limits.writer_threads / 2),
-            watch: Watch::new(),
+            watch: Ticker::new("garth-watch", WATCH),
             conns: IdleBudget::new(limits.idle_connections, limits.open_connections),
             fault: Fault::from_environment(),
             failpoints: Failpoints::default(),
@@ -141,7 +143,8 @@ impl Runtime {
         self.0.read_time
     }
 
-    pub(crate) fn timer(&self) -> &Timer {
+    /// For what is done once a minute.
+    pub(crate) fn timer(&self) -> &Ticker {
         &self.0.timer
     }
 
@@ -151,7 +154,8 @@ impl Runtime {
         &self.0.maintenance
     }
 
-    pub(crate) fn watch(&self) -> &Watch {
+    /// For what looks many times a second at what other processes may have changed.
+    pub(crate) fn watch(&self) -> &Ticker {
         &self.0.watch
     }
 

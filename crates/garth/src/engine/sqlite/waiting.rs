@@ -10,7 +10,7 @@ use super::read::rows;
 use crate::model::Seq;
 use crate::runtime::Runtime;
 use crate::runtime::lock::lock;
-use crate::runtime::watch::Look;
+use crate::runtime::ticker::Tick;
 use crate::sqlite::ConnPool;
 
 /// Those who wait for commits of one account.
@@ -65,8 +65,8 @@ impl Waiting {
     }
 }
 
-impl Look for Waiting {
-    fn look(&self) -> bool {
+impl Tick for Waiting {
+    fn tick(self: Arc<Self>) -> bool {
         {
             let mut state = lock(&self.state);
             state.waiting.retain(|(_, wake)| !wake.is_canceled());

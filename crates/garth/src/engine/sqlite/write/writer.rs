@@ -28,7 +28,7 @@ use crate::runtime::budget::IdleOwner;
 use crate::runtime::disk::is_short_of_descriptors;
 use crate::runtime::executor::Work;
 use crate::runtime::lock::lock;
-use crate::runtime::timer::Tick;
+use crate::runtime::ticker::Tick;
 use crate::sqlite::{ConnPool, Database, DbError, DbResult};
 
 /// Largest group, in commits and in bytes of inline content: bounds how long its first member waits for its
@@ -148,7 +148,8 @@ impl Writer {
             checkpoints: Checkpoints::new(runtime, pool),
             waiting: Waiting::new(pool),
         });
-        runtime.timer().watch(&writer);
+        // without a thread now, the next account that is opened tries again
+        runtime.timer().add(&writer);
         let owner: Weak<dyn IdleOwner> = Arc::downgrade(&writer) as _;
         runtime.conns().register(owner);
         writer
@@ -522,11 +523,12 @@ impl Drop for Writer {
 
 /// Renews leases of nodes that this process holds open, and takes leases on those that `gc` has marked.
 impl Tick for Writer {
-    fn tick(self: Arc<Self>) {
+    fn tick(self: Arc<Self>) -> bool {
         if self.open.any() {
             let (open, now) = (Arc::clone(&self.open), self.runtime.env().now());
             self.transact_later(move |conn| open.renew(conn, now));
         }
+        true
     }
 }
 
