@@ -252,6 +252,8 @@ macro_rules! contract_tests {
             copy_checks_in_its_order
             a_file_copied_onto_a_file_keeps_the_node [links attributes expiry]
             a_copy_of_the_past_restores_it [nodes history]
+            a_copied_tree_leaves_out_what_has_expired_under_all_its_names [expiry links]
+            the_copies_of_a_batch_make_so_many_names
         );
         $crate::contract_tests!(@group $make, expiry:
             an_expired_entry_is_absent_everywhere_at_once [expiry nodes links]
@@ -345,6 +347,7 @@ macro_rules! contract_tests {
             a_range_of_a_file_without_a_name_is_punched_and_copied [holes nodes]
             holes_are_told_to_the_byte [holes]
             ranges_at_awkward_places_equal_those_of_a_plain_vector [holes]
+            the_copies_of_a_batch_take_so_many_pieces [holes]
         );
         $crate::contract_tests!(@group $make, removing:
             remove_takes_only_what_was_expected

@@ -17,7 +17,9 @@ pub mod query;
 pub mod within;
 
 pub use at::{At, IntoAt};
-pub use batch::{Answer, Batch, Durability, Idempotency, MAX_INLINE_BODY, MAX_OPS};
+pub use batch::{
+    Answer, Batch, Durability, Idempotency, MAX_COPIED_NAMES, MAX_COPIED_PIECES, MAX_INLINE_BODY, MAX_OPS,
+};
 pub use blame::{Blame, BlameRun, MAX_BLAME};
 pub use changes::{
     Change, ChangeKind, Changes, ChangesQuery, CommitChanges, LogPosition, MAX_CHANGE_PATHS,

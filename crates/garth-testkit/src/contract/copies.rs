@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use garth::ErrorKind::{AlreadyExists, InvalidArgument, IsADirectory, NotADirectory, NotFound};
-use garth::model::{At, Ino, Kind, Op, Remove, SetAttrs, Special, Timestamp};
+use garth::ErrorKind::{AlreadyExists, InvalidArgument, IsADirectory, NotADirectory, NotFound, TooLarge};
+use garth::model::{At, Batch, Ino, Kind, MAX_COPIED_NAMES, Op, Remove, SetAttrs, Special, Timestamp};
 
 use super::{START, Subject};
 use crate::tools::*;
@@ -112,6 +112,19 @@ pub async fn a_copy_of_the_past_leaves_an_expiry_that_has_passed_behind(subject:
     assert_eq!(stat(fs, "/e/late").await.expires_at, Some(START.plus_seconds(1000)));
 }
 
+pub async fn a_copied_tree_leaves_out_what_has_expired_under_all_its_names(subject: &Subject) {
+    let fs = &*subject.fs;
+    let soon = SetAttrs::new().expires_at(START.plus_seconds(10));
+    given(fs, [mkdir_all("/d/e"), write_with("/d/f", "x", soon), link("/d/f", "/d/e/g"), link("/d/f", "/h")])
+        .await;
+    subject.clock.advance(Duration::from_secs(20));
+    let (commit, _) = apply(fs, copy("/d", "/c")).await;
+    assert_eq!(paths_below(fs, "/").await, ["/c", "/d", "/c/e", "/d/e"]);
+    for dir in ["/d", "/c", "/d/e", "/c/e"] {
+        assert_eq!(stat(fs, dir).await.mtime, commit.time, "{dir} lost a name before it was copied");
+    }
+}
+
 pub async fn copy_checks_in_its_order(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/d/e"), write("/f", "x"), write("/g", "y"), symlink("/l", "t")]).await;
@@ -172,4 +185,41 @@ pub async fn a_copy_of_the_past_restores_it(subject: &Subject) {
     let op = Op::copy(At::Node(good.ino), at("/by-node")).as_of(good.seq);
     given(fs, [op]).await;
     assert_eq!(text(fs, "/by-node").await, "good");
+}
+
+pub async fn the_copies_of_a_batch_make_so_many_names(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/a"), write("/a/f", "x"), mkdir("/b")]).await;
+    // each directory is copied into the other, in turn, and so has more each time
+    let (mut ops, mut copies) = (Vec::new(), Vec::new());
+    let (mut sizes, mut room) = ([2, 1], MAX_COPIED_NAMES);
+    let mut make = |from: &str, to: String, size: usize, copies: &mut Vec<(String, usize)>| {
+        let fits = size <= room;
+        if fits {
+            room -= size;
+            ops.push(copy(from, &to));
+            copies.push((to, size));
+        }
+        fits
+    };
+    for step in 0.. {
+        let (from, to) = (step % 2, (step + 1) % 2);
+        let path = format!("{}/{step}", ["/a", "/b"][to]);
+        if !make(["/a", "/b"][from], path, sizes[from], &mut copies) {
+            break;
+        }
+        sizes[to] += sizes[from];
+    }
+    // then as much of that as there is room for, to the last name
+    for (number, (from, size)) in copies.clone().into_iter().enumerate().rev() {
+        make(&from, format!("/c{number}"), size, &mut copies);
+    }
+    for number in 0..2 {
+        make("/a/f", format!("/f{number}"), 1, &mut copies);
+    }
+    assert_eq!(room, 0);
+    ops.push(plain("/a/f", "/over"));
+    batch_refused(fs, Batch::new(ops), TooLarge, Some("/over")).await;
+    assert_eq!(paths_below(fs, "/").await, ["/a", "/b", "/a/f"]);
+    given(fs, [copy("/a", "/over")]).await;
 }

@@ -9,7 +9,7 @@ use garth::ErrorKind::{
     InvalidArgument, IsADirectory, NoSuchOffset, NotADirectory, NotFound, NotPermitted, TooLarge,
 };
 use garth::OpenFile;
-use garth::model::{At, Batch, ByteRange, Entry, MAX_FILE, Moment, Op, Outcome, Remove};
+use garth::model::{At, Batch, ByteRange, Entry, MAX_COPIED_PIECES, MAX_FILE, Moment, Op, Outcome, Remove};
 
 use super::Subject;
 use crate::random::Random;
@@ -256,4 +256,25 @@ pub async fn ranges_at_awkward_places_equal_those_of_a_plain_vector(subject: &Su
             );
         }
     }
+}
+
+pub async fn the_copies_of_a_batch_take_so_many_pieces(subject: &Subject) {
+    let fs = &*subject.fs;
+    let large = vec![7; (2 << 20) + 1];
+    given(fs, [mkdir("/d"), write("/d/f", "x"), write("/g", ""), write("/large", large)]).await;
+    given(fs, [write("/hole", ""), truncate("/hole", 1 << 30)]).await;
+    // a file of one byte is copied behind its end again and again: every byte is a piece of its own
+    let (mut ops, mut size, mut room) = (Vec::new(), 1, MAX_COPIED_PIECES as u64);
+    while size <= room {
+        ops.push(copy_range("/d/f", 0, size, "/d/f", size));
+        (room, size) = (room - size, 2 * size);
+    }
+    // what one operation wrote is one for each MiB, and holes are none
+    ops.extend([copy_range("/d/f", 0, room - 3, "/g", 0), copy("/large", "/l"), copy("/hole", "/h")]);
+    ops.push(copy_range("/hole", 0, 1 << 30, "/g", 0));
+    for (op, path) in [(copy_range("/large", 0, 1, "/g", 5), "/g"), (copy("/d", "/over"), "/over")] {
+        let batch = Batch::new(ops.iter().cloned().chain([op]));
+        batch_refused(fs, batch, TooLarge, Some(path)).await;
+    }
+    assert_eq!((stat(fs, "/d/f").await.size, stat(fs, "/g").await.size), (1, 0));
 }

@@ -95,6 +95,7 @@ pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> 
         delta: Delta::default(),
         staged: HashSet::new(),
         hashed: 0,
+        copied: copy::Copied::default(),
         dirs: HashMap::new(),
         settled: HashMap::new(),
     };
@@ -140,6 +141,8 @@ struct Planner<'a, R> {
     staged: HashSet<u128>,
     /// Bytes that conditions have hashed.
     hashed: u64,
+    /// What copies have made.
+    copied: copy::Copied,
     /// Directories found on the way, by key: spares a batch in one directory the same reads over and over.
     dirs: HashMap<String, u64>,
     /// How many of the lost regions the row of a changed node takes into account, where there are any.

@@ -114,9 +114,11 @@ pub struct Restored {
 /// # Errors
 /// `NotFound` if the path was not there at that moment; those of [`FileSystem::as_of`] and
 /// [`FileSystem::commit`]; `TooLarge` if it takes more operations than a batch has
-/// ([`crate::model::MAX_OPS`]): restore the directories below one by one. `NotADirectory` if a file stands
-/// above the path now. `Conflict` if the tree changes each time before the commit; what further commits would
-/// have put right is not, then.
+/// ([`crate::model::MAX_OPS`]), or copies more than a batch may
+/// ([`MAX_COPIED_NAMES`](crate::model::MAX_COPIED_NAMES),
+/// [`MAX_COPIED_PIECES`](crate::model::MAX_COPIED_PIECES)): restore the directories below one by one.
+/// `NotADirectory` if a file stands above the path now. `Conflict` if the tree changes each time before the
+/// commit; what further commits would have put right is not, then.
 pub async fn restore<F: FileSystem + ?Sized>(
     fs: &F,
     path: &TreePath,

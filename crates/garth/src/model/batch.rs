@@ -27,6 +27,13 @@
 //! 4. Operations in their order, each on the state that the ones before it left. The
 //!    first error is the batch's.
 //!
+//! # Copies
+//! `Copy` and `CopyRange` refer to stored bytes and read none, so that a few of them could make more than
+//! memory holds: thirty that double a tree make a million names of one. So they have limits, judged on all
+//! copies of the batch together, operation by operation: [`MAX_COPIED_NAMES`] before a copy makes its first
+//! name, [`MAX_COPIED_PIECES`] as each file in it, in the order of a walk, is given its content. Beyond:
+//! `TooLarge`, with the path that was copied to.
+//!
 //! Every batch that passes takes one sequence number, also when it changed nothing.
 
 use serde::{Deserialize, Serialize};
@@ -44,6 +51,16 @@ pub const MAX_INLINE_BODY: usize = 16 << 20;
 
 /// Most operations of one batch, and most preconditions.
 pub const MAX_OPS: usize = 100_000;
+
+/// Most names that the copies of one batch make: each costs as much as an operation that makes it. What has
+/// expired is not copied and does not count.
+pub const MAX_COPIED_NAMES: usize = MAX_OPS;
+
+/// Most pieces of content that the copies of one batch take. A piece is what one operation wrote at once, at
+/// most 1 MiB of it and without holes; of one that was overwritten in the middle two are left. An engine that
+/// stores content in fewer pieces, or joins them later, counts those. It is 1 TB of large files; a million
+/// pieces take about 100 MB of memory while the batch is planned.
+pub const MAX_COPIED_PIECES: usize = 1_000_000;
 
 /// An atomic commit in the making.
 ///

@@ -235,7 +235,8 @@ pub enum Op {
     /// Writes bytes of a file into a file (both exist), by reference: no byte is copied, holes stay holes.
     /// What lies beyond the end of `from` is left out, as `copy_file_range` does; if nothing is left,
     /// nothing changes. Order: `from` is looked up, then `to`; ranges of one file that overlap:
-    /// `InvalidArgument`; over [`MAX_FILE`]: `TooLarge`.
+    /// `InvalidArgument`; over [`MAX_FILE`]: `TooLarge`; over
+    /// [`MAX_COPIED_PIECES`](super::MAX_COPIED_PIECES): `TooLarge`.
     CopyRange {
         /// From which file.
         from: At,
@@ -335,7 +336,8 @@ pub enum Op {
     /// `Gone`/`NotFound` for a sequence that is not there); a directory without `recursive`: `IsADirectory`;
     /// a directory (now) copied to a path inside itself: `InvalidArgument`; `to`'s parent; then `to`: nothing
     /// there: made; file onto a file with `replace`: its content and all that a copy carries are replaced,
-    /// the node stays, and onto itself nothing happens unless `as_of`; else `AlreadyExists`.
+    /// the node stays, and onto itself nothing happens unless `as_of`; else `AlreadyExists`; then the limits
+    /// of [copies](super::batch#copies): `TooLarge`.
     Copy {
         /// What.
         from: At,

@@ -18,13 +18,18 @@ enum Piece {
     /// A hole.
     Zeros(u64),
     /// `size` bytes in two halves whose heights differ by one at most (an AVL tree
-    /// with its data in the leaves).
-    Pair { left: Content, right: Content, size: u64, height: u32 },
+    /// with its data in the leaves, `pieces` of them without the holes).
+    Pair { left: Content, right: Content, size: u64, height: u32, pieces: usize },
 }
+
+/// What is written at once lies in pieces of this size, by which copies are limited.
+const LARGEST_PIECE: usize = 1 << 20;
 
 impl From<Bytes> for Content {
     fn from(bytes: Bytes) -> Self {
-        Self::bytes(bytes, None)
+        let pieces = (0..bytes.len()).step_by(LARGEST_PIECE);
+        let pieces = pieces.map(|at| bytes.slice(at..bytes.len().min(at + LARGEST_PIECE)));
+        pieces.fold(Self::default(), |all, piece| all.append(&Self::bytes(piece, None)))
     }
 }
 
@@ -65,6 +70,15 @@ impl Content {
             Some(Piece::Bytes(bytes, _)) => bytes.len() as u64,
             Some(Piece::Zeros(length)) => *length,
             Some(Piece::Pair { size, .. }) => *size,
+        }
+    }
+
+    /// In how many pieces it lies; holes are none.
+    pub(super) fn pieces(&self) -> usize {
+        match self.0.as_deref() {
+            None | Some(Piece::Zeros(_)) => 0,
+            Some(Piece::Bytes(..)) => 1,
+            Some(Piece::Pair { pieces, .. }) => *pieces,
         }
     }
 
@@ -208,6 +222,7 @@ impl Content {
         Self(Some(Arc::new(Piece::Pair {
             size: left.size() + right.size(),
             height: left.height().max(right.height()) + 1,
+            pieces: left.pieces() + right.pieces(),
             left: left.clone(),
             right: right.clone(),
         })))

@@ -270,7 +270,7 @@ impl Scratch<'_> {
     fn copy_range(&mut self, from: &At, start: u64, length: u64, to: &At, place: u64) -> Result<Outcome> {
         let source = self.file(from)?;
         let ino = self.file(to)?;
-        let bytes = self.get(source).content.slice(start, length).written(self.seq);
+        let bytes = self.get(source).content.slice(start, length);
         if bytes.size() == 0 {
             return Ok(self.unchanged(ino));
         }
@@ -278,6 +278,10 @@ impl Scratch<'_> {
             return Err(self.about_at(ErrorKind::InvalidArgument, to, "the ranges overlap"));
         }
         self.check_size(to, place.checked_add(bytes.size()))?;
+        if let Err(error) = self.count_copied(0, &bytes) {
+            return Err(self.about_at(error.kind(), to, error.message()));
+        }
+        let bytes = bytes.written(self.seq);
         let file = self.changed(ino);
         let content = self.get(ino).content.patch(place, &bytes);
         self.set_content(file, content);

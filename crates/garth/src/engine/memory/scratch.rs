@@ -34,6 +34,8 @@ pub(super) struct Scratch<'a> {
     pub(super) laid: Laid,
     /// Bytes that conditions have hashed.
     pub(super) hashed: u64,
+    /// Names that copies have made, and pieces of content that they took.
+    pub(super) copied: (usize, usize),
 }
 
 /// What lies over the state.
@@ -109,7 +111,7 @@ impl<'a> Scratch<'a> {
         let seq = Seq(state.head().0 + 1);
         let time = now.max(Timestamp(state.time_of(state.head()).0 + 1));
         let laid = Laid { next_ino: state.next_ino, ..Laid::default() };
-        Self { state, seq, time, within, holder, owner: owner.cloned(), laid, hashed: 0 }
+        Self { state, seq, time, within, holder, owner: owner.cloned(), laid, hashed: 0, copied: (0, 0) }
     }
 
     /// A node, to be changed.

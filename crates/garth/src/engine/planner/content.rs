@@ -147,6 +147,9 @@ impl<R: Rows> Planner<'_, R> {
         }
         self.check_size(to, end)?;
         let extents = self.extents(source.ino, from_offset, from_end)?;
+        if let Err(error) = self.copied.pieces(extents.len()) {
+            return Err(self.about(error, to));
+        }
         self.clear(node.ino, to_offset, end)?;
         for extent in extents {
             let part = extent.cut(from_offset, from_end);

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::foresight::source_keys;
+use super::foresight::{FIRST_NAMES, source_keys};
+use super::names::Below;
 use super::rows::{ExtentRow, NodeRow, Rows};
 use super::{Planner, key_of, moved};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{At, Attributes, Ino, Kind, Outcome, Seq};
+use crate::model::{At, Attributes, Ino, Kind, MAX_COPIED_NAMES, MAX_COPIED_PIECES, Outcome, Seq};
 use crate::path::TreePath;
 use crate::text::passage::Edit;
 
@@ -16,6 +17,36 @@ pub(super) struct Flags {
     pub(super) recursive: bool,
     pub(super) replace: bool,
     pub(super) parents: bool,
+}
+
+/// What the copies of a batch have made so far.
+#[derive(Default)]
+pub(super) struct Copied {
+    names: usize,
+    pieces: usize,
+}
+
+impl Copied {
+    /// Counts names that a copy is about to make.
+    fn names(&mut self, more: usize) -> Result<()> {
+        let advice = "names; copy the directories below one by one, each in a commit of its own";
+        count((&mut self.names, MAX_COPIED_NAMES), more, advice)
+    }
+
+    /// Counts extents that a copy is about to make.
+    pub(super) fn pieces(&mut self, more: usize) -> Result<()> {
+        let advice = "pieces of content; copy it in parts, each in a commit of its own";
+        count((&mut self.pieces, MAX_COPIED_PIECES), more, advice)
+    }
+}
+
+fn count((all, most): (&mut usize, usize), more: usize, advice: &str) -> Result<()> {
+    if more > most - *all {
+        let message = format!("the copies of a batch make at most {most} {advice}");
+        return Err(Error::new(ErrorKind::TooLarge, message));
+    }
+    *all += more;
+    Ok(())
 }
 
 /// What is copied.
@@ -65,7 +96,7 @@ impl<R: Rows> Planner<'_, R> {
                     return self.unchanged(&node);
                 }
                 let outcome = self.outcome(node.ino, false);
-                self.copy_onto(&source, node)?;
+                self.copy_onto(&source, node, &to)?;
                 Ok(outcome)
             }
             Some(_) => Err(Error::already_exists(&to)),
@@ -156,36 +187,61 @@ impl<R: Rows> Planner<'_, R> {
     /// Copies to a free name, with all below it.
     fn copy_new(&mut self, source: &Source, to: &TreePath) -> Result<u64> {
         // listed before anything is made, so that the copy does not meet itself
-        let below = match (&source.path, source.node.kind, source.as_of) {
-            (Some(path), Kind::Directory, None) => self.names_below(path)?,
-            (Some(path), Kind::Directory, Some((seq, _))) => self.rows.names_below_at(path.key(), seq)?,
-            _ => Vec::new(),
-        };
-        let then = source.as_of.map(|(seq, _)| seq);
+        let below = self.sources_below(source, to)?;
+        let ino = self.copy_node(source, to, to)?;
+        if source.node.kind == Kind::Directory {
+            self.fill(source, below, to)?;
+        }
+        Ok(ino)
+    }
+
+    /// All that is below what is copied to `to`, if the batch may copy so much.
+    fn sources_below(&mut self, source: &Source, to: &TreePath) -> Result<Vec<Source>> {
+        let mut limit = FIRST_NAMES;
+        loop {
+            let (below, all) = match (&source.path, source.node.kind, source.as_of) {
+                (Some(path), Kind::Directory, None) => self.names_below(path, limit)?,
+                (Some(path), Kind::Directory, Some((seq, _))) => {
+                    let below = self.rows.names_below_at(path.key(), seq, limit)?;
+                    let all = below.len() < limit;
+                    (below, all)
+                }
+                _ => (Vec::new(), true),
+            };
+            let sources = self.sources(below, source.as_of)?;
+            let names = 1 + sources.len();
+            if all || names > MAX_COPIED_NAMES {
+                return self.copied.names(names).map(|()| sources).map_err(|error| error.about(to));
+            }
+            // names that have expired are among the first: more are looked at
+            limit *= 2;
+        }
+    }
+
+    /// Those of some names that have not expired.
+    fn sources(&mut self, below: Vec<Below>, as_of: Option<(u64, i64)>) -> Result<Vec<Source>> {
+        let then = as_of.map(|(seq, _)| seq);
         self.foresee(below.iter().flat_map(|(_, _, row)| source_keys(row.ino, then)));
         if then.is_none() {
             self.foresee_nodes(below.iter().map(|(_, _, row)| row.ino))?;
         }
         let mut sources = Vec::with_capacity(below.len());
         for (dir, name, row) in below {
-            let node = match source.as_of {
+            let node = match as_of {
                 None => self.node(row.ino)?,
                 Some((seq, _)) => self.rows.node_at_seq(row.ino, seq)?.ok_or_else(Error::no_node)?,
             };
-            let absent = match source.as_of {
-                None => self.expire_if_due(&node)?,
+            let absent = match as_of {
+                // one that expires under its first name has lost the others
+                None => node.nlink == 0 || self.expire_if_due(&node)?,
                 Some((_, time)) => node.expired(time),
             };
             if !absent {
                 let path = Some(TreePath::from_row(&dir, &name));
-                sources.push(Source { path, node, as_of: source.as_of });
+                sources.push(Source { path, node, as_of });
             }
         }
-        let ino = self.copy_node(source, to)?;
-        if source.node.kind == Kind::Directory {
-            self.fill(source, sources, to)?;
-        }
-        Ok(ino)
+        Ok(sources)
     }
 
     /// Copies what is below a directory to below its copy.
@@ -198,26 +254,31 @@ impl<R: Rows> Planner<'_, R> {
         }
         // copies of nodes with several names: those that are copied with them become names of the one copy
         let mut linked: HashMap<u64, u64> = HashMap::new();
+        let mut dirs = vec![(top.clone(), to.clone())];
         for below in below {
-            let new = moved(&below.listed_path()?, &top, to)?;
+            let path = below.listed_path()?;
+            let new = moved(&path, &top, to)?;
             if let Some(copy) = linked.get(&below.node.ino) {
                 let copy = self.node(*copy)?;
                 self.add_name(copy, &new)?;
                 continue;
             }
-            let copy = self.copy_node(&below, &new)?;
-            if below.node.kind != Kind::Directory && below.node.nlink > 1 {
+            let copy = self.copy_node(&below, &new, to)?;
+            if below.node.kind == Kind::Directory {
+                dirs.push((path, new));
+            } else if below.node.nlink > 1 {
                 linked.insert(below.node.ino, copy);
             }
         }
         self.delta.log.truncate(logged);
         // the times of a copied directory are those of its source, not of its filling
-        self.settle(source, &top, to)
+        self.settle(source, &dirs)
     }
 
-    fn copy_node(&mut self, source: &Source, to: &TreePath) -> Result<u64> {
+    /// Copies one node to a free name, as a part of the copy to `top`.
+    fn copy_node(&mut self, source: &Source, to: &TreePath, top: &TreePath) -> Result<u64> {
         let made = self.make(to, source.node.kind, source.node.mode)?;
-        let extents = self.source_extents(source)?;
+        let extents = self.source_extents(source, top)?;
         let attributes = self.source_attributes(source)?;
         let mut node = self.carry(source, made, attributes)?;
         if node.kind == Kind::File {
@@ -233,8 +294,8 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// Replaces a file's content and all that a copy carries.
-    fn copy_onto(&mut self, source: &Source, mut node: NodeRow) -> Result<()> {
-        let extents = self.source_extents(source)?;
+    fn copy_onto(&mut self, source: &Source, mut node: NodeRow, to: &TreePath) -> Result<()> {
+        let extents = self.source_extents(source, to)?;
         let attributes = self.source_attributes(source)?;
         self.clear(node.ino, 0, u64::MAX)?;
         for extent in extents {
@@ -247,17 +308,20 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
-    fn source_extents(&mut self, source: &Source) -> Result<Vec<ExtentRow>> {
+    /// The extents of a file, for the copy to `top`.
+    fn source_extents(&mut self, source: &Source, top: &TreePath) -> Result<Vec<ExtentRow>> {
         let size = source.node.size;
-        match (source.node.kind, source.as_of) {
-            (Kind::File, None) => self.extents(source.node.ino, 0, size),
+        let extents = match (source.node.kind, source.as_of) {
+            (Kind::File, None) => self.extents(source.node.ino, 0, size)?,
             // one that was merged since reaches beyond what was then the end
             (Kind::File, Some((seq, _))) => {
                 let found = self.rows.extents_at(source.node.ino, seq, 0, size)?;
-                Ok(found.into_iter().map(|extent| extent.cut(0, size)).collect())
+                found.into_iter().map(|extent| extent.cut(0, size)).collect()
             }
-            _ => Ok(Vec::new()),
-        }
+            _ => Vec::new(),
+        };
+        self.copied.pieces(extents.len()).map_err(|error| error.about(top))?;
+        Ok(extents)
     }
 
     fn source_attributes(&self, source: &Source) -> Result<Attributes> {
@@ -284,20 +348,14 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// Sets `mtime` of the directories of a copy back to that of their sources, which filling them has moved.
-    fn settle(&mut self, source: &Source, top: &TreePath, to: &TreePath) -> Result<()> {
-        let mut dirs = vec![to.clone()];
-        for (dir, name, row) in self.names_below(to)? {
-            if row.kind == Kind::Directory {
-                dirs.push(TreePath::from_row(&dir, &name));
-            }
-        }
-        for dir in dirs {
-            let original = moved(&dir, to, top)?;
+    /// `dirs` are those: each source and its copy.
+    fn settle(&mut self, source: &Source, dirs: &[(TreePath, TreePath)]) -> Result<()> {
+        for (original, copy) in dirs {
             let mtime = match source.as_of {
-                None => self.lookup(&original)?.map(|node| node.mtime),
-                Some((seq, time)) => self.lookup_at(&original, seq, time)?.map(|node| node.mtime),
+                None => self.lookup(original)?.map(|node| node.mtime),
+                Some((seq, time)) => self.lookup_at(original, seq, time)?.map(|node| node.mtime),
             };
-            if let (Some(mut node), Some(mtime)) = (self.lookup(&dir)?, mtime) {
+            if let (Some(mut node), Some(mtime)) = (self.lookup(copy)?, mtime) {
                 node.mtime = mtime;
                 self.put(node);
             }

@@ -9,12 +9,16 @@ use super::subtrees::Region;
 use super::{Planner, content, key_of, sum_of};
 use crate::error::Result;
 use crate::model::{
-    At, Batch, Body, Ino, Kind, MAX_HASHED, Op, Precondition, Remove, RenameMode, Seq, SetAttrs, Within,
+    At, Batch, Body, Ino, Kind, MAX_COPIED_NAMES, MAX_HASHED, Op, Precondition, Remove, RenameMode, Seq,
+    SetAttrs, Within,
 };
 use crate::path::TreePath;
 
 /// So many entries of a directory tell as a rule whether it is empty: some of them may have expired.
 pub(super) const FIRST_ENTRIES: usize = 64;
+
+/// So many names tell as a rule whether a copy of what is below a directory is within its limit.
+pub(super) const FIRST_NAMES: usize = MAX_COPIED_NAMES + 1;
 
 /// What is needed of that which an address leads to, besides its node.
 #[derive(Clone, Copy, Default)]
@@ -207,14 +211,14 @@ impl<R: Rows> Planner<'_, R> {
                 let Some(path) = self.foreseen_path(at)? else { return Ok(()) };
                 let Some(row) = self.walk_names(&path)? else {
                     let free = need.below == Below::Free;
-                    self.foresee(free.then(|| RowKey::NamesBelow(path.key().to_owned())));
+                    self.foresee(free.then(|| all_below(path.key())));
                     return Ok(());
                 };
                 let key = || path.key().to_owned();
                 let region = || Region { dir: key(), ..Region::default() };
                 self.foresee(match (need.below, row.kind) {
                     (Below::Entries, Kind::Directory) => Some(RowKey::NamesIn(key(), FIRST_ENTRIES)),
-                    (Below::Names, Kind::Directory) => Some(RowKey::NamesBelow(key())),
+                    (Below::Names, Kind::Directory) => Some(all_below(path.key())),
                     (Below::Expired, Kind::Directory) => Some(RowKey::ExpiredIn(region(), self.time)),
                     (Below::Longest, Kind::Directory) => Some(RowKey::LongestPath(region())),
                     _ => None,
@@ -237,7 +241,7 @@ impl<R: Rows> Planner<'_, R> {
             && need.below == Below::Names
             && let Some(path) = self.foreseen_dir(ino)?
         {
-            self.foresee([RowKey::NamesBelow(path.key().to_owned())]);
+            self.foresee([all_below(path.key())]);
             self.walk_names(&path)?;
         }
         if need.hash && node.kind == Kind::File && *hashed <= MAX_HASHED {
@@ -327,7 +331,7 @@ impl<R: Rows> Planner<'_, R> {
         };
         self.foresee(source_keys(ino, Some(seq)));
         let all = recursive && kind == Kind::Directory;
-        self.foresee(all.then(|| RowKey::NamesBelowAt(path.key().to_owned(), seq)));
+        self.foresee(all.then(|| RowKey::NamesBelowAt(path.key().to_owned(), seq, FIRST_NAMES)));
         Ok(())
     }
 
@@ -368,6 +372,11 @@ impl<R: Rows> Planner<'_, R> {
         }
         read
     }
+}
+
+/// All below a directory, for a copy.
+fn all_below(dir: &str) -> RowKey {
+    RowKey::NamesBelow(Region { dir: dir.to_owned(), ..Region::default() }, FIRST_NAMES)
 }
 
 /// What a copy needs of a node: now, or after a commit.

@@ -327,27 +327,28 @@ impl<R: Rows> Planner<'_, R> {
         Ok(true)
     }
 
-    /// Every name below a directory as the batch sees it, ordered by directory, then name.
-    pub(super) fn names_below(&self, dir: &TreePath) -> Result<Vec<Below>> {
-        let (changed, subtrees) = (self.delta.names_in(dir.key()), &self.delta.subtrees);
-        if changed.is_empty() && subtrees.is_empty() {
-            return self.rows.names_below(dir.key());
-        }
+    /// Names below a directory as the batch sees them, ordered by directory, then name; and whether these are
+    /// all: of those that it has not changed about `limit` are read.
+    pub(super) fn names_below(&self, dir: &TreePath, limit: usize) -> Result<(Vec<Below>, bool)> {
         let mut all: BTreeMap<Key, NameRow> = BTreeMap::new();
-        for (at, region) in subtrees.parts(dir.key()) {
-            for (from, name, row) in self.rows.names_below(&region.dir)? {
-                if region.contains(&from, &name) {
-                    all.insert((format!("{at}{}", &from[region.dir.len()..]), name), row);
-                }
+        let mut whole = true;
+        for (at, region) in self.delta.subtrees.parts(dir.key()) {
+            let rows = self.rows.names_below(&region, limit)?;
+            whole = rows.len() < limit && all.len() < limit;
+            for (from, name, row) in rows {
+                all.insert((format!("{at}{}", &from[region.dir.len()..]), name), row);
+            }
+            if !whole {
+                break;
             }
         }
-        for (key, row) in changed {
+        for (key, row) in self.delta.names_in(dir.key()) {
             match row {
                 Some(row) => all.insert(key, row),
                 None => all.remove(&key),
             };
         }
-        Ok(all.into_iter().map(|((dir, name), row)| (dir, name, row)).collect())
+        Ok((all.into_iter().map(|((dir, name), row)| (dir, name, row)).collect(), whole))
     }
 
     pub(super) fn rename(&mut self, from: &At, to: &At, mode: RenameMode, parents: bool) -> Result<Outcome> {

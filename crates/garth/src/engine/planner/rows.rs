@@ -203,8 +203,8 @@ pub enum RowKey {
     Name(String, String),
     /// [`Rows::names_in`]: directory and limit.
     NamesIn(String, usize),
-    /// [`Rows::names_below`]: directory.
-    NamesBelow(String),
+    /// [`Rows::names_below`]: region and limit.
+    NamesBelow(Region, usize),
     /// [`Rows::longest_path`].
     LongestPath(Region),
     /// [`Rows::expired_in`]: region and time.
@@ -228,8 +228,8 @@ pub enum RowKey {
     TimeOf(u64),
     /// [`Rows::name_at`]: directory, name and commit.
     NameAt(String, String, u64),
-    /// [`Rows::names_below_at`]: directory and commit.
-    NamesBelowAt(String, u64),
+    /// [`Rows::names_below_at`]: directory, commit and limit.
+    NamesBelowAt(String, u64, usize),
     /// [`Rows::names_of_at`]: node, commit and subtrees.
     NamesOfAt(u64, u64, Within),
     /// [`Rows::node_at_seq`]: node and commit.
@@ -255,8 +255,9 @@ pub trait Rows {
     fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>>;
     /// Live names of a directory, up to `limit`, in byte order.
     fn names_in(&self, dir: &str, limit: usize) -> Result<Vec<(String, NameRow)>>;
-    /// Live names below a directory, ordered by directory, then name.
-    fn names_below(&self, dir: &str) -> Result<Vec<(String, String, NameRow)>>;
+    /// Live names in a region of directories, ordered by directory, then name; any `limit` of them if there
+    /// are more.
+    fn names_below(&self, region: &Region, limit: usize) -> Result<Vec<(String, String, NameRow)>>;
     /// Bytes of the longest path of a live name in a region of directories; 0 if there is none.
     fn longest_path(&self, region: &Region) -> Result<usize>;
     /// Nodes that have expired at `time` and have a live name in a region of directories.
@@ -288,8 +289,9 @@ pub trait Rows {
     fn time_of(&self, seq: u64) -> Result<Timestamp>;
     /// A name as it was after commit `seq`.
     fn name_at(&self, dir: &str, name: &str, seq: u64) -> Result<Option<NameRow>>;
-    /// Names below a directory after commit `seq`, ordered by directory, then name.
-    fn names_below_at(&self, dir: &str, seq: u64) -> Result<Vec<(String, String, NameRow)>>;
+    /// Names below a directory after commit `seq`, ordered by directory, then name; any `limit` of them if
+    /// there are more.
+    fn names_below_at(&self, dir: &str, seq: u64, limit: usize) -> Result<Vec<(String, String, NameRow)>>;
     /// Names of a node after commit `seq` within some subtrees.
     fn names_of_at(&self, ino: u64, seq: u64, within: &Within) -> Result<Vec<(String, String)>>;
     /// A node after commit `seq`.

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::{is_strictly_within, refuse_node};
+use crate::engine::memory::content::Content;
 use crate::engine::memory::scratch::{Scratch, Slot};
 use crate::engine::memory::state::Node;
 use crate::engine::memory::tree::{Found, Tree, View};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{At, ChangeKind, Ino, Kind, Outcome, Seq};
+use crate::model::{At, ChangeKind, Ino, Kind, MAX_COPIED_NAMES, MAX_COPIED_PIECES, Outcome, Seq};
 use crate::path::TreePath;
 
 /// What a copy takes.
@@ -55,6 +56,7 @@ impl<'a> Scratch<'a> {
         if old == source.node.ino && as_of.is_none() {
             return Ok(self.unchanged(old));
         }
+        self.count_copied(0, &source.node.content).map_err(|error| error.about(&to))?;
         self.modify(old).content = source.node.content.written(self.seq);
         self.copy_attributes(&source.node, old);
         self.note_node(ChangeKind::Modified, old);
@@ -77,8 +79,20 @@ impl<'a> Scratch<'a> {
         }))
     }
 
+    /// Counts what a copy is about to make towards what those of a batch may.
+    pub(super) fn count_copied(&mut self, names: usize, content: &Content) -> Result<()> {
+        let (names, pieces) = (self.copied.0 + names, self.copied.1 + content.pieces());
+        if names > MAX_COPIED_NAMES || pieces > MAX_COPIED_PIECES {
+            return Err(Error::new(ErrorKind::TooLarge, "more than the copies of one batch may make"));
+        }
+        self.copied = (names, pieces);
+        Ok(())
+    }
+
     fn copy_new(&mut self, source: &Source, slot: &Slot) -> Result<Outcome> {
-        let copy = self.copy_node(&source.node, slot);
+        let names = 1 + source.below.len();
+        self.count_copied(names, &Content::default()).map_err(|error| error.about(&slot.path))?;
+        let copy = self.copy_node(&source.node, slot, &slot.path)?;
         // Of directories: which copy, and the time that filling it changes.
         let mut directories = BTreeMap::from([(source.node.ino, (copy, source.node.mtime))]);
         let mut files: BTreeMap<Ino, Ino> = BTreeMap::new();
@@ -90,7 +104,8 @@ impl<'a> Scratch<'a> {
                 self.give_name(dir, &found.name, *copy);
                 continue;
             }
-            let ino = self.copy_node(node, &Slot { path, dir, name: found.name.clone(), taken: None });
+            let below = Slot { path, dir, name: found.name.clone(), taken: None };
+            let ino = self.copy_node(node, &below, &slot.path)?;
             if node.is_directory() {
                 directories.insert(node.ino, (ino, node.mtime));
             } else {
@@ -104,7 +119,9 @@ impl<'a> Scratch<'a> {
         Ok(self.created(copy))
     }
 
-    fn copy_node(&mut self, node: &Node, slot: &Slot) -> Ino {
+    /// Copies one node, as a part of the copy to `top`.
+    fn copy_node(&mut self, node: &Node, slot: &Slot, top: &TreePath) -> Result<Ino> {
+        self.count_copied(0, &node.content).map_err(|error| error.about(top))?;
         let ino = self.make(slot, node.kind, node.mode);
         let content = node.content.written(self.seq);
         let copy = self.edit(ino);
@@ -112,7 +129,7 @@ impl<'a> Scratch<'a> {
         copy.target.clone_from(&node.target);
         copy.content = content;
         self.copy_attributes(node, ino);
-        ino
+        Ok(ino)
     }
 
     /// What a copy carries besides content.
@@ -130,14 +147,14 @@ impl<'a> Scratch<'a> {
 
 fn source(tree: &mut impl Tree, from: &At, recursive: bool) -> Result<Source> {
     let ino = tree.find(from)?;
-    let node = tree.get(ino).clone();
+    let is_directory = tree.is_directory(ino);
     let path = match from {
         At::Path(path) => Some(path.clone()),
         At::Child(dir, name) => Some(tree.child_path(*dir, name)?),
         At::Node(_) => tree.path_of(ino),
     };
     let mut below = Vec::new();
-    if node.is_directory() {
+    if is_directory {
         // one that is held without a name has nothing to copy
         let path = path.as_ref().ok_or_else(Error::no_node)?;
         if !recursive {
@@ -146,5 +163,6 @@ fn source(tree: &mut impl Tree, from: &At, recursive: bool) -> Result<Source> {
         let found = tree.below(path, ino);
         below = found.into_iter().map(|found| (found.clone(), tree.get(found.ino).clone())).collect();
     }
-    Ok(Source { node, path, below })
+    // read last: it has changed if something in it has expired
+    Ok(Source { node: tree.get(ino).clone(), path, below })
 }

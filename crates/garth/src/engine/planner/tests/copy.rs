@@ -101,3 +101,30 @@ fn an_expiry_is_copied_unless_it_has_passed() {
     store.run([Op::copy(at("/f"), at("/late")).as_of(Seq(1))]);
     assert_eq!(store.node_of("/late").expires_at, None);
 }
+
+#[test]
+fn names_that_have_expired_do_not_count_in_a_copy() {
+    let names = crate::model::MAX_COPIED_NAMES;
+    let mut store = tree([
+        Op::write(at("/d/kept"), "x").with_parents(),
+        Op::write(at("/d/late"), "x").with_attrs(expires(35)),
+    ]);
+    let [kept, late] = ["/d/kept", "/d/late"].map(|path| store.node_of(path).ino);
+    // more than are listed at first, some of the first have expired by then
+    store.name_often(late, "/d", 0..9);
+    store.name_often(kept, "/d", 10..names + 8);
+    let copied = |op: Op| match plan(&store, store.head, Timestamp(40), &Batch::new([op])) {
+        Ok(Planned::Apply { delta, .. }) => Ok(delta.names.len()),
+        Ok(Planned::Replay(_)) => panic!("it was not committed before"),
+        Err(error) => Err(error),
+    };
+    let copy = || Op::copy_tree(at("/d"), at("/e"));
+    assert_eq!(copied(copy()).unwrap(), names + 10, "those that expired end");
+    let error = copied(copy().as_of(Seq(2))).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.path().unwrap().as_str()),
+        (ErrorKind::TooLarge, "/e"),
+        "then they had not"
+    );
+    assert!(error.message().contains("100000 names"), "{error}");
+}

@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 
 use super::*;
+use crate::engine::planner::foresight::FIRST_NAMES;
 use crate::model::{Attributes, CommitId};
 
 /// Rows of a [`Store`] that have been fetched.
@@ -52,11 +53,12 @@ impl<'a> Fetched<'a> {
         if self.fetched.contains(key) {
             return true;
         }
+        // no tree of these tests has so many names
+        let all = |dir| RowKey::NamesBelow(Region { dir, ..Region::default() }, FIRST_NAMES);
         match key {
-            RowKey::Name(dir, _) => below(dir, &RowKey::NamesBelow),
-            RowKey::NameAt(dir, _, seq) => below(dir, &|dir| RowKey::NamesBelowAt(dir, *seq)),
-            RowKey::NamesBelow(dir) => below(dir, &RowKey::NamesBelow),
-            RowKey::NamesIn(dir, _) => below(dir, &RowKey::NamesBelow),
+            RowKey::Name(dir, _) | RowKey::NamesIn(dir, _) => below(dir, &all),
+            RowKey::NameAt(dir, _, seq) => below(dir, &|dir| RowKey::NamesBelowAt(dir, *seq, FIRST_NAMES)),
+            RowKey::NamesBelow(region, _) => below(&region.dir, &all),
             RowKey::NamesOf(ino, within, _) => {
                 self.fetched.contains(&RowKey::NamesOf(*ino, within.clone(), usize::MAX))
             }
@@ -110,8 +112,8 @@ impl Rows for Fetched<'_> {
         self.get(RowKey::NamesIn(dir.to_owned(), limit), |store| store.names_in(dir, limit))
     }
 
-    fn names_below(&self, dir: &str) -> Result<Vec<(String, String, NameRow)>> {
-        self.get(RowKey::NamesBelow(dir.to_owned()), |store| store.names_below(dir))
+    fn names_below(&self, region: &Region, limit: usize) -> Result<Vec<(String, String, NameRow)>> {
+        self.get(RowKey::NamesBelow(region.clone(), limit), |store| store.names_below(region, limit))
     }
 
     fn longest_path(&self, region: &Region) -> Result<usize> {
@@ -174,8 +176,9 @@ impl Rows for Fetched<'_> {
         self.get(RowKey::NameAt(dir.to_owned(), name.to_owned(), seq), |store| store.name_at(dir, name, seq))
     }
 
-    fn names_below_at(&self, dir: &str, seq: u64) -> Result<Vec<(String, String, NameRow)>> {
-        self.get(RowKey::NamesBelowAt(dir.to_owned(), seq), |store| store.names_below_at(dir, seq))
+    fn names_below_at(&self, dir: &str, seq: u64, limit: usize) -> Result<Vec<(String, String, NameRow)>> {
+        let key = RowKey::NamesBelowAt(dir.to_owned(), seq, limit);
+        self.get(key, |store| store.names_below_at(dir, seq, limit))
     }
 
     fn names_of_at(&self, ino: u64, seq: u64, within: &Within) -> Result<Vec<Key>> {

@@ -266,6 +266,14 @@ impl Store {
         (paths(&|at| at.till == last), paths(&|at| at.row.since == last))
     }
 
+    /// Gives a node many more names in a directory.
+    pub(super) fn name_often(&mut self, ino: u64, dir: &str, names: std::ops::Range<usize>) {
+        let row = NameRow { ino, since: self.head.seq, kind: Kind::File };
+        self.node_mut(ino).nlink += names.len() as u64;
+        let keys = names.map(|number| (dir.to_owned(), format!("{number:06}")));
+        self.names.extend(keys.map(|key| (key, vec![Spanned { row, till: NEVER }])));
+    }
+
     /// Stages a body of chunks that are there.
     pub(super) fn stage(&mut self, id: u128, body: Staged) {
         for (chunk, _) in &body.0 {
@@ -334,8 +342,9 @@ impl Rows for Store {
         Ok(children.map(|(key, row)| (key.1, row)).take(limit).collect())
     }
 
-    fn names_below(&self, dir: &str) -> Result<Vec<(String, String, NameRow)>> {
-        self.names_below_at(dir, NOW)
+    fn names_below(&self, region: &Region, limit: usize) -> Result<Vec<(String, String, NameRow)>> {
+        let names = self.names(NOW).into_iter().filter(|((dir, name), _)| region.contains(dir, name));
+        Ok(names.map(|((dir, name), row)| (dir, name, row)).take(limit).collect())
     }
 
     fn longest_path(&self, region: &Region) -> Result<usize> {
@@ -413,11 +422,11 @@ impl Rows for Store {
         Ok(lives.and_then(|lives| Self::live(lives, seq)))
     }
 
-    fn names_below_at(&self, dir: &str, seq: u64) -> Result<Vec<(String, String, NameRow)>> {
+    fn names_below_at(&self, dir: &str, seq: u64, limit: usize) -> Result<Vec<(String, String, NameRow)>> {
         let below =
             |key: &Key| TreePath::from_key(key.0.clone()).is_within(&TreePath::from_key(dir.to_owned()));
         let names = self.names(seq).into_iter().filter(|(key, _)| below(key));
-        Ok(names.map(|((dir, name), row)| (dir, name, row)).collect())
+        Ok(names.map(|((dir, name), row)| (dir, name, row)).take(limit).collect())
     }
 
     fn names_of_at(&self, ino: u64, seq: u64, within: &Within) -> Result<Vec<(String, String)>> {

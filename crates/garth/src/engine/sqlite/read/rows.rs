@@ -88,16 +88,16 @@ pub(crate) fn nodes_within(conn: &Connection, top: &str, limit: usize) -> DbResu
     Ok(inos)
 }
 
-pub(crate) fn names_below(conn: &Connection, dir: &str) -> DbResult<Vec<(String, String, NameRow)>> {
-    let (from, to) = below(dir);
-    let mut rows = all(
-        conn,
-        "SELECT dir, name, ino, since, kind FROM name WHERE dir = ?1 ORDER BY name",
-        [dir],
-        below_row,
-    )?;
-    let sql = "SELECT dir, name, ino, since, kind FROM name WHERE dir >= ?1 AND dir < ?2 ORDER BY dir, name";
-    rows.extend(all(conn, sql, params![from, to], below_row)?);
+/// Live names in a region, at most `limit`.
+pub(crate) fn names_below(
+    conn: &Connection,
+    region: &Region,
+    limit: usize,
+) -> DbResult<Vec<(String, String, NameRow)>> {
+    let mut rows = Vec::new();
+    for (from, to) in region.ranges() {
+        rows.extend(names_from(conn, (&from, ""), &to, limit - rows.len())?);
+    }
     Ok(rows)
 }
 
@@ -135,25 +135,28 @@ pub(crate) fn names_from(
     all(conn, sql, params![dir, name, end, limit], below_row)
 }
 
+/// Names below a directory after a commit, at most `limit`.
 pub(crate) fn names_below_at(
     conn: &Connection,
     dir: &str,
     seq: u64,
+    limit: usize,
 ) -> DbResult<Vec<(String, String, NameRow)>> {
     let (from, to) = below(dir);
     let mut rows = all(
         conn,
         "SELECT dir, name, ino, since, kind FROM name
-         WHERE (dir = ?1 OR (dir >= ?2 AND dir < ?3)) AND since <= ?4",
-        params![dir, from, to, seq],
+         WHERE (dir = ?1 OR (dir >= ?2 AND dir < ?3)) AND since <= ?4 LIMIT ?5",
+        params![dir, from, to, seq, limit],
         below_row,
     )?;
     for fork in forks(conn, seq)? {
         rows.extend(all(
             conn,
             "SELECT dir, name, ino, since, kind FROM name_past INDEXED BY name_past_fork
-             WHERE fork = ?5 AND (dir = ?1 OR (dir >= ?2 AND dir < ?3)) AND since <= ?4 AND till > ?4",
-            params![dir, from, to, seq, fork],
+             WHERE fork = ?5 AND (dir = ?1 OR (dir >= ?2 AND dir < ?3)) AND since <= ?4 AND till > ?4
+             LIMIT ?6",
+            params![dir, from, to, seq, fork, limit - rows.len()],
             below_row,
         )?);
     }

@@ -40,8 +40,8 @@ impl Rows for TxnRows<'_> {
         described(rows::names_in(self.conn, dir, limit))
     }
 
-    fn names_below(&self, dir: &str) -> Result<Vec<(String, String, NameRow)>> {
-        described(rows::names_below(self.conn, dir))
+    fn names_below(&self, region: &Region, limit: usize) -> Result<Vec<(String, String, NameRow)>> {
+        described(rows::names_below(self.conn, region, limit))
     }
 
     fn longest_path(&self, region: &Region) -> Result<usize> {
@@ -105,8 +105,8 @@ impl Rows for TxnRows<'_> {
         described(rows::name_at(self.conn, dir, name, seq))
     }
 
-    fn names_below_at(&self, dir: &str, seq: u64) -> Result<Vec<(String, String, NameRow)>> {
-        described(rows::names_below_at(self.conn, dir, seq))
+    fn names_below_at(&self, dir: &str, seq: u64, limit: usize) -> Result<Vec<(String, String, NameRow)>> {
+        described(rows::names_below_at(self.conn, dir, seq, limit))
     }
 
     fn names_of_at(&self, ino: u64, seq: u64, within: &Within) -> Result<Vec<(String, String)>> {
