@@ -371,6 +371,7 @@ macro_rules! contract_tests {
             exchange_swaps_two_names_of_any_kind
             a_rename_follows_directories_by_number [nodes]
             a_rename_that_makes_a_path_too_long_is_refused
+            the_length_of_paths_that_move_is_judged_by_what_the_batch_has_left
         );
         $crate::contract_tests!(@group $make, resolving:
             paths_are_normalised_and_links_followed

@@ -9,7 +9,7 @@ use garth::ErrorKind::{
     AlreadyExists, Busy, InvalidArgument, IsADirectory, NameTooLong, NotADirectory, NotEmpty, NotFound,
 };
 use garth::model::RenameMode::{self, Exchange, NoReplace, Replace};
-use garth::model::{At, Entry, Kind, Op, Remove, WalkPage};
+use garth::model::{At, Batch, Entry, Kind, Op, Remove, WalkPage};
 
 use super::Subject;
 use crate::tools::*;
@@ -214,4 +214,48 @@ pub async fn a_rename_that_makes_a_path_too_long_is_refused(subject: &Subject) {
         "longer than can be asked for as text"
     );
     assert_eq!(fs.stat(&At::Path(longest.path.clone())).await.unwrap().ino, longest.ino, "and found by it");
+}
+
+pub async fn the_length_of_paths_that_move_is_judged_by_what_the_batch_has_left(subject: &Subject) {
+    let fs = &*subject.fs;
+    let (long, short) = (chain(fs, "/d", 15).await, chain(fs, "/f", 3).await);
+    chain(fs, "/e", 15).await;
+    given(fs, [rename("/e", &format!("{long}/e"))]).await;
+    let walk = fs.walk(&at("/d"), &WalkPage::default()).await.unwrap();
+    let mut deep: Vec<_> = walk.items.into_iter().map(|item| item.path).collect();
+    deep.sort_by_key(|path| path.as_str().len());
+    let [last, above] = [deep.pop().unwrap(), deep.pop().unwrap()];
+    let refused = async |ops: Vec<Op>| {
+        let error = fs.commit(Batch::new(ops)).await.unwrap_err();
+        assert_eq!((error.kind(), error.path()), (NameTooLong, None));
+    };
+    let to = p(&format!("{short}/d"));
+    let moved = || Op::rename(p("/d"), to.clone());
+    // too long because of what was there, and of what the batch has made or brought
+    refused(vec![moved()]).await;
+    refused(vec![Op::remove_dir(last.clone()), moved()]).await;
+    let again = [Op::remove_tree(above.clone()), Op::mkdir(above.clone()), Op::mkdir(last.clone())];
+    refused(again.into_iter().chain([moved()]).collect()).await;
+    let brought = [Op::rename(above.clone(), p("/x")), Op::rename(p("/x"), above.clone()), moved()];
+    refused(brought.into()).await;
+    refused(vec![Op::remove_dir(last.clone()), mkdir_all("/y"), Op::exchange(p("/d"), p("/y")), {
+        Op::rename(p("/y"), to.clone())
+    }])
+    .await;
+    // not because of what it has taken away
+    let kept = deep.pop().unwrap();
+    for ops in [
+        vec![Op::remove_dir(last.clone()), Op::remove_dir(above.clone())],
+        vec![Op::remove_tree(above.clone())],
+        vec![Op::rename(above.clone(), p("/out"))],
+    ] {
+        let back = [Op::rename(to.clone(), p("/d")), Op::mkdir(above.clone()), Op::mkdir(last.clone())];
+        let away = Op::remove_tree(p("/out")).if_exists();
+        fs.commit(Batch::new(ops.into_iter().chain([moved()]))).await.unwrap();
+        let now = kept.rebase(&p("/d"), &to).unwrap().unwrap();
+        assert_eq!(fs.stat(&At::Path(now.clone())).await.unwrap().nlink, 2);
+        assert_eq!(paths_below(fs, &short).await.len(), 30);
+        fs.commit(Batch::new(back.into_iter().chain([away]))).await.unwrap();
+        assert_eq!(fs.stat(&At::Path(last.clone())).await.unwrap().nlink, 2);
+    }
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::foresight::FIRST_ENTRIES;
 use super::rows::{NameRow, NodeRow, Rows};
-use super::subtrees::{Content, Key};
-use super::{Planner, key_of, moved};
+use super::subtrees::{Content, Key, Region};
+use super::{Planner, key_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, ChangeKind, Kind, MAX_LINKS, Outcome, Remove, RenameMode, SetAttrs, Special};
 use crate::path::{MAX_STORED_PATH, PathError, TreePath};
@@ -432,10 +432,27 @@ impl<R: Rows> Planner<'_, R> {
         if node.kind != Kind::Directory || to.len() <= from.len() {
             return Ok(());
         }
-        for (at, region) in self.delta.subtrees.parts(from) {
-            let longest = self.rows.longest_path(&region)?;
-            let rest = longest.saturating_sub(region.dir.len());
-            if longest > 0 && at.len() - from.len() + to.len() + rest > MAX_STORED_PATH {
+        let too_long = |bytes: usize| bytes + (to.len() - from.len()) > MAX_STORED_PATH;
+        let changed = self.delta.names_in(from);
+        let mut given = changed.iter().filter(|(_, row)| row.is_some());
+        if given.any(|((dir, name), _)| too_long(dir.len() + 1 + name.len())) {
+            return Err(PathError::StoredPathTooLong.into());
+        }
+        for (at, mut region) in self.delta.subtrees.parts(from) {
+            let is_long = |region: &Region| {
+                let longest = self.rows.longest_path(region)?;
+                Ok::<_, Error>(longest > 0 && too_long(at.len() + (longest - region.dir.len())))
+            };
+            if !is_long(&region)? {
+                continue;
+            }
+            // it may be by names that the batch has taken away: only now it is worth to leave them out
+            let kept = changed.iter().filter_map(|((dir, name), _)| {
+                let key = (self.delta.subtrees.source(dir)?, name.clone());
+                region.contains(&key.0, &key.1).then_some(key)
+            });
+            region.names = kept.collect();
+            if region.names.is_empty() || is_long(&region)? {
                 return Err(PathError::StoredPathTooLong.into());
             }
         }
@@ -471,9 +488,9 @@ impl<R: Rows> Planner<'_, R> {
             self.delta.subtrees.give(to.key(), content);
         }
         for ((dir, name), row) in taken.names {
-            let new = moved(&TreePath::from_row(&dir, &name), from, to)?;
-            let Some(key) = key_of(&new) else { return Err(Error::already_exists(&new)) };
-            self.set_name(key, row.map(|row| NameRow { since: self.seq, ..row }))?;
+            // no path is made of it: a name that is gone may have had one too long to come here
+            let dir = format!("{}{}", to.key(), &dir[from.key().len()..]);
+            self.set_name((dir, name), row.map(|row| NameRow { since: self.seq, ..row }))?;
         }
         Ok(())
     }

@@ -258,7 +258,8 @@ pub trait Rows {
     /// Live names in a region of directories, ordered by directory, then name; any `limit` of them if there
     /// are more.
     fn names_below(&self, region: &Region, limit: usize) -> Result<Vec<(String, String, NameRow)>>;
-    /// Bytes of the longest path of a live name in a region of directories; 0 if there is none.
+    /// Bytes of the longest path of a live name in a region of directories, without the names that it is
+    /// without; 0 if there is none.
     fn longest_path(&self, region: &Region) -> Result<usize>;
     /// Nodes that have expired at `time` and have a live name in a region of directories.
     fn expired_in(&self, region: &Region, time: i64) -> Result<Vec<u64>>;

@@ -1,8 +1,10 @@
 //! Reads of rows, now or after a past commit: the one place that knows how present and past are laid out.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{Connection, Row, params};
 
-use crate::engine::planner::{ExtentRow, HeadRow, NameRow, NodeRow, Region};
+use crate::engine::planner::{ExtentRow, HeadRow, Key, NameRow, NodeRow, Region};
 use crate::engine::sqlite::schema::columns::{KindColumn, NODE_COLUMNS, node_columns, node_row};
 use crate::engine::sqlite::schema::interval;
 use crate::error::{Error, ErrorKind};
@@ -106,10 +108,26 @@ pub(crate) fn longest_path(conn: &Connection, region: &Region) -> DbResult<usize
     let sql = "SELECT max(octet_length(dir) + 1 + octet_length(name)) FROM name WHERE dir >= ?1 AND dir < ?2";
     let mut longest = 0;
     for (from, to) in region.ranges() {
-        let found: Option<usize> = conn.prepare_cached(sql)?.query_row([from, to], |row| row.get(0))?;
+        let found: Option<usize> = match region.names.is_empty() {
+            true => conn.prepare_cached(sql)?.query_row([from, to], |row| row.get(0))?,
+            false => longest_but(conn, (&from, &to), &region.names)?,
+        };
         longest = longest.max(found.unwrap_or_default());
     }
     Ok(longest)
+}
+
+/// Bytes of the longest path of a live name in a range of directories that is none of some.
+fn longest_but(
+    conn: &Connection,
+    (from, to): (&str, &str),
+    names: &BTreeSet<Key>,
+) -> DbResult<Option<usize>> {
+    // of so many one is another
+    let sql = "SELECT dir, name FROM name WHERE dir >= ?1 AND dir < ?2
+         ORDER BY octet_length(dir) + octet_length(name) DESC LIMIT ?3";
+    let found: Vec<Key> = all(conn, sql, params![from, to, names.len() + 1], pair)?;
+    Ok(found.iter().find(|key| !names.contains(key)).map(|(dir, name)| dir.len() + 1 + name.len()))
 }
 
 /// Nodes that have expired and have a live name in a region.
