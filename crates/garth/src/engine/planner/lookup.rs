@@ -59,8 +59,7 @@ impl<R: Rows> Planner<'_, R> {
             return Ok(false);
         }
         let names = self.rows.names_of(node.ino, &self.lost_from(node, from), usize::MAX)?;
-        let is_lost = |(dir, name): &&Key| lost.iter().any(|region| region.contains(dir, name));
-        let names = names.iter().filter(is_lost).count() as u64;
+        let names = names.iter().filter(|name| self.delta.subtrees.has_lost(name, from)).count() as u64;
         if names > 0 {
             node.lose_names(names, (self.seq, self.time));
         }

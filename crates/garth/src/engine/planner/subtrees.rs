@@ -2,7 +2,7 @@
 //! such a directory is found in the database by where it was before the batch, and rewritten range by range
 //! once the batch has passed. Why: `docs/decisions/subtrees-as-ranges.md`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Key of a name: directory and name.
 pub type Key = (String, String);
@@ -13,8 +13,12 @@ pub struct Subtrees {
     /// Directories whose names lie in another directory of the database, or in none. It holds for all that
     /// is below, up to the next such directory. One may lie in itself, below one that does not.
     places: BTreeMap<String, Option<String>>,
+    /// The same the other way round: by the directory of the database.
+    seen: HashMap<String, String>,
     /// What of the database was removed.
     lost: Vec<Region>,
+    /// Which of that begins at a directory: no directory is removed twice.
+    lost_at: HashMap<String, usize>,
 }
 
 /// The names in and below a directory of the database, without some.
@@ -23,7 +27,7 @@ pub struct Region {
     /// The directory.
     pub dir: String,
     /// Directories in it, without which.
-    pub without: Vec<String>,
+    pub without: BTreeSet<String>,
     /// Names in it, without which.
     pub names: BTreeSet<Key>,
 }
@@ -32,21 +36,30 @@ impl Region {
     /// The ranges of keys of its directories, each up to but without its end.
     pub fn ranges(&self) -> Vec<(String, String)> {
         let both = |dir: &str| [(dir.to_owned(), format!("{dir}\0")), (format!("{dir}/"), format!("{dir}0"))];
-        let mut ranges = both(&self.dir).to_vec();
-        for (start, end) in self.without.iter().flat_map(|dir| both(dir)) {
-            let cut = |(from, to): (String, String)| {
-                let parts = [(from.clone(), to.clone().min(start.clone())), (from.max(end.clone()), to)];
-                parts.into_iter().filter(|(from, to)| from < to)
-            };
-            ranges = ranges.into_iter().flat_map(cut).collect();
+        let mut cuts: Vec<(String, String)> = self.without.iter().flat_map(|dir| both(dir)).collect();
+        cuts.sort_unstable();
+        let mut ranges = Vec::new();
+        let mut cuts = cuts.into_iter().peekable();
+        for (mut from, to) in both(&self.dir) {
+            // of two that overlap, one lies within the other
+            while let Some((start, end)) = cuts.next_if(|(start, _)| *start < to) {
+                if from < start {
+                    ranges.push((from.clone(), start));
+                }
+                from = from.max(end);
+            }
+            if from < to {
+                ranges.push((from, to));
+            }
         }
         ranges
     }
 
     /// Whether it holds a name.
     pub fn contains(&self, dir: &str, name: &str) -> bool {
+        let left = || up(dir).take_while(|above| above.len() > self.dir.len());
         is_in(dir, &self.dir)
-            && !self.without.iter().any(|other| is_in(dir, other))
+            && (self.without.is_empty() || !left().any(|above| self.without.contains(above)))
             && (self.names.is_empty() || !self.names.contains(&(dir.to_owned(), name.to_owned())))
     }
 }
@@ -71,15 +84,9 @@ impl Subtrees {
         if self.places.is_empty() {
             return Some(dir.to_owned());
         }
-        let mut above = dir;
-        loop {
-            if let Some(place) = self.places.get(above) {
-                return place.as_ref().map(|place| format!("{place}{}", &dir[above.len()..]));
-            }
-            match above.rsplit_once('/') {
-                Some((parent, _)) => above = parent,
-                None => return Some(dir.to_owned()),
-            }
+        match up(dir).find_map(|above| Some((above, self.places.get(above)?))) {
+            Some((above, place)) => place.as_ref().map(|place| format!("{place}{}", &dir[above.len()..])),
+            None => Some(dir.to_owned()),
         }
     }
 
@@ -93,12 +100,11 @@ impl Subtrees {
         if !self.has_left(dir) {
             return Some(dir.to_owned());
         }
-        let lies = |(at, place): (&String, &Option<String>)| {
-            let place = place.as_deref().filter(|place| is_in(dir, place))?;
-            let now = format!("{at}{}", &dir[place.len()..]);
+        let lies = |above: &str| {
+            let now = format!("{}{}", self.seen.get(above)?, &dir[above.len()..]);
             (self.source(&now).as_deref() == Some(dir)).then_some(now)
         };
-        self.places.iter().find_map(lies)
+        up(dir).find_map(lies)
     }
 
     /// The parts of a subtree, each with the directory from which on it is seen. What the batch has done to
@@ -131,12 +137,18 @@ impl Subtrees {
         &self.lost
     }
 
+    /// Whether a name of the database was in what was removed, from one removal on.
+    pub(super) fn has_lost(&self, (dir, name): &Key, from: usize) -> bool {
+        let removed = |above: &str| self.lost_at.get(above).filter(|removal| **removal >= from);
+        up(dir).filter_map(removed).any(|removal| self.lost[*removal].contains(dir, name))
+    }
+
     /// Takes out what is in a directory.
     pub(super) fn take(&mut self, dir: &str) -> Content {
         let base = self.source(dir);
         let below: Vec<_> = self.below(dir).map(|(at, place)| (at[dir.len()..].to_owned(), place)).collect();
         for (rest, _) in &below {
-            self.places.remove(&format!("{dir}{rest}"));
+            self.unset(&format!("{dir}{rest}"));
         }
         self.set(dir, None);
         Content { base, below }
@@ -146,7 +158,7 @@ impl Subtrees {
     pub(super) fn give(&mut self, dir: &str, content: Content) {
         let gone: Vec<String> = self.below(dir).map(|(at, _)| at).collect();
         for at in gone {
-            self.places.remove(&at);
+            self.unset(&at);
         }
         self.set(dir, content.base);
         for (rest, place) in content.below {
@@ -157,10 +169,17 @@ impl Subtrees {
     /// Removes what is in a directory. `ended` are the names of the database whose end there was recorded
     /// before, one by one.
     pub(super) fn remove(&mut self, dir: &str, ended: &BTreeSet<Key>) {
-        for (_, mut region) in self.parts(dir) {
-            let own = ended.iter().filter(|(at, name)| region.contains(at, name)).cloned().collect();
-            region.names = own;
+        let first = self.lost.len();
+        for (_, region) in self.parts(dir) {
+            self.lost_at.insert(region.dir.clone(), self.lost.len());
             self.lost.push(region);
+        }
+        for key in ended {
+            let removals = up(&key.0).filter_map(|above| self.lost_at.get(above));
+            let mut own = removals.filter(|removal| **removal >= first);
+            if let Some(removal) = own.find(|removal| self.lost[**removal].contains(&key.0, &key.1)) {
+                self.lost[*removal].names.insert(key.clone());
+            }
         }
         self.take(dir);
     }
@@ -173,11 +192,25 @@ impl Subtrees {
 
     /// Sets a place, unless what is above says the same.
     fn set(&mut self, dir: &str, place: Option<String>) {
-        self.places.remove(dir);
+        self.unset(dir);
         if self.source(dir) != place {
+            self.seen.extend(place.iter().map(|place| (place.clone(), dir.to_owned())));
             self.places.insert(dir.to_owned(), place);
         }
     }
+
+    fn unset(&mut self, dir: &str) {
+        if let Some(Some(place)) = self.places.remove(dir)
+            && self.seen.get(&place).is_some_and(|at| at == dir)
+        {
+            self.seen.remove(&place);
+        }
+    }
+}
+
+/// A directory and those above it, by their keys.
+fn up(dir: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(dir), |dir| dir.rsplit_once('/').map(|(above, _)| above))
 }
 
 /// Whether a directory is another or below it, by their keys.
@@ -227,6 +260,14 @@ mod tests {
             assert_eq!(left.len(), usize::from(at.as_deref() != Some(dir)), "{dir} in {left:?}");
             let gone = subtrees.lost().iter().filter(|region| region.contains(dir, "n")).count();
             assert_eq!(gone, usize::from(lost.contains(dir)), "{dir} is lost once");
+            for from in 0..=subtrees.lost().len() {
+                let gone = subtrees.lost()[from..].iter().any(|region| region.contains(dir, "n"));
+                assert_eq!(
+                    subtrees.has_lost(&(dir.to_owned(), "n".to_owned()), from),
+                    gone,
+                    "{dir} by {from}"
+                );
+            }
             let parts = subtrees.parts(dir);
             for from in DIRS {
                 let found = parts.iter().filter(|(_, region)| region.contains(from, "n")).count();
@@ -282,9 +323,8 @@ mod tests {
 
     #[test]
     fn the_ranges_of_a_region_hold_its_directories_and_no_others() {
-        let (dir, without) =
-            ("/a".to_owned(), vec!["/a/b".to_owned(), "/a/b/c".to_owned(), "/a/d".to_owned()]);
-        let region = Region { dir, without, names: BTreeSet::new() };
+        let without = ["/a/b", "/a/b/c", "/a/b-", "/a/d"].map(str::to_owned).into();
+        let region = Region { dir: "/a".to_owned(), without, names: BTreeSet::new() };
         let ranges = region.ranges();
         for dir in [
             "", "/a", "/a-", "/a/", "/a/a", "/a/a/b", "/a/b", "/a/b-", "/a/b/c", "/a/b/x", "/a/d", "/a/e",

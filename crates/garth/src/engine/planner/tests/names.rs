@@ -235,3 +235,38 @@ fn what_a_batch_holds_of_a_subtree_does_not_grow_with_it() {
     });
     assert_eq!(sizes[0], sizes[1]);
 }
+
+#[test]
+fn the_work_of_a_batch_that_moves_or_removes_many_trees_grows_as_they_do() {
+    let dir = |number: usize| at(&format!("/d/{number}"));
+    let longer = |number: usize| at(&format!("/e/longer-{number}"));
+    type Ops<'a> = &'a dyn Fn(usize) -> Vec<Op>;
+    let batches: [(&str, Ops<'_>); 4] = [
+        ("removed", &|many| (0..many).map(|number| Op::remove_tree(dir(number))).collect()),
+        ("moved", &|many| (0..many).map(|number| Op::rename(dir(number), longer(number))).collect()),
+        ("moved, then removed", &|many| {
+            let ops = |number| [Op::rename(dir(number), longer(number)), Op::remove_tree(longer(number))];
+            (0..many).flat_map(ops).collect()
+        }),
+        ("moved, then removed at once", &|many| {
+            let moves = (0..many).map(|number| Op::rename(dir(number), longer(number)));
+            moves.chain([Op::remove_tree(at("/e"))]).collect()
+        }),
+    ];
+    let stores = [20, 40].map(|many| {
+        let mut store = tree([Op::mkdir(at("/e"))]);
+        // each has a file that has a name outside, and is written to before
+        store.run((0..many).flat_map(|number| {
+            let [file, kept] = [format!("/d/{number}/f"), format!("/kept-{number}")].map(|path| at(&path));
+            [Op::write(file.clone(), "x").with_parents(), Op::link(file, kept)]
+        }));
+        (many, store)
+    });
+    for (what, ops) in batches {
+        let [one, twice] = [&stores[0], &stores[1]].map(|(many, store)| {
+            let written = (0..*many).map(|number| Op::append(at(&format!("/kept-{number}")), "y"));
+            store.work(&Batch::new(written.chain(ops(*many))))
+        });
+        assert!(twice < 2 * one + one / 10, "{what}: {one}, of twice as many {twice}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Rows in maps, all versions of them, to which deltas are applied as a database would.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use bytes::Bytes;
 use futures::executor::block_on;
@@ -49,6 +50,8 @@ pub(super) struct Store {
     staged: BTreeMap<u128, Staged>,
     /// Nodes held open.
     pub(super) open: BTreeSet<u64>,
+    /// How often rows of names and nodes were asked for, in how many places, and how many were given.
+    pub(super) asked: AtomicUsize,
     /// What reading any chunk fails with.
     pub(super) unreadable: Option<ErrorKind>,
     /// What asking for the names of a node fails with.
@@ -96,6 +99,7 @@ impl Store {
             staged: BTreeMap::new(),
             references: BTreeMap::new(),
             open: BTreeSet::new(),
+            asked: AtomicUsize::new(0),
             unreadable: None,
             unnamed: None,
         }
@@ -314,6 +318,19 @@ impl Store {
         bytes
     }
 
+    /// Counts what is given.
+    fn gives<T>(&self, rows: Vec<T>) -> Result<Vec<T>> {
+        self.asked.fetch_add(1 + rows.len(), Relaxed);
+        Ok(rows)
+    }
+
+    /// What planning a batch asks of these rows.
+    pub(super) fn work(&self, batch: &Batch) -> usize {
+        self.asked.store(0, Relaxed);
+        plan(self, self.head, self.now(), batch).unwrap();
+        self.asked.load(Relaxed)
+    }
+
     /// Names after commit `seq`, by key.
     fn names(&self, seq: u64) -> BTreeMap<Key, NameRow> {
         let live = self.names.iter().filter_map(|(key, lives)| Some((key, Self::live(lives, seq)?)));
@@ -334,35 +351,42 @@ impl Rows for Store {
     }
 
     fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>> {
+        self.asked.fetch_add(1, Relaxed);
         self.name_at(dir, name, NOW)
     }
 
     fn names_in(&self, dir: &str, limit: usize) -> Result<Vec<(String, NameRow)>> {
         let children = self.names(NOW).into_iter().filter(|(key, _)| key.0 == dir);
-        Ok(children.map(|(key, row)| (key.1, row)).take(limit).collect())
+        self.gives(children.map(|(key, row)| (key.1, row)).take(limit).collect())
     }
 
     fn names_below(&self, region: &Region, limit: usize) -> Result<Vec<(String, String, NameRow)>> {
+        self.asked.fetch_add(region.ranges().len(), Relaxed);
         let names = self.names(NOW).into_iter().filter(|((dir, name), _)| region.contains(dir, name));
-        Ok(names.map(|((dir, name), row)| (dir, name, row)).take(limit).collect())
+        self.gives(names.map(|((dir, name), row)| (dir, name, row)).take(limit).collect())
     }
 
     fn longest_path(&self, region: &Region) -> Result<usize> {
+        self.asked.fetch_add(region.ranges().len(), Relaxed);
         let names = self.names(NOW).into_keys().filter(|(dir, name)| region.contains(dir, name));
-        Ok(names.map(|(dir, name)| dir.len() + 1 + name.len()).max().unwrap_or_default())
+        let names = self.gives(names.collect())?;
+        Ok(names.iter().map(|(dir, name)| dir.len() + 1 + name.len()).max().unwrap_or_default())
     }
 
     fn expired_in(&self, region: &Region, time: i64) -> Result<Vec<u64>> {
+        self.asked.fetch_add(region.ranges().len(), Relaxed);
         let names = self.names(NOW).into_iter().filter(|((dir, name), _)| region.contains(dir, name));
         let expired = |ino: &u64| self.node(*ino).unwrap().is_some_and(|node| node.expired(time));
-        Ok(names.map(|(_, row)| row.ino).filter(expired).collect())
+        self.gives(names.map(|(_, row)| row.ino).filter(expired).collect())
     }
 
     fn names_of(&self, ino: u64, within: &Within, limit: usize) -> Result<Vec<(String, String)>> {
-        Ok(self.names_of_at(ino, NOW, within)?.into_iter().take(limit).collect())
+        self.asked.fetch_add(within.tops().len(), Relaxed);
+        self.gives(self.names_of_at(ino, NOW, within)?.into_iter().take(limit).collect())
     }
 
     fn node(&self, ino: u64) -> Result<Option<NodeRow>> {
+        self.asked.fetch_add(1, Relaxed);
         self.node_at_seq(ino, NOW)
     }
 
