@@ -53,6 +53,7 @@ pub mod error;
 pub mod fs;
 pub mod model;
 pub mod path;
+pub mod rule;
 pub mod runtime;
 mod sqlite;
 pub mod text;

@@ -31,7 +31,7 @@ const LAYERS: [(&str, &str); 16] = [
     ("engine::memory", "fs text rule"),
     ("engine::sqlite", "fs text rule runtime sqlite engine::planner"),
     ("view", "fs"),
-    ("agent", "fs view"),
+    ("agent", "fs view rule"),
     ("datadir", "fs engine runtime sqlite"),
 ];
 

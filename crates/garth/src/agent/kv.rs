@@ -40,14 +40,13 @@ pub use self::read::{
 };
 pub use self::scan::{KeyItem, KeyKind, MAX_LISTED};
 pub use self::write::{Condition, MAX_PUTS, Put, Written};
+pub use crate::rule::MAX_VALUE;
 
 use self::key::Base;
 use crate::error::{Error, ErrorKind};
 use crate::fs::FileSystem;
 use crate::model::Author;
 
-/// Largest value, in bytes of its text: the largest request of the HTTP interface.
-pub const MAX_VALUE: usize = 1 << 20;
 /// The agent of requests that name none.
 pub const DEFAULT_AGENT: &str = "default";
 

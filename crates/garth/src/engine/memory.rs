@@ -8,6 +8,7 @@
 mod content;
 mod handle;
 mod history;
+mod judged;
 mod log;
 mod ops;
 mod scratch;
@@ -431,7 +432,7 @@ impl FileSystem for Memory {
 }
 
 impl State {
-    /// Steps 2 to 4 of the order of a commit.
+    /// Steps 2 to 5 of the order of a commit.
     fn commit(&mut self, env: &Env, batch: Batch, holder: u64) -> Result<Commit> {
         let within = batch.reach();
         let mut scratch = Scratch::new(self, env.now(), &within, holder, batch.owner.as_ref());
@@ -449,6 +450,7 @@ impl State {
             scratch.check(at, precondition)?;
         }
         let outcomes = batch.ops.iter().map(|op| scratch.apply(op)).collect::<Result<Vec<_>>>()?;
+        scratch.judge(&batch)?;
         let outcomes = batch.told(outcomes);
         let mut laid = scratch.finish();
 

@@ -20,6 +20,7 @@ mod content;
 mod copy;
 mod delta;
 mod foresight;
+mod judged;
 mod lookup;
 mod names;
 mod rounds;
@@ -47,6 +48,7 @@ use crate::model::{
     VersionId, Within,
 };
 use crate::path::TreePath;
+use crate::rule::Rules;
 
 /// The state that a batch is planned on: the head row.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +87,7 @@ pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> 
     let within = batch.reach();
     let mut planner = Planner {
         rows,
+        rules: rows.rules(),
         within: &within,
         owner: batch.owner_key(),
         seq: head.seq + 1,
@@ -97,6 +100,7 @@ pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> 
         hashed: 0,
         copied: copy::Copied::default(),
         dirs: HashMap::new(),
+        addressed: HashMap::new(),
         settled: HashMap::new(),
     };
     let foreseen = planner.foresee_batch(batch);
@@ -112,6 +116,7 @@ pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> 
     }
     let outcomes = batch.told(planner.ops(&batch.ops)?);
     planner.settle_nodes()?;
+    planner.judge(batch)?;
     planner.delta.finish(planner.first_ino, planner.seq);
     let (next_ino, next_chunk) = (planner.next_ino, planner.next_chunk);
     let head = HeadRow { seq: planner.seq, time, next_ino, next_chunk };
@@ -124,6 +129,8 @@ pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> 
 /// A batch being planned.
 struct Planner<'a, R> {
     rows: &'a R,
+    /// What may lie where.
+    rules: &'a Rules,
     /// The paths that the batch reaches.
     within: &'a Within,
     /// Whose snapshots and staged bodies it uses.
@@ -145,6 +152,8 @@ struct Planner<'a, R> {
     copied: copy::Copied,
     /// Directories found on the way, by key: spares a batch in one directory the same reads over and over.
     dirs: HashMap<String, u64>,
+    /// The name by which each file that was there was written to: often its only one.
+    addressed: HashMap<u64, Key>,
     /// How many of the lost regions the row of a changed node takes into account, where there are any.
     settled: HashMap<u64, usize>,
 }

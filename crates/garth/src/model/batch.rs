@@ -26,6 +26,9 @@
 //!    in their order: `Conflict`.
 //! 4. Operations in their order, each on the state that the ones before it left. The
 //!    first error is the batch's.
+//! 5. Rules, on the state after the last operation: `RuleViolation`, about the smallest path of those that
+//!    break one. A file is judged by the rules for all of its names when its content changes, and by those for
+//!    a path that it gets, from a name of its own or from the move of a directory above it.
 //!
 //! # Copies
 //! `Copy` and `CopyRange` refer to stored bytes and read none, so that a few of them could make more than
@@ -83,8 +86,8 @@ pub const MAX_COPIED_PIECES: usize = 1_000_000;
 /// # Ok::<(), garth::Error>(()) }).unwrap();
 /// ```
 ///
-/// As JSON, all fields but `ops` may be left out. `author`, and what views add (`within`, `owner`,
-/// `assumptions`, `answers`), are no part of it: interfaces and views say them, never a request.
+/// As JSON, all fields but `ops` may be left out. `author`, `overrides_rules` and what views add (`within`,
+/// `owner`, `assumptions`, `answers`) are no part of it: interfaces and views say them, never a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Batch {
@@ -109,6 +112,10 @@ pub struct Batch {
     /// When to acknowledge.
     #[serde(default)]
     pub durability: Durability,
+    /// Whether rules may be broken by it: for administrators, who ask for it. The key that it came with is the
+    /// author's.
+    #[serde(skip)]
+    pub overrides_rules: bool,
     /// The paths that the batch may reach; `None`: all that the filesystem reaches. As if committed through
     /// [`FileSystem::confined`](crate::FileSystem::confined).
     #[serde(skip)]
@@ -230,6 +237,12 @@ impl Batch {
     #[must_use]
     pub fn visible(self) -> Self {
         self.durability(Durability::Visible)
+    }
+
+    /// Commits even what [rules](crate::rule) refuse.
+    #[must_use]
+    pub fn overriding_rules(self) -> Self {
+        Self { overrides_rules: true, ..self }
     }
 
     /// Which paths it may reach.

@@ -305,7 +305,7 @@ async fn deleting_prunes_the_directories_that_it_empties(fs: Fs, _: ManualClock)
 
 async fn deleting_keeps_a_directory_that_holds_anything_else(fs: Fs, _: ManualClock) {
     put(&fs, "/a/b", "1").await.unwrap();
-    fs.write(&path("/agents/x/kv/a/note.txt"), Bytes::from("mine")).await.unwrap();
+    fs.write(&path("/agents/x/kv/a/note.txt"), Bytes::from("1234")).await.unwrap();
     kv(&fs).delete("/a/b", None).await.unwrap();
     assert_eq!(fs.stat(&path("/agents/x/kv/a/note.txt").into()).await.unwrap().size, 4);
     assert_eq!(listed(&fs, "/").await, []);
@@ -395,11 +395,12 @@ async fn files_of_other_interfaces_never_break_an_answer(fs: Fs, _: ManualClock)
         ("/agents/x/kv/.json", b"1"),
         ("/agents/x/kv/...json", b"1"),
     ];
-    for (file, content) in bad {
-        fs.write(&path(file), Bytes::from_static(content)).await.unwrap();
-    }
+    // data that were there before the rule was
+    let mut older: Vec<Op> = Vec::new();
+    older.extend(bad.map(|(file, content)| Op::write(path(file), Bytes::from_static(content))));
     let big = Bytes::from(format!("\"{}\"", "a".repeat(MAX_VALUE)));
-    fs.write(&path("/agents/x/kv/big.json"), big).await.unwrap();
+    older.push(Op::write(path("/agents/x/kv/big.json"), big));
+    fs.commit(Batch::new(older).overriding_rules()).await.unwrap();
     fs.write(&path("/agents/x/kv/spaced.json"), Bytes::from_static(b" {\"a\" : 1}\n")).await.unwrap();
     fs.write(&path("/agents/x/kv/note.txt"), Bytes::from_static(b"1")).await.unwrap();
     fs.write(&path("/secret.json"), Bytes::from_static(b"1")).await.unwrap();

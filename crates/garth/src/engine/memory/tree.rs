@@ -161,6 +161,13 @@ fn all_paths<'a>(ino: Ino, node: &dyn Fn(Ino) -> Option<&'a Node>) -> Vec<TreePa
     paths
 }
 
+impl State {
+    /// Every path that a node has at the head.
+    pub(super) fn paths_before(&self, ino: Ino) -> Vec<TreePath> {
+        all_paths(ino, &|ino| self.nodes.get(&ino)?.at(self.head()))
+    }
+}
+
 /// The tree after one commit, as a reader sees it at a time.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {

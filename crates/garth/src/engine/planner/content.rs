@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::Planner;
 use super::rows::{Chunk, DEDUP_FROM, ExtentRow, NodeRow, Rows, SHORT_SUM};
+use super::{Planner, key_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, Body, ChangeKind, Create, Kind, MAX_FILE, Outcome, SetAttrs};
 use crate::text::passage::Edit;
@@ -178,7 +178,11 @@ impl<R: Rows> Planner<'_, R> {
             (None, Create::Never) => ErrorKind::NotFound,
             (Some(_), _) | (None, _) => {
                 return match (node, path) {
-                    (Some(node), _) => Ok((node, false)),
+                    (Some(node), path) => {
+                        let key = path.as_ref().and_then(key_of);
+                        self.addressed.extend(key.map(|key| (node.ino, key)));
+                        Ok((node, false))
+                    }
                     (None, Some(path)) => Ok((self.make(&path, Kind::File, 0o644)?, true)),
                     (None, None) => Err(Error::no_node()),
                 };

@@ -94,6 +94,20 @@ impl Delta {
         self.given.get(&ino).into_iter().flatten().filter(has)
     }
 
+    /// Names that this batch gave and that still are given, each with its node.
+    pub(super) fn all_given(&self) -> impl Iterator<Item = (u64, &Key, NameRow)> {
+        self.given.keys().flat_map(move |ino| {
+            self.given(*ino).filter_map(move |key| Some((*ino, key, self.names.get(key)?.after?)))
+        })
+    }
+
+    /// The names in a directory that this batch changed, and what is there now.
+    pub(super) fn changed_in(&self, dir: &str) -> impl Iterator<Item = (&Key, Option<NameRow>)> {
+        let from = (dir.to_owned(), String::new());
+        let inside = self.names.range(from..).take_while(move |((at, _), _)| at == dir);
+        inside.map(|(key, change)| (key, change.after))
+    }
+
     pub(super) fn log(&mut self, kind: ChangeKind, ino: u64, path: Option<TreePath>) {
         self.log.push(LogChange { kind, ino, path, whole: false });
     }

@@ -30,6 +30,8 @@ struct Need {
     hash: bool,
     /// Whether the batch reaches a name of it.
     name: bool,
+    /// What rules there are for its names: its content changes.
+    rules: bool,
     below: Below,
 }
 
@@ -57,6 +59,10 @@ impl Need {
         Self { content: Some((offset, offset.saturating_add(length))), ..Self::default() }
     }
 
+    fn written(self) -> Self {
+        Self { rules: true, ..self }
+    }
+
     fn below(below: Below) -> Self {
         Self { below, ..Self::default() }
     }
@@ -76,16 +82,20 @@ impl Need {
     /// What an operation needs, now, of each of its addresses.
     fn of(op: &Op) -> Vec<(&At, Self)> {
         match op {
-            Op::Write { at, attrs, .. } => vec![(at, Self { content: ALL, ..Self::attributes(attrs) })],
-            Op::Append { at, .. } | Op::Symlink { at, .. } | Op::Mkdir { at, .. } | Op::Mknod { at, .. } => {
+            Op::Write { at, attrs, .. } => {
+                vec![(at, Self { content: ALL, ..Self::attributes(attrs) }.written())]
+            }
+            Op::Append { at, .. } => vec![(at, Self::default().written())],
+            Op::Symlink { at, .. } | Op::Mkdir { at, .. } | Op::Mknod { at, .. } => {
                 vec![(at, Self::default())]
             }
-            Op::Patch { at, offset, body } => vec![(at, Self::content(*offset, body.size()))],
-            Op::Punch { at, offset, length } => vec![(at, Self::content(*offset, *length))],
-            Op::Truncate { at, size } => vec![(at, Self::content(*size, u64::MAX))],
-            Op::CopyRange { from, from_offset, length, to, to_offset } => {
-                vec![(from, Self::content(*from_offset, *length)), (to, Self::content(*to_offset, *length))]
-            }
+            Op::Patch { at, offset, body } => vec![(at, Self::content(*offset, body.size()).written())],
+            Op::Punch { at, offset, length } => vec![(at, Self::content(*offset, *length).written())],
+            Op::Truncate { at, size } => vec![(at, Self::content(*size, u64::MAX).written())],
+            Op::CopyRange { from, from_offset, length, to, to_offset } => vec![
+                (from, Self::content(*from_offset, *length)),
+                (to, Self::content(*to_offset, *length).written()),
+            ],
             Op::Link { from, to, .. } => {
                 vec![(from, Self { name: true, ..Self::default() }), (to, Self::default())]
             }
@@ -229,6 +239,9 @@ impl<R: Rows> Planner<'_, R> {
         self.foresee([RowKey::Node(ino)]);
         let named = (need.name || kind.is_none()) && !self.within.is_everything();
         self.foresee(named.then(|| RowKey::NamesOf(ino, self.within.clone(), 1)));
+        // a file that is addressed by name has as a rule no other
+        let judged = need.rules && kind.is_none();
+        self.foresee(judged.then(|| RowKey::NamesOf(ino, Within::everything(), usize::MAX)));
         self.foresee(need.attributes.then_some(RowKey::Attributes(ino, u64::MAX)));
         let content = need.content.filter(|_| kind.is_none_or(|kind| kind == Kind::File));
         self.foresee(content.map(|(from, to)| RowKey::Extents(ino, from, to)));

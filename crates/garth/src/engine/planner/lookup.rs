@@ -231,7 +231,7 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     /// Names of a node within some subtrees as the batch sees them, in the order of a walk.
-    fn names_within(&self, ino: u64, within: &Within) -> Result<Vec<Key>> {
+    pub(super) fn names_within(&self, ino: u64, within: &Within) -> Result<Vec<Key>> {
         let mut keys = match ino < self.first_ino {
             true if self.delta.subtrees.is_empty() => self.rows.names_of(ino, within, usize::MAX)?,
             true => {

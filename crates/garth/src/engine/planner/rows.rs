@@ -7,6 +7,7 @@ use super::subtrees::Region;
 use crate::error::Result;
 use crate::model::{Attributes, ChangeKind, Commit, CommitId, Kind, Timestamp, Within};
 use crate::path::TreePath;
+use crate::rule::Rules;
 
 /// Content of this many bytes and more is found by the BLAKE3 of its chunks and stored once per account.
 pub const DEDUP_FROM: usize = 64 << 10;
@@ -250,6 +251,10 @@ pub trait Rows {
     /// These rows are likely to be asked for.
     fn foresee(&self, keys: Vec<RowKey>) {
         drop(keys);
+    }
+    /// The rules that are in force at the head row.
+    fn rules(&self) -> &Rules {
+        Rules::built_in()
     }
     /// A live name.
     fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>>;

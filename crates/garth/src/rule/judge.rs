@@ -1,0 +1,183 @@
+//! Judges what a commit would leave behind.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Rule, Rules};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{Batch, Ino, Kind, Within};
+use crate::path::{Name, TreePath};
+
+/// Most files that rules are asked about in one commit, and most names that are looked at to find them.
+pub const MAX_JUDGED: usize = 100_000;
+
+/// Most bytes that rules read in one commit, 256 MiB: about a second's work.
+pub const MAX_JUDGED_BYTES: u64 = 256 << 20;
+
+/// Whose commit it is. Interfaces say so, from the credential; no request does.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Caller<'a> {
+    /// The key that it came with.
+    pub key: Option<&'a str>,
+    /// Whether an administrator asked to override rules.
+    pub overrides: bool,
+}
+
+impl<'a> Caller<'a> {
+    /// Whose batch it is.
+    pub(crate) fn of(batch: &'a Batch) -> Self {
+        Self { key: batch.author.key.as_deref(), overrides: batch.overrides_rules }
+    }
+}
+
+/// What a commit did that rules may be broken by.
+#[derive(Clone, Debug, Default)]
+pub struct Touched {
+    /// Files whose content it changed: judged under all of their names.
+    pub written: BTreeSet<Ino>,
+    /// Names that it gave to files: those that they had were judged before.
+    pub named: Vec<(TreePath, Ino)>,
+    /// Directories that were there before and that it gave another path: the one before, and the one now.
+    pub moved: Vec<(TreePath, TreePath)>,
+}
+
+/// A file that a commit would leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Bytes of its content.
+    pub size: u64,
+}
+
+/// Names in a directory, with their nodes and kinds.
+pub type Entries = Vec<(Name, Ino, Kind)>;
+
+/// The state that a commit would leave, as far as rules look at it.
+pub trait Left {
+    /// A file; `None` for what is none, or is absent.
+    fn file(&mut self, ino: Ino) -> Result<Option<File>>;
+    /// All names of a node, also those that the commit does not reach.
+    fn paths(&mut self, ino: Ino) -> Result<Vec<TreePath>>;
+    /// What a directory has under a name.
+    fn entry(&mut self, dir: &TreePath, name: &Name) -> Result<Option<(Ino, Kind)>>;
+    /// What a directory has, up to about `limit`.
+    fn entries(&mut self, dir: &TreePath, limit: usize) -> Result<Entries>;
+    /// The content of a file of this size.
+    fn content(&mut self, ino: Ino, size: u64) -> Result<Vec<u8>>;
+}
+
+/// Refuses a commit that breaks a rule: of several files the one with the smallest path is named. A path that
+/// is not `within` what the caller reaches is not told.
+///
+/// # Errors
+/// `RuleViolation`; `TooLarge` for a commit that has too much to judge; those of `left`.
+pub fn judge(
+    rules: &Rules,
+    caller: Caller<'_>,
+    within: &Within,
+    touched: &Touched,
+    left: &mut impl Left,
+) -> Result<()> {
+    if caller.overrides {
+        return Ok(());
+    }
+    let mut found = Found { rules, looked_at: 0, files: BTreeMap::new() };
+    for (path, ino) in &touched.named {
+        found.add(path, *ino)?;
+    }
+    for ino in &touched.written {
+        for path in left.paths(*ino)? {
+            found.add(&path, *ino)?;
+        }
+    }
+    for (before, now) in &touched.moved {
+        for rule in &rules.0 {
+            // what lay in the same class before is as good there as it was
+            let Some(below) = rule.class.below(now) else { continue };
+            if rule.class.below(before) != Some(below) {
+                found.search(rule, now, left)?;
+            }
+        }
+    }
+    let mut bytes = 0;
+    for (path, ino) in found.files {
+        let Some(file) = left.file(ino)? else { continue };
+        for rule in rules.0.iter().filter(|rule| rule.class.has(&path)) {
+            let mut read = || {
+                bytes += file.size;
+                if bytes > MAX_JUDGED_BYTES {
+                    return Err(too_much(&format!("{MAX_JUDGED_BYTES} bytes")));
+                }
+                left.content(ino, file.size)
+            };
+            if let Some(reason) = rule.demand.broken_by(file.size, &mut read)? {
+                return Err(refusal(&path, within, &reason));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Files that rules have something to say about, by path.
+struct Found<'a> {
+    rules: &'a Rules,
+    looked_at: usize,
+    files: BTreeMap<TreePath, Ino>,
+}
+
+impl Found<'_> {
+    fn add(&mut self, path: &TreePath, ino: Ino) -> Result<()> {
+        if self.rules.0.iter().any(|rule| rule.class.has(path))
+            && self.files.insert(path.clone(), ino).is_none()
+        {
+            self.look(1)?;
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, names: usize) -> Result<()> {
+        self.looked_at += names;
+        match self.looked_at > MAX_JUDGED {
+            true => Err(too_much(&format!("{MAX_JUDGED} names"))),
+            false => Ok(()),
+        }
+    }
+
+    /// Finds the files of a rule's class below a directory. Looks only where there can be some.
+    fn search(&mut self, rule: &Rule, top: &TreePath, left: &mut impl Left) -> Result<()> {
+        let mut dirs = vec![top.clone()];
+        while let Some(dir) = dirs.pop() {
+            let Some(below) = rule.class.below(&dir) else { continue };
+            let entries = match below.only().map(Name::parse).transpose()? {
+                Some(name) => {
+                    let entry = left.entry(&dir, &name)?;
+                    entry.map(|(ino, kind)| (name, ino, kind)).into_iter().collect()
+                }
+                None => left.entries(&dir, MAX_JUDGED - self.looked_at + 1)?,
+            };
+            self.look(entries.len())?;
+            for (name, ino, kind) in entries {
+                let path = TreePath::from_row(dir.key(), name.as_str());
+                match kind {
+                    Kind::Directory => dirs.push(path),
+                    Kind::File if rule.class.has(&path) => {
+                        self.files.insert(path, ino);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refusal(path: &TreePath, within: &Within, reason: &str) -> Error {
+    if within.contains(path) {
+        return Error::at(ErrorKind::RuleViolation, path, reason);
+    }
+    // what the file is called elsewhere, and what holds there, is not the caller's to know
+    Error::new(ErrorKind::RuleViolation, "a rule for another name of a file refuses what it would become")
+}
+
+fn too_much(what: &str) -> Error {
+    let message = format!("rules would have more than {what} to judge in this commit; do it in parts");
+    Error::new(ErrorKind::TooLarge, message)
+}

@@ -1,0 +1,173 @@
+//! What may lie below `agents/*/kv/`: every way bytes can get there is tried with bytes that may not.
+
+use std::sync::Arc;
+
+use garth::agent::kv::MAX_VALUE;
+use garth::engine::memory::Memory;
+use garth::engine::sqlite::SqliteFs;
+use garth::model::{At, Batch, Op, SetAttrs};
+use garth::view::Scope;
+use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+
+fn at(path: &str) -> At {
+    TreePath::parse(path).unwrap().into()
+}
+
+async fn given(fs: &dyn FileSystem, ops: impl IntoIterator<Item = Op>) {
+    fs.commit(Batch::new(ops)).await.unwrap();
+}
+
+/// What a batch is refused with; it must have changed nothing.
+async fn refusal(fs: &dyn FileSystem, ops: Vec<Op>) -> Error {
+    let before = fs.head().await.unwrap().seq;
+    let asked = format!("{ops:?}");
+    let error = fs.commit(Batch::new(ops)).await.expect_err(&asked);
+    assert_eq!(error.kind(), ErrorKind::RuleViolation, "{asked}: {error}");
+    assert_eq!(fs.head().await.unwrap().seq, before, "{asked}");
+    error
+}
+
+/// Both engines, each empty.
+fn engines() -> Vec<(Arc<dyn FileSystem>, Option<tempfile::TempDir>)> {
+    let folder = tempfile::tempdir().unwrap();
+    let sqlite = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    vec![(Arc::new(Memory::new(Env::system())), None), (sqlite, Some(folder))]
+}
+
+const VALUE: &str = "/agents/a/kv/x.json";
+
+/// A value, its directory, and what lies elsewhere: `/text` and `/t/kv/deep/text` are no JSON.
+async fn filled(fs: &dyn FileSystem) {
+    given(
+        fs,
+        [
+            Op::write(at(VALUE), "{\"a\": 1}").with_parents(),
+            Op::write(at("/text"), "not json"),
+            Op::write(at("/t/kv/deep/text"), "not json").with_parents(),
+            Op::write(at("/t/kv/good.json"), "1"),
+            Op::mkdir(at("/agents/b")),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_no_json_gets_below_kv_in_no_way() {
+    for (fs, _folder) in engines() {
+        let fs = &*fs;
+        filled(fs).await;
+        let past = fs.head().await.unwrap().seq;
+        let long = format!("\"{}\"", "x".repeat(MAX_VALUE - 1));
+        let ways = [
+            (Op::write(at(VALUE), "{"), VALUE),
+            (Op::write(at(VALUE), long), VALUE),
+            (Op::write(at("/agents/a/kv/new/y"), "").with_parents(), "/agents/a/kv/new/y"),
+            (Op::append(at(VALUE), "x"), VALUE),
+            (Op::patch(at(VALUE), 0, "["), VALUE),
+            (Op::truncate(at(VALUE), 3), VALUE),
+            (Op::truncate(at(VALUE), 9), VALUE),
+            (Op::punch(at(VALUE), 0, 1), VALUE),
+            (Op::copy_range(at("/text"), 0, 3, at(VALUE), 1), VALUE),
+            (Op::copy(at("/text"), at(VALUE)).replace(), VALUE),
+            (Op::copy(at("/text"), at("/agents/a/kv/y")), "/agents/a/kv/y"),
+            (Op::copy(at("/text"), at("/agents/a/kv/y")).as_of(past), "/agents/a/kv/y"),
+            (Op::copy_tree(at("/t"), at("/agents/c")), "/agents/c/kv/deep/text"),
+            (Op::link(at("/text"), at("/agents/a/kv/y")), "/agents/a/kv/y"),
+            (Op::rename(at("/text"), at(VALUE)), VALUE),
+            (Op::exchange(at("/text"), at(VALUE)), VALUE),
+            (Op::rename(at("/t"), at("/agents/b")), "/agents/b/kv/deep/text"),
+            (Op::exchange(at("/t"), at("/agents/b")), "/agents/b/kv/deep/text"),
+            (Op::rename(at("/t/kv"), at("/agents/b/kv")), "/agents/b/kv/deep/text"),
+            (Op::rename(at("/t/kv/deep"), at("/agents/a/kv/deep")), "/agents/a/kv/deep/text"),
+        ];
+        for (op, path) in ways {
+            let asked = format!("{op:?}");
+            let error = refusal(fs, vec![op]).await;
+            assert_eq!(error.path().map(TreePath::as_str), Some(path), "{asked}");
+        }
+        // a number leads there as a path does
+        let ino = fs.stat(&at(VALUE)).await.unwrap().ino;
+        refusal(fs, vec![Op::append(At::Node(ino), "x")]).await;
+        assert_eq!(fs.read_to_string(VALUE).await.unwrap(), "{\"a\": 1}");
+    }
+}
+
+#[tokio::test]
+async fn a_batch_is_judged_by_what_it_leaves() {
+    for (fs, _folder) in engines() {
+        let fs = &*fs;
+        filled(fs).await;
+        // bad on the way, good at the end
+        given(fs, [Op::truncate(at(VALUE), 0), Op::append(at(VALUE), "[1"), Op::append(at(VALUE), "]")])
+            .await;
+        given(fs, [Op::rename(at("/text"), at("/agents/a/kv/t")), Op::remove(at("/agents/a/kv/t"))]).await;
+        given(fs, [Op::rename(at("/t"), at("/agents/c")), Op::remove_tree(at("/agents/c/kv/deep"))]).await;
+        assert_eq!(fs.read_to_string("/agents/c/kv/good.json").await.unwrap(), "1");
+        // from directory to directory, on the way out of sight, and of several the smallest path
+        given(fs, [Op::write(at("/s/in/kv/bad"), "no").with_parents(), Op::write(at("/s/in/kv/a"), "no")])
+            .await;
+        let moves = [("/s/in", "/agents/x"), ("/agents/x/kv", "/agents/b/kv"), ("/agents/b", "/agents/y")];
+        let moves = moves.map(|(from, to)| Op::rename(at(from), at(to)));
+        let error = refusal(fs, moves.to_vec()).await;
+        assert_eq!(error.path().unwrap().as_str(), "/agents/y/kv/a");
+        let away = [("/s/in", "/agents/x"), ("/agents/x", "/elsewhere")];
+        given(fs, away.map(|(from, to)| Op::rename(at(from), at(to)))).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_good_passes_in_every_way_and_kinds_without_content_too() {
+    for (fs, _folder) in engines() {
+        let fs = &*fs;
+        filled(fs).await;
+        given(fs, [Op::copy_tree(at("/agents/a"), at("/agents/c"))]).await;
+        given(fs, [Op::rename(at("/agents/a"), at("/agents/d"))]).await;
+        given(fs, [Op::rename(at("/agents/c/kv"), at("/agents/d/kv/more"))]).await;
+        given(fs, [Op::link(at("/agents/d/kv/x.json"), at("/agents/d/kv/y"))]).await;
+        given(fs, [Op::symlink(at("/agents/d/kv/link"), "/text"), Op::mkdir(at("/agents/d/kv/dir"))]).await;
+        given(fs, [Op::set_attrs(at("/agents/d/kv/y"), SetAttrs::new().tags(["t"]))]).await;
+        let exact = format!("\"{}\"", "x".repeat(MAX_VALUE - 2));
+        given(fs, [Op::write(at("/agents/d/kv/long"), exact)]).await;
+        // beside the class
+        for path in ["/agents/kv/x", "/agents/d/kvx/y", "/agents/d/e/kv/x", "/agents/d/kv-x"] {
+            given(fs, [Op::write(at(path), "no json").with_parents()]).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_name_does_not_get_round_a_rule_and_is_not_told() {
+    for (fs, _folder) in engines() {
+        filled(&*fs).await;
+        given(&*fs, [Op::link(at(VALUE), at("/mine")), Op::mkdir(at("/home"))]).await;
+        let error = refusal(&*fs, vec![Op::append(at("/mine"), "x")]).await;
+        assert_eq!(error.path().unwrap().as_str(), VALUE);
+        // who does not reach that name is refused as well, and learns nothing of it
+        given(&*fs, [Op::link(at(VALUE), at("/home/mine"))]).await;
+        let scope = Scope::open(&*fs, &TreePath::parse("/home").unwrap()).await.unwrap();
+        let error = refusal(&*scope, vec![Op::append(at("/mine"), "x")]).await;
+        assert_eq!(error.path(), None);
+        assert!(!error.to_string().contains("agents"), "{error}");
+        // paths are those of the account, not of the view
+        given(&*scope, [Op::write(at(VALUE), "no json").with_parents()]).await;
+        let agent = Scope::open(&*fs, &TreePath::parse("/agents/a").unwrap()).await.unwrap();
+        let error = refusal(&*agent, vec![Op::write(at("/kv/x.json"), "no json")]).await;
+        assert_eq!(error.path().unwrap().as_str(), "/kv/x.json");
+    }
+}
+
+#[tokio::test]
+async fn a_request_cannot_override_rules_and_an_administrator_can() {
+    let text = r#"{"ops": [], "overrides_rules": true}"#;
+    assert!(serde_json::from_str::<Batch>(text).is_err());
+    for (fs, _folder) in engines() {
+        filled(&*fs).await;
+        let batch = Batch::new([Op::write(at(VALUE), "no json")]);
+        assert!(!serde_json::to_string(&batch.clone().overriding_rules()).unwrap().contains("overrid"));
+        fs.commit(batch.overriding_rules()).await.unwrap();
+        // it stays as it is where only what is around it changes, and is refused where it changes itself
+        given(&*fs, [Op::rename(at("/agents/a"), at("/agents/c"))]).await;
+        refusal(&*fs, vec![Op::append(at("/agents/c/kv/x.json"), "x")]).await;
+        given(&*fs, [Op::rename(at("/agents/c/kv/x.json"), at("/away"))]).await;
+    }
+}
