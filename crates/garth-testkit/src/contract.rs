@@ -56,6 +56,8 @@ pub struct Subject {
     pub head: Seq,
     /// The number that the next node gets.
     pub next: Ino,
+    /// Whether its paths are those of an account, which rules are for.
+    pub ruled: bool,
     /// Opens its data again, where they outlive an instance.
     pub reopen: Option<Reopen>,
     /// Collects what its data no longer need, where there is anything to collect.
@@ -104,7 +106,7 @@ impl Subject {
     /// A subject without data that outlive it.
     pub fn new(fs: Arc<dyn FileSystem>, clock: ManualClock) -> Self {
         let (head, next) = (Seq(0), Ino(Ino::ROOT.0 + 1));
-        Self { fs, clock, head, next, reopen: None, collect: None, keep: Box::new(()) }
+        Self { fs, clock, head, next, ruled: true, reopen: None, collect: None, keep: Box::new(()) }
     }
 
     /// The same, empty again after others have written and removed: its sequences and numbers begin higher.

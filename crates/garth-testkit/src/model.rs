@@ -67,6 +67,8 @@ pub struct Stats {
     pub commits: u64,
     /// Batches refused.
     pub refused: u64,
+    /// Those of them that broke a rule.
+    pub ruled: u64,
     /// Comparisons besides those of batches: trees, contents, histories, the past.
     pub checks: u64,
     /// Times that the subject was opened again.
@@ -137,6 +139,7 @@ impl Stats {
         self.ops += tally.ops;
         self.commits += tally.commits;
         self.refused += tally.refused;
+        self.ruled += tally.ruled;
         self.checks += tally.checks;
         self.reopened += tally.reopened;
         self.collected += tally.collected;

@@ -32,6 +32,7 @@ impl Subject {
             self.fs = Scope::open(&*self.fs, &p(root)).await.expect("a scope is opened");
         }
         self.clock.set(START);
+        self.ruled = false;
         self.head = self.fs.head().await.expect("a head").seq;
         self.on_reopening(move |mut fs| {
             Box::pin(async move {

@@ -12,7 +12,8 @@ use garth::model::{
     At, Batch, Body, ByteRange, ChangeKind, ChangesQuery, Commit, CommitId, HistoryPage, Idempotency, Kind,
     MAX_READ, Moment, Op, Page, Precondition, Seq, Timestamp, VersionId, WalkItem, WalkPage,
 };
-use garth::{FileSystem, FileSystemExt, OpenFile, OpenNode};
+use garth::rule::Rules;
+use garth::{ErrorKind, FileSystem, FileSystemExt, OpenFile, OpenNode};
 use sha2::{Digest, Sha256};
 
 use super::compare::{
@@ -29,6 +30,7 @@ pub(super) struct Tally {
     pub(super) ops: u64,
     pub(super) commits: u64,
     pub(super) refused: u64,
+    pub(super) ruled: u64,
     pub(super) checks: u64,
     pub(super) reopened: u64,
     pub(super) collected: u64,
@@ -43,6 +45,9 @@ static BYTES: LazyLock<Bytes> = LazyLock::new(|| {
     });
     bytes.take((1 << 20) + 2048).collect()
 });
+
+/// The same as digits, which are JSON however they are put together.
+static DIGITS: LazyLock<Bytes> = LazyLock::new(|| BYTES.iter().map(|byte| b'1' + byte % 9).collect());
 
 /// Files are hashed and read whole up to here.
 const WHOLE_FILE: u64 = 8 << 20;
@@ -62,7 +67,8 @@ struct Run {
 /// Plays steps until the last, or until `ops` operations were tried; an error names the step that differed.
 pub(super) async fn play(steps: &[Step], subject: Subject, ops: u64) -> Result<Tally, (usize, Difference)> {
     let (env, model_clock) = Subject::clock();
-    let model = Memory::new(env);
+    let rules = if subject.ruled { Rules::built_in().clone() } else { Rules::default() };
+    let model = Memory::with_rules(env, rules);
     let mut run = Run {
         subject,
         model,
@@ -198,6 +204,8 @@ impl Run {
             is_durable(&*self.subject.fs, commit)?;
         }
         let model = self.model.commit(to_model).await;
+        let ruled = model.as_ref().is_err_and(|error| error.is(ErrorKind::RuleViolation));
+        self.tally.ruled += u64::from(ruled);
         self.tally.ops += spec.ops.len() as u64;
         match same("commit", subject, model)? {
             Some(_) => self.tally.commits += 1,
@@ -283,7 +291,8 @@ impl Run {
             };
             let Body::Staged(spec) = body.clone() else { continue };
             let start = usize::try_from(spec.id).expect("below 1,000");
-            let bytes = BYTES.slice(start..start + usize::try_from(spec.size).expect("1 MiB at most"));
+            let from = if start.is_multiple_of(3) { &DIGITS } else { &BYTES };
+            let bytes = from.slice(start..start + usize::try_from(spec.size).expect("1 MiB at most"));
             *body = if spec.id % 16 == 0 {
                 let mut upload = fs.stage(place).await.expect("an upload starts");
                 for piece in 0..=bytes.len() / 300_000 {

@@ -127,8 +127,10 @@ impl Step {
     }
 }
 
-const DIRECTORIES: [&str; 7] = ["", "", "/d", "/e", "/d/e", "/e/d", "/d%"];
-const NAMES: [&str; 6] = ["a", "b", "d_", "d", "e", "d%"];
+/// The last is where files are JSON, and directories can come to lie there.
+const DIRECTORIES: [&str; 10] =
+    ["", "", "/d", "/kv", "/d/kv", "/kv/d", "/d%", "/agents", "/agents/d", "/agents/d/kv"];
+const NAMES: [&str; 6] = ["a", "b", "d_", "d", "kv", "d%"];
 /// The first of the names are mostly given to files, the others mostly to
 /// directories: else most batches fail.
 const FILES: usize = 3;
@@ -206,7 +208,7 @@ fn cuts(rng: &mut Random, size: u64) -> Vec<u64> {
 /// The first step of every episode: the directories that most names are in.
 pub(super) fn first() -> Step {
     let mkdir = |dir| OpSpec::Op(Box::new(crate::tools::mkdir_all(dir)), By::Path);
-    let ops = ["/d", "/e", "/d/e", "/e/d", "/d%"].map(mkdir).to_vec();
+    let ops = ["/d", "/kv", "/d/kv", "/kv/d", "/d%", "/agents/d/kv"].map(mkdir).to_vec();
     Step::Commit(BatchSpec { ops, condition: None, id: None, idempotency: None })
 }
 

@@ -36,6 +36,7 @@ use crate::model::{
     Version, VersionId, Walk, WalkItem, WalkPage, Weigh, Within, check_items,
 };
 use crate::path::{MAX_PATH, TreePath};
+use crate::rule::Rules;
 
 /// An account's tree in memory, or a view of its past. Clones are the same instance.
 #[derive(Clone, Debug)]
@@ -55,7 +56,13 @@ pub struct Memory {
 impl Memory {
     /// An empty tree.
     pub fn new(env: Env) -> Self {
-        let (state, within) = (Arc::new(RwLock::new(State::new())), Arc::new(Within::everything()));
+        Self::with_rules(env, Rules::built_in().clone())
+    }
+
+    /// An empty tree with these rules and no others: to be compared with a view, which is none of the places
+    /// that the built-in ones are for.
+    pub fn with_rules(env: Env, rules: Rules) -> Self {
+        let (state, within) = (Arc::new(RwLock::new(State::new(rules))), Arc::new(Within::everything()));
         Self { env, state, past: None, within, owner: None, holder: 0 }
     }
 

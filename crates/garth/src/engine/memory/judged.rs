@@ -8,13 +8,13 @@ use super::tree::Tree;
 use crate::error::Result;
 use crate::model::{Batch, Ino, Kind};
 use crate::path::{Name, TreePath};
-use crate::rule::{self, Caller, Entries, File, Left, Rules, Touched};
+use crate::rule::{self, Caller, Entries, File, Left, Touched};
 
 impl Scratch<'_> {
     /// Refuses a commit that breaks a rule.
     pub(super) fn judge(&self, batch: &Batch) -> Result<()> {
         let touched = self.touched();
-        rule::judge(Rules::built_in(), Caller::of(batch), self.within, &touched, &mut After(self))
+        rule::judge(&self.state.rules, Caller::of(batch), self.within, &touched, &mut After(self))
     }
 
     fn before(&self, ino: Ino) -> Option<&Node> {

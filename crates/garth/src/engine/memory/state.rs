@@ -13,6 +13,7 @@ use crate::model::{
     Snapshot, Timestamp, VersionId,
 };
 use crate::path::{Name, TreePath};
+use crate::rule::Rules;
 
 /// The values that something had, each from one commit on.
 #[derive(Clone, Debug)]
@@ -160,6 +161,8 @@ pub(super) struct Noted {
 
 /// The tree with all its past.
 pub(super) struct State {
+    /// What may lie where.
+    pub(super) rules: Rules,
     /// By directory and name: the node named, `None` while there is none.
     pub(super) names: BTreeMap<Ino, BTreeMap<Name, Timeline<Option<Ino>>>>,
     pub(super) nodes: BTreeMap<Ino, Timeline<Node>>,
@@ -187,11 +190,12 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(rules: Rules) -> Self {
         let root = Node::new(Ino::ROOT, Kind::Directory, 0o755, Seq(0), Timestamp(0));
         let mut versions = Timeline::default();
         versions.push(Seq(0), root);
         Self {
+            rules,
             names: BTreeMap::new(),
             nodes: BTreeMap::from([(Ino::ROOT, versions)]),
             next_ino: Ino::ROOT.0 + 1,
