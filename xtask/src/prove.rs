@@ -33,6 +33,10 @@ pub(crate) struct Options {
 enum Proof {
     /// Random operations on SQLite equal those on the memory engine, with reopening: 1,000,000
     Model,
+    /// The same through a scope, then through a scope of a scope, against a tree of its own: 1,000,000 each
+    ModelScopes,
+    /// The same, with every batch planned as if rows were a round trip away: 1,000,000
+    ModelRounds,
     /// `kill -9` under 8 concurrent HTTP writers, then under batches: 200 kills each, nothing acknowledged is
     /// lost
     Kill,
@@ -97,6 +101,8 @@ fn prove(root: &Path, &Options { what, size, seed }: &Options) -> Result<()> {
     let size = |full: u64| size.unwrap_or(full);
     match what {
         Proof::Model => model::equal(size(1_000_000), seed),
+        Proof::ModelScopes => model::through_scopes(size(1_000_000), seed),
+        Proof::ModelRounds => model::in_rounds(size(1_000_000), seed),
         Proof::Kill => crash::kill(&binaries(root)?, size(200), seed),
         Proof::Cut => crash::cut(&binaries(root)?, size(100), seed),
         Proof::Processes => proofs::share(&binaries(root)?.worker, size(20_000)),

@@ -8,4 +8,5 @@ mod it {
     mod disk;
     mod engine;
     mod proof;
+    mod rounds;
 }

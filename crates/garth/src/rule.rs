@@ -1,6 +1,7 @@
-//! What may lie where: classes of paths, and what is demanded of the files in them. Pure: engines say what a
-//! commit touched and show the state that it would leave, and a commit that breaks a rule is refused whole, so
-//! that no interface, no race and no link gets past. Why inside the commit: `docs/decisions/rules-in-the-commit.md`.
+//! What may lie where: classes of paths, and what is demanded of the files in them. Pure: engines say what
+//! a commit touched and show the state that it would leave, and a commit that breaks a rule is refused whole,
+//! so that no interface, no race and no link gets past. Why inside the commit:
+//! `docs/decisions/rules-in-the-commit.md`.
 
 mod class;
 mod judge;

@@ -9,3 +9,19 @@ pub(super) fn equal(ops: u64, seed: u64) -> Result<()> {
     println!("seed {seed}: no difference in {stats:?}");
     Ok(())
 }
+
+/// The same through scopes of one account.
+pub(super) fn through_scopes(ops: u64, seed: u64) -> Result<()> {
+    for depth in [1, 2] {
+        let subject = || async move { sqlite().await.scoped(depth).await.counted_anew().await };
+        let stats = run(ModelConfig { ops, seed }, subject)?;
+        println!("seed {seed}, {depth} scopes: no difference in {stats:?}");
+    }
+    Ok(())
+}
+
+/// The same where every batch is planned from the rows that are fetched for it.
+pub(super) fn in_rounds(ops: u64, seed: u64) -> Result<()> {
+    garth::engine::planner::fetched::ask_for();
+    equal(ops, seed)
+}

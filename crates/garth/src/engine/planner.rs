@@ -19,6 +19,8 @@ mod attrs;
 mod content;
 mod copy;
 mod delta;
+#[cfg(any(test, feature = "faults"))]
+pub mod fetched;
 mod foresight;
 mod judged;
 mod lookup;

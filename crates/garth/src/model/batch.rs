@@ -27,8 +27,8 @@
 //! 4. Operations in their order, each on the state that the ones before it left. The
 //!    first error is the batch's.
 //! 5. Rules, on the state after the last operation: `RuleViolation`, about the smallest path of those that
-//!    break one. A file is judged by the rules for all of its names when its content changes, and by those for
-//!    a path that it gets, from a name of its own or from the move of a directory above it.
+//!    break one. A file is judged by the rules for all of its names when its content changes, and by those
+//!    for a path that it gets, from a name of its own or from the move of a directory above it.
 //!
 //! # Copies
 //! `Copy` and `CopyRange` refer to stored bytes and read none, so that a few of them could make more than
@@ -112,8 +112,8 @@ pub struct Batch {
     /// When to acknowledge.
     #[serde(default)]
     pub durability: Durability,
-    /// Whether rules may be broken by it: for administrators, who ask for it. The key that it came with is the
-    /// author's.
+    /// Whether rules may be broken by it: for administrators, who ask for it. The key that it came with is
+    /// the author's.
     #[serde(skip)]
     pub overrides_rules: bool,
     /// The paths that the batch may reach; `None`: all that the filesystem reaches. As if committed through

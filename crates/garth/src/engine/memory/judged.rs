@@ -1,4 +1,5 @@
-//! What rules are shown of a commit: what differs from the state before it, and the state that it would leave.
+//! What rules are shown of a commit: what differs from the state before it, and the state that it would
+//! leave.
 
 use std::collections::BTreeSet;
 

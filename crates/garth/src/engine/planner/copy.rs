@@ -96,7 +96,7 @@ impl<R: Rows> Planner<'_, R> {
                     return self.unchanged(&node);
                 }
                 let outcome = self.outcome(node.ino, false);
-self.addressed.extend(key_of(&to).map(|key| (node.ino, key)));
+                self.addressed.extend(key_of(&to).map(|key| (node.ino, key)));
                 self.copy_onto(&source, node, &to)?;
                 Ok(outcome)
             }

@@ -11,13 +11,13 @@ use crate::model::{Batch, Timestamp};
 
 /// Most rounds of one batch. A batch takes two, and one more for each of: addresses by
 /// [`At::Child`](crate::model::At::Child); a directory that has to be empty; all below a directory that is
-/// copied, the same again if it is addressed by number; a removed tree, for nodes that have names outside it;
-/// conditions on hashes; a copy of the past; files that are written and have several names; what rules read (the
-/// content of a file takes two, a directory that comes to a place with rules one for each level below); entries that have expired (three, if those have names in
-/// directories which the batch does not name; four in a removed tree). It takes one or two more for each
-/// operation that leads to rows of the database only because of the one before it: a directory is moved, then
-/// one that was in it, then one that was in that. Operations that do not depend on each other share their
-/// rounds.
+/// copied, the same again if it is addressed by number; a removed tree, for nodes that have names outside
+/// it; conditions on hashes; a copy of the past; files that are written and have several names; what rules
+/// read (the content of a file takes two, a directory that comes to a place with rules one for each level
+/// below); entries that have expired (three, if those have names in directories which the batch does not
+/// name; four in a removed tree). It takes one or two more for each operation that leads to rows of the
+/// database only because of the one before it: a directory is moved, then one that was in it, then one that
+/// was in that. Operations that do not depend on each other share their rounds.
 pub const MAX_ROUNDS: usize = 64;
 
 /// Rows that are fetched, many in a round.

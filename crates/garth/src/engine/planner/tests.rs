@@ -3,7 +3,6 @@
 
 mod content;
 mod copy;
-mod fetched;
 mod names;
 mod order;
 mod rounds;

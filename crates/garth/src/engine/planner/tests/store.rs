@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use bytes::Bytes;
-use futures::executor::block_on;
 
-use super::fetched::Fetched;
 use super::*;
 use crate::model::{Attributes, CommitId};
 
@@ -121,18 +119,11 @@ impl Store {
 
     /// Plans a batch from what is fetched for it alone.
     pub(super) fn plan_fetched(&self, batch: &Batch) -> (Result<Planned>, usize) {
-        let mut fetched = Fetched::new(self);
-        let planned = block_on(plan_with(&mut fetched, self.now(), batch));
-        (planned, fetched.rounds)
+        super::super::fetched::plan_fetched(self, self.head, self.now(), batch)
     }
 
     fn now(&self) -> Timestamp {
         Timestamp(10 * (self.head.seq.cast_signed() + 1))
-    }
-
-    /// When the attributes were set that a node got last.
-    pub(super) fn attributes_set(&self, ino: u64) -> Option<u64> {
-        self.attributes.range((ino, 0)..=(ino, u64::MAX)).next_back().map(|((_, seq), _)| *seq)
     }
 
     /// Commits a batch that is not refused.

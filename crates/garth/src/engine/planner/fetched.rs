@@ -1,30 +1,69 @@
-//! Rows as a database a round trip away has them: only those that were foreseen or missed before.
+//! Rows as a database a round trip away has them: only those that were foreseen or missed before. For tests
+//! of planning in rounds, which an engine on rows at hand can be put to as well.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
+#[cfg(feature = "faults")]
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 
-use super::*;
-use crate::engine::planner::foresight::FIRST_NAMES;
-use crate::model::{Attributes, CommitId};
+use futures::FutureExt;
 
-/// Rows of a [`Store`] that have been fetched.
-pub(super) struct Fetched<'a> {
-    store: &'a Store,
+use super::foresight::FIRST_NAMES;
+use super::rows::{ExtentRow, IdempotencyRow, NameRow, NodeRow, RowKey, Rows, Staged, Stored};
+use super::subtrees::{Key, Region};
+use super::{Fetch, HeadRow, Planned, plan_with};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{Attributes, Batch, Commit, CommitId, Timestamp, Within};
+use crate::path::TreePath;
+use crate::rule::Rules;
+
+#[cfg(feature = "faults")]
+static ASKED_FOR: AtomicBool = AtomicBool::new(false);
+
+/// From now on the engines of this process plan every batch from the rows that are fetched for it alone.
+#[cfg(feature = "faults")]
+pub fn ask_for() {
+    ASKED_FOR.store(true, Ordering::Relaxed);
+}
+
+#[cfg(feature = "faults")]
+pub(crate) fn is_asked_for() -> bool {
+    ASKED_FOR.load(Ordering::Relaxed)
+}
+
+/// Plans a batch from the rows that are fetched for it alone, and tells in how many rounds.
+pub(crate) fn plan_fetched<R: Rows>(
+    rows: &R,
+    head: HeadRow,
+    now: Timestamp,
+    batch: &Batch,
+) -> (Result<Planned>, usize) {
+    let mut fetched = Fetched::new(rows, head);
+    let planned = plan_with(&mut fetched, now, batch).now_or_never();
+    let never = || Err(Error::new(ErrorKind::Unavailable, "rows at hand do not keep waiting"));
+    (planned.unwrap_or_else(never), fetched.rounds)
+}
+
+/// Rows that have been fetched from others.
+struct Fetched<'a, R> {
+    store: &'a R,
+    head: HeadRow,
     fetched: HashSet<RowKey>,
     /// Ranges of files whose extents have been fetched.
     ranges: HashMap<u64, Vec<(u64, u64)>>,
     wanted: RefCell<HashSet<RowKey>>,
     missed: Cell<bool>,
     /// How many rounds were made.
-    pub(super) rounds: usize,
+    rounds: usize,
 }
 
-impl<'a> Fetched<'a> {
-    pub(super) fn new(store: &'a Store) -> Self {
+impl<'a, R: Rows> Fetched<'a, R> {
+    fn new(store: &'a R, head: HeadRow) -> Self {
         Self {
             store,
+            head,
             fetched: HashSet::new(),
             ranges: HashMap::new(),
             wanted: RefCell::default(),
@@ -34,7 +73,7 @@ impl<'a> Fetched<'a> {
     }
 
     /// Answers from the store what has been fetched.
-    fn get<T>(&self, key: RowKey, read: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
+    fn get<T>(&self, key: RowKey, read: impl FnOnce(&R) -> Result<T>) -> Result<T> {
         if self.has(&key) {
             return read(self.store);
         }
@@ -64,7 +103,8 @@ impl<'a> Fetched<'a> {
             }
             RowKey::Attributes(ino, seq) => {
                 let newest = RowKey::Attributes(*ino, u64::MAX);
-                self.fetched.contains(&newest) && self.store.attributes_set(*ino) == Some(*seq)
+                let set = || self.store.node(*ino).ok().flatten().map(|node| node.attrs_seq);
+                self.fetched.contains(&newest) && set() == Some(*seq)
             }
             RowKey::Extents(ino, from, to) => {
                 let mut ranges = self.ranges.get(ino).into_iter().flatten();
@@ -78,8 +118,8 @@ impl<'a> Fetched<'a> {
     }
 }
 
-impl Fetch for Fetched<'_> {
-    async fn fetch(&mut self) -> Result<HeadRow> {
+impl<R: Rows> Fetch for Fetched<'_, R> {
+    fn fetch(&mut self) -> impl Future<Output = Result<HeadRow>> + Send {
         for key in self.wanted.take() {
             if let RowKey::Extents(ino, from, to) = key {
                 self.ranges.entry(ino).or_default().push((from, to));
@@ -88,7 +128,7 @@ impl Fetch for Fetched<'_> {
         }
         self.missed.set(false);
         self.rounds += 1;
-        Ok(self.store.head)
+        std::future::ready(Ok(self.head))
     }
 
     fn missed(&self) -> bool {
@@ -96,12 +136,16 @@ impl Fetch for Fetched<'_> {
     }
 }
 
-impl Rows for Fetched<'_> {
+impl<R: Rows> Rows for Fetched<'_, R> {
     const FORESEES: bool = true;
 
     fn foresee(&self, keys: Vec<RowKey>) {
         let unknown = keys.into_iter().filter(|key| !self.has(key));
         self.wanted.borrow_mut().extend(unknown);
+    }
+
+    fn rules(&self) -> &Rules {
+        self.store.rules()
     }
 
     fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>> {

@@ -1,0 +1,20 @@
+//! The contract suite and the model test on the SQLite engine as it plans where rows are a round trip away.
+//! Here and not in the engine's crate, since it plans so for tests only.
+
+use garth::engine::planner::fetched;
+use garth_testkit::contract::Subject;
+use garth_testkit::model::{ModelConfig, run, sqlite};
+
+async fn subject() -> Subject {
+    fetched::ask_for();
+    Subject::sqlite(&std::env::temp_dir())
+}
+
+garth_testkit::contract_tests!(subject);
+
+#[test]
+fn random_operations_mean_the_same_planned_in_rounds() {
+    fetched::ask_for();
+    let stats = run(ModelConfig::from_env(5_000), sqlite).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(stats.commits > 0 && stats.ruled > 0, "{stats:?}");
+}
