@@ -10,6 +10,7 @@ pub use class::Class;
 pub use judge::{Caller, Entries, File, Left, MAX_JUDGED, MAX_JUDGED_BYTES, Touched, judge};
 
 use crate::error::Result;
+use crate::model::Within;
 use crate::path::TreePath;
 
 /// Largest value of the key-value interface, in bytes of its text: the largest request of the HTTP interface.
@@ -32,24 +33,43 @@ pub struct Rule {
 }
 
 /// The rules that are in force in a tree, in the order in which they are judged.
-#[derive(Clone, Debug, Default)]
-pub struct Rules(Vec<Rule>);
+#[derive(Clone, Debug)]
+pub struct Rules {
+    rules: Vec<Rule>,
+    /// Where the paths of their classes are.
+    places: Within,
+}
 
 impl Rules {
+    fn new(rules: Vec<Rule>) -> Self {
+        let places = Within::new(rules.iter().map(|rule| rule.class.place()));
+        Self { rules, places }
+    }
+
+    /// No rules.
+    pub fn none() -> Self {
+        Self::new(Vec::new())
+    }
+
     /// Those that every tree has: what is kept for the key-value interface are values of it.
     pub fn built_in() -> &'static Self {
         static RULES: std::sync::LazyLock<Rules> = std::sync::LazyLock::new(|| {
             let values = Class::built_in("agents/*/kv/**");
             let rule = |demand| Rule { class: values.clone(), demand };
             // the size first: then no more is read than a value may have
-            Rules(vec![rule(Demand::MaxSize(MAX_VALUE as u64)), rule(Demand::Json)])
+            Rules::new(vec![rule(Demand::MaxSize(MAX_VALUE as u64)), rule(Demand::Json)])
         });
         &RULES
     }
 
+    /// The subtrees that they are for: what a file is called elsewhere does not matter.
+    pub fn places(&self) -> &Within {
+        &self.places
+    }
+
     /// Whether there are rules for what is in a directory or below.
     pub fn may_have(&self, dir: &TreePath) -> bool {
-        self.0.iter().any(|rule| rule.class.below(dir).is_some())
+        self.rules.iter().any(|rule| rule.class.below(dir).is_some())
     }
 }
 

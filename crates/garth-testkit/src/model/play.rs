@@ -67,7 +67,7 @@ struct Run {
 /// Plays steps until the last, or until `ops` operations were tried; an error names the step that differed.
 pub(super) async fn play(steps: &[Step], subject: Subject, ops: u64) -> Result<Tally, (usize, Difference)> {
     let (env, model_clock) = Subject::clock();
-    let rules = if subject.ruled { Rules::built_in().clone() } else { Rules::default() };
+    let rules = if subject.ruled { Rules::built_in().clone() } else { Rules::none() };
     let model = Memory::with_rules(env, rules);
     let mut run = Run {
         subject,

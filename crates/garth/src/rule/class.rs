@@ -22,6 +22,12 @@ impl Class {
         Self(pattern.split('/').collect())
     }
 
+    /// The directory that all of its paths are below.
+    pub(super) fn place(&self) -> TreePath {
+        let named = self.0.iter().take_while(|segment| !matches!(**segment, "*" | "**"));
+        named.fold(TreePath::root(), |dir, name| TreePath::from_row(dir.key(), name))
+    }
+
     /// Whether it has a path.
     pub(super) fn has(&self, path: &TreePath) -> bool {
         let mut here = Below { rest: &self.0 };
@@ -108,6 +114,7 @@ mod tests {
         assert_eq!((below("/x"), below("/agents/a/b")), (None, None));
         assert_eq!(below("/").and_then(Below::only), Some("agents"));
         assert_eq!(below("/agents").and_then(Below::only), None);
+        assert_eq!(class.place(), path("/agents"));
         assert_eq!(below("/agents/a").and_then(Below::only), Some("kv"));
     }
 }

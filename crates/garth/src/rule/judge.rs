@@ -54,8 +54,9 @@ pub type Entries = Vec<(Name, Ino, Kind)>;
 pub trait Left {
     /// A file; `None` for what is none, or is absent.
     fn file(&mut self, ino: Ino) -> Result<Option<File>>;
-    /// All names of a node, also those that the commit does not reach.
-    fn paths(&mut self, ino: Ino) -> Result<Vec<TreePath>>;
+    /// Names of a node within some subtrees, also those that the commit does not reach; others may be among
+    /// them.
+    fn paths(&mut self, ino: Ino, within: &Within) -> Result<Vec<TreePath>>;
     /// What a directory has under a name.
     fn entry(&mut self, dir: &TreePath, name: &Name) -> Result<Option<(Ino, Kind)>>;
     /// What a directory has, up to about `limit`.
@@ -84,12 +85,12 @@ pub fn judge(
         found.add(path, *ino)?;
     }
     for ino in &touched.written {
-        for path in left.paths(*ino)? {
+        for path in left.paths(*ino, rules.places())? {
             found.add(&path, *ino)?;
         }
     }
     for (before, now) in &touched.moved {
-        for rule in &rules.0 {
+        for rule in &rules.rules {
             // what lay in the same class before is as good there as it was
             let Some(below) = rule.class.below(now) else { continue };
             if rule.class.below(before) != Some(below) {
@@ -100,7 +101,7 @@ pub fn judge(
     let mut bytes = 0;
     for (path, ino) in found.files {
         let Some(file) = left.file(ino)? else { continue };
-        for rule in rules.0.iter().filter(|rule| rule.class.has(&path)) {
+        for rule in rules.rules.iter().filter(|rule| rule.class.has(&path)) {
             let mut read = || {
                 bytes += file.size;
                 if bytes > MAX_JUDGED_BYTES {
@@ -125,7 +126,7 @@ struct Found<'a> {
 
 impl Found<'_> {
     fn add(&mut self, path: &TreePath, ino: Ino) -> Result<()> {
-        if self.rules.0.iter().any(|rule| rule.class.has(path))
+        if self.rules.rules.iter().any(|rule| rule.class.has(path))
             && self.files.insert(path.clone(), ino).is_none()
         {
             self.look(1)?;

@@ -7,7 +7,7 @@ use super::scratch::Scratch;
 use super::state::Node;
 use super::tree::Tree;
 use crate::error::Result;
-use crate::model::{Batch, Ino, Kind};
+use crate::model::{Batch, Ino, Kind, Within};
 use crate::path::{Name, TreePath};
 use crate::rule::{self, Caller, Entries, File, Left, Touched};
 
@@ -67,7 +67,7 @@ impl Left for After<'_, '_> {
         Ok(self.0.node(ino).filter(there).map(|node| File { size: node.size() }))
     }
 
-    fn paths(&mut self, ino: Ino) -> Result<Vec<TreePath>> {
+    fn paths(&mut self, ino: Ino, _within: &Within) -> Result<Vec<TreePath>> {
         Ok(self.0.every_path(ino))
     }
 

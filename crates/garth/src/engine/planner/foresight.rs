@@ -241,7 +241,7 @@ impl<R: Rows> Planner<'_, R> {
         self.foresee(named.then(|| RowKey::NamesOf(ino, self.within.clone(), 1)));
         // a file that is addressed by name has as a rule no other
         let judged = need.rules && kind.is_none();
-        self.foresee(judged.then(|| RowKey::NamesOf(ino, Within::everything(), usize::MAX)));
+        self.foresee(judged.then(|| RowKey::NamesOf(ino, self.rules.places().clone(), usize::MAX)));
         self.foresee(need.attributes.then_some(RowKey::Attributes(ino, u64::MAX)));
         let content = need.content.filter(|_| kind.is_none_or(|kind| kind == Kind::File));
         self.foresee(content.map(|(from, to)| RowKey::Extents(ino, from, to)));

@@ -47,8 +47,9 @@ impl<R: Rows> Planner<'_, R> {
         Ok(names.first().map(|(dir, name)| TreePath::from_row(dir, name)))
     }
 
-    /// All names of a node, without a question to the database where the batch itself knows the only one.
-    fn names_after(&self, ino: u64) -> Result<Vec<Key>> {
+    /// Names of a node within some subtrees, or all of them; without a question to the database where the
+    /// batch itself knows the only one.
+    fn names_after(&self, ino: u64, within: &Within) -> Result<Vec<Key>> {
         if self.node(ino)?.nlink == 1 {
             if let Some(key) = self.delta.given(ino).next() {
                 return Ok(vec![key.clone()]);
@@ -59,7 +60,7 @@ impl<R: Rows> Planner<'_, R> {
                 return Ok(vec![key.clone()]);
             }
         }
-        self.names_within(ino, &Within::everything())
+        self.names_within(ino, within)
     }
 
     /// Whether a name that led to a node in the middle of the batch still does.
@@ -97,8 +98,8 @@ impl<R: Rows> Left for After<'_, '_, R> {
         Ok(there.then_some(File { size: node.size }))
     }
 
-    fn paths(&mut self, ino: Ino) -> Result<Vec<TreePath>> {
-        let names = self.0.names_after(ino.0)?;
+    fn paths(&mut self, ino: Ino, within: &Within) -> Result<Vec<TreePath>> {
+        let names = self.0.names_after(ino.0, within)?;
         Ok(names.iter().map(|(dir, name)| TreePath::from_row(dir, name)).collect())
     }
 
