@@ -169,18 +169,29 @@ pub(crate) async fn accounts(folder: &Path, size: Size, runs: usize) -> Result<F
     let count = size.of(10_000, 100);
     let mut failures = 0;
     for account in 0..count {
-        failures += usize::from(data.create_account(&format!("a-{account}")).await.is_err());
+        failures += failed(account, data.create_account(&format!("a-{account}")).await.map_err(Into::into));
     }
     let mut figures = Figures::default();
     for _ in 0..runs {
         let start = Instant::now();
         for account in 0..count {
-            failures += usize::from(visit(&data, account).await.is_err());
+            failures += failed(account, visit(&data, account).await);
         }
         figures.time("visit", start.elapsed(), count);
     }
     figures.add("failures", failures as f64);
     Ok(figures)
+}
+
+/// Tells of a failure and counts it.
+fn failed<T>(account: usize, outcome: Result<T>) -> usize {
+    match outcome {
+        Ok(_) => 0,
+        Err(error) => {
+            eprintln!("account {account}: {error:#}");
+            1
+        }
+    }
 }
 
 async fn visit(data: &DataDir, account: usize) -> Result<()> {

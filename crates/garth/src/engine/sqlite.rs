@@ -98,6 +98,8 @@ impl SqliteFs {
         let lock = WriterLock::new(folder);
         let pool = ConnPool::new(schema::database(folder), runtime.conns());
         schema::make_ready(folder, &pool, &lock, runtime)?;
+        // kept open beside a connection that writes, which counts for them
+        lock.close();
         let packs = Packs::new(folder, runtime.conns());
         let open = Arc::new(OpenNodes::new(runtime.env().random()?));
         let writer = Writer::new(folder, runtime, lock, &packs, &open, &pool);

@@ -77,3 +77,23 @@ fn a_read_that_nobody_waits_for_ends() {
     drop(endless);
     has_ended.recv().unwrap();
 }
+
+/// How many files of this name in a folder the process has open.
+fn open_files(folder: &TempDir, name: &str) -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").expect("open files").flatten();
+    let path = folder.path().join(name);
+    open.filter(|file| std::fs::read_link(file.path()).is_ok_and(|open| open == path)).count()
+}
+
+#[test]
+fn lock_files_are_open_only_beside_a_connection_that_writes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let fs = SqliteFs::open(folder.path(), Env::system()).expect("an account");
+    let open = || ["turn.lock", "writer.lock"].map(|name| open_files(&folder, name));
+    assert_eq!(open(), [0, 0], "made, and not written to");
+    let write = Op::write(TreePath::parse("/f").expect("a path"), "text");
+    block_on(fs.commit(Batch::new([write]))).expect("a commit");
+    assert_eq!(open(), [1, 1]);
+    fs.inner.runtime.conns().shrink(0);
+    assert_eq!(open(), [0, 0], "the connection was closed");
+}

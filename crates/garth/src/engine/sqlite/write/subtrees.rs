@@ -24,7 +24,6 @@ pub(crate) fn write(conn: &Connection, delta: &Delta, head: &HeadRow, ended: &mu
     for region in delta.subtrees.lost() {
         each_piece(conn, region, &mut |names| lose(conn, delta, region, head, &names, ended))?;
     }
-    // What is moved may be moved to where names are that have not left yet: it waits beside them.
     conn.execute_batch(
         "CREATE TEMP TABLE IF NOT EXISTS arriving (
              dir TEXT NOT NULL, name TEXT NOT NULL, ino INTEGER NOT NULL, kind INTEGER NOT NULL
@@ -103,19 +102,31 @@ fn lose(
     Ok(())
 }
 
-/// Ends names where they are, and notes where they are from now on.
+/// Ends names where they are, and gives them where they are from now on. What is moved may be moved to where
+/// names are that have not left yet: then it waits beside them.
 fn leave(conn: &Connection, delta: &Delta, seq: u64, names: Names) -> DbResult<()> {
-    let mut now: (String, Option<String>) = (String::new(), None);
+    let mut move_to =
+        conn.prepare_cached("UPDATE name SET dir = ?3, since = ?4 WHERE dir = ?1 AND name = ?2")?;
+    let mut wait =
+        conn.prepare_cached("INSERT INTO temp.arriving (dir, name, ino, kind) VALUES (?1, ?2, ?3, ?4)")?;
+    let mut delete = conn.prepare_cached("DELETE FROM name WHERE dir = ?1 AND name = ?2")?;
+    let mut now: (String, Option<String>, bool) = (String::new(), None, false);
     for (dir, name, row) in names {
         if now.0 != dir {
-            now = (dir.clone(), delta.subtrees.now(&dir));
+            let to = delta.subtrees.now(&dir);
+            let waits = to.as_ref().is_some_and(|to| delta.subtrees.has_left(to));
+            now = (dir.clone(), to, waits);
         }
         apply::end_name(conn, (&dir, &name), &row, seq)?;
-        conn.prepare_cached("DELETE FROM name WHERE dir = ?1 AND name = ?2")?.execute([&dir, &name])?;
-        let Some(to) = &now.1 else { continue };
-        if !delta.names.contains_key(&(to.clone(), name.clone())) {
-            conn.prepare_cached("INSERT INTO temp.arriving (dir, name, ino, kind) VALUES (?1, ?2, ?3, ?4)")?
-                .execute(params![to, name, row.ino, KindColumn(row.kind)])?;
+        match &now {
+            (_, Some(to), waits) if !delta.names.contains_key(&(to.clone(), name.clone())) => match waits {
+                false => drop(move_to.execute(params![dir, name, to, seq])?),
+                true => {
+                    wait.execute(params![to, name, row.ino, KindColumn(row.kind)])?;
+                    delete.execute([&dir, &name])?;
+                }
+            },
+            _ => drop(delete.execute([&dir, &name])?),
         }
     }
     Ok(())

@@ -16,7 +16,7 @@ use rusqlite::Connection;
 use super::checkpoint::Checkpoints;
 use super::group::{Asked, GroupContext, Task, WriteConn, may_be_of_one_member};
 use super::open_nodes::OpenNodes;
-use super::writer_lock::WriterLock;
+use super::writer_lock::{WriterGuard, WriterLock};
 use crate::engine::sqlite::reach::Reach;
 use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::schema;
@@ -336,7 +336,6 @@ impl Writer {
     /// Runs a step of the work on the search index.
     fn run_chore(&self, conn: &mut WriteConn) {
         let outcome = self
-            .lock
             .acquire()
             .and_then(|_guard| conn.run_chore(&self.runtime, &self.packs).map_err(|error| self.judge(error)));
         if let Err(error) = outcome {
@@ -348,6 +347,18 @@ impl Writer {
     fn give_up_chores(&self, error: &Error) {
         tracing::warn!(%error, "the search index was not brought up to date; run `garth fsck`");
         self.stop_chores();
+    }
+
+    /// Waits until no other process writes.
+    fn acquire(&self) -> Result<WriterGuard> {
+        match self.lock.acquire() {
+            // out of file descriptors: close idle connections and try again
+            Err(_) if is_short_of_descriptors() => {
+                self.runtime.conns().shrink(0);
+                self.lock.acquire()
+            }
+            other => other,
+        }
     }
 
     fn connect(&self) -> Result<WriteConn> {
@@ -382,7 +393,7 @@ impl Writer {
 
     /// Runs a task and answers it.
     fn run_task(&self, conn: &mut WriteConn, durable: bool, task: Task, answer: Answer<()>) {
-        let outcome = self.lock.acquire().and_then(|_guard| {
+        let outcome = self.acquire().and_then(|_guard| {
             let outcome = conn.run_task(durable, &self.runtime, task);
             outcome.map_err(|error| self.judge(error))
         });
@@ -395,7 +406,7 @@ impl Writer {
     fn run_commits(&self, conn: &mut WriteConn, commits: Vec<(Asked, Answer<Commit>)>) {
         let (batches, answers): (Vec<Asked>, Vec<Answer<Commit>>) = commits.into_iter().unzip();
         let mut answers: Vec<_> = answers.into_iter().map(Some).collect();
-        let guard = match self.lock.acquire() {
+        let guard = match self.acquire() {
             Ok(guard) => guard,
             Err(error) => {
                 return answer_all(answers, &error);
