@@ -77,9 +77,9 @@ impl Demand {
     /// What is wrong about a file's content, in words; `read` gives it.
     fn broken_by(&self, size: u64, read: &mut dyn FnMut() -> Result<Vec<u8>>) -> Result<Option<String>> {
         match self {
-            Self::MaxSize(most) if size > *most => {
-                Ok(Some(format!("files of its class have at most {most} bytes, this one would have {size}")))
-            }
+            Self::MaxSize(most) if size > *most => Ok(Some(format!(
+                "has to be of at most {most} bytes, as all files there; it would have {size}"
+            ))),
             Self::MaxSize(_) => Ok(None),
             Self::Json => Ok(what_is_no_json(&read()?)),
         }
@@ -94,12 +94,12 @@ fn what_is_no_json(text: &[u8]) -> Option<String> {
         Err(error) => {
             let before = &text[..error.valid_up_to()];
             let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-            return Some(format!("files of its class are JSON, this one would have no UTF-8 in line {line}"));
+            return Some(format!("has to be JSON, as all files there: line {line} would not be UTF-8"));
         }
     };
     // whole nested values are skipped, not kept: neither depth nor length costs memory
     let parsed = serde_json::from_str::<serde::de::IgnoredAny>(text);
-    parsed.err().map(|error| format!("files of its class are JSON, this one would not be: {error}"))
+    parsed.err().map(|error| format!("has to be JSON, as all files there: {error}"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::fmt::{self, Debug};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use garth::fs::resolve::{Follow, resolve};
 use garth::model::{
@@ -28,6 +28,9 @@ const TAKEN: CommitId = CommitId(0x7a7a);
 const KEY: &str = "taken";
 /// The request that they were used with.
 const HASH: [u8; 32] = [7; 32];
+
+/// How many tries a file stays where it is: its past grows with each move, and many tries read that.
+const TRIES_A_MOVE: u64 = 20;
 
 /// What paths are made of.
 const PARTS: [&str; 22] = [
@@ -65,8 +68,8 @@ pub fn scopes(folder: &Path, tries: u64, seed: u64, leak: Option<Leak>) -> Prove
         };
         let before = outside(&*fs).await?;
         let scope = Scope::open(&*base, &path(ROOT)?).await?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let shuttle = tokio::spawn(shuttle(fs.clone(), Arc::clone(&stop)));
+        let (stop, tried) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let shuttle = tokio::spawn(shuttle(fs.clone(), Arc::clone(&stop), Arc::clone(&tried)));
         let mut report = Report::default();
         let mut outcome = Ok(());
         for n in 0..tries {
@@ -80,6 +83,7 @@ pub fn scopes(folder: &Path, tries: u64, seed: u64, leak: Option<Leak>) -> Prove
                 }
             }
             report.tries += 1;
+            tried.store(report.tries, Ordering::Relaxed);
         }
         stop.store(true, Ordering::Relaxed);
         shuttle.await??;
@@ -168,15 +172,19 @@ fn record() -> Idempotency {
 }
 
 /// Moves a file in and out. Inside it is clean, outside a canary, in one commit each.
-async fn shuttle(fs: Arc<dyn FileSystem>, stop: Arc<AtomicBool>) -> Proven<()> {
+async fn shuttle(fs: Arc<dyn FileSystem>, stop: Arc<AtomicBool>, tried: Arc<AtomicU64>) -> Proven<()> {
     let (outside, inside) = (path("/chats/shuttle")?, path("/chats/a/shuttle")?);
+    let mut moved = 0;
     while !stop.load(Ordering::Relaxed) {
         let into = [Op::write(&outside, "clean"), Op::rename(&outside, &inside)];
         let out = [Op::rename(&inside, &outside), Op::write(&outside, CANARY)];
         for ops in [into, out] {
             // tries may have moved or removed it, or put something in its place
             let _ = fs.commit(Batch::new(ops).visible()).await;
-            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+            moved += TRIES_A_MOVE;
+            while tried.load(Ordering::Relaxed) < moved && !stop.load(Ordering::Relaxed) {
+                tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+            }
         }
     }
     Ok(())
