@@ -159,6 +159,18 @@ pub async fn expiry_can_be_moved_cleared_and_be_past(subject: &Subject) {
     refused(fs, set_never("/a"), NotFound, "/a").await;
 }
 
+pub async fn a_version_that_its_own_commit_made_expire_has_no_name(subject: &Subject) {
+    let fs = &*subject.fs;
+    let named = put(fs, "/c", "x").await;
+    let expired = apply(fs, set("/c", after(-5))).await.0.version(0);
+    for (version, nlink) in [(named, 1), (expired, 0)] {
+        let file = fs.open_version(version).await.unwrap();
+        let entry = file.stat().await.unwrap();
+        assert_eq!((entry.nlink, entry.version), (nlink, version));
+        assert_eq!(file.read_at(0, 10).await.unwrap(), "x");
+    }
+}
+
 pub async fn preconditions_see_expired_entries_as_absent(subject: &Subject) {
     let fs = &*subject.fs;
     let version = apply(fs, write_with("/f", "x", after(10))).await.0.version(0);

@@ -146,6 +146,25 @@ pub async fn a_node_whose_names_all_go_with_one_tree_ends_as_it_was(subject: &Su
     assert_eq!((after.nlink, after.ctime, after.version), (0, before.ctime, before.version));
 }
 
+pub async fn a_node_whose_names_go_with_several_trees_of_a_batch_has_changed(subject: &Subject) {
+    let fs = &*subject.fs;
+    let tree = [mkdir("/d"), mkdir("/e"), write("/d/a", "x"), link("/d/a", "/d/b"), link("/d/a", "/e/c")];
+    given(fs, tree).await;
+    let file = fs.open(&at("/d/a")).await.unwrap();
+    let ops = ["/d", "/e"].map(|dir| remove(dir, Remove::Tree));
+    let commit = fs.commit(Batch::new(ops)).await.unwrap();
+    // without the first it still had a name
+    let after = file.stat().await.unwrap();
+    assert_eq!((after.nlink, after.ctime, after.version.seq), (0, commit.time, commit.seq));
+    // the same where it was renamed between
+    given(fs, [mkdir("/d"), mkdir("/e"), write("/d/a", "x"), link("/d/a", "/e/c")]).await;
+    let file = fs.open(&at("/d/a")).await.unwrap();
+    let ops = [remove("/d", Remove::Tree), rename("/e", "/f"), remove("/f", Remove::Tree)];
+    let commit = fs.commit(Batch::new(ops)).await.unwrap();
+    let after = file.stat().await.unwrap();
+    assert_eq!((after.nlink, after.ctime, after.version.seq), (0, commit.time, commit.seq));
+}
+
 pub async fn directories_of_a_removed_tree_end_as_they_were(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir_all("/d/e/f"), write("/d/e/x", "x"), mkdir_all("/t/e"), write("/t/e/x", "x")]).await;

@@ -301,7 +301,12 @@ impl FileSystem for Memory {
                 return Err(Error::new(ErrorKind::NotFound, "no such version"));
             };
             check_file(node).map_err(|kind| Error::new(kind, "the version is not of a file"))?;
-            Ok(Arc::new(Fixed(Arc::new(node.clone()))) as Arc<dyn OpenFile>)
+            let mut node = node.clone();
+            if node.is_expired(view.state.time_of(version.seq)) {
+                // the commit itself made it absent
+                node.names = Arc::default();
+            }
+            Ok(Arc::new(Fixed(Arc::new(node))) as Arc<dyn OpenFile>)
         })
     }
 

@@ -52,6 +52,9 @@ pub type Entries = Vec<(Name, Ino, Kind)>;
 
 /// The state that a commit would leave, as far as rules look at it.
 pub trait Left {
+    /// Whether to go on once something could not be told, only to ask for more at once: whatever comes of it
+    /// is dropped then.
+    const FORESEES: bool = false;
     /// A file; `None` for what is none, or is absent.
     fn file(&mut self, ino: Ino) -> Result<Option<File>>;
     /// Names of a node within some subtrees, also those that the commit does not reach; others may be among
@@ -70,22 +73,22 @@ pub trait Left {
 ///
 /// # Errors
 /// `RuleViolation`; `TooLarge` for a commit that has too much to judge; those of `left`.
-pub fn judge(
+pub fn judge<L: Left>(
     rules: &Rules,
     caller: Caller<'_>,
     within: &Within,
     touched: &Touched,
-    left: &mut impl Left,
+    left: &mut L,
 ) -> Result<()> {
     if caller.overrides {
         return Ok(());
     }
-    let mut found = Found { rules, looked_at: 0, files: BTreeMap::new() };
+    let mut found = Found { rules, looked_at: 0, files: BTreeMap::new(), untold: Ok(()) };
     for (path, ino) in &touched.named {
         found.add(path, *ino)?;
     }
     for ino in &touched.written {
-        for path in left.paths(*ino, rules.places())? {
+        for path in found.told::<_, L>(left.paths(*ino, rules.places()))?.unwrap_or_default() {
             found.add(&path, *ino)?;
         }
     }
@@ -98,20 +101,36 @@ pub fn judge(
             }
         }
     }
-    let mut bytes = 0;
+    let (mut bytes, mut untold) = (0, found.untold);
     for (path, ino) in found.files {
-        let Some(file) = left.file(ino)? else { continue };
-        for rule in rules.rules.iter().filter(|rule| rule.class.has(&path)) {
-            let mut read = || {
-                bytes += file.size;
-                if bytes > MAX_JUDGED_BYTES {
-                    return Err(too_much(&format!("{MAX_JUDGED_BYTES} bytes")));
-                }
-                left.content(ino, file.size)
-            };
-            if let Some(reason) = rule.demand.broken_by(file.size, &mut read)? {
-                return Err(refusal(&path, within, &reason));
+        let judged = judge_file(rules, within, (&path, ino), &mut bytes, left);
+        if !L::FORESEES {
+            judged?;
+        } else if untold.is_ok() {
+            untold = judged;
+        }
+    }
+    untold
+}
+
+fn judge_file(
+    rules: &Rules,
+    within: &Within,
+    (path, ino): (&TreePath, Ino),
+    bytes: &mut u64,
+    left: &mut impl Left,
+) -> Result<()> {
+    let Some(file) = left.file(ino)? else { return Ok(()) };
+    for rule in rules.rules.iter().filter(|rule| rule.class.has(path)) {
+        let mut read = || {
+            *bytes += file.size;
+            if *bytes > MAX_JUDGED_BYTES {
+                return Err(too_much(&format!("{MAX_JUDGED_BYTES} bytes")));
             }
+            left.content(ino, file.size)
+        };
+        if let Some(reason) = rule.demand.broken_by(file.size, &mut read)? {
+            return Err(refusal(path, within, &reason));
         }
     }
     Ok(())
@@ -122,6 +141,8 @@ struct Found<'a> {
     rules: &'a Rules,
     looked_at: usize,
     files: BTreeMap<TreePath, Ino>,
+    /// The first error of what could not be told.
+    untold: Result<()>,
 }
 
 impl Found<'_> {
@@ -134,6 +155,20 @@ impl Found<'_> {
         Ok(())
     }
 
+    /// What was told, or nothing where the others are asked about all the same.
+    fn told<T, L: Left>(&mut self, answer: Result<T>) -> Result<Option<T>> {
+        match answer {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) if L::FORESEES => {
+                if self.untold.is_ok() {
+                    self.untold = Err(error);
+                }
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     fn look(&mut self, names: usize) -> Result<()> {
         self.looked_at += names;
         match self.looked_at > MAX_JUDGED {
@@ -143,16 +178,16 @@ impl Found<'_> {
     }
 
     /// Finds the files of a rule's class below a directory. Looks only where there can be some.
-    fn search(&mut self, rule: &Rule, top: &TreePath, left: &mut impl Left) -> Result<()> {
+    fn search<L: Left>(&mut self, rule: &Rule, top: &TreePath, left: &mut L) -> Result<()> {
         let mut dirs = vec![top.clone()];
         while let Some(dir) = dirs.pop() {
             let Some(below) = rule.class.below(&dir) else { continue };
             let entries = match below.only().map(Name::parse).transpose()? {
                 Some(name) => {
-                    let entry = left.entry(&dir, &name)?;
+                    let entry = self.told::<_, L>(left.entry(&dir, &name))?.flatten();
                     entry.map(|(ino, kind)| (name, ino, kind)).into_iter().collect()
                 }
-                None => left.entries(&dir, MAX_JUDGED - self.looked_at + 1)?,
+                None => self.told::<_, L>(left.entries(&dir, MAX_JUDGED + 1))?.unwrap_or_default(),
             };
             self.look(entries.len())?;
             for (name, ino, kind) in entries {

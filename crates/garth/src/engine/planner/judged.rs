@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Planner;
-use super::rows::{NameRow, Rows};
+use super::rows::{NameRow, RowKey, Rows};
 use super::subtrees::Key;
 use crate::error::Result;
 use crate::model::{Batch, Ino, Kind, Within};
@@ -25,18 +25,21 @@ impl<R: Rows> Planner<'_, R> {
             .filter(|node| node.kind == Kind::File && node.content_seq == self.seq && node.nlink > 0);
         let mut touched =
             Touched { written: written.map(|node| Ino(node.ino)).collect(), ..Touched::default() };
+        let mut moved = Vec::new();
         for (ino, key, row) in self.delta.all_given() {
             match row.kind {
                 Kind::File => touched.named.push((TreePath::from_row(&key.0, &key.1), Ino(ino))),
                 // what is in a directory that the batch made has got its own name in it
                 Kind::Directory if ino < self.first_ino => {
                     let now = TreePath::from_row(&key.0, &key.1);
-                    if self.rules.may_have(&now) {
-                        touched.moved.extend(self.place(ino)?.map(|before| (before, now)));
-                    }
+                    moved.extend(self.rules.may_have(&now).then_some((ino, now)));
                 }
                 _ => {}
             }
+        }
+        self.foresee(moved.iter().map(|(ino, _)| RowKey::NamesOf(*ino, Within::everything(), usize::MAX)));
+        for (ino, now) in moved {
+            touched.moved.extend(self.place(ino)?.map(|before| (before, now)));
         }
         Ok(touched)
     }
@@ -92,6 +95,8 @@ impl<R: Rows> Planner<'_, R> {
 struct After<'p, 'a, R>(&'p Planner<'a, R>);
 
 impl<R: Rows> Left for After<'_, '_, R> {
+    const FORESEES: bool = R::FORESEES;
+
     fn file(&mut self, ino: Ino) -> Result<Option<File>> {
         let node = self.0.node(ino.0)?;
         let there = node.kind == Kind::File && node.nlink > 0 && !node.expired(self.0.time);
@@ -114,6 +119,11 @@ impl<R: Rows> Left for After<'_, '_, R> {
     }
 
     fn content(&mut self, ino: Ino, size: u64) -> Result<Vec<u8>> {
+        if R::FORESEES {
+            let stored = |chunk: &u64| !self.0.delta.chunks.contains_key(chunk);
+            let chunks = self.0.extents(ino.0, 0, size)?.into_iter().map(|extent| extent.chunk);
+            self.0.foresee(chunks.filter(stored).map(RowKey::Chunk));
+        }
         self.0.read(ino.0, 0, size)
     }
 }

@@ -59,11 +59,11 @@ impl<R: Rows> Planner<'_, R> {
             return Ok(false);
         }
         let names = self.rows.names_of(node.ino, &self.lost_from(node, from), usize::MAX)?;
-        let names = names.iter().filter(|name| self.delta.subtrees.has_lost(name, from)).count() as u64;
-        if names > 0 {
-            node.lose_names(names, (self.seq, self.time));
+        let losses = self.delta.subtrees.losses(&names, from);
+        for names in &losses {
+            node.lose_names(*names, (self.seq, self.time));
         }
-        Ok(names > 0)
+        Ok(!losses.is_empty())
     }
 
     /// Where to look for names that a node has in regions that the batch has removed, from one on. All its

@@ -17,6 +17,8 @@ pub struct Subtrees {
     seen: HashMap<String, String>,
     /// What of the database was removed.
     lost: Vec<Region>,
+    /// The first region of each operation that removed some.
+    removals: Vec<usize>,
     /// Which of that begins at a directory: no directory is removed twice.
     lost_at: HashMap<String, usize>,
 }
@@ -137,10 +139,18 @@ impl Subtrees {
         &self.lost
     }
 
-    /// Whether a name of the database was in what was removed, from one removal on.
-    pub(super) fn has_lost(&self, (dir, name): &Key, from: usize) -> bool {
-        let removed = |above: &str| self.lost_at.get(above).filter(|removal| **removal >= from);
-        up(dir).filter_map(removed).any(|removal| self.lost[*removal].contains(dir, name))
+    /// How many of a node's names in the database were in what was removed, from one region on: for each
+    /// operation that removed some, in their order.
+    pub fn losses(&self, names: &[Key], from: usize) -> Vec<u64> {
+        let mut losses: BTreeMap<usize, u64> = BTreeMap::new();
+        for (dir, name) in names {
+            let regions =
+                up(dir).filter_map(|above| self.lost_at.get(above)).filter(|region| **region >= from);
+            if let Some(region) = regions.copied().find(|region| self.lost[*region].contains(dir, name)) {
+                *losses.entry(self.removals.partition_point(|first| *first <= region)).or_default() += 1;
+            }
+        }
+        losses.into_values().collect()
     }
 
     /// Takes out what is in a directory.
@@ -170,6 +180,7 @@ impl Subtrees {
     /// before, one by one.
     pub(super) fn remove(&mut self, dir: &str, ended: &BTreeSet<Key>) {
         let first = self.lost.len();
+        self.removals.push(first);
         for (_, region) in self.parts(dir) {
             self.lost_at.insert(region.dir.clone(), self.lost.len());
             self.lost.push(region);
@@ -262,11 +273,8 @@ mod tests {
             assert_eq!(gone, usize::from(lost.contains(dir)), "{dir} is lost once");
             for from in 0..=subtrees.lost().len() {
                 let gone = subtrees.lost()[from..].iter().any(|region| region.contains(dir, "n"));
-                assert_eq!(
-                    subtrees.has_lost(&(dir.to_owned(), "n".to_owned()), from),
-                    gone,
-                    "{dir} by {from}"
-                );
+                let losses = subtrees.losses(&[(dir.to_owned(), "n".to_owned())], from);
+                assert_eq!(losses, vec![1; usize::from(gone)], "{dir} by {from}");
             }
             let parts = subtrees.parts(dir);
             for from in DIRS {

@@ -281,3 +281,17 @@ fn random_batches_mean_the_same_in_few_rounds() {
     assert!(planned > 150, "{planned}");
     assert!(most.iter().all(|rounds| *rounds <= 6), "{most:?}");
 }
+
+#[test]
+fn what_comes_to_a_place_with_rules_is_judged_level_by_level() {
+    let files = (0..200).map(|n| Op::write(at(&format!("/t/{}/{n}", n % 20)), n.to_string()).with_parents());
+    let deep = (0..10).map(|n| Op::write(at(&format!("/t/0{}/f", "/d".repeat(n))), "[1").with_parents());
+    let deep = deep.chain((0..10).map(|n| Op::append(at(&format!("/t/0{}/f", "/d".repeat(n))), "]")));
+    let mut store = tree(files.chain(deep));
+    store.run([Op::mkdir_all(at("/agents/a"))]);
+    // where it was, each of the levels, then nodes, extents and chunks
+    let rounds = rounds_of(&store, [Op::rename(at("/t"), at("/agents/a/kv"))]);
+    assert!(rounds <= 2 + 1 + 11 + 3, "{rounds} rounds");
+    store.run([Op::rename(at("/t"), at("/agents/a/kv"))]);
+    assert_eq!(rounds_of(&store, [Op::rename(at("/agents/a"), at("/agents/b"))]), 3, "of its own class");
+}

@@ -1,15 +1,15 @@
 //! Writes what a batch has done to whole subtrees: range by range, a bounded number of rows at a time, so
 //! that memory does not grow with the names in them.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use rusqlite::{Connection, params};
 
 use super::apply;
 use crate::engine::planner::{Delta, HeadRow, NameRow, Region};
-use crate::engine::sqlite::read::rows::{self, MAX};
+use crate::engine::sqlite::read::rows::{self, MAX, Span};
 use crate::engine::sqlite::schema::columns::KindColumn;
-use crate::model::Kind;
+use crate::model::{Kind, Within};
 use crate::sqlite::DbResult;
 use crate::text::Edit;
 
@@ -73,22 +73,22 @@ fn lose(
     names: &[(String, String, NameRow)],
     ended: &mut Ended<'_>,
 ) -> DbResult<()> {
-    let mut lost: BTreeMap<u64, u64> = BTreeMap::new();
-    for (_, _, row) in names.iter().filter(|(dir, name, _)| region.contains(dir, name)) {
-        *lost.entry(row.ino).or_default() += 1;
-    }
-    for (ino, mut names) in lost.into_iter().filter(|(ino, _)| !delta.nodes.contains_key(ino)) {
+    let lost = names.iter().filter(|(dir, name, _)| region.contains(dir, name));
+    let lost: BTreeSet<u64> = lost.map(|(_, _, row)| row.ino).collect();
+    for ino in lost.into_iter().filter(|ino| !delta.nodes.contains_key(ino)) {
         let Some(mut node) = rows::node(conn, ino, MAX)? else { continue };
-        if node.seq == head.seq
-            && let Some(before) = rows::node(conn, ino, head.seq - 1)?
-        {
-            // it has lost some in an earlier piece
-            names += before.nlink.saturating_sub(node.nlink);
-            node = before;
-            conn.prepare_cached("DELETE FROM node WHERE ino = ?1 AND seq = ?2")?
-                .execute(params![ino, head.seq])?;
+        if node.seq == head.seq {
+            // with another of its names, in an earlier piece
+            continue;
         }
-        node.lose_names(names, (head.seq, head.time));
+        if node.kind == Kind::Directory || node.nlink == 1 {
+            node.lose_names(1, (head.seq, head.time));
+        } else {
+            let names = rows::names_of(conn, ino, Span::NOW, &Within::everything(), usize::MAX)?;
+            for names in delta.subtrees.losses(&names, 0) {
+                node.lose_names(names, (head.seq, head.time));
+            }
+        }
         apply::put_node(conn, &node)?;
         if node.nlink == 0 {
             if node.expires_at.is_some() {
