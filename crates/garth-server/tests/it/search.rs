@@ -1,7 +1,8 @@
 //! `POST /v1/search`: what it refuses, and what it finds.
 
 use futures::executor::block_on;
-use garth::{ErrorKind, FileSystemExt};
+use garth::model::{Batch, Op};
+use garth::{ErrorKind, FileSystemExt, TreePath};
 use serde_json::{Value, json};
 
 use super::harness::Server;
@@ -79,14 +80,15 @@ async fn files_of_other_interfaces_are_no_values_of_a_search() {
     let server = Server::start();
     put(&server, &json!({ "path": "/a", "value": "heron", "searchable": true }));
     let tree = block_on(server.home.account("acme")).unwrap();
-    for (path, content) in [
+    let files = [
         ("/agents/default/kv/b.json", "\"heron\""),
         ("/agents/default/kv/c.json", "heron, but no JSON"),
         ("/agents/default/kv/d.txt", "heron"),
         ("/heron.txt", "heron"),
-    ] {
-        tree.write(path, content).await.unwrap();
-    }
+    ];
+    // some were there before the rule was
+    let older = files.map(|(path, content)| Op::write(TreePath::parse(path).unwrap(), content));
+    tree.commit(Batch::new(older).overriding_rules()).await.unwrap();
     assert_eq!(paths(&server.ok("search", r#"{"query":"heron"}"#)), ["/a"]);
     let missing = tree.remove("/agents/default/kv/none.json").await.unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotFound);
