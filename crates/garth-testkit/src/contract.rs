@@ -398,6 +398,7 @@ macro_rules! contract_tests {
             every_kind_comes_back_in_place_of_any_other [history nodes]
             a_path_that_is_gone_or_another_now_comes_back [history nodes]
             an_expiry_that_has_passed_is_not_restored [history nodes expiry]
+            a_restore_after_the_clock_went_back_judges_expiry_by_the_time_of_its_commit [history nodes expiry]
             a_restore_that_is_overtaken_is_planned_again [history nodes]
             a_name_that_moves_while_a_restore_reads_its_directory_is_not_lost [history nodes]
             a_directory_that_moves_while_a_restore_reads_shows_once [history nodes links]

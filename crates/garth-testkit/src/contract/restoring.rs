@@ -260,6 +260,22 @@ pub async fn an_expiry_that_has_passed_is_not_restored(subject: &Subject) {
     assert_eq!(stat(fs, "/t/later").await.expires_at, Some(START.plus_seconds(10_000)));
 }
 
+pub async fn a_restore_after_the_clock_went_back_judges_expiry_by_the_time_of_its_commit(subject: &Subject) {
+    let fs = &*subject.fs;
+    let expires = SetAttrs::new().expires_at(START.plus_seconds(10));
+    given(fs, [mkdir("/d"), write_with("/d/f", "x", expires)]).await;
+    let seq = then(fs).await;
+    subject.clock.set(START.plus_seconds(20));
+    given(fs, [write("/other", "y"), remove("/d", Remove::Tree)]).await;
+    // the commits of an account go on from the last one
+    subject.clock.set(START.plus_seconds(5));
+    let now = START.plus_seconds(5);
+    restore_path(fs, &p("/d"), &Moment::Seq(seq), now, &Batch::default()).await.unwrap();
+    assert_eq!(stat(fs, "/d/f").await.expires_at, None);
+    let again = restore_path(fs, &p("/d"), &Moment::Seq(seq), now, &Batch::default()).await.unwrap();
+    assert_eq!((again.commit, again.plan.changes), (None, Vec::new()));
+}
+
 pub async fn a_restore_that_is_overtaken_is_planned_again(subject: &Subject) {
     let fs = &*subject.fs;
     given(fs, [mkdir("/t"), write("/t/f", "old"), write("/t/g", "old")]).await;

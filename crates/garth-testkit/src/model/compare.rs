@@ -19,16 +19,17 @@ pub(super) fn same<T: PartialEq + Debug>(
     subject: Result<T>,
     model: Result<T>,
 ) -> Checked<Option<T>> {
-    let brief = |answer: &dyn Debug| {
-        let text = format!("{answer:?}");
-        text.chars().take(2000).collect::<String>()
-    };
     match (subject, model) {
         (Ok(subject), Ok(model)) if subject == model => Ok(Some(model)),
         (Err(subject), Err(model)) if (subject.kind(), subject.path()) == (model.kind(), model.path()) => {
             Ok(None)
         }
         (subject, model) => {
+            let (subject, model) = (format!("{subject:?}"), format!("{model:?}"));
+            let same = subject.chars().zip(model.chars()).take_while(|(one, other)| one == other).count();
+            // what is around the first difference
+            let brief =
+                |text: &str| text.chars().skip(same.saturating_sub(1000)).take(2000).collect::<String>();
             Err(format!("{what} differs\n  subject: {}\n  model:   {}", brief(&subject), brief(&model)))
         }
     }

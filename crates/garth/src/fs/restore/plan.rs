@@ -26,6 +26,8 @@ where
     P: FileSystem + ?Sized,
 {
     let at = past.head().await?.seq;
+    // a commit is later than the one before it, whatever the clock says
+    let now = now.max(Timestamp(fs.head().await?.time.0.saturating_add(1)));
     let Some(then) = find(past, &path.into()).await? else {
         return Err(Error::at(ErrorKind::NotFound, path, format!("was not there at sequence {at}")));
     };
