@@ -93,13 +93,10 @@ pub fn judge<L: Left>(
         }
     }
     for (before, now) in &touched.moved {
-        for rule in &rules.rules {
-            // what lay in the same class before is as good there as it was
-            let Some(below) = rule.class.below(now) else { continue };
-            if rule.class.below(before) != Some(below) {
-                found.search(rule, now, left)?;
-            }
-        }
+        // what lay in the same class before is as good there as it was
+        let new = |rule: &&Rule| rule.class.below(now) != rule.class.below(before);
+        let new: Vec<&Rule> = rules.rules.iter().filter(new).collect();
+        found.search(&new, now, left)?;
     }
     let (mut bytes, mut untold) = (0, found.untold);
     for (path, ino) in found.files {
@@ -177,12 +174,14 @@ impl Found<'_> {
         }
     }
 
-    /// Finds the files of a rule's class below a directory. Looks only where there can be some.
-    fn search<L: Left>(&mut self, rule: &Rule, top: &TreePath, left: &mut L) -> Result<()> {
+    /// Finds the files that some rules are for below a directory. Looks only where there can be some.
+    fn search<L: Left>(&mut self, rules: &[&Rule], top: &TreePath, left: &mut L) -> Result<()> {
         let mut dirs = vec![top.clone()];
         while let Some(dir) = dirs.pop() {
-            let Some(below) = rule.class.below(&dir) else { continue };
-            let entries = match below.only().map(Name::parse).transpose()? {
+            let below: Vec<_> = rules.iter().filter_map(|rule| rule.class.below(&dir)).collect();
+            let Some(first) = below.first() else { continue };
+            let only = first.only().filter(|only| below.iter().all(|below| below.only() == Some(only)));
+            let entries = match only.map(Name::parse).transpose()? {
                 Some(name) => {
                     let entry = self.told::<_, L>(left.entry(&dir, &name))?.flatten();
                     entry.map(|(ino, kind)| (name, ino, kind)).into_iter().collect()
@@ -194,7 +193,7 @@ impl Found<'_> {
                 let path = TreePath::from_row(dir.key(), name.as_str());
                 match kind {
                     Kind::Directory => dirs.push(path),
-                    Kind::File if rule.class.has(&path) => {
+                    Kind::File if rules.iter().any(|rule| rule.class.has(&path)) => {
                         self.files.insert(path, ino);
                     }
                     _ => {}
@@ -216,4 +215,59 @@ fn refusal(path: &TreePath, within: &Within, reason: &str) -> Error {
 fn too_much(what: &str) -> Error {
     let message = format!("rules would have more than {what} to judge in this commit; do it in parts");
     Error::new(ErrorKind::TooLarge, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory of so many files, each a number of so many digits.
+    struct Values {
+        count: usize,
+        size: u64,
+    }
+
+    impl Left for Values {
+        fn file(&mut self, _: Ino) -> Result<Option<File>> {
+            Ok(Some(File { size: self.size }))
+        }
+
+        fn paths(&mut self, _: Ino, _: &Within) -> Result<Vec<TreePath>> {
+            Ok(Vec::new())
+        }
+
+        fn entry(&mut self, _: &TreePath, _: &Name) -> Result<Option<(Ino, Kind)>> {
+            Ok(None)
+        }
+
+        fn entries(&mut self, _: &TreePath, limit: usize) -> Result<Entries> {
+            let numbers = (0..self.count.min(limit) as u64).map(|n| (n.to_string(), Ino(n)));
+            numbers.map(|(name, ino)| Ok((Name::parse(&name)?, ino, Kind::File))).collect()
+        }
+
+        fn content(&mut self, _: Ino, size: u64) -> Result<Vec<u8>> {
+            Ok(vec![b'1'; size as usize])
+        }
+    }
+
+    /// Judges the move of a directory to where values are.
+    fn moved(count: usize, size: u64) -> Result<()> {
+        let path = |path| TreePath::parse(path).unwrap();
+        let moved = vec![(path("/t"), path("/agents/a/kv"))];
+        let touched = Touched { moved, ..Touched::default() };
+        let within = Within::everything();
+        judge(Rules::built_in(), Caller::default(), &within, &touched, &mut Values { count, size })
+    }
+
+    #[test]
+    fn a_commit_has_so_many_names_and_bytes_judged() {
+        moved(MAX_JUDGED, 1).unwrap();
+        let error = moved(MAX_JUDGED + 1, 1).unwrap_err();
+        assert!(error.is(ErrorKind::TooLarge), "{error}");
+        let mib = 1 << 20;
+        let most = (MAX_JUDGED_BYTES / mib) as usize;
+        moved(most, mib).unwrap();
+        let error = moved(most + 1, mib).unwrap_err();
+        assert!(error.is(ErrorKind::TooLarge), "{error}");
+    }
 }

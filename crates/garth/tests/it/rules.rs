@@ -169,5 +169,8 @@ async fn a_request_cannot_override_rules_and_an_administrator_can() {
         given(&*fs, [Op::rename(at("/agents/a"), at("/agents/c"))]).await;
         refusal(&*fs, vec![Op::append(at("/agents/c/kv/x.json"), "x")]).await;
         given(&*fs, [Op::rename(at("/agents/c/kv/x.json"), at("/away"))]).await;
+        let again = Batch::new([Op::copy(at("/away"), at(VALUE)).with_parents()]).overriding_rules();
+        fs.commit(again).await.unwrap();
+        given(&*fs, [Op::remove(at(VALUE))]).await;
     }
 }
