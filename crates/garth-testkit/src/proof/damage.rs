@@ -50,7 +50,7 @@ const NOTE: &str = "/docs/note.md";
 /// Another name of the note.
 const SECOND: &str = "/second";
 
-const DAMAGES: [Damage; 22] = [
+const DAMAGES: [Damage; 26] = [
     Damage {
         name: "a flipped bit in the database",
         finding: "content",
@@ -155,6 +155,34 @@ const DAMAGES: [Damage; 22] = [
                 "UPDATE node SET nlink = nlink + 1 WHERE ino = (SELECT ino FROM name WHERE name = 'note.md')",
             )
         },
+    },
+    Damage {
+        name: "another time of a directory than its commit's",
+        finding: "times",
+        hits: None,
+        loses: None,
+        inflict: |folder| sql(folder, "UPDATE dir_time SET time = time + 1"),
+    },
+    Damage {
+        name: "another time of a directory in the past",
+        finding: "times",
+        hits: None,
+        loses: None,
+        inflict: |folder| sql(folder, "UPDATE dir_time_past SET time = time + 1"),
+    },
+    Damage {
+        name: "the newest times of directories missing",
+        finding: "times",
+        hits: None,
+        loses: None,
+        inflict: |folder| sql(folder, "DELETE FROM dir_time"),
+    },
+    Damage {
+        name: "the past times of directories missing",
+        finding: "times",
+        hits: None,
+        loses: None,
+        inflict: |folder| sql(folder, "DELETE FROM dir_time_past"),
     },
     Damage {
         name: "a stale index",
@@ -262,6 +290,9 @@ async fn fill(fs: &SqliteFs) -> Proven<()> {
     let staged = Body::Staged(upload.finish().await?);
     fs.commit(Batch::new([write(PACKED, staged)?])).await?;
     fs.commit(Batch::new([write(INLINE, content(2, 0, 70_000))?])).await?;
+    for name in ["/kept/one", "/kept/two", "/kept/three"] {
+        fs.commit(Batch::new([write(name, name)?])).await?;
+    }
     fs.commit(Batch::new([write(NOTE, "# Garden\n\nalpha beta gamma\n")?, write("/gone", "was here")?]))
         .await?;
     fs.commit(Batch::new([append(NOTE, "delta\n")?, remove("/gone")?])).await?;

@@ -102,7 +102,7 @@ fn many_accounts_used_in_turn_take_bounded_descriptors_threads_and_memory() {
 #[test]
 fn fsck_finds_every_kind_of_damage_and_no_read_gives_wrong_bytes() {
     let folder = in_memory();
-    assert_eq!(proven(damage::damage(folder.path())).found.len(), 22);
+    assert_eq!(proven(damage::damage(folder.path())).found.len(), 26);
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn data(others: usize) -> (TempDir, DataDir) {
 }
 
 fn costs(others: usize) -> BTreeMap<&'static str, u64> {
-    let (_folder, data) = data(others);
+    let (home, data) = data(others);
     let control = data.control();
     let folder = block_on(control.account("mine")).expect("an account").folder;
     let (key, secret) =
@@ -76,6 +76,9 @@ fn costs(others: usize) -> BTreeMap<&'static str, u64> {
         data.folder.trees.forget(&folder);
         block_on(data.account("mine")).map(drop)
     });
+    drop(data);
+    let path = home.path().join("data");
+    costs.insert("open the folder", steps::of_call(|_| drop(DataDir::open(&path, Env::system()))));
     costs
 }
 

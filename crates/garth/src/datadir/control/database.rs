@@ -31,7 +31,7 @@ static SUBJECT: Subject = Subject { name: "the control data", repair: "restore a
 
 static FORMAT: Format = Format {
     application_id: 0x6772_7463, // "grtc" in ASCII
-    scripts: &[include_str!("v1.sql")],
+    scripts: &[include_str!("v1.sql"), include_str!("v2.sql")],
     initialise: |conn, env: &Env| {
         let key = env.random::<32>()?;
         conn.execute("INSERT INTO secret_hash (key) VALUES (?1)", [key])?;

@@ -338,10 +338,8 @@ impl<R: Rows> Planner<'_, R> {
             None => self.dir_ino(dir)?,
         };
         let mut node = self.node(ino)?;
-        node.mtime = self.time;
-        node.ctime = self.time;
+        node.touch((self.seq, self.time));
         node.nlink = node.nlink.saturating_add_signed(links);
-        node.content_seq = self.seq;
         self.put(node);
         Ok(())
     }

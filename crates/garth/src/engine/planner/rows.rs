@@ -68,6 +68,14 @@ pub struct NodeRow {
 }
 
 impl NodeRow {
+    /// Gives a directory the times of a commit that changed the names in it.
+    pub fn touch(&mut self, (seq, time): (u64, i64)) {
+        self.seq = seq;
+        self.content_seq = seq;
+        self.mtime = time;
+        self.ctime = time;
+    }
+
     /// Takes so many names from it in a commit. What keeps one has changed; what loses its last has ended as
     /// it was.
     pub fn lose_names(&mut self, names: u64, (seq, time): (u64, i64)) {

@@ -2,6 +2,7 @@
 
 pub(crate) mod blame;
 pub(crate) mod content;
+pub(crate) mod dir_times;
 pub(crate) mod history;
 mod holes;
 pub(crate) mod lives;

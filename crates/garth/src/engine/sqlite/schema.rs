@@ -177,6 +177,12 @@ INSERT INTO chunk_refs
             SELECT piece.value ->> 0 FROM staged, json_each(staged.pieces) AS piece
         ) GROUP BY chunk
     ) ON chunk = id WHERE count IS NOT 1;
+CREATE TABLE dir_time (ino INTEGER PRIMARY KEY, seq INTEGER NOT NULL, time INTEGER NOT NULL) STRICT;
+CREATE TABLE dir_time_past (
+    fork INTEGER NOT NULL, ino INTEGER NOT NULL,
+    since INTEGER NOT NULL, till INTEGER NOT NULL, time INTEGER NOT NULL,
+    PRIMARY KEY (fork, ino)
+) STRICT, WITHOUT ROWID;
 CREATE INDEX chunk_pack ON chunk (pack, pos) WHERE pack IS NOT NULL;
 CREATE TABLE hole (
     pack INTEGER NOT NULL, pos INTEGER NOT NULL, len INTEGER NOT NULL, freed_at INTEGER NOT NULL,

@@ -5,6 +5,7 @@
 //! changes between two pieces is judged as it is then. Memory does not grow with the account.
 
 mod content;
+mod dir_times;
 mod references;
 mod tree;
 
@@ -43,6 +44,7 @@ impl SqliteFs {
         check.part(|check| check.log())?;
         check.part(|check| check.names())?;
         check.part(|check| check.nodes())?;
+        check.part(|check| check.dir_times())?;
         check.part(|check| check.chunks())?;
         check.part(|check| check.extents())?;
         check.part(|check| check.packs())?;

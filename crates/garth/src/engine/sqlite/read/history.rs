@@ -43,9 +43,8 @@ impl ReadView<'_> {
     /// The newest version of a node before `before` that this view shows.
     pub(crate) fn shown_before(&self, ino: u64, before: u64) -> DbResult<Option<u64>> {
         if self.reach.within.is_everything() {
-            let sql =
-                "SELECT seq FROM node WHERE ino = ?1 AND seq < ?2 AND seq > 0 ORDER BY seq DESC LIMIT 1";
-            return one(self.conn, sql, params![ino, before], |row| row.get(0));
+            let node = rows::node(self.conn, ino, before.saturating_sub(1))?;
+            return Ok(node.map(|node| node.seq).filter(|seq| *seq > 0));
         }
         let mut before = before;
         while let Some(node) = rows::node(self.conn, ino, before.saturating_sub(1))?.filter(|it| it.seq > 0) {
@@ -66,9 +65,8 @@ impl ReadView<'_> {
         if within.is_everything() {
             return Ok(true);
         }
-        let sql = "SELECT min(seq) FROM node WHERE ino = ?1 AND seq > ?2 AND seq <= ?3";
-        let next = one(self.conn, sql, params![version.ino, version.seq, self.seq()], |row| row.get(0))?;
-        let to = next.flatten().map_or(self.seq(), |next: u64| next - 1);
+        let next = rows::next_version(self.conn, version)?;
+        let to = next.map_or(self.seq(), |next| self.seq().min(next - 1));
         let span = match version.nlink {
             0 => Span::at(self.end_of(version)?),
             _ => Span { from: version.seq, to },

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::{ExtentRow, HeadRow, Key, NameRow, NodeRow, Region};
-use crate::engine::sqlite::schema::columns::{KindColumn, NODE_COLUMNS, node_columns, node_row};
+use crate::engine::sqlite::read::dir_times;
+use crate::engine::sqlite::schema::columns::{
+    KindColumn, NEWEST_COLUMNS, newest_columns, newest_row, node_columns, node_row,
+};
 use crate::engine::sqlite::schema::interval;
 use crate::error::{Error, ErrorKind};
 use crate::model::{Attributes, Kind, Timestamp, Within};
@@ -331,23 +334,43 @@ pub(crate) fn names_behind(
 
 /// A node after commit `seq`; the newest version with [`MAX`].
 pub(crate) fn node(conn: &Connection, ino: u64, seq: u64) -> DbResult<Option<NodeRow>> {
-    const SQL: &str = concat!(
-        "SELECT ",
-        node_columns!(),
-        " FROM node WHERE ino = ?1 AND seq <= ?2 ORDER BY seq DESC LIMIT 1"
-    );
-    one(conn, SQL, params![ino, seq], |row| node_row(row, 0))
+    macro_rules! sql {
+        ($columns:expr) => {
+            concat!("SELECT ", $columns, " FROM node WHERE ino = ?1 AND seq <= ?2 ORDER BY seq DESC LIMIT 1")
+        };
+    }
+    if seq == MAX {
+        return one(conn, sql!(newest_columns!()), params![ino, seq], |row| newest_row(row, 0));
+    }
+    let node = one(conn, sql!(node_columns!()), params![ino, seq], |row| node_row(row, 0))?;
+    match node {
+        Some(node) if node.kind == Kind::Directory => {
+            dir_times::with_times(conn, node, seq, forks(conn, seq)?).map(Some)
+        }
+        node => Ok(node),
+    }
+}
+
+/// The commit that made the version after one, if there is one.
+pub(crate) fn next_version(conn: &Connection, node: &NodeRow) -> DbResult<Option<u64>> {
+    if node.kind == Kind::Directory
+        && let Some(till) = dir_times::end_of(conn, node, forks(conn, node.seq)?)?
+    {
+        return Ok(Some(till));
+    }
+    let sql = "SELECT seq FROM node WHERE ino = ?1 AND seq > ?2 ORDER BY seq LIMIT 1";
+    one(conn, sql, [node.ino, node.seq], |row| row.get(0))
 }
 
 /// The node of a live name, in one statement.
 pub(crate) fn node_by_name(conn: &Connection, dir: &str, name: &str) -> DbResult<Option<NodeRow>> {
     const SQL: &str = concat!(
         "SELECT ",
-        node_columns!(),
+        newest_columns!(),
         " FROM name CROSS JOIN node ON node.ino = name.ino WHERE name.dir = ?1 AND name.name = ?2
          ORDER BY node.seq DESC LIMIT 1"
     );
-    one(conn, SQL, [dir, name], |row| node_row(row, 0))
+    one(conn, SQL, [dir, name], |row| newest_row(row, 0))
 }
 
 /// The same with its attributes. One statement sees one state, so it needs no transaction around it.
@@ -358,14 +381,14 @@ pub(crate) fn entry_by_name(
 ) -> DbResult<Option<(NodeRow, Attributes)>> {
     const SQL: &str = concat!(
         "SELECT ",
-        node_columns!(),
+        newest_columns!(),
         ", attribute.json FROM name CROSS JOIN node ON node.ino = name.ino
          LEFT JOIN attribute ON attribute.ino = node.ino AND attribute.seq = node.attrs_seq
          WHERE name.dir = ?1 AND name.name = ?2 ORDER BY node.seq DESC LIMIT 1"
     );
     let found = one(conn, SQL, [dir, name], |row| {
-        let node = node_row(row, 0)?;
-        let json = row.get_ref(NODE_COLUMNS)?.as_str_or_null().map_err(rusqlite::Error::from)?;
+        let node = newest_row(row, 0)?;
+        let json = row.get_ref(NEWEST_COLUMNS)?.as_str_or_null().map_err(rusqlite::Error::from)?;
         let attributes = parse_attributes(node.attrs_seq, json);
         Ok((node, attributes))
     })?;

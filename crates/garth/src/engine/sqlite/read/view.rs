@@ -8,7 +8,7 @@ use crate::engine::sqlite::reach::Reach;
 use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::read::rows::{self, MAX};
 use crate::engine::sqlite::schema::SUBJECT;
-use crate::engine::sqlite::schema::columns::{KindColumn, node_columns, node_row};
+use crate::engine::sqlite::schema::columns::{KindColumn, newest_columns, newest_row};
 use crate::engine::sqlite::write::open_nodes::OpenNodes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
@@ -512,7 +512,7 @@ fn list_row(row: &Row<'_>, node: bool) -> rusqlite::Result<ListRow> {
         name: row.get(1)?,
         ino: row.get(2)?,
         kind: row.get::<_, KindColumn>(3)?.0,
-        node: node.then(|| node_row(row, 4)).transpose()?,
+        node: node.then(|| newest_row(row, 4)).transpose()?,
     })
 }
 
@@ -543,7 +543,7 @@ macro_rules! list_sql {
     (nodes, $where:literal) => {
         concat!(
             "SELECT name.dir, name.name, name.ino, name.kind, ",
-            node_columns!(),
+            newest_columns!(),
             " FROM name CROSS JOIN node ON node.ino = name.ino
               AND node.seq = (SELECT max(seq) FROM node AS last WHERE last.ino = name.ino)
               WHERE ",

@@ -56,7 +56,32 @@ macro_rules! node_columns {
 pub(crate) use node_columns;
 
 /// How many they are.
-pub(crate) const NODE_COLUMNS: usize = 17;
+const NODE_COLUMNS: usize = 17;
+
+/// The columns of a node's newest version, in the order that [`newest_row`] reads: those of its newest row,
+/// and the times that a directory got later.
+macro_rules! newest_columns {
+    () => {
+        concat!(
+            $crate::engine::sqlite::schema::columns::node_columns!(),
+            ", CASE node.kind WHEN 1 THEN (SELECT seq FROM dir_time WHERE dir_time.ino = node.ino) END,
+             CASE node.kind WHEN 1 THEN (SELECT time FROM dir_time WHERE dir_time.ino = node.ino) END"
+        )
+    };
+}
+pub(crate) use newest_columns;
+
+/// How many they are.
+pub(crate) const NEWEST_COLUMNS: usize = NODE_COLUMNS + 2;
+
+/// Reads the newest version of a node whose columns begin at `at`.
+pub(crate) fn newest_row(row: &Row<'_>, at: usize) -> rusqlite::Result<NodeRow> {
+    let mut node = node_row(row, at)?;
+    if let Some(seq) = row.get(at + NODE_COLUMNS)? {
+        node.touch((seq, row.get(at + NODE_COLUMNS + 1)?));
+    }
+    Ok(node)
+}
 
 /// Reads a node row whose columns begin at `at`.
 pub(crate) fn node_row(row: &Row<'_>, at: usize) -> rusqlite::Result<NodeRow> {

@@ -3,12 +3,13 @@
 use rusqlite::{Connection, params};
 
 use crate::engine::planner::{Delta, HeadRow, LogChange, NameRow, NodeRow};
-use crate::engine::sqlite::read::rows;
+use crate::engine::sqlite::read::dir_times;
+use crate::engine::sqlite::read::rows::{self, MAX};
 use crate::engine::sqlite::schema::columns::KindColumn;
 use crate::engine::sqlite::schema::{answer, changes};
 use crate::engine::sqlite::write::{refs, staged};
 use crate::error::{Error, ErrorKind};
-use crate::model::{Author, Batch, Commit};
+use crate::model::{Author, Batch, Commit, Kind};
 use crate::sqlite::DbResult;
 
 /// Writes the rows of one batch, but for what its subtrees have become, which is written before. The head row
@@ -107,7 +108,11 @@ pub(super) fn end_name(
     Ok(())
 }
 
+/// Writes a version of a node.
 pub(super) fn put_node(conn: &Connection, node: &NodeRow) -> DbResult<()> {
+    if node.kind == Kind::Directory && dir_times(conn, node)? {
+        return Ok(());
+    }
     conn.prepare_cached(
         "INSERT INTO node (ino, seq, kind, mode, uid, gid, rdev, nlink, size, mtime, ctime, birthtime, atime, target,
              attrs_seq, expires_at, content_seq)
@@ -133,6 +138,30 @@ pub(super) fn put_node(conn: &Connection, node: &NodeRow) -> DbResult<()> {
         node.content_seq,
     ])?;
     Ok(())
+}
+
+/// Writes a version of a directory that differs from the one before in the times of its commit alone, or ends
+/// such a one. Tells whether that was all.
+fn dir_times(conn: &Connection, node: &NodeRow) -> DbResult<bool> {
+    let Some(before) = rows::node(conn, node.ino, MAX)? else { return Ok(false) };
+    let mut touched = before.clone();
+    touched.touch((node.seq, node.mtime));
+    let only_times = touched == *node;
+    let was_only_times = dir_times::newest(conn, node.ino)?.is_some();
+    // before the first commit there is one version, which needs no look-up
+    if (only_times || was_only_times) && node.seq > 1 {
+        conn.prepare_cached(
+            "INSERT INTO dir_time_past (fork, ino, since, till, time) VALUES (fork(?2, ?3), ?1, ?2, ?3, ?4)",
+        )?
+        .execute(params![node.ino, before.seq, node.seq, before.mtime])?;
+    }
+    if only_times {
+        conn.prepare_cached("INSERT OR REPLACE INTO dir_time (ino, seq, time) VALUES (?1, ?2, ?3)")?
+            .execute(params![node.ino, node.seq, node.mtime])?;
+    } else if was_only_times {
+        conn.prepare_cached("DELETE FROM dir_time WHERE ino = ?1")?.execute([node.ino])?;
+    }
+    Ok(only_times)
 }
 
 fn extents(conn: &Connection, delta: &Delta, seq: u64) -> DbResult<()> {
