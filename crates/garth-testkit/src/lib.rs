@@ -8,6 +8,7 @@ mod interfering;
 pub mod leaky;
 pub mod limited;
 pub mod model;
+pub mod mounted;
 pub mod planted;
 #[cfg(feature = "faults")]
 pub mod proof;

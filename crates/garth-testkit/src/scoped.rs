@@ -59,7 +59,7 @@ impl Subject {
     }
 
     /// Puts on what is opened again what was put on it before.
-    fn on_reopening(
+    pub(crate) fn on_reopening(
         mut self,
         put: impl Fn(Arc<dyn FileSystem>) -> Opening + Send + Sync + Clone + 'static,
     ) -> Self {

@@ -34,10 +34,10 @@ pub use op::{
     Access, Body, Create, MAX_ATTRIBUTES, MAX_CUTS, MAX_ETAGS, MAX_FILE, MAX_HASHED, MAX_LABEL, MAX_LINKS,
     MAX_TARGET, Op, Precondition, Remove, RenameMode, SetAttrs, Special, StagedBody,
 };
-pub(crate) use query::check_items;
 pub use query::{
     ByteRange, Fetched, Filling, Head, HistoryPage, Hit, Item, Listing, MAX_HITS, MAX_PAGE, MAX_PAGE_BYTES,
     MAX_READ, Moment, NamesPage, Page, SearchAnswer, SearchQuery, SnapshotsPage, Version, Walk, WalkItem,
     WalkPage, Weigh,
 };
+pub(crate) use query::{check_items, check_limit};
 pub use within::Within;

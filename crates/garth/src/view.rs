@@ -2,6 +2,8 @@
 //! says of what lies under it; its writes are lowered to the store that they end in ([`lower`]).
 
 mod lower;
+pub mod mount;
 pub mod scope;
 
+pub use mount::Mount;
 pub use scope::Scope;

@@ -13,6 +13,7 @@ mod it {
     mod merging;
     mod migration;
     mod model;
+    mod mount;
     mod rules;
     mod specs;
     mod sqlite;

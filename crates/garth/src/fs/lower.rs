@@ -52,6 +52,27 @@ pub struct Lowered {
     pub after: Vec<Op>,
     /// What was read on the way and must still hold at the commit, or the batch is lowered again.
     pub assumptions: Vec<(At, Precondition)>,
+    /// What the view calls the node, where that is not as the store does.
+    pub shown: Shown,
+}
+
+/// What a view calls a node of a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// Its number there, if the view knows it.
+    pub ino: Option<Ino>,
+    /// What the view adds to the store's number if it does not.
+    pub tag: u64,
+    /// Whether it counts as made, if not as the operation says.
+    pub created: Option<bool>,
+}
+
+impl Lowered {
+    /// An address of a store as it is.
+    pub fn new(store: Store, at: At) -> Self {
+        let (before, after, assumptions) = (Vec::new(), Vec::new(), Vec::new());
+        Self { store, at, before, after, assumptions, shown: Shown::default() }
+    }
 }
 
 /// One batch on its way down: remembers what its earlier operations do.
@@ -69,6 +90,12 @@ pub trait Lowering: Send + Sync + fmt::Debug {
     /// What reading on the way fails with.
     async fn number(&mut self, ino: Ino) -> Result<Ino>;
 
+    /// What makes up a path of the view and all below it: paths of stores.
+    ///
+    /// # Errors
+    /// `NameTooLong` if it has no place there; what reading on the way fails with.
+    async fn tops(&mut self, top: &TreePath) -> Result<Vec<(StoreId, TreePath)>>;
+
     /// The view's path of a path of the store, for an error about it; `None` if the view does not show it.
     fn raise(&self, store: StoreId, path: &TreePath) -> Option<TreePath>;
 }
@@ -80,17 +107,15 @@ pub struct Itself(pub Store);
 #[async_trait]
 impl Lowering for Itself {
     async fn lower(&mut self, at: &At, _: Access) -> Result<Lowered> {
-        Ok(Lowered {
-            store: self.0.clone(),
-            at: at.clone(),
-            before: Vec::new(),
-            after: Vec::new(),
-            assumptions: Vec::new(),
-        })
+        Ok(Lowered::new(self.0.clone(), at.clone()))
     }
 
     async fn number(&mut self, ino: Ino) -> Result<Ino> {
         Ok(ino)
+    }
+
+    async fn tops(&mut self, top: &TreePath) -> Result<Vec<(StoreId, TreePath)>> {
+        Ok(vec![(self.0.id, top.clone())])
     }
 
     fn raise(&self, store: StoreId, path: &TreePath) -> Option<TreePath> {

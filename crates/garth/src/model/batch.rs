@@ -142,12 +142,17 @@ pub struct Answer {
     pub created: Option<bool>,
     /// The number that the view shows the node by, if it is another (and if there is a node).
     pub ino: Option<Ino>,
+    /// What the view adds to the node's number where it does not know that number before the commit.
+    pub tag: u64,
 }
 
 impl Answer {
     fn tell(&self, outcomes: &[Outcome]) -> Option<Outcome> {
         let done = *outcomes.get(self.op)?;
-        let ino = self.ino.filter(|_| done.ino != Ino::NONE).unwrap_or(done.ino);
+        let ino = match done.ino {
+            Ino::NONE => Ino::NONE,
+            Ino(number) => self.ino.unwrap_or(Ino(number | self.tag)),
+        };
         let version = VersionId { ino, ..done.version };
         Some(Outcome { ino, version, created: self.created.unwrap_or(done.created), ..done })
     }
@@ -155,7 +160,7 @@ impl Answer {
 
 impl From<usize> for Answer {
     fn from(op: usize) -> Self {
-        Self { op, created: None, ino: None }
+        Self { op, created: None, ino: None, tag: 0 }
     }
 }
 

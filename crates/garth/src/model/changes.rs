@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::commit::CommitInfo;
 use super::id::{Ino, Seq};
-use super::query::MAX_PAGE;
+use super::query::check_limit;
 use super::within::Within;
 use crate::error::{Error, Result};
 use crate::path::TreePath;
@@ -85,9 +85,7 @@ impl ChangesQuery {
     /// # Errors
     /// `InvalidArgument` for a limit or a number of subtrees out of range.
     pub(crate) fn check(&self) -> Result<Within> {
-        if !(1..=MAX_PAGE).contains(&self.limit) {
-            return Err(Error::invalid(format!("the limit of a page is 1 to {MAX_PAGE}")));
-        }
+        check_limit(self.limit)?;
         if self.within.len() > MAX_SUBTREES {
             return Err(Error::invalid(format!("a query names at most {MAX_SUBTREES} subtrees")));
         }

@@ -69,6 +69,14 @@ impl<K> Page<K> {
     }
 }
 
+/// Refuses a page of no items, or of more than [`MAX_PAGE`].
+pub(crate) fn check_limit(limit: usize) -> Result<()> {
+    if (1..=MAX_PAGE).contains(&limit) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("the limit of a page is 1 to {MAX_PAGE}")))
+}
+
 /// One name in a directory.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

@@ -1,8 +1,8 @@
 //! Commits of views: lowers a batch to the store that it ends in, and tells the answer in the view's terms.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::lower::{Lowered, Lowering, Store};
-use crate::model::{Access, Answer, At, Batch, Commit, Ino, Op, Precondition, Within};
+use crate::fs::lower::{Lowered, Lowering, Shown, Store};
+use crate::model::{Access, Answer, At, Batch, Commit, Op, Precondition, Within};
 use crate::path::TreePath;
 
 /// How often a batch is lowered that is overtaken each time.
@@ -50,9 +50,7 @@ impl Descent {
         let preconditions = self.conditions(&batch.preconditions).await?;
         let (mut ops, mut done) = (Vec::with_capacity(batch.ops.len()), Vec::with_capacity(batch.ops.len()));
         for op in &batch.ops {
-            let place = self.op(op, &mut ops).await?;
-            let root = op.told_of().is_none_or(is_root);
-            done.push(Answer { ino: root.then_some(Ino::ROOT), ..Answer::from(place) });
+            done.push(self.op(op, &mut ops).await?);
         }
         let answers = match &batch.answers {
             Some(answers) => answers.iter().map(|told| nested(told, &done)).collect(),
@@ -76,15 +74,19 @@ impl Descent {
         })
     }
 
-    /// Adds an operation with what goes before and after it; gives its own place.
-    async fn op(&mut self, op: &Op, ops: &mut Vec<Op>) -> Result<usize> {
-        let (mut op, mut after) = (op.clone(), Vec::new());
+    /// Adds an operation with what goes before and after it; gives what is told of it.
+    async fn op(&mut self, op: &Op, ops: &mut Vec<Op>) -> Result<Answer> {
+        let told = op.told_of().cloned();
+        let (mut op, mut after, mut shown) = (op.clone(), Vec::new(), Shown::default());
         let addresses = op.addresses();
         if addresses.is_empty() {
-            self.root().await?;
+            shown = self.root().await?;
         }
         for (at, access) in addresses {
             let lowered = self.address(at, access).await?;
+            if told.as_ref() == Some(at) {
+                shown = lowered.shown;
+            }
             *at = lowered.at;
             ops.extend(lowered.before);
             after.extend(lowered.after);
@@ -95,7 +97,7 @@ impl Descent {
         ops.push(op);
         let place = ops.len() - 1;
         ops.extend(after);
-        Ok(place)
+        Ok(Answer { op: place, created: shown.created, ino: shown.ino, tag: shown.tag })
     }
 
     async fn conditions(&mut self, conditions: &[(At, Precondition)]) -> Result<Vec<(At, Precondition)>> {
@@ -116,19 +118,19 @@ impl Descent {
         Ok(())
     }
 
+    /// What a batch asks to be confined to, in the store that it ends in.
     async fn within(&mut self, asked: &Within) -> Result<Within> {
         let mut tops = Vec::with_capacity(asked.tops().len());
         for top in asked.tops() {
-            if let At::Path(top) = self.address(&At::Path(top.clone()), Access::Read).await?.at {
-                tops.push(top);
-            }
+            tops.extend(self.lowering.tops(top).await?);
         }
-        Ok(Within::new(tops))
+        let store = self.store.as_ref().map(|store| store.id);
+        Ok(Within::new(tops.into_iter().filter(|(id, _)| Some(*id) == store).map(|(_, top)| top)))
     }
 
     /// What names no path belongs to the store of the root.
-    async fn root(&mut self) -> Result<()> {
-        self.address(&At::Path(TreePath::root()), Access::Read).await.map(drop)
+    async fn root(&mut self) -> Result<Shown> {
+        Ok(self.address(&At::Path(TreePath::root()), Access::Read).await?.shown)
     }
 
     async fn address(&mut self, at: &At, access: Access) -> Result<Lowered> {
@@ -147,14 +149,11 @@ impl Descent {
     }
 }
 
-fn is_root(at: &At) -> bool {
-    matches!(at, At::Node(Ino::ROOT)) || matches!(at, At::Path(path) if path.is_root())
-}
-
 /// An answer of a batch whose operations have gone to other places.
 fn nested(told: &Answer, done: &[Answer]) -> Answer {
     let below = done.get(told.op).copied().unwrap_or(*told);
-    Answer { op: below.op, created: told.created.or(below.created), ino: told.ino.or(below.ino) }
+    let (created, ino) = (told.created.or(below.created), told.ino.or(below.ino));
+    Answer { created, ino, tag: told.tag | below.tag, ..below }
 }
 
 #[cfg(test)]

@@ -299,12 +299,20 @@ impl Lowering for ScopeLowering {
             At::Node(Ino::ROOT) => At::Node(self.base_root().await?),
             _ => self.scope.at(at)?,
         };
-        self.scope.told(self.base.lower(&below, access).await)
+        let mut lowered = self.scope.told(self.base.lower(&below, access).await)?;
+        if is_root(at) {
+            lowered.shown.ino = Some(Ino::ROOT);
+        }
+        Ok(lowered)
     }
 
     async fn number(&mut self, ino: Ino) -> Result<Ino> {
         let below = if ino == Ino::ROOT { self.base_root().await? } else { ino };
         self.scope.told(self.base.number(below).await)
+    }
+
+    async fn tops(&mut self, top: &TreePath) -> Result<Vec<(StoreId, TreePath)>> {
+        self.scope.told(self.base.tops(&self.scope.down(top)?).await)
     }
 
     fn raise(&self, store: StoreId, path: &TreePath) -> Option<TreePath> {

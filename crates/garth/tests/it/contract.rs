@@ -88,3 +88,44 @@ mod scope_of_a_scope {
 
     garth_testkit::contract_tests!(subject);
 }
+
+mod mount_of_memory {
+    use std::sync::Arc;
+
+    use garth::engine::memory::Memory;
+    use garth_testkit::contract::Subject;
+    use garth_testkit::mounted::Part;
+
+    async fn subject() -> Subject {
+        let (env, clock) = Subject::clock();
+        Subject::new(Arc::new(Memory::new(env)), clock).mounted(Part::Root).await
+    }
+
+    garth_testkit::contract_tests!(subject);
+}
+
+mod mounted_directory {
+    use garth_testkit::contract::Subject;
+    use garth_testkit::mounted::Part;
+
+    async fn subject() -> Subject {
+        Subject::sqlite(&std::env::temp_dir()).mounted(Part::Directory).await
+    }
+
+    garth_testkit::contract_tests!(subject);
+}
+
+mod mounted_twice {
+    use std::sync::Arc;
+
+    use garth::engine::memory::Memory;
+    use garth_testkit::contract::Subject;
+    use garth_testkit::mounted::Part;
+
+    async fn subject() -> Subject {
+        let (env, clock) = Subject::clock();
+        Subject::new(Arc::new(Memory::new(env)), clock).mounted(Part::Twice).await
+    }
+
+    garth_testkit::contract_tests!(subject);
+}

@@ -9,12 +9,25 @@ use crate::model::id::VersionId;
 pub enum Access {
     /// Looks at what is there.
     Read,
+    /// Looks at what is there, and at all below it.
+    ReadTree,
     /// Changes what is there.
     Write,
-    /// Makes a name, or replaces what has it.
+    /// Gives what is there another name: the next address.
+    Link,
+    /// Makes a name, or changes the file that has it.
     Create,
+    /// Gives a name to another node, whatever has it.
+    Replace,
     /// Takes a name away.
     Remove,
+}
+
+impl Access {
+    /// Whether it may change something.
+    pub fn changes(self) -> bool {
+        !matches!(self, Self::Read | Self::ReadTree)
+    }
 }
 
 impl Op {
@@ -32,13 +45,13 @@ impl Op {
             Self::Mkdir { at, .. } | Self::Symlink { at, .. } | Self::Mknod { at, .. } => {
                 vec![(at, Access::Create)]
             }
-            Self::Link { from, to, .. } => vec![(from, Access::Write), (to, Access::Create)],
+            Self::Link { from, to, .. } => vec![(from, Access::Link), (to, Access::Create)],
             Self::Remove { at, .. } => vec![(at, Access::Remove)],
             Self::Rename { from, to, mode: RenameMode::Exchange, .. } => {
-                vec![(from, Access::Create), (to, Access::Create)]
+                vec![(from, Access::Replace), (to, Access::Replace)]
             }
-            Self::Rename { from, to, .. } => vec![(from, Access::Remove), (to, Access::Create)],
-            Self::Copy { from, to, .. } => vec![(from, Access::Read), (to, Access::Create)],
+            Self::Rename { from, to, .. } => vec![(from, Access::Remove), (to, Access::Replace)],
+            Self::Copy { from, to, .. } => vec![(from, Access::ReadTree), (to, Access::Create)],
             Self::CopyRange { from, to, .. } => vec![(from, Access::Read), (to, Access::Write)],
             Self::Check { at, .. } => vec![(at, Access::Read)],
             Self::Snapshot { .. } | Self::DropSnapshot { .. } => Vec::new(),

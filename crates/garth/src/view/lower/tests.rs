@@ -13,7 +13,7 @@ use crate::engine::memory::Memory;
 use crate::env::Env;
 use crate::fs::FileSystem;
 use crate::fs::lower::{Itself, StoreId};
-use crate::model::{ByteRange, Idempotency, Timestamp, VersionId};
+use crate::model::{ByteRange, Idempotency, Ino, Timestamp, VersionId};
 
 #[derive(Clone, Debug)]
 struct CopyUp {
@@ -66,7 +66,7 @@ impl Lowering for Session {
                 (At::Path(above.clone()), Precondition::Absent),
                 (At::Path(below.clone()), Precondition::Version(entry.version)),
             ];
-            if access == Access::Read {
+            if !access.changes() {
                 lowered.at = At::Path(below);
             } else {
                 self.copied.insert(asked.clone());
@@ -84,6 +84,10 @@ impl Lowering for Session {
 
     async fn number(&mut self, ino: Ino) -> Result<Ino> {
         Ok(if ino == Ino(70) { Ino(3) } else { ino })
+    }
+
+    async fn tops(&mut self, top: &TreePath) -> Result<Vec<(StoreId, TreePath)>> {
+        Ok(vec![(self.view.stores[0].id, path("/above").append(top)?)])
     }
 
     fn raise(&self, store: StoreId, at: &TreePath) -> Option<TreePath> {

@@ -1,0 +1,241 @@
+//! One tree made of directories of one filesystem, and of other filesystems, each at a path of its own.
+
+mod handles;
+mod lowering;
+mod merge;
+mod numbers;
+mod pages;
+mod part;
+mod parts;
+mod reads;
+
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::FileSystem;
+use crate::fs::lower::StoreId;
+use crate::model::{Access, At, Confinement, Ino, Owner, Within};
+use crate::path::TreePath;
+
+use self::part::{Part, Source};
+pub use self::parts::MAX_PARTS;
+use self::parts::Parts;
+
+/// One tree made of others: directories of a filesystem, the *base*, and other filesystems, each at a path.
+/// The part with the longest path that holds an address, by segment, is the one that it belongs to.
+///
+/// The base is confined to the directories that are shown, so that it judges every read and commit in one
+/// transaction with it. A batch on parts of one store is one commit, a rename or copy from one part to
+/// another, too; on parts of two stores it is `CrossesMounts`.
+///
+/// Where a part is shown nothing else is: it is listed, and cannot be removed, renamed or replaced (`Busy`).
+/// A directory that leads to one is there even if nothing has made it.
+///
+/// Nodes of the base keep their numbers, but for the root, which is 1. Other filesystems, and directories of
+/// the base that are shown twice, have numbers with a mark of their own (`numbers`).
+///
+/// Sequences, snapshots, changes and the past are those of the base; a part of another store has neither.
+/// Search finds what is found in the parts that have it.
+#[derive(Clone, Debug)]
+pub struct Mount {
+    /// Confined to what is shown of it.
+    base: Arc<dyn FileSystem>,
+    parts: Arc<Parts>,
+    /// The paths that are there.
+    within: Within,
+}
+
+/// A [`Mount`] that is being put together.
+#[derive(Debug)]
+pub struct Builder<'a> {
+    base: &'a dyn FileSystem,
+    owner: Owner,
+    parts: Vec<Part>,
+}
+
+impl Mount {
+    /// Begins a tree whose root is the directory `root` of `base`. Snapshots, commit ids, idempotency keys
+    /// and staged bodies are kept under `owner`.
+    pub fn builder<'a>(base: &'a dyn FileSystem, root: &TreePath, owner: Owner) -> Builder<'a> {
+        Builder { base, owner, parts: Vec::new() }.directory(TreePath::root(), root.clone())
+    }
+
+    /// The root by its number in the base.
+    async fn root(&self) -> Result<At> {
+        Ok(At::Node(self.base.stat(&At::Path(self.parts.all()[0].root())).await?.ino))
+    }
+
+    /// The filesystem that answers for a part.
+    fn fs<'a>(&'a self, part: &'a Part) -> Result<&'a Arc<dyn FileSystem>> {
+        match &part.source {
+            Source::Base(_) => Ok(&self.base),
+            Source::Other(other) => Ok(&other.fs),
+            Source::NoPast => {
+                Err(Error::at(ErrorKind::Unsupported, &part.at, "what is mounted here has no past"))
+            }
+        }
+    }
+
+    /// Where an address leads.
+    async fn place(&self, at: &At) -> Result<Place<'_>> {
+        match at {
+            At::Path(path) => self.path_place(path),
+            At::Node(ino) => match self.parts.own_path(*ino) {
+                Some(path) => self.path_place(path),
+                None => {
+                    let (part, ino) = self.parts.node(*ino).ok_or_else(Error::no_node)?;
+                    Ok(Place { part, at: At::Node(ino), path: None })
+                }
+            },
+            At::Child(dir, name) => {
+                if let Some(path) = self.parts.own_path(*dir) {
+                    return self.path_place(&path.join(name)?);
+                }
+                // only a name that a part's path has can lead away from the directory
+                if self.parts.has_segment(name.as_str())
+                    && let Some(dir) = self.directory(*dir).await?
+                    && self.parts.leads(&dir.join(name)?)
+                {
+                    return self.path_place(&dir.join(name)?);
+                }
+                let (part, dir) = self.parts.node(*dir).ok_or_else(Error::no_node)?;
+                Ok(Place { part, at: At::Child(dir, name.clone()), path: None })
+            }
+        }
+    }
+
+    fn path_place(&self, path: &TreePath) -> Result<Place<'_>> {
+        let part = self.parts.of(path);
+        Ok(Place { part, at: At::Path(part.down(path)?), path: Some(path.clone()) })
+    }
+
+    /// The path of a directory that is known by number; `None` if there is none.
+    async fn directory(&self, ino: Ino) -> Result<Option<TreePath>> {
+        let Some((part, ino)) = self.parts.node(ino) else { return Ok(None) };
+        let page = crate::model::NamesPage::default().limit(1);
+        match self.fs(part)?.names(&At::Node(ino), &page).await {
+            Ok(names) => Ok(names.items.first().and_then(|path| self.up(part, path))),
+            Err(error) if error.is(ErrorKind::NotFound) => Ok(None),
+            Err(error) => Err(self.told_of(part, error)),
+        }
+    }
+
+    /// An error of a part in the tree's terms.
+    fn told_of(&self, part: &Part, error: Error) -> Error {
+        error.mapped(|path| self.up(part, path))
+    }
+
+    /// The tree's path of a path that a part has told.
+    fn up(&self, part: &Part, path: &TreePath) -> Option<TreePath> {
+        let up = self.parts.shown_by(part, path);
+        if up.is_some() || !part.is_base() { up } else { self.up_from_base(path) }
+    }
+
+    /// The tree's path of a path of the base.
+    fn up_from_base(&self, path: &TreePath) -> Option<TreePath> {
+        self.parts.up_from_base(path).find(|path| self.within.contains(path))
+    }
+
+    /// Whether a directory is at a path because a part is shown there or below.
+    fn leads(&self, path: &TreePath) -> bool {
+        self.parts.leads(path) && self.within.contains(path)
+    }
+
+    fn told<T>(&self, part: &Part, answer: Result<T>) -> Result<T> {
+        answer.map_err(|error| self.told_of(part, error))
+    }
+
+    /// The paths of the base that make up what is shown at and below these paths, and the other parts there,
+    /// each with the paths in it.
+    fn below(&self, tops: &Within) -> Result<Below<'_>> {
+        let mut below = Below { base: Vec::new(), others: Vec::new() };
+        for part in self.parts.all() {
+            let mut inside = Vec::new();
+            for top in tops.tops() {
+                if part.at.is_within(top) {
+                    inside.push(part.root());
+                } else if self.parts.of(top).at == part.at {
+                    inside.push(part.down(top)?);
+                }
+            }
+            match &part.source {
+                Source::Base(_) => below.base.append(&mut inside),
+                Source::Other(_) if !inside.is_empty() => below.others.push((part, inside)),
+                Source::Other(_) | Source::NoPast => {}
+            }
+        }
+        Ok(below)
+    }
+}
+
+/// What makes up some paths of a tree: paths of the base, and other parts with paths in them.
+struct Below<'a> {
+    base: Vec<TreePath>,
+    others: Vec<(&'a Part, Vec<TreePath>)>,
+}
+
+/// An address in terms of the part that it belongs to.
+struct Place<'a> {
+    part: &'a Part,
+    at: At,
+    /// The path that was asked for, if it was one.
+    path: Option<TreePath>,
+}
+
+impl Place<'_> {
+    fn is_root(&self) -> bool {
+        self.path.as_ref().is_some_and(TreePath::is_root)
+    }
+}
+
+impl Builder<'_> {
+    /// Shows the directory `root` of the base at `at`, also one that is not there yet.
+    #[must_use]
+    pub fn directory(mut self, at: TreePath, root: TreePath) -> Self {
+        self.parts.push(Part::new(at, Source::Base(root)));
+        self
+    }
+
+    /// Shows another filesystem at `at`.
+    #[must_use]
+    pub fn mount(mut self, at: TreePath, fs: Arc<dyn FileSystem>) -> Self {
+        self.parts.push(Part::new(at, Source::Other(part::Other { fs, has_past: false })));
+        self
+    }
+
+    /// Lets nothing be written through the part that was added last: `ReadOnly`.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        if let Some(part) = self.parts.last_mut() {
+            part.read_only = true;
+        }
+        self
+    }
+
+    /// The tree.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for two parts at one path or more than [`MAX_PARTS`]; those of
+    /// [`FileSystem::confined`].
+    pub async fn open(self) -> Result<Arc<dyn FileSystem>> {
+        let mut parts = self.parts;
+        let roots = Within::new(parts.iter().filter_map(|part| match &part.source {
+            Source::Base(root) => Some(root.clone()),
+            Source::Other(_) | Source::NoPast => None,
+        }));
+        let base = self.base.confined(&Confinement { within: roots, owner: self.owner }).await?;
+        let store = store_of(&base).await?;
+        for part in &mut parts {
+            if let Source::Other(other) = &mut part.source {
+                other.has_past = store_of(&other.fs).await? == store;
+            }
+        }
+        let parts = Arc::new(Parts::new(parts)?);
+        Ok(Arc::new(Mount { base, parts, within: Within::everything() }))
+    }
+}
+
+/// The store that the root of a filesystem is in.
+async fn store_of(fs: &Arc<dyn FileSystem>) -> Result<StoreId> {
+    Ok(fs.lowering().lower(&At::Path(TreePath::root()), Access::Read).await?.store.id)
+}

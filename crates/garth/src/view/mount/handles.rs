@@ -1,0 +1,64 @@
+//! Handles of a mounted tree: those of its parts, with the numbers that the tree shows.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::error::Result;
+use crate::fs::{OpenFile, OpenNode};
+use crate::model::{Entry, Ino, VersionId};
+
+/// A node as the tree shows it, by the number that it has there.
+pub(super) fn renumbered(entry: Entry, ino: Ino) -> Entry {
+    let version = |version| VersionId { ino, ..version };
+    Entry { ino, version: version(entry.version), etag: version(entry.etag), ..entry }
+}
+
+/// A handle whose node has another number in the tree.
+#[derive(Debug)]
+pub(super) struct Renumbered<T: ?Sized> {
+    pub(super) ino: Ino,
+    pub(super) inner: Arc<T>,
+}
+
+#[async_trait]
+impl<T: OpenNode + ?Sized> OpenNode for Renumbered<T> {
+    fn ino(&self) -> Ino {
+        self.ino
+    }
+
+    async fn stat(&self) -> Result<Entry> {
+        Ok(renumbered(self.inner.stat().await?, self.ino))
+    }
+}
+
+#[async_trait]
+impl OpenFile for Renumbered<dyn OpenFile> {
+    async fn read_at(&self, offset: u64, length: usize) -> Result<Bytes> {
+        self.inner.read_at(offset, length).await
+    }
+
+    async fn next_data(&self, offset: u64) -> Result<u64> {
+        self.inner.next_data(offset).await
+    }
+
+    async fn next_hole(&self, offset: u64) -> Result<u64> {
+        self.inner.next_hole(offset).await
+    }
+}
+
+/// A directory that leads to a part and that nothing has made, held.
+#[derive(Debug)]
+pub(super) struct Leading(pub(super) Entry);
+
+#[async_trait]
+impl OpenNode for Leading {
+    fn ino(&self) -> Ino {
+        self.0.ino
+    }
+
+    async fn stat(&self) -> Result<Entry> {
+        Ok(self.0.clone())
+    }
+}

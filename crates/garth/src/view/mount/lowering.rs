@@ -1,0 +1,209 @@
+//! A batch on its way through a mounted tree.
+
+use std::collections::{BTreeSet, HashMap};
+
+use async_trait::async_trait;
+
+use super::part::Source;
+use super::{Below, Mount, Place};
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::lower::{Lowered, Lowering, StoreId};
+use crate::model::{Access, At, Ino, NamesPage, Op, Within};
+use crate::path::TreePath;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct MountLowering {
+    mount: Mount,
+    base: Box<dyn Lowering>,
+    /// Of the other parts that were addressed.
+    others: HashMap<usize, Box<dyn Lowering>>,
+    /// The parts that were addressed by path, of which errors tell first.
+    addressed: BTreeSet<usize>,
+    /// The parts that show the node which the next address gives another name.
+    linked: Option<BTreeSet<usize>>,
+}
+
+impl MountLowering {
+    pub(super) fn new(mount: Mount) -> Self {
+        let base = mount.base.lowering();
+        Self { mount, base, others: HashMap::new(), addressed: BTreeSet::new(), linked: None }
+    }
+}
+
+#[async_trait]
+impl Lowering for MountLowering {
+    async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered> {
+        let Self { mount, base, others, addressed, linked } = self;
+        let mut place = mount.place(at).await?;
+        let mut missing = missing(mount, &place, access).await?;
+        match (&place.path, at) {
+            (Some(path), At::Node(_)) if path.is_root() || access != Access::Write => {
+                // an operation that takes no number must be given one, to refuse it
+                (place.at, missing) = (mount.root().await?, None);
+            }
+            (Some(path), _) => refuse_points(mount, path, access)?,
+            (None, _) if access == Access::ReadTree => {
+                if let Some(path) = tree_of(mount, &place).await? {
+                    refuse_points(mount, &path, access)?;
+                }
+            }
+            (None, _) => {}
+        }
+        if !access.changes() && missing.is_some() {
+            // it is there, and is a directory: no more can be asked of it
+            place.at = mount.root().await?;
+        }
+        let parts = match access.changes() {
+            true => parts_of(mount, &place).await?,
+            false => BTreeSet::new(),
+        };
+        if parts.iter().any(|part| mount.parts.all()[*part].read_only)
+            && parts.iter().all(|part| mount.parts.all()[*part].read_only)
+        {
+            let at = place.path.as_ref().unwrap_or(&place.part.at);
+            return Err(Error::at(ErrorKind::ReadOnly, at, "nothing can be written here"));
+        }
+        if linked.take().is_some_and(|from| from.is_disjoint(&parts)) {
+            let at = place.path.as_ref().unwrap_or(&place.part.at);
+            let message = "a file cannot have names in two mounted parts; copy it";
+            return Err(Error::at(ErrorKind::CrossesMounts, at, message));
+        }
+        if access == Access::Link {
+            *linked = Some(parts);
+        }
+        if place.path.is_some() {
+            addressed.insert(place.part.index);
+        }
+        let lowered = match &place.part.source {
+            Source::Base(_) => base.lower(&place.at, access).await,
+            Source::Other(other) => {
+                let lowering = others.entry(place.part.index).or_insert_with(|| other.fs.lowering());
+                lowering.lower(&place.at, access).await
+            }
+            Source::NoPast => mount.fs(place.part).map(drop).and(Err(Error::no_node())),
+        };
+        let mut lowered = mount.told(place.part, lowered)?;
+        lowered.shown.ino = match (place.is_root(), lowered.shown.ino) {
+            (true, _) => Some(Ino::ROOT),
+            (false, known) => known.map(|ino| mount.parts.shown(place.part, ino)),
+        };
+        lowered.shown.tag = mount.parts.tag(place.part, lowered.shown.tag);
+        if access.changes() {
+            lowered.before.splice(..0, missing);
+        }
+        Ok(lowered)
+    }
+
+    async fn number(&mut self, ino: Ino) -> Result<Ino> {
+        if ino == Ino::ROOT {
+            return match self.mount.root().await? {
+                At::Node(root) => self.base.number(root).await,
+                At::Path(_) | At::Child(..) => Ok(ino),
+            };
+        }
+        let Self { mount, base, others, .. } = self;
+        let Some((part, below)) = mount.parts.node(ino) else { return Ok(ino) };
+        match &part.source {
+            Source::Base(_) => base.number(below).await,
+            Source::Other(other) => {
+                others.entry(part.index).or_insert_with(|| other.fs.lowering()).number(below).await
+            }
+            Source::NoPast => Ok(below),
+        }
+    }
+
+    async fn tops(&mut self, top: &TreePath) -> Result<Vec<(StoreId, TreePath)>> {
+        let Self { mount, base, others, .. } = self;
+        let Below { base: of_base, others: of_others } = mount.below(&Within::new([top.clone()]))?;
+        let mut tops = Vec::new();
+        for top in of_base {
+            tops.extend(base.tops(&top).await?);
+        }
+        for (part, inside) in of_others {
+            if let Source::Other(other) = &part.source {
+                let lowering = others.entry(part.index).or_insert_with(|| other.fs.lowering());
+                for top in inside {
+                    tops.extend(lowering.tops(&top).await?);
+                }
+            }
+        }
+        Ok(tops)
+    }
+
+    fn raise(&self, store: StoreId, path: &TreePath) -> Option<TreePath> {
+        let parts = self.mount.parts.all();
+        if let Some(path) = self.base.raise(store, path) {
+            let addressed = self.addressed.iter().map(|part| &parts[*part]).filter(|part| part.is_base());
+            let up = addressed.filter_map(|part| self.mount.parts.shown_by(part, &path)).next();
+            return up.or_else(|| self.mount.up_from_base(&path));
+        }
+        self.others.iter().find_map(|(part, lowering)| {
+            self.mount.parts.shown_by(&parts[*part], &lowering.raise(store, path)?)
+        })
+    }
+}
+
+/// What is shown at a path of its own stays there, with all that leads to it.
+fn refuse_points(mount: &Mount, path: &TreePath, access: Access) -> Result<()> {
+    let busy = match access {
+        Access::Read | Access::Write | Access::Link | Access::Create => return Ok(()),
+        Access::ReadTree if !mount.parts.has_below(path) => return Ok(()),
+        Access::ReadTree => {
+            let message = "another filesystem or directory is mounted inside; copy what is in it one by one";
+            return Err(Error::at(ErrorKind::CrossesMounts, path, message));
+        }
+        Access::Replace | Access::Remove => mount.parts.leads(path) || path.is_root(),
+    };
+    match busy {
+        true => Err(Error::at(ErrorKind::Busy, path, "something is mounted here or below")),
+        false => Ok(()),
+    }
+}
+
+/// The path of a node that is addressed by number, with all below it.
+async fn tree_of(mount: &Mount, place: &Place<'_>) -> Result<Option<TreePath>> {
+    let names = mount.fs(place.part)?.names(&place.at, &NamesPage::default().limit(1)).await;
+    match names {
+        Ok(names) => Ok(names.items.first().and_then(|path| mount.up(place.part, path))),
+        Err(error) if error.is(ErrorKind::NotFound) => Ok(None),
+        Err(error) => Err(mount.told_of(place.part, error)),
+    }
+}
+
+/// The parts that show what is at an address: of a node of the base, known by number, all that have a name of
+/// it.
+async fn parts_of(mount: &Mount, place: &Place<'_>) -> Result<BTreeSet<usize>> {
+    let several = mount.parts.all().iter().filter(|part| part.is_base()).count() > 1;
+    let at = match &place.at {
+        At::Node(ino) | At::Child(ino, _) if place.path.is_none() && place.part.is_base() && several => {
+            At::Node(*ino)
+        }
+        _ => return Ok(BTreeSet::from([place.part.index])),
+    };
+    let names = match mount.base.names(&at, &NamesPage::default()).await {
+        Err(error) if error.is(ErrorKind::NotFound) => return Ok(BTreeSet::new()),
+        names => mount.told(place.part, names)?,
+    };
+    let shown = names.items.iter().filter_map(|path| mount.up_from_base(path));
+    Ok(shown.map(|path| mount.parts.of(&path).index).collect())
+}
+
+/// What makes a directory that leads to a part, where an address needs it and nothing has made it yet.
+async fn missing(mount: &Mount, place: &Place<'_>, access: Access) -> Result<Option<Op>> {
+    let Some(path) = &place.path else { return Ok(None) };
+    let needed = match access {
+        Access::Create | Access::Replace if !mount.parts.leads(path) => path.parent(),
+        _ => Some(path.clone()),
+    };
+    let Some(needed) = needed.filter(|path| mount.parts.leads(path) && !mount.parts.is_point(path)) else {
+        return Ok(None);
+    };
+    let part = mount.parts.of(&needed);
+    let below = part.down(&needed)?;
+    match mount.fs(part)?.stat(&At::Path(below.clone())).await {
+        Err(error) if error.is(ErrorKind::NotFound) => Ok(Some(Op::mkdir_all(below))),
+        Err(error) => Err(mount.told_of(part, error)),
+        Ok(_) => Ok(None),
+    }
+}

@@ -1,0 +1,290 @@
+//! Pages of a mounted tree: what is in a directory, below it, and what a node is called.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use futures::FutureExt;
+
+use super::merge::{Piece, Stream, merged};
+use super::part::{Part, Source};
+use super::{Mount, Place};
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::FileSystem;
+use crate::model::{
+    At, Entry, Filling, Ino, Item, Kind, Listing, NamesPage, Page, Timestamp, VersionId, Walk, WalkItem,
+    WalkPage, check_limit,
+};
+use crate::path::{Name, TreePath};
+
+impl Mount {
+    /// What leads to a part and nothing has made.
+    pub(super) fn made_up(&self, path: &TreePath) -> Entry {
+        let ino = self.parts.own_number(path);
+        let version = VersionId { seq: crate::model::Seq(0), ino };
+        Entry {
+            ino,
+            kind: Kind::Directory,
+            mode: 0o755,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            nlink: 2,
+            size: 0,
+            atime: Timestamp::default(),
+            mtime: Timestamp::default(),
+            ctime: Timestamp::default(),
+            birthtime: Timestamp::default(),
+            target: None,
+            attributes: crate::model::Attributes::default(),
+            expires_at: None,
+            version,
+            etag: version,
+        }
+    }
+
+    /// A directory that leads to a part.
+    async fn leading(&self, path: &TreePath) -> Result<Entry> {
+        self.stat(&At::Path(path.clone())).await
+    }
+
+    pub(super) async fn list_page(&self, dir: &At, page: &Page) -> Result<Listing> {
+        check_limit(page.limit)?;
+        let place = self.place(dir).await?;
+        let path = match &place.path {
+            Some(path) => Some(path.clone()),
+            None => self.leading_directory(&place).await?,
+        };
+        let leading: BTreeSet<&Name> = match &path {
+            Some(path) => {
+                let there = |name: &&Name| path.join(name).is_ok_and(|path| self.within.contains(&path));
+                self.parts.leading_in(path).filter(there).collect()
+            }
+            None => BTreeSet::new(),
+        };
+        let listed = self.fs(place.part)?.list(&place.at, page).await;
+        let listing = match (self.told(place.part, listed), &path) {
+            (Err(error), Some(path)) if self.leads(path) && is_missing(&error) => {
+                Listing { items: Vec::new(), more: false }
+            }
+            (listing, _) => listing?,
+        };
+        let more = listing.more;
+        let last = listing.items.last().map(|item| item.name.clone());
+        let mut own: VecDeque<Item> = listing.items.into();
+        let mut leading: VecDeque<&Name> = leading
+            .into_iter()
+            .filter(|name| page.after.as_ref().is_none_or(|after| *name > after))
+            .filter(|name| !more || last.as_ref().is_some_and(|last| *name <= last))
+            .collect();
+        let mut filling = Filling::new(page.limit);
+        loop {
+            let takes_leading = match (own.front(), leading.front()) {
+                (Some(item), Some(name)) => **name <= item.name,
+                (None, Some(_)) => true,
+                (Some(_), None) => false,
+                (None, None) => break,
+            };
+            let item = match (takes_leading, &path) {
+                (true, Some(path)) => {
+                    let Some(name) = leading.pop_front() else { break };
+                    let known = own.pop_front_if(|item| item.name == *name);
+                    self.leading_item(&path.join(name)?, known, page.entries).await?
+                }
+                _ => {
+                    let Some(item) = own.pop_front() else { break };
+                    self.item(place.part, item)
+                }
+            };
+            if !filling.push(item) {
+                return Ok(filling.done());
+            }
+        }
+        let mut listing = filling.done();
+        listing.more = more;
+        Ok(listing)
+    }
+
+    /// The path of a directory known by number, if parts may be shown in it.
+    async fn leading_directory(&self, place: &Place<'_>) -> Result<Option<TreePath>> {
+        let names = self.fs(place.part)?.names(&place.at, &NamesPage::default().limit(1)).await;
+        let names = self.told(place.part, names)?;
+        let path = names.items.first().and_then(|path| self.up(place.part, path));
+        Ok(path.filter(|path| self.parts.has_below(path)))
+    }
+
+    /// The item of a directory that leads to a part; `known`: what is there below.
+    async fn leading_item(&self, path: &TreePath, known: Option<Item>, entries: bool) -> Result<Item> {
+        let name = path.split().map(|(_, name)| name).ok_or_else(Error::no_node)?;
+        let of = self.parts.of(path);
+        match known {
+            Some(item) if item.kind == Kind::Directory && !self.parts.is_point(path) => {
+                Ok(self.item(of, item))
+            }
+            _ => {
+                let entry = self.leading(path).await?;
+                let (ino, kind) = (entry.ino, entry.kind);
+                Ok(Item { name, ino, kind, entry: entries.then(|| Box::new(entry)) })
+            }
+        }
+    }
+
+    fn item(&self, part: &Part, item: Item) -> Item {
+        let ino = self.parts.shown(part, item.ino);
+        let entry = item.entry.map(|entry| Box::new(self.entry(part, *entry)));
+        Item { ino, entry, ..item }
+    }
+
+    pub(super) async fn walk_page(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
+        check_limit(page.limit)?;
+        let place = self.place(dir).await?;
+        let path = match &place.path {
+            Some(path) => path.clone(),
+            None => match self.leading_directory(&place).await? {
+                Some(path) => path,
+                // nothing but the part's own is below it
+                None => return self.walk_part(&place, page).await,
+            },
+        };
+        let after = page.after.as_ref();
+        if after.is_some_and(|after| !after.is_within(&path) || *after == path) {
+            return Err(Error::invalid("a walk goes on behind a path below its directory"));
+        }
+        // what the directory is, or is not
+        if !self.stat(dir).await?.is_dir() {
+            return Err(Error::not_a_directory(&path));
+        }
+        let shown = self.parts.all().iter().filter(|part| part.at.is_within(&path) && part.at != path);
+        let tops = shown.map(|part| (part.index, part.at.clone())).collect::<Vec<_>>();
+        let own = Stream::new(place.part.index, &path, after);
+        let mut streams: Vec<_> = own
+            .into_iter()
+            .chain(tops.iter().filter_map(|(part, top)| Stream::new(*part, top, after)))
+            .collect();
+        let behind =
+            |found: &TreePath| after.is_none_or(|after| super::merge::key(found) > super::merge::key(after));
+        let mut leading = Vec::new();
+        for path in self.parts.leading_below(&path).filter(behind) {
+            if !self.within.contains(&path) {
+                continue;
+            }
+            let entry = self.leading(&path).await?;
+            let (ino, kind) = (entry.ino, entry.kind);
+            leading.push(WalkItem { path, ino, kind, entry: page.entries.then(|| Box::new(entry)) });
+        }
+        streams.push(Stream::of(usize::MAX, leading));
+        let read = |id: usize, after: Option<TreePath>, limit: usize| {
+            let (path, entries) = (&path, page.entries);
+            async move { self.walk_piece(id, path, after, limit, entries).await }.boxed()
+        };
+        merged(streams, page.limit, &read).await
+    }
+
+    /// A walk that meets no other part.
+    async fn walk_part(&self, place: &Place<'_>, page: &WalkPage) -> Result<Walk> {
+        let after = page.after.as_ref().map(|after| self.parts.of(after).down(after)).transpose()?;
+        let walk = self.fs(place.part)?.walk(&place.at, &page.clone().after(after)).await;
+        let mut walk = self.told(place.part, walk)?;
+        let shown = |item: WalkItem| {
+            let path = self.up(place.part, &item.path)?;
+            Some(self.walk_item(place.part, path, item))
+        };
+        walk.items = walk.items.into_iter().filter_map(shown).collect();
+        Ok(walk)
+    }
+
+    /// A piece of what a part has below a directory of the tree, or below its own path if that is deeper.
+    async fn walk_piece(
+        &self,
+        id: usize,
+        dir: &TreePath,
+        after: Option<TreePath>,
+        limit: usize,
+        entries: bool,
+    ) -> Result<Piece<WalkItem>> {
+        let part = &self.parts.all()[id];
+        if matches!(part.source, Source::NoPast) {
+            return Ok(Piece { items: Vec::new(), next: None });
+        }
+        let top = if part.at.is_within(dir) { part.root() } else { part.down(dir)? };
+        let mut page = WalkPage::default().limit(limit);
+        page.entries = entries;
+        page.after = after.map(|after| part.down(&after)).transpose()?;
+        let walk = match self.fs(part)?.walk(&At::Path(top), &page).await {
+            // what is shown has not been made
+            Err(error) if is_missing(&error) => return Ok(Piece { items: Vec::new(), next: None }),
+            walk => self.told(part, walk)?,
+        };
+        let next = walk.items.last().filter(|_| walk.more).and_then(|item| part.up(&item.path));
+        let shown = |item: WalkItem| {
+            let path = self.parts.shown_by(part, &item.path)?;
+            // what is no directory cannot lead on
+            let hidden = item.kind != Kind::Directory && self.leads(&path);
+            (!hidden).then(|| self.walk_item(part, path, item))
+        };
+        Ok(Piece { items: walk.items.into_iter().filter_map(shown).collect(), next })
+    }
+
+    fn walk_item(&self, part: &Part, path: TreePath, item: WalkItem) -> WalkItem {
+        let ino = self.parts.shown(part, item.ino);
+        let entry = item.entry.map(|entry| Box::new(self.entry(part, *entry)));
+        WalkItem { path, ino, entry, ..item }
+    }
+
+    pub(super) async fn names_page(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
+        check_limit(page.limit)?;
+        let place = self.place(at).await?;
+        if let Some(path) = place.path.as_ref().filter(|path| path.is_root() || self.leads(path)) {
+            // a directory has one
+            self.stat(at).await?;
+            let behind =
+                page.after.as_ref().is_none_or(|after| super::merge::key(path) > super::merge::key(after));
+            return Ok(Listing { items: Vec::from_iter(behind.then(|| path.clone())), more: false });
+        }
+        let fs = self.fs(place.part)?;
+        if !place.part.is_base() {
+            let after = page.after.as_ref().map(|after| place.part.down(after)).transpose()?;
+            let mut names = self.told(place.part, fs.names(&place.at, &page.clone().after(after)).await)?;
+            names.items = names.items.iter().filter_map(|path| self.up(place.part, path)).collect();
+            return Ok(names);
+        }
+        // as it is known, also without a name
+        let ino = self.told(place.part, fs.stat(&place.at).await)?.ino;
+        let same = |part: &&Part| match place.part.tagged {
+            true => part.index == place.part.index,
+            false => part.is_base() && !part.tagged,
+        };
+        let parts = self.parts.all().iter().filter(same);
+        let streams =
+            parts.filter_map(|part| Stream::new(part.index, &part.at, page.after.as_ref())).collect();
+        let read = |id: usize, after: Option<TreePath>, limit: usize| {
+            async move { self.names_piece(id, ino, after, limit).await }.boxed()
+        };
+        merged(streams, page.limit, &read).await
+    }
+
+    /// Names of a node of the base that one part shows.
+    async fn names_piece(
+        &self,
+        id: usize,
+        ino: Ino,
+        after: Option<TreePath>,
+        limit: usize,
+    ) -> Result<Piece<TreePath>> {
+        let part = &self.parts.all()[id];
+        let after = after.map(|after| part.down(&after)).transpose()?;
+        let only = self.only(part).await?;
+        let names = match only.names(&At::Node(ino), &NamesPage::default().after(after).limit(limit)).await {
+            Err(error) if error.is(ErrorKind::NotFound) => {
+                return Ok(Piece { items: Vec::new(), next: None });
+            }
+            names => self.told(part, names)?,
+        };
+        let next = names.items.last().filter(|_| names.more).and_then(|path| part.up(path));
+        let shown = |path: &TreePath| self.parts.shown_by(part, path);
+        Ok(Piece { items: names.items.iter().filter_map(shown).collect(), next })
+    }
+}
+
+/// Whether nothing is there.
+pub(super) fn is_missing(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}

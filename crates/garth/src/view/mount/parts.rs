@@ -1,0 +1,162 @@
+//! The parts of a mounted tree: which one a path belongs to, and what leads to them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use super::numbers::Numbers;
+use super::part::{Part, Source};
+use crate::error::{Error, Result};
+use crate::model::Ino;
+use crate::path::{Name, TreePath};
+
+/// Most parts of one tree.
+pub const MAX_PARTS: usize = 1000;
+
+/// All parts of a tree.
+#[derive(Debug)]
+pub(super) struct Parts {
+    /// By path; the first is the root.
+    parts: Vec<Part>,
+    places: HashMap<String, usize>,
+    /// Every path above a part, `/` too.
+    above: BTreeSet<TreePath>,
+    /// The names in each directory that lead to parts.
+    leading: BTreeMap<TreePath, BTreeSet<Name>>,
+    segments: HashSet<String>,
+    numbers: Numbers,
+}
+
+impl Parts {
+    pub(super) fn new(mut parts: Vec<Part>) -> Result<Self> {
+        parts.sort_by(|one, other| one.at.cmp(&other.at));
+        if parts.len() > MAX_PARTS {
+            return Err(Error::invalid(format!("a tree is made of at most {MAX_PARTS} parts")));
+        }
+        if let Some(twice) = parts.windows(2).find(|pair| pair[0].at == pair[1].at) {
+            return Err(Error::invalid(format!("two parts are to be shown at {}", twice[0].at)));
+        }
+        let mut shown: Vec<TreePath> = Vec::new();
+        let (mut places, mut above, mut segments) = (HashMap::new(), BTreeSet::new(), HashSet::new());
+        let mut leading: BTreeMap<TreePath, BTreeSet<Name>> = BTreeMap::new();
+        for (index, part) in parts.iter_mut().enumerate() {
+            part.index = index;
+            if let Source::Base(root) = &part.source {
+                let twice = shown.iter().any(|other| root.is_within(other) || other.is_within(root));
+                // the base's root has the number that is this tree's root's
+                part.tagged = twice || (root.is_root() && !part.at.is_root());
+                shown.extend((!part.tagged).then(|| root.clone()));
+            }
+            places.insert(part.at.key().to_owned(), index);
+            above.extend(part.at.ancestors());
+            segments.extend(part.at.segments().map(str::to_owned));
+        }
+        let points = parts.iter().map(|part| &part.at).chain(&above);
+        for (dir, name) in points.filter_map(TreePath::split) {
+            leading.entry(dir).or_default().insert(name);
+        }
+        let numbers = Numbers::new(
+            &parts,
+            leading.iter().flat_map(|(dir, names)| names.iter().filter_map(move |name| dir.join(name).ok())),
+        );
+        Ok(Self { parts, places, above, leading, segments, numbers })
+    }
+
+    /// The same paths over other sources, one for each part.
+    pub(super) fn over(&self, sources: Vec<Source>) -> Self {
+        let over = |(part, source): (&Part, Source)| Part { at: part.at.clone(), source, ..*part };
+        Self {
+            parts: self.parts.iter().zip(sources).map(over).collect(),
+            places: self.places.clone(),
+            above: self.above.clone(),
+            leading: self.leading.clone(),
+            segments: self.segments.clone(),
+            numbers: self.numbers.clone(),
+        }
+    }
+
+    pub(super) fn all(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The part that a path belongs to.
+    pub(super) fn of(&self, path: &TreePath) -> &Part {
+        let mut key = path.key();
+        loop {
+            if let Some(index) = self.places.get(key) {
+                return &self.parts[*index];
+            }
+            match key.rfind('/') {
+                Some(end) => key = &key[..end],
+                None => return &self.parts[0],
+            }
+        }
+    }
+
+    /// Whether a part other than the root is shown at a path.
+    pub(super) fn is_point(&self, path: &TreePath) -> bool {
+        !path.is_root() && self.places.contains_key(path.key())
+    }
+
+    /// Whether a part is shown below a path.
+    pub(super) fn has_below(&self, path: &TreePath) -> bool {
+        self.above.contains(path)
+    }
+
+    /// Whether a path other than the root is that of a part or above one: a directory is there.
+    pub(super) fn leads(&self, path: &TreePath) -> bool {
+        !path.is_root() && (self.has_below(path) || self.is_point(path))
+    }
+
+    /// Whether the path of a part has this segment.
+    pub(super) fn has_segment(&self, name: &str) -> bool {
+        self.segments.contains(name)
+    }
+
+    /// The names in a directory that are those of parts, or lead to some.
+    pub(super) fn leading_in(&self, dir: &TreePath) -> impl Iterator<Item = &Name> {
+        self.leading.get(dir).into_iter().flatten()
+    }
+
+    /// The paths below a directory that are those of parts, or lead to some, in the order of a walk.
+    pub(super) fn leading_below(&self, dir: &TreePath) -> impl Iterator<Item = TreePath> {
+        let below = self.leading.iter().filter(move |(above, _)| above.is_within(dir));
+        below.flat_map(|(above, names)| names.iter().filter_map(move |name| above.join(name).ok()))
+    }
+
+    /// The tree's path of a path of a part's source; `None` if another part hides it.
+    pub(super) fn shown_by(&self, part: &Part, path: &TreePath) -> Option<TreePath> {
+        part.up(path).filter(|up| self.of(up).index == part.index)
+    }
+
+    /// The tree's paths of a path of the base: first where its numbers are as in the base.
+    pub(super) fn up_from_base(&self, path: &TreePath) -> impl Iterator<Item = TreePath> {
+        let of_base = self.parts.iter().filter(|part| part.is_base());
+        let (tagged, own): (Vec<_>, Vec<_>) = of_base.partition(|part| part.tagged);
+        own.into_iter().chain(tagged).filter_map(move |part| self.shown_by(part, path))
+    }
+
+    /// The number that the tree shows for a number of a part.
+    pub(super) fn shown(&self, part: &Part, ino: Ino) -> Ino {
+        self.numbers.shown(part, ino)
+    }
+
+    /// What the tree adds to numbers of a part's store.
+    pub(super) fn tag(&self, part: &Part, below: u64) -> u64 {
+        if below == 0 && !part.tagged { 0 } else { self.numbers.shown(part, Ino(below)).0 }
+    }
+
+    /// The part that a number of the tree belongs to, and the number there.
+    pub(super) fn node(&self, ino: Ino) -> Option<(&Part, Ino)> {
+        let (part, ino) = self.numbers.node(ino)?;
+        Some((&self.parts[part], ino))
+    }
+
+    /// The path whose number is the tree's own: the root, or what leads to a part and nothing has made.
+    pub(super) fn own_path(&self, ino: Ino) -> Option<&TreePath> {
+        self.numbers.own_path(ino)
+    }
+
+    /// The number of a path that leads to a part and nothing has made.
+    pub(super) fn own_number(&self, path: &TreePath) -> Ino {
+        self.numbers.own_number(path)
+    }
+}

@@ -1,0 +1,449 @@
+//! A mounted tree as a filesystem: what is asked of one part, of the base, or of all parts that can answer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::handles::{Leading, Renumbered, renumbered};
+use super::lowering::MountLowering;
+use super::pages::is_missing;
+use super::part::{Other, Part, Source};
+use super::{Below, Mount, Place};
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Upload};
+use crate::model::{
+    At, Batch, Blame, ByteRange, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitChanges, CommitId,
+    Confinement, Entry, Fetched, Head, HistoryPage, Ino, Listing, MAX_READ, Moment, NamesPage, Owner, Page,
+    SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage, Within,
+    check_items,
+};
+use crate::path::TreePath;
+use crate::view::lower;
+
+impl Mount {
+    /// A node of a part as the tree shows it.
+    pub(super) fn entry(&self, part: &Part, entry: Entry) -> Entry {
+        let ino = self.parts.shown(part, entry.ino);
+        renumbered(entry, ino)
+    }
+
+    /// The node at an address of a part as the tree shows it.
+    fn found(&self, place: &Place<'_>, entry: Entry) -> Entry {
+        if place.is_root() { renumbered(entry, Ino::ROOT) } else { self.entry(place.part, entry) }
+    }
+
+    /// The base with one part of it alone.
+    pub(super) async fn only(&self, part: &Part) -> Result<Arc<dyn FileSystem>> {
+        match &part.source {
+            Source::Base(root) => {
+                let (within, owner) = (Within::new([root.clone()]), Owner::of_path(root)?);
+                self.base.confined(&Confinement { within, owner }).await
+            }
+            Source::Other(_) | Source::NoPast => self.fs(part).cloned(),
+        }
+    }
+
+    /// Where an address leads, if that is of the base or its store: the past of nothing else is known.
+    async fn past(&self, at: &At) -> Result<Place<'_>> {
+        let place = self.place(at).await?;
+        match &place.part.source {
+            Source::Base(_) | Source::Other(Other { has_past: true, .. }) => Ok(place),
+            Source::Other(_) | Source::NoPast => Err(no_past(place.part)),
+        }
+    }
+
+    /// Where a version is.
+    fn version_in(&self, version: VersionId) -> Result<(&Part, VersionId)> {
+        let none = || Error::new(ErrorKind::NotFound, "there is no such version");
+        let (part, ino) = self.parts.node(version.ino).ok_or_else(none)?;
+        match &part.source {
+            Source::Base(_) | Source::Other(Other { has_past: true, .. }) => {
+                Ok((part, VersionId { ino, ..version }))
+            }
+            Source::Other(_) | Source::NoPast => Err(no_past(part)),
+        }
+    }
+
+    /// A change of the base as it shows within some paths; `None` if it does not.
+    fn change(&self, change: Change, within: &Within) -> Option<Change> {
+        let Change { kind, ino, paths } = change;
+        let up = |path: &TreePath| {
+            self.parts.up_from_base(path).filter(|path| within.contains(path)).collect::<Vec<_>>()
+        };
+        let shown: Vec<TreePath> = paths.iter().flat_map(up).collect();
+        let part = match shown.first() {
+            Some(path) => self.parts.of(path),
+            None if paths.is_empty() => self.parts.of(within.tops().first().unwrap_or(&TreePath::root())),
+            None => return None,
+        };
+        let kind = match kind {
+            ChangeKind::Renamed { from } => match up(&from).into_iter().next() {
+                Some(from) => ChangeKind::Renamed { from },
+                None => ChangeKind::Created,
+            },
+            kind => kind,
+        };
+        let is_root = shown.iter().any(TreePath::is_root);
+        let ino = if is_root { Ino::ROOT } else { self.parts.shown(part, ino) };
+        Some(Change { kind, ino, paths: shown })
+    }
+
+    /// Files of some parts, of one moment.
+    async fn fetch_all(&self, places: &[(Place<'_>, ByteRange)]) -> Result<Fetched> {
+        let mut answers: Vec<Option<Result<(Entry, Bytes)>>> = places.iter().map(|_| None).collect();
+        let mut asked_of = vec![false; self.parts.all().len()];
+        let (mut seq, mut bytes) = (None, 0);
+        // directories of the base are asked together, which is one moment
+        let source = |part: &Part| if part.is_base() { 0 } else { part.index };
+        for (place, _) in places {
+            let part = place.part;
+            if std::mem::replace(&mut asked_of[source(part)], true) {
+                continue;
+            }
+            let here = (0..places.len()).filter(|n| source(places[*n].0.part) == source(part));
+            let here: Vec<usize> = here.collect();
+            let asked: Vec<_> = here.iter().map(|n| (places[*n].0.at.clone(), places[*n].1)).collect();
+            let fetched =
+                self.fs(part)?.fetch_many(&asked).await.map_err(|error| self.told_of(part, error))?;
+            if part.is_base() || seq.is_none() {
+                seq = Some(fetched.seq);
+            }
+            for (n, answer) in here.into_iter().zip(fetched.items) {
+                let place = &places[n].0;
+                let answer = self.told(place.part, answer).map_err(|error| self.of_leading(place, error));
+                answers[n] = Some(answer.map(|(entry, bytes)| (self.found(place, entry), bytes)));
+            }
+        }
+        let seq = match seq {
+            Some(seq) => seq,
+            None => self.base.head().await?.seq,
+        };
+        let fits = |answer: &Result<(Entry, Bytes)>| {
+            let first = bytes == 0;
+            bytes += answer.as_ref().map_or(0, |(_, content)| content.len());
+            first || bytes <= MAX_READ
+        };
+        Ok(Fetched::new(seq, answers.into_iter().map_while(|answer| answer).take_while(fits).collect()))
+    }
+}
+
+fn no_past(part: &Part) -> Error {
+    Error::at(ErrorKind::Unsupported, &part.at, "what is mounted here has no past")
+}
+
+#[async_trait]
+impl FileSystem for Mount {
+    fn capabilities(&self, at: &TreePath) -> Capabilities {
+        let part = self.parts.of(at);
+        let below = part.down(at).unwrap_or_else(|_| part.root());
+        let mut has = match &part.source {
+            Source::Base(_) => self.base.capabilities(&below),
+            Source::Other(other) => {
+                let has = other.fs.capabilities(&below);
+                let past = other.has_past;
+                Capabilities { history: has.history && past, snapshots: has.snapshots && past, ..has }
+            }
+            Source::NoPast => Capabilities::default(),
+        };
+        has.write &= !part.read_only;
+        has
+    }
+
+    async fn head(&self) -> Result<Head> {
+        self.base.head().await
+    }
+
+    async fn stat(&self, at: &At) -> Result<Entry> {
+        let place = self.place(at).await?;
+        let leads = place.path.as_ref().filter(|path| self.leads(path));
+        let entry = match self.fs(place.part) {
+            Ok(fs) => self.told(place.part, fs.stat(&place.at).await),
+            Err(error) => Err(error),
+        };
+        match (entry, leads) {
+            (Ok(entry), Some(path)) if !entry.is_dir() => Ok(self.made_up(path)),
+            (Err(error), Some(path)) if is_missing(&error) || error.is(ErrorKind::Unsupported) => {
+                Ok(self.made_up(path))
+            }
+            (entry, _) => Ok(self.found(&place, entry?)),
+        }
+    }
+
+    async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
+        self.names_page(at, page).await
+    }
+
+    async fn list(&self, dir: &At, page: &Page) -> Result<Listing> {
+        self.list_page(dir, page).await
+    }
+
+    async fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
+        self.walk_page(dir, page).await
+    }
+
+    async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
+        let place = self.place(at).await?;
+        let fetched = self.told(place.part, self.fs(place.part)?.fetch(&place.at, range).await);
+        let (entry, bytes) = fetched.map_err(|error| self.of_leading(&place, error))?;
+        Ok((self.found(&place, entry), bytes))
+    }
+
+    async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
+        check_items(items.len())?;
+        let (mut places, mut wrong) = (Vec::with_capacity(items.len()), Vec::new());
+        for (n, (at, range)) in items.iter().enumerate() {
+            match self.place(at).await {
+                Ok(place) => places.push((place, *range)),
+                Err(error) => wrong.push((n, error)),
+            }
+        }
+        let fetched = self.fetch_all(&places).await?;
+        let (mut answers, mut wrong) = (fetched.items.into_iter(), wrong.into_iter().peekable());
+        let mut all = Vec::with_capacity(items.len());
+        for n in 0..items.len() {
+            match wrong.next_if(|(at, _)| *at == n) {
+                Some((_, error)) => all.push(Err(error)),
+                None => match answers.next() {
+                    Some(answer) => all.push(answer),
+                    None => break,
+                },
+            }
+        }
+        Ok(Fetched::new(fetched.seq, all))
+    }
+
+    async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
+        let place = self.place(at).await?;
+        let leads = place.path.as_ref().is_some_and(|path| self.leads(path));
+        if leads {
+            let entry = self.stat(at).await?;
+            if self.parts.own_path(entry.ino).is_some() {
+                return Ok(Arc::new(Leading(entry)));
+            }
+        }
+        let inner = self.told(place.part, self.fs(place.part)?.hold(&place.at).await)?;
+        let ino = self.number(&place, inner.ino());
+        Ok(if ino == inner.ino() { inner } else { Arc::new(Renumbered { ino, inner }) })
+    }
+
+    async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
+        let place = self.place(at).await?;
+        let opened = self.told(place.part, self.fs(place.part)?.open(&place.at).await);
+        let inner = opened.map_err(|error| self.of_leading(&place, error))?;
+        let ino = self.number(&place, inner.ino());
+        Ok(if ino == inner.ino() { inner } else { Arc::new(Renumbered { ino, inner }) })
+    }
+
+    async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>> {
+        let (part, below) = self.version_in(version)?;
+        let inner = self.told(part, self.fs(part)?.open_version(below).await)?;
+        let ino = version.ino;
+        Ok(if ino == inner.ino() { inner } else { Arc::new(Renumbered { ino, inner }) })
+    }
+
+    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
+        let place = self.past(at).await?;
+        let mut page = page.clone();
+        page.before = page.before.map(|version| match self.parts.node(version.ino) {
+            Some((_, ino)) => VersionId { ino, ..version },
+            None => version,
+        });
+        let mut versions = self.told(place.part, self.fs(place.part)?.history(&place.at, &page).await)?;
+        for version in &mut versions.items {
+            version.id.ino = self.number(&place, version.id.ino);
+            version.entry = version.entry.take().map(|entry| Box::new(self.found(&place, *entry)));
+        }
+        Ok(versions)
+    }
+
+    async fn blame(&self, at: &At, range: ByteRange, limit: usize) -> Result<Blame> {
+        let place = self.past(at).await?;
+        self.told(place.part, self.fs(place.part)?.blame(&place.at, range, limit).await)
+    }
+
+    async fn changes(&self, query: &ChangesQuery) -> Result<Changes> {
+        let mut query = query.clone();
+        let asked = query.check()?.intersect(&self.within);
+        if !asked.is_everything() {
+            query.within = self.below(&asked)?.base;
+            if query.within.is_empty() {
+                return Err(Error::new(ErrorKind::Unsupported, "what is mounted there has no past"));
+            }
+        }
+        let mut changes = self.base.changes(&query).await?;
+        changes.commits = changes
+            .commits
+            .into_iter()
+            .filter_map(|CommitChanges { commit, changes }| {
+                let had = !changes.is_empty();
+                let changes: Vec<_> =
+                    changes.into_iter().filter_map(|change| self.change(change, &asked)).collect();
+                (!had || !changes.is_empty()).then_some(CommitChanges { commit, changes })
+            })
+            .collect();
+        Ok(changes)
+    }
+
+    async fn wait(&self, since: Seq) -> Result<Head> {
+        self.base.wait(since).await
+    }
+
+    async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
+        let base = self.base.as_of(moment).await?;
+        let mut past = Vec::with_capacity(self.parts.all().len());
+        for part in self.parts.all() {
+            past.push(match &part.source {
+                Source::Base(root) => Source::Base(root.clone()),
+                Source::Other(other) if other.has_past => {
+                    // a snapshot is of the base's owner
+                    let moment = match moment {
+                        Moment::Snapshot(_) => Moment::Seq(base.head().await?.seq),
+                        moment => moment.clone(),
+                    };
+                    Source::Other(Other { fs: other.fs.as_of(&moment).await?, has_past: true })
+                }
+                Source::Other(_) | Source::NoPast => Source::NoPast,
+            });
+        }
+        self.over(base, past, self.within.clone())
+    }
+
+    async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
+        let within = self.within.intersect(&to.within);
+        let Below { base, others } = self.below(&within)?;
+        let base = Confinement { within: Within::new(base), owner: to.owner.clone() };
+        let base = self.base.confined(&base).await?;
+        let mut inside: HashMap<usize, Vec<TreePath>> =
+            others.into_iter().map(|(part, tops)| (part.index, tops)).collect();
+        let mut sources = Vec::with_capacity(self.parts.all().len());
+        for part in self.parts.all() {
+            sources.push(match &part.source {
+                Source::Base(root) => Source::Base(root.clone()),
+                Source::Other(other) => {
+                    let within = Within::new(inside.remove(&part.index).unwrap_or_default());
+                    let to = Confinement { within, owner: to.owner.clone() };
+                    Source::Other(Other { fs: other.fs.confined(&to).await?, ..other.clone() })
+                }
+                Source::NoPast => Source::NoPast,
+            });
+        }
+        self.over(base, sources, within)
+    }
+
+    fn lowering(&self) -> Box<dyn Lowering> {
+        Box::new(MountLowering::new(self.clone()))
+    }
+
+    async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
+        self.base.snapshots(page).await
+    }
+
+    async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
+        let asked = match query.within.is_empty() {
+            true => self.within.clone(),
+            false => self.within.intersect(&Within::new(query.within.iter().cloned())),
+        };
+        let Below { base, others } = self.below(&asked)?;
+        let everything = query.within.is_empty() && self.within.is_everything();
+        let mut found = SearchAnswer::default();
+        if !base.is_empty() {
+            let tops = if everything { Vec::new() } else { base };
+            let mut answer = self.base.search(&query.clone().within_any(tops)).await?;
+            answer.hits.retain_mut(|hit| {
+                let Some(path) = self.parts.up_from_base(&hit.path).find(|path| asked.contains(path)) else {
+                    return false;
+                };
+                hit.ino = self.parts.shown(self.parts.of(&path), hit.ino);
+                hit.version.ino = hit.ino;
+                hit.path = path;
+                true
+            });
+            found = answer;
+        } else if others.iter().all(|(part, _)| !self.capabilities(&part.at).search) {
+            return Err(Error::new(ErrorKind::Unsupported, "what is mounted there cannot be searched"));
+        }
+        for (part, tops) in others {
+            if !self.capabilities(&part.at).search {
+                continue;
+            }
+            let tops = tops.into_iter().filter(|top| !top.is_root());
+            let answer = self.fs(part)?.search(&query.clone().within_any(tops)).await;
+            let answer = self.told(part, answer)?;
+            found.more |= answer.more;
+            found.missing += answer.missing;
+            found.hits.extend(answer.hits.into_iter().filter_map(|mut hit| {
+                hit.path = self.parts.shown_by(part, &hit.path)?;
+                hit.ino = self.parts.shown(part, hit.ino);
+                hit.version.ino = hit.ino;
+                Some(hit)
+            }));
+        }
+        found.hits.sort_by(|one, other| other.score.total_cmp(&one.score));
+        found.more |= found.hits.len() > query.limit;
+        found.hits.truncate(query.limit);
+        Ok(found)
+    }
+
+    async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {
+        let place = self.place(at).await?;
+        self.told(place.part, self.fs(place.part)?.stage(&place.at).await)
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Commit> {
+        lower::commit(&|| self.lowering(), &batch).await
+    }
+
+    async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
+        if let Some(commit) = self.base.committed(id).await? {
+            return Ok(Some(commit));
+        }
+        // a batch that ended in another store
+        for part in self.parts.all() {
+            if let Source::Other(other) = &part.source
+                && self.capabilities(&part.at).write
+                && let Some(commit) = other.fs.committed(id).await?
+            {
+                return Ok(Some(commit));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn sync(&self) -> Result<Seq> {
+        for part in self.parts.all() {
+            if let Source::Other(other) = &part.source
+                && self.capabilities(&part.at).write
+            {
+                other.fs.sync().await?;
+            }
+        }
+        self.base.sync().await
+    }
+}
+
+impl Mount {
+    /// The number that the tree shows for a node at a place.
+    fn number(&self, place: &Place<'_>, ino: Ino) -> Ino {
+        if place.is_root() { Ino::ROOT } else { self.parts.shown(place.part, ino) }
+    }
+
+    /// The error of reading what leads to a part as a file.
+    fn of_leading(&self, place: &Place<'_>, error: Error) -> Error {
+        match &place.path {
+            Some(path) if self.leads(path) => Error::is_a_directory(path),
+            _ => error,
+        }
+    }
+
+    fn over(
+        &self,
+        base: Arc<dyn FileSystem>,
+        sources: Vec<Source>,
+        within: Within,
+    ) -> Result<Arc<dyn FileSystem>> {
+        let parts = Arc::new(self.parts.over(sources));
+        Ok(Arc::new(Self { base, parts, within }))
+    }
+}
