@@ -9,6 +9,7 @@ pub mod leaky;
 pub mod limited;
 pub mod model;
 pub mod mounted;
+mod overlaid;
 pub mod planted;
 #[cfg(feature = "faults")]
 pub mod proof;

@@ -2,8 +2,12 @@
 //! says of what lies under it; its writes are lowered to the store that they end in ([`lower`]).
 
 mod lower;
+mod merge;
 pub mod mount;
+mod numbers;
+pub mod overlay;
 pub mod scope;
 
 pub use mount::Mount;
+pub use overlay::Overlay;
 pub use scope::Scope;

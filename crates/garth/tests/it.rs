@@ -14,6 +14,7 @@ mod it {
     mod migration;
     mod model;
     mod mount;
+    mod overlay;
     mod rules;
     mod specs;
     mod sqlite;

@@ -84,6 +84,18 @@ pub trait Lowering: Send + Sync + fmt::Debug {
     /// `NameTooLong` if it has no place there; what reading on the way fails with. Paths are the view's.
     async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered>;
 
+    /// A condition in terms of the store; what can be judged on the way may become one that is as true there.
+    ///
+    /// # Errors
+    /// As for [`Lowering::lower`].
+    async fn condition(&mut self, at: &At, that: &Precondition) -> Result<(Lowered, Precondition)> {
+        let (lowered, mut that) = (self.lower(at, Access::Read).await?, that.clone());
+        for version in that.versions() {
+            version.ino = self.number(version.ino).await?;
+        }
+        Ok((lowered, that))
+    }
+
     /// The number in the store of what the view shows by this number; of a version, too.
     ///
     /// # Errors

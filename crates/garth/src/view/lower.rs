@@ -78,21 +78,28 @@ impl Descent {
     async fn op(&mut self, op: &Op, ops: &mut Vec<Op>) -> Result<Answer> {
         let told = op.told_of().cloned();
         let (mut op, mut after, mut shown) = (op.clone(), Vec::new(), Shown::default());
-        let addresses = op.addresses();
-        if addresses.is_empty() {
-            shown = self.root().await?;
+        if op.addresses().is_empty() {
+            shown = self.address(&At::Path(TreePath::root()), Access::Snapshot).await?.shown;
         }
-        for (at, access) in addresses {
-            let lowered = self.address(at, access).await?;
-            if told.as_ref() == Some(at) {
+        let mut places = Vec::new();
+        if let Op::Check { at, that } = &mut op {
+            let (lowered, judged) = self.lowering.condition(at, that).await?;
+            (*at, *that) = (lowered.at.clone(), judged);
+            places.push((told.is_some(), self.taken(lowered)?));
+        } else {
+            for (at, access) in op.addresses() {
+                let is_told = told.as_ref() == Some(at);
+                let lowered = self.address(at, access).await?;
+                *at = lowered.at.clone();
+                places.push((is_told, lowered));
+            }
+        }
+        for (is_told, lowered) in places {
+            if is_told {
                 shown = lowered.shown;
             }
-            *at = lowered.at;
             ops.extend(lowered.before);
             after.extend(lowered.after);
-        }
-        if let Op::Check { that, .. } = &mut op {
-            self.versions(that).await?;
         }
         ops.push(op);
         let place = ops.len() - 1;
@@ -103,19 +110,10 @@ impl Descent {
     async fn conditions(&mut self, conditions: &[(At, Precondition)]) -> Result<Vec<(At, Precondition)>> {
         let mut lowered = Vec::with_capacity(conditions.len());
         for (at, that) in conditions {
-            let (at, mut that) = (self.address(at, Access::Read).await?.at, that.clone());
-            self.versions(&mut that).await?;
-            lowered.push((at, that));
+            let (place, that) = self.lowering.condition(at, that).await?;
+            lowered.push((self.taken(place)?.at, that));
         }
         Ok(lowered)
-    }
-
-    /// Versions name nodes by their numbers in the store.
-    async fn versions(&mut self, that: &mut Precondition) -> Result<()> {
-        for version in that.versions() {
-            version.ino = self.lowering.number(version.ino).await?;
-        }
-        Ok(())
     }
 
     /// What a batch asks to be confined to, in the store that it ends in.
@@ -129,12 +127,17 @@ impl Descent {
     }
 
     /// What names no path belongs to the store of the root.
-    async fn root(&mut self) -> Result<Shown> {
-        Ok(self.address(&At::Path(TreePath::root()), Access::Read).await?.shown)
+    async fn root(&mut self) -> Result<()> {
+        self.address(&At::Path(TreePath::root()), Access::Read).await.map(drop)
     }
 
     async fn address(&mut self, at: &At, access: Access) -> Result<Lowered> {
-        let mut lowered = self.lowering.lower(at, access).await?;
+        let lowered = self.lowering.lower(at, access).await?;
+        self.taken(lowered)
+    }
+
+    /// Takes what an address has become into the batch.
+    fn taken(&mut self, mut lowered: Lowered) -> Result<Lowered> {
         match &self.store {
             Some(store) if store.id != lowered.store.id => {
                 let message = "one commit cannot change two stores; copy, then remove";
@@ -146,6 +149,42 @@ impl Descent {
         self.within = self.within.union(&lowered.store.within);
         self.assumptions.append(&mut lowered.assumptions);
         Ok(lowered)
+    }
+}
+
+/// What a view has done besides, in the terms of what is under it, as it is in the store.
+#[derive(Debug, Default)]
+pub(super) struct Through {
+    pub(super) ops: Vec<Op>,
+    pub(super) assumptions: Vec<(At, Precondition)>,
+}
+
+impl Through {
+    /// Lowers operations, and what they assume.
+    pub(super) async fn of(
+        lowering: &mut dyn Lowering,
+        ops: Vec<Op>,
+        assumptions: Vec<(At, Precondition)>,
+    ) -> Result<Self> {
+        let mut through = Self::default();
+        for (at, that) in assumptions {
+            let (mut lowered, that) = lowering.condition(&at, &that).await?;
+            through.assumptions.append(&mut lowered.assumptions);
+            through.assumptions.push((lowered.at, that));
+        }
+        for mut op in ops {
+            let mut after = Vec::new();
+            for (at, access) in op.addresses() {
+                let mut lowered = lowering.lower(at, access).await?;
+                *at = lowered.at;
+                through.ops.append(&mut lowered.before);
+                through.assumptions.append(&mut lowered.assumptions);
+                after.append(&mut lowered.after);
+            }
+            through.ops.push(op);
+            through.ops.append(&mut after);
+        }
+        Ok(through)
     }
 }
 

@@ -2,8 +2,6 @@
 
 mod handles;
 mod lowering;
-mod merge;
-mod numbers;
 mod pages;
 mod part;
 mod parts;
@@ -32,7 +30,7 @@ use self::parts::Parts;
 /// A directory that leads to one is there even if nothing has made it.
 ///
 /// Nodes of the base keep their numbers, but for the root, which is 1. Other filesystems, and directories of
-/// the base that are shown twice, have numbers with a mark of their own (`numbers`).
+/// the base that are shown twice, have numbers with a mark of their own (`view/numbers.rs`).
 ///
 /// Sequences, snapshots, changes and the past are those of the base; a part of another store has neither.
 /// Search finds what is found in the parts that have it.
@@ -70,9 +68,7 @@ impl Mount {
         match &part.source {
             Source::Base(_) => Ok(&self.base),
             Source::Other(other) => Ok(&other.fs),
-            Source::NoPast => {
-                Err(Error::at(ErrorKind::Unsupported, &part.at, "what is mounted here has no past"))
-            }
+            Source::NoPast => Err(part::no_past(part)),
         }
     }
 

@@ -11,7 +11,8 @@ use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
 use crate::model::{
     Access, At, Batch, Blame, ByteRange, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitId,
     Confinement, Entry, Fetched, Head, HistoryPage, Ino, Listing, Moment, NamesPage, Owner, Page,
-    SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage, Within,
+    Precondition, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk,
+    WalkPage, Within,
 };
 use crate::path::TreePath;
 
@@ -304,6 +305,20 @@ impl Lowering for ScopeLowering {
             lowered.shown.ino = Some(Ino::ROOT);
         }
         Ok(lowered)
+    }
+
+    async fn condition(&mut self, at: &At, that: &Precondition) -> Result<(Lowered, Precondition)> {
+        let mut that = that.clone();
+        for version in that.versions() {
+            if version.ino == Ino::ROOT {
+                version.ino = self.base_root().await?;
+            }
+        }
+        let below = match at {
+            At::Node(Ino::ROOT) => At::Node(self.base_root().await?),
+            _ => self.scope.at(at)?,
+        };
+        self.scope.told(self.base.condition(&below, &that).await)
     }
 
     async fn number(&mut self, ino: Ino) -> Result<Ino> {

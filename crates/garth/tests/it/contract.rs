@@ -129,3 +129,31 @@ mod mounted_twice {
 
     garth_testkit::contract_tests!(subject);
 }
+
+mod overlay_of_one_store {
+    use std::sync::Arc;
+
+    use garth::engine::memory::Memory;
+    use garth_testkit::contract::Subject;
+
+    async fn subject() -> Subject {
+        let (env, clock) = Subject::clock();
+        Subject::new(Arc::new(Memory::new(env)), clock).overlaid(true).await
+    }
+
+    garth_testkit::contract_tests!(subject);
+}
+
+mod overlay_over_another_store {
+    use std::sync::Arc;
+
+    use garth::engine::memory::Memory;
+    use garth_testkit::contract::Subject;
+
+    async fn subject() -> Subject {
+        let (env, clock) = Subject::clock();
+        Subject::new(Arc::new(Memory::new(env)), clock).overlaid(false).await
+    }
+
+    garth_testkit::contract_tests!(subject);
+}

@@ -1,6 +1,6 @@
 //! What an operation addresses and what it does there, for whoever puts other addresses in their place.
 
-use super::{Create, Op, Precondition, RenameMode};
+use super::{Create, Op, Precondition, Remove, RenameMode};
 use crate::model::at::At;
 use crate::model::id::VersionId;
 
@@ -11,6 +11,10 @@ pub enum Access {
     Read,
     /// Looks at what is there, and at all below it.
     ReadTree,
+    /// The same as of a past commit.
+    ReadPast,
+    /// Names the state of the whole tree.
+    Snapshot,
     /// Changes what is there.
     Write,
     /// Gives what is there another name: the next address.
@@ -19,14 +23,20 @@ pub enum Access {
     Create,
     /// Gives a name to another node, whatever has it.
     Replace,
+    /// Takes a name away, and gives the node another: the next address.
+    Move,
+    /// Gives a name to the node of another address, which gets its own.
+    Exchange,
     /// Takes a name away.
     Remove,
+    /// Takes a name away, with all below it.
+    RemoveTree,
 }
 
 impl Access {
     /// Whether it may change something.
     pub fn changes(self) -> bool {
-        !matches!(self, Self::Read | Self::ReadTree)
+        !matches!(self, Self::Read | Self::ReadTree | Self::ReadPast | Self::Snapshot)
     }
 }
 
@@ -46,12 +56,16 @@ impl Op {
                 vec![(at, Access::Create)]
             }
             Self::Link { from, to, .. } => vec![(from, Access::Link), (to, Access::Create)],
+            Self::Remove { at, what: Remove::Tree, .. } => vec![(at, Access::RemoveTree)],
             Self::Remove { at, .. } => vec![(at, Access::Remove)],
             Self::Rename { from, to, mode: RenameMode::Exchange, .. } => {
-                vec![(from, Access::Replace), (to, Access::Replace)]
+                vec![(from, Access::Exchange), (to, Access::Exchange)]
             }
-            Self::Rename { from, to, .. } => vec![(from, Access::Remove), (to, Access::Replace)],
-            Self::Copy { from, to, .. } => vec![(from, Access::ReadTree), (to, Access::Create)],
+            Self::Rename { from, to, .. } => vec![(from, Access::Move), (to, Access::Replace)],
+            Self::Copy { from, to, as_of, .. } => {
+                let from_access = if as_of.is_some() { Access::ReadPast } else { Access::ReadTree };
+                vec![(from, from_access), (to, Access::Create)]
+            }
             Self::CopyRange { from, to, .. } => vec![(from, Access::Read), (to, Access::Write)],
             Self::Check { at, .. } => vec![(at, Access::Read)],
             Self::Snapshot { .. } | Self::DropSnapshot { .. } => Vec::new(),

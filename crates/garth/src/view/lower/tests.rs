@@ -72,7 +72,8 @@ impl Lowering for Session {
                 self.copied.insert(asked.clone());
                 lowered.before = vec![Op::copy_tree(below.clone(), above).with_parents()];
                 let hides = Op::mkdir_all(path("/hidden").append(asked)?);
-                lowered.after = Vec::from_iter((access == Access::Remove).then_some(hides));
+                lowered.after =
+                    Vec::from_iter(matches!(access, Access::Remove | Access::RemoveTree).then_some(hides));
                 if self.view.overtaken.load(Ordering::Relaxed) > 0 {
                     self.view.overtaken.fetch_sub(1, Ordering::Relaxed);
                     fs.commit(Op::append(below, "!").into()).await?;

@@ -4,12 +4,13 @@ use std::collections::{BTreeSet, HashMap};
 
 use async_trait::async_trait;
 
-use super::part::Source;
+use super::part::{Other, Part, Source, no_past};
 use super::{Below, Mount, Place};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::{Lowered, Lowering, StoreId};
-use crate::model::{Access, At, Ino, NamesPage, Op, Within};
+use crate::model::{Access, At, Ino, NamesPage, Op, Precondition, Within};
 use crate::path::TreePath;
+use crate::view::lower::Through;
 
 /// See the module.
 #[derive(Debug)]
@@ -43,12 +44,16 @@ impl Lowering for MountLowering {
                 (place.at, missing) = (mount.root().await?, None);
             }
             (Some(path), _) => refuse_points(mount, path, access)?,
-            (None, _) if access == Access::ReadTree => {
+            (None, _) if matches!(access, Access::ReadTree | Access::ReadPast) => {
                 if let Some(path) = tree_of(mount, &place).await? {
                     refuse_points(mount, &path, access)?;
                 }
             }
             (None, _) => {}
+        }
+        if let (Access::ReadPast, Source::Other(Other { has_past: false, .. })) = (access, &place.part.source)
+        {
+            return Err(no_past(place.part));
         }
         if !access.changes() && missing.is_some() {
             // it is there, and is a directory: no more can be asked of it
@@ -64,7 +69,9 @@ impl Lowering for MountLowering {
             let at = place.path.as_ref().unwrap_or(&place.part.at);
             return Err(Error::at(ErrorKind::ReadOnly, at, "nothing can be written here"));
         }
-        if linked.take().is_some_and(|from| from.is_disjoint(&parts)) {
+        // of what is not found, the store says so
+        let known = |from: &BTreeSet<usize>| !from.is_empty() && !parts.is_empty();
+        if linked.take().filter(known).is_some_and(|from| from.is_disjoint(&parts)) {
             let at = place.path.as_ref().unwrap_or(&place.part.at);
             let message = "a file cannot have names in two mounted parts; copy it";
             return Err(Error::at(ErrorKind::CrossesMounts, at, message));
@@ -89,10 +96,39 @@ impl Lowering for MountLowering {
             (false, known) => known.map(|ino| mount.parts.shown(place.part, ino)),
         };
         lowered.shown.tag = mount.parts.tag(place.part, lowered.shown.tag);
-        if access.changes() {
-            lowered.before.splice(..0, missing);
+        if access.changes()
+            && let Some((part, made)) = missing
+        {
+            let lowering = match &part.source {
+                Source::Other(other) => others.entry(part.index).or_insert_with(|| other.fs.lowering()),
+                Source::Base(_) | Source::NoPast => base,
+            };
+            let through = Through::of(&mut **lowering, vec![made], Vec::new()).await;
+            let through = mount.told(part, through)?;
+            lowered.before.splice(..0, through.ops);
+            lowered.assumptions.extend(through.assumptions);
         }
         Ok(lowered)
+    }
+
+    async fn condition(&mut self, at: &At, that: &Precondition) -> Result<(Lowered, Precondition)> {
+        let place = self.mount.place(at).await?;
+        let Source::Other(other) = &place.part.source else {
+            let (lowered, mut that) = (self.lower(at, Access::Read).await?, that.clone());
+            for version in that.versions() {
+                version.ino = self.number(version.ino).await?;
+            }
+            return Ok((lowered, that));
+        };
+        let mut that = that.clone();
+        for version in that.versions() {
+            // the number of a part's node is that of its own view; one of another part is none of it
+            let node = self.mount.parts.node(version.ino);
+            version.ino =
+                node.filter(|(part, _)| part.index == place.part.index).map_or(Ino::NONE, |(_, ino)| ino);
+        }
+        let lowering = self.others.entry(place.part.index).or_insert_with(|| other.fs.lowering());
+        self.mount.told(place.part, lowering.condition(&place.at, &that).await)
     }
 
     async fn number(&mut self, ino: Ino) -> Result<Ino> {
@@ -147,13 +183,15 @@ impl Lowering for MountLowering {
 /// What is shown at a path of its own stays there, with all that leads to it.
 fn refuse_points(mount: &Mount, path: &TreePath, access: Access) -> Result<()> {
     let busy = match access {
-        Access::Read | Access::Write | Access::Link | Access::Create => return Ok(()),
-        Access::ReadTree if !mount.parts.has_below(path) => return Ok(()),
-        Access::ReadTree => {
+        Access::Read | Access::Snapshot | Access::Write | Access::Link | Access::Create => return Ok(()),
+        Access::ReadTree | Access::ReadPast if !mount.parts.has_below(path) => return Ok(()),
+        Access::ReadTree | Access::ReadPast => {
             let message = "another filesystem or directory is mounted inside; copy what is in it one by one";
             return Err(Error::at(ErrorKind::CrossesMounts, path, message));
         }
-        Access::Replace | Access::Remove => mount.parts.leads(path) || path.is_root(),
+        Access::Replace | Access::Move | Access::Exchange | Access::Remove | Access::RemoveTree => {
+            mount.parts.leads(path) || path.is_root()
+        }
     };
     match busy {
         true => Err(Error::at(ErrorKind::Busy, path, "something is mounted here or below")),
@@ -189,11 +227,14 @@ async fn parts_of(mount: &Mount, place: &Place<'_>) -> Result<BTreeSet<usize>> {
     Ok(shown.map(|path| mount.parts.of(&path).index).collect())
 }
 
-/// What makes a directory that leads to a part, where an address needs it and nothing has made it yet.
-async fn missing(mount: &Mount, place: &Place<'_>, access: Access) -> Result<Option<Op>> {
+/// What makes a directory that leads to a part, where an address needs it and nothing has made it yet; and
+/// the part that it is made in.
+async fn missing<'a>(mount: &'a Mount, place: &Place<'_>, access: Access) -> Result<Option<(&'a Part, Op)>> {
     let Some(path) = &place.path else { return Ok(None) };
     let needed = match access {
-        Access::Create | Access::Replace if !mount.parts.leads(path) => path.parent(),
+        Access::Create | Access::Replace | Access::Move | Access::Exchange if !mount.parts.leads(path) => {
+            path.parent()
+        }
         _ => Some(path.clone()),
     };
     let Some(needed) = needed.filter(|path| mount.parts.leads(path) && !mount.parts.is_point(path)) else {
@@ -202,7 +243,7 @@ async fn missing(mount: &Mount, place: &Place<'_>, access: Access) -> Result<Opt
     let part = mount.parts.of(&needed);
     let below = part.down(&needed)?;
     match mount.fs(part)?.stat(&At::Path(below.clone())).await {
-        Err(error) if error.is(ErrorKind::NotFound) => Ok(Some(Op::mkdir_all(below))),
+        Err(error) if error.is(ErrorKind::NotFound) => Ok(Some((part, Op::mkdir_all(below)))),
         Err(error) => Err(mount.told_of(part, error)),
         Ok(_) => Ok(None),
     }

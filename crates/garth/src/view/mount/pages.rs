@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, VecDeque};
 
 use futures::FutureExt;
 
-use super::merge::{Piece, Stream, merged};
 use super::part::{Part, Source};
 use super::{Mount, Place};
 use crate::error::{Error, ErrorKind, Result};
@@ -14,6 +13,7 @@ use crate::model::{
     WalkPage, check_limit,
 };
 use crate::path::{Name, TreePath};
+use crate::view::merge::{Piece, Stream, key, merged};
 
 impl Mount {
     /// What leads to a part and nothing has made.
@@ -159,8 +159,7 @@ impl Mount {
             .into_iter()
             .chain(tops.iter().filter_map(|(part, top)| Stream::new(*part, top, after)))
             .collect();
-        let behind =
-            |found: &TreePath| after.is_none_or(|after| super::merge::key(found) > super::merge::key(after));
+        let behind = |found: &TreePath| after.is_none_or(|after| key(found) > key(after));
         let mut leading = Vec::new();
         for path in self.parts.leading_below(&path).filter(behind) {
             if !self.within.contains(&path) {
@@ -235,8 +234,7 @@ impl Mount {
         if let Some(path) = place.path.as_ref().filter(|path| path.is_root() || self.leads(path)) {
             // a directory has one
             self.stat(at).await?;
-            let behind =
-                page.after.as_ref().is_none_or(|after| super::merge::key(path) > super::merge::key(after));
+            let behind = page.after.as_ref().is_none_or(|after| key(path) > key(after));
             return Ok(Listing { items: Vec::from_iter(behind.then(|| path.clone())), more: false });
         }
         let fs = self.fs(place.part)?;

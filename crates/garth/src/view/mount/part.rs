@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::path::TreePath;
 
@@ -64,4 +64,9 @@ impl Part {
     pub(super) fn is_base(&self) -> bool {
         matches!(self.source, Source::Base(_))
     }
+}
+
+/// The error of asking for what another store was.
+pub(super) fn no_past(part: &Part) -> Error {
+    Error::at(ErrorKind::Unsupported, &part.at, "what is mounted here has no past")
 }

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::numbers::Numbers;
 use super::part::{Part, Source};
 use crate::error::{Error, Result};
 use crate::model::Ino;
 use crate::path::{Name, TreePath};
+use crate::view::numbers::Numbers;
 
 /// Most parts of one tree.
 pub const MAX_PARTS: usize = 1000;
@@ -53,9 +53,13 @@ impl Parts {
         for (dir, name) in points.filter_map(TreePath::split) {
             leading.entry(dir).or_default().insert(name);
         }
+        let names = |(dir, names): (&TreePath, &BTreeSet<Name>)| {
+            names.iter().filter_map(|name| dir.join(name).ok()).collect::<Vec<_>>()
+        };
+        let tagged = parts.iter().filter(|part| part.tagged);
         let numbers = Numbers::new(
-            &parts,
-            leading.iter().flat_map(|(dir, names)| names.iter().filter_map(move |name| dir.join(name).ok())),
+            leading.iter().flat_map(names),
+            tagged.map(|part| (part.index, part.at.clone())).collect::<Vec<_>>(),
         );
         Ok(Self { parts, places, above, leading, segments, numbers })
     }
@@ -136,12 +140,12 @@ impl Parts {
 
     /// The number that the tree shows for a number of a part.
     pub(super) fn shown(&self, part: &Part, ino: Ino) -> Ino {
-        self.numbers.shown(part, ino)
+        self.numbers.shown(part.index, ino)
     }
 
     /// What the tree adds to numbers of a part's store.
     pub(super) fn tag(&self, part: &Part, below: u64) -> u64 {
-        if below == 0 && !part.tagged { 0 } else { self.numbers.shown(part, Ino(below)).0 }
+        if below == 0 && !part.tagged { 0 } else { self.numbers.shown(part.index, Ino(below)).0 }
     }
 
     /// The part that a number of the tree belongs to, and the number there.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::handles::{Leading, Renumbered, renumbered};
 use super::lowering::MountLowering;
 use super::pages::is_missing;
-use super::part::{Other, Part, Source};
+use super::part::{Other, Part, Source, no_past};
 use super::{Below, Mount, Place};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Upload};
@@ -127,10 +127,6 @@ impl Mount {
         };
         Ok(Fetched::new(seq, answers.into_iter().map_while(|answer| answer).take_while(fits).collect()))
     }
-}
-
-fn no_past(part: &Part) -> Error {
-    Error::at(ErrorKind::Unsupported, &part.at, "what is mounted here has no past")
 }
 
 #[async_trait]

@@ -1,11 +1,11 @@
-//! The numbers that a mounted tree shows. Nodes of the base keep theirs. Where two nodes could have one
-//! number, that of a part is marked above [`BITS`] bits with a tag. Tags are made of paths, so that a number,
-//! and a version that it is part of, means the same when the tree is put together again with other parts.
+//! The numbers that a view made of several filesystems shows. Those of one of them, the first, stay as they
+//! are. Where two nodes could have one number, that of another is marked above [`BITS`] bits with a tag. Tags
+//! are made of paths, so that a number, and a version that it is part of, means the same when the view is put
+//! together again with other parts.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::part::Part;
 use crate::model::Ino;
 use crate::path::TreePath;
 
@@ -19,13 +19,14 @@ const LOW: u64 = (1 << BITS) - 1;
 /// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct Numbers {
-    /// The tag of each path that is a part's or leads to one, and back.
+    /// The tag of each path that has one, and back.
     tags: HashMap<TreePath, u64>,
     paths: HashMap<u64, TreePath>,
-    /// The part of each tag that is one's, and the tag of each part that has one.
-    parts: HashMap<u64, usize>,
+    /// The tag of each part that has marked numbers, and back. Of all others the numbers are one space.
+    parts: HashMap<usize, u64>,
+    marked: HashMap<u64, usize>,
     root: TreePath,
-    /// Tags for numbers of parts that are marked already, as they are first seen: of a tree in a tree.
+    /// Tags for numbers of parts that are marked already, as they are first seen: of a view in a view.
     nested: Arc<Mutex<Nested>>,
 }
 
@@ -37,25 +38,30 @@ struct Nested {
 }
 
 impl Numbers {
-    /// Of these parts, and of all paths that lead to some.
-    pub(super) fn new(parts: &[Part], leading: impl Iterator<Item = TreePath>) -> Self {
+    /// With a tag for each of these paths; `marked`: the parts whose numbers are marked, each with its path.
+    pub(super) fn new(
+        paths: impl IntoIterator<Item = TreePath>,
+        marked: impl IntoIterator<Item = (usize, TreePath)>,
+    ) -> Self {
         let mut numbers = Self {
             tags: HashMap::new(),
             paths: HashMap::new(),
             parts: HashMap::new(),
+            marked: HashMap::new(),
             root: TreePath::root(),
             nested: Arc::default(),
         };
-        let mut leading: Vec<TreePath> = leading.collect();
-        leading.sort();
-        for path in leading {
+        let mut paths: Vec<TreePath> = paths.into_iter().collect();
+        paths.sort();
+        for path in paths {
             let tag = numbers.free(hash(path.key()), &Nested::default());
             numbers.tags.insert(path.clone(), tag);
             numbers.paths.insert(tag, path);
         }
-        for part in parts.iter().filter(|part| part.tagged) {
-            if let Some(tag) = numbers.tags.get(&part.at) {
-                numbers.parts.insert(*tag, part.index);
+        for (part, path) in marked {
+            if let Some(tag) = numbers.tags.get(&path) {
+                numbers.parts.insert(part, *tag);
+                numbers.marked.insert(*tag, part);
             }
         }
         numbers
@@ -71,40 +77,39 @@ impl Numbers {
         (from..from + TAGS).map(|tag| tag % TAGS).find(|tag| !taken(tag)).unwrap_or(0)
     }
 
-    /// The number that the tree shows for a number of a part.
-    pub(super) fn shown(&self, part: &Part, ino: Ino) -> Ino {
+    /// The number that the view shows for a number of a part.
+    pub(super) fn shown(&self, part: usize, ino: Ino) -> Ino {
         let (tag, low) = (ino.0 >> BITS, ino.0 & LOW);
-        let own = if part.tagged { self.tags.get(&part.at).copied().unwrap_or(0) } else { 0 };
+        let own = self.parts.get(&part).copied();
         if tag == 0 {
-            return Ino(own << BITS | low);
+            return Ino(own.unwrap_or(0) << BITS | low);
         }
         let mut nested = self.nested();
-        // all directories of the base have its numbers
-        let key = (if part.tagged { part.index } else { 0 }, tag);
+        let key = (if own.is_some() { part } else { 0 }, tag);
         if let Some(known) = nested.tags.get(&key) {
             return Ino(known << BITS | low);
         }
-        let from = if part.tagged { hash(&format!("{own}/{tag}")) } else { tag };
+        let from = own.map_or(tag, |own| hash(&format!("{own}/{tag}")));
         let new = self.free(from, &nested);
         nested.tags.insert(key, new);
         nested.back.insert(new, key);
         Ino(new << BITS | low)
     }
 
-    /// The part that a number belongs to, and the number there.
+    /// The part that a number belongs to, and the number there; of all that are not marked, part 0.
     pub(super) fn node(&self, ino: Ino) -> Option<(usize, Ino)> {
         let (tag, low) = (ino.0 >> BITS, ino.0 & LOW);
         if tag == 0 {
             return Some((0, ino));
         }
-        if let Some(part) = self.parts.get(&tag) {
+        if let Some(part) = self.marked.get(&tag) {
             return Some((*part, Ino(low)));
         }
         let (part, tag) = *self.nested().back.get(&tag)?;
         Some((part, Ino(tag << BITS | low)))
     }
 
-    /// The path whose number is the tree's own.
+    /// The path whose number is the view's own.
     pub(super) fn own_path(&self, ino: Ino) -> Option<&TreePath> {
         match (ino.0 >> BITS, ino.0 & LOW) {
             _ if ino == Ino::ROOT => Some(&self.root),

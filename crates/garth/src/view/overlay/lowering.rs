@@ -1,0 +1,265 @@
+//! A batch on its way through an overlay: what it changes is copied up first, what it takes away is hidden.
+
+use async_trait::async_trait;
+use sha2::{Digest, Sha256};
+
+use super::layers::{self, Found, Node, no_past};
+use super::up::Changed;
+use super::{LOWER, Overlay, UPPER};
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::lower::{Lowered, Lowering, StoreId};
+use crate::model::{Access, At, Entry, Ino, Precondition};
+use crate::path::TreePath;
+use crate::view::lower::Through;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct OverlayLowering {
+    overlay: Overlay,
+    upper: Box<dyn Lowering>,
+    changed: Changed,
+}
+
+/// What an address leads to.
+enum Spot {
+    /// A path, whatever is there.
+    Path(TreePath),
+    /// A node of the upper layer, by its number there, or a name in one that has no path.
+    Upper(At),
+}
+
+impl OverlayLowering {
+    pub(super) fn new(overlay: Overlay) -> Self {
+        let upper = overlay.upper.lowering();
+        Self { overlay, upper, changed: Changed::default() }
+    }
+
+    async fn spot(&self, at: &At) -> Result<Spot> {
+        let overlay = &self.overlay;
+        match at {
+            At::Path(path) => Ok(Spot::Path(path.clone())),
+            At::Node(Ino::ROOT) => Ok(Spot::Upper(At::Node(self.root().await?))),
+            At::Node(ino) => Ok(match overlay.node(*ino).await {
+                Ok(Node::Upper(raw)) => Spot::Upper(At::Node(raw)),
+                Ok(Node::Lower(_, path)) => Spot::Path(path),
+                // what the store makes of it is its answer
+                Err(error) if layers::is_missing(&error) => Spot::Upper(At::Node(Ino::NONE)),
+                Err(error) => return Err(error),
+            }),
+            At::Child(dir, name) => Ok(match overlay.path_of(*dir).await {
+                Ok(Some(dir)) => Spot::Path(dir.join(name)?),
+                Err(error) if !layers::is_missing(&error) => return Err(error),
+                Ok(None) | Err(_) => Spot::Upper(At::Child(Ino::NONE, name.clone())),
+            }),
+        }
+    }
+
+    /// The root by its number in the upper layer.
+    async fn root(&self) -> Result<Ino> {
+        let root = At::Path(layers::tree(&TreePath::root())?);
+        Ok(self.overlay.upper.stat(&root).await.map_err(|error| self.overlay.of_upper(error))?.ino)
+    }
+
+    /// Makes ready for an operation at a path; gives what must be done after it.
+    async fn ready(&mut self, path: &TreePath, access: Access) -> Result<()> {
+        let Self { overlay, changed, .. } = self;
+        let found = match overlay.look(path).await {
+            _ if changed.up.contains(path) => None,
+            Ok(found) => Some(found),
+            Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory) => None,
+            Err(error) => return Err(error),
+        };
+        let moves = matches!(access, Access::Move | Access::Exchange | Access::ReadTree);
+        match found {
+            Some(Found::Lower(entry)) if !changed.hides(path) => {
+                if entry.is_dir() && moves {
+                    overlay.bring(path, &entry, changed).await?;
+                    overlay.bring_tree(path, changed).await?;
+                } else {
+                    overlay.bring(path, &entry, changed).await?;
+                }
+                if entry.is_dir() && matches!(access, Access::Remove | Access::Replace) {
+                    overlay.bring_one(path, changed).await?;
+                }
+            }
+            Some(Found::Upper(entry)) if entry.is_dir() && !changed.hides(path) => {
+                let merged = overlay.below(path).await?.is_some_and(|entry| entry.is_dir());
+                match access {
+                    _ if !merged => {}
+                    Access::Move | Access::Exchange | Access::ReadTree => {
+                        overlay.bring_tree(path, changed).await?;
+                    }
+                    Access::Remove | Access::Replace => overlay.bring_one(path, changed).await?,
+                    _ => {}
+                }
+            }
+            _ if matches!(access, Access::Create | Access::Replace | Access::Exchange) => {
+                overlay.bring_parents(path, changed).await?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What is to be done now, in the store.
+    async fn through(&mut self) -> Result<Through> {
+        let Changed { ops, assumptions, .. } = &mut self.changed;
+        let (ops, assumptions) = (std::mem::take(ops), std::mem::take(assumptions));
+        let through = Through::of(&mut *self.upper, ops, assumptions).await;
+        through.map_err(|error| self.overlay.of_upper(error))
+    }
+
+    /// What keeps the lower layer from showing at a path whose name is taken away or replaced.
+    async fn hide_after(&mut self, path: &TreePath, access: Access) -> Result<()> {
+        if takes_name(access) && self.overlay.below_then(path, &self.changed).await?.is_some() {
+            self.overlay.hide(path, &mut self.changed).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether a condition holds for a node that is in the lower layer alone.
+    async fn holds(&self, path: &TreePath, entry: &Entry, that: &Precondition) -> Result<bool> {
+        let shown = self.overlay.entry(Found::Lower(entry.clone()), Some(path));
+        Ok(match that {
+            Precondition::Absent => false,
+            Precondition::Exists => true,
+            Precondition::Version(version) => shown.version == *version,
+            Precondition::Etag(etag) => shown.etag == *etag,
+            Precondition::EtagIn(etags) => etags.contains(&shown.etag),
+            Precondition::Sha256(hash) => self.sha256(path, entry).await?.is_some_and(|is| is == *hash),
+            Precondition::Not(that) => !Box::pin(self.holds(path, entry, that)).await?,
+        })
+    }
+
+    async fn sha256(&self, path: &TreePath, entry: &Entry) -> Result<Option<[u8; 32]>> {
+        if !entry.is_file() {
+            return Ok(None);
+        }
+        let file = self.overlay.lower.open(&At::Path(path.clone())).await?;
+        let (mut hash, mut offset) = (Sha256::new(), 0);
+        loop {
+            let bytes = file.read_at(offset, 1 << 20).await?;
+            if bytes.is_empty() {
+                return Ok(Some(hash.finalize().into()));
+            }
+            offset += bytes.len() as u64;
+            hash.update(&bytes);
+        }
+    }
+}
+
+/// Whether a name is taken away from the node that has it.
+fn takes_name(access: Access) -> bool {
+    matches!(access, Access::Remove | Access::RemoveTree | Access::Move | Access::Exchange | Access::Replace)
+}
+
+#[async_trait]
+impl Lowering for OverlayLowering {
+    async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered> {
+        if matches!(access, Access::ReadPast | Access::Snapshot) {
+            return Err(no_past());
+        }
+        let by_number = matches!(at, At::Node(_));
+        let path = match self.spot(at).await? {
+            Spot::Upper(raw) => {
+                let mut lowered = self.upper.lower(&raw, access).await;
+                if let (Ok(lowered), At::Node(ino)) = (&mut lowered, at) {
+                    lowered.shown.ino = Some(*ino);
+                }
+                return lowered.map_err(|error| self.overlay.of_upper(error));
+            }
+            Spot::Path(path) => path,
+        };
+        if by_number && !matches!(access, Access::Read | Access::ReadTree | Access::Write | Access::Link) {
+            // an operation that takes no number must be given one, to refuse it
+            let root = At::Node(self.root().await?);
+            return self.upper.lower(&root, access).await.map_err(|error| self.overlay.of_upper(error));
+        }
+        if !self.overlay.within.contains(&path) {
+            // the layer is confined to what is there: nothing is found
+            let lowered = self.upper.lower(&At::Path(layers::tree(&path)?), access).await;
+            return lowered.map_err(|error| self.overlay.of_upper(error));
+        }
+        if path.is_root() && takes_name(access) {
+            return Err(Error::at(ErrorKind::Busy, &path, "the root cannot be removed, moved or replaced"));
+        }
+        let is_lower = matches!(self.overlay.look(&path).await, Ok(Found::Lower(_)));
+        if access.changes() || access == Access::ReadTree || is_lower {
+            self.ready(&path, access).await?;
+        }
+        let before = self.through().await?;
+        let lowered = self.upper.lower(&At::Path(layers::tree(&path)?), access).await;
+        let mut lowered = lowered.map_err(|error| self.overlay.of_upper(error))?;
+        self.hide_after(&path, access).await?;
+        let after = self.through().await?;
+        lowered.before.splice(..0, before.ops);
+        lowered.after.extend(after.ops);
+        lowered.assumptions.extend(before.assumptions.into_iter().chain(after.assumptions));
+        let known = match self.overlay.look(&path).await {
+            Ok(found) if !self.changed.hides(&path) || self.changed.up.contains(&path) => {
+                Some(self.overlay.entry(found, Some(&path)).ino)
+            }
+            _ => None,
+        };
+        let replaces = matches!(access, Access::Create | Access::Replace | Access::Exchange);
+        lowered.shown.ino = match (path.is_root(), known) {
+            (true, _) => Some(Ino::ROOT),
+            (false, Some(ino)) if !replaces || is_lower => Some(ino),
+            (false, _) => None,
+        };
+        if !self.overlay.one_store {
+            lowered.shown.tag = self.overlay.numbers.shown(UPPER, Ino(lowered.shown.tag)).0;
+        }
+        Ok(lowered)
+    }
+
+    async fn condition(&mut self, at: &At, that: &Precondition) -> Result<(Lowered, Precondition)> {
+        if let Ok(Spot::Path(path)) = self.spot(at).await
+            && !self.changed.up.contains(&path)
+            && !self.changed.hides(&path)
+            && let Ok(Found::Lower(entry)) = self.overlay.look(&path).await
+        {
+            // in the upper layer nothing is there: what holds below becomes what holds there
+            let holds = self.holds(&path, &entry, that).await?;
+            let at = At::Path(layers::tree(&path)?);
+            let lowered = self.upper.lower(&at, Access::Read).await;
+            let mut lowered = lowered.map_err(|error| self.overlay.of_upper(error))?;
+            lowered.assumptions.push((lowered.at.clone(), Precondition::Absent));
+            return Ok((lowered, if holds { Precondition::Absent } else { Precondition::Exists }));
+        }
+        let (lowered, mut that) = (self.lower(at, Access::Read).await?, that.clone());
+        for version in that.versions() {
+            version.ino = self.number(version.ino).await?;
+        }
+        Ok((lowered, that))
+    }
+
+    async fn number(&mut self, ino: Ino) -> Result<Ino> {
+        let raw = match ino {
+            Ino::ROOT => self.root().await?,
+            _ => match self.overlay.node(ino).await {
+                Ok(Node::Upper(raw)) => raw,
+                Ok(Node::Lower(..)) => return Ok(Ino::NONE),
+                Err(error) if layers::is_missing(&error) => match self.overlay.numbers.node(ino) {
+                    Some((layer, raw)) if layer != LOWER || self.overlay.one_store => raw,
+                    _ => return Ok(Ino::NONE),
+                },
+                Err(error) => return Err(error),
+            },
+        };
+        self.upper.number(raw).await
+    }
+
+    async fn tops(&mut self, top: &TreePath) -> Result<Vec<(StoreId, TreePath)>> {
+        let mut tops = Vec::new();
+        let own = [layers::HIDDEN, layers::NODES].map(|top| TreePath::from_key(top.to_owned()));
+        for top in own.into_iter().chain([layers::tree(top)?]) {
+            tops.extend(self.upper.tops(&top).await?);
+        }
+        Ok(tops)
+    }
+
+    fn raise(&self, store: StoreId, path: &TreePath) -> Option<TreePath> {
+        layers::from_upper(&self.upper.raise(store, path)?)
+    }
+}

@@ -1,0 +1,286 @@
+//! Pages of an overlay: what both layers have, without what is hidden of the lower one.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use futures::FutureExt;
+
+use super::Overlay;
+use super::layers::{self, Found, Node};
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::FileSystem;
+use crate::model::{
+    At, Filling, Item, Kind, Listing, MAX_PAGE, NamesPage, Page, Walk, WalkItem, WalkPage, check_limit,
+};
+use crate::path::{Name, TreePath};
+use crate::view::merge::{Piece, Stream, key, merged};
+
+/// The layers as streams of a walk: of names in both, the upper one's count.
+const ABOVE: usize = 0;
+const BELOW: usize = 1;
+
+/// Whether and how both layers have a directory.
+struct Directory {
+    above: bool,
+    below: bool,
+}
+
+impl Overlay {
+    /// Which layers have a directory that shows.
+    async fn directory(&self, path: &TreePath) -> Result<Directory> {
+        match self.look(path).await? {
+            Found::Upper(entry) if !entry.is_dir() => Err(Error::not_a_directory(path)),
+            Found::Lower(entry) if !entry.is_dir() => Err(Error::not_a_directory(path)),
+            Found::Lower(_) => Ok(Directory { above: false, below: true }),
+            Found::Upper(_) => {
+                let below = self.below(path).await?.is_some_and(|entry| entry.is_dir());
+                Ok(Directory { above: true, below })
+            }
+        }
+    }
+
+    /// The path of an address that has one.
+    pub(super) async fn path_at(&self, at: &At) -> Result<Option<TreePath>> {
+        match at {
+            At::Path(path) => Ok(Some(path.clone())),
+            At::Node(ino) => self.path_of(*ino).await,
+            At::Child(dir, name) => match self.path_of(*dir).await? {
+                Some(dir) => Ok(Some(dir.join(name)?)),
+                None => Err(Error::no_node()),
+            },
+        }
+    }
+
+    pub(super) async fn list_page(&self, dir: &At, page: &Page) -> Result<Listing> {
+        check_limit(page.limit)?;
+        let Some(path) = self.path_at(dir).await? else {
+            // held without a name: it has nothing in it
+            return match self.stat(dir).await?.is_dir() {
+                true => Ok(Listing { items: Vec::new(), more: false }),
+                false => Err(Error::new(ErrorKind::NotADirectory, "not a directory")),
+            };
+        };
+        let directory = self.directory(&path).await?;
+        let mut filling = Filling::new(page.limit);
+        let mut after = page.after.clone();
+        loop {
+            let part = Page { after: after.clone(), limit: page.limit, entries: true };
+            let empty = || Listing { items: Vec::new(), more: false };
+            let above = match directory.above {
+                true => self.upper.list(&At::Path(layers::tree(&path)?), &part).await,
+                false => Ok(empty()),
+            };
+            let above = above.map_err(|error| self.of_upper(error))?;
+            let part = Page { entries: page.entries, ..part };
+            let below = match directory.below {
+                true => self.lower.list(&At::Path(path.clone()), &part).await?,
+                false => empty(),
+            };
+            // what is behind the end of either page is not known yet
+            let ends = [&above, &below].map(|page| page.items.last().filter(|_| page.more));
+            let end = ends.into_iter().flatten().map(|item| item.name.clone()).min();
+            let gone = self.hidden_in(&path, after.as_ref(), end.as_ref(), directory.below).await?;
+            let known = |item: &Item| end.as_ref().is_none_or(|end| item.name <= *end);
+            let mut above: VecDeque<Item> = above.items.into_iter().filter(known).collect();
+            let below = below.items.into_iter().filter(known).filter(|item| !gone.contains(&item.name));
+            let mut below: VecDeque<Item> = below.collect();
+            while let Some(item) = next_of(&mut above, &mut below) {
+                let item = match item {
+                    (Item { entry: Some(entry), name, kind, .. }, true) => {
+                        let entry = self.entry(Found::Upper(*entry), None);
+                        let ino = entry.ino;
+                        Item { name, kind, ino, entry: page.entries.then(|| Box::new(entry)) }
+                    }
+                    (mut item, _) => {
+                        item.ino = self.numbers.shown(super::LOWER, item.ino);
+                        item.entry = item.entry.map(|entry| Box::new(self.entry(Found::Lower(*entry), None)));
+                        item
+                    }
+                };
+                if !filling.push(item) {
+                    return Ok(filling.done());
+                }
+            }
+            match end {
+                Some(end) => after = Some(end),
+                None => return Ok(filling.done()),
+            }
+        }
+    }
+
+    /// The names in a directory that are hidden of the lower layer, behind one and up to another.
+    async fn hidden_in(
+        &self,
+        dir: &TreePath,
+        after: Option<&Name>,
+        end: Option<&Name>,
+        wanted: bool,
+    ) -> Result<BTreeSet<Name>> {
+        let mut names = BTreeSet::new();
+        let mut page = Page::default().after(after.cloned());
+        if !wanted {
+            return Ok(names);
+        }
+        loop {
+            let listing = match self.upper.list(&At::Path(layers::hidden(dir)?), &page).await {
+                Err(error) if layers::is_missing(&error) => break,
+                listing => listing.map_err(|error| self.of_upper(error))?,
+            };
+            let last = listing.items.last().map(|item| item.name.clone());
+            let hides = listing.items.into_iter().filter(|item| item.kind != Kind::Directory);
+            names.extend(hides.map(|item| item.name));
+            match last.filter(|last| listing.more && end.is_none_or(|end| last < end)) {
+                Some(last) => page = page.after(last),
+                None => break,
+            }
+        }
+        Ok(names)
+    }
+
+    pub(super) async fn walk_page(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
+        check_limit(page.limit)?;
+        let Some(path) = self.path_at(dir).await? else {
+            self.list_page(dir, &Page::default()).await?;
+            return Ok(Walk { items: Vec::new(), more: false });
+        };
+        let directory = self.directory(&path).await?;
+        let after = page.after.as_ref();
+        if after.is_some_and(|after| !after.is_within(&path) || *after == path) {
+            return Err(Error::invalid("a walk goes on behind a path below its directory"));
+        }
+        let mut streams = Vec::new();
+        if directory.above {
+            streams.extend(Stream::new(ABOVE, &path, after));
+        }
+        if directory.below {
+            streams.extend(Stream::new(BELOW, &path, after));
+        }
+        let read = |id: usize, after: Option<TreePath>, limit: usize| {
+            let (path, entries) = (&path, page.entries);
+            async move {
+                match id {
+                    ABOVE => self.walk_above(path, after, limit, entries).await,
+                    _ => self.walk_below(path, after, limit, entries).await,
+                }
+            }
+            .boxed()
+        };
+        merged(streams, page.limit, &read).await
+    }
+
+    async fn walk_above(
+        &self,
+        dir: &TreePath,
+        after: Option<TreePath>,
+        limit: usize,
+        entries: bool,
+    ) -> Result<Piece<WalkItem>> {
+        let after = after.as_ref().map(layers::tree).transpose()?;
+        let page = WalkPage { after, limit, entries: true };
+        let walk = self.upper.walk(&At::Path(layers::tree(dir)?), &page).await;
+        let walk = walk.map_err(|error| self.of_upper(error))?;
+        let next = walk.items.last().filter(|_| walk.more).and_then(|item| layers::in_tree(&item.path));
+        let shown = |item: WalkItem| {
+            let (path, entry) = (layers::in_tree(&item.path)?, self.entry(Found::Upper(*item.entry?), None));
+            let (ino, kind) = (entry.ino, item.kind);
+            Some(WalkItem { path, ino, kind, entry: entries.then(|| Box::new(entry)) })
+        };
+        Ok(Piece { items: walk.items.into_iter().filter_map(shown).collect(), next })
+    }
+
+    async fn walk_below(
+        &self,
+        dir: &TreePath,
+        after: Option<TreePath>,
+        limit: usize,
+        entries: bool,
+    ) -> Result<Piece<WalkItem>> {
+        let page = WalkPage { after, limit, entries };
+        let walk = self.lower.walk(&At::Path(dir.clone()), &page).await?;
+        let next = walk.items.last().filter(|_| walk.more).map(|item| item.path.clone());
+        let (mut items, mut known): (_, Option<(String, bool, BTreeSet<Name>)>) = (Vec::new(), None);
+        for mut item in walk.items {
+            let (above, name) = key(&item.path);
+            if known.as_ref().is_none_or(|(dir, ..)| dir != above) {
+                let at = TreePath::from_key(above.to_owned());
+                // what is in a directory of the lower layer shows below a directory, or below nothing
+                let shows = self.directory(&at).await.is_ok_and(|directory| directory.below);
+                known = Some((above.to_owned(), shows, self.hidden_in(&at, None, None, shows).await?));
+            }
+            let shows = known.as_ref().is_some_and(|(_, shows, gone)| *shows && !gone.contains(name));
+            if shows {
+                item.ino = self.numbers.shown(super::LOWER, item.ino);
+                item.entry = item.entry.map(|entry| Box::new(self.entry(Found::Lower(*entry), None)));
+                items.push(item);
+            }
+        }
+        Ok(Piece { items, next })
+    }
+
+    pub(super) async fn names_page(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
+        check_limit(page.limit)?;
+        let (is_above, below) = match at {
+            At::Node(ino) if *ino != crate::model::Ino::ROOT => match self.node(*ino).await? {
+                Node::Upper(raw) => (true, At::Node(raw)),
+                Node::Lower(raw, _) => (false, At::Node(raw)),
+            },
+            _ => {
+                let path = self.path_at(at).await?.unwrap_or_default();
+                match self.look(&path).await? {
+                    Found::Upper(_) => (true, At::Path(layers::tree(&path)?)),
+                    Found::Lower(_) => (false, At::Path(path)),
+                }
+            }
+        };
+        let mut filling = Filling::new(page.limit);
+        let mut after = page.after.clone();
+        loop {
+            let limit = page.limit.min(MAX_PAGE);
+            let from = match (&after, is_above) {
+                (Some(after), true) => Some(layers::tree(after)?),
+                (after, _) => after.clone(),
+            };
+            let layer = if is_above { &self.upper } else { &self.lower };
+            let names = layer.names(&below, &NamesPage::default().after(from).limit(limit)).await;
+            let names = names.map_err(|error| if is_above { self.of_upper(error) } else { error })?;
+            let last = names.items.last().cloned();
+            for path in names.items {
+                let path = match is_above {
+                    true => layers::in_tree(&path).filter(|path| self.within.contains(path)),
+                    false => match self.look(&path).await {
+                        Ok(Found::Lower(_)) => Some(path),
+                        _ => None,
+                    },
+                };
+                if let Some(path) = path
+                    && !filling.push(path)
+                {
+                    return Ok(filling.done());
+                }
+            }
+            match last.filter(|_| names.more) {
+                Some(last) if is_above => match layers::in_tree(&last) {
+                    Some(last) => after = Some(last),
+                    None => after = Some(TreePath::root()),
+                },
+                Some(last) => after = Some(last),
+                None => return Ok(filling.done()),
+            }
+        }
+    }
+}
+
+/// The next of two pages in the order of names; of one name the first's. Tells whether it is of the first.
+fn next_of(above: &mut VecDeque<Item>, below: &mut VecDeque<Item>) -> Option<(Item, bool)> {
+    let is_above = match (above.front(), below.front()) {
+        (Some(above), Some(below)) => above.name <= below.name,
+        (Some(_), None) => true,
+        (None, Some(_)) => false,
+        (None, None) => return None,
+    };
+    if is_above {
+        let item = above.pop_front()?;
+        below.pop_front_if(|other| other.name == item.name);
+        return Some((item, true));
+    }
+    Some((below.pop_front()?, false))
+}

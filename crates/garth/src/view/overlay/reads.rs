@@ -1,0 +1,277 @@
+//! An overlay as a filesystem.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use super::handles::{LowerFile, LowerNode, Upper};
+use super::layers::{self, Found, HIDDEN, NODES, Node, no_past};
+use super::lowering::OverlayLowering;
+use super::{LOWER, Overlay};
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Upload};
+use crate::model::{
+    At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, Head,
+    HistoryPage, Ino, Listing, MAX_READ, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
+    SnapshotsPage, Version, VersionId, Walk, WalkPage, Within, check_items,
+};
+use crate::path::TreePath;
+use crate::view::lower;
+
+/// The layer that an address leads to, and the path, if it was one.
+enum Spot {
+    Upper(Option<TreePath>),
+    Lower(Option<TreePath>),
+}
+
+impl Overlay {
+    /// Asks the layer that shows what is at an address.
+    async fn ask<'a, T: 'a>(
+        &'a self,
+        at: &At,
+        of: impl Fn(&'a Arc<dyn FileSystem>, At) -> BoxFuture<'a, Result<T>>,
+    ) -> Result<(Spot, T)> {
+        let path = match at {
+            At::Node(ino) if *ino != Ino::ROOT => {
+                return match self.node(*ino).await? {
+                    Node::Upper(raw) => {
+                        let answer = of(&self.upper, At::Node(raw)).await;
+                        let answer = answer.map_err(|error| self.of_upper(error))?;
+                        Ok((Spot::Upper(None), answer))
+                    }
+                    Node::Lower(raw, _) => Ok((Spot::Lower(None), of(&self.lower, At::Node(raw)).await?)),
+                };
+            }
+            _ => self.path_at(at).await?.unwrap_or_default(),
+        };
+        if !self.within.contains(&path) {
+            return Err(Error::not_found(&path));
+        }
+        let above = At::Path(layers::tree(&path)?);
+        match of(&self.upper, above).await {
+            Err(error) if layers::is_missing(&error) => {}
+            answer => {
+                let answer = answer.map_err(|error| self.of_upper(error))?;
+                return Ok((Spot::Upper(Some(path)), answer));
+            }
+        }
+        // also tells why it is not there
+        self.look(&path).await?;
+        let answer = of(&self.lower, At::Path(path.clone())).await?;
+        Ok((Spot::Lower(Some(path)), answer))
+    }
+
+    fn shown(&self, spot: &Spot, entry: Entry) -> Entry {
+        match spot {
+            Spot::Upper(path) => self.entry(Found::Upper(entry), path.as_ref()),
+            Spot::Lower(path) => self.entry(Found::Lower(entry), path.as_ref()),
+        }
+    }
+}
+
+#[async_trait]
+impl FileSystem for Overlay {
+    fn capabilities(&self, _: &TreePath) -> Capabilities {
+        let root = TreePath::root();
+        let (above, below) = (self.upper.capabilities(&root), self.lower.capabilities(&root));
+        Capabilities {
+            nodes: above.nodes && below.nodes,
+            search: above.search && below.search,
+            holes: above.holes && below.holes,
+            history: false,
+            snapshots: false,
+            ..above
+        }
+    }
+
+    async fn head(&self) -> Result<Head> {
+        self.upper.head().await
+    }
+
+    async fn stat(&self, at: &At) -> Result<Entry> {
+        let (spot, entry) = self.ask(at, |fs, at| async move { fs.stat(&at).await }.boxed()).await?;
+        Ok(self.shown(&spot, entry))
+    }
+
+    async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
+        self.names_page(at, page).await
+    }
+
+    async fn list(&self, dir: &At, page: &Page) -> Result<Listing> {
+        self.list_page(dir, page).await
+    }
+
+    async fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
+        self.walk_page(dir, page).await
+    }
+
+    async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
+        let fetch = |fs: &'_ Arc<dyn FileSystem>, at| {
+            let fs = Arc::clone(fs);
+            async move { fs.fetch(&at, range).await }.boxed()
+        };
+        let (spot, (entry, bytes)) = self.ask(at, fetch).await?;
+        Ok((self.shown(&spot, entry), bytes))
+    }
+
+    async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
+        check_items(items.len())?;
+        // of one moment, if nothing was committed meanwhile
+        for _ in 0..8 {
+            let seq = self.head().await?.seq;
+            let (mut answers, mut bytes) = (Vec::with_capacity(items.len()), 0);
+            for (at, range) in items {
+                let answer = self.fetch(at, *range).await;
+                bytes += answer.as_ref().map_or(0, |(entry, bytes)| bytes.len() + entry.attributes.bytes());
+                if bytes > MAX_READ && !answers.is_empty() {
+                    break;
+                }
+                answers.push(answer);
+            }
+            if self.head().await?.seq == seq {
+                return Ok(Fetched::new(seq, answers));
+            }
+        }
+        Err(Error::new(ErrorKind::WouldBlock, "others change the same files all the time; try again"))
+    }
+
+    async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
+        let hold = |fs: &'_ Arc<dyn FileSystem>, at| {
+            let fs = Arc::clone(fs);
+            async move {
+                let node = fs.hold(&at).await?;
+                let entry = node.stat().await?;
+                Ok((node, entry))
+            }
+            .boxed()
+        };
+        let (spot, (inner, entry)) = self.ask(at, hold).await?;
+        if entry.is_file() {
+            return Ok(self.open(at).await?);
+        }
+        let ino = self.shown(&spot, entry).ino;
+        let overlay = self.clone();
+        Ok(match spot {
+            Spot::Upper(path) => Arc::new(Upper { overlay, ino, path, inner }),
+            Spot::Lower(..) => Arc::new(LowerNode { overlay, ino, inner }),
+        })
+    }
+
+    async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
+        let open = |fs: &'_ Arc<dyn FileSystem>, at| {
+            let fs = Arc::clone(fs);
+            async move {
+                let file = fs.open(&at).await?;
+                let entry = file.stat().await?;
+                Ok((file, entry))
+            }
+            .boxed()
+        };
+        let (spot, (inner, entry)) = self.ask(at, open).await?;
+        let raw = entry.ino;
+        let ino = self.shown(&spot, entry).ino;
+        let overlay = self.clone();
+        Ok(match spot {
+            Spot::Upper(path) => Arc::new(Upper { overlay, ino, path, inner }),
+            Spot::Lower(..) => {
+                Arc::new(LowerFile { overlay, raw, ino, below: inner, above: Mutex::default() })
+            }
+        })
+    }
+
+    async fn open_version(&self, _: VersionId) -> Result<Arc<dyn OpenFile>> {
+        Err(no_past())
+    }
+
+    async fn history(&self, _: &At, _: &HistoryPage) -> Result<Listing<Version>> {
+        Err(no_past())
+    }
+
+    async fn changes(&self, _: &ChangesQuery) -> Result<Changes> {
+        Err(no_past())
+    }
+
+    async fn wait(&self, _: Seq) -> Result<Head> {
+        Err(no_past())
+    }
+
+    async fn as_of(&self, _: &Moment) -> Result<Arc<dyn FileSystem>> {
+        Err(no_past())
+    }
+
+    async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
+        let within = self.within.intersect(&to.within);
+        let mut tops = vec![TreePath::from_key(HIDDEN.to_owned()), TreePath::from_key(NODES.to_owned())];
+        for top in within.tops() {
+            tops.push(layers::tree(top)?);
+        }
+        let above = Confinement { within: Within::new(tops), owner: to.owner.clone() };
+        Ok(Arc::new(Self { upper: self.upper.confined(&above).await?, within, ..self.clone() }))
+    }
+
+    fn lowering(&self) -> Box<dyn Lowering> {
+        Box::new(OverlayLowering::new(self.clone()))
+    }
+
+    async fn snapshots(&self, _: &SnapshotsPage) -> Result<Listing<Snapshot>> {
+        Err(no_past())
+    }
+
+    async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
+        if !self.capabilities(&TreePath::root()).search {
+            return Err(Error::new(ErrorKind::Unsupported, "a layer of this overlay cannot be searched"));
+        }
+        let asked = match query.within.is_empty() {
+            true => self.within.clone(),
+            false => self.within.intersect(&Within::new(query.within.iter().cloned())),
+        };
+        let above = asked.tops().iter().map(layers::tree).collect::<Result<Vec<_>>>()?;
+        let below = asked.tops().iter().filter(|top| !top.is_root()).cloned();
+        let above = self.upper.search(&query.clone().within_any(above)).await?;
+        let mut found = self.lower.search(&query.clone().within_any(below)).await?;
+        let mut hits = Vec::new();
+        for mut hit in above.hits {
+            let Some(path) = layers::in_tree(&hit.path) else { continue };
+            let Ok(Found::Upper(entry)) = self.look(&path).await else { continue };
+            (hit.ino, hit.path) = (self.number(&entry), path);
+            hit.version.ino = hit.ino;
+            hits.push(hit);
+        }
+        for mut hit in found.hits {
+            if let Ok(Found::Lower(_)) = self.look(&hit.path).await {
+                hit.ino = self.numbers.shown(LOWER, hit.ino);
+                hit.version.ino = hit.ino;
+                hits.push(hit);
+            }
+        }
+        hits.sort_by(|one, other| other.score.total_cmp(&one.score));
+        found.more |= above.more || hits.len() > query.limit;
+        hits.truncate(query.limit);
+        found.missing += above.missing;
+        found.hits = hits;
+        Ok(found)
+    }
+
+    async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {
+        let at = match at {
+            At::Path(path) => At::Path(layers::tree(path)?),
+            At::Node(_) | At::Child(..) => At::Path(TreePath::from_key(layers::TREE.to_owned())),
+        };
+        self.upper.stage(&at).await.map_err(|error| self.of_upper(error))
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Commit> {
+        lower::commit(&|| self.lowering(), &batch).await
+    }
+
+    async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
+        self.upper.committed(id).await
+    }
+
+    async fn sync(&self) -> Result<Seq> {
+        self.upper.sync().await
+    }
+}

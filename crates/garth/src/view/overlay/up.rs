@@ -1,0 +1,245 @@
+//! Copying up: what makes a node of the lower layer one of the upper layer, and what hides it below.
+
+use std::collections::BTreeSet;
+
+use super::layers::{self, Found, ORIGIN};
+use super::{Overlay, carried};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{
+    At, Body, ByteRange, Entry, Ino, Kind, MAX_INLINE_BODY, NamesPage, Op, Precondition, SetAttrs, Special,
+    WalkPage,
+};
+use crate::path::TreePath;
+
+/// Most names of one node, and most nodes of one directory, that one operation copies up.
+pub(super) const MAX_UP: usize = 1000;
+/// How much is read at a time.
+const STEP: usize = 1 << 20;
+
+/// What one batch copies up and hides.
+#[derive(Debug, Default)]
+pub(super) struct Changed {
+    /// Paths that the upper layer has by then.
+    pub(super) up: BTreeSet<TreePath>,
+    /// Paths of which the lower layer shows nothing by then.
+    pub(super) hidden: BTreeSet<TreePath>,
+    /// What is to be done next.
+    pub(super) ops: Vec<Op>,
+    /// What must still hold then.
+    pub(super) assumptions: Vec<(At, Precondition)>,
+}
+
+impl Changed {
+    pub(super) fn hides(&self, path: &TreePath) -> bool {
+        self.hidden.contains(path) || path.ancestors().any(|above| self.hidden.contains(&above))
+    }
+}
+
+impl Overlay {
+    /// What shows of the lower layer at a path, behind what the batch has done.
+    pub(super) async fn below_then(&self, path: &TreePath, changed: &Changed) -> Result<Option<Entry>> {
+        if changed.hides(path) { Ok(None) } else { self.below(path).await }
+    }
+
+    /// Copies up the directories above a path that are in the lower layer alone.
+    pub(super) async fn bring_parents(&self, path: &TreePath, changed: &mut Changed) -> Result<()> {
+        let above: Vec<TreePath> = path.ancestors().filter(|above| !above.is_root()).collect();
+        for dir in above {
+            if changed.up.contains(&dir) || self.look_upper(&dir).await?.is_some() {
+                continue;
+            }
+            match self.below_then(&dir, changed).await? {
+                Some(entry) if entry.is_dir() => self.bring_directory(&dir, &entry, changed)?,
+                // what the store makes of it is its answer
+                _ => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Assumes that nothing has hidden a path of the lower layer by then.
+    async fn still_shows(&self, path: &TreePath, changed: &mut Changed) -> Result<()> {
+        for above in path.ancestors().chain([path.clone()]) {
+            let at = At::Path(layers::hidden(&above)?);
+            if self.upper.stat(&at).await.is_err() {
+                changed.assumptions.push((at, Precondition::Absent));
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn bring_directory(&self, path: &TreePath, entry: &Entry, changed: &mut Changed) -> Result<()> {
+        let at = layers::tree(path)?;
+        changed.assumptions.push((At::Path(at.clone()), Precondition::Absent));
+        let attrs = carried(entry).xattr(ORIGIN, entry.ino.0.to_string());
+        changed.ops.push(Op::mkdir(at).with_attrs(attrs));
+        changed.up.insert(path.clone());
+        Ok(())
+    }
+
+    /// Copies up a node of the lower layer, with all its names that show.
+    pub(super) async fn bring(&self, path: &TreePath, entry: &Entry, changed: &mut Changed) -> Result<()> {
+        self.still_shows(path, changed).await?;
+        self.bring_parents(path, changed).await?;
+        if changed.up.contains(path) {
+            return Ok(());
+        }
+        if entry.is_dir() {
+            return self.bring_directory(path, entry, changed);
+        }
+        let at = layers::tree(path)?;
+        let parents = self.times_above(path).await?;
+        changed.assumptions.push((At::Path(at.clone()), Precondition::Absent));
+        let attrs = carried(entry).xattr(ORIGIN, entry.ino.0.to_string());
+        changed.ops.push(match (entry.kind, &entry.target) {
+            (Kind::File, _) => {
+                Op::write(&at, self.content(path, entry).await?).create_new().with_attrs(attrs)
+            }
+            (Kind::Symlink, Some(target)) => Op::symlink(&at, target.clone()).with_attrs(attrs),
+            (kind, _) => Op::mknod(&at, special(kind, entry.rdev)?).with_attrs(attrs),
+        });
+        changed.up.insert(path.clone());
+        changed.ops.push(Op::link(&at, layers::node(entry.ino)));
+        self.hide(path, changed).await?;
+        if entry.nlink > 1 {
+            for name in self.other_names(path, entry.ino, changed).await? {
+                self.bring_parents(&name, changed).await?;
+                let other = layers::tree(&name)?;
+                changed.assumptions.push((At::Path(other.clone()), Precondition::Absent));
+                changed.ops.push(Op::link(&at, other));
+                changed.up.insert(name.clone());
+                self.hide(&name, changed).await?;
+            }
+        }
+        changed.ops.extend(parents);
+        Ok(())
+    }
+
+    /// What gives the directory above a path its times again: to be copied up is no change of it.
+    async fn times_above(&self, path: &TreePath) -> Result<Option<Op>> {
+        let Some(dir) = path.parent() else { return Ok(None) };
+        let entry = match self.look(&dir).await {
+            Ok(Found::Upper(entry) | Found::Lower(entry)) => entry,
+            Err(_) => return Ok(None),
+        };
+        let times = SetAttrs::new().mtime(entry.mtime).atime(entry.atime);
+        Ok(Some(Op::set_attrs(layers::tree(&dir)?, times)))
+    }
+
+    /// Other names of a node of the lower layer that show.
+    async fn other_names(&self, path: &TreePath, ino: Ino, changed: &Changed) -> Result<Vec<TreePath>> {
+        let names = self.lower.names(&At::Node(ino), &NamesPage::default().limit(MAX_UP)).await?;
+        if names.more {
+            let message = format!("a file with more than {MAX_UP} names cannot be copied up");
+            return Err(Error::at(ErrorKind::TooManyLinks, path, message));
+        }
+        let mut others = Vec::new();
+        for name in names.items {
+            let shows = name != *path && !changed.hides(&name);
+            if shows && matches!(self.look(&name).await, Ok(Found::Lower(_))) {
+                others.push(name);
+            }
+        }
+        Ok(others)
+    }
+
+    /// The content of a file of the lower layer, as it was when `entry` was read.
+    async fn content(&self, path: &TreePath, entry: &Entry) -> Result<Body> {
+        let at = At::Path(path.clone());
+        let changed = || Error::new(ErrorKind::Stale, "the file changed while it was copied up");
+        if entry.size <= STEP.min(MAX_INLINE_BODY) as u64 {
+            let (now, bytes) = self.lower.fetch(&at, ByteRange::ALL).await?;
+            return if now.etag == entry.etag { Ok(Body::Bytes(bytes)) } else { Err(changed()) };
+        }
+        let file = self.lower.open(&at).await?;
+        let mut upload = self.upper.stage(&At::Path(layers::tree(path)?)).await?;
+        let mut offset = 0;
+        loop {
+            let bytes = file.read_at(offset, STEP).await?;
+            if bytes.is_empty() {
+                break;
+            }
+            offset += bytes.len() as u64;
+            upload.write(bytes).await?;
+        }
+        if file.stat().await?.etag != entry.etag {
+            return Err(changed());
+        }
+        Ok(Body::Staged(upload.finish().await?))
+    }
+
+    /// Copies up all that is in a directory and in the lower layer alone.
+    pub(super) async fn bring_tree(&self, path: &TreePath, changed: &mut Changed) -> Result<()> {
+        let page = WalkPage::default().limit(MAX_UP).with_entries();
+        let walk = self.walk_page(&At::Path(path.clone()), &page).await?;
+        if walk.more {
+            let message = format!("a directory with more than {MAX_UP} entries cannot be copied up at once");
+            return Err(Error::at(ErrorKind::TooLarge, path, message));
+        }
+        for item in walk.items {
+            if let Ok(Found::Lower(entry)) = self.look(&item.path).await
+                && !changed.up.contains(&item.path)
+                && !changed.hides(&item.path)
+            {
+                if !self.one_store {
+                    let message =
+                        "a part of this directory is in another store; copy what is in it one by one";
+                    return Err(Error::at(ErrorKind::CrossesMounts, path, message));
+                }
+                self.bring(&item.path, &entry, changed).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies up one entry of a directory that only the lower layer has, if there is one: then the store says
+    /// that the directory is not empty.
+    pub(super) async fn bring_one(&self, path: &TreePath, changed: &mut Changed) -> Result<()> {
+        let mut page = crate::model::Page::default().limit(100).with_entries();
+        loop {
+            let listing = self.list_page(&At::Path(path.clone()), &page).await?;
+            for item in &listing.items {
+                let name = path.join(&item.name)?;
+                if let Ok(Found::Lower(entry)) = self.look(&name).await
+                    && !changed.hides(&name)
+                {
+                    return self.bring(&name, &entry, changed).await;
+                }
+            }
+            match listing.items.last() {
+                Some(last) if listing.more => page = page.after(last.name.clone()),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Hides a path of the lower layer.
+    pub(super) async fn hide(&self, path: &TreePath, changed: &mut Changed) -> Result<()> {
+        if changed.hides(path) || self.is_hidden(path).await? {
+            return Ok(());
+        }
+        let at = layers::hidden(path)?;
+        let within_batch = changed.hidden.iter().any(|path_below| path_below.is_within(path));
+        if within_batch || self.upper.stat(&At::Path(at.clone())).await.is_ok() {
+            // what was hidden below it is hidden with it
+            changed.ops.push(Op::remove_tree(&at));
+        }
+        changed.ops.push(Op::mknod(&at, Special::Whiteout).with_parents());
+        changed.hidden.insert(path.clone());
+        Ok(())
+    }
+}
+
+fn special(kind: Kind, rdev: u64) -> Result<Special> {
+    Ok(match kind {
+        Kind::Fifo => Special::Fifo,
+        Kind::Socket => Special::Socket,
+        Kind::CharDevice => Special::CharDevice(rdev),
+        Kind::BlockDevice => Special::BlockDevice(rdev),
+        Kind::Whiteout => Special::Whiteout,
+        Kind::File | Kind::Directory | Kind::Symlink => {
+            return Err(Error::new(ErrorKind::Corrupt, "a symbolic link without a target"));
+        }
+    })
+}

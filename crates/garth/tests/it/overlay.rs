@@ -1,0 +1,296 @@
+//! Overlays over directories that have something in them: what shows, what is copied up, what stays below.
+
+use std::sync::Arc;
+
+use garth::engine::memory::Memory;
+use garth::engine::sqlite::SqliteFs;
+use garth::model::{
+    At, Batch, ByteRange, Ino, NamesPage, Op, Page, Precondition, SetAttrs, Special, Timestamp, WalkPage,
+};
+use garth::view::{Overlay, Scope};
+use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use tempfile::TempDir;
+
+fn p(path: &str) -> TreePath {
+    TreePath::parse(path).unwrap()
+}
+
+/// Two layers, of one store or of two.
+struct Layers {
+    below: Arc<dyn FileSystem>,
+    above: Arc<dyn FileSystem>,
+    _folder: TempDir,
+}
+
+async fn layers(one_store: bool) -> Layers {
+    let folder = tempfile::tempdir().unwrap();
+    let account = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    for dir in ["/below", "/above"] {
+        account.mkdir_all(dir).await.unwrap();
+    }
+    let below: Arc<dyn FileSystem> = match one_store {
+        true => Scope::open(&*account, &p("/below")).await.unwrap(),
+        false => Arc::new(Memory::new(Env::system())),
+    };
+    let tags = SetAttrs::new().mode(0o640).tags(["kept"]).mtime(Timestamp(1_000_000));
+    below
+        .commit(Batch::new([
+            Op::write(p("/SKILL.md"), "# Cook\n").with_attrs(tags),
+            Op::link(p("/SKILL.md"), p("/second.md")),
+            Op::write(p("/d/a"), "a").with_parents(),
+            Op::write(p("/d/sub/b"), "b").with_parents(),
+            Op::mkdir(p("/empty")),
+            Op::symlink(p("/link"), "SKILL.md"),
+        ]))
+        .await
+        .unwrap();
+    let above = Scope::open(&*account, &p("/above")).await.unwrap();
+    Layers { below, above, _folder: folder }
+}
+
+impl Layers {
+    async fn tree(&self) -> Arc<dyn FileSystem> {
+        Overlay::open(Arc::clone(&self.below), Arc::clone(&self.above)).await.unwrap()
+    }
+}
+
+async fn names(fs: &dyn FileSystem, dir: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut page = Page::default().limit(2);
+    loop {
+        let listing = fs.list(&At::Path(p(dir)), &page).await.unwrap();
+        names.extend(listing.items.iter().map(|item| item.name.to_string()));
+        match listing.items.last() {
+            Some(last) if listing.more => page = page.after(last.name.clone()),
+            _ => return names,
+        }
+    }
+}
+
+/// Every path, with the text of files, by a walk in small pages.
+async fn all(fs: &dyn FileSystem) -> Vec<String> {
+    let (mut found, mut page) = (Vec::new(), WalkPage::default().limit(3));
+    loop {
+        let walk = fs.walk(&At::Path(p("/")), &page).await.unwrap();
+        for item in &walk.items {
+            let text = match fs.read_to_string(&item.path).await {
+                Ok(text) => format!("={text}"),
+                Err(_) => String::new(),
+            };
+            assert_eq!(fs.entry(&item.path).await.unwrap().ino, item.ino, "{}", item.path);
+            found.push(format!("{}{text}", item.path));
+        }
+        match walk.items.last() {
+            Some(last) if walk.more => page = page.after(last.path.clone()),
+            _ => return found,
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_below_shows_until_it_is_changed_and_stays_as_it_is() {
+    for one_store in [true, false] {
+        let layers = layers(one_store).await;
+        let (tree, before) = (layers.tree().await, all(&*layers.below).await);
+        assert_eq!(all(&*tree).await, before);
+        tree.append("/d/a", "!").await.unwrap();
+        tree.write("/d/new", "new").await.unwrap();
+        tree.remove("/d/sub/b").await.unwrap();
+        tree.rename("/link", "/d/link").await.unwrap();
+        assert_eq!(all(&*layers.below).await, before, "the lower layer stays");
+        let now = [
+            "/SKILL.md=# Cook\n",
+            "/d",
+            "/empty",
+            "/second.md=# Cook\n",
+            "/d/a=a!",
+            "/d/link",
+            "/d/new=new",
+            "/d/sub",
+        ];
+        assert_eq!(all(&*tree).await, now, "{one_store}");
+        assert_eq!(names(&*tree, "/d").await, ["a", "link", "new", "sub"]);
+        // opened again it is the same
+        assert_eq!(all(&*layers.tree().await).await, now);
+    }
+}
+
+#[tokio::test]
+async fn a_file_is_copied_up_with_its_names_attributes_times_and_number() {
+    for one_store in [true, false] {
+        let layers = layers(one_store).await;
+        let tree = layers.tree().await;
+        let before = tree.entry("/SKILL.md").await.unwrap();
+        assert_eq!((before.nlink, before.mode, before.mtime), (2, 0o640, Timestamp(1_000_000)));
+        let (root, held) =
+            (tree.entry("/").await.unwrap(), tree.open(&At::Path(p("/SKILL.md"))).await.unwrap());
+        let commit =
+            tree.commit(Op::set_attrs(p("/second.md"), SetAttrs::new().mode(0o600)).into()).await.unwrap();
+        assert_eq!((commit.outcomes[0].ino, commit.outcomes[0].created), (before.ino, false));
+        let after = tree.entry("/SKILL.md").await.unwrap();
+        assert_eq!(after, tree.entry("/second.md").await.unwrap());
+        assert_eq!((after.ino, after.nlink, after.mode), (before.ino, 2, 0o600));
+        assert_eq!((after.mtime, &after.attributes), (before.mtime, &before.attributes));
+        assert_eq!(tree.entry("/").await.unwrap().mtime, root.mtime, "to be copied up is no change");
+        assert_eq!(tree.stat(&At::Node(before.ino)).await.unwrap(), after);
+        let paths = tree.names(&At::Node(before.ino), &NamesPage::default()).await.unwrap();
+        assert_eq!(paths.items, [p("/SKILL.md"), p("/second.md")]);
+        tree.append(before.ino, "more\n").await.unwrap();
+        assert_eq!(
+            held.read_at(0, 100).await.unwrap(),
+            "# Cook\nmore\n",
+            "{one_store}: a handle from before"
+        );
+        assert_eq!(held.ino(), before.ino);
+        assert_eq!(tree.read_to_string("/second.md").await.unwrap(), "# Cook\nmore\n");
+    }
+}
+
+#[tokio::test]
+async fn what_is_taken_away_does_not_come_back() {
+    for one_store in [true, false] {
+        let layers = layers(one_store).await;
+        let tree = layers.tree().await;
+        tree.commit(Op::remove_tree(p("/d")).into()).await.unwrap();
+        assert_eq!(tree.entry("/d/a").await.unwrap_err().kind(), ErrorKind::NotFound);
+        tree.mkdir_all("/d").await.unwrap();
+        assert!(names(&*tree, "/d").await.is_empty(), "a new directory has nothing of the old one");
+        tree.write("/d/a", "other").await.unwrap();
+        tree.remove("/d/a").await.unwrap();
+        assert_eq!(tree.entry("/d/a").await.unwrap_err().kind(), ErrorKind::NotFound);
+        // an entry that expires uncovers nothing
+        let soon = SetAttrs::new().expires_at(Timestamp(1));
+        tree.commit(Op::set_attrs(p("/SKILL.md"), soon).into()).await.unwrap();
+        assert_eq!(tree.entry("/SKILL.md").await.unwrap_err().kind(), ErrorKind::NotFound);
+        // removed and made again in one batch
+        let again = [Op::remove(p("/link")), Op::write(p("/link"), "a file"), Op::append(p("/link"), "!")];
+        tree.commit(Batch::new(again)).await.unwrap();
+        assert_eq!(tree.read_to_string("/link").await.unwrap(), "a file!");
+        assert_eq!(all(&*tree).await, ["/d", "/empty", "/link=a file!"], "{one_store}");
+    }
+}
+
+#[tokio::test]
+async fn a_directory_that_is_not_empty_in_both_layers_together_is_not_removed() {
+    for one_store in [true, false] {
+        let layers = layers(one_store).await;
+        let tree = layers.tree().await;
+        for op in [Op::remove_dir(p("/d")), Op::rename(p("/empty"), p("/d"))] {
+            let error = tree.commit(op.clone().into()).await.unwrap_err();
+            assert_eq!((error.kind(), error.path()), (ErrorKind::NotEmpty, Some(&p("/d"))), "{op:?}");
+        }
+        tree.commit(Op::remove_dir(p("/empty")).into()).await.unwrap();
+        tree.remove("/d/a").await.unwrap();
+        tree.remove("/d/sub/b").await.unwrap();
+        tree.commit(Op::remove_dir(p("/d/sub")).into()).await.unwrap();
+        tree.commit(Op::remove_dir(p("/d")).into()).await.unwrap();
+        assert_eq!(names(&*tree, "/").await, ["SKILL.md", "link", "second.md"]);
+    }
+}
+
+#[tokio::test]
+async fn a_directory_from_below_is_renamed_in_one_store_and_not_from_another() {
+    let layers1 = layers(true).await;
+    let tree = layers1.tree().await;
+    tree.write("/d/new", "new").await.unwrap();
+    tree.rename("/d", "/moved").await.unwrap();
+    let now = [
+        "/SKILL.md=# Cook\n",
+        "/empty",
+        "/link=# Cook\n",
+        "/moved",
+        "/second.md=# Cook\n",
+        "/moved/a=a",
+        "/moved/new=new",
+        "/moved/sub",
+        "/moved/sub/b=b",
+    ];
+    let shown: Vec<String> = all(&*tree).await;
+    let shown: Vec<&str> =
+        shown.iter().map(|path| if path == "/link" { "/link=# Cook\n" } else { path }).collect();
+    assert_eq!(shown, now);
+    assert_eq!(all(&*layers1.below).await.len(), 8);
+    let two = layers(false).await;
+    let tree = two.tree().await;
+    let error = tree.rename("/d", "/moved").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::CrossesMounts);
+    tree.rename("/d/a", "/a").await.unwrap();
+    assert_eq!(tree.read_to_string("/a").await.unwrap(), "a");
+}
+
+#[tokio::test]
+async fn conditions_are_judged_on_what_shows() {
+    for one_store in [true, false] {
+        let layers = layers(one_store).await;
+        let tree = layers.tree().await;
+        let (entry, at) = (tree.entry("/SKILL.md").await.unwrap(), At::Path(p("/SKILL.md")));
+        let cases = [
+            (Precondition::Exists, true),
+            (Precondition::Absent, false),
+            (Precondition::Etag(entry.etag), true),
+            (Precondition::Version(entry.version), true),
+            (Precondition::Not(Box::new(Precondition::Version(entry.version))), false),
+        ];
+        for (that, holds) in cases {
+            let batch = Batch::new([Op::write(p("/out"), "x")]).require(at.clone(), that.clone());
+            match (tree.commit(batch).await, holds) {
+                (Ok(_), true) => {}
+                (Err(error), false) => {
+                    assert_eq!((error.kind(), error.path()), (ErrorKind::Conflict, Some(&p("/SKILL.md"))));
+                }
+                (answer, _) => panic!("{that:?}: {answer:?}"),
+            }
+        }
+        let stale =
+            Batch::new([Op::append(p("/SKILL.md"), "x")]).require(at.clone(), Precondition::Etag(entry.etag));
+        tree.commit(stale.clone()).await.unwrap();
+        assert_eq!(tree.commit(stale).await.unwrap_err().kind(), ErrorKind::Conflict);
+    }
+}
+
+#[tokio::test]
+async fn concurrent_writers_copy_a_file_up_once() {
+    let layers = layers(true).await;
+    let tree = layers.tree().await;
+    let appends = (0..16).map(|n| {
+        let tree = Arc::clone(&tree);
+        tokio::spawn(async move {
+            loop {
+                match tree.append("/d/sub/b", format!("{n}\n")).await {
+                    Ok(_) => return,
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+                }
+            }
+        })
+    });
+    for append in appends.collect::<Vec<_>>() {
+        append.await.unwrap();
+    }
+    let text = tree.read_to_string("/d/sub/b").await.unwrap();
+    assert!(text.starts_with('b') && text.lines().count() == 16, "{text}");
+}
+
+#[tokio::test]
+async fn an_upper_layer_with_something_else_in_it_is_refused() {
+    let layers = layers(true).await;
+    layers.above.write("/notes.md", "x").await.unwrap();
+    let error = Overlay::open(Arc::clone(&layers.below), Arc::clone(&layers.above)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    assert_eq!(layers.above.read_to_string("/notes.md").await.unwrap(), "x");
+}
+
+#[tokio::test]
+async fn large_content_and_special_nodes_are_copied_up() {
+    let layers = layers(false).await;
+    let content: Vec<u8> = (0..3_000_000u32).flat_map(u32::to_le_bytes).collect();
+    layers.below.write("/large", content.clone()).await.unwrap();
+    layers.below.commit(Op::mknod(p("/fifo"), Special::Fifo).into()).await.unwrap();
+    let tree = layers.tree().await;
+    tree.append("/large", "end").await.unwrap();
+    tree.rename("/fifo", "/pipe").await.unwrap();
+    let (entry, bytes) =
+        tree.fetch(&At::Path(p("/large")), ByteRange::from(11_999_996..12_000_003)).await.unwrap();
+    assert_eq!((entry.size, &bytes[4..]), (12_000_003, &b"end"[..]));
+    assert_eq!(tree.entry("/pipe").await.unwrap().kind, garth::model::Kind::Fifo);
+    assert_eq!(tree.stat(&At::Node(Ino::ROOT)).await.unwrap().ino, Ino::ROOT);
+}
