@@ -22,11 +22,12 @@ pub struct Limited {
 }
 
 impl Limited {
-    /// Takes the optional abilities away: no numbers, links, special nodes, attributes, expiry, holes, past,
-    /// search or confinement.
+    /// Takes the optional abilities away: no log, numbers, links, special nodes, attributes, expiry, holes,
+    /// past, search or confinement.
     pub fn new(inner: Arc<dyn FileSystem>) -> Self {
         let mut has = inner.capabilities(&TreePath::root());
         for ability in [
+            &mut has.log,
             &mut has.nodes,
             &mut has.links,
             &mut has.special,
@@ -193,12 +194,14 @@ impl FileSystem for Limited {
 
     async fn commit(&self, batch: Batch) -> Result<Commit> {
         batch.check()?;
+        need(self.has.log || (batch.id.is_none() && batch.idempotency.is_none()))?;
         batch.preconditions.iter().try_for_each(|(at, _)| self.at(at).map(drop))?;
         batch.ops.iter().try_for_each(|op| self.op(op))?;
         self.inner.commit(batch).await
     }
 
     async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
+        need(self.has.log)?;
         self.inner.committed(id).await
     }
 

@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -160,18 +161,20 @@ pub struct Error {
     kind: ErrorKind,
     path: Option<TreePath>,
     message: String,
+    /// One more than were done: errors are small.
+    done: Option<NonZeroU32>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
     /// An error that is about no particular path.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, path: None, message: message.into(), source: None }
+        Self { kind, path: None, message: message.into(), done: None, source: None }
     }
 
     /// An error about `path`.
     pub fn at(kind: ErrorKind, path: &TreePath, message: impl Into<String>) -> Self {
-        Self { kind, path: Some(path.clone()), message: message.into(), source: None }
+        Self { kind, path: Some(path.clone()), message: message.into(), done: None, source: None }
     }
 
     /// Adds what caused it. The source is for logs of operators; `Display` does not show it.
@@ -196,6 +199,12 @@ impl Error {
         &self.message
     }
 
+    /// How many operations of its batch were done before the one that failed, and stay: of a filesystem that
+    /// is not [`atomic`](crate::Capabilities::atomic). `None` for all else.
+    pub fn done(&self) -> Option<usize> {
+        self.done.map(|more| more.get() as usize - 1)
+    }
+
     /// Whether the kind is `kind`.
     pub fn is(&self, kind: ErrorKind) -> bool {
         self.kind == kind
@@ -207,6 +216,16 @@ impl Error {
     pub fn mapped(self, map: impl FnOnce(&TreePath) -> Option<TreePath>) -> Self {
         let path = self.path.as_ref().and_then(map);
         Self { path, ..self }
+    }
+
+    /// The same error, of an operation of a batch of which others were done before.
+    #[must_use]
+    pub(crate) fn after(mut self, done: usize, of: usize) -> Self {
+        self.done = u32::try_from(done + 1).ok().and_then(NonZeroU32::new);
+        if of > 1 {
+            self.message = format!("{} ({done} of {of} operations were done, and stay)", self.message);
+        }
+        self
     }
 
     /// The same error, about `path` if it is about none yet.

@@ -41,6 +41,10 @@ pub struct Capabilities {
     pub atomic: bool,
     /// `Durable` commits survive loss of power.
     pub durable: bool,
+    /// Commits are logged: times, `version` and `etag` of nodes are those of commits, and a commit is found
+    /// by its id or idempotency key. Without it versions stand for a state of the node, times are the
+    /// host's, and a batch with an id or key, and `committed`, are `Unsupported`.
+    pub log: bool,
     /// A node keeps its number for life: `At::Node`, `At::Child`, `hold`, and handles that outlive removal.
     pub nodes: bool,
     /// Several names of one node: `Op::Link`.
@@ -69,6 +73,7 @@ impl Capabilities {
         write: true,
         atomic: true,
         durable: true,
+        log: true,
         nodes: true,
         links: true,
         special: true,

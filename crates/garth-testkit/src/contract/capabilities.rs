@@ -7,10 +7,11 @@
 
 use garth::ErrorKind::{ReadOnly, Unsupported};
 use garth::model::{
-    At, Batch, ByteRange, ChangesQuery, Confinement, HistoryPage, Moment, Op, Owner, Seq, SetAttrs,
+    At, Batch, ByteRange, ChangesQuery, CommitId, Confinement, HistoryPage, Moment, Op, Owner, Seq, SetAttrs,
     SnapshotsPage, Special, Within,
 };
 
+use super::commits::record;
 use super::{START, Subject};
 use crate::tools::*;
 
@@ -19,6 +20,16 @@ pub async fn what_is_lacking_is_unsupported_and_changes_nothing(subject: &Subjec
     let has = can(fs);
     let version = put(fs, "/f", "x").await;
     let expires = SetAttrs::new().expires_at(START.plus_seconds(1000));
+    if !has.log {
+        let known = [
+            Batch::new([write("/f", "y")]).id(CommitId(1)),
+            Batch::new([write("/f", "y")]).idempotency(record("k", 1, 1000)),
+        ];
+        for batch in known {
+            batch_refused(fs, batch, Unsupported, None).await;
+        }
+        assert_eq!(text(fs, "/f").await, "x");
+    }
     let cases = [
         (has.nodes, write_at(At::Node(version.ino), "y")),
         (has.links, link("/f", "/g")),
@@ -51,6 +62,7 @@ pub async fn reads_that_are_lacking_are_unsupported(subject: &Subject) {
     let here = Confinement { within: Within::everything(), owner: Owner::new("view").unwrap() };
     let reads = [
         ("stat by number", has.nodes, fs.stat(&node).await.map(drop)),
+        ("committed", has.log, fs.committed(CommitId(1)).await.map(drop)),
         ("hold", has.nodes, fs.hold(&at("/f")).await.map(drop)),
         ("next_hole", has.holes, file.next_hole(0).await.map(drop)),
         ("history", has.history, fs.history(&at("/f"), &HistoryPage::default()).await.map(drop)),

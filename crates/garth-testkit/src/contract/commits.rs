@@ -39,10 +39,15 @@ pub async fn a_batch_is_applied_in_order_as_one_commit(subject: &Subject) {
         Outcome::changed(version(2), 0),
         Outcome::changed(version(3), 7),
     ];
-    assert_eq!((commit.seq, &commit.outcomes[..], commit.replayed), (subject.seq(1), &expected[..], false));
+    let did = |told: &[Outcome]| told.iter().map(|it| (it.created, it.changed, it.size)).collect::<Vec<_>>();
+    assert_eq!((commit.seq, did(&commit.outcomes), commit.replayed), (subject.seq(1), did(&expected), false));
+    if can(fs).log {
+        assert_eq!(commit.outcomes, expected);
+    }
     assert_eq!(text(fs, "/g").await, "one two");
     let (entry, head) = (stat(fs, "/g").await, fs.head().await.unwrap());
-    assert_eq!((entry.version, entry.ctime), (commit.version(1), commit.time));
+    assert_eq!((entry.version, entry.mtime), (commit.version(4), commit.time));
+    assert!(!can(fs).log || entry.ctime == commit.time);
     assert_eq!((head.seq, head.time), (commit.seq, commit.time));
 }
 
@@ -73,7 +78,10 @@ pub async fn an_operation_that_changes_nothing_answers_the_version_that_is_there
     assert_eq!(apply(fs, mkdir_all("/")).await.1, Outcome::unchanged(root, 0));
     let batch = Batch::new([append("/f", ""), append("/f", "z"), append("/f", ""), mkdir_all("/d")]);
     let commit = fs.commit(batch).await.unwrap();
-    let now = VersionId { seq: commit.seq, ino: version.ino };
+    let now = match can(fs).log {
+        true => VersionId { seq: commit.seq, ino: version.ino },
+        false => stat(fs, "/f").await.version,
+    };
     let expected = [
         Outcome::unchanged(version, 1),
         Outcome::changed(now, 2),
@@ -109,10 +117,12 @@ pub async fn a_commit_says_whether_it_is_durable(subject: &Subject) {
     let fs = &*subject.fs;
     let visible = fs.commit(Batch::new([write("/f", "x")]).visible()).await.unwrap();
     assert!(!visible.durable, "nothing has made it durable yet");
-    let keyed = || Batch::new([write("/f", "y")]).idempotency(record("k", 1, 1000));
-    assert!(!fs.commit(keyed().visible()).await.unwrap().durable);
-    let again = fs.commit(keyed()).await.unwrap();
-    assert_eq!((again.replayed, again.durable), (true, can(fs).durable), "asked for as durable now");
+    if can(fs).log {
+        let keyed = || Batch::new([write("/f", "y")]).idempotency(record("k", 1, 1000));
+        assert!(!fs.commit(keyed().visible()).await.unwrap().durable);
+        let again = fs.commit(keyed()).await.unwrap();
+        assert_eq!((again.replayed, again.durable), (true, can(fs).durable), "asked for as durable now");
+    }
     assert_eq!(fs.commit(Batch::new([write("/f", "z")])).await.unwrap().durable, can(fs).durable);
 }
 
@@ -298,18 +308,16 @@ pub async fn preconditions_see_the_state_before_and_checks_the_state_between(sub
             rename("/f", "/g"),
             check("/f", Precondition::Absent),
             write("/g", "two"),
-            check("/g", Precondition::Version(VersionId { seq: subject.seq(2), ino: first.ino })),
+            check("/g", Precondition::Version(first).negated()),
         ])
     };
-    fs.commit(batch).await.unwrap();
-    batch_refused(
-        fs,
-        Batch::new([write("/g", "lost"), check("/g", Precondition::Absent)]),
-        Conflict,
-        Some("/g"),
-    )
-    .await;
-    assert_eq!(text(fs, "/g").await, "two");
+    let commit = fs.commit(batch).await.unwrap();
+    if can(fs).log {
+        assert_eq!(commit.version(4), VersionId { seq: subject.seq(2), ino: first.ino });
+    }
+    let wrong = Batch::new([write("/g", "three"), check("/g", Precondition::Absent)]);
+    batch_refused(fs, wrong, Conflict, Some("/g")).await;
+    assert_eq!(text(fs, "/g").await, if can(fs).atomic { "two" } else { "three" });
 }
 
 pub async fn the_batch_is_checked_then_its_key_its_id_its_preconditions_its_operations(subject: &Subject) {

@@ -60,13 +60,17 @@ pub async fn a_directory_is_copied_with_all_below_it(subject: &Subject) {
     given(fs, [set("/a", attrs)]).await;
     let next = stat(fs, "/ab").await.ino.0 + 1;
     let (_, outcome) = apply(fs, copy("/a", "/c")).await;
-    assert_eq!((outcome.ino, outcome.created), (Ino(next), true));
+    assert!(outcome.created);
     assert_eq!(paths_below(fs, "/c").await, ["/c/b", "/c/g", "/c/h", "/c/b/f"]);
-    let mut inos = Vec::new();
+    let mut inos = vec![outcome.ino.0];
     for path in ["/c/b", "/c/g", "/c/h", "/c/b/f"] {
         inos.push(stat(fs, path).await.ino.0);
     }
-    assert_eq!(inos, [next + 1, next + 2, next + 2, next + 3], "numbered in the order of a walk");
+    assert_eq!(inos[2], inos[3]);
+    if can(fs).nodes {
+        let walked = [next, next + 1, next + 2, next + 2, next + 3];
+        assert_eq!(inos, walked, "numbered in the order of a walk");
+    }
     assert_eq!((stat(fs, "/c/g").await.nlink, stat(fs, "/a/g").await.nlink), (2, 2));
     assert_eq!((stat(fs, "/c").await.mode, stat(fs, "/c").await.mtime), (0o700, Timestamp(5)));
     assert_eq!(stat(fs, "/c").await.nlink, 3);
@@ -220,6 +224,8 @@ pub async fn the_copies_of_a_batch_make_so_many_names(subject: &Subject) {
     assert_eq!(room, 0);
     ops.push(plain("/a/f", "/over"));
     batch_refused(fs, Batch::new(ops), TooLarge, Some("/over")).await;
-    assert_eq!(paths_below(fs, "/").await, ["/a", "/b", "/a/f"]);
+    if can(fs).atomic {
+        assert_eq!(paths_below(fs, "/").await, ["/a", "/b", "/a/f"]);
+    }
     given(fs, [copy("/a", "/over")]).await;
 }

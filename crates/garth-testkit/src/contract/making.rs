@@ -18,11 +18,12 @@ pub async fn mkdir_makes_a_directory(subject: &Subject) {
     let attrs = SetAttrs::new().owner(7, 8).mode(0o700);
     let op = Op::mkdir(at("/d")).with_attrs(attrs);
     let (commit, outcome) = apply(fs, op).await;
-    assert_eq!((outcome.ino, outcome.created), (subject.ino(2), true));
+    assert!(outcome.created && (!can(fs).nodes || outcome.ino == subject.ino(2)));
     let entry = stat(fs, "/d").await;
     assert_eq!((entry.kind, entry.mode, entry.uid, entry.gid), (Kind::Directory, 0o700, 7, 8));
     assert_eq!((entry.nlink, entry.size, entry.rdev), (2, 0, 0));
-    assert_eq!([entry.birthtime, entry.ctime, entry.mtime, entry.atime], [commit.time; 4]);
+    assert_eq!([entry.mtime, entry.atime], [commit.time; 2]);
+    assert!(!can(fs).log || [entry.birthtime, entry.ctime] == [commit.time; 2]);
     assert_eq!((entry.version, entry.etag), (commit.version(0), commit.version(0)));
     assert_eq!(stat(fs, "/").await.nlink, 3);
 }
@@ -62,8 +63,11 @@ pub async fn parents_are_made_only_where_asked_and_top_down(subject: &Subject) {
         refused(fs, op, NotFound, "/a/b").await;
     }
     let (_, outcome) = apply(fs, mkdir_all("/a/b/c")).await;
-    assert_eq!((outcome.ino, outcome.created), (subject.ino(4), true));
-    assert_eq!([stat(fs, "/a").await.ino, stat(fs, "/a/b").await.ino], [2, 3].map(|n| subject.ino(n)));
+    assert!(outcome.created);
+    if can(fs).nodes {
+        let found = [stat(fs, "/a").await.ino, stat(fs, "/a/b").await.ino, outcome.ino];
+        assert_eq!(found, [2, 3, 4].map(|n| subject.ino(n)));
+    }
     let parent = stat(fs, "/a").await;
     assert_eq!((parent.mode, parent.uid, parent.gid, parent.nlink), (0o755, 0, 0, 3));
     let attrs = SetAttrs::new().mode(0o600);
@@ -102,7 +106,7 @@ pub async fn making_a_name_sets_the_times_of_its_directory(subject: &Subject) {
 
 pub async fn a_symlink_keeps_any_text(subject: &Subject) {
     let fs = &*subject.fs;
-    let long = "t".repeat(MAX_TARGET);
+    let long = "t".repeat(subject.longest_target);
     for (path, target) in [("/1", "/"), ("/2", "../../x"), ("/3", "a//b/./"), ("/4", &long), ("/5", "é %_*")]
     {
         let (_, outcome) = apply(fs, symlink(path, target)).await;
@@ -148,7 +152,8 @@ pub async fn a_hard_link_is_another_name_of_the_node(subject: &Subject) {
     assert_eq!((outcome.ino, outcome.created), (version.ino, false));
     let (f, g) = (stat(fs, "/f").await, stat(fs, "/g").await);
     assert_eq!(f, g);
-    assert_eq!((f.nlink, f.ctime, f.version, f.etag), (2, commit.time, commit.version(0), version));
+    assert_eq!((f.nlink, f.version), (2, commit.version(0)));
+    assert!(!can(fs).log || (f.ctime, f.etag) == (commit.time, version));
     given(fs, [append("/g", "y")]).await;
     assert_eq!(text(fs, "/f").await, "xy");
     given(fs, [remove("/f", Remove::File)]).await;

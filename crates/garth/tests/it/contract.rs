@@ -55,6 +55,26 @@ mod limited {
     garth_testkit::contract_tests!(subject);
 }
 
+mod host {
+    use garth_testkit::contract::Subject;
+
+    async fn subject() -> Subject {
+        Subject::host()
+    }
+
+    garth_testkit::contract_tests!(subject);
+}
+
+mod scope_of_host {
+    use garth_testkit::contract::Subject;
+
+    async fn subject() -> Subject {
+        Subject::host().scoped(1).await
+    }
+
+    garth_testkit::contract_tests!(subject);
+}
+
 mod scope_of_memory {
     use std::sync::Arc;
 

@@ -1,0 +1,367 @@
+//! A folder of the host as a filesystem: what is on disk already (a skill's folder, a checkout) without being
+//! imported. The kernel confines every look-up to the folder (`openat2`), whoever changes it meanwhile.
+//!
+//! It is no database: others write in the folder, too, there is no log, and a batch is done operation by
+//! operation. `docs/specs/host.md` says what it keeps of the contract; [`Capabilities`] say what it lacks.
+
+mod failed;
+mod file;
+mod listing;
+mod lookup;
+mod node;
+mod ops;
+mod scratch;
+mod upload;
+mod writer;
+
+use std::fmt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use rustix::fs::{CWD, Mode as Permissions, OFlags, openat};
+use rustix::io::Errno;
+
+use self::failed::{failed, outright, unsupported};
+use self::file::{HostFile, SHORT};
+use self::lookup::{Tree, path_of};
+use self::node::{Node, open_dir};
+use self::ops::check_supported;
+use self::scratch::{SCRATCH, Scratch};
+use self::upload::HostUpload;
+use self::writer::{Uploads, Writer};
+use crate::env::Env;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::lower::{Itself, Lowering, Store, StoreId};
+use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
+use crate::model::{
+    At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Durability, Entry, Fetched,
+    Head, HistoryPage, Listing, MAX_PAGE, MAX_READ, Moment, NamesPage, Owner, Page, SearchAnswer,
+    SearchQuery, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId, Walk, WalkPage, Within,
+    check_items,
+};
+use crate::path::{MAX_PATH, TreePath};
+use crate::runtime::executor::Executor;
+use crate::runtime::lock::lock;
+
+/// Threads that list, and that read and upload at length.
+const THREADS: usize = 4;
+
+/// Whether a folder may be changed through [`HostFs`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing in the folder is changed, nor added to it.
+    ReadOnly,
+    /// What is not finished lies in a directory `.garth-tmp` of the folder.
+    Writable,
+}
+
+/// A folder of the host. Clones are the same instance.
+#[derive(Clone)]
+pub struct HostFs {
+    folder: Arc<Folder>,
+    /// The paths that are there.
+    within: Arc<Within>,
+    /// Whose this view is; `None` for the folder's.
+    owner: Option<Owner>,
+}
+
+/// The open folder.
+struct Folder {
+    root: OwnedFd,
+    mode: Mode,
+    env: Env,
+    state: Mutex<State>,
+    uploads: Arc<Mutex<Uploads>>,
+    /// For what takes long, but for commits.
+    threads: Arc<Executor>,
+    /// One thread: commits of this instance are serial.
+    writer: Executor,
+}
+
+/// What an instance remembers.
+#[derive(Clone, Copy)]
+struct State {
+    /// Its own commits are counted; those of others are not known.
+    head: Head,
+    /// Whether something was acknowledged that is not known to survive loss of power.
+    unsynced: bool,
+}
+
+impl fmt::Debug for HostFs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostFs")
+            .field("mode", &self.folder.mode)
+            .field("within", &self.within)
+            .finish_non_exhaustive()
+    }
+}
+
+impl HostFs {
+    /// Opens a folder, which must be there. What a crash has left in its `.garth-tmp` is removed, if it is
+    /// writable.
+    ///
+    /// # Errors
+    /// `NotFound`, `NotADirectory`, `AccessDenied` for the folder; `Unsupported` on a kernel older than Linux
+    /// 5.8, or without `/proc`.
+    pub fn open(folder: &Path, mode: Mode, env: Env) -> Result<Arc<Self>> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = openat(CWD, folder, flags, Permissions::empty()).map_err(|errno| match errno {
+            Errno::NOENT => Error::new(ErrorKind::NotFound, "the folder is not there; make it first"),
+            Errno::NOTDIR => Error::new(ErrorKind::NotADirectory, "not a folder"),
+            errno => outright(errno),
+        })?;
+        let works =
+            Node::below(root.as_fd(), "").and_then(|node| node.reopen(OFlags::RDONLY | OFlags::DIRECTORY));
+        works.map_err(|errno| match errno {
+            Errno::NOSYS | Errno::NOENT => unsupported("needs Linux 5.8 or newer, and /proc"),
+            errno => outright(errno),
+        })?;
+        if mode == Mode::Writable {
+            match Scratch::existing(root.as_fd(), &env) {
+                Ok(scratch) => scratch.clean(&scratch.turn()?)?,
+                Err(error) if error.is(ErrorKind::Io) || error.is(ErrorKind::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let head = Head { seq: Seq(0), time: Timestamp(0) };
+        let folder = Folder {
+            root,
+            mode,
+            env,
+            state: Mutex::new(State { head, unsynced: false }),
+            uploads: Arc::default(),
+            threads: Arc::new(Executor::new("garth-host", THREADS)),
+            writer: Executor::new("garth-host-writer", 1),
+        };
+        Ok(Arc::new(Self { folder: Arc::new(folder), within: Arc::new(Within::everything()), owner: None }))
+    }
+
+    fn tree(&self) -> Tree<'_> {
+        Tree { root: &self.folder.root, within: &self.within }
+    }
+
+    /// Runs what may take long where nobody waits for the thread.
+    async fn long<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(Tree<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let fs = self.clone();
+        self.folder.threads.run(move || read(fs.tree())).await
+    }
+
+    /// The root's entry counts the directories that are shown.
+    fn stat_path(&self, path: &TreePath) -> Result<Entry> {
+        let mut entry = self.tree().find(path)?.entry().map_err(|errno| failed(errno, path))?;
+        let hidden = || Node::below(self.folder.root.as_fd(), SCRATCH).is_ok_and(|node| node.is_dir());
+        if path.is_root() && entry.nlink > 2 && hidden() {
+            entry.nlink -= 1;
+        }
+        Ok(entry)
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        match self.folder.mode {
+            Mode::Writable => Ok(()),
+            Mode::ReadOnly => {
+                Err(Error::new(ErrorKind::ReadOnly, "the folder was opened for reading; open it writable"))
+            }
+        }
+    }
+}
+
+impl Folder {
+    /// Steps 2 to 4 of the order of a commit. There are no records and no rules.
+    fn commit(&self, batch: &Batch, within: &Within, owner: &str) -> Result<Commit> {
+        let scratch = Scratch::open(self.root.as_fd(), &self.env)?;
+        let _turn = scratch.turn()?;
+        let State { head, unsynced } = *lock(&self.state);
+        let (seq, time) = (Seq(head.seq.0 + 1), self.env.now().max(Timestamp(head.time.0 + 1)));
+        let durable = batch.durability == Durability::Durable;
+        let tree = Tree { root: &self.root, within };
+        let (scratch, uploads) = (&scratch, &*self.uploads);
+        let mut writer = Writer { tree, scratch, uploads, owner, seq, time, durable, hashed: 0, copied: 0 };
+        let done = writer.run(batch, unsynced);
+        let mut state = lock(&self.state);
+        // what was done of a batch that failed stays
+        state.unsynced = !durable || (unsynced && done.is_err());
+        let outcomes = batch.told(done?);
+        state.head = Head { seq, time };
+        Ok(Commit { seq, time, outcomes, replayed: false, durable })
+    }
+}
+
+/// What only a log could tell.
+fn no_past<T>() -> Result<T> {
+    Err(unsupported("has no past, and no log of what changed"))
+}
+
+fn check_limit(limit: usize) -> Result<()> {
+    if (1..=MAX_PAGE).contains(&limit) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("a page has 1 to {MAX_PAGE} items")))
+}
+
+#[async_trait]
+impl FileSystem for HostFs {
+    fn capabilities(&self, _at: &TreePath) -> Capabilities {
+        let write = self.folder.mode == Mode::Writable;
+        let none = Capabilities::default();
+        Capabilities { write, durable: write, links: true, special: true, confinement: true, ..none }
+    }
+
+    async fn head(&self) -> Result<Head> {
+        Ok(lock(&self.folder.state).head)
+    }
+
+    async fn stat(&self, at: &At) -> Result<Entry> {
+        self.stat_path(path_of(at)?)
+    }
+
+    async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
+        check_limit(page.limit)?;
+        let (path, page) = (path_of(at)?.clone(), page.clone());
+        self.long(move |tree| tree.names(&path, &page)).await
+    }
+
+    async fn list(&self, dir: &At, page: &Page) -> Result<Listing> {
+        check_limit(page.limit)?;
+        let (path, page) = (path_of(dir)?.clone(), page.clone());
+        self.long(move |tree| tree.list(&path, &page)).await
+    }
+
+    async fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
+        check_limit(page.limit)?;
+        let (path, page) = (path_of(dir)?.clone(), page.clone());
+        self.long(move |tree| tree.walk(&path, &page)).await
+    }
+
+    async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
+        let path = path_of(at)?;
+        let node = self.tree().file(path)?;
+        if Tree::length(&node, path, range)? <= SHORT {
+            return Tree::fetch(node, path, range);
+        }
+        let path = path.clone();
+        self.long(move |_| Tree::fetch(node, &path, range)).await
+    }
+
+    async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
+        check_items(items.len())?;
+        let items = items.iter().map(|(at, range)| Ok((path_of(at)?.clone(), *range)));
+        let items = items.collect::<Result<Vec<_>>>()?;
+        let seq = self.head().await?.seq;
+        let read = move |tree: Tree<'_>| {
+            let (mut answers, mut left) = (Vec::new(), MAX_READ);
+            for (path, range) in &items {
+                let answer = tree.file(path).and_then(|node| Tree::fetch(node, path, *range));
+                let size = answer.as_ref().map_or(0, |(_, bytes)| bytes.len());
+                if size > left && !answers.is_empty() {
+                    break;
+                }
+                left = left.saturating_sub(size);
+                answers.push(answer);
+            }
+            Ok(Fetched::new(seq, answers))
+        };
+        self.long(read).await
+    }
+
+    async fn hold(&self, _at: &At) -> Result<Arc<dyn OpenNode>> {
+        Err(unsupported("finds nothing by number, so that nothing can be held"))
+    }
+
+    async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
+        let path = path_of(at)?;
+        let node = self.tree().file(path)?;
+        Ok(Arc::new(HostFile::open(node, path, Arc::clone(&self.folder.threads))?))
+    }
+
+    async fn open_version(&self, _version: VersionId) -> Result<Arc<dyn OpenFile>> {
+        no_past()
+    }
+
+    async fn history(&self, _at: &At, _page: &HistoryPage) -> Result<Listing<Version>> {
+        no_past()
+    }
+
+    async fn changes(&self, _query: &ChangesQuery) -> Result<Changes> {
+        no_past()
+    }
+
+    async fn wait(&self, _since: Seq) -> Result<Head> {
+        no_past()
+    }
+
+    async fn as_of(&self, _moment: &Moment) -> Result<Arc<dyn FileSystem>> {
+        no_past()
+    }
+
+    async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
+        if to.within.tops().iter().any(|top| top.as_str().len() > MAX_PATH) {
+            return Err(Error::new(ErrorKind::NameTooLong, "a view begins with a path that is too long"));
+        }
+        let owner = Some(to.owner.inside(self.owner.as_ref())?);
+        let within = Arc::new(self.within.intersect(&to.within));
+        Ok(Arc::new(Self { folder: Arc::clone(&self.folder), within, owner }))
+    }
+
+    fn lowering(&self) -> Box<dyn Lowering> {
+        Box::new(Itself(Store {
+            id: StoreId::of(&self.folder, None),
+            fs: Arc::new(self.clone()),
+            within: Within::clone(&self.within),
+        }))
+    }
+
+    async fn snapshots(&self, _page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
+        no_past()
+    }
+
+    async fn search(&self, _query: &SearchQuery) -> Result<SearchAnswer> {
+        Err(unsupported("has no search index"))
+    }
+
+    async fn stage(&self, _at: &At) -> Result<Box<dyn Upload>> {
+        self.check_writable()?;
+        let folder = &self.folder;
+        let scratch = Scratch::open(folder.root.as_fd(), &folder.env)?;
+        let owner = self.owner.as_ref().map_or("", Owner::key).to_owned();
+        let (id, uploads) = (u128::from_le_bytes(folder.env.random()?), Arc::clone(&folder.uploads));
+        Ok(Box::new(HostUpload::new(scratch, id, owner, uploads, Arc::clone(&folder.threads))?))
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Commit> {
+        self.check_writable()?;
+        batch.check()?;
+        check_supported(&batch)?;
+        let within = batch.reach().intersect(&self.within);
+        let owner = match &batch.owner {
+            Some(owner) => Some(owner.inside(self.owner.as_ref())?),
+            None => self.owner.clone(),
+        };
+        let folder = Arc::clone(&self.folder);
+        let commit = move || folder.commit(&batch, &within, owner.as_ref().map_or("", Owner::key));
+        self.folder.writer.run(commit).await
+    }
+
+    async fn committed(&self, _id: CommitId) -> Result<Option<Commit>> {
+        no_past()
+    }
+
+    async fn sync(&self) -> Result<Seq> {
+        self.check_writable()?;
+        let folder = Arc::clone(&self.folder);
+        let sync = move || {
+            let root = open_dir(folder.root.as_fd(), "");
+            root.and_then(rustix::fs::syncfs).map_err(outright)?;
+            let mut state = lock(&folder.state);
+            state.unsynced = false;
+            Ok(state.head.seq)
+        };
+        self.folder.writer.run(sync).await
+    }
+}

@@ -1,0 +1,117 @@
+//! Finds nodes by path, from the folder's descriptor each time, and says why where there is none.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+
+use super::failed::{failed, unsupported};
+use super::node::Node;
+use super::scratch::SCRATCH;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{At, Kind, Within};
+use crate::path::TreePath;
+
+/// How often a path is looked for while somebody changes what is on the way.
+const TRIES: usize = 8;
+
+/// The folder, as far as somebody reaches.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tree<'a> {
+    pub(super) root: &'a OwnedFd,
+    pub(super) within: &'a Within,
+}
+
+/// The path that is addressed: numbers of the host cannot be opened again.
+pub(super) fn path_of(at: &At) -> Result<&TreePath> {
+    match at {
+        At::Path(path) => Ok(path),
+        At::Node(_) | At::Child(..) => Err(unsupported("finds nothing by number; address it by path")),
+    }
+}
+
+/// Whether a path is where the engine keeps what is not finished.
+pub(super) fn is_reserved(path: &TreePath) -> bool {
+    path.segments().next() == Some(SCRATCH)
+}
+
+/// The path as the host takes it, from the folder down.
+pub(super) fn relative(path: &TreePath) -> &str {
+    path.key().strip_prefix('/').unwrap_or_default()
+}
+
+impl<'a> Tree<'a> {
+    pub(super) fn root_fd(&self) -> BorrowedFd<'a> {
+        self.root.as_fd()
+    }
+
+    /// What is at a path.
+    pub(super) fn find(&self, path: &TreePath) -> Result<Node> {
+        if !self.within.contains(path) || is_reserved(path) {
+            return Err(Error::not_found(path));
+        }
+        for _ in 0..TRIES {
+            let reason = match Node::below(self.root_fd(), relative(path)) {
+                Ok(node) if path.is_root() => return Ok(node.into_root()),
+                Ok(node) => return Ok(node),
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => self.reason(path),
+                Err(errno) => return Err(failed(errno, path)),
+            };
+            if let Some(reason) = reason {
+                return Err(reason);
+            }
+        }
+        Err(failed(Errno::AGAIN, path))
+    }
+
+    /// Why there is nothing at a path; `None` if there is by now.
+    fn reason(&self, path: &TreePath) -> Option<Error> {
+        let mut here = match Node::below(self.root_fd(), "") {
+            Ok(root) => root,
+            Err(errno) => return Some(failed(errno, path)),
+        };
+        // the ancestors run one ahead: each names the directory that the next segment is looked up in
+        for (ancestor, segment) in path.ancestors().zip(path.segments()) {
+            if !here.is_dir() {
+                // told only to who reaches it
+                let told = self.within.contains(&ancestor);
+                return Some(if told { Error::not_a_directory(&ancestor) } else { Error::not_found(path) });
+            }
+            here = match Node::below(here.as_fd(), segment) {
+                Ok(node) => node,
+                Err(errno) => return Some(failed(errno, path)),
+            };
+        }
+        None
+    }
+
+    /// What a name in a directory names. `path` is the name's.
+    pub(super) fn child(&self, dir: &Node, name: &str, path: &TreePath) -> Result<Option<Node>> {
+        match Node::below(dir.as_fd(), name) {
+            Ok(node) => Ok(Some(node)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(failed(errno, path)),
+        }
+    }
+
+    pub(super) fn directory(&self, path: &TreePath) -> Result<Node> {
+        let node = self.find(path)?;
+        if node.is_dir() { Ok(node) } else { Err(Error::not_a_directory(path)) }
+    }
+
+    pub(super) fn file(&self, path: &TreePath) -> Result<Node> {
+        let node = self.find(path)?;
+        require_file(&node, path)?;
+        Ok(node)
+    }
+}
+
+/// Refuses what has no content.
+pub(super) fn require_file(node: &Node, path: &TreePath) -> Result<()> {
+    match node.kind() {
+        Kind::File => Ok(()),
+        Kind::Directory => Err(Error::is_a_directory(path)),
+        Kind::Symlink | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice | Kind::Whiteout => {
+            Err(Error::at(ErrorKind::NotPermitted, path, "only a file has content"))
+        }
+    }
+}

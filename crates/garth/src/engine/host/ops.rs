@@ -1,0 +1,199 @@
+//! What each operation of a batch does, in the order of errors of [`crate::model::op`].
+
+mod content;
+mod copy;
+mod names;
+
+use std::os::unix::fs::FileExt;
+
+use sha2::{Digest, Sha256};
+
+use super::failed::{errno, failed, outright, unsupported};
+use super::listing::is_gone;
+use super::lookup::path_of;
+use super::node::Node;
+use super::writer::{Dress, Writer};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{At, Batch, MAX_HASHED, Op, Outcome, Precondition, SetAttrs};
+use crate::path::TreePath;
+
+/// Refuses what no folder can do, before anything is done.
+pub(super) fn check_supported(batch: &Batch) -> Result<()> {
+    if batch.id.is_some() || batch.idempotency.is_some() {
+        return Err(unsupported("has no log that finds a retry; commit without id and idempotency key"));
+    }
+    for (at, _) in batch.assumptions.iter().chain(&batch.preconditions) {
+        path_of(at)?;
+    }
+    batch.ops.iter().try_for_each(check_op)
+}
+
+fn check_op(op: &Op) -> Result<()> {
+    match op {
+        Op::Write { at, attrs, .. } | Op::Mkdir { at, attrs, .. } | Op::SetAttrs { at, attrs } => {
+            path_of(at).and_then(|_| check_attrs(attrs))
+        }
+        Op::Symlink { at, attrs, .. } => {
+            path_of(at)?;
+            if attrs.mode.is_some() {
+                return Err(unsupported("keeps no mode of a symbolic link"));
+            }
+            check_attrs(attrs)
+        }
+        Op::Mknod { at, attrs, .. } => path_of(at).and_then(|_| check_attrs(attrs)),
+        Op::Append { at, .. }
+        | Op::Patch { at, .. }
+        | Op::Truncate { at, .. }
+        | Op::Remove { at, .. }
+        | Op::Check { at, .. } => path_of(at).map(drop),
+        Op::Link { from, to, .. } | Op::Rename { from, to, .. } => path_of(from).and(path_of(to)).map(drop),
+        Op::Copy { as_of: Some(_), .. } => Err(unsupported("has no past to copy from")),
+        Op::Copy { from, to, .. } => path_of(from).and(path_of(to)).map(drop),
+        Op::Punch { .. } | Op::CopyRange { .. } => Err(unsupported("does not tell holes to the byte")),
+        Op::Snapshot { .. } | Op::DropSnapshot { .. } => Err(unsupported("has no past to name")),
+    }
+}
+
+fn check_attrs(attrs: &SetAttrs) -> Result<()> {
+    let SetAttrs { mode, uid, gid, atime, mtime, .. } = *attrs;
+    let posix = SetAttrs { mode, uid, gid, atime, mtime, ..SetAttrs::default() };
+    if posix != *attrs {
+        return Err(unsupported("keeps mode, owner and times only"));
+    }
+    // which the host takes for "as it is"
+    if [uid, gid].contains(&Some(u32::MAX)) {
+        return Err(Error::invalid(format!("{} is no number of a user or group", u32::MAX)));
+    }
+    Ok(())
+}
+
+impl Writer<'_> {
+    /// What must hold, then the operations.
+    pub(super) fn run(&mut self, batch: &Batch, unsynced: bool) -> Result<Vec<Outcome>> {
+        for (at, assumption) in &batch.assumptions {
+            self.check(at, assumption).map_err(|error| match error.kind() {
+                ErrorKind::Conflict => Error::new(ErrorKind::Stale, "what the view had read has changed"),
+                _ => error,
+            })?;
+        }
+        for (at, precondition) in &batch.preconditions {
+            self.check(at, precondition)?;
+        }
+        if unsynced {
+            // what is durable is so with all that it builds on
+            self.sync_all().map_err(outright)?;
+        }
+        let mut outcomes = Vec::with_capacity(batch.ops.len());
+        for op in &batch.ops {
+            let outcome = self.apply(op).map_err(|error| error.after(outcomes.len(), batch.ops.len()))?;
+            outcomes.push(outcome);
+        }
+        Ok(outcomes)
+    }
+
+    fn apply(&mut self, op: &Op) -> Result<Outcome> {
+        match op {
+            Op::Write { at, body, create, parents, attrs } => {
+                self.write(path_of(at)?, body, *create, *parents, Dress::of(attrs))
+            }
+            // how content is stored in pieces is no part of what it means
+            Op::Append { at, body, create, parents, cuts: _ } => {
+                self.append(path_of(at)?, body, *create, *parents)
+            }
+            Op::Patch { at, offset, body } => self.patch(path_of(at)?, *offset, body),
+            Op::Truncate { at, size } => self.truncate(path_of(at)?, *size),
+            Op::Mkdir { at, parents, attrs } => self.mkdir(path_of(at)?, *parents, Dress::of(attrs)),
+            Op::Symlink { at, target, parents, attrs } => {
+                self.symlink(path_of(at)?, target, *parents, Dress::of(attrs))
+            }
+            Op::Mknod { at, node, parents, attrs } => {
+                self.mknod(path_of(at)?, *node, *parents, Dress::of(attrs))
+            }
+            Op::Link { from, to, parents } => self.link(path_of(from)?, path_of(to)?, *parents),
+            Op::Remove { at, what, missing_ok } => self.remove(path_of(at)?, *what, *missing_ok),
+            Op::Rename { from, to, mode, parents } => {
+                self.rename(path_of(from)?, path_of(to)?, *mode, *parents)
+            }
+            Op::Copy { from, to, recursive, replace, parents, as_of: _ } => {
+                self.copy(path_of(from)?, path_of(to)?, *recursive, *replace, *parents)
+            }
+            Op::SetAttrs { at, attrs } => self.set_attrs(path_of(at)?, Dress::of(attrs)),
+            Op::Check { at, that } => {
+                let found = self.check(at, that)?;
+                Ok(found.map_or_else(|| self.nothing(), |node| Self::unchanged(&node)))
+            }
+            Op::Punch { .. } | Op::CopyRange { .. } | Op::Snapshot { .. } | Op::DropSnapshot { .. } => {
+                check_op(op).map(|()| self.nothing())
+            }
+        }
+    }
+
+    fn set_attrs(&mut self, path: &TreePath, dress: Dress) -> Result<Outcome> {
+        let node = self.tree.find(path)?;
+        if node.is_link() && dress.mode.is_some() {
+            return Err(unsupported("keeps no mode of a symbolic link").about(path));
+        }
+        self.dress(&node, dress).and_then(|()| self.sync_node(&node)).map_err(|errno| failed(errno, path))?;
+        Self::changed(node)
+    }
+
+    /// What a condition is about, if the condition holds.
+    pub(super) fn check(&mut self, at: &At, that: &Precondition) -> Result<Option<Node>> {
+        let path = path_of(at)?;
+        let found = match self.tree.find(path) {
+            Ok(node) => Some(node),
+            Err(error) if is_gone(&error) => None,
+            Err(error) => return Err(error),
+        };
+        if self.holds(path, that, found.as_ref())? {
+            return Ok(found);
+        }
+        let message = match that {
+            Precondition::Absent => "is there, but must not be",
+            Precondition::Exists => "is not there, but must be",
+            Precondition::Version(_) | Precondition::Etag(_) | Precondition::EtagIn(_) => {
+                "is not at the version asked for"
+            }
+            Precondition::Sha256(_) => "does not have the content asked for",
+            Precondition::Not(_) => "is as it must not be",
+        };
+        Err(Error::at(ErrorKind::Conflict, path, message))
+    }
+
+    fn holds(&mut self, path: &TreePath, that: &Precondition, found: Option<&Node>) -> Result<bool> {
+        if let Precondition::Not(that) = that {
+            return Ok(!self.holds(path, that, found)?);
+        }
+        let Some(node) = found else { return Ok(*that == Precondition::Absent) };
+        Ok(match that {
+            Precondition::Absent | Precondition::Not(_) => false,
+            Precondition::Exists => true,
+            Precondition::Version(asked) => node.version() == *asked,
+            Precondition::Etag(asked) => node.version() == *asked,
+            Precondition::EtagIn(asked) => asked.contains(&node.version()),
+            Precondition::Sha256(_) if !node.is_file() => false,
+            Precondition::Sha256(hash) => self.hash(node, path)? == *hash,
+        })
+    }
+
+    fn hash(&mut self, node: &Node, path: &TreePath) -> Result<[u8; 32]> {
+        self.hashed = self.hashed.saturating_add(node.size());
+        if self.hashed > MAX_HASHED {
+            return Err(Error::at(ErrorKind::TooLarge, path, "too much to hash in one commit"));
+        }
+        let file = node.open().map_err(|errno| failed(errno, path))?;
+        let mut hash = Sha256::new();
+        let (mut from, mut bytes) = (0, vec![0; 64 << 10]);
+        // no more than was counted, however it grows
+        while from < node.size() {
+            let read = file.read_at(&mut bytes, from).map_err(|error| failed(errno(&error), path))?;
+            let read = read.min(usize::try_from(node.size() - from).unwrap_or(read));
+            if read == 0 {
+                break;
+            }
+            hash.update(&bytes[..read]);
+            from += read as u64;
+        }
+        Ok(hash.finalize().into())
+    }
+}

@@ -1,0 +1,244 @@
+//! Operations that make, remove and move names.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, RenameFlags, linkat, mkdirat, mknodat, renameat_with, symlinkat, unlinkat,
+};
+use rustix::io::{Errno, Result as HostResult};
+
+use crate::engine::host::failed::{busy, failed};
+use crate::engine::host::listing::is_gone;
+use crate::engine::host::node::Node;
+use crate::engine::host::writer::{Dress, Slot, Writer};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{MAX_LINKS, Outcome, Remove, RenameMode, Special};
+use crate::path::{MAX_STORED_PATH, TreePath};
+
+pub(super) fn is_strictly_within(path: &TreePath, top: &TreePath) -> bool {
+    path != top && path.is_within(top)
+}
+
+impl Writer<'_> {
+    /// What a new node is dressed in.
+    fn dress_new(&self, mode: Option<u32>, attrs: Dress) -> Dress {
+        let now = Some(self.time);
+        attrs.or(Dress { mode, atime: now, mtime: now, ..Dress::default() })
+    }
+
+    pub(super) fn mkdir(&mut self, path: &TreePath, parents: bool, attrs: Dress) -> Result<Outcome> {
+        let taken = match self.slot(path, parents)? {
+            Some(mut slot) if slot.taken.is_none() => {
+                let dress = self.dress_new(Some(0o755), attrs);
+                let made =
+                    self.make_node(&mut slot, dress, |scratch, name| mkdirat(scratch, name, Mode::RWXU))?;
+                return Ok(Self::created(&made));
+            }
+            Some(slot) => slot.taken,
+            None => Some(self.tree.find(path)?),
+        };
+        match taken {
+            Some(node) if parents && node.is_dir() => Ok(Self::unchanged(&node)),
+            _ => Err(Error::already_exists(path)),
+        }
+    }
+
+    pub(super) fn symlink(
+        &mut self,
+        path: &TreePath,
+        target: &str,
+        parents: bool,
+        attrs: Dress,
+    ) -> Result<Outcome> {
+        let mut slot = self.free_slot(path, parents)?;
+        let dress = self.dress_new(None, attrs);
+        let made = self.make_node(&mut slot, dress, |scratch, name| symlinkat(target, scratch, name))?;
+        Ok(Self::created(&made))
+    }
+
+    pub(super) fn mknod(
+        &mut self,
+        path: &TreePath,
+        node: Special,
+        parents: bool,
+        attrs: Dress,
+    ) -> Result<Outcome> {
+        let (kind, rdev) = match node {
+            Special::Fifo => (FileType::Fifo, 0),
+            Special::Socket => (FileType::Socket, 0),
+            Special::CharDevice(0) => {
+                let message = "to the host a character device with the number 0 is a whiteout; make that";
+                return Err(Error::at(ErrorKind::InvalidArgument, path, message));
+            }
+            Special::CharDevice(rdev) => (FileType::CharacterDevice, rdev),
+            Special::BlockDevice(rdev) => (FileType::BlockDevice, rdev),
+            Special::Whiteout => (FileType::CharacterDevice, 0),
+        };
+        if u32::try_from(rdev).is_err() {
+            let message = "the host's device numbers have 32 bits";
+            return Err(Error::at(ErrorKind::InvalidArgument, path, message));
+        }
+        let mut slot = self.free_slot(path, parents)?;
+        let dress = self.dress_new(Some(0o644), attrs);
+        let made = self.make_node(&mut slot, dress, |scratch, name| {
+            mknodat(scratch, name, kind, Mode::RUSR | Mode::WUSR, rdev)
+        })?;
+        Ok(Self::created(&made))
+    }
+
+    fn make_node(
+        &self,
+        slot: &mut Slot,
+        dress: Dress,
+        make: impl FnOnce(std::os::fd::BorrowedFd<'_>, &str) -> HostResult<()>,
+    ) -> Result<Node> {
+        let path = slot.path.clone();
+        self.make(slot, false, |writer, scratch, name| {
+            let made = make(scratch, name).and_then(|()| {
+                let node = Node::below(scratch.as_fd(), name)?;
+                writer.dress(&node, dress)
+            });
+            made.map_err(|errno| failed(errno, &path))
+        })
+    }
+
+    pub(super) fn link(&mut self, from: &TreePath, to: &TreePath, parents: bool) -> Result<Outcome> {
+        let node = self.tree.find(from)?;
+        if node.is_dir() {
+            return Err(Error::at(ErrorKind::NotPermitted, from, "a directory has one name only"));
+        }
+        let mut slot = self.free_slot(to, parents)?;
+        if node.names() >= MAX_LINKS {
+            return Err(Error::at(ErrorKind::TooManyLinks, from, "a node has at most 65,000 names"));
+        }
+        let dir = self.dir(&mut slot)?;
+        let linked =
+            linkat(CWD, node.proc_path(), dir, to.name().unwrap_or_default(), AtFlags::SYMLINK_FOLLOW);
+        linked.and_then(|()| self.sync_dir(dir)).map_err(|errno| match errno {
+            Errno::MLINK => failed(errno, from),
+            errno => failed(errno, to),
+        })?;
+        Self::changed(node)
+    }
+
+    pub(super) fn remove(&mut self, path: &TreePath, what: Remove, missing_ok: bool) -> Result<Outcome> {
+        let node = match self.tree.find(path) {
+            Err(error) if missing_ok && is_gone(&error) => return Ok(self.nothing()),
+            found => found?,
+        };
+        if self.tree.within.is_top(path) {
+            return Err(busy(path));
+        }
+        match (what, node.is_dir()) {
+            (Remove::File, true) => return Err(Error::is_a_directory(path)),
+            (Remove::Directory, false) => return Err(Error::not_a_directory(path)),
+            _ => {}
+        }
+        let (parent, name) = path.split().ok_or_else(|| busy(path))?;
+        let dir = self.tree.directory(&parent)?;
+        let removed = match (what, node.is_dir()) {
+            (Remove::Tree, true) => {
+                let aside = self.scratch.name()?;
+                renameat_with(&dir, name.as_str(), self.scratch.fd(), &aside, RenameFlags::NOREPLACE)
+                    .and_then(|()| self.sync_dir(&dir))
+                    .map(|()| self.clear(&aside, true))
+            }
+            (_, true) => unlinkat(&dir, name.as_str(), AtFlags::REMOVEDIR).and_then(|()| self.sync_dir(&dir)),
+            (_, false) => unlinkat(&dir, name.as_str(), AtFlags::empty()).and_then(|()| self.sync_dir(&dir)),
+        };
+        removed.map_err(|errno| failed(errno, path))?;
+        Self::changed(node)
+    }
+
+    pub(super) fn rename(
+        &mut self,
+        from: &TreePath,
+        to: &TreePath,
+        mode: RenameMode,
+        parents: bool,
+    ) -> Result<Outcome> {
+        for path in [from, to] {
+            if self.tree.within.is_top(path) {
+                self.tree.find(path)?;
+                return Err(busy(path));
+            }
+        }
+        let node = self.tree.find(from)?;
+        let exchange = mode == RenameMode::Exchange;
+        if !self.tree.within.contains(to) {
+            return Err(Error::not_found(to));
+        }
+        let into_itself = || Error::at(ErrorKind::InvalidArgument, to, "a directory cannot move into itself");
+        if node.is_dir() && is_strictly_within(to, from) {
+            return Err(into_itself());
+        }
+        if is_strictly_within(from, to) {
+            return Err(if exchange { into_itself() } else { Error::not_empty(to) });
+        }
+        let mut new = self.slot(to, parents)?.ok_or_else(|| busy(to))?;
+        match &new.taken {
+            Some(_) if mode == RenameMode::NoReplace => return Err(Error::already_exists(to)),
+            None if exchange => return Err(Error::not_found(to)),
+            Some(other) if other.is(&node) => return Ok(Self::unchanged(&node)),
+            Some(other) if !exchange => self.check_replace(&node, other, to)?,
+            _ => {}
+        }
+        self.check_depth(&node, from, to)?;
+        if let Some(other) = new.taken.as_ref().filter(|_| exchange) {
+            self.check_depth(other, to, from)?;
+        }
+        let (parent, name) = from.split().ok_or_else(|| busy(from))?;
+        let old = self.tree.directory(&parent)?;
+        let flags = match (mode, &new.taken) {
+            (RenameMode::Exchange, _) => RenameFlags::EXCHANGE,
+            (RenameMode::Replace, Some(_)) => RenameFlags::empty(),
+            (RenameMode::Replace | RenameMode::NoReplace, _) => RenameFlags::NOREPLACE,
+        };
+        let target = new.name.clone();
+        let dir = self.dir(&mut new)?;
+        renameat_with(&old, name.as_str(), dir, target.as_str(), flags)
+            .and_then(|()| self.sync_dir(dir))
+            .and_then(|()| if old.is(dir) { Ok(()) } else { self.sync_dir(&old) })
+            .map_err(|errno| failed(errno, to))?;
+        Self::changed(node)
+    }
+
+    /// Whether a node may take the name of another.
+    fn check_replace(&self, node: &Node, other: &Node, to: &TreePath) -> Result<()> {
+        match (node.is_dir(), other.is_dir()) {
+            (true, false) => Err(Error::not_a_directory(to)),
+            (false, true) => Err(Error::is_a_directory(to)),
+            _ => Ok(()), // whether it is empty the host says
+        }
+    }
+
+    /// Whether the paths below a directory stay short enough when it moves.
+    fn check_depth(&self, node: &Node, from: &TreePath, to: &TreePath) -> Result<()> {
+        if to.key().len() <= from.key().len() || !node.is_dir() {
+            return Ok(());
+        }
+        let longest = self.longest_below(from)?;
+        if to.key().len() + longest > MAX_STORED_PATH {
+            let message = format!("a path has at most {MAX_STORED_PATH} bytes");
+            return Err(Error::new(ErrorKind::NameTooLong, message));
+        }
+        Ok(())
+    }
+
+    /// Bytes that the longest path below a directory adds to the directory's own.
+    fn longest_below(&self, top: &TreePath) -> Result<usize> {
+        let mut longest = 0;
+        let mut todo = BTreeMap::from([(top.clone(), ())]);
+        while let Some((path, ())) = todo.pop_first() {
+            self.tree.each_name(&path, &mut |name, may_be_dir| {
+                let below = TreePath::from_row(path.key(), name);
+                longest = longest.max(below.key().len() - top.key().len());
+                if may_be_dir {
+                    todo.insert(below, ());
+                }
+            })?;
+        }
+        Ok(longest)
+    }
+}

@@ -1,0 +1,173 @@
+//! Where the engine keeps what is not finished: a directory in the folder, that no view shows. What becomes
+//! a file, directory or copy is made here and moved into place whole; what is removed with all below it is
+//! moved here first. So nothing is ever there in part, and what a crash left is known for what it is.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::fs::{
+    AtFlags, FlockOperation, Mode, OFlags, RenameFlags, flock, mkdirat, openat, renameat_with, unlinkat,
+};
+use rustix::fs::{Dir, FileType};
+use rustix::io::{Errno, Result as HostResult};
+
+use super::failed::outright;
+use super::node::{Node, open_below};
+use crate::env::Env;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Its name in the folder.
+pub(super) const SCRATCH: &str = ".garth-tmp";
+/// The file in it that is locked for each commit, so that several processes of garth take turns.
+const LOCK: &str = "lock";
+/// What the names of uploads begin with.
+const STAGED: &str = "staged-";
+/// How long an upload is kept after its last piece.
+const KEEP: Duration = Duration::from_secs(24 * 3600);
+/// How long a commit waits for that of another process.
+const PATIENCE: Duration = Duration::from_secs(10);
+const STEP: Duration = Duration::from_millis(2);
+
+/// The directory, opened.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    dir: OwnedFd,
+    env: Env,
+}
+
+/// Held for as long as a commit of this process runs.
+#[derive(Debug)]
+pub(super) struct Turn(#[allow(dead_code, reason = "closing it unlocks")] OwnedFd);
+
+impl Scratch {
+    /// Opens it; makes it if it is missing.
+    pub(super) fn open(root: BorrowedFd<'_>, env: &Env) -> Result<Self> {
+        match mkdirat(root, SCRATCH, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(outright(errno)),
+        }
+        Self::existing(root, env)
+    }
+
+    /// Opens it if it is there.
+    pub(super) fn existing(root: BorrowedFd<'_>, env: &Env) -> Result<Self> {
+        let taken = |_| {
+            let message = format!("`{SCRATCH}` in the folder is not a directory that garth made; remove it");
+            Error::new(ErrorKind::Unavailable, message)
+        };
+        match open_below(root, SCRATCH, OFlags::RDONLY | OFlags::DIRECTORY) {
+            Ok(dir) => Ok(Self { dir, env: env.clone() }),
+            Err(errno @ (Errno::NOTDIR | Errno::LOOP)) => Err(taken(errno)),
+            Err(errno) => Err(outright(errno)),
+        }
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+
+    /// A name that nothing has.
+    pub(super) fn name(&self) -> Result<String> {
+        Ok(format!("{:032x}", u128::from_le_bytes(self.env.random()?)))
+    }
+
+    /// The name of an upload.
+    pub(super) fn staged(id: u128) -> String {
+        format!("{STAGED}{id:032x}")
+    }
+
+    /// Makes an empty file that nobody else can open.
+    pub(super) fn file(&self, name: &str) -> HostResult<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(openat(&self.dir, name, flags, Mode::RUSR | Mode::WUSR)?.into())
+    }
+
+    /// Waits until no other process commits.
+    pub(super) fn turn(&self) -> Result<Turn> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let lock = openat(&self.dir, LOCK, flags, Mode::RUSR | Mode::WUSR).map_err(outright)?;
+        let since = self.env.instant();
+        loop {
+            match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Turn(lock)),
+                Err(Errno::AGAIN | Errno::INTR) if since.elapsed() < PATIENCE => self.env.sleep(STEP),
+                Err(Errno::AGAIN | Errno::INTR) => {
+                    let message = "another process has been committing to the folder for too long; try again";
+                    return Err(Error::new(ErrorKind::Unavailable, message));
+                }
+                Err(errno) => return Err(outright(errno)),
+            }
+        }
+    }
+
+    /// Removes what crashes have left, at its turn.
+    pub(super) fn clean(&self, _turn: &Turn) -> Result<()> {
+        let now = self.env.now();
+        let kept = |name: &str| {
+            let fresh = |node: Node| node.mtime().plus_seconds(KEEP.as_secs().cast_signed()) > now;
+            name.starts_with(STAGED) && Node::below(self.fd(), name).is_ok_and(fresh)
+        };
+        let names = entries(self.fd()).map_err(outright)?;
+        for (name, is_dir) in names {
+            if name.to_str().is_ok_and(|name| name == LOCK || kept(name)) {
+                continue;
+            }
+            self.discard(&name, is_dir).map_err(outright)?;
+        }
+        Ok(())
+    }
+
+    /// Removes something in it with all below it. It takes no more memory or descriptors for what is deep:
+    /// each directory is moved up before it is emptied.
+    pub(super) fn discard<P: rustix::path::Arg + Copy>(&self, name: P, is_dir: bool) -> HostResult<()> {
+        if !is_dir {
+            return gone(unlinkat(&self.dir, name, AtFlags::empty()));
+        }
+        let aside = |dir: &OwnedFd, inner: &std::ffi::CStr| {
+            let free = self.name().map_err(|_| Errno::IO)?;
+            renameat_with(dir, inner, &self.dir, &free, RenameFlags::NOREPLACE)?;
+            Ok::<_, Errno>(free)
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let first = self.name().map_err(|_| Errno::IO)?;
+        renameat_with(&self.dir, name, &self.dir, &first, RenameFlags::NOREPLACE)?;
+        let mut todo = vec![first];
+        while let Some(name) = todo.pop() {
+            let dir = openat(&self.dir, &name, flags, Mode::empty())?;
+            for (inner, is_dir) in entries(dir.as_fd())? {
+                if is_dir {
+                    todo.push(aside(&dir, &inner)?);
+                } else {
+                    gone(unlinkat(&dir, &inner, AtFlags::empty()))?;
+                }
+            }
+            gone(unlinkat(&self.dir, &name, AtFlags::REMOVEDIR))?;
+        }
+        Ok(())
+    }
+}
+
+/// What is missing need not be removed.
+fn gone(removed: HostResult<()>) -> HostResult<()> {
+    if removed == Err(Errno::NOENT) { Ok(()) } else { removed }
+}
+
+/// What a directory holds, names that are no text too, and which of it are directories.
+fn entries(dir: BorrowedFd<'_>) -> HostResult<Vec<(std::ffi::CString, bool)>> {
+    let mut found = Vec::new();
+    for entry in Dir::read_from(dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let is_dir = match entry.file_type() {
+            FileType::Unknown => rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
+                .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory),
+            known => known == FileType::Directory,
+        };
+        found.push((name.to_owned(), is_dir));
+    }
+    Ok(found)
+}

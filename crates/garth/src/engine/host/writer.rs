@@ -1,0 +1,271 @@
+//! A commit while it runs: its operations are done one after the other, each whole and, if asked for, safe
+//! on disk before the next begins. What they share is here: where a name is made, how something is put in
+//! place.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Mutex;
+
+use rustix::fs::{
+    AtFlags, CWD, Gid, Mode, RenameFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fsync,
+    mkdirat, renameat_with, utimensat,
+};
+use rustix::io::{Errno, Result as HostResult};
+
+use super::failed::{failed, outright};
+use super::lookup::{Tree, is_reserved};
+use super::node::{Node, open_dir};
+use super::scratch::{SCRATCH, Scratch};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{Ino, Outcome, Seq, SetAttrs, StagedBody, Timestamp, VersionId};
+use crate::path::{Name, TreePath};
+use crate::runtime::lock::lock;
+
+/// Uploads that wait for their commit: whose each is, and its size.
+pub(super) type Uploads = HashMap<u128, (String, u64)>;
+
+pub(super) struct Writer<'a> {
+    pub(super) tree: Tree<'a>,
+    pub(super) scratch: &'a Scratch,
+    pub(super) uploads: &'a Mutex<Uploads>,
+    /// Whose uploads it uses.
+    pub(super) owner: &'a str,
+    pub(super) seq: Seq,
+    pub(super) time: Timestamp,
+    pub(super) durable: bool,
+    /// Bytes that conditions have hashed.
+    pub(super) hashed: u64,
+    /// Names that copies have made.
+    pub(super) copied: usize,
+}
+
+/// Where a name is made or replaced; never the top of what the batch reaches.
+pub(super) struct Slot {
+    pub(super) path: TreePath,
+    pub(super) name: Name,
+    /// The last directory on the way that is there, and the names of those to make, from the last up.
+    dir: Node,
+    missing: Vec<TreePath>,
+    /// What has the name now.
+    pub(super) taken: Option<Node>,
+}
+
+/// What nodes get that an operation makes or changes. `None` leaves it as it is.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Dress {
+    pub(super) mode: Option<u32>,
+    pub(super) uid: Option<u32>,
+    pub(super) gid: Option<u32>,
+    pub(super) atime: Option<Timestamp>,
+    pub(super) mtime: Option<Timestamp>,
+}
+
+impl Dress {
+    pub(super) fn of(attrs: &SetAttrs) -> Self {
+        let SetAttrs { mode, uid, gid, atime, mtime, .. } = *attrs;
+        Self { mode, uid, gid, atime, mtime }
+    }
+
+    /// What the other says, where this says nothing.
+    pub(super) fn or(self, other: Self) -> Self {
+        Self {
+            mode: self.mode.or(other.mode),
+            uid: self.uid.or(other.uid),
+            gid: self.gid.or(other.gid),
+            atime: self.atime.or(other.atime),
+            mtime: self.mtime.or(other.mtime),
+        }
+    }
+
+    /// As a copy has it, or a file that takes the place of this one.
+    pub(super) fn like(node: &Node) -> Self {
+        let (uid, gid) = node.owner();
+        // links have no mode of their own
+        let mode = (!node.is_link()).then(|| node.mode());
+        Self { mode, uid: Some(uid), gid: Some(gid), mtime: Some(node.mtime()), atime: None }
+    }
+}
+
+impl Writer<'_> {
+    /// Where a name is made, its directory being there or to be made. `None` for the top of what the batch
+    /// reaches, which is there already.
+    pub(super) fn slot(&self, path: &TreePath, parents: bool) -> Result<Option<Slot>> {
+        let top = self.tree.within.top_of(path).ok_or_else(|| Error::not_found(path))?;
+        let Some((parent, name)) = path.split().filter(|_| top != path) else {
+            return self.tree.find(path).map(|_| None);
+        };
+        if is_reserved(path) {
+            let message = format!("`{SCRATCH}` is where garth keeps what is not finished; take another name");
+            return Err(Error::at(ErrorKind::InvalidArgument, path, message));
+        }
+        if parents {
+            self.tree.find(top).map_err(|_| Error::not_found(path))?;
+        }
+        let (mut here, mut missing) = (parent, Vec::new());
+        let dir = loop {
+            match self.tree.directory(&here) {
+                Ok(dir) => break dir,
+                Err(error) if error.is(ErrorKind::NotFound) && parents => {
+                    let above = here.parent().ok_or_else(|| Error::not_found(path))?;
+                    missing.push(std::mem::replace(&mut here, above));
+                }
+                Err(error) if error.is(ErrorKind::NotFound) => return Err(Error::not_found(path)),
+                Err(error) => return Err(error),
+            }
+        };
+        let taken = match missing.is_empty() {
+            true => self.tree.child(&dir, name.as_str(), path)?,
+            false => None,
+        };
+        Ok(Some(Slot { path: path.clone(), name, dir, missing, taken }))
+    }
+
+    /// A free name.
+    pub(super) fn free_slot(&self, path: &TreePath, parents: bool) -> Result<Slot> {
+        match self.slot(path, parents)? {
+            Some(slot) if slot.taken.is_none() => Ok(slot),
+            Some(_) | None => Err(Error::already_exists(path)),
+        }
+    }
+
+    /// The directory of a name, made if it is missing.
+    pub(super) fn dir<'s>(&self, slot: &'s mut Slot) -> Result<&'s Node> {
+        while let Some(path) = slot.missing.pop() {
+            let name = path.name().unwrap_or_default();
+            let made = self.make_dir(&slot.dir, name).map_err(|errno| failed(errno, &path))?;
+            slot.dir = made;
+        }
+        Ok(&slot.dir)
+    }
+
+    fn make_dir(&self, above: &Node, name: &str) -> HostResult<Node> {
+        let made = mkdirat(above, name, Mode::from_raw_mode(0o755));
+        let dir = Node::below(above.as_fd(), name)?;
+        match made {
+            // another process was faster
+            Err(Errno::EXIST) if dir.is_dir() => return Ok(dir),
+            made => made?,
+        }
+        self.dress(&dir, Dress { mode: Some(0o755), ..Dress::default() })?;
+        self.sync_dir(above)?;
+        Ok(dir)
+    }
+
+    /// Moves what was made in the scratch directory to its place, where nothing is (else what is there is
+    /// replaced), and tells what is there now.
+    pub(super) fn place(&self, name: &str, slot: &mut Slot, replace: bool) -> Result<Node> {
+        let flags = if replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+        self.dir(slot)?;
+        let (dir, to) = (&slot.dir, slot.name.as_str());
+        let placed = renameat_with(self.scratch.fd(), name, dir, to, flags)
+            .and_then(|()| self.sync_dir(dir))
+            .and_then(|()| Node::below(dir.as_fd(), to));
+        placed.map_err(|errno| failed(errno, &slot.path))
+    }
+
+    /// Makes something in the scratch directory and moves it to its place. What fails leaves nothing.
+    pub(super) fn make(
+        &self,
+        slot: &mut Slot,
+        replace: bool,
+        make: impl FnOnce(&Self, BorrowedFd<'_>, &str) -> Result<()>,
+    ) -> Result<Node> {
+        let name = self.scratch.name()?;
+        let done = make(self, self.scratch.fd(), &name).and_then(|()| self.place(&name, slot, replace));
+        if done.is_err() {
+            let is_dir = Node::below(self.scratch.fd(), &name).is_ok_and(|node| node.is_dir());
+            self.clear(&name, is_dir);
+        }
+        done
+    }
+
+    /// Removes something in the scratch directory. What cannot be removed is when the folder is opened again.
+    pub(super) fn clear(&self, name: &str, is_dir: bool) {
+        if let Err(errno) = self.scratch.discard(name, is_dir) {
+            tracing::debug!(%errno, "something that was removed still takes space");
+        }
+    }
+
+    /// Sets mode, owner and times.
+    pub(super) fn dress(&self, node: &Node, dress: Dress) -> HostResult<()> {
+        let own = node.owner();
+        let (uid, gid) = (dress.uid.filter(|uid| *uid != own.0), dress.gid.filter(|gid| *gid != own.1));
+        if uid.is_some() || gid.is_some() {
+            let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
+            chownat(node, "", uid, gid, AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+        // behind the owner, whose change takes set-user-ID away
+        if let Some(mode) = dress.mode {
+            chmodat(CWD, node.proc_path(), Mode::from_raw_mode(mode), AtFlags::empty())?;
+        }
+        if dress.atime.is_some() || dress.mtime.is_some() {
+            let times =
+                Timestamps { last_access: timespec(dress.atime), last_modification: timespec(dress.mtime) };
+            utimensat(node, "", &times, AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the names of a directory survive loss of power.
+    pub(super) fn sync_dir(&self, dir: &Node) -> HostResult<()> {
+        if self.durable {
+            fsync(open_dir(dir.as_fd(), "")?)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a node of any kind survive loss of power. Of what cannot be opened safely the whole file system
+    /// is written.
+    pub(super) fn sync_node(&self, node: &Node) -> HostResult<()> {
+        match node.is_dir() || node.is_file() {
+            true if self.durable => fsync(node.open()?),
+            false if self.durable => self.sync_all(),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn sync_all(&self) -> HostResult<()> {
+        let root = open_dir(self.tree.root_fd(), "")?;
+        if self.durable { rustix::fs::syncfs(root) } else { Ok(()) }
+    }
+
+    /// The name of an upload in the scratch directory.
+    pub(super) fn staged(&self, body: &StagedBody) -> Result<String> {
+        match lock(self.uploads).get(&body.id) {
+            Some((owner, size)) if owner == self.owner && *size == body.size => Ok(Scratch::staged(body.id)),
+            _ => Err(Error::new(ErrorKind::NotFound, "no such staged content, or it was used before")),
+        }
+    }
+
+    /// An upload that was used.
+    pub(super) fn used(&self, body: &StagedBody) {
+        lock(self.uploads).remove(&body.id);
+        self.clear(&Scratch::staged(body.id), false);
+    }
+
+    pub(super) fn created(node: &Node) -> Outcome {
+        Outcome::created(node.version(), node.size())
+    }
+
+    pub(super) fn changed(node: Node) -> Result<Outcome> {
+        let node = node.again().map_err(outright)?;
+        Ok(Outcome::changed(node.version(), node.size()))
+    }
+
+    pub(super) fn unchanged(node: &Node) -> Outcome {
+        Outcome::unchanged(node.version(), node.size())
+    }
+
+    pub(super) fn nothing(&self) -> Outcome {
+        Outcome::unchanged(VersionId { seq: self.seq, ino: Ino::NONE }, 0)
+    }
+}
+
+fn timespec(time: Option<Timestamp>) -> Timespec {
+    match time {
+        Some(Timestamp(ns)) => {
+            Timespec { tv_sec: ns.div_euclid(1_000_000_000), tv_nsec: ns.rem_euclid(1_000_000_000) }
+        }
+        None => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+    }
+}
