@@ -8,6 +8,7 @@ mod it {
     mod control;
     mod cuts;
     mod examples;
+    mod host;
     mod kv;
     mod library;
     mod merging;

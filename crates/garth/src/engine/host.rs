@@ -122,7 +122,7 @@ impl HostFs {
         if mode == Mode::Writable {
             match Scratch::existing(root.as_fd(), &env) {
                 Ok(scratch) => scratch.clean(&scratch.turn()?)?,
-                Err(error) if error.is(ErrorKind::Io) || error.is(ErrorKind::NotFound) => {}
+                Err(error) if error.is(ErrorKind::NotFound) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -20,6 +20,7 @@ pub(super) fn failed(errno: Errno, path: &TreePath) -> Error {
 /// A failed system call, about no path.
 pub(super) fn outright(errno: Errno) -> Error {
     let (kind, message) = match errno {
+        Errno::NOENT => (ErrorKind::NotFound, "the folder, or something in it, has gone"),
         Errno::ACCESS => {
             (ErrorKind::AccessDenied, "the host does not allow it to this process: see owner and mode")
         }

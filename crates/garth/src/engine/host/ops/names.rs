@@ -190,10 +190,10 @@ impl Writer<'_> {
         }
         let (parent, name) = from.split().ok_or_else(|| busy(from))?;
         let old = self.tree.directory(&parent)?;
-        let flags = match (mode, &new.taken) {
-            (RenameMode::Exchange, _) => RenameFlags::EXCHANGE,
-            (RenameMode::Replace, Some(_)) => RenameFlags::empty(),
-            (RenameMode::Replace | RenameMode::NoReplace, _) => RenameFlags::NOREPLACE,
+        let flags = match mode {
+            RenameMode::Exchange => RenameFlags::EXCHANGE,
+            RenameMode::Replace => RenameFlags::empty(),
+            RenameMode::NoReplace => RenameFlags::NOREPLACE,
         };
         let target = new.name.clone();
         let dir = self.dir(&mut new)?;
