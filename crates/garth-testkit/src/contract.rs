@@ -288,6 +288,7 @@ macro_rules! contract_tests {
             bodies_too_large_for_memory_are_refused [nodes]
         );
         $crate::contract_tests!(@group $make, copies:
+            a_copy_has_none_of_the_notes_that_views_make [attributes]
             a_copy_is_a_new_node_with_all_that_cp_a_keeps [special attributes expiry]
             a_directory_is_copied_with_all_below_it [links]
             a_copied_directory_keeps_the_hard_links_inside_it [links]

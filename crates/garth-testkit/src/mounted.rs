@@ -32,16 +32,18 @@ impl Subject {
     /// If the tree cannot be made.
     pub async fn mounted(mut self, part: Part) -> Self {
         self.clock.set(START.plus_seconds(-86_400));
-        for root in [ONE, TWO] {
+        // the root of the part comes last, as the root of a new tree does
+        let roots: &[&str] = match part {
+            Part::Root => &[TWO, ONE],
+            Part::Directory => &[ONE, TWO],
+            Part::Twice => &[ONE, TWO, INSIDE],
+        };
+        for root in roots {
             given(&*self.fs, [write(&format!("{root}b"), "canary").with_parents()]).await;
-            self.fs.mkdir_all(root).await.expect("a directory is made");
-        }
-        let made = self.fs.mkdir_all(INSIDE).await.expect("a directory is made");
-        if part == Part::Directory {
-            self.fs.remove(INSIDE).await.expect("a directory is removed");
+            let made = self.fs.mkdir_all(*root).await.expect("a directory is made");
+            self.next = Ino(made.ino.0 + 1);
         }
         let tree = tree(&*self.fs, part).await;
-        self.next = Ino(made.ino.0 + 1);
         if part == Part::Twice {
             let shown = tree.1.expect("the root of the part is shown by a number");
             self.next = Ino(shown.0 + 1);

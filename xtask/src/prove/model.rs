@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use garth_testkit::model::{ModelConfig, run, sqlite};
+use garth_testkit::mounted::Part;
 
 /// Plays `ops` random operations on SQLite and on the memory engine, and compares every answer.
 pub(super) fn equal(ops: u64, seed: u64) -> Result<()> {
@@ -16,6 +17,16 @@ pub(super) fn through_scopes(ops: u64, seed: u64) -> Result<()> {
         let subject = || async move { sqlite().await.scoped(depth).await.counted_anew().await };
         let stats = run(ModelConfig { ops, seed }, subject)?;
         println!("seed {seed}, {depth} scopes: no difference in {stats:?}");
+    }
+    Ok(())
+}
+
+/// The same through mounts.
+pub(super) fn through_mounts(ops: u64, seed: u64) -> Result<()> {
+    for part in [Part::Root, Part::Directory] {
+        let subject = || async move { sqlite().await.mounted(part).await.counted_anew().await };
+        let stats = run(ModelConfig { ops, seed }, subject)?;
+        println!("seed {seed}, {part:?} of a mount: no difference in {stats:?}");
     }
     Ok(())
 }

@@ -229,3 +229,19 @@ pub async fn the_copies_of_a_batch_make_so_many_names(subject: &Subject) {
     }
     given(fs, [copy("/a", "/over")]).await;
 }
+
+pub async fn a_copy_has_none_of_the_notes_that_views_make(subject: &Subject) {
+    let fs = &*subject.fs;
+    let noted = |note: &str| SetAttrs::new().xattr("garth.note", note).xattr("user.color", "red");
+    given(fs, [write_with("/a", "a", noted("of a")), write_with("/b", "b", noted("of b")), mkdir("/d")])
+        .await;
+    apply(fs, set("/d", noted("of d"))).await;
+    for op in [copy("/a", "/copy"), Op::copy(p("/a"), p("/b")).replace(), Op::copy_tree(p("/d"), p("/e"))] {
+        apply(fs, op).await;
+    }
+    for (path, note) in [("/a", Some("of a")), ("/copy", None), ("/b", Some("of b")), ("/e", None)] {
+        let xattrs = stat(fs, path).await.attributes.xattrs;
+        assert_eq!(xattrs.get("garth.note").map(Vec::as_slice), note.map(str::as_bytes), "{path}");
+        assert_eq!(xattrs.get("user.color").map(Vec::as_slice), Some(&b"red"[..]), "{path}");
+    }
+}

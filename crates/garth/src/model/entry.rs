@@ -52,7 +52,21 @@ pub struct Attributes {
     pub xattrs: BTreeMap<String, Vec<u8>>,
 }
 
+/// Extended attributes whose names begin like this are what views note on a node: a copy is another node, and
+/// does not have them.
+const NOTED: &str = "garth.";
+
 impl Attributes {
+    /// What a copy has of these attributes, that was made over a node with others, or with none.
+    #[must_use]
+    pub(crate) fn copied_over(mut self, node: &Self) -> Self {
+        let noted = |name: &str| name.starts_with(NOTED);
+        self.xattrs.retain(|name, _| !noted(name));
+        let own = node.xattrs.iter().filter(|(name, _)| noted(name));
+        self.xattrs.extend(own.map(|(name, value)| (name.clone(), value.clone())));
+        self
+    }
+
     /// Bytes of all texts: what they count towards the limit of an answer.
     pub(crate) fn bytes(&self) -> usize {
         let tags: usize = self.tags.iter().map(String::len).sum();

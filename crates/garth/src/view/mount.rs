@@ -9,7 +9,7 @@ mod reads;
 
 use std::sync::Arc;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::fs::FileSystem;
 use crate::fs::lower::StoreId;
 use crate::model::{Access, At, Confinement, Ino, Owner, Within};
@@ -111,7 +111,7 @@ impl Mount {
         let page = crate::model::NamesPage::default().limit(1);
         match self.fs(part)?.names(&At::Node(ino), &page).await {
             Ok(names) => Ok(names.items.first().and_then(|path| self.up(part, path))),
-            Err(error) if error.is(ErrorKind::NotFound) => Ok(None),
+            Err(error) if pages::is_missing(&error) => Ok(None),
             Err(error) => Err(self.told_of(part, error)),
         }
     }

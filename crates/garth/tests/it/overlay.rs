@@ -9,6 +9,7 @@ use garth::model::{
 };
 use garth::view::{Overlay, Scope};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_testkit::random::Random;
 use tempfile::TempDir;
 
 fn p(path: &str) -> TreePath {
@@ -293,4 +294,87 @@ async fn large_content_and_special_nodes_are_copied_up() {
     assert_eq!((entry.size, &bytes[4..]), (12_000_003, &b"end"[..]));
     assert_eq!(tree.entry("/pipe").await.unwrap().kind, garth::model::Kind::Fifo);
     assert_eq!(tree.stat(&At::Node(Ino::ROOT)).await.unwrap().ino, Ino::ROOT);
+}
+
+/// Operations on a few names, some of them several levels deep.
+fn random_ops(random: &mut Random) -> Vec<Op> {
+    const PATHS: [&str; 14] = [
+        "/SKILL.md",
+        "/second.md",
+        "/d",
+        "/d/a",
+        "/d/sub",
+        "/d/sub/b",
+        "/d/new",
+        "/empty",
+        "/empty/x",
+        "/link",
+        "/n",
+        "/n/a",
+        "/n/sub",
+        "/n/sub/b",
+    ];
+    let path = |random: &mut Random| p(random.pick(&PATHS));
+    let op = |random: &mut Random| match random.below(14) {
+        0 => Op::write(path(random), format!("{}", random.below(100))),
+        1 => Op::append(path(random), "+"),
+        2 => Op::mkdir(path(random)),
+        3 => Op::remove(path(random)),
+        4 => Op::remove_file(path(random)),
+        5 => Op::remove_dir(path(random)),
+        6 => Op::remove_tree(path(random)),
+        7 | 8 => Op::rename(path(random), path(random)),
+        9 => Op::exchange(path(random), path(random)),
+        10 => Op::link(path(random), path(random)),
+        11 => Op::copy_tree(path(random), path(random)),
+        12 => Op::set_attrs(path(random), SetAttrs::new().mode(0o700 + random.below(8) as u32)),
+        _ => Op::write(path(random), "new").create_new().with_parents(),
+    };
+    (0..=random.below(3)).map(|_| op(random)).collect()
+}
+
+/// What a tree shows, but for numbers and times: paths, kinds, modes, links of files, and text.
+async fn shown(fs: &dyn FileSystem) -> Vec<String> {
+    let walk = fs.walk(&At::Path(p("/")), &WalkPage::default().with_entries()).await.unwrap();
+    let mut found = Vec::new();
+    for item in walk.items {
+        let entry = item.entry.unwrap();
+        let links = if entry.is_dir() { 0 } else { entry.nlink };
+        let text = fs.read_to_string(&item.path).await.unwrap_or_default();
+        found.push(format!("{} {:?} {:o} {links} {text}", item.path, entry.kind, entry.mode));
+    }
+    found
+}
+
+#[tokio::test]
+async fn random_batches_leave_what_they_leave_in_one_tree() {
+    for seed in 0..60 {
+        let layers = layers(true).await;
+        let (tree, plain) = (layers.tree().await, Memory::new(Env::system()));
+        let tags = SetAttrs::new().mode(0o640).tags(["kept"]);
+        plain
+            .commit(Batch::new([
+                Op::write(p("/SKILL.md"), "# Cook\n").with_attrs(tags),
+                Op::link(p("/SKILL.md"), p("/second.md")),
+                Op::write(p("/d/a"), "a").with_parents(),
+                Op::write(p("/d/sub/b"), "b").with_parents(),
+                Op::mkdir(p("/empty")),
+                Op::symlink(p("/link"), "SKILL.md"),
+            ]))
+            .await
+            .unwrap();
+        let below = shown(&*layers.below).await;
+        let mut random = Random::new(seed);
+        let mut done = Vec::new();
+        for _ in 0..40 {
+            let ops = random_ops(&mut random);
+            done.push(format!("{ops:?}"));
+            let [one, two] =
+                [tree.commit(Batch::new(ops.clone())).await, plain.commit(Batch::new(ops)).await];
+            let kinds = [one, two].map(|answer| answer.map(drop).map_err(|error| error.kind()));
+            assert_eq!(kinds[0].is_ok(), kinds[1].is_ok(), "{kinds:?} of seed {seed}: {done:#?}");
+            assert_eq!(shown(&*tree).await, shown(&plain).await, "seed {seed}: {done:#?}");
+        }
+        assert_eq!(shown(&*layers.below).await, below, "the lower layer stays");
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use async_trait::async_trait;
 
+use super::pages::is_missing;
 use super::part::{Other, Part, Source, no_past};
 use super::{Below, Mount, Place};
 use crate::error::{Error, ErrorKind, Result};
@@ -190,7 +191,10 @@ fn refuse_points(mount: &Mount, path: &TreePath, access: Access) -> Result<()> {
             return Err(Error::at(ErrorKind::CrossesMounts, path, message));
         }
         Access::Replace | Access::Move | Access::Exchange | Access::Remove | Access::RemoveTree => {
-            mount.parts.leads(path) || path.is_root()
+            // of a directory of the base that is shown once the store says so itself, in its order
+            let part = mount.parts.of(path);
+            let says_so = part.at == *path && part.is_base() && !part.tagged && !part.read_only;
+            mount.parts.leads(path) && !says_so
         }
     };
     match busy {
@@ -204,7 +208,8 @@ async fn tree_of(mount: &Mount, place: &Place<'_>) -> Result<Option<TreePath>> {
     let names = mount.fs(place.part)?.names(&place.at, &NamesPage::default().limit(1)).await;
     match names {
         Ok(names) => Ok(names.items.first().and_then(|path| mount.up(place.part, path))),
-        Err(error) if error.is(ErrorKind::NotFound) => Ok(None),
+        // the store says why, in its order
+        Err(error) if is_missing(&error) => Ok(None),
         Err(error) => Err(mount.told_of(place.part, error)),
     }
 }
@@ -220,7 +225,7 @@ async fn parts_of(mount: &Mount, place: &Place<'_>) -> Result<BTreeSet<usize>> {
         _ => return Ok(BTreeSet::from([place.part.index])),
     };
     let names = match mount.base.names(&at, &NamesPage::default()).await {
-        Err(error) if error.is(ErrorKind::NotFound) => return Ok(BTreeSet::new()),
+        Err(error) if is_missing(&error) => return Ok(BTreeSet::new()),
         names => mount.told(place.part, names)?,
     };
     let shown = names.items.iter().filter_map(|path| mount.up_from_base(path));
@@ -244,6 +249,7 @@ async fn missing<'a>(mount: &'a Mount, place: &Place<'_>, access: Access) -> Res
     let below = part.down(&needed)?;
     match mount.fs(part)?.stat(&At::Path(below.clone())).await {
         Err(error) if error.is(ErrorKind::NotFound) => Ok(Some((part, Op::mkdir_all(below)))),
+        Err(error) if is_missing(&error) => Ok(None),
         Err(error) => Err(mount.told_of(part, error)),
         Ok(_) => Ok(None),
     }

@@ -144,13 +144,13 @@ impl Mount {
                 None => return self.walk_part(&place, page).await,
             },
         };
-        let after = page.after.as_ref();
-        if after.is_some_and(|after| !after.is_within(&path) || *after == path) {
-            return Err(Error::invalid("a walk goes on behind a path below its directory"));
-        }
         // what the directory is, or is not
         if !self.stat(dir).await?.is_dir() {
             return Err(Error::not_a_directory(&path));
+        }
+        let after = page.after.as_ref();
+        if after.is_some_and(|after| !after.is_within(&path) || *after == path) {
+            return Err(Error::invalid("a walk goes on behind a path below its directory"));
         }
         let shown = self.parts.all().iter().filter(|part| part.at.is_within(&path) && part.at != path);
         let tops = shown.map(|part| (part.index, part.at.clone())).collect::<Vec<_>>();

@@ -63,42 +63,37 @@ impl OverlayLowering {
     /// Makes ready for an operation at a path; gives what must be done after it.
     async fn ready(&mut self, path: &TreePath, access: Access) -> Result<()> {
         let Self { overlay, changed, .. } = self;
-        let found = match overlay.look(path).await {
-            _ if changed.up.contains(path) => None,
-            Ok(found) => Some(found),
-            Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory) => None,
-            Err(error) => return Err(error),
+        let below = overlay.below_then(path, changed).await?;
+        let above = match changed.up.contains(path) {
+            // as it is copied
+            true => below.clone(),
+            false => match overlay.look(path).await {
+                Ok(Found::Upper(entry)) => Some(entry),
+                Ok(Found::Lower(_)) => None,
+                Err(error) if layers::is_missing(&error) || error.is(ErrorKind::NotADirectory) => None,
+                Err(error) => return Err(error),
+            },
         };
-        let moves = matches!(access, Access::Move | Access::Exchange | Access::ReadTree);
-        match found {
-            Some(Found::Lower(entry)) if !changed.hides(path) => {
-                if entry.is_dir() && moves {
-                    overlay.bring(path, &entry, changed).await?;
-                    overlay.bring_tree(path, changed).await?;
-                } else {
-                    overlay.bring(path, &entry, changed).await?;
-                }
-                if entry.is_dir() && matches!(access, Access::Remove | Access::Replace) {
-                    overlay.bring_one(path, changed).await?;
-                }
+        let is_up = changed.up.contains(path) || above.is_some();
+        let merged = match (below, above) {
+            (Some(below), None) if !is_up => {
+                overlay.bring(path, &below, changed).await?;
+                below.is_dir()
             }
-            Some(Found::Upper(entry)) if entry.is_dir() && !changed.hides(path) => {
-                let merged = overlay.below(path).await?.is_some_and(|entry| entry.is_dir());
-                match access {
-                    _ if !merged => {}
-                    Access::Move | Access::Exchange | Access::ReadTree => {
-                        overlay.bring_tree(path, changed).await?;
-                    }
-                    Access::Remove | Access::Replace => overlay.bring_one(path, changed).await?,
-                    _ => {}
+            (Some(below), Some(above)) => below.is_dir() && above.is_dir(),
+            (Some(_), None) | (None, _) => {
+                if matches!(access, Access::Create | Access::Replace | Access::Exchange) {
+                    overlay.bring_parents(path, changed).await?;
                 }
+                false
             }
-            _ if matches!(access, Access::Create | Access::Replace | Access::Exchange) => {
-                overlay.bring_parents(path, changed).await?;
-            }
-            _ => {}
+        };
+        match access {
+            _ if !merged => Ok(()),
+            Access::Move | Access::Exchange | Access::ReadTree => overlay.bring_tree(path, changed).await,
+            Access::Remove | Access::Replace => overlay.bring_one(path, changed).await,
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// What is to be done now, in the store.

@@ -203,6 +203,7 @@ impl Overlay {
                 let name = path.join(&item.name)?;
                 if let Ok(Found::Lower(entry)) = self.look(&name).await
                     && !changed.hides(&name)
+                    && !changed.up.contains(&name)
                 {
                     return self.bring(&name, &entry, changed).await;
                 }

@@ -140,7 +140,7 @@ impl<'a> Scratch<'a> {
         copy.uid = node.uid;
         copy.gid = node.gid;
         copy.mtime = node.mtime;
-        copy.attributes = node.attributes.clone();
+        copy.attributes = node.attributes.as_ref().clone().copied_over(&copy.attributes).into();
         copy.expires_at = node.expires_at.filter(|end| *end > time);
     }
 }
