@@ -12,6 +12,7 @@ pub mod commits;
 pub mod confining;
 pub mod content;
 pub mod copies;
+pub mod excluding;
 pub mod expiry;
 pub mod handles;
 pub mod lookup;
@@ -298,6 +299,19 @@ macro_rules! contract_tests {
             a_copy_of_the_past_restores_it [nodes history]
             a_copied_tree_leaves_out_what_has_expired_under_all_its_names [expiry links]
             the_copies_of_a_batch_make_so_many_names
+        );
+        $crate::contract_tests!(@group $make, excluding:
+            what_is_left_out_is_not_found_by_path_number_or_child [confinement nodes]
+            no_operation_finds_what_is_left_out_or_makes_a_name_there [confinement nodes links holes special]
+            a_name_left_out_is_no_name_of_a_node [confinement nodes links]
+            a_directory_with_something_left_out_stays_where_it_is [confinement nodes history]
+            an_island_is_reached_by_its_own_path_and_its_top_stays [confinement]
+            pages_pass_what_is_left_out_and_meet [confinement]
+            the_root_is_there_without_what_is_left_out_of_it [confinement nodes]
+            confining_again_leaves_out_what_either_does [confinement nodes]
+            the_past_leaves_out_what_is_left_out_now [confinement nodes history]
+            what_crosses_into_what_is_left_out_shows_as_removed_and_back_as_created [confinement history]
+            a_search_leaves_out_what_is_left_out [confinement search links]
         );
         $crate::contract_tests!(@group $make, expiry:
             an_expired_entry_is_absent_everywhere_at_once [expiry nodes links]

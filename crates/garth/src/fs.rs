@@ -197,7 +197,7 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// Of subtrees ([`ChangesQuery::within`]) a change shows if a name is inside: a rename over their border
     /// as `Created` or `Removed`, without the path outside; what happened to a directory above, as `Created`
     /// or `Removed` of the tops that it brought or took: those that are there after the commit, or were there
-    /// before it.
+    /// before it. So does what a rename brought out of what is left out, or took there.
     ///
     /// # Errors
     /// `InvalidArgument` for a limit outside 1 to `MAX_PAGE` or more than `MAX_SUBTREES`; `Gone` if commits
@@ -222,7 +222,9 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
 
     /// The same tree, of which only a part is there: the paths within `to.within`. What lies outside, and
     /// what is above a top, is `NotFound` to reads and commits alike, by path, number, version or in the
-    /// past; a top itself can be read, listed and changed, but not made, removed or moved (`Busy`). Its
+    /// past; a top itself can be read, listed and changed, but not made, removed or moved (`Busy`). What
+    /// `to.within` leaves out is not there either: to make a name in it is `AccessDenied`, to move, remove or
+    /// copy a directory that has some of it below `Busy`. Its
     /// snapshots, commit ids, idempotency keys and staged bodies are those of `to.owner`, inside the owner of
     /// this filesystem; a node without a name is reached through the handle that holds it open only.
     /// `docs/specs/views.md` says what that means for each call.

@@ -43,7 +43,7 @@ async fn two_trees(fs: &Fs) {
         .await;
 }
 
-async fn unseen(fs: &Fs, at: &At, path: Option<&str>) {
+pub(super) async fn unseen(fs: &Fs, at: &At, path: Option<&str>) {
     assert_error(fs.stat(at).await, NotFound, path);
     assert_error(names_of(fs, at).await, NotFound, path);
     assert_error(fs.list(at, &Page::default()).await, NotFound, path);

@@ -35,7 +35,7 @@ use crate::model::{
     NamesPage, Owner, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotKey, SnapshotsPage, Timestamp,
     Version, VersionId, Walk, WalkItem, WalkPage, Weigh, Within, check_items,
 };
-use crate::path::{MAX_PATH, TreePath};
+use crate::path::{MAX_PATH, Name, TreePath};
 use crate::rule::Rules;
 
 /// An account's tree in memory, or a view of its past. Clones are the same instance.
@@ -218,8 +218,10 @@ impl FileSystem for Memory {
         check_limit(page.limit)?;
         self.read_view(|view| {
             let (path, dir) = view.directory(dir)?;
-            let mut children = path.map_or_else(Vec::new, |_| view.children(dir));
-            children.retain(|(name, _)| page.after.as_ref().is_none_or(|after| name > after));
+            let Some(path) = path else { return Ok(Listing { items: Vec::new(), more: false }) };
+            let mut children = view.children(dir);
+            let there = |name: &Name| self.within.contains(&TreePath::from_row(path.key(), name.as_str()));
+            children.retain(|(name, _)| page.after.as_ref().is_none_or(|after| name > after) && there(name));
             let item = |(name, ino)| {
                 let entry = view.get(ino).entry();
                 Item { name, ino, kind: entry.kind, entry: page.entries.then(|| Box::new(entry)) }

@@ -118,12 +118,15 @@ impl Descent {
 
     /// What a batch asks to be confined to, in the store that it ends in.
     async fn within(&mut self, asked: &Within) -> Result<Within> {
-        let mut tops = Vec::with_capacity(asked.tops().len());
-        for top in asked.tops() {
-            tops.extend(self.lowering.tops(top).await?);
-        }
         let store = self.store.as_ref().map(|store| store.id);
-        Ok(Within::new(tops.into_iter().filter(|(id, _)| Some(*id) == store).map(|(_, top)| top)))
+        let mut within = Within::nothing();
+        // what is left out of a subtree comes behind its top, and an island behind that
+        for (path, inside) in asked.named() {
+            let below = self.lowering.tops(path).await?.into_iter();
+            let below = below.filter(|(id, _)| Some(*id) == store).map(|(_, top)| top);
+            within = if inside { within.with(below) } else { within.without(below) };
+        }
+        Ok(within)
     }
 
     /// What names no path belongs to the store of the root.

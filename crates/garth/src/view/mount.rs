@@ -118,7 +118,12 @@ impl Mount {
 
     /// An error of a part in the tree's terms.
     fn told_of(&self, part: &Part, error: Error) -> Error {
-        error.mapped(|path| self.up(part, path))
+        error.mapped(|path| self.up(part, path).or_else(|| self.left_out(path)))
+    }
+
+    /// The tree's path of a path of the base that is left out: only an error about it has one.
+    fn left_out(&self, path: &TreePath) -> Option<TreePath> {
+        self.parts.up_from_base(path).find(|path| self.within.is_excluded(path))
     }
 
     /// The tree's path of a path that a part has told.

@@ -227,7 +227,8 @@ impl FileSystem for Scope {
     }
 
     async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
-        let within = Within::new(self.paths(to.within.tops())?);
+        let named = to.within.named().into_iter().map(|(path, inside)| Ok((self.down(path)?, inside)));
+        let within = Within::of(named.collect::<Result<Vec<_>>>()?);
         let to = Confinement { within, owner: to.owner.clone() };
         Ok(self.over(self.told(self.base.confined(&to).await)?))
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use garth::engine::sqlite::SqliteFs;
 use garth::model::{
-    At, Batch, ChangeKind, ChangesQuery, HistoryPage, Ino, Op, Owner, Page, SearchQuery, Seq, SetAttrs,
-    WalkPage,
+    At, Batch, ChangeKind, ChangesQuery, Confinement, HistoryPage, Ino, Op, Owner, Page, SearchQuery, Seq,
+    SetAttrs, WalkPage, Within,
 };
 use garth::view::Mount;
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, Name, TreePath};
@@ -306,4 +306,34 @@ async fn a_walk_goes_through_all_parts_in_one_order_whatever_its_pages() {
         walked(&*tree, "/skills", 2).await,
         ["/skills/o", "/skills/s", "/skills/o/SKILL.md", "/skills/o/z", "/skills/o/z/f"]
     );
+}
+
+#[tokio::test]
+async fn what_is_left_out_of_a_tree_is_left_out_of_its_parts() {
+    let account = Account::new().await;
+    let tree = account.tree().await;
+    tree.write("/.agent/memory/f", "canary").await.unwrap();
+    tree.write("/.agent/f", "x").await.unwrap();
+    let within = Within::everything().without(["/skills/o", "/.agent/memory", "/memory"].map(p));
+    let to = Confinement { within, owner: Owner::new("view").unwrap() };
+    let view = &*tree.confined(&to).await.unwrap();
+    assert_eq!(names(view, "/").await, [".agent", "skills"]);
+    assert_eq!(names(view, "/.agent").await, ["f"]);
+    assert_eq!(names(view, "/skills").await, ["s"]);
+    for limit in [1, 2, 100] {
+        assert_eq!(walked(view, "/", limit).await, ["/.agent", "/skills", "/.agent/f", "/skills/s"]);
+    }
+    for path in
+        ["/skills/o", "/skills/o/SKILL.md", "/.agent/memory", "/.agent/memory/f", "/memory", "/memory/f"]
+    {
+        let error = view.stat(&At::Path(p(path))).await.unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::NotFound, Some(&p(path))));
+        let error = view.commit(Op::write(p(path), "x").into()).await.unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::AccessDenied, Some(&p(path))));
+        assert_eq!(refused(view, Op::remove(p(path))).await, ErrorKind::NotFound);
+    }
+    for path in ["/.agent", "/skills"] {
+        assert_eq!(refused(view, Op::rename(p(path), p("/x"))).await, ErrorKind::Busy);
+    }
+    assert!(refused(view, Op::copy_tree(p("/.agent"), p("/x"))).await == ErrorKind::Busy);
 }

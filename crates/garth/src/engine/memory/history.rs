@@ -27,11 +27,14 @@ impl View<'_> {
             At::Path(path) => self.path_history(path)?,
             At::Child(dir, name) => {
                 let path = self.child_path(*dir, name)?;
+                if !self.within.contains(&path) {
+                    return Err(Error::not_found(&path));
+                }
                 self.path_history(&path)?
             }
             At::Node(ino) => {
                 let versions = self.node_history(*ino, NEVER);
-                let never_changed = *ino == Ino::ROOT && self.within.is_everything();
+                let never_changed = *ino == Ino::ROOT && self.within.contains(&TreePath::root());
                 if versions.is_empty() && !never_changed {
                     return Err(Error::no_node());
                 }

@@ -116,34 +116,56 @@ impl View<'_> {
                 let Some(to) = first else { return (Vec::new(), 1) };
                 let left = self.tops(within, &ChangeKind::Removed, from, before, commit.time);
                 let arrived = self.tops(within, &ChangeKind::Created, to, commit.seq, commit.time);
+                let mut crossed = (Vec::new(), Vec::new(), 0);
                 let itself = match (inside(&from), inside(&to)) {
-                    (true, true) => Some(change(&note.kind, to)),
+                    (true, true) => {
+                        crossed = self.crossed(within, (from, to), commit);
+                        Some(change(&note.kind, to))
+                    }
                     (true, false) => Some(change(&ChangeKind::Removed, from)),
                     (false, true) => Some(change(&ChangeKind::Created, to)),
                     (false, false) => None,
                 };
-                (left.0.into_iter().chain(itself).chain(arrived.0).collect(), 1 + left.1 + arrived.1)
+                let (gone, come, looked) = crossed;
+                let shown = left.0.into_iter().chain(gone).chain(itself).chain(come).chain(arrived.0);
+                (shown.collect(), 1 + left.1 + arrived.1 + looked)
             }
             kind => {
-                let mut shown: Vec<Change> =
-                    first.filter(inside).map(|path| change(kind, path)).into_iter().collect();
-                let mut cost = 1;
-                if let Some(path) = first {
-                    let tops = match kind {
-                        ChangeKind::Removed => {
-                            self.tops(within, &ChangeKind::Removed, path, before, commit.time)
-                        }
-                        ChangeKind::Created if note.filled => {
-                            self.tops(within, &ChangeKind::Created, path, commit.seq, commit.time)
-                        }
-                        _ => (Vec::new(), 0),
-                    };
-                    shown.extend(tops.0);
-                    cost += tops.1;
+                let Some(path) = first else { return (Vec::new(), 1) };
+                let itself = inside(&path).then(|| change(kind, path));
+                let (mut left, mut arrived) = ((Vec::new(), 0), (Vec::new(), 0));
+                match kind {
+                    ChangeKind::Removed => left = self.tops(within, kind, path, before, commit.time),
+                    ChangeKind::Created if note.filled => {
+                        arrived = self.tops(within, kind, path, commit.seq, commit.time);
+                    }
+                    _ => {}
                 }
-                (shown, cost)
+                (left.0.into_iter().chain(itself).chain(arrived.0).collect(), 1 + left.1 + arrived.1)
             }
         }
+    }
+
+    /// What a rename that is inside on both sides took into what is left out below `to`, what it brought out
+    /// of what is left out below `from`, and how many paths were looked up.
+    fn crossed(
+        &self,
+        within: &Within,
+        (from, to): (&TreePath, &TreePath),
+        commit: &CommitInfo,
+    ) -> (Vec<Change>, Vec<Change>, usize) {
+        let across = |(one, other): (&TreePath, &TreePath), kind: ChangeKind, seq: Seq| {
+            let left_out = within.exclusions_below(one);
+            let paths = left_out.filter_map(|path| path.rebase(one, other)?.ok());
+            let paths: Vec<TreePath> = paths.filter(|path| within.contains(path)).collect();
+            let mut view = View { seq, now: commit.time, holder: None, ..*self };
+            let there = paths.iter().filter_map(|path| Some((view.find_path(path).ok()?, path.clone())));
+            let changes: Vec<_> = there.map(|(ino, path)| Change::new(kind.clone(), ino, [path])).collect();
+            (changes, paths.len())
+        };
+        let (gone, before) = across((to, from), ChangeKind::Removed, Seq(commit.seq.0 - 1));
+        let (come, after) = across((from, to), ChangeKind::Created, commit.seq);
+        (gone, come, before + after)
     }
 
     /// A change of this kind for each subtree whose top lies below a path and was there after commit `seq`,

@@ -11,7 +11,7 @@ use super::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
     At, Body, ChangeKind, Create, Ino, Kind, MAX_FILE, MAX_HASHED, Op, Outcome, Owner, Precondition,
-    SetAttrs, Snapshot, VersionId,
+    SetAttrs, Snapshot, VersionId, Within,
 };
 use crate::path::TreePath;
 
@@ -32,6 +32,14 @@ fn refuse_node(at: &At) -> Result<()> {
 
 fn busy(path: &TreePath) -> Error {
     Error::at(ErrorKind::Busy, path, "the top cannot be removed or renamed")
+}
+
+/// Refuses to treat as one what has something left out below.
+fn refuse_exclusions(within: &Within, path: &TreePath) -> Result<()> {
+    match within.exclusions_below(path).next() {
+        Some(_) => Err(Error::at(ErrorKind::Busy, path, "some of what is below is kept for something else")),
+        None => Ok(()),
+    }
 }
 
 impl Scratch<'_> {
@@ -92,9 +100,24 @@ impl Scratch<'_> {
         }
     }
 
+    /// The path of what must be there.
     pub(super) fn path_from(&mut self, at: &At) -> Result<TreePath> {
+        let path = self.named(at)?;
+        if self.within.contains(&path) { Ok(path) } else { Err(Error::not_found(&path)) }
+    }
+
+    /// The path of a name that may be made.
+    pub(super) fn path_to(&mut self, at: &At) -> Result<TreePath> {
+        let path = self.named(at)?;
+        if self.within.is_excluded(&path) {
+            let message = "the name is kept for something else";
+            return Err(Error::at(ErrorKind::AccessDenied, &path, message));
+        }
+        if self.within.contains(&path) { Ok(path) } else { Err(Error::not_found(&path)) }
+    }
+
+    fn named(&mut self, at: &At) -> Result<TreePath> {
         match at {
-            At::Path(path) if !self.within.contains(path) => Err(Error::not_found(path)),
             At::Path(path) => Ok(path.clone()),
             At::Child(dir, name) => self.child_path(*dir, name),
             At::Node(_) => Err(refuse_node(at).expect_err("a node")),
@@ -165,7 +188,7 @@ impl Scratch<'_> {
         let slot = match at {
             At::Node(_) => None,
             At::Path(_) | At::Child(..) => {
-                let path = self.path_from(at)?;
+                let path = if create == Create::Never { self.path_from(at)? } else { self.path_to(at)? };
                 self.slot(&path, parents)?
             }
         };

@@ -74,6 +74,8 @@ pub(super) trait Tree {
         };
         let reached = match self.node(ino) {
             _ if self.within().is_everything() => true,
+            // it has no name, but a path
+            _ if ino == Ino::ROOT => self.within().contains(&TreePath::root()),
             Some(node) => node.names.iter().any(inside),
             None => false,
         };
@@ -98,15 +100,13 @@ pub(super) trait Tree {
     }
 
     fn find_path(&mut self, path: &TreePath) -> Result<Ino> {
-        if !self.within().contains(path) {
-            return Err(Error::not_found(path));
-        }
+        let top = self.within().top_of(path).cloned().ok_or_else(|| Error::not_found(path))?;
         let mut here = Ino::ROOT;
         // The ancestors run one ahead: each names the directory that the next segment is looked up in.
         for (ancestor, segment) in path.ancestors().zip(path.segments()) {
             if !self.is_directory(here) {
-                // the reason is told only if it is there for who looks
-                return Err(match self.within().contains(&ancestor) {
+                // what is above the top is no reason
+                return Err(match ancestor.is_within(&top) {
                     true => Error::not_a_directory(&ancestor),
                     false => Error::not_found(path),
                 });
@@ -116,7 +116,7 @@ pub(super) trait Tree {
         Ok(here)
     }
 
-    /// The path of a name in a directory known by number.
+    /// The path of a name in a directory known by number; it may be left out of what is there.
     fn child_path(&mut self, dir: Ino, name: &Name) -> Result<TreePath> {
         let path = self.path_of(dir).ok_or_else(Error::no_node)?;
         if !self.is_named(dir) {
@@ -128,7 +128,8 @@ pub(super) trait Tree {
         Ok(path.join(name)?)
     }
 
-    /// Everything below a directory, in the order of a walk.
+    /// Everything below a directory that is there for who looks, in the order of a walk. Nothing leads over
+    /// what is left out to the islands in it.
     fn below(&mut self, path: &TreePath, dir: Ino) -> Vec<Found> {
         let mut found = Vec::new();
         // Directories still to list, by path: a directory's path comes before those of the directories in it.
@@ -136,6 +137,9 @@ pub(super) trait Tree {
         while let Some((path, dir)) = todo.pop_first() {
             for (name, ino) in self.children(dir) {
                 let path = TreePath::from_row(path.key(), name.as_str());
+                if !self.within().contains(&path) {
+                    continue;
+                }
                 if self.is_directory(ino) {
                     todo.insert(path.clone(), ino);
                 }

@@ -166,7 +166,7 @@ impl<R: Rows> Planner<'_, R> {
         let (node, path) = match at {
             At::Node(_) => (Some(self.node_at(at)?), None),
             At::Path(_) | At::Child(..) => {
-                let path = self.path_at(at)?;
+                let path = if create == Create::Never { self.path_at(at)? } else { self.new_path_at(at)? };
                 self.ready_parent(&path, parents)?;
                 (self.lookup(&path)?, Some(path))
             }

@@ -72,12 +72,15 @@ impl<R: Rows> Planner<'_, R> {
             None => self.source_now(from)?,
             Some(seq) => self.source_at(from, seq.0)?,
         };
-        let to = self.path_at(to)?;
         let directory = source.node.kind == Kind::Directory;
         if directory && !flags.recursive {
             let message = "is a directory; copy it with `recursive`";
             return Err(Error::at(ErrorKind::IsADirectory, &source.listed_path()?, message));
         }
+        if directory {
+            self.refuse_exclusions(&source.listed_path()?)?;
+        }
+        let to = self.new_path_at(to)?;
         if directory
             && source.as_of.is_none()
             && source.path.as_ref().is_some_and(|path| to != *path && to.is_within(path))
@@ -88,6 +91,9 @@ impl<R: Rows> Planner<'_, R> {
         self.ready_parent(&to, flags.parents)?;
         match self.lookup(&to)? {
             None => {
+                if directory {
+                    self.refuse_exclusions(&to)?;
+                }
                 let ino = self.copy_new(&source, &to)?;
                 Ok(self.outcome(ino, true))
             }
@@ -141,7 +147,11 @@ impl<R: Rows> Planner<'_, R> {
                 if self.rows.node_at_seq(dir.0, seq)?.is_none_or(|node| node.kind != Kind::Directory) {
                     return Err(Error::not_a_directory(&path));
                 }
-                path.join(name)?
+                let path = path.join(name)?;
+                if !self.within.contains(&path) {
+                    return Err(Error::not_found(&path));
+                }
+                path
             }
         };
         match self.lookup_at(&path, seq, time)? {
@@ -163,11 +173,14 @@ impl<R: Rows> Planner<'_, R> {
 
     /// Whether the batch reaches a name that a node had then.
     fn was_named(&self, node: &NodeRow, seq: u64) -> Result<bool> {
+        if node.ino == Ino::ROOT.0 {
+            return Ok(self.within.contains(&TreePath::root()));
+        }
         Ok(self.within.is_everything() || !self.rows.names_of_at(node.ino, seq, self.within)?.is_empty())
     }
 
     fn path_of_at(&self, ino: u64, seq: u64) -> Result<TreePath> {
-        if ino == Ino::ROOT.0 && self.within.is_everything() {
+        if ino == Ino::ROOT.0 && self.within.contains(&TreePath::root()) {
             return Ok(TreePath::root());
         }
         let first = self.rows.names_of_at(ino, seq, self.within)?.into_iter().min();

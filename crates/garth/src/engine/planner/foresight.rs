@@ -281,7 +281,7 @@ impl<R: Rows> Planner<'_, R> {
 
     /// The path of a directory, if the batch reaches it.
     fn foreseen_dir(&self, ino: u64) -> Result<Option<TreePath>> {
-        if ino == Ino::ROOT.0 && self.within.is_everything() {
+        if ino == Ino::ROOT.0 && self.within.contains(&TreePath::root()) {
             return Ok(Some(TreePath::root()));
         }
         self.foresee([RowKey::NamesOf(ino, self.within.clone(), usize::MAX)]);

@@ -159,9 +159,27 @@ impl<R: Rows> Planner<'_, R> {
     /// The path that an address stands for; it need not exist, but the batch reaches it. `At::Node` has none
     /// of its own.
     pub(super) fn path_at(&mut self, at: &At) -> Result<TreePath> {
+        let path = self.named_path(at)?;
+        if self.within.contains(&path) { Ok(path) } else { Err(Error::not_found(&path)) }
+    }
+
+    /// The same where a name may be made, which is refused in what is left out.
+    pub(super) fn new_path_at(&mut self, at: &At) -> Result<TreePath> {
+        let path = self.named_path(at)?;
+        if self.within.contains(&path) {
+            return Ok(path);
+        }
+        if self.within.is_excluded(&path) {
+            let message = "this name is kept for something else; use another one";
+            return Err(Error::at(ErrorKind::AccessDenied, &path, message));
+        }
+        Err(Error::not_found(&path))
+    }
+
+    /// The path of an address, which the batch need not reach.
+    fn named_path(&mut self, at: &At) -> Result<TreePath> {
         match at {
-            At::Path(path) if self.within.contains(path) => Ok(path.clone()),
-            At::Path(path) => Err(Error::not_found(path)),
+            At::Path(path) => Ok(path.clone()),
             At::Child(dir, name) => {
                 let node = self.node(dir.0)?;
                 let path = self.path_of(dir.0)?;
@@ -214,6 +232,10 @@ impl<R: Rows> Planner<'_, R> {
     pub(super) fn is_named(&self, node: &NodeRow) -> Result<bool> {
         if node.nlink == 0 || self.within.is_everything() {
             return Ok(node.nlink > 0);
+        }
+        if node.ino == Ino::ROOT.0 {
+            // it has no name, but a path
+            return Ok(self.within.contains(&TreePath::root()));
         }
         let inside = |(dir, name): &Key| self.within.contains(&TreePath::from_row(dir, name));
         if self.delta.given(node.ino).any(inside) {
@@ -312,6 +334,15 @@ impl<R: Rows> Planner<'_, R> {
         }
         self.find(path)?;
         Err(Error::at(ErrorKind::Busy, path, "the top of the tree cannot be removed, moved or replaced"))
+    }
+
+    /// Refuses to move, remove, replace or copy as one what has something left out below: `Busy`.
+    pub(super) fn refuse_exclusions(&self, path: &TreePath) -> Result<()> {
+        if self.within.exclusions_below(path).next().is_none() {
+            return Ok(());
+        }
+        let message = "some of what is below is kept for something else; work on the rest one by one";
+        Err(Error::at(ErrorKind::Busy, path, message))
     }
 
     /// Whether a node has expired; if so, its removal is recorded.

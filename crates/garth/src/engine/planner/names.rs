@@ -89,7 +89,7 @@ impl<R: Rows> Planner<'_, R> {
 
     /// Finds a free name for a new node.
     fn free(&mut self, at: &At, parents: bool) -> Result<TreePath> {
-        let path = self.path_at(at)?;
+        let path = self.new_path_at(at)?;
         self.ready_parent(&path, parents)?;
         match self.lookup(&path)? {
             Some(_) => Err(Error::already_exists(&path)),
@@ -98,7 +98,7 @@ impl<R: Rows> Planner<'_, R> {
     }
 
     pub(super) fn mkdir(&mut self, at: &At, parents: bool, attrs: &SetAttrs) -> Result<Outcome> {
-        let path = self.path_at(at)?;
+        let path = self.new_path_at(at)?;
         self.ready_parent(&path, parents)?;
         match self.lookup(&path)? {
             Some(node) if parents && node.kind == Kind::Directory => self.unchanged(&node),
@@ -202,6 +202,9 @@ impl<R: Rows> Planner<'_, R> {
             let error = self.lookup_error(&path)?;
             return lenient(error);
         };
+        if node.kind == Kind::Directory {
+            self.refuse_exclusions(&path)?;
+        }
         match (what, node.kind == Kind::Directory) {
             (Remove::File, true) => return Err(Error::is_a_directory(&path)),
             (Remove::Directory, false) => return Err(Error::not_a_directory(&path)),
@@ -361,9 +364,12 @@ impl<R: Rows> Planner<'_, R> {
         }
         let from = self.path_at(from)?;
         let node = self.find(&from)?;
-        let to = self.path_at(to)?;
-        let outcome = self.outcome(node.ino, false);
         let directory = node.kind == Kind::Directory;
+        if directory {
+            self.refuse_exclusions(&from)?;
+        }
+        let to = self.new_path_at(to)?;
+        let outcome = self.outcome(node.ino, false);
         if directory && to != from && to.is_within(&from) {
             let message = "a directory cannot be moved into itself";
             return Err(Error::at(ErrorKind::InvalidArgument, &to, message));
@@ -383,11 +389,18 @@ impl<R: Rows> Planner<'_, R> {
             (Some(_), RenameMode::NoReplace) => return Err(Error::already_exists(&to)),
             (None, RenameMode::Exchange) => return Err(Error::not_found(&to)),
             (Some(other), _) if other.ino == node.ino => return self.unchanged(&node),
-            (Some(other), RenameMode::Exchange) => {
-                self.exchange((&from, &node), (&to, other))?;
-                return Ok(outcome);
-            }
             _ => {}
+        }
+        let there_directory = there.as_ref().is_some_and(|other| other.kind == Kind::Directory);
+        if directory || there_directory {
+            self.refuse_exclusions(&to)?;
+        }
+        if let (Some(other), RenameMode::Exchange) = (&there, mode) {
+            if there_directory {
+                self.refuse_exclusions(&from)?;
+            }
+            self.exchange((&from, &node), (&to, other))?;
+            return Ok(outcome);
         }
         if let Some(other) = there {
             match (directory, other.kind == Kind::Directory) {

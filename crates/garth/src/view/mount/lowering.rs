@@ -173,7 +173,7 @@ impl Lowering for MountLowering {
         if let Some(path) = self.base.raise(store, path) {
             let addressed = self.addressed.iter().map(|part| &parts[*part]).filter(|part| part.is_base());
             let up = addressed.filter_map(|part| self.mount.parts.shown_by(part, &path)).next();
-            return up.or_else(|| self.mount.up_from_base(&path));
+            return up.or_else(|| self.mount.up_from_base(&path)).or_else(|| self.mount.left_out(&path));
         }
         self.others.iter().find_map(|(part, lowering)| {
             self.mount.parts.shown_by(&parts[*part], &lowering.raise(store, path)?)
@@ -184,6 +184,13 @@ impl Lowering for MountLowering {
 /// What is shown at a path of its own stays there, with all that leads to it.
 fn refuse_points(mount: &Mount, path: &TreePath, access: Access) -> Result<()> {
     let busy = match access {
+        // a part that is left out as a whole does not know that it is
+        Access::Create | Access::Replace | Access::Exchange
+            if mount.within.is_excluded(&mount.parts.of(path).at) =>
+        {
+            let message = "this name is kept for something else; use another one";
+            return Err(Error::at(ErrorKind::AccessDenied, path, message));
+        }
         Access::Read | Access::Snapshot | Access::Write | Access::Link | Access::Create => return Ok(()),
         Access::ReadTree | Access::ReadPast if !mount.parts.has_below(path) => return Ok(()),
         Access::ReadTree | Access::ReadPast => {
@@ -194,7 +201,7 @@ fn refuse_points(mount: &Mount, path: &TreePath, access: Access) -> Result<()> {
             // of a directory of the base that is shown once the store says so itself, in its order
             let part = mount.parts.of(path);
             let says_so = part.at == *path && part.is_base() && !part.tagged && !part.read_only;
-            mount.parts.leads(path) && !says_so
+            mount.leads(path) && !says_so
         }
     };
     match busy {

@@ -1,6 +1,5 @@
 //! A mounted tree as a filesystem: what is asked of one part, of the base, or of all parts that can answer.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -261,9 +260,11 @@ impl FileSystem for Mount {
 
     async fn changes(&self, query: &ChangesQuery) -> Result<Changes> {
         let mut query = query.clone();
-        let asked = query.check()?.intersect(&self.within);
+        let whole = query.check()?;
+        let asked = whole.intersect(&self.within);
         if !asked.is_everything() {
-            query.within = self.below(&asked)?.base;
+            // of what is out of reach the base has nothing to tell
+            query.within = self.below(if asked.is_nothing() { &whole } else { &asked })?.base;
             if query.within.is_empty() {
                 return Err(Error::new(ErrorKind::Unsupported, "what is mounted there has no past"));
             }
@@ -308,17 +309,18 @@ impl FileSystem for Mount {
 
     async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
         let within = self.within.intersect(&to.within);
-        let Below { base, others } = self.below(&within)?;
-        let base = Confinement { within: Within::new(base), owner: to.owner.clone() };
+        let mut base = Within::nothing();
+        for part in self.parts.all().iter().filter(|part| part.is_base()) {
+            base = base.union(&self.within_part(part, &within)?);
+        }
+        let base = Confinement { within: base, owner: to.owner.clone() };
         let base = self.base.confined(&base).await?;
-        let mut inside: HashMap<usize, Vec<TreePath>> =
-            others.into_iter().map(|(part, tops)| (part.index, tops)).collect();
         let mut sources = Vec::with_capacity(self.parts.all().len());
         for part in self.parts.all() {
             sources.push(match &part.source {
                 Source::Base(root) => Source::Base(root.clone()),
                 Source::Other(other) => {
-                    let within = Within::new(inside.remove(&part.index).unwrap_or_default());
+                    let within = self.within_part(part, &within)?;
                     let to = Confinement { within, owner: to.owner.clone() };
                     Source::Other(Other { fs: other.fs.confined(&to).await?, ..other.clone() })
                 }
@@ -337,11 +339,13 @@ impl FileSystem for Mount {
     }
 
     async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
-        let asked = match query.within.is_empty() {
-            true => self.within.clone(),
-            false => self.within.intersect(&Within::new(query.within.iter().cloned())),
+        let whole = match query.within.is_empty() {
+            true => Within::everything(),
+            false => Within::new(query.within.iter().cloned()),
         };
-        let Below { base, others } = self.below(&asked)?;
+        let asked = self.within.intersect(&whole);
+        // of what is out of reach the base has nothing to tell
+        let Below { base, others } = self.below(if asked.is_nothing() { &whole } else { &asked })?;
         let everything = query.within.is_empty() && self.within.is_everything();
         let mut found = SearchAnswer::default();
         if !base.is_empty() {
@@ -431,6 +435,17 @@ impl Mount {
             Some(path) if self.leads(path) => Error::is_a_directory(path),
             _ => error,
         }
+    }
+
+    /// What makes up some paths of the tree in one of its parts: paths of that.
+    fn within_part(&self, part: &Part, within: &Within) -> Result<Within> {
+        let mut named = vec![(part.root(), within.contains(&part.at))];
+        for (path, inside) in within.named() {
+            if path != &part.at && self.parts.of(path).index == part.index {
+                named.push((part.down(path)?, inside));
+            }
+        }
+        Ok(Within::of(named))
     }
 
     fn over(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{is_strictly_within, refuse_node};
+use super::{is_strictly_within, refuse_exclusions, refuse_node};
 use crate::engine::memory::content::Content;
 use crate::engine::memory::scratch::{Scratch, Slot};
 use crate::engine::memory::state::Node;
@@ -35,7 +35,7 @@ impl<'a> Scratch<'a> {
             Some(mut past) => source(&mut past, from, recursive)?,
             None => source(self, from, recursive)?,
         };
-        let to = self.path_from(to)?;
+        let to = self.path_to(to)?;
         let into_itself = source.path.as_ref().is_some_and(|from| is_strictly_within(&to, from));
         if source.node.is_directory() && as_of.is_none() && into_itself {
             return Err(Error::at(
@@ -47,7 +47,12 @@ impl<'a> Scratch<'a> {
         let old = match self.slot(&to, parents)? {
             None => self.find_path(&to)?,
             Some(Slot { taken: Some(old), .. }) => old,
-            Some(slot) => return self.copy_new(&source, &slot),
+            Some(slot) => {
+                if source.node.is_directory() {
+                    refuse_exclusions(self.within, &to)?;
+                }
+                return self.copy_new(&source, &slot);
+            }
         };
         let both_files = source.node.kind == Kind::File && self.get(old).kind == Kind::File;
         if !replace || !both_files {
@@ -160,6 +165,7 @@ fn source(tree: &mut impl Tree, from: &At, recursive: bool) -> Result<Source> {
         if !recursive {
             return Err(Error::at(ErrorKind::IsADirectory, path, "is a directory; copy it recursively"));
         }
+        refuse_exclusions(tree.within(), path)?;
         let found = tree.below(path, ino);
         below = found.into_iter().map(|found| (found.clone(), tree.get(found.ino).clone())).collect();
     }

@@ -1,6 +1,6 @@
 //! Operations that make, remove and move names.
 
-use super::{busy, is_missing, is_strictly_within, refuse_node};
+use super::{busy, is_missing, is_strictly_within, refuse_exclusions, refuse_node};
 use crate::engine::memory::scratch::{Scratch, Slot};
 use crate::engine::memory::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
@@ -11,7 +11,7 @@ impl Scratch<'_> {
     /// A free name.
     fn free_slot(&mut self, at: &At, parents: bool) -> Result<Slot> {
         refuse_node(at)?;
-        let path = self.path_from(at)?;
+        let path = self.path_to(at)?;
         match self.slot(&path, parents)? {
             Some(slot) if slot.taken.is_none() => Ok(slot),
             Some(_) | None => Err(Error::already_exists(&path)),
@@ -20,7 +20,7 @@ impl Scratch<'_> {
 
     pub(super) fn mkdir(&mut self, at: &At, parents: bool, attrs: &SetAttrs) -> Result<Outcome> {
         refuse_node(at)?;
-        let path = self.path_from(at)?;
+        let path = self.path_to(at)?;
         let taken = match self.slot(&path, parents)? {
             Some(slot) if slot.taken.is_none() => {
                 let ino = self.make(&slot, Kind::Directory, 0o755);
@@ -104,6 +104,9 @@ impl Scratch<'_> {
             Err(error) if missing_ok && is_missing(&error) => return Ok(self.unchanged(Ino::NONE)),
             found => found?,
         };
+        if self.is_directory(ino) {
+            refuse_exclusions(self.within, &path)?;
+        }
         match (what, self.is_directory(ino)) {
             (Remove::File, true) => return Err(Error::is_a_directory(&path)),
             (Remove::Directory, false) => return Err(Error::not_a_directory(&path)),
@@ -144,7 +147,10 @@ impl Scratch<'_> {
         self.refuse_top(to)?;
         let from = self.path_from(from)?;
         let ino = self.find_path(&from)?;
-        let to = self.path_from(to)?;
+        if self.is_directory(ino) {
+            refuse_exclusions(self.within, &from)?;
+        }
+        let to = self.path_to(to)?;
         let exchange = mode == RenameMode::Exchange;
         if self.is_directory(ino) && is_strictly_within(&to, &from) {
             return Err(Error::at(ErrorKind::InvalidArgument, &to, "a directory cannot move into itself"));
@@ -160,6 +166,14 @@ impl Scratch<'_> {
             Some(_) if mode == RenameMode::NoReplace => return Err(Error::already_exists(&to)),
             None if exchange => return Err(Error::not_found(&to)),
             Some(other) if other == ino => return Ok(self.unchanged(ino)),
+            _ => {}
+        }
+        let other_directory = new.taken.is_some_and(|other| self.is_directory(other));
+        if self.is_directory(ino) || other_directory {
+            refuse_exclusions(self.within, &to)?;
+        }
+        match new.taken {
+            Some(_) if exchange && other_directory => refuse_exclusions(self.within, &from)?,
             Some(other) if !exchange => self.check_replace(ino, other, &to)?,
             _ => {}
         }

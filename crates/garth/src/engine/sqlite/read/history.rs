@@ -24,7 +24,9 @@ impl ReadView<'_> {
             (None, At::Node(ino)) => {
                 self.row(ino.0)?.ok_or_else(Error::no_node)?;
                 let all = self.seq().saturating_add(1).min(MAX);
-                if !self.reach.within.is_everything() && self.shown_before(ino.0, all)?.is_none() {
+                // the root is there before its first version
+                let root = *ino == Ino::ROOT && self.reach.within.contains(&TreePath::root());
+                if !root && !self.reach.within.is_everything() && self.shown_before(ino.0, all)?.is_none() {
                     return Err(Error::no_node().into());
                 }
                 Lives::of_node(self, ino.0, page.before)?
@@ -64,6 +66,9 @@ impl ReadView<'_> {
         let within = &self.reach.within;
         if within.is_everything() {
             return Ok(true);
+        }
+        if version.ino == Ino::ROOT.0 {
+            return Ok(within.contains(&TreePath::root()));
         }
         let next = rows::next_version(self.conn, version)?;
         let to = next.map_or(self.seq(), |next| self.seq().min(next - 1));
@@ -113,6 +118,9 @@ impl ReadView<'_> {
     /// Whether a node had no name in reach after a commit.
     pub(crate) fn was_outside(&self, ino: u64, seq: u64) -> DbResult<bool> {
         let within = &self.reach.within;
+        if ino == Ino::ROOT.0 {
+            return Ok(!within.contains(&TreePath::root()));
+        }
         Ok(!within.is_everything() && rows::names_of(self.conn, ino, Span::at(seq), within, 1)?.is_empty())
     }
 

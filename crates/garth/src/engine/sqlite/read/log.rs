@@ -262,11 +262,20 @@ impl Page<'_> {
         }
         let [left, arrived_seen] =
             [&left, &arrived].map(|path| path.clone().filter(|path| self.within.contains(path)));
+        let both = left.clone().zip(arrived_seen.clone()).filter(|_| is_rename);
+        if let Some((from, to)) = &both {
+            // what came into what is left out
+            let before = Seq(commit.seq.0.saturating_sub(1));
+            self.crossed(&ChangeKind::Removed, (to, from), before, commit.time, &mut shown)?;
+        }
         match (left, arrived_seen) {
             (Some(from), None) if is_rename => shown.push(Change::new(ChangeKind::Removed, Ino(ino), [from])),
             (None, Some(to)) if is_rename => shown.push(Change::new(ChangeKind::Created, Ino(ino), [to])),
             (_, Some(at)) | (Some(at), None) => shown.push(Change::new(kind, Ino(ino), [at])),
             (None, None) => {}
+        }
+        if let Some((from, to)) = &both {
+            self.crossed(&ChangeKind::Created, (from, to), commit.seq, commit.time, &mut shown)?;
         }
         if let Some(to) = arrived.filter(|_| brought) {
             self.tops(&ChangeKind::Created, &to, commit.seq, commit.time, &mut shown)?;
@@ -292,13 +301,40 @@ impl Page<'_> {
     ) -> DbResult<()> {
         for top in self.within.tops_below(dir) {
             self.scanned += 1;
-            let Some((dir, name)) = top.key().rsplit_once('/') else { continue };
-            let Some(row) = rows::name_at(self.view.conn, dir, name, seq.0)? else { continue };
-            if rows::node(self.view.conn, row.ino, seq.0)?.is_some_and(|node| !node.expired(time.0)) {
-                shown.push(Change::new(kind.clone(), Ino(row.ino), [top.clone()]));
+            if let Some(ino) = self.there(top, seq, time)? {
+                shown.push(Change::new(kind.clone(), ino, [top.clone()]));
             }
         }
         Ok(())
+    }
+
+    /// Shows as `kind` what was at a path inside after commit `seq` where the other side of a rename has what
+    /// is left out: the first path is of the side that leaves something out.
+    fn crossed(
+        &mut self,
+        kind: &ChangeKind,
+        (one, other): (&TreePath, &TreePath),
+        seq: Seq,
+        time: Timestamp,
+        shown: &mut Vec<Change>,
+    ) -> DbResult<()> {
+        for left_out in self.within.exclusions_below(one) {
+            let Some(Ok(path)) = left_out.rebase(one, other) else { continue };
+            if self.within.contains(&path) {
+                self.scanned += 1;
+                let ino = self.there(&path, seq, time)?;
+                shown.extend(ino.map(|ino| Change::new(kind.clone(), ino, [path])));
+            }
+        }
+        Ok(())
+    }
+
+    /// The node at a path after a commit, if it had not expired.
+    fn there(&self, path: &TreePath, seq: Seq, time: Timestamp) -> DbResult<Option<Ino>> {
+        let Some((dir, name)) = path.key().rsplit_once('/') else { return Ok(None) };
+        let Some(row) = rows::name_at(self.view.conn, dir, name, seq.0)? else { return Ok(None) };
+        let node = rows::node(self.view.conn, row.ino, seq.0)?.filter(|node| !node.expired(time.0));
+        Ok(node.map(|node| Ino(node.ino)))
     }
 }
 

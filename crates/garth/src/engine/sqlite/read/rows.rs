@@ -77,20 +77,30 @@ pub(crate) fn names_in(conn: &Connection, dir: &str, limit: usize) -> DbResult<V
     all(conn, sql, params![dir, limit], |row| Ok((row.get(0)?, name_row(row, 1)?)))
 }
 
-/// At most `limit` nodes at and below a path, in no order. One with several names there comes several times.
-pub(crate) fn nodes_within(conn: &Connection, top: &str, limit: usize) -> DbResult<Vec<u64>> {
-    let (from, to) = below(top);
-    let (dir, name) = top.rsplit_once('/').unwrap_or_default();
-    let mut inos = Vec::new();
-    for (sql, keys) in [
-        ("SELECT ino FROM name WHERE dir = ?1 AND name = ?2 LIMIT ?3", [dir, name]),
-        ("SELECT ino FROM name WHERE dir = ?1 AND name > ?2 LIMIT ?3", [top, ""]),
-        ("SELECT ino FROM name WHERE dir >= ?1 AND dir < ?2 LIMIT ?3", [&from, &to]),
-    ] {
+/// At most `limit` nodes at and below a top, in no order. One with several names there comes several times,
+/// and some that are left out may come, too.
+pub(crate) fn nodes_within(
+    conn: &Connection,
+    within: &Within,
+    top: &TreePath,
+    limit: usize,
+) -> DbResult<Vec<u64>> {
+    let (dir, name) = top.key().rsplit_once('/').unwrap_or_default();
+    let own = "SELECT ino FROM name WHERE dir = ?1 AND name = ?2 LIMIT ?3";
+    let mut inos = all(conn, own, params![dir, name, limit], |row| row.get::<_, u64>(0))?;
+    for (from, to) in directories(within, top) {
         let rest = limit.saturating_sub(inos.len());
-        inos.extend(all(conn, sql, params![keys[0], keys[1], rest], |row| row.get::<_, u64>(0))?);
+        let sql = "SELECT ino FROM name WHERE dir >= ?1 AND dir < ?2 LIMIT ?3";
+        inos.extend(all(conn, sql, params![from, to, rest], |row| row.get::<_, u64>(0))?);
     }
     Ok(inos)
+}
+
+/// The ranges of keys of the directories at and below a top, each up to but without its end, without what is
+/// left out: of that only the name itself is in one.
+fn directories(within: &Within, top: &TreePath) -> Vec<(String, String)> {
+    let without = within.exclusions_below(top).map(|path| path.key().to_owned()).collect();
+    Region { dir: top.key().to_owned(), without, ..Region::default() }.ranges()
 }
 
 /// Live names in a region, at most `limit`.
@@ -216,6 +226,9 @@ macro_rules! names_within_sql {
     };
 }
 
+/// Live names of a node since before `?2` in directories from `?3` up to but without `?4`.
+const NAMES_IN_SQL: &str = names_within_sql!("dir >= ?3 AND dir < ?4 LIMIT ?5");
+
 /// Names within some subtrees that a node had in a span, up to `limit`, in any order.
 pub(crate) fn names_of(
     conn: &Connection,
@@ -238,13 +251,30 @@ pub(crate) fn names_of(
         // the root is in no directory
         let (dir, name) = top.key().rsplit_once('/').unwrap_or(("/", ""));
         let left = i64::try_from(limit - names.len()).unwrap_or(i64::MAX);
-        names.extend(all(
-            conn,
-            SQL,
-            params![ino.min(MAX), span.to, dir, name, top.key(), from, to, left],
-            pair,
-        )?);
-        if names.len() >= limit {
+        match within.exclusions_below(top).count() {
+            0 => names.extend(all(
+                conn,
+                SQL,
+                params![ino.min(MAX), span.to, dir, name, top.key(), from, to, left],
+                pair,
+            )?),
+            left_out => {
+                let own = params![ino.min(MAX), span.to, dir, name];
+                names.extend(all(conn, names_within_sql!("dir = ?3 AND name = ?4"), own, pair)?);
+                for (from, to) in directories(within, top) {
+                    // the names themselves of what is left out are among them
+                    let most = left.saturating_add_unsigned(left_out as u64);
+                    let found = params![ino.min(MAX), span.to, from, to, most];
+                    names.extend(all(conn, NAMES_IN_SQL, found, pair)?);
+                    names.retain(|(dir, name)| within.contains(&TreePath::from_row(dir, name)));
+                    if names.len() >= limit {
+                        break;
+                    }
+                }
+            }
+        }
+        names.truncate(limit);
+        if names.len() == limit {
             return Ok(names);
         }
     }
@@ -318,14 +348,20 @@ pub(crate) fn names_behind(
     }
     let mut names = Vec::new();
     for top in within.tops() {
-        let (from, to) = below(top.key());
         // the root, which is in no directory, would be everything
         let (above, own) = top.key().rsplit_once('/').unwrap_or(("/", ""));
         let own = params![ino, dir, name, most, above, own];
         names.extend(all(conn, sql!(" AND dir = ?5 AND name = ?6"), own, pair)?);
-        names.extend(all(conn, sql!(" AND dir = ?5"), params![ino, dir, name, most, top.key()], pair)?);
-        let below = params![ino, dir, name, most, from, to];
-        names.extend(all(conn, sql!(" AND dir >= ?5 AND dir < ?6"), below, pair)?);
+        // the names themselves of what is left out are among those of the ranges
+        let most = most.saturating_add_unsigned(within.exclusions_below(top).count() as u64);
+        for (from, to) in directories(within, top) {
+            // one lower bound: of two the database seeks to either
+            let (dir, name) = (dir, name).max((&from, ""));
+            names.extend(all(conn, sql!(" AND dir < ?5"), params![ino, dir, name, most, to], pair)?);
+        }
+    }
+    if !within.exclusions().is_empty() {
+        names.retain(|(dir, name)| within.contains(&TreePath::from_row(dir, name)));
     }
     names.sort_unstable();
     names.truncate(limit);

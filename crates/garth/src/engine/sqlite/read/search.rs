@@ -99,7 +99,7 @@ impl Judge for Allowed<'_> {
         let mut inos = Vec::new();
         for top in self.within.tops() {
             let most = limit.saturating_sub(inos.len()) + 1;
-            inos.extend(rows::nodes_within(self.view.conn, top.key(), most)?);
+            inos.extend(rows::nodes_within(self.view.conn, &self.within, top, most)?);
         }
         let all = inos.len() <= limit;
         inos.truncate(limit);

@@ -1,9 +1,11 @@
 //! Reads of the tree, now or after a past commit, inside one read transaction.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use rusqlite::{Connection, Row, params};
 
-use crate::engine::planner::{NameRow, NodeRow};
+use crate::engine::planner::{NameRow, NodeRow, Region};
 use crate::engine::sqlite::reach::Reach;
 use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::read::rows::{self, MAX};
@@ -70,8 +72,8 @@ impl ReadView<'_> {
             return Ok(node);
         }
         // what lies above the subtree that is in reach is no reason
-        let reached = |above: &TreePath| self.reach.within.contains(above);
-        for above in path.ancestors().skip(1).filter(reached) {
+        let top = self.reach.within.top_of(path).map_or(path.key(), TreePath::key).len();
+        for above in path.ancestors().skip(1).filter(|above| above.key().len() >= top) {
             let Some((dir, name)) = above.key().rsplit_once('/') else { continue };
             match self.name(dir, name)? {
                 None => break,
@@ -97,7 +99,11 @@ impl ReadView<'_> {
                 if node.kind != Kind::Directory {
                     return Err(Error::not_a_directory(&path).into());
                 }
-                Ok(Some(path.join(name)?))
+                let path = path.join(name)?;
+                if !self.reach.within.contains(&path) {
+                    return Err(Error::not_found(&path).into());
+                }
+                Ok(Some(path))
             }
         }
     }
@@ -132,6 +138,10 @@ impl ReadView<'_> {
         if node.nlink == 0 || within.is_everything() {
             return Ok(node.nlink > 0);
         }
+        if node.ino == Ino::ROOT.0 {
+            // it has no name, but a path
+            return Ok(within.contains(&TreePath::root()));
+        }
         Ok(!rows::names_of(self.conn, node.ino, self.span(), within, 1)?.is_empty())
     }
 
@@ -149,7 +159,7 @@ impl ReadView<'_> {
     ) -> DbResult<Vec<TreePath>> {
         let within = &self.reach.within;
         if node.ino == Ino::ROOT.0 {
-            let first = after.is_none() && within.is_everything();
+            let first = after.is_none() && within.contains(&TreePath::root());
             return Ok(Vec::from_iter(first.then(TreePath::root)));
         }
         if node.expired(self.time) {
@@ -235,7 +245,8 @@ impl ReadView<'_> {
         let Some(dir) = self.directory(dir)? else { return Ok(Listing { items: Vec::new(), more: false }) };
         let mut filling = Filling::new(page.limit);
         let after = page.after.as_ref().map_or("", Name::as_str);
-        let span = Span { from: dir.key(), after, to: None };
+        let left_out = self.left_out(&dir);
+        let span = Span { from: dir.key(), after, to: None, left_out: &left_out };
         self.rows(&span, page.entries, page.limit + 1, &mut |row| {
             let entry = row.node.map(|node| self.entry(node).map(Box::new)).transpose()?;
             Ok(filling.push(Item { name: Name::parse(&row.name)?, ino: Ino(row.ino), kind: row.kind, entry }))
@@ -247,7 +258,6 @@ impl ReadView<'_> {
         check_limit(page.limit)?;
         let Some(dir) = self.directory(dir)? else { return Ok(Walk { items: Vec::new(), more: false }) };
         let key = dir.key();
-        let (from, to) = rows::below(key);
         let (mut at, mut after) = (key, "");
         if let Some(path) = &page.after {
             if *path == dir || !path.is_within(&dir) {
@@ -262,21 +272,36 @@ impl ReadView<'_> {
             Ok(filling.push(WalkItem { path, ino: Ino(row.ino), kind: row.kind, entry }))
         };
         let mut left = page.limit + 1;
-        if at == key {
-            left -= self.rows(&Span { from: key, after, to: None }, page.entries, left, &mut add)?;
-            (at, after) = (&from, "");
+        let left_out = self.left_out(&dir);
+        // one range for the directory and one for all below it, each without what is left out
+        let region = Region { dir: key.to_owned(), without: left_out.clone(), ..Region::default() };
+        for (from, to) in region.ranges() {
+            if to.as_str() <= at {
+                continue;
+            }
+            let (from, after) = if from.as_str() <= at { (at, after) } else { (from.as_str(), "") };
+            let to = if from == key { None } else { Some(to.as_str()) };
+            left = self.rows(&Span { from, after, to, left_out: &left_out }, page.entries, left, &mut add)?;
         }
-        self.rows(&Span { from: at, after, to: Some(&to) }, page.entries, left, &mut add)?;
         Ok(filling.done())
     }
 
-    /// Gives `each` at most `limit` names of a span, until it wants no more; tells how many.
+    /// What is left out below a directory, by key.
+    fn left_out(&self, dir: &TreePath) -> BTreeSet<String> {
+        self.reach.within.exclusions_below(dir).map(|path| path.key().to_owned()).collect()
+    }
+
+    /// Gives `each` at most `limit` names of a span, until it wants no more; tells how many it would still
+    /// take.
     fn rows(&self, span: &Span<'_>, nodes: bool, limit: usize, each: &mut Each<'_>) -> DbResult<usize> {
         if limit == 0 {
             return Ok(0);
         }
         if let Some(seq) = self.as_of {
-            return self.rows_at(span, seq, limit, each);
+            return self.rows_at(span, seq, limit, &mut |row| {
+                let node = row.node.filter(|_| nodes);
+                each(ListRow { node, ..row })
+            });
         }
         let sql = match (span.to, nodes) {
             (None, false) => LIST_NAMES,
@@ -284,20 +309,26 @@ impl ReadView<'_> {
             (Some(_), false) => WALK_NAMES,
             (Some(_), true) => WALK_NODES,
         };
-        let Span { from, after, to } = *span;
+        let Span { from, after, to, left_out } = *span;
+        let most = limit + left_out.len();
         let mut statement = self.conn.prepare_cached(sql)?;
         let mut rows = match to {
-            None => statement.query(params![from, after, self.time, limit])?,
-            Some(to) => statement.query(params![from, after, self.time, limit, to])?,
+            None => statement.query(params![from, after, self.time, most])?,
+            Some(to) => statement.query(params![from, after, self.time, most, to])?,
         };
-        let mut given = 0;
-        while let Some(row) = rows.next()? {
-            given += 1;
-            if !each(list_row(row, nodes)?)? {
-                break;
+        let mut left = limit;
+        while left > 0
+            && let Some(row) = rows.next()?
+        {
+            let row = list_row(row, nodes)?;
+            if span.has(&row) {
+                left -= 1;
+                if !each(row)? {
+                    return Ok(0);
+                }
             }
         }
-        Ok(given)
+        Ok(left)
     }
 
     /// The same in the past: names that live still, and those at each fork, put together in order. Expiry of
@@ -309,9 +340,9 @@ impl ReadView<'_> {
             Some(_) => (WALK_AS_OF, WALK_PAST),
         };
         let forks: Vec<u64> = rows::forks(self.conn, seq)?.collect();
-        let mut given = 0;
-        while given < limit {
-            let step = (limit - given).min(PAST_STEP);
+        let mut left = limit;
+        while left > 0 {
+            let step = left.min(PAST_STEP);
             let mut found = Vec::new();
             // up to here all is known; what a full answer left out lies behind its last
             let mut complete: Option<(String, String)> = None;
@@ -331,14 +362,17 @@ impl ReadView<'_> {
             found.sort_unstable_by(|row, other| (&row.dir, &row.name).cmp(&(&other.dir, &other.name)));
             for row in found {
                 let behind = |(dir, name): &(String, String)| (&row.dir, &row.name) > (dir, name);
-                if given == limit || complete.as_ref().is_some_and(behind) {
+                if left == 0 || complete.as_ref().is_some_and(behind) {
                     break;
+                }
+                if !span.has(&row) {
+                    continue;
                 }
                 let node = rows::node(self.conn, row.ino, seq)?.filter(|node| !node.expired(self.time));
                 if node.is_some() {
-                    given += 1;
+                    left -= 1;
                     if !each(ListRow { node, ..row })? {
-                        return Ok(given);
+                        return Ok(0);
                     }
                 }
             }
@@ -347,7 +381,7 @@ impl ReadView<'_> {
                 None => break,
             }
         }
-        Ok(given)
+        Ok(left)
     }
 
     /// Refuses nodes without content, naming their path.
@@ -521,6 +555,14 @@ struct Span<'a> {
     from: &'a str,
     after: &'a str,
     to: Option<&'a str>,
+    /// Names that are left out, as paths. What is below them is in no span.
+    left_out: &'a BTreeSet<String>,
+}
+
+impl Span<'_> {
+    fn has(&self, row: &ListRow) -> bool {
+        self.left_out.is_empty() || !self.left_out.contains(&format!("{}/{}", row.dir, row.name))
+    }
 }
 
 /// Takes a row; tells whether it wants more.
