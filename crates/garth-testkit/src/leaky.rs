@@ -49,7 +49,7 @@ impl Leak {
     ];
 }
 
-/// An engine's handle, and the one that it was confined from.
+/// An engine's handle, and the one that it was first confined from.
 #[derive(Clone, Debug)]
 pub struct Leaky {
     inner: Arc<dyn FileSystem>,
@@ -166,8 +166,8 @@ impl FileSystem for Leaky {
     }
 
     async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
-        let (inner, whole) = (self.inner.confined(to).await?, Arc::clone(&self.inner));
-        Ok(Arc::new(Self { inner, whole, within: self.within.intersect(&to.within), ..self.clone() }))
+        let inner = self.inner.confined(to).await?;
+        Ok(Arc::new(Self { inner, within: self.within.intersect(&to.within), ..self.clone() }))
     }
 
     fn lowering(&self) -> Box<dyn Lowering> {

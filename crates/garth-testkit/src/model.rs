@@ -8,6 +8,7 @@
 //! bookkeeping per transition would also make a million operations take hours.
 
 mod compare;
+mod part;
 mod play;
 mod steps;
 

@@ -19,6 +19,7 @@ use sha2::{Digest, Sha256};
 use super::compare::{
     Checked, Difference, same, same_blame, same_history, same_outside, same_tree, tree_with_content,
 };
+use super::part::{confine, same_part};
 use super::steps::{BatchSpec, By, Holds, OpSpec, SLOTS, Step, WHOLE};
 use crate::contract::{START, Subject};
 use crate::shape::shape;
@@ -154,7 +155,8 @@ impl Run {
                     query.since.changes = changes;
                     same("changes", self.subject.fs.changes(&query).await, self.model.changes(&query).await)?;
                 }
-                Ok(())
+                let path = within.as_deref().unwrap_or("/");
+                same_part(&*self.subject.fs, &self.model, path, query.since.seq).await
             }
             Step::History(path, limit) => {
                 self.tally.checks += 1;
@@ -198,6 +200,7 @@ impl Run {
             });
             batch.message = format!("{} operations", spec.ops.len());
         }
+        confine(&mut batches, self.tally.commits + self.tally.refused);
         let [to_subject, to_model] = batches;
         let mut subject = self.subject.fs.commit(to_subject).await;
         if let Ok(commit) = &mut subject {
@@ -464,6 +467,8 @@ impl Run {
             (subject, model) => return same("as_of", subject.map(|_| ()), model.map(|_| ())).map(|_| ()),
         };
         same("a past head", subject.head().await, model.head().await)?;
+        let seq = self.part_of_head(part).await?;
+        same_part(&*self.subject.fs, &self.model, path.unwrap_or("/kv/d"), seq).await?;
         let Some(path) = path else {
             for item in same_tree(&*subject, &*model).await?.into_iter().take(8) {
                 let place = At::Path(item.path);

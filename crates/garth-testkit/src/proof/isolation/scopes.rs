@@ -1,5 +1,6 @@
-//! Tries from a scope at what lies beside it in the same account: by path, number, version, sequence,
-//! snapshot, commit id, idempotency key, staged body, link, search and copies from the past.
+//! Tries from a scope at what lies beside it in the same account, or is left out of it: by path, number,
+//! version, sequence, snapshot, commit id, idempotency key, staged body, link, search and copies from the
+//! past.
 
 use std::fmt::{self, Debug};
 use std::path::Path;
@@ -8,9 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use garth::fs::resolve::{Follow, resolve};
 use garth::model::{
-    At, Batch, Body, ByteRange, ChangesQuery, Commit, CommitId, HistoryPage, Idempotency, Ino, Moment,
-    NamesPage, Op, Page, SearchQuery, Seq, SetAttrs, SnapshotsPage, StagedBody, Timestamp, VersionId,
-    WalkPage,
+    At, Batch, Body, ByteRange, ChangesQuery, Commit, CommitId, Confinement, HistoryPage, Idempotency, Ino,
+    Moment, NamesPage, Op, Owner, Page, SearchQuery, Seq, SetAttrs, SnapshotsPage, StagedBody, Timestamp,
+    VersionId, WalkPage, Within,
 };
 use garth::view::Scope;
 use garth::{Env, FileSystem, FileSystemExt, Name, Result, TreePath};
@@ -23,6 +24,8 @@ use crate::random::Random;
 const CANARY: &str = "canary-of-another-chat";
 /// Where the scope begins.
 const ROOT: &str = "/chats/a";
+/// What of it is left out.
+const LEFT_OUT: &str = "/secret";
 /// A commit id and an idempotency key that others have used.
 const TAKEN: CommitId = CommitId(0x7a7a);
 const KEY: &str = "taken";
@@ -68,6 +71,8 @@ pub fn scopes(folder: &Path, tries: u64, seed: u64, leak: Option<Leak>) -> Prove
         };
         let before = outside(&*fs).await?;
         let scope = Scope::open(&*base, &path(ROOT)?).await?;
+        let within = Within::everything().without([path(LEFT_OUT)?]);
+        let scope = scope.confined(&Confinement { within, owner: Owner::new("tries")? }).await?;
         let (stop, tried) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let shuttle = tokio::spawn(shuttle(fs.clone(), Arc::clone(&stop), Arc::clone(&tried)));
         let mut report = Report::default();
@@ -113,9 +118,19 @@ async fn hide(fs: &dyn FileSystem) -> Proven<Hidden> {
     let commit =
         |ops: Vec<Op>| async move { Ok::<_, Broken>(fs.commit(Batch::new(ops).message(CANARY)).await?) };
     // the message of a commit that changes something inside is told
-    fs.commit(Op::mkdir_all(path(ROOT)?).into()).await?;
+    let left_out = left_out()?;
+    fs.commit(Op::mkdir_all(left_out.clone()).into()).await?;
     let mut ops = Vec::new();
-    for beside in ["/chats/ab", "/chats/a%", "/chats/_", "/chats/*", "/secret", "/chats/a-", "/chats/A"] {
+    for beside in [
+        left_out.as_str(),
+        "/chats/ab",
+        "/chats/a%",
+        "/chats/_",
+        "/chats/*",
+        "/secret",
+        "/chats/a-",
+        "/chats/A",
+    ] {
         ops.push(write(&format!("{beside}/secret"), format!("secret garden {CANARY}\n"))?);
         ops.push(Op::symlink(at(&format!("{beside}/link"))?, format!("/{CANARY}")).with_attrs(attrs.clone()));
         ops.push(Op::mkdir(at(&format!("{beside}/{CANARY}"))?));
@@ -153,9 +168,10 @@ async fn hide(fs: &dyn FileSystem) -> Proven<Hidden> {
     }
     let all = fs.walk(&At::Path(TreePath::root()), &WalkPage::default().limit(10_000)).await?;
     let root = path(ROOT)?;
-    for item in all.items.into_iter().filter(|item| !item.path.is_within(&root)) {
+    let inside = |path: &TreePath| path.is_within(&root) && !path.is_within(&left_out);
+    for item in all.items.into_iter().filter(|item| !inside(&item.path)) {
         let at = At::Node(item.ino);
-        if fs.names(&at, &NamesPage::default()).await?.items.iter().any(|name| name.is_within(&root))
+        if fs.names(&at, &NamesPage::default()).await?.items.iter().any(inside)
             || Some(item.ino) == hidden.shuttle
         {
             continue;
@@ -165,6 +181,11 @@ async fn hide(fs: &dyn FileSystem) -> Proven<Hidden> {
         hidden.nodes.push(item.ino);
     }
     Ok(hidden)
+}
+
+/// Where the tree has what is left out of the scope.
+fn left_out() -> Proven<TreePath> {
+    path(&format!("{ROOT}{LEFT_OUT}"))
 }
 
 fn record() -> Idempotency {
@@ -194,8 +215,9 @@ async fn shuttle(fs: Arc<dyn FileSystem>, stop: Arc<AtomicBool>, tried: Arc<Atom
 async fn outside(fs: &dyn FileSystem) -> Proven<String> {
     let page = WalkPage::default().limit(10_000).with_entries();
     let (all, root) = (fs.walk(&At::Path(TreePath::root()), &page).await?, path(ROOT)?);
-    let moves = path("/chats/shuttle")?;
-    let seen = all.items.iter().filter(|item| !item.path.is_within(&root) && !root.is_within(&item.path));
+    let (moves, left_out) = (path("/chats/shuttle")?, left_out()?);
+    let inside = |path: &TreePath| path.is_within(&root) && !path.is_within(&left_out);
+    let seen = all.items.iter().filter(|item| !inside(&item.path) && !root.is_within(&item.path));
     // a file that has a name inside, too, can be changed there
     let seen = seen.filter(|item| item.path != moves && item.path.name() != Some("linked"));
     Ok(seen
