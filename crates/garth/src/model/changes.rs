@@ -49,7 +49,7 @@ impl From<Seq> for LogPosition {
 pub struct ChangesQuery {
     /// What was seen already.
     pub since: LogPosition,
-    /// Most changes, 1 to [`MAX_PAGE`]. A commit without changes counts as one.
+    /// Most changes, 1 to [`MAX_PAGE`](super::MAX_PAGE). A commit without changes counts as one.
     pub limit: usize,
     /// Only these paths and what is below them, at most [`MAX_SUBTREES`]; empty: everything.
     pub within: Vec<TreePath>,
@@ -67,7 +67,7 @@ impl ChangesQuery {
         Self { since: position.into(), ..Self::default() }
     }
 
-    /// At most this many changes, 1 to [`MAX_PAGE`].
+    /// At most this many changes, 1 to [`MAX_PAGE`](super::MAX_PAGE).
     #[must_use]
     pub fn limit(self, limit: usize) -> Self {
         Self { limit, ..self }
