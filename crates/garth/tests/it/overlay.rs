@@ -5,7 +5,8 @@ use std::sync::Arc;
 use garth::engine::memory::Memory;
 use garth::engine::sqlite::SqliteFs;
 use garth::model::{
-    At, Batch, ByteRange, Ino, NamesPage, Op, Page, Precondition, SetAttrs, Special, Timestamp, WalkPage,
+    At, Batch, ByteRange, Confinement, Ino, NamesPage, Op, Owner, Page, Precondition, SetAttrs, Special,
+    Timestamp, WalkPage, Within,
 };
 use garth::view::{Overlay, Scope};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
@@ -269,6 +270,42 @@ async fn concurrent_writers_copy_a_file_up_once() {
     }
     let text = tree.read_to_string("/d/sub/b").await.unwrap();
     assert!(text.starts_with('b') && text.lines().count() == 16, "{text}");
+}
+
+#[tokio::test]
+async fn a_part_of_an_overlay_shows_nothing_of_the_rest_by_path_or_number() {
+    for one_store in [true, false] {
+        let layers = layers(one_store).await;
+        let tree = layers.tree().await;
+        tree.append("/SKILL.md", "canary").await.unwrap();
+        tree.append("/d/sub/b", "canary").await.unwrap();
+        let [outside, left_out, below] =
+            [tree.entry("/SKILL.md"), tree.entry("/d/sub/b"), tree.entry("/link")];
+        let numbers = [outside.await.unwrap().ino, left_out.await.unwrap().ino, below.await.unwrap().ino];
+        let within = Within::new([p("/d")]).without([p("/d/sub")]);
+        let part = tree.confined(&Confinement { within, owner: Owner::new("part").unwrap() }).await.unwrap();
+        for path in ["/SKILL.md", "/d/sub", "/d/sub/b", "/link", "/"] {
+            assert_eq!(part.entry(path).await.unwrap_err().kind(), ErrorKind::NotFound, "{path}");
+            let error = part.append(path, "x").await.unwrap_err();
+            assert!(
+                [ErrorKind::NotFound, ErrorKind::AccessDenied].contains(&error.kind()),
+                "{path}: {error}"
+            );
+        }
+        for number in numbers {
+            assert_eq!(
+                part.stat(&At::Node(number)).await.unwrap_err().kind(),
+                ErrorKind::NotFound,
+                "{number:?}"
+            );
+            assert!(part.commit(Op::append(number, "x").must_exist().into()).await.is_err());
+        }
+        assert_eq!(names(&*part, "/d").await, ["a"]);
+        let walk = part.walk(&At::Path(p("/d")), &WalkPage::default()).await.unwrap();
+        assert_eq!(walk.items.iter().map(|item| item.path.as_str()).collect::<Vec<_>>(), ["/d/a"]);
+        part.append("/d/a", "!").await.unwrap();
+        assert_eq!(tree.read_to_string("/d/a").await.unwrap(), "a!");
+    }
 }
 
 #[tokio::test]

@@ -140,7 +140,11 @@ impl Overlay {
             return Ok(Node::Upper(raw));
         }
         if let Ok(entry) = self.upper.stat(&At::Path(node(raw))).await {
-            return Ok(Node::Upper(entry.ino));
+            // its name by number is nobody's: it counts while it has one that shows
+            return match self.within.is_everything() || self.has_name(entry.ino).await? {
+                true => Ok(Node::Upper(entry.ino)),
+                false => Err(Error::no_node()),
+            };
         }
         let mut page = NamesPage::default();
         loop {
@@ -168,6 +172,22 @@ impl Overlay {
             return Ok(Node::Upper(raw));
         }
         Err(Error::no_node())
+    }
+
+    /// Whether a node of the upper layer has a name that this tree shows.
+    async fn has_name(&self, raw: Ino) -> Result<bool> {
+        let mut page = NamesPage::default();
+        loop {
+            let names = self.upper.names(&At::Node(raw), &page).await;
+            let names = names.map_err(|error| self.of_upper(error))?;
+            if names.items.iter().filter_map(in_tree).any(|path| self.within.contains(&path)) {
+                return Ok(true);
+            }
+            match names.items.last() {
+                Some(last) if names.more => page = page.after(last.clone()),
+                _ => return Ok(false),
+            }
+        }
     }
 
     /// The path of a directory known by number.

@@ -79,7 +79,8 @@ impl Overlay {
             let ends = [&above, &below].map(|page| page.items.last().filter(|_| page.more));
             let end = ends.into_iter().flatten().map(|item| item.name.clone()).min();
             let gone = self.hidden_in(&path, after.as_ref(), end.as_ref(), directory.below).await?;
-            let known = |item: &Item| end.as_ref().is_none_or(|end| item.name <= *end);
+            let shows = |item: &Item| path.join(&item.name).is_ok_and(|path| self.within.contains(&path));
+            let known = |item: &Item| end.as_ref().is_none_or(|end| item.name <= *end) && shows(item);
             let mut above: VecDeque<Item> = above.items.into_iter().filter(known).collect();
             let below = below.items.into_iter().filter(known).filter(|item| !gone.contains(&item.name));
             let mut below: VecDeque<Item> = below.collect();
@@ -180,7 +181,8 @@ impl Overlay {
         let walk = walk.map_err(|error| self.of_upper(error))?;
         let next = walk.items.last().filter(|_| walk.more).and_then(|item| layers::in_tree(&item.path));
         let shown = |item: WalkItem| {
-            let (path, entry) = (layers::in_tree(&item.path)?, self.entry(Found::Upper(*item.entry?), None));
+            let path = layers::in_tree(&item.path).filter(|path| self.within.contains(path))?;
+            let entry = self.entry(Found::Upper(*item.entry?), None);
             let (ino, kind) = (entry.ino, item.kind);
             Some(WalkItem { path, ino, kind, entry: entries.then(|| Box::new(entry)) })
         };
@@ -207,6 +209,7 @@ impl Overlay {
                 known = Some((above.to_owned(), shows, self.hidden_in(&at, None, None, shows).await?));
             }
             let shows = known.as_ref().is_some_and(|(_, shows, gone)| *shows && !gone.contains(name));
+            let shows = shows && self.within.contains(&item.path);
             if shows {
                 item.ino = self.numbers.shown(super::LOWER, item.ino);
                 item.entry = item.entry.map(|entry| Box::new(self.entry(Found::Lower(*entry), None)));

@@ -204,11 +204,13 @@ impl FileSystem for Overlay {
 
     async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
         let within = self.within.intersect(&to.within);
-        let mut tops = vec![TreePath::from_key(HIDDEN.to_owned()), TreePath::from_key(NODES.to_owned())];
-        for top in within.tops() {
-            tops.push(layers::tree(top)?);
-        }
-        let above = Confinement { within: Within::new(tops), owner: to.owner.clone() };
+        let trees = |paths: &[TreePath]| paths.iter().map(layers::tree).collect::<Result<Vec<_>>>();
+        let own = [HIDDEN, NODES].map(|top| TreePath::from_key(top.to_owned()));
+        let (shown, left_out) = (trees(within.tops())?, trees(within.exclusions())?);
+        // by what is outermost first: an island lies in what is left out
+        let mut above = Within::new(own.into_iter().chain(shown.iter().cloned())).without(left_out);
+        above = above.with(shown.into_iter().filter(|top| above.is_excluded(top)).collect::<Vec<_>>());
+        let above = Confinement { within: above, owner: to.owner.clone() };
         Ok(Arc::new(Self { upper: self.upper.confined(&above).await?, within, ..self.clone() }))
     }
 
