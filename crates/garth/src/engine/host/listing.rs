@@ -85,6 +85,9 @@ impl Tree<'_> {
         let (mut names, mut more) = scan(dir, after.as_deref(), filling.room() + 1, each_dir)?;
         loop {
             for name in &names {
+                if !self.within.contains(&TreePath::from_row(path.key(), name)) {
+                    continue;
+                }
                 let Some((shown, node)) = shown(dir, path.is_root(), name) else { continue };
                 // a link may go between its look-up and the reading of its target
                 let Ok(item) = make(shown, &node) else { continue };
@@ -137,7 +140,7 @@ impl Tree<'_> {
                 let may_hold =
                     after.as_ref().is_none_or(|(dir, _)| below >= *dir || dir.key().starts_with(below.key()));
                 let own = path.is_root() && name == SCRATCH;
-                if may_hold && !own {
+                if may_hold && !own && self.within.contains(&below) {
                     found.push(below);
                 }
             };
@@ -186,8 +189,9 @@ impl Tree<'_> {
                     each_dir(name);
                 }
                 let is_it = || shown(dir, path.is_root(), name).is_some_and(|(_, found)| found.is(node));
-                if number == node.host_number() && is_it() {
-                    paths.push(TreePath::from_row(path.key(), name));
+                let below = TreePath::from_row(path.key(), name);
+                if number == node.host_number() && self.within.contains(&below) && is_it() {
+                    paths.push(below);
                 }
             })?;
             Ok(true)

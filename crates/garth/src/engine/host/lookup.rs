@@ -84,6 +84,24 @@ impl<'a> Tree<'a> {
         None
     }
 
+    /// Refuses to make a name where nothing is there.
+    pub(super) fn check_to(&self, path: &TreePath) -> Result<()> {
+        if self.within.is_excluded(path) {
+            let message = "the name is kept for something else";
+            return Err(Error::at(ErrorKind::AccessDenied, path, message));
+        }
+        if self.within.contains(path) { Ok(()) } else { Err(Error::not_found(path)) }
+    }
+
+    /// Refuses to treat as one what has something left out below.
+    pub(super) fn check_whole(&self, node: &Node, path: &TreePath) -> Result<()> {
+        if node.is_dir() && self.within.exclusions_below(path).next().is_some() {
+            let message = "some of what is below is kept for something else";
+            return Err(Error::at(ErrorKind::Busy, path, message));
+        }
+        Ok(())
+    }
+
     /// What a name in a directory names. `path` is the name's.
     pub(super) fn child(&self, dir: &Node, name: &str, path: &TreePath) -> Result<Option<Node>> {
         match Node::below(dir.as_fd(), name) {

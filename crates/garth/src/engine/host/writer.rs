@@ -90,6 +90,7 @@ impl Writer<'_> {
     /// Where a name is made, its directory being there or to be made. `None` for the top of what the batch
     /// reaches, which is there already.
     pub(super) fn slot(&self, path: &TreePath, parents: bool) -> Result<Option<Slot>> {
+        self.tree.check_to(path)?;
         let top = self.tree.within.top_of(path).ok_or_else(|| Error::not_found(path))?;
         let Some((parent, name)) = path.split().filter(|_| top != path) else {
             return self.tree.find(path).map(|_| None);

@@ -33,9 +33,8 @@ impl Writer<'_> {
             let message = "is a directory; copy it recursively";
             return Err(Error::at(ErrorKind::IsADirectory, from, message));
         }
-        if !self.tree.within.contains(to) {
-            return Err(Error::not_found(to));
-        }
+        self.tree.check_whole(&source, from)?;
+        self.tree.check_to(to)?;
         if source.is_dir() && is_strictly_within(to, from) {
             let message = "a directory cannot be copied into itself";
             return Err(Error::at(ErrorKind::InvalidArgument, to, message));
@@ -52,6 +51,7 @@ impl Writer<'_> {
             (Some(old), _) if old.is(&source) => Ok(Self::unchanged(&old)),
             (Some(old), slot) => self.copy_over(&source, from, old, to, slot),
             (None, Some(mut slot)) => {
+                self.tree.check_whole(&source, to)?;
                 let below = self.below(&source, from, to)?;
                 let made = self.make(&mut slot, false, |writer, scratch, name| {
                     writer.copy_new(&source, from, &below, scratch, name).map_err(|errno| failed(errno, from))

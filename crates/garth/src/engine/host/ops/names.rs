@@ -130,6 +130,7 @@ impl Writer<'_> {
         if self.tree.within.is_top(path) {
             return Err(busy(path));
         }
+        self.tree.check_whole(&node, path)?;
         match (what, node.is_dir()) {
             (Remove::File, true) => return Err(Error::is_a_directory(path)),
             (Remove::Directory, false) => return Err(Error::not_a_directory(path)),
@@ -165,10 +166,9 @@ impl Writer<'_> {
             }
         }
         let node = self.tree.find(from)?;
+        self.tree.check_whole(&node, from)?;
         let exchange = mode == RenameMode::Exchange;
-        if !self.tree.within.contains(to) {
-            return Err(Error::not_found(to));
-        }
+        self.tree.check_to(to)?;
         let into_itself = || Error::at(ErrorKind::InvalidArgument, to, "a directory cannot move into itself");
         if node.is_dir() && is_strictly_within(to, from) {
             return Err(into_itself());
@@ -177,6 +177,13 @@ impl Writer<'_> {
             return Err(if exchange { into_itself() } else { Error::not_empty(to) });
         }
         let mut new = self.slot(to, parents)?.ok_or_else(|| busy(to))?;
+        self.tree.check_whole(&node, to)?;
+        if let Some(other) = &new.taken {
+            self.tree.check_whole(other, to)?;
+            if exchange {
+                self.tree.check_whole(other, from)?;
+            }
+        }
         match &new.taken {
             Some(_) if mode == RenameMode::NoReplace => return Err(Error::already_exists(to)),
             None if exchange => return Err(Error::not_found(to)),
