@@ -108,6 +108,14 @@ pub trait Lowering: Send + Sync + fmt::Debug {
     /// `NameTooLong` if it has no place there; what reading on the way fails with.
     async fn tops(&mut self, top: &TreePath) -> Result<Vec<(StoreId, TreePath)>>;
 
+    /// What views keep in their stores besides what they show: every batch reaches it, however it is confined.
+    ///
+    /// # Errors
+    /// As for [`Lowering::tops`].
+    async fn kept(&mut self) -> Result<Vec<(StoreId, TreePath)>> {
+        Ok(Vec::new())
+    }
+
     /// The view's path of a path of the store, for an error about it; `None` if the view does not show it.
     fn raise(&self, store: StoreId, path: &TreePath) -> Option<TreePath>;
 }

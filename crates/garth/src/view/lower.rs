@@ -126,7 +126,8 @@ impl Descent {
             let below = below.filter(|(id, _)| Some(*id) == store).map(|(_, top)| top);
             within = if inside { within.with(below) } else { within.without(below) };
         }
-        Ok(within)
+        let kept = self.lowering.kept().await?.into_iter();
+        Ok(within.with(kept.filter(|(id, _)| Some(*id) == store).map(|(_, top)| top)))
     }
 
     /// What names no path belongs to the store of the root.

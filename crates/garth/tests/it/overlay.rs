@@ -304,7 +304,13 @@ async fn a_part_of_an_overlay_shows_nothing_of_the_rest_by_path_or_number() {
         let walk = part.walk(&At::Path(p("/d")), &WalkPage::default()).await.unwrap();
         assert_eq!(walk.items.iter().map(|item| item.path.as_str()).collect::<Vec<_>>(), ["/d/a"]);
         part.append("/d/a", "!").await.unwrap();
-        assert_eq!(tree.read_to_string("/d/a").await.unwrap(), "a!");
+        let within = Some(Within::new([p("/d")]).without([p("/d/sub")]));
+        let batch = |path| Batch { within: within.clone(), ..Batch::new([Op::append(p(path), "?")]) };
+        tree.commit(batch("/d/a")).await.unwrap();
+        assert_eq!(tree.commit(batch("/second.md")).await.unwrap_err().kind(), ErrorKind::NotFound);
+        let error = tree.commit(batch("/d/sub/new")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AccessDenied);
+        assert_eq!(tree.read_to_string("/d/a").await.unwrap(), "a!?");
     }
 }
 

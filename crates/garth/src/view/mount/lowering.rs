@@ -168,6 +168,14 @@ impl Lowering for MountLowering {
         Ok(tops)
     }
 
+    async fn kept(&mut self) -> Result<Vec<(StoreId, TreePath)>> {
+        let mut kept = self.base.kept().await?;
+        for other in self.others.values_mut() {
+            kept.append(&mut other.kept().await?);
+        }
+        Ok(kept)
+    }
+
     fn raise(&self, store: StoreId, path: &TreePath) -> Option<TreePath> {
         let parts = self.mount.parts.all();
         if let Some(path) = self.base.raise(store, path) {

@@ -246,12 +246,15 @@ impl Lowering for OverlayLowering {
     }
 
     async fn tops(&mut self, top: &TreePath) -> Result<Vec<(StoreId, TreePath)>> {
-        let mut tops = Vec::new();
-        let own = [layers::HIDDEN, layers::NODES].map(|top| TreePath::from_key(top.to_owned()));
-        for top in own.into_iter().chain([layers::tree(top)?]) {
-            tops.extend(self.upper.tops(&top).await?);
+        self.upper.tops(&layers::tree(top)?).await
+    }
+
+    async fn kept(&mut self) -> Result<Vec<(StoreId, TreePath)>> {
+        let mut kept = self.upper.kept().await?;
+        for top in [layers::HIDDEN, layers::NODES] {
+            kept.append(&mut self.upper.tops(&TreePath::from_key(top.to_owned())).await?);
         }
-        Ok(tops)
+        Ok(kept)
     }
 
     fn raise(&self, store: StoreId, path: &TreePath) -> Option<TreePath> {
