@@ -108,7 +108,7 @@ pub trait Lowering: Send + Sync + fmt::Debug {
     /// `NameTooLong` if it has no place there; what reading on the way fails with.
     async fn tops(&mut self, top: &TreePath) -> Result<Vec<(StoreId, TreePath)>>;
 
-    /// What views keep in their stores besides what they show: every batch reaches it, however it is confined.
+    /// What views keep in their stores besides what they show. Every batch reaches it, however confined.
     ///
     /// # Errors
     /// As for [`Lowering::tops`].
