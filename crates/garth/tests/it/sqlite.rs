@@ -331,3 +331,15 @@ async fn a_snapshot_of_before_names_were_checked_is_read_and_dropped() {
     fs.apply(Op::drop_snapshot("1h")).await.unwrap();
     assert!(fs.snapshots(&SnapshotsPage::default()).await.unwrap().items.is_empty());
 }
+
+#[tokio::test]
+async fn a_check_is_content_with_a_root_that_the_first_commits_left_alone() {
+    let account = account();
+    for _ in 0..3 {
+        account.fs.commit(Batch::new([])).await.unwrap();
+    }
+    for name in ["/a", "/b"] {
+        account.fs.write(name, "x").await.unwrap();
+    }
+    assert_eq!(account.fs.fsck().await.unwrap().findings, []);
+}

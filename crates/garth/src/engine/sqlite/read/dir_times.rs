@@ -31,13 +31,14 @@ pub(crate) fn with_times(
 }
 
 /// The commit that ended a version of a directory, unless both it and what followed are rows of the node;
-/// `forks` are of the version's commit.
+/// `forks` are of the version's commit, of the first for the tree before it.
 pub(crate) fn end_of(
     conn: &Connection,
     version: &NodeRow,
     forks: impl Iterator<Item = u64>,
 ) -> DbResult<Option<u64>> {
-    Ok(ended(conn, version.ino, version.seq, forks)?.map(|it| it.till))
+    let ended = ended(conn, version.ino, version.seq.max(1), forks)?;
+    Ok(ended.filter(|it| it.since == version.seq).map(|it| it.till))
 }
 
 /// The times that a directory got since the newest row of its node: commit and time.

@@ -390,7 +390,7 @@ pub(crate) fn node(conn: &Connection, ino: u64, seq: u64) -> DbResult<Option<Nod
 /// The commit that made the version after one, if there is one.
 pub(crate) fn next_version(conn: &Connection, node: &NodeRow) -> DbResult<Option<u64>> {
     if node.kind == Kind::Directory
-        && let Some(till) = dir_times::end_of(conn, node, forks(conn, node.seq)?)?
+        && let Some(till) = dir_times::end_of(conn, node, forks(conn, node.seq.max(1))?)?
     {
         return Ok(Some(till));
     }
