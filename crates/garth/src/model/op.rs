@@ -71,7 +71,7 @@ impl Precondition {
         Self::Not(Box::new(self))
     }
 
-    pub(super) fn hashes(&self) -> bool {
+    pub(crate) fn hashes(&self) -> bool {
         match self {
             Self::Sha256(_) => true,
             Self::Not(that) => that.hashes(),

@@ -251,6 +251,20 @@ async fn conditions_are_judged_on_what_shows() {
 }
 
 #[tokio::test]
+async fn conditions_on_hashes_are_bounded_also_for_what_is_below() {
+    let layers = layers(true).await;
+    layers
+        .below
+        .commit(Batch::new([Op::write(p("/large"), ""), Op::truncate(p("/large"), 65 << 20)]))
+        .await
+        .unwrap();
+    let tree = layers.tree().await;
+    let batch = Batch::new([]).require(p("/large"), Precondition::Sha256([0; 32]));
+    let error = tree.commit(batch).await.unwrap_err();
+    assert_eq!((error.kind(), error.path()), (ErrorKind::TooLarge, Some(&p("/large"))));
+}
+
+#[tokio::test]
 async fn concurrent_writers_copy_a_file_up_once() {
     let layers = layers(true).await;
     let tree = layers.tree().await;

@@ -8,7 +8,7 @@ use super::up::Changed;
 use super::{LOWER, Overlay, UPPER};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::{Lowered, Lowering, StoreId};
-use crate::model::{Access, At, Entry, Ino, Precondition};
+use crate::model::{Access, At, Entry, Ino, MAX_HASHED, Precondition};
 use crate::path::TreePath;
 use crate::view::lower::Through;
 
@@ -18,6 +18,8 @@ pub(super) struct OverlayLowering {
     overlay: Overlay,
     upper: Box<dyn Lowering>,
     changed: Changed,
+    /// Bytes that conditions on hashes have asked to read.
+    hashed: u64,
 }
 
 /// What an address leads to.
@@ -31,7 +33,7 @@ enum Spot {
 impl OverlayLowering {
     pub(super) fn new(overlay: Overlay) -> Self {
         let upper = overlay.upper.lowering();
-        Self { overlay, upper, changed: Changed::default() }
+        Self { overlay, upper, changed: Changed::default(), hashed: 0 }
     }
 
     async fn spot(&self, at: &At) -> Result<Spot> {
@@ -215,6 +217,14 @@ impl Lowering for OverlayLowering {
             && let Ok(Found::Lower(entry)) = self.overlay.look(&path).await
         {
             // in the upper layer nothing is there: what holds below becomes what holds there
+            if that.hashes() && entry.is_file() {
+                self.hashed = self.hashed.saturating_add(entry.size);
+                if self.hashed > MAX_HASHED {
+                    let message =
+                        format!("a commit hashes at most {MAX_HASHED} bytes; ask for the etag instead");
+                    return Err(Error::at(ErrorKind::TooLarge, &path, message));
+                }
+            }
             let holds = self.holds(&path, &entry, that).await?;
             let at = At::Path(layers::tree(&path)?);
             let lowered = self.upper.lower(&at, Access::Read).await;
