@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::model::Ino;
+use crate::model::{Entry, Ino, VersionId};
 use crate::path::TreePath;
 
 /// Bits of a number without its tag: 2³⁸ nodes, so that a marked number is exact as a JSON number (2⁵³).
@@ -122,6 +122,12 @@ impl Numbers {
     pub(super) fn own_number(&self, path: &TreePath) -> Ino {
         Ino(self.tags.get(path).copied().unwrap_or(0) << BITS)
     }
+}
+
+/// A node as a view shows it, by the number that it has there.
+pub(super) fn renumbered(entry: Entry, ino: Ino) -> Entry {
+    let version = |version| VersionId { ino, ..version };
+    Entry { ino, version: version(entry.version), etag: version(entry.etag), ..entry }
 }
 
 /// Where to look for a tag first.

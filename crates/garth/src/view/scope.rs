@@ -15,6 +15,7 @@ use crate::model::{
     WalkPage, Within,
 };
 use crate::path::TreePath;
+use crate::view::numbers::renumbered;
 
 /// A directory of another filesystem as a tree of its own: the directory is `/`, number 1; other nodes keep
 /// their numbers. Nothing outside is reached: the base is confined to the directory, so that it judges every
@@ -98,8 +99,7 @@ fn is_root(at: &At) -> bool {
 
 /// The root as the scope shows it.
 fn as_root(entry: Entry) -> Entry {
-    let version = |version| VersionId { ino: Ino::ROOT, ..version };
-    Entry { ino: Ino::ROOT, version: version(entry.version), etag: version(entry.etag), ..entry }
+    renumbered(entry, Ino::ROOT)
 }
 
 fn shown(at: &At, entry: Entry) -> Entry {

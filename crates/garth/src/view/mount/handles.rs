@@ -7,13 +7,8 @@ use bytes::Bytes;
 
 use crate::error::Result;
 use crate::fs::{OpenFile, OpenNode};
-use crate::model::{Entry, Ino, VersionId};
-
-/// A node as the tree shows it, by the number that it has there.
-pub(super) fn renumbered(entry: Entry, ino: Ino) -> Entry {
-    let version = |version| VersionId { ino, ..version };
-    Entry { ino, version: version(entry.version), etag: version(entry.etag), ..entry }
-}
+use crate::model::{Entry, Ino};
+use crate::view::numbers::renumbered;
 
 /// A handle whose node has another number in the tree.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::handles::{Leading, Renumbered, renumbered};
+use super::handles::{Leading, Renumbered};
 use super::lowering::MountLowering;
 use super::pages::is_missing;
 use super::part::{Other, Part, Source, no_past};
@@ -20,6 +20,7 @@ use crate::model::{
 };
 use crate::path::TreePath;
 use crate::view::lower;
+use crate::view::numbers::renumbered;
 
 impl Mount {
     /// A node of a part as the tree shows it.

@@ -2,8 +2,9 @@
 
 use super::{LOWER, Overlay, UPPER};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{At, Entry, Ino, Kind, NamesPage, VersionId};
+use crate::model::{At, Entry, Ino, Kind, NamesPage};
 use crate::path::TreePath;
+use crate::view::numbers::renumbered;
 
 /// Where the upper layer keeps what was written, what is hidden, and what was copied up.
 pub(super) const TREE: &str = "/tree";
@@ -246,12 +247,6 @@ impl Overlay {
 /// The path in the tree of a path of the upper layer.
 pub(super) fn in_tree(path: &TreePath) -> Option<TreePath> {
     path.rebase(&TreePath::from_key(TREE.to_owned()), &TreePath::root())?.ok()
-}
-
-/// A node by another number.
-pub(super) fn renumbered(entry: Entry, ino: Ino) -> Entry {
-    let version = |version| VersionId { ino, ..version };
-    Entry { ino, version: version(entry.version), etag: version(entry.etag), ..entry }
 }
 
 /// The error of asking for what the tree was.
