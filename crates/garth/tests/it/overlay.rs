@@ -24,6 +24,19 @@ struct Layers {
     _folder: TempDir,
 }
 
+/// What the lower layer has.
+fn filled() -> Batch {
+    let tags = SetAttrs::new().mode(0o640).tags(["kept"]).mtime(Timestamp(1_000_000));
+    Batch::new([
+        Op::write(p("/SKILL.md"), "# Cook\n").with_attrs(tags),
+        Op::link(p("/SKILL.md"), p("/second.md")),
+        Op::write(p("/d/a"), "a").with_parents(),
+        Op::write(p("/d/sub/b"), "b").with_parents(),
+        Op::mkdir(p("/empty")),
+        Op::symlink(p("/link"), "SKILL.md"),
+    ])
+}
+
 async fn layers(one_store: bool) -> Layers {
     let folder = tempfile::tempdir().unwrap();
     let account = SqliteFs::open(folder.path(), Env::system()).unwrap();
@@ -34,18 +47,7 @@ async fn layers(one_store: bool) -> Layers {
         true => Scope::open(&*account, &p("/below")).await.unwrap(),
         false => Arc::new(Memory::new(Env::system())),
     };
-    let tags = SetAttrs::new().mode(0o640).tags(["kept"]).mtime(Timestamp(1_000_000));
-    below
-        .commit(Batch::new([
-            Op::write(p("/SKILL.md"), "# Cook\n").with_attrs(tags),
-            Op::link(p("/SKILL.md"), p("/second.md")),
-            Op::write(p("/d/a"), "a").with_parents(),
-            Op::write(p("/d/sub/b"), "b").with_parents(),
-            Op::mkdir(p("/empty")),
-            Op::symlink(p("/link"), "SKILL.md"),
-        ]))
-        .await
-        .unwrap();
+    below.commit(filled()).await.unwrap();
     let above = Scope::open(&*account, &p("/above")).await.unwrap();
     Layers { below, above, _folder: folder }
 }
@@ -408,18 +410,7 @@ async fn random_batches_leave_what_they_leave_in_one_tree() {
     for seed in 0..60 {
         let layers = layers(true).await;
         let (tree, plain) = (layers.tree().await, Memory::new(Env::system()));
-        let tags = SetAttrs::new().mode(0o640).tags(["kept"]);
-        plain
-            .commit(Batch::new([
-                Op::write(p("/SKILL.md"), "# Cook\n").with_attrs(tags),
-                Op::link(p("/SKILL.md"), p("/second.md")),
-                Op::write(p("/d/a"), "a").with_parents(),
-                Op::write(p("/d/sub/b"), "b").with_parents(),
-                Op::mkdir(p("/empty")),
-                Op::symlink(p("/link"), "SKILL.md"),
-            ]))
-            .await
-            .unwrap();
+        plain.commit(filled()).await.unwrap();
         let below = shown(&*layers.below).await;
         let mut random = Random::new(seed);
         let mut done = Vec::new();
