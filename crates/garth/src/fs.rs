@@ -14,8 +14,9 @@ pub mod store;
 
 pub use self::ext::FileSystemExt;
 pub use self::lower::Lowering;
-pub use self::store::AccountStore;
+pub use self::store::{AccountStore, SYSTEM};
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -90,7 +91,7 @@ impl Capabilities {
 /// A versioned tree of files. See [`crate::model::batch`] for the meaning of every
 /// operation and the order of errors.
 #[async_trait]
-pub trait FileSystem: Send + Sync + fmt::Debug {
+pub trait FileSystem: Any + Send + Sync + fmt::Debug {
     /// What this implementation has for what is at `at` or would be made there. Nothing is looked up: a view
     /// that is made of several stores answers for the one that the path belongs to.
     fn capabilities(&self, at: &TreePath) -> Capabilities;
@@ -232,6 +233,13 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     /// # Errors
     /// `NameTooLong` for a top of more than 4,096 bytes; `TooLarge` for too long an owner; `Unsupported`.
     async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>>;
+
+    /// As one: this filesystem, which reaches what another handle to the same store does as well, with what
+    /// that has staged and holds open. What it commits is this one's: its owner, its author. `None` if they
+    /// are of two stores, or cannot be one.
+    fn joined(&self, _with: &dyn FileSystem) -> Option<Arc<dyn FileSystem>> {
+        None
+    }
 
     /// Begins to turn the addresses of one batch into those of the store that it ends in: for views above
     /// this one. See [`lower`].

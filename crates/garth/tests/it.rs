@@ -9,6 +9,7 @@ mod it {
     mod cuts;
     mod examples;
     mod host;
+    mod joined;
     mod kv;
     mod library;
     mod merging;

@@ -59,7 +59,7 @@ pub async fn reads_that_are_lacking_are_unsupported(subject: &Subject) {
     let node = At::Node(version.ino);
     let now = Moment::Seq(version.seq);
     let file = fs.open(&at("/f")).await.unwrap();
-    let here = Confinement { within: Within::everything(), owner: Owner::new("view").unwrap() };
+    let here = Confinement::new(Within::everything(), Owner::new("view").unwrap());
     let reads = [
         ("stat by number", has.nodes, fs.stat(&node).await.map(drop)),
         ("committed", has.log, fs.committed(CommitId(1)).await.map(drop)),

@@ -25,7 +25,7 @@ fn within(tops: &[&str]) -> Within {
 }
 
 fn confinement(tops: &[&str], owner: &str) -> Confinement {
-    Confinement { within: within(tops), owner: Owner::new(owner).unwrap() }
+    Confinement::new(within(tops), Owner::new(owner).unwrap())
 }
 
 async fn confined(fs: &Fs, tops: &[&str]) -> Arc<dyn FileSystem> {

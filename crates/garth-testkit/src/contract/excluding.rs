@@ -26,7 +26,7 @@ fn part() -> Within {
 }
 
 async fn seen_through(fs: &Fs, within: Within) -> Arc<dyn FileSystem> {
-    fs.confined(&Confinement { within, owner: Owner::new("view").unwrap() }).await.unwrap()
+    fs.confined(&Confinement::new(within, Owner::new("view").unwrap())).await.unwrap()
 }
 
 /// Files inside, left out, in an island, and such that only look as if they were left out.

@@ -32,7 +32,7 @@ pub(super) async fn same_part(subject: &Fs, model: &Fs, path: &str, seq: Seq) ->
     let path = if path == "/" { "/kv/d" } else { path };
     let ino = model.stat(&at(path)).await.map_or(Ino(seq.0 + 2), |entry| entry.ino);
     let owner = Owner::new("part").map_err(|error| error.to_string())?;
-    let to = Confinement { within: within(), owner };
+    let to = Confinement::new(within(), owner);
     let subject = subject.confined(&to).await.map_err(|error| error.to_string())?;
     let model = model.confined(&to).await.map_err(|error| error.to_string())?;
     let query = ChangesQuery::since(seq).limit(20);

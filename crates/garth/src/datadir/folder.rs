@@ -75,7 +75,8 @@ impl Folder {
 
     fn open_tree(&self, name: &str, mut turn: Turn<SqliteFs>) -> Result<Arc<SqliteFs>> {
         let folder = self.tree_folder(name);
-        let mut open = || self.trees.get(name, &mut turn, || SqliteFs::open_on(&folder, &self.runtime));
+        let open_on = || SqliteFs::open_on(&folder, &self.runtime)?.without_system();
+        let mut open = || self.trees.get(name, &mut turn, open_on);
         match open() {
             // out of file descriptors: close unused trees and try again
             Err(error) if error.is(ErrorKind::Unavailable) && is_short_of_descriptors() => {

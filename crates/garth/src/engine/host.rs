@@ -14,6 +14,7 @@ mod scratch;
 mod upload;
 mod writer;
 
+use std::any::Any;
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -66,6 +67,8 @@ pub struct HostFs {
     within: Arc<Within>,
     /// Whose this view is; `None` for the folder's.
     owner: Option<Owner>,
+    /// The owners of the views that it was joined with.
+    joined: Vec<Option<Owner>>,
 }
 
 /// The open folder.
@@ -136,7 +139,12 @@ impl HostFs {
             threads: Arc::new(Executor::new("garth-host", THREADS)),
             writer: Executor::new("garth-host-writer", 1),
         };
-        Ok(Arc::new(Self { folder: Arc::new(folder), within: Arc::new(Within::everything()), owner: None }))
+        Ok(Arc::new(Self {
+            folder: Arc::new(folder),
+            within: Arc::new(Within::everything()),
+            owner: None,
+            joined: Vec::new(),
+        }))
     }
 
     fn tree(&self) -> Tree<'_> {
@@ -174,7 +182,7 @@ impl HostFs {
 
 impl Folder {
     /// Steps 2 to 4 of the order of a commit. There are no records and no rules.
-    fn commit(&self, batch: &Batch, within: &Within, owner: &str) -> Result<Commit> {
+    fn commit(&self, batch: &Batch, within: &Within) -> Result<Commit> {
         let scratch = Scratch::open(self.root.as_fd(), &self.env)?;
         let _turn = scratch.turn()?;
         let State { head, unsynced } = *lock(&self.state);
@@ -182,7 +190,8 @@ impl Folder {
         let durable = batch.durability == Durability::Durable;
         let tree = Tree { root: &self.root, within };
         let (scratch, uploads) = (&scratch, &*self.uploads);
-        let mut writer = Writer { tree, scratch, uploads, owner, seq, time, durable, hashed: 0, copied: 0 };
+        let stagers = batch.stagers();
+        let mut writer = Writer { tree, scratch, uploads, stagers, seq, time, durable, hashed: 0, copied: 0 };
         let done = writer.run(batch, unsynced);
         let mut state = lock(&self.state);
         // what was done of a batch that failed stays
@@ -306,7 +315,19 @@ impl FileSystem for HostFs {
         }
         let owner = Some(to.owner.inside(self.owner.as_ref())?);
         let within = Arc::new(self.within.intersect(&to.within));
-        Ok(Arc::new(Self { folder: Arc::clone(&self.folder), within, owner }))
+        Ok(Arc::new(Self { folder: Arc::clone(&self.folder), within, owner, joined: Vec::new() }))
+    }
+
+    fn joined(&self, with: &dyn FileSystem) -> Option<Arc<dyn FileSystem>> {
+        let with = (with as &dyn Any).downcast_ref::<Self>()?;
+        if !Arc::ptr_eq(&self.folder, &with.folder) {
+            return None;
+        }
+        Some(Arc::new(Self {
+            within: Arc::new(self.within.union(&with.within)),
+            joined: self.joined.iter().chain([&with.owner]).chain(&with.joined).cloned().collect(),
+            ..self.clone()
+        }))
     }
 
     fn lowering(&self) -> Box<dyn Lowering> {
@@ -343,8 +364,9 @@ impl FileSystem for HostFs {
             Some(owner) => Some(owner.inside(self.owner.as_ref())?),
             None => self.owner.clone(),
         };
+        let batch = Batch { owner, joined: self.joined.clone(), ..batch };
         let folder = Arc::clone(&self.folder);
-        let commit = move || folder.commit(&batch, &within, owner.as_ref().map_or("", Owner::key));
+        let commit = move || folder.commit(&batch, &within);
         self.folder.writer.run(commit).await
     }
 

@@ -15,6 +15,7 @@ mod scratch;
 mod state;
 mod tree;
 
+use std::any::Any;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use async_trait::async_trait;
@@ -30,10 +31,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::{Itself, Lowering, Store, StoreId};
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
 use crate::model::{
-    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, CommitInfo, Confinement, Entry,
-    Fetched, Filling, Head, HistoryPage, Idempotency, Ino, Item, Kind, Listing, MAX_PAGE, MAX_READ, Moment,
-    NamesPage, Owner, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotKey, SnapshotsPage, Timestamp,
-    Version, VersionId, Walk, WalkItem, WalkPage, Weigh, Within, check_items,
+    At, Author, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, CommitInfo, Confinement,
+    Entry, Fetched, Filling, Head, HistoryPage, Idempotency, Ino, Item, Kind, Listing, MAX_PAGE, MAX_READ,
+    Moment, NamesPage, Owner, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotKey, SnapshotsPage,
+    Timestamp, Version, VersionId, Walk, WalkItem, WalkPage, Weigh, Within, check_items,
 };
 use crate::path::{MAX_PATH, Name, TreePath};
 use crate::rule::Rules;
@@ -49,8 +50,13 @@ pub struct Memory {
     within: Arc<Within>,
     /// Whose this view is; `None` for the account's.
     owner: Option<Owner>,
-    /// By which its open handles are told from those of others; 0 for who reaches all of them.
-    holder: u64,
+    /// What its commits say of who made them, over what their batches say.
+    author: Author,
+    /// By which its open handles are told from those of others, behind its own those of views that it was
+    /// joined with; 0 for who reaches all of them.
+    holders: Arc<[u64]>,
+    /// The owners of those views.
+    joined: Vec<Option<Owner>>,
 }
 
 impl Memory {
@@ -63,7 +69,8 @@ impl Memory {
     /// that the built-in ones are for.
     pub fn with_rules(env: Env, rules: Rules) -> Self {
         let (state, within) = (Arc::new(RwLock::new(State::new(rules))), Arc::new(Within::everything()));
-        Self { env, state, past: None, within, owner: None, holder: 0 }
+        let (author, holders) = (Author::default(), Arc::from([0]));
+        Self { env, state, past: None, within, owner: None, author, holders, joined: Vec::new() }
     }
 
     fn owner_key(&self) -> &str {
@@ -82,9 +89,9 @@ impl Memory {
     fn read_view<T>(&self, read: impl FnOnce(&mut View<'_>) -> Result<T>) -> Result<T> {
         let state = self.read();
         let (seq, now) = self.past.unwrap_or_else(|| (state.head(), self.env.now()));
-        let holder = self.past.is_none().then_some(self.holder);
+        let holders: &[u64] = if self.past.is_none() { &self.holders } else { &[] };
         let owner = self.owner.as_ref();
-        read(&mut View { state: &state, seq, now, holder, within: &self.within, owner })
+        read(&mut View { state: &state, seq, now, holders, within: &self.within, owner })
     }
 
     fn check_writable(&self) -> Result<()> {
@@ -380,7 +387,22 @@ impl FileSystem for Memory {
         let within = Arc::new(self.within.intersect(&to.within));
         let mut state = self.write();
         state.next_holder += 1;
-        Ok(Arc::new(Self { within, owner, holder: state.next_holder, ..self.clone() }))
+        let holders = Arc::from([state.next_holder]);
+        let author = self.author.clone().or(&to.author);
+        Ok(Arc::new(Self { within, owner, author, holders, joined: Vec::new(), ..self.clone() }))
+    }
+
+    fn joined(&self, with: &dyn FileSystem) -> Option<Arc<dyn FileSystem>> {
+        let with = (with as &dyn Any).downcast_ref::<Self>()?;
+        if !Arc::ptr_eq(&self.state, &with.state) || self.past.is_some() || with.past.is_some() {
+            return None;
+        }
+        Some(Arc::new(Self {
+            within: Arc::new(self.within.union(&with.within)),
+            holders: self.holders.iter().chain(&*with.holders).copied().collect(),
+            joined: self.joined.iter().chain([&with.owner]).chain(&with.joined).cloned().collect(),
+            ..self.clone()
+        }))
     }
 
     fn lowering(&self) -> Box<dyn Lowering> {
@@ -429,8 +451,9 @@ impl FileSystem for Memory {
             Some(owner) => Some(owner.inside(self.owner.as_ref())?),
             None => self.owner.clone(),
         };
-        let batch = Batch { within: Some(within), owner, ..batch };
-        self.write().commit(&self.env, batch, self.holder)
+        let author = self.author.clone().or(&batch.author);
+        let batch = Batch { within: Some(within), owner, author, joined: self.joined.clone(), ..batch };
+        self.write().commit(&self.env, batch, &self.holders)
     }
 
     async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
@@ -447,9 +470,9 @@ impl FileSystem for Memory {
 
 impl State {
     /// Steps 2 to 5 of the order of a commit.
-    fn commit(&mut self, env: &Env, batch: Batch, holder: u64) -> Result<Commit> {
+    fn commit(&mut self, env: &Env, batch: Batch, holders: &[u64]) -> Result<Commit> {
         let within = batch.reach();
-        let mut scratch = Scratch::new(self, env.now(), &within, holder, batch.owner.as_ref());
+        let mut scratch = Scratch::new(self, env.now(), &within, holders, &batch);
         let (seq, time) = (scratch.seq, scratch.time);
         if let Some(first) = self.first_try(&batch, time)? {
             return Ok(first);

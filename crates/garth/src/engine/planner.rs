@@ -40,7 +40,7 @@ pub use delta::{Delta, ExtentChange, NameChange};
 pub use rounds::{Fetch, MAX_ROUNDS, plan_with};
 pub use rows::{
     Chunk, DEDUP_FROM, ExtentRow, IdempotencyRow, LogChange, NameRow, NodeRow, RowKey, Rows, SHORT_SUM,
-    Staged, Stored,
+    Staged, StagedRow, Stored,
 };
 pub use subtrees::{Key, Region, Subtrees};
 
@@ -92,6 +92,7 @@ pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> 
         rules: rows.rules(),
         within: &within,
         owner: batch.owner_key(),
+        stagers: batch.stagers(),
         seq: head.seq + 1,
         time,
         first_ino: head.next_ino,
@@ -135,8 +136,9 @@ struct Planner<'a, R> {
     rules: &'a Rules,
     /// The paths that the batch reaches.
     within: &'a Within,
-    /// Whose snapshots and staged bodies it uses.
+    /// Whose snapshots it uses, and whose staged bodies.
     owner: &'a str,
+    stagers: Vec<&'a str>,
     /// Sequence of this commit.
     seq: u64,
     /// Time of this commit.

@@ -16,6 +16,7 @@ pub(crate) mod schema;
 pub(crate) mod waiting;
 pub(crate) mod write;
 
+use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -40,11 +41,12 @@ use crate::engine::planner::NodeRow;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::{Itself, Lowering, Store, StoreId};
+use crate::fs::store::{SYSTEM, SYSTEM_MARK};
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
 use crate::model::{
     At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, Head,
     HistoryPage, Ino, Listing, MAX_READ, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
-    SnapshotsPage, Timestamp, Version, VersionId, Walk, WalkPage, check_items,
+    SnapshotsPage, Timestamp, Version, VersionId, Walk, WalkPage, Within, check_items,
 };
 use crate::path::TreePath;
 use crate::runtime::Runtime;
@@ -106,6 +108,29 @@ impl SqliteFs {
         let long_reads = Arc::default();
         let inner = Inner { pool, packs, open, writer, long_reads, runtime: runtime.clone() };
         Ok(Arc::new(Self { inner: Arc::new(inner), as_of: None, reach: Arc::new(Reach::everything()) }))
+    }
+
+    /// The same account as those see it who are not to see what garth keeps in it.
+    ///
+    /// # Errors
+    /// From the storage.
+    pub(crate) fn without_system(self: Arc<Self>) -> Result<Arc<Self>> {
+        let system = TreePath::parse(SYSTEM)?;
+        let is_ours = match self.with_view(|view| view.entry(view.at(&At::Path(system.clone()))?)) {
+            Ok(entry) => entry.is_dir() && entry.attributes.xattrs.contains_key(SYSTEM_MARK),
+            Err(error) if error.is(ErrorKind::NotFound) => true,
+            Err(error) => return Err(error),
+        };
+        if !is_ours {
+            return Ok(self);
+        }
+        let reach = Arc::new(Reach::account(Within::everything().without([system])));
+        Ok(Arc::new(Self { reach, ..Self::clone(&self) }))
+    }
+
+    /// The same account with all that is in it.
+    pub(crate) fn whole(&self) -> Self {
+        Self { reach: Arc::new(Reach::everything()), ..self.clone() }
     }
 
     /// Whether its storage has failed: it can be read, and written once it is opened again.
@@ -354,6 +379,17 @@ impl FileSystem for SqliteFs {
 
     async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
         Ok(Arc::new(Self { reach: Arc::new(self.reach.confined(to)?), ..self.clone() }))
+    }
+
+    fn joined(&self, with: &dyn FileSystem) -> Option<Arc<dyn FileSystem>> {
+        let with = (with as &dyn Any).downcast_ref::<Self>()?;
+        if !Arc::ptr_eq(&self.inner, &with.inner) || self.as_of.is_some() || with.as_of.is_some() {
+            return None;
+        }
+        if Arc::ptr_eq(&self.reach, &with.reach) {
+            return Some(Arc::new(self.clone()));
+        }
+        Some(Arc::new(Self { reach: Arc::new(self.reach.joined(&with.reach)), ..self.clone() }))
     }
 
     fn lowering(&self) -> Box<dyn Lowering> {

@@ -78,6 +78,10 @@ impl Lowered {
 /// One batch on its way down: remembers what its earlier operations do.
 #[async_trait]
 pub trait Lowering: Send + Sync + fmt::Debug {
+    /// The store of what has no address: of snapshots, and of a batch that does nothing. A commit that ends
+    /// there is its owner's, whatever it addresses first.
+    fn home(&self) -> Store;
+
     /// What an address of the view is in its store.
     ///
     /// # Errors
@@ -126,6 +130,10 @@ pub struct Itself(pub Store);
 
 #[async_trait]
 impl Lowering for Itself {
+    fn home(&self) -> Store {
+        self.0.clone()
+    }
+
     async fn lower(&mut self, at: &At, _: Access) -> Result<Lowered> {
         Ok(Lowered::new(self.0.clone(), at.clone()))
     }

@@ -4,6 +4,7 @@
 //! Copies are not here: a data folder makes them of all its accounts at once
 //! ([`DataDir::backup`](crate::DataDir::backup)), a database server has tools of its own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,10 +13,22 @@ use serde::Serialize;
 use crate::error::Result;
 use crate::fs::FileSystem;
 
+/// The directory of an account that garth keeps for itself: hidden from everybody, and no name can be made
+/// there (`AccessDenied`). Upper layers of overlays that are stored lie in it.
+pub const SYSTEM: &str = "/.garth";
+
+/// On [`SYSTEM`], if garth has made it.
+pub const SYSTEM_MARK: &str = "garth.system";
+
 /// An account's whole tree, and the storage that keeps it. What takes long waits without a thread of the
 /// caller; it goes on to its end if the future is dropped once it was polled.
 #[async_trait]
 pub trait AccountStore: FileSystem {
+    /// The same tree with [`SYSTEM`] in it: for administrators, and for what is kept there. If somebody made
+    /// a name [`SYSTEM`] before garth kept it for itself, it shows without this, too, and nothing is kept in
+    /// it until it is moved away and the account is opened again.
+    fn raw(&self) -> Arc<dyn FileSystem>;
+
     /// Collects garbage, in steps that hold up commits for 50 ms at most. What other processes may still use
     /// is removed in two phases: one run marks it, a run at least `grace` later removes it, unless a process
     /// took a lease meanwhile. Each process looks for marks once a minute, so a `grace` below that is safe

@@ -123,6 +123,9 @@ pub struct Batch {
     /// Whose snapshots, id, idempotency key and staged bodies these are, besides whose the filesystem is.
     #[serde(skip)]
     pub owner: Option<Owner>,
+    /// Whose staged bodies it may use besides: of handles that were [joined](crate::FileSystem::joined).
+    #[serde(skip)]
+    pub joined: Vec<Option<Owner>>,
     /// What whoever wrote the batch read before, for views: if it no longer holds, `Stale`.
     #[serde(skip)]
     pub assumptions: Vec<(At, Precondition)>,
@@ -257,7 +260,12 @@ impl Batch {
 
     /// The key of its owner; empty for the tree's own.
     pub(crate) fn owner_key(&self) -> &str {
-        self.owner.as_ref().map_or("", Owner::key)
+        key(self.owner.as_ref())
+    }
+
+    /// The keys of the owners whose staged bodies it may use.
+    pub(crate) fn stagers(&self) -> Vec<&str> {
+        [&self.owner].into_iter().chain(&self.joined).map(|owner| key(owner.as_ref())).collect()
     }
 
     /// The outcomes that are told, of those of all operations.
@@ -322,6 +330,10 @@ impl Batch {
         }
         Ok(())
     }
+}
+
+fn key(owner: Option<&Owner>) -> &str {
+    owner.map_or("", Owner::key)
 }
 
 impl From<Op> for Batch {

@@ -73,6 +73,19 @@ impl Author {
         Self { class: Some(class.into()), ..self }
     }
 
+    /// This author, of whom another knows more.
+    #[must_use]
+    pub fn or(self, other: &Self) -> Self {
+        let either = |own: Option<String>, other: &Option<String>| own.or_else(|| other.clone());
+        Self {
+            key: either(self.key, &other.key),
+            agent: either(self.agent, &other.agent),
+            session: either(self.session, &other.session),
+            user: either(self.user, &other.user),
+            class: either(self.class, &other.class),
+        }
+    }
+
     /// Each field with its name.
     pub(super) fn fields(&self) -> [(&'static str, &Option<String>); 5] {
         [

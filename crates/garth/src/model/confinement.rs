@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::commit::Author;
 use super::within::Within;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::TreePath;
@@ -73,13 +74,28 @@ impl fmt::Display for Owner {
     }
 }
 
-/// What a view may reach.
+/// What a view may reach, and as whom it writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confinement {
     /// The paths that are there for it.
     pub within: Within,
     /// Whose its snapshots, commit ids, idempotency keys and staged bodies are.
     pub owner: Owner,
+    /// What its commits say of who made them, whatever a batch says. A field that is none is the batch's.
+    pub author: Author,
+}
+
+impl Confinement {
+    /// To these paths, as nobody in particular.
+    pub fn new(within: Within, owner: Owner) -> Self {
+        Self { within, owner, author: Author::default() }
+    }
+
+    /// The same, writing as this author.
+    #[must_use]
+    pub fn author(self, author: Author) -> Self {
+        Self { author, ..self }
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! Commits of views: lowers a batch to the store that it ends in, and tells the answer in the view's terms.
 
+use std::sync::Arc;
+
 use crate::error::{Error, ErrorKind, Result};
+use crate::fs::FileSystem;
 use crate::fs::lower::{Lowered, Lowering, Shown, Store};
 use crate::model::{Access, Answer, At, Batch, Commit, Op, Precondition, Within};
 use crate::path::TreePath;
@@ -18,7 +21,7 @@ pub(super) async fn commit(begin: &(dyn Fn() -> Box<dyn Lowering> + Sync), batch
     for _ in 0..MAX_TRIES {
         let mut descent = Descent::new(begin());
         let lowered = descent.batch(batch).await?;
-        let Some(store) = descent.store else { return Err(Error::invalid("a view without a store")) };
+        let store = descent.store.unwrap_or_else(|| descent.lowering.home());
         match store.fs.commit(lowered).await {
             // what the caller assumed is for the caller to look at again
             Err(error) if error.is(ErrorKind::Stale) && batch.assumptions.is_empty() => {}
@@ -35,6 +38,8 @@ struct Descent {
     lowering: Box<dyn Lowering>,
     /// The store of the addresses so far.
     store: Option<Store>,
+    /// The handles to it that the addresses came by.
+    handles: Vec<Arc<dyn FileSystem>>,
     /// What of it they may reach.
     within: Within,
     assumptions: Vec<(At, Precondition)>,
@@ -42,7 +47,13 @@ struct Descent {
 
 impl Descent {
     fn new(lowering: Box<dyn Lowering>) -> Self {
-        Self { lowering, store: None, within: Within::nothing(), assumptions: Vec::new() }
+        Self {
+            lowering,
+            store: None,
+            handles: Vec::new(),
+            within: Within::nothing(),
+            assumptions: Vec::new(),
+        }
     }
 
     async fn batch(&mut self, batch: &Batch) -> Result<Batch> {
@@ -56,10 +67,10 @@ impl Descent {
             Some(answers) => answers.iter().map(|told| nested(told, &done)).collect(),
             None => done,
         };
-        if self.store.is_none() {
-            self.root().await?;
-        }
-        let mut within = self.within.clone();
+        let mut within = match &self.store {
+            Some(_) => self.within.clone(),
+            None => self.lowering.home().within,
+        };
         if let Some(asked) = &batch.within {
             within = within.intersect(&self.within(asked).await?);
         }
@@ -118,21 +129,16 @@ impl Descent {
 
     /// What a batch asks to be confined to, in the store that it ends in.
     async fn within(&mut self, asked: &Within) -> Result<Within> {
-        let store = self.store.as_ref().map(|store| store.id);
+        let store = self.store.as_ref().map_or_else(|| self.lowering.home().id, |store| store.id);
         let mut within = Within::nothing();
         // what is left out of a subtree comes behind its top, and an island behind that
         for (path, inside) in asked.named() {
             let below = self.lowering.tops(path).await?.into_iter();
-            let below = below.filter(|(id, _)| Some(*id) == store).map(|(_, top)| top);
+            let below = below.filter(|(id, _)| *id == store).map(|(_, top)| top);
             within = if inside { within.with(below) } else { within.without(below) };
         }
         let kept = self.lowering.kept().await?.into_iter();
-        Ok(within.with(kept.filter(|(id, _)| Some(*id) == store).map(|(_, top)| top)))
-    }
-
-    /// What names no path belongs to the store of the root.
-    async fn root(&mut self) -> Result<()> {
-        self.address(&At::Path(TreePath::root()), Access::Read).await.map(drop)
+        Ok(within.with(kept.filter(|(id, _)| *id == store).map(|(_, top)| top)))
     }
 
     async fn address(&mut self, at: &At, access: Access) -> Result<Lowered> {
@@ -140,16 +146,31 @@ impl Descent {
         self.taken(lowered)
     }
 
+    /// The store so far, by one more handle.
+    fn joined(&mut self, store: Store, by: &Arc<dyn FileSystem>) -> Option<Store> {
+        let is_first = self.handles.is_empty() && Arc::ptr_eq(&store.fs, by);
+        let fs = if is_first { Arc::clone(by) } else { store.fs.joined(&**by)? };
+        self.handles.push(Arc::clone(by));
+        Some(Store { fs, ..store })
+    }
+
     /// Takes what an address has become into the batch.
     fn taken(&mut self, mut lowered: Lowered) -> Result<Lowered> {
-        match &self.store {
-            Some(store) if store.id != lowered.store.id => {
-                let message = "one commit cannot change two stores; copy, then remove";
-                return Err(Error::new(ErrorKind::CrossesMounts, message));
-            }
-            Some(_) => {}
-            None => self.store = Some(lowered.store.clone()),
+        let crosses = || {
+            let message = "one commit cannot change two stores; copy, then remove";
+            Error::new(ErrorKind::CrossesMounts, message)
+        };
+        let store = self.store.take().unwrap_or_else(|| {
+            let home = self.lowering.home();
+            if home.id == lowered.store.id { home } else { lowered.store.clone() }
+        });
+        if store.id != lowered.store.id {
+            return Err(crosses());
         }
+        self.store = Some(match self.handles.iter().any(|known| Arc::ptr_eq(known, &lowered.store.fs)) {
+            true => store,
+            false => self.joined(store, &lowered.store.fs).ok_or_else(crosses)?,
+        });
         self.within = self.within.union(&lowered.store.within);
         self.assumptions.append(&mut lowered.assumptions);
         Ok(lowered)

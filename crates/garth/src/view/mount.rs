@@ -11,8 +11,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::fs::FileSystem;
-use crate::fs::lower::StoreId;
-use crate::model::{Access, At, Confinement, Ino, Owner, Within};
+use crate::model::{At, Confinement, Ino, Owner, Within};
 use crate::path::TreePath;
 
 use self::part::{Part, Source};
@@ -224,19 +223,14 @@ impl Builder<'_> {
             Source::Base(root) => Some(root.clone()),
             Source::Other(_) | Source::NoPast => None,
         }));
-        let base = self.base.confined(&Confinement { within: roots, owner: self.owner }).await?;
-        let store = store_of(&base).await?;
+        let base = self.base.confined(&Confinement::new(roots, self.owner)).await?;
+        let store = base.lowering().home().id;
         for part in &mut parts {
             if let Source::Other(other) = &mut part.source {
-                other.has_past = store_of(&other.fs).await? == store;
+                other.has_past = other.fs.lowering().home().id == store;
             }
         }
         let parts = Arc::new(Parts::new(parts)?);
         Ok(Arc::new(Mount { base, parts, within: Within::everything() }))
     }
-}
-
-/// The store that the root of a filesystem is in.
-async fn store_of(fs: &Arc<dyn FileSystem>) -> Result<StoreId> {
-    Ok(fs.lowering().lower(&At::Path(TreePath::root()), Access::Read).await?.store.id)
 }

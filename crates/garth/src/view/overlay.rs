@@ -12,8 +12,7 @@ use std::sync::Arc;
 use self::layers::{HIDDEN, NODES, TREE};
 use crate::error::{Error, Result};
 use crate::fs::FileSystem;
-use crate::fs::lower::StoreId;
-use crate::model::{Access, At, Batch, Entry, Op, SetAttrs, Within};
+use crate::model::{At, Batch, Entry, Op, SetAttrs, Within};
 use crate::path::TreePath;
 use crate::view::numbers::Numbers;
 
@@ -46,7 +45,7 @@ impl Overlay {
     /// `AlreadyExists` if `upper` has something else in it; from the layers.
     pub async fn open(lower: Arc<dyn FileSystem>, upper: Arc<dyn FileSystem>) -> Result<Arc<dyn FileSystem>> {
         make_ready(&*lower, &*upper).await?;
-        let one_store = store_of(&*lower).await? == store_of(&*upper).await?;
+        let one_store = lower.lowering().home().id == upper.lowering().home().id;
         let mark = TreePath::parse("/upper")?;
         let marked = (!one_store).then(|| (UPPER, mark.clone()));
         let numbers = Arc::new(Numbers::new([mark], marked));
@@ -98,9 +97,4 @@ fn carried(entry: &Entry) -> SetAttrs {
         xattrs: attributes.xattrs.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect(),
         expires_at: entry.expires_at.filter(|_| !of_directory).map(Some),
     }
-}
-
-/// The store that the root of a filesystem is in.
-async fn store_of(fs: &dyn FileSystem) -> Result<StoreId> {
-    Ok(fs.lowering().lower(&At::Path(TreePath::root()), Access::Read).await?.store.id)
 }

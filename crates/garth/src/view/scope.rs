@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
-use crate::fs::lower::{Lowered, Lowering, StoreId};
+use crate::fs::lower::{Lowered, Lowering, Store, StoreId};
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
 use crate::model::{
     Access, At, Batch, Blame, ByteRange, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitId,
@@ -48,7 +48,7 @@ impl Scope {
         root: &TreePath,
         owner: Owner,
     ) -> Result<Arc<dyn FileSystem>> {
-        let base = base.confined(&Confinement { within: Within::new([root.clone()]), owner }).await?;
+        let base = base.confined(&Confinement::new(Within::new([root.clone()]), owner)).await?;
         if !base.stat(&At::Path(root.clone())).await?.is_dir() {
             return Err(Error::not_a_directory(root));
         }
@@ -229,7 +229,7 @@ impl FileSystem for Scope {
     async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
         let named = to.within.named().into_iter().map(|(path, inside)| Ok((self.down(path)?, inside)));
         let within = Within::of(named.collect::<Result<Vec<_>>>()?);
-        let to = Confinement { within, owner: to.owner.clone() };
+        let to = Confinement { within, ..to.clone() };
         Ok(self.over(self.told(self.base.confined(&to).await)?))
     }
 
@@ -295,6 +295,10 @@ struct ScopeLowering {
 
 #[async_trait]
 impl Lowering for ScopeLowering {
+    fn home(&self) -> Store {
+        self.base.home()
+    }
+
     async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered> {
         let below = match at {
             // an operation that takes no number must be given one, to refuse it

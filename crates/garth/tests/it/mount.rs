@@ -315,7 +315,7 @@ async fn what_is_left_out_of_a_tree_is_left_out_of_its_parts() {
     tree.write("/.agent/memory/f", "canary").await.unwrap();
     tree.write("/.agent/f", "x").await.unwrap();
     let within = Within::everything().without(["/skills/o", "/.agent/memory", "/memory"].map(p));
-    let to = Confinement { within, owner: Owner::new("view").unwrap() };
+    let to = Confinement::new(within, Owner::new("view").unwrap());
     let view = &*tree.confined(&to).await.unwrap();
     assert_eq!(names(view, "/").await, [".agent", "skills"]);
     assert_eq!(names(view, "/.agent").await, ["f"]);

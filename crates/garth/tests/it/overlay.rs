@@ -299,7 +299,7 @@ async fn a_part_of_an_overlay_shows_nothing_of_the_rest_by_path_or_number() {
             [tree.entry("/SKILL.md"), tree.entry("/d/sub/b"), tree.entry("/link")];
         let numbers = [outside.await.unwrap().ino, left_out.await.unwrap().ino, below.await.unwrap().ino];
         let within = Within::new([p("/d")]).without([p("/d/sub")]);
-        let part = tree.confined(&Confinement { within, owner: Owner::new("part").unwrap() }).await.unwrap();
+        let part = tree.confined(&Confinement::new(within, Owner::new("part").unwrap())).await.unwrap();
         for path in ["/SKILL.md", "/d/sub", "/d/sub/b", "/link", "/"] {
             assert_eq!(part.entry(path).await.unwrap_err().kind(), ErrorKind::NotFound, "{path}");
             let error = part.append(path, "x").await.unwrap_err();

@@ -72,7 +72,7 @@ pub fn scopes(folder: &Path, tries: u64, seed: u64, leak: Option<Leak>) -> Prove
         let before = outside(&*fs).await?;
         let scope = Scope::open(&*base, &path(ROOT)?).await?;
         let within = Within::everything().without([path(LEFT_OUT)?]);
-        let scope = scope.confined(&Confinement { within, owner: Owner::new("tries")? }).await?;
+        let scope = scope.confined(&Confinement::new(within, Owner::new("tries")?)).await?;
         let (stop, tried) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let shuttle = tokio::spawn(shuttle(fs.clone(), Arc::clone(&stop), Arc::clone(&tried)));
         let mut report = Report::default();

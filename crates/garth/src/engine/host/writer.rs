@@ -29,7 +29,7 @@ pub(super) struct Writer<'a> {
     pub(super) scratch: &'a Scratch,
     pub(super) uploads: &'a Mutex<Uploads>,
     /// Whose uploads it uses.
-    pub(super) owner: &'a str,
+    pub(super) stagers: Vec<&'a str>,
     pub(super) seq: Seq,
     pub(super) time: Timestamp,
     pub(super) durable: bool,
@@ -233,7 +233,9 @@ impl Writer<'_> {
     /// The name of an upload in the scratch directory.
     pub(super) fn staged(&self, body: &StagedBody) -> Result<String> {
         match lock(self.uploads).get(&body.id) {
-            Some((owner, size)) if owner == self.owner && *size == body.size => Ok(Scratch::staged(body.id)),
+            Some((owner, size)) if self.stagers.contains(&&**owner) && *size == body.size => {
+                Ok(Scratch::staged(body.id))
+            }
             _ => Err(Error::new(ErrorKind::NotFound, "no such staged content, or it was used before")),
         }
     }

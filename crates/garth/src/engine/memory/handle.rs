@@ -22,14 +22,14 @@ pub(super) struct Handle {
 
 impl Handle {
     pub(super) fn open(memory: &Memory, ino: Ino) -> Self {
-        *memory.write().open.entry((ino, memory.holder)).or_default() += 1;
+        *memory.write().open.entry((ino, memory.holders[0])).or_default() += 1;
         Self { memory: memory.clone(), ino }
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        let (mut state, key) = (self.memory.write(), (self.ino, self.memory.holder));
+        let (mut state, key) = (self.memory.write(), (self.ino, self.memory.holders[0]));
         if let Some(count) = state.open.get_mut(&key) {
             *count -= 1;
             if *count == 0 {

@@ -158,7 +158,7 @@ impl View<'_> {
             let left_out = within.exclusions_below(one);
             let paths = left_out.filter_map(|path| path.rebase(one, other)?.ok());
             let paths: Vec<TreePath> = paths.filter(|path| within.contains(path)).collect();
-            let mut view = View { seq, now: commit.time, holder: None, ..*self };
+            let mut view = View { seq, now: commit.time, holders: &[], ..*self };
             let there = paths.iter().filter_map(|path| Some((view.find_path(path).ok()?, path.clone())));
             let changes: Vec<_> = there.map(|(ino, path)| Change::new(kind.clone(), ino, [path])).collect();
             (changes, paths.len())
@@ -178,7 +178,7 @@ impl View<'_> {
         seq: Seq,
         now: Timestamp,
     ) -> (Vec<Change>, usize) {
-        let mut view = View { seq, now, holder: None, ..*self };
+        let mut view = View { seq, now, holders: &[], ..*self };
         let tops: Vec<&TreePath> = within.tops_below(path).collect();
         let there = tops.iter().filter_map(|top| Some((view.find_path(top).ok()?, *top)));
         let changes = there.map(|(ino, top)| Change::new(kind.clone(), ino, [top.clone()])).collect();

@@ -149,8 +149,8 @@ impl Scratch<'_> {
         match body {
             Body::Bytes(bytes) => Ok(bytes.clone().into()),
             Body::Staged(staged) => {
-                let own = self.own(String::new()).0;
-                let kept = self.state.staged.get(&staged.id).filter(|(owner, _)| *owner == own);
+                let kept = self.state.staged.get(&staged.id);
+                let kept = kept.filter(|(owner, _)| self.stagers.contains(owner));
                 let content = kept.map(|(_, content)| content).filter(|it| it.size() == staged.size);
                 match content {
                     Some(content) if self.laid.used.insert(staged.id) => Ok(content.clone()),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::state::{Node, Noted, State};
 use super::tree::Tree;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{ChangeKind, Ino, Kind, Owner, Seq, Snapshot, Timestamp, VersionId, Within};
+use crate::model::{Batch, ChangeKind, Ino, Kind, Owner, Seq, Snapshot, Timestamp, VersionId, Within};
 use crate::path::{Name, TreePath};
 
 /// Where an operation makes or removes a name; never the root.
@@ -28,9 +28,10 @@ pub(super) struct Scratch<'a> {
     /// The paths that the batch reaches.
     pub(super) within: &'a Within,
     /// Whose open handles it reaches.
-    holder: u64,
+    holders: &'a [u64],
     /// Whose snapshots and staged bodies it uses.
     pub(super) owner: Option<Owner>,
+    pub(super) stagers: Vec<String>,
     pub(super) laid: Laid,
     /// Bytes that conditions have hashed.
     pub(super) hashed: u64,
@@ -92,7 +93,7 @@ impl Tree for Scratch<'_> {
     }
 
     fn is_open(&self, ino: Ino) -> bool {
-        self.state.is_held(ino, self.holder)
+        self.state.is_held(ino, self.holders)
     }
 
     fn within(&self) -> &Within {
@@ -105,13 +106,15 @@ impl<'a> Scratch<'a> {
         state: &'a State,
         now: Timestamp,
         within: &'a Within,
-        holder: u64,
-        owner: Option<&Owner>,
+        holders: &'a [u64],
+        batch: &Batch,
     ) -> Self {
         let seq = Seq(state.head().0 + 1);
         let time = now.max(Timestamp(state.time_of(state.head()).0 + 1));
         let laid = Laid { next_ino: state.next_ino, ..Laid::default() };
-        Self { state, seq, time, within, holder, owner: owner.cloned(), laid, hashed: 0, copied: (0, 0) }
+        let stagers = batch.stagers().into_iter().map(str::to_owned).collect();
+        let owner = batch.owner.clone();
+        Self { state, seq, time, within, holders, owner, stagers, laid, hashed: 0, copied: (0, 0) }
     }
 
     /// A node, to be changed.

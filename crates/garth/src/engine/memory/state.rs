@@ -213,10 +213,10 @@ impl State {
         }
     }
 
-    /// Whether a holder holds a node open; 0 stands for all of them.
-    pub(super) fn is_held(&self, ino: Ino, holder: u64) -> bool {
-        let mut holders = self.open.range((ino, 0)..=(ino, u64::MAX)).map(|((_, one), _)| *one);
-        holders.any(|one| holder == 0 || one == holder)
+    /// Whether one of some holders holds a node open; 0 stands for all that there are.
+    pub(super) fn is_held(&self, ino: Ino, holders: &[u64]) -> bool {
+        let mut open = self.open.range((ino, 0)..=(ino, u64::MAX)).map(|((_, one), _)| *one);
+        open.any(|one| holders.iter().any(|holder| *holder == 0 || one == *holder))
     }
 
     pub(super) fn head(&self) -> Seq {

@@ -179,8 +179,8 @@ pub(super) struct View<'a> {
     pub(super) seq: Seq,
     /// What expiry is judged by.
     pub(super) now: Timestamp,
-    /// Whose open handles are in reach; `None` in the past.
-    pub(super) holder: Option<u64>,
+    /// Whose open handles are in reach: nobody's in the past.
+    pub(super) holders: &'a [u64],
     pub(super) within: &'a Within,
     /// Who looks; `None` for the account, which sees the ids of all commits.
     pub(super) owner: Option<&'a Owner>,
@@ -234,7 +234,7 @@ impl Tree for View<'_> {
     }
 
     fn is_open(&self, ino: Ino) -> bool {
-        self.holder.is_some_and(|holder| self.state.is_held(ino, holder))
+        self.state.is_held(ino, self.holders)
     }
 
     fn within(&self) -> &Within {

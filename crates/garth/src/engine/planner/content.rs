@@ -228,7 +228,8 @@ impl<R: Rows> Planner<'_, R> {
                 if !self.staged.insert(staged.id) {
                     return Err(unknown());
                 }
-                let body = self.rows.staged(self.owner, staged.id)?.ok_or_else(unknown)?;
+                let body = self.rows.staged(staged.id)?.filter(|body| self.stagers.contains(&&*body.owner));
+                let body = body.ok_or_else(unknown)?.pieces;
                 if body.0.iter().map(|(_, length)| length).sum::<u64>() != staged.size {
                     return Err(unknown());
                 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures::FutureExt;
 
 use super::foresight::FIRST_NAMES;
-use super::rows::{ExtentRow, IdempotencyRow, NameRow, NodeRow, RowKey, Rows, Staged, Stored};
+use super::rows::{ExtentRow, IdempotencyRow, NameRow, NodeRow, RowKey, Rows, StagedRow, Stored};
 use super::subtrees::{Key, Region};
 use super::{Fetch, HeadRow, Planned, plan_with};
 use crate::error::{Error, ErrorKind, Result};
@@ -196,8 +196,8 @@ impl<R: Rows> Rows for Fetched<'_, R> {
         self.get(RowKey::Chunk(id), |store| store.chunk(id))
     }
 
-    fn staged(&self, owner: &str, id: u128) -> Result<Option<Staged>> {
-        self.get(RowKey::Staged(owner.to_owned(), id), |store| store.staged(owner, id))
+    fn staged(&self, id: u128) -> Result<Option<StagedRow>> {
+        self.get(RowKey::Staged(id), |store| store.staged(id))
     }
 
     fn committed(&self, owner: &str, id: CommitId) -> Result<Option<Commit>> {

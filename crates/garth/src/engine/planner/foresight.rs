@@ -199,7 +199,7 @@ impl<R: Rows> Planner<'_, R> {
                 _ => {}
             }
             match op.body() {
-                Some(Body::Staged(staged)) => self.foresee([RowKey::Staged(owner(), staged.id)]),
+                Some(Body::Staged(staged)) => self.foresee([RowKey::Staged(staged.id)]),
                 Some(Body::Bytes(bytes)) => {
                     let cuts = if let Op::Append { cuts, .. } = op { &cuts[..] } else { &[] };
                     let chunks = content::chunks(bytes, cuts).filter(|(_, dedup)| *dedup);

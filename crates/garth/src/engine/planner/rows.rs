@@ -172,6 +172,15 @@ impl Stored {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Staged(pub Vec<(u64, u64)>);
 
+/// A staged body that waits for its commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StagedRow {
+    /// The key of the view that staged it.
+    pub owner: String,
+    /// The body.
+    pub pieces: Staged,
+}
+
 /// The record of an idempotency key, with the commit that it stands for as that was answered.
 #[derive(Clone, Debug)]
 pub struct IdempotencyRow {
@@ -207,7 +216,7 @@ pub enum RowKey {
     /// [`Rows::has_snapshot`]: owner and name.
     Snapshot(String, String),
     /// [`Rows::staged`]: owner and id.
-    Staged(String, u128),
+    Staged(u128),
     /// [`Rows::name`]: directory and name.
     Name(String, String),
     /// [`Rows::names_in`]: directory and limit.
@@ -292,7 +301,7 @@ pub trait Rows {
     /// The bytes of a chunk, checked against their sum.
     fn chunk(&self, id: u64) -> Result<Bytes>;
     /// A staged body of this owner; `None` if it is unknown or collected.
-    fn staged(&self, owner: &str, id: u128) -> Result<Option<Staged>>;
+    fn staged(&self, id: u128) -> Result<Option<StagedRow>>;
     /// The commit of this owner and id, as it was answered.
     fn committed(&self, owner: &str, id: CommitId) -> Result<Option<Commit>>;
     /// Whether this owner has a snapshot of this name.

@@ -9,12 +9,14 @@ pub(crate) mod reindex;
 pub(crate) mod step;
 pub(crate) mod unnamed;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::engine::sqlite::SqliteFs;
 use crate::error::Result;
+use crate::fs::FileSystem;
 use crate::fs::store::{AccountStore, Collected, Fsck};
 
 impl SqliteFs {
@@ -22,13 +24,17 @@ impl SqliteFs {
         &self,
         task: impl FnOnce(&Self) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let fs = self.clone();
+        let fs = self.whole();
         self.runtime().maintainers().run(move || task(&fs)).await
     }
 }
 
 #[async_trait]
 impl AccountStore for SqliteFs {
+    fn raw(&self) -> Arc<dyn FileSystem> {
+        Arc::new(self.whole())
+    }
+
     async fn gc(&self, grace: Duration) -> Result<Collected> {
         self.maintaining(move |fs| fs.collect(grace)).await
     }

@@ -1,11 +1,11 @@
 //! What a handle of the engine reaches: which paths, as whom, and which nodes without a name.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use crate::engine::sqlite::write::open_nodes::OpenNodes;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Batch, Confinement, Owner, Within};
+use crate::model::{Author, Batch, Confinement, Owner, Within};
 use crate::path::MAX_PATH;
 use crate::runtime::lock::lock;
 
@@ -16,15 +16,29 @@ pub(crate) struct Reach {
     pub(crate) within: Within,
     /// Whose snapshots, commit ids, idempotency keys and staged bodies; `None` for the account's.
     pub(crate) owner: Option<Owner>,
+    /// What commits say of who made them, over what their batches say.
+    author: Author,
     /// How many open handles this handle gave of each node; `None` for one that reaches every node that the
     /// instance holds open.
     held: Option<Mutex<HashMap<u64, usize>>>,
+    /// What it reaches by other handles that were joined with its own.
+    joined: Vec<Arc<Self>>,
 }
 
 impl Reach {
     /// The whole account.
     pub(crate) fn everything() -> Self {
-        Self { within: Within::everything(), owner: None, held: None }
+        Self::of(Within::everything(), None)
+    }
+
+    /// Paths of the account, as the account itself.
+    pub(crate) fn account(within: Within) -> Self {
+        Self::of(within, None)
+    }
+
+    fn of(within: Within, owner: Option<Owner>) -> Self {
+        let held = owner.as_ref().map(|_| Mutex::default());
+        Self { within, owner, author: Author::default(), held, joined: Vec::new() }
     }
 
     /// The key of the owner; empty for the account.
@@ -39,11 +53,24 @@ impl Reach {
             return Err(Error::new(ErrorKind::NameTooLong, message));
         }
         let owner = to.owner.inside(self.owner.as_ref())?;
-        Ok(Self {
-            within: self.within.intersect(&to.within),
-            owner: Some(owner),
-            held: Some(Mutex::default()),
-        })
+        let author = self.author.clone().or(&to.author);
+        Ok(Self { author, ..Self::of(self.within.intersect(&to.within), Some(owner)) })
+    }
+
+    /// What one of two reaches, as the first.
+    pub(crate) fn joined(self: &Arc<Self>, with: &Arc<Self>) -> Self {
+        Self {
+            within: self.within.union(&with.within),
+            author: self.author.clone(),
+            joined: vec![Arc::clone(self), Arc::clone(with)],
+            ..Self::of(Within::nothing(), self.owner.clone())
+        }
+    }
+
+    /// The owners of what was joined.
+    fn owners(&self) -> Vec<Option<Owner>> {
+        let own = |reach: &Arc<Self>| [vec![reach.owner.clone()], reach.owners()].concat();
+        self.joined.iter().flat_map(own).collect()
     }
 
     /// A batch that reaches no more than this.
@@ -56,7 +83,8 @@ impl Reach {
             Some(owner) => Some(owner.inside(self.owner.as_ref())?),
             None => self.owner.clone(),
         };
-        Ok(Batch { within: Some(within), owner, ..batch })
+        let author = self.author.clone().or(&batch.author);
+        Ok(Batch { within: Some(within), owner, author, joined: self.owners(), ..batch })
     }
 
     /// Counts a handle that is opened.
@@ -83,10 +111,11 @@ impl Reach {
 
     /// Whether a node is in reach by its number though it may have no name.
     pub(crate) fn holds(&self, ino: u64, open: &OpenNodes) -> bool {
-        match &self.held {
+        let own = match &self.held {
             Some(held) => lock(held).contains_key(&ino),
             None => open.is_open(ino),
-        }
+        };
+        own || self.joined.iter().any(|reach| reach.holds(ino, open))
     }
 }
 

@@ -47,6 +47,10 @@ fn store_of(fs: &Memory) -> Store {
 
 #[async_trait]
 impl Lowering for Session {
+    fn home(&self) -> Store {
+        self.view.stores[0].clone()
+    }
+
     async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered> {
         let At::Path(asked) = at else { return Err(Error::invalid("by path only")) };
         if asked.is_within(&path("/other")) {

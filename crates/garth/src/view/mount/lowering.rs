@@ -8,7 +8,7 @@ use super::pages::is_missing;
 use super::part::{Other, Part, Source, no_past};
 use super::{Below, Mount, Place};
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::lower::{Lowered, Lowering, StoreId};
+use crate::fs::lower::{Lowered, Lowering, Store, StoreId};
 use crate::model::{Access, At, Ino, NamesPage, Op, Precondition, Within};
 use crate::path::TreePath;
 use crate::view::lower::Through;
@@ -35,6 +35,10 @@ impl MountLowering {
 
 #[async_trait]
 impl Lowering for MountLowering {
+    fn home(&self) -> Store {
+        self.base.home()
+    }
+
     async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered> {
         let Self { mount, base, others, addressed, linked } = self;
         let mut place = mount.place(at).await?;

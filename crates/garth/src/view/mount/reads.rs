@@ -39,7 +39,7 @@ impl Mount {
         match &part.source {
             Source::Base(root) => {
                 let (within, owner) = (Within::new([root.clone()]), Owner::of_path(root)?);
-                self.base.confined(&Confinement { within, owner }).await
+                self.base.confined(&Confinement::new(within, owner)).await
             }
             Source::Other(_) | Source::NoPast => self.fs(part).cloned(),
         }
@@ -314,7 +314,7 @@ impl FileSystem for Mount {
         for part in self.parts.all().iter().filter(|part| part.is_base()) {
             base = base.union(&self.within_part(part, &within)?);
         }
-        let base = Confinement { within: base, owner: to.owner.clone() };
+        let base = Confinement { within: base, ..to.clone() };
         let base = self.base.confined(&base).await?;
         let mut sources = Vec::with_capacity(self.parts.all().len());
         for part in self.parts.all() {
@@ -322,7 +322,7 @@ impl FileSystem for Mount {
                 Source::Base(root) => Source::Base(root.clone()),
                 Source::Other(other) => {
                     let within = self.within_part(part, &within)?;
-                    let to = Confinement { within, owner: to.owner.clone() };
+                    let to = Confinement { within, ..to.clone() };
                     Source::Other(Other { fs: other.fs.confined(&to).await?, ..other.clone() })
                 }
                 Source::NoPast => Source::NoPast,
@@ -389,6 +389,10 @@ impl FileSystem for Mount {
 
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {
         let place = self.place(at).await?;
+        if let Source::Other(Other { has_past: true, .. }) = &place.part.source {
+            // one store: what is staged may be written to any part of it
+            return self.base.stage(&At::Path(self.parts.all()[0].root())).await;
+        }
         self.told(place.part, self.fs(place.part)?.stage(&place.at).await)
     }
 

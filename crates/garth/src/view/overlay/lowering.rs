@@ -7,7 +7,7 @@ use super::layers::{self, Found, Node, no_past};
 use super::up::Changed;
 use super::{LOWER, Overlay, UPPER};
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::lower::{Lowered, Lowering, StoreId};
+use crate::fs::lower::{Lowered, Lowering, Store, StoreId};
 use crate::model::{Access, At, Entry, Ino, MAX_HASHED, Precondition};
 use crate::path::TreePath;
 use crate::view::lower::Through;
@@ -152,6 +152,10 @@ fn takes_name(access: Access) -> bool {
 
 #[async_trait]
 impl Lowering for OverlayLowering {
+    fn home(&self) -> Store {
+        self.upper.home()
+    }
+
     async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered> {
         if matches!(access, Access::ReadPast | Access::Snapshot) {
             return Err(no_past());

@@ -210,7 +210,7 @@ impl FileSystem for Overlay {
         // by what is outermost first: an island lies in what is left out
         let mut above = Within::new(own.into_iter().chain(shown.iter().cloned())).without(left_out);
         above = above.with(shown.into_iter().filter(|top| above.is_excluded(top)).collect::<Vec<_>>());
-        let above = Confinement { within: above, owner: to.owner.clone() };
+        let above = Confinement { within: above, ..to.clone() };
         Ok(Arc::new(Self { upper: self.upper.confined(&above).await?, within, ..self.clone() }))
     }
 

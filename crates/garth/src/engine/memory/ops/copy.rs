@@ -78,7 +78,7 @@ impl<'a> Scratch<'a> {
             state: self.state,
             seq,
             now: self.state.time_of(seq),
-            holder: None,
+            holders: &[],
             within: self.within,
             owner: None,
         }))

@@ -411,8 +411,9 @@ impl Rows for Store {
         }
     }
 
-    fn staged(&self, _owner: &str, id: u128) -> Result<Option<Staged>> {
-        Ok(self.staged.get(&id).cloned())
+    fn staged(&self, id: u128) -> Result<Option<StagedRow>> {
+        let pieces = self.staged.get(&id).cloned();
+        Ok(pieces.map(|pieces| StagedRow { owner: String::new(), pieces }))
     }
 
     fn committed(&self, _owner: &str, id: CommitId) -> Result<Option<Commit>> {

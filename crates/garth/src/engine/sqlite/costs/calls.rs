@@ -27,8 +27,7 @@ impl Costs {
         let mut costs = Self::default();
         let fs = &*account.fs;
         let then = block_on(fs.as_of(&Moment::Seq(START))).expect("a past");
-        let to =
-            Confinement { within: Within::new([path("/d")]), owner: Owner::new("view").expect("a label") };
+        let to = Confinement::new(Within::new([path("/d")]), Owner::new("view").expect("a label"));
         let inside = block_on(fs.confined(&to)).expect("a view");
         costs.look_ups(fs);
         costs.handles(fs);

@@ -34,7 +34,7 @@ fn account_within(within: Within) -> Account {
     let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
     let ops = [Op::mkdir(path("/in")), Op::write(path("/in/f"), "x"), Op::mkdir(path("/out"))];
     block_on(fs.commit(Batch::new(ops))).unwrap();
-    let to = Confinement { within, owner: Owner::new("view").unwrap() };
+    let to = Confinement::new(within, Owner::new("view").unwrap());
     let reach = Arc::new(fs.reach.confined(&to).unwrap());
     let confined = SqliteFs { reach, ..SqliteFs::clone(&fs) };
     Account { fs, confined, folder }

@@ -1,9 +1,9 @@
 //! The table `staged`: uploads under way and finished ones that wait for their commit.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 
 use super::refs;
-use crate::engine::planner::Staged;
+use crate::engine::planner::{Staged, StagedRow};
 use crate::error::{Error, ErrorKind};
 use crate::model::Timestamp;
 use crate::sqlite::{DbResult, all, one};
@@ -41,11 +41,12 @@ pub(crate) fn finish(
     Ok(conn.prepare_cached(sql)?.execute(params![id.to_be_bytes(), json, lease.0, owner])? > 0)
 }
 
-/// The content of a finished upload of this owner; `None` if it is unknown or collected.
-pub(crate) fn content(conn: &Connection, owner: &str, id: u128) -> DbResult<Option<Staged>> {
-    let sql = "SELECT pieces FROM staged WHERE id = ?1 AND owner = ?2 AND pieces IS NOT NULL";
-    let json: Option<String> = one(conn, sql, params![id.to_be_bytes(), owner], |row| row.get(0))?;
-    json.map(|json| parse(&json)).transpose()
+/// A finished upload; `None` if it is unknown or collected.
+pub(crate) fn content(conn: &Connection, id: u128) -> DbResult<Option<StagedRow>> {
+    let sql = "SELECT owner, pieces FROM staged WHERE id = ?1 AND pieces IS NOT NULL";
+    let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let found: Option<(String, String)> = one(conn, sql, [id.to_be_bytes()], row)?;
+    found.map(|(owner, json)| Ok(StagedRow { owner, pieces: parse(&json)? })).transpose()
 }
 
 /// Removes an upload that was committed or given up.

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use super::open_nodes::OpenNodes;
 use super::row_cache::RowCache;
 use super::staged;
-use crate::engine::planner::{ExtentRow, IdempotencyRow, NameRow, NodeRow, Region, Rows, Staged, Stored};
+use crate::engine::planner::{ExtentRow, IdempotencyRow, NameRow, NodeRow, Region, Rows, StagedRow, Stored};
 use crate::engine::sqlite::reach::Reach;
 use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::read::log;
@@ -80,8 +80,8 @@ impl Rows for TxnRows<'_> {
         described(self.packs.chunk(self.conn, id))
     }
 
-    fn staged(&self, owner: &str, id: u128) -> Result<Option<Staged>> {
-        described(staged::content(self.conn, owner, id))
+    fn staged(&self, id: u128) -> Result<Option<StagedRow>> {
+        described(staged::content(self.conn, id))
     }
 
     fn committed(&self, owner: &str, id: CommitId) -> Result<Option<Commit>> {
