@@ -18,7 +18,8 @@ pub mod within;
 
 pub use at::{At, IntoAt};
 pub use batch::{
-    Answer, Batch, Durability, Idempotency, MAX_COPIED_NAMES, MAX_COPIED_PIECES, MAX_INLINE_BODY, MAX_OPS,
+    Added, Answer, Batch, Durability, Idempotency, MAX_COPIED_NAMES, MAX_COPIED_PIECES, MAX_INLINE_BODY,
+    MAX_OPS,
 };
 pub use blame::{Blame, BlameRun, MAX_BLAME};
 pub use changes::{

@@ -182,17 +182,18 @@ impl HostFs {
 
 impl Folder {
     /// Steps 2 to 4 of the order of a commit. There are no records and no rules.
-    fn commit(&self, batch: &Batch, within: &Within) -> Result<Commit> {
+    fn commit(&self, batch: &Batch) -> Result<Commit> {
         let scratch = Scratch::open(self.root.as_fd(), &self.env)?;
         let _turn = scratch.turn()?;
         let State { head, unsynced } = *lock(&self.state);
         let (seq, time) = (Seq(head.seq.0 + 1), self.env.now().max(Timestamp(head.time.0 + 1)));
         let durable = batch.durability == Durability::Durable;
-        let tree = Tree { root: &self.root, within };
+        let reaches = batch.reaches();
+        let tree = Tree { root: &self.root, within: &reaches.own };
         let (scratch, uploads) = (&scratch, &*self.uploads);
         let stagers = batch.stagers();
         let mut writer = Writer { tree, scratch, uploads, stagers, seq, time, durable, hashed: 0, copied: 0 };
-        let done = writer.run(batch, unsynced);
+        let done = writer.run(batch, &reaches, unsynced);
         let mut state = lock(&self.state);
         // what was done of a batch that failed stays
         state.unsynced = !durable || (unsynced && done.is_err());
@@ -359,14 +360,13 @@ impl FileSystem for HostFs {
         self.check_writable()?;
         batch.check()?;
         check_supported(&batch)?;
-        let within = batch.reach().intersect(&self.within);
         let owner = match &batch.owner {
             Some(owner) => Some(owner.inside(self.owner.as_ref())?),
             None => self.owner.clone(),
         };
-        let batch = Batch { owner, joined: self.joined.clone(), ..batch };
+        let batch = Batch { owner, joined: self.joined.clone(), ..batch.inside(&self.within) };
         let folder = Arc::clone(&self.folder);
-        let commit = move || folder.commit(&batch, &within);
+        let commit = move || folder.commit(&batch);
         self.folder.writer.run(commit).await
     }
 

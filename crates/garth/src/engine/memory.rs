@@ -446,13 +446,13 @@ impl FileSystem for Memory {
     async fn commit(&self, batch: Batch) -> Result<Commit> {
         self.check_writable()?;
         batch.check()?;
-        let within = batch.reach().intersect(&self.within);
         let owner = match &batch.owner {
             Some(owner) => Some(owner.inside(self.owner.as_ref())?),
             None => self.owner.clone(),
         };
         let author = self.author.clone().or(&batch.author);
-        let batch = Batch { within: Some(within), owner, author, joined: self.joined.clone(), ..batch };
+        let joined = self.joined.clone();
+        let batch = Batch { owner, author, joined, ..batch.inside(&self.within) };
         self.write().commit(&self.env, batch, &self.holders)
     }
 
@@ -471,8 +471,8 @@ impl FileSystem for Memory {
 impl State {
     /// Steps 2 to 5 of the order of a commit.
     fn commit(&mut self, env: &Env, batch: Batch, holders: &[u64]) -> Result<Commit> {
-        let within = batch.reach();
-        let mut scratch = Scratch::new(self, env.now(), &within, holders, &batch);
+        let reaches = batch.reaches();
+        let mut scratch = Scratch::new(self, env.now(), &reaches.added, holders, &batch);
         let (seq, time) = (scratch.seq, scratch.time);
         if let Some(first) = self.first_try(&batch, time)? {
             return Ok(first);
@@ -483,10 +483,16 @@ impl State {
                 _ => error,
             })?;
         }
+        scratch.within = &reaches.own;
         for (at, precondition) in &batch.preconditions {
             scratch.check(at, precondition)?;
         }
-        let outcomes = batch.ops.iter().map(|op| scratch.apply(op)).collect::<Result<Vec<_>>>()?;
+        let mut outcomes = Vec::with_capacity(batch.ops.len());
+        for (place, op) in batch.ops.iter().enumerate() {
+            scratch.within = reaches.of(place);
+            outcomes.push(scratch.apply(op)?);
+        }
+        scratch.within = &reaches.own;
         scratch.judge(&batch)?;
         let outcomes = batch.told(outcomes);
         let mut laid = scratch.finish();

@@ -45,6 +45,7 @@ pub use rows::{
 pub use subtrees::{Key, Region, Subtrees};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::model::batch::Reaches;
 use crate::model::{
     At, Batch, ChangeKind, Commit, Ino, Kind, MAX_HASHED, Op, Outcome, Precondition, Seq, Timestamp,
     VersionId, Within,
@@ -86,11 +87,11 @@ pub enum Planned {
 /// Those that [`Batch`](crate::model::batch) promises, in its order; and any error of `rows`, as it is.
 pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> Result<Planned> {
     let time = now.0.max(head.time.saturating_add(1));
-    let within = batch.reach();
+    let reaches = batch.reaches();
     let mut planner = Planner {
         rows,
         rules: rows.rules(),
-        within: &within,
+        within: &reaches.own,
         owner: batch.owner_key(),
         stagers: batch.stagers(),
         seq: head.seq + 1,
@@ -111,13 +112,15 @@ pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> 
         return Ok(Planned::Replay(Commit { replayed: true, ..first }));
     }
     foreseen?;
+    planner.within = &reaches.added;
     for (at, that) in &batch.assumptions {
         planner.check(at, that).map_err(stale)?;
     }
+    planner.within = &reaches.own;
     for (at, that) in &batch.preconditions {
         planner.check(at, that)?;
     }
-    let outcomes = batch.told(planner.ops(&batch.ops)?);
+    let outcomes = batch.told(planner.ops(&batch.ops, &reaches)?);
     planner.settle_nodes()?;
     planner.judge(batch)?;
     planner.delta.finish(planner.first_ino, planner.seq);
@@ -162,7 +165,7 @@ struct Planner<'a, R> {
     settled: HashMap<u64, usize>,
 }
 
-impl<R: Rows> Planner<'_, R> {
+impl<'a, R: Rows> Planner<'a, R> {
     /// The commit that a batch is a retry of.
     fn committed(&self, batch: &Batch) -> Result<Option<Commit>> {
         if let Some(record) = &batch.idempotency
@@ -183,10 +186,11 @@ impl<R: Rows> Planner<'_, R> {
         }
     }
 
-    fn ops(&mut self, ops: &[Op]) -> Result<Vec<Outcome>> {
+    fn ops(&mut self, ops: &[Op], reaches: &'a Reaches) -> Result<Vec<Outcome>> {
         let mut outcomes = Vec::with_capacity(ops.len());
         let mut refused = Ok(());
-        for op in ops {
+        for (place, op) in ops.iter().enumerate() {
+            self.within = reaches.of(place);
             match self.foresee_moved(op).and_then(|()| self.op(op)) {
                 Ok(outcome) => outcomes.push(outcome),
                 // a row that one misses keeps the others from telling what they miss
@@ -194,6 +198,7 @@ impl<R: Rows> Planner<'_, R> {
                 Err(error) => return Err(error),
             }
         }
+        self.within = &reaches.own;
         refused.map(|()| outcomes)
     }
 

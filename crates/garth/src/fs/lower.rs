@@ -50,6 +50,8 @@ pub struct Lowered {
     pub before: Vec<Op>,
     /// What has to be done after it, such as hiding what still lies below.
     pub after: Vec<Op>,
+    /// By which handles, and within what, that is done, if not by the address's.
+    pub besides: Vec<Store>,
     /// What was read on the way and must still hold at the commit, or the batch is lowered again.
     pub assumptions: Vec<(At, Precondition)>,
     /// What the view calls the node, where that is not as the store does.
@@ -70,8 +72,8 @@ pub struct Shown {
 impl Lowered {
     /// An address of a store as it is.
     pub fn new(store: Store, at: At) -> Self {
-        let (before, after, assumptions) = (Vec::new(), Vec::new(), Vec::new());
-        Self { store, at, before, after, assumptions, shown: Shown::default() }
+        let (before, after, besides, assumptions) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { store, at, before, after, besides, assumptions, shown: Shown::default() }
     }
 }
 
@@ -111,14 +113,6 @@ pub trait Lowering: Send + Sync + fmt::Debug {
     /// # Errors
     /// `NameTooLong` if it has no place there; what reading on the way fails with.
     async fn tops(&mut self, top: &TreePath) -> Result<Vec<(StoreId, TreePath)>>;
-
-    /// What views keep in their stores besides what they show. Every batch reaches it, however confined.
-    ///
-    /// # Errors
-    /// As for [`Lowering::tops`].
-    async fn kept(&mut self) -> Result<Vec<(StoreId, TreePath)>> {
-        Ok(Vec::new())
-    }
 
     /// The view's path of a path of the store, for an error about it; `None` if the view does not show it.
     fn raise(&self, store: StoreId, path: &TreePath) -> Option<TreePath>;

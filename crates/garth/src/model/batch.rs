@@ -39,6 +39,8 @@
 //!
 //! Every batch that passes takes one sequence number, also when it changed nothing.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::at::At;
@@ -87,7 +89,7 @@ pub const MAX_COPIED_PIECES: usize = 1_000_000;
 /// ```
 ///
 /// As JSON, all fields but `ops` may be left out. `author`, `overrides_rules` and what views add (`within`,
-/// `owner`, `assumptions`, `answers`) are no part of it: interfaces and views say them, never a request.
+/// `owner`, `joined`, `added`, `assumptions`, `answers`) are no part of it: interfaces and views say them, never a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Batch {
@@ -126,6 +128,9 @@ pub struct Batch {
     /// Whose staged bodies it may use besides: of handles that were [joined](crate::FileSystem::joined).
     #[serde(skip)]
     pub joined: Vec<Option<Owner>>,
+    /// What views have put into the batch for themselves.
+    #[serde(skip)]
+    pub added: Added,
     /// What whoever wrote the batch read before, for views: if it no longer holds, `Stale`.
     #[serde(skip)]
     pub assumptions: Vec<(At, Precondition)>,
@@ -133,6 +138,33 @@ pub struct Batch {
     /// each, in order.
     #[serde(skip)]
     pub answers: Option<Vec<Answer>>,
+}
+
+/// What views do besides what the caller asked for, such as copying up what an operation changes. It reaches
+/// more than the caller may.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Added {
+    /// Which operations are theirs, by place.
+    pub ops: Vec<usize>,
+    /// What these, and assumptions, may reach besides the paths that the batch may.
+    pub within: Option<Within>,
+}
+
+/// The paths that each part of a batch may reach.
+#[derive(Debug)]
+pub struct Reaches {
+    /// What the caller asked for.
+    pub(crate) own: Within,
+    /// Assumptions, and what views have added.
+    pub(crate) added: Within,
+    by_views: HashSet<usize>,
+}
+
+impl Reaches {
+    /// What an operation may reach.
+    pub(crate) fn of(&self, op: usize) -> &Within {
+        if self.by_views.contains(&op) { &self.added } else { &self.own }
+    }
 }
 
 /// One outcome of a commit, in the terms of whoever asked for it through a view. It is kept with the commit,
@@ -254,8 +286,17 @@ impl Batch {
     }
 
     /// Which paths it may reach.
-    pub(crate) fn reach(&self) -> Within {
-        self.within.clone().unwrap_or_else(Within::everything)
+    pub(crate) fn reaches(&self) -> Reaches {
+        let own = self.within.clone().unwrap_or_else(Within::everything);
+        let added = self.added.within.as_ref().map_or_else(|| own.clone(), |added| own.union(added));
+        Reaches { own, added, by_views: self.added.ops.iter().copied().collect() }
+    }
+
+    /// The same, through a handle that reaches no more than this.
+    pub(crate) fn inside(self, reach: &Within) -> Self {
+        let within = self.within.map_or_else(|| reach.clone(), |within| within.intersect(reach));
+        let added = self.added.within.map(|within| within.intersect(reach));
+        Self { within: Some(within), added: Added { within: added, ..self.added }, ..self }
     }
 
     /// The key of its owner; empty for the tree's own.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::fs::lower::{Lowered, Lowering, Shown, Store};
-use crate::model::{Access, Answer, At, Batch, Commit, Op, Precondition, Within};
+use crate::model::{Access, Added, Answer, At, Batch, Commit, Op, Precondition, Within};
 use crate::path::TreePath;
 
 /// How often a batch is lowered that is overtaken each time.
@@ -42,6 +42,8 @@ struct Descent {
     handles: Vec<Arc<dyn FileSystem>>,
     /// What of it they may reach.
     within: Within,
+    /// Which operations views have put in, and what these may reach.
+    added: Added,
     assumptions: Vec<(At, Precondition)>,
 }
 
@@ -52,6 +54,7 @@ impl Descent {
             store: None,
             handles: Vec::new(),
             within: Within::nothing(),
+            added: Added::default(),
             assumptions: Vec::new(),
         }
     }
@@ -80,6 +83,7 @@ impl Descent {
             preconditions,
             assumptions: assumed,
             within: Some(within),
+            added: std::mem::take(&mut self.added),
             answers: Some(answers),
             ..batch.clone()
         })
@@ -109,13 +113,19 @@ impl Descent {
             if is_told {
                 shown = lowered.shown;
             }
-            ops.extend(lowered.before);
+            self.add(lowered.before, ops);
             after.extend(lowered.after);
         }
         ops.push(op);
         let place = ops.len() - 1;
-        ops.extend(after);
+        self.add(after, ops);
         Ok(Answer { op: place, created: shown.created, ino: shown.ino, tag: shown.tag })
+    }
+
+    /// Adds operations of views.
+    fn add(&mut self, added: Vec<Op>, ops: &mut Vec<Op>) {
+        self.added.ops.extend(ops.len()..ops.len() + added.len());
+        ops.extend(added);
     }
 
     async fn conditions(&mut self, conditions: &[(At, Precondition)]) -> Result<Vec<(At, Precondition)>> {
@@ -137,8 +147,7 @@ impl Descent {
             let below = below.filter(|(id, _)| *id == store).map(|(_, top)| top);
             within = if inside { within.with(below) } else { within.without(below) };
         }
-        let kept = self.lowering.kept().await?.into_iter();
-        Ok(within.with(kept.filter(|(id, _)| *id == store).map(|(_, top)| top)))
+        Ok(within)
     }
 
     async fn address(&mut self, at: &At, access: Access) -> Result<Lowered> {
@@ -146,32 +155,39 @@ impl Descent {
         self.taken(lowered)
     }
 
-    /// The store so far, by one more handle.
-    fn joined(&mut self, store: Store, by: &Arc<dyn FileSystem>) -> Option<Store> {
-        let is_first = self.handles.is_empty() && Arc::ptr_eq(&store.fs, by);
-        let fs = if is_first { Arc::clone(by) } else { store.fs.joined(&**by)? };
-        self.handles.push(Arc::clone(by));
-        Some(Store { fs, ..store })
-    }
-
-    /// Takes what an address has become into the batch.
-    fn taken(&mut self, mut lowered: Lowered) -> Result<Lowered> {
+    /// Commits to this store, by this handle too.
+    fn join(&mut self, to: &Store) -> Result<()> {
         let crosses = || {
             let message = "one commit cannot change two stores; copy, then remove";
             Error::new(ErrorKind::CrossesMounts, message)
         };
-        let store = self.store.take().unwrap_or_else(|| {
+        let mut store = self.store.take().unwrap_or_else(|| {
             let home = self.lowering.home();
-            if home.id == lowered.store.id { home } else { lowered.store.clone() }
+            if home.id == to.id { home } else { to.clone() }
         });
-        if store.id != lowered.store.id {
+        if store.id != to.id {
             return Err(crosses());
         }
-        self.store = Some(match self.handles.iter().any(|known| Arc::ptr_eq(known, &lowered.store.fs)) {
-            true => store,
-            false => self.joined(store, &lowered.store.fs).ok_or_else(crosses)?,
-        });
+        if !self.handles.iter().any(|known| Arc::ptr_eq(known, &to.fs)) {
+            let is_first = self.handles.is_empty() && Arc::ptr_eq(&store.fs, &to.fs);
+            if !is_first {
+                store.fs = store.fs.joined(&*to.fs).ok_or_else(crosses)?;
+            }
+            self.handles.push(Arc::clone(&to.fs));
+        }
+        self.store = Some(store);
+        Ok(())
+    }
+
+    /// Takes what an address has become into the batch.
+    fn taken(&mut self, mut lowered: Lowered) -> Result<Lowered> {
+        self.join(&lowered.store)?;
         self.within = self.within.union(&lowered.store.within);
+        for store in std::mem::take(&mut lowered.besides) {
+            self.join(&store)?;
+            let within = self.added.within.take().unwrap_or_else(Within::nothing);
+            self.added.within = Some(within.union(&store.within));
+        }
         self.assumptions.append(&mut lowered.assumptions);
         Ok(lowered)
     }
@@ -180,11 +196,37 @@ impl Descent {
 /// What a view has done besides, in the terms of what is under it, as it is in the store.
 #[derive(Debug, Default)]
 pub(super) struct Through {
-    pub(super) ops: Vec<Op>,
-    pub(super) assumptions: Vec<(At, Precondition)>,
+    ops: Vec<Op>,
+    assumptions: Vec<(At, Precondition)>,
+    /// By which handles.
+    stores: Vec<Store>,
 }
 
 impl Through {
+    /// Does it before what an address is for.
+    pub(super) fn before(self, lowered: &mut Lowered) {
+        lowered.before.splice(..0, self.ops);
+        lowered.assumptions.extend(self.assumptions);
+        lowered.besides.extend(self.stores);
+    }
+
+    /// Does it after that.
+    pub(super) fn after(self, lowered: &mut Lowered) {
+        lowered.after.extend(self.ops);
+        lowered.assumptions.extend(self.assumptions);
+        lowered.besides.extend(self.stores);
+    }
+
+    /// Takes over by which handles an address is reached.
+    fn reach(&mut self, lowered: &mut Lowered) {
+        for store in std::mem::take(&mut lowered.besides).into_iter().chain([lowered.store.clone()]) {
+            let same = |known: &Store| Arc::ptr_eq(&known.fs, &store.fs) && known.within == store.within;
+            if !self.stores.iter().any(same) {
+                self.stores.push(store);
+            }
+        }
+    }
+
     /// Lowers operations, and what they assume.
     pub(super) async fn of(
         lowering: &mut dyn Lowering,
@@ -194,6 +236,7 @@ impl Through {
         let mut through = Self::default();
         for (at, that) in assumptions {
             let (mut lowered, that) = lowering.condition(&at, &that).await?;
+            through.reach(&mut lowered);
             through.assumptions.append(&mut lowered.assumptions);
             through.assumptions.push((lowered.at, that));
         }
@@ -201,6 +244,7 @@ impl Through {
             let mut after = Vec::new();
             for (at, access) in op.addresses() {
                 let mut lowered = lowering.lower(at, access).await?;
+                through.reach(&mut lowered);
                 *at = lowered.at;
                 through.ops.append(&mut lowered.before);
                 through.assumptions.append(&mut lowered.assumptions);

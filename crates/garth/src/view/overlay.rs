@@ -9,10 +9,10 @@ mod up;
 
 use std::sync::Arc;
 
-use self::layers::{HIDDEN, NODES, TREE};
-use crate::error::{Error, Result};
+use self::layers::Places;
+use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
-use crate::model::{At, Batch, Entry, Op, SetAttrs, Within};
+use crate::model::{At, Entry, Item, Page, SetAttrs, Within};
 use crate::path::TreePath;
 use crate::view::numbers::Numbers;
 
@@ -31,6 +31,9 @@ use crate::view::numbers::Numbers;
 pub struct Overlay {
     lower: Arc<dyn FileSystem>,
     upper: Arc<dyn FileSystem>,
+    /// The upper layer with what is kept beside the tree, however little of the tree is shown.
+    whole: Arc<dyn FileSystem>,
+    places: Arc<Places>,
     /// Whether both layers are of one store: then no two of their nodes have one number.
     one_store: bool,
     numbers: Arc<Numbers>,
@@ -39,17 +42,27 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// What is below in `lower`, and above it what `upper` keeps, which is made ready if it is empty.
+    /// What is below in `lower`, and above it what `upper` keeps, which may be empty.
     ///
     /// # Errors
     /// `AlreadyExists` if `upper` has something else in it; from the layers.
     pub async fn open(lower: Arc<dyn FileSystem>, upper: Arc<dyn FileSystem>) -> Result<Arc<dyn FileSystem>> {
-        make_ready(&*lower, &*upper).await?;
+        check_upper(&*upper).await?;
+        Self::layered(lower, upper, Places::below(&TreePath::root())?)
+    }
+
+    /// The same, where the upper layer has its things in these places.
+    pub(crate) fn layered(
+        lower: Arc<dyn FileSystem>,
+        upper: Arc<dyn FileSystem>,
+        places: Places,
+    ) -> Result<Arc<dyn FileSystem>> {
         let one_store = lower.lowering().home().id == upper.lowering().home().id;
         let mark = TreePath::parse("/upper")?;
         let marked = (!one_store).then(|| (UPPER, mark.clone()));
         let numbers = Arc::new(Numbers::new([mark], marked));
-        Ok(Arc::new(Self { lower, upper, one_store, numbers, within: Within::everything() }))
+        let (whole, places) = (Arc::clone(&upper), Arc::new(places));
+        Ok(Arc::new(Self { lower, upper, whole, places, one_store, numbers, within: Within::everything() }))
     }
 }
 
@@ -57,26 +70,15 @@ impl Overlay {
 const LOWER: usize = 0;
 const UPPER: usize = 1;
 
-/// Makes the directories of an upper layer that is empty.
-async fn make_ready(lower: &dyn FileSystem, upper: &dyn FileSystem) -> Result<()> {
-    let root = At::Path(TreePath::root());
-    let names = upper.list(&root, &crate::model::Page::default().limit(4)).await?;
-    let known = [HIDDEN, NODES, TREE];
-    let found: Vec<String> = names.items.iter().map(|item| format!("/{}", item.name)).collect();
-    if found == known {
+/// Refuses an upper layer that has something else in it.
+async fn check_upper(upper: &dyn FileSystem) -> Result<()> {
+    let names = upper.list(&At::Path(TreePath::root()), &Page::default().limit(4)).await?;
+    let is_known = |item: &Item| ["tree", "hidden", "nodes"].contains(&item.name.as_str());
+    if names.items.iter().all(is_known) {
         return Ok(());
     }
-    if !found.is_empty() {
-        let message = "the upper layer has something else in it; give an empty directory";
-        return Err(Error::new(crate::error::ErrorKind::AlreadyExists, message));
-    }
-    let mut ops = Vec::new();
-    for dir in known {
-        ops.push(Op::mkdir(TreePath::parse(dir)?));
-    }
-    ops.push(Op::set_attrs(TreePath::parse(TREE)?, carried(&lower.stat(&root).await?)));
-    upper.commit(Batch::new(ops)).await?;
-    Ok(())
+    let message = "the upper layer has something else in it; give an empty directory";
+    Err(Error::new(ErrorKind::AlreadyExists, message))
 }
 
 /// What a copy has of a node besides its content.

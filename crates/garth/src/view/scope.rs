@@ -335,10 +335,6 @@ impl Lowering for ScopeLowering {
         self.scope.told(self.base.tops(&self.scope.down(top)?).await)
     }
 
-    async fn kept(&mut self) -> Result<Vec<(StoreId, TreePath)>> {
-        self.scope.told(self.base.kept().await)
-    }
-
     fn raise(&self, store: StoreId, path: &TreePath) -> Option<TreePath> {
         self.scope.up(&self.base.raise(store, path)?)
     }

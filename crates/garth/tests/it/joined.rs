@@ -152,3 +152,25 @@ async fn a_handle_stamps_its_author_over_what_a_batch_says() {
         assert_eq!(*author, is);
     }
 }
+
+#[tokio::test]
+async fn a_part_of_an_overlay_that_only_the_lower_layer_has_is_written() {
+    for (store, _folder) in stores() {
+        let tree = tree(&*store).await;
+        store.mkdir_all("/below/a/b").await.unwrap();
+        store.write("/below/a/b/f", "lower").await.unwrap();
+        let part = Scope::open(&*tree, &p("/over/a/b")).await.unwrap();
+        part.append("/f", " upper").await.unwrap();
+        part.write("/g", "new").await.unwrap();
+        assert_eq!(text(&*part, "/f").await, "lower upper");
+        assert_eq!(text(&*store, "/above/tree/a/b/g").await, "new");
+        // what views do besides is no way for the caller
+        for path in ["/over/f", "/above/nodes", "/below/f"] {
+            assert!(part.write(path, "x").await.is_err(), "{path}");
+        }
+        let outside = tree.entry("/over/f").await.unwrap().ino;
+        let ops = [Op::append(At::Node(outside), "!"), Op::append(p("/g"), "!")];
+        assert!(part.commit(Batch::new(ops)).await.unwrap_err().is(ErrorKind::NotFound));
+        assert_eq!(text(&*tree, "/over/f").await, "lower");
+    }
+}

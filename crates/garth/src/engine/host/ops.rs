@@ -14,6 +14,7 @@ use super::lookup::path_of;
 use super::node::Node;
 use super::writer::{Dress, Writer};
 use crate::error::{Error, ErrorKind, Result};
+use crate::model::batch::Reaches;
 use crate::model::{At, Batch, MAX_HASHED, Op, Outcome, Precondition, SetAttrs};
 use crate::path::TreePath;
 
@@ -67,15 +68,22 @@ fn check_attrs(attrs: &SetAttrs) -> Result<()> {
     Ok(())
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
     /// What must hold, then the operations.
-    pub(super) fn run(&mut self, batch: &Batch, unsynced: bool) -> Result<Vec<Outcome>> {
+    pub(super) fn run(
+        &mut self,
+        batch: &Batch,
+        reaches: &'a Reaches,
+        unsynced: bool,
+    ) -> Result<Vec<Outcome>> {
+        self.tree.within = &reaches.added;
         for (at, assumption) in &batch.assumptions {
             self.check(at, assumption).map_err(|error| match error.kind() {
                 ErrorKind::Conflict => Error::new(ErrorKind::Stale, "what the view had read has changed"),
                 _ => error,
             })?;
         }
+        self.tree.within = &reaches.own;
         for (at, precondition) in &batch.preconditions {
             self.check(at, precondition)?;
         }
@@ -84,7 +92,8 @@ impl Writer<'_> {
             self.sync_all().map_err(outright)?;
         }
         let mut outcomes = Vec::with_capacity(batch.ops.len());
-        for op in &batch.ops {
+        for (place, op) in batch.ops.iter().enumerate() {
+            self.tree.within = reaches.of(place);
             let outcome = self.apply(op).map_err(|error| error.after(outcomes.len(), batch.ops.len()))?;
             outcomes.push(outcome);
         }

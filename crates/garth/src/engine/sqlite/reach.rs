@@ -75,16 +75,12 @@ impl Reach {
 
     /// A batch that reaches no more than this.
     pub(crate) fn confine(&self, batch: Batch) -> Result<Batch> {
-        let within = match &batch.within {
-            Some(within) => within.intersect(&self.within),
-            None => self.within.clone(),
-        };
         let owner = match &batch.owner {
             Some(owner) => Some(owner.inside(self.owner.as_ref())?),
             None => self.owner.clone(),
         };
         let author = self.author.clone().or(&batch.author);
-        Ok(Batch { within: Some(within), owner, author, joined: self.owners(), ..batch })
+        Ok(Batch { owner, author, joined: self.owners(), ..batch.inside(&self.within) })
     }
 
     /// Counts a handle that is opened.

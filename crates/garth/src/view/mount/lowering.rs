@@ -109,9 +109,7 @@ impl Lowering for MountLowering {
                 Source::Base(_) | Source::NoPast => base,
             };
             let through = Through::of(&mut **lowering, vec![made], Vec::new()).await;
-            let through = mount.told(part, through)?;
-            lowered.before.splice(..0, through.ops);
-            lowered.assumptions.extend(through.assumptions);
+            mount.told(part, through)?.before(&mut lowered);
         }
         Ok(lowered)
     }
@@ -170,14 +168,6 @@ impl Lowering for MountLowering {
             }
         }
         Ok(tops)
-    }
-
-    async fn kept(&mut self) -> Result<Vec<(StoreId, TreePath)>> {
-        let mut kept = self.base.kept().await?;
-        for other in self.others.values_mut() {
-            kept.append(&mut other.kept().await?);
-        }
-        Ok(kept)
     }
 
     fn raise(&self, store: StoreId, path: &TreePath) -> Option<TreePath> {

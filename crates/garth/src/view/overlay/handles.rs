@@ -30,7 +30,7 @@ impl LowerFile {
         if let Some(above) = known {
             return Ok(above);
         }
-        match self.overlay.upper.open(&At::Path(layers::node(self.raw))).await {
+        match self.overlay.upper.open(&At::Path(self.overlay.node_name(self.raw))).await {
             Ok(above) => {
                 *self.above.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&above));
                 Ok(above)

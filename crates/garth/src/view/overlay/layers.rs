@@ -3,13 +3,27 @@
 use super::{LOWER, Overlay, UPPER};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, Entry, Ino, Kind, NamesPage};
-use crate::path::TreePath;
+use crate::path::{Name, TreePath};
 use crate::view::numbers::renumbered;
 
-/// Where the upper layer keeps what was written, what is hidden, and what was copied up.
-pub(super) const TREE: &str = "/tree";
-pub(super) const HIDDEN: &str = "/hidden";
-pub(super) const NODES: &str = "/nodes";
+/// Where the upper layer keeps its things. None of the directories is made before something is in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    /// What was written.
+    pub(crate) tree: TreePath,
+    /// The paths of which the lower layer shows nothing.
+    pub(crate) hidden: TreePath,
+    /// What was copied up, by number.
+    pub(crate) nodes: TreePath,
+}
+
+impl Places {
+    /// In a directory that has nothing else in it.
+    pub(crate) fn below(dir: &TreePath) -> Result<Self> {
+        let place = |name: &str| -> Result<TreePath> { Ok(dir.join(&Name::parse(name)?)?) };
+        Ok(Self { tree: place("tree")?, hidden: place("hidden")?, nodes: place("nodes")? })
+    }
+}
 
 /// On a node that was copied up: the number that it had below.
 pub(super) const ORIGIN: &str = "garth.overlay.origin";
@@ -32,30 +46,6 @@ pub(super) enum Node {
     Lower(Ino, TreePath),
 }
 
-/// A path of the upper layer.
-fn in_upper(top: &str, path: &TreePath) -> Result<TreePath> {
-    Ok(TreePath::from_key(top.to_owned()).append(path)?)
-}
-
-pub(super) fn tree(path: &TreePath) -> Result<TreePath> {
-    in_upper(TREE, path)
-}
-
-pub(super) fn hidden(path: &TreePath) -> Result<TreePath> {
-    in_upper(HIDDEN, path)
-}
-
-/// Where a node that was copied up has a second name.
-pub(super) fn node(ino: Ino) -> TreePath {
-    TreePath::from_key(format!("{NODES}/{}", ino.0))
-}
-
-/// The path that something of the upper layer is about.
-pub(super) fn from_upper(path: &TreePath) -> Option<TreePath> {
-    let tops = [TREE, HIDDEN].map(|top| TreePath::from_key(top.to_owned()));
-    tops.iter().find_map(|top| path.rebase(top, &TreePath::root())?.ok())
-}
-
 /// The number that a node had below before it was copied up.
 pub(super) fn origin(entry: &Entry) -> Option<Ino> {
     let text = entry.attributes.xattrs.get(ORIGIN)?;
@@ -67,12 +57,38 @@ pub(super) fn is_missing(error: &Error) -> bool {
 }
 
 impl Overlay {
+    /// Where the upper layer has what was written at a path.
+    pub(super) fn tree(&self, path: &TreePath) -> Result<TreePath> {
+        Ok(self.places.tree.append(path)?)
+    }
+
+    /// Where it hides a path of the lower layer.
+    pub(super) fn hidden(&self, path: &TreePath) -> Result<TreePath> {
+        Ok(self.places.hidden.append(path)?)
+    }
+
+    /// Where a node that was copied up has a second name.
+    pub(super) fn node_name(&self, ino: Ino) -> TreePath {
+        TreePath::from_key(format!("{}/{}", self.places.nodes.key(), ino.0))
+    }
+
+    /// The path in the tree of a path of the upper layer.
+    pub(super) fn in_tree(&self, path: &TreePath) -> Option<TreePath> {
+        path.rebase(&self.places.tree, &TreePath::root())?.ok()
+    }
+
+    /// The path that something of the upper layer is about.
+    pub(super) fn from_upper(&self, path: &TreePath) -> Option<TreePath> {
+        let tops = [&self.places.tree, &self.places.hidden];
+        tops.into_iter().find_map(|top| path.rebase(top, &TreePath::root())?.ok())
+    }
+
     /// What shows at a path, as its layer has it.
     pub(super) async fn look(&self, path: &TreePath) -> Result<Found> {
         if !self.within.contains(path) {
             return Err(Error::not_found(path));
         }
-        match self.upper.stat(&At::Path(tree(path)?)).await {
+        match self.upper.stat(&At::Path(self.tree(path)?)).await {
             Ok(entry) => return Ok(Found::Upper(entry)),
             Err(error) if !is_missing(&error) => return Err(self.of_upper(error)),
             Err(_) if self.is_hidden(path).await? => return Err(Error::not_found(path)),
@@ -87,7 +103,7 @@ impl Overlay {
     /// Whether the lower layer shows nothing at a path. What is hidden above hides it, too: there a look-up
     /// meets what is no directory.
     pub(super) async fn is_hidden(&self, path: &TreePath) -> Result<bool> {
-        match self.upper.stat(&At::Path(hidden(path)?)).await {
+        match self.upper.stat(&At::Path(self.hidden(path)?)).await {
             Ok(entry) => Ok(!entry.is_dir()),
             Err(error) if error.is(ErrorKind::NotADirectory) => Ok(true),
             Err(error) if is_missing(&error) => Ok(false),
@@ -108,9 +124,8 @@ impl Overlay {
     }
 
     /// An error of the upper layer in the tree's terms.
-    #[allow(clippy::unused_self)] // beside its sister
     pub(super) fn of_upper(&self, error: Error) -> Error {
-        error.mapped(from_upper)
+        error.mapped(|path| self.from_upper(path))
     }
 
     /// An error of the lower layer about a path: what is no directory there may be one above.
@@ -127,7 +142,7 @@ impl Overlay {
 
     /// What the upper layer has at a path.
     pub(super) async fn look_upper(&self, path: &TreePath) -> Result<Option<Entry>> {
-        match self.upper.stat(&At::Path(tree(path)?)).await {
+        match self.upper.stat(&At::Path(self.tree(path)?)).await {
             Ok(entry) => Ok(Some(entry)),
             Err(error) if is_missing(&error) || error.is(ErrorKind::NotADirectory) => Ok(None),
             Err(error) => Err(self.of_upper(error)),
@@ -140,12 +155,9 @@ impl Overlay {
         if layer == UPPER {
             return Ok(Node::Upper(raw));
         }
-        if let Ok(entry) = self.upper.stat(&At::Path(node(raw))).await {
+        if let Ok(entry) = self.upper.stat(&At::Path(self.node_name(raw))).await {
             // its name by number is nobody's: it counts while it has one that shows
-            return match self.within.is_everything() || self.has_name(entry.ino).await? {
-                true => Ok(Node::Upper(entry.ino)),
-                false => Err(Error::no_node()),
-            };
+            return self.shown_node(entry.ino).await;
         }
         let mut page = NamesPage::default();
         loop {
@@ -170,23 +182,41 @@ impl Overlay {
             }
         }
         if self.one_store && self.upper.stat(&At::Node(raw)).await.is_ok() {
-            return Ok(Node::Upper(raw));
+            return self.shown_node(raw).await;
         }
         Err(Error::no_node())
     }
 
-    /// Whether a node of the upper layer has a name that this tree shows.
+    /// A node of the upper layer, if it has a name that shows, or none at all.
+    async fn shown_node(&self, raw: Ino) -> Result<Node> {
+        match self.has_name(raw).await? {
+            true => Ok(Node::Upper(raw)),
+            false => Err(Error::no_node()),
+        }
+    }
+
+    /// Whether a node of the upper layer has a name that this tree shows, or is held open without one.
     async fn has_name(&self, raw: Ino) -> Result<bool> {
         let mut page = NamesPage::default();
+        let (mut by_number, mut elsewhere) = (false, false);
         loop {
             let names = self.upper.names(&At::Node(raw), &page).await;
             let names = names.map_err(|error| self.of_upper(error))?;
-            if names.items.iter().filter_map(in_tree).any(|path| self.within.contains(&path)) {
+            if names
+                .items
+                .iter()
+                .filter_map(|path| self.in_tree(path))
+                .any(|path| self.within.contains(&path))
+            {
                 return Ok(true);
+            }
+            for path in &names.items {
+                *if path.is_within(&self.places.nodes) { &mut by_number } else { &mut elsewhere } = true;
             }
             match names.items.last() {
                 Some(last) if names.more => page = page.after(last.clone()),
-                _ => return Ok(false),
+                // in a part of the tree a node that was copied up may have names that are out of sight
+                _ => return Ok(!elsewhere && (!by_number || self.within.is_everything())),
             }
         }
     }
@@ -199,10 +229,9 @@ impl Overlay {
         match self.node(dir).await? {
             Node::Lower(_, path) => Ok(Some(path)),
             Node::Upper(raw) => {
-                let page = NamesPage::default().after(TreePath::from_key(NODES.to_owned())).limit(8);
-                let names = self.upper.names(&At::Node(raw), &page).await;
+                let names = self.upper.names(&At::Node(raw), &NamesPage::default().limit(1)).await;
                 let names = names.map_err(|error| self.of_upper(error))?;
-                Ok(names.items.iter().find_map(in_tree))
+                Ok(names.items.iter().find_map(|path| self.in_tree(path)))
             }
         }
     }
@@ -242,11 +271,6 @@ impl Overlay {
             }
         }
     }
-}
-
-/// The path in the tree of a path of the upper layer.
-pub(super) fn in_tree(path: &TreePath) -> Option<TreePath> {
-    path.rebase(&TreePath::from_key(TREE.to_owned()), &TreePath::root())?.ok()
 }
 
 /// The error of asking for what the tree was.

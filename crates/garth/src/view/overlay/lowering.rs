@@ -1,5 +1,7 @@
 //! A batch on its way through an overlay: what it changes is copied up first, what it takes away is hidden.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 
@@ -8,16 +10,23 @@ use super::up::Changed;
 use super::{LOWER, Overlay, UPPER};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::{Lowered, Lowering, Store, StoreId};
-use crate::model::{Access, At, Entry, Ino, MAX_HASHED, Precondition};
+use crate::model::{Access, At, Entry, Ino, MAX_HASHED, Precondition, Within};
 use crate::path::TreePath;
 use crate::view::lower::Through;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct OverlayLowering {
+    /// The tree, however little of it is shown: what is done besides is done in all of it.
     overlay: Overlay,
+    /// What is shown.
+    shown: Overlay,
     upper: Box<dyn Lowering>,
     changed: Changed,
+    /// What of the upper layer is shown, if not all.
+    within: Option<Within>,
+    /// The handle that reads, if not all is shown.
+    held: Box<dyn Lowering>,
     /// Bytes that conditions on hashes have asked to read.
     hashed: u64,
 }
@@ -31,16 +40,22 @@ enum Spot {
 }
 
 impl OverlayLowering {
-    pub(super) fn new(overlay: Overlay) -> Self {
-        let upper = overlay.upper.lowering();
-        Self { overlay, upper, changed: Changed::default(), hashed: 0 }
+    pub(super) fn new(shown: Overlay) -> Self {
+        let (upper, within) = (Arc::clone(&shown.whole), Within::everything());
+        let overlay = Overlay { upper, within, ..shown.clone() };
+        let upper = overlay.whole.lowering();
+        let held = shown.upper.lowering();
+        Self { overlay, shown, upper, changed: Changed::default(), within: None, held, hashed: 0 }
     }
 
     async fn spot(&self, at: &At) -> Result<Spot> {
-        let overlay = &self.overlay;
+        let overlay = &self.shown;
         match at {
             At::Path(path) => Ok(Spot::Path(path.clone())),
-            At::Node(Ino::ROOT) => Ok(Spot::Upper(At::Node(self.root().await?))),
+            At::Node(Ino::ROOT) => Ok(match self.root().await? {
+                Ino::NONE => Spot::Path(TreePath::root()),
+                root => Spot::Upper(At::Node(root)),
+            }),
             At::Node(ino) => Ok(match overlay.node(*ino).await {
                 Ok(Node::Upper(raw)) => Spot::Upper(At::Node(raw)),
                 Ok(Node::Lower(_, path)) => Spot::Path(path),
@@ -56,10 +71,34 @@ impl OverlayLowering {
         }
     }
 
-    /// The root by its number in the upper layer.
+    /// The root by its number in the upper layer; `NONE` if nothing has been written yet.
     async fn root(&self) -> Result<Ino> {
-        let root = At::Path(layers::tree(&TreePath::root())?);
-        Ok(self.overlay.upper.stat(&root).await.map_err(|error| self.overlay.of_upper(error))?.ino)
+        Ok(self.overlay.look_upper(&TreePath::root()).await?.map_or(Ino::NONE, |entry| entry.ino))
+    }
+
+    /// An address of the upper layer, of which the caller reaches what is shown. What is done besides reaches
+    /// all of it.
+    async fn shown(&mut self, mut lowered: Lowered) -> Result<Lowered> {
+        if self.shown.within.is_everything() {
+            return Ok(lowered);
+        }
+        let shown = match &self.within {
+            Some(shown) => shown,
+            None => {
+                let mut shown = Within::nothing();
+                // what is left out of a subtree comes behind its top, and an island behind that
+                for (path, inside) in self.shown.within.named() {
+                    let tops = self.upper.tops(&self.overlay.tree(path)?).await?;
+                    let tops = tops.into_iter().filter(|(id, _)| *id == lowered.store.id).map(|(_, top)| top);
+                    shown = if inside { shown.with(tops) } else { shown.without(tops) };
+                }
+                self.within.insert(shown)
+            }
+        };
+        lowered.store.within = lowered.store.within.intersect(shown);
+        // what is held open is held by the handle that reads
+        lowered.besides.push(self.held.home());
+        Ok(lowered)
     }
 
     /// Makes ready for an operation at a path; gives what must be done after it.
@@ -114,6 +153,64 @@ impl OverlayLowering {
         Ok(())
     }
 
+    /// What an address is in the upper layer.
+    async fn address(&mut self, at: &At, access: Access) -> Result<Lowered> {
+        if matches!(access, Access::ReadPast | Access::Snapshot) {
+            return Err(no_past());
+        }
+        let by_number = matches!(at, At::Node(_));
+        let path = match self.spot(at).await? {
+            Spot::Upper(raw) => {
+                let mut lowered = self.upper.lower(&raw, access).await;
+                if let (Ok(lowered), At::Node(ino)) = (&mut lowered, at) {
+                    lowered.shown.ino = Some(*ino);
+                }
+                return lowered.map_err(|error| self.overlay.of_upper(error));
+            }
+            Spot::Path(path) => path,
+        };
+        if by_number && !matches!(access, Access::Read | Access::ReadTree | Access::Write | Access::Link) {
+            // an operation that takes no number must be given one, to refuse it
+            let root = At::Node(Ino::ROOT);
+            return self.upper.lower(&root, access).await.map_err(|error| self.overlay.of_upper(error));
+        }
+        if !self.shown.within.contains(&path) {
+            // the layer is confined to what is there: nothing is found
+            let lowered = self.upper.lower(&At::Path(self.overlay.tree(&path)?), access).await;
+            return lowered.map_err(|error| self.overlay.of_upper(error));
+        }
+        if path.is_root() && takes_name(access) {
+            return Err(Error::at(ErrorKind::Busy, &path, "the root cannot be removed, moved or replaced"));
+        }
+        let is_lower = matches!(self.overlay.look(&path).await, Ok(Found::Lower(_)));
+        if access.changes() || access == Access::ReadTree || is_lower {
+            self.ready(&path, access).await?;
+        }
+        let before = self.through().await?;
+        let lowered = self.upper.lower(&At::Path(self.overlay.tree(&path)?), access).await;
+        let mut lowered = lowered.map_err(|error| self.overlay.of_upper(error))?;
+        self.hide_after(&path, access).await?;
+        let after = self.through().await?;
+        before.before(&mut lowered);
+        after.after(&mut lowered);
+        let known = match self.overlay.look(&path).await {
+            Ok(found) if !self.changed.hides(&path) || self.changed.up.contains(&path) => {
+                Some(self.overlay.entry(found, Some(&path)).ino)
+            }
+            _ => None,
+        };
+        let replaces = matches!(access, Access::Create | Access::Replace | Access::Exchange);
+        lowered.shown.ino = match (path.is_root(), known) {
+            (true, _) => Some(Ino::ROOT),
+            (false, Some(ino)) if !replaces || is_lower => Some(ino),
+            (false, _) => None,
+        };
+        if !self.overlay.one_store {
+            lowered.shown.tag = self.overlay.numbers.shown(UPPER, Ino(lowered.shown.tag)).0;
+        }
+        Ok(lowered)
+    }
+
     /// Whether a condition holds for a node that is in the lower layer alone.
     async fn holds(&self, path: &TreePath, entry: &Entry, that: &Precondition) -> Result<bool> {
         let shown = self.overlay.entry(Found::Lower(entry.clone()), Some(path));
@@ -157,67 +254,15 @@ impl Lowering for OverlayLowering {
     }
 
     async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered> {
-        if matches!(access, Access::ReadPast | Access::Snapshot) {
-            return Err(no_past());
-        }
-        let by_number = matches!(at, At::Node(_));
-        let path = match self.spot(at).await? {
-            Spot::Upper(raw) => {
-                let mut lowered = self.upper.lower(&raw, access).await;
-                if let (Ok(lowered), At::Node(ino)) = (&mut lowered, at) {
-                    lowered.shown.ino = Some(*ino);
-                }
-                return lowered.map_err(|error| self.overlay.of_upper(error));
-            }
-            Spot::Path(path) => path,
-        };
-        if by_number && !matches!(access, Access::Read | Access::ReadTree | Access::Write | Access::Link) {
-            // an operation that takes no number must be given one, to refuse it
-            let root = At::Node(self.root().await?);
-            return self.upper.lower(&root, access).await.map_err(|error| self.overlay.of_upper(error));
-        }
-        if !self.overlay.within.contains(&path) {
-            // the layer is confined to what is there: nothing is found
-            let lowered = self.upper.lower(&At::Path(layers::tree(&path)?), access).await;
-            return lowered.map_err(|error| self.overlay.of_upper(error));
-        }
-        if path.is_root() && takes_name(access) {
-            return Err(Error::at(ErrorKind::Busy, &path, "the root cannot be removed, moved or replaced"));
-        }
-        let is_lower = matches!(self.overlay.look(&path).await, Ok(Found::Lower(_)));
-        if access.changes() || access == Access::ReadTree || is_lower {
-            self.ready(&path, access).await?;
-        }
-        let before = self.through().await?;
-        let lowered = self.upper.lower(&At::Path(layers::tree(&path)?), access).await;
-        let mut lowered = lowered.map_err(|error| self.overlay.of_upper(error))?;
-        self.hide_after(&path, access).await?;
-        let after = self.through().await?;
-        lowered.before.splice(..0, before.ops);
-        lowered.after.extend(after.ops);
-        lowered.assumptions.extend(before.assumptions.into_iter().chain(after.assumptions));
-        let known = match self.overlay.look(&path).await {
-            Ok(found) if !self.changed.hides(&path) || self.changed.up.contains(&path) => {
-                Some(self.overlay.entry(found, Some(&path)).ino)
-            }
-            _ => None,
-        };
-        let replaces = matches!(access, Access::Create | Access::Replace | Access::Exchange);
-        lowered.shown.ino = match (path.is_root(), known) {
-            (true, _) => Some(Ino::ROOT),
-            (false, Some(ino)) if !replaces || is_lower => Some(ino),
-            (false, _) => None,
-        };
-        if !self.overlay.one_store {
-            lowered.shown.tag = self.overlay.numbers.shown(UPPER, Ino(lowered.shown.tag)).0;
-        }
-        Ok(lowered)
+        let lowered = self.address(at, access).await?;
+        self.shown(lowered).await
     }
 
     async fn condition(&mut self, at: &At, that: &Precondition) -> Result<(Lowered, Precondition)> {
         if let Ok(Spot::Path(path)) = self.spot(at).await
             && !self.changed.up.contains(&path)
             && !self.changed.hides(&path)
+            && self.shown.within.contains(&path)
             && let Ok(Found::Lower(entry)) = self.overlay.look(&path).await
         {
             // in the upper layer nothing is there: what holds below becomes what holds there
@@ -230,10 +275,11 @@ impl Lowering for OverlayLowering {
                 }
             }
             let holds = self.holds(&path, &entry, that).await?;
-            let at = At::Path(layers::tree(&path)?);
+            let at = At::Path(self.overlay.tree(&path)?);
             let lowered = self.upper.lower(&at, Access::Read).await;
             let mut lowered = lowered.map_err(|error| self.overlay.of_upper(error))?;
             lowered.assumptions.push((lowered.at.clone(), Precondition::Absent));
+            let lowered = self.shown(lowered).await?;
             return Ok((lowered, if holds { Precondition::Absent } else { Precondition::Exists }));
         }
         let (lowered, mut that) = (self.lower(at, Access::Read).await?, that.clone());
@@ -246,7 +292,7 @@ impl Lowering for OverlayLowering {
     async fn number(&mut self, ino: Ino) -> Result<Ino> {
         let raw = match ino {
             Ino::ROOT => self.root().await?,
-            _ => match self.overlay.node(ino).await {
+            _ => match self.shown.node(ino).await {
                 Ok(Node::Upper(raw)) => raw,
                 Ok(Node::Lower(..)) => return Ok(Ino::NONE),
                 Err(error) if layers::is_missing(&error) => match self.overlay.numbers.node(ino) {
@@ -260,18 +306,10 @@ impl Lowering for OverlayLowering {
     }
 
     async fn tops(&mut self, top: &TreePath) -> Result<Vec<(StoreId, TreePath)>> {
-        self.upper.tops(&layers::tree(top)?).await
-    }
-
-    async fn kept(&mut self) -> Result<Vec<(StoreId, TreePath)>> {
-        let mut kept = self.upper.kept().await?;
-        for top in [layers::HIDDEN, layers::NODES] {
-            kept.append(&mut self.upper.tops(&TreePath::from_key(top.to_owned())).await?);
-        }
-        Ok(kept)
+        self.upper.tops(&self.overlay.tree(top)?).await
     }
 
     fn raise(&self, store: StoreId, path: &TreePath) -> Option<TreePath> {
-        layers::from_upper(&self.upper.raise(store, path)?)
+        self.overlay.from_upper(&self.upper.raise(store, path)?)
     }
 }

@@ -66,7 +66,7 @@ impl Overlay {
             let part = Page { after: after.clone(), limit: page.limit, entries: true };
             let empty = || Listing { items: Vec::new(), more: false };
             let above = match directory.above {
-                true => self.upper.list(&At::Path(layers::tree(&path)?), &part).await,
+                true => self.upper.list(&At::Path(self.tree(&path)?), &part).await,
                 false => Ok(empty()),
             };
             let above = above.map_err(|error| self.of_upper(error))?;
@@ -122,7 +122,7 @@ impl Overlay {
             return Ok(names);
         }
         loop {
-            let listing = match self.upper.list(&At::Path(layers::hidden(dir)?), &page).await {
+            let listing = match self.upper.list(&At::Path(self.hidden(dir)?), &page).await {
                 Err(error) if layers::is_missing(&error) => break,
                 listing => listing.map_err(|error| self.of_upper(error))?,
             };
@@ -175,13 +175,13 @@ impl Overlay {
         limit: usize,
         entries: bool,
     ) -> Result<Piece<WalkItem>> {
-        let after = after.as_ref().map(layers::tree).transpose()?;
+        let after = after.as_ref().map(|path| self.tree(path)).transpose()?;
         let page = WalkPage { after, limit, entries: true };
-        let walk = self.upper.walk(&At::Path(layers::tree(dir)?), &page).await;
+        let walk = self.upper.walk(&At::Path(self.tree(dir)?), &page).await;
         let walk = walk.map_err(|error| self.of_upper(error))?;
-        let next = walk.items.last().filter(|_| walk.more).and_then(|item| layers::in_tree(&item.path));
+        let next = walk.items.last().filter(|_| walk.more).and_then(|item| self.in_tree(&item.path));
         let shown = |item: WalkItem| {
-            let path = layers::in_tree(&item.path).filter(|path| self.within.contains(path))?;
+            let path = self.in_tree(&item.path).filter(|path| self.within.contains(path))?;
             let entry = self.entry(Found::Upper(*item.entry?), None);
             let (ino, kind) = (entry.ino, item.kind);
             Some(WalkItem { path, ino, kind, entry: entries.then(|| Box::new(entry)) })
@@ -229,7 +229,7 @@ impl Overlay {
             _ => {
                 let path = self.path_at(at).await?.unwrap_or_default();
                 match self.look(&path).await? {
-                    Found::Upper(_) => (true, At::Path(layers::tree(&path)?)),
+                    Found::Upper(_) => (true, At::Path(self.tree(&path)?)),
                     Found::Lower(_) => (false, At::Path(path)),
                 }
             }
@@ -239,7 +239,7 @@ impl Overlay {
         loop {
             let limit = page.limit.min(MAX_PAGE);
             let from = match (&after, is_above) {
-                (Some(after), true) => Some(layers::tree(after)?),
+                (Some(after), true) => Some(self.tree(after)?),
                 (after, _) => after.clone(),
             };
             let layer = if is_above { &self.upper } else { &self.lower };
@@ -248,7 +248,7 @@ impl Overlay {
             let last = names.items.last().cloned();
             for path in names.items {
                 let path = match is_above {
-                    true => layers::in_tree(&path).filter(|path| self.within.contains(path)),
+                    true => self.in_tree(&path).filter(|path| self.within.contains(path)),
                     false => match self.look(&path).await {
                         Ok(Found::Lower(_)) => Some(path),
                         _ => None,
@@ -261,7 +261,7 @@ impl Overlay {
                 }
             }
             match last.filter(|_| names.more) {
-                Some(last) if is_above => match layers::in_tree(&last) {
+                Some(last) if is_above => match self.in_tree(&last) {
                     Some(last) => after = Some(last),
                     None => after = Some(TreePath::root()),
                 },

@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use super::handles::{LowerFile, LowerNode, Upper};
-use super::layers::{self, Found, HIDDEN, NODES, Node, no_past};
+use super::layers::{self, Found, Node, no_past};
 use super::lowering::OverlayLowering;
 use super::{LOWER, Overlay};
 use crate::error::{Error, ErrorKind, Result};
@@ -50,7 +50,7 @@ impl Overlay {
         if !self.within.contains(&path) {
             return Err(Error::not_found(&path));
         }
-        let above = At::Path(layers::tree(&path)?);
+        let above = At::Path(self.tree(&path)?);
         match of(&self.upper, above).await {
             Err(error) if layers::is_missing(&error) => {}
             answer => {
@@ -204,14 +204,16 @@ impl FileSystem for Overlay {
 
     async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
         let within = self.within.intersect(&to.within);
-        let trees = |paths: &[TreePath]| paths.iter().map(layers::tree).collect::<Result<Vec<_>>>();
-        let own = [HIDDEN, NODES].map(|top| TreePath::from_key(top.to_owned()));
+        let trees = |paths: &[TreePath]| paths.iter().map(|path| self.tree(path)).collect::<Result<Vec<_>>>();
+        let own = [&self.places.hidden, &self.places.nodes].map(TreePath::clone);
         let (shown, left_out) = (trees(within.tops())?, trees(within.exclusions())?);
         // by what is outermost first: an island lies in what is left out
         let mut above = Within::new(own.into_iter().chain(shown.iter().cloned())).without(left_out);
         above = above.with(shown.into_iter().filter(|top| above.is_excluded(top)).collect::<Vec<_>>());
         let above = Confinement { within: above, ..to.clone() };
-        Ok(Arc::new(Self { upper: self.upper.confined(&above).await?, within, ..self.clone() }))
+        let whole = Confinement { within: Within::everything(), ..to.clone() };
+        let (upper, whole) = (self.upper.confined(&above).await?, self.whole.confined(&whole).await?);
+        Ok(Arc::new(Self { upper, whole, within, ..self.clone() }))
     }
 
     fn lowering(&self) -> Box<dyn Lowering> {
@@ -230,13 +232,13 @@ impl FileSystem for Overlay {
             true => self.within.clone(),
             false => self.within.intersect(&Within::new(query.within.iter().cloned())),
         };
-        let above = asked.tops().iter().map(layers::tree).collect::<Result<Vec<_>>>()?;
+        let above = asked.tops().iter().map(|path| self.tree(path)).collect::<Result<Vec<_>>>()?;
         let below = asked.tops().iter().filter(|top| !top.is_root()).cloned();
         let above = self.upper.search(&query.clone().within_any(above)).await?;
         let mut found = self.lower.search(&query.clone().within_any(below)).await?;
         let mut hits = Vec::new();
         for mut hit in above.hits {
-            let Some(path) = layers::in_tree(&hit.path) else { continue };
+            let Some(path) = self.in_tree(&hit.path) else { continue };
             let Ok(Found::Upper(entry)) = self.look(&path).await else { continue };
             (hit.ino, hit.path) = (self.number(&entry), path);
             hit.version.ino = hit.ino;
@@ -259,8 +261,8 @@ impl FileSystem for Overlay {
 
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {
         let at = match at {
-            At::Path(path) => At::Path(layers::tree(path)?),
-            At::Node(_) | At::Child(..) => At::Path(TreePath::from_key(layers::TREE.to_owned())),
+            At::Path(path) => At::Path(self.tree(path)?),
+            At::Node(_) | At::Child(..) => At::Path(self.places.tree.clone()),
         };
         self.upper.stage(&at).await.map_err(|error| self.of_upper(error))
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::layers::{self, Found, ORIGIN};
+use super::layers::{Found, ORIGIN};
 use super::{Overlay, carried};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
@@ -43,8 +43,7 @@ impl Overlay {
 
     /// Copies up the directories above a path that are in the lower layer alone.
     pub(super) async fn bring_parents(&self, path: &TreePath, changed: &mut Changed) -> Result<()> {
-        let above: Vec<TreePath> = path.ancestors().filter(|above| !above.is_root()).collect();
-        for dir in above {
+        for dir in path.ancestors() {
             if changed.up.contains(&dir) || self.look_upper(&dir).await?.is_some() {
                 continue;
             }
@@ -60,7 +59,7 @@ impl Overlay {
     /// Assumes that nothing has hidden a path of the lower layer by then.
     async fn still_shows(&self, path: &TreePath, changed: &mut Changed) -> Result<()> {
         for above in path.ancestors().chain([path.clone()]) {
-            let at = At::Path(layers::hidden(&above)?);
+            let at = At::Path(self.hidden(&above)?);
             if self.upper.stat(&at).await.is_err() {
                 changed.assumptions.push((at, Precondition::Absent));
                 break;
@@ -70,10 +69,13 @@ impl Overlay {
     }
 
     fn bring_directory(&self, path: &TreePath, entry: &Entry, changed: &mut Changed) -> Result<()> {
-        let at = layers::tree(path)?;
+        let at = self.tree(path)?;
         changed.assumptions.push((At::Path(at.clone()), Precondition::Absent));
-        let attrs = carried(entry).xattr(ORIGIN, entry.ino.0.to_string());
-        changed.ops.push(Op::mkdir(at).with_attrs(attrs));
+        changed.ops.push(match path.is_root() {
+            // it has a number of its own, and may lie in directories that nothing has made
+            true => Op::mkdir(at).with_attrs(carried(entry)).with_parents(),
+            false => Op::mkdir(at).with_attrs(carried(entry).xattr(ORIGIN, entry.ino.0.to_string())),
+        });
         changed.up.insert(path.clone());
         Ok(())
     }
@@ -88,7 +90,7 @@ impl Overlay {
         if entry.is_dir() {
             return self.bring_directory(path, entry, changed);
         }
-        let at = layers::tree(path)?;
+        let at = self.tree(path)?;
         let parents = self.times_above(path).await?;
         changed.assumptions.push((At::Path(at.clone()), Precondition::Absent));
         let attrs = carried(entry).xattr(ORIGIN, entry.ino.0.to_string());
@@ -100,12 +102,12 @@ impl Overlay {
             (kind, _) => Op::mknod(&at, special(kind, entry.rdev)?).with_attrs(attrs),
         });
         changed.up.insert(path.clone());
-        changed.ops.push(Op::link(&at, layers::node(entry.ino)));
+        changed.ops.push(Op::link(&at, self.node_name(entry.ino)).with_parents());
         self.hide(path, changed).await?;
         if entry.nlink > 1 {
             for name in self.other_names(path, entry.ino, changed).await? {
                 self.bring_parents(&name, changed).await?;
-                let other = layers::tree(&name)?;
+                let other = self.tree(&name)?;
                 changed.assumptions.push((At::Path(other.clone()), Precondition::Absent));
                 changed.ops.push(Op::link(&at, other));
                 changed.up.insert(name.clone());
@@ -124,7 +126,7 @@ impl Overlay {
             Err(_) => return Ok(None),
         };
         let times = SetAttrs::new().mtime(entry.mtime).atime(entry.atime);
-        Ok(Some(Op::set_attrs(layers::tree(&dir)?, times)))
+        Ok(Some(Op::set_attrs(self.tree(&dir)?, times)))
     }
 
     /// Other names of a node of the lower layer that show.
@@ -153,7 +155,7 @@ impl Overlay {
             return if now.etag == entry.etag { Ok(Body::Bytes(bytes)) } else { Err(changed()) };
         }
         let file = self.lower.open(&at).await?;
-        let mut upload = self.upper.stage(&At::Path(layers::tree(path)?)).await?;
+        let mut upload = self.upper.stage(&At::Path(self.tree(path)?)).await?;
         let mut offset = 0;
         loop {
             let bytes = file.read_at(offset, STEP).await?;
@@ -220,7 +222,7 @@ impl Overlay {
         if changed.hides(path) || self.is_hidden(path).await? {
             return Ok(());
         }
-        let at = layers::hidden(path)?;
+        let at = self.hidden(path)?;
         let within_batch = changed.hidden.iter().any(|path_below| path_below.is_within(path));
         if within_batch || self.upper.stat(&At::Path(at.clone())).await.is_ok() {
             // what was hidden below it is hidden with it
