@@ -10,8 +10,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::Serialize;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
+use crate::model::{At, Op, SetAttrs};
+use crate::path::TreePath;
 
 /// The directory of an account that garth keeps for itself: hidden from everybody, and no name can be made
 /// there (`AccessDenied`). Upper layers of overlays that are stored lie in it.
@@ -113,4 +115,23 @@ impl Fsck {
     pub(crate) fn add(&mut self, kind: &'static str, detail: String) {
         self.findings.push(Finding { kind, detail });
     }
+}
+
+/// Makes [`SYSTEM`], if it is missing.
+///
+/// # Errors
+/// `AlreadyExists` if somebody has made something else there; from the storage.
+pub async fn system_directory(account: &dyn AccountStore) -> Result<()> {
+    let (raw, path) = (account.raw(), TreePath::parse(SYSTEM)?);
+    let make = Op::mkdir(path.clone()).with_attrs(SetAttrs::new().xattr(SYSTEM_MARK, "1"));
+    match raw.commit(make.into()).await {
+        Err(error) if error.is(ErrorKind::AlreadyExists) => {}
+        made => return made.map(drop),
+    }
+    let entry = raw.stat(&At::Path(path.clone())).await?;
+    if entry.is_dir() && entry.attributes.xattrs.contains_key(SYSTEM_MARK) {
+        return Ok(());
+    }
+    let message = "garth keeps this name for itself: move what is there away, then open the account again";
+    Err(Error::at(ErrorKind::AlreadyExists, &path, message))
 }
