@@ -394,7 +394,8 @@ async fn a_users_own_name_is_left_as_it_is() {
     assert_eq!(account.read_to_string("/.garth").await.unwrap(), "mine");
     account.commit(Op::write(p("/skills/cook/SKILL.md"), "x").with_parents().into()).await.unwrap();
     let who = Identity::new("ann", "scout", "one", "main").unwrap();
-    let tree = AgentTree::new(&*account, who.clone()).skills([Skill::overriding("cook").unwrap()]).open().await;
+    let tree =
+        AgentTree::new(&*account, who.clone()).skills([Skill::overriding("cook").unwrap()]).open().await;
     let error = tree.unwrap_err();
     assert_eq!((error.kind(), error.path()), (ErrorKind::AlreadyExists, Some(&p("/.garth"))));
     AgentTree::new(&*account, who).open().await.unwrap();
