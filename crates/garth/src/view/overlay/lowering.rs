@@ -116,6 +116,7 @@ impl OverlayLowering {
             },
         };
         let is_up = changed.up.contains(path) || above.is_some();
+        let was_below = below.is_some();
         let merged = match (below, above) {
             (Some(below), None) if !is_up => {
                 overlay.bring(path, &below, changed).await?;
@@ -123,18 +124,23 @@ impl OverlayLowering {
             }
             (Some(below), Some(above)) => below.is_dir() && above.is_dir(),
             (Some(_), None) | (None, _) => {
-                if matches!(access, Access::Create | Access::Replace | Access::Exchange) {
+                let makes = matches!(access, Access::Create | Access::Replace | Access::Exchange);
+                if makes || (!is_up && overlay.is_behind_a_file(path).await?) {
                     overlay.bring_parents(path, changed).await?;
                 }
                 false
             }
         };
+        let makes = access == Access::Create && !is_up && !was_below;
+        let touched = path.parent().filter(|_| makes || takes_name(access));
         match access {
             _ if !merged => Ok(()),
             Access::Move | Access::Exchange | Access::ReadTree => overlay.bring_tree(path, changed).await,
             Access::Remove | Access::Replace => overlay.bring_one(path, changed).await,
             _ => Ok(()),
-        }
+        }?;
+        changed.touched.extend(touched);
+        Ok(())
     }
 
     /// What is to be done now, in the store.
@@ -145,12 +151,17 @@ impl OverlayLowering {
         through.map_err(|error| self.overlay.of_upper(error))
     }
 
-    /// What keeps the lower layer from showing at a path whose name is taken away or replaced.
+    /// What keeps the lower layer from showing at a path whose name is taken away or replaced; and what was
+    /// there for this operation alone goes.
     async fn hide_after(&mut self, path: &TreePath, access: Access) -> Result<()> {
         if takes_name(access) && self.overlay.below_then(path, &self.changed).await?.is_some() {
             self.overlay.hide(path, &mut self.changed).await?;
         }
-        Ok(())
+        // to remove nothing may be fine
+        match access {
+            Access::Remove | Access::RemoveTree => self.overlay.clear(&mut self.changed).await,
+            _ => Ok(()),
+        }
     }
 
     /// What an address is in the upper layer.

@@ -6,7 +6,7 @@ use super::layers::{Found, ORIGIN};
 use super::{Overlay, carried};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    At, Body, ByteRange, Entry, Ino, Kind, MAX_INLINE_BODY, NamesPage, Op, Precondition, SetAttrs, Special,
+    At, Body, ByteRange, Entry, Kind, MAX_INLINE_BODY, NamesPage, Op, Precondition, SetAttrs, Special,
     WalkPage,
 };
 use crate::path::TreePath;
@@ -25,6 +25,10 @@ pub(super) struct Changed {
     pub(super) hidden: BTreeSet<TreePath>,
     /// What is to be done next.
     pub(super) ops: Vec<Op>,
+    /// Directories in which it makes names or takes some away: they get its time.
+    pub(super) touched: BTreeSet<TreePath>,
+    /// What stands where the lower layer has a file in the way of what is asked for, until that is refused.
+    pub(super) stand_ins: Vec<TreePath>,
     /// What must still hold then.
     pub(super) assumptions: Vec<(At, Precondition)>,
 }
@@ -41,17 +45,47 @@ impl Overlay {
         if changed.hides(path) { Ok(None) } else { self.below(path).await }
     }
 
-    /// Copies up the directories above a path that are in the lower layer alone.
+    /// Copies up the directories above a path that are in the lower layer alone. What is no directory is not
+    /// copied: something else stands for it, so that the store refuses to go on there.
     pub(super) async fn bring_parents(&self, path: &TreePath, changed: &mut Changed) -> Result<()> {
         for dir in path.ancestors() {
             if changed.up.contains(&dir) || self.look_upper(&dir).await?.is_some() {
                 continue;
             }
             match self.below_then(&dir, changed).await? {
-                Some(entry) if entry.is_dir() => self.bring_directory(&dir, &entry, changed)?,
+                Some(entry) if entry.is_dir() => self.bring_directory(&dir, &entry, changed).await?,
+                Some(_) => return self.stand_in(dir, changed).await,
                 // what the store makes of it is its answer
-                _ => return Ok(()),
+                None => return Ok(()),
             }
+        }
+        Ok(())
+    }
+
+    /// Whether the reason why nothing is at a path is that something above is no directory.
+    pub(super) async fn is_behind_a_file(&self, path: &TreePath) -> Result<bool> {
+        match self.look(path).await {
+            Err(error) if error.is(ErrorKind::NotADirectory) => Ok(true),
+            Err(error) if !layers::is_missing(&error) => Err(error),
+            _ => Ok(false),
+        }
+    }
+
+    async fn stand_in(&self, path: TreePath, changed: &mut Changed) -> Result<()> {
+        let at = self.tree(&path)?;
+        changed.assumptions.push((At::Path(at.clone()), Precondition::Absent));
+        changed.ops.push(Op::write(at, "").create_new());
+        changed.up.insert(path.clone());
+        changed.stand_ins.push(path);
+        Ok(())
+    }
+
+    /// Takes away what stood for something else, where the operation may have done without it.
+    pub(super) async fn clear(&self, changed: &mut Changed) -> Result<()> {
+        for path in std::mem::take(&mut changed.stand_ins) {
+            changed.ops.push(Op::remove(self.tree(&path)?));
+            self.keep_times(&path, changed).await?;
+            changed.up.remove(&path);
         }
         Ok(())
     }
@@ -68,7 +102,7 @@ impl Overlay {
         Ok(())
     }
 
-    fn bring_directory(&self, path: &TreePath, entry: &Entry, changed: &mut Changed) -> Result<()> {
+    async fn bring_directory(&self, path: &TreePath, entry: &Entry, changed: &mut Changed) -> Result<()> {
         let at = self.tree(path)?;
         changed.assumptions.push((At::Path(at.clone()), Precondition::Absent));
         changed.ops.push(match path.is_root() {
@@ -77,7 +111,7 @@ impl Overlay {
             false => Op::mkdir(at).with_attrs(carried(entry).xattr(ORIGIN, entry.ino.0.to_string())),
         });
         changed.up.insert(path.clone());
-        Ok(())
+        self.keep_times(path, changed).await
     }
 
     /// Copies up a node of the lower layer, with all its names that show.
@@ -88,10 +122,9 @@ impl Overlay {
             return Ok(());
         }
         if entry.is_dir() {
-            return self.bring_directory(path, entry, changed);
+            return self.bring_directory(path, entry, changed).await;
         }
         let at = self.tree(path)?;
-        let parents = self.times_above(path).await?;
         changed.assumptions.push((At::Path(at.clone()), Precondition::Absent));
         let attrs = carried(entry).xattr(ORIGIN, entry.ino.0.to_string());
         changed.ops.push(match (entry.kind, &entry.target) {
@@ -105,40 +138,40 @@ impl Overlay {
         changed.ops.push(Op::link(&at, self.node_name(entry.ino)).with_parents());
         self.hide(path, changed).await?;
         if entry.nlink > 1 {
-            for name in self.other_names(path, entry.ino, changed).await? {
+            for name in self.other_names(path, changed).await? {
                 self.bring_parents(&name, changed).await?;
                 let other = self.tree(&name)?;
                 changed.assumptions.push((At::Path(other.clone()), Precondition::Absent));
                 changed.ops.push(Op::link(&at, other));
                 changed.up.insert(name.clone());
                 self.hide(&name, changed).await?;
+                self.keep_times(&name, changed).await?;
             }
         }
-        changed.ops.extend(parents);
+        self.keep_times(path, changed).await
+    }
+
+    /// Gives the directory above a path its times again: to be copied up is no change of it.
+    async fn keep_times(&self, path: &TreePath, changed: &mut Changed) -> Result<()> {
+        let Some(dir) = path.parent().filter(|dir| !changed.touched.contains(dir)) else { return Ok(()) };
+        if let Ok(Found::Upper(entry) | Found::Lower(entry)) = self.look(&dir).await {
+            let times = SetAttrs::new().mtime(entry.mtime).atime(entry.atime);
+            changed.ops.push(Op::set_attrs(self.tree(&dir)?, times));
+        }
         Ok(())
     }
 
-    /// What gives the directory above a path its times again: to be copied up is no change of it.
-    async fn times_above(&self, path: &TreePath) -> Result<Option<Op>> {
-        let Some(dir) = path.parent() else { return Ok(None) };
-        let entry = match self.look(&dir).await {
-            Ok(Found::Upper(entry) | Found::Lower(entry)) => entry,
-            Err(_) => return Ok(None),
-        };
-        let times = SetAttrs::new().mtime(entry.mtime).atime(entry.atime);
-        Ok(Some(Op::set_attrs(self.tree(&dir)?, times)))
-    }
-
-    /// Other names of a node of the lower layer that show.
-    async fn other_names(&self, path: &TreePath, ino: Ino, changed: &Changed) -> Result<Vec<TreePath>> {
-        let names = self.lower.names(&At::Node(ino), &NamesPage::default().limit(MAX_UP)).await?;
+    /// Other names of a node of the lower layer that show. Not every lower layer finds nodes by number.
+    async fn other_names(&self, path: &TreePath, changed: &Changed) -> Result<Vec<TreePath>> {
+        let page = NamesPage::default().limit(MAX_UP);
+        let names = self.lower.names(&At::Path(path.clone()), &page).await?;
         if names.more {
             let message = format!("a file with more than {MAX_UP} names cannot be copied up");
             return Err(Error::at(ErrorKind::TooManyLinks, path, message));
         }
         let mut others = Vec::new();
         for name in names.items {
-            let shows = name != *path && !changed.hides(&name);
+            let shows = name != *path && !changed.hides(&name) && !changed.up.contains(&name);
             if shows && matches!(self.look(&name).await, Ok(Found::Lower(_))) {
                 others.push(name);
             }
