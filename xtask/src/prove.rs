@@ -37,7 +37,10 @@ enum Proof {
     ModelScopes,
     /// The same through a mount's root and a part of it: 1,000,000 each
     ModelMounts,
-    /// The same, with every batch planned as if rows were a round trip away: 1,000,000
+    /// Overlays beside union mounts of the kernel (needs root), over a layer of the same store, of another
+    /// and a folder: 300,000 each
+    Overlayfs,
+    /// As `model`, with every batch planned as if rows were a round trip away: 1,000,000
     ModelRounds,
     /// `kill -9` under 8 concurrent HTTP writers, then under batches: 200 kills each, nothing acknowledged is
     /// lost
@@ -105,6 +108,7 @@ fn prove(root: &Path, &Options { what, size, seed }: &Options) -> Result<()> {
         Proof::Model => model::equal(size(1_000_000), seed),
         Proof::ModelScopes => model::through_scopes(size(1_000_000), seed),
         Proof::ModelMounts => model::through_mounts(size(1_000_000), seed),
+        Proof::Overlayfs => model::beside_overlayfs(size(300_000), seed),
         Proof::ModelRounds => model::in_rounds(size(1_000_000), seed),
         Proof::Kill => crash::kill(&binaries(root)?, size(200), seed),
         Proof::Cut => crash::cut(&binaries(root)?, size(100), seed),

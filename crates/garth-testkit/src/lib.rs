@@ -10,6 +10,7 @@ pub mod limited;
 pub mod model;
 pub mod mounted;
 mod overlaid;
+pub mod overlayfs;
 pub mod planted;
 #[cfg(feature = "faults")]
 pub mod proof;

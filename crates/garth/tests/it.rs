@@ -18,6 +18,7 @@ mod it {
     mod model;
     mod mount;
     mod overlay;
+    mod overlay_kernel;
     mod rules;
     mod specs;
     mod sqlite;

@@ -1,8 +1,9 @@
-//! The model test on the SQLite engine.
+//! The model test on the SQLite engine, and overlays beside those of the kernel.
 
 use anyhow::Result;
 use garth_testkit::model::{ModelConfig, run, sqlite};
 use garth_testkit::mounted::Part;
+use garth_testkit::overlayfs::{self, Lower};
 
 /// Plays `ops` random operations on SQLite and on the memory engine, and compares every answer.
 pub(super) fn equal(ops: u64, seed: u64) -> Result<()> {
@@ -31,7 +32,16 @@ pub(super) fn through_mounts(ops: u64, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// The same where every batch is planned from the rows that are fetched for it.
+/// Plays `ops` random operations on an overlay and on one of the kernel, and compares answers and trees.
+pub(super) fn beside_overlayfs(ops: u64, seed: u64) -> Result<()> {
+    for lower in [Lower::SameStore, Lower::OtherStore, Lower::Folder] {
+        let stats = overlayfs::run(ModelConfig { ops, seed }, lower)?;
+        println!("seed {seed}, {lower:?}: no difference in {stats:?}");
+    }
+    Ok(())
+}
+
+/// The model test where every batch is planned from the rows that are fetched for it.
 pub(super) fn in_rounds(ops: u64, seed: u64) -> Result<()> {
     garth::engine::planner::fetched::ask_for();
     equal(ops, seed)
