@@ -16,7 +16,7 @@ const TAG_BITS: u32 = 14;
 const TAGS: u64 = 1 << TAG_BITS;
 const LOW: u64 = (1 << BITS) - 1;
 
-/// See the module.
+/// See the module. Without tags of its own it leaves numbers as they are, marked by a view below or not.
 #[derive(Clone, Debug)]
 pub(super) struct Numbers {
     /// The tag of each path that has one, and back.
@@ -81,6 +81,9 @@ impl Numbers {
     pub(super) fn shown(&self, part: usize, ino: Ino) -> Ino {
         let (tag, low) = (ino.0 >> BITS, ino.0 & LOW);
         let own = self.parts.get(&part).copied();
+        if self.paths.is_empty() {
+            return ino;
+        }
         if tag == 0 {
             return Ino(own.unwrap_or(0) << BITS | low);
         }
@@ -99,7 +102,7 @@ impl Numbers {
     /// The part that a number belongs to, and the number there; of all that are not marked, part 0.
     pub(super) fn node(&self, ino: Ino) -> Option<(usize, Ino)> {
         let (tag, low) = (ino.0 >> BITS, ino.0 & LOW);
-        if tag == 0 {
+        if tag == 0 || self.paths.is_empty() {
             return Some((0, ino));
         }
         if let Some(part) = self.marked.get(&tag) {

@@ -58,9 +58,8 @@ impl Overlay {
         places: Places,
     ) -> Result<Arc<dyn FileSystem>> {
         let one_store = lower.lowering().home().id == upper.lowering().home().id;
-        let mark = TreePath::parse("/upper")?;
-        let marked = (!one_store).then(|| (UPPER, mark.clone()));
-        let numbers = Arc::new(Numbers::new([mark], marked));
+        let mark = (!one_store).then(|| TreePath::parse("/upper")).transpose()?;
+        let numbers = Arc::new(Numbers::new(mark.clone(), mark.map(|mark| (UPPER, mark))));
         let (whole, places) = (Arc::clone(&upper), Arc::new(places));
         Ok(Arc::new(Self { lower, upper, whole, places, one_store, numbers, within: Within::everything() }))
     }
