@@ -219,6 +219,10 @@ impl Both {
         if ops.iter().any(|op| kernel::is_mode_of_link(&self.root(), op)) {
             return Ok(());
         }
+        // directories that are copied up behind it get the time of the batch
+        if ops.len() > 1 && ops.iter().any(|op| kernel::is_rename_of_nothing(&self.root(), op)) {
+            return Ok(());
+        }
         if ops.len() == 1 {
             return self.one(&ops[0]).await.map(drop);
         }

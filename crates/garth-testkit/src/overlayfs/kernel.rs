@@ -240,6 +240,13 @@ pub(super) fn is_mode_of_link(root: &Path, op: &Op) -> bool {
     }
 }
 
+/// Whether an operation renames a node onto one of its own names, so that nothing happens.
+pub(super) fn is_rename_of_nothing(root: &Path, op: &Op) -> bool {
+    let Op::Rename { from, to, .. } = op else { return false };
+    let number = |at| place(root, at).and_then(|path| look(&path)).map(|found| found.ino());
+    from == to || matches!((number(from), number(to)), (Ok(one), Ok(other)) if one == other)
+}
+
 /// Sets the time of the last change, in whole seconds.
 pub(super) fn set_time(path: &Path, seconds: i64) -> Result<(), Errno> {
     let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
