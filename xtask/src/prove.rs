@@ -37,6 +37,8 @@ enum Proof {
     ModelScopes,
     /// The same through a mount's root and a part of it: 1,000,000 each
     ModelMounts,
+    /// The same through ten stacks of views drawn at random: 1,000,000
+    ModelStacks,
     /// Overlays beside union mounts of the kernel (needs root), over a layer of the same store, of another
     /// and a folder: 300,000 each
     Overlayfs,
@@ -108,6 +110,7 @@ fn prove(root: &Path, &Options { what, size, seed }: &Options) -> Result<()> {
         Proof::Model => model::equal(size(1_000_000), seed),
         Proof::ModelScopes => model::through_scopes(size(1_000_000), seed),
         Proof::ModelMounts => model::through_mounts(size(1_000_000), seed),
+        Proof::ModelStacks => model::through_stacks(size(1_000_000), seed),
         Proof::Overlayfs => model::beside_overlayfs(size(300_000), seed),
         Proof::ModelRounds => model::in_rounds(size(1_000_000), seed),
         Proof::Kill => crash::kill(&binaries(root)?, size(200), seed),

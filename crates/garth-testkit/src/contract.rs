@@ -62,6 +62,8 @@ pub struct Subject {
     pub longest_target: usize,
     /// Whether its paths are those of an account, which rules are for.
     pub ruled: bool,
+    /// Whether each operation takes long, as through many views: then no promise asks for tens of thousands.
+    pub slow: bool,
     /// Opens its data again, where they outlive an instance.
     pub reopen: Option<Reopen>,
     /// Collects what its data no longer need, where there is anything to collect.
@@ -145,6 +147,7 @@ impl Subject {
             next,
             longest_target: MAX_TARGET,
             ruled: true,
+            slow: false,
             reopen: None,
             collect: None,
             keep: Box::new(()),

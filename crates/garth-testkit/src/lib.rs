@@ -18,4 +18,5 @@ pub mod random;
 mod scoped;
 mod shape;
 pub mod shifted;
+pub mod stacked;
 pub mod tools;

@@ -19,8 +19,8 @@ struct Shift {
     seq: u64,
     /// By how much numbers of nodes are larger; the root is 1.
     ino: u64,
-    /// The time of the root, which a fresh tree has at 0.
-    birth: Timestamp,
+    /// The times of the root, which a fresh tree has at 0.
+    root: [Timestamp; 3],
 }
 
 /// See the module.
@@ -37,8 +37,9 @@ impl Shifted {
     /// From the tree.
     pub async fn new(inner: Arc<dyn FileSystem>, last: Ino) -> Result<Self> {
         let (seq, ino) = (inner.head().await?.seq.0, last.0 - Ino::ROOT.0);
-        let birth = inner.stat(&At::Path(TreePath::root())).await?.birthtime;
-        Ok(Self { inner, by: Shift { seq, ino, birth } })
+        let root = inner.stat(&At::Path(TreePath::root())).await?;
+        let root = [root.birthtime, root.mtime, root.ctime];
+        Ok(Self { inner, by: Shift { seq, ino, root } })
     }
 
     /// Another state of the same tree.
@@ -114,7 +115,7 @@ impl Shift {
     }
 
     fn time_out(self, time: Timestamp) -> Timestamp {
-        if time == self.birth { Timestamp(0) } else { time }
+        if self.root.contains(&time) { Timestamp(0) } else { time }
     }
 
     fn entry_out(self, entry: Entry) -> Entry {

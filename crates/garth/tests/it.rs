@@ -22,4 +22,5 @@ mod it {
     mod rules;
     mod specs;
     mod sqlite;
+    mod stacked;
 }

@@ -4,6 +4,7 @@ use anyhow::Result;
 use garth_testkit::model::{ModelConfig, run, sqlite};
 use garth_testkit::mounted::Part;
 use garth_testkit::overlayfs::{self, Lower};
+use garth_testkit::stacked::{View, drawn};
 
 /// Plays `ops` random operations on SQLite and on the memory engine, and compares every answer.
 pub(super) fn equal(ops: u64, seed: u64) -> Result<()> {
@@ -28,6 +29,17 @@ pub(super) fn through_mounts(ops: u64, seed: u64) -> Result<()> {
         let subject = || async move { sqlite().await.mounted(part).await.counted_anew().await };
         let stats = run(ModelConfig { ops, seed }, subject)?;
         println!("seed {seed}, {part:?} of a mount: no difference in {stats:?}");
+    }
+    Ok(())
+}
+
+/// The same through ten stacks of views.
+pub(super) fn through_stacks(ops: u64, seed: u64) -> Result<()> {
+    for seed in seed..seed + 10 {
+        let views = drawn(seed, View::EQUAL);
+        let subject = || async { sqlite().await.stacked(&views).await.counted_anew().await };
+        let stats = run(ModelConfig { ops: ops.div_ceil(10), seed }, subject)?;
+        println!("seed {seed}, {views:?}: no difference in {stats:?}");
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 use garth_testkit::model::{ModelConfig, run, sqlite};
 use garth_testkit::mounted::Part;
+use garth_testkit::stacked::{View, drawn};
 
 #[test]
 fn random_operations_mean_the_same_as_on_the_specification() {
@@ -29,5 +30,16 @@ fn random_operations_through_a_mount_mean_the_same_as_on_a_tree_of_its_own() {
         let stats = run(ModelConfig::from_env(4_000), subject)
             .unwrap_or_else(|failure| panic!("{part:?}: {failure}"));
         assert!(stats.commits > 0 && stats.reopened > 0 && stats.collected > 0, "{stats:?}");
+    }
+}
+
+#[test]
+fn random_operations_through_stacks_of_views_mean_the_same_as_on_a_tree_of_its_own() {
+    for seed in [1, 2] {
+        let views = drawn(seed, View::EQUAL);
+        let subject = || async { sqlite().await.stacked(&views).await.counted_anew().await };
+        let stats = run(ModelConfig::from_env(2_500), subject)
+            .unwrap_or_else(|failure| panic!("{views:?}: {failure}"));
+        assert!(stats.commits > 0 && stats.reopened > 0, "{stats:?}");
     }
 }
