@@ -327,7 +327,11 @@ impl Lowering for ScopeLowering {
             At::Node(Ino::ROOT) => At::Node(self.base_root().await?),
             _ => self.scope.at(at)?,
         };
-        self.scope.told(self.base.condition(&below, &that).await)
+        let (mut lowered, that) = self.scope.told(self.base.condition(&below, &that).await)?;
+        if is_root(at) {
+            lowered.shown.ino = Some(Ino::ROOT);
+        }
+        Ok((lowered, that))
     }
 
     async fn number(&mut self, ino: Ino) -> Result<Ino> {

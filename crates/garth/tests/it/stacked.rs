@@ -22,8 +22,10 @@ use std::sync::Arc;
 
 use garth::FileSystemExt;
 use garth::engine::memory::Memory;
+use garth::model::{Ino, Op, Precondition};
 use garth_testkit::contract::Subject;
 use garth_testkit::stacked::View;
+use garth_testkit::tools::p;
 
 fn memory() -> Subject {
     let (env, clock) = Subject::clock();
@@ -51,4 +53,13 @@ async fn an_overlay_of_parts_of_an_overlay_finds_nodes_by_number() {
     assert_eq!(fs.stat(&entry.ino.into()).await.unwrap(), entry);
     fs.append(entry.ino, "!").await.unwrap();
     assert_eq!(fs.read_to_string("/f").await.unwrap(), "f!");
+}
+
+#[tokio::test]
+async fn a_check_of_the_root_of_a_view_answers_with_its_number() {
+    for view in View::ALL {
+        let subject = memory().stacked(&[*view]).await;
+        let commit = subject.fs.commit(Op::check(p("/"), Precondition::Exists).into()).await.unwrap();
+        assert_eq!(commit.outcomes[0].ino, Ino::ROOT, "{view:?}");
+    }
 }
