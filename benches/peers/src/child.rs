@@ -61,6 +61,7 @@ async fn garth(options: &Options) -> Result<Figures> {
                 Workload::CreateIndexed => work::create_indexed(&garth, size).await,
                 Workload::Deep => scale::deep(&garth, size, runs).await,
                 Workload::Versions => scale::versions(&garth, size, runs).await,
+                Workload::Views => work::views::views(&garth, size).await,
                 Workload::Lives => scale::lives(&garth, size, runs).await,
                 workload => common(&garth, workload, size).await,
             }

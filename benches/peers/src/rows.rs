@@ -31,6 +31,8 @@ pub(crate) enum Workload {
     Names,
     /// 10,000 accounts in turn with 1,024 file descriptors
     Accounts,
+    /// views beside the tree that they show; opening an agent's tree
+    Views,
     /// `POST /v1/get`, 32 connections; and beside 1,500 puts a second
     Get,
     /// `POST /v1/put`, 32 connections
@@ -168,6 +170,20 @@ pub(crate) const ROWS: &[Row] = &[
         .counts(Unit::Time, Goal::None),
     row(Workload::Accounts, "peak", "  its peak memory")
         .counts(Unit::Bytes, Goal::None),
+    row(Workload::Views, "scope stat", "stat through a scope")
+        .against("stat", "garth: in the tree itself", Goal::Within(1.25)),
+    row(Workload::Views, "mount stat", "  through a mount")
+        .against("stat", "garth: in the tree itself", Goal::Within(1.25)),
+    row(Workload::Views, "upper stat", "  through an overlay, of what was changed")
+        .against("stat", "garth: in the tree itself", Goal::Within(2.0)),
+    row(Workload::Views, "lower stat", "  of what was not")
+        .against("stat", "garth: in the tree itself", Goal::None),
+    row(Workload::Views, "open override", "open an agent's tree with 50 skills, changes kept; one look-up")
+        .counts(Unit::Time, Goal::Below(1e6)),
+    row(Workload::Views, "open ephemeral", "  changes in memory")
+        .counts(Unit::Time, Goal::Below(1e6)),
+    row(Workload::Views, "mount rename", "rename a directory of 10,000 files from mount to mount, durable")
+        .against("rename", "garth: in the tree itself", Goal::None),
     row(Workload::Get, "get", "`POST /v1/get`, 32 connections")
         .against("bare get", "axum handler with the same JSON in memory", Goal::Faster(0.75)),
     row(Workload::Get, "busy get", "  beside 1,500 puts a second")

@@ -3,6 +3,7 @@
 
 pub(crate) mod content;
 pub(crate) mod scale;
+pub(crate) mod views;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -95,6 +95,6 @@ impl Subject {
 async fn confined(fs: Arc<dyn FileSystem>) -> Arc<dyn FileSystem> {
     let owner = Owner::new("guest").expect("a label");
     let within = Within::new([p(BESIDE), p(INSIDE)]).without([p("/room/beside/hidden")]);
-    let confined = fs.confined(&Confinement { within, owner }).await.expect("a confined handle");
+    let confined = fs.confined(&Confinement::new(within, owner)).await.expect("a confined handle");
     Scope::open(&*confined, &p(INSIDE)).await.expect("a scope of it")
 }

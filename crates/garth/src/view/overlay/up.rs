@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::layers::{Found, ORIGIN};
+use super::layers::{self, Found, ORIGIN};
 use super::{Overlay, carried};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{

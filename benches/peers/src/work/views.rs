@@ -1,0 +1,133 @@
+//! What views cost beside the tree that they show.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use garth::agent::{AgentTree, Identity, Skill};
+use garth::engine::memory::Memory;
+use garth::model::{At, Batch, Op, Owner};
+use garth::view::{Mount, Overlay, Scope};
+use garth::{Env, FileSystem, FileSystemExt as _};
+
+use super::content::{SMALL, text};
+use crate::figures::Figures;
+use crate::side::garth::{Garth, path};
+use crate::size::Size;
+
+/// Skills of the agent whose tree is opened.
+const SKILLS: usize = 50;
+/// How often it is opened.
+const OPENS: usize = 200;
+/// Files that are looked up.
+const FILES: usize = 1_000;
+
+pub(crate) async fn views(garth: &Garth, size: Size) -> Result<Figures> {
+    let mut figures = Figures::default();
+    looked_up(garth, size, &mut figures).await?;
+    opened(garth, &mut figures).await?;
+    renamed(garth, size, &mut figures).await?;
+    Ok(figures)
+}
+
+/// stat of the same files in the tree, and through one view of each kind.
+async fn looked_up(garth: &Garth, size: Size, figures: &mut Figures) -> Result<()> {
+    let store: &dyn FileSystem = &*garth.0;
+    store.mkdir_all("/chats/one/notes").await?;
+    store.mkdir_all("/upper").await?;
+    for first in (0..FILES).step_by(100) {
+        let write = |i| Op::write(path(&format!("/chats/one/notes/note-{i:05}.md")), text(i as u64));
+        store.commit(Batch::new((first..first + 100).map(write))).await?;
+    }
+    let root = path("/chats/one");
+    let scope = Scope::open(store, &root).await?;
+    let other: Arc<dyn FileSystem> = Arc::new(Memory::new(Env::system()));
+    let mount = Mount::builder(store, &path("/upper"), Owner::new("bench")?);
+    let mount = mount.directory(path("/.agent"), root.clone()).mount(path("/skills/s"), other).open().await?;
+    let over = async |dir: &str| {
+        let (lower, upper) = (Scope::open(store, &root).await?, Scope::open(store, &path(dir)).await?);
+        anyhow::Ok(Overlay::open(lower, upper).await?)
+    };
+    store.mkdir_all("/upper2").await?;
+    let (below, above) = (over("/upper").await?, over("/upper2").await?);
+    for first in (0..FILES).step_by(100) {
+        let touch = |i| Op::append(path(&format!("/notes/note-{i:05}.md")), "!");
+        above.commit(Batch::new((first..first + 100).map(touch))).await?;
+    }
+    let sides: [(&str, &dyn FileSystem, &str); 5] = [
+        ("stat", store, "/chats/one/notes"),
+        ("scope stat", &*scope, "/notes"),
+        ("mount stat", &*mount, "/.agent/notes"),
+        ("lower stat", &*below, "/notes"),
+        ("upper stat", &*above, "/notes"),
+    ];
+    let stats = size.of(20_000, FILES);
+    // the sides alternate: all of them meet the same noise
+    for round in 0..6 {
+        for (figure, fs, dir) in sides {
+            let paths: Vec<At> =
+                (0..FILES).map(|i| At::Path(path(&format!("{dir}/note-{i:05}.md")))).collect();
+            let start = Instant::now();
+            for i in 0..stats / 5 {
+                ensure!(fs.stat(&paths[i * 389 % FILES]).await?.size >= SMALL as u64, "stat tells the size");
+            }
+            // the first warms up
+            if round > 0 {
+                figures.time(figure, start.elapsed(), stats / 5);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An agent's tree with many skills, of each kind.
+async fn opened(garth: &Garth, figures: &mut Figures) -> Result<()> {
+    for n in 0..SKILLS {
+        let skill = Op::write(path(&format!("/skills/skill-{n}/SKILL.md")), text(n as u64)).with_parents();
+        garth.0.commit(skill.into()).await?;
+    }
+    let who = Identity::new("ann", "scout", "one", "main")?;
+    let scratch: Arc<dyn FileSystem> = Arc::new(Memory::new(Env::system()));
+    for (figure, keeps) in [("open override", true), ("open ephemeral", false)] {
+        let skills = (0..SKILLS).map(|n| match keeps {
+            true => Skill::overriding(&format!("skill-{n}")),
+            false => Skill::ephemeral(&format!("skill-{n}"), Arc::clone(&scratch)),
+        });
+        let skills = skills.collect::<garth::Result<Vec<_>>>()?;
+        let open = || AgentTree::new(&*garth.0, who.clone()).skills(skills.clone()).open();
+        open().await?;
+        let start = Instant::now();
+        for _ in 0..OPENS {
+            ensure!(open().await?.exists("/skills/skill-7/SKILL.md").await?, "the skill is there");
+        }
+        figures.time(figure, start.elapsed(), OPENS);
+    }
+    Ok(())
+}
+
+/// A directory with many files, renamed within a part of a mounted tree and from one to another.
+async fn renamed(garth: &Garth, size: Size, figures: &mut Figures) -> Result<()> {
+    let store: &dyn FileSystem = &*garth.0;
+    let files = size.of(10_000, 100);
+    store.mkdir_all("/chats/two/many").await?;
+    store.mkdir_all("/agents/a").await?;
+    for first in (0..files).step_by(100) {
+        let write = |i| Op::write(path(&format!("/chats/two/many/note-{i:05}.md")), "x");
+        store.commit(Batch::new((first..first + 100).map(write))).await?;
+    }
+    let tree = Mount::builder(store, &path("/chats/two"), Owner::new("bench")?);
+    let tree = tree.directory(path("/.agent"), path("/agents/a")).open().await?;
+    let mut rename = async |figure: &str, fs: &dyn FileSystem, from: &str, to: &str| {
+        let start = Instant::now();
+        fs.rename(from, to).await?;
+        figures.time(figure, start.elapsed(), 1);
+        anyhow::Ok(())
+    };
+    for _ in 0..3 {
+        rename("rename", store, "/chats/two/many", "/chats/two/more").await?;
+        rename("mount rename", &*tree, "/more", "/.agent/many").await?;
+        rename("rename", store, "/agents/a/many", "/agents/a/more").await?;
+        rename("mount rename", &*tree, "/.agent/more", "/many").await?;
+    }
+    Ok(())
+}
