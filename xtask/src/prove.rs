@@ -74,6 +74,9 @@ enum Proof {
     /// No path, link, glob or id reaches another account, and nothing leads out of a scope: 200,000 tries
     /// each
     Isolation,
+    /// The same from a tree of views of each kind, on SQLite while directories are swapped for links, and on a
+    /// folder of the host while a second thread swaps them for links outside: 1,000,000 tries each
+    IsolationViews,
     /// A lost answer (caller gone, process ended, connection cut), then a retry: one commit: 1,000 times each
     Committed,
 }
@@ -126,6 +129,7 @@ fn prove(root: &Path, &Options { what, size, seed }: &Options) -> Result<()> {
         Proof::Failpoints => proofs::fail(&binaries(root)?.worker, size(12), seed),
         Proof::Order => proofs::order(size(400), seed),
         Proof::Isolation => proofs::isolate(size(200_000), seed),
+        Proof::IsolationViews => proofs::isolate_views(size(1_000_000), seed),
         Proof::Committed => proofs::commit_once(&binaries(root)?, size(1_000), seed),
     }
 }

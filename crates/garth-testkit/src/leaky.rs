@@ -2,11 +2,14 @@
 //! which must notice each.
 
 use std::collections::HashSet;
+use std::io::Write as _;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::fs::lower::{Itself, Store, StoreId};
+use garth::fs::resolve::{Follow, resolve};
 use garth::model::{
     At, Batch, Blame, Body, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched,
     Head, HistoryPage, Ino, Listing, Moment, NamesPage, Op, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
@@ -33,11 +36,21 @@ pub enum Leak {
     IdempotencyKey,
     /// Whose a staged body is.
     StagedBody,
+    /// What is left out of a subtree.
+    LeftOut,
+    /// Links on the way: reads follow them.
+    Link,
+    /// A commit by number.
+    Write,
+    /// Links in a folder of the host: reads follow them.
+    HostRead,
+    /// The same of writes.
+    HostWrite,
 }
 
 impl Leak {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
+    /// Those of any engine.
+    pub const ALL: [Self; 11] = [
         Self::Number,
         Self::NumberKept,
         Self::Version,
@@ -46,7 +59,12 @@ impl Leak {
         Self::CommitId,
         Self::IdempotencyKey,
         Self::StagedBody,
+        Self::LeftOut,
+        Self::Link,
+        Self::Write,
     ];
+    /// Those of a folder of the host.
+    pub const OF_HOST: [Self; 2] = [Self::HostRead, Self::HostWrite];
 }
 
 /// An engine's handle, and the one that it was first confined from.
@@ -54,24 +72,64 @@ impl Leak {
 pub struct Leaky {
     inner: Arc<dyn FileSystem>,
     whole: Arc<dyn FileSystem>,
-    leak: Leak,
+    leak: Option<Leak>,
     within: Within,
     /// Numbers that were found.
     seen: Arc<Mutex<HashSet<Ino>>>,
+    /// The folder of the host that it shows, if it is one.
+    folder: PathBuf,
 }
 
 impl Leaky {
-    /// An engine that leaks once it is confined.
-    pub fn new(engine: Arc<dyn FileSystem>, leak: Leak) -> Self {
+    /// An engine as it should be.
+    pub fn new(engine: Arc<dyn FileSystem>) -> Self {
         let (inner, whole) = (Arc::clone(&engine), engine);
-        Self { inner, whole, leak, within: Within::everything(), seen: Arc::default() }
+        Self {
+            inner,
+            whole,
+            leak: None,
+            within: Within::everything(),
+            seen: Arc::default(),
+            folder: PathBuf::new(),
+        }
+    }
+
+    /// A folder of the host as it should be shown.
+    pub fn on_host(engine: Arc<dyn FileSystem>, folder: PathBuf) -> Self {
+        Self { folder, ..Self::new(engine) }
+    }
+
+    /// Where the host would look for a path.
+    fn on_disk(&self, path: &TreePath) -> PathBuf {
+        self.folder.join(path.key().trim_start_matches('/'))
+    }
+
+    /// Another handle of the same store, which leaks once it is confined.
+    #[must_use]
+    pub fn with(&self, leak: Leak) -> Self {
+        Self { leak: Some(leak), ..self.clone() }
+    }
+
+    fn is(&self, leak: Leak) -> bool {
+        self.leak == Some(leak)
+    }
+
+    /// Where a read ends up that follows links, if any are on its way.
+    async fn followed(&self, at: &At) -> Option<At> {
+        let At::Path(path) = at else { return None };
+        if !self.is(Leak::Link) {
+            return None;
+        }
+        let found = resolve(&*self.whole, path.as_str(), Follow::Yes).await.ok()?;
+        (found != *path).then_some(At::Path(found))
     }
 
     /// What answers a read at an address.
     fn reader(&self, at: &At) -> &dyn FileSystem {
         let leaks = match (self.leak, at) {
-            (Leak::Number, At::Node(_) | At::Child(..)) => true,
-            (Leak::NumberKept, At::Node(ino) | At::Child(ino, _)) => self.seen().contains(ino),
+            (Some(Leak::Number), At::Node(_) | At::Child(..)) => true,
+            (Some(Leak::NumberKept), At::Node(ino) | At::Child(ino, _)) => self.seen().contains(ino),
+            (Some(Leak::LeftOut), At::Path(path)) => self.within.is_excluded(path),
             _ => false,
         };
         if leaks { &*self.whole } else { &*self.inner }
@@ -84,12 +142,14 @@ impl Leaky {
     /// Whether a batch goes where its owner or its within is not judged.
     fn leaks(&self, batch: &Batch) -> bool {
         let staged = |op: &Op| matches!(op.body(), Some(Body::Staged(_)));
+        let by_number = |op: &Op| op.clone().addresses().iter().any(|(at, _)| !matches!(at, At::Path(_)));
         match self.leak {
-            Leak::CommitId => batch.id.is_some(),
-            Leak::IdempotencyKey => batch.idempotency.is_some(),
-            Leak::StagedBody => batch.ops.iter().any(staged),
-            Leak::PastCopy => batch.ops.iter().any(|op| matches!(op, Op::Copy { as_of: Some(_), .. })),
-            Leak::Number | Leak::NumberKept | Leak::Version | Leak::Snapshot => false,
+            Some(Leak::CommitId) => batch.id.is_some(),
+            Some(Leak::IdempotencyKey) => batch.idempotency.is_some(),
+            Some(Leak::StagedBody) => batch.ops.iter().any(staged),
+            Some(Leak::PastCopy) => batch.ops.iter().any(|op| matches!(op, Op::Copy { as_of: Some(_), .. })),
+            Some(Leak::Write) => batch.ops.iter().any(by_number),
+            _ => false,
         }
     }
 }
@@ -125,6 +185,19 @@ impl FileSystem for Leaky {
     }
 
     async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
+        if let (true, At::Path(path)) = (self.is(Leak::HostRead), at)
+            && self.within.contains(path)
+            && let Ok(bytes) = std::fs::read(self.on_disk(path))
+        {
+            let entry = match self.whole.stat(at).await {
+                Ok(entry) => entry,
+                Err(_) => self.whole.stat(&At::Path(TreePath::root())).await?,
+            };
+            return Ok((entry, bytes.into()));
+        }
+        if let Some(at) = self.followed(at).await {
+            return self.whole.fetch(&at, range).await;
+        }
         self.reader(at).fetch(at, range).await
     }
 
@@ -141,7 +214,7 @@ impl FileSystem for Leaky {
     }
 
     async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>> {
-        let fs = if self.leak == Leak::Version { &self.whole } else { &self.inner };
+        let fs = if self.is(Leak::Version) { &self.whole } else { &self.inner };
         fs.open_version(version).await
     }
 
@@ -176,7 +249,7 @@ impl FileSystem for Leaky {
     }
 
     async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
-        let fs = if self.leak == Leak::Snapshot { &self.whole } else { &self.inner };
+        let fs = if self.is(Leak::Snapshot) { &self.whole } else { &self.inner };
         fs.snapshots(page).await
     }
 
@@ -189,6 +262,17 @@ impl FileSystem for Leaky {
     }
 
     async fn commit(&self, batch: Batch) -> Result<Commit> {
+        for op in batch.ops.iter().filter(|_| self.is(Leak::HostWrite)) {
+            if let Op::Write { at: At::Path(path), body: Body::Bytes(bytes), .. } = op
+                && self.within.contains(path)
+            {
+                // in place of what is there, as a program would
+                let _ = std::fs::OpenOptions::new()
+                    .write(true)
+                    .open(self.on_disk(path))
+                    .and_then(|mut file| file.write_all(bytes));
+            }
+        }
         match self.leaks(&batch) {
             true => self.whole.commit(Batch { within: None, ..batch }).await,
             false => self.inner.commit(batch).await,
@@ -196,7 +280,7 @@ impl FileSystem for Leaky {
     }
 
     async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
-        let fs = if self.leak == Leak::CommitId { &self.whole } else { &self.inner };
+        let fs = if self.is(Leak::CommitId) { &self.whole } else { &self.inner };
         fs.committed(id).await
     }
 

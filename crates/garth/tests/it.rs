@@ -17,6 +17,7 @@ mod it {
     mod migration;
     mod model;
     mod mount;
+    mod numbers;
     mod overlay;
     mod overlay_kernel;
     mod rules;

@@ -93,6 +93,12 @@ pub(super) fn isolate(tries: u64, seed: u64) -> Result<()> {
     on_folder(|folder| isolation::scopes(folder, tries, seed, None)).map(drop)
 }
 
+/// Tries to leave a tree of views, on SQLite and on a folder of the host.
+pub(super) fn isolate_views(tries: u64, seed: u64) -> Result<()> {
+    on_folder(|folder| isolation::views(folder, tries, seed, None))?;
+    on_folder(|folder| isolation::views_on_host(folder, tries, seed, None)).map(drop)
+}
+
 /// Answers that are lost.
 pub(super) fn commit_once(binaries: &Binaries, rounds: u64, seed: u64) -> Result<()> {
     on_folder(|folder| committed::given_up(folder, rounds, seed, Retry::SameId))?;

@@ -1,10 +1,13 @@
 //! Isolation: canaries in another account, and in another agent's part of the same account, are never seen,
 //! whatever paths, links, patterns and ids are tried. Tries are generated from a seed.
 
+mod around;
 mod scopes;
 mod tries;
+mod views;
 
 pub use scopes::{Report as ScopeReport, scopes};
+pub use views::{Place, Report as ViewsReport, views, views_on_host};
 
 use std::fmt;
 use std::future::Future;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use garth_testkit::leaky::Leak;
 use garth_testkit::planted::Bug;
 use garth_testkit::proof::committed::{self, Retry};
+use garth_testkit::proof::isolation::Place;
 use garth_testkit::proof::{
     Proven, accounts, appends, big_file, collect, damage, failpoints, isolation, linear, processes, subtrees,
 };
@@ -198,5 +199,43 @@ fn every_planted_leak_of_a_scope_is_caught() {
         let folder = in_memory();
         let broken = isolation::scopes(folder.path(), 5_000, 13, Some(leak)).expect_err("a leak is seen");
         println!("{leak:?}: {broken}");
+    }
+}
+
+#[test]
+fn tries_from_a_tree_of_views_see_and_change_nothing_around_its_parts() {
+    let folder = in_memory();
+    let report = proven(isolation::views(folder.path(), 5_000, 13, None));
+    assert!(report.tries == 5_000 && report.answered > 500 && report.swaps > 100, "{report}");
+}
+
+#[test]
+fn every_planted_leak_of_a_part_or_layer_of_a_tree_is_caught() {
+    let layers = [(Place::Lower, Leak::Link), (Place::Upper, Leak::Number), (Place::Upper, Leak::Write)];
+    for (place, leak) in Leak::ALL.map(|leak| (Place::Base, leak)).into_iter().chain(layers) {
+        let folder = in_memory();
+        let broken = isolation::views(folder.path(), 20_000, 13, Some((place, leak)));
+        let broken = broken.expect_err("a leak is seen").to_string();
+        println!("{place:?} {leak:?}: {broken}");
+        assert!(broken.starts_with("seed "), "{place:?} {leak:?}: {broken}");
+    }
+}
+
+#[test]
+fn tries_from_a_tree_of_views_on_a_folder_reach_nothing_outside_while_it_is_swapped_for_links() {
+    let folder = in_memory();
+    let report = proven(isolation::views_on_host(folder.path(), 5_000, 13, None));
+    assert!(report.tries == 5_000 && report.answered > 500 && report.swaps > 100, "{report}");
+}
+
+#[test]
+fn every_planted_leak_of_a_folder_is_caught() {
+    for leak in Leak::OF_HOST {
+        let folder = in_memory();
+        let broken = isolation::views_on_host(folder.path(), 20_000, 13, Some(leak));
+        let broken = broken.expect_err("a leak is seen").to_string();
+        println!("{leak:?}: {broken}");
+        let sign = if leak == Leak::HostRead { "seed " } else { "what lies outside was changed" };
+        assert!(broken.starts_with(sign), "{leak:?}: {broken}");
     }
 }

@@ -300,7 +300,12 @@ impl FileSystem for Mount {
                         Moment::Snapshot(_) => Moment::Seq(base.head().await?.seq),
                         moment => moment.clone(),
                     };
-                    Source::Other(Other { fs: other.fs.as_of(&moment).await?, has_past: true })
+                    match other.fs.as_of(&moment).await {
+                        Ok(fs) => Source::Other(Other { fs, has_past: true }),
+                        // an overlay of directories of the store: its layers have a past, it has none
+                        Err(error) if error.is(ErrorKind::Unsupported) => Source::NoPast,
+                        Err(error) => return Err(error),
+                    }
                 }
                 Source::Other(_) | Source::NoPast => Source::NoPast,
             });

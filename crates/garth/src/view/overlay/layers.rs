@@ -153,7 +153,7 @@ impl Overlay {
     pub(super) async fn node(&self, ino: Ino) -> Result<Node> {
         let (layer, raw) = self.numbers.node(ino).ok_or_else(Error::no_node)?;
         if layer == UPPER {
-            return Ok(Node::Upper(raw));
+            return self.shown_node(raw).await;
         }
         if let Ok(entry) = self.upper.stat(&At::Path(self.node_name(raw))).await {
             // its name by number is nobody's: it counts while it has one that shows
@@ -211,7 +211,8 @@ impl Overlay {
                 return Ok(true);
             }
             for path in &names.items {
-                *if path.is_within(&self.places.nodes) { &mut by_number } else { &mut elsewhere } = true;
+                let numbered = *path != self.places.nodes && path.is_within(&self.places.nodes);
+                *if numbered { &mut by_number } else { &mut elsewhere } = true;
             }
             match names.items.last() {
                 Some(last) if names.more => page = page.after(last.clone()),

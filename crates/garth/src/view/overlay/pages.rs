@@ -235,13 +235,13 @@ impl Overlay {
             }
         };
         let mut filling = Filling::new(page.limit);
-        let mut after = page.after.clone();
+        // where the layer is to go on, in its own paths: the upper one has names that are not the tree's
+        let mut from = match &page.after {
+            Some(after) if is_above => Some(self.tree(after)?),
+            after => after.clone(),
+        };
         loop {
             let limit = page.limit.min(MAX_PAGE);
-            let from = match (&after, is_above) {
-                (Some(after), true) => Some(self.tree(after)?),
-                (after, _) => after.clone(),
-            };
             let layer = if is_above { &self.upper } else { &self.lower };
             let names = layer.names(&below, &NamesPage::default().after(from).limit(limit)).await;
             let names = names.map_err(|error| if is_above { self.of_upper(error) } else { error })?;
@@ -261,11 +261,7 @@ impl Overlay {
                 }
             }
             match last.filter(|_| names.more) {
-                Some(last) if is_above => match self.in_tree(&last) {
-                    Some(last) => after = Some(last),
-                    None => after = Some(TreePath::root()),
-                },
-                Some(last) => after = Some(last),
+                Some(last) => from = Some(last),
                 None => return Ok(filling.done()),
             }
         }

@@ -1,0 +1,117 @@
+//! Tries to change what lies around, or to take something of it inside.
+
+use garth::model::{At, Batch, Body, ByteRange, Op, Page, Precondition, SetAttrs, WalkPage};
+
+use super::{Told, Tries, record, told};
+use crate::proof::{Broken, Proven, hold, path};
+
+/// One of so many tries removes what tries have made: copies of copies would grow without end.
+const CLEAN: u64 = 40;
+/// More than this below a top is removed whatever it is.
+const MUCH: usize = 300;
+/// The names that tries make in a directory.
+const MADE: u64 = 6;
+
+impl Tries<'_> {
+    /// A commit, and what came of it.
+    pub(super) async fn write(&mut self) -> Proven<Told> {
+        if self.random.below(CLEAN) == 0 {
+            return self.clean().await;
+        }
+        let into = path(&format!("{}/x{}", self.top(), self.random.below(MADE)))?;
+        let (at, to) = (self.at(), At::Path(into.clone()));
+        let mut batch = Batch::default();
+        match self.random.below(15) {
+            0 => return self.as_another(Batch::new([Op::write(&into, "clean")]).id(super::TAKEN)).await,
+            1 => return self.as_another(Batch::new([Op::write(&into, "clean")]).idempotency(record())).await,
+            2 => {
+                let Some(body) = self.of(|hidden| &hidden.bodies) else { return Ok((false, String::new())) };
+                let used = self.fs.commit(Op::write(&into, Body::Staged(body)).into()).await;
+                return match used {
+                    Ok(_) => Err(Broken::because("the staged body of another is used")),
+                    refused => Ok(told(refused)),
+                };
+            }
+            3 if self.random.below(5) == 0 => {
+                return Ok(told(self.fs.commit(Op::remove_tree(At::Path(self.path())).into()).await));
+            }
+            4 => {
+                // what is outside is not there, whatever is asked of it
+                let that = self.random.pick(&[Precondition::Exists, Precondition::Absent.negated()]);
+                batch = batch.require(at.clone(), that);
+                batch.ops.push(Op::mkdir(to));
+            }
+            5 => {
+                let Some(name) = self.of(|hidden| &hidden.snapshots) else {
+                    return Ok((false, String::new()));
+                };
+                let dropped = self.fs.commit(Op::drop_snapshot(name).into()).await;
+                return match dropped {
+                    Ok(_) => Err(Broken::because("a snapshot of another is dropped")),
+                    // the message says what was asked for
+                    Err(_) => Ok((false, String::new())),
+                };
+            }
+            // a file that moves with a name that stays would show here what is written to it outside
+            _ => batch.ops.push(self.op(&at, &to)),
+        }
+        if self.random.below(4) == 0 {
+            // what comes before in a batch opens nothing for what comes behind it
+            batch.ops.insert(0, Op::mkdir_all(path(&format!("{}/made", self.top()))?));
+        }
+        let (answered, text) = told(self.fs.commit(batch.visible()).await);
+        hold(!(answered && self.is_outside(&at)), || format!("{at} is reached by a commit: {text}"))?;
+        let made = self.fs.fetch(&At::Path(into), ByteRange { offset: 0, length: 100 }).await;
+        Ok((answered, format!("{text} {:?}", made.ok())))
+    }
+
+    /// An operation on an address; what it makes or takes gets a name inside.
+    fn op(&mut self, at: &At, to: &At) -> Op {
+        let (from, into) = (at.clone(), to.clone());
+        // of a file that is inside, what is written to it outside would show here, as it should
+        let stays = self.is_shuttle(at);
+        match self.random.below(20) {
+            0 => Op::rename(from, into),
+            1 if self.is_outside(at) => Op::link(from, into),
+            1 | 2 => Op::copy_tree(from, into),
+            3 | 4 => Op::copy_tree(from, into).replace().as_of(self.seq()),
+            5 => Op::append(from, "x"),
+            6 => Op::set_attrs(from, SetAttrs::new().mode(0o600)),
+            7 => Op::write(from, "x"),
+            8 => Op::mkdir(from),
+            9 => Op::symlink(from, self.random.pick(&self.hidden.targets)),
+            10 => Op::patch(from, 1, "x"),
+            11 => Op::truncate(from, 3),
+            12 => Op::copy_range(from, 0, 100, into, 0),
+            13 if !stays => Op::copy(into, from),
+            14 if !stays => Op::rename(into, from),
+            15 if !stays => Op::exchange(into, from),
+            16 if !stays => Op::copy_range(into, 0, 10, from, 0),
+            17 => Op::remove(from),
+            18 => Op::check(from, Precondition::Exists),
+            _ => Op::mkdir_all(from),
+        }
+    }
+
+    /// Removes what tries have made at the tops, and all where that has become much.
+    async fn clean(&mut self) -> Proven<Told> {
+        let tops = if self.hidden.tops.is_empty() { &[""][..] } else { self.hidden.tops };
+        for top in tops {
+            let dir = At::Path(path(if top.is_empty() { "/" } else { top })?);
+            let much = self.fs.walk(&dir, &WalkPage::default().limit(MUCH)).await.is_ok_and(|walk| walk.more);
+            let Ok(listing) = self.fs.list(&dir, &Page::default()).await else { continue };
+            for item in listing.items {
+                if much || item.name.as_str().starts_with('x') {
+                    let gone = Op::remove_tree(path(&format!("{top}/{}", item.name))?);
+                    let _ = self.fs.commit(Batch::new([gone]).visible()).await;
+                }
+            }
+        }
+        Ok((true, String::new()))
+    }
+
+    /// Under an id or key that another has used: an own commit, or an own one again.
+    async fn as_another(&mut self, batch: Batch) -> Proven<Told> {
+        self.told_commit(self.fs.commit(batch).await.map(Some))
+    }
+}
