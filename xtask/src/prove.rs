@@ -42,6 +42,8 @@ enum Proof {
     /// Overlays beside union mounts of the kernel (needs root), over a layer of the same store, of another
     /// and a folder: 300,000 each
     Overlayfs,
+    /// As `model` on a folder of the host, as far as POSIX goes: 300,000
+    ModelHost,
     /// As `model`, with every batch planned as if rows were a round trip away: 1,000,000
     ModelRounds,
     /// `kill -9` under 8 concurrent HTTP writers, then under batches: 200 kills each, nothing acknowledged is
@@ -74,9 +76,10 @@ enum Proof {
     /// No path, link, glob or id reaches another account, and nothing leads out of a scope: 200,000 tries
     /// each
     Isolation,
-    /// The same from a tree of views of each kind, on SQLite while directories are swapped for links, and on a
-    /// folder of the host while a second thread swaps them for links outside: 1,000,000 tries each
+    /// The same from a tree of views of each kind, while directories are swapped for links: 1,000,000 tries
     IsolationViews,
+    /// The same on a folder of the host, while a second thread swaps for links outside: 1,000,000 tries
+    IsolationHost,
     /// A lost answer (caller gone, process ended, connection cut), then a retry: one commit: 1,000 times each
     Committed,
 }
@@ -115,6 +118,7 @@ fn prove(root: &Path, &Options { what, size, seed }: &Options) -> Result<()> {
         Proof::ModelMounts => model::through_mounts(size(1_000_000), seed),
         Proof::ModelStacks => model::through_stacks(size(1_000_000), seed),
         Proof::Overlayfs => model::beside_overlayfs(size(300_000), seed),
+        Proof::ModelHost => model::on_a_folder(size(300_000), seed),
         Proof::ModelRounds => model::in_rounds(size(1_000_000), seed),
         Proof::Kill => crash::kill(&binaries(root)?, size(200), seed),
         Proof::Cut => crash::cut(&binaries(root)?, size(100), seed),
@@ -130,6 +134,7 @@ fn prove(root: &Path, &Options { what, size, seed }: &Options) -> Result<()> {
         Proof::Order => proofs::order(size(400), seed),
         Proof::Isolation => proofs::isolate(size(200_000), seed),
         Proof::IsolationViews => proofs::isolate_views(size(1_000_000), seed),
+        Proof::IsolationHost => proofs::isolate_host(size(1_000_000), seed),
         Proof::Committed => proofs::commit_once(&binaries(root)?, size(1_000), seed),
     }
 }

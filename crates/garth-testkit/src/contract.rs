@@ -446,6 +446,7 @@ macro_rules! contract_tests {
             a_link_at_the_end_that_is_not_followed_is_no_reason_to_try_again
             stat_never_answers_a_link_that_it_was_to_follow
             a_link_that_keeps_changing_ends_in_an_error
+            a_last_segment_that_others_swap_for_a_link_leads_nowhere_outside [confinement]
         );
         $crate::contract_tests!(@group $make, restoring:
             one_change_among_5000_entries_touches_one [history nodes]

@@ -10,6 +10,7 @@
 mod compare;
 mod part;
 mod play;
+mod posix;
 mod steps;
 
 use std::fmt;
@@ -19,6 +20,8 @@ use std::path::Path;
 use garth::model::SetAttrs;
 
 use crate::contract::Subject;
+pub use posix::on_host;
+
 use play::{Tally, play};
 use steps::{Step, episode_of};
 

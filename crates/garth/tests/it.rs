@@ -10,6 +10,7 @@ mod it {
     mod cuts;
     mod examples;
     mod host;
+    mod host_odd;
     mod joined;
     mod kv;
     mod library;

@@ -1,7 +1,7 @@
 //! The model test on the SQLite engine, and overlays beside those of the kernel.
 
 use anyhow::Result;
-use garth_testkit::model::{ModelConfig, run, sqlite};
+use garth_testkit::model::{ModelConfig, on_host, run, sqlite};
 use garth_testkit::mounted::Part;
 use garth_testkit::overlayfs::{self, Lower};
 use garth_testkit::stacked::{View, drawn};
@@ -50,6 +50,13 @@ pub(super) fn beside_overlayfs(ops: u64, seed: u64) -> Result<()> {
         let stats = overlayfs::run(ModelConfig { ops, seed }, lower)?;
         println!("seed {seed}, {lower:?}: no difference in {stats:?}");
     }
+    Ok(())
+}
+
+/// The model test on a folder of the host.
+pub(super) fn on_a_folder(ops: u64, seed: u64) -> Result<()> {
+    let stats = on_host(ModelConfig { ops, seed })?;
+    println!("seed {seed}, a folder of the host: no difference in {stats:?}");
     Ok(())
 }
 

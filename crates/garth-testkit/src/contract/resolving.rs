@@ -5,11 +5,13 @@
     reason = "each function's name is its promise, and each is a test"
 )]
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use garth::ErrorKind::{InvalidArgument, NameTooLong, NotADirectory, NotFound, NotPermitted, SymlinkLoop};
 use garth::fs::resolve::{Follow, MAX_SYMLINKS, resolve, retry, stat as stat_path};
-use garth::model::{At, Batch, ByteRange, Kind, Remove};
+use garth::model::{At, Batch, ByteRange, Kind, Remove, RenameMode};
+use garth::view::Scope;
 
 use super::Subject;
 use crate::interfering::{Call, Interfering};
@@ -216,7 +218,7 @@ pub async fn a_link_that_keeps_changing_ends_in_an_error(subject: &Subject) {
         [mkdir("/real"), write("/real/f", "x"), mkdir("/d"), write("/d/f", "y"), symlink("/d2", "/real")],
     )
     .await;
-    let swap = || rename_as("/d", "/d2", garth::model::RenameMode::Exchange);
+    let swap = || rename_as("/d", "/d2", RenameMode::Exchange);
     let answer = retry(fs, "/d/f", Follow::Yes, |path| async move {
         // Whatever was resolved is a link again by the time it is used.
         if stat(fs, "/d").await.kind == garth::model::Kind::Directory {
@@ -229,4 +231,67 @@ pub async fn a_link_that_keeps_changing_ends_in_an_error(subject: &Subject) {
         result
     });
     assert_error(answer.await, NotADirectory, Some("/d"));
+}
+
+/// What a read or commit may answer while the last segment is a link now and then.
+fn counted<T>(answer: garth::Result<T>, counts: &mut [u32; 2]) -> Option<T> {
+    counts[usize::from(answer.is_err())] += 1;
+    if let Err(error) = &answer {
+        let due = [NotPermitted, NotFound, NotADirectory, garth::ErrorKind::WouldBlock];
+        assert!(due.contains(&error.kind()), "{error}");
+    }
+    answer.ok()
+}
+
+pub async fn a_last_segment_that_others_swap_for_a_link_leads_nowhere_outside(subject: &Subject) {
+    let whole = &*subject.fs;
+    given(whole, [mkdir("/in"), write("/in/f", "inside"), mkdir("/out"), write("/out/f", "canary")]).await;
+    given(whole, [symlink("/in/l", "../out/f"), symlink("/in/m", "/out/f")]).await;
+    let scope = Scope::open(whole, &p("/in")).await.unwrap();
+    let (fs, stop) = (&*scope, Arc::new(AtomicBool::new(false)));
+    let swapper = {
+        let (whole, stop) = (Arc::clone(&subject.fs), Arc::clone(&stop));
+        std::thread::spawn(move || {
+            while !stop.load(Ordering::SeqCst) {
+                for link in ["/in/l", "/in/m"] {
+                    for _ in 0..2 {
+                        // a view may give up where others are faster each time
+                        let swap = Batch::new([rename_as("/in/f", link, RenameMode::Exchange)]).visible();
+                        let _ = futures::executor::block_on(whole.commit(swap));
+                    }
+                }
+            }
+        })
+    };
+    let (mut reads, mut writes) = ([0; 2], [0; 2]);
+    for round in 0..3000 {
+        if reads.iter().chain(&writes).all(|count| *count > 50) {
+            break;
+        }
+        let read = counted(fs.read(&at("/f"), ByteRange::ALL).await, &mut reads);
+        assert!(read.is_none_or(|bytes| !bytes.starts_with(b"canary")), "round {round}");
+        if let Some(file) = counted(fs.open(&at("/f")).await, &mut reads) {
+            assert!(!file.read_at(0, 10).await.unwrap().starts_with(b"canary"), "round {round}");
+        }
+        let followed =
+            retry(
+                fs,
+                "/f",
+                Follow::Yes,
+                |path| async move { fs.read(&At::Path(path), ByteRange::ALL).await },
+            );
+        assert!(counted(followed.await, &mut reads).is_none_or(|bytes| !bytes.starts_with(b"canary")));
+        for op in [write("/f", "inside"), append("/f", "more"), patch("/f", 0, "IN"), truncate("/f", 3)] {
+            counted(fs.commit(Batch::new([op]).visible()).await, &mut writes);
+        }
+        let written = retry(fs, "/f", Follow::Yes, |path| async move {
+            fs.commit(Batch::new([write_at(At::Path(path), "inside")]).visible()).await
+        });
+        counted(written.await, &mut writes);
+    }
+    stop.store(true, Ordering::SeqCst);
+    swapper.join().unwrap();
+    assert!(reads.iter().chain(&writes).all(|count| *count > 0), "never met: {reads:?} {writes:?}");
+    assert_eq!(text(whole, "/out/f").await, "canary");
+    assert_eq!(names_in(whole, "/out").await, ["f"]);
 }

@@ -38,7 +38,7 @@ pub(super) struct Tally {
 }
 
 /// The bytes that bodies are cut from.
-static BYTES: LazyLock<Bytes> = LazyLock::new(|| {
+pub(super) static BYTES: LazyLock<Bytes> = LazyLock::new(|| {
     let mut number = 1_u64;
     let bytes = std::iter::repeat_with(|| {
         number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -232,7 +232,7 @@ fn tries_from_a_tree_of_views_on_a_folder_reach_nothing_outside_while_it_is_swap
 fn every_planted_leak_of_a_folder_is_caught() {
     for leak in Leak::OF_HOST {
         let folder = in_memory();
-        let broken = isolation::views_on_host(folder.path(), 20_000, 13, Some(leak));
+        let broken = isolation::views_on_host(folder.path(), 6_000, 13, Some(leak));
         let broken = broken.expect_err("a leak is seen").to_string();
         println!("{leak:?}: {broken}");
         let sign = if leak == Leak::HostRead { "seed " } else { "what lies outside was changed" };

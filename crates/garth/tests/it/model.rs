@@ -1,7 +1,7 @@
 //! The model test on the SQLite engine, on a folder in memory where there is one: it is
 //! about meaning, not about disks.
 
-use garth_testkit::model::{ModelConfig, run, sqlite};
+use garth_testkit::model::{ModelConfig, on_host, run, sqlite};
 use garth_testkit::mounted::Part;
 use garth_testkit::stacked::{View, drawn};
 
@@ -42,4 +42,10 @@ fn random_operations_through_stacks_of_views_mean_the_same_as_on_a_tree_of_its_o
             .unwrap_or_else(|failure| panic!("{views:?}: {failure}"));
         assert!(stats.commits > 0 && stats.reopened > 0, "{stats:?}");
     }
+}
+
+#[test]
+fn random_operations_on_a_folder_mean_the_same_as_far_as_posix_goes() {
+    let stats = on_host(ModelConfig::from_env(6_000)).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(stats.commits > 2_000 && stats.refused > 0 && stats.checks > 0, "{stats:?}");
 }

@@ -1,5 +1,5 @@
-//! What an overlay keeps for itself in its upper layer is found by no number, and a tree that has one keeps its
-//! past.
+//! What an overlay keeps for itself in its upper layer is found by no number, and a tree that has one keeps
+//! its past.
 
 use std::sync::Arc;
 

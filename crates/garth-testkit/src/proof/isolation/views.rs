@@ -1,5 +1,5 @@
-//! Tries from a tree that is made of views, as an agent is given it, at all that lies around its parts, is left
-//! out of them, or is another account's: on SQLite, while others swap directories for links.
+//! Tries from a tree that is made of views, as an agent is given it, at all that lies around its parts, is
+//! left out of them, or is another account's: on SQLite, while others swap directories for links.
 
 mod made;
 mod on_host;

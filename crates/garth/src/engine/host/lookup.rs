@@ -72,8 +72,8 @@ impl<'a> Tree<'a> {
         // the ancestors run one ahead: each names the directory that the next segment is looked up in
         for (ancestor, segment) in path.ancestors().zip(path.segments()) {
             if !here.is_dir() {
-                // told only to who reaches it
-                let told = self.within.contains(&ancestor);
+                // what is above the top of the subtree, or of an island, is no reason
+                let told = self.within.top_of(path).is_some_and(|top| ancestor.is_within(top));
                 return Some(if told { Error::not_a_directory(&ancestor) } else { Error::not_found(path) });
             }
             here = match Node::below(here.as_fd(), segment) {

@@ -116,8 +116,8 @@ fn hide(root: &Path, away: &Path) -> Proven<()> {
     Ok(symlink(away, root.join("agents/swap-dl"))?)
 }
 
-/// What is swapped in a folder, of which no upper layer is part. A try may replace a directory inside a part by
-/// a link, through which the second thread itself would lead outside.
+/// What is swapped in a folder, of which no upper layer is part. Not in a directory inside a part: a try may
+/// replace that by a link, through which the second thread itself would lead outside.
 fn swapped() -> impl Iterator<Item = [&'static str; 2]> {
     let kept = |one: &str| !one.starts_with("/uppers") && !one.starts_with("/agents/x/memory");
     SWAPPED.into_iter().filter(move |[one, _]| kept(one))

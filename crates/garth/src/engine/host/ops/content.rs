@@ -25,6 +25,10 @@ enum Found {
 
 impl Writer<'_> {
     fn file_or_new(&self, path: &TreePath, create: Create, parents: bool) -> Result<Found> {
+        if create == Create::Never && !self.tree.within.contains(path) {
+            // it makes no name, so that none is kept from it
+            return Err(Error::not_found(path));
+        }
         let mut slot = self.slot(path, parents)?;
         let found = match &mut slot {
             Some(slot) => slot.taken.take(),

@@ -177,19 +177,19 @@ impl Writer<'_> {
             return Err(if exchange { into_itself() } else { Error::not_empty(to) });
         }
         let mut new = self.slot(to, parents)?.ok_or_else(|| busy(to))?;
-        self.tree.check_whole(&node, to)?;
-        if let Some(other) = &new.taken {
-            self.tree.check_whole(other, to)?;
-            if exchange {
-                self.tree.check_whole(other, from)?;
-            }
-        }
         match &new.taken {
             Some(_) if mode == RenameMode::NoReplace => return Err(Error::already_exists(to)),
             None if exchange => return Err(Error::not_found(to)),
             Some(other) if other.is(&node) => return Ok(Self::unchanged(&node)),
-            Some(other) if !exchange => self.check_replace(&node, other, to)?,
             _ => {}
+        }
+        self.tree.check_whole(&node, to)?;
+        if let Some(other) = &new.taken {
+            self.tree.check_whole(other, to)?;
+            match exchange {
+                true => self.tree.check_whole(other, from)?,
+                false => self.check_replace(&node, other, to)?,
+            }
         }
         self.check_depth(&node, from, to)?;
         if let Some(other) = new.taken.as_ref().filter(|_| exchange) {
