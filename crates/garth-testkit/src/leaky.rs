@@ -165,6 +165,9 @@ impl FileSystem for Leaky {
     }
 
     async fn stat(&self, at: &At) -> Result<Entry> {
+        if let Some(at) = self.followed(at).await {
+            return self.whole.stat(&at).await;
+        }
         let entry = self.reader(at).stat(at).await?;
         self.seen().insert(entry.ino);
         Ok(entry)
@@ -175,6 +178,9 @@ impl FileSystem for Leaky {
     }
 
     async fn list(&self, dir: &At, page: &Page) -> Result<Listing> {
+        if let Some(dir) = self.followed(dir).await {
+            return self.whole.list(&dir, page).await;
+        }
         self.reader(dir).list(dir, page).await
     }
 
@@ -210,6 +216,9 @@ impl FileSystem for Leaky {
     }
 
     async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
+        if let Some(at) = self.followed(at).await {
+            return self.whole.open(&at).await;
+        }
         self.reader(at).open(at).await
     }
 

@@ -140,3 +140,32 @@ async fn names_of_what_was_copied_up_are_given_in_pages_of_one() {
         assert_eq!(tree.stat(&child).await.unwrap_err().kind(), ErrorKind::NotADirectory);
     }
 }
+
+#[tokio::test]
+async fn a_batch_through_an_overlay_opens_nothing_of_its_layers_to_numbers_of_the_base() {
+    let layers = layers(true).await;
+    given(&*layers.overlay, [Op::append(p("/secret/f"), "canary")]).await;
+    let kept = layers.upper.entry("/tree/secret/f").await.unwrap().ino;
+    let tree = Mount::builder(&*layers.fs, &p("/chat"), Owner::new("tree").unwrap())
+        .mount(p("/skill"), Arc::clone(&layers.overlay));
+    let within = Within::everything().without([p("/skill/secret")]);
+    let to = Confinement { within, owner: Owner::new("part").unwrap() };
+    let tree = tree.open().await.unwrap().confined(&to).await.unwrap();
+    let hidden = layers.upper.entry("/nodes").await.unwrap().ino;
+    for number in [kept, hidden] {
+        let stolen = p("/stolen");
+        let mode = garth::model::SetAttrs::new().mode(0o700);
+        for op in [
+            Op::check(number, garth::model::Precondition::Exists),
+            Op::append(number, "x"),
+            Op::set_attrs(number, mode),
+            Op::copy(number, &stolen),
+            Op::link(number, &stolen),
+            Op::mkdir(At::Child(number, Name::parse("x").unwrap())),
+        ] {
+            let batch = Batch::new([write("/skill/new", "x"), op.clone()]);
+            assert!(tree.commit(batch).await.is_err(), "{op:?}");
+        }
+    }
+    assert_eq!(layers.upper.read_to_string("/tree/secret/f").await.unwrap(), "canarycanary");
+}

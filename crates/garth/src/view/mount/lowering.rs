@@ -33,6 +33,24 @@ impl MountLowering {
     }
 }
 
+/// An address in a part, but of nobody if it is by a number that the base does not find now: a filesystem of
+/// the same store may let a batch reach further there than the base, to where it keeps what it knows.
+async fn known(mount: &Mount, place: &Place<'_>) -> Result<At> {
+    let shares = |part: &Part| matches!(&part.source, Source::Other(other) if other.has_past);
+    let (Source::Base(_), At::Node(ino) | At::Child(ino, _)) = (&place.part.source, &place.at) else {
+        return Ok(place.at.clone());
+    };
+    if !mount.parts.all().iter().any(shares) {
+        return Ok(place.at.clone());
+    }
+    match (mount.base.stat(&At::Node(*ino)).await, &place.at) {
+        (Err(error), At::Child(_, name)) if is_missing(&error) => Ok(At::Child(Ino::NONE, name.clone())),
+        (Err(error), _) if is_missing(&error) => Ok(At::Node(Ino::NONE)),
+        (Err(error), _) if !error.is(ErrorKind::Unsupported) => Err(error),
+        _ => Ok(place.at.clone()),
+    }
+}
+
 #[async_trait]
 impl Lowering for MountLowering {
     fn home(&self) -> Store {
@@ -48,6 +66,7 @@ impl Lowering for MountLowering {
     async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered> {
         let Self { mount, base, others, addressed, linked } = self;
         let mut place = mount.place(at).await?;
+        place.at = known(mount, &place).await?;
         let mut missing = missing(mount, &place, access).await?;
         match (&place.path, at) {
             (Some(path), At::Node(_)) if path.is_root() || access != Access::Write => {

@@ -74,7 +74,7 @@ pub(super) async fn made(
     let marked = |mark: &u64| raw.iter().map(|ino| Ino(mark | ino.0)).collect::<Vec<_>>();
     hidden.nodes = hidden.marks.iter().flat_map(marked).collect();
     numbers_in_memory(&*whole, "/skills/m", &*memory, &mut hidden).await?;
-    hidden.head = fs.head().await?.seq;
+    (hidden.head, hidden.paths) = (fs.head().await?.seq, 40);
     Ok(Made { tree, hidden: guesses(hidden), memory })
 }
 
@@ -118,7 +118,7 @@ pub(super) async fn remake(fs: &dyn FileSystem, one: &TreePath, other: &TreePath
         _ => "/chats/ab",
     };
     let mut ops = vec![Op::remove_tree(one).if_exists(), Op::remove_tree(other).if_exists()];
-    if kind == "d" {
+    if kind.ends_with('d') {
         ops.push(Op::mkdir(one));
         ops.extend(TreePath::parse(&format!("{one}/f")).map(|file| Op::write(file, "clean")));
         ops.push(Op::symlink(other, beside));

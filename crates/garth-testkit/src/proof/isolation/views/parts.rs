@@ -64,7 +64,7 @@ pub(super) const SWAPPED: [[&str; 2]; 10] = [
     ["/skills/s/swap-d", "/skills/s/swap-dl"],
     ["/skills/s/swap-f", "/skills/s/swap-fl"],
     ["/skills/m/swap-f", "/skills/m/swap-fl"],
-    ["/uppers/a/tree/swap-d", "/uppers/a/tree/swap-dl"],
+    ["/uppers/a/tree/swap-ud", "/uppers/a/tree/swap-udl"],
     // all that a part shows
     ["/agents/x", "/agents/swap-dl"],
 ];
@@ -101,8 +101,16 @@ const KNOWN: &[&str] = &[
     "/.user/swap-d/secret",
     "/memory/swap-f",
     "/skills/s/swap-d/f",
+    "/skills/s/swap-ud/f",
+    "/skills/s/swap-udl/secret",
     "/skills/s/swap-d/secret",
+    // links as long as nobody swaps them
+    "/skills/s/swap-dl/secret",
+    "/skills/s/swap-dl/secret",
+    "/skills/s/swap-dl/link",
+    "/skills/m/swap-fl",
     "/skills/s/swap-f",
+    "/skills/s/swap-fl",
     "/skills/s/private/secret",
     "/skills/s/private/copied",
     "/skills/s/private/open/f",
