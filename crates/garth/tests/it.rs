@@ -17,6 +17,7 @@ mod it {
     mod model;
     mod mount;
     mod overlay;
+    mod overlay_stored;
     mod rules;
     mod specs;
     mod sqlite;
