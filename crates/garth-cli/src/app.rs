@@ -5,8 +5,10 @@ use std::ops::AsyncFn;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use garth::fs::AccountStore;
 use garth::fs::resolve::{self, Follow, retry};
 use garth::model::{At, Author, Batch, Commit, Entry, Ino, Kind, Moment, Op, Precondition, Timestamp};
+use garth::view::overlay::Stored;
 use garth::{DataDir, Env, Error, ErrorKind, FileSystem, TreePath};
 
 use crate::args::{CommitArgs, Global, Past};
@@ -95,18 +97,27 @@ impl App {
         self.tree_of(&self.data_dir_of_account().await?, author).await
     }
 
-    fn author(&self) -> Result<Author> {
+    pub(crate) fn author(&self) -> Result<Author> {
         garth::path::check_id("agent", &self.global.agent)?;
         Ok(Author::agent(&self.global.agent))
     }
 
     async fn tree_of(&self, data_dir: &DataDir, author: Author) -> Result<AuthoredTree> {
+        let account = self.store(data_dir).await?;
+        let fs: Arc<dyn FileSystem> = match &self.global.overlay {
+            Some(id) => Stored::open(&*account, id).await?.tree(),
+            None => account,
+        };
+        Ok(AuthoredTree { fs, author })
+    }
+
+    /// The chosen account, with what it keeps besides its tree.
+    pub(crate) async fn store(&self, data_dir: &DataDir) -> Result<Arc<dyn AccountStore>> {
         let account = &self.global.account;
-        let fs = data_dir.account(account).await.map_err(|error| match error.kind() {
+        data_dir.account(account).await.map_err(|error| match error.kind() {
             ErrorKind::NotFound => Failure::Tree(no_account_or(account, error)),
             _ => Failure::data_dir(data_dir.folder())(error),
-        })?;
-        Ok(AuthoredTree { fs, author })
+        })
     }
 
     /// The tree at the moment that `--at` names; now without it.
@@ -136,7 +147,8 @@ impl App {
     /// The tree at one moment, for work that takes several reads: that of `--at`, else now.
     pub(crate) async fn pinned(&self, past: &Past) -> Result<Arc<dyn FileSystem>> {
         let fs = self.view(past).await?;
-        if past.at.is_some() {
+        // an overlay has no past, not even now
+        if past.at.is_some() || self.global.overlay.is_some() {
             return Ok(fs);
         }
         // The clock may have been set back since the last commit.

@@ -32,6 +32,9 @@ pub(crate) struct Global {
     /// Agent: author of commits and owner of key-value entries [env: GARTH_AGENT]
     #[arg(long, global = true, default_value = AGENT.as_str(), value_name = "NAME")]
     pub(crate) agent: String,
+    /// Overlay to work in, of those that `garth overlay list` shows, instead of the account's tree
+    #[arg(long, global = true, value_name = "ID")]
+    pub(crate) overlay: Option<String>,
     /// Print JSON: one object, or JSON Lines where there may be several
     #[arg(long, global = true)]
     pub(crate) json: bool,

@@ -23,6 +23,7 @@ mod ls;
 mod maintain;
 mod mkdir;
 mod mv;
+mod overlay;
 mod restore;
 mod rm;
 mod search;
@@ -71,6 +72,7 @@ pub(crate) enum Verb {
     Diff(diff::Diff),
     Restore(restore::Restore),
     Snapshot(snapshot::Snapshot),
+    Overlay(overlay::Overlay),
     Find(find::Find),
     Glob(glob::Glob),
     Grep(grep::Grep),
@@ -117,6 +119,7 @@ impl Verb {
             Self::Diff(verb) => verb.run(app).await,
             Self::Restore(verb) => verb.run(app).await,
             Self::Snapshot(verb) => verb.run(app).await,
+            Self::Overlay(verb) => verb.run(app).await,
             Self::Find(verb) => verb.run(app).await,
             Self::Glob(verb) => verb.run(app).await,
             Self::Grep(verb) => verb.run(app).await,

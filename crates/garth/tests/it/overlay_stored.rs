@@ -91,8 +91,8 @@ async fn diff(over: &Overlay) -> Vec<String> {
     found
 }
 
-/// What a tree shows, but for numbers: paths, kinds, modes, times of files, of links the first, attributes, and
-/// text.
+/// What a tree shows, but for numbers: paths, kinds, modes, times of files, of links the first, attributes,
+/// and text.
 async fn shown(fs: &dyn FileSystem) -> Vec<String> {
     let walk = fs.walk(&At::Path(p("/")), &WalkPage::default().with_entries()).await.unwrap();
     let (mut found, mut nodes) = (Vec::new(), HashMap::new());

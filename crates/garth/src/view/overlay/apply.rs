@@ -1,5 +1,5 @@
-//! Applying an overlay: an ordinary commit that makes the lower tree what the overlay shows, where the overlay
-//! has changed it, and empties the upper layer.
+//! Applying an overlay: an ordinary commit that makes the lower tree what the overlay shows, where the
+//! overlay has changed it, and empties the upper layer.
 
 mod plan;
 
@@ -33,8 +33,8 @@ pub enum Side {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Applied {
-    /// The commit to the lower layer; if nothing of it changed, the one that emptied the upper layer; `None` if
-    /// that was empty.
+    /// The commit to the lower layer; if nothing of it changed, the one that emptied the upper layer; `None`
+    /// if that was empty.
     pub commit: Option<Commit>,
     /// Paths of the lower layer that were changed. Of a directory that was removed it is the top.
     pub changed: u64,
@@ -44,16 +44,16 @@ pub struct Applied {
 
 impl Overlay {
     /// Makes the lower layer what this shows, where this has changed it, and empties the upper layer: in one
-    /// commit if both are of one store, with author, message and other fields of `batch`, whose operations and
-    /// preconditions are not used. With two stores the upper layer is emptied in a commit of its own behind it;
-    /// what stops in between is applied again without another change.
+    /// commit if both are of one store, with author, message and other fields of `batch`, whose operations
+    /// and preconditions are not used. With two stores the upper layer is emptied in a commit of its own
+    /// behind it; what stops in between is applied again without another change.
     ///
-    /// It is a conflict if something that was copied up or hidden has changed in the lower layer since then. Below
-    /// a directory that was taken away that is noticed if the layer keeps a log
+    /// It is a conflict if something that was copied up or hidden has changed in the lower layer since then.
+    /// Below a directory that was taken away that is noticed if the layer keeps a log
     /// ([`Capabilities::log`](crate::fs::Capabilities)). If a layer changes meanwhile, it is planned again.
     ///
-    /// Files that were changed stay the nodes they are in the lower layer; what was renamed gets there as a new
-    /// node. Hard links stay links.
+    /// Files that were changed stay the nodes they are in the lower layer; what was renamed gets there as a
+    /// new node. Hard links stay links.
     ///
     /// # Errors
     /// `Conflict`, as [`Side`] says, or if the layers change each time before the commit; `TooLarge` if it

@@ -32,7 +32,8 @@ impl Was {
     }
 }
 
-/// What is noted on a directory that is copied up: its attributes, and where that was, since it may be renamed.
+/// What is noted on a directory that is copied up: its attributes, and where that was, since it may be
+/// renamed.
 pub(super) fn copied(path: &TreePath, entry: &Entry) -> String {
     format!("{} {path}", digest(entry))
 }

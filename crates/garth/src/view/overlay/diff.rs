@@ -57,8 +57,8 @@ impl Overlay {
     /// A page of the paths at which this differs from its lower layer: depth first, names in byte order. What
     /// was only copied up is no difference; of a removed directory only the top is one.
     ///
-    /// A file of at most [`MAX_COMPARED`] bytes is read to see whether it differs; a larger one that was copied
-    /// up counts as modified. The cost grows with the upper layer, not with the lower one.
+    /// A file of at most [`MAX_COMPARED`] bytes is read to see whether it differs; a larger one that was
+    /// copied up counts as modified. The cost grows with the upper layer, not with the lower one.
     ///
     /// # Errors
     /// `InvalidArgument` for a limit outside 1 to `MAX_PAGE`; from the layers.

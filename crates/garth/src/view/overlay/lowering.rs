@@ -320,6 +320,6 @@ impl Lowering for OverlayLowering {
     }
 
     fn raise(&self, store: StoreId, path: &TreePath) -> Option<TreePath> {
-        self.overlay.from_upper(&self.upper.raise(store, path)?)
+        self.overlay.path_above(&self.upper.raise(store, path)?)
     }
 }

@@ -37,8 +37,8 @@ pub struct StoredInfo {
     pub lower: Lower,
 }
 
-/// An overlay that an account keeps under an id: 1 to 128 bytes without `/` and control characters, not `.` or
-/// `..`. Its upper layer lies in `/.garth/overlays/{id}`, which no handle to the account shows but
+/// An overlay that an account keeps under an id: 1 to 128 bytes without `/` and control characters, not `.`
+/// or `..`. Its upper layer lies in `/.garth/overlays/{id}`, which no handle to the account shows but
 /// [`AccountStore::raw`], and has an owner of its own.
 #[derive(Clone, Debug)]
 pub struct Stored {
@@ -53,8 +53,8 @@ impl Stored {
     /// preconditions are not used.
     ///
     /// # Errors
-    /// `InvalidArgument` for a bad id; `AlreadyExists` if there is one; `NotFound`, `NotADirectory` or `Gone` if
-    /// the lower layer is not there; those of [`store::system`] and [`FileSystem::commit`].
+    /// `InvalidArgument` for a bad id; `AlreadyExists` if there is one; `NotFound`, `NotADirectory` or `Gone`
+    /// if the lower layer is not there; those of [`store::system`] and [`FileSystem::commit`].
     pub async fn create(
         account: &dyn AccountStore,
         id: &str,
