@@ -5,16 +5,16 @@ use std::ops::AsyncFn;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use garth::fs::AccountStore;
+use garth::engine::memory::Memory;
 use garth::fs::resolve::{self, Follow, retry};
 use garth::model::{At, Author, Batch, Commit, Entry, Ino, Kind, Moment, Op, Precondition, Timestamp};
-use garth::view::overlay::Stored;
-use garth::{DataDir, Env, Error, ErrorKind, FileSystem, TreePath};
+use garth::{AccountStore, DataDir, Env, Error, ErrorKind, FileSystem, TreePath};
 
 use crate::args::{CommitArgs, Global, Past};
 use crate::data_folder::{self, DEFAULT_ACCOUNT};
 use crate::fail::{Failure, Failures, NO_PARENT, Result};
 use crate::out::Out;
+use crate::place::Place;
 use crate::{progress, when};
 
 /// One run of the program.
@@ -23,6 +23,7 @@ pub(crate) struct App {
     pub(crate) out: Out,
     pub(crate) env: Env,
     data_dir: OnceCell<DataDir>,
+    scratch: OnceCell<Arc<dyn FileSystem>>,
 }
 
 /// A tree, and the author of commits to it.
@@ -52,7 +53,7 @@ impl Plan {
 impl App {
     pub(crate) fn new(global: Global) -> Self {
         let out = Out::new(global.json);
-        Self { global, out, env: Env::system(), data_dir: OnceCell::new() }
+        Self { global, out, env: Env::system(), data_dir: OnceCell::new(), scratch: OnceCell::new() }
     }
 
     /// The path of the data folder, whether it exists or not.
@@ -83,36 +84,44 @@ impl App {
         Ok(self.data_dir.get_or_init(|| data_dir).clone())
     }
 
-    /// The tree of the chosen account.
+    /// The tree to work on: that of the chosen account, or of an agent in a chat.
     pub(crate) async fn tree(&self) -> Result<AuthoredTree> {
-        let author = self.author()?;
-        self.tree_of(&self.data_dir()?, author).await
-    }
-
-    /// The tree of the chosen account, for a write that may be the first one: makes the data folder if there
-    /// is none and the account is the one that every data folder has.
-    pub(crate) async fn tree_or_new(&self) -> Result<AuthoredTree> {
         // Checked first: a bad name must not leave a new data folder behind.
-        let author = self.author()?;
-        self.tree_of(&self.data_dir_of_account().await?, author).await
+        let place = Place::of(&self.global)?;
+        let account = self.account_of(&self.data_dir()?).await?;
+        let fs = place.tree(account, self.scratch(), &self.env).await?;
+        Ok(AuthoredTree { fs, author: self.author() })
     }
 
-    pub(crate) fn author(&self) -> Result<Author> {
-        garth::path::check_id("agent", &self.global.agent)?;
-        Ok(Author::agent(&self.global.agent))
+    /// The same, for a write that may be the first one: makes the data folder if there is none and the
+    /// account is the one that every data folder has, and the chat.
+    pub(crate) async fn tree_or_new(&self) -> Result<AuthoredTree> {
+        let place = Place::of(&self.global)?;
+        let account = self.account_of(&self.data_dir_of_account().await?).await?;
+        let fs = place.tree_or_new(account, self.scratch(), &self.env).await?;
+        Ok(AuthoredTree { fs, author: self.author() })
     }
 
-    async fn tree_of(&self, data_dir: &DataDir, author: Author) -> Result<AuthoredTree> {
-        let account = self.store(data_dir).await?;
-        let fs: Arc<dyn FileSystem> = match &self.global.overlay {
-            Some(id) => Stored::open(&*account, id).await?.tree(),
-            None => account,
-        };
-        Ok(AuthoredTree { fs, author })
+    /// Where changes of ephemeral skills go, for this run.
+    fn scratch(&self) -> Arc<dyn FileSystem> {
+        Arc::clone(self.scratch.get_or_init(|| Arc::new(Memory::new(self.env.clone()))))
+    }
+
+    /// Refuses a verb that works on the account in an agent's tree.
+    pub(crate) fn only_account(&self, verb: &str) -> Result {
+        if self.global.chat.chat.is_some() {
+            let message = format!("{verb} works on the account: leave --user and --chat out");
+            return Err(Failure::Usage(message));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn author(&self) -> Author {
+        Author::agent(&self.global.agent)
     }
 
     /// The chosen account, with what it keeps besides its tree.
-    pub(crate) async fn store(&self, data_dir: &DataDir) -> Result<Arc<dyn AccountStore>> {
+    pub(crate) async fn account_of(&self, data_dir: &DataDir) -> Result<Arc<dyn AccountStore>> {
         let account = &self.global.account;
         data_dir.account(account).await.map_err(|error| match error.kind() {
             ErrorKind::NotFound => Failure::Tree(no_account_or(account, error)),
@@ -147,8 +156,8 @@ impl App {
     /// The tree at one moment, for work that takes several reads: that of `--at`, else now.
     pub(crate) async fn pinned(&self, past: &Past) -> Result<Arc<dyn FileSystem>> {
         let fs = self.view(past).await?;
-        // an overlay has no past, not even now
-        if past.at.is_some() || self.global.overlay.is_some() {
+        // skills and overlays have no past: there each read is of its own moment
+        if past.at.is_some() || !self.global.chat.skills.is_empty() || self.global.overlay.is_some() {
             return Ok(fs);
         }
         // The clock may have been set back since the last commit.

@@ -1,11 +1,13 @@
 //! Options that several verbs share, each defined once.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::LazyLock;
 
 use clap::{Args, ValueHint};
 
 use crate::data_folder::DEFAULT_ACCOUNT;
+use crate::size::parse_size;
 
 /// Marks an argument as a path of the tree, or several, for completion.
 pub(crate) const TREE_PATH: ValueHint = ValueHint::Other;
@@ -33,11 +35,89 @@ pub(crate) struct Global {
     #[arg(long, global = true, default_value = AGENT.as_str(), value_name = "NAME")]
     pub(crate) agent: String,
     /// Overlay to work in, of those that `garth overlay list` shows, instead of the account's tree
-    #[arg(long, global = true, value_name = "ID")]
+    #[arg(long, global = true, value_name = "ID", conflicts_with_all = ["raw", "chat"])]
     pub(crate) overlay: Option<String>,
+    /// Work on all of the account, /.garth too, which garth keeps for itself: for administrators
+    #[arg(long, global = true)]
+    pub(crate) raw: bool,
     /// Print JSON: one object, or JSON Lines where there may be several
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) chat: ChatArgs,
+}
+
+/// Whose tree to work on instead of the account's.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "The tree of an agent in a chat, in place of the account's")]
+pub(crate) struct ChatArgs {
+    /// User whom --agent serves; goes with --chat
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// Chat in which it does; goes with --user
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) chat: Option<String>,
+    /// Class of the session: any but `main` sees nothing of the agent's own memory [default: main]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) class: Option<String>,
+    /// Session, for the author of commits; in a class other than `main` the only one that is there
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) session: Option<String>,
+    /// Show a skill below /skills (may be repeated): its changes end with the command (`ephemeral`, the
+    /// default), or go to the agent's copy (`override`); a folder of this machine takes the place of the
+    /// account's skill
+    #[arg(long = "skill", global = true, value_name = "NAME[=MODE[:FOLDER]]")]
+    pub(crate) skills: Vec<SkillArg>,
+    /// Most bytes that one write brings [default: 10M]
+    #[arg(long, global = true, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) upload_limit: Option<u64>,
+}
+
+impl ChatArgs {
+    /// Refuses what makes no sense together.
+    pub(crate) fn check(&self, raw: bool) -> Result<(), String> {
+        match (&self.user, &self.chat) {
+            (Some(_), None) => return Err("--user goes with --chat: set both, or neither".into()),
+            (None, Some(_)) => return Err("--chat goes with --user: set both, or neither".into()),
+            (Some(_), Some(_)) if raw => return Err("--raw does not go with --user and --chat".into()),
+            (Some(_), Some(_)) => return Ok(()),
+            (None, None) => {}
+        }
+        let given = [
+            ("--class", self.class.is_some()),
+            ("--session", self.session.is_some()),
+            ("--skill", !self.skills.is_empty()),
+            ("--upload-limit", self.upload_limit.is_some()),
+        ];
+        match given.into_iter().find(|(_, given)| *given) {
+            Some((name, _)) => Err(format!("{name} goes with --user and --chat")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A skill of `--skill`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SkillArg {
+    pub(crate) name: String,
+    /// Whether changes go to the agent's copy.
+    pub(crate) overrides: bool,
+    pub(crate) folder: Option<PathBuf>,
+}
+
+impl FromStr for SkillArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, mode) = text.split_once('=').unwrap_or((text, "ephemeral"));
+        let (mode, folder) = mode.split_once(':').map_or((mode, None), |(mode, folder)| (mode, Some(folder)));
+        let overrides = match mode {
+            "ephemeral" => false,
+            "override" => true,
+            _ => return Err("the mode of a skill is `ephemeral` or `override`".into()),
+        };
+        Ok(Self { name: name.into(), overrides, folder: folder.map(PathBuf::from) })
+    }
 }
 
 /// `--at`, of every verb that reads.

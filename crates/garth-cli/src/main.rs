@@ -16,6 +16,7 @@ mod history;
 mod lines;
 mod out;
 mod pattern;
+mod place;
 mod progress;
 mod size;
 mod transfer;
@@ -117,6 +118,7 @@ fn one_line(rendered: &str) -> String {
 }
 
 fn run(cli: Cli) -> Result {
+    cli.global.chat.check(cli.global.raw).map_err(Failure::Usage)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::stdio)?;
     let mut app = App::new(cli.global);
     let done = runtime.block_on(cli.verb.run(&mut app));

@@ -5,6 +5,7 @@ mod backup;
 mod batch;
 mod blame;
 mod cat;
+mod chat;
 mod completions;
 mod cp;
 mod diff;
@@ -48,6 +49,7 @@ pub(crate) enum Verb {
     Account(account::Account),
     Key(key::Key),
     Kv(kv::Kv),
+    Chat(chat::Chat),
     Ls(ls::Ls),
     Tree(tree::Tree),
     Cat(cat::Cat),
@@ -95,6 +97,7 @@ impl Verb {
             Self::Account(verb) => verb.run(app).await,
             Self::Key(verb) => verb.run(app).await,
             Self::Kv(verb) => verb.run(app).await,
+            Self::Chat(verb) => verb.run(app).await,
             Self::Ls(verb) => verb.run(app).await,
             Self::Tree(verb) => verb.run(app).await,
             Self::Cat(verb) => verb.run(app).await,

@@ -2,6 +2,7 @@
 
 mod it {
     mod admin;
+    mod agent_tree;
     mod batch;
     mod changes;
     mod data_folder;

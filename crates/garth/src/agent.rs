@@ -1,3 +1,8 @@
-//! What agents keep in the tree. It sees only [`FileSystem`](crate::FileSystem) and the model, never an engine.
+//! What agents keep in the tree, and the tree that one sees. It sees only [`FileSystem`](crate::FileSystem),
+//! views and the model, never an engine.
 
+pub mod chat;
 pub mod kv;
+pub mod tree;
+
+pub use tree::{AgentTree, Identity, Skill};

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use clap::Args;
 use futures::TryStreamExt;
+use garth::agent::tree::{MEMORY, Memory, memory};
 use garth::fs::resolve::{Follow, retry};
 use garth::model::{At, ByteRange, HistoryPage, Ino, VersionId};
 use garth::{Error, ErrorKind, FileSystem, OpenFile, TreePath};
+use serde_json::json;
 
 use crate::app::{App, resolve_path, with_path};
 use crate::args::{Past, TREE_PATH};
@@ -29,6 +31,10 @@ pub(crate) struct Cat {
     /// Print this version (ver_..., see `garth log PATH`); a path, if given, must have had it
     #[arg(long, value_name = "VERSION", conflicts_with = "at")]
     version: Option<VersionId>,
+    /// In an agent's tree, print a template of /.user/memory/MEMORY.md where that is not there; with --json
+    /// `synthetic` says which it is
+    #[arg(long, conflicts_with_all = ["version", "at"])]
+    template: bool,
     #[command(flatten)]
     past: Past,
 }
@@ -46,6 +52,9 @@ impl Cat {
             let file = fs.open_version(version).await?;
             return self.print(app, path.as_ref(), file, &mut line).await;
         }
+        if self.template {
+            return self.memory(app, &*fs).await;
+        }
         let mut failures = crate::fail::Failures::default();
         for path in &self.paths {
             let outcome = match open(&*fs, path).await {
@@ -56,6 +65,22 @@ impl Cat {
             failures.add(outcome, app.global.json)?;
         }
         failures.done()
+    }
+
+    /// What the agent remembers of the user, or what to begin with.
+    async fn memory(&self, app: &mut App, fs: &dyn FileSystem) -> Result {
+        if self.paths != [MEMORY] || app.global.chat.chat.is_none() {
+            let message =
+                format!("--template goes with {MEMORY} in the tree of an agent: set --user and --chat");
+            return Err(Failure::Usage(message));
+        }
+        let Memory { content, synthetic } = memory(fs).await?;
+        if app.out.is_json() {
+            let json =
+                json!({"path": MEMORY, "encoding": "utf-8", "content": content, "synthetic": synthetic});
+            return app.out.item(&json, "");
+        }
+        app.out.bytes(content.as_bytes())
     }
 
     async fn print(

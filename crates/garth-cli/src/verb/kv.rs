@@ -47,6 +47,7 @@ enum Action {
 
 impl Kv {
     pub(crate) async fn run(self, app: &mut App) -> Result {
+        app.only_account("kv")?;
         match self.action {
             Action::Put(verb) => verb.run(app).await,
             Action::Get(verb) => verb.run(app).await,

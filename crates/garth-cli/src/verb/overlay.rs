@@ -91,9 +91,11 @@ enum Action {
 
 impl Overlay {
     pub(crate) async fn run(self, app: &mut App) -> Result {
+        app.only_account("overlay")?;
         if app.global.overlay.is_some() {
             return Err(Failure::Usage("overlays are the account's: leave --overlay out".to_owned()));
         }
+        garth::path::check_id("agent", &app.global.agent)?;
         match self.action {
             Action::Create { id, of, at, commit } => create(app, &id, &of, at.as_deref(), commit).await,
             Action::List => list(app).await,
@@ -118,19 +120,19 @@ impl Overlay {
 }
 
 async fn account(app: &App) -> Result<Arc<dyn AccountStore>> {
-    app.store(&app.data_dir()?).await
+    app.account_of(&app.data_dir()?).await
 }
 
 /// Who commits, and why.
 fn batch(app: &App, commit: CommitArgs, why: impl FnOnce() -> String) -> Result<Batch> {
-    Ok(Batch::default().author(app.author()?).message(commit.message.unwrap_or_else(why)))
+    Ok(Batch::default().author(app.author()).message(commit.message.unwrap_or_else(why)))
 }
 
 async fn create(app: &mut App, id: &str, of: &str, at: Option<&str>, commit: CommitArgs) -> Result {
     // Checked first: a bad name must not leave a new data folder behind.
     garth::path::check_id("overlay", id)?;
     let batch = batch(app, commit, || format!("create overlay {id}"))?;
-    let account = app.store(&app.data_dir_of_account().await?).await?;
+    let account = app.account_of(&app.data_dir_of_account().await?).await?;
     let as_of = match at {
         Some(text) => Some(app.as_of(&*account, text).await?.head().await?.seq),
         None => None,

@@ -1,8 +1,10 @@
 //! `garth write` and `garth append`: standard input into a file.
 
 use clap::Args;
+use garth::TreePath;
+use garth::agent::tree::write_free;
 use garth::fs::resolve::Follow;
-use garth::model::{At, Create, Kind, Op, Precondition, SetAttrs, Timestamp, VersionId};
+use garth::model::{At, Batch, Create, Kind, Op, Precondition, SetAttrs, Timestamp, VersionId};
 
 use crate::app::{App, Plan, resolve_path, stat_optional};
 use crate::args::{CommitArgs, TREE_PATH};
@@ -25,6 +27,9 @@ pub(crate) struct Write {
     /// Fail if something is there already
     #[arg(long, conflicts_with = "if_version")]
     if_absent: bool,
+    /// If something is there, write beside it: `notes (2).md` for `notes.md`
+    #[arg(long, conflicts_with_all = ["if_absent", "if_version"])]
+    free_name: bool,
     /// Fail unless this is the file's current version
     #[arg(long, value_name = "VERSION")]
     if_version: Option<VersionId>,
@@ -71,10 +76,25 @@ impl Write {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let tree = app.tree_or_new().await?;
         // What must not be there may not be a link either.
-        let (create, follow) =
-            if self.if_absent { (Create::New, Follow::No) } else { (Create::IfMissing, Follow::Yes) };
+        let (create, follow) = if self.if_absent || self.free_name {
+            (Create::New, Follow::No)
+        } else {
+            (Create::IfMissing, Follow::Yes)
+        };
         let body = stdin_body(&*tree.fs, &self.path, follow).await?;
         let attrs = self.attributes.at(app.env.now());
+        if self.free_name {
+            let path = resolve_path(&*tree.fs, &self.path, follow).await?;
+            let batch = |path: &TreePath| {
+                let (at, body, attrs) = (At::Path(path.clone()), body.clone(), attrs.clone());
+                let write = Op::Write { at, body, create, parents: self.parents, attrs };
+                let batch = Batch::new([write]).author(tree.author.clone());
+                batch.message(self.commit.message.clone().unwrap_or_default())
+            };
+            let (path, commit) =
+                write_free(&*tree.fs, &path, batch).await.map_err(|e| suggest_parents(e.into()))?;
+            return app.out.committed(&commit, 0, &path);
+        }
         app.commit(&tree, &self.commit, async || {
             let path = resolve_path(&*tree.fs, &self.path, follow).await?;
             let (at, body, attrs) = (At::Path(path.clone()), body.clone(), attrs.clone());

@@ -89,6 +89,14 @@ pub trait Lowering: Send + Sync + fmt::Debug {
     /// there is its owner's, whatever it addresses first.
     fn home(&self) -> Store;
 
+    /// Refuses an operation that the view takes from nobody, wherever it leads.
+    ///
+    /// # Errors
+    /// `TooLarge` for content above a view's limit.
+    fn admit(&self, _op: &Op) -> Result<()> {
+        Ok(())
+    }
+
     /// What an address of the view is in its store.
     ///
     /// # Errors

@@ -87,7 +87,8 @@ pub async fn system_of(account: &dyn AccountStore) -> Result<Option<Arc<dyn File
     // what is made there would show, if the name was somebody else's when the account was opened
     let is_hidden = !account.lowering().home().within.contains(&system);
     if is_ours == Some(false) || !is_hidden {
-        let message = "garth keeps overlays here; move what is there away, then open the account again";
+        let message =
+            "garth keeps this name for itself: move what is there away, then open the account again";
         return Err(Error::at(ErrorKind::AlreadyExists, &system, message));
     }
     Ok(is_ours.map(|_| raw))

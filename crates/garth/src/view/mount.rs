@@ -9,7 +9,7 @@ mod reads;
 
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::model::{At, Confinement, Ino, Owner, Within};
 use crate::path::TreePath;
@@ -40,6 +40,8 @@ pub struct Mount {
     parts: Arc<Parts>,
     /// The paths that are there.
     within: Within,
+    /// Most bytes that one write brings.
+    largest_body: Option<u64>,
 }
 
 /// A [`Mount`] that is being put together.
@@ -48,13 +50,15 @@ pub struct Builder<'a> {
     base: &'a dyn FileSystem,
     owner: Owner,
     parts: Vec<Part>,
+    largest_body: Option<u64>,
 }
 
 impl Mount {
     /// Begins a tree whose root is the directory `root` of `base`. Snapshots, commit ids, idempotency keys
     /// and staged bodies are kept under `owner`.
     pub fn builder<'a>(base: &'a dyn FileSystem, root: &TreePath, owner: Owner) -> Builder<'a> {
-        Builder { base, owner, parts: Vec::new() }.directory(TreePath::root(), root.clone())
+        Builder { base, owner, parts: Vec::new(), largest_body: None }
+            .directory(TreePath::root(), root.clone())
     }
 
     /// The root by its number in the base.
@@ -168,6 +172,17 @@ impl Mount {
     }
 }
 
+/// Refuses content above the limit of a tree.
+fn check_body(largest: Option<u64>, size: u64) -> Result<()> {
+    match largest.filter(|largest| size > *largest) {
+        Some(largest) => {
+            let message = format!("one upload to this tree has at most {largest} bytes");
+            Err(Error::new(ErrorKind::TooLarge, message))
+        }
+        None => Ok(()),
+    }
+}
+
 /// What makes up some paths of a tree: paths of the base, and other parts with paths in them.
 struct Below<'a> {
     base: Vec<TreePath>,
@@ -212,6 +227,12 @@ impl Builder<'_> {
         self
     }
 
+    /// Takes at most so many bytes with one operation or upload: `TooLarge`.
+    #[must_use]
+    pub fn largest_body(self, bytes: u64) -> Self {
+        Self { largest_body: Some(bytes), ..self }
+    }
+
     /// The tree.
     ///
     /// # Errors
@@ -231,6 +252,7 @@ impl Builder<'_> {
             }
         }
         let parts = Arc::new(Parts::new(parts)?);
-        Ok(Arc::new(Mount { base, parts, within: Within::everything() }))
+        let (within, largest_body) = (Within::everything(), self.largest_body);
+        Ok(Arc::new(Mount { base, parts, within, largest_body }))
     }
 }

@@ -19,7 +19,7 @@ pub use self::stored::{Lower, Stored, StoredInfo};
 
 use std::sync::Arc;
 
-use self::layers::Places;
+pub(crate) use self::layers::Places;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::model::{At, Entry, Item, Page, SetAttrs, Within};

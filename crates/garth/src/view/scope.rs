@@ -10,7 +10,7 @@ use crate::fs::lower::{Lowered, Lowering, Store, StoreId};
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
 use crate::model::{
     Access, At, Batch, Blame, ByteRange, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitId,
-    Confinement, Entry, Fetched, Head, HistoryPage, Ino, Listing, Moment, NamesPage, Owner, Page,
+    Confinement, Entry, Fetched, Head, HistoryPage, Ino, Listing, Moment, NamesPage, Op, Owner, Page,
     Precondition, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk,
     WalkPage, Within,
 };
@@ -297,6 +297,10 @@ struct ScopeLowering {
 impl Lowering for ScopeLowering {
     fn home(&self) -> Store {
         self.base.home()
+    }
+
+    fn admit(&self, op: &Op) -> Result<()> {
+        self.base.admit(op)
     }
 
     async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered> {

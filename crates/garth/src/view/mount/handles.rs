@@ -5,9 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 
+use super::check_body;
 use crate::error::Result;
-use crate::fs::{OpenFile, OpenNode};
-use crate::model::{Entry, Ino};
+use crate::fs::{OpenFile, OpenNode, Upload};
+use crate::model::{Entry, Ino, StagedBody};
 use crate::view::numbers::renumbered;
 
 /// A handle whose node has another number in the tree.
@@ -55,5 +56,26 @@ impl OpenNode for Leading {
 
     async fn stat(&self) -> Result<Entry> {
         Ok(self.0.clone())
+    }
+}
+
+/// An upload to a tree that takes only so much at once.
+#[derive(Debug)]
+pub(super) struct LimitedUpload {
+    pub(super) inner: Box<dyn Upload>,
+    pub(super) largest: Option<u64>,
+    pub(super) size: u64,
+}
+
+#[async_trait]
+impl Upload for LimitedUpload {
+    async fn write(&mut self, bytes: Bytes) -> Result<()> {
+        self.size += bytes.len() as u64;
+        check_body(self.largest, self.size)?;
+        self.inner.write(bytes).await
+    }
+
+    async fn finish(self: Box<Self>) -> Result<StagedBody> {
+        self.inner.finish().await
     }
 }

@@ -6,10 +6,10 @@ use async_trait::async_trait;
 
 use super::pages::is_missing;
 use super::part::{Other, Part, Source, no_past};
-use super::{Below, Mount, Place};
+use super::{Below, Mount, Place, check_body};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::{Lowered, Lowering, Store, StoreId};
-use crate::model::{Access, At, Ino, NamesPage, Op, Precondition, Within};
+use crate::model::{Access, At, Body, Ino, NamesPage, Op, Precondition, Within};
 use crate::path::TreePath;
 use crate::view::lower::Through;
 
@@ -37,6 +37,12 @@ impl MountLowering {
 impl Lowering for MountLowering {
     fn home(&self) -> Store {
         self.base.home()
+    }
+
+    fn admit(&self, op: &Op) -> Result<()> {
+        let size = op.body().map_or(0, Body::size);
+        check_body(self.mount.largest_body, size)?;
+        self.base.admit(op)
     }
 
     async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::handles::{Leading, Renumbered};
+use super::handles::{Leading, LimitedUpload, Renumbered};
 use super::lowering::MountLowering;
 use super::pages::is_missing;
 use super::part::{Other, Part, Source, no_past};
@@ -389,11 +389,18 @@ impl FileSystem for Mount {
 
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {
         let place = self.place(at).await?;
-        if let Source::Other(Other { has_past: true, .. }) = &place.part.source {
+        let inner = match &place.part.source {
             // one store: what is staged may be written to any part of it
-            return self.base.stage(&At::Path(self.parts.all()[0].root())).await;
-        }
-        self.told(place.part, self.fs(place.part)?.stage(&place.at).await)
+            Source::Other(Other { has_past: true, .. }) => {
+                self.base.stage(&At::Path(self.parts.all()[0].root())).await
+            }
+            _ => self.fs(place.part)?.stage(&place.at).await,
+        };
+        let inner = self.told(place.part, inner)?;
+        Ok(match self.largest_body {
+            Some(_) => Box::new(LimitedUpload { inner, largest: self.largest_body, size: 0 }),
+            None => inner,
+        })
     }
 
     async fn commit(&self, batch: Batch) -> Result<Commit> {
@@ -460,6 +467,6 @@ impl Mount {
         within: Within,
     ) -> Result<Arc<dyn FileSystem>> {
         let parts = Arc::new(self.parts.over(sources));
-        Ok(Arc::new(Self { base, parts, within }))
+        Ok(Arc::new(Self { base, parts, within, largest_body: self.largest_body }))
     }
 }

@@ -81,7 +81,7 @@ impl Overlay {
     }
 
     /// The path that something of the upper layer is about.
-    pub(super) fn path_above(&self, path: &TreePath) -> Option<TreePath> {
+    pub(super) fn in_view(&self, path: &TreePath) -> Option<TreePath> {
         let tops = [&self.places.tree, &self.places.hidden];
         tops.into_iter().find_map(|top| path.rebase(top, &TreePath::root())?.ok())
     }
@@ -128,7 +128,7 @@ impl Overlay {
 
     /// An error of the upper layer in the tree's terms.
     pub(super) fn of_upper(&self, error: Error) -> Error {
-        error.mapped(|path| self.path_above(path))
+        error.mapped(|path| self.in_view(path))
     }
 
     /// An error of the lower layer about a path: what is no directory there may be one above.

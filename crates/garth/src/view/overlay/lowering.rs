@@ -10,7 +10,7 @@ use super::up::Changed;
 use super::{LOWER, Overlay, UPPER};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::{Lowered, Lowering, Store, StoreId};
-use crate::model::{Access, At, Entry, Ino, MAX_HASHED, Precondition, Within};
+use crate::model::{Access, At, Entry, Ino, MAX_HASHED, Op, Precondition, Within};
 use crate::path::TreePath;
 use crate::view::lower::Through;
 
@@ -263,6 +263,10 @@ impl Lowering for OverlayLowering {
         self.upper.home()
     }
 
+    fn admit(&self, op: &Op) -> Result<()> {
+        self.upper.admit(op)
+    }
+
     async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered> {
         let lowered = self.address(at, access).await?;
         self.shown(lowered).await
@@ -320,6 +324,6 @@ impl Lowering for OverlayLowering {
     }
 
     fn raise(&self, store: StoreId, path: &TreePath) -> Option<TreePath> {
-        self.overlay.path_above(&self.upper.raise(store, path)?)
+        self.overlay.in_view(&self.upper.raise(store, path)?)
     }
 }

@@ -1,0 +1,128 @@
+//! Which tree a verb works on: the account's, with or without what garth keeps in it, one of its overlays, or
+//! an agent's in a chat.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use garth::agent::tree::MAIN;
+use garth::agent::{AgentTree, Identity, Skill, chat};
+use garth::engine::host::{HostFs, Mode};
+use garth::fs::SYSTEM;
+use garth::path::check_id;
+use garth::view::overlay::Stored;
+use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt as _};
+
+use crate::args::{ChatArgs, Global, SkillArg};
+use crate::fail::{Failure, Result};
+
+/// See the module.
+pub(crate) enum Place<'a> {
+    Account { raw: bool },
+    Overlay { id: &'a str },
+    Chat { who: Identity, args: &'a ChatArgs, chat: &'a str },
+}
+
+impl<'a> Place<'a> {
+    /// The one that the options choose.
+    pub(crate) fn of(global: &'a Global) -> Result<Self> {
+        check_id("agent", &global.agent)?;
+        if let Some(id) = &global.overlay {
+            return Ok(Self::Overlay { id });
+        }
+        let args = &global.chat;
+        let (Some(user), Some(chat)) = (&args.user, &args.chat) else {
+            return Ok(Self::Account { raw: global.raw });
+        };
+        let who = Identity::new(user, &global.agent, chat, args.class.as_deref().unwrap_or(MAIN))?;
+        let who = match &args.session {
+            Some(session) => who.with_session(session)?,
+            None => who,
+        };
+        Ok(Self::Chat { who, args, chat })
+    }
+
+    /// The tree, for what reads or changes what is there: of a chat that is there.
+    pub(crate) async fn tree(
+        self,
+        account: Arc<dyn AccountStore>,
+        scratch: Arc<dyn FileSystem>,
+        env: &Env,
+    ) -> Result<Arc<dyn FileSystem>> {
+        if let Self::Chat { chat, .. } = &self {
+            let home = chat::directory(chat)?;
+            if !account.exists(home).await? {
+                let message =
+                    format!("{chat}: no such chat; a first `garth write` or `garth mkdir` makes it");
+                return Err(Failure::Tree(Error::new(ErrorKind::NotFound, message)));
+            }
+        }
+        self.tree_or_new(account, scratch, env).await
+    }
+
+    /// The tree; what it needs is made.
+    pub(crate) async fn tree_or_new(
+        self,
+        account: Arc<dyn AccountStore>,
+        scratch: Arc<dyn FileSystem>,
+        env: &Env,
+    ) -> Result<Arc<dyn FileSystem>> {
+        let (who, args) = match self {
+            Self::Account { raw: true } => return Ok(account.raw()),
+            Self::Account { raw: false } => {
+                tell_of_own_name(&*account).await?;
+                return Ok(account);
+            }
+            Self::Overlay { id } => return Ok(Stored::open(&*account, id).await?.tree()),
+            Self::Chat { who, args, .. } => (who, args),
+        };
+        let skills = args.skills.iter().map(|skill| skill_of(skill, &scratch, env));
+        let skills = skills.collect::<Result<Vec<_>>>()?;
+        let tree = |creates: bool| {
+            let tree = AgentTree::new(&*account, who.clone()).skills(skills.clone()).create(creates);
+            match args.upload_limit {
+                Some(bytes) => tree.largest_upload(bytes),
+                None => tree,
+            }
+        };
+        Ok(match tree(true).open().await {
+            // it can be read all the same
+            Err(error) if error.is(ErrorKind::ReadOnly) => tree(false).open().await?,
+            tree => tree?,
+        })
+    }
+}
+
+fn skill_of(arg: &SkillArg, scratch: &Arc<dyn FileSystem>, env: &Env) -> Result<Skill> {
+    let skill = match arg.overrides {
+        true => Skill::overriding(&arg.name)?,
+        false => Skill::ephemeral(&arg.name, Arc::clone(scratch))?,
+    };
+    Ok(match &arg.folder {
+        Some(folder) => skill.from(folder_of(folder, env)?),
+        None => skill,
+    })
+}
+
+fn folder_of(folder: &Path, env: &Env) -> Result<Arc<dyn FileSystem>> {
+    let opened = HostFs::open(folder, Mode::ReadOnly, env.clone());
+    Ok(opened.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            Error::new(ErrorKind::NotFound, format!("{}: no such folder", folder.display()))
+        }
+        _ => error,
+    })?)
+}
+
+/// Says that a name is in the way of what garth keeps in the account.
+async fn tell_of_own_name(account: &dyn AccountStore) -> Result {
+    if account.exists(SYSTEM).await? {
+        // Nobody is left to be told if stderr is closed.
+        let _ = writeln!(
+            io::stderr(),
+            "garth: {SYSTEM}: yours from before garth kept this name for itself; move it (`garth mv {SYSTEM} \
+             /NAME`), or skills and overlays cannot be kept in this account"
+        );
+    }
+    Ok(())
+}

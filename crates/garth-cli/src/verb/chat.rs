@@ -1,0 +1,64 @@
+//! `garth chat`: the chats of an account, and their deletion.
+
+use clap::{Args, Subcommand};
+use futures::TryStreamExt;
+use garth::agent::chat;
+use garth::model::Kind;
+use garth::{ErrorKind, FileSystemExt as _};
+use serde_json::json;
+
+use crate::app::App;
+use crate::escape::escaped;
+use crate::fail::Result;
+
+/// List and delete chats: the directories in /chats
+///
+/// With --json one object per chat: chat; of one that was deleted also seq and time.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth chat delete trip")]
+pub(crate) struct Chat {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// List the chats
+    #[command(after_help = "Example:\n  garth chat list")]
+    List,
+    /// Delete a chat with all its files, in one commit; their history stays
+    #[command(after_help = "Example:\n  garth chat delete trip")]
+    Delete {
+        /// Its id
+        name: String,
+    },
+}
+
+impl Chat {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        app.only_account("chat")?;
+        let tree = app.tree().await?;
+        match self.action {
+            Action::List => {
+                let mut chats = tree.fs.read_dir(chat::CHATS);
+                loop {
+                    match chats.try_next().await {
+                        Ok(Some(item)) if item.kind == Kind::Directory => {
+                            let name = item.name.as_str();
+                            app.out.item(&json!({"chat": name}), escaped(name))?;
+                        }
+                        Ok(Some(_)) => {}
+                        Ok(None) => return Ok(()),
+                        Err(error) if error.is(ErrorKind::NotFound) => return Ok(()),
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            }
+            Action::Delete { name } => {
+                let commit = chat::delete(&*tree.fs, &name, tree.author).await?;
+                let json = json!({"chat": name, "seq": commit.seq, "time": commit.time.to_rfc3339()});
+                app.out.item(&json, format_args!("{}  deleted", escaped(&name)))
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The tree of an agent in a chat, on the command line.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::garth::{Garth, column, string, utf8};
+
+const CHAT: [&str; 4] = ["--user=ann", "--agent=scout", "--chat=trip", "--session=s1"];
+
+/// Arguments for the agent's tree.
+fn in_chat<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    [args, &CHAT[..]].concat()
+}
+
+#[test]
+fn user_and_chat_go_together() {
+    let garth = Garth::new();
+    for args in [
+        &["ls", "/", "--user", "ann"][..],
+        &["ls", "/", "--chat", "trip"],
+        &["ls", "/", "--class", "group"],
+        &["ls", "/", "--session", "s"],
+        &["ls", "/", "--skill", "cook"],
+        &["ls", "/", "--upload-limit", "1M"],
+        &["ls", "/", "--user", "a/b", "--chat", "c"],
+        &["ls", "/", "--user", "ann", "--chat", "c", "--raw"],
+        &["ls", "/", "--user", "ann", "--chat", "c", "--skill", "cook=sometimes"],
+        &["kv", "list", "--user", "ann", "--chat", "c"],
+        &["cat", "/f", "--template"],
+    ] {
+        garth.fails(2, args);
+    }
+}
+
+#[test]
+fn an_agent_works_in_its_chat_and_nowhere_else() {
+    let garth = Garth::new();
+    garth.write("/chats/other/secret", "canary");
+    garth.write("/agents/scout/MEMORY.md", "mine");
+    let said = garth.fails(3, &in_chat(&["ls", "/"]));
+    assert!(said.contains("trip: no such chat"), "{said}");
+    garth.feed(&in_chat(&["write", "/notes.md"]), "pack\n");
+    assert_eq!(garth.ok(&["cat", "/chats/trip/notes.md"]), "pack\n");
+    assert_eq!(garth.ok(&in_chat(&["ls", "-a", "/"])).lines().count(), 4, "notes.md, .agent, .user, ctx");
+    let author = &garth.json(&["log", "-n", "1"])["author"];
+    let of = |field: &str| string(&author[field]);
+    assert_eq!([of("agent"), of("user"), of("session"), of("class")], ["scout", "ann", "s1", "main"]);
+
+    garth.ok(&in_chat(&["mv", "/notes.md", "/.user/notes.md"]));
+    assert_eq!(garth.ok(&["cat", "/users/ann/agents/scout/notes.md"]), "pack\n");
+    assert_eq!(garth.ok(&in_chat(&["cat", "/.agent/MEMORY.md"])), "mine");
+    garth.fails(3, &in_chat(&["cat", "/.agent/MEMORY.md", "--class", "group"]));
+
+    // ways out
+    garth.ok(&in_chat(&["ln", "-s", "/../other/secret", "/out"]));
+    for path in
+        ["/../other/secret", "/out", "/.user/../../../../chats/other/secret", "/.garth", "/chats/other"]
+    {
+        garth.fails(3, &in_chat(&["cat", path]));
+    }
+    garth.fails(4, &in_chat(&["rm", "-r", "/.agent"]));
+    assert!(!garth.ok(&in_chat(&["find", "/"])).contains("secret"));
+    assert!(garth.lines(&in_chat(&["search", "canary"])).is_empty());
+
+    assert_eq!(column(&garth.lines(&["chat", "list"]), "chat"), ["other", "trip"]);
+    garth.ok(&["chat", "delete", "trip"]);
+    garth.fails(3, &["chat", "delete", "trip"]);
+    garth.fails(3, &in_chat(&["ls", "/"]));
+    assert_eq!(garth.ok(&["cat", "/chats/other/secret"]), "canary");
+}
+
+#[test]
+fn a_skill_is_edited_and_gone_or_kept_as_asked() {
+    let garth = Garth::new();
+    garth.write("/skills/cook/SKILL.md", "boil\n");
+    garth.fails(3, &in_chat(&["mkdir", "/x", "--skill", "none"]));
+    garth.feed(&in_chat(&["append", "/skills/cook/SKILL.md", "--skill", "cook"]), "salt\n");
+    assert_eq!(garth.ok(&in_chat(&["cat", "/skills/cook/SKILL.md", "--skill=cook"])), "boil\n");
+    let kept = |args: &[&'static str]| [in_chat(args), vec!["--skill=cook=override"]].concat();
+    garth.feed(&kept(&["append", "/skills/cook/SKILL.md"]), "salt\n");
+    assert_eq!(garth.ok(&kept(&["cat", "/skills/cook/SKILL.md"])), "boil\nsalt\n");
+    assert_eq!(garth.ok(&["cat", "/agents/scout/skills/cook/SKILL.md"]), "boil\nsalt\n");
+    assert_eq!(garth.ok(&["cat", "/skills/cook/SKILL.md"]), "boil\n");
+    for verb in ["find", "du", "tree"] {
+        garth.ok(&kept(&[verb, "/"]));
+    }
+    let folder = garth.beside("weave");
+    fs::create_dir(&folder).expect("a folder");
+    fs::write(folder.join("SKILL.md"), "of the host").expect("a file");
+    let skill = format!("--skill=weave=ephemeral:{}", utf8(&folder));
+    let of_host = [in_chat(&["cat", "/skills/weave/SKILL.md"]), vec![&skill]].concat();
+    assert_eq!(garth.ok(&of_host), "of the host");
+    // a batch in a sandbox sees its own changes
+    let lines = "{\"op\":\"append\",\"path\":\"/skills/cook/SKILL.md\",\"text\":\"x\"}\n";
+    garth.feed(&in_chat(&["batch", "--skill=cook"]), lines);
+}
+
+#[test]
+fn what_garth_keeps_for_itself_is_for_administrators() {
+    let garth = Garth::new();
+    garth.write("/skills/cook/SKILL.md", "boil\n");
+    garth.feed(&in_chat(&["append", "/skills/cook/SKILL.md", "--skill=cook=override"]), "salt\n");
+    garth.fails(3, &["ls", "/.garth"]);
+    assert!(!garth.ok(&["ls", "-a", "/"]).contains(".garth"));
+    garth.fails(5, &["mkdir", "/.garth"]);
+    garth.fails(5, &["write", "-p", "/.garth/x"]);
+    assert!(garth.ok(&["ls", "/.garth", "--raw"]).contains("skills"));
+    let to = garth.beside("out");
+    garth.ok(&["export", "/", utf8(&to)]);
+    assert!(!to.join(".garth").exists() && to.join("skills").exists());
+}
+
+#[test]
+fn memory_is_a_template_only_where_asked() {
+    let garth = Garth::new();
+    garth.ok(&in_chat(&["mkdir", "/d"]));
+    garth.fails(3, &in_chat(&["cat", "/.user/memory/MEMORY.md"]));
+    let template = garth.json(&in_chat(&["cat", "/.user/memory/MEMORY.md", "--template"]));
+    assert_eq!(template["synthetic"], Value::Bool(true));
+    garth.feed(&in_chat(&["write", "-p", "/.user/memory/MEMORY.md"]), "coffee");
+    let found = garth.json(&in_chat(&["cat", "/.user/memory/MEMORY.md", "--template"]));
+    assert_eq!((found["synthetic"].as_bool(), found["content"].as_str()), (Some(false), Some("coffee")));
+}
+
+#[test]
+fn an_upload_has_a_limit_and_finds_a_free_name() {
+    let garth = Garth::new();
+    let long = "x".repeat(2000);
+    let limited = in_chat(&["write", "/f", "--upload-limit", "1k"]);
+    let output = garth.run(&limited, long.as_bytes());
+    assert!(!output.status.success());
+    for path in ["/notes.md", "/notes (2).md", "/notes (3).md"] {
+        let printed = garth.feed(&in_chat(&["write", "/notes.md", "--free-name", "--json"]), path);
+        let json: Value = serde_json::from_str(&printed).expect("JSON");
+        assert_eq!(json["path"], path);
+    }
+    assert_eq!(garth.ok(&["cat", "/chats/trip/notes (2).md"]), "/notes (2).md");
+}

@@ -1,0 +1,419 @@
+//! The tree that an agent sees in a chat: what it is made of, what is not there, and where what it writes goes.
+
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+use garth::agent::tree::{MEMORY, memory, write_free};
+use garth::agent::{AgentTree, Identity, Skill, chat};
+use garth::engine::host::{HostFs, Mode};
+use garth::engine::memory::Memory;
+use garth::model::{
+    At, Author, Batch, ChangesQuery, Commit, CommitId, Confinement, HistoryPage, Moment, Op, Owner,
+    SearchQuery, Within,
+};
+use garth::{AccountStore, DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use tempfile::TempDir;
+
+fn p(path: &str) -> TreePath {
+    TreePath::parse(path).unwrap()
+}
+
+struct Account {
+    store: Arc<dyn AccountStore>,
+    folder: TempDir,
+}
+
+impl Account {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataDir::open(&folder.path().join("data"), Env::system()).unwrap();
+        data.create_account("default").await.unwrap();
+        Self { store: data.account("default").await.unwrap(), folder }
+    }
+
+    async fn put(&self, path: &str, text: &str) {
+        let write = Op::write(p(path), text.to_owned()).with_parents();
+        self.store.commit(write.into()).await.unwrap();
+    }
+
+    async fn open(&self, class: &str, session: Option<&str>, skills: Vec<Skill>) -> Arc<dyn FileSystem> {
+        let who = Identity::new("ann", "scout", "one", class).unwrap();
+        let who = session.iter().fold(who, |who, session| who.with_session(session).unwrap());
+        AgentTree::new(&*self.store, who).skills(skills).open().await.unwrap()
+    }
+
+    async fn main(&self) -> Arc<dyn FileSystem> {
+        self.open("main", Some("s1"), Vec::new()).await
+    }
+
+    async fn text(&self, path: &str) -> String {
+        self.store.read_to_string(path).await.unwrap()
+    }
+
+    async fn author(&self) -> Author {
+        let changes = self.store.changes(&ChangesQuery::default()).await.unwrap();
+        changes.commits.last().unwrap().commit.author.clone()
+    }
+}
+
+async fn walked(fs: &dyn FileSystem) -> Vec<String> {
+    fs.walk_all("/").map_ok(|item| item.path.to_string()).try_collect().await.unwrap()
+}
+
+async fn refused(fs: &dyn FileSystem, op: Op) -> ErrorKind {
+    fs.commit(op.into()).await.unwrap_err().kind()
+}
+
+#[tokio::test]
+async fn one_call_gives_the_tree_of_a_fresh_chat() {
+    let account = Account::new().await;
+    let tree = account.main().await;
+    assert_eq!(
+        walked(&*tree).await,
+        [
+            "/.agent",
+            "/.user",
+            "/ctx",
+            "/.user/session",
+            "/ctx/home",
+            "/ctx/users",
+            "/ctx/home/ann",
+            "/ctx/home/ann/agent",
+            "/ctx/home/ann/agent/scout",
+            "/ctx/home/ann/agent/scout/session",
+            "/ctx/users/ann",
+            "/ctx/users/ann/memories"
+        ]
+    );
+    let head = account.store.head().await.unwrap().seq;
+    account.main().await;
+    assert_eq!(account.store.head().await.unwrap().seq, head, "what is there is not made again");
+    for (path, at) in [
+        ("/notes.md", "/chats/one/notes.md"),
+        ("/.agent/f", "/agents/scout/f"),
+        ("/.user/f", "/users/ann/agents/scout/f"),
+        ("/ctx/users/ann/memories/f", "/users/ann/memories/f"),
+        ("/ctx/home/ann/agent/scout/session/f", "/users/ann/agents/scout/session/f"),
+        ("/ctx/f", "/chats/one/ctx/f"),
+    ] {
+        tree.write(path, path).await.unwrap();
+        assert_eq!(account.text(at).await, path);
+    }
+    // a rename from the chat to the user is one commit, and keeps the file's past
+    tree.rename("/notes.md", "/.user/notes.md").await.unwrap();
+    let moved = At::Path(p("/users/ann/agents/scout/notes.md"));
+    let past = account.store.history(&moved, &HistoryPage::default()).await.unwrap();
+    assert_eq!(past.items.len(), 2);
+    for point in ["/.agent", "/.user", "/ctx", "/ctx/users/ann/memories"] {
+        assert_eq!(refused(&*tree, Op::remove_tree(p(point))).await, ErrorKind::Busy);
+        assert_eq!(refused(&*tree, Op::rename(p(point), p("/x"))).await, ErrorKind::Busy);
+    }
+}
+
+#[tokio::test]
+async fn an_unmade_tree_is_read_and_not_written() {
+    let account = Account::new().await;
+    let who = Identity::new("ann", "scout", "one", "main").unwrap();
+    let tree = AgentTree::new(&*account.store, who).create(false).open().await.unwrap();
+    assert!(!tree.exists("/").await.unwrap());
+    assert!(tree.read_dir("/.user").try_collect::<Vec<_>>().await.unwrap().is_empty());
+    assert_eq!(refused(&*tree, Op::write(p("/f"), "x")).await, ErrorKind::NotFound);
+    assert_eq!(account.store.head().await.unwrap().seq.0, 0);
+}
+
+#[tokio::test]
+async fn commits_say_for_whom_they_are_whatever_a_batch_says() {
+    let account = Account::new().await;
+    let tree = account.open("group", Some("s1"), Vec::new()).await;
+    let said = Author::agent("other").with_user("bob").with_session("s2").with_class("main").with_key("k");
+    tree.commit(Batch::new([Op::write(p("/f"), "x")]).author(said)).await.unwrap();
+    let is = Author::agent("scout").with_user("ann").with_session("s1").with_class("group").with_key("k");
+    assert_eq!(account.author().await, is);
+}
+
+#[tokio::test]
+async fn an_agents_own_memory_is_absent_from_all_but_main_sessions() {
+    let account = Account::new().await;
+    let hidden = [
+        ("/agents/scout/MEMORY.md", "/.agent/MEMORY.md"),
+        ("/agents/scout/memory/2026-01-01.md", "/.agent/memory/2026-01-01.md"),
+        ("/agents/scout/sessions/old.jsonl.gz", "/.agent/sessions/old.jsonl.gz"),
+        ("/users/ann/agents/scout/session/s2/messages.jsonl", "/.user/session/s2/messages.jsonl"),
+    ];
+    for (at, _) in hidden {
+        account.put(at, "a canary").await;
+    }
+    account.put("/users/ann/agents/scout/session/s1/messages.jsonl", "mine, a canary").await;
+    account.put("/agents/scout/SOUL.md", "kind").await;
+    let tree = account.open("group", Some("s1"), Vec::new()).await;
+    let all = walked(&*tree).await;
+    for (at, path) in hidden {
+        assert!(!all.iter().any(|found| found == path), "{path}");
+        assert!(tree.stat(&At::Path(p(path))).await.unwrap_err().is(ErrorKind::NotFound), "{path}");
+        assert!(tree.history(&At::Path(p(path)), &HistoryPage::default()).await.is_err(), "{path}");
+        assert_eq!(refused(&*tree, Op::write(p(path), "x")).await, ErrorKind::AccessDenied, "{path}");
+        let ino = account.store.entry(at).await.unwrap().ino;
+        assert!(tree.stat(&At::Node(ino)).await.unwrap_err().is(ErrorKind::NotFound), "{path}");
+    }
+    let hits = tree.search(&SearchQuery::new("canary")).await.unwrap().hits;
+    let found: Vec<_> = hits.iter().map(|hit| hit.path.as_str()).collect();
+    assert!(!found.is_empty() && found.iter().all(|path| path.contains("/s1/")), "{found:?}");
+    let changes = tree.changes(&ChangesQuery::default()).await.unwrap().commits;
+    for path in changes.iter().flat_map(|commit| &commit.changes).flat_map(|change| &change.paths) {
+        assert!(!hidden.iter().any(|(_, hidden)| path.as_str() == *hidden), "{path}");
+    }
+    let own = "/ctx/home/ann/agent/scout/session/s1/messages.jsonl";
+    assert_eq!(tree.read_to_string(own).await.unwrap(), "mine, a canary");
+    assert_eq!(tree.read_to_string("/.agent/SOUL.md").await.unwrap(), "kind");
+    assert!(!tree.exists("/ctx/home/ann/agent/scout/session/s2").await.unwrap());
+    let past = tree.as_of(&Moment::Seq(account.store.head().await.unwrap().seq)).await.unwrap();
+    assert!(!past.exists("/.agent/MEMORY.md").await.unwrap());
+    // a session of the class main sees all of it
+    let main = account.main().await;
+    for (_, path) in hidden {
+        assert!(main.exists(path).await.unwrap(), "{path}");
+    }
+    // one without a session sees none
+    let none = account.open("group", None, Vec::new()).await;
+    assert!(!walked(&*none).await.iter().any(|path| path.contains("/session")));
+}
+
+#[tokio::test]
+async fn nothing_else_of_the_account_is_there() {
+    let account = Account::new().await;
+    let canaries = [
+        "/chats/one-more/f",
+        "/chats/o%/f",
+        "/agents/scout2/f",
+        "/users/ann/agents/scou/f",
+        "/users/ann2/memories/f",
+        "/users/bob/agents/scout/f",
+        "/skills/other/SKILL.md",
+        "/f",
+    ];
+    for path in canaries {
+        account.put(path, "canary").await;
+    }
+    let tree = account.main().await;
+    let link = Op::symlink(p("/out"), "/../../chats/one-more/f");
+    tree.commit(link.into()).await.unwrap();
+    for path in ["/../one-more/f", "/out", "/.user/../../../bob/agents/scout/f", "/.garth", "/../.garth"] {
+        let resolved = garth::fs::resolve::stat(&*tree, path, garth::fs::resolve::Follow::Yes).await;
+        assert!(resolved.is_err(), "{path}: {resolved:?}");
+    }
+    for path in canaries {
+        let ino = account.store.entry(path).await.unwrap().ino;
+        assert!(tree.stat(&At::Node(ino)).await.is_err(), "{path}");
+        assert!(tree.commit(Op::append(At::Node(ino), "!").into()).await.is_err(), "{path}");
+    }
+    let all = walked(&*tree).await;
+    assert!(!all.iter().any(|path| path.contains("one-more") || path.contains("bob")), "{all:?}");
+    assert!(tree.search(&SearchQuery::new("canary")).await.unwrap().hits.is_empty());
+}
+
+#[tokio::test]
+async fn a_skill_is_the_accounts_with_the_agents_over_it() {
+    let account = Account::new().await;
+    account.put("/skills/cook/SKILL.md", "of the account").await;
+    account.put("/skills/cook/steps.md", "one").await;
+    account.put("/agents/scout/skills/cook/steps.md", "the agent's").await;
+    account.put("/agents/scout/skills/own/SKILL.md", "own").await;
+    let skills = || vec![Skill::overriding("cook").unwrap(), Skill::overriding("own").unwrap()];
+    let tree = account.open("main", None, skills()).await;
+    let text = async |path: &str| tree.read_to_string(path).await.unwrap();
+    assert_eq!(text("/skills/cook/SKILL.md").await, "of the account");
+    assert_eq!(text("/skills/cook/steps.md").await, "the agent's");
+    // what is changed is kept in the agent's copy
+    let changes = [
+        Op::append(p("/skills/cook/SKILL.md"), ", changed"),
+        Op::write(p("/skills/cook/new/tip.md"), "salt").with_parents(),
+        Op::append(p("/skills/own/SKILL.md"), "!"),
+        Op::write(p("/log.md"), "changed the skill"),
+    ];
+    let before = account.store.head().await.unwrap().seq.0;
+    tree.commit(Batch::new(changes)).await.unwrap();
+    assert_eq!(account.store.head().await.unwrap().seq.0, before + 1, "one commit");
+    assert_eq!(account.text("/skills/cook/SKILL.md").await, "of the account");
+    assert_eq!(account.text("/agents/scout/skills/cook/SKILL.md").await, "of the account, changed");
+    assert_eq!(account.text("/agents/scout/skills/cook/new/tip.md").await, "salt");
+    assert_eq!(account.text("/agents/scout/skills/own/SKILL.md").await, "own!");
+    // what is taken away stays away, also when the tree is opened again
+    tree.remove("/skills/cook/steps.md").await.unwrap();
+    tree.remove("/skills/cook/SKILL.md").await.unwrap();
+    let again = account.open("main", None, skills()).await;
+    assert!(!again.exists("/skills/cook/SKILL.md").await.unwrap());
+    assert!(account.store.exists("/skills/cook/SKILL.md").await.unwrap());
+    // what is kept for it is nobody's to see
+    assert!(account.store.raw().exists("/.garth/skills/scout/cook").await.unwrap());
+    assert!(!account.store.exists("/.garth").await.unwrap());
+    for point in ["/skills", "/skills/cook"] {
+        assert_eq!(refused(&*tree, Op::remove_tree(p(point))).await, ErrorKind::Busy);
+    }
+    tree.write("/skills/mine.md", "below").await.unwrap();
+    assert_eq!(account.text("/chats/one/skills/mine.md").await, "below");
+    let who = Identity::new("ann", "scout", "one", "main").unwrap();
+    let none = AgentTree::new(&*account.store, who).skills([Skill::overriding("none").unwrap()]).open().await;
+    assert!(none.unwrap_err().is(ErrorKind::NotFound));
+}
+
+#[tokio::test]
+async fn changes_of_an_ephemeral_skill_end_with_it() {
+    let account = Account::new().await;
+    account.put("/skills/cook/SKILL.md", "of the account").await;
+    account.put("/agents/scout/skills/cook/steps.md", "the agent's").await;
+    let host = account.folder.path().join("host");
+    std::fs::create_dir(&host).unwrap();
+    std::fs::write(host.join("SKILL.md"), "of the host").unwrap();
+    let of_host: Arc<dyn FileSystem> = HostFs::open(&host, Mode::ReadOnly, Env::system()).unwrap();
+    let skills = || {
+        let scratch: Arc<dyn FileSystem> = Arc::new(Memory::new(Env::system()));
+        let cook = Skill::ephemeral("cook", Arc::clone(&scratch)).unwrap();
+        vec![cook, Skill::ephemeral("weave", scratch).unwrap().from(Arc::clone(&of_host))]
+    };
+    let tree = account.open("main", None, skills()).await;
+    for (path, was) in [
+        ("/skills/cook/SKILL.md", "of the account"),
+        ("/skills/cook/steps.md", "the agent's"),
+        ("/skills/weave/SKILL.md", "of the host"),
+    ] {
+        assert_eq!(tree.read_to_string(path).await.unwrap(), was);
+        tree.append(path, ", changed").await.unwrap();
+        assert_eq!(tree.read_to_string(path).await.unwrap(), format!("{was}, changed"));
+        assert_eq!(account.open("main", None, skills()).await.read_to_string(path).await.unwrap(), was);
+    }
+    tree.write("/skills/weave/new", "x").await.unwrap();
+    assert_eq!(std::fs::read_dir(&host).unwrap().count(), 1);
+    // the sandbox is a store of its own
+    let across = Op::rename(p("/skills/weave/new"), p("/new"));
+    assert_eq!(refused(&*tree, across).await, ErrorKind::CrossesMounts);
+    // one of the host may be kept as well
+    let kept = vec![Skill::overriding("weave").unwrap().from(Arc::clone(&of_host))];
+    let tree = account.open("main", None, kept).await;
+    tree.append("/skills/weave/SKILL.md", ", kept").await.unwrap();
+    assert_eq!(account.text("/agents/scout/skills/weave/SKILL.md").await, "of the host, kept");
+}
+
+#[tokio::test]
+async fn a_batch_over_the_whole_tree_is_retried_once() {
+    let account = Account::new().await;
+    account.put("/skills/cook/SKILL.md", "one").await;
+    let skills = || vec![Skill::overriding("cook").unwrap()];
+    let ops = [
+        Op::append(p("/skills/cook/SKILL.md"), " two"),
+        Op::write(p("/.user/f"), "x"),
+        Op::write(p("/.agent/f"), "x"),
+    ];
+    let batch = Batch::new(ops).id(CommitId(9));
+    let done = async |tree: &dyn FileSystem| -> Commit { tree.commit(batch.clone()).await.unwrap() };
+    let first = done(&*account.open("main", None, skills()).await).await;
+    let again = done(&*account.open("main", None, skills()).await).await;
+    assert_eq!((again.seq, again.replayed, again.outcomes), (first.seq, true, first.outcomes));
+    assert_eq!(account.text("/agents/scout/skills/cook/SKILL.md").await, "one two");
+}
+
+#[tokio::test]
+async fn a_chats_files_die_with_it() {
+    let account = Account::new().await;
+    let tree = account.main().await;
+    tree.write("/f", "x").await.unwrap();
+    tree.mkdir_all("/d/e").await.unwrap();
+    let before = account.store.head().await.unwrap().seq;
+    let commit = chat::delete(&*account.store, "one", Author::agent("scout")).await.unwrap();
+    assert_eq!(commit.seq.0, before.0 + 1);
+    assert!(!account.store.exists("/chats/one").await.unwrap());
+    assert!(account.store.as_of(&Moment::Seq(before)).await.unwrap().exists("/chats/one/f").await.unwrap());
+    assert!(tree.exists("/.user").await.unwrap() && !tree.exists("/f").await.unwrap());
+    for (chat, kind) in [("one", ErrorKind::NotFound), ("..", ErrorKind::InvalidArgument)] {
+        let error = chat::delete(&*account.store, chat, Author::default()).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{chat}");
+    }
+}
+
+#[tokio::test]
+async fn a_memory_that_is_not_there_is_a_template_only_where_asked() {
+    let account = Account::new().await;
+    let tree = account.main().await;
+    assert!(tree.stat(&At::Path(p(MEMORY))).await.unwrap_err().is(ErrorKind::NotFound));
+    let template = memory(&*tree).await.unwrap();
+    assert!(template.synthetic && !template.content.is_empty());
+    assert!(!tree.exists(MEMORY).await.unwrap());
+    account.put("/users/ann/agents/scout/memory/MEMORY.md", "coffee").await;
+    let found = memory(&*tree).await.unwrap();
+    assert_eq!((found.content.as_str(), found.synthetic), ("coffee", false));
+}
+
+#[tokio::test]
+async fn uploads_have_a_limit_and_replace_nothing_if_asked() {
+    let account = Account::new().await;
+    let who = Identity::new("ann", "scout", "one", "main").unwrap();
+    let tree = AgentTree::new(&*account.store, who).largest_upload(1 << 20).open().await.unwrap();
+    let most = vec![0; 1 << 20];
+    tree.write("/most", most.clone()).await.unwrap();
+    assert_eq!(refused(&*tree, Op::append(p("/most"), vec![0; (1 << 20) + 1])).await, ErrorKind::TooLarge);
+    let mut upload = tree.stage(&At::Path(p("/.user/f"))).await.unwrap();
+    upload.write(most.into()).await.unwrap();
+    assert!(upload.write("x".into()).await.unwrap_err().is(ErrorKind::TooLarge));
+    let to = Confinement::new(Within::everything(), Owner::new("view").unwrap());
+    let view = tree.confined(&to).await.unwrap();
+    assert_eq!(refused(&*view, Op::write(p("/f"), vec![0; (1 << 20) + 1])).await, ErrorKind::TooLarge);
+
+    let name = async |path: &str| {
+        let write = |path: &TreePath| Batch::new([Op::write(path, "x").create_new()]);
+        write_free(&*tree, &p(path), write).await.unwrap().0.to_string()
+    };
+    let long = format!("/{}.md", "é".repeat(126));
+    for (path, got) in [
+        ("/notes.md", ["/notes.md", "/notes (2).md", "/notes (3).md"]),
+        ("/.env", ["/.env", "/.env (2)", "/.env (3)"]),
+        ("/plain", ["/plain", "/plain (2)", "/plain (3)"]),
+        ("/a.tar.gz", ["/a.tar.gz", "/a.tar (2).gz", "/a.tar (3).gz"]),
+    ] {
+        for got in got {
+            assert_eq!(name(path).await, got);
+        }
+    }
+    assert_eq!(name(&long).await, long);
+    assert_eq!(name(&long).await, format!("/{} (2).md", "é".repeat(124)));
+    for number in 4..40 {
+        assert_eq!(name("/notes.md").await, format!("/notes ({number}).md"));
+    }
+}
+
+#[tokio::test]
+async fn a_users_own_name_is_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = async || DataDir::open(&folder.path().join("data"), Env::system()).unwrap();
+    let data = open().await;
+    data.create_account("default").await.unwrap();
+    let account = data.account("default").await.unwrap();
+    assert_eq!(refused(&*account, Op::mkdir(p("/.garth"))).await, ErrorKind::AccessDenied);
+    // as an older version let it be made
+    account.raw().write("/.garth", "mine").await.unwrap();
+    drop((account, data));
+    let account = open().await.account("default").await.unwrap();
+    assert_eq!(account.read_to_string("/.garth").await.unwrap(), "mine");
+    account.commit(Op::write(p("/skills/cook/SKILL.md"), "x").with_parents().into()).await.unwrap();
+    let who = Identity::new("ann", "scout", "one", "main").unwrap();
+    let tree =
+        AgentTree::new(&*account, who.clone()).skills([Skill::overriding("cook").unwrap()]).open().await;
+    let error = tree.unwrap_err();
+    assert_eq!((error.kind(), error.path()), (ErrorKind::AlreadyExists, Some(&p("/.garth"))));
+    AgentTree::new(&*account, who).open().await.unwrap();
+    account.rename("/.garth", "/mine").await.unwrap();
+    drop(account);
+    let account = open().await.account("default").await.unwrap();
+    assert_eq!(refused(&*account, Op::mkdir(p("/.garth"))).await, ErrorKind::AccessDenied);
+    assert_eq!(account.read_to_string("/mine").await.unwrap(), "mine");
+}
+
+#[test]
+fn an_identity_is_made_of_ids() {
+    for bad in ["", ".", "..", "a/b", "a\nb", &"x".repeat(129)] {
+        assert!(
+            Identity::new(bad, "a", "c", "main").is_err() && Identity::new("u", bad, "c", "main").is_err()
+        );
+        assert!(Identity::new("u", "a", bad, "main").is_err() && Identity::new("u", "a", "c", bad).is_err());
+        assert!(Identity::new("u", "a", "c", "main").unwrap().with_session(bad).is_err());
+        assert!(Skill::overriding(bad).is_err());
+    }
+}
