@@ -120,7 +120,9 @@ impl OverlayLowering {
         if !changed.up.contains(path) {
             // an upper layer that is applied or discarded is empty all at once
             let there = if above.is_some() { Some(path.clone()) } else { overlay.upper_parent(path).await? };
-            if let Some(there) = there {
+            if let Some(there) = there
+                && changed.there.insert(there.clone())
+            {
                 changed.assumptions.push((At::Path(overlay.tree(&there)?), Precondition::Exists));
             }
         }

@@ -23,6 +23,8 @@ const STEP: usize = 1 << 20;
 pub(super) struct Changed {
     /// Paths that the upper layer has by then.
     pub(super) up: BTreeSet<TreePath>,
+    /// Paths that the upper layer has before the batch, and must still have.
+    pub(super) there: BTreeSet<TreePath>,
     /// Paths of which the lower layer shows nothing by then.
     pub(super) hidden: BTreeSet<TreePath>,
     /// What is to be done next.
