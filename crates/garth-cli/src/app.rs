@@ -116,11 +116,12 @@ impl App {
         Ok(())
     }
 
-    fn author(&self) -> Author {
+    pub(crate) fn author(&self) -> Author {
         Author::agent(&self.global.agent)
     }
 
-    async fn account_of(&self, data_dir: &DataDir) -> Result<Arc<dyn AccountStore>> {
+    /// The chosen account, with what it keeps besides its tree.
+    pub(crate) async fn account_of(&self, data_dir: &DataDir) -> Result<Arc<dyn AccountStore>> {
         let account = &self.global.account;
         data_dir.account(account).await.map_err(|error| match error.kind() {
             ErrorKind::NotFound => Failure::Tree(no_account_or(account, error)),
@@ -155,8 +156,8 @@ impl App {
     /// The tree at one moment, for work that takes several reads: that of `--at`, else now.
     pub(crate) async fn pinned(&self, past: &Past) -> Result<Arc<dyn FileSystem>> {
         let fs = self.view(past).await?;
-        // skills have no past: there each read is of its own moment
-        if past.at.is_some() || !self.global.chat.skills.is_empty() {
+        // skills and overlays have no past: there each read is of its own moment
+        if past.at.is_some() || !self.global.chat.skills.is_empty() || self.global.overlay.is_some() {
             return Ok(fs);
         }
         // The clock may have been set back since the last commit.

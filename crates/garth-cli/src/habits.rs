@@ -5,7 +5,7 @@ use std::ffi::OsString;
 /// Options whose value may look like a count.
 const COUNTED: [&str; 4] = ["-n", "-c", "--lines", "--bytes"];
 /// Global options that take a value, which is not the verb.
-const VALUED: [&str; 3] = ["--data", "--account", "--agent"];
+const VALUED: [&str; 4] = ["--data", "--account", "--agent", "--overlay"];
 
 /// The arguments of the program, the first being its name, as clap takes them.
 pub(crate) fn translated(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {

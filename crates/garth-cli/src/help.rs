@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
         "Write",
         &["write", "append", "mkdir", "touch", "rm", "mv", "cp", "ln", "set", "chmod", "chown", "batch"],
     ),
-    ("History", &["log", "blame", "show", "diff", "restore", "snapshot"]),
+    ("History", &["log", "blame", "show", "diff", "restore", "snapshot", "overlay"]),
     ("Agents and servers", &["kv", "chat", "serve", "account", "key"]),
     ("Data", &["import", "export", "backup", "fsck", "gc", "reindex", "completions"]),
 ];

@@ -1,4 +1,5 @@
-//! Which tree a verb works on: the account's, with or without what garth keeps in it, or an agent's in a chat.
+//! Which tree a verb works on: the account's, with or without what garth keeps in it, one of its overlays, or
+//! an agent's in a chat.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -9,6 +10,7 @@ use garth::agent::{AgentTree, Identity, Skill, chat};
 use garth::engine::host::{HostFs, Mode};
 use garth::fs::SYSTEM;
 use garth::path::check_id;
+use garth::view::overlay::Stored;
 use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt as _};
 
 use crate::args::{ChatArgs, Global, SkillArg};
@@ -17,6 +19,7 @@ use crate::fail::{Failure, Result};
 /// See the module.
 pub(crate) enum Place<'a> {
     Account { raw: bool },
+    Overlay { id: &'a str },
     Chat { who: Identity, args: &'a ChatArgs, chat: &'a str },
 }
 
@@ -24,6 +27,9 @@ impl<'a> Place<'a> {
     /// The one that the options choose.
     pub(crate) fn of(global: &'a Global) -> Result<Self> {
         check_id("agent", &global.agent)?;
+        if let Some(id) = &global.overlay {
+            return Ok(Self::Overlay { id });
+        }
         let args = &global.chat;
         let (Some(user), Some(chat)) = (&args.user, &args.chat) else {
             return Ok(Self::Account { raw: global.raw });
@@ -67,6 +73,7 @@ impl<'a> Place<'a> {
                 tell_of_own_name(&*account).await?;
                 return Ok(account);
             }
+            Self::Overlay { id } => return Ok(Stored::open(&*account, id).await?.tree()),
             Self::Chat { who, args, .. } => (who, args),
         };
         let skills = args.skills.iter().map(|skill| skill_of(skill, &scratch, env));

@@ -24,6 +24,7 @@ mod ls;
 mod maintain;
 mod mkdir;
 mod mv;
+mod overlay;
 mod restore;
 mod rm;
 mod search;
@@ -73,6 +74,7 @@ pub(crate) enum Verb {
     Diff(diff::Diff),
     Restore(restore::Restore),
     Snapshot(snapshot::Snapshot),
+    Overlay(overlay::Overlay),
     Find(find::Find),
     Glob(glob::Glob),
     Grep(grep::Grep),
@@ -120,6 +122,7 @@ impl Verb {
             Self::Diff(verb) => verb.run(app).await,
             Self::Restore(verb) => verb.run(app).await,
             Self::Snapshot(verb) => verb.run(app).await,
+            Self::Overlay(verb) => verb.run(app).await,
             Self::Find(verb) => verb.run(app).await,
             Self::Glob(verb) => verb.run(app).await,
             Self::Grep(verb) => verb.run(app).await,

@@ -10,6 +10,7 @@ mod it {
     mod finding;
     mod garth;
     mod kv;
+    mod overlay;
     mod past;
     mod reading;
     mod readme;

@@ -3,6 +3,7 @@
 //! entries and outcomes can be written as JSON and read back.
 
 pub mod at;
+pub mod author;
 pub mod batch;
 pub mod blame;
 pub mod changes;
@@ -17,6 +18,7 @@ pub mod query;
 pub mod within;
 
 pub use at::{At, IntoAt};
+pub use author::Author;
 pub use batch::{
     Added, Answer, Batch, Durability, Idempotency, MAX_COPIED_NAMES, MAX_COPIED_PIECES, MAX_INLINE_BODY,
     MAX_OPS,
@@ -26,7 +28,7 @@ pub use changes::{
     Change, ChangeKind, Changes, ChangesQuery, CommitChanges, LogPosition, MAX_CHANGE_PATHS,
     MAX_CHANGES_BYTES, MAX_SCANNED, MAX_SUBTREES,
 };
-pub use commit::{Author, Commit, CommitInfo, Outcome, Snapshot, SnapshotKey};
+pub use commit::{Commit, CommitInfo, Outcome, Snapshot, SnapshotKey};
 pub use confinement::{Confinement, MAX_OWNER, Owner};
 pub use entry::{Attributes, Entry, Kind};
 pub use id::{CommitId, Ino, Seq, Timestamp, VersionId};

@@ -296,7 +296,11 @@ impl<'a> Loader<'a> {
         name: &Path,
     ) -> Result<Option<Body>> {
         let fs = &*self.tree.fs;
-        let old = fs.open_version(there.version).await?;
+        let old = match fs.open_version(there.version).await {
+            // an overlay has no past
+            Err(error) if error.is(ErrorKind::Unsupported) => fs.open(at).await?,
+            old => old?,
+        };
         if self.policy.dry_run {
             return Ok(first_difference(&*old, content, name).await?.map(|(_, bytes)| Body::Bytes(bytes)));
         }

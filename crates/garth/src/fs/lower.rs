@@ -26,6 +26,11 @@ impl StoreId {
     pub fn of<T>(state: &Arc<T>, as_of: Option<Seq>) -> Self {
         Self { instance: Arc::as_ptr(state).addr(), as_of }
     }
+
+    /// Whether both are states of one store, whenever: then no two of their nodes have one number.
+    pub fn is_one_with(self, other: Self) -> bool {
+        self.instance == other.instance
+    }
 }
 
 /// Where writes end: no view, but what keeps the bytes.

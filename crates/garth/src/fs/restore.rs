@@ -8,6 +8,7 @@ mod state;
 
 use std::sync::Arc;
 
+pub(crate) use self::state::difference;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::model::{At, Batch, Commit, Moment, Op, Precondition, Seq, Timestamp};

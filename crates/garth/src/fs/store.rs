@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
-use crate::model::{At, Op, SetAttrs};
+use crate::model::{At, Batch, Op, SetAttrs};
 use crate::path::TreePath;
 
 /// The directory of an account that garth keeps for itself: hidden from everybody, and no name can be made
@@ -54,6 +54,44 @@ pub trait AccountStore: FileSystem {
     /// # Errors
     /// From the storage; what was made until then stays.
     async fn reindex(&self) -> Result<u64>;
+}
+
+/// The account with [`SYSTEM`] in it, which is made if it is missing, whoever else makes it at the same time.
+///
+/// # Errors
+/// `AlreadyExists` if something else has the name, or had it when the account was opened; from the storage.
+pub async fn system(account: &dyn AccountStore) -> Result<Arc<dyn FileSystem>> {
+    let system = TreePath::parse(SYSTEM)?;
+    if let Some(raw) = system_of(account).await? {
+        return Ok(raw);
+    }
+    let mark = SetAttrs::new().xattr(SYSTEM_MARK, "1");
+    match account.raw().commit(Batch::new([Op::mkdir(&system).with_attrs(mark)])).await {
+        Err(error) if !error.is(ErrorKind::AlreadyExists) => Err(error),
+        _ => system_of(account).await?.ok_or_else(|| Error::not_found(&system)),
+    }
+}
+
+/// The account with [`SYSTEM`] in it; `None` if nothing has made that yet.
+///
+/// # Errors
+/// As [`system`].
+pub async fn system_of(account: &dyn AccountStore) -> Result<Option<Arc<dyn FileSystem>>> {
+    let system = TreePath::parse(SYSTEM)?;
+    let raw = account.raw();
+    let is_ours = match raw.stat(&At::Path(system.clone())).await {
+        Ok(entry) => Some(entry.is_dir() && entry.attributes.xattrs.contains_key(SYSTEM_MARK)),
+        Err(error) if error.is(ErrorKind::NotFound) => None,
+        Err(error) => return Err(error),
+    };
+    // what is made there would show, if the name was somebody else's when the account was opened
+    let is_hidden = !account.lowering().home().within.contains(&system);
+    if is_ours == Some(false) || !is_hidden {
+        let message =
+            "garth keeps this name for itself: move what is there away, then open the account again";
+        return Err(Error::at(ErrorKind::AlreadyExists, &system, message));
+    }
+    Ok(is_ours.map(|_| raw))
 }
 
 /// What a collection removed.
@@ -115,23 +153,4 @@ impl Fsck {
     pub(crate) fn add(&mut self, kind: &'static str, detail: String) {
         self.findings.push(Finding { kind, detail });
     }
-}
-
-/// Makes [`SYSTEM`], if it is missing.
-///
-/// # Errors
-/// `AlreadyExists` if somebody has made something else there; from the storage.
-pub async fn system_directory(account: &dyn AccountStore) -> Result<()> {
-    let (raw, path) = (account.raw(), TreePath::parse(SYSTEM)?);
-    let make = Op::mkdir(path.clone()).with_attrs(SetAttrs::new().xattr(SYSTEM_MARK, "1"));
-    match raw.commit(make.into()).await {
-        Err(error) if error.is(ErrorKind::AlreadyExists) => {}
-        made => return made.map(drop),
-    }
-    let entry = raw.stat(&At::Path(path.clone())).await?;
-    if entry.is_dir() && entry.attributes.xattrs.contains_key(SYSTEM_MARK) {
-        return Ok(());
-    }
-    let message = "garth keeps this name for itself: move what is there away, then open the account again";
-    Err(Error::at(ErrorKind::AlreadyExists, &path, message))
 }

@@ -44,7 +44,8 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 
 use super::at::At;
-use super::commit::{Author, Outcome};
+use super::author::Author;
+use super::commit::Outcome;
 use super::confinement::Owner;
 use super::id::{CommitId, Ino, Timestamp, VersionId};
 use super::op::{Body, Op, Precondition, check_label};

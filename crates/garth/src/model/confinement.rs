@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::commit::Author;
+use super::author::Author;
 use super::within::Within;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::TreePath;

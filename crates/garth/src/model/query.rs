@@ -4,7 +4,8 @@ use std::ops::{Range, RangeFrom};
 
 use bytes::Bytes;
 
-use super::commit::{Author, CommitInfo, Snapshot, SnapshotKey};
+use super::author::Author;
+use super::commit::{CommitInfo, Snapshot, SnapshotKey};
 use super::entry::{Attributes, Entry, Kind};
 use super::id::{Ino, Seq, Timestamp, VersionId};
 use crate::error::{Error, Result};

@@ -1,11 +1,21 @@
 //! A tree over another one: what is written goes to the upper layer, and the lower one stays as it is.
 
+mod apply;
+mod base;
+mod cursor;
+mod diff;
 mod handles;
 mod layers;
 mod lowering;
 mod pages;
+mod pair;
 mod reads;
+mod stored;
 mod up;
+
+pub use self::apply::{Applied, Side};
+pub use self::diff::{Difference, DifferenceKind};
+pub use self::stored::{Lower, Stored, StoredInfo};
 
 use std::sync::Arc;
 
@@ -34,7 +44,7 @@ pub struct Overlay {
     /// The upper layer with what is kept beside the tree, however little of the tree is shown.
     whole: Arc<dyn FileSystem>,
     places: Arc<Places>,
-    /// Whether both layers are of one store: then no two of their nodes have one number.
+    /// Whether both layers are of one store, now or in the past: then no two of their nodes have one number.
     one_store: bool,
     numbers: Arc<Numbers>,
     /// The paths that are there.
@@ -51,17 +61,30 @@ impl Overlay {
         Self::layered(lower, upper, Places::below(&TreePath::root())?)
     }
 
+    /// The same as itself, which can also tell what it has changed, and apply it.
+    ///
+    /// # Errors
+    /// As [`Overlay::open`].
+    pub async fn of_layers(lower: Arc<dyn FileSystem>, upper: Arc<dyn FileSystem>) -> Result<Self> {
+        check_upper(&*upper).await?;
+        Self::new(lower, upper, Places::below(&TreePath::root())?)
+    }
+
     /// The same, where the upper layer has its things in these places.
     pub(crate) fn layered(
         lower: Arc<dyn FileSystem>,
         upper: Arc<dyn FileSystem>,
         places: Places,
     ) -> Result<Arc<dyn FileSystem>> {
-        let one_store = lower.lowering().home().id == upper.lowering().home().id;
+        Ok(Arc::new(Self::new(lower, upper, places)?))
+    }
+
+    fn new(lower: Arc<dyn FileSystem>, upper: Arc<dyn FileSystem>, places: Places) -> Result<Self> {
+        let one_store = lower.lowering().home().id.is_one_with(upper.lowering().home().id);
         let mark = (!one_store).then(|| TreePath::parse("/upper")).transpose()?;
         let numbers = Arc::new(Numbers::new(mark.clone(), mark.map(|mark| (UPPER, mark))));
         let (whole, places) = (Arc::clone(&upper), Arc::new(places));
-        Ok(Arc::new(Self { lower, upper, whole, places, one_store, numbers, within: Within::everything() }))
+        Ok(Self { lower, upper, whole, places, one_store, numbers, within: Within::everything() })
     }
 }
 
@@ -71,8 +94,8 @@ const UPPER: usize = 1;
 
 /// Refuses an upper layer that has something else in it.
 async fn check_upper(upper: &dyn FileSystem) -> Result<()> {
-    let names = upper.list(&At::Path(TreePath::root()), &Page::default().limit(4)).await?;
-    let is_known = |item: &Item| ["tree", "hidden", "nodes"].contains(&item.name.as_str());
+    let names = upper.list(&At::Path(TreePath::root()), &Page::default().limit(5)).await?;
+    let is_known = |item: &Item| ["tree", "hidden", "nodes", stored::ABOUT].contains(&item.name.as_str());
     if names.items.iter().all(is_known) {
         return Ok(());
     }
@@ -85,7 +108,8 @@ fn carried(entry: &Entry) -> SetAttrs {
     let attributes = &entry.attributes;
     let of_directory = entry.is_dir();
     SetAttrs {
-        mode: (entry.target.is_none()).then_some(entry.mode),
+        // not every store has modes of links
+        mode: (entry.target.is_none() || entry.mode != 0o777).then_some(entry.mode),
         uid: Some(entry.uid),
         gid: Some(entry.gid),
         atime: Some(entry.atime),

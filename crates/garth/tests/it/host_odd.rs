@@ -200,7 +200,7 @@ async fn a_part_of_a_folder_refuses_as_a_part_of_any_tree_does() {
     let (_folder, host) = open();
     given(&*host, [mkdir("/d"), write("/d/f", "x")]).await;
     let within = Within::everything().without([p("/d")]);
-    let part = host.confined(&Confinement { within, owner: Owner::new("part").unwrap() }).await.unwrap();
+    let part = host.confined(&Confinement::new(within, Owner::new("part").unwrap())).await.unwrap();
     for path in ["/d", "/d/f", "/d/none"] {
         refused(&*part, write(path, "x").must_exist(), ErrorKind::NotFound, path).await;
         refused(&*part, append(path, "x").must_exist(), ErrorKind::NotFound, path).await;
@@ -208,13 +208,13 @@ async fn a_part_of_a_folder_refuses_as_a_part_of_any_tree_does() {
     }
     given(&*host, [mkdir("/e"), write("/g", "x")]).await;
     let within = Within::everything().without([p("/d/f")]);
-    let part = host.confined(&Confinement { within, owner: Owner::new("part").unwrap() }).await.unwrap();
+    let part = host.confined(&Confinement::new(within, Owner::new("part").unwrap())).await.unwrap();
     let taken = rename_as("/e", "/d", RenameMode::NoReplace);
     refused(&*part, taken, ErrorKind::AlreadyExists, "/d").await;
     refused(&*part, rename("/e", "/d"), ErrorKind::Busy, "/d").await;
     refused(&*part, rename_as("/g", "/d", RenameMode::Exchange), ErrorKind::Busy, "/d").await;
     let within = Within::everything().without([p("/g/out")]).with([p("/g/out/in")]);
-    let part = host.confined(&Confinement { within, owner: Owner::new("part").unwrap() }).await.unwrap();
+    let part = host.confined(&Confinement::new(within, Owner::new("part").unwrap())).await.unwrap();
     refused(&*part, mkdir_all("/g/out/in"), ErrorKind::NotFound, "/g/out/in").await;
     refused(&*part, mkdir_all("/g/in"), ErrorKind::NotADirectory, "/g").await;
 }

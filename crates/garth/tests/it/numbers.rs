@@ -53,7 +53,7 @@ async fn what_was_copied_up_and_is_left_out_is_found_by_none_of_its_numbers() {
         let layers = layers(one_store).await;
         given(&*layers.overlay, [Op::append(p("/secret/f"), "canary"), write("/secret/g", "canary")]).await;
         let within = Within::everything().without([p("/secret")]);
-        let to = Confinement { within, owner: Owner::new("part").unwrap() };
+        let to = Confinement::new(within, Owner::new("part").unwrap());
         let part = layers.overlay.confined(&to).await.unwrap();
         let (mut found, numbers) = (Vec::new(), numbers(&layers).await);
         for (path, ino) in &numbers {
@@ -149,7 +149,7 @@ async fn a_batch_through_an_overlay_opens_nothing_of_its_layers_to_numbers_of_th
     let tree = Mount::builder(&*layers.fs, &p("/chat"), Owner::new("tree").unwrap())
         .mount(p("/skill"), Arc::clone(&layers.overlay));
     let within = Within::everything().without([p("/skill/secret")]);
-    let to = Confinement { within, owner: Owner::new("part").unwrap() };
+    let to = Confinement::new(within, Owner::new("part").unwrap());
     let tree = tree.open().await.unwrap().confined(&to).await.unwrap();
     let hidden = layers.upper.entry("/nodes").await.unwrap().ino;
     for number in [kept, hidden] {

@@ -223,6 +223,19 @@ async fn a_directory_from_below_is_renamed_in_one_store_and_not_from_another() {
 }
 
 #[tokio::test]
+async fn nothing_is_made_below_a_file_of_the_lower_layer() {
+    for one_store in [true, false] {
+        let tree = layers(one_store).await.tree().await;
+        for op in [Op::write(p("/d/a/x"), "x").with_parents(), Op::mkdir_all(p("/link/x"))] {
+            let error = tree.commit(op.clone().into()).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotADirectory, "{op:?}");
+        }
+        assert_eq!(tree.read_to_string("/d/a").await.unwrap(), "a");
+        tree.commit(Batch::new([Op::remove(p("/d/a")), Op::mkdir_all(p("/d/a/x"))])).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn conditions_are_judged_on_what_shows() {
     for one_store in [true, false] {
         let layers = layers(one_store).await;

@@ -2,7 +2,7 @@
 
 use super::{Identity, MAIN};
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::store::system_directory;
+use crate::fs::store::system;
 use crate::fs::{AccountStore, FileSystem, SYSTEM};
 use crate::model::{Batch, ByteRange, Op};
 use crate::path::TreePath;
@@ -85,7 +85,7 @@ pub(super) async fn make(
     let there = are_there(&*raw, &wanted).await?;
     let missing = || wanted.iter().zip(&there).filter(|(_, there)| !**there).map(|(path, _)| *path);
     if kept.as_ref().is_some_and(|kept| missing().any(|path| path == kept)) {
-        system_directory(account).await?;
+        system(account).await?;
     }
     let ops: Vec<Op> = missing().map(|path| Op::mkdir_all(path.clone())).collect();
     if ops.is_empty() {

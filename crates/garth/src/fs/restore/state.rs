@@ -66,7 +66,7 @@ where
 }
 
 /// The changes that make `now` equal to `then` but for content, with this moment of expiry; `None` if it is.
-pub(super) fn difference(then: &Entry, now: &Entry, expires_at: Option<Timestamp>) -> Option<SetAttrs> {
+pub(crate) fn difference(then: &Entry, now: &Entry, expires_at: Option<Timestamp>) -> Option<SetAttrs> {
     fn changed<T: PartialEq + Clone>(then: &T, now: &T) -> Option<T> {
         (then != now).then(|| then.clone())
     }

@@ -28,6 +28,9 @@ impl Places {
 /// On a node that was copied up: the number that it had below.
 pub(super) const ORIGIN: &str = "garth.overlay.origin";
 
+/// On a directory that was copied up, and on what hides a path: what was there below (see `base`).
+pub(super) const BASE: &str = "garth.overlay.base";
+
 /// What shows at a path.
 #[derive(Clone, Debug)]
 pub(super) enum Found {
@@ -149,6 +152,12 @@ impl Overlay {
         }
     }
 
+    /// The directory above a path, if the upper layer has it.
+    pub(super) async fn upper_parent(&self, path: &TreePath) -> Result<Option<TreePath>> {
+        let Some(parent) = path.parent() else { return Ok(None) };
+        Ok(self.look_upper(&parent).await?.map(|_| parent))
+    }
+
     /// The node of a number that the tree shows.
     pub(super) async fn node(&self, ino: Ino) -> Result<Node> {
         let (layer, raw) = self.numbers.node(ino).ok_or_else(Error::no_node)?;
@@ -260,6 +269,7 @@ impl Overlay {
             }
             Found::Upper(mut entry) => {
                 let ino = if is_root { Ino::ROOT } else { self.number(&entry) };
+                entry.attributes.xattrs.remove(BASE);
                 if entry.attributes.xattrs.remove(ORIGIN).is_some() {
                     entry.nlink = match entry.kind {
                         // both layers have directories in it: how many is not known

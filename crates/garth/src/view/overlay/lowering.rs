@@ -104,6 +104,7 @@ impl OverlayLowering {
     /// Makes ready for an operation at a path; gives what must be done after it.
     async fn ready(&mut self, path: &TreePath, access: Access) -> Result<()> {
         let Self { overlay, changed, .. } = self;
+        overlay.begin(changed).await?;
         let below = overlay.below_then(path, changed).await?;
         let above = match changed.up.contains(path) {
             // as it is copied
@@ -117,6 +118,15 @@ impl OverlayLowering {
         };
         let is_up = changed.up.contains(path) || above.is_some();
         let was_below = below.is_some();
+        if !changed.up.contains(path) {
+            // an upper layer that is applied or discarded is empty all at once
+            let there = if above.is_some() { Some(path.clone()) } else { overlay.upper_parent(path).await? };
+            if let Some(there) = there
+                && changed.there.insert(there.clone())
+            {
+                changed.assumptions.push((At::Path(overlay.tree(&there)?), Precondition::Exists));
+            }
+        }
         let merged = match (below, above) {
             (Some(below), None) if !is_up => {
                 overlay.bring(path, &below, changed).await?;
@@ -154,8 +164,10 @@ impl OverlayLowering {
     /// What keeps the lower layer from showing at a path whose name is taken away or replaced; and what was
     /// there for this operation alone goes.
     async fn hide_after(&mut self, path: &TreePath, access: Access) -> Result<()> {
-        if takes_name(access) && self.overlay.below_then(path, &self.changed).await?.is_some() {
-            self.overlay.hide(path, &mut self.changed).await?;
+        if takes_name(access)
+            && let Some(below) = self.overlay.below_then(path, &self.changed).await?
+        {
+            self.overlay.hide(path, below.version, &mut self.changed).await?;
         }
         // to remove nothing may be fine
         match access {

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::layers::{self, Found, ORIGIN};
+use super::base::{Was, copied};
+use super::layers::{self, BASE, Found, ORIGIN};
 use super::{Overlay, carried};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fs::FileSystem;
 use crate::model::{
-    At, Body, ByteRange, Entry, Kind, MAX_INLINE_BODY, NamesPage, Op, Precondition, SetAttrs, Special,
-    WalkPage,
+    At, Body, ByteRange, Entry, Kind, MAX_INLINE_BODY, NamesPage, Op, Precondition, Seq, SetAttrs, Special,
+    VersionId, WalkPage,
 };
 use crate::path::TreePath;
 
@@ -21,6 +23,8 @@ const STEP: usize = 1 << 20;
 pub(super) struct Changed {
     /// Paths that the upper layer has by then.
     pub(super) up: BTreeSet<TreePath>,
+    /// Paths that the upper layer has before the batch, and must still have.
+    pub(super) there: BTreeSet<TreePath>,
     /// Paths of which the lower layer shows nothing by then.
     pub(super) hidden: BTreeSet<TreePath>,
     /// What is to be done next.
@@ -31,6 +35,8 @@ pub(super) struct Changed {
     pub(super) stand_ins: Vec<TreePath>,
     /// What must still hold then.
     pub(super) assumptions: Vec<(At, Precondition)>,
+    /// The last commit of the lower layer before anything of it was read for the batch.
+    pub(super) since: Option<Seq>,
 }
 
 impl Changed {
@@ -105,10 +111,11 @@ impl Overlay {
     async fn bring_directory(&self, path: &TreePath, entry: &Entry, changed: &mut Changed) -> Result<()> {
         let at = self.tree(path)?;
         changed.assumptions.push((At::Path(at.clone()), Precondition::Absent));
+        let attrs = carried(entry).xattr(BASE, copied(path, entry));
         changed.ops.push(match path.is_root() {
             // it has a number of its own, and may lie in directories that nothing has made
-            true => Op::mkdir(at).with_attrs(carried(entry)).with_parents(),
-            false => Op::mkdir(at).with_attrs(carried(entry).xattr(ORIGIN, entry.ino.0.to_string())),
+            true => Op::mkdir(at).with_attrs(attrs).with_parents(),
+            false => Op::mkdir(at).with_attrs(attrs.xattr(ORIGIN, entry.ino.0.to_string())),
         });
         changed.up.insert(path.clone());
         self.keep_times(path, changed).await
@@ -129,14 +136,16 @@ impl Overlay {
         let attrs = carried(entry).xattr(ORIGIN, entry.ino.0.to_string());
         changed.ops.push(match (entry.kind, &entry.target) {
             (Kind::File, _) => {
-                Op::write(&at, self.content(path, entry).await?).create_new().with_attrs(attrs)
+                let below = At::Path(path.clone());
+                let body = content(&*self.lower, &below, entry, &*self.upper, &at).await?;
+                Op::write(&at, body).create_new().with_attrs(attrs)
             }
             (Kind::Symlink, Some(target)) => Op::symlink(&at, target.clone()).with_attrs(attrs),
             (kind, _) => Op::mknod(&at, special(kind, entry.rdev)?).with_attrs(attrs),
         });
         changed.up.insert(path.clone());
         changed.ops.push(Op::link(&at, self.node_name(entry.ino)).with_parents());
-        self.hide(path, changed).await?;
+        self.hide(path, entry.version, changed).await?;
         if entry.nlink > 1 {
             for name in self.other_names(path, changed).await? {
                 self.bring_parents(&name, changed).await?;
@@ -144,7 +153,7 @@ impl Overlay {
                 changed.assumptions.push((At::Path(other.clone()), Precondition::Absent));
                 changed.ops.push(Op::link(&at, other));
                 changed.up.insert(name.clone());
-                self.hide(&name, changed).await?;
+                self.hide(&name, entry.version, changed).await?;
                 self.keep_times(&name, changed).await?;
             }
         }
@@ -177,31 +186,6 @@ impl Overlay {
             }
         }
         Ok(others)
-    }
-
-    /// The content of a file of the lower layer, as it was when `entry` was read.
-    async fn content(&self, path: &TreePath, entry: &Entry) -> Result<Body> {
-        let at = At::Path(path.clone());
-        let changed = || Error::new(ErrorKind::Stale, "the file changed while it was copied up");
-        if entry.size <= STEP.min(MAX_INLINE_BODY) as u64 {
-            let (now, bytes) = self.lower.fetch(&at, ByteRange::ALL).await?;
-            return if now.etag == entry.etag { Ok(Body::Bytes(bytes)) } else { Err(changed()) };
-        }
-        let file = self.lower.open(&at).await?;
-        let mut upload = self.upper.stage(&At::Path(self.tree(path)?)).await?;
-        let mut offset = 0;
-        loop {
-            let bytes = file.read_at(offset, STEP).await?;
-            if bytes.is_empty() {
-                break;
-            }
-            offset += bytes.len() as u64;
-            upload.write(bytes).await?;
-        }
-        if file.stat().await?.etag != entry.etag {
-            return Err(changed());
-        }
-        Ok(Body::Staged(upload.finish().await?))
     }
 
     /// Copies up all that is in a directory and in the lower layer alone.
@@ -250,24 +234,88 @@ impl Overlay {
         }
     }
 
-    /// Hides a path of the lower layer.
-    pub(super) async fn hide(&self, path: &TreePath, changed: &mut Changed) -> Result<()> {
+    /// Notes what the lower layer's last commit is, before anything of it is read for a batch.
+    pub(super) async fn begin(&self, changed: &mut Changed) -> Result<Seq> {
+        Ok(match changed.since {
+            Some(since) => since,
+            None => *changed.since.insert(self.lower.head().await?.seq),
+        })
+    }
+
+    /// Hides a path of the lower layer, where this version is.
+    pub(super) async fn hide(
+        &self,
+        path: &TreePath,
+        version: VersionId,
+        changed: &mut Changed,
+    ) -> Result<()> {
         if changed.hides(path) || self.is_hidden(path).await? {
             return Ok(());
         }
         let at = self.hidden(path)?;
+        let mut seq = self.begin(changed).await?;
         let within_batch = changed.hidden.iter().any(|path_below| path_below.is_within(path));
-        if within_batch || self.upper.stat(&At::Path(at.clone())).await.is_ok() {
+        let there = self.upper.stat(&At::Path(at.clone())).await.is_ok();
+        if there {
+            seq = seq.min(self.hidden_since(&at).await?.unwrap_or(seq));
+        }
+        if within_batch || there {
             // what was hidden below it is hidden with it
             changed.ops.push(Op::remove_tree(&at));
         }
-        changed.ops.push(Op::mknod(&at, Special::Whiteout).with_parents());
+        let attrs = SetAttrs::new().xattr(BASE, Was { seq, version }.to_string());
+        changed.ops.push(Op::mknod(&at, Special::Whiteout).with_parents().with_attrs(attrs));
         changed.hidden.insert(path.clone());
         Ok(())
     }
+
+    /// The earliest commit of the lower layer since which something below a hidden place is hidden.
+    async fn hidden_since(&self, place: &TreePath) -> Result<Option<Seq>> {
+        let (mut page, mut earliest) = (WalkPage::default().with_entries(), None);
+        loop {
+            let walk = self.upper.walk(&At::Path(place.clone()), &page).await;
+            let walk = walk.map_err(|error| self.of_upper(error))?;
+            let seqs = walk.items.iter().filter_map(|item| Some(Was::of(item.entry.as_ref()?)?.seq));
+            earliest = seqs.chain(earliest).min();
+            match walk.items.last() {
+                Some(last) if walk.more => page = page.after(last.path.clone()),
+                _ => return Ok(earliest),
+            }
+        }
+    }
 }
 
-fn special(kind: Kind, rdev: u64) -> Result<Special> {
+/// The content of a file, as it was when `entry` was read, for a file of another layer.
+pub(super) async fn content(
+    from: &dyn FileSystem,
+    at: &At,
+    entry: &Entry,
+    to: &dyn FileSystem,
+    place: &TreePath,
+) -> Result<Body> {
+    let changed = || Error::new(ErrorKind::Stale, "the file changed while it was copied");
+    if entry.size <= STEP.min(MAX_INLINE_BODY) as u64 {
+        let (now, bytes) = from.fetch(at, ByteRange::ALL).await?;
+        return if now.etag == entry.etag { Ok(Body::Bytes(bytes)) } else { Err(changed()) };
+    }
+    let file = from.open(at).await?;
+    let mut upload = to.stage(&At::Path(place.clone())).await?;
+    let mut offset = 0;
+    loop {
+        let bytes = file.read_at(offset, STEP).await?;
+        if bytes.is_empty() {
+            break;
+        }
+        offset += bytes.len() as u64;
+        upload.write(bytes).await?;
+    }
+    if file.stat().await?.etag != entry.etag {
+        return Err(changed());
+    }
+    Ok(Body::Staged(upload.finish().await?))
+}
+
+pub(super) fn special(kind: Kind, rdev: u64) -> Result<Special> {
     Ok(match kind {
         Kind::Fifo => Special::Fifo,
         Kind::Socket => Special::Socket,

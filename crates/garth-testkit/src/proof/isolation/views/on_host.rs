@@ -126,7 +126,7 @@ fn swapped() -> impl Iterator<Item = [&'static str; 2]> {
 /// Stages content for others.
 async fn stage(host: &dyn FileSystem, hidden: &mut Hidden) -> Proven<()> {
     let owner = Owner::new("others")?;
-    let others = host.confined(&garth::model::Confinement { within: Within::everything(), owner }).await?;
+    let others = host.confined(&garth::model::Confinement::new(Within::everything(), owner)).await?;
     for fs in [host, &*others] {
         for size in [CANARY.len(), 2 << 20] {
             let mut upload = fs.stage(&At::Path(path("/secret")?)).await?;

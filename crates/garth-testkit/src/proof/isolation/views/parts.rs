@@ -154,7 +154,7 @@ pub(super) async fn mounted(
         .await?;
     let paths = |texts: &[&str]| texts.iter().map(|text| path(text)).collect::<Proven<Vec<_>>>();
     let within = Within::everything().without(paths(&LEFT_OUT)?).with(paths(&ISLANDS)?);
-    let part = whole.confined(&Confinement { within, owner }).await?;
+    let part = whole.confined(&Confinement::new(within, owner)).await?;
     Ok([whole, part])
 }
 

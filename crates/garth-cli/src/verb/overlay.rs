@@ -1,0 +1,215 @@
+//! `garth overlay`: changes that are tried in a tree of their own before they are applied.
+
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use garth::ErrorKind;
+use garth::Name;
+use garth::fs::AccountStore;
+use garth::fs::resolve::Follow;
+use garth::model::{Batch, Commit, NamesPage, Page};
+use garth::view::overlay::{DifferenceKind, Lower, Side, Stored, StoredInfo};
+use serde_json::json;
+
+use crate::app::{App, resolve_path};
+use crate::args::{CommitArgs, TREE_PATH};
+use crate::escape::escaped;
+use crate::fail::{Failure, Result, suggest};
+use crate::out::{counted, kind_word};
+use crate::progress;
+
+/// Create overlays, show what was changed in them, apply or discard it
+///
+/// An overlay shows a directory of the account until something is changed in it; the account stays as it is
+/// until the overlay is applied. Other verbs work in it with --overlay ID. It has no past. With --json one
+/// object per overlay: id, path, as_of; of create and discard also seq and time; diff and apply say theirs.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  garth overlay create draft --of /notes\n  garth write /today.md --overlay draft\n  garth overlay apply draft"
+)]
+pub(crate) struct Overlay {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Create an overlay over a directory
+    #[command(after_help = "Example:\n  garth overlay create draft --of /notes")]
+    Create {
+        /// Its id: 1 to 128 bytes, without `/` and control characters
+        id: String,
+        /// Directory to lay it over
+        #[arg(long, value_name = "PATH", value_hint = TREE_PATH, default_value = "/")]
+        of: String,
+        /// Show the directory as it was then, whatever others change: a sequence, snapshot, version, time or
+        /// age, as for --at of other verbs
+        #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
+        at: Option<String>,
+        #[command(flatten)]
+        commit: CommitArgs,
+    },
+    /// List the overlays
+    #[command(after_help = "Example:\n  garth overlay list")]
+    List,
+    /// List the paths that an overlay has changed
+    ///
+    /// A for added, M for modified, D for removed; of a removed directory only its path. With --json one
+    /// object per path: path (in the overlay), change (added, modified, removed), kind.
+    #[command(after_help = "Example:\n  garth overlay diff draft")]
+    Diff {
+        /// Its id
+        id: String,
+    },
+    /// Apply what an overlay has changed, in one commit that also empties it
+    ///
+    /// What was changed in the directory, too, since the overlay changed it, is a conflict: nothing is
+    /// applied, unless a side is taken. With --json one object: id, seq, time (both null without a commit),
+    /// changed (how many paths), conflicts (paths in the overlay).
+    #[command(after_help = "Example:\n  garth overlay apply draft -m 'reviewed'")]
+    Apply {
+        /// Its id
+        id: String,
+        /// Where both have changed, take what the overlay shows
+        #[arg(long, conflicts_with = "theirs")]
+        ours: bool,
+        /// Where both have changed, keep what the directory has and drop the overlay's change
+        #[arg(long)]
+        theirs: bool,
+        #[command(flatten)]
+        commit: CommitArgs,
+    },
+    /// Discard an overlay with all that was changed in it
+    #[command(after_help = "Example:\n  garth overlay discard draft")]
+    Discard {
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        commit: CommitArgs,
+    },
+}
+
+impl Overlay {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        app.only_account("overlay")?;
+        if app.global.overlay.is_some() {
+            return Err(Failure::Usage("overlays are the account's: leave --overlay out".to_owned()));
+        }
+        garth::path::check_id("agent", &app.global.agent)?;
+        match self.action {
+            Action::Create { id, of, at, commit } => create(app, &id, &of, at.as_deref(), commit).await,
+            Action::List => list(app).await,
+            Action::Diff { id } => diff(app, &id).await,
+            Action::Apply { id, ours, theirs, commit } => {
+                let side = match (ours, theirs) {
+                    (true, _) => Side::Ours,
+                    (_, true) => Side::Theirs,
+                    _ => Side::Neither,
+                };
+                apply(app, &id, side, commit).await
+            }
+            Action::Discard { id, commit } => {
+                let batch = batch(app, commit, || format!("discard overlay {id}"))?;
+                let account = account(app).await?;
+                let commit = Stored::discard(&*account, &id, &batch).await?;
+                let json = json!({"id": id, "seq": commit.seq, "time": commit.time.to_rfc3339()});
+                app.out.item(&json, format_args!("discarded  {}", escaped(&id)))
+            }
+        }
+    }
+}
+
+async fn account(app: &App) -> Result<Arc<dyn AccountStore>> {
+    app.account_of(&app.data_dir()?).await
+}
+
+/// Who commits, and why.
+fn batch(app: &App, commit: CommitArgs, why: impl FnOnce() -> String) -> Result<Batch> {
+    Ok(Batch::default().author(app.author()).message(commit.message.unwrap_or_else(why)))
+}
+
+async fn create(app: &mut App, id: &str, of: &str, at: Option<&str>, commit: CommitArgs) -> Result {
+    // Checked first: a bad name must not leave a new data folder behind.
+    garth::path::check_id("overlay", id)?;
+    let batch = batch(app, commit, || format!("create overlay {id}"))?;
+    let account = app.account_of(&app.data_dir_of_account().await?).await?;
+    let as_of = match at {
+        Some(text) => Some(app.as_of(&*account, text).await?.head().await?.seq),
+        None => None,
+    };
+    let root = resolve_path(&*account, of, Follow::Yes).await?;
+    let lower = Lower { root, as_of };
+    let commit = Stored::create(&*account, id, &lower, &batch).await?;
+    show(app, id, &lower, Some(&commit))
+}
+
+async fn list(app: &mut App) -> Result {
+    let account = account(app).await?;
+    let mut page = Page::default();
+    loop {
+        let listing = Stored::list(&*account, &page).await?;
+        for StoredInfo { id, lower, .. } in &listing.items {
+            show(app, id, lower, None)?;
+        }
+        match listing.items.last() {
+            Some(last) if listing.more => page = page.after(Name::parse(&last.id)?),
+            _ => return Ok(()),
+        }
+    }
+}
+
+fn show(app: &mut App, id: &str, lower: &Lower, commit: Option<&Commit>) -> Result {
+    let mut json = json!({"id": id, "path": lower.root.as_str(), "as_of": lower.as_of});
+    if let Some(commit) = commit {
+        json["seq"] = json!(commit.seq);
+        json["time"] = json!(commit.time.to_rfc3339());
+    }
+    let at = lower.as_of.map(|seq| format!(" at {seq}")).unwrap_or_default();
+    app.out.item(&json, format_args!("{}  {}{at}", escaped(id), escaped(lower.root.as_str())))
+}
+
+async fn diff(app: &mut App, id: &str) -> Result {
+    let stored = Stored::open(&*account(app).await?, id).await?;
+    let mut page = NamesPage::default();
+    loop {
+        let listing = stored.diff(&page).await?;
+        for item in &listing.items {
+            let (letter, word) = match item.change {
+                DifferenceKind::Added => ('A', "added"),
+                DifferenceKind::Modified => ('M', "modified"),
+                DifferenceKind::Removed => ('D', "removed"),
+            };
+            let json = json!({"path": item.path.as_str(), "change": word, "kind": kind_word(item.kind)});
+            app.out.item(&json, format_args!("{letter}  {}", escaped(item.path.as_str())))?;
+        }
+        match listing.items.last() {
+            Some(last) if listing.more => page = page.after(last.path.clone()),
+            _ => return Ok(()),
+        }
+    }
+}
+
+async fn apply(app: &mut App, id: &str, side: Side, commit: CommitArgs) -> Result {
+    let batch = batch(app, commit, || format!("apply overlay {id}"))?;
+    let stored = Stored::open(&*account(app).await?, id).await?;
+    let applied = progress::waiting("applying", async { Ok(stored.apply(side, &batch).await?) }).await;
+    let message = "was changed in the account, too; --ours takes the overlay's side, --theirs the account's";
+    let applied = applied.map_err(suggest(ErrorKind::Conflict, message))?;
+    let json = json!({
+        "id": id,
+        "seq": applied.commit.as_ref().map(|commit| commit.seq),
+        "time": applied.commit.as_ref().map(|commit| commit.time.to_rfc3339()),
+        "changed": applied.changed,
+        "conflicts": applied.conflicts.iter().map(garth::TreePath::as_str).collect::<Vec<_>>(),
+    });
+    for path in &applied.conflicts {
+        app.out.note(format_args!("conflict  {}", escaped(path.as_str())))?;
+    }
+    match &applied.commit {
+        Some(commit) => {
+            let changed = counted(applied.changed, "path", "paths");
+            app.out.item(&json, format_args!("{:<6}  {changed} changed", commit.seq))
+        }
+        None => app.out.item(&json, "nothing to apply: the overlay has changed nothing"),
+    }
+}

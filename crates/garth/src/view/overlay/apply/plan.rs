@@ -1,0 +1,310 @@
+//! The operations that make a lower tree what an overlay shows, and what must still hold when they are done.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::Side;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::FileSystem;
+use crate::model::{
+    At, Entry, Ino, Kind, MAX_OPS, NamesPage, Op, Precondition, Seq, SetAttrs, Timestamp, WalkPage,
+};
+use crate::path::TreePath;
+use crate::view::overlay::base::digest;
+use crate::view::overlay::cursor::{Base, Cursor, Place, there};
+use crate::view::overlay::diff::{Change, attributes};
+use crate::view::overlay::pair::Pair;
+use crate::view::overlay::up::{content, special};
+use crate::view::overlay::{Overlay, carried, layers};
+
+/// What is to be done; nothing of it is done yet.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    /// On the lower tree, or on the pair of layers.
+    pub(super) ops: Vec<Op>,
+    /// What must hold of the lower tree, addressed likewise.
+    pub(super) preconditions: Vec<(At, Precondition)>,
+    /// What must hold of the upper layer, by its paths.
+    pub(super) above: Vec<(TreePath, Precondition)>,
+    pub(super) changed: u64,
+    pub(super) conflicts: Vec<TreePath>,
+}
+
+pub(super) struct Planner<'a> {
+    overlay: &'a Overlay,
+    lower: &'a Arc<dyn FileSystem>,
+    pair: &'a Pair,
+    side: Side,
+    one_store: bool,
+    plan: Plan,
+    /// Where nodes of the upper layer with several names are in the lower tree.
+    nodes: HashMap<Ino, TreePath>,
+    /// Those whose content is there.
+    written: HashSet<Ino>,
+    /// The times that directories get in which names change.
+    times: HashMap<TreePath, Timestamp>,
+    touched: BTreeMap<TreePath, Timestamp>,
+    /// At and below it the lower tree stays.
+    dropped: Option<TreePath>,
+}
+
+impl<'a> Planner<'a> {
+    pub(super) fn new(
+        overlay: &'a Overlay,
+        lower: &'a Arc<dyn FileSystem>,
+        pair: &'a Pair,
+        side: Side,
+    ) -> Self {
+        Self {
+            overlay,
+            lower,
+            pair,
+            side,
+            one_store: pair.is_one_store(),
+            plan: Plan::default(),
+            nodes: HashMap::new(),
+            written: HashSet::new(),
+            times: HashMap::new(),
+            touched: BTreeMap::new(),
+            dropped: None,
+        }
+    }
+
+    pub(super) async fn plan(mut self) -> Result<Plan> {
+        let mut cursor = Cursor::new(self.overlay, self.lower);
+        while let Some(place) = cursor.next().await? {
+            self.guard(&place)?;
+            let is_dropped = self.dropped.as_ref().is_some_and(|top| place.path.is_within(top));
+            if !is_dropped {
+                self.place(&place).await?;
+            }
+            if self.plan.ops.len() > MAX_OPS
+                || self.plan.above.len() + self.plan.preconditions.len() > MAX_OPS
+            {
+                return Err(too_much());
+            }
+        }
+        // last, since all that came before set the times of the directories it was in
+        for (path, mtime) in std::mem::take(&mut self.touched) {
+            let at = self.to(&path)?;
+            self.plan.ops.push(Op::set_attrs(at, SetAttrs::new().mtime(mtime)));
+        }
+        Ok(self.plan)
+    }
+
+    /// Holds what the upper layer has.
+    fn guard(&mut self, place: &Place) -> Result<()> {
+        let mut hold = |path: TreePath, entry: Option<&Entry>| match entry {
+            Some(entry) => self.plan.above.push((path, Precondition::Version(entry.version))),
+            None if place.path.is_root() => self.plan.above.push((path, Precondition::Absent)),
+            None => {}
+        };
+        hold(self.overlay.tree(&place.path)?, place.above.as_ref());
+        hold(self.overlay.hidden(&place.path)?, place.hidden.as_ref());
+        Ok(())
+    }
+
+    async fn place(&mut self, place: &Place) -> Result<()> {
+        let path = &place.path;
+        if let Some(shown) = place.shown.as_ref().filter(|shown| shown.is_dir() && place.above.is_some()) {
+            let lower = place.lower.as_ref().filter(|lower| lower.is_dir());
+            let time = lower.map_or(shown.mtime, |lower| shown.mtime.max(lower.mtime));
+            self.times.insert(path.clone(), time);
+        }
+        let Some(change) = self.overlay.change(place, &**self.lower).await? else { return Ok(()) };
+        let since = match &place.base {
+            Base::Was(was) => Some(was.seq),
+            Base::Since(seq) => Some(*seq),
+            Base::Nothing | Base::Directory(_) => None,
+        };
+        let mut is_conflict = self.is_conflict(place);
+        let goes = matches!(change, Change::Removed | Change::Replaced);
+        if let Some(lower) = place.lower.as_ref().filter(|lower| goes && lower.is_dir()) {
+            is_conflict |= self.removal(path, lower, since).await?;
+        } else {
+            let that = place
+                .lower
+                .as_ref()
+                .map_or(Precondition::Absent, |entry| Precondition::Version(entry.version));
+            let at = self.to(path)?;
+            self.plan.preconditions.push((at, that));
+        }
+        if is_conflict {
+            match self.side {
+                Side::Neither => {
+                    let message = "was changed in the lower layer, too, since the overlay changed it; take one of the sides";
+                    return Err(Error::at(ErrorKind::Conflict, path, message));
+                }
+                Side::Ours => self.plan.conflicts.push(path.clone()),
+                Side::Theirs => {
+                    self.plan.conflicts.push(path.clone());
+                    let only_attributes = matches!(place.base, Base::Nothing | Base::Directory(_))
+                        && matches!(change, Change::Attributes(_));
+                    if !only_attributes {
+                        self.dropped = Some(path.clone());
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        self.plan.changed += 1;
+        self.change(place, change).await
+    }
+
+    /// Whether the lower tree has something else at a place than the overlay knew.
+    fn is_conflict(&self, place: &Place) -> bool {
+        let log = self.lower.capabilities(&place.path).log;
+        match (&place.base, &place.lower) {
+            (Base::Nothing, lower) => lower.is_some(),
+            (Base::Was(was), Some(lower)) => lower.version != was.version,
+            (Base::Was(_) | Base::Directory(_), None) => true,
+            (Base::Since(seq), Some(lower)) => log && lower.version.seq > *seq,
+            (Base::Since(_), None) => false,
+            (Base::Directory(was), Some(lower)) => !lower.is_dir() || digest(lower) != *was,
+        }
+    }
+
+    /// Holds a directory with all that is below it, as it goes. Tells whether something there is newer.
+    async fn removal(&mut self, path: &TreePath, entry: &Entry, since: Option<Seq>) -> Result<bool> {
+        let is_newer = |entry: &Entry| since.is_some_and(|since| entry.version.seq > since);
+        let mut newer = is_newer(entry);
+        let at = self.to(path)?;
+        self.plan.preconditions.push((at, Precondition::Version(entry.version)));
+        let mut page = WalkPage::default().with_entries();
+        loop {
+            let walk = self.lower.walk(&At::Path(path.clone()), &page).await?;
+            for item in &walk.items {
+                if let Some(entry) = &item.entry {
+                    let at = self.to(&item.path)?;
+                    self.plan.preconditions.push((at, Precondition::Version(entry.version)));
+                    newer |= is_newer(entry);
+                }
+            }
+            match walk.items.last() {
+                Some(_) if self.plan.preconditions.len() > MAX_OPS => return Err(too_much()),
+                Some(last) if walk.more => page = page.after(last.path.clone()),
+                _ => return Ok(newer && self.lower.capabilities(path).log),
+            }
+        }
+    }
+
+    async fn change(&mut self, place: &Place, change: Change) -> Result<()> {
+        let path = &place.path;
+        let to = self.to(path)?;
+        match change {
+            Change::Removed => {
+                self.plan.ops.push(Op::remove_tree(to));
+                self.touch(path.parent());
+            }
+            Change::Replaced => {
+                self.plan.ops.push(Op::remove_tree(to));
+                self.make(place).await?;
+            }
+            Change::Added => self.make(place).await?,
+            Change::Attributes(attrs) => self.plan.ops.push(Op::set_attrs(to, *attrs)),
+            Change::Content => {
+                if let (Some(above), Some(shown), Some(lower)) = (&place.above, &place.shown, &place.lower)
+                    && self.written.insert(above.ino)
+                {
+                    self.write(path, above, shown, lower).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a file of the lower tree the content of the upper layer's, and its attributes.
+    async fn write(&mut self, path: &TreePath, above: &Entry, shown: &Entry, lower: &Entry) -> Result<()> {
+        let to = self.to(path)?;
+        if self.one_store {
+            let from = self.pair.above(&self.overlay.tree(path)?)?;
+            self.plan.ops.push(Op::copy(from, to).replace());
+            return Ok(());
+        }
+        let from = At::Path(self.overlay.tree(path)?);
+        let body = content(&*self.overlay.whole, &from, above, &**self.lower, path).await?;
+        self.plan.ops.push(Op::write(to.clone(), body).must_exist());
+        // the write has set the time
+        let attrs = attributes(shown, lower).map_or_else(SetAttrs::new, |attrs| *attrs).mtime(shown.mtime);
+        self.plan.ops.push(Op::set_attrs(to, attrs));
+        Ok(())
+    }
+
+    /// Makes what the overlay shows, where nothing is by then.
+    async fn make(&mut self, place: &Place) -> Result<()> {
+        let (Some(above), Some(shown), path) = (&place.above, &place.shown, &place.path) else {
+            return Ok(());
+        };
+        let to = self.to(path)?;
+        self.touch(path.parent());
+        if shown.is_dir() {
+            self.plan.ops.push(Op::mkdir(to).with_attrs(carried(shown)));
+            self.touch(Some(path.clone()));
+            return Ok(());
+        }
+        if shown.nlink > 1 {
+            if let Some(other) = self.other_name(above).await? {
+                let other = self.to(&other)?;
+                self.plan.ops.push(Op::link(other, to));
+                return Ok(());
+            }
+            self.nodes.insert(above.ino, path.clone());
+            self.written.insert(above.ino);
+        }
+        if self.one_store {
+            let from = self.pair.above(&self.overlay.tree(path)?)?;
+            self.plan.ops.push(Op::copy(from, to));
+            return Ok(());
+        }
+        self.plan.ops.push(match (shown.kind, &shown.target) {
+            (Kind::File, _) => {
+                let from = At::Path(self.overlay.tree(path)?);
+                let body = content(&*self.overlay.whole, &from, above, &**self.lower, path).await?;
+                Op::write(to, body).create_new().with_attrs(carried(shown))
+            }
+            (Kind::Symlink, Some(target)) => Op::symlink(to, target.clone()).with_attrs(carried(shown)),
+            (kind, _) => Op::mknod(to, special(kind, shown.rdev)?).with_attrs(carried(shown)),
+        });
+        Ok(())
+    }
+
+    /// Where the lower tree has a node of the upper layer by another name, by then.
+    async fn other_name(&mut self, above: &Entry) -> Result<Option<TreePath>> {
+        if let Some(path) = self.nodes.get(&above.ino) {
+            return Ok(Some(path.clone()));
+        }
+        let Some(origin) = layers::origin(above) else { return Ok(None) };
+        let mut page = NamesPage::default();
+        loop {
+            let names = self.overlay.whole.names(&At::Node(above.ino), &page).await?;
+            for name in names.items.iter().filter_map(|name| self.overlay.in_tree(name)) {
+                let below = there(&**self.lower, name.clone()).await?;
+                if below.is_some_and(|entry| entry.ino == origin && !entry.is_dir()) {
+                    self.nodes.insert(above.ino, name.clone());
+                    return Ok(Some(name));
+                }
+            }
+            match names.items.last() {
+                Some(last) if names.more => page = page.after(last.clone()),
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    /// Gives a directory in which names change the time that the overlay shows.
+    fn touch(&mut self, dir: Option<TreePath>) {
+        if let Some((dir, time)) = dir.and_then(|dir| self.times.get(&dir).map(|time| (dir, *time))) {
+            self.touched.insert(dir, time);
+        }
+    }
+
+    /// The address of a path of the lower tree.
+    fn to(&self, path: &TreePath) -> Result<At> {
+        Ok(if self.one_store { self.pair.below(path)?.into() } else { path.into() })
+    }
+}
+
+fn too_much() -> Error {
+    let message = format!("too much differs to be applied in one commit of at most {MAX_OPS} operations");
+    Error::new(ErrorKind::TooLarge, message)
+}

@@ -1,0 +1,236 @@
+//! A walk over what an upper layer has, beside what is at the same places in a lower tree. Depth first, so
+//! that it can begin anywhere; what it costs grows with the upper layer, and with the names in directories
+//! of the lower one that another directory has replaced.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::Overlay;
+use super::base::{Was, copied_at};
+use super::layers::{self, Found};
+use crate::error::{ErrorKind, Result};
+use crate::fs::FileSystem;
+use crate::model::{At, Entry, Listing, Page, Seq};
+use crate::path::{Name, TreePath};
+
+/// A path that the upper layer says something of.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) path: TreePath,
+    /// What the overlay shows there.
+    pub(super) shown: Option<Entry>,
+    /// What the lower tree has there.
+    pub(super) lower: Option<Entry>,
+    /// What the overlay knew of it.
+    pub(super) base: Base,
+    /// What the upper layer has there: in its tree, and in what is hidden.
+    pub(super) above: Option<Entry>,
+    pub(super) hidden: Option<Entry>,
+}
+
+/// What an overlay knew of the lower layer when it changed something.
+#[derive(Clone, Debug)]
+pub(super) enum Base {
+    /// Nothing was there.
+    Nothing,
+    /// This was hidden.
+    Was(Was),
+    /// It was hidden with a directory above, when this was the last commit.
+    Since(Seq),
+    /// It was copied up as a directory, with attributes of this digest.
+    Directory(String),
+}
+
+/// What a directory is in the lower tree.
+#[derive(Clone, Copy, Debug)]
+enum Below {
+    Nothing,
+    /// What is in it shows.
+    Merged,
+    /// Another took its place, which knew it as of this commit.
+    Replaced(Seq),
+}
+
+/// What the layers have by one name.
+#[derive(Debug, Default)]
+struct Spot {
+    above: Option<Entry>,
+    hidden: Option<Entry>,
+    below: Option<Entry>,
+}
+
+/// A directory on the way.
+#[derive(Debug)]
+struct Frame {
+    dir: TreePath,
+    /// Whether the upper layer has it, in its tree and in what is hidden.
+    above: bool,
+    hidden: bool,
+    below: Below,
+    names: VecDeque<(Name, Spot)>,
+    after: Option<Name>,
+    more: bool,
+}
+
+pub(super) struct Cursor<'a> {
+    overlay: &'a Overlay,
+    lower: &'a Arc<dyn FileSystem>,
+    begun: bool,
+    frames: Vec<Frame>,
+}
+
+impl<'a> Cursor<'a> {
+    /// Over all of an overlay, beside this tree.
+    pub(super) fn new(overlay: &'a Overlay, lower: &'a Arc<dyn FileSystem>) -> Self {
+        Self { overlay, lower, begun: false, frames: Vec::new() }
+    }
+
+    /// Goes on behind a path.
+    pub(super) async fn seek(&mut self, after: &TreePath) -> Result<()> {
+        self.next().await?;
+        let mut path = TreePath::root();
+        for segment in after.segments() {
+            let Some(frame) = self.frames.last_mut().filter(|frame| frame.dir == path) else { return Ok(()) };
+            let name = Name::parse(segment)?;
+            path = path.join(&name)?;
+            frame.after = Some(name);
+            let below = frame.below;
+            let spot = self.spot(&path, below).await?;
+            let (_, inside) = self.visit(path.clone(), spot, below);
+            self.frames.extend(inside);
+        }
+        Ok(())
+    }
+
+    /// The next place, from the root on.
+    pub(super) async fn next(&mut self) -> Result<Option<Place>> {
+        if !self.begun {
+            self.begun = true;
+            let root = TreePath::root();
+            let spot = self.spot(&root, Below::Merged).await?;
+            if spot.above.is_none() && spot.hidden.is_none() {
+                return Ok(None);
+            }
+            let (place, inside) = self.visit(root, spot, Below::Merged);
+            self.frames.extend(inside);
+            return Ok(Some(place));
+        }
+        loop {
+            let Some(mut frame) = self.frames.pop() else { return Ok(None) };
+            if frame.names.is_empty() {
+                if frame.more {
+                    self.load(&mut frame).await?;
+                    self.frames.push(frame);
+                }
+                continue;
+            }
+            let Some((name, mut spot)) = frame.names.pop_front() else { continue };
+            let (path, below) = (frame.dir.join(&name)?, frame.below);
+            self.frames.push(frame);
+            if let Below::Merged = below {
+                spot.below = there(&**self.lower, path.clone()).await?;
+            }
+            let (place, inside) = self.visit(path, spot, below);
+            self.frames.extend(inside);
+            return Ok(Some(place));
+        }
+    }
+
+    async fn spot(&self, path: &TreePath, below: Below) -> Result<Spot> {
+        let upper = &*self.overlay.whole;
+        Ok(Spot {
+            above: there(upper, self.overlay.tree(path)?).await?,
+            hidden: there(upper, self.overlay.hidden(path)?).await?,
+            below: match below {
+                Below::Nothing => None,
+                Below::Merged | Below::Replaced(_) => there(&**self.lower, path.clone()).await?,
+            },
+        })
+    }
+
+    /// Reads a page of the names in a directory.
+    async fn load(&self, frame: &mut Frame) -> Result<()> {
+        let page = Page::default().after(frame.after.clone()).with_entries();
+        let upper = &*self.overlay.whole;
+        let above = listed(upper, frame.above.then(|| self.overlay.tree(&frame.dir)), &page).await?;
+        let hidden = listed(upper, frame.hidden.then(|| self.overlay.hidden(&frame.dir)), &page).await?;
+        let replaced = matches!(frame.below, Below::Replaced(_));
+        let below = listed(&**self.lower, replaced.then(|| Ok(frame.dir.clone())), &page).await?;
+        let pages = [above, hidden, below];
+        // what is behind the end of one page is not known yet
+        let ends = pages.iter().map(|page| page.items.last().filter(|_| page.more));
+        let end = ends.flatten().map(|item| item.name.clone()).min();
+        let mut names: BTreeMap<Name, Spot> = BTreeMap::new();
+        for (layer, page) in pages.into_iter().enumerate() {
+            for item in page.items {
+                if end.as_ref().is_none_or(|end| item.name <= *end) {
+                    let spot = names.entry(item.name).or_default();
+                    let part = [&mut spot.above, &mut spot.hidden, &mut spot.below];
+                    let [above, hidden, below] = part;
+                    *[above, hidden, below][layer] = item.entry.map(|entry| *entry);
+                }
+            }
+        }
+        frame.names = names.into_iter().collect();
+        frame.more = end.is_some();
+        frame.after = end.or(frame.after.take());
+        Ok(())
+    }
+
+    /// What is at a path, and the directory to go on in.
+    fn visit(&self, path: TreePath, spot: Spot, within: Below) -> (Place, Option<Frame>) {
+        let Spot { above, hidden, below: lower } = spot;
+        let whiteout = hidden.as_ref().filter(|entry| !entry.is_dir());
+        let was = whiteout.and_then(Was::of);
+        let base = match (was, within, &above) {
+            (Some(was), ..) => Base::Was(was),
+            (None, Below::Replaced(seq), _) => Base::Since(seq),
+            (None, _, Some(above)) => {
+                copied_at(&path, above).map_or(Base::Nothing, |digest| Base::Directory(digest.to_owned()))
+            }
+            (None, ..) => Base::Nothing,
+        };
+        let shown = match &above {
+            Some(above) => Some(self.overlay.entry(Found::Upper(above.clone()), Some(&path))),
+            None if whiteout.is_some() || matches!(within, Below::Replaced(_)) => None,
+            None => lower.clone(),
+        };
+        let is_dir = |entry: &Option<Entry>| entry.as_ref().is_some_and(Entry::is_dir);
+        let below = match (is_dir(&lower), whiteout.is_some()) {
+            (false, _) => Below::Nothing,
+            // without a note nothing below is known to be as it was
+            (true, true) => Below::Replaced(was.map_or(Seq(0), |was| was.seq)),
+            (true, false) => within,
+        };
+        let (is_above, is_hidden) = (is_dir(&above), is_dir(&hidden));
+        let inside = (is_above || (is_hidden && is_dir(&shown))).then(|| Frame {
+            dir: path.clone(),
+            above: is_above,
+            hidden: is_hidden,
+            below,
+            names: VecDeque::new(),
+            after: None,
+            more: true,
+        });
+        (Place { path, shown, lower, base, above, hidden }, inside)
+    }
+}
+
+/// What is at a path, if anything is.
+pub(super) async fn there(fs: &dyn FileSystem, path: TreePath) -> Result<Option<Entry>> {
+    match fs.stat(&At::Path(path)).await {
+        Ok(entry) => Ok(Some(entry)),
+        Err(error) if layers::is_missing(&error) || error.is(ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A page of a directory, of nothing if it is not there.
+async fn listed(fs: &dyn FileSystem, dir: Option<Result<TreePath>>, page: &Page) -> Result<Listing> {
+    let nothing = || Listing { items: Vec::new(), more: false };
+    let Some(dir) = dir else { return Ok(nothing()) };
+    match fs.list(&At::Path(dir?), page).await {
+        Err(error) if layers::is_missing(&error) || error.is(ErrorKind::NotADirectory) => Ok(nothing()),
+        listing => listing,
+    }
+}

@@ -1,0 +1,113 @@
+//! The layers of an overlay side by side, as `/lower` and `/upper`: for a batch that changes both at once.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::error::{Error, Result};
+use crate::fs::FileSystem;
+use crate::fs::lower::{Lowered, Lowering, Store, StoreId};
+use crate::model::{Access, At, Batch, Commit, Ino, Precondition};
+use crate::path::{Name, TreePath};
+use crate::view::lower;
+
+/// Two filesystems, and which paths of a batch are whose.
+#[derive(Debug)]
+pub(super) struct Pair {
+    lower: Arc<dyn FileSystem>,
+    upper: Arc<dyn FileSystem>,
+    below: TreePath,
+    above: TreePath,
+}
+
+impl Pair {
+    pub(super) fn new(lower: &Arc<dyn FileSystem>, upper: &Arc<dyn FileSystem>) -> Result<Self> {
+        let top = |name| -> Result<TreePath> { Ok(TreePath::root().join(&Name::parse(name)?)?) };
+        let (below, above) = (top("lower")?, top("upper")?);
+        Ok(Self { lower: Arc::clone(lower), upper: Arc::clone(upper), below, above })
+    }
+
+    /// Whether one commit can change both.
+    pub(super) fn is_one_store(&self) -> bool {
+        self.lower.lowering().home().id == self.upper.lowering().home().id
+    }
+
+    /// A path of the lower layer.
+    pub(super) fn below(&self, path: &TreePath) -> Result<TreePath> {
+        Ok(self.below.append(path)?)
+    }
+
+    /// A path of the upper layer.
+    pub(super) fn above(&self, path: &TreePath) -> Result<TreePath> {
+        Ok(self.above.append(path)?)
+    }
+
+    /// Commits to both, as the lower layer's owner.
+    pub(super) async fn commit(&self, batch: &Batch) -> Result<Commit> {
+        lower::commit(&|| Box::new(self.lowering()), batch).await
+    }
+
+    fn lowering(&self) -> PairLowering {
+        let (below, above) = (self.below.clone(), self.above.clone());
+        PairLowering { lower: self.lower.lowering(), upper: self.upper.lowering(), below, above }
+    }
+}
+
+#[derive(Debug)]
+struct PairLowering {
+    lower: Box<dyn Lowering>,
+    upper: Box<dyn Lowering>,
+    below: TreePath,
+    above: TreePath,
+}
+
+impl PairLowering {
+    /// Whose a path is, and what it is there.
+    fn side(&mut self, path: &TreePath) -> Result<(&mut dyn Lowering, TreePath)> {
+        let root = TreePath::root();
+        if let Some(path) = path.rebase(&self.below, &root) {
+            return Ok((&mut *self.lower, path?));
+        }
+        match path.rebase(&self.above, &root) {
+            Some(path) => Ok((&mut *self.upper, path?)),
+            None => Err(Error::not_found(path)),
+        }
+    }
+
+    fn at(&mut self, at: &At) -> Result<(&mut dyn Lowering, At)> {
+        match at {
+            At::Path(path) => self.side(path).map(|(side, path)| (side, At::Path(path))),
+            At::Node(_) | At::Child(..) => Err(Error::no_node()),
+        }
+    }
+}
+
+#[async_trait]
+impl Lowering for PairLowering {
+    fn home(&self) -> Store {
+        self.lower.home()
+    }
+
+    async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered> {
+        let (side, at) = self.at(at)?;
+        side.lower(&at, access).await
+    }
+
+    async fn condition(&mut self, at: &At, that: &Precondition) -> Result<(Lowered, Precondition)> {
+        let (side, at) = self.at(at)?;
+        side.condition(&at, that).await
+    }
+
+    async fn number(&mut self, _: Ino) -> Result<Ino> {
+        Err(Error::no_node())
+    }
+
+    async fn tops(&mut self, top: &TreePath) -> Result<Vec<(StoreId, TreePath)>> {
+        let (side, top) = self.side(top)?;
+        side.tops(&top).await
+    }
+
+    fn raise(&self, store: StoreId, path: &TreePath) -> Option<TreePath> {
+        self.lower.raise(store, path)
+    }
+}
