@@ -131,7 +131,7 @@ impl<'a> AgentTree<'a> {
         Self { largest_upload: bytes, ..self }
     }
 
-    /// Whether to make the directories that the tree is made of, where they are missing, which is the default.
+    /// Whether to make the directories that the tree is made of, where they are missing: so without this.
     /// Where one is not made, it shows as an empty directory, in which nothing can be made; of a chat that is
     /// not made even `/` is `NotFound`.
     #[must_use]

@@ -90,7 +90,8 @@ pub const MAX_COPIED_PIECES: usize = 1_000_000;
 /// ```
 ///
 /// As JSON, all fields but `ops` may be left out. `author`, `overrides_rules` and what views add (`within`,
-/// `owner`, `joined`, `added`, `assumptions`, `answers`) are no part of it: interfaces and views say them, never a request.
+/// `owner`, `joined`, `added`, `assumptions`, `answers`) are no part of it: interfaces and views say them,
+/// never a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Batch {

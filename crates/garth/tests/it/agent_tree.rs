@@ -1,4 +1,4 @@
-//! The tree that an agent sees in a chat: what it is made of, what is not there, and where what it writes goes.
+//! The tree that an agent sees in a chat: what it is made of, what is not there, and where writes go.
 
 use std::sync::Arc;
 

@@ -27,7 +27,7 @@ fn stores() -> Vec<(Arc<dyn FileSystem>, Option<TempDir>)> {
     vec![(Arc::new(Memory::new(Env::system())), None), (sqlite, Some(folder))]
 }
 
-/// `/` is `/one`, `/two` another handle's `/two`, `/over` an overlay of `/below` whose upper layer is `/above`.
+/// `/` is `/one`, `/two` another handle's `/two`, `/over` an overlay of `/below` and `/above`.
 async fn tree(store: &dyn FileSystem) -> Arc<dyn FileSystem> {
     for dir in ["/one", "/two", "/below", "/above"] {
         store.mkdir_all(dir).await.unwrap();
