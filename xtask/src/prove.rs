@@ -82,6 +82,8 @@ enum Proof {
     IsolationHost,
     /// A lost answer (caller gone, process ended, connection cut), then a retry: one commit: 1,000 times each
     Committed,
+    /// Batches over the views of an agent's tree are whole and once after a kill and a retry: 100 kills
+    ViewKills,
 }
 
 /// The binaries that crash, write and hammer.
@@ -136,6 +138,7 @@ fn prove(root: &Path, &Options { what, size, seed }: &Options) -> Result<()> {
         Proof::IsolationViews => proofs::isolate_views(size(1_000_000), seed),
         Proof::IsolationHost => proofs::isolate_host(size(1_000_000), seed),
         Proof::Committed => proofs::commit_once(&binaries(root)?, size(1_000), seed),
+        Proof::ViewKills => proofs::kill_views(&binaries(root)?, size(100), seed),
     }
 }
 

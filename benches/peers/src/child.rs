@@ -54,6 +54,7 @@ async fn garth(options: &Options) -> Result<Figures> {
     match options.workload {
         Workload::Names => scale::names(folder, size, runs).await,
         Workload::Accounts => scale::accounts(folder, size, runs).await,
+        Workload::Views => work::views::views(folder, size).await,
         workload => {
             let garth = Garth::open(folder)?;
             match workload {
@@ -61,7 +62,6 @@ async fn garth(options: &Options) -> Result<Figures> {
                 Workload::CreateIndexed => work::create_indexed(&garth, size).await,
                 Workload::Deep => scale::deep(&garth, size, runs).await,
                 Workload::Versions => scale::versions(&garth, size, runs).await,
-                Workload::Views => work::views::views(&garth, size).await,
                 Workload::Lives => scale::lives(&garth, size, runs).await,
                 workload => common(&garth, workload, size).await,
             }

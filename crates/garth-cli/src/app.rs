@@ -14,7 +14,7 @@ use crate::args::{CommitArgs, Global, Past};
 use crate::data_folder::{self, DEFAULT_ACCOUNT};
 use crate::fail::{Failure, Failures, NO_PARENT, Result};
 use crate::out::Out;
-use crate::place::Place;
+use crate::place::{Place, Unmade};
 use crate::{progress, when};
 
 /// One run of the program.
@@ -31,6 +31,8 @@ pub(crate) struct AuthoredTree {
     /// The tree as it is now.
     pub(crate) fs: Arc<dyn FileSystem>,
     pub(crate) author: Author,
+    /// What is to be made before something is written.
+    unmade: Option<Unmade>,
 }
 
 /// The operations of a commit, their paths resolved for this attempt.
@@ -89,8 +91,8 @@ impl App {
         // Checked first: a bad name must not leave a new data folder behind.
         let place = Place::of(&self.global)?;
         let account = self.account_of(&self.data_dir()?).await?;
-        let fs = place.tree(account, self.scratch(), &self.env).await?;
-        Ok(AuthoredTree { fs, author: self.author() })
+        let (fs, unmade) = place.tree(account, self.scratch(), &self.env).await?;
+        Ok(AuthoredTree { fs, author: self.author(), unmade })
     }
 
     /// The same, for a write that may be the first one: makes the data folder if there is none and the
@@ -99,7 +101,7 @@ impl App {
         let place = Place::of(&self.global)?;
         let account = self.account_of(&self.data_dir_of_account().await?).await?;
         let fs = place.tree_or_new(account, self.scratch(), &self.env).await?;
-        Ok(AuthoredTree { fs, author: self.author() })
+        Ok(AuthoredTree { fs, author: self.author(), unmade: None })
     }
 
     /// Where changes of ephemeral skills go, for this run.
@@ -218,6 +220,9 @@ impl AuthoredTree {
             let plan = plan().await?;
             if plan.ops.is_empty() {
                 return Ok(None);
+            }
+            if let Some(unmade) = &self.unmade {
+                unmade.make().await?;
             }
             let batch = Batch {
                 ops: plan.ops.clone(),

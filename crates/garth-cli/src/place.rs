@@ -42,22 +42,31 @@ impl<'a> Place<'a> {
         Ok(Self::Chat { who, args, chat })
     }
 
-    /// The tree, for what reads or changes what is there: of a chat that is there.
+    /// The tree, for what reads or changes what is there: of a chat that is there. What it lacks is to be made
+    /// before something is written.
     pub(crate) async fn tree(
         self,
         account: Arc<dyn AccountStore>,
         scratch: Arc<dyn FileSystem>,
         env: &Env,
-    ) -> Result<Arc<dyn FileSystem>> {
-        if let Self::Chat { chat, .. } = &self {
-            let home = chat::directory(chat)?;
-            if !account.exists(home).await? {
-                let message =
-                    format!("{chat}: no such chat; a first `garth write` or `garth mkdir` makes it");
-                return Err(Failure::Tree(Error::new(ErrorKind::NotFound, message)));
+    ) -> Result<(Arc<dyn FileSystem>, Option<Unmade>)> {
+        let (who, args, chat) = match self {
+            Self::Account { raw: true } => return Ok((account.raw(), None)),
+            Self::Account { raw: false } => {
+                tell_of_own_name(&*account).await?;
+                return Ok((account, None));
             }
+            Self::Overlay { id } => return Ok((Stored::open(&*account, id).await?.tree(), None)),
+            Self::Chat { who, args, chat } => (who, args, chat),
+        };
+        if !account.exists(chat::directory(chat)?).await? {
+            let message = format!("{chat}: no such chat; a first `garth write` or `garth mkdir` makes it");
+            return Err(Failure::Tree(Error::new(ErrorKind::NotFound, message)));
         }
-        self.tree_or_new(account, scratch, env).await
+        let skills = skills_of(args, &scratch, env)?;
+        let unmade = Unmade { account, who, skills };
+        let tree = unmade.tree(args).create(false).open().await?;
+        Ok((tree, Some(unmade)))
     }
 
     /// The tree; what it needs is made.
@@ -67,30 +76,38 @@ impl<'a> Place<'a> {
         scratch: Arc<dyn FileSystem>,
         env: &Env,
     ) -> Result<Arc<dyn FileSystem>> {
-        let (who, args) = match self {
-            Self::Account { raw: true } => return Ok(account.raw()),
-            Self::Account { raw: false } => {
-                tell_of_own_name(&*account).await?;
-                return Ok(account);
-            }
-            Self::Overlay { id } => return Ok(Stored::open(&*account, id).await?.tree()),
-            Self::Chat { who, args, .. } => (who, args),
+        let Self::Chat { who, args, .. } = self else {
+            return Ok(self.tree(account, scratch, env).await?.0);
         };
-        let skills = args.skills.iter().map(|skill| skill_of(skill, &scratch, env));
-        let skills = skills.collect::<Result<Vec<_>>>()?;
-        let tree = |creates: bool| {
-            let tree = AgentTree::new(&*account, who.clone()).skills(skills.clone()).create(creates);
-            match args.upload_limit {
-                Some(bytes) => tree.largest_upload(bytes),
-                None => tree,
-            }
-        };
-        Ok(match tree(true).open().await {
-            // it can be read all the same
-            Err(error) if error.is(ErrorKind::ReadOnly) => tree(false).open().await?,
-            tree => tree?,
-        })
+        let skills = skills_of(args, &scratch, env)?;
+        Ok(Unmade { account, who, skills }.tree(args).open().await?)
     }
+}
+
+/// A chat's tree of which something may be missing.
+pub(crate) struct Unmade {
+    account: Arc<dyn AccountStore>,
+    who: Identity,
+    skills: Vec<Skill>,
+}
+
+impl Unmade {
+    /// Makes what is missing.
+    pub(crate) async fn make(&self) -> garth::Result<()> {
+        AgentTree::new(&*self.account, self.who.clone()).skills(self.skills.clone()).make().await
+    }
+
+    fn tree(&self, args: &ChatArgs) -> AgentTree<'_> {
+        let tree = AgentTree::new(&*self.account, self.who.clone()).skills(self.skills.clone());
+        match args.upload_limit {
+            Some(bytes) => tree.largest_upload(bytes),
+            None => tree,
+        }
+    }
+}
+
+fn skills_of(args: &ChatArgs, scratch: &Arc<dyn FileSystem>, env: &Env) -> Result<Vec<Skill>> {
+    args.skills.iter().map(|skill| skill_of(skill, scratch, env)).collect()
 }
 
 fn skill_of(arg: &SkillArg, scratch: &Arc<dyn FileSystem>, env: &Env) -> Result<Skill> {

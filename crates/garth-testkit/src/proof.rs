@@ -14,6 +14,7 @@ pub mod linear;
 mod model;
 pub mod processes;
 pub mod subtrees;
+pub mod view_kills;
 pub mod worker;
 
 use std::fmt;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use garth_testkit::proof::committed::Retry;
+use garth_testkit::proof::view_kills::{self, How};
 use garth_testkit::proof::{
     Proven, accounts, appends, big_file, collect, committed, damage, failpoints, isolation, linear,
     processes, subtrees,
@@ -101,6 +102,11 @@ pub(super) fn isolate_views(tries: u64, seed: u64) -> Result<()> {
 /// The same on a folder of the host.
 pub(super) fn isolate_host(tries: u64, seed: u64) -> Result<()> {
     on_folder(|folder| isolation::views_on_host(folder, tries, seed, None)).map(drop)
+}
+
+/// Batches over an agent's tree, killed.
+pub(super) fn kill_views(binaries: &Binaries, kills: u64, seed: u64) -> Result<()> {
+    on_folder(|folder| view_kills::killed(folder, &binaries.worker, kills, seed, How::Whole)).map(drop)
 }
 
 /// Answers that are lost.

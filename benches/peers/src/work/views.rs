@@ -1,5 +1,6 @@
 //! What views cost beside the tree that they show.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,7 +9,7 @@ use garth::agent::{AgentTree, Identity, Skill};
 use garth::engine::memory::Memory;
 use garth::model::{At, Batch, Op, Owner};
 use garth::view::{Mount, Overlay, Scope};
-use garth::{Env, FileSystem, FileSystemExt as _};
+use garth::{DataDir, Env, FileSystem, FileSystemExt as _};
 
 use super::content::{SMALL, text};
 use crate::figures::Figures;
@@ -22,7 +23,11 @@ const OPENS: usize = 200;
 /// Files that are looked up.
 const FILES: usize = 1_000;
 
-pub(crate) async fn views(garth: &Garth, size: Size) -> Result<Figures> {
+pub(crate) async fn views(folder: &Path, size: Size) -> Result<Figures> {
+    // opened by its data folder, as whatever keeps something in `/.garth` is
+    let data = DataDir::open(&folder.join("data"), Env::system())?;
+    data.create_account("default").await?;
+    let garth = &Garth(data.account("default").await?);
     let mut figures = Figures::default();
     looked_up(garth, size, &mut figures).await?;
     opened(garth, &mut figures).await?;

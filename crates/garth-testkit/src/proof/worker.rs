@@ -12,7 +12,8 @@ use garth::model::{Batch, Op, Precondition};
 use garth::{Env, ErrorKind, FileSystem, OpenFile};
 
 use super::{
-    Broken, Proven, accounts, append, at, big_file, committed, failpoints, hold, read, subtrees, write,
+    Broken, Proven, accounts, append, at, big_file, committed, failpoints, hold, read, subtrees, view_kills,
+    write,
 };
 
 /// The file that counts, and the one that all write lines to.
@@ -21,7 +22,7 @@ pub(super) const LINES: &str = "/lines";
 
 /// Runs a command: `serve FOLDER`, `hammer FOLDER NAME`, `big-file FOLDER SIZE SEED`, `accounts
 /// COUNT FOLDER`, `crowd COUNT FOLDER`, `subtrees NAMES FOLDER`, `commit FOLDER ID POINT`
-/// or `fail FOLDER POINT AFTER SEED`.
+/// `views FOLDER`, `split-views FOLDER` or `fail FOLDER POINT AFTER SEED`.
 ///
 /// # Errors
 /// What is broken, for the process that asked.
@@ -38,6 +39,8 @@ pub fn work(arguments: &[String]) -> Proven<()> {
         ["crowd", count, folder] => say(&accounts::use_at_once(Path::new(folder), number(count)?)?),
         ["subtrees", names, folder] => say(&subtrees::rename_and_remove(Path::new(folder), number(names)?)?),
         ["commit", folder, id, end] => committed::commit_and_end(Path::new(folder), id, end),
+        ["views", folder] => view_kills::write_until_killed(Path::new(folder), view_kills::How::Whole),
+        ["split-views", folder] => view_kills::write_until_killed(Path::new(folder), view_kills::How::Split),
         ["fail", folder, point, after, seed] => {
             failpoints::work_until_abort(Path::new(folder), point, number(after)?, number(seed)?)
         }
@@ -45,7 +48,7 @@ pub fn work(arguments: &[String]) -> Proven<()> {
     }
 }
 
-fn say(line: &str) -> Proven<()> {
+pub(super) fn say(line: &str) -> Proven<()> {
     let mut out = stdout().lock();
     writeln!(out, "{line}")?;
     Ok(out.flush()?)

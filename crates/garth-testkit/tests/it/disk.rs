@@ -15,13 +15,18 @@ const SIZE: u64 = 64 << 20;
 
 /// Every verb that reads, with what to ask of the data that [`fill`] writes. `OUT` is a name on
 /// another disk, a new one for each run.
-const READING: [&[&str]; 28] = [
+const READING: [&[&str]; 33] = [
     &["account", "list"],
     &["key", "list"],
     &["kv", "get", "/user/tone"],
     &["kv", "list", "/"],
     &["kv", "history", "/user/tone"],
     &["ls", "-l", "/notes"],
+    &["chat", "list"],
+    &["tree", "/", "--user", "ann", "--chat", "trip"],
+    &["overlay", "list"],
+    &["overlay", "diff", "trial"],
+    &["tree", "/", "--overlay", "trial"],
     &["tree", "/"],
     &["cat", "/notes/plan.md"],
     &["cat", "/large"],
@@ -80,6 +85,10 @@ fn fill(data: &Path) {
     ok(data, &["write", "/large"], &vec![b'x'; 3 << 20]);
     ok(data, &["kv", "put", "/user/tone", "\"direct\""], b"");
     ok(data, &["key", "create"], b"");
+    // its other directories are not made yet
+    ok(data, &["write", "-p", "/chats/trip/plan.md"], b"pack\n");
+    ok(data, &["overlay", "create", "trial"], b"");
+    ok(data, &["write", "/notes/new.md", "--overlay", "trial"], b"Dig.\n");
 }
 
 /// The verbs that `garth --help` lists.

@@ -7,6 +7,7 @@ use garth_testkit::leaky::Leak;
 use garth_testkit::planted::Bug;
 use garth_testkit::proof::committed::{self, Retry};
 use garth_testkit::proof::isolation::Place;
+use garth_testkit::proof::view_kills::{self, How};
 use garth_testkit::proof::{
     Proven, accounts, appends, big_file, collect, damage, failpoints, isolation, linear, processes, subtrees,
 };
@@ -135,6 +136,20 @@ fn a_commit_whose_process_ended_before_the_answer_is_there_once_after_a_retry() 
     let report = proven(committed::ended(folder.path(), &worker(), 42, 3, Retry::SameId));
     assert_eq!(report.lost, 42);
     assert!(report.kept >= 12 && report.retried >= 12, "{report}");
+}
+
+#[test]
+fn a_batch_over_the_views_of_an_agents_tree_that_was_killed_is_there_whole_and_once() {
+    let folder = in_memory();
+    let report = proven(view_kills::killed(folder.path(), &worker(), 12, 3, How::Whole));
+    assert!(report.kills == 12 && report.answered > 12 && report.replayed > 12, "{report}");
+}
+
+#[test]
+fn a_batch_over_views_that_is_committed_in_pieces_is_noticed() {
+    let folder = in_memory();
+    let broken = view_kills::killed(folder.path(), &worker(), 100, 3, How::Split).unwrap_err().to_string();
+    assert!(broken.contains("batches") || broken.contains("Conflict"), "{broken}");
 }
 
 #[test]

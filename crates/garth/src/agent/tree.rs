@@ -139,6 +139,16 @@ impl<'a> AgentTree<'a> {
         Self { creates, ..self }
     }
 
+    /// Makes the directories that the tree is made of, where they are missing, in one commit: what `open` does
+    /// first.
+    ///
+    /// # Errors
+    /// As [`AgentTree::open`].
+    pub async fn make(&self) -> Result<()> {
+        let found = skill::find(&*self.account.raw(), &self.who, &self.skills).await?;
+        homes::make(self.account, &Homes::of(&self.who)?, &self.who, skill::keeps(&found)).await
+    }
+
     /// The tree. What is missing is made in one commit.
     ///
     /// # Errors

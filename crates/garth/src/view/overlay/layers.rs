@@ -239,7 +239,8 @@ impl Overlay {
         match self.node(dir).await? {
             Node::Lower(_, path) => Ok(Some(path)),
             Node::Upper(raw) => {
-                let names = self.upper.names(&At::Node(raw), &NamesPage::default().limit(1)).await;
+                // beside its name by number
+                let names = self.upper.names(&At::Node(raw), &NamesPage::default().limit(2)).await;
                 let names = names.map_err(|error| self.of_upper(error))?;
                 Ok(names.items.iter().find_map(|path| self.in_tree(path)))
             }
