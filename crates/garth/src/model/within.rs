@@ -1,10 +1,11 @@
 //! A part of a tree: which paths a view, a batch or a query may reach.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use crate::path::TreePath;
 
-/// Subtrees of a tree: the paths that are their tops, and all below these, without what is left out of them.
+/// Subtrees of a tree, cheap to clone: the paths that are their tops, and all below these, without what is left out of them.
 /// Compared by segment, so that `/chat-ab` is not within `/chat-a`.
 ///
 /// ```
@@ -34,9 +35,9 @@ use crate::path::TreePath;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Within {
     /// In the order of segments; one lies inside another only if an exclusion is in between.
-    tops: Vec<TreePath>,
+    tops: Arc<[TreePath]>,
     /// What is left out, in the same order: each inside a top, no two without a top in between.
-    exclusions: Vec<TreePath>,
+    exclusions: Arc<[TreePath]>,
 }
 
 impl Within {
@@ -46,17 +47,17 @@ impl Within {
         // what is below a path follows it directly
         tops.sort_by(by_segment);
         tops.dedup_by(|path, before| path.is_within(before));
-        Self { tops, exclusions: Vec::new() }
+        Self { tops: tops.into(), exclusions: Arc::default() }
     }
 
     /// The whole tree.
     pub fn everything() -> Self {
-        Self { tops: vec![TreePath::root()], exclusions: Vec::new() }
+        Self { tops: Arc::new([TreePath::root()]), exclusions: Arc::default() }
     }
 
     /// No path at all, not even `/`.
-    pub const fn nothing() -> Self {
-        Self { tops: Vec::new(), exclusions: Vec::new() }
+    pub fn nothing() -> Self {
+        Self { tops: Arc::default(), exclusions: Arc::default() }
     }
 
     /// The same without these paths and all below them, islands too.
@@ -129,12 +130,20 @@ impl Within {
     /// What both hold.
     #[must_use]
     pub fn intersect(&self, other: &Self) -> Self {
+        // a view takes a few of many subtrees
+        let holds = |top: &TreePath| self.contains(top) && self.exclusions_below(top).next().is_none();
+        if other.tops.len() < self.tops.len() && other.tops.iter().all(holds) {
+            return other.clone();
+        }
         self.combined(other, |here, there| here && there)
     }
 
     /// What either holds.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
+        if self == other {
+            return self.clone();
+        }
         self.combined(other, |here, there| here || there)
     }
 
@@ -142,8 +151,8 @@ impl Within {
     /// what neither holds.
     fn combined(&self, other: &Self, holds: impl Fn(bool, bool) -> bool) -> Self {
         // between the paths that are named in either nothing changes
-        let mut named: Vec<&TreePath> =
-            [&self.tops, &self.exclusions, &other.tops, &other.exclusions].into_iter().flatten().collect();
+        let both = [&self.tops, &self.exclusions, &other.tops, &other.exclusions];
+        let mut named: Vec<&TreePath> = both.into_iter().flat_map(|paths| paths.iter()).collect();
         named.sort_by(|one, other| by_segment(one, other));
         named.dedup();
         let holds = |path: &TreePath| holds(self.contains(path), other.contains(path));
@@ -161,17 +170,17 @@ impl Within {
     /// The paths of which the longest of these that they begin with is `true`; they come in the order of
     /// segments.
     pub(crate) fn of(named: impl IntoIterator<Item = (TreePath, bool)>) -> Self {
-        let mut within = Self::nothing();
+        let (mut tops, mut exclusions) = (Vec::new(), Vec::new());
         let mut above: Vec<(TreePath, bool)> = Vec::new();
         for (path, inside) in named {
             while above.pop_if(|(top, _)| !path.is_within(top)).is_some() {}
             if inside != above.last().is_some_and(|(_, inside)| *inside) {
-                let list = if inside { &mut within.tops } else { &mut within.exclusions };
+                let list = if inside { &mut tops } else { &mut exclusions };
                 list.push(path.clone());
                 above.push((path, inside));
             }
         }
-        within
+        Self { tops: tops.into(), exclusions: exclusions.into() }
     }
 }
 

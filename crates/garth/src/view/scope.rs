@@ -48,11 +48,23 @@ impl Scope {
         root: &TreePath,
         owner: Owner,
     ) -> Result<Arc<dyn FileSystem>> {
-        let base = base.confined(&Confinement::new(Within::new([root.clone()]), owner)).await?;
-        if !base.stat(&At::Path(root.clone())).await?.is_dir() {
-            return Err(Error::not_a_directory(root));
+        let scope = Self::of(base, root, owner).await?;
+        match scope.stat(&At::Path(TreePath::root())).await {
+            Ok(entry) if entry.is_dir() => Ok(scope),
+            Ok(_) => Err(Error::not_a_directory(root)),
+            // in terms of the base
+            Err(error) => Err(error.mapped(|path| root.append(path).ok())),
         }
-        Ok(Arc::new(Self { base, root: root.clone() }))
+    }
+
+    /// The same, of a directory that is known to be there.
+    pub(crate) async fn of(
+        base: &dyn FileSystem,
+        root: &TreePath,
+        owner: Owner,
+    ) -> Result<Arc<dyn FileSystem>> {
+        let to = Confinement::new(Within::new([root.clone()]), owner);
+        Ok(Arc::new(Self { base: base.confined(&to).await?, root: root.clone() }))
     }
 
     /// The base's path of a path of the scope.

@@ -6,6 +6,7 @@ use super::Identity;
 use super::homes::{are_there, kept};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
+use crate::model::Owner;
 use crate::path::{Name, TreePath, check_id};
 use crate::view::mount::Builder;
 use crate::view::overlay::Places;
@@ -68,22 +69,28 @@ pub(super) async fn find<'a>(
     skills: &'a [Skill],
 ) -> Result<Vec<Found<'a>>> {
     let path = |text: String| TreePath::parse(&text);
-    let kept = kept(&who.agent)?;
-    let mut places = Vec::with_capacity(3 * skills.len());
+    // most agents have changed few skills, if any
+    let homes = [path("/skills".into())?, path(format!("/agents/{}/skills", who.agent))?, kept(&who.agent)?];
+    let made = are_there(raw, &homes.each_ref()).await?;
+    let mut places = Vec::with_capacity(homes.len() * skills.len());
     for Skill { id, .. } in skills {
-        places.push(path(format!("/skills/{id}"))?);
-        places.push(path(format!("/agents/{}/skills/{id}", who.agent))?);
-        places.push(kept.join(&Name::parse(id)?)?);
+        for home in &homes {
+            places.push(home.join(&Name::parse(id)?)?);
+        }
     }
-    let there = are_there(raw, &places.iter().collect::<Vec<_>>()).await?;
+    let maybe: Vec<bool> = made.iter().copied().cycle().take(places.len()).collect();
+    let asked: Vec<&TreePath> =
+        places.iter().zip(&maybe).filter(|(_, maybe)| **maybe).map(|(at, _)| at).collect();
+    let mut answers = are_there(raw, &asked).await?.into_iter();
+    let there: Vec<bool> = maybe.iter().map(|maybe| *maybe && answers.next().unwrap_or_default()).collect();
     let mut found = Vec::with_capacity(skills.len());
     for ((skill, place), there) in skills.iter().zip(places.chunks(3)).zip(there.chunks(3)) {
         let ([of_account, of_agent, kept], [in_account, has_copy, hides]) = (place, there) else { continue };
-        let of_account = Some(of_account.clone()).filter(|_| skill.from.is_none() && *in_account);
-        if of_account.is_none() && skill.from.is_none() && !has_copy {
+        if !in_account && skill.from.is_none() && !has_copy {
             let message = format!("no skill {}: neither the account nor the agent has it", skill.id);
-            return Err(Error::at(ErrorKind::NotFound, &place[0], message));
+            return Err(Error::at(ErrorKind::NotFound, of_account, message));
         }
+        let of_account = Some(of_account.clone()).filter(|_| skill.from.is_none() && *in_account);
         found.push(Found {
             at: path(format!("/skills/{}", skill.id))?,
             of_account,
@@ -119,7 +126,7 @@ impl Found<'_> {
         tree: Builder<'b>,
         base: &Arc<dyn FileSystem>,
     ) -> Result<Builder<'b>> {
-        let scope = async |root: &TreePath| Scope::open(&**base, root).await;
+        let scope = async |root: &TreePath| Scope::of(&**base, root, Owner::of_path(root)?).await;
         let lower = match (&self.skill.from, &self.of_account) {
             (Some(from), _) => Some(Arc::clone(from)),
             (None, Some(root)) => Some(scope(root).await?),
