@@ -5,6 +5,7 @@
 pub mod accounts;
 pub mod appends;
 pub mod big_file;
+mod child;
 pub mod collect;
 pub mod committed;
 pub mod damage;

@@ -13,8 +13,8 @@ use garth::fs::store::Collected;
 use garth::model::{Batch, Body, ByteRange, HistoryPage, Moment, Op, Seq, SetAttrs, SnapshotsPage};
 use garth::{AccountStore, Env, ErrorKind, FileSystem};
 
+use super::child::Worker;
 use super::model::content;
-use super::worker::Worker;
 use super::{Broken, Proven, account, append, at, hold, read, remove, run, sound, write};
 use crate::random::Random;
 

@@ -9,7 +9,8 @@ use futures::executor::block_on;
 use garth::model::Batch;
 use garth::{Env, FileSystem};
 
-use super::worker::{COUNTER, LINES, Worker};
+use super::child::Worker;
+use super::worker::{COUNTER, LINES};
 use super::{Broken, Proven, account, hold, millis, read, sound, write};
 
 /// What three processes did.

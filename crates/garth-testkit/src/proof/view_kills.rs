@@ -12,7 +12,7 @@ use garth::agent::{AgentTree, Identity, Skill};
 use garth::model::{Batch, Commit, Idempotency, Op, Timestamp};
 use garth::{AccountStore, DataDir, Env, ErrorKind, FileSystem, FileSystemExt};
 
-use super::worker::{Worker, say};
+use super::child::{Worker, say};
 use super::{Broken, Proven, append, at, hold, path, read, run, sound, write};
 use crate::random::Random;
 

@@ -1,8 +1,7 @@
-//! What the binary `proof-worker` does, and how a proof talks to it: one line asks, one line answers.
+//! What the binary `proof-worker` does.
 
-use std::io::{BufRead, BufReader, Write, stdin, stdout};
+use std::io::stdin;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,6 +10,7 @@ use garth::engine::sqlite::SqliteFs;
 use garth::model::{Batch, Op, Precondition};
 use garth::{Env, ErrorKind, FileSystem, OpenFile};
 
+use super::child::say;
 use super::{
     Broken, Proven, accounts, append, at, big_file, committed, failpoints, hold, read, subtrees, view_kills,
     write,
@@ -46,12 +46,6 @@ pub fn work(arguments: &[String]) -> Proven<()> {
         }
         _ => Err(Broken::because("no such work")),
     }
-}
-
-pub(super) fn say(line: &str) -> Proven<()> {
-    let mut out = stdout().lock();
-    writeln!(out, "{line}")?;
-    Ok(out.flush()?)
 }
 
 /// Makes single calls as they are asked for.
@@ -141,57 +135,4 @@ fn hammer(folder: &Path, name: &str) -> Proven<()> {
         }
     }
     say(&format!("{appends} {counts} {conflicts} {longest}"))
-}
-
-/// A `proof-worker` at work. Ended when dropped.
-pub(super) struct Worker {
-    child: Child,
-    to: ChildStdin,
-    from: BufReader<ChildStdout>,
-}
-
-impl Worker {
-    /// Starts the binary and waits until it says `ready`.
-    pub(super) fn start(binary: &Path, arguments: &[&str]) -> Proven<Self> {
-        let mut child = Command::new(binary)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| Broken::because(format!("no worker at {}: {error}", binary.display())))?;
-        let pipes = child.stdin.take().zip(child.stdout.take());
-        let (to, from) = pipes.ok_or_else(|| Broken::because("the worker has no pipes"))?;
-        let mut worker = Self { child, to, from: BufReader::new(from) };
-        let first = worker.hear()?;
-        hold(first == "ready", || format!("the worker began with `{first}`"))?;
-        Ok(worker)
-    }
-
-    pub(super) fn tell(&mut self, line: &str) -> Proven<()> {
-        writeln!(self.to, "{line}")?;
-        Ok(self.to.flush()?)
-    }
-
-    pub(super) fn hear(&mut self) -> Proven<String> {
-        let mut line = String::new();
-        self.from.read_line(&mut line)?;
-        hold(line.ends_with('\n'), || "the worker ended without an answer".to_owned())?;
-        Ok(line.trim_end_matches('\n').to_owned())
-    }
-
-    /// Has `serve` do a call.
-    pub(super) fn ask(&mut self, line: &str) -> Proven<String> {
-        self.tell(line)?;
-        let answer = self.hear()?;
-        let rest = answer.strip_prefix("ok ").map(str::to_owned);
-        rest.ok_or_else(|| Broken::because(format!("`{line}` is answered by `{answer}`")))
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        // it may have ended by itself
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }

@@ -139,8 +139,7 @@ impl<'a> AgentTree<'a> {
         Self { creates, ..self }
     }
 
-    /// Makes the directories that the tree is made of, where they are missing, in one commit: what `open` does
-    /// first.
+    /// Makes the directories that the tree is made of, where they are missing, in one commit, as `open` does.
     ///
     /// # Errors
     /// As [`AgentTree::open`].

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::path::TreePath;
 
-/// Subtrees of a tree, cheap to clone: the paths that are their tops, and all below these, without what is left out of them.
+/// Subtrees of a tree: the paths that are their tops, and all below these, without what is left out of them.
 /// Compared by segment, so that `/chat-ab` is not within `/chat-a`.
 ///
 /// ```
