@@ -42,8 +42,8 @@ impl<'a> Place<'a> {
         Ok(Self::Chat { who, args, chat })
     }
 
-    /// The tree, for what reads or changes what is there: of a chat that is there. What it lacks is made before
-    /// something is written.
+    /// The tree, for what reads or changes what is there: of a chat that is there. What the tree lacks is to
+    /// be made before something is written.
     pub(crate) async fn tree(
         self,
         account: Arc<dyn AccountStore>,
