@@ -14,7 +14,7 @@ const MAX_TRIES: usize = 8;
 /// Commits a batch that is addressed to a view, of which `begin` begins a lowering.
 ///
 /// # Errors
-/// As [`FileSystem::commit`](crate::FileSystem::commit); `CrossesMounts` for a batch that ends in two stores;
+/// As [`FileSystem::commit`]; `CrossesMounts` for a batch that ends in two stores;
 /// `WouldBlock` if what the view reads for it changes each time before it is committed.
 pub(super) async fn commit(begin: &(dyn Fn() -> Box<dyn Lowering> + Sync), batch: &Batch) -> Result<Commit> {
     batch.check()?;
