@@ -154,7 +154,7 @@ pub struct Added {
 
 /// The paths that each part of a batch may reach.
 #[derive(Debug)]
-pub struct Reaches {
+pub(crate) struct Reaches {
     /// What the caller asked for.
     pub(crate) own: Within,
     /// Assumptions, and what views have added.
