@@ -14,15 +14,18 @@ use garth::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Result, Tree
 
 /// A call that another client comes in before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Call {
+pub enum Call {
+    /// `stat`.
     Stat,
+    /// `walk`.
     Walk,
+    /// `commit`.
     Commit,
 }
 
 /// Passes everything on; right before one of the calls, another client commits.
 #[derive(Debug)]
-pub(crate) struct Interfering {
+pub struct Interfering {
     inner: Arc<dyn FileSystem>,
     before: Call,
     /// Calls to let through first.
@@ -31,7 +34,8 @@ pub(crate) struct Interfering {
 }
 
 impl Interfering {
-    pub(crate) fn new(inner: &Arc<dyn FileSystem>, before: Call, skip: usize, ops: Vec<Op>) -> Self {
+    /// Commits `ops` before one of these calls, the first but `skip`.
+    pub fn new(inner: &Arc<dyn FileSystem>, before: Call, skip: usize, ops: Vec<Op>) -> Self {
         Self { inner: Arc::clone(inner), before, skip: AtomicUsize::new(skip), ops: Mutex::new(ops) }
     }
 

@@ -1,10 +1,11 @@
 //! Test tools of garth: contract suite, model, crash harness, proofs, retrieval figures. Development only.
 
 pub mod contract;
+pub mod counting;
 pub mod cranfield;
 #[cfg(feature = "faults")]
 pub mod crash;
-mod interfering;
+pub mod interfering;
 pub mod leaky;
 pub mod limited;
 pub mod model;

@@ -105,6 +105,16 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
     /// Those of a lookup: `NotFound`, `NotADirectory`.
     async fn stat(&self, at: &At) -> Result<Entry>;
 
+    /// The first of two places at which there is something, and which of them that is: what
+    /// [`FileSystem::stat`] gives of the second if it gives `NotFound` of the first. A store looks both up at
+    /// one moment, at little more than the cost of one.
+    async fn stat_first(&self, places: [&At; 2]) -> (usize, Result<Entry>) {
+        match self.stat(places[0]).await {
+            Err(error) if error.is(ErrorKind::NotFound) => (1, self.stat(places[1]).await),
+            found => (0, found),
+        }
+    }
+
     /// A page of the paths of a node, in the order of a walk: by directory, then by name. None if it lives
     /// only through open handles.
     ///

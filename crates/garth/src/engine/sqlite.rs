@@ -267,7 +267,15 @@ impl FileSystem for SqliteFs {
         {
             return Ok(entry);
         }
-        self.reading(at, |view, at| view.entry(view.at(at)?)).await
+        self.reading(at, |view, at| view.entry_at(at)).await
+    }
+
+    async fn stat_first(&self, places: [&At; 2]) -> (usize, Result<Entry>) {
+        let found = self.reading(&places.map(At::clone), |view, [one, other]| view.first(one, other)).await;
+        match found {
+            Ok((place, found)) => (place, found),
+            Err(error) => (0, Err(error)),
+        }
     }
 
     async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {

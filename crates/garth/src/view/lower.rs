@@ -20,11 +20,15 @@ pub(super) async fn commit(begin: &(dyn Fn() -> Box<dyn Lowering> + Sync), batch
     batch.check()?;
     for _ in 0..MAX_TRIES {
         let mut descent = Descent::new(begin());
-        let lowered = descent.batch(batch).await?;
+        // what the caller assumed is for the caller to look at again
+        let overtaken = |error: &Error| error.is(ErrorKind::Stale) && batch.assumptions.is_empty();
+        let lowered = match descent.batch(batch).await {
+            Err(error) if overtaken(&error) => continue,
+            lowered => lowered?,
+        };
         let store = descent.store.unwrap_or_else(|| descent.lowering.home());
         match store.fs.commit(lowered).await {
-            // what the caller assumed is for the caller to look at again
-            Err(error) if error.is(ErrorKind::Stale) && batch.assumptions.is_empty() => {}
+            Err(error) if overtaken(&error) => {}
             answer => {
                 return answer.map_err(|error| error.mapped(|path| descent.lowering.raise(store.id, path)));
             }

@@ -132,6 +132,16 @@ impl FileSystem for Scope {
         Ok(shown(at, self.told(self.base.stat(&self.at(at)?).await)?))
     }
 
+    async fn stat_first(&self, places: [&At; 2]) -> (usize, Result<Entry>) {
+        let (one, other) = match (self.at(places[0]), self.at(places[1])) {
+            (Ok(one), Ok(other)) => (one, other),
+            (Err(error), _) => return (0, Err(error)),
+            (_, Err(error)) => return (1, Err(error)),
+        };
+        let (place, found) = self.base.stat_first([&one, &other]).await;
+        (place, self.told(found).map(|entry| shown(places[place], entry)))
+    }
+
     async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
         let after = page.after.as_ref().map(|path| self.down(path)).transpose()?;
         let mut names = self.told(self.base.names(&self.at(at)?, &page.clone().after(after)).await)?;

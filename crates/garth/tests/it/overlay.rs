@@ -10,6 +10,8 @@ use garth::model::{
 };
 use garth::view::{Overlay, Scope};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_testkit::counting::Counting;
+use garth_testkit::interfering::{Call, Interfering};
 use garth_testkit::random::Random;
 use tempfile::TempDir;
 
@@ -87,6 +89,40 @@ async fn all(fs: &dyn FileSystem) -> Vec<String> {
         match walk.items.last() {
             Some(last) if walk.more => page = page.after(last.path.clone()),
             _ => return found,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_look_up_costs_at_most_one_more_of_each_layer_however_deep_it_is_and_whatever_is_hidden() {
+    for one_store in [true, false] {
+        let layers = layers(one_store).await;
+        let deep: String = (0..20).map(|n| format!("/{n}")).collect();
+        let write = Op::write(p(&format!("{deep}/f")), "deep").with_parents();
+        layers.below.commit(Batch::new([write])).await.unwrap();
+        let [below, above] = [&layers.below, &layers.above].map(|fs| Arc::new(Counting::new(Arc::clone(fs))));
+        let tree = Overlay::open(below.clone(), above.clone()).await.unwrap();
+        tree.write("/d/a", "changed").await.unwrap();
+        tree.remove("/d/sub/b").await.unwrap();
+        tree.write("/new", "x").await.unwrap();
+        let deep = format!("{deep}/f");
+        for path in ["/SKILL.md", "/d", "/d/a", "/d/sub/b", "/d/none", "/none/at/all", "/new", "/", &deep] {
+            let at = At::Path(p(path));
+            for call in ["stat", "fetch", "open"] {
+                let _ = (below.reads_since(), above.reads_since());
+                // what is not there costs no more
+                let _ = match call {
+                    "stat" => tree.stat(&at).await.map(drop),
+                    "fetch" => tree.fetch(&at, ByteRange::ALL).await.map(drop),
+                    _ => tree.open(&at).await.map(drop),
+                };
+                let [below, above] = [below.reads_since(), above.reads_since()];
+                let most = if call == "stat" { [1, 1] } else { [1, 2] };
+                assert!(
+                    below <= most[0] && above <= most[1],
+                    "{call} of {path}: {above} above, {below} below"
+                );
+            }
         }
     }
 }
@@ -289,7 +325,7 @@ async fn concurrent_writers_copy_a_file_up_once() {
             loop {
                 match tree.append("/d/sub/b", format!("{n}\n")).await {
                     Ok(_) => return,
-                    Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error:?}"),
                 }
             }
         })
@@ -299,6 +335,57 @@ async fn concurrent_writers_copy_a_file_up_once() {
     }
     let text = tree.read_to_string("/d/sub/b").await.unwrap();
     assert!(text.starts_with('b') && text.lines().count() == 16, "{text}");
+}
+
+#[tokio::test]
+async fn another_writer_may_copy_a_file_up_before_any_read_of_a_writer() {
+    let mut met = 0;
+    for skip in 0..30 {
+        let layers = layers(true).await;
+        let ino = layers.below.stat(&At::Path(p("/d/sub/b"))).await.unwrap().ino;
+        let origin = SetAttrs::new().xattr("garth.overlay.origin", ino.0.to_string());
+        let other = vec![
+            Op::mkdir(p("/tree/d/sub")).with_parents(),
+            Op::write(p("/tree/d/sub/b"), "b, other").with_attrs(origin),
+            Op::link(p("/tree/d/sub/b"), p(&format!("/nodes/{}", ino.0))).with_parents(),
+            Op::mknod(p("/hidden/d/sub/b"), Special::Whiteout).with_parents(),
+        ];
+        let above = Arc::new(Interfering::new(&layers.above, Call::Stat, skip, other));
+        let tree = Overlay::open(Arc::clone(&layers.below), above).await.unwrap();
+        tree.append("/d/sub/b", ", own").await.unwrap();
+        let text = layers.tree().await.read_to_string("/d/sub/b").await.unwrap();
+        assert!(["b, own", "b, other, own"].contains(&text.as_str()), "{skip}: {text}");
+        met += usize::from(text.contains("other"));
+    }
+    assert!(met > 10, "{met}");
+}
+
+#[tokio::test]
+async fn another_writer_may_remove_a_directory_before_any_read_of_a_writer() {
+    let mut met = 0;
+    for (call, skip) in (0..60).map(|skip| (Call::Stat, skip)).chain((0..6).map(|skip| (Call::Walk, skip))) {
+        let layers = layers(true).await;
+        layers.tree().await.remove("/d/sub/b").await.unwrap();
+        let other = vec![
+            Op::remove_tree(p("/tree/d")),
+            Op::remove_tree(p("/hidden/d")),
+            Op::mknod(p("/hidden/d"), Special::Whiteout),
+        ];
+        let above = Arc::new(Interfering::new(&layers.above, call, skip, other));
+        let tree = Overlay::open(Arc::clone(&layers.below), above).await.unwrap();
+        let moved = tree.rename("/d", "/e").await;
+        let tree = layers.tree().await;
+        match moved {
+            Ok(_) => assert!(tree.exists("/e/a").await.unwrap() && !tree.exists("/e/sub/b").await.unwrap()),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::NotFound, "{call:?} {skip}: {error:?}");
+                assert!(!tree.exists("/e").await.unwrap());
+                met += 1;
+            }
+        }
+        assert!(!tree.exists("/d").await.unwrap());
+    }
+    assert!(met > 10, "{met}");
 }
 
 #[tokio::test]

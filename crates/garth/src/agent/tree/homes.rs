@@ -94,13 +94,16 @@ pub(super) async fn make(
     raw.commit(Batch::new(ops).author(who.author()).message("open the tree of a chat")).await.map(drop)
 }
 
-/// Whether something is at each of these paths, of one moment.
+/// How many paths are looked up at once: so few are a short read, which no other thread has to do.
+const STEP: usize = 32;
+
+/// Whether something is at each of these paths.
 pub(super) async fn are_there(fs: &dyn FileSystem, paths: &[&TreePath]) -> Result<Vec<bool>> {
     let mut there = Vec::with_capacity(paths.len());
     while there.len() < paths.len() {
         let items: Vec<_> = paths[there.len()..]
             .iter()
-            .take(crate::model::MAX_PAGE)
+            .take(STEP)
             .map(|path| ((*path).into(), ByteRange { offset: 0, length: 0 }))
             .collect();
         let fetched = fs.fetch_many(&items).await?.items;

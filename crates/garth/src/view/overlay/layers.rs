@@ -88,14 +88,8 @@ impl Overlay {
 
     /// What shows at a path, as its layer has it.
     pub(super) async fn look(&self, path: &TreePath) -> Result<Found> {
-        if !self.within.contains(path) {
-            return Err(Error::not_found(path));
-        }
-        match self.upper.stat(&At::Path(self.tree(path)?)).await {
-            Ok(entry) => return Ok(Found::Upper(entry)),
-            Err(error) if !is_missing(&error) => return Err(self.of_upper(error)),
-            Err(_) if self.is_hidden(path).await? => return Err(Error::not_found(path)),
-            Err(_) => {}
+        if let Some(entry) = self.look_above(path).await? {
+            return Ok(Found::Upper(entry));
         }
         match self.lower.stat(&At::Path(path.clone())).await {
             Ok(entry) => Ok(Found::Lower(entry)),
@@ -103,10 +97,31 @@ impl Overlay {
         }
     }
 
+    /// What the upper layer has at a path, in one look-up; `None` where the lower one shows.
+    pub(super) async fn look_above(&self, path: &TreePath) -> Result<Option<Entry>> {
+        if !self.within.contains(path) {
+            return Err(Error::not_found(path));
+        }
+        let (tree, hidden) = (At::Path(self.tree(path)?), At::Path(self.hidden(path)?));
+        match self.upper.stat_first([&tree, &hidden]).await {
+            (0, Ok(entry)) => Ok(Some(entry)),
+            (0, Err(error)) => Err(self.of_upper(error)),
+            (_, hidden) => match self.hides(hidden)? {
+                true => Err(Error::not_found(path)),
+                false => Ok(None),
+            },
+        }
+    }
+
     /// Whether the lower layer shows nothing at a path. What is hidden above hides it, too: there a look-up
     /// meets what is no directory.
     pub(super) async fn is_hidden(&self, path: &TreePath) -> Result<bool> {
-        match self.upper.stat(&At::Path(self.hidden(path)?)).await {
+        self.hides(self.upper.stat(&At::Path(self.hidden(path)?)).await)
+    }
+
+    /// The same of what is where a path would be hidden.
+    pub(super) fn hides(&self, found: Result<Entry>) -> Result<bool> {
+        match found {
             Ok(entry) => Ok(!entry.is_dir()),
             Err(error) if error.is(ErrorKind::NotADirectory) => Ok(true),
             Err(error) if is_missing(&error) => Ok(false),
@@ -132,7 +147,7 @@ impl Overlay {
     }
 
     /// An error of the lower layer about a path: what is no directory there may be one above.
-    async fn of_lower(&self, path: &TreePath, error: Error) -> Error {
+    pub(super) async fn of_lower(&self, path: &TreePath, error: Error) -> Error {
         if !error.is(ErrorKind::NotADirectory) {
             return error;
         }

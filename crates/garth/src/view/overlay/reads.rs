@@ -27,6 +27,13 @@ enum Spot {
     Lower(Option<TreePath>),
 }
 
+/// How often what others change meanwhile is looked up again.
+const TRIES: usize = 8;
+
+fn contended() -> Error {
+    Error::new(ErrorKind::WouldBlock, "others change the same files all the time; try again")
+}
+
 impl Overlay {
     /// Asks the layer that shows what is at an address.
     async fn ask<'a, T: 'a>(
@@ -47,21 +54,24 @@ impl Overlay {
             }
             _ => self.path_at(at).await?.unwrap_or_default(),
         };
-        if !self.within.contains(&path) {
-            return Err(Error::not_found(&path));
-        }
-        let above = At::Path(self.tree(&path)?);
-        match of(&self.upper, above).await {
-            Err(error) if layers::is_missing(&error) => {}
-            answer => {
-                let answer = answer.map_err(|error| self.of_upper(error))?;
-                return Ok((Spot::Upper(Some(path)), answer));
+        for _ in 0..TRIES {
+            if self.look_above(&path).await?.is_none() {
+                let answer = match of(&self.lower, At::Path(path.clone())).await {
+                    Ok(answer) => answer,
+                    Err(error) => return Err(self.of_lower(&path, error).await),
+                };
+                return Ok((Spot::Lower(Some(path)), answer));
+            }
+            match of(&self.upper, At::Path(self.tree(&path)?)).await {
+                // taken away meanwhile: what shows now is looked up again
+                Err(error) if layers::is_missing(&error) => {}
+                answer => {
+                    let answer = answer.map_err(|error| self.of_upper(error))?;
+                    return Ok((Spot::Upper(Some(path)), answer));
+                }
             }
         }
-        // also tells why it is not there
-        self.look(&path).await?;
-        let answer = of(&self.lower, At::Path(path.clone())).await?;
-        Ok((Spot::Lower(Some(path)), answer))
+        Err(contended())
     }
 
     fn shown(&self, spot: &Spot, entry: Entry) -> Entry {
@@ -92,8 +102,12 @@ impl FileSystem for Overlay {
     }
 
     async fn stat(&self, at: &At) -> Result<Entry> {
-        let (spot, entry) = self.ask(at, |fs, at| async move { fs.stat(&at).await }.boxed()).await?;
-        Ok(self.shown(&spot, entry))
+        if matches!(at, At::Node(ino) if *ino != Ino::ROOT) {
+            let (spot, entry) = self.ask(at, |fs, at| async move { fs.stat(&at).await }.boxed()).await?;
+            return Ok(self.shown(&spot, entry));
+        }
+        let path = self.path_at(at).await?.unwrap_or_default();
+        Ok(self.entry(self.look(&path).await?, Some(&path)))
     }
 
     async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
@@ -120,7 +134,7 @@ impl FileSystem for Overlay {
     async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
         check_items(items.len())?;
         // of one moment, if nothing was committed meanwhile
-        for _ in 0..8 {
+        for _ in 0..TRIES {
             let seq = self.head().await?.seq;
             let (mut answers, mut bytes) = (Vec::with_capacity(items.len()), 0);
             for (at, range) in items {
@@ -135,7 +149,7 @@ impl FileSystem for Overlay {
                 return Ok(Fetched::new(seq, answers));
             }
         }
-        Err(Error::new(ErrorKind::WouldBlock, "others change the same files all the time; try again"))
+        Err(contended())
     }
 
     async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {

@@ -249,13 +249,17 @@ impl Overlay {
         version: VersionId,
         changed: &mut Changed,
     ) -> Result<()> {
-        if changed.hides(path) || self.is_hidden(path).await? {
+        if changed.hides(path) {
             return Ok(());
         }
         let at = self.hidden(path)?;
+        let place = self.upper.stat(&At::Path(at.clone())).await;
+        let there = place.is_ok();
+        if self.hides(place)? {
+            return Ok(());
+        }
         let mut seq = self.begin(changed).await?;
         let within_batch = changed.hidden.iter().any(|path_below| path_below.is_within(path));
-        let there = self.upper.stat(&At::Path(at.clone())).await.is_ok();
         if there {
             seq = seq.min(self.hidden_since(&at).await?.unwrap_or(seq));
         }
@@ -274,7 +278,12 @@ impl Overlay {
         let (mut page, mut earliest) = (WalkPage::default().with_entries(), None);
         loop {
             let walk = self.upper.walk(&At::Path(place.clone()), &page).await;
-            let walk = walk.map_err(|error| self.of_upper(error))?;
+            let walk = walk.map_err(|error| match error.kind() {
+                ErrorKind::NotFound | ErrorKind::NotADirectory => {
+                    Error::new(ErrorKind::Stale, "another client hid the same directory meanwhile")
+                }
+                _ => self.of_upper(error),
+            })?;
             let seqs = walk.items.iter().filter_map(|item| Some(Was::of(item.entry.as_ref()?)?.seq));
             earliest = seqs.chain(earliest).min();
             match walk.items.last() {

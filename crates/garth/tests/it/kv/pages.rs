@@ -1,14 +1,7 @@
 //! Pages of the key-value API: complete, in order, bounded, and at a cost that does not grow with what is not
 //! on them.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use async_trait::async_trait;
-use garth::model::{
-    Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, Head, HistoryPage, Listing, Moment,
-    NamesPage, Page, SearchAnswer, SearchQuery, Snapshot, SnapshotsPage, Version, VersionId, Walk,
-};
-use garth::{Capabilities, Lowering, OpenFile, OpenNode, Upload};
+use garth_testkit::counting::Counting;
 
 use super::*;
 
@@ -137,112 +130,23 @@ async fn a_cursor_of_another_request_is_refused(fs: Fs, _: ManualClock) {
     }
 }
 
-/// Counts the names that reads look at.
-#[derive(Debug)]
-struct Counting(Fs, AtomicUsize);
-
-impl Counting {
-    fn add(&self, names: usize) {
-        self.1.fetch_add(names, Ordering::Relaxed);
-    }
-}
-
-#[async_trait]
-impl FileSystem for Counting {
-    fn capabilities(&self, at: &TreePath) -> Capabilities {
-        self.0.capabilities(at)
-    }
-    async fn head(&self) -> garth::Result<Head> {
-        self.0.head().await
-    }
-    async fn stat(&self, at: &At) -> garth::Result<Entry> {
-        self.add(1);
-        self.0.stat(at).await
-    }
-    async fn names(&self, at: &At, page: &NamesPage) -> garth::Result<Listing<TreePath>> {
-        self.0.names(at, page).await
-    }
-    async fn list(&self, dir: &At, page: &Page) -> garth::Result<Listing> {
-        let listing = self.0.list(dir, page).await?;
-        self.add(1 + listing.items.len());
-        Ok(listing)
-    }
-    async fn walk(&self, dir: &At, page: &WalkPage) -> garth::Result<Walk> {
-        let walk = self.0.walk(dir, page).await?;
-        self.add(1 + walk.items.len());
-        Ok(walk)
-    }
-    async fn fetch(&self, at: &At, range: ByteRange) -> garth::Result<(Entry, Bytes)> {
-        self.0.fetch(at, range).await
-    }
-    async fn fetch_many(&self, items: &[(At, ByteRange)]) -> garth::Result<Fetched> {
-        self.0.fetch_many(items).await
-    }
-
-    async fn hold(&self, at: &At) -> garth::Result<Arc<dyn OpenNode>> {
-        self.0.hold(at).await
-    }
-    async fn open(&self, at: &At) -> garth::Result<Arc<dyn OpenFile>> {
-        self.0.open(at).await
-    }
-    async fn open_version(&self, version: VersionId) -> garth::Result<Arc<dyn OpenFile>> {
-        self.0.open_version(version).await
-    }
-    async fn history(&self, at: &At, page: &HistoryPage) -> garth::Result<Listing<Version>> {
-        self.0.history(at, page).await
-    }
-    async fn changes(&self, query: &ChangesQuery) -> garth::Result<Changes> {
-        self.0.changes(query).await
-    }
-    async fn wait(&self, since: Seq) -> garth::Result<Head> {
-        self.0.wait(since).await
-    }
-    async fn as_of(&self, moment: &Moment) -> garth::Result<Fs> {
-        self.0.as_of(moment).await
-    }
-    async fn confined(&self, to: &Confinement) -> garth::Result<Arc<dyn FileSystem>> {
-        self.0.confined(to).await
-    }
-    fn lowering(&self) -> Box<dyn Lowering> {
-        self.0.lowering()
-    }
-    async fn snapshots(&self, page: &SnapshotsPage) -> garth::Result<Listing<Snapshot>> {
-        self.0.snapshots(page).await
-    }
-    async fn search(&self, query: &SearchQuery) -> garth::Result<SearchAnswer> {
-        self.0.search(query).await
-    }
-    async fn stage(&self, at: &At) -> garth::Result<Box<dyn Upload>> {
-        self.0.stage(at).await
-    }
-    async fn commit(&self, batch: Batch) -> garth::Result<Commit> {
-        self.0.commit(batch).await
-    }
-    async fn committed(&self, id: CommitId) -> garth::Result<Option<Commit>> {
-        self.0.committed(id).await
-    }
-    async fn sync(&self) -> garth::Result<Seq> {
-        self.0.sync().await
-    }
-}
-
 async fn the_cost_of_a_page_does_not_grow_with_what_is_before_or_behind_it(fs: Fs, _: ManualClock) {
     let mut keys: Vec<String> = (0..20_000).map(|number| format!("/d/{number:05}")).collect();
     keys.extend((0..2000).map(|number| format!("/e/{number:05}/x")));
     put_all(&fs, &keys).await;
-    let fs = Counting(fs, AtomicUsize::new(0));
+    let fs = Counting::new(fs);
     let kv = Kv::new(&fs, "x", None).unwrap();
     for after in [None, Some("/d/00001"), Some("/d/10000"), Some("/d/19000")] {
         let page = PageRequest { limit: 100, cursor: after };
         assert_eq!(kv.list("/d", page).await.unwrap().items.len(), 100);
-        let listed = fs.1.swap(0, Ordering::Relaxed);
+        let listed = fs.names_since();
         assert_eq!(kv.glob("/**", Semantics::Whole, page).await.unwrap().items.len(), 100);
-        let globbed = fs.1.swap(0, Ordering::Relaxed);
+        let globbed = fs.names_since();
         assert!(listed < 300 && globbed < 6000, "after {after:?}: {listed}, {globbed}");
     }
     let page = PageRequest { limit: 100, cursor: Some("/e/01000/x") };
     let found = kv.glob("/e/*/x", Semantics::Segment, page).await.unwrap();
     assert_eq!(found.items.last().map(String::as_str), Some("/e/01100/x"));
-    let globbed = fs.1.swap(0, Ordering::Relaxed);
+    let globbed = fs.names_since();
     assert!(globbed < 3000, "{globbed}");
 }

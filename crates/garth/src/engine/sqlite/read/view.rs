@@ -73,7 +73,14 @@ impl ReadView<'_> {
         }
         // what lies above the subtree that is in reach is no reason
         let top = self.reach.within.top_of(path).map_or(path.key(), TreePath::key).len();
-        for above in path.ancestors().skip(1).filter(|above| above.key().len() >= top) {
+        let above: Vec<_> = path.ancestors().skip(1).filter(|above| above.key().len() >= top).collect();
+        if let Some((dir, name)) = above.last().and_then(|parent| parent.key().rsplit_once('/'))
+            && self.name(dir, name)?.is_some_and(|row| row.kind == Kind::Directory)
+        {
+            // most often: nothing else can be in the way
+            return Err(Error::not_found(path).into());
+        }
+        for above in above {
             let Some((dir, name)) = above.key().rsplit_once('/') else { continue };
             match self.name(dir, name)? {
                 None => break,
@@ -214,6 +221,18 @@ impl ReadView<'_> {
             node.seq = node.last_change(&before);
         }
         Ok(entry_of(node, attributes))
+    }
+
+    /// What is at the first of two addresses at which there is something.
+    pub(crate) fn first(&self, one: &At, other: &At) -> DbResult<(usize, Result<Entry>)> {
+        match own(self.entry_at(one))? {
+            Err(error) if error.is(ErrorKind::NotFound) => Ok((1, own(self.entry_at(other))?)),
+            found => Ok((0, found)),
+        }
+    }
+
+    pub(crate) fn entry_at(&self, at: &At) -> DbResult<Entry> {
+        self.entry(self.at(at)?)
     }
 
     /// The entry at a path now, in one statement: the fast path of `stat`. `None` also for the root and for

@@ -1,0 +1,160 @@
+//! A filesystem that counts what is asked of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use garth::model::{
+    At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, Head,
+    HistoryPage, Listing, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage,
+    Version, VersionId, Walk, WalkPage,
+};
+use garth::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, Upload};
+
+/// Counts the reads of the tree of another filesystem, and the names that they look at.
+#[derive(Debug)]
+pub struct Counting {
+    inner: Arc<dyn FileSystem>,
+    reads: AtomicUsize,
+    names: AtomicUsize,
+}
+
+impl Counting {
+    /// Counts what is asked of a filesystem.
+    pub fn new(inner: Arc<dyn FileSystem>) -> Self {
+        Self { inner, reads: AtomicUsize::new(0), names: AtomicUsize::new(0) }
+    }
+
+    /// How many reads there were since this was asked last.
+    pub fn reads_since(&self) -> usize {
+        self.reads.swap(0, Ordering::Relaxed)
+    }
+
+    /// How many names they looked at.
+    pub fn names_since(&self) -> usize {
+        self.names.swap(0, Ordering::Relaxed)
+    }
+
+    fn called(&self) {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn add(&self, names: usize) {
+        self.names.fetch_add(names, Ordering::Relaxed);
+    }
+}
+
+#[async_trait]
+impl FileSystem for Counting {
+    fn capabilities(&self, at: &TreePath) -> Capabilities {
+        self.inner.capabilities(at)
+    }
+
+    async fn head(&self) -> Result<Head> {
+        self.inner.head().await
+    }
+
+    async fn stat(&self, at: &At) -> Result<Entry> {
+        self.called();
+        self.add(1);
+        self.inner.stat(at).await
+    }
+
+    async fn stat_first(&self, places: [&At; 2]) -> (usize, Result<Entry>) {
+        self.called();
+        self.add(2);
+        self.inner.stat_first(places).await
+    }
+
+    async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
+        self.called();
+        self.inner.names(at, page).await
+    }
+
+    async fn list(&self, dir: &At, page: &Page) -> Result<Listing> {
+        self.called();
+        let listing = self.inner.list(dir, page).await?;
+        self.add(1 + listing.items.len());
+        Ok(listing)
+    }
+
+    async fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
+        self.called();
+        let walk = self.inner.walk(dir, page).await?;
+        self.add(1 + walk.items.len());
+        Ok(walk)
+    }
+
+    async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
+        self.called();
+        self.inner.fetch(at, range).await
+    }
+
+    async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
+        self.called();
+        self.inner.fetch_many(items).await
+    }
+
+    async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
+        self.called();
+        self.inner.hold(at).await
+    }
+
+    async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
+        self.called();
+        self.inner.open(at).await
+    }
+
+    async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>> {
+        self.inner.open_version(version).await
+    }
+
+    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
+        self.inner.history(at, page).await
+    }
+
+    async fn changes(&self, query: &ChangesQuery) -> Result<Changes> {
+        self.inner.changes(query).await
+    }
+
+    async fn wait(&self, since: Seq) -> Result<Head> {
+        self.inner.wait(since).await
+    }
+
+    async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
+        self.inner.as_of(moment).await
+    }
+
+    async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
+        self.inner.confined(to).await
+    }
+
+    fn lowering(&self) -> Box<dyn Lowering> {
+        self.inner.lowering()
+    }
+
+    async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
+        self.inner.snapshots(page).await
+    }
+
+    async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
+        self.inner.search(query).await
+    }
+
+    async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {
+        self.inner.stage(at).await
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Commit> {
+        self.inner.commit(batch).await
+    }
+
+    async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
+        self.inner.committed(id).await
+    }
+
+    async fn sync(&self) -> Result<Seq> {
+        self.inner.sync().await
+    }
+}
