@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use futures::stream::BoxStream;
@@ -71,22 +72,32 @@ pub trait FileSystemExt: FileSystem {
     /// [`stream`](super::OpenFile::stream) read a large one in pieces.
     ///
     /// # Errors
-    /// As [`FileSystem::fetch`].
+    /// As [`FileSystem::fetch`]; `Stale` where files have no versions to read, for one that is changed
+    /// meanwhile.
     fn read_file(&self, at: impl IntoAt) -> impl Future<Output = Result<Bytes>> + Send {
         let at = at.into_at();
         async move {
+            let at = at?;
             let first = ByteRange { offset: 0, length: MAX_READ as u64 };
-            let (entry, bytes) = self.fetch(&at?, first).await?;
+            let (entry, bytes) = self.fetch(&at, first).await?;
             if entry.size == bytes.len() as u64 {
                 return Ok(bytes);
             }
-            let file = self.open_version(entry.version).await?;
+            let (file, may_change) = match self.open_version(entry.version).await {
+                Err(error) if error.is(ErrorKind::Unsupported) => (self.open(&at).await?, true),
+                file => (file?, false),
+            };
+            let source = Arc::clone(&file);
             let rest = file.stream((bytes.len() as u64..).into());
             let whole = rest.try_fold(BytesMut::from(bytes), |mut whole, piece| async move {
                 whole.extend_from_slice(&piece);
                 Ok(whole)
             });
-            Ok(whole.await?.freeze())
+            let whole = whole.await?.freeze();
+            if may_change && source.stat().await?.etag != entry.etag {
+                return Err(Error::new(ErrorKind::Stale, "the file changed while it was read; try again"));
+            }
+            Ok(whole)
         }
     }
 

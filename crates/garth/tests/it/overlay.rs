@@ -5,8 +5,8 @@ use std::sync::Arc;
 use garth::engine::memory::Memory;
 use garth::engine::sqlite::SqliteFs;
 use garth::model::{
-    At, Batch, ByteRange, Confinement, Ino, NamesPage, Op, Owner, Page, Precondition, SetAttrs, Special,
-    Timestamp, WalkPage, Within,
+    At, Batch, ByteRange, Confinement, Ino, MAX_READ, NamesPage, Op, Owner, Page, Precondition, SetAttrs,
+    Special, Timestamp, WalkPage, Within,
 };
 use garth::view::{Overlay, Scope};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
@@ -299,6 +299,17 @@ async fn conditions_are_judged_on_what_shows() {
         tree.commit(stale.clone()).await.unwrap();
         assert_eq!(tree.commit(stale).await.unwrap_err().kind(), ErrorKind::Conflict);
     }
+}
+
+#[tokio::test]
+async fn a_file_longer_than_one_read_is_read_whole_though_there_are_no_versions() {
+    let layers = layers(true).await;
+    let tree = layers.tree().await;
+    let long = vec![7; MAX_READ + 3];
+    layers.below.write("/long", long.clone()).await.unwrap();
+    assert_eq!(tree.read_file("/long").await.unwrap(), long);
+    tree.append("/long", vec![8, 9]).await.unwrap();
+    assert_eq!(tree.read_file("/long").await.unwrap(), [&long[..], &[8, 9]].concat());
 }
 
 #[tokio::test]
