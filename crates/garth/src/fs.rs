@@ -10,10 +10,12 @@ pub(crate) mod ext;
 pub mod lower;
 pub mod resolve;
 pub mod restore;
+pub mod sought;
 pub mod store;
 
 pub use self::ext::FileSystemExt;
 pub use self::lower::Lowering;
+pub use self::sought::Sought;
 pub use self::store::{AccountStore, SYSTEM};
 
 use std::any::Any;
@@ -24,11 +26,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 
+use self::lower::StoreId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
     At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, Head,
-    HistoryPage, Ino, Listing, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
-    SnapshotsPage, StagedBody, Version, VersionId, Walk, WalkPage,
+    HistoryPage, Hit, Ino, Listing, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
+    SnapshotsPage, StagedBody, Version, VersionId, Walk, WalkPage, Within,
 };
 use crate::path::TreePath;
 
@@ -267,6 +270,27 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
     /// # Errors
     /// `InvalidArgument` for a limit outside 1 to 1,000.
     async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer>;
+
+    /// Where a search of these paths looks; nowhere for what cannot be searched. For views above this one.
+    ///
+    /// # Errors
+    /// `NameTooLong` for a path that has no place there.
+    fn sought(&self, within: &Within) -> Result<Vec<Sought>> {
+        if !self.capabilities(&TreePath::root()).search {
+            return Ok(Vec::new());
+        }
+        Ok(vec![Sought { store: self.lowering().home(), tops: within.tops().to_vec() }])
+    }
+
+    /// What a store has found, at each place where this tree shows it.
+    ///
+    /// # Errors
+    /// From the storage.
+    async fn found(&self, store: StoreId, hit: &Hit) -> Result<Vec<Hit>> {
+        let home = self.lowering().home();
+        let shown = Some(hit).filter(|hit| home.id == store && home.within.contains(&hit.path));
+        Ok(shown.into_iter().cloned().collect())
+    }
 
     /// Starts an upload of content of any size, to be written at `at`. Nothing of it shows until a commit
     /// uses it, and `at` is not looked up: a view that is made of several stores learns which one is to keep

@@ -7,6 +7,7 @@ pub mod mount;
 mod numbers;
 pub mod overlay;
 pub mod scope;
+mod search;
 
 pub use mount::Mount;
 pub use overlay::Overlay;

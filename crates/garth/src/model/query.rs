@@ -417,6 +417,17 @@ impl SearchQuery {
         Self { tags_any: tags.into_iter().map(Into::into).collect(), ..self }
     }
 
+    /// Refuses what no search takes.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a limit outside 1 to [`MAX_HITS`].
+    pub fn check(&self) -> Result<()> {
+        match (1..=MAX_HITS).contains(&self.limit) {
+            true => Ok(()),
+            false => Err(Error::invalid(format!("the limit of a search is 1 to {MAX_HITS}"))),
+        }
+    }
+
     /// At most this many hits, 1 to [`MAX_HITS`].
     #[must_use]
     pub fn limit(self, limit: usize) -> Self {

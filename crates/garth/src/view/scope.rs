@@ -7,10 +7,10 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result};
 use crate::fs::lower::{Lowered, Lowering, Store, StoreId};
-use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
+use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Sought, Upload};
 use crate::model::{
     Access, At, Batch, Blame, ByteRange, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitId,
-    Confinement, Entry, Fetched, Head, HistoryPage, Ino, Listing, Moment, NamesPage, Op, Owner, Page,
+    Confinement, Entry, Fetched, Head, HistoryPage, Hit, Ino, Listing, Moment, NamesPage, Op, Owner, Page,
     Precondition, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk,
     WalkPage, Within,
 };
@@ -88,6 +88,12 @@ impl Scope {
 
     fn paths(&self, paths: &[TreePath]) -> Result<Vec<TreePath>> {
         paths.iter().map(|path| self.down(path)).collect()
+    }
+
+    /// The same paths in the base.
+    fn within(&self, within: &Within) -> Result<Within> {
+        let named = within.named().into_iter().map(|(path, inside)| Ok((self.down(path)?, inside)));
+        Ok(Within::of(named.collect::<Result<Vec<_>>>()?))
     }
 
     /// An answer of the base with its error in the scope's terms.
@@ -249,9 +255,7 @@ impl FileSystem for Scope {
     }
 
     async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
-        let named = to.within.named().into_iter().map(|(path, inside)| Ok((self.down(path)?, inside)));
-        let within = Within::of(named.collect::<Result<Vec<_>>>()?);
-        let to = Confinement { within, ..to.clone() };
+        let to = Confinement { within: self.within(&to.within)?, ..to.clone() };
         Ok(self.over(self.told(self.base.confined(&to).await)?))
     }
 
@@ -274,6 +278,15 @@ impl FileSystem for Scope {
             None => false,
         });
         Ok(answer)
+    }
+
+    fn sought(&self, within: &Within) -> Result<Vec<Sought>> {
+        self.base.sought(&self.within(within)?)
+    }
+
+    async fn found(&self, store: StoreId, hit: &Hit) -> Result<Vec<Hit>> {
+        let found = self.base.found(store, hit).await?.into_iter();
+        Ok(found.filter_map(|hit| Some(Hit { path: self.up(&hit.path)?, ..hit })).collect())
     }
 
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {

@@ -417,3 +417,40 @@ fn an_identity_is_made_of_ids() {
         assert!(Skill::overriding(bad).is_err());
     }
 }
+
+#[tokio::test]
+async fn a_search_finds_what_shows_of_many_skills_and_each_file_once() {
+    let account = Account::new().await;
+    for n in 0..60 {
+        account.put(&format!("/skills/s{n}/a.md"), &format!("quokka {n}")).await;
+        account.put(&format!("/skills/s{n}/b.md"), &format!("numbat {n}")).await;
+    }
+    let skills = (0..50).map(|n| Skill::overriding(&format!("s{n}")).unwrap()).collect();
+    let tree = account.open("main", None, skills).await;
+    tree.write("/quokka.md", "quokka of the chat").await.unwrap();
+    tree.write("/skills/s1/a.md", "changed: no longer that animal").await.unwrap();
+    tree.append("/skills/s2/a.md", " and more of the quokka").await.unwrap();
+    tree.remove("/skills/s3/a.md").await.unwrap();
+    tree.rename("/skills/s4/a.md", "/skills/s4/c.md").await.unwrap();
+    let search = async |query: SearchQuery| tree.search(&query).await.unwrap();
+    let found = search(SearchQuery::new("quokka").limit(100)).await;
+    let mut paths: Vec<String> = found.hits.iter().map(|hit| hit.path.to_string()).collect();
+    paths.sort();
+    let mut shown: Vec<String> = (0..50).map(|n| format!("/skills/s{n}/a.md")).collect();
+    let changed = ["s1", "s2", "s3", "s4"].map(|skill| format!("/skills/{skill}/a.md"));
+    shown.retain(|path| !changed.contains(path));
+    shown.extend(["/.agent/skills/s2/a.md", "/.agent/skills/s4/c.md", "/quokka.md"].map(str::to_owned));
+    shown.sort();
+    assert_eq!(paths, shown);
+    assert!(!found.more);
+    for hit in &found.hits {
+        assert_eq!(tree.stat(&At::Path(hit.path.clone())).await.unwrap().ino, hit.ino, "{}", hit.path);
+    }
+    let of_skill = search(SearchQuery::new("quokka").within(p("/skills/s2"))).await;
+    assert_eq!(of_skill.hits.iter().map(|hit| hit.path.to_string()).collect::<Vec<_>>(), ["/skills/s2/a.md"]);
+    assert!(search(SearchQuery::new("quokka").within(p("/skills/s1"))).await.hits.is_empty());
+    let few = search(SearchQuery::new("quokka").limit(5)).await;
+    assert_eq!((few.hits.len(), few.more), (5, true));
+    let error = tree.search(&SearchQuery::new("quokka").limit(0)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+}

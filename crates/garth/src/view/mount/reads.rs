@@ -11,16 +11,17 @@ use super::pages::is_missing;
 use super::part::{Other, Part, Source, no_past};
 use super::{Below, Mount, Place};
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Upload};
+use crate::fs::lower::StoreId;
+use crate::fs::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Sought, Upload};
 use crate::model::{
     At, Batch, Blame, ByteRange, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitChanges, CommitId,
-    Confinement, Entry, Fetched, Head, HistoryPage, Ino, Listing, MAX_READ, Moment, NamesPage, Owner, Page,
-    SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage, Within,
-    check_items,
+    Confinement, Entry, Fetched, Head, HistoryPage, Hit, Ino, Listing, MAX_READ, Moment, NamesPage, Owner,
+    Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
+    Within, check_items,
 };
 use crate::path::TreePath;
-use crate::view::lower;
 use crate::view::numbers::renumbered;
+use crate::view::{lower, search};
 
 impl Mount {
     /// A node of a part as the tree shows it.
@@ -345,51 +346,43 @@ impl FileSystem for Mount {
     }
 
     async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
-        let whole = match query.within.is_empty() {
-            true => Within::everything(),
-            false => Within::new(query.within.iter().cloned()),
+        search::search(self, &self.within, query).await
+    }
+
+    fn sought(&self, within: &Within) -> Result<Vec<Sought>> {
+        let Below { base, others } = self.below(&self.within.intersect(within))?;
+        let mut sought = match base.is_empty() {
+            true => Vec::new(),
+            false => self.base.sought(&Within::new(base))?,
         };
-        let asked = self.within.intersect(&whole);
-        // of what is out of reach the base has nothing to tell
-        let Below { base, others } = self.below(if asked.is_nothing() { &whole } else { &asked })?;
-        let everything = query.within.is_empty() && self.within.is_everything();
-        let mut found = SearchAnswer::default();
-        if !base.is_empty() {
-            let tops = if everything { Vec::new() } else { base };
-            let mut answer = self.base.search(&query.clone().within_any(tops)).await?;
-            answer.hits.retain_mut(|hit| {
-                let Some(path) = self.parts.up_from_base(&hit.path).find(|path| asked.contains(path)) else {
-                    return false;
-                };
-                hit.ino = self.parts.shown(self.parts.of(&path), hit.ino);
-                hit.version.ino = hit.ino;
-                hit.path = path;
-                true
-            });
-            found = answer;
-        } else if others.iter().all(|(part, _)| !self.capabilities(&part.at).search) {
-            return Err(Error::new(ErrorKind::Unsupported, "what is mounted there cannot be searched"));
-        }
         for (part, tops) in others {
-            if !self.capabilities(&part.at).search {
-                continue;
+            if self.capabilities(&part.at).search {
+                sought.append(&mut self.fs(part)?.sought(&Within::new(tops))?);
             }
-            let tops = tops.into_iter().filter(|top| !top.is_root());
-            let answer = self.fs(part)?.search(&query.clone().within_any(tops)).await;
-            let answer = self.told(part, answer)?;
-            found.more |= answer.more;
-            found.missing += answer.missing;
-            found.hits.extend(answer.hits.into_iter().filter_map(|mut hit| {
-                hit.path = self.parts.shown_by(part, &hit.path)?;
-                hit.ino = self.parts.shown(part, hit.ino);
-                hit.version.ino = hit.ino;
-                Some(hit)
-            }));
         }
-        found.hits.sort_by(|one, other| other.score.total_cmp(&one.score));
-        found.more |= found.hits.len() > query.limit;
-        found.hits.truncate(query.limit);
-        Ok(found)
+        Ok(sought)
+    }
+
+    async fn found(&self, store: StoreId, hit: &Hit) -> Result<Vec<Hit>> {
+        let mut shown = Vec::new();
+        for hit in self.base.found(store, hit).await? {
+            for path in self.parts.up_from_base(&hit.path).filter(|path| self.within.contains(path)) {
+                let ino = self.parts.shown(self.parts.of(&path), hit.ino);
+                shown.push(search::shown(hit.clone(), path, ino));
+            }
+        }
+        for part in self.parts.all() {
+            let Source::Other(other) = &part.source else { continue };
+            for hit in other.fs.found(store, hit).await? {
+                if let Some(path) =
+                    self.parts.shown_by(part, &hit.path).filter(|path| self.within.contains(path))
+                {
+                    let ino = self.parts.shown(part, hit.ino);
+                    shown.push(search::shown(hit, path, ino));
+                }
+            }
+        }
+        Ok(shown)
     }
 
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {

@@ -12,14 +12,15 @@ use super::layers::{self, Found, Node, no_past};
 use super::lowering::OverlayLowering;
 use super::{LOWER, Overlay};
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Upload};
+use crate::fs::lower::StoreId;
+use crate::fs::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Sought, Upload};
 use crate::model::{
     At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, Head,
-    HistoryPage, Ino, Listing, MAX_READ, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
-    SnapshotsPage, Version, VersionId, Walk, WalkPage, Within, check_items,
+    HistoryPage, Hit, Ino, Listing, MAX_READ, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq,
+    Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage, Within, check_items,
 };
 use crate::path::TreePath;
-use crate::view::lower;
+use crate::view::{lower, search};
 
 /// The layer that an address leads to, and the path, if it was one.
 enum Spot {
@@ -239,38 +240,39 @@ impl FileSystem for Overlay {
     }
 
     async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
+        search::search(self, &self.within, query).await
+    }
+
+    fn sought(&self, within: &Within) -> Result<Vec<Sought>> {
         if !self.capabilities(&TreePath::root()).search {
-            return Err(Error::new(ErrorKind::Unsupported, "a layer of this overlay cannot be searched"));
+            return Ok(Vec::new());
         }
-        let asked = match query.within.is_empty() {
-            true => self.within.clone(),
-            false => self.within.intersect(&Within::new(query.within.iter().cloned())),
-        };
-        let above = asked.tops().iter().map(|path| self.tree(path)).collect::<Result<Vec<_>>>()?;
-        let below = asked.tops().iter().filter(|top| !top.is_root()).cloned();
-        let above = self.upper.search(&query.clone().within_any(above)).await?;
-        let mut found = self.lower.search(&query.clone().within_any(below)).await?;
-        let mut hits = Vec::new();
-        for mut hit in above.hits {
-            let Some(path) = self.in_tree(&hit.path) else { continue };
-            let Ok(Found::Upper(entry)) = self.look(&path).await else { continue };
-            (hit.ino, hit.path) = (self.number(&entry), path);
-            hit.version.ino = hit.ino;
-            hits.push(hit);
-        }
-        for mut hit in found.hits {
-            if let Ok(Found::Lower(_)) = self.look(&hit.path).await {
-                hit.ino = self.numbers.shown(LOWER, hit.ino);
-                hit.version.ino = hit.ino;
-                hits.push(hit);
+        let within = self.within.intersect(within);
+        let above = within.tops().iter().map(|path| self.tree(path)).collect::<Result<Vec<_>>>()?;
+        let mut sought = self.upper.sought(&Within::new(above))?;
+        sought.append(&mut self.lower.sought(&within)?);
+        Ok(sought)
+    }
+
+    async fn found(&self, store: StoreId, hit: &Hit) -> Result<Vec<Hit>> {
+        let mut shown = Vec::new();
+        for hit in self.upper.found(store, hit).await? {
+            if let Some(path) = self.in_tree(&hit.path)
+                && let Ok(Found::Upper(entry)) = self.look(&path).await
+                && entry.ino == hit.ino
+            {
+                shown.push(search::shown(hit, path, self.number(&entry)));
             }
         }
-        hits.sort_by(|one, other| other.score.total_cmp(&one.score));
-        found.more |= above.more || hits.len() > query.limit;
-        hits.truncate(query.limit);
-        found.missing += above.missing;
-        found.hits = hits;
-        Ok(found)
+        for hit in self.lower.found(store, hit).await? {
+            if let Ok(Found::Lower(entry)) = self.look(&hit.path).await
+                && entry.ino == hit.ino
+            {
+                let path = hit.path.clone();
+                shown.push(search::shown(hit, path, self.numbers.shown(LOWER, entry.ino)));
+            }
+        }
+        Ok(shown)
     }
 
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {

@@ -6,8 +6,7 @@ use crate::engine::sqlite::index::fts::readable;
 use crate::engine::sqlite::index::lines;
 use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::read::view::ReadView;
-use crate::error::Error;
-use crate::model::{ByteRange, Hit, Ino, MAX_HITS, SearchAnswer, SearchQuery, Seq, VersionId, Within};
+use crate::model::{ByteRange, Hit, Ino, SearchAnswer, SearchQuery, Seq, VersionId, Within};
 use crate::path::TreePath;
 use crate::sqlite::patience::BYTES_PER_STEP;
 use crate::sqlite::{DbResult, all};
@@ -19,9 +18,7 @@ const MISSING: u64 = 1000;
 
 impl ReadView<'_> {
     pub(crate) fn search(&self, query: &SearchQuery) -> DbResult<SearchAnswer> {
-        if !(1..=MAX_HITS).contains(&query.limit) {
-            return Err(Error::invalid(format!("the limit of a search is 1 to {MAX_HITS}")).into());
-        }
+        query.check()?;
         let mut answer = SearchAnswer { missing: self.missing()?, ..SearchAnswer::default() };
         let Some(question) = Question::parse(&query.text) else { return Ok(answer) };
         let within = match query.within.is_empty() {

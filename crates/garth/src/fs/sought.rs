@@ -1,0 +1,101 @@
+//! Where a search of a tree looks. A view that is made of several directories of a store asks it once for all
+//! of them: what a search costs depends on how common its words are, wherever they are found.
+
+use crate::fs::lower::Store;
+use crate::model::Within;
+use crate::path::TreePath;
+
+/// Directories of a store, and the handle that reaches them.
+#[derive(Clone, Debug)]
+pub struct Sought {
+    /// The handle.
+    pub store: Store,
+    /// The paths there.
+    pub tops: Vec<TreePath>,
+}
+
+impl Sought {
+    /// What of the store is to be searched.
+    fn reach(&self) -> Within {
+        self.store.within.intersect(&Within::new(self.tops.iter().cloned()))
+    }
+
+    /// The same with one handle for all directories of a store, where one reaches all of them and nothing
+    /// more in them.
+    pub(crate) fn together(sought: Vec<Self>) -> Vec<Self> {
+        let mut left: Vec<(Within, Self)> = sought.into_iter().map(|one| (one.reach(), one)).collect();
+        left.retain(|(reach, _)| !reach.is_nothing());
+        // the more a handle reaches, the more it can do for others
+        left.sort_by_key(|(_, one)| {
+            let within = &one.store.within;
+            (!within.contains(&TreePath::root()), usize::MAX - within.tops().len())
+        });
+        let mut together: Vec<Self> = Vec::new();
+        while !left.is_empty() {
+            let (_, mut first) = left.remove(0);
+            left.retain(|(reach, one)| {
+                let can = one.store.id == first.store.id
+                    && one.tops.iter().all(|top| first.store.within.contains(top))
+                    && Self { store: first.store.clone(), tops: one.tops.clone() }.reach() == *reach;
+                if can {
+                    first.tops.extend(one.tops.iter().cloned());
+                }
+                !can
+            });
+            together.push(first);
+        }
+        together
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::engine::memory::Memory;
+    use crate::env::Env;
+    use crate::fs::FileSystem as _;
+
+    fn paths(texts: &[&str]) -> Vec<TreePath> {
+        texts.iter().map(|text| TreePath::parse(text).expect("a path")).collect()
+    }
+
+    fn of(fs: &Memory, within: &Within, tops: &[&str]) -> Sought {
+        Sought { store: Store { within: within.clone(), ..fs.lowering().home() }, tops: paths(tops) }
+    }
+
+    fn tops(sought: Vec<Sought>) -> Vec<Vec<String>> {
+        let texts = |one: Sought| one.tops.iter().map(ToString::to_string).collect();
+        Sought::together(sought).into_iter().map(texts).collect()
+    }
+
+    #[test]
+    fn directories_of_a_store_are_searched_by_the_handle_that_reaches_them_all() {
+        let fs = Arc::new(Memory::new(Env::system()));
+        let wide = Within::new(paths(&["/skills/a", "/skills/b", "/agent"]));
+        let narrow = |path| Within::new(paths(&[path]));
+        let a = of(&fs, &narrow("/skills/a"), &["/skills/a"]);
+        let b = of(&fs, &narrow("/skills/b"), &["/skills/b"]);
+        let agent = of(&fs, &wide, &["/agent"]);
+        assert_eq!(tops(vec![a, b, agent]), [["/agent", "/skills/a", "/skills/b"]]);
+    }
+
+    #[test]
+    fn a_handle_does_nothing_for_one_that_reaches_less_of_the_same_directory() {
+        let fs = Arc::new(Memory::new(Env::system()));
+        let whole = of(&fs, &Within::everything(), &["/chat"]);
+        let part = Within::new(paths(&["/agent"])).without(paths(&["/agent/memory"]));
+        let part = of(&fs, &part, &["/agent"]);
+        assert_eq!(tops(vec![part, whole]), [["/chat"], ["/agent"]]);
+    }
+
+    #[test]
+    fn stores_are_searched_one_by_one_and_what_is_out_of_reach_not_at_all() {
+        let [one, other] = [0, 1].map(|_| Arc::new(Memory::new(Env::system())));
+        let within = Within::new(paths(&["/d"]));
+        let sought =
+            vec![of(&one, &within, &["/d"]), of(&other, &within, &["/d"]), of(&one, &within, &["/e"])];
+        assert_eq!(tops(sought).len(), 2);
+    }
+}

@@ -1,0 +1,64 @@
+//! Searches of views that are made of several trees: each store is asked once for all that is shown of it,
+//! and what it finds is told in the view's terms.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::{FileSystem, Sought};
+use crate::model::{Hit, Ino, MAX_HITS, SearchAnswer, SearchQuery, Within};
+use crate::path::TreePath;
+
+/// Searches what a view shows.
+///
+/// # Errors
+/// As [`FileSystem::search`]; `Unsupported` if nothing of what is asked for can be searched.
+pub(super) async fn search(
+    view: &dyn FileSystem,
+    shown: &Within,
+    query: &SearchQuery,
+) -> Result<SearchAnswer> {
+    query.check()?;
+    let asked = match query.within.is_empty() {
+        true => shown.clone(),
+        false => shown.intersect(&Within::new(query.within.iter().cloned())),
+    };
+    let mut answer = SearchAnswer::default();
+    if asked.is_nothing() {
+        return Ok(answer);
+    }
+    let sought = view.sought(&asked)?;
+    if sought.is_empty() {
+        return Err(Error::new(ErrorKind::Unsupported, "what is there cannot be searched"));
+    }
+    for Sought { store, tops } in Sought::together(sought) {
+        let mut wanted = query.clone().within_any(tops);
+        loop {
+            // a path of the store in an error tells nobody anything here
+            let found = store.fs.search(&wanted).await.map_err(|error| error.mapped(|_| None))?;
+            let mut hits = Vec::with_capacity(found.hits.len());
+            for hit in &found.hits {
+                let shown = view.found(store.id, hit).await?.into_iter();
+                let shown = shown.filter(|hit| asked.contains(&hit.path));
+                // of its paths the first in the order of a walk
+                hits.extend(shown.min_by(|one, other| one.path.split().cmp(&other.path.split())));
+            }
+            if hits.len() >= query.limit || !found.more || wanted.limit == MAX_HITS {
+                answer.hits.append(&mut hits);
+                answer.more |= found.more;
+                answer.missing += found.missing;
+                break;
+            }
+            // some of what the store has is not shown
+            wanted.limit = (wanted.limit * 4).min(MAX_HITS);
+        }
+    }
+    answer.hits.sort_by(|one, other| other.score.total_cmp(&one.score));
+    answer.more |= answer.hits.len() > query.limit;
+    answer.hits.truncate(query.limit);
+    Ok(answer)
+}
+
+/// A hit under this path and number.
+pub(super) fn shown(hit: Hit, path: TreePath, ino: Ino) -> Hit {
+    let mut hit = Hit { path, ino, ..hit };
+    hit.version.ino = ino;
+    hit
+}
