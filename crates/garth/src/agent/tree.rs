@@ -167,7 +167,7 @@ impl<'a> AgentTree<'a> {
             .directory(TreePath::parse("/.user")?, homes.user.clone())
             .directory(homes.shown_memories.clone(), homes.memories.clone())
             .largest_body(self.largest_upload);
-        if let Some((at, sessions)) = &homes.sessions {
+        for (at, sessions) in &homes.sessions {
             tree = tree.directory(at.clone(), sessions.clone());
         }
         for skill in found {

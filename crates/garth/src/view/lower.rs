@@ -115,7 +115,9 @@ impl Descent {
             }
         }
         for (is_told, lowered) in places {
-            if is_told {
+            // what goes to another part has that part's number
+            let moved = matches!(op, Op::Rename { .. }) && lowered.shown.tag != shown.tag;
+            if is_told || moved {
                 shown = lowered.shown;
             }
             self.add(lowered.before, ops);

@@ -19,6 +19,8 @@ pub use self::stored::{Lower, Stored, StoredInfo};
 
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
+
 pub(crate) use self::layers::Places;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
@@ -31,7 +33,8 @@ use crate::view::numbers::Numbers;
 /// the lower layer.
 ///
 /// The upper layer has three directories: `tree` for what was written, `hidden` for the paths of which the
-/// lower layer shows nothing any more, at and below them, and `nodes` for what was copied up, by number.
+/// lower layer shows nothing any more, at and below them, and `nodes` that says where the nodes of the lower
+/// layer were copied to, by number.
 ///
 /// It has the abilities of both layers, but no past: neither knows what the other showed at a time.
 /// A directory that both layers have counts one link, since how many directories are in it is not known
@@ -44,6 +47,8 @@ pub struct Overlay {
     /// The upper layer with what is kept beside the tree, however little of the tree is shown.
     whole: Arc<dyn FileSystem>,
     places: Arc<Places>,
+    /// Which overlay it is, as it is noted on what it copies up.
+    id: Arc<str>,
     /// Whether both layers are of one store, now or in the past: then no two of their nodes have one number.
     one_store: bool,
     numbers: Arc<Numbers>,
@@ -58,7 +63,7 @@ impl Overlay {
     /// `AlreadyExists` if `upper` has something else in it; from the layers.
     pub async fn open(lower: Arc<dyn FileSystem>, upper: Arc<dyn FileSystem>) -> Result<Arc<dyn FileSystem>> {
         check_upper(&*upper).await?;
-        Self::layered(lower, upper, Places::below(&TreePath::root())?)
+        Self::layered(lower, upper, Places::below(&TreePath::root())?).await
     }
 
     /// The same as itself, which can also tell what it has changed, and apply it.
@@ -67,24 +72,30 @@ impl Overlay {
     /// As [`Overlay::open`].
     pub async fn of_layers(lower: Arc<dyn FileSystem>, upper: Arc<dyn FileSystem>) -> Result<Self> {
         check_upper(&*upper).await?;
-        Self::new(lower, upper, Places::below(&TreePath::root())?)
+        Self::new(lower, upper, Places::below(&TreePath::root())?).await
     }
 
     /// The same, where the upper layer has its things in these places.
-    pub(crate) fn layered(
+    pub(crate) async fn layered(
         lower: Arc<dyn FileSystem>,
         upper: Arc<dyn FileSystem>,
         places: Places,
     ) -> Result<Arc<dyn FileSystem>> {
-        Ok(Arc::new(Self::new(lower, upper, places)?))
+        Ok(Arc::new(Self::new(lower, upper, places).await?))
     }
 
-    fn new(lower: Arc<dyn FileSystem>, upper: Arc<dyn FileSystem>, places: Places) -> Result<Self> {
+    async fn new(lower: Arc<dyn FileSystem>, upper: Arc<dyn FileSystem>, places: Places) -> Result<Self> {
         let one_store = lower.lowering().home().id.is_one_with(upper.lowering().home().id);
         let mark = (!one_store).then(|| TreePath::parse("/upper")).transpose()?;
         let numbers = Arc::new(Numbers::new(mark.clone(), mark.map(|mark| (UPPER, mark))));
+        let mut place = Sha256::new();
+        for (_, path) in upper.lowering().tops(&places.nodes).await? {
+            place.update(path.key());
+            place.update("\n");
+        }
+        let id = place.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect::<String>().into();
         let (whole, places) = (Arc::clone(&upper), Arc::new(places));
-        Ok(Self { lower, upper, whole, places, one_store, numbers, within: Within::everything() })
+        Ok(Self { lower, upper, whole, places, id, one_store, numbers, within: Within::everything() })
     }
 }
 

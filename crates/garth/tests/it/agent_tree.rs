@@ -9,7 +9,7 @@ use garth::engine::host::{HostFs, Mode};
 use garth::engine::memory::Memory;
 use garth::model::{
     At, Author, Batch, ChangesQuery, Commit, CommitId, Confinement, HistoryPage, Moment, Op, Owner,
-    SearchQuery, Within,
+    Precondition, SearchQuery, Within,
 };
 use garth::{AccountStore, DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use tempfile::TempDir;
@@ -175,7 +175,14 @@ async fn an_agents_own_memory_is_absent_from_all_but_main_sessions() {
     }
     // one without a session sees none
     let none = account.open("group", None, Vec::new()).await;
-    assert!(!walked(&*none).await.iter().any(|path| path.contains("/session")));
+    let place = "/ctx/home/ann/agent/scout/session";
+    let shown = walked(&*none).await;
+    assert!(!shown.iter().any(|path| path.contains("/session") && path != place), "{shown:?}");
+    // nor makes one up beside it
+    for tree in [&tree, &none] {
+        let made = refused(&**tree, Op::mkdir(p(&format!("{place}/s3")))).await;
+        assert_eq!(made, ErrorKind::AccessDenied);
+    }
 }
 
 #[tokio::test]
@@ -453,4 +460,95 @@ async fn a_search_finds_what_shows_of_many_skills_and_each_file_once() {
     assert_eq!((few.hits.len(), few.more), (5, true));
     let error = tree.search(&SearchQuery::new("quokka").limit(0)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+}
+
+#[tokio::test]
+async fn what_was_a_file_of_a_skill_is_found_by_nobody_where_it_has_left_it() {
+    let account = Account::new().await;
+    account.put("/skills/a/guide.md", "guide").await;
+    let skill = || vec![Skill::overriding("a").unwrap()];
+    let ann = account.open("main", None, skill()).await;
+    let number = ann.entry("/skills/a/guide.md").await.unwrap().ino;
+    ann.append("/skills/a/guide.md", "!").await.unwrap();
+    ann.rename("/skills/a/guide.md", "/diary.md").await.unwrap();
+    ann.write("/diary.md", "canary").await.unwrap();
+    assert_eq!(ann.entry("/diary.md").await.unwrap().nlink, 1);
+    // what others do to the account's file
+    account.store.rename("/skills/a/guide.md", "/skills/a/manual.md").await.unwrap();
+    let who = Identity::new("bob", "scout", "two", "group").unwrap();
+    let bob = AgentTree::new(&*account.store, who).skills(skill()).open().await.unwrap();
+    for at in [At::Path(p("/skills/a/manual.md")), At::Node(number)] {
+        assert_eq!(bob.read_file(at.clone()).await.unwrap(), "guide", "{at:?}");
+        let opened = bob.open(&at).await.unwrap();
+        assert_eq!(opened.read_at(0, 100).await.unwrap(), "guide", "{at:?}");
+    }
+    bob.append("/skills/a/manual.md", " of bob").await.unwrap();
+    assert_eq!(ann.read_to_string("/diary.md").await.unwrap(), "canary");
+    assert_eq!(bob.read_to_string("/skills/a/manual.md").await.unwrap(), "guide of bob");
+    // and nothing keeps it when the chat goes
+    chat::delete(&*account.store, "one", Author::default()).await.unwrap();
+    let raw = account.store.raw();
+    for item in raw.walk_all("/").map_ok(|item| item.path.to_string()).try_collect::<Vec<_>>().await.unwrap()
+    {
+        let text = raw.read_to_string(item.as_str()).await.unwrap_or_default();
+        assert!(!text.contains("canary"), "{item}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_a_skill_that_goes_to_another_is_the_other_ones() {
+    let account = Account::new().await;
+    account.put("/skills/a/f.md", "a").await;
+    account.put("/skills/b/g.md", "b").await;
+    let skills = ["a", "b"].map(|id| Skill::overriding(id).unwrap()).to_vec();
+    let tree = account.open("main", None, skills).await;
+    tree.append("/skills/a/f.md", "1").await.unwrap();
+    let version = tree.rename("/skills/a/f.md", "/skills/b/f.md").await.unwrap();
+    let entry = tree.entry("/skills/b/f.md").await.unwrap();
+    let again = tree.stat(&At::Node(entry.ino)).await.unwrap();
+    assert_eq!((again.version, version, again.size), (entry.version, entry.version, 2));
+    let batch = Batch::from(Op::append(p("/skills/b/f.md"), "2"));
+    let batch = batch.require(p("/skills/b/f.md"), Precondition::Version(entry.version));
+    tree.commit(batch).await.unwrap();
+    assert_eq!(tree.read_to_string("/skills/b/f.md").await.unwrap(), "a12");
+}
+
+#[tokio::test]
+async fn an_agent_gets_an_accounts_skill_back_when_its_own_copy_goes() {
+    let account = Account::new().await;
+    account.put("/skills/a/SKILL.md", "of the account").await;
+    account.put("/skills/a/ref.md", "reference").await;
+    let tree = account.open("main", None, vec![Skill::overriding("a").unwrap()]).await;
+    tree.write("/skills/a/SKILL.md", "of the agent").await.unwrap();
+    tree.remove("/skills/a/ref.md").await.unwrap();
+    tree.commit(Op::remove_tree(p("/.agent/skills/a")).into()).await.unwrap();
+    assert_eq!(tree.read_to_string("/skills/a/SKILL.md").await.unwrap(), "of the account");
+    assert!(!tree.exists("/skills/a/ref.md").await.unwrap(), "what was taken away stays away");
+    tree.append("/skills/a/SKILL.md", ", changed again").await.unwrap();
+    assert_eq!(account.text("/agents/scout/skills/a/SKILL.md").await, "of the account, changed again");
+}
+
+#[tokio::test]
+async fn a_file_of_a_host_folder_that_got_the_number_of_another_is_itself() {
+    let account = Account::new().await;
+    let folder = account.folder.path().join("skill");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("SKILL.md"), "of the host").unwrap();
+    let host = || -> Arc<dyn FileSystem> { HostFs::open(&folder, Mode::ReadOnly, Env::system()).unwrap() };
+    let skill = || vec![Skill::overriding("h").unwrap().from(host())];
+    let tree = account.open("main", None, skill()).await;
+    tree.write("/skills/h/SKILL.md", "of the agent").await.unwrap();
+    // a hard link has the number of the file that was copied up, as a file may that was made later
+    std::fs::hard_link(folder.join("SKILL.md"), folder.join("kept")).unwrap();
+    std::fs::remove_file(folder.join("SKILL.md")).unwrap();
+    std::fs::rename(folder.join("kept"), folder.join("new.md")).unwrap();
+    std::fs::write(folder.join("new.md"), "new file").unwrap();
+    let tree = account.open("main", None, skill()).await;
+    assert_eq!(tree.read_to_string("/skills/h/new.md").await.unwrap(), "new file");
+    let open = tree.open(&At::Path(p("/skills/h/new.md"))).await.unwrap();
+    assert_eq!(open.read_at(0, 100).await.unwrap(), "new file");
+    tree.append("/skills/h/new.md", ", changed").await.unwrap();
+    assert_eq!(open.read_at(0, 100).await.unwrap(), "new file, changed");
+    assert_eq!(tree.read_to_string("/skills/h/new.md").await.unwrap(), "new file, changed");
+    assert_eq!(tree.read_to_string("/skills/h/SKILL.md").await.unwrap(), "of the agent");
 }

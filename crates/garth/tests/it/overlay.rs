@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::TryStreamExt;
 use garth::engine::memory::Memory;
 use garth::engine::sqlite::SqliteFs;
 use garth::model::{
@@ -310,6 +311,53 @@ async fn a_file_longer_than_one_read_is_read_whole_though_there_are_no_versions(
     assert_eq!(tree.read_file("/long").await.unwrap(), long);
     tree.append("/long", vec![8, 9]).await.unwrap();
     assert_eq!(tree.read_file("/long").await.unwrap(), [&long[..], &[8, 9]].concat());
+}
+
+#[tokio::test]
+async fn a_file_that_is_renamed_below_is_another_than_the_copy_of_it() {
+    for one_store in [true, false] {
+        let layers = layers(one_store).await;
+        let tree = layers.tree().await;
+        let number = tree.entry("/d/a").await.unwrap().ino;
+        tree.write("/d/a", "draft").await.unwrap();
+        assert_eq!(tree.entry("/d/a").await.unwrap().ino, number);
+        layers.below.rename("/d/a", "/d/z").await.unwrap();
+        let [copy, other] = [tree.entry("/d/a").await.unwrap(), tree.entry("/d/z").await.unwrap()];
+        assert_ne!(copy.ino, other.ino);
+        for (entry, text) in [(&copy, "draft"), (&other, "a")] {
+            assert_eq!(tree.read_file(entry.ino).await.unwrap(), text);
+            let open = tree.open(&At::Node(entry.ino)).await.unwrap();
+            assert_eq!(open.read_at(0, 100).await.unwrap(), text);
+        }
+        let open = tree.open(&At::Path(p("/d/z"))).await.unwrap();
+        tree.append("/d/z", ", changed").await.unwrap();
+        assert_eq!(open.read_at(0, 100).await.unwrap(), "a, changed");
+        tree.rename("/d/z", "/d/y").await.unwrap();
+        assert_eq!(tree.read_to_string("/d/y").await.unwrap(), "a, changed");
+        assert_eq!(tree.read_to_string("/d/a").await.unwrap(), "draft");
+        let listed: Vec<_> = tree.read_dir("/d").map_ok(|item| item.ino).try_collect().await.unwrap();
+        assert_eq!(listed.iter().collect::<std::collections::HashSet<_>>().len(), listed.len());
+        tree.remove("/d/a").await.unwrap();
+        assert!(!tree.exists("/d/a").await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_node_is_found_by_its_number_where_it_was_renamed_after_it_was_copied_up() {
+    for one_store in [true, false] {
+        let layers = layers(one_store).await;
+        let tree = layers.tree().await;
+        let number = tree.entry("/d/a").await.unwrap().ino;
+        let open = tree.open(&At::Path(p("/d/a"))).await.unwrap();
+        tree.append("/d/a", "1").await.unwrap();
+        tree.rename("/d/a", "/b").await.unwrap();
+        tree.append(number, "2").await.unwrap();
+        assert_eq!(open.read_at(0, 100).await.unwrap(), "a12");
+        tree.rename("/b", "/c").await.unwrap();
+        assert_eq!(tree.read_file(number).await.unwrap(), "a12");
+        let names = tree.names(&At::Node(number), &NamesPage::default()).await.unwrap();
+        assert_eq!(names.items, [p("/c")]);
+    }
 }
 
 #[tokio::test]

@@ -496,3 +496,57 @@ async fn nothing_that_is_written_while_an_overlay_is_applied_is_lost() {
     let listed = account.list(&At::Path(p("/d")), &Page::default()).await.unwrap();
     assert_eq!(listed.items.len(), 80);
 }
+
+#[tokio::test]
+async fn the_name_that_is_kept_for_garth_is_not_made_in_an_overlay_of_the_root() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_data, account) = account(&folder).await;
+    account.write("/n", "n").await.unwrap();
+    Stored::create(&*account, "all", &lower("/"), &Batch::default()).await.unwrap();
+    let overlay = Stored::open(&*account, "all").await.unwrap();
+    let tree = overlay.tree();
+    for op in [Op::write(p("/.garth"), "x"), Op::mkdir(p("/.garth")), Op::rename(p("/n"), p("/.garth"))] {
+        assert_eq!(tree.commit(op.into()).await.unwrap_err().kind(), ErrorKind::AccessDenied);
+    }
+    tree.write("/n", "changed").await.unwrap();
+    let applied = overlay.apply(Side::Neither, &Batch::default()).await.unwrap();
+    assert_eq!((applied.changed, account.read_to_string("/n").await.unwrap().as_str()), (1, "changed"));
+}
+
+#[tokio::test]
+async fn what_both_layers_made_the_same_is_no_conflict_whenever_that_was() {
+    for one_store in [true, false] {
+        let layers = layers(one_store).await;
+        let time = |time| SetAttrs::new().mtime(Timestamp(time));
+        for (fs, at) in [(&layers.over as &dyn FileSystem, 1), (&*layers.below, 2)] {
+            let made = Op::write(p("/x"), "same").with_attrs(time(at));
+            let changed = Op::write(p("/d/a"), "also").with_attrs(time(at));
+            fs.commit(Batch::new([made, changed])).await.unwrap();
+        }
+        let applied = layers.over.apply(Side::Neither, &Batch::default()).await.unwrap();
+        assert_eq!((applied.changed, applied.conflicts), (0, Vec::new()));
+        assert_eq!(diff(&layers.over).await, Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn a_search_goes_on_behind_what_is_hidden_or_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_data, account) = account(&folder).await;
+    for n in 0..60 {
+        let text = if n < 50 { "needle needle needle" } else { "many other words and one needle among them" };
+        let write = Op::write(p(&format!("/many/{n:02}.md")), format!("{text} {n}")).with_parents();
+        account.commit(write.into()).await.unwrap();
+    }
+    Stored::create(&*account, "s", &lower("/many"), &Batch::default()).await.unwrap();
+    let tree = Stored::open(&*account, "s").await.unwrap().tree();
+    for n in 0..50 {
+        let path = p(&format!("/{n:02}.md"));
+        let op = if n % 2 == 0 { Op::remove(path) } else { Op::write(path, "something else") };
+        tree.commit(op.into()).await.unwrap();
+    }
+    let found = tree.search(&SearchQuery::new("needle")).await.unwrap();
+    let mut paths: Vec<_> = found.hits.iter().map(|hit| hit.path.to_string()).collect();
+    paths.sort();
+    assert_eq!(paths, (50..60).map(|n| format!("/{n}.md")).collect::<Vec<_>>());
+}

@@ -16,8 +16,9 @@ pub(super) struct Homes {
     pub(super) memories: TreePath,
     /// Where the user's memories show.
     pub(super) shown_memories: TreePath,
-    /// Where sessions show, and those that do: all, the one that the tree is for, or none.
-    pub(super) sessions: Option<(TreePath, TreePath)>,
+    /// Where sessions show, and those that do: all, or the one that the tree is for. Beside that the place of
+    /// all is there, too, so that no others can be made up.
+    pub(super) sessions: Vec<(TreePath, TreePath)>,
     /// What is not there in the class of the session.
     pub(super) left_out: Vec<TreePath>,
     /// The session that is there all the same.
@@ -44,11 +45,10 @@ impl Homes {
                 of_agent.into_iter().chain([sessions.clone()]).collect()
             }
         };
-        let sessions = match (class.as_str(), session, &own_session) {
-            (MAIN, ..) => Some((path(shown)?, sessions)),
-            (_, Some(session), Some(own)) => Some((path(format!("{shown}/{session}"))?, own.clone())),
-            _ => None,
-        };
+        let mut sessions = vec![(path(shown.clone())?, sessions)];
+        if let (Some(session), Some(own)) = (session, &own_session) {
+            sessions.push((path(format!("{shown}/{session}"))?, own.clone()));
+        }
         Ok(Self {
             chat: path(format!("/chats/{chat}"))?,
             agent: own,
@@ -63,6 +63,7 @@ impl Homes {
 
     fn all(&self) -> impl Iterator<Item = &TreePath> {
         let sessions = self.sessions.iter().map(|(_, sessions)| sessions);
+        let sessions = sessions.filter(|path| !self.left_out.contains(path));
         [&self.chat, &self.agent, &self.user, &self.memories].into_iter().chain(sessions)
     }
 }

@@ -132,20 +132,21 @@ impl Found<'_> {
             (None, Some(root)) => Some(scope(root).await?),
             (None, None) => None,
         };
-        let copy = Places { tree: self.of_agent.clone(), ..Places::below(&self.kept)? };
+        // the agent writes its copy by other paths, too
+        let copy = Places { tree: self.of_agent.clone(), alone: false, ..Places::below(&self.kept)? };
         let with_copy = |lower: Arc<dyn FileSystem>| Overlay::layered(lower, Arc::clone(base), copy);
         let Some(scratch) = &self.skill.scratch else {
             return Ok(match lower {
-                Some(lower) => tree.mount(self.at, with_copy(lower)?),
+                Some(lower) => tree.mount(self.at, with_copy(lower).await?),
                 None => tree.directory(self.at, self.of_agent),
             });
         };
         let lower = match lower {
-            Some(lower) if self.is_changed => with_copy(lower)?,
+            Some(lower) if self.is_changed => with_copy(lower).await?,
             Some(lower) => lower,
             None => scope(&self.of_agent).await?,
         };
         let above = Places::below(&TreePath::root().join(&Name::parse(&self.skill.id)?)?)?;
-        Ok(tree.mount(self.at, Overlay::layered(lower, Arc::clone(scratch), above)?))
+        Ok(tree.mount(self.at, Overlay::layered(lower, Arc::clone(scratch), above).await?))
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Overlay;
 use super::base::{Was, copied_at};
-use super::layers::{self, Found};
+use super::layers;
 use crate::error::{ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::model::{At, Entry, Listing, Page, Seq};
@@ -96,7 +96,7 @@ impl<'a> Cursor<'a> {
             frame.after = Some(name);
             let below = frame.below;
             let spot = self.spot(&path, below).await?;
-            let (_, inside) = self.visit(path.clone(), spot, below);
+            let (_, inside) = self.visit(path.clone(), spot, below).await?;
             self.frames.extend(inside);
         }
         Ok(())
@@ -111,7 +111,7 @@ impl<'a> Cursor<'a> {
             if spot.above.is_none() && spot.hidden.is_none() {
                 return Ok(None);
             }
-            let (place, inside) = self.visit(root, spot, Below::Merged);
+            let (place, inside) = self.visit(root, spot, Below::Merged).await?;
             self.frames.extend(inside);
             return Ok(Some(place));
         }
@@ -130,7 +130,7 @@ impl<'a> Cursor<'a> {
             if let Below::Merged = below {
                 spot.below = there(&**self.lower, path.clone()).await?;
             }
-            let (place, inside) = self.visit(path, spot, below);
+            let (place, inside) = self.visit(path, spot, below).await?;
             self.frames.extend(inside);
             return Ok(Some(place));
         }
@@ -178,7 +178,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// What is at a path, and the directory to go on in.
-    fn visit(&self, path: TreePath, spot: Spot, within: Below) -> (Place, Option<Frame>) {
+    async fn visit(&self, path: TreePath, spot: Spot, within: Below) -> Result<(Place, Option<Frame>)> {
         let Spot { above, hidden, below: lower } = spot;
         let whiteout = hidden.as_ref().filter(|entry| !entry.is_dir());
         let was = whiteout.and_then(Was::of);
@@ -191,7 +191,7 @@ impl<'a> Cursor<'a> {
             (None, ..) => Base::Nothing,
         };
         let shown = match &above {
-            Some(above) => Some(self.overlay.entry(Found::Upper(above.clone()), Some(&path))),
+            Some(above) => Some(self.overlay.upper_entry(above.clone(), Some(&path)).await?),
             None if whiteout.is_some() || matches!(within, Below::Replaced(_)) => None,
             None => lower.clone(),
         };
@@ -212,7 +212,7 @@ impl<'a> Cursor<'a> {
             after: None,
             more: true,
         });
-        (Place { path, shown, lower, base, above, hidden }, inside)
+        Ok((Place { path, shown, lower, base, above, hidden }, inside))
     }
 }
 

@@ -1,8 +1,8 @@
 //! What an overlay shows that differs from a lower tree.
 
+use super::Overlay;
 use super::base::digest;
 use super::cursor::{Base, Cursor, Place};
-use super::{Overlay, layers};
 use crate::error::Result;
 use crate::fs::FileSystem;
 use crate::fs::restore::{MAX_COMPARED, difference};
@@ -103,7 +103,7 @@ impl Overlay {
             return Ok(if was { None } else { attributes(shown, below).map(Change::Attributes) });
         }
         // one of several names is the same only if all of them are
-        let is_same = layers::origin(above) == Some(below.ino) || (shown.nlink == 1 && below.nlink == 1);
+        let is_same = self.origin(above) == Some(below.ino) || (shown.nlink == 1 && below.nlink == 1);
         if !is_same {
             return Ok(Some(Change::Replaced));
         }

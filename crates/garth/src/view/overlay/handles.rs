@@ -6,11 +6,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::Overlay;
-use super::layers::{self, Found};
-use crate::error::Result;
+use super::layers;
+use crate::error::{ErrorKind, Result};
 use crate::fs::{FileSystem as _, OpenFile, OpenNode};
-use crate::model::{At, Entry, Ino};
+use crate::model::{At, Entry, Ino, VersionId};
 use crate::path::TreePath;
+use crate::view::numbers::renumbered;
 
 /// A file of the lower layer, until it is copied up.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(super) struct LowerFile {
     /// Its number in the lower layer, and the one that shows.
     pub(super) raw: Ino,
     pub(super) ino: Ino,
+    /// When it was noted that this number was copied up, before the handle was opened.
+    pub(super) noted: Option<VersionId>,
     pub(super) below: Arc<dyn OpenFile>,
     pub(super) above: Mutex<Option<Arc<dyn OpenFile>>>,
 }
@@ -30,13 +33,29 @@ impl LowerFile {
         if let Some(above) = known {
             return Ok(above);
         }
-        match self.overlay.upper.open(&At::Path(self.overlay.node_name(self.raw))).await {
+        // an older note is of another node that had the number, or of one that was renamed below
+        if self.overlay.noted_at(self.raw).await? == self.noted {
+            return Ok(Arc::clone(&self.below));
+        }
+        let Some(copy) = self.overlay.copy_of(self.raw).await? else { return Ok(Arc::clone(&self.below)) };
+        match self.overlay.upper.open(&At::Node(copy)).await {
             Ok(above) => {
                 *self.above.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&above));
                 Ok(above)
             }
             Err(error) if layers::is_missing(&error) => Ok(Arc::clone(&self.below)),
             Err(error) => Err(self.overlay.of_upper(error)),
+        }
+    }
+}
+
+impl Overlay {
+    /// When it was noted last that a node of the lower layer was copied up.
+    pub(super) async fn noted_at(&self, below: Ino) -> Result<Option<VersionId>> {
+        match self.upper.stat(&At::Path(self.copy_note(below))).await {
+            Ok(entry) => Ok(Some(entry.version)),
+            Err(error) if layers::is_missing(&error) || error.is(ErrorKind::NotADirectory) => Ok(None),
+            Err(error) => Err(self.of_upper(error)),
         }
     }
 }
@@ -51,8 +70,12 @@ impl OpenNode for LowerFile {
         let now = self.now().await?;
         let entry = now.stat().await?;
         let is_below = Arc::ptr_eq(&now, &self.below);
-        let found = if is_below { Found::Lower(entry) } else { Found::Upper(entry) };
-        Ok(self.overlay.entry(found, None))
+        let entry = match is_below {
+            true => self.overlay.lower_entry(entry, None),
+            false => self.overlay.upper_entry(entry, None).await?,
+        };
+        // it was opened by this number
+        Ok(renumbered(entry, self.ino))
     }
 }
 
@@ -88,7 +111,7 @@ impl<T: OpenNode + ?Sized> OpenNode for Upper<T> {
 
     async fn stat(&self) -> Result<Entry> {
         let root = self.path.as_ref().filter(|path| path.is_root());
-        Ok(self.overlay.entry(Found::Upper(self.inner.stat().await?), root))
+        Ok(renumbered(self.overlay.upper_entry(self.inner.stat().await?, root).await?, self.ino))
     }
 }
 
@@ -124,7 +147,7 @@ impl OpenNode for LowerNode {
     async fn stat(&self) -> Result<Entry> {
         match self.overlay.stat(&At::Node(self.ino)).await {
             Err(error) if layers::is_missing(&error) => {
-                Ok(self.overlay.entry(Found::Lower(self.inner.stat().await?), None))
+                Ok(self.overlay.lower_entry(self.inner.stat().await?, None))
             }
             entry => entry,
         }

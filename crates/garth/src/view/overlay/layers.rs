@@ -2,7 +2,7 @@
 
 use super::{LOWER, Overlay, UPPER};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{At, Entry, Ino, Kind, NamesPage};
+use crate::model::{At, ByteRange, Entry, Ino, Kind, Moment, NamesPage};
 use crate::path::{Name, TreePath};
 use crate::view::numbers::renumbered;
 
@@ -13,19 +13,23 @@ pub(crate) struct Places {
     pub(crate) tree: TreePath,
     /// The paths of which the lower layer shows nothing.
     pub(crate) hidden: TreePath,
-    /// What was copied up, by number.
+    /// For each number below of what was copied up, a file that says where.
     pub(crate) nodes: TreePath,
+    /// Whether nobody but the overlay writes what is in its tree. Then what is copied up hides what is below,
+    /// which is noted with it; else that shows again where somebody takes the copy away.
+    pub(crate) alone: bool,
 }
 
 impl Places {
     /// In a directory that has nothing else in it.
     pub(crate) fn below(dir: &TreePath) -> Result<Self> {
         let place = |name: &str| -> Result<TreePath> { Ok(dir.join(&Name::parse(name)?)?) };
-        Ok(Self { tree: place("tree")?, hidden: place("hidden")?, nodes: place("nodes")? })
+        let [tree, hidden, nodes] = [place("tree")?, place("hidden")?, place("nodes")?];
+        Ok(Self { tree, hidden, nodes, alone: true })
     }
 }
 
-/// On a node that was copied up: the number that it had below.
+/// On a node that was copied up: which overlay did that, and the number that it had below.
 pub(super) const ORIGIN: &str = "garth.overlay.origin";
 
 /// On a directory that was copied up, and on what hides a path: what was there below (see `base`).
@@ -49,12 +53,6 @@ pub(super) enum Node {
     Lower(Ino, TreePath),
 }
 
-/// The number that a node had below before it was copied up.
-pub(super) fn origin(entry: &Entry) -> Option<Ino> {
-    let text = entry.attributes.xattrs.get(ORIGIN)?;
-    std::str::from_utf8(text).ok()?.parse().ok().map(Ino)
-}
-
 pub(super) fn is_missing(error: &Error) -> bool {
     error.is(ErrorKind::NotFound)
 }
@@ -70,8 +68,20 @@ impl Overlay {
         Ok(self.places.hidden.append(path)?)
     }
 
-    /// Where a node that was copied up has a second name.
-    pub(super) fn node_name(&self, ino: Ino) -> TreePath {
+    /// What is noted on a node that had this number below.
+    pub(super) fn origin_note(&self, ino: Ino) -> String {
+        format!("{} {}", self.id, ino.0)
+    }
+
+    /// The number that a node had below before this overlay copied it up. Another one may have brought it.
+    pub(super) fn origin(&self, entry: &Entry) -> Option<Ino> {
+        let text = std::str::from_utf8(entry.attributes.xattrs.get(ORIGIN)?).ok()?;
+        let (id, ino) = text.split_once(' ')?;
+        (id == &*self.id).then(|| ino.parse().ok().map(Ino))?
+    }
+
+    /// Where it is noted to which path a node was copied up.
+    pub(super) fn copy_note(&self, ino: Ino) -> TreePath {
         TreePath::from_key(format!("{}/{}", self.places.nodes.key(), ino.0))
     }
 
@@ -179,11 +189,7 @@ impl Overlay {
         if layer == UPPER {
             return self.shown_node(raw).await;
         }
-        if let Ok(entry) = self.upper.stat(&At::Path(self.node_name(raw))).await {
-            // its name by number is nobody's: it counts while it has one that shows
-            return self.shown_node(entry.ino).await;
-        }
-        let mut page = NamesPage::default();
+        let (mut page, mut copy) = (NamesPage::default(), None);
         loop {
             let names = match self.lower.names(&At::Node(raw), &page).await {
                 Ok(names) => names,
@@ -193,10 +199,7 @@ impl Overlay {
             for path in &names.items {
                 match self.look(path).await {
                     Ok(Found::Lower(entry)) if entry.ino == raw => return Ok(Node::Lower(raw, path.clone())),
-                    // a directory that was copied up has kept its path
-                    Ok(Found::Upper(entry)) if origin(&entry) == Some(raw) => {
-                        return Ok(Node::Upper(entry.ino));
-                    }
+                    Ok(Found::Upper(entry)) if self.origin(&entry) == Some(raw) => copy = Some(entry.ino),
                     _ => {}
                 }
             }
@@ -205,14 +208,72 @@ impl Overlay {
                 _ => break,
             }
         }
-        if self.one_store && self.upper.stat(&At::Node(raw)).await.is_ok() {
-            return self.shown_node(raw).await;
+        let copy = match copy {
+            Some(copy) => Some(copy),
+            None => self.copy_of(raw).await?,
+        };
+        match copy {
+            Some(copy) => self.shown_node(copy).await,
+            None if self.one_store && self.upper.stat(&At::Node(raw)).await.is_ok() => {
+                self.shown_node(raw).await
+            }
+            None => Err(Error::no_node()),
         }
-        Err(Error::no_node())
+    }
+
+    /// What a node of the lower layer was copied up to, by its number in the upper one, wherever it is now.
+    pub(super) async fn copy_of(&self, below: Ino) -> Result<Option<Ino>> {
+        let (noted, path) = match self.upper.fetch(&At::Path(self.copy_note(below)), ByteRange::ALL).await {
+            Ok((entry, path)) => (entry.version.seq, path),
+            Err(error) if is_missing(&error) || error.is(ErrorKind::NotADirectory) => return Ok(None),
+            Err(error) => return Err(self.of_upper(error)),
+        };
+        let Some(path) = std::str::from_utf8(&path).ok().and_then(|path| TreePath::parse(path).ok()) else {
+            return Ok(None);
+        };
+        let place = At::Path(self.tree(&path)?);
+        let copy = |found: Result<Entry>| {
+            found.ok().filter(|entry| self.origin(entry) == Some(below)).map(|entry| entry.ino)
+        };
+        if let Some(copy) = copy(self.upper.stat(&place).await) {
+            return Ok(Some(copy));
+        }
+        // renamed since: it was there when that was noted
+        Ok(match self.upper.as_of(&Moment::Seq(noted)).await {
+            Ok(then) => copy(then.stat(&place).await),
+            Err(_) => None,
+        })
+    }
+
+    /// Whether a node that was copied up, and is found at this path, has its number from below still: unless
+    /// the lower layer shows the node that has it by another name, which somebody gave it since.
+    async fn keeps_number(&self, below: Ino, path: Option<&TreePath>) -> Result<bool> {
+        let mut page = NamesPage::default();
+        loop {
+            let names = match self.lower.names(&At::Node(below), &page).await {
+                Ok(names) => names,
+                Err(error) if is_missing(&error) => return Ok(true),
+                // without numbers there is none to keep
+                Err(error) if error.is(ErrorKind::Unsupported) => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            for name in names.items.iter().filter(|name| Some(*name) != path) {
+                let (tree, hidden) = (At::Path(self.tree(name)?), At::Path(self.hidden(name)?));
+                if let (1, hidden) = self.whole.stat_first([&tree, &hidden]).await
+                    && !self.hides(hidden)?
+                {
+                    return Ok(false);
+                }
+            }
+            match names.items.last() {
+                Some(last) if names.more => page = page.after(last.clone()),
+                _ => return Ok(true),
+            }
+        }
     }
 
     /// A node of the upper layer, if it has a name that shows, or none at all.
-    async fn shown_node(&self, raw: Ino) -> Result<Node> {
+    pub(super) async fn shown_node(&self, raw: Ino) -> Result<Node> {
         match self.has_name(raw).await? {
             true => Ok(Node::Upper(raw)),
             false => Err(Error::no_node()),
@@ -221,27 +282,18 @@ impl Overlay {
 
     /// Whether a node of the upper layer has a name that this tree shows, or is held open without one.
     async fn has_name(&self, raw: Ino) -> Result<bool> {
-        let mut page = NamesPage::default();
-        let (mut by_number, mut elsewhere) = (false, false);
+        let (mut page, mut elsewhere) = (NamesPage::default(), false);
         loop {
             let names = self.upper.names(&At::Node(raw), &page).await;
             let names = names.map_err(|error| self.of_upper(error))?;
-            if names
-                .items
-                .iter()
-                .filter_map(|path| self.in_tree(path))
-                .any(|path| self.within.contains(&path))
-            {
+            let mut shown = names.items.iter().filter_map(|path| self.in_tree(path));
+            if shown.any(|path| self.within.contains(&path)) {
                 return Ok(true);
             }
-            for path in &names.items {
-                let numbered = *path != self.places.nodes && path.is_within(&self.places.nodes);
-                *if numbered { &mut by_number } else { &mut elsewhere } = true;
-            }
+            elsewhere |= !names.items.is_empty();
             match names.items.last() {
                 Some(last) if names.more => page = page.after(last.clone()),
-                // in a part of the tree a node that was copied up may have names that are out of sight
-                _ => return Ok(!elsewhere && (!by_number || self.within.is_everything())),
+                _ => return Ok(!elsewhere),
             }
         }
     }
@@ -254,19 +306,18 @@ impl Overlay {
         match self.node(dir).await? {
             Node::Lower(_, path) => Ok(Some(path)),
             Node::Upper(raw) => {
-                // beside its name by number
-                let names = self.upper.names(&At::Node(raw), &NamesPage::default().limit(2)).await;
+                let names = self.upper.names(&At::Node(raw), &NamesPage::default().limit(1)).await;
                 let names = names.map_err(|error| self.of_upper(error))?;
                 Ok(names.items.iter().find_map(|path| self.in_tree(path)))
             }
         }
     }
 
-    /// The number that the tree shows for a node of the upper layer.
-    pub(super) fn number(&self, entry: &Entry) -> Ino {
-        match origin(entry) {
-            Some(below) => self.numbers.shown(LOWER, below),
-            None => self.raw_number(entry.ino),
+    /// The number that the tree shows for a node of the upper layer, found at this path.
+    pub(super) async fn number(&self, entry: &Entry, path: Option<&TreePath>) -> Result<Ino> {
+        match self.origin(entry) {
+            Some(below) if self.keeps_number(below, path).await? => Ok(self.numbers.shown(LOWER, below)),
+            _ => Ok(self.raw_number(entry.ino)),
         }
     }
 
@@ -275,28 +326,30 @@ impl Overlay {
         if self.one_store { ino } else { self.numbers.shown(UPPER, ino) }
     }
 
-    /// A node as the tree shows it; `path`: where it was asked for.
-    pub(super) fn entry(&self, found: Found, path: Option<&TreePath>) -> Entry {
-        let is_root = path.is_some_and(TreePath::is_root);
+    /// A node as the tree shows it; `path`: where it was found.
+    pub(super) async fn entry(&self, found: Found, path: Option<&TreePath>) -> Result<Entry> {
         match found {
-            Found::Lower(entry) => {
-                let ino = if is_root { Ino::ROOT } else { self.numbers.shown(LOWER, entry.ino) };
-                renumbered(entry, ino)
-            }
-            Found::Upper(mut entry) => {
-                let ino = if is_root { Ino::ROOT } else { self.number(&entry) };
-                entry.attributes.xattrs.remove(BASE);
-                if entry.attributes.xattrs.remove(ORIGIN).is_some() {
-                    entry.nlink = match entry.kind {
-                        // both layers have directories in it: how many is not known
-                        Kind::Directory => 1,
-                        // its name by number
-                        _ => entry.nlink.saturating_sub(1),
-                    };
-                }
-                renumbered(entry, ino)
-            }
+            Found::Lower(entry) => Ok(self.lower_entry(entry, path)),
+            Found::Upper(entry) => self.upper_entry(entry, path).await,
         }
+    }
+
+    pub(super) fn lower_entry(&self, entry: Entry, path: Option<&TreePath>) -> Entry {
+        let is_root = path.is_some_and(TreePath::is_root);
+        let ino = if is_root { Ino::ROOT } else { self.numbers.shown(LOWER, entry.ino) };
+        renumbered(entry, ino)
+    }
+
+    pub(super) async fn upper_entry(&self, mut entry: Entry, path: Option<&TreePath>) -> Result<Entry> {
+        let is_root = path.is_some_and(TreePath::is_root);
+        let ino = if is_root { Ino::ROOT } else { self.number(&entry, path).await? };
+        entry.attributes.xattrs.remove(BASE);
+        let was_brought = entry.attributes.xattrs.remove(ORIGIN).is_some();
+        if was_brought && entry.kind == Kind::Directory {
+            // both layers have directories in it: how many is not known
+            entry.nlink = 1;
+        }
+        Ok(renumbered(entry, ino))
     }
 }
 

@@ -218,7 +218,7 @@ impl OverlayLowering {
         after.after(&mut lowered);
         let known = match self.overlay.look(&path).await {
             Ok(found) if !self.changed.hides(&path) || self.changed.up.contains(&path) => {
-                Some(self.overlay.entry(found, Some(&path)).ino)
+                Some(self.overlay.entry(found, Some(&path)).await?.ino)
             }
             _ => None,
         };
@@ -236,7 +236,7 @@ impl OverlayLowering {
 
     /// Whether a condition holds for a node that is in the lower layer alone.
     async fn holds(&self, path: &TreePath, entry: &Entry, that: &Precondition) -> Result<bool> {
-        let shown = self.overlay.entry(Found::Lower(entry.clone()), Some(path));
+        let shown = self.overlay.lower_entry(entry.clone(), Some(path));
         Ok(match that {
             Precondition::Absent => false,
             Precondition::Exists => true,

@@ -87,13 +87,13 @@ impl Overlay {
             while let Some(item) = next_of(&mut above, &mut below) {
                 let item = match item {
                     (Item { entry: Some(entry), name, kind, .. }, true) => {
-                        let entry = self.entry(Found::Upper(*entry), None);
+                        let entry = self.upper_entry(*entry, Some(&path.join(&name)?)).await?;
                         let ino = entry.ino;
                         Item { name, kind, ino, entry: page.entries.then(|| Box::new(entry)) }
                     }
                     (mut item, _) => {
                         item.ino = self.numbers.shown(super::LOWER, item.ino);
-                        item.entry = item.entry.map(|entry| Box::new(self.entry(Found::Lower(*entry), None)));
+                        item.entry = item.entry.map(|entry| Box::new(self.lower_entry(*entry, None)));
                         item
                     }
                 };
@@ -180,13 +180,16 @@ impl Overlay {
         let walk = self.upper.walk(&At::Path(self.tree(dir)?), &page).await;
         let walk = walk.map_err(|error| self.of_upper(error))?;
         let next = walk.items.last().filter(|_| walk.more).and_then(|item| self.in_tree(&item.path));
-        let shown = |item: WalkItem| {
-            let path = self.in_tree(&item.path).filter(|path| self.within.contains(path))?;
-            let entry = self.entry(Found::Upper(*item.entry?), None);
-            let (ino, kind) = (entry.ino, item.kind);
-            Some(WalkItem { path, ino, kind, entry: entries.then(|| Box::new(entry)) })
-        };
-        Ok(Piece { items: walk.items.into_iter().filter_map(shown).collect(), next })
+        let mut items = Vec::with_capacity(walk.items.len());
+        for WalkItem { path, kind, entry, .. } in walk.items {
+            let path = self.in_tree(&path).filter(|path| self.within.contains(path));
+            if let (Some(path), Some(entry)) = (path, entry) {
+                let entry = self.upper_entry(*entry, Some(&path)).await?;
+                let ino = entry.ino;
+                items.push(WalkItem { path, ino, kind, entry: entries.then(|| Box::new(entry)) });
+            }
+        }
+        Ok(Piece { items, next })
     }
 
     async fn walk_below(
@@ -212,7 +215,7 @@ impl Overlay {
             let shows = shows && self.within.contains(&item.path);
             if shows {
                 item.ino = self.numbers.shown(super::LOWER, item.ino);
-                item.entry = item.entry.map(|entry| Box::new(self.entry(Found::Lower(*entry), None)));
+                item.entry = item.entry.map(|entry| Box::new(self.lower_entry(*entry, None)));
                 items.push(item);
             }
         }

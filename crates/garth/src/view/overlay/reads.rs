@@ -75,10 +75,25 @@ impl Overlay {
         Err(contended())
     }
 
-    fn shown(&self, spot: &Spot, entry: Entry) -> Entry {
+    /// The part of it that lies within some paths.
+    pub(super) async fn part(&self, to: &Confinement) -> Result<Self> {
+        let within = self.within.intersect(&to.within);
+        let trees = |paths: &[TreePath]| paths.iter().map(|path| self.tree(path)).collect::<Result<Vec<_>>>();
+        let own = [&self.places.hidden, &self.places.nodes].map(TreePath::clone);
+        let (shown, left_out) = (trees(within.tops())?, trees(within.exclusions())?);
+        // by what is outermost first: an island lies in what is left out
+        let mut above = Within::new(own.into_iter().chain(shown.iter().cloned())).without(left_out);
+        above = above.with(shown.into_iter().filter(|top| above.is_excluded(top)).collect::<Vec<_>>());
+        let above = Confinement { within: above, ..to.clone() };
+        let whole = Confinement { within: Within::everything(), ..to.clone() };
+        let (upper, whole) = (self.upper.confined(&above).await?, self.whole.confined(&whole).await?);
+        Ok(Self { upper, whole, within, ..self.clone() })
+    }
+
+    async fn shown(&self, spot: &Spot, entry: Entry) -> Result<Entry> {
         match spot {
-            Spot::Upper(path) => self.entry(Found::Upper(entry), path.as_ref()),
-            Spot::Lower(path) => self.entry(Found::Lower(entry), path.as_ref()),
+            Spot::Upper(path) => self.upper_entry(entry, path.as_ref()).await,
+            Spot::Lower(path) => Ok(self.lower_entry(entry, path.as_ref())),
         }
     }
 }
@@ -105,10 +120,10 @@ impl FileSystem for Overlay {
     async fn stat(&self, at: &At) -> Result<Entry> {
         if matches!(at, At::Node(ino) if *ino != Ino::ROOT) {
             let (spot, entry) = self.ask(at, |fs, at| async move { fs.stat(&at).await }.boxed()).await?;
-            return Ok(self.shown(&spot, entry));
+            return self.shown(&spot, entry).await;
         }
         let path = self.path_at(at).await?.unwrap_or_default();
-        Ok(self.entry(self.look(&path).await?, Some(&path)))
+        self.entry(self.look(&path).await?, Some(&path)).await
     }
 
     async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
@@ -129,7 +144,7 @@ impl FileSystem for Overlay {
             async move { fs.fetch(&at, range).await }.boxed()
         };
         let (spot, (entry, bytes)) = self.ask(at, fetch).await?;
-        Ok((self.shown(&spot, entry), bytes))
+        Ok((self.shown(&spot, entry).await?, bytes))
     }
 
     async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
@@ -167,7 +182,7 @@ impl FileSystem for Overlay {
         if entry.is_file() {
             return Ok(self.open(at).await?);
         }
-        let ino = self.shown(&spot, entry).ino;
+        let ino = self.shown(&spot, entry).await?.ino;
         let overlay = self.clone();
         Ok(match spot {
             Spot::Upper(path) => Arc::new(Upper { overlay, ino, path, inner }),
@@ -185,16 +200,26 @@ impl FileSystem for Overlay {
             }
             .boxed()
         };
-        let (spot, (inner, entry)) = self.ask(at, open).await?;
-        let raw = entry.ino;
-        let ino = self.shown(&spot, entry).ino;
-        let overlay = self.clone();
-        Ok(match spot {
-            Spot::Upper(path) => Arc::new(Upper { overlay, ino, path, inner }),
-            Spot::Lower(..) => {
-                Arc::new(LowerFile { overlay, raw, ino, below: inner, above: Mutex::default() })
+        for _ in 0..TRIES {
+            let (spot, (inner, entry)) = self.ask(at, open).await?;
+            let raw = entry.ino;
+            let ino = self.shown(&spot, entry).await?.ino;
+            let overlay = self.clone();
+            let path = match spot {
+                Spot::Upper(path) => return Ok(Arc::new(Upper { overlay, ino, path, inner })),
+                Spot::Lower(path) => path,
+            };
+            let noted = self.noted_at(raw).await?;
+            // a note from before the handle says nothing of it: one that has just been made may
+            if let (Some(_), Some(path)) = (noted, &path)
+                && self.look_above(path).await?.is_some()
+            {
+                continue;
             }
-        })
+            let above = Mutex::default();
+            return Ok(Arc::new(LowerFile { overlay, raw, ino, noted, below: inner, above }));
+        }
+        Err(contended())
     }
 
     async fn open_version(&self, _: VersionId) -> Result<Arc<dyn OpenFile>> {
@@ -218,17 +243,7 @@ impl FileSystem for Overlay {
     }
 
     async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
-        let within = self.within.intersect(&to.within);
-        let trees = |paths: &[TreePath]| paths.iter().map(|path| self.tree(path)).collect::<Result<Vec<_>>>();
-        let own = [&self.places.hidden, &self.places.nodes].map(TreePath::clone);
-        let (shown, left_out) = (trees(within.tops())?, trees(within.exclusions())?);
-        // by what is outermost first: an island lies in what is left out
-        let mut above = Within::new(own.into_iter().chain(shown.iter().cloned())).without(left_out);
-        above = above.with(shown.into_iter().filter(|top| above.is_excluded(top)).collect::<Vec<_>>());
-        let above = Confinement { within: above, ..to.clone() };
-        let whole = Confinement { within: Within::everything(), ..to.clone() };
-        let (upper, whole) = (self.upper.confined(&above).await?, self.whole.confined(&whole).await?);
-        Ok(Arc::new(Self { upper, whole, within, ..self.clone() }))
+        Ok(Arc::new(self.part(to).await?))
     }
 
     fn lowering(&self) -> Box<dyn Lowering> {
@@ -261,7 +276,8 @@ impl FileSystem for Overlay {
                 && let Ok(Found::Upper(entry)) = self.look(&path).await
                 && entry.ino == hit.ino
             {
-                shown.push(search::shown(hit, path, self.number(&entry)));
+                let ino = self.number(&entry, Some(&path)).await?;
+                shown.push(search::shown(hit, path, ino));
             }
         }
         for hit in self.lower.found(store, hit).await? {

@@ -10,7 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::store::{self, SYSTEM};
 use crate::fs::{AccountStore, FileSystem, FileSystemExt as _};
 use crate::model::{
-    At, Batch, ByteRange, Commit, Listing, Moment, NamesPage, Op, Owner, Page, Precondition, Seq,
+    At, Batch, ByteRange, Commit, Confinement, Listing, Moment, NamesPage, Op, Owner, Page, Precondition,
+    Seq, Within,
 };
 use crate::path::{Name, TreePath, check_id};
 use crate::view::Scope;
@@ -93,7 +94,13 @@ impl Stored {
             Some(_) => layer(account, &lower.root, None).await?,
             None => Arc::clone(&below),
         };
-        let overlay = Arc::new(Overlay::of_layers(below, upper).await?);
+        let mut overlay = Overlay::of_layers(below, upper).await?;
+        if lower.root.is_root() {
+            // this name is kept for garth there: what is made by it could not be applied
+            let within = Within::everything().without([TreePath::parse(SYSTEM)?]);
+            overlay = overlay.part(&Confinement::new(within, Owner::new("tree")?)).await?;
+        }
+        let overlay = Arc::new(overlay);
         Ok(Self { info: StoredInfo { id: id.to_owned(), lower }, overlay, now })
     }
 

@@ -115,8 +115,11 @@ impl Overlay {
         changed.ops.push(match path.is_root() {
             // it has a number of its own, and may lie in directories that nothing has made
             true => Op::mkdir(at).with_attrs(attrs).with_parents(),
-            false => Op::mkdir(at).with_attrs(attrs.xattr(ORIGIN, entry.ino.0.to_string())),
+            false => Op::mkdir(at).with_attrs(attrs.xattr(ORIGIN, self.origin_note(entry.ino))),
         });
+        if !path.is_root() {
+            self.note_copy(path, entry, changed).await?;
+        }
         changed.up.insert(path.clone());
         self.keep_times(path, changed).await
     }
@@ -133,7 +136,7 @@ impl Overlay {
         }
         let at = self.tree(path)?;
         changed.assumptions.push((At::Path(at.clone()), Precondition::Absent));
-        let attrs = carried(entry).xattr(ORIGIN, entry.ino.0.to_string());
+        let attrs = carried(entry).xattr(ORIGIN, self.origin_note(entry.ino));
         changed.ops.push(match (entry.kind, &entry.target) {
             (Kind::File, _) => {
                 let below = At::Path(path.clone());
@@ -144,8 +147,12 @@ impl Overlay {
             (kind, _) => Op::mknod(&at, special(kind, entry.rdev)?).with_attrs(attrs),
         });
         changed.up.insert(path.clone());
-        changed.ops.push(Op::link(&at, self.node_name(entry.ino)).with_parents());
-        self.hide(path, entry.version, changed).await?;
+        self.note_copy(path, entry, changed).await?;
+        // an expiry of the copy uncovers nothing
+        let hides = self.places.alone || entry.expires_at.is_some();
+        if hides {
+            self.hide(path, entry.version, changed).await?;
+        }
         if entry.nlink > 1 {
             for name in self.other_names(path, changed).await? {
                 self.bring_parents(&name, changed).await?;
@@ -153,11 +160,34 @@ impl Overlay {
                 changed.assumptions.push((At::Path(other.clone()), Precondition::Absent));
                 changed.ops.push(Op::link(&at, other));
                 changed.up.insert(name.clone());
-                self.hide(&name, entry.version, changed).await?;
+                if hides {
+                    self.hide(&name, entry.version, changed).await?;
+                }
                 self.keep_times(&name, changed).await?;
             }
         }
         self.keep_times(path, changed).await
+    }
+
+    /// Notes where a node of the lower layer is copied to, by its number there. That is of the last copy: if
+    /// the node was renamed below since an earlier one, that is a node of its own from now on.
+    async fn note_copy(&self, path: &TreePath, entry: &Entry, changed: &mut Changed) -> Result<()> {
+        let note = self.copy_note(entry.ino);
+        let that = match self.noted_at(entry.ino).await? {
+            None => Precondition::Absent,
+            Some(version) => {
+                if let Some(copy) = self.copy_of(entry.ino).await?
+                    && self.shown_node(copy).await.is_ok()
+                {
+                    changed.ops.push(Op::set_attrs(copy, SetAttrs::new().remove_xattr(ORIGIN)));
+                }
+                Precondition::Version(version)
+            }
+        };
+        changed.assumptions.push((At::Path(note.clone()), that));
+        let attrs = SetAttrs::new().searchable(false);
+        changed.ops.push(Op::write(note, path.to_string()).with_parents().with_attrs(attrs));
+        Ok(())
     }
 
     /// Gives the directory above a path its times again: to be copied up is no change of it.

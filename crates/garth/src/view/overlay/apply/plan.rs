@@ -15,7 +15,7 @@ use crate::view::overlay::cursor::{Base, Cursor, Place, there};
 use crate::view::overlay::diff::{Change, attributes};
 use crate::view::overlay::pair::Pair;
 use crate::view::overlay::up::{content, special};
-use crate::view::overlay::{Overlay, carried, layers};
+use crate::view::overlay::{Overlay, carried};
 
 /// What is to be done; nothing of it is done yet.
 #[derive(Debug, Default)]
@@ -130,6 +130,11 @@ impl<'a> Planner<'a> {
             self.plan.preconditions.push((at, that));
         }
         if is_conflict {
+            let only_time = |attrs: &SetAttrs| *attrs == SetAttrs { mtime: attrs.mtime, ..SetAttrs::new() };
+            if matches!(&change, Change::Attributes(attrs) if only_time(attrs)) {
+                // both made it the same
+                return Ok(());
+            }
             match self.side {
                 Side::Neither => {
                     let message = "was changed in the lower layer, too, since the overlay changed it; take one of the sides";
@@ -273,7 +278,7 @@ impl<'a> Planner<'a> {
         if let Some(path) = self.nodes.get(&above.ino) {
             return Ok(Some(path.clone()));
         }
-        let Some(origin) = layers::origin(above) else { return Ok(None) };
+        let Some(origin) = self.overlay.origin(above) else { return Ok(None) };
         let mut page = NamesPage::default();
         loop {
             let names = self.overlay.whole.names(&At::Node(above.ino), &page).await?;
