@@ -3,6 +3,7 @@
 //! place.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Mutex;
 
@@ -215,11 +216,22 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// Makes what a file holds survive loss of power, with its attributes.
+    pub(super) fn sync_file(&self, file: &File) -> HostResult<()> {
+        if self.durable { Self::sync_new(file) } else { Ok(()) }
+    }
+
+    /// The same for a file that has no name in the folder yet, durable or not: the host may bring a name to
+    /// disk before the content, which would leave an empty file, and of the one that it replaces nothing.
+    pub(super) fn sync_new(file: &File) -> HostResult<()> {
+        fsync(file)
+    }
+
     /// Makes a node of any kind survive loss of power. Of what cannot be opened safely the whole file system
     /// is written.
     pub(super) fn sync_node(&self, node: &Node) -> HostResult<()> {
         match node.is_dir() || node.is_file() {
-            true if self.durable => fsync(node.open()?),
+            true if self.durable => self.sync_file(&node.open()?),
             false if self.durable => self.sync_all(),
             _ => Ok(()),
         }
