@@ -96,7 +96,7 @@ impl Writer<'_> {
             let made = writer.scratch.file(name).and_then(|mut file| {
                 body.pour(&mut file)?;
                 writer.dress(&Node::below(scratch.as_fd(), name)?, dress)?;
-                Self::sync_new(&file)
+                writer.sync_new(&file)
             });
             made.map_err(|errno| failed(errno, &path))
         })

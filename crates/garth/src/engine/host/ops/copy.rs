@@ -167,7 +167,7 @@ impl Writer<'_> {
                 let file = File::from(openat(dir, name, flags, own)?);
                 copy_bytes(&node.open()?, &file, node.size())?;
                 self.dress(&Node::below(dir, name)?, dress)?;
-                return Self::sync_new(&file);
+                return self.sync_new(&file);
             }
             Kind::Directory => return mkdirat(dir, name, Mode::RWXU),
             Kind::Symlink => {
