@@ -51,6 +51,9 @@ enum Proof {
     Kill,
     /// Power cuts on ext4 (needs root) under the same writers: 100 cuts each, nothing acknowledged is lost
     Cut,
+    /// Power cuts on ext4 (needs root) under a folder of the host: what was answered is kept, of the batch
+    /// under way the first operations: 500 cuts
+    HostCuts,
     /// Processes on one data folder read nothing stale, lose nothing and let each other write: 20,000 commits
     Processes,
     /// 64 appenders to one file lose no line, and every version is readable: 10,000 appends, under 20 MB
@@ -124,6 +127,7 @@ fn prove(root: &Path, &Options { what, size, seed }: &Options) -> Result<()> {
         Proof::ModelRounds => model::in_rounds(size(1_000_000), seed),
         Proof::Kill => crash::kill(&binaries(root)?, size(200), seed),
         Proof::Cut => crash::cut(&binaries(root)?, size(100), seed),
+        Proof::HostCuts => proofs::cut_host(&binaries(root)?, size(500), seed),
         Proof::Processes => proofs::share(&binaries(root)?.worker, size(20_000)),
         Proof::Appenders => proofs::append(size(10_000)),
         Proof::Cas => proofs::cas(size(50)),

@@ -10,6 +10,7 @@ pub mod collect;
 pub mod committed;
 pub mod damage;
 pub mod failpoints;
+pub mod host_cuts;
 pub mod isolation;
 pub mod linear;
 mod model;

@@ -7,6 +7,7 @@ mod it {
     mod crash;
     mod disk;
     mod engine;
+    mod host_cuts;
     mod proof;
     mod rounds;
 }

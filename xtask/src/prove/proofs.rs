@@ -7,8 +7,8 @@ use anyhow::{Result, ensure};
 use garth_testkit::proof::committed::Retry;
 use garth_testkit::proof::view_kills::{self, How};
 use garth_testkit::proof::{
-    Proven, accounts, appends, big_file, collect, committed, damage, failpoints, isolation, linear,
-    processes, subtrees,
+    Proven, accounts, appends, big_file, collect, committed, damage, failpoints, host_cuts, isolation,
+    linear, processes, subtrees,
 };
 
 use super::Binaries;
@@ -107,6 +107,12 @@ pub(super) fn isolate_host(tries: u64, seed: u64) -> Result<()> {
 /// Batches over an agent's tree, killed.
 pub(super) fn kill_views(binaries: &Binaries, kills: u64, seed: u64) -> Result<()> {
     on_folder(|folder| view_kills::killed(folder, &binaries.worker, kills, seed, How::Whole)).map(drop)
+}
+
+/// Batches on a folder of a disk that loses its power.
+pub(super) fn cut_host(binaries: &Binaries, cuts: u64, seed: u64) -> Result<()> {
+    println!("seed {seed}: {}", host_cuts::cut(&binaries.worker, cuts, seed, None)?);
+    Ok(())
 }
 
 /// Answers that are lost.

@@ -23,8 +23,15 @@ pub(super) struct Worker {
 impl Worker {
     /// Starts the binary and waits until it says `ready`.
     pub(super) fn start(binary: &Path, arguments: &[&str]) -> Proven<Self> {
+        Self::start_broken(binary, arguments, None)
+    }
+
+    /// [`Worker::start`] of one in which a fault is planted: a negative control.
+    pub(super) fn start_broken(binary: &Path, arguments: &[&str], fault: Option<&str>) -> Proven<Self> {
         let mut child = Command::new(binary)
             .args(arguments)
+            .env_remove("GARTH_FAULT")
+            .envs(fault.map(|fault| ("GARTH_FAULT", fault)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -12,8 +12,8 @@ use garth::{Env, ErrorKind, FileSystem, OpenFile};
 
 use super::child::say;
 use super::{
-    Broken, Proven, accounts, append, at, big_file, committed, failpoints, hold, read, subtrees, view_kills,
-    write,
+    Broken, Proven, accounts, append, at, big_file, committed, failpoints, hold, host_cuts, read, subtrees,
+    view_kills, write,
 };
 
 /// The file that counts, and the one that all write lines to.
@@ -21,8 +21,8 @@ pub(super) const COUNTER: &str = "/counter";
 pub(super) const LINES: &str = "/lines";
 
 /// Runs a command: `serve FOLDER`, `hammer FOLDER NAME`, `big-file FOLDER SIZE SEED`, `accounts
-/// COUNT FOLDER`, `crowd COUNT FOLDER`, `subtrees NAMES FOLDER`, `commit FOLDER ID POINT`
-/// `views FOLDER`, `split-views FOLDER` or `fail FOLDER POINT AFTER SEED`.
+/// COUNT FOLDER`, `crowd COUNT FOLDER`, `subtrees NAMES FOLDER`, `commit FOLDER ID POINT`,
+/// `views FOLDER`, `split-views FOLDER`, `host-cuts FOLDER SEED ROUND` or `fail FOLDER POINT AFTER SEED`.
 ///
 /// # Errors
 /// What is broken, for the process that asked.
@@ -41,6 +41,9 @@ pub fn work(arguments: &[String]) -> Proven<()> {
         ["commit", folder, id, end] => committed::commit_and_end(Path::new(folder), id, end),
         ["views", folder] => view_kills::write_until_killed(Path::new(folder), view_kills::How::Whole),
         ["split-views", folder] => view_kills::write_until_killed(Path::new(folder), view_kills::How::Split),
+        ["host-cuts", folder, seed, round] => {
+            host_cuts::commit_until_cut(Path::new(folder), number(seed)?, number(round)?)
+        }
         ["fail", folder, point, after, seed] => {
             failpoints::work_until_abort(Path::new(folder), point, number(after)?, number(seed)?)
         }

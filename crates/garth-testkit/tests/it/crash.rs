@@ -40,7 +40,7 @@ fn config(rounds: u32, writers: Writers, fault: Option<&'static str>) -> Config 
     Config { seed: u64::from(std::process::id()), rounds, garth: garth(), writers, fault }
 }
 
-fn asked(variable: &str, default: u32) -> u32 {
+pub(crate) fn asked(variable: &str, default: u32) -> u32 {
     std::env::var(variable).map_or(default, |rounds| rounds.parse().unwrap())
 }
 

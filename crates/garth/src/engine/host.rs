@@ -45,6 +45,7 @@ use crate::model::{
 };
 use crate::path::{MAX_PATH, TreePath};
 use crate::runtime::executor::Executor;
+use crate::runtime::fault_injection::Fault;
 use crate::runtime::lock::lock;
 
 /// Threads that list, and that read and upload at length.
@@ -76,6 +77,8 @@ struct Folder {
     root: OwnedFd,
     mode: Mode,
     env: Env,
+    /// What tests break.
+    fault: Fault,
     state: Mutex<State>,
     uploads: Arc<Mutex<Uploads>>,
     /// For what takes long, but for commits.
@@ -134,6 +137,7 @@ impl HostFs {
             root,
             mode,
             env,
+            fault: Fault::from_environment(),
             state: Mutex::new(State { head, unsynced: false }),
             uploads: Arc::default(),
             threads: Arc::new(Executor::new("garth-host", THREADS)),
@@ -190,9 +194,10 @@ impl Folder {
         let durable = batch.durability == Durability::Durable;
         let reaches = batch.reaches();
         let tree = Tree { root: &self.root, within: &reaches.own };
-        let (scratch, uploads) = (&scratch, &*self.uploads);
+        let (scratch, uploads, fault) = (&scratch, &*self.uploads, self.fault);
         let stagers = batch.stagers();
-        let mut writer = Writer { tree, scratch, uploads, stagers, seq, time, durable, hashed: 0, copied: 0 };
+        let mut writer =
+            Writer { tree, scratch, uploads, stagers, seq, time, durable, fault, hashed: 0, copied: 0 };
         let done = writer.run(batch, &reaches, unsynced);
         let mut state = lock(&self.state);
         // what was done of a batch that failed stays

@@ -17,6 +17,12 @@ pub(crate) enum Fault {
     /// Commits are acknowledged before they are made.
     #[cfg(feature = "faults")]
     AckEarly,
+    /// Folders of the host sync no content of files.
+    #[cfg(feature = "faults")]
+    ContentUnsynced,
+    /// Folders of the host sync no names.
+    #[cfg(feature = "faults")]
+    NamesUnsynced,
 }
 
 #[cfg(feature = "faults")]
@@ -27,6 +33,8 @@ impl Fault {
             Ok("sync-normal") => Self::SyncNormal,
             Ok("sync-off") => Self::SyncOff,
             Ok("ack-early") => Self::AckEarly,
+            Ok("content-unsynced") => Self::ContentUnsynced,
+            Ok("names-unsynced") => Self::NamesUnsynced,
             _ => Self::None,
         }
     }
@@ -41,6 +49,14 @@ impl Fault {
 
     pub(crate) fn acknowledges_early(self) -> bool {
         self == Self::AckEarly
+    }
+
+    pub(crate) fn skips_content_sync(self) -> bool {
+        matches!(self, Self::ContentUnsynced | Self::SyncOff)
+    }
+
+    pub(crate) fn skips_name_sync(self) -> bool {
+        matches!(self, Self::NamesUnsynced | Self::SyncOff)
     }
 }
 
@@ -59,6 +75,14 @@ impl Fault {
     }
 
     pub(crate) const fn acknowledges_early(self) -> bool {
+        false
+    }
+
+    pub(crate) const fn skips_content_sync(self) -> bool {
+        false
+    }
+
+    pub(crate) const fn skips_name_sync(self) -> bool {
         false
     }
 }

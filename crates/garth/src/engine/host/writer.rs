@@ -3,6 +3,7 @@
 //! place.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Mutex;
 
@@ -19,6 +20,7 @@ use super::scratch::{SCRATCH, Scratch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Ino, Outcome, Seq, SetAttrs, StagedBody, Timestamp, VersionId};
 use crate::path::{Name, TreePath};
+use crate::runtime::fault_injection::Fault;
 use crate::runtime::lock::lock;
 
 /// Uploads that wait for their commit: whose each is, and its size.
@@ -33,6 +35,7 @@ pub(super) struct Writer<'a> {
     pub(super) seq: Seq,
     pub(super) time: Timestamp,
     pub(super) durable: bool,
+    pub(super) fault: Fault,
     /// Bytes that conditions have hashed.
     pub(super) hashed: u64,
     /// Names that copies have made.
@@ -209,17 +212,28 @@ impl Writer<'_> {
 
     /// Makes the names of a directory survive loss of power.
     pub(super) fn sync_dir(&self, dir: &Node) -> HostResult<()> {
-        if self.durable {
+        if self.durable && !self.fault.skips_name_sync() {
             fsync(open_dir(dir.as_fd(), "")?)?;
         }
         Ok(())
+    }
+
+    /// Makes what a file holds survive loss of power, with its attributes.
+    pub(super) fn sync_file(&self, file: &File) -> HostResult<()> {
+        if self.durable { self.sync_new(file) } else { Ok(()) }
+    }
+
+    /// The same for a file that has no name in the folder yet, durable or not: the host may bring a name to
+    /// disk before the content, which would leave an empty file, and of the one that it replaces nothing.
+    pub(super) fn sync_new(&self, file: &File) -> HostResult<()> {
+        if self.fault.skips_content_sync() { Ok(()) } else { fsync(file) }
     }
 
     /// Makes a node of any kind survive loss of power. Of what cannot be opened safely the whole file system
     /// is written.
     pub(super) fn sync_node(&self, node: &Node) -> HostResult<()> {
         match node.is_dir() || node.is_file() {
-            true if self.durable => fsync(node.open()?),
+            true if self.durable => self.sync_file(&node.open()?),
             false if self.durable => self.sync_all(),
             _ => Ok(()),
         }

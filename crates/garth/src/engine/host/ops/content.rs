@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 
-use rustix::fs::{OFlags, fsync, ftruncate};
+use rustix::fs::{OFlags, ftruncate};
 use rustix::io::{Errno, Result as HostResult};
 use rustix::process::{getegid, geteuid};
 
@@ -96,7 +96,7 @@ impl Writer<'_> {
             let made = writer.scratch.file(name).and_then(|mut file| {
                 body.pour(&mut file)?;
                 writer.dress(&Node::below(scratch.as_fd(), name)?, dress)?;
-                if writer.durable { fsync(&file) } else { Ok(()) }
+                writer.sync_new(&file)
             });
             made.map_err(|errno| failed(errno, &path))
         })
@@ -118,7 +118,7 @@ impl Writer<'_> {
             Err(Errno::PERM) if attrs.mode.is_none() && attrs.uid.is_none() && attrs.gid.is_none() => {}
             dressed => dressed.map_err(of_path)?,
         }
-        if self.durable { fsync(&file).map_err(of_path) } else { Ok(()) }
+        self.sync_file(&file).map_err(of_path)
     }
 
     pub(super) fn append(

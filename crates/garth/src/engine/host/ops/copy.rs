@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, SeekFrom, fsync, ftruncate, linkat, mkdirat, mknodat, openat, seek,
+    AtFlags, CWD, FileType, Mode, OFlags, SeekFrom, ftruncate, linkat, mkdirat, mknodat, openat, seek,
     symlinkat,
 };
 use rustix::io::{Errno, Result as HostResult};
@@ -167,7 +167,7 @@ impl Writer<'_> {
                 let file = File::from(openat(dir, name, flags, own)?);
                 copy_bytes(&node.open()?, &file, node.size())?;
                 self.dress(&Node::below(dir, name)?, dress)?;
-                return if self.durable { fsync(&file) } else { Ok(()) };
+                return self.sync_new(&file);
             }
             Kind::Directory => return mkdirat(dir, name, Mode::RWXU),
             Kind::Symlink => {

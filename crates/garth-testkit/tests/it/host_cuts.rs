@@ -1,0 +1,70 @@
+//! Power cuts under a folder of the host, and the check that says what is kept sees a sync that is left out.
+
+use std::fs::{self, File};
+
+use bytes::Bytes;
+use garth::engine::host::{HostFs, Mode};
+use garth::model::{Batch, Op};
+use garth::{Env, FileSystem};
+use garth_testkit::crash::Disk;
+use garth_testkit::proof::host_cuts;
+use garth_testkit::tools::{copy, write};
+use tokio::runtime::Runtime;
+
+use super::crash::asked;
+
+/// Cuts of a run that must find nothing; `GARTH_CUTS` asks for more.
+const CUTS: u32 = 24;
+/// Cuts in which a sync that is left out has to show; a run ends at the first that shows it. That of names
+/// shows in about one of ten, since the next file's brings them to disk, too.
+const CONTROL_CUTS: u64 = 200;
+
+fn worker() -> std::path::PathBuf {
+    env!("CARGO_BIN_EXE_proof-worker").into()
+}
+
+#[test]
+fn a_power_cut_keeps_what_a_folder_answered_and_the_first_operations_of_the_batch_under_way() {
+    let (cuts, seed) = (asked("GARTH_CUTS", CUTS), u64::from(std::process::id()));
+    let report =
+        host_cuts::cut(&worker(), u64::from(cuts), seed, None).unwrap_or_else(|broken| panic!("{broken}"));
+    println!("seed {seed}: {report}");
+    assert!(
+        report.cuts == u64::from(cuts) && report.answered >= report.cuts && report.inside > 0,
+        "{report}"
+    );
+}
+
+#[test]
+fn a_file_that_was_only_visible_is_whole_or_absent_after_a_power_cut_and_spares_what_it_replaces() {
+    let mut disk = Disk::new().unwrap_or_else(|why| panic!("{why}"));
+    let (place, runtime) = (disk.mount_point(), Runtime::new().unwrap());
+    let (old, new) = (Bytes::from(vec![b'o'; 300_000]), Bytes::from(vec![b'n'; 200_000]));
+    let fs = HostFs::open(&place, Mode::Writable, Env::system()).unwrap();
+    runtime.block_on(async {
+        fs.commit(Batch::new([write("/replaced", old.clone())])).await.unwrap();
+        let ops: [Op; 3] =
+            [write("/new", new.clone()), copy("/new", "/copy"), write("/replaced", new.clone())];
+        fs.commit(Batch::new(ops).visible()).await.unwrap();
+    });
+    // another program's sync brings the names to disk
+    File::create(place.join("other")).unwrap().sync_all().unwrap();
+    disk.cut().unwrap();
+    drop((fs, runtime));
+    disk.restore().unwrap();
+    for name in ["new", "copy"] {
+        assert!(fs::read(place.join(name)).map_or(true, |content| content == new), "{name} is there in part");
+    }
+    let replaced = fs::read(place.join("replaced")).unwrap();
+    assert!(replaced == old || replaced == new, "neither the old nor the new content");
+}
+
+#[test]
+fn a_sync_that_a_folder_leaves_out_is_noticed() {
+    for fault in ["sync-off", "content-unsynced", "names-unsynced"] {
+        let broken = host_cuts::cut(&worker(), CONTROL_CUTS, 3, Some(fault));
+        let broken = broken.expect_err("the planted fault is seen").to_string();
+        println!("{fault}: {broken}");
+        assert!(broken.contains("what is there is no state"), "{fault}: {broken}");
+    }
+}
