@@ -50,37 +50,35 @@ impl<'a> Place<'a> {
         scratch: Arc<dyn FileSystem>,
         env: &Env,
     ) -> Result<(Arc<dyn FileSystem>, Option<Unmade>)> {
-        let (who, args, chat) = match self {
+        if let Self::Chat { chat, .. } = &self
+            && !account.exists(chat::directory(chat)?).await?
+        {
+            let message = format!("{chat}: no such chat; a first `garth write` or `garth mkdir` makes it");
+            return Err(Failure::Tree(Error::new(ErrorKind::NotFound, message)));
+        }
+        self.tree_or_new(account, scratch, env).await
+    }
+
+    /// The same, also of a chat that is to be made before something is written.
+    pub(crate) async fn tree_or_new(
+        self,
+        account: Arc<dyn AccountStore>,
+        scratch: Arc<dyn FileSystem>,
+        env: &Env,
+    ) -> Result<(Arc<dyn FileSystem>, Option<Unmade>)> {
+        let (who, args) = match self {
             Self::Account { raw: true } => return Ok((account.raw(), None)),
             Self::Account { raw: false } => {
                 tell_of_own_name(&*account).await?;
                 return Ok((account, None));
             }
             Self::Overlay { id } => return Ok((Stored::open(&*account, id).await?.tree(), None)),
-            Self::Chat { who, args, chat } => (who, args, chat),
+            Self::Chat { who, args, .. } => (who, args),
         };
-        if !account.exists(chat::directory(chat)?).await? {
-            let message = format!("{chat}: no such chat; a first `garth write` or `garth mkdir` makes it");
-            return Err(Failure::Tree(Error::new(ErrorKind::NotFound, message)));
-        }
         let skills = skills_of(args, &scratch, env)?;
         let unmade = Unmade { account, who, skills };
         let tree = unmade.tree(args).create(false).open().await?;
         Ok((tree, Some(unmade)))
-    }
-
-    /// The tree; what it needs is made.
-    pub(crate) async fn tree_or_new(
-        self,
-        account: Arc<dyn AccountStore>,
-        scratch: Arc<dyn FileSystem>,
-        env: &Env,
-    ) -> Result<Arc<dyn FileSystem>> {
-        let Self::Chat { who, args, .. } = self else {
-            return Ok(self.tree(account, scratch, env).await?.0);
-        };
-        let skills = skills_of(args, &scratch, env)?;
-        Ok(Unmade { account, who, skills }.tree(args).open().await?)
     }
 }
 

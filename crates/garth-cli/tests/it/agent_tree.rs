@@ -84,6 +84,48 @@ fn show_without_a_commit_shows_the_last_one_of_the_tree() {
 }
 
 #[test]
+fn a_first_write_that_fails_leaves_no_chat_behind() {
+    let garth = Garth::new();
+    for args in [
+        &["write", "/no/dir/x"][..],
+        &["write", "/no/x", "--free-name"],
+        &["append", "/no/x"],
+        &["mkdir", "/d", "/no/x"],
+        &["touch", "/no/x"],
+    ] {
+        garth.fails(3, &in_chat(args));
+    }
+    for lines in [
+        "{\"op\":\"rm\",\"path\":\"/x\",\"force\":true}\n",
+        "{\"op\":\"set\",\"path\":\"/x\",\"attrs\":{\"mode\":\"600\"}}\n",
+        "{\"op\":\"write\",\"path\":\"/x\",\"text\":\"1\",\"create\":\"never\"}\n",
+        "{\"op\":\"mkdir\",\"path\":\"/a\"}\n{\"op\":\"write\",\"path\":\"/no/x\",\"text\":\"1\"}\n",
+    ] {
+        let output = garth.run(&in_chat(&["batch"]), lines.as_bytes());
+        assert_eq!(output.status.code(), Some(3), "{lines}");
+    }
+    assert_eq!(garth.ok(&["ls", "-a", "/"]), "");
+
+    let first = |args: &[&'static str], chat: &'static str, input: &str| {
+        garth.feed(&[args, &["--user=ann", "--agent=scout", "--chat", chat]].concat(), input)
+    };
+    let long = "0123456789abcdef".repeat(100_000);
+    first(&["write", "-p", "/a/b"], "written", &long);
+    assert_eq!(garth.ok(&["cat", "/chats/written/a/b"]), long);
+    first(&["write", "/a", "--free-name"], "free", "1");
+    first(&["mkdir", "/d", "/d/e"], "made", "");
+    let lines = "{\"op\":\"mkdir\",\"path\":\"/a\"}\n{\"op\":\"append\",\"path\":\"/a/b\",\"text\":\"1\"}\n";
+    first(&["batch"], "batch", lines);
+    let folder = garth.beside("folder");
+    fs::create_dir(&folder).expect("a folder");
+    fs::write(folder.join("f"), "of the host").expect("a file");
+    garth.ok(&in_chat(&["import", utf8(&folder)]));
+    assert_eq!(garth.ok(&["cat", "/chats/trip/f"]), "of the host");
+    let chats = column(&garth.lines(&["chat", "list"]), "chat");
+    assert_eq!(chats, ["batch", "free", "made", "trip", "written"]);
+}
+
+#[test]
 fn a_skill_is_edited_and_gone_or_kept_as_asked() {
     let garth = Garth::new();
     garth.write("/skills/cook/SKILL.md", "boil\n");
