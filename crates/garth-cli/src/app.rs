@@ -118,6 +118,14 @@ impl App {
         Ok(())
     }
 
+    /// Refuses a verb that works on accounts as they are stored in an agent's tree or an overlay.
+    pub(crate) fn no_tree(&self, verb: &str) -> Result {
+        if self.global.overlay.is_some() {
+            return Err(Failure::Usage(format!("{verb} works on the account: leave --overlay out")));
+        }
+        self.only_account(verb)
+    }
+
     pub(crate) fn author(&self) -> Author {
         Author::agent(&self.global.agent)
     }

@@ -34,6 +34,78 @@ fn user_and_chat_go_together() {
 }
 
 #[test]
+fn options_of_a_chat_that_are_wrong_are_named() {
+    let garth = Garth::new();
+    garth.write("/skills/cook/SKILL.md", "boil\n");
+    garth.ok(&in_chat(&["mkdir", "/d"]));
+    let says = |code: i32, args: &[&str], words: &str| {
+        let said = garth.fails(code, args);
+        assert!(said.contains(words), "{said}");
+    };
+    let chat = "c".repeat(200);
+    says(2, &["ls", "/", "--user", "a/b", "--chat", "c"], "\"a/b\" is no user id: use 1 to 128 bytes");
+    let shown = format!("\"{}…\" is no chat id", &chat[..32]);
+    says(2, &["ls", "/", "--user", "ann", "--chat", &chat], &shown);
+    let skill = |skills: &[&'static str]| [in_chat(&["ls", "/"]), skills.to_vec()].concat();
+    says(2, &skill(&["--skill=cook", "--skill=cook=override"]), "--skill: cook is given twice");
+    says(2, &skill(&["--skill=cook=ephemeral:"]), "--skill");
+    says(2, &skill(&["--skill=cook=ephemeral:"]), "no folder behind the `:`");
+    let file = garth.beside("file");
+    fs::write(&file, "x").expect("a file");
+    for (code, at, why) in [(1, file, "not a folder"), (3, garth.beside("none"), "no such folder")] {
+        let option = format!("--skill=cook=ephemeral:{}", utf8(&at));
+        let args = [in_chat(&["ls", "/"]), vec![&option]].concat();
+        says(code, &args, &format!("--skill: {}: {why}", utf8(&at)));
+    }
+    let limited = in_chat(&["write", "/d/f", "--upload-limit", "1"]);
+    says(6, &limited, "/d/f: one upload to this tree has at most 1 bytes; see `--upload-limit`");
+    let long = garth.run(&in_chat(&["write", "/d/f", "--upload-limit", "1M"]), &vec![b'x'; 3 << 20]);
+    assert!(String::from_utf8_lossy(&long.stderr).contains("/d/f: one upload"), "staged content too");
+}
+
+#[test]
+fn verbs_of_stored_accounts_take_no_tree() {
+    let garth = Garth::new();
+    let backup = garth.beside("backup");
+    for args in [
+        &["serve"][..],
+        &["key", "list"],
+        &["account", "list"],
+        &["backup", utf8(&backup)],
+        &["fsck"],
+        &["gc"],
+        &["reindex"],
+    ] {
+        let said = garth.fails(2, &in_chat(args));
+        assert!(said.contains("leave --user and --chat out"), "{said}");
+        let said = garth.fails(2, &[args, &["--overlay=draft"]].concat());
+        assert!(said.contains("leave --overlay out"), "{said}");
+    }
+}
+
+#[test]
+fn only_a_directory_is_a_home_or_a_chat() {
+    let garth = Garth::new();
+    garth.ok(&["mkdir", "-p", "/agents", "/chats"]);
+    garth.ok(&["ln", "-s", "/agents/other", "/agents/link"]);
+    garth.write("/agents/file", "x");
+    garth.write("/chats/file", "x");
+    garth.ok(&["ln", "-s", "/chats/other", "/chats/link"]);
+    for agent in ["link", "file"] {
+        let said = garth.fails(4, &["write", "/x", "--user=ann", "--chat=trip", "--agent", agent]);
+        assert!(said.contains(&format!("/agents/{agent}: is no directory")), "{said}");
+    }
+    for chat in ["link", "file"] {
+        let said = garth.fails(4, &["write", "/x", "--user=ann", "--agent=scout", "--chat", chat]);
+        assert!(said.contains(&format!("/chats/{chat}: is no directory")), "{said}");
+        garth.fails(3, &["ls", "/", "--user=ann", "--agent=scout", "--chat", chat]);
+        garth.fails(3, &["chat", "delete", chat]);
+    }
+    assert_eq!(garth.ok(&["ls", "/chats"]), "file\nlink\n");
+    assert_eq!(garth.ok(&["chat", "list"]), "");
+}
+
+#[test]
 fn an_agent_works_in_its_chat_and_nowhere_else() {
     let garth = Garth::new();
     garth.write("/chats/other/secret", "canary");
