@@ -96,12 +96,12 @@ impl App {
     }
 
     /// The same, for a write that may be the first one: makes the data folder if there is none and the
-    /// account is the one that every data folder has, and the chat.
+    /// account is the one that every data folder has. The chat is made with the commit.
     pub(crate) async fn tree_or_new(&self) -> Result<AuthoredTree> {
         let place = Place::of(&self.global)?;
         let account = self.account_of(&self.data_dir_of_account().await?).await?;
-        let fs = place.tree_or_new(account, self.scratch(), &self.env).await?;
-        Ok(AuthoredTree { fs, author: self.author(), unmade: None })
+        let (fs, unmade) = place.tree_or_new(account, self.scratch(), &self.env).await?;
+        Ok(AuthoredTree { fs, author: self.author(), unmade })
     }
 
     /// Where changes of ephemeral skills go, for this run.
@@ -116,6 +116,14 @@ impl App {
             return Err(Failure::Usage(message));
         }
         Ok(())
+    }
+
+    /// Refuses a verb that works on accounts as they are stored in an agent's tree or an overlay.
+    pub(crate) fn no_tree(&self, verb: &str) -> Result {
+        if self.global.overlay.is_some() {
+            return Err(Failure::Usage(format!("{verb} works on the account: leave --overlay out")));
+        }
+        self.only_account(verb)
     }
 
     pub(crate) fn author(&self) -> Author {
@@ -221,9 +229,7 @@ impl AuthoredTree {
             if plan.ops.is_empty() {
                 return Ok(None);
             }
-            if let Some(unmade) = &self.unmade {
-                unmade.make().await?;
-            }
+            self.make_for(&plan.ops).await?;
             let batch = Batch {
                 ops: plan.ops.clone(),
                 preconditions: plan.preconditions.clone(),
@@ -238,6 +244,31 @@ impl AuthoredTree {
             }
         });
         Ok(done.await?)
+    }
+
+    /// Makes what the tree lacks, unless these operations have no parent to make something in: what is bound
+    /// to fail leaves no chat behind.
+    pub(crate) async fn make_for(&self, ops: &[Op]) -> garth::Result<()> {
+        let Some(unmade) = &self.unmade else { return Ok(()) };
+        let mut made: Vec<&TreePath> = Vec::new();
+        for op in ops {
+            let (Op::Write { at, parents, .. }
+            | Op::Append { at, parents, .. }
+            | Op::Mkdir { at, parents, .. }) = op
+            else {
+                // what it leaves behind is not foreseen
+                break;
+            };
+            let At::Path(path) = at else { break };
+            // the root is one of the things to be made
+            if let Some(parent) = path.parent().filter(|parent| !parents && !parent.is_root())
+                && !made.iter().any(|made| made.is_within(&parent))
+            {
+                check_parent(&*self.fs, path).await?;
+            }
+            made.push(path);
+        }
+        unmade.make().await
     }
 
     /// Says what is there where a condition on a version did not hold.

@@ -76,6 +76,11 @@ pub(crate) struct ChatArgs {
 impl ChatArgs {
     /// Refuses what makes no sense together.
     pub(crate) fn check(&self, raw: bool) -> Result<(), String> {
+        for (at, skill) in self.skills.iter().enumerate() {
+            if self.skills[..at].iter().any(|earlier| earlier.name == skill.name) {
+                return Err(format!("--skill: {} is given twice", skill.name));
+            }
+        }
         match (&self.user, &self.chat) {
             (Some(_), None) => return Err("--user goes with --chat: set both, or neither".into()),
             (None, Some(_)) => return Err("--chat goes with --user: set both, or neither".into()),
@@ -116,6 +121,11 @@ impl FromStr for SkillArg {
             "override" => true,
             _ => return Err("the mode of a skill is `ephemeral` or `override`".into()),
         };
+        if folder == Some("") {
+            return Err(format!(
+                "no folder behind the `:`; write {name}={mode}:FOLDER, or leave the `:` out"
+            ));
+        }
         Ok(Self { name: name.into(), overrides, folder: folder.map(PathBuf::from) })
     }
 }

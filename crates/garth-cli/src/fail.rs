@@ -206,6 +206,17 @@ pub(crate) fn suggest(kind: ErrorKind, message: &'static str) -> impl FnOnce(Fai
     }
 }
 
+/// Says what to do where one commit would have to change two stores.
+pub(crate) fn suggest_across(message: &'static str) -> impl FnOnce(Failure) -> Failure {
+    move |failure| match &failure {
+        Failure::Tree(error) if error.is(ErrorKind::CrossesMounts) => Failure::Tree(match error.path() {
+            Some(path) => Error::at(ErrorKind::CrossesMounts, path, message),
+            None => Error::new(ErrorKind::CrossesMounts, message),
+        }),
+        _ => failure,
+    }
+}
+
 /// What is said where the directory is missing that something is to be made in.
 pub(crate) const NO_PARENT: &str = "the parent directory does not exist; -p creates it";
 

@@ -101,7 +101,7 @@ fn usage_error(error: &clap::Error) -> ExitCode {
     // A reader that has gone misses nothing that it wanted.
     let _ = error.print();
     let code = u8::try_from(error.exit_code()).unwrap_or(2);
-    if code != 0 && std::env::args().any(|arg| arg == "--json") {
+    if code != 0 && std::env::args_os().any(|arg| arg == "--json") {
         Failure::Usage(one_line(&error.render().to_string())).report_json();
     }
     ExitCode::from(code)

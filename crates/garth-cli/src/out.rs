@@ -5,7 +5,7 @@ use std::io::{BufWriter, Stdout, Write as _};
 
 use base64::Engine as _;
 use garth::TreePath;
-use garth::model::{Author, Commit, CommitInfo, Entry, Kind, Timestamp};
+use garth::model::{Author, Commit, CommitInfo, Entry, Kind, Timestamp, VersionId};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -59,8 +59,19 @@ impl Out {
 
     /// What a commit did at `path` (its operation number `op`).
     pub(crate) fn committed(&mut self, commit: &Commit, op: usize, path: &TreePath) -> Result {
-        let version = commit.version(op).to_string();
         let created = commit.outcomes.get(op).is_some_and(|outcome| outcome.created);
+        self.written(commit, commit.version(op), created, path)
+    }
+
+    /// What commits did at `path`, of which this is the last one.
+    pub(crate) fn written(
+        &mut self,
+        commit: &Commit,
+        version: VersionId,
+        created: bool,
+        path: &TreePath,
+    ) -> Result {
+        let version = version.to_string();
         let json = json!({
             "path": path.as_str(), "version": version, "created": created,
             "seq": commit.seq, "time": commit.time.to_rfc3339(),

@@ -50,37 +50,51 @@ impl<'a> Place<'a> {
         scratch: Arc<dyn FileSystem>,
         env: &Env,
     ) -> Result<(Arc<dyn FileSystem>, Option<Unmade>)> {
-        let (who, args, chat) = match self {
+        if let Self::Chat { chat, .. } = &self
+            && !account.find(chat::directory(chat)?).await?.is_some_and(|there| there.is_dir())
+        {
+            let message = format!("{chat}: no such chat; a first `garth write` or `garth mkdir` makes it");
+            return Err(Failure::Tree(Error::new(ErrorKind::NotFound, message)));
+        }
+        self.open(account, scratch, env).await
+    }
+
+    /// The same, also of a chat that is to be made before something is written.
+    pub(crate) async fn tree_or_new(
+        self,
+        account: Arc<dyn AccountStore>,
+        scratch: Arc<dyn FileSystem>,
+        env: &Env,
+    ) -> Result<(Arc<dyn FileSystem>, Option<Unmade>)> {
+        if let Self::Chat { chat, .. } = &self {
+            let at = chat::directory(chat)?;
+            if account.find(&at).await?.is_some_and(|there| !there.is_dir()) {
+                let message = "is no directory, so no chat can be made here; move it away";
+                return Err(Failure::Tree(Error::at(ErrorKind::AlreadyExists, &at, message)));
+            }
+        }
+        self.open(account, scratch, env).await
+    }
+
+    async fn open(
+        self,
+        account: Arc<dyn AccountStore>,
+        scratch: Arc<dyn FileSystem>,
+        env: &Env,
+    ) -> Result<(Arc<dyn FileSystem>, Option<Unmade>)> {
+        let (who, args) = match self {
             Self::Account { raw: true } => return Ok((account.raw(), None)),
             Self::Account { raw: false } => {
                 tell_of_own_name(&*account).await?;
                 return Ok((account, None));
             }
             Self::Overlay { id } => return Ok((Stored::open(&*account, id).await?.tree(), None)),
-            Self::Chat { who, args, chat } => (who, args, chat),
+            Self::Chat { who, args, .. } => (who, args),
         };
-        if !account.exists(chat::directory(chat)?).await? {
-            let message = format!("{chat}: no such chat; a first `garth write` or `garth mkdir` makes it");
-            return Err(Failure::Tree(Error::new(ErrorKind::NotFound, message)));
-        }
         let skills = skills_of(args, &scratch, env)?;
         let unmade = Unmade { account, who, skills };
         let tree = unmade.tree(args).create(false).open().await?;
         Ok((tree, Some(unmade)))
-    }
-
-    /// The tree; what it needs is made.
-    pub(crate) async fn tree_or_new(
-        self,
-        account: Arc<dyn AccountStore>,
-        scratch: Arc<dyn FileSystem>,
-        env: &Env,
-    ) -> Result<Arc<dyn FileSystem>> {
-        let Self::Chat { who, args, .. } = self else {
-            return Ok(self.tree(account, scratch, env).await?.0);
-        };
-        let skills = skills_of(args, &scratch, env)?;
-        Ok(Unmade { account, who, skills }.tree(args).open().await?)
     }
 }
 
@@ -123,11 +137,12 @@ fn skill_of(arg: &SkillArg, scratch: &Arc<dyn FileSystem>, env: &Env) -> Result<
 
 fn folder_of(folder: &Path, env: &Env) -> Result<Arc<dyn FileSystem>> {
     let opened = HostFs::open(folder, Mode::ReadOnly, env.clone());
-    Ok(opened.map_err(|error| match error.kind() {
-        ErrorKind::NotFound => {
-            Error::new(ErrorKind::NotFound, format!("{}: no such folder", folder.display()))
-        }
-        _ => error,
+    Ok(opened.map_err(|error| {
+        let why = match error.kind() {
+            ErrorKind::NotFound => "no such folder",
+            _ => error.message(),
+        };
+        Error::new(error.kind(), format!("--skill: {}: {why}", folder.display()))
     })?)
 }
 

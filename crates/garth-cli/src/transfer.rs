@@ -1,4 +1,5 @@
-//! Folders, files and tar archives of this machine, brought into the tree and out of it.
+//! Folders, files and tar archives of this machine, brought into the tree and out of it, and what is copied from
+//! one store to another.
 //!
 //! Both directions compare first: [`pairs`] walks both sides in one order, [`load`] and
 //! [`to_folder`] change what differs.
@@ -7,6 +8,7 @@ mod exclude;
 mod format;
 mod from_folder;
 mod from_tar;
+mod from_tree;
 mod host;
 mod load;
 mod own;
@@ -19,6 +21,7 @@ pub(crate) use self::exclude::Exclude;
 pub(crate) use self::format::{Format, decompress_first};
 pub(crate) use self::from_folder::{from_file, from_folder};
 pub(crate) use self::from_tar::from_tar;
+pub(crate) use self::from_tree::from_tree;
 pub(crate) use self::host::count;
 pub(crate) use self::load::{Loader, Policy};
 pub(crate) use self::own::Own;

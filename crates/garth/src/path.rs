@@ -50,6 +50,8 @@ pub enum PathError {
     InvalidId {
         /// Of what.
         what: String,
+        /// What was given, its beginning if it is long.
+        id: String,
     },
 }
 
@@ -76,9 +78,10 @@ impl fmt::Display for PathError {
             Self::StoredPathTooLong => {
                 write!(f, "the path would be too long: at most {MAX_STORED_PATH} bytes are kept")
             }
-            Self::InvalidId { what } => write!(
+            Self::InvalidId { what, id } => write!(
                 f,
-                "an {what} id is 1 to {MAX_ID} bytes without `/` or control characters, and not `.` or `..`"
+                "{id:?} is no {what} id: use 1 to {MAX_ID} bytes without `/` or control characters, and not `.` \
+                 or `..`"
             ),
         }
     }
@@ -180,7 +183,18 @@ pub fn check_id(what: &str, id: &str) -> Result<()> {
         && id != ".."
         && !id.contains('/')
         && !id.chars().any(char::is_control);
-    if ok { Ok(()) } else { Err(PathError::InvalidId { what: what.to_owned() }) }
+    if ok { Ok(()) } else { Err(PathError::InvalidId { what: what.to_owned(), id: shortened(id) }) }
+}
+
+/// The beginning of text, as much as a message shows.
+fn shortened(text: &str) -> String {
+    const SHOWN: usize = 32;
+    let mut chars = text.chars();
+    let mut shown: String = chars.by_ref().take(SHOWN).collect();
+    if chars.next().is_some() {
+        shown.push('…');
+    }
+    shown
 }
 
 /// An absolute path in canonical form: `/`, or `/name/name`. At most [`MAX_PATH`] bytes where it is parsed,

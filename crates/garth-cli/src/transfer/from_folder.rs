@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use garth::model::{Entry, Kind, MAX_PAGE, WalkItem, WalkPage};
+use garth::model::{Entry, Kind, MAX_PAGE, SetAttrs, WalkItem, WalkPage};
 use garth::{Error, ErrorKind, FileSystem, TreePath};
 
 use super::exclude::{Exclude, HOLDS_EXCLUDED};
@@ -75,7 +75,8 @@ pub(crate) async fn from_file(loader: &mut Loader<'_>, from: &Path, path: TreePa
     let there = loader.look_up(&path).await?;
     let mut content = Lazy::new(from, loader.report.interrupt());
     let what = What::File { size: meta.len(), content: &mut content, name: from };
-    let source = Source { what, mode: meta.mode(), mtime: mtime(&meta), whole_seconds: false };
+    let source =
+        Source { what, mode: meta.mode(), mtime: mtime(&meta), whole_seconds: false, more: SetAttrs::new() };
     match loader.add(path, there.as_ref(), source).await {
         Ok(_) => Ok(()),
         Err(failure) => loader.fail(failure),
@@ -132,7 +133,9 @@ impl Import<'_, '_> {
             // It stays with all that is in it, or is replaced; either way its entries are no concern.
             self.passed.insert(path, None);
         }
-        self.loader.add(to, there, Source { what, mode, mtime, whole_seconds: false }).await?;
+        self.loader
+            .add(to, there, Source { what, mode, mtime, whole_seconds: false, more: SetAttrs::new() })
+            .await?;
         Ok(kind.is_dir())
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
 use garth::TreePath;
-use garth::model::Timestamp;
+use garth::model::{SetAttrs, Timestamp};
 use tar::{Archive, Entry, EntryType};
 
 use super::Exclude;
@@ -124,7 +124,10 @@ async fn add(loader: &mut Loader<'_>, member: Member, entry: &mut Entry<'_, impl
         MemberKind::Symlink(target) => What::Symlink(target),
         MemberKind::HardLink(first) => What::HardLink(first),
     };
-    match loader.add(path, there.as_ref(), Source { what, mode, mtime, whole_seconds: true }).await {
+    match loader
+        .add(path, there.as_ref(), Source { what, mode, mtime, whole_seconds: true, more: SetAttrs::new() })
+        .await
+    {
         Ok(_) => Ok(()),
         // What comes after a failed read of the archive cannot be trusted.
         Err(failure @ Failure::Host(..)) => Err(failure),

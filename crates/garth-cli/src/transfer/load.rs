@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::Read;
 use std::path::Path;
 
-use garth::model::{At, Attributes, Body, Entry, Kind, Op, Seq, SetAttrs, Timestamp};
+use garth::model::{At, Attributes, Body, Commit, Entry, Kind, Op, Seq, SetAttrs, Special, Timestamp};
 use garth::{Error, ErrorKind, Name, TreePath};
 
 use super::report::{Change, Item, Report};
@@ -27,6 +27,8 @@ pub(crate) struct Source<'a> {
     pub(crate) mtime: Timestamp,
     /// Times of the source have whole seconds: a time of the tree within that second is the same.
     pub(crate) whole_seconds: bool,
+    /// What a new node gets besides mode and time.
+    pub(crate) more: SetAttrs,
 }
 
 /// What an entry is.
@@ -40,13 +42,14 @@ pub(crate) enum What<'a> {
     Directory,
     /// A symbolic link with this target.
     Symlink(String),
+    Special(Special),
     /// One more name of what is at this path.
     HardLink(TreePath),
 }
 
 impl Source<'_> {
     fn attrs(&self) -> SetAttrs {
-        SetAttrs::new().mode(self.mode & 0o7777).mtime(self.mtime)
+        self.more.clone().mode(self.mode & 0o7777).mtime(self.mtime)
     }
 
     fn same_time(&self, entry: &Entry) -> bool {
@@ -102,7 +105,8 @@ pub(crate) struct Loader<'a> {
     directories: HashMap<TreePath, (u32, Timestamp)>,
     /// Those whose mode or time is to be set last, as making what is in them changes the time.
     dirty: BTreeSet<TreePath>,
-    commits: Option<(Seq, Seq)>,
+    /// The sequence of the first commit, and the last one.
+    commits: Option<(Seq, Commit)>,
 }
 
 impl<'a> Loader<'a> {
@@ -145,7 +149,12 @@ impl<'a> Loader<'a> {
 
     /// The first and the last commit made.
     pub(crate) fn commits(&self) -> Option<(Seq, Seq)> {
-        self.commits
+        self.commits.as_ref().map(|(first, last)| (*first, last.seq))
+    }
+
+    /// The last commit made.
+    pub(crate) fn last_commit(&self) -> Option<&Commit> {
+        self.commits.as_ref().map(|(_, last)| last)
     }
 
     /// If the base is made by this import, it is a copy of the source's top, and there even if that is empty.
@@ -190,6 +199,7 @@ impl<'a> Loader<'a> {
         let item = match source.what {
             What::Directory => self.directory(&path, there, &source, &mut ops),
             What::Symlink(ref target) => symlink(&path, target, there, &source, &mut ops),
+            What::Special(node) => special(&path, node, there, &source, &mut ops),
             What::HardLink(ref first) => self.hard_link(&path, first, there, &mut ops).await?,
             What::File { .. } => self.file(&path, there, source, &mut ops).await?,
         };
@@ -219,7 +229,8 @@ impl<'a> Loader<'a> {
         ops: &mut Vec<Op>,
     ) -> Item {
         if there.is_none() {
-            ops.push(Op::mkdir_all(path).with_attrs(SetAttrs::new().mode(source.mode & 0o7777)));
+            let attrs = SetAttrs { mtime: None, ..source.attrs() };
+            ops.push(Op::mkdir_all(path).with_attrs(attrs));
         }
         if there.is_none_or(|entry| !source.same_mode(entry) || !source.same_time(entry)) {
             self.dirty.insert(path.clone());
@@ -362,8 +373,8 @@ impl<'a> Loader<'a> {
     async fn commit(&mut self, ops: Vec<Op>) -> Result {
         let plan = async || Ok(Plan { ops: ops.clone(), ..Plan::default() });
         let Some((commit, _)) = self.tree.commit(self.args, plan).await? else { return Ok(()) };
-        let first = self.commits.map_or(commit.seq, |(first, _)| first);
-        self.commits = Some((first, commit.seq));
+        let first = self.commits.as_ref().map_or(commit.seq, |(first, _)| *first);
+        self.commits = Some((first, commit));
         Ok(())
     }
 
@@ -405,7 +416,7 @@ fn symlink(
     source: &Source<'_>,
     ops: &mut Vec<Op>,
 ) -> Item {
-    let attrs = SetAttrs::new().mtime(source.mtime);
+    let attrs = source.more.clone().mtime(source.mtime);
     match there {
         Some(entry) if entry.target.as_deref() == Some(target) => {
             if !source.same_time(entry) {
@@ -418,6 +429,20 @@ fn symlink(
     }
     ops.push(Op::symlink(path, target).with_parents().with_attrs(attrs));
     Item::Symlink
+}
+
+fn special(
+    path: &TreePath,
+    node: Special,
+    there: Option<&Entry>,
+    source: &Source<'_>,
+    ops: &mut Vec<Op>,
+) -> Item {
+    if there.is_some() {
+        ops.push(Op::remove_file(path).if_exists());
+    }
+    ops.push(Op::mknod(path, node).with_parents().with_attrs(source.attrs()));
+    Item::Special
 }
 
 /// Whether the tree or the user has ended the import.
@@ -438,8 +463,8 @@ fn inline(op: &Op) -> u64 {
     }
 }
 
-/// Gives a new node what the one it replaces had.
-fn keep(attributes: &Attributes, attrs: &mut SetAttrs) {
+/// Gives a new node what another one has.
+pub(super) fn keep(attributes: &Attributes, attrs: &mut SetAttrs) {
     let Attributes { content_type, tags, importance, searchable, metadata, xattrs } = attributes.clone();
     attrs.content_type = Some(content_type);
     attrs.tags = Some(tags);

@@ -40,6 +40,8 @@ pub(crate) enum Item {
     Directory,
     Symlink,
     HardLink,
+    /// Neither of these; only another tree has them.
+    Special,
 }
 
 /// The entries of the source by kind, and by what was done.
@@ -130,6 +132,7 @@ impl<'a> Report<'a> {
             Item::Directory => self.count.directories += 1,
             Item::Symlink => self.count.symlinks += 1,
             Item::HardLink => self.count.hard_links += 1,
+            Item::Special => {}
         }
         match change {
             Change::New => self.count.new += 1,
@@ -197,6 +200,12 @@ impl<'a> Report<'a> {
 
     /// The outcome of all: exit code 1 if anything failed.
     pub(crate) fn outcome(&self) -> Result {
-        self.failures.done().map_err(|_| Failure::Reported(1))
+        self.first_failure().map_err(|_| Failure::Reported(1))
+    }
+
+    /// The outcome of all, with the exit code of what failed first.
+    pub(crate) fn first_failure(&self) -> Result {
+        self.bar.finish_and_clear();
+        self.failures.done()
     }
 }

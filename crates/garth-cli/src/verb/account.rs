@@ -50,6 +50,7 @@ enum Action {
 
 impl Account {
     pub(crate) async fn run(self, app: &mut App) -> Result {
+        app.no_tree("account")?;
         match self.action {
             Action::Create { name } => {
                 let account = create(app, &name).await?;

@@ -28,6 +28,7 @@ pub(crate) struct Backup {
 
 impl Backup {
     pub(crate) async fn run(self, app: &mut App) -> Result {
+        app.no_tree("backup")?;
         let data_dir = app.data_dir()?;
         let copied = progress::waiting("copying", data_dir.backup(&self.to)).await;
         let copied = copied.map_err(|error| match error.kind() {

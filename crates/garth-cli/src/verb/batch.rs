@@ -92,7 +92,8 @@ impl Batch {
             return Ok(());
         }
         let only_checks = steps.iter().all(|step| matches!(step.line, Line::Check { .. }));
-        let tree = if only_checks { app.tree().await? } else { app.tree_or_new().await? };
+        let makes = steps.iter().any(|step| step.line.makes());
+        let tree = if makes { app.tree_or_new().await? } else { app.tree().await? };
         let done = app.commit(&tree, &self.commit, async || {
             let mut plan = Plan::default();
             for (path, version) in &self.if_version {

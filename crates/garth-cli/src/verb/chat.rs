@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use futures::TryStreamExt;
 use garth::agent::chat;
 use garth::model::Kind;
-use garth::{ErrorKind, FileSystemExt as _};
+use garth::{Error, ErrorKind, FileSystemExt as _};
 use serde_json::json;
 
 use crate::app::App;
@@ -55,6 +55,11 @@ impl Chat {
                 }
             }
             Action::Delete { name } => {
+                let there = tree.fs.find(chat::directory(&name)?).await?;
+                // A file or a link in the directory of chats is no chat.
+                if there.is_none_or(|there| there.kind != Kind::Directory) {
+                    return Err(Error::new(ErrorKind::NotFound, format!("{name}: no such chat")).into());
+                }
                 let commit = chat::delete(&*tree.fs, &name, tree.author).await?;
                 let json = json!({"chat": name, "seq": commit.seq, "time": commit.time.to_rfc3339()});
                 app.out.item(&json, format_args!("{}  deleted", escaped(&name)))

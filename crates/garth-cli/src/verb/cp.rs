@@ -1,18 +1,26 @@
-//! `garth cp`: copies, their content by reference.
+//! `garth cp`: copies, their content by reference; to another store it is read and written.
+
+use std::slice;
 
 use clap::Args;
-use garth::ErrorKind;
 use garth::fs::resolve::Follow;
-use garth::model::{At, Kind, Op};
+use garth::model::{At, Entry, Kind, Op};
+use garth::{Error, ErrorKind, FileSystem, TreePath};
 
-use crate::app::{App, Plan, check_parent, destination, stat_path};
+use crate::app::{App, AuthoredTree, Plan, check_parent, destination, stat_optional, stat_path};
 use crate::args::{CommitArgs, TREE_PATH};
-use crate::fail::{Result, suggest};
+use crate::fail::{Failure, Result, suggest};
+use crate::progress::Interrupt;
+use crate::transfer::{Loader, Policy, Report, Style, from_tree};
 
 /// Copy files, and with -r directories, all in one commit
 ///
 /// Copies keep mode, owner, modification time and attributes; content is not stored twice. Hard links among
 /// what one source directory holds are kept.
+///
+/// What goes to another store, as from a skill of a chat to the chat, is read and written, many entries to a
+/// commit. What cannot be copied there is reported on stderr and the rest is copied. Ctrl-C stops between two
+/// commits.
 ///
 /// With --json one object per source: path (the new one), version, created, seq, time.
 #[derive(Args, Debug)]
@@ -43,28 +51,56 @@ pub(crate) struct Cp {
     commit: CommitArgs,
 }
 
+/// Where a source is and where its copy goes.
+struct Route {
+    from: TreePath,
+    entry: Entry,
+    to: TreePath,
+}
+
 impl Cp {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let tree = app.tree().await?;
-        let recursive = self.recursive || self.archive;
-        let follow = if recursive { Follow::No } else { Follow::Yes };
-        app.commit(&tree, &self.commit, async || {
+        let copied = match self.by_reference(app, &tree, &self.from).await {
+            Err(failure) if crosses(&failure) => self.one_by_one(app, &tree).await,
+            copied => copied,
+        };
+        copied.map_err(suggest(ErrorKind::IsADirectory, "is a directory; -r copies it with everything in it"))
+    }
+
+    fn recursive(&self) -> bool {
+        self.recursive || self.archive
+    }
+
+    fn replaces(&self) -> bool {
+        !self.no_clobber || self.force
+    }
+
+    async fn route(&self, fs: &dyn FileSystem, from: &str) -> garth::Result<Route> {
+        let follow = if self.recursive() { Follow::No } else { Follow::Yes };
+        // The copy is named as its source was written, not as what a link led to.
+        let (named, _) = stat_path(fs, from, Follow::No).await?;
+        let (from, entry) = stat_path(fs, from, follow).await?;
+        let into = self.from.len() > 1 || (self.to.ends_with('/') && entry.kind != Kind::Directory);
+        let to = destination(fs, &named, &self.to, Follow::Yes, into).await?;
+        if !self.parents {
+            check_parent(fs, &to).await?;
+        }
+        Ok(Route { from, entry, to })
+    }
+
+    /// Copies within a store, in one commit.
+    async fn by_reference(&self, app: &mut App, tree: &AuthoredTree, sources: &[String]) -> Result {
+        app.commit(tree, &self.commit, async || {
             let mut plan = Plan::default();
-            for from in &self.from {
-                // The copy is named as its source was written, not as what a link led to.
-                let (named, _) = stat_path(&*tree.fs, from, Follow::No).await?;
-                let (from, entry) = stat_path(&*tree.fs, from, follow).await?;
-                let into = self.from.len() > 1 || (self.to.ends_with('/') && entry.kind != Kind::Directory);
-                let to = destination(&*tree.fs, &named, &self.to, Follow::Yes, into).await?;
-                if !self.parents {
-                    check_parent(&*tree.fs, &to).await?;
-                }
+            for from in sources {
+                let Route { from, to, .. } = self.route(&*tree.fs, from).await?;
                 let op = Op::Copy {
                     from: At::Path(from),
                     as_of: None,
                     to: At::Path(to.clone()),
-                    recursive,
-                    replace: !self.no_clobber || self.force,
+                    recursive: self.recursive(),
+                    replace: self.replaces(),
                     parents: self.parents,
                 };
                 plan.push(op, to);
@@ -72,6 +108,44 @@ impl Cp {
             Ok(plan)
         })
         .await
-        .map_err(suggest(ErrorKind::IsADirectory, "is a directory; -r copies it with everything in it"))
     }
+
+    /// Copies each source by itself: not all of them may have to go to another store.
+    async fn one_by_one(&self, app: &mut App, tree: &AuthoredTree) -> Result {
+        for from in &self.from {
+            match self.by_reference(app, tree, slice::from_ref(from)).await {
+                Err(failure) if crosses(&failure) => self.by_reading(app, tree, from).await?,
+                copied => copied?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies to another store, under the rules of [`Op::Copy`].
+    async fn by_reading(&self, app: &mut App, tree: &AuthoredTree, from: &str) -> Result {
+        let Route { from, entry, to } = self.route(&*tree.fs, from).await?;
+        if entry.kind == Kind::Directory && !self.recursive() {
+            return Err(Error::at(ErrorKind::IsADirectory, &from, "is a directory").into());
+        }
+        let onto = stat_optional(&*tree.fs, to.as_str(), Follow::No).await?.1;
+        let is_file = |entry: &Entry| entry.kind == Kind::File;
+        if onto.as_ref().is_some_and(|onto| !self.replaces() || !is_file(onto) || !is_file(&entry)) {
+            return Err(Error::at(ErrorKind::AlreadyExists, &to, "already exists").into());
+        }
+        let style = Style { list: false, to_stderr: false };
+        let report = Report::new(&mut app.out, None, style, Interrupt::listen()?);
+        let policy = Policy { delete: false, dry_run: false };
+        let mut loader = Loader::new(tree, &self.commit, to.clone(), true, policy, report);
+        from_tree(&mut loader, (&from, &entry), &to, onto.as_ref()).await?;
+        loader.finish().await?;
+        loader.report.first_failure()?;
+        let Some(commit) = loader.last_commit().cloned() else { return Ok(()) };
+        let version = tree.fs.stat(&At::Path(to.clone())).await?.version;
+        app.out.written(&commit, version, onto.is_none(), &to)
+    }
+}
+
+/// Whether one commit would have to change two stores.
+fn crosses(failure: &Failure) -> bool {
+    matches!(failure, Failure::Tree(error) if error.is(ErrorKind::CrossesMounts))
 }

@@ -78,6 +78,9 @@ impl Import {
         if source != Source::Stdin {
             own.refuse(&self.from)?;
         }
+        if !self.dry_run {
+            tree.make_for(&[]).await?;
+        }
         let (base, is_there) = self.destination(&tree, source).await?;
         let total = (source == Source::Folder && std::io::stderr().is_terminal()).then(|| count(&self.from));
         self.commit.message.get_or_insert_with(|| format!("import to {base}"));

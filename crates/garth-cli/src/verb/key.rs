@@ -49,6 +49,7 @@ enum Action {
 
 impl Key {
     pub(crate) async fn run(self, app: &mut App) -> Result {
+        app.no_tree("key")?;
         let data_dir = app.data_dir()?;
         let account = &app.global.account;
         data_dir.control().account(account).await.map_err(|error| no_account_or(account, error))?;

@@ -7,7 +7,7 @@ use garth::{FileSystem, Name, TreePath};
 
 use crate::app::{App, Plan, check_parent, destination, resolve_path, stat_optional, stat_path};
 use crate::args::{CommitArgs, TREE_PATH};
-use crate::fail::Result;
+use crate::fail::{Result, suggest_across};
 
 /// Create a hard link, or with -s a symbolic link
 ///
@@ -67,6 +67,7 @@ impl Ln {
             Ok(plan)
         })
         .await
+        .map_err(suggest_across("a hard link cannot cross to another store; use `garth cp` or `garth ln -s`"))
     }
 
     /// Where the link goes whose target is called `name`.

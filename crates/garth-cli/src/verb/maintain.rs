@@ -63,6 +63,7 @@ pub(crate) struct Reindex {
 
 impl Fsck {
     pub(crate) async fn run(self, app: &mut App) -> Result {
+        app.no_tree("fsck")?;
         let mut sound = true;
         self.accounts
             .each(app, "checking", async |app, account, tree| {
@@ -94,6 +95,7 @@ impl Fsck {
 
 impl Gc {
     pub(crate) async fn run(self, app: &mut App) -> Result {
+        app.no_tree("gc")?;
         let grace = Duration::from_secs(self.grace.unsigned_abs());
         self.accounts
             .each(app, "collecting", async |app, account, tree| {
@@ -123,6 +125,7 @@ impl Gc {
 
 impl Reindex {
     pub(crate) async fn run(self, app: &mut App) -> Result {
+        app.no_tree("reindex")?;
         self.accounts
             .each(app, "indexing", async |app, account, tree| {
                 let files = tree.reindex().await?;

@@ -7,7 +7,7 @@ use garth::model::{At, Kind, Op, RenameMode};
 
 use crate::app::{App, Plan, check_parent, destination, resolve_path, stat_path};
 use crate::args::{CommitArgs, TREE_PATH};
-use crate::fail::{Result, suggest};
+use crate::fail::{Result, suggest, suggest_across};
 
 /// Move or rename files and directories, in one commit; their history moves along
 ///
@@ -68,5 +68,6 @@ impl Mv {
         })
         .await
         .map_err(suggest(ErrorKind::NotEmpty, "the directory is not empty; remove it first with rm -r"))
+        .map_err(suggest_across("cannot move to another store; copy with `garth cp`, then remove"))
     }
 }

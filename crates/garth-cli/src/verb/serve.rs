@@ -40,6 +40,7 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) async fn run(self, app: &mut App) -> Result {
+        app.no_tree("serve")?;
         start_logs(self.access_log)?;
         // First the sockets: a start that fails for a taken port must not use up the key that is shown once.
         let (listeners, urls) = self.bind()?;

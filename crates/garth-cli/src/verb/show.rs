@@ -6,13 +6,13 @@ use std::sync::Arc;
 use clap::Args;
 use garth::fs::resolve::Follow;
 use garth::model::{Change, ChangeKind, CommitChanges, Moment, Seq, VersionId};
-use garth::{FileSystem, FileSystemExt, TreePath};
+use garth::{Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
 use crate::app::{App, resolve_path};
 use crate::args::TREE_PATH;
 use crate::compare::{Form, Side, show};
 use crate::fail::Result;
-use crate::history::{changes_json, changes_text};
+use crate::history::{Commits, changes_json, changes_text};
 use crate::when;
 
 /// Show one commit: author, message, changes, and a diff of each file
@@ -42,7 +42,7 @@ impl Show {
                 Moment::Seq(seq) => seq,
                 moment => fs.as_of(&moment).await?.head().await?.seq,
             },
-            None => fs.head().await?.seq,
+            None => last(&fs).await?,
         };
         let mut commit = fs.changes_of(seq).await?;
         if let Some(Ok(version)) = self.what.as_ref().map(|what| what.parse::<VersionId>()) {
@@ -86,6 +86,15 @@ impl Show {
             show(app, &self.form, &from, &to).await?;
         }
         Ok(())
+    }
+}
+
+/// The last commit that shows: the store's own may be of what lies outside of the tree.
+async fn last(fs: &Arc<dyn FileSystem>) -> Result<Seq> {
+    let commit = Commits::new(Arc::clone(fs), Seq(0), &TreePath::root()).await?.next().await?;
+    match commit {
+        Some(commit) => Ok(commit.commit.seq),
+        None => Err(Error::new(ErrorKind::NotFound, "no commit changed what shows here").into()),
     }
 }
 

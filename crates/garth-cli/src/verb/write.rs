@@ -91,6 +91,7 @@ impl Write {
                 let batch = Batch::new([write]).author(tree.author.clone());
                 batch.message(self.commit.message.clone().unwrap_or_default())
             };
+            tree.make_for(&batch(&path).ops).await?;
             let (path, commit) =
                 write_free(&*tree.fs, &path, batch).await.map_err(|e| suggest_parents(e.into()))?;
             return app.out.committed(&commit, 0, &path);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::garth::{Garth, column, string, utf8};
 
@@ -31,6 +31,78 @@ fn user_and_chat_go_together() {
     ] {
         garth.fails(2, args);
     }
+}
+
+#[test]
+fn options_of_a_chat_that_are_wrong_are_named() {
+    let garth = Garth::new();
+    garth.write("/skills/cook/SKILL.md", "boil\n");
+    garth.ok(&in_chat(&["mkdir", "/d"]));
+    let says = |code: i32, args: &[&str], words: &str| {
+        let said = garth.fails(code, args);
+        assert!(said.contains(words), "{said}");
+    };
+    let chat = "c".repeat(200);
+    says(2, &["ls", "/", "--user", "a/b", "--chat", "c"], "\"a/b\" is no user id: use 1 to 128 bytes");
+    let shown = format!("\"{}…\" is no chat id", &chat[..32]);
+    says(2, &["ls", "/", "--user", "ann", "--chat", &chat], &shown);
+    let skill = |skills: &[&'static str]| [in_chat(&["ls", "/"]), skills.to_vec()].concat();
+    says(2, &skill(&["--skill=cook", "--skill=cook=override"]), "--skill: cook is given twice");
+    says(2, &skill(&["--skill=cook=ephemeral:"]), "--skill");
+    says(2, &skill(&["--skill=cook=ephemeral:"]), "no folder behind the `:`");
+    let file = garth.beside("file");
+    fs::write(&file, "x").expect("a file");
+    for (code, at, why) in [(1, file, "not a folder"), (3, garth.beside("none"), "no such folder")] {
+        let option = format!("--skill=cook=ephemeral:{}", utf8(&at));
+        let args = [in_chat(&["ls", "/"]), vec![&option]].concat();
+        says(code, &args, &format!("--skill: {}: {why}", utf8(&at)));
+    }
+    let limited = in_chat(&["write", "/d/f", "--upload-limit", "1"]);
+    says(6, &limited, "/d/f: one upload to this tree has at most 1 bytes; see `--upload-limit`");
+    let long = garth.run(&in_chat(&["write", "/d/f", "--upload-limit", "1M"]), &vec![b'x'; 3 << 20]);
+    assert!(String::from_utf8_lossy(&long.stderr).contains("/d/f: one upload"), "staged content too");
+}
+
+#[test]
+fn verbs_of_stored_accounts_take_no_tree() {
+    let garth = Garth::new();
+    let backup = garth.beside("backup");
+    for args in [
+        &["serve"][..],
+        &["key", "list"],
+        &["account", "list"],
+        &["backup", utf8(&backup)],
+        &["fsck"],
+        &["gc"],
+        &["reindex"],
+    ] {
+        let said = garth.fails(2, &in_chat(args));
+        assert!(said.contains("leave --user and --chat out"), "{said}");
+        let said = garth.fails(2, &[args, &["--overlay=draft"]].concat());
+        assert!(said.contains("leave --overlay out"), "{said}");
+    }
+}
+
+#[test]
+fn only_a_directory_is_a_home_or_a_chat() {
+    let garth = Garth::new();
+    garth.ok(&["mkdir", "-p", "/agents", "/chats"]);
+    garth.ok(&["ln", "-s", "/agents/other", "/agents/link"]);
+    garth.write("/agents/file", "x");
+    garth.write("/chats/file", "x");
+    garth.ok(&["ln", "-s", "/chats/other", "/chats/link"]);
+    for agent in ["link", "file"] {
+        let said = garth.fails(4, &["write", "/x", "--user=ann", "--chat=trip", "--agent", agent]);
+        assert!(said.contains(&format!("/agents/{agent}: is no directory")), "{said}");
+    }
+    for chat in ["link", "file"] {
+        let said = garth.fails(4, &["write", "/x", "--user=ann", "--agent=scout", "--chat", chat]);
+        assert!(said.contains(&format!("/chats/{chat}: is no directory")), "{said}");
+        garth.fails(3, &["ls", "/", "--user=ann", "--agent=scout", "--chat", chat]);
+        garth.fails(3, &["chat", "delete", chat]);
+    }
+    assert_eq!(garth.ok(&["ls", "/chats"]), "file\nlink\n");
+    assert_eq!(garth.ok(&["chat", "list"]), "");
 }
 
 #[test]
@@ -71,6 +143,61 @@ fn an_agent_works_in_its_chat_and_nowhere_else() {
 }
 
 #[test]
+fn show_without_a_commit_shows_the_last_one_of_the_tree() {
+    let garth = Garth::new();
+    garth.feed(&in_chat(&["write", "/a", "-m", "ours"]), "1\n");
+    garth.write("/elsewhere", "2\n");
+    let shown = garth.lines(&in_chat(&["show"]));
+    assert_eq!(shown[0]["message"], "ours");
+    assert_eq!(shown[0]["seq"], garth.json(&in_chat(&["log", "-n", "1"]))["seq"]);
+    let empty = Garth::new();
+    let said = empty.fails(3, &["show"]);
+    assert_eq!(said, "garth: no commit changed what shows here\n");
+}
+
+#[test]
+fn a_first_write_that_fails_leaves_no_chat_behind() {
+    let garth = Garth::new();
+    for args in [
+        &["write", "/no/dir/x"][..],
+        &["write", "/no/x", "--free-name"],
+        &["append", "/no/x"],
+        &["mkdir", "/d", "/no/x"],
+        &["touch", "/no/x"],
+    ] {
+        garth.fails(3, &in_chat(args));
+    }
+    for lines in [
+        "{\"op\":\"rm\",\"path\":\"/x\",\"force\":true}\n",
+        "{\"op\":\"set\",\"path\":\"/x\",\"attrs\":{\"mode\":\"600\"}}\n",
+        "{\"op\":\"write\",\"path\":\"/x\",\"text\":\"1\",\"create\":\"never\"}\n",
+        "{\"op\":\"mkdir\",\"path\":\"/a\"}\n{\"op\":\"write\",\"path\":\"/no/x\",\"text\":\"1\"}\n",
+    ] {
+        let output = garth.run(&in_chat(&["batch"]), lines.as_bytes());
+        assert_eq!(output.status.code(), Some(3), "{lines}");
+    }
+    assert_eq!(garth.ok(&["ls", "-a", "/"]), "");
+
+    let first = |args: &[&'static str], chat: &'static str, input: &str| {
+        garth.feed(&[args, &["--user=ann", "--agent=scout", "--chat", chat]].concat(), input)
+    };
+    let long = "0123456789abcdef".repeat(100_000);
+    first(&["write", "-p", "/a/b"], "written", &long);
+    assert_eq!(garth.ok(&["cat", "/chats/written/a/b"]), long);
+    first(&["write", "/a", "--free-name"], "free", "1");
+    first(&["mkdir", "/d", "/d/e"], "made", "");
+    let lines = "{\"op\":\"mkdir\",\"path\":\"/a\"}\n{\"op\":\"append\",\"path\":\"/a/b\",\"text\":\"1\"}\n";
+    first(&["batch"], "batch", lines);
+    let folder = garth.beside("folder");
+    fs::create_dir(&folder).expect("a folder");
+    fs::write(folder.join("f"), "of the host").expect("a file");
+    garth.ok(&in_chat(&["import", utf8(&folder)]));
+    assert_eq!(garth.ok(&["cat", "/chats/trip/f"]), "of the host");
+    let chats = column(&garth.lines(&["chat", "list"]), "chat");
+    assert_eq!(chats, ["batch", "free", "made", "trip", "written"]);
+}
+
+#[test]
 fn a_skill_is_edited_and_gone_or_kept_as_asked() {
     let garth = Garth::new();
     garth.write("/skills/cook/SKILL.md", "boil\n");
@@ -94,6 +221,97 @@ fn a_skill_is_edited_and_gone_or_kept_as_asked() {
     // a batch in a sandbox sees its own changes
     let lines = "{\"op\":\"append\",\"path\":\"/skills/cook/SKILL.md\",\"text\":\"x\"}\n";
     garth.feed(&in_chat(&["batch", "--skill=cook"]), lines);
+}
+
+/// In a chat that is there, with the skill `cook`, whose changes are of another store.
+fn with_cook<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    [args, &CHAT[..], &["--skill=cook"]].concat()
+}
+
+#[test]
+fn cp_copies_from_a_skill_to_the_chat_and_keeps_what_copies_keep() {
+    let garth = Garth::new();
+    let long = "0123456789abcdef".repeat(150_000);
+    garth.write("/skills/cook/steps/long.txt", &long);
+    garth.feed(&["write", "/skills/cook/tpl.md", "--tag", "soup", "--ttl", "1h"], "boil\n");
+    garth.ok(&["set", "/skills/cook/tpl.md", "--mode", "640", "--owner", "7:8", "--meta", "k=v"]);
+    garth.ok(&["ln", "/skills/cook/tpl.md", "/skills/cook/steps/again.md"]);
+    garth.ok(&["ln", "-s", "../tpl.md", "/skills/cook/steps/link"]);
+    garth.ok(&["chmod", "700", "/skills/cook/steps"]);
+    garth.ok(&["touch", "-d", "2001-02-03", "/skills/cook/steps"]);
+    garth.ok(&in_chat(&["mkdir", "/d"]));
+    let kept = |path: &str| {
+        let mut stat = garth.json(&with_cook(&["stat", path]));
+        let keys = ["kind", "size", "mode", "uid", "gid", "mtime", "target", "expires_at", "attributes"];
+        keys.map(|key| stat[key].take())
+    };
+
+    let copied = garth.json(&with_cook(&["cp", "/skills/cook/tpl.md", "/mine.md", "-m", "ours"]));
+    assert_eq!((&copied["path"], &copied["created"]), (&json!("/mine.md"), &json!(true)));
+    assert_eq!(copied["version"], garth.json(&in_chat(&["stat", "/mine.md"]))["version"]);
+    assert_eq!(copied["seq"].as_u64(), Some(garth.seq()));
+    assert_eq!(garth.json(&["log", "-n", "1"])["message"], "ours");
+    assert_eq!(garth.ok(&["cat", "/chats/trip/mine.md"]), "boil\n");
+    assert_eq!(kept("/mine.md"), kept("/skills/cook/tpl.md"));
+
+    let said = garth.fails(1, &with_cook(&["cp", "/skills/cook", "/d"]));
+    assert!(said.contains("/skills/cook: is a directory; -r copies it"), "{said}");
+    garth.ok(&with_cook(&["cp", "-r", "/skills/cook", "/d"]));
+    assert_eq!(garth.ok(&["cat", "/chats/trip/d/cook/steps/long.txt"]), long);
+    for path in ["", "/tpl.md", "/steps", "/steps/long.txt", "/steps/link", "/steps/again.md"] {
+        assert_eq!(kept(&format!("/d/cook{path}")), kept(&format!("/skills/cook{path}")), "{path}");
+    }
+    let node = |path: &str| garth.json(&in_chat(&["stat", path]))["ino"].take();
+    assert_eq!(node("/d/cook/tpl.md"), node("/d/cook/steps/again.md"));
+
+    // all that is enabled, and into the skill too
+    garth.ok(&with_cook(&["cp", "-r", "/skills", "/all"]));
+    assert_eq!(garth.ok(&in_chat(&["cat", "/all/cook/tpl.md"])), "boil\n");
+    garth.ok(&with_cook(&["cp", "-r", "/d", "/skills/cook/new"]));
+    let said = garth.fails(2, &with_cook(&["cp", "-r", "/skills", "/skills/cook/new"]));
+    assert!(said.contains("cannot be copied into itself"), "{said}");
+}
+
+#[test]
+fn cp_to_another_store_keeps_the_rules_for_what_is_there() {
+    let garth = Garth::new();
+    garth.write("/skills/cook/a", "new");
+    garth.write("/skills/cook/b", "b");
+    garth.feed(&in_chat(&["write", "/a", "--tag", "old"]), "old and longer");
+    garth.ok(&in_chat(&["set", "/a", "--meta", "k=v"]));
+    garth.ok(&in_chat(&["ln", "/a", "/same"]));
+    garth.ok(&in_chat(&["mkdir", "/d"]));
+    garth.fails(4, &with_cook(&["cp", "-n", "/skills/cook/a", "/a"]));
+    garth.fails(4, &with_cook(&["cp", "-r", "/skills/cook", "/a"]));
+    garth.fails(3, &with_cook(&["cp", "/skills/cook/a", "/no/dir"]));
+    garth.fails(3, &with_cook(&["cp", "/skills/cook/none", "/d"]));
+    assert_eq!(garth.ok(&in_chat(&["cat", "/a"])), "old and longer");
+
+    let copied = garth.json(&with_cook(&["cp", "/skills/cook/a", "/a"]));
+    assert_eq!(copied["created"], json!(false));
+    assert_eq!(garth.ok(&in_chat(&["cat", "/same"])), "new", "the node stays");
+    let attributes = garth.json(&in_chat(&["stat", "/a"]))["attributes"].take();
+    assert_eq!(attributes, garth.json(&with_cook(&["stat", "/skills/cook/a"]))["attributes"]);
+
+    // of several sources each goes its way
+    let copied = garth.lines(&with_cook(&["cp", "/skills/cook/b", "/a", "/d"]));
+    assert_eq!(column(&copied, "path"), ["/d/b", "/d/a"]);
+    garth.ok(&with_cook(&["cp", "-p", "/skills/cook/a", "/no/dir/a"]));
+    assert_eq!(garth.ok(&in_chat(&["cat", "/d/b", "/d/a", "/no/dir/a"])), "bnewnew");
+
+    let limited = [with_cook(&["cp", "/skills/cook/a", "/small"]), vec!["--upload-limit=1"]].concat();
+    garth.fails(6, &limited);
+}
+
+#[test]
+fn what_cannot_cross_to_another_store_says_what_to_do() {
+    let garth = Garth::new();
+    garth.write("/skills/cook/a", "a");
+    garth.ok(&in_chat(&["mkdir", "/d"]));
+    let said = garth.fails(1, &with_cook(&["mv", "/skills/cook/a", "/d"]));
+    assert!(said.contains("copy with `garth cp`, then remove"), "{said}");
+    let said = garth.fails(1, &with_cook(&["ln", "/skills/cook/a", "/d"]));
+    assert!(said.contains("hard link") && said.contains("`garth ln -s`"), "{said}");
 }
 
 #[test]

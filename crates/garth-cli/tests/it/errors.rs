@@ -1,6 +1,8 @@
 //! How it fails: exit codes, stderr, pipes that close.
 
+use std::ffi::OsStr;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 
 use serde_json::{Value, json};
 
@@ -40,6 +42,19 @@ fn wrong_usage_is_exit_code_2() {
         last["error"]["message"], "the following required arguments were not provided: <SOURCE>...",
         "the whole sentence on one line"
     );
+}
+
+#[test]
+fn an_argument_that_is_not_utf_8_is_wrong_usage() {
+    let garth = Garth::new();
+    for args in [&["cat"][..], &["cat", "--json"]] {
+        let mut command = garth.command(args);
+        command.arg(OsStr::from_bytes(b"/bad\xff"));
+        let output = finish(command, b"");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("UTF-8") && !said.contains("panicked"), "{said}");
+    }
 }
 
 #[test]

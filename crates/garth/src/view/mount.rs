@@ -173,11 +173,15 @@ impl Mount {
 }
 
 /// Refuses content above the limit of a tree.
-fn check_body(largest: Option<u64>, size: u64) -> Result<()> {
+fn check_body(largest: Option<u64>, size: u64, at: Option<&At>) -> Result<()> {
     match largest.filter(|largest| size > *largest) {
         Some(largest) => {
-            let message = format!("one upload to this tree has at most {largest} bytes");
-            Err(Error::new(ErrorKind::TooLarge, message))
+            let message =
+                format!("one upload to this tree has at most {largest} bytes; see `--upload-limit`");
+            Err(match at {
+                Some(At::Path(path)) => Error::at(ErrorKind::TooLarge, path, message),
+                _ => Error::new(ErrorKind::TooLarge, message),
+            })
         }
         None => Ok(()),
     }

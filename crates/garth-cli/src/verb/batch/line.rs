@@ -51,6 +51,15 @@ impl Line {
         Ok((line, content.map(|content| (path, content))))
     }
 
+    /// Whether it may be the first thing in a tree: the others need what is there.
+    pub(super) fn makes(&self) -> bool {
+        match self {
+            Self::Write { create, .. } | Self::Append { create, .. } => *create != Create::Never,
+            Self::Mkdir { .. } => true,
+            _ => false,
+        }
+    }
+
     fn of(op: &str, from: &mut Fields) -> Result<Self> {
         Ok(match op {
             "write" => Self::Write {

@@ -92,13 +92,20 @@ pub(super) async fn make(
     if ops.is_empty() {
         return Ok(());
     }
-    raw.commit(Batch::new(ops).author(who.author()).message("open the tree of a chat")).await.map(drop)
+    let made = raw.commit(Batch::new(ops).author(who.author()).message("open the tree of a chat")).await;
+    made.map(drop).map_err(|error| match (error.kind(), error.path()) {
+        (ErrorKind::AlreadyExists | ErrorKind::NotADirectory, Some(path)) => {
+            let message = "is no directory, which the tree of an agent needs here; move it away";
+            Error::at(ErrorKind::AlreadyExists, path, message)
+        }
+        _ => error,
+    })
 }
 
 /// How many paths are looked up at once: so few are a short read, which no other thread has to do.
 const STEP: usize = 32;
 
-/// Whether something is at each of these paths.
+/// Whether a directory is at each of these paths.
 pub(super) async fn are_there(fs: &dyn FileSystem, paths: &[&TreePath]) -> Result<Vec<bool>> {
     let mut there = Vec::with_capacity(paths.len());
     while there.len() < paths.len() {
@@ -113,11 +120,13 @@ pub(super) async fn are_there(fs: &dyn FileSystem, paths: &[&TreePath]) -> Resul
         }
         for answer in fetched {
             there.push(match answer {
-                Ok(_) => true,
-                // below a file nothing is; to make something there tells why not
-                Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory) => false,
                 Err(error) if error.is(ErrorKind::IsADirectory) => true,
-                Err(error) => return Err(error),
+                // a file, a link or another node; to make a directory there, or below it, tells why not
+                Ok(_) => false,
+                Err(error) => match error.kind() {
+                    ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::NotPermitted => false,
+                    _ => return Err(error),
+                },
             });
         }
     }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::check_body;
 use crate::error::Result;
 use crate::fs::{OpenFile, OpenNode, Upload};
-use crate::model::{Entry, Ino, StagedBody};
+use crate::model::{At, Entry, Ino, StagedBody};
 use crate::view::numbers::renumbered;
 
 /// A handle whose node has another number in the tree.
@@ -64,6 +64,8 @@ impl OpenNode for Leading {
 pub(super) struct LimitedUpload {
     pub(super) inner: Box<dyn Upload>,
     pub(super) largest: Option<u64>,
+    /// What it is for.
+    pub(super) at: At,
     pub(super) size: u64,
 }
 
@@ -71,7 +73,7 @@ pub(super) struct LimitedUpload {
 impl Upload for LimitedUpload {
     async fn write(&mut self, bytes: Bytes) -> Result<()> {
         self.size += bytes.len() as u64;
-        check_body(self.largest, self.size)?;
+        check_body(self.largest, self.size, Some(&self.at))?;
         self.inner.write(bytes).await
     }
 

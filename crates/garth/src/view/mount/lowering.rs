@@ -59,7 +59,11 @@ impl Lowering for MountLowering {
 
     fn admit(&self, op: &Op) -> Result<()> {
         let size = op.body().map_or(0, Body::size);
-        check_body(self.mount.largest_body, size)?;
+        let at = match op {
+            Op::Write { at, .. } | Op::Append { at, .. } | Op::Patch { at, .. } => Some(at),
+            _ => None,
+        };
+        check_body(self.mount.largest_body, size, at)?;
         self.base.admit(op)
     }
 

@@ -396,7 +396,7 @@ impl FileSystem for Mount {
         };
         let inner = self.told(place.part, inner)?;
         Ok(match self.largest_body {
-            Some(_) => Box::new(LimitedUpload { inner, largest: self.largest_body, size: 0 }),
+            Some(_) => Box::new(LimitedUpload { inner, largest: self.largest_body, at: at.clone(), size: 0 }),
             None => inner,
         })
     }
