@@ -1,5 +1,5 @@
-//! Folders, files and tar archives of this machine, brought into the tree and out of it, and what is copied from
-//! one store to another.
+//! Folders, files and tar archives of this machine, brought into the tree and out of it; and what is copied
+//! from one store to another.
 //!
 //! Both directions compare first: [`pairs`] walks both sides in one order, [`load`] and
 //! [`to_folder`] change what differs.

@@ -80,8 +80,8 @@ impl fmt::Display for PathError {
             }
             Self::InvalidId { what, id } => write!(
                 f,
-                "{id:?} is no {what} id: use 1 to {MAX_ID} bytes without `/` or control characters, and not `.` \
-                 or `..`"
+                "{id:?} is no {what} id: use 1 to {MAX_ID} bytes without `/` or control characters, and not \
+                 `.` or `..`"
             ),
         }
     }

@@ -112,9 +112,11 @@ impl Cp {
 
     /// Copies each source by itself: not all of them may have to go to another store.
     async fn one_by_one(&self, app: &mut App, tree: &AuthoredTree) -> Result {
+        let interrupt = Interrupt::listen()?;
         for from in &self.from {
+            interrupt.check()?;
             match self.by_reference(app, tree, slice::from_ref(from)).await {
-                Err(failure) if crosses(&failure) => self.by_reading(app, tree, from).await?,
+                Err(failure) if crosses(&failure) => self.by_reading(app, tree, from, &interrupt).await?,
                 copied => copied?,
             }
         }
@@ -122,7 +124,13 @@ impl Cp {
     }
 
     /// Copies to another store, under the rules of [`Op::Copy`].
-    async fn by_reading(&self, app: &mut App, tree: &AuthoredTree, from: &str) -> Result {
+    async fn by_reading(
+        &self,
+        app: &mut App,
+        tree: &AuthoredTree,
+        from: &str,
+        interrupt: &Interrupt,
+    ) -> Result {
         let Route { from, entry, to } = self.route(&*tree.fs, from).await?;
         if entry.kind == Kind::Directory && !self.recursive() {
             return Err(Error::at(ErrorKind::IsADirectory, &from, "is a directory").into());
@@ -133,7 +141,7 @@ impl Cp {
             return Err(Error::at(ErrorKind::AlreadyExists, &to, "already exists").into());
         }
         let style = Style { list: false, to_stderr: false };
-        let report = Report::new(&mut app.out, None, style, Interrupt::listen()?);
+        let report = Report::new(&mut app.out, None, style, interrupt.clone());
         let policy = Policy { delete: false, dry_run: false };
         let mut loader = Loader::new(tree, &self.commit, to.clone(), true, policy, report);
         from_tree(&mut loader, (&from, &entry), &to, onto.as_ref()).await?;
