@@ -5,7 +5,18 @@ use std::ffi::OsString;
 /// Options whose value may look like a count.
 const COUNTED: [&str; 4] = ["-n", "-c", "--lines", "--bytes"];
 /// Global options that take a value, which is not the verb.
-const VALUED: [&str; 4] = ["--data", "--account", "--agent", "--overlay"];
+const VALUED: [&str; 10] = [
+    "--data",
+    "--account",
+    "--agent",
+    "--overlay",
+    "--user",
+    "--chat",
+    "--class",
+    "--session",
+    "--skill",
+    "--upload-limit",
+];
 
 /// The arguments of the program, the first being its name, as clap takes them.
 pub(crate) fn translated(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
@@ -70,6 +81,17 @@ mod tests {
         assert_eq!(line("garth find -size -10k -mtime -7 -h"), "garth find --size -10k --mtime -7 -h");
         assert_eq!(line("garth head -20 /a"), "garth head -n 20 /a");
         assert_eq!(line("garth log -5"), "garth log -n 5");
+    }
+
+    #[test]
+    fn every_option_before_a_verb_that_takes_a_value_is_known() {
+        let command = <crate::Cli as clap::CommandFactory>::command();
+        let valued = command.get_arguments().filter(|arg| arg.get_action().takes_values());
+        let mut valued: Vec<_> = valued.filter_map(|arg| Some(format!("--{}", arg.get_long()?))).collect();
+        let mut known = VALUED.map(str::to_owned);
+        valued.sort();
+        known.sort();
+        assert_eq!(valued, known);
     }
 
     #[test]

@@ -355,5 +355,8 @@ impl Overlay {
 
 /// The error of asking for what the tree was.
 pub(super) fn no_past() -> Error {
-    Error::new(ErrorKind::Unsupported, "an overlay has no history of its own; ask for that of the tree below it")
+    Error::new(
+        ErrorKind::Unsupported,
+        "an overlay has no history of its own; ask for that of the tree below it",
+    )
 }
