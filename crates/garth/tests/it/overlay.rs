@@ -361,6 +361,38 @@ async fn a_node_is_found_by_its_number_where_it_was_renamed_after_it_was_copied_
 }
 
 #[tokio::test]
+async fn a_node_is_found_by_its_number_where_it_was_renamed_as_it_was_copied_up() {
+    let layers = layers(true).await;
+    let tree = layers.tree().await;
+    let [file, other, dir, deep] = ["/d/a", "/SKILL.md", "/d/sub", "/d/sub/b"].map(|path| tree.entry(path));
+    let [file, other] = [file.await.unwrap().ino, other.await.unwrap().ino];
+    let [dir, deep] = [dir.await.unwrap().ino, deep.await.unwrap().ino];
+    let open = tree.open(&At::Path(p("/d/a"))).await.unwrap();
+    tree.rename("/d/a", "/renamed").await.unwrap();
+    tree.append(file, "1").await.unwrap();
+    assert_eq!(open.read_at(0, 100).await.unwrap(), "a1");
+    // twice in one commit, and two directories exchanged
+    tree.commit(Batch::new([
+        Op::append(p("/SKILL.md"), "2"),
+        Op::rename(p("/SKILL.md"), p("/once")),
+        Op::rename(p("/once"), p("/twice")),
+        Op::exchange(p("/d"), p("/empty")),
+        Op::rename(p("/empty"), p("/moved")),
+    ]))
+    .await
+    .unwrap();
+    for (number, path) in
+        [(file, "/renamed"), (other, "/second.md"), (dir, "/moved/sub"), (deep, "/moved/sub/b")]
+    {
+        let names = tree.names(&At::Node(number), &NamesPage::default()).await.unwrap().items;
+        assert_eq!(names[0], p(path));
+        assert_eq!(tree.entry(path).await.unwrap().ino, number);
+    }
+    tree.append(deep, "3").await.unwrap();
+    assert_eq!(tree.read_to_string("/moved/sub/b").await.unwrap(), "b3");
+}
+
+#[tokio::test]
 async fn conditions_on_hashes_are_bounded_also_for_what_is_below() {
     let layers = layers(true).await;
     layers

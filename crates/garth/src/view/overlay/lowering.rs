@@ -213,6 +213,7 @@ impl OverlayLowering {
         let lowered = self.upper.lower(&At::Path(self.overlay.tree(&path)?), access).await;
         let mut lowered = lowered.map_err(|error| self.overlay.of_upper(error))?;
         self.hide_after(&path, access).await?;
+        self.overlay.note_copies(&path, access, &mut self.changed);
         let after = self.through().await?;
         before.before(&mut lowered);
         after.after(&mut lowered);

@@ -1,6 +1,6 @@
 //! Copying up: what makes a node of the lower layer one of the upper layer, and what hides it below.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::base::{Was, copied};
 use super::layers::{self, BASE, Found, ORIGIN};
@@ -8,8 +8,8 @@ use super::{Overlay, carried};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::model::{
-    At, Body, ByteRange, Entry, Kind, MAX_INLINE_BODY, NamesPage, Op, Precondition, Seq, SetAttrs, Special,
-    VersionId, WalkPage,
+    Access, At, Body, ByteRange, Entry, Ino, Kind, MAX_INLINE_BODY, NamesPage, Op, Precondition, Seq,
+    SetAttrs, Special, VersionId, WalkPage,
 };
 use crate::path::TreePath;
 
@@ -27,6 +27,12 @@ pub(super) struct Changed {
     pub(super) there: BTreeSet<TreePath>,
     /// Paths of which the lower layer shows nothing by then.
     pub(super) hidden: BTreeSet<TreePath>,
+    /// Where nodes of the lower layer are copied to, by their numbers there.
+    copies: BTreeMap<Ino, TreePath>,
+    /// Those of which that is still to be noted.
+    unnoted: BTreeSet<Ino>,
+    /// What an operation moves, until it is known where to.
+    moving: Option<TreePath>,
     /// What is to be done next.
     pub(super) ops: Vec<Op>,
     /// Directories in which it makes names or takes some away: they get its time.
@@ -169,7 +175,41 @@ impl Overlay {
         self.keep_times(path, changed).await
     }
 
-    /// Notes where a node of the lower layer is copied to, by its number there. That is of the last copy: if
+    /// Writes the notes of what an address has copied up. Of what is moved it is noted where it is by the end
+    /// of the batch: a later look at the commit finds it there.
+    pub(super) fn note_copies(&self, path: &TreePath, access: Access, changed: &mut Changed) {
+        let from = changed.moving.take();
+        match (access, from) {
+            (Access::Move, _) | (Access::Exchange, None) => changed.moving = Some(path.clone()),
+            (Access::Create | Access::Replace | Access::Exchange, Some(from)) => {
+                let back = access == Access::Exchange;
+                for (ino, at) in &mut changed.copies {
+                    let there = at.rebase(&from, path);
+                    let moved = there.or_else(|| at.rebase(path, &from).filter(|_| back));
+                    // where its path is too long the store refuses the operation
+                    if let Some(Ok(moved)) = moved {
+                        *at = moved;
+                        changed.unnoted.insert(*ino);
+                    }
+                }
+            }
+            _ => {}
+        }
+        let moving = changed.moving.as_ref();
+        let waits = |ino: &Ino| {
+            changed.copies.get(ino).zip(moving).is_some_and(|(path, moving)| path.is_within(moving))
+        };
+        let (waiting, due): (BTreeSet<Ino>, BTreeSet<Ino>) =
+            changed.unnoted.iter().partition(|ino| waits(ino));
+        for ino in due {
+            let path = changed.copies.get(&ino).map_or_else(String::new, ToString::to_string);
+            let attrs = SetAttrs::new().searchable(false);
+            changed.ops.push(Op::write(self.copy_note(ino), path).with_parents().with_attrs(attrs));
+        }
+        changed.unnoted = waiting;
+    }
+
+    /// Remembers to which path a node of the lower layer is copied. What was noted before was of another: if
     /// the node was renamed below since an earlier one, that is a node of its own from now on.
     async fn note_copy(&self, path: &TreePath, entry: &Entry, changed: &mut Changed) -> Result<()> {
         let note = self.copy_note(entry.ino);
@@ -184,9 +224,9 @@ impl Overlay {
                 Precondition::Version(version)
             }
         };
-        changed.assumptions.push((At::Path(note.clone()), that));
-        let attrs = SetAttrs::new().searchable(false);
-        changed.ops.push(Op::write(note, path.to_string()).with_parents().with_attrs(attrs));
+        changed.assumptions.push((At::Path(note), that));
+        changed.copies.insert(entry.ino, path.clone());
+        changed.unnoted.insert(entry.ino);
         Ok(())
     }
 
