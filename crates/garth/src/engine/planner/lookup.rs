@@ -333,7 +333,9 @@ impl<R: Rows> Planner<'_, R> {
             return Ok(());
         }
         self.find(path)?;
-        Err(Error::at(ErrorKind::Busy, path, "the top of the tree cannot be removed, moved or replaced"))
+        let message =
+            "is the top of what is shown here: only what is in it can be removed, moved or replaced";
+        Err(Error::at(ErrorKind::Busy, path, message))
     }
 
     /// Refuses to move, remove, replace or copy as one what has something left out below: `Busy`.
