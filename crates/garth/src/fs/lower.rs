@@ -97,6 +97,9 @@ pub trait Lowering: Send + Sync + fmt::Debug {
         Ok(())
     }
 
+    /// Begins an operation: whether what it writes is to expire.
+    fn begin(&mut self, _expires: bool) {}
+
     /// What an address of the view is in its store.
     ///
     /// # Errors

@@ -96,6 +96,7 @@ impl Descent {
     /// Adds an operation with what goes before and after it; gives what is told of it.
     async fn op(&mut self, op: &Op, ops: &mut Vec<Op>) -> Result<Answer> {
         self.lowering.admit(op)?;
+        self.lowering.begin(op.expires());
         let told = op.told_of().cloned();
         let (mut op, mut after, mut shown) = (op.clone(), Vec::new(), Shown::default());
         if op.addresses().is_empty() {

@@ -338,6 +338,10 @@ impl Lowering for ScopeLowering {
         self.base.admit(op)
     }
 
+    fn begin(&mut self, expires: bool) {
+        self.base.begin(expires);
+    }
+
     async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered> {
         let below = match at {
             // an operation that takes no number must be given one, to refuse it

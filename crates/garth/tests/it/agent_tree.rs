@@ -9,7 +9,7 @@ use garth::engine::host::{HostFs, Mode};
 use garth::engine::memory::Memory;
 use garth::model::{
     At, Author, Batch, ChangesQuery, Commit, CommitId, Confinement, HistoryPage, Moment, Op, Owner,
-    Precondition, SearchQuery, Within,
+    Precondition, SearchQuery, SetAttrs, Timestamp, Within,
 };
 use garth::{AccountStore, DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use tempfile::TempDir;
@@ -526,6 +526,27 @@ async fn an_agent_gets_an_accounts_skill_back_when_its_own_copy_goes() {
     assert!(!tree.exists("/skills/a/ref.md").await.unwrap(), "what was taken away stays away");
     tree.append("/skills/a/SKILL.md", ", changed again").await.unwrap();
     assert_eq!(account.text("/agents/scout/skills/a/SKILL.md").await, "of the account, changed again");
+}
+
+#[tokio::test]
+async fn a_copy_of_a_skills_file_that_expires_uncovers_nothing() {
+    let account = Account::new().await;
+    for name in ["set", "made", "written"] {
+        account.put(&format!("/skills/a/{name}"), "of the account").await;
+    }
+    let tree = account.open("main", None, vec![Skill::overriding("a").unwrap()]).await;
+    let soon = SetAttrs::new().expires_at(Timestamp(Env::system().now().0 + 300_000_000));
+    tree.append("/skills/a/set", ", changed").await.unwrap();
+    tree.commit(Op::set_attrs(p("/skills/a/set"), soon.clone()).into()).await.unwrap();
+    tree.commit(Op::set_attrs(p("/skills/a/made"), soon.clone()).into()).await.unwrap();
+    tree.commit(Op::write(p("/skills/a/written"), "new").with_attrs(soon).into()).await.unwrap();
+    assert_eq!(names(&*tree, "/skills/a").await, ["made", "set", "written"]);
+    tokio::time::sleep(std::time::Duration::from_millis(350)).await;
+    assert_eq!(names(&*tree, "/skills/a").await, Vec::<String>::new());
+}
+
+async fn names(fs: &dyn FileSystem, dir: &str) -> Vec<String> {
+    fs.read_dir(dir).map_ok(|item| item.name.to_string()).try_collect().await.unwrap()
 }
 
 #[tokio::test]

@@ -72,6 +72,18 @@ impl Op {
         }
     }
 
+    /// Whether it gives what it writes a time to expire.
+    pub(crate) fn expires(&self) -> bool {
+        match self {
+            Self::Write { attrs, .. }
+            | Self::Mkdir { attrs, .. }
+            | Self::Symlink { attrs, .. }
+            | Self::Mknod { attrs, .. }
+            | Self::SetAttrs { attrs, .. } => matches!(attrs.expires_at, Some(Some(_))),
+            _ => false,
+        }
+    }
+
     /// The address of the node that the outcome tells of; `None` for the root.
     pub(crate) fn told_of(&self) -> Option<&At> {
         match self {

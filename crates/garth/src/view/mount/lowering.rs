@@ -24,12 +24,14 @@ pub(super) struct MountLowering {
     addressed: BTreeSet<usize>,
     /// The parts that show the node which the next address gives another name.
     linked: Option<BTreeSet<usize>>,
+    /// Whether what the operation writes is to expire.
+    expires: bool,
 }
 
 impl MountLowering {
     pub(super) fn new(mount: Mount) -> Self {
         let base = mount.base.lowering();
-        Self { mount, base, others: HashMap::new(), addressed: BTreeSet::new(), linked: None }
+        Self { mount, base, others: HashMap::new(), addressed: BTreeSet::new(), linked: None, expires: false }
     }
 }
 
@@ -67,8 +69,13 @@ impl Lowering for MountLowering {
         self.base.admit(op)
     }
 
+    fn begin(&mut self, expires: bool) {
+        self.expires = expires;
+        self.base.begin(expires);
+    }
+
     async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered> {
-        let Self { mount, base, others, addressed, linked } = self;
+        let Self { mount, base, others, addressed, linked, expires } = self;
         let mut place = mount.place(at).await?;
         place.at = known(mount, &place).await?;
         let mut missing = missing(mount, &place, access).await?;
@@ -120,6 +127,7 @@ impl Lowering for MountLowering {
             Source::Base(_) => base.lower(&place.at, access).await,
             Source::Other(other) => {
                 let lowering = others.entry(place.part.index).or_insert_with(|| other.fs.lowering());
+                lowering.begin(*expires);
                 lowering.lower(&place.at, access).await
             }
             Source::NoPast => mount.fs(place.part).map(drop).and(Err(Error::no_node())),

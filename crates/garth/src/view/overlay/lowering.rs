@@ -29,6 +29,8 @@ pub(super) struct OverlayLowering {
     held: Box<dyn Lowering>,
     /// Bytes that conditions on hashes have asked to read.
     hashed: u64,
+    /// Whether what the operation writes is to expire.
+    expires: bool,
 }
 
 /// What an address leads to.
@@ -45,7 +47,16 @@ impl OverlayLowering {
         let overlay = Overlay { upper, within, ..shown.clone() };
         let upper = overlay.whole.lowering();
         let held = shown.upper.lowering();
-        Self { overlay, shown, upper, changed: Changed::default(), within: None, held, hashed: 0 }
+        Self {
+            overlay,
+            shown,
+            upper,
+            changed: Changed::default(),
+            within: None,
+            held,
+            hashed: 0,
+            expires: false,
+        }
     }
 
     async fn spot(&self, at: &At) -> Result<Spot> {
@@ -164,7 +175,8 @@ impl OverlayLowering {
     /// What keeps the lower layer from showing at a path whose name is taken away or replaced; and what was
     /// there for this operation alone goes.
     async fn hide_after(&mut self, path: &TreePath, access: Access) -> Result<()> {
-        if takes_name(access)
+        // what expires uncovers nothing
+        if (takes_name(access) || (self.expires && access.changes()))
             && let Some(below) = self.overlay.below_then(path, &self.changed).await?
         {
             self.overlay.hide(path, below.version, &mut self.changed).await?;
@@ -279,6 +291,11 @@ impl Lowering for OverlayLowering {
 
     fn admit(&self, op: &Op) -> Result<()> {
         self.upper.admit(op)
+    }
+
+    fn begin(&mut self, expires: bool) {
+        self.expires = expires;
+        self.upper.begin(expires);
     }
 
     async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered> {
