@@ -248,13 +248,23 @@ impl Overlay {
     /// Whether a node that was copied up, and is found at this path, has its number from below still: unless
     /// the lower layer shows the node that has it by another name, which somebody gave it since.
     async fn keeps_number(&self, below: Ino, path: Option<&TreePath>) -> Result<bool> {
+        if !self.lower.capabilities(&TreePath::root()).nodes {
+            // without numbers there is none to keep
+            return Ok(false);
+        }
+        if let Some(path) = path
+            && let Ok(entry) = self.lower.stat(&At::Path(path.clone())).await
+            && entry.ino == below
+            && (entry.nlink == 1 || entry.is_dir())
+        {
+            // most often: it has the one name that the copy hides
+            return Ok(true);
+        }
         let mut page = NamesPage::default();
         loop {
             let names = match self.lower.names(&At::Node(below), &page).await {
                 Ok(names) => names,
                 Err(error) if is_missing(&error) => return Ok(true),
-                // without numbers there is none to keep
-                Err(error) if error.is(ErrorKind::Unsupported) => return Ok(false),
                 Err(error) => return Err(error),
             };
             for name in names.items.iter().filter(|name| Some(*name) != path) {
