@@ -13,7 +13,7 @@ use std::sync::Arc;
 use garth::engine::host::{HostFs, Mode};
 use garth::engine::memory::Memory;
 use garth::engine::sqlite::SqliteFs;
-use garth::model::{Batch, Op, SetAttrs, Timestamp};
+use garth::model::{At, Batch, Op, SetAttrs, Timestamp, WalkPage};
 use garth::view::{Overlay, Scope};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use rustix::io::Errno;
@@ -255,7 +255,7 @@ impl Both {
             && error.is(ErrorKind::CrossesMounts)
         {
             self.stats.crossed += 1;
-            return self.crosses(op).map(|()| Some(error.kind()));
+            return self.crosses(op).await.map(|()| Some(error.kind()));
         }
         match (ours, kernel::apply(&self.root(), op)) {
             (Ok(_), Ok(())) => Ok(None),
@@ -271,19 +271,31 @@ impl Both {
     }
 
     /// What of another store is in a directory cannot be renamed with it. The kernel could.
-    fn crosses(&self, op: &Op) -> Result<(), String> {
-        let moved = |at: &garth::model::At| match at {
-            garth::model::At::Path(path) => self.union.has_some_of_lower(path).unwrap_or_default(),
+    async fn crosses(&self, op: &Op) -> Result<(), String> {
+        let crosses = match op {
+            Op::Rename { from, to, mode, .. } => {
+                let exchange = *mode == garth::model::RenameMode::Exchange;
+                self.has_some_of_lower(from).await || (exchange && self.has_some_of_lower(to).await)
+            }
             _ => false,
         };
-        match op {
-            Op::Rename { from, to, mode, .. }
-                if moved(from) || (*mode == garth::model::RenameMode::Exchange && moved(to)) =>
-            {
-                Ok(())
-            }
-            _ => Err("the overlay says that it crosses stores, but all of it was copied up".to_owned()),
+        match crosses {
+            true => Ok(()),
+            false => Err("the overlay says that it crosses stores, but all of it was copied up".to_owned()),
         }
+    }
+
+    /// Whether something in a directory was not copied up by the overlay. The kernel may have done that, for
+    /// an operation that then failed.
+    async fn has_some_of_lower(&self, dir: &At) -> bool {
+        let Ok(walk) = self.ours.walk(dir, &WalkPage::default()).await else { return false };
+        for item in walk.items {
+            let copy = p(&format!("/tree{}", item.path));
+            if self.above.stat(&At::Path(copy)).await.is_err() {
+                return true;
+            }
+        }
+        false
     }
 }
 

@@ -66,19 +66,6 @@ impl Union {
         self.mounted = false;
         Ok(())
     }
-
-    /// Whether anything that a directory shows has not been copied up.
-    pub(super) fn has_some_of_lower(&self, dir: &TreePath) -> io::Result<bool> {
-        for entry in fs::read_dir(host(&self.folder("merged"), dir))? {
-            let name = entry?.file_name();
-            let path = dir.join(&crate::tools::name(&name.to_string_lossy())).map_err(io::Error::other)?;
-            let Ok(above) = fs::symlink_metadata(host(&self.folder("upper"), &path)) else { return Ok(true) };
-            if above.is_dir() && self.has_some_of_lower(&path)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
 }
 
 impl Drop for Union {
