@@ -21,6 +21,7 @@ mod it {
     mod numbers;
     mod overlay;
     mod overlay_kernel;
+    mod overlay_races;
     mod overlay_stored;
     mod rules;
     mod specs;

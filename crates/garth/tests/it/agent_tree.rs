@@ -25,8 +25,12 @@ struct Account {
 
 impl Account {
     async fn new() -> Self {
+        Self::on(Env::system()).await
+    }
+
+    async fn on(env: Env) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let data = DataDir::open(&folder.path().join("data"), Env::system()).unwrap();
+        let data = DataDir::open(&folder.path().join("data"), env).unwrap();
         data.create_account("default").await.unwrap();
         Self { store: data.account("default").await.unwrap(), folder }
     }
@@ -530,18 +534,19 @@ async fn an_agent_gets_an_accounts_skill_back_when_its_own_copy_goes() {
 
 #[tokio::test]
 async fn a_copy_of_a_skills_file_that_expires_uncovers_nothing() {
-    let account = Account::new().await;
+    let (env, clock) = Env::manual(Timestamp(1_000_000_000));
+    let account = Account::on(env).await;
     for name in ["set", "made", "written"] {
         account.put(&format!("/skills/a/{name}"), "of the account").await;
     }
     let tree = account.open("main", None, vec![Skill::overriding("a").unwrap()]).await;
-    let soon = SetAttrs::new().expires_at(Timestamp(Env::system().now().0 + 300_000_000));
+    let soon = SetAttrs::new().expires_at(Timestamp(2_000_000_000));
     tree.append("/skills/a/set", ", changed").await.unwrap();
     tree.commit(Op::set_attrs(p("/skills/a/set"), soon.clone()).into()).await.unwrap();
     tree.commit(Op::set_attrs(p("/skills/a/made"), soon.clone()).into()).await.unwrap();
     tree.commit(Op::write(p("/skills/a/written"), "new").with_attrs(soon).into()).await.unwrap();
     assert_eq!(names(&*tree, "/skills/a").await, ["made", "set", "written"]);
-    tokio::time::sleep(std::time::Duration::from_millis(350)).await;
+    clock.set(Timestamp(2_000_000_000));
     assert_eq!(names(&*tree, "/skills/a").await, Vec::<String>::new());
 }
 
