@@ -54,7 +54,7 @@ use crate::path::TreePath;
 use crate::rule::Rules;
 
 /// The state that a batch is planned on: the head row.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct HeadRow {
     /// Last sequence.
     pub seq: u64,
@@ -64,6 +64,10 @@ pub struct HeadRow {
     pub next_ino: u64,
     /// Next chunk number to give.
     pub next_chunk: u64,
+    /// Version of what operators have set: rules and quotas.
+    pub control: u64,
+    /// Version of the set of projections that are kept.
+    pub projections: u64,
 }
 
 /// What planning a batch gives.
@@ -125,7 +129,7 @@ pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> 
     planner.judge(batch)?;
     planner.delta.finish(planner.first_ino, planner.seq);
     let (next_ino, next_chunk) = (planner.next_ino, planner.next_chunk);
-    let head = HeadRow { seq: planner.seq, time, next_ino, next_chunk };
+    let head = HeadRow { seq: planner.seq, time, next_ino, next_chunk, ..head };
     // whether it is durable is for the database to say, once it has kept it
     let commit =
         Commit { seq: Seq(head.seq), time: Timestamp(time), outcomes, replayed: false, durable: false };

@@ -41,7 +41,7 @@ pub trait Fetch: Rows {
 /// `TooLarge` after [`MAX_ROUNDS`]; errors of `fetch`, and of the batch.
 pub async fn plan_with<R: Fetch>(rows: &mut R, now: Timestamp, batch: &Batch) -> Result<Planned> {
     // nothing is there yet: this run only says what to fetch first
-    let unknown = HeadRow { seq: 0, time: 0, next_ino: 0, next_chunk: 0 };
+    let unknown = HeadRow::default();
     drop(plan(&*rows, unknown, now, batch));
     for _ in 0..MAX_ROUNDS {
         let head = rows.fetch().await?;

@@ -29,7 +29,7 @@ pub(crate) static SUBJECT: Subject = Subject { name: "the account's database", r
 
 static FORMAT: Format = Format {
     application_id: 0x4752_5448, // "GRTH" in ASCII
-    scripts: &[FORMAT_1, FORMAT_2, FORMAT_3],
+    scripts: &[FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4],
     initialise: |conn, _: &Env| {
         // made by the first script, and left to older files
         conn.execute_batch("DELETE FROM old_index; DROP TABLE old_vocabulary; DROP TABLE passage_text")?;
@@ -251,6 +251,38 @@ CREATE TABLE snapshot_3 (
 INSERT INTO snapshot_3 SELECT '', name, seq FROM snapshot;
 DROP TABLE snapshot;
 ALTER TABLE snapshot_3 RENAME TO snapshot;
+";
+
+/// What format 4 adds: what operators set, with its version in the head row, and what is derived from files.
+///
+/// `judged` remembers how far a file was found to be as a rule demands: its first `until` bytes, which have
+/// `lines` lines, by the demand whose digest is `demand`, in its content of commit `etag`. `quota` counts
+/// what is below a path. `projected` has the keys that files were found by, each with the line that it is
+/// from, where a projection is by line.
+const FORMAT_4: &str = "
+ALTER TABLE head ADD COLUMN control INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE head ADD COLUMN projections INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE log ADD COLUMN overrides INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE rule (
+    class TEXT NOT NULL, demand TEXT NOT NULL, terms TEXT NOT NULL,
+    PRIMARY KEY (class, demand)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE judged (
+    ino INTEGER NOT NULL, demand BLOB NOT NULL,
+    etag INTEGER NOT NULL, until INTEGER NOT NULL, lines INTEGER NOT NULL,
+    PRIMARY KEY (ino, demand)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE quota (
+    path TEXT PRIMARY KEY,
+    max_bytes INTEGER, max_entries INTEGER,
+    bytes INTEGER NOT NULL, entries INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE projected (
+    projection INTEGER NOT NULL, key TEXT NOT NULL, ino INTEGER NOT NULL, line INTEGER NOT NULL,
+    off INTEGER NOT NULL, len INTEGER NOT NULL,
+    PRIMARY KEY (projection, key, ino, line)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX projected_ino ON projected (ino, projection, line);
 ";
 
 /// Makes the tables of a new database.

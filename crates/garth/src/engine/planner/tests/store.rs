@@ -84,7 +84,7 @@ impl Store {
             content_seq: 0,
         };
         Self {
-            head: HeadRow { seq: 0, time: 0, next_ino: 2, next_chunk: 1 },
+            head: HeadRow { next_ino: 2, next_chunk: 1, ..HeadRow::default() },
             names: BTreeMap::new(),
             nodes: BTreeMap::from([(root.ino, BTreeMap::from([(0, root)]))]),
             attributes: BTreeMap::new(),

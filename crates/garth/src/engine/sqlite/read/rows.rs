@@ -25,9 +25,16 @@ pub(crate) fn below(dir: &str) -> (String, String) {
 pub(crate) const MAX: u64 = i64::MAX as u64;
 
 pub(crate) fn head(conn: &Connection) -> DbResult<HeadRow> {
-    let mut query = conn.prepare_cached("SELECT seq, time, next_ino, next_chunk FROM head")?;
+    let mut query = conn.prepare_cached("SELECT seq, time, next_ino, next_chunk, control, projections FROM head")?;
     Ok(query.query_row([], |row| {
-        Ok(HeadRow { seq: row.get(0)?, time: row.get(1)?, next_ino: row.get(2)?, next_chunk: row.get(3)? })
+        Ok(HeadRow {
+            seq: row.get(0)?,
+            time: row.get(1)?,
+            next_ino: row.get(2)?,
+            next_chunk: row.get(3)?,
+            control: row.get(4)?,
+            projections: row.get(5)?,
+        })
     })?)
 }
 
