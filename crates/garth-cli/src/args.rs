@@ -38,8 +38,11 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "ID", conflicts_with_all = ["raw", "chat"])]
     pub(crate) overlay: Option<String>,
     /// Work on all of the account, /.garth too, which garth keeps for itself: for administrators
-    #[arg(long, global = true)]
+    #[arg(long, global = true, conflicts_with = "override_rules")]
     pub(crate) raw: bool,
+    /// Write what rules refuse; the log says so: for administrators
+    #[arg(long, global = true, conflicts_with_all = ["overlay", "chat"])]
+    pub(crate) override_rules: bool,
     /// Print JSON: one object, or JSON Lines where there may be several
     #[arg(long, global = true)]
     pub(crate) json: bool,

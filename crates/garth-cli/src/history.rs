@@ -8,7 +8,7 @@ use garth::{ErrorKind, FileSystem, Result, TreePath};
 use serde_json::{Value, json};
 
 use crate::escape::escaped;
-use crate::out::{author_text, commit_json};
+use crate::out::{author_text, commit_json, message_text};
 
 /// Commits of the first page; each further page has twice as many, so that a short answer costs little.
 const FIRST_PAGE: u64 = 16;
@@ -127,7 +127,7 @@ fn parts(kind: &ChangeKind) -> (&'static str, Option<&str>, Option<&str>) {
 pub(crate) fn changes_text(commit: &CommitChanges, most: usize) -> String {
     let info = &commit.commit;
     let (time, author) = (info.time.to_rfc3339(), author_text(&info.author));
-    let head = format!("{:<6}  {time}  {author}  {}", info.seq.0, escaped(&info.message));
+    let head = format!("{:<6}  {time}  {author}  {}", info.seq.0, message_text(info));
     let mut text = head.trim_end().to_owned();
     for change in commit.changes.iter().take(most) {
         let (kind, from, name) = parts(&change.kind);

@@ -180,13 +180,23 @@ pub(crate) fn entry_json(path: &TreePath, entry: &Entry) -> Value {
 
 /// The fields of a commit that every listing of the log shows.
 pub(crate) fn commit_json(commit: &CommitInfo) -> Value {
-    json!({
+    let mut json = json!({
         "seq": commit.seq,
         "time": commit.time.to_rfc3339(),
         "author": commit.author,
         "message": commit.message,
         "id": commit.id.map(|id| id.to_string()),
-    })
+    });
+    if commit.overrides_rules {
+        json["overrides_rules"] = true.into();
+    }
+    json
+}
+
+/// Why, in a column; and whether rules were overridden for it.
+pub(crate) fn message_text(commit: &CommitInfo) -> String {
+    let mark = if commit.overrides_rules { "[overrides rules] " } else { "" };
+    format!("{mark}{}", escaped(&commit.message))
 }
 
 /// Who, in a column.

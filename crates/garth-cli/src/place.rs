@@ -18,7 +18,7 @@ use crate::fail::{Failure, Result};
 
 /// See the module.
 pub(crate) enum Place<'a> {
-    Account { raw: bool },
+    Account { raw: bool, overrides_rules: bool },
     Overlay { id: &'a str },
     Chat { who: Identity, args: &'a ChatArgs, chat: &'a str },
 }
@@ -32,7 +32,8 @@ impl<'a> Place<'a> {
         }
         let args = &global.chat;
         let (Some(user), Some(chat)) = (&args.user, &args.chat) else {
-            return Ok(Self::Account { raw: global.raw });
+            let overrides_rules = global.override_rules;
+            return Ok(Self::Account { raw: global.raw, overrides_rules });
         };
         let who = Identity::new(user, &global.agent, chat, args.class.as_deref().unwrap_or(MAIN))?;
         let who = match &args.session {
@@ -83,10 +84,11 @@ impl<'a> Place<'a> {
         env: &Env,
     ) -> Result<(Arc<dyn FileSystem>, Option<Unmade>)> {
         let (who, args) = match self {
-            Self::Account { raw: true } => return Ok((account.raw(), None)),
-            Self::Account { raw: false } => {
+            Self::Account { raw: true, .. } => return Ok((account.raw(), None)),
+            Self::Account { raw: false, overrides_rules } => {
                 tell_of_own_name(&*account).await?;
-                return Ok((account, None));
+                let tree = if overrides_rules { account.overriding_rules() } else { account };
+                return Ok((tree, None));
             }
             Self::Overlay { id } => return Ok((Stored::open(&*account, id).await?.tree(), None)),
             Self::Chat { who, args, .. } => (who, args),

@@ -27,6 +27,7 @@ mod mv;
 mod overlay;
 mod restore;
 mod rm;
+mod rule;
 mod search;
 mod serve;
 mod set;
@@ -48,6 +49,7 @@ pub(crate) enum Verb {
     Serve(serve::Serve),
     Account(account::Account),
     Key(key::Key),
+    Rule(rule::Rule),
     Kv(kv::Kv),
     Chat(chat::Chat),
     Ls(ls::Ls),
@@ -96,6 +98,7 @@ impl Verb {
             Self::Serve(verb) => verb.run(app).await,
             Self::Account(verb) => verb.run(app).await,
             Self::Key(verb) => verb.run(app).await,
+            Self::Rule(verb) => verb.run(app).await,
             Self::Kv(verb) => verb.run(app).await,
             Self::Chat(verb) => verb.run(app).await,
             Self::Ls(verb) => verb.run(app).await,

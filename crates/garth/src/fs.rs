@@ -6,6 +6,7 @@
 //! what one interface has acknowledged, the next read of any other sees. Engines never follow symbolic links:
 //! [`crate::fs::resolve`] does, above them. `docs/specs/tree.md` describes the contract as a whole.
 
+pub mod breach;
 pub(crate) mod ext;
 pub mod lower;
 pub mod resolve;
@@ -16,7 +17,8 @@ pub mod store;
 pub use self::ext::FileSystemExt;
 pub use self::lower::Lowering;
 pub use self::sought::Sought;
-pub use self::store::{AccountStore, SYSTEM};
+pub use self::store::AccountStore;
+pub use crate::path::SYSTEM;
 
 use std::any::Any;
 use std::fmt;

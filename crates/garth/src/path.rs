@@ -14,6 +14,9 @@ pub const MAX_PATH: usize = 4096;
 /// Longest path that is kept, in bytes: a view may begin at a path as long as one that is taken, and still
 /// take paths of [`MAX_PATH`] itself.
 pub const MAX_STORED_PATH: usize = 2 * MAX_PATH;
+/// The directory of an account that garth keeps for itself: hidden from everybody, and no name can be made
+/// there (`AccessDenied`). Upper layers of overlays that are stored lie in it.
+pub const SYSTEM: &str = "/.garth";
 /// Longest id (account, user, agent, chat, skill, session), in bytes.
 pub const MAX_ID: usize = 128;
 

@@ -3,33 +3,70 @@
 //! so that no interface, no race and no link gets past. Why inside the commit:
 //! `docs/decisions/rules-in-the-commit.md`.
 
+mod check;
 mod class;
+mod demand;
 mod judge;
 
+pub use check::{Breach, Check, Place};
 pub use class::Class;
+pub use demand::{Demand, MAX_WHOLE};
 pub use judge::{Caller, Entries, File, Left, MAX_JUDGED, MAX_JUDGED_BYTES, Touched, judge};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::Within;
 use crate::path::TreePath;
 
 /// Largest value of the key-value interface, in bytes of its text: the largest request of the HTTP interface.
 pub const MAX_VALUE: usize = 1 << 20;
 
-/// What is demanded of the files of a class.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Demand {
-    /// At most this many bytes.
-    MaxSize(u64),
-    /// The whole content is one JSON value.
-    Json,
-}
+/// Most rules that an account sets: each commit looks at all of them.
+pub const MAX_RULES: usize = 100;
 
-/// A class of paths, and what is demanded of the files that have a name in it.
-#[derive(Clone, Debug)]
+/// What tells demands apart: the first bytes of the BLAKE3 of name and terms.
+pub type Digest = [u8; 16];
+
+/// A class of paths, and what is demanded of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     class: Class,
     demand: Demand,
+    digest: Digest,
+    built_in: bool,
+}
+
+impl Rule {
+    /// A rule.
+    pub fn new(class: Class, demand: Demand) -> Self {
+        let text = format!("{}\0{}", demand.name(), demand.terms());
+        let mut digest = Digest::default();
+        digest.copy_from_slice(&blake3::hash(text.as_bytes()).as_bytes()[..16]);
+        Self { class, demand, digest, built_in: false }
+    }
+
+    fn built_in(class: &'static str, demand: Demand) -> Self {
+        Self { built_in: true, ..Self::new(Class::built_in(class), demand) }
+    }
+
+    /// The paths that it is for.
+    pub fn class(&self) -> &Class {
+        &self.class
+    }
+
+    /// What it demands of them.
+    pub fn demand(&self) -> &Demand {
+        &self.demand
+    }
+
+    /// Whether every tree has it: it cannot be removed.
+    pub fn is_built_in(&self) -> bool {
+        self.built_in
+    }
+
+    /// Tells its demand from others.
+    pub(crate) fn digest(&self) -> &Digest {
+        &self.digest
+    }
 }
 
 /// The rules that are in force in a tree, in the order in which they are judged.
@@ -41,7 +78,9 @@ pub struct Rules {
 }
 
 impl Rules {
-    fn new(rules: Vec<Rule>) -> Self {
+    fn new(mut rules: Vec<Rule>) -> Self {
+        // a size is judged before anything is read
+        rules.sort_by_key(|rule| !matches!(rule.demand, Demand::MaxSize(_)));
         let places = Within::new(rules.iter().map(|rule| rule.class.place()));
         Self { rules, places }
     }
@@ -54,12 +93,64 @@ impl Rules {
     /// Those that every tree has: what is kept for the key-value interface are values of it.
     pub fn built_in() -> &'static Self {
         static RULES: std::sync::LazyLock<Rules> = std::sync::LazyLock::new(|| {
-            let values = Class::built_in("agents/*/kv/**");
-            let rule = |demand| Rule { class: values.clone(), demand };
-            // the size first: then no more is read than a value may have
-            Rules::new(vec![rule(Demand::MaxSize(MAX_VALUE as u64)), rule(Demand::Json)])
+            let values = "/agents/*/kv/**";
+            Rules::new(vec![
+                Rule::built_in(values, Demand::MaxSize(MAX_VALUE as u64)),
+                Rule::built_in(values, Demand::Json),
+            ])
         });
         &RULES
+    }
+
+    /// One rule and no others: to look at what would break it.
+    pub fn only(rule: Rule) -> Self {
+        Self::new(vec![rule])
+    }
+
+    /// These rules and one more, which takes the place of one with the same class and kind of demand.
+    ///
+    /// # Errors
+    /// `TooLarge` for too many; `AlreadyExists` where every tree has such a rule.
+    pub fn with(&self, rule: Rule) -> Result<Self> {
+        let mut rules = self.without(rule.class(), rule.demand.name())?.rules;
+        if rules.iter().filter(|rule| !rule.built_in).count() >= MAX_RULES {
+            return Err(Error::new(ErrorKind::TooLarge, format!("a tree has at most {MAX_RULES} rules")));
+        }
+        rules.push(rule);
+        Ok(Self::new(rules))
+    }
+
+    /// These rules without that of a class with a demand of this name.
+    ///
+    /// # Errors
+    /// `AlreadyExists` for one that every tree has.
+    pub fn without(&self, class: &Class, demand: &str) -> Result<Self> {
+        let is_it = |rule: &&Rule| rule.class == *class && rule.demand.name() == demand;
+        if self.rules.iter().find(is_it).is_some_and(Rule::is_built_in) {
+            let message = format!("every tree has the rule `{demand}` for {}, which stays", class.as_str());
+            return Err(Error::new(ErrorKind::AlreadyExists, message));
+        }
+        Ok(Self::new(self.rules.iter().filter(|rule| !is_it(rule)).cloned().collect()))
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Whether some are about what a commit changes, and not only about what it leaves.
+    pub(crate) fn are_about_change(&self) -> bool {
+        self.rules.iter().any(|rule| rule.demand.is_about_change())
+    }
+
+    /// Those for a path.
+    pub fn of<'a>(&'a self, path: &'a TreePath) -> impl Iterator<Item = &'a Rule> {
+        self.rules.iter().filter(|rule| rule.class.has(path))
     }
 
     /// The subtrees that they are for: what a file is called elsewhere does not matter.
@@ -71,18 +162,10 @@ impl Rules {
     pub fn may_have(&self, dir: &TreePath) -> bool {
         self.rules.iter().any(|rule| rule.class.below(dir).is_some())
     }
-}
 
-impl Demand {
-    /// What is wrong about a file's content, in words; `read` gives it.
-    fn broken_by(&self, size: u64, read: &mut dyn FnMut() -> Result<Vec<u8>>) -> Result<Option<String>> {
-        match self {
-            Self::MaxSize(most) if size > *most => Ok(Some(format!(
-                "has to be of at most {most} bytes, as all files there; it would have {size}"
-            ))),
-            Self::MaxSize(_) => Ok(None),
-            Self::Json => Ok(what_is_no_json(&read()?)),
-        }
+    /// Whether search may see what is at a path.
+    pub fn is_searchable(&self, path: &TreePath) -> bool {
+        !self.of(path).any(|rule| rule.demand == Demand::NotSearchable)
     }
 }
 

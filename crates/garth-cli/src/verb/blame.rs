@@ -9,9 +9,8 @@ use serde_json::json;
 
 use crate::app::{App, resolve_path, with_path};
 use crate::args::{Past, TREE_PATH};
-use crate::escape::escaped;
 use crate::fail::Result;
-use crate::out::{author_text, commit_json};
+use crate::out::{author_text, commit_json, message_text};
 
 /// Show which commit, and so which agent and session, wrote which bytes of a file
 ///
@@ -56,7 +55,7 @@ fn show(app: &mut App, run: &BlameRun, commit: Option<&CommitInfo>) -> Result {
         None => "-".to_owned(),
         Some(commit) => {
             let (time, author) = (commit.time.to_rfc3339(), author_text(&commit.author));
-            format!("{:<6}  {time}  {author}  {}", commit.seq.0, escaped(&commit.message))
+            format!("{:<6}  {time}  {author}  {}", commit.seq.0, message_text(commit))
         }
     };
     let text = format!("{:>10}..{:<10}  {who}", offset, offset + length);

@@ -10,10 +10,9 @@ use serde_json::{Value, json};
 
 use crate::app::{App, resolve_path, with_path};
 use crate::args::{Past, TREE_PATH};
-use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 use crate::history::{Commits, changes_json, changes_text};
-use crate::out::{author_text, commit_json, kind_word};
+use crate::out::{author_text, commit_json, kind_word, message_text};
 use crate::size::parse_count;
 
 /// Versions of one page.
@@ -135,6 +134,6 @@ fn version_text(version: &Version) -> String {
     let size = version.entry.as_ref().map_or_else(|| "deleted".to_owned(), |entry| entry.size.to_string());
     let (seq, id) = (commit.seq.0, version.id.to_string());
     let (time, author) = (commit.time.to_rfc3339(), author_text(&commit.author));
-    let text = format!("{seq:<6}  {id:<12}  {time}  {author}  {size:>9}  {}", escaped(&commit.message));
+    let text = format!("{seq:<6}  {id:<12}  {time}  {author}  {size:>9}  {}", message_text(commit));
     text.trim_end().to_owned()
 }

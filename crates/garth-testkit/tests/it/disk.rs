@@ -15,9 +15,10 @@ const SIZE: u64 = 64 << 20;
 
 /// Every verb that reads, with what to ask of the data that [`fill`] writes. `OUT` is a name on
 /// another disk, a new one for each run.
-const READING: [&[&str]; 33] = [
+const READING: [&[&str]; 34] = [
     &["account", "list"],
     &["key", "list"],
+    &["rule", "list"],
     &["kv", "get", "/user/tone"],
     &["kv", "list", "/"],
     &["kv", "history", "/user/tone"],

@@ -73,6 +73,16 @@ impl Memory {
         Self { env, state, past: None, within, owner: None, author, holders, joined: Vec::new() }
     }
 
+    /// Sets rules in place of those that there were.
+    pub fn set_rules(&self, rules: Rules) {
+        self.write().rules = rules;
+    }
+
+    /// The rules in force.
+    pub fn rules(&self) -> Rules {
+        self.read().rules.clone()
+    }
+
     fn owner_key(&self) -> &str {
         self.owner.as_ref().map_or("", Owner::key)
     }
@@ -500,7 +510,8 @@ impl State {
         let changes = std::mem::take(&mut laid.changes);
         let commit = Commit { seq, time, outcomes, replayed: false, durable: false };
         self.lay_down(seq, laid);
-        let info = CommitInfo { seq, time, id: batch.id, author: batch.author, message: batch.message };
+        let Batch { id, author, message, overrides_rules, .. } = batch;
+        let info = CommitInfo { seq, time, id, author, message, overrides_rules };
         self.log.push((info, changes));
         if batch.id.is_some() || batch.idempotency.is_some() {
             self.answers.insert(seq, commit.clone());

@@ -39,8 +39,8 @@ pub use content::{MAX_EXTENT, sum_of};
 pub use delta::{Delta, ExtentChange, NameChange};
 pub use rounds::{Fetch, MAX_ROUNDS, plan_with};
 pub use rows::{
-    Chunk, DEDUP_FROM, ExtentRow, IdempotencyRow, LogChange, NameRow, NodeRow, RowKey, Rows, SHORT_SUM,
-    Staged, StagedRow, Stored,
+    Chunk, DEDUP_FROM, ExtentRow, IdempotencyRow, JudgedRow, LogChange, NameRow, NodeRow, RowKey, Rows,
+    SHORT_SUM, Staged, StagedRow, Stored,
 };
 pub use subtrees::{Key, Region, Subtrees};
 
@@ -51,7 +51,7 @@ use crate::model::{
     VersionId, Within,
 };
 use crate::path::TreePath;
-use crate::rule::Rules;
+use crate::rule::{Caller, Rules, Touched};
 
 /// The state that a batch is planned on: the head row.
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,27 +90,10 @@ pub enum Planned {
 /// # Errors
 /// Those that [`Batch`](crate::model::batch) promises, in its order; and any error of `rows`, as it is.
 pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> Result<Planned> {
-    let time = now.0.max(head.time.saturating_add(1));
     let reaches = batch.reaches();
-    let mut planner = Planner {
-        rows,
-        rules: rows.rules(),
-        within: &reaches.own,
-        owner: batch.owner_key(),
-        stagers: batch.stagers(),
-        seq: head.seq + 1,
-        time,
-        first_ino: head.next_ino,
-        next_ino: head.next_ino,
-        next_chunk: head.next_chunk,
-        delta: Delta::default(),
-        staged: HashSet::new(),
-        hashed: 0,
-        copied: copy::Copied::default(),
-        dirs: HashMap::new(),
-        addressed: HashMap::new(),
-        settled: HashMap::new(),
-    };
+    let mut planner = Planner::on(rows, head, now, &reaches.own);
+    (planner.owner, planner.stagers) = (batch.owner_key(), batch.stagers());
+    let time = planner.time;
     let foreseen = planner.foresee_batch(batch);
     if let Some(first) = planner.committed(batch)? {
         return Ok(Planned::Replay(Commit { replayed: true, ..first }));
@@ -169,7 +152,39 @@ struct Planner<'a, R> {
     settled: HashMap<u64, usize>,
 }
 
+/// Judges by the rules of `rows` what commits have touched of the state at `head`.
+///
+/// # Errors
+/// Those of [`judge`](crate::rule::judge); and any error of `rows`, as it is.
+pub fn judge_state<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, touched: &Touched) -> Result<()> {
+    let everything = Within::everything();
+    Planner::on(rows, head, now, &everything).judge_touched(Caller::default(), touched).map(drop)
+}
+
 impl<'a, R: Rows> Planner<'a, R> {
+    /// To plan on a state, as the account.
+    fn on(rows: &'a R, head: HeadRow, now: Timestamp, within: &'a Within) -> Self {
+        Self {
+            rows,
+            rules: rows.rules(),
+            within,
+            owner: "",
+            stagers: Vec::new(),
+            seq: head.seq + 1,
+            time: now.0.max(head.time.saturating_add(1)),
+            first_ino: head.next_ino,
+            next_ino: head.next_ino,
+            next_chunk: head.next_chunk,
+            delta: Delta::default(),
+            staged: HashSet::new(),
+            hashed: 0,
+            copied: copy::Copied::default(),
+            dirs: HashMap::new(),
+            addressed: HashMap::new(),
+            settled: HashMap::new(),
+        }
+    }
+
     /// The commit that a batch is a retry of.
     fn committed(&self, batch: &Batch) -> Result<Option<Commit>> {
         if let Some(record) = &batch.idempotency

@@ -6,6 +6,7 @@
 //! another ([`SqliteFs::reach`]). `docs/format.md` draws the tables, `docs/durability.md` says what survives
 //! what.
 
+pub(crate) mod control;
 #[cfg(test)]
 mod costs;
 pub(crate) mod index;
@@ -27,6 +28,7 @@ use rusqlite::Connection;
 
 pub use maintain::backup::Backup;
 
+use control::KnownControl;
 use reach::Reach;
 use read::content::Packs;
 use read::view::{self, ReadView, check_kind};
@@ -41,14 +43,14 @@ use crate::engine::planner::NodeRow;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::{Itself, Lowering, Store, StoreId};
-use crate::fs::store::{SYSTEM, SYSTEM_MARK};
+use crate::fs::store::SYSTEM_MARK;
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
 use crate::model::{
     At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, Head,
     HistoryPage, Ino, Listing, MAX_READ, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
     SnapshotsPage, Timestamp, Version, VersionId, Walk, WalkPage, Within, check_items,
 };
-use crate::path::TreePath;
+use crate::path::{SYSTEM, TreePath};
 use crate::runtime::Runtime;
 use crate::runtime::turns::Turns;
 use crate::sqlite::patience::{Bound, Patience, SHORT};
@@ -71,6 +73,7 @@ struct Inner {
     open: Arc<OpenNodes>,
     writer: Arc<Writer>,
     long_reads: Arc<Turns>,
+    control: Arc<KnownControl>,
     runtime: Runtime,
 }
 
@@ -104,9 +107,10 @@ impl SqliteFs {
         lock.close();
         let packs = Packs::new(folder, runtime.conns());
         let open = Arc::new(OpenNodes::new(runtime.env().random()?));
-        let writer = Writer::new(folder, runtime, lock, &packs, &open, &pool);
+        let control = Arc::default();
+        let writer = Writer::new(folder, runtime, lock, &packs, &open, &pool, &control);
         let long_reads = Arc::default();
-        let inner = Inner { pool, packs, open, writer, long_reads, runtime: runtime.clone() };
+        let inner = Inner { pool, packs, open, writer, long_reads, control, runtime: runtime.clone() };
         Ok(Arc::new(Self { inner: Arc::new(inner), as_of: None, reach: Arc::new(Reach::everything()) }))
     }
 
@@ -130,7 +134,15 @@ impl SqliteFs {
 
     /// The same account with all that is in it.
     pub(crate) fn whole(&self) -> Self {
-        Self { reach: Arc::new(Reach::everything()), ..self.clone() }
+        self.with_reach(Reach::everything())
+    }
+
+    fn with_reach(&self, reach: Reach) -> Self {
+        Self { reach: Arc::new(reach), ..self.clone() }
+    }
+
+    fn reach(&self) -> &Reach {
+        &self.reach
     }
 
     /// Whether its storage has failed: it can be read, and written once it is opened again.
@@ -210,6 +222,7 @@ impl SqliteFs {
             packs: &inner.packs,
             open: &inner.open,
             reach: &self.reach,
+            control: &inner.control,
             as_of: self.as_of.map(|(seq, _)| seq),
             time: self.as_of.map_or_else(|| inner.runtime.env().now().0, |(_, time)| time),
         }

@@ -13,11 +13,8 @@ use serde::Serialize;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::model::{At, Batch, Op, SetAttrs};
-use crate::path::TreePath;
-
-/// The directory of an account that garth keeps for itself: hidden from everybody, and no name can be made
-/// there (`AccessDenied`). Upper layers of overlays that are stored lie in it.
-pub const SYSTEM: &str = "/.garth";
+use crate::path::{SYSTEM, TreePath};
+use crate::rule::{Breach, Class, Rule};
 
 /// On [`SYSTEM`], if garth has made it.
 pub const SYSTEM_MARK: &str = "garth.system";
@@ -30,6 +27,31 @@ pub trait AccountStore: FileSystem {
     /// a name [`SYSTEM`] before garth kept it for itself, it shows without this, too, and nothing is kept in
     /// it until it is moved away and the account is opened again.
     fn raw(&self) -> Arc<dyn FileSystem>;
+
+    /// The same tree for an administrator's writes that rules would refuse: they are not judged, and the log
+    /// says so of their commits.
+    fn overriding_rules(&self) -> Arc<dyn FileSystem>;
+
+    /// The rules in force, those that every tree has among them.
+    ///
+    /// # Errors
+    /// `Corrupt` for a rule that cannot be read; from the storage.
+    async fn rules(&self) -> Result<Vec<Rule>>;
+
+    /// Sets a rule, in place of the one for the same class with a demand of the same kind: in force from the
+    /// next commit on, in every process. A rule that the tree breaks as it is, is not set, unless `force`
+    /// asks for it: what is there then stays until it is changed.
+    ///
+    /// # Errors
+    /// `TooLarge` for more than [`MAX_RULES`](crate::rule::MAX_RULES); `AlreadyExists` where every tree has
+    /// such a rule; `WouldBlock` if the tree changes faster than it can be looked at; from the storage.
+    async fn set_rule(&self, rule: Rule, force: bool) -> Result<SetRule>;
+
+    /// Removes the rule of a class with a demand of this name; whether there was one.
+    ///
+    /// # Errors
+    /// `AlreadyExists` for one that every tree has; from the storage.
+    async fn remove_rule(&self, class: &Class, demand: &str) -> Result<bool>;
 
     /// Collects garbage, in steps that hold up commits for 50 ms at most. What other processes may still use
     /// is removed in two phases: one run marks it, a run at least `grace` later removes it, unless a process
@@ -93,6 +115,20 @@ pub async fn system_of(account: &dyn AccountStore) -> Result<Option<Arc<dyn File
     }
     Ok(is_ours.map(|_| raw))
 }
+
+/// What came of setting a rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SetRule {
+    /// Whether it is set.
+    pub set: bool,
+    /// What breaks it as it is: the first [`MAX_BREACHES`].
+    pub breaches: Vec<Breach>,
+    /// Whether more does.
+    pub more: bool,
+}
+
+/// Most paths that are named of those that break a rule.
+pub const MAX_BREACHES: usize = 100;
 
 /// What a collection removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

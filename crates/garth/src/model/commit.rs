@@ -20,6 +20,8 @@ pub struct CommitInfo {
     pub author: Author,
     /// Why, in the caller's words.
     pub message: String,
+    /// Whether an administrator had it override rules.
+    pub overrides_rules: bool,
 }
 
 impl CommitInfo {
@@ -31,7 +33,8 @@ impl CommitInfo {
 
     /// Only number and time: for who sees what came of the commit, but not the commit.
     pub(crate) fn unsigned(self) -> Self {
-        Self { id: None, author: Author::default(), message: String::new(), ..self }
+        let (author, message) = (Author::default(), String::new());
+        Self { id: None, author, message, overrides_rules: false, ..self }
     }
 }
 

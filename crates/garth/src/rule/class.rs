@@ -2,36 +2,143 @@
 
 use std::fmt;
 
-use crate::path::TreePath;
+use globset::{GlobBuilder, GlobMatcher};
 
-/// A class of paths as `agents/*/kv/**`: `*` stands for one segment, `**` at the end for one and more, any
-/// other segment for itself.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Class(Vec<&'static str>);
+use crate::error::{Error, Result};
+use crate::path::{MAX_PATH, SYSTEM, TreePath};
+
+/// Most segments of a class: its places in a directory are the bits of a `u64`.
+const MAX_SEGMENTS: usize = 63;
+
+/// A class of paths as `/agents/*/kv/**`. `*` stands for any bytes of a name, `?` for one, `[ab]` and `{a,b}` choose,
+/// and a backslash takes the next character as it is. A segment `**` stands for any number of directories, at
+/// the end for one name and more.
+#[derive(Clone)]
+pub struct Class {
+    /// As it was given, with a slash at its beginning.
+    text: String,
+    segments: Vec<Segment>,
+}
+
+#[derive(Clone, Debug)]
+enum Segment {
+    Name(String),
+    Any,
+    Like(GlobMatcher),
+    Deep,
+}
 
 /// What a class has in a directory and below.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) struct Below<'a> {
-    /// What is left of the pattern, counted from the directory; not empty.
-    rest: &'a [&'static str],
+    class: &'a Class,
+    /// Which segments the first name from here may be of: a bit for each.
+    here: u64,
+}
+
+impl PartialEq for Below<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.here == other.here && self.class == other.class
+    }
 }
 
 impl Class {
-    /// A class that this crate names itself.
-    pub(super) fn built_in(pattern: &'static str) -> Self {
-        Self(pattern.split('/').collect())
+    /// Reads a class. The slash at its beginning may be left out.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for one that is malformed, too long, or has no path.
+    pub fn parse(text: &str) -> Result<Self> {
+        let bad = |why: &str| {
+            let message = format!("{text}: {why}; write a class of paths as /agents/*/notes/**");
+            Error::invalid(message)
+        };
+        let rest = text.strip_prefix('/').unwrap_or(text);
+        if rest.is_empty() || rest.len() > MAX_PATH {
+            return Err(bad("is no class of paths"));
+        }
+        let segments: Result<Vec<Segment>> = rest
+            .split('/')
+            .map(|segment| match segment {
+                "" | "." | ".." => Err(bad("has a segment that no path has")),
+                "*" => Ok(Segment::Any),
+                "**" => Ok(Segment::Deep),
+                _ if segment.contains("**") => Err(bad("has `**` beside other characters")),
+                _ if segment.contains(['*', '?', '[', ']', '{', '}', '\\']) => {
+                    let mut glob = GlobBuilder::new(segment);
+                    let glob = glob.literal_separator(true).backslash_escape(true).build();
+                    let matcher = glob.map_err(|error| bad(&error.kind().to_string()))?.compile_matcher();
+                    Ok(Segment::Like(matcher))
+                }
+                _ => Ok(Segment::Name(segment.to_owned())),
+            })
+            .collect();
+        let segments = segments?;
+        if segments.len() > MAX_SEGMENTS {
+            return Err(bad("has too many segments"));
+        }
+        if matches!(&segments[0], Segment::Name(name) if is_kept(name)) {
+            return Err(bad("is kept for garth itself"));
+        }
+        Ok(Self { text: format!("/{rest}"), segments })
     }
 
-    /// The directory that all of its paths are below.
+    /// A class that this crate names itself.
+    pub(super) fn built_in(text: &'static str) -> Self {
+        Self::parse(text).expect("the crate's own classes are well formed")
+    }
+
+    /// As it is written, from the root on.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The directory that all of its paths are below; where it has one path only, that.
     pub(super) fn place(&self) -> TreePath {
-        let named = self.0.iter().take_while(|segment| !matches!(**segment, "*" | "**"));
-        named.fold(TreePath::root(), |dir, name| TreePath::from_row(dir.key(), name))
+        let names = self.segments.iter().map_while(|segment| match segment {
+            Segment::Name(name) => Some(name),
+            _ => None,
+        });
+        names.fold(TreePath::root(), |dir, name| TreePath::from_row(dir.key(), name))
+    }
+
+    /// The directory from which on to look for its paths.
+    pub fn base(&self) -> TreePath {
+        let place = self.place();
+        // of a class of one path that is the path itself
+        match self.has(&place) {
+            true => place.parent().unwrap_or_default(),
+            false => place,
+        }
+    }
+
+    /// Whether it can have paths in a directory or below.
+    pub fn may_have(&self, dir: &TreePath) -> bool {
+        self.below(dir).is_some()
+    }
+
+    fn whole(&self) -> Below<'_> {
+        Below { class: self, here: self.and_behind(0) }
+    }
+
+    /// A place, with those that follow it without a name.
+    fn and_behind(&self, place: usize) -> u64 {
+        let mut places = 1 << place;
+        let skips = |place: usize| matches!(self.segments.get(place), Some(Segment::Deep));
+        let mut place = place;
+        while skips(place) && place + 1 < self.segments.len() {
+            place += 1;
+            places |= 1 << place;
+        }
+        places
     }
 
     /// Whether it has a path.
-    pub(super) fn has(&self, path: &TreePath) -> bool {
-        let mut here = Below { rest: &self.0 };
+    pub fn has(&self, path: &TreePath) -> bool {
         let mut segments = path.segments().peekable();
+        let mut here = match segments.peek() {
+            Some(first) if !is_kept(first) => self.whole(),
+            _ => return false,
+        };
         while let Some(name) = segments.next() {
             if segments.peek().is_none() {
                 return here.ends_with(name);
@@ -44,40 +151,78 @@ impl Class {
 
     /// What it has in a directory and below; `None` for nothing.
     pub(super) fn below(&self, dir: &TreePath) -> Option<Below<'_>> {
-        let all = Below { rest: &self.0 };
-        dir.segments().try_fold(all, Below::into)
+        if dir.segments().next().is_some_and(is_kept) {
+            return None;
+        }
+        dir.segments().try_fold(self.whole(), Below::into)
     }
 }
 
+/// Whether a name at the root is one that no class has.
+fn is_kept(name: &str) -> bool {
+    SYSTEM.strip_prefix('/') == Some(name)
+}
+
+impl PartialEq for Class {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Class {}
+
 impl<'a> Below<'a> {
+    fn places(self) -> impl Iterator<Item = (usize, &'a Segment)> {
+        let segments = self.class.segments.iter().enumerate();
+        segments.filter(move |(place, _)| self.here & (1 << place) != 0)
+    }
+
     /// What there is in a directory that has this name.
     pub(super) fn into(self, name: &str) -> Option<Self> {
-        let (first, rest) = self.rest.split_first()?;
-        match *first {
-            "**" => Some(self),
-            _ if rest.is_empty() => None,
-            "*" => Some(Self { rest }),
-            own => (own == name).then_some(Self { rest }),
-        }
+        let last = self.class.segments.len();
+        let here = self.places().fold(0, |here, (place, segment)| match segment {
+            Segment::Deep => here | self.class.and_behind(place),
+            _ if place + 1 < last && segment.matches(name) => here | self.class.and_behind(place + 1),
+            _ => here,
+        });
+        (here != 0).then_some(Self { here, ..self })
     }
 
     /// Whether a path with this name, here, is of the class.
-    fn ends_with(self, name: &str) -> bool {
-        match self.rest {
-            [last] => matches!(*last, "*" | "**") || *last == name,
-            _ => false,
-        }
+    pub(super) fn ends_with(self, name: &str) -> bool {
+        let last = self.class.segments.len() - 1;
+        self.places().any(|(place, segment)| place == last && segment.matches(name))
     }
 
     /// The only name that there can be here, if there is only one.
-    pub(super) fn only(self) -> Option<&'static str> {
-        self.rest.first().copied().filter(|first| !matches!(*first, "*" | "**"))
+    pub(super) fn only(self) -> Option<&'a str> {
+        let mut places = self.places();
+        match (places.next(), places.next()) {
+            (Some((_, Segment::Name(name))), None) => Some(name),
+            _ => None,
+        }
+    }
+}
+
+impl Segment {
+    fn matches(&self, name: &str) -> bool {
+        match self {
+            Self::Name(own) => own == name,
+            Self::Any | Self::Deep => true,
+            Self::Like(matcher) => matcher.is_match(name),
+        }
     }
 }
 
 impl fmt::Debug for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join("/"))
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for Below<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} from {:b}", self.class.text, self.here)
     }
 }
 
@@ -91,17 +236,38 @@ mod tests {
 
     #[test]
     fn a_class_has_paths_by_segment() {
-        let class = Class::built_in("agents/*/kv/**");
-        for inside in ["/agents/a/kv/x", "/agents/*/kv/x/y/z", "/agents/a/kv/kv"] {
-            assert!(class.has(&path(inside)), "{inside}");
+        for (class, inside, outside) in [
+            (
+                "agents/*/kv/**",
+                &["/agents/a/kv/x", "/agents/*/kv/x/y/z", "/agents/a/kv/kv"][..],
+                &["/", "/agents", "/agents/a/kv", "/agents/a/kvx/y", "/agents/a/b/kv/x", "/x/agents/a/kv/x"]
+                    [..],
+            ),
+            ("/a/*", &["/a/b"], &["/a", "/a/b/c"]),
+            ("/a", &["/a"], &["/", "/a/a", "/b"]),
+            ("/**/*.jsonl", &["/x.jsonl", "/a/b/.jsonl"], &["/", "/x.jsonl/y", "/x.json", "/.garth/x.jsonl"]),
+            ("/a/**/b", &["/a/b", "/a/b/b", "/a/x/y/b"], &["/a", "/a/x", "/b", "/a/b/x"]),
+            ("/**", &["/a", "/a/b"], &["/", "/.garth", "/.garth/a"]),
+            ("/a?/{b,c}[0-9]", &["/ax/b0", "/a*/c9"], &["/a/b0", "/aé/c9", "/ax/d0", "/ax/b", "/axx/b0"]),
+            ("/a\\*/x", &["/a*/x"], &["/ab/x"]),
+        ] {
+            let class = Class::parse(class).unwrap();
+            for inside in inside {
+                assert!(class.has(&path(inside)), "{class:?} {inside}");
+            }
+            for outside in outside {
+                assert!(!class.has(&path(outside)), "{class:?} {outside}");
+            }
         }
-        for outside in
-            ["/", "/agents", "/agents/a/kv", "/agents/a/kvx/y", "/agents/a/b/kv/x", "/x/agents/a/kv/x"]
-        {
-            assert!(!class.has(&path(outside)), "{outside}");
+    }
+
+    #[test]
+    fn what_is_no_class_is_refused() {
+        let long = "a/".repeat(MAX_SEGMENTS + 1);
+        for text in ["", "/", "//", "a//b", "a/", "../a", "/a/.", "/a**", "/[a", "/{a", "/.garth/**", &long] {
+            let error = Class::parse(text).expect_err(text);
+            assert!(error.is(crate::ErrorKind::InvalidArgument), "{error}");
         }
-        let one = Class::built_in("a/*");
-        assert!(one.has(&path("/a/b")) && !one.has(&path("/a")) && !one.has(&path("/a/b/c")));
     }
 
     #[test]
@@ -116,5 +282,10 @@ mod tests {
         assert_eq!(below("/agents").and_then(Below::only), None);
         assert_eq!(class.place(), path("/agents"));
         assert_eq!(below("/agents/a").and_then(Below::only), Some("kv"));
+        let deep = Class::built_in("/**/a/x");
+        let below = |dir| deep.below(&path(dir));
+        assert_eq!(below("/b"), below("/b/c"));
+        assert_ne!(below("/b"), below("/b/a"));
+        assert_eq!(below("/").and_then(Below::only), None);
     }
 }

@@ -1,17 +1,21 @@
-//! Judges what a commit would leave behind.
+//! Judges a commit by the state that it would leave, and by what it would change of the state before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Rule, Rules};
+use super::check::{self, Place};
+use super::{Digest, Rule, Rules};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Batch, Ino, Kind, Within};
 use crate::path::{Name, TreePath};
 
-/// Most files that rules are asked about in one commit, and most names that are looked at to find them.
+/// Most names that rules look at in one commit.
 pub const MAX_JUDGED: usize = 100_000;
 
 /// Most bytes that rules read in one commit, 256 MiB: about a second's work.
 pub const MAX_JUDGED_BYTES: u64 = 256 << 20;
+
+/// So much of a file is read at once.
+const PIECE: u64 = 1 << 20;
 
 /// Whose commit it is. Interfaces say so, from the credential; no request does.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,25 +36,37 @@ impl<'a> Caller<'a> {
 /// What a commit did that rules may be broken by.
 #[derive(Clone, Debug, Default)]
 pub struct Touched {
-    /// Files whose content it changed: judged under all of their names.
-    pub written: BTreeSet<Ino>,
-    /// Names that it gave to files: those that they had were judged before.
-    pub named: Vec<(TreePath, Ino)>,
+    /// Files whose content it changed, each with the first byte that may differ: judged under all of their
+    /// names.
+    pub written: BTreeMap<Ino, u64>,
+    /// Nodes whose attributes it changed.
+    pub attributes: BTreeSet<Ino>,
+    /// Names that it gave, also to directories.
+    pub named: Vec<(TreePath, Ino, Kind)>,
+    /// Names that it took from what was there before. They may have been given again.
+    pub lost: Vec<TreePath>,
     /// Directories that were there before and that it gave another path: the one before, and the one now.
     pub moved: Vec<(TreePath, TreePath)>,
+    /// Paths that something has come to, not told what: it and all below is judged.
+    pub came: Vec<TreePath>,
+    /// Directories, by their paths before, in and below which names were that are not where they were. They
+    /// may have come back.
+    pub left: Vec<TreePath>,
 }
 
-/// A file that a commit would leave.
+/// A file as far as rules look at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct File {
     /// Bytes of its content.
     pub size: u64,
+    /// Whether it will expire.
+    pub expires: bool,
 }
 
 /// Names in a directory, with their nodes and kinds.
 pub type Entries = Vec<(Name, Ino, Kind)>;
 
-/// The state that a commit would leave, as far as rules look at it.
+/// The state that a commit would leave, and the one before it.
 pub trait Left {
     /// Whether to go on once something could not be told, only to ask for more at once: whatever comes of it
     /// is dropped then.
@@ -60,16 +76,26 @@ pub trait Left {
     /// Names of a node within some subtrees, also those that the commit does not reach; others may be among
     /// them.
     fn paths(&mut self, ino: Ino, within: &Within) -> Result<Vec<TreePath>>;
-    /// What a directory has under a name.
-    fn entry(&mut self, dir: &TreePath, name: &Name) -> Result<Option<(Ino, Kind)>>;
+    /// What has a path and has not expired.
+    fn entry(&mut self, path: &TreePath) -> Result<Option<(Ino, Kind)>>;
     /// What a directory has, up to about `limit`.
     fn entries(&mut self, dir: &TreePath, limit: usize) -> Result<Entries>;
-    /// The content of a file of this size.
-    fn content(&mut self, ino: Ino, size: u64) -> Result<Vec<u8>>;
+    /// Bytes of a file; `from + length` lies within it.
+    fn read(&mut self, ino: Ino, from: u64, length: u64) -> Result<Vec<u8>>;
+    /// What had a path before and has not expired since.
+    fn entry_before(&mut self, path: &TreePath) -> Result<Option<(Ino, Kind)>>;
+    /// What a directory had before, up to about `limit`.
+    fn entries_before(&mut self, dir: &TreePath, limit: usize) -> Result<Entries>;
+    /// The bytes that a node had before.
+    fn size_before(&mut self, ino: Ino) -> Result<u64>;
+    /// How far a file is known to be as a demand asks, of what the commit leaves as it was.
+    fn known(&mut self, ino: Ino, demand: &Digest) -> Result<Place>;
+    /// Remembers how far it is.
+    fn remember(&mut self, ino: Ino, demand: &Digest, to: Place);
 }
 
-/// Refuses a commit that breaks a rule: of several files the one with the smallest path is named. A path that
-/// is not `within` what the caller reaches is not told.
+/// Refuses a commit that breaks a rule: of several paths the smallest is named. A path that is not `within`
+/// what the caller reaches is not told.
 ///
 /// # Errors
 /// `RuleViolation`; `TooLarge` for a commit that has too much to judge; those of `left`.
@@ -80,27 +106,33 @@ pub fn judge<L: Left>(
     touched: &Touched,
     left: &mut L,
 ) -> Result<()> {
-    if caller.overrides {
+    if caller.overrides || rules.is_empty() {
         return Ok(());
     }
-    let mut found = Found { rules, looked_at: 0, files: BTreeMap::new(), untold: Ok(()) };
-    for (path, ino) in &touched.named {
-        found.add(path, *ino)?;
+    let mut found = Found { rules, looked_at: 0, paths: BTreeMap::new(), untold: Ok(()) };
+    for (path, ino, kind) in &touched.named {
+        found.add(path, Some((*ino, *kind)))?;
     }
-    for ino in &touched.written {
+    for path in &touched.lost {
+        found.add(path, None)?;
+    }
+    for ino in touched.written.keys() {
         for path in found.told::<_, L>(left.paths(*ino, rules.places()))?.unwrap_or_default() {
-            found.add(&path, *ino)?;
+            found.add(&path, Some((*ino, Kind::File)))?;
         }
     }
-    for (before, now) in &touched.moved {
-        // what lay in the same class before is as good there as it was
-        let new = |rule: &&Rule| rule.class.below(now) != rule.class.below(before);
-        let new: Vec<&Rule> = rules.rules.iter().filter(new).collect();
-        found.search(&new, now, left)?;
+    // only what is about change looks at more than content
+    let attributes = touched.attributes.iter().filter(|_| rules.are_about_change());
+    for ino in attributes {
+        for path in found.told::<_, L>(left.paths(*ino, rules.places()))?.unwrap_or_default() {
+            found.add(&path, None)?;
+        }
     }
-    let (mut bytes, mut untold) = (0, found.untold);
-    for (path, ino) in found.files {
-        let judged = judge_file(rules, within, (&path, ino), &mut bytes, left);
+    found.search_moved(touched, left)?;
+    let Found { paths, mut untold, .. } = found;
+    let mut judging = Judging { rules, caller, within, touched, left, bytes: 0, budget: check::budget() };
+    for (path, now) in paths {
+        let judged = judging.path(&path, now);
         if !L::FORESEES {
             judged?;
         } else if untold.is_ok() {
@@ -110,46 +142,143 @@ pub fn judge<L: Left>(
     untold
 }
 
-fn judge_file(
-    rules: &Rules,
-    within: &Within,
-    (path, ino): (&TreePath, Ino),
-    bytes: &mut u64,
-    left: &mut impl Left,
-) -> Result<()> {
-    let Some(file) = left.file(ino)? else { return Ok(()) };
-    for rule in rules.rules.iter().filter(|rule| rule.class.has(path)) {
-        let mut read = || {
-            *bytes += file.size;
-            if *bytes > MAX_JUDGED_BYTES {
-                return Err(too_much(&format!("{MAX_JUDGED_BYTES} bytes")));
-            }
-            left.content(ino, file.size)
-        };
-        if let Some(reason) = rule.demand.broken_by(file.size, &mut read)? {
-            return Err(refusal(path, within, &reason));
-        }
-    }
-    Ok(())
+/// What a path had and has.
+struct Fate {
+    before: Option<(Ino, Kind)>,
+    now: Option<(Ino, Kind)>,
 }
 
-/// Files that rules have something to say about, by path.
+struct Judging<'a, L> {
+    rules: &'a Rules,
+    caller: Caller<'a>,
+    within: &'a Within,
+    touched: &'a Touched,
+    left: &'a mut L,
+    bytes: u64,
+    budget: check::Budget,
+}
+
+impl<L: Left> Judging<'_, L> {
+    /// Judges a path by its rules. `now` is what has it, if its content may be new there.
+    fn path(&mut self, path: &TreePath, now: Option<(Ino, Kind)>) -> Result<()> {
+        let rules = self.rules;
+        let mut fate = None;
+        for rule in rules.of(path) {
+            let reason = if rule.demand.is_about_change() {
+                let fate = match &fate {
+                    Some(fate) => fate,
+                    None => fate.insert(self.fate(path)?),
+                };
+                self.change(rule, fate)?
+            } else if let Some((ino, Kind::File)) = now {
+                self.content(rule, ino)?
+            } else {
+                None
+            };
+            if let Some(reason) = reason {
+                return Err(refusal(path, self.within, &reason));
+            }
+        }
+        Ok(())
+    }
+
+    fn fate(&mut self, path: &TreePath) -> Result<Fate> {
+        Ok(Fate { before: self.left.entry_before(path)?, now: self.left.entry(path)? })
+    }
+
+    /// What is wrong about what became of a path.
+    fn change(&mut self, rule: &Rule, fate: &Fate) -> Result<Option<String>> {
+        let same = fate.now.map(|(ino, _)| ino) == fate.before.map(|(ino, _)| ino);
+        if let Some(keys) = rule.demand.writers() {
+            let changed =
+                |ino: &Ino| self.touched.written.contains_key(ino) || self.touched.attributes.contains(ino);
+            let allowed = self.caller.key.is_some_and(|key| keys.iter().any(|known| known == key));
+            let breaks = !allowed && (!same || fate.now.is_some_and(|(ino, _)| changed(&ino)));
+            return Ok(breaks.then(|| "is read-only: a rule keeps what is there as it is".to_owned()));
+        }
+        let only = "is append-only: a rule lets it grow at its end and nothing else";
+        if let Some((ino, Kind::File)) = fate.before {
+            if !same {
+                let now = if fate.now.is_some() { "would be replaced" } else { "would be gone from there" };
+                return Ok(Some(format!("{only}; it {now}")));
+            }
+            let size = self.left.size_before(ino)?;
+            if let Some(first) = self.touched.written.get(&ino).filter(|first| **first < size) {
+                return Ok(Some(format!("{only}; it would change from byte {first} on, of {size}")));
+            }
+        }
+        if let Some((ino, Kind::File)) = fate.now
+            && self.left.file(ino)?.is_some_and(|file| file.expires)
+        {
+            return Ok(Some(format!("{only}; it would expire")));
+        }
+        Ok(None)
+    }
+
+    /// What is wrong about a file's content.
+    fn content(&mut self, rule: &Rule, ino: Ino) -> Result<Option<String>> {
+        let Some(file) = self.left.file(ino)? else { return Ok(None) };
+        let start = match rule.demand.goes_on() {
+            true => self.left.known(ino, rule.digest())?,
+            false => Place::default(),
+        };
+        let mut checking = match rule.demand.begin(file.size, start) {
+            Ok(Some(checking)) => checking,
+            Ok(None) => return Ok(None),
+            Err(reason) => return Ok(Some(reason)),
+        };
+        let mut from = start.offset;
+        while from < file.size {
+            let length = PIECE.min(file.size - from);
+            self.bytes += length;
+            if self.bytes > MAX_JUDGED_BYTES {
+                return Err(too_much(&format!("{MAX_JUDGED_BYTES} bytes")));
+            }
+            let piece = self.left.read(ino, from, length)?;
+            if let Err(reason) = checking.feed(&piece, &mut self.budget) {
+                return Ok(Some(reason));
+            }
+            from += length;
+        }
+        match checking.finish(&mut self.budget) {
+            Ok(place) => {
+                if let Some(place) = place.filter(|place| *place != start) {
+                    self.left.remember(ino, rule.digest(), place);
+                }
+                Ok(None)
+            }
+            Err(reason) => Ok(Some(reason)),
+        }
+    }
+}
+
+/// Paths that rules have something to say about.
 struct Found<'a> {
     rules: &'a Rules,
     looked_at: usize,
-    files: BTreeMap<TreePath, Ino>,
+    /// Each with what has it now, if that is to be judged by its content.
+    paths: BTreeMap<TreePath, Option<(Ino, Kind)>>,
     /// The first error of what could not be told.
     untold: Result<()>,
 }
 
 impl Found<'_> {
-    fn add(&mut self, path: &TreePath, ino: Ino) -> Result<()> {
-        if self.rules.rules.iter().any(|rule| rule.class.has(path))
-            && self.files.insert(path.clone(), ino).is_none()
-        {
-            self.look(1)?;
+    fn add(&mut self, path: &TreePath, now: Option<(Ino, Kind)>) -> Result<()> {
+        let added = self.note(path, now);
+        self.look(usize::from(added))
+    }
+
+    /// Notes a path if there are rules for it; whether it is a new one.
+    fn note(&mut self, path: &TreePath, now: Option<(Ino, Kind)>) -> bool {
+        if self.rules.of(path).next().is_none() {
+            return false;
         }
-        Ok(())
+        if let Some(known) = self.paths.get_mut(path) {
+            *known = known.or(now);
+            return false;
+        }
+        self.paths.insert(path.clone(), now);
+        true
     }
 
     /// What was told, or nothing where the others are asked about all the same.
@@ -174,34 +303,76 @@ impl Found<'_> {
         }
     }
 
-    /// Finds the files that some rules are for below a directory. Looks only where there can be some.
-    fn search<L: Left>(&mut self, rules: &[&Rule], top: &TreePath, left: &mut L) -> Result<()> {
+    /// Finds what directories brought that were moved, and what is gone with those that have left.
+    fn search_moved<L: Left>(&mut self, touched: &Touched, left: &mut L) -> Result<()> {
+        let rules = self.rules;
+        for (before, now) in touched.moved.iter().filter(|(before, now)| before != now) {
+            // what lay in the same class before is as good there as it was, unless a name alone is a change
+            let comes = |rule: &&Rule| {
+                rule.demand.writers().is_some() || rule.class.below(now) != rule.class.below(before)
+            };
+            self.search(&rules.all().filter(comes).collect::<Vec<_>>(), now, When::Now, left)?;
+        }
+        let every: Vec<&Rule> = rules.all().collect();
+        for path in &touched.came {
+            let Some((ino, kind)) = self.told::<_, L>(left.entry(path))?.flatten() else { continue };
+            self.add(path, Some((ino, kind)))?;
+            if kind == Kind::Directory {
+                self.search(&every, path, When::Now, left)?;
+            }
+        }
+        let keeping: Vec<&Rule> = rules.all().filter(|rule| rule.demand.is_about_change()).collect();
+        let mut searched = touched.left.iter();
+        searched.try_for_each(|dir| self.search(&keeping, dir, When::Before, left))
+    }
+
+    /// Finds what some rules are for below a directory. Looks only where there can be some.
+    fn search<L: Left>(&mut self, rules: &[&Rule], top: &TreePath, when: When, left: &mut L) -> Result<()> {
         let mut dirs = vec![top.clone()];
         while let Some(dir) = dirs.pop() {
             let below: Vec<_> = rules.iter().filter_map(|rule| rule.class.below(&dir)).collect();
             let Some(first) = below.first() else { continue };
             let only = first.only().filter(|only| below.iter().all(|below| below.only() == Some(only)));
-            let entries = match only.map(Name::parse).transpose()? {
-                Some(name) => {
-                    let entry = self.told::<_, L>(left.entry(&dir, &name))?.flatten();
-                    entry.map(|(ino, kind)| (name, ino, kind)).into_iter().collect()
+            let entries = match only.map(|name| TreePath::from_row(dir.key(), name)) {
+                Some(path) => {
+                    let entry = match when {
+                        When::Before => left.entry_before(&path),
+                        When::Now => left.entry(&path),
+                    };
+                    named_entry(&path, self.told::<_, L>(entry)?.flatten())
                 }
-                None => self.told::<_, L>(left.entries(&dir, MAX_JUDGED + 1))?.unwrap_or_default(),
+                None => {
+                    let entries = match when {
+                        When::Before => left.entries_before(&dir, MAX_JUDGED + 1),
+                        When::Now => left.entries(&dir, MAX_JUDGED + 1),
+                    };
+                    self.told::<_, L>(entries)?.unwrap_or_default()
+                }
             };
             self.look(entries.len())?;
             for (name, ino, kind) in entries {
                 let path = TreePath::from_row(dir.key(), name.as_str());
-                match kind {
-                    Kind::Directory => dirs.push(path),
-                    Kind::File if rules.iter().any(|rule| rule.class.has(&path)) => {
-                        self.files.insert(path, ino);
-                    }
-                    _ => {}
+                self.note(&path, (when == When::Now).then_some((ino, kind)));
+                if kind == Kind::Directory {
+                    dirs.push(path);
                 }
             }
         }
         Ok(())
     }
+}
+
+/// Which of the two states.
+#[derive(Clone, Copy, PartialEq)]
+enum When {
+    Before,
+    Now,
+}
+
+/// What has a path, as the one entry of its directory.
+fn named_entry(path: &TreePath, entry: Option<(Ino, Kind)>) -> Entries {
+    let named = entry.and_then(|(ino, kind)| Some((path.split()?.1, ino, kind)));
+    named.into_iter().collect()
 }
 
 fn refusal(path: &TreePath, within: &Within, reason: &str) -> Error {
@@ -229,14 +400,14 @@ mod tests {
 
     impl Left for Values {
         fn file(&mut self, _: Ino) -> Result<Option<File>> {
-            Ok(Some(File { size: self.size }))
+            Ok(Some(File { size: self.size, expires: false }))
         }
 
         fn paths(&mut self, _: Ino, _: &Within) -> Result<Vec<TreePath>> {
             Ok(Vec::new())
         }
 
-        fn entry(&mut self, _: &TreePath, _: &Name) -> Result<Option<(Ino, Kind)>> {
+        fn entry(&mut self, _: &TreePath) -> Result<Option<(Ino, Kind)>> {
             Ok(None)
         }
 
@@ -245,9 +416,27 @@ mod tests {
             numbers.map(|(name, ino)| Ok((Name::parse(&name)?, ino, Kind::File))).collect()
         }
 
-        fn content(&mut self, _: Ino, size: u64) -> Result<Vec<u8>> {
-            Ok(vec![b'1'; size as usize])
+        fn read(&mut self, _: Ino, _: u64, length: u64) -> Result<Vec<u8>> {
+            Ok(vec![b'1'; length as usize])
         }
+
+        fn entry_before(&mut self, _: &TreePath) -> Result<Option<(Ino, Kind)>> {
+            Ok(None)
+        }
+
+        fn entries_before(&mut self, _: &TreePath, _: usize) -> Result<Entries> {
+            Ok(Entries::new())
+        }
+
+        fn size_before(&mut self, _: Ino) -> Result<u64> {
+            Ok(0)
+        }
+
+        fn known(&mut self, _: Ino, _: &Digest) -> Result<Place> {
+            Ok(Place::default())
+        }
+
+        fn remember(&mut self, _: Ino, _: &Digest, _: Place) {}
     }
 
     /// Judges the move of a directory to where values are.

@@ -220,7 +220,9 @@ impl Scratch<'_> {
         }
     }
 
-    fn set_content(&mut self, file: Outcome, content: Content) {
+    /// Gives a file content that differs from byte `first` on.
+    fn set_content(&mut self, file: Outcome, first: u64, content: Content) {
+        self.edited(file.ino, first);
         self.modify(file.ino).content = content;
         if !file.created {
             self.note_node(ChangeKind::Modified, file.ino);
@@ -238,7 +240,7 @@ impl Scratch<'_> {
         let file = self.file_or_new(at, create, parents)?;
         self.check_size(at, Some(body.size()))?;
         let content = self.take_body(body)?.written(self.seq);
-        self.set_content(file, content);
+        self.set_content(file, 0, content);
         self.set_attrs(file.ino, attrs)?;
         Ok(file)
     }
@@ -251,8 +253,9 @@ impl Scratch<'_> {
         if bytes.size() == 0 {
             return Ok(if file.created { file } else { self.unchanged(file.ino) });
         }
-        let content = self.get(file.ino).content.append(&bytes);
-        self.set_content(file, content);
+        let before = &self.get(file.ino).content;
+        let (end, content) = (before.size(), before.append(&bytes));
+        self.set_content(file, end, content);
         Ok(file)
     }
 
@@ -263,18 +266,20 @@ impl Scratch<'_> {
         }
         self.check_size(at, offset.checked_add(body.size()))?;
         let bytes = self.take_body(body)?.written(self.seq);
-        let content = self.get(ino).content.patch(offset, &bytes);
+        let before = &self.get(ino).content;
+        let (first, content) = (offset.min(before.size()), before.patch(offset, &bytes));
         let file = self.changed(ino);
-        self.set_content(file, content);
+        self.set_content(file, first, content);
         Ok(file)
     }
 
     fn truncate(&mut self, at: &At, size: u64) -> Result<Outcome> {
         let ino = self.file(at)?;
         self.check_size(at, Some(size))?;
-        let content = self.get(ino).content.resize(size);
+        let before = &self.get(ino).content;
+        let (first, content) = (size.min(before.size()), before.resize(size));
         let file = self.changed(ino);
-        self.set_content(file, content);
+        self.set_content(file, first, content);
         Ok(file)
     }
 
@@ -286,7 +291,7 @@ impl Scratch<'_> {
             return Ok(self.unchanged(ino));
         }
         let file = self.changed(ino);
-        self.set_content(file, content.patch(offset, &Content::zeros(length)));
+        self.set_content(file, offset, content.patch(offset, &Content::zeros(length)));
         Ok(file)
     }
 
@@ -306,8 +311,9 @@ impl Scratch<'_> {
         }
         let bytes = bytes.written(self.seq);
         let file = self.changed(ino);
-        let content = self.get(ino).content.patch(place, &bytes);
-        self.set_content(file, content);
+        let before = &self.get(ino).content;
+        let (first, content) = (place.min(before.size()), before.patch(place, &bytes));
+        self.set_content(file, first, content);
         Ok(file)
     }
 

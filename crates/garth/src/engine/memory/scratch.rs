@@ -46,6 +46,8 @@ pub(super) struct Laid {
     pub(super) nodes: BTreeMap<Ino, Node>,
     /// By owner and name.
     pub(super) snapshots: BTreeMap<(String, String), Option<Snapshot>>,
+    /// The first byte that may differ of each file whose content changed.
+    pub(super) edited: BTreeMap<Ino, u64>,
     /// Staged bodies that were used.
     pub(super) used: BTreeSet<u128>,
     /// A change of a node itself has no paths until the end of the commit.
@@ -139,6 +141,12 @@ impl<'a> Scratch<'a> {
         node.mtime = node.ctime;
         node.etag = node.version;
         node
+    }
+
+    /// Notes the first byte of a file that may differ.
+    pub(super) fn edited(&mut self, ino: Ino, first: u64) {
+        let known = self.laid.edited.entry(ino).or_insert(first);
+        *known = first.min(*known);
     }
 
     /// Makes a node under a free name.

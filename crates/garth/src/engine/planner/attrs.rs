@@ -1,7 +1,7 @@
 //! Attributes: kept as rows of their own beside the node, so that changing content copies none of them.
 
-use super::Planner;
 use super::rows::{NodeRow, Rows};
+use super::{Planner, key_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, Attributes, ChangeKind, Kind, Outcome, SetAttrs};
 use crate::text::passage::Edit;
@@ -9,6 +9,9 @@ use crate::text::passage::Edit;
 impl<R: Rows> Planner<'_, R> {
     pub(super) fn set_attrs(&mut self, at: &At, attrs: &SetAttrs) -> Result<Outcome> {
         let mut node = self.node_at(at)?;
+        if let At::Path(path) = at {
+            self.addressed.extend(key_of(path).map(|key| (node.ino, key)));
+        }
         node.ctime = self.time;
         if let Err(error) = self.apply_attrs(&mut node, attrs) {
             return Err(self.about_expiry(error, at));

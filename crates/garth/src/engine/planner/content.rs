@@ -204,6 +204,7 @@ impl<R: Rows> Planner<'_, R> {
         node.ctime = self.time;
         node.content_seq = self.seq;
         self.delta.touch(node.ino, edit);
+        self.delta.edit(node.ino, edit.start);
         if !created {
             self.delta.log(ChangeKind::Modified, node.ino, None);
         }

@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::rows::{Chunk, ExtentRow, LogChange, NameRow, NodeRow, Staged};
+use super::rows::{Chunk, ExtentRow, JudgedRow, LogChange, NameRow, NodeRow, Staged};
 use super::subtrees::{Key, Subtrees};
 use crate::model::{Attributes, ChangeKind};
 use crate::path::TreePath;
+use crate::rule::Digest;
 use crate::text::passage::Edit;
 
 /// A name before and after. What the database has in a directory whose content has left ends with that.
@@ -55,6 +56,10 @@ pub struct Delta {
     /// What search has to look at again: files whose bytes, type or searchability
     /// changed, and files that were removed.
     pub index: BTreeMap<u64, Edit>,
+    /// The first byte that may differ of each file whose content changed.
+    pub(super) edited: HashMap<u64, u64>,
+    /// How far files were found to be as a demand asks.
+    pub judged: BTreeMap<(u64, Digest), JudgedRow>,
     /// What the log says of this commit, in order.
     pub log: Vec<LogChange>,
     /// Nodes without a name that were changed through an open handle, which needs a lease.
@@ -115,6 +120,11 @@ impl Delta {
     /// Tells search what was done to a file.
     pub(super) fn touch(&mut self, ino: u64, edit: Edit) {
         self.index.entry(ino).and_modify(|known| *known = known.then(edit)).or_insert(edit);
+    }
+
+    /// Notes the first byte of a file that an edit may have changed.
+    pub(super) fn edit(&mut self, ino: u64, first: u64) {
+        self.edited.entry(ino).and_modify(|known| *known = first.min(*known)).or_insert(first);
     }
 
     /// By how much the references to each chunk change, without those that stay as many. Extents, ended ones

@@ -11,13 +11,13 @@ use bytes::Bytes;
 use futures::FutureExt;
 
 use super::foresight::FIRST_NAMES;
-use super::rows::{ExtentRow, IdempotencyRow, NameRow, NodeRow, RowKey, Rows, StagedRow, Stored};
+use super::rows::{ExtentRow, IdempotencyRow, JudgedRow, NameRow, NodeRow, RowKey, Rows, StagedRow, Stored};
 use super::subtrees::{Key, Region};
 use super::{Fetch, HeadRow, Planned, plan_with};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Attributes, Batch, Commit, CommitId, Timestamp, Within};
 use crate::path::TreePath;
-use crate::rule::Rules;
+use crate::rule::{Digest, Rules};
 
 #[cfg(feature = "faults")]
 static ASKED_FOR: AtomicBool = AtomicBool::new(false);
@@ -182,6 +182,10 @@ impl<R: Rows> Rows for Fetched<'_, R> {
 
     fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
         self.get(RowKey::Extents(ino, from, to), |store| store.extents(ino, from, to))
+    }
+
+    fn judged(&self, ino: u64, demand: &Digest) -> Result<Option<JudgedRow>> {
+        self.get(RowKey::Judged(ino, *demand), |store| store.judged(ino, demand))
     }
 
     fn is_open(&self, ino: u64) -> Result<bool> {

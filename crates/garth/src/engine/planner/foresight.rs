@@ -30,7 +30,7 @@ struct Need {
     hash: bool,
     /// Whether the batch reaches a name of it.
     name: bool,
-    /// What rules there are for its names: its content changes.
+    /// What rules there are for its names: its content or attributes change.
     rules: bool,
     below: Below,
 }
@@ -125,7 +125,7 @@ impl Need {
                     Some(_) => vec![(to, target)],
                 }
             }
-            Op::SetAttrs { at, attrs } => vec![(at, Self::attributes(attrs))],
+            Op::SetAttrs { at, attrs } => vec![(at, Self::attributes(attrs).written())],
             Op::Check { at, that } => vec![(at, Self::condition(that))],
             Op::Snapshot { .. } | Op::DropSnapshot { .. } => Vec::new(),
         }

@@ -3,40 +3,63 @@
 use std::collections::BTreeMap;
 
 use super::Planner;
-use super::rows::{NameRow, RowKey, Rows};
+use super::rows::{JudgedRow, NameRow, RowKey, Rows};
 use super::subtrees::Key;
-use crate::error::Result;
-use crate::model::{Batch, Ino, Kind, Within};
+use crate::error::{Error, Result};
+use crate::model::{Batch, ChangeKind, Ino, Kind, Within};
 use crate::path::{Name, TreePath};
-use crate::rule::{self, Caller, Entries, File, Left, Touched};
+use crate::rule::{self, Caller, Digest, Entries, File, Left, Place, Touched};
 
 impl<R: Rows> Planner<'_, R> {
     /// Refuses a batch that breaks a rule. Asked once its operations are done: what rules judge is the state
     /// that it would leave, and all of it.
-    pub(super) fn judge(&self, batch: &Batch) -> Result<()> {
-        rule::judge(self.rules, Caller::of(batch), self.within, &self.touched()?, &mut After(self))
+    pub(super) fn judge(&mut self, batch: &Batch) -> Result<()> {
+        self.delta.judged = self.judge_touched(Caller::of(batch), &self.touched()?)?;
+        Ok(())
+    }
+
+    /// Gives how far files were found to be as demands ask.
+    pub(super) fn judge_touched(
+        &self,
+        caller: Caller<'_>,
+        touched: &Touched,
+    ) -> Result<BTreeMap<(u64, Digest), JudgedRow>> {
+        let mut after = After { planner: self, judged: BTreeMap::new() };
+        rule::judge(self.rules, caller, self.within, touched, &mut after)?;
+        Ok(after.judged)
     }
 
     fn touched(&self) -> Result<Touched> {
-        let written = self
-            .delta
-            .nodes
-            .values()
-            .filter(|node| node.kind == Kind::File && node.content_seq == self.seq && node.nlink > 0);
-        let mut touched =
-            Touched { written: written.map(|node| Ino(node.ino)).collect(), ..Touched::default() };
-        let mut moved = Vec::new();
-        for (ino, key, row) in self.delta.all_given() {
-            match row.kind {
-                Kind::File => touched.named.push((TreePath::from_row(&key.0, &key.1), Ino(ino))),
-                // what is in a directory that the batch made has got its own name in it
-                Kind::Directory if ino < self.first_ino => {
-                    let now = TreePath::from_row(&key.0, &key.1);
-                    moved.extend(self.rules.may_have(&now).then_some((ino, now)));
-                }
-                _ => {}
+        let delta = &self.delta;
+        let mut touched = Touched::default();
+        for node in delta.nodes.values() {
+            if node.kind == Kind::File && node.content_seq == self.seq && node.nlink > 0 {
+                touched
+                    .written
+                    .insert(Ino(node.ino), delta.edited.get(&node.ino).copied().unwrap_or_default());
             }
         }
+        let attributes = delta.log.iter().filter(|change| matches!(change.kind, ChangeKind::Attributes));
+        touched.attributes = attributes.map(|change| Ino(change.ino)).collect();
+        let mut moved = Vec::new();
+        for (ino, key, row) in delta.all_given() {
+            let now = TreePath::from_row(&key.0, &key.1);
+            // what is in a directory that the batch made has got its own name in it
+            if row.kind == Kind::Directory && ino < self.first_ino && self.rules.may_have(&now) {
+                moved.push((ino, now.clone()));
+            }
+            let before = delta.names.get(key).and_then(|change| change.before);
+            if before.is_none_or(|before| before.ino != ino) {
+                touched.named.push((now, Ino(ino), row.kind));
+            }
+        }
+        for ((dir, name), change) in &delta.names {
+            if change.before.is_some_and(|before| change.after.is_none_or(|after| after.ino != before.ino)) {
+                touched.lost.push(TreePath::from_row(dir, name));
+            }
+        }
+        let left = delta.subtrees.left().into_iter();
+        touched.left = left.map(|region| TreePath::from_key(region.dir)).collect();
         self.foresee(moved.iter().map(|(ino, _)| RowKey::NamesOf(*ino, Within::everything(), usize::MAX)));
         for (ino, now) in moved {
             touched.moved.extend(self.place(ino)?.map(|before| (before, now)));
@@ -91,39 +114,96 @@ impl<R: Rows> Planner<'_, R> {
     }
 }
 
-/// The state that a batch would leave.
-struct After<'p, 'a, R>(&'p Planner<'a, R>);
+/// The state that a batch would leave, and what was found out about it.
+struct After<'p, 'a, R> {
+    planner: &'p Planner<'a, R>,
+    judged: BTreeMap<(u64, Digest), JudgedRow>,
+}
+
+impl<R: Rows> After<'_, '_, R> {
+    /// What a name leads to, unless that has expired: `node` tells.
+    fn unless_expired(
+        &self,
+        row: Option<NameRow>,
+        node: impl FnOnce(u64) -> Result<super::NodeRow>,
+    ) -> Result<Option<(Ino, Kind)>> {
+        let Some(row) = row else { return Ok(None) };
+        let expired = row.kind != Kind::Directory && node(row.ino)?.expired(self.planner.time);
+        Ok((!expired).then_some((Ino(row.ino), row.kind)))
+    }
+
+    /// A node before the batch.
+    fn node_before(&self, ino: u64) -> Result<super::NodeRow> {
+        self.planner.rows.node(ino)?.ok_or_else(Error::no_node)
+    }
+}
 
 impl<R: Rows> Left for After<'_, '_, R> {
     const FORESEES: bool = R::FORESEES;
 
     fn file(&mut self, ino: Ino) -> Result<Option<File>> {
-        let node = self.0.node(ino.0)?;
-        let there = node.kind == Kind::File && node.nlink > 0 && !node.expired(self.0.time);
-        Ok(there.then_some(File { size: node.size }))
+        let node = self.planner.node(ino.0)?;
+        let there = node.kind == Kind::File && node.nlink > 0 && !node.expired(self.planner.time);
+        Ok(there.then_some(File { size: node.size, expires: node.expires_at.is_some() }))
     }
 
     fn paths(&mut self, ino: Ino, within: &Within) -> Result<Vec<TreePath>> {
-        let names = self.0.names_after(ino.0, within)?;
+        let names = self.planner.names_after(ino.0, within)?;
         Ok(names.iter().map(|(dir, name)| TreePath::from_row(dir, name)).collect())
     }
 
-    fn entry(&mut self, dir: &TreePath, name: &Name) -> Result<Option<(Ino, Kind)>> {
-        let row = self.0.name(dir.key(), name.as_str())?;
-        Ok(row.map(|row| (Ino(row.ino), row.kind)))
+    fn entry(&mut self, path: &TreePath) -> Result<Option<(Ino, Kind)>> {
+        let Some((dir, name)) = super::key_of(path) else { return Ok(None) };
+        self.unless_expired(self.planner.name(&dir, &name)?, |ino| self.planner.node(ino))
     }
 
     fn entries(&mut self, dir: &TreePath, limit: usize) -> Result<Entries> {
-        let entries = self.0.entries_after(dir.key(), limit)?.into_iter();
-        entries.map(|(name, row)| Ok((Name::parse(&name)?, Ino(row.ino), row.kind))).collect()
+        listed(self.planner.entries_after(dir.key(), limit)?)
     }
 
-    fn content(&mut self, ino: Ino, size: u64) -> Result<Vec<u8>> {
+    fn read(&mut self, ino: Ino, from: u64, length: u64) -> Result<Vec<u8>> {
         if R::FORESEES {
-            let stored = |chunk: &u64| !self.0.delta.chunks.contains_key(chunk);
-            let chunks = self.0.extents(ino.0, 0, size)?.into_iter().map(|extent| extent.chunk);
-            self.0.foresee(chunks.filter(stored).map(RowKey::Chunk));
+            let stored = |chunk: &u64| !self.planner.delta.chunks.contains_key(chunk);
+            let extents = self.planner.extents(ino.0, from, from + length)?;
+            let chunks = extents.into_iter().map(|extent| extent.chunk);
+            self.planner.foresee(chunks.filter(stored).map(RowKey::Chunk));
         }
-        self.0.read(ino.0, 0, size)
+        self.planner.read(ino.0, from, length)
     }
+
+    fn entry_before(&mut self, path: &TreePath) -> Result<Option<(Ino, Kind)>> {
+        let Some((dir, name)) = super::key_of(path) else { return Ok(None) };
+        self.unless_expired(self.planner.rows.name(&dir, &name)?, |ino| self.node_before(ino))
+    }
+
+    fn entries_before(&mut self, dir: &TreePath, limit: usize) -> Result<Entries> {
+        listed(self.planner.rows.names_in(dir.key(), limit)?)
+    }
+
+    fn size_before(&mut self, ino: Ino) -> Result<u64> {
+        Ok(self.node_before(ino.0)?.size)
+    }
+
+    fn known(&mut self, ino: Ino, demand: &Digest) -> Result<Place> {
+        let planner = self.planner;
+        if ino.0 >= planner.first_ino {
+            return Ok(Place::default());
+        }
+        let Some(row) = planner.rows.judged(ino.0, demand)? else { return Ok(Place::default()) };
+        let changed = planner.delta.edited.get(&ino.0);
+        // what was written while the rule was not in force has another etag
+        let counts = row.etag == self.node_before(ino.0)?.content_seq
+            && changed.is_none_or(|first| row.until.offset <= *first);
+        Ok(if counts { row.until } else { Place::default() })
+    }
+
+    fn remember(&mut self, ino: Ino, demand: &Digest, until: Place) {
+        if let Ok(node) = self.planner.node(ino.0) {
+            self.judged.insert((ino.0, *demand), JudgedRow { etag: node.content_seq, until });
+        }
+    }
+}
+
+fn listed(rows: impl IntoIterator<Item = (String, NameRow)>) -> Result<Entries> {
+    rows.into_iter().map(|(name, row)| Ok((Name::parse(&name)?, Ino(row.ino), row.kind))).collect()
 }

@@ -7,7 +7,7 @@ use super::subtrees::Region;
 use crate::error::Result;
 use crate::model::{Attributes, ChangeKind, Commit, CommitId, Kind, Timestamp, Within};
 use crate::path::TreePath;
-use crate::rule::Rules;
+use crate::rule::{Digest, Place, Rules};
 
 /// Content of this many bytes and more is found by the BLAKE3 of its chunks and stored once per account.
 pub const DEDUP_FROM: usize = 64 << 10;
@@ -192,6 +192,15 @@ pub struct IdempotencyRow {
     pub commit: Commit,
 }
 
+/// How far a file was found to be as a demand asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JudgedRow {
+    /// The commit of the content that it was found of.
+    pub etag: u64,
+    /// Where the check goes on.
+    pub until: Place,
+}
+
 /// A change as the log keeps it. `path` only where a name is made or removed: the names
 /// of a node at a commit are known.
 #[derive(Clone, Debug)]
@@ -238,6 +247,8 @@ pub enum RowKey {
     Attributes(u64, u64),
     /// [`Rows::extents`]: node and range.
     Extents(u64, u64, u64),
+    /// [`Rows::judged`]: node and demand.
+    Judged(u64, Digest),
     /// [`Rows::stored`]: hash.
     Stored(Vec<u8>),
     /// [`Rows::chunk`].
@@ -270,9 +281,7 @@ pub trait Rows {
         drop(keys);
     }
     /// The rules that are in force at the head row.
-    fn rules(&self) -> &Rules {
-        Rules::built_in()
-    }
+    fn rules(&self) -> &Rules;
     /// A live name.
     fn name(&self, dir: &str, name: &str) -> Result<Option<NameRow>>;
     /// Live names of a directory, up to `limit`, in byte order.
@@ -296,6 +305,8 @@ pub trait Rows {
     fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>>;
     /// Whether the database lets what has lost its names be reached by this number: who asks holds it open.
     fn is_open(&self, ino: u64) -> Result<bool>;
+    /// How far a file was found to be as a demand asks.
+    fn judged(&self, ino: u64, demand: &Digest) -> Result<Option<JudgedRow>>;
     /// What is stored under this BLAKE3 (only content of at least [`DEDUP_FROM`] bytes is).
     fn stored(&self, hash: &[u8]) -> Result<Stored>;
     /// The bytes of a chunk, checked against their sum.

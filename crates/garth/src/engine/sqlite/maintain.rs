@@ -6,6 +6,7 @@ pub(crate) mod fsck;
 pub(crate) mod gc;
 pub(crate) mod merge;
 pub(crate) mod reindex;
+pub(crate) mod rules;
 pub(crate) mod step;
 pub(crate) mod unnamed;
 
@@ -17,7 +18,8 @@ use async_trait::async_trait;
 use crate::engine::sqlite::SqliteFs;
 use crate::error::Result;
 use crate::fs::FileSystem;
-use crate::fs::store::{AccountStore, Collected, Fsck};
+use crate::fs::store::{AccountStore, Collected, Fsck, SetRule};
+use crate::rule::{Class, Rule};
 
 impl SqliteFs {
     async fn maintaining<T: Send + 'static>(
@@ -33,6 +35,23 @@ impl SqliteFs {
 impl AccountStore for SqliteFs {
     fn raw(&self) -> Arc<dyn FileSystem> {
         Arc::new(self.whole())
+    }
+
+    fn overriding_rules(&self) -> Arc<dyn FileSystem> {
+        Arc::new(self.with_reach(self.reach().overriding()))
+    }
+
+    async fn rules(&self) -> Result<Vec<Rule>> {
+        Ok(self.rules_now()?.all().cloned().collect())
+    }
+
+    async fn set_rule(&self, rule: Rule, force: bool) -> Result<SetRule> {
+        self.maintaining(move |fs| fs.set_rule_now(&rule, force)).await
+    }
+
+    async fn remove_rule(&self, class: &Class, demand: &str) -> Result<bool> {
+        let (class, demand) = (class.clone(), demand.to_owned());
+        self.maintaining(move |fs| fs.remove_rule_now(&class, &demand)).await
     }
 
     async fn gc(&self, grace: Duration) -> Result<Collected> {

@@ -18,6 +18,8 @@ pub(crate) struct Reach {
     pub(crate) owner: Option<Owner>,
     /// What commits say of who made them, over what their batches say.
     author: Author,
+    /// Whether rules do not judge its commits.
+    overrides: bool,
     /// How many open handles this handle gave of each node; `None` for one that reaches every node that the
     /// instance holds open.
     held: Option<Mutex<HashMap<u64, usize>>>,
@@ -36,9 +38,18 @@ impl Reach {
         Self::of(within, None)
     }
 
+    /// The same for who may override rules.
+    pub(crate) fn overriding(&self) -> Self {
+        Self {
+            overrides: true,
+            author: self.author.clone(),
+            ..Self::of(self.within.clone(), self.owner.clone())
+        }
+    }
+
     fn of(within: Within, owner: Option<Owner>) -> Self {
         let held = owner.as_ref().map(|_| Mutex::default());
-        Self { within, owner, author: Author::default(), held, joined: Vec::new() }
+        Self { within, owner, author: Author::default(), overrides: false, held, joined: Vec::new() }
     }
 
     /// The key of the owner; empty for the account.
@@ -54,7 +65,8 @@ impl Reach {
         }
         let owner = to.owner.inside(self.owner.as_ref())?;
         let author = self.author.clone().or(&to.author);
-        Ok(Self { author, ..Self::of(self.within.intersect(&to.within), Some(owner)) })
+        let overrides = self.overrides;
+        Ok(Self { author, overrides, ..Self::of(self.within.intersect(&to.within), Some(owner)) })
     }
 
     /// What one of two reaches, as the first.
@@ -62,6 +74,7 @@ impl Reach {
         Self {
             within: self.within.union(&with.within),
             author: self.author.clone(),
+            overrides: self.overrides,
             joined: vec![Arc::clone(self), Arc::clone(with)],
             ..Self::of(Within::nothing(), self.owner.clone())
         }
@@ -80,7 +93,8 @@ impl Reach {
             None => self.owner.clone(),
         };
         let author = self.author.clone().or(&batch.author);
-        Ok(Batch { owner, author, joined: self.owners(), ..batch.inside(&self.within) })
+        let overrides_rules = self.overrides || batch.overrides_rules;
+        Ok(Batch { owner, author, overrides_rules, joined: self.owners(), ..batch.inside(&self.within) })
     }
 
     /// Counts a handle that is opened.

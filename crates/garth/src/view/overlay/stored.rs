@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use super::apply::{Applied, Side};
 use super::{Difference, Overlay};
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::store::{self, SYSTEM};
+use crate::fs::store;
 use crate::fs::{AccountStore, FileSystem, FileSystemExt as _};
 use crate::model::{
     At, Batch, ByteRange, Commit, Confinement, Listing, Moment, NamesPage, Op, Owner, Page, Precondition,
     Seq, Within,
 };
-use crate::path::{Name, TreePath, check_id};
+use crate::path::{Name, SYSTEM, TreePath, check_id};
 use crate::view::Scope;
 
 /// The file beside the places of an upper layer that says what it is over.

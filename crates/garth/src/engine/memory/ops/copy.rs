@@ -62,6 +62,7 @@ impl<'a> Scratch<'a> {
             return Ok(self.unchanged(old));
         }
         self.count_copied(0, &source.node.content).map_err(|error| error.about(&to))?;
+        self.edited(old, 0);
         self.modify(old).content = source.node.content.written(self.seq);
         self.copy_attributes(&source.node, old);
         self.note_node(ChangeKind::Modified, old);

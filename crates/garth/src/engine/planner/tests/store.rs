@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::model::{Attributes, CommitId};
+use crate::rule::Digest;
 
 /// Not ended.
 const NEVER: u64 = u64::MAX;
@@ -35,6 +36,7 @@ fn described(planned: &Result<Planned>) -> String {
 pub(super) struct Store {
     pub(super) head: HeadRow,
     names: BTreeMap<Key, Vec<Spanned<NameRow>>>,
+    judged: BTreeMap<(u64, Digest), JudgedRow>,
     nodes: BTreeMap<u64, BTreeMap<u64, NodeRow>>,
     attributes: BTreeMap<(u64, u64), Attributes>,
     extents: BTreeMap<u64, Vec<Spanned<ExtentRow>>>,
@@ -86,6 +88,7 @@ impl Store {
         Self {
             head: HeadRow { next_ino: 2, next_chunk: 1, ..HeadRow::default() },
             names: BTreeMap::new(),
+            judged: BTreeMap::new(),
             nodes: BTreeMap::from([(root.ino, BTreeMap::from([(0, root)]))]),
             attributes: BTreeMap::new(),
             extents: BTreeMap::new(),
@@ -387,6 +390,14 @@ impl Rows for Store {
 
     fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
         self.extents_at(ino, NOW, from, to)
+    }
+
+    fn rules(&self) -> &Rules {
+        Rules::built_in()
+    }
+
+    fn judged(&self, ino: u64, demand: &Digest) -> Result<Option<JudgedRow>> {
+        Ok(self.judged.get(&(ino, *demand)).copied())
     }
 
     fn is_open(&self, ino: u64) -> Result<bool> {

@@ -134,10 +134,10 @@ impl ReadView<'_> {
     }
 
     pub(crate) fn commit(&self, seq: u64) -> DbResult<CommitInfo> {
-        let sql = "SELECT seq, time, id, author, message, owner FROM log WHERE seq = ?1";
+        let sql = "SELECT seq, time, id, author, message, overrides, owner FROM log WHERE seq = ?1";
         let missing =
             || Error::new(ErrorKind::Corrupt, format!("the log has lost commit {seq}; run `garth fsck`"));
-        let read = |row: &Row<'_>| Ok((commit_info(row)?, row.get::<_, String>(5)?));
+        let read = |row: &Row<'_>| Ok((commit_info(row)?, row.get::<_, String>(6)?));
         let (mut commit, owner) = one(self.conn, sql, [seq], read)?.ok_or_else(missing)?;
         commit.id = commit.id.filter(|_| self.is_own(&owner));
         Ok(commit)

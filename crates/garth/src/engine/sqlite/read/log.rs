@@ -14,7 +14,8 @@ use crate::model::{
 use crate::path::TreePath;
 use crate::sqlite::{DbResult, one};
 
-/// What the log keeps of a commit, from columns `seq, time, id, author, message`.
+/// What the log keeps of a commit, from columns `seq, time, id, author, message,
+/// overrides`.
 pub(crate) fn commit_info(row: &Row<'_>) -> rusqlite::Result<CommitInfo> {
     let author: Option<String> = row.get(3)?;
     Ok(CommitInfo {
@@ -24,6 +25,7 @@ pub(crate) fn commit_info(row: &Row<'_>) -> rusqlite::Result<CommitInfo> {
         // An author that cannot be read must not hide the commit: it shows as the default one.
         author: author.and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default(),
         message: row.get::<_, Option<String>>(4)?.unwrap_or_default(),
+        overrides_rules: row.get(5)?,
     })
 }
 
@@ -81,21 +83,21 @@ impl ReadView<'_> {
             scanned: 0,
             commits: Vec::new(),
         };
-        let sql = "SELECT seq, time, id, author, message, changes, owner FROM log
+        let sql = "SELECT seq, time, id, author, message, overrides, changes, owner FROM log
              WHERE seq > ?1 AND seq <= ?2 ORDER BY seq";
         let mut statement = self.conn.prepare_cached(sql)?;
         // one commit at a time: the page may end with any of them
         let mut rows = statement.query(params![query.since.seq.0.min(MAX), head])?;
         let mut until = query.since;
         while let Some(row) = rows.next()? {
-            page.own = self.is_own(row.get_ref(6)?.as_str().map_err(rusqlite::Error::from)?);
+            page.own = self.is_own(row.get_ref(7)?.as_str().map_err(rusqlite::Error::from)?);
             let mut commit = commit_info(row)?;
             commit.id = commit.id.filter(|_| page.own);
             let behind = std::mem::take(&mut until.changes);
             let pieces = Pieces::of(
                 self.conn,
                 commit.seq.0,
-                row.get_ref(5)?.as_str().map_err(rusqlite::Error::from)?,
+                row.get_ref(6)?.as_str().map_err(rusqlite::Error::from)?,
                 behind,
             )?;
             if let Some(changes) = page.add(&commit, pieces)? {

@@ -25,7 +25,8 @@ pub(crate) fn below(dir: &str) -> (String, String) {
 pub(crate) const MAX: u64 = i64::MAX as u64;
 
 pub(crate) fn head(conn: &Connection) -> DbResult<HeadRow> {
-    let mut query = conn.prepare_cached("SELECT seq, time, next_ino, next_chunk, control, projections FROM head")?;
+    let mut query =
+        conn.prepare_cached("SELECT seq, time, next_ino, next_chunk, control, projections FROM head")?;
     Ok(query.query_row([], |row| {
         Ok(HeadRow {
             seq: row.get(0)?,

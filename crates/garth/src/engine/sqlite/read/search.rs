@@ -1,5 +1,7 @@
 //! Lexical search: which files a query may show, and what a hit says.
 
+use std::sync::Arc;
+
 use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::index::find::{self, Judge};
 use crate::engine::sqlite::index::fts::readable;
@@ -8,6 +10,7 @@ use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::read::view::ReadView;
 use crate::model::{ByteRange, Hit, Ino, SearchAnswer, SearchQuery, Seq, VersionId, Within};
 use crate::path::TreePath;
+use crate::rule::Rules;
 use crate::sqlite::patience::BYTES_PER_STEP;
 use crate::sqlite::{DbResult, all};
 use crate::text::question::Question;
@@ -25,7 +28,8 @@ impl ReadView<'_> {
             true => self.reach.within.clone(),
             false => Within::new(query.within.iter().cloned()).intersect(&self.reach.within),
         };
-        let mut allowed = Allowed { view: self, query, within };
+        let rules = self.control.at(self.conn, rows::head(self.conn)?.control)?.rules;
+        let mut allowed = Allowed { view: self, query, within, rules };
         let found = find::search(self.conn, &question, query.limit, &mut allowed)?;
         answer.more = found.more;
         for found in found.found {
@@ -67,6 +71,25 @@ struct Allowed<'a> {
     query: &'a SearchQuery,
     /// The subtrees in which to search.
     within: Within,
+    rules: Arc<Rules>,
+}
+
+impl Allowed<'_> {
+    /// The first path of a node that a search may show.
+    fn first_path(&self, ino: Ino) -> DbResult<Option<TreePath>> {
+        let mut last = (String::new(), String::new());
+        loop {
+            let behind = (last.0.as_str(), last.1.as_str());
+            let Some(key) = rows::names_behind(self.view.conn, ino.0, &self.within, behind, 1)?.pop() else {
+                return Ok(None);
+            };
+            let path = TreePath::from_row(&key.0, &key.1);
+            if self.rules.is_searchable(&path) {
+                return Ok(Some(path));
+            }
+            last = key;
+        }
+    }
 }
 
 impl Judge for Allowed<'_> {
@@ -85,8 +108,7 @@ impl Judge for Allowed<'_> {
                 return Ok(None);
             }
         }
-        let first = rows::names_behind(view.conn, ino.0, &self.within, ("", ""), 1)?.pop();
-        Ok(first.map(|(dir, name)| (node, TreePath::from_row(&dir, &name))))
+        Ok(self.first_path(ino)?.map(|path| (node, path)))
     }
 
     fn below(&mut self, limit: usize) -> DbResult<Option<(Vec<u64>, bool)>> {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::{NameRow, NodeRow, Region};
+use crate::engine::sqlite::control::KnownControl;
 use crate::engine::sqlite::reach::Reach;
 use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::read::rows::{self, MAX};
@@ -30,6 +31,7 @@ pub(crate) struct ReadView<'a> {
     pub(crate) open: &'a OpenNodes,
     /// What of the tree it reaches.
     pub(crate) reach: &'a Reach,
+    pub(crate) control: &'a KnownControl,
     /// The commit after which to look; `None` for now.
     pub(crate) as_of: Option<u64>,
     /// The time by which entries expire.

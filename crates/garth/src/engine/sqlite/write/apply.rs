@@ -3,6 +3,7 @@
 use rusqlite::{Connection, params};
 
 use crate::engine::planner::{Delta, HeadRow, LogChange, NameRow, NodeRow};
+use crate::engine::sqlite::control;
 use crate::engine::sqlite::read::dir_times;
 use crate::engine::sqlite::read::rows::{self, MAX};
 use crate::engine::sqlite::schema::columns::KindColumn;
@@ -60,6 +61,9 @@ pub(crate) fn delta(
     }
     for (id, _) in &delta.staged {
         staged::forget(conn, *id)?;
+    }
+    for (key, row) in &delta.judged {
+        control::remember_judged(conn, key, row)?;
     }
     log(conn, &delta.log, head, batch, commit)
 }
@@ -207,8 +211,8 @@ fn log(
     let named = batch.id.is_some() || batch.idempotency.is_some();
     let answer = named.then(|| answer::to_json(&commit.outcomes)).transpose()?;
     conn.prepare_cached(
-        "INSERT INTO log (seq, time, id, author, message, changes, answer, owner)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        "INSERT INTO log (seq, time, id, author, message, changes, answer, owner, overrides)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?
     .execute(params![
         head.seq,
@@ -218,7 +222,8 @@ fn log(
         message,
         first,
         answer,
-        batch.owner_key()
+        batch.owner_key(),
+        batch.overrides_rules
     ])?;
     for (number, json) in pieces {
         conn.prepare_cached("INSERT INTO log_more (seq, first, changes) VALUES (?1, ?2, ?3)")?

@@ -11,6 +11,7 @@ use super::row_cache::RowCache;
 use super::subtrees;
 use super::txn_rows::TxnRows;
 use crate::engine::planner::{HeadRow, Planned, plan};
+use crate::engine::sqlite::control::KnownControl;
 use crate::engine::sqlite::index::remake::Chores;
 use crate::engine::sqlite::index::update::{self, Edits};
 use crate::engine::sqlite::reach::Reach;
@@ -133,10 +134,11 @@ impl WriteConn {
     ) -> DbResult<Vec<Result<Commit>>> {
         let runtime = context.runtime;
         let (mut results, indexed) = self.transaction(durable, runtime, |conn, row_cache, tokenizer| {
-            let GroupContext { packs, open, .. } = *context;
-            let reach = &Reach::everything();
-            let state = TxnRows { conn, packs, row_cache, open, reach };
-            let planned = context.plan_group(&state, batches, tokenizer)?;
+            let GroupContext { packs, open, control, .. } = *context;
+            let head = rows::head(conn)?;
+            let (reach, rules) = (&Reach::everything(), &*control.at(conn, head.control)?.rules);
+            let state = TxnRows { conn, packs, row_cache, open, reach, rules };
+            let planned = context.plan_group(&state, head, batches, tokenizer)?;
             before_commit(&planned.0);
             Ok(planned)
         })?;
@@ -157,6 +159,7 @@ pub(crate) struct GroupContext<'a> {
     pub(crate) runtime: &'a Runtime,
     pub(crate) packs: &'a Packs,
     pub(crate) open: &'a OpenNodes,
+    pub(crate) control: &'a KnownControl,
 }
 
 impl GroupContext<'_> {
@@ -164,11 +167,11 @@ impl GroupContext<'_> {
     fn plan_group(
         &self,
         state: &TxnRows<'_>,
+        mut head: HeadRow,
         batches: &[Asked],
         tokenizer: &mut Tokenizer,
     ) -> DbResult<(Vec<Result<Commit>>, bool)> {
         let (conn, failpoints, env) = (state.conn, self.runtime.failpoints(), self.runtime.env());
-        let mut head = rows::head(conn)?;
         let first = head.seq;
         let mut edits = Edits::new();
         let mut results = Vec::with_capacity(batches.len());

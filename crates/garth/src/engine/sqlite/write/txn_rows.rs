@@ -6,7 +6,10 @@ use rusqlite::Connection;
 use super::open_nodes::OpenNodes;
 use super::row_cache::RowCache;
 use super::staged;
-use crate::engine::planner::{ExtentRow, IdempotencyRow, NameRow, NodeRow, Region, Rows, StagedRow, Stored};
+use crate::engine::planner::{
+    ExtentRow, IdempotencyRow, JudgedRow, NameRow, NodeRow, Region, Rows, StagedRow, Stored,
+};
+use crate::engine::sqlite::control;
 use crate::engine::sqlite::reach::Reach;
 use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::read::log;
@@ -14,6 +17,7 @@ use crate::engine::sqlite::read::rows::{self, MAX, Span};
 use crate::engine::sqlite::schema::SUBJECT;
 use crate::error::Result;
 use crate::model::{Attributes, Commit, CommitId, Timestamp, Within};
+use crate::rule::{Digest, Rules};
 use crate::sqlite::{DbResult, one};
 
 /// The state inside the writer's transaction, as the handle sees it that a batch was asked of.
@@ -24,6 +28,7 @@ pub(crate) struct TxnRows<'a> {
     pub(crate) row_cache: &'a RowCache,
     pub(crate) open: &'a OpenNodes,
     pub(crate) reach: &'a Reach,
+    pub(crate) rules: &'a Rules,
 }
 
 /// The planner knows nothing of SQLite: its failures become errors of the tree here.
@@ -66,6 +71,14 @@ impl Rows for TxnRows<'_> {
 
     fn extents(&self, ino: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
         described(rows::extents(self.conn, ino, from, to))
+    }
+
+    fn rules(&self) -> &Rules {
+        self.rules
+    }
+
+    fn judged(&self, ino: u64, demand: &Digest) -> Result<Option<JudgedRow>> {
+        described(control::judged(self.conn, ino, demand))
     }
 
     fn is_open(&self, ino: u64) -> Result<bool> {

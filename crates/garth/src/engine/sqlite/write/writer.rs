@@ -17,6 +17,7 @@ use super::checkpoint::Checkpoints;
 use super::group::{Asked, GroupContext, Task, WriteConn, may_be_of_one_member};
 use super::open_nodes::OpenNodes;
 use super::writer_lock::{WriterGuard, WriterLock};
+use crate::engine::sqlite::control::KnownControl;
 use crate::engine::sqlite::reach::Reach;
 use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::schema;
@@ -95,6 +96,7 @@ pub(crate) struct Writer {
     runtime: Runtime,
     packs: Arc<Packs>,
     open: Arc<OpenNodes>,
+    control: Arc<KnownControl>,
     lock: WriterLock,
     queue: Mutex<Queue>,
     gathered: Condvar,
@@ -133,12 +135,14 @@ impl Writer {
         packs: &Arc<Packs>,
         open: &Arc<OpenNodes>,
         pool: &Arc<ConnPool>,
+        control: &Arc<KnownControl>,
     ) -> Arc<Self> {
         let writer = Arc::new(Self {
             database: schema::database(folder),
             runtime: runtime.clone(),
             packs: Arc::clone(packs),
             open: Arc::clone(open),
+            control: Arc::clone(control),
             lock,
             queue: Mutex::default(),
             gathered: Condvar::new(),
@@ -413,7 +417,8 @@ impl Writer {
             }
         };
         let durable = batches.iter().any(|asked| asked.batch.durability == Durability::Durable);
-        let context = GroupContext { runtime: &self.runtime, packs: &self.packs, open: &self.open };
+        let Self { runtime, packs, open, control, .. } = self;
+        let context = GroupContext { runtime, packs, open, control };
         let outcome = conn.run_batches(durable, &context, &batches, |results| {
             if self.runtime.fault().acknowledges_early() {
                 acknowledge_early(&mut answers, results);

@@ -1,0 +1,171 @@
+//! `garth rule`: what may lie where in an account.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use garth::fs::store::SetRule;
+use garth::rule::{Breach, Class, Demand, Rule as TreeRule};
+use garth::{AccountStore, Error, ErrorKind};
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::escape::escaped;
+use crate::fail::{Failure, Result};
+use crate::size::parse_size;
+
+/// Set, list and remove rules of an account (--account): what may lie where
+///
+/// A rule is for a class of paths: `*` and `?` stay inside a name, `**` crosses directories. It judges every
+/// commit, whatever it comes by: one that would break it is refused whole. Demands:
+///
+///   json            the content is one JSON value, with --schema one that is valid by it
+///   json-lines      each line is one
+///   append-only     a file only grows at its end, and stays
+///   read-only       names and contents stay, but for the keys of --except
+///   max-size        a file has at most --bytes
+///   not-searchable  search does not show it
+///
+/// With --json one object per rule: class, demand, terms, built_in; of `set` also set, and one object per path
+/// that breaks it: path, reason.
+#[derive(Args, Debug)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Examples:\n  garth rule set '/logs/**/*.jsonl' json-lines\n  garth rule set '/uploads/**' max-size --bytes 10M"
+)]
+pub(crate) struct Rule {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Set a rule, in force from the next commit on; refuse if something breaks it as it is
+    #[command(after_help = "Example:\n  garth rule set '/logs/**' append-only")]
+    Set {
+        /// Class of paths, such as /logs/**
+        #[arg(id = "paths", value_name = "CLASS")]
+        class: String,
+        /// What is demanded of them
+        #[arg(value_parser = Demand::NAMES)]
+        demand: String,
+        #[command(flatten)]
+        terms: Terms,
+        /// Set it also if something breaks it, which stays until it is changed
+        #[arg(long)]
+        force: bool,
+    },
+    /// List the rules, those that every account has among them
+    #[command(after_help = "Example:\n  garth rule list")]
+    List,
+    /// Remove a rule
+    #[command(after_help = "Example:\n  garth rule remove '/logs/**' append-only")]
+    Remove {
+        /// Class of paths, as it is listed
+        #[arg(id = "paths", value_name = "CLASS")]
+        class: String,
+        /// What is demanded of them
+        #[arg(value_parser = Demand::NAMES)]
+        demand: String,
+    },
+}
+
+#[derive(Args, Debug)]
+struct Terms {
+    /// JSON Schema for json and json-lines
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
+    /// Field whose values differ in all lines, for json-lines
+    #[arg(long, value_name = "FIELD")]
+    unique: Option<String>,
+    /// Most bytes, for max-size
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    bytes: Option<u64>,
+    /// Id of a key that may still write, for read-only (may be repeated)
+    #[arg(long, value_name = "KEY")]
+    except: Vec<String>,
+}
+
+impl Rule {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        app.no_tree("rule")?;
+        match self.action {
+            Action::Set { class, demand, terms, force } => {
+                let rule = TreeRule::new(Class::parse(&class)?, demand_of(&demand, terms)?);
+                let account = app.account_of(&app.data_dir_of_account().await?).await?;
+                set(app, &*account, rule, force).await
+            }
+            Action::List => {
+                let account = app.account_of(&app.data_dir()?).await?;
+                let rules = account.rules().await?;
+                rules.iter().try_for_each(|rule| app.out.item(&rule_json(rule), rule_text(rule)))
+            }
+            Action::Remove { class, demand } => {
+                let account = app.account_of(&app.data_dir()?).await?;
+                let class = Class::parse(&class)?;
+                if account.remove_rule(&class, &demand).await? {
+                    return Ok(());
+                }
+                let message =
+                    format!("{}: there is no rule `{demand}` for it; see `garth rule list`", class.as_str());
+                Err(Error::new(ErrorKind::NotFound, message).into())
+            }
+        }
+    }
+}
+
+fn demand_of(demand: &str, terms: Terms) -> Result<Demand> {
+    let mut given = json!({});
+    if let Some(file) = &terms.schema {
+        let text = std::fs::read_to_string(file).map_err(Failure::host(file))?;
+        given["schema"] = serde_json::from_str(&text)
+            .map_err(|error| Failure::Usage(format!("{}: is no JSON: {error}", file.display())))?;
+    }
+    if let Some(field) = terms.unique {
+        given["unique"] = field.into();
+    }
+    if let Some(bytes) = terms.bytes {
+        given["bytes"] = bytes.into();
+    }
+    if !terms.except.is_empty() {
+        given["except"] = terms.except.into();
+    }
+    Ok(Demand::parse(demand, &given.to_string())?)
+}
+
+async fn set(app: &mut App, account: &dyn AccountStore, rule: TreeRule, force: bool) -> Result {
+    let SetRule { set, breaches, more } = account.set_rule(rule.clone(), force).await?;
+    for Breach { path, reason } in &breaches {
+        let text = format!("{}: {}", escaped(path.as_str()), escaped(reason));
+        app.out.item(&json!({"path": path.as_str(), "reason": reason}), text)?;
+    }
+    let mut json = rule_json(&rule);
+    json["set"] = set.into();
+    if set {
+        return app.out.item(&json, rule_text(&rule));
+    }
+    let count = if more { "more than these".to_owned() } else { breaches.len().to_string() };
+    let message = format!(
+        "{}: not set: paths that break the rule `{}` as they are: {count}; repair them, or set it with --force",
+        rule.class().as_str(),
+        rule.demand().name()
+    );
+    Err(Error::new(ErrorKind::RuleViolation, message).into())
+}
+
+fn rule_json(rule: &TreeRule) -> Value {
+    let terms: Value = serde_json::from_str(&rule.demand().terms()).unwrap_or_default();
+    let (class, demand) = (rule.class().as_str(), rule.demand().name());
+    json!({"class": class, "demand": demand, "terms": terms, "built_in": rule.is_built_in()})
+}
+
+fn rule_text(rule: &TreeRule) -> String {
+    const MOST: usize = 100;
+    let terms = rule.demand().terms();
+    let terms = match terms.as_str() {
+        "{}" => "",
+        long if long.len() > MOST => "(terms: see --json)",
+        short => short,
+    };
+    let mark = if rule.is_built_in() { "  (every account has it)" } else { "" };
+    format!("{}  {}  {}{mark}", escaped(rule.class().as_str()), rule.demand().name(), escaped(terms))
+}

@@ -1,0 +1,114 @@
+//! What operators have set for an account, as its database keeps it: rules. Their version is in the head row,
+//! so that each process notices at its next commit what another one has set.
+
+use std::sync::{Arc, Mutex};
+
+use rusqlite::{Connection, params};
+
+use crate::engine::planner::JudgedRow;
+use crate::error::{Error, ErrorKind};
+use crate::rule::{Class, Demand, Digest, Place, Rule, Rules};
+use crate::runtime::lock::lock;
+use crate::sqlite::{DbResult, all, one};
+
+/// The rules that were in force at a version of what operators have set.
+#[derive(Clone, Debug)]
+pub(crate) struct Control {
+    version: u64,
+    pub(crate) rules: Arc<Rules>,
+}
+
+impl Default for Control {
+    /// Those of a tree for which nothing was set.
+    fn default() -> Self {
+        Self { version: 0, rules: Arc::new(Rules::built_in().clone()) }
+    }
+}
+
+/// The one that was read last, for all that read and write.
+#[derive(Debug, Default)]
+pub(crate) struct KnownControl(Mutex<Control>);
+
+impl KnownControl {
+    /// What is set at a version, which the head row of this transaction tells.
+    pub(crate) fn at(&self, conn: &Connection, version: u64) -> DbResult<Control> {
+        let known = lock(&self.0).clone();
+        if known.version == version {
+            return Ok(known);
+        }
+        let read = Control { version, rules: Arc::new(read_rules(conn)?) };
+        let mut known = lock(&self.0);
+        // an older transaction may be the later one here
+        if known.version < version {
+            *known = read.clone();
+        }
+        Ok(read)
+    }
+}
+
+/// The rules in force.
+pub(crate) fn read_rules(conn: &Connection) -> DbResult<Rules> {
+    let rows = all(conn, "SELECT class, demand, terms FROM rule ORDER BY class, demand", [], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
+    })?;
+    let mut rules = Rules::built_in().clone();
+    for (class, demand, terms) in rows {
+        // to write without a rule that cannot be read would be to break it
+        let unreadable = |error: Error| {
+            let message =
+                format!("the rule `{demand}` for {class} cannot be read; use the garth that set it");
+            Error::new(ErrorKind::Corrupt, message).with_source(error)
+        };
+        let rule = Class::parse(&class)
+            .and_then(|class| Ok(Rule::new(class, Demand::parse(&demand, &terms)?)))
+            .map_err(unreadable)?;
+        rules = rules.with(rule).map_err(unreadable)?;
+    }
+    Ok(rules)
+}
+
+/// Sets a rule.
+pub(crate) fn set_rule(conn: &Connection, rule: &Rule) -> DbResult<()> {
+    conn.prepare_cached("INSERT OR REPLACE INTO rule (class, demand, terms) VALUES (?1, ?2, ?3)")?
+        .execute([rule.class().as_str(), rule.demand().name(), &rule.demand().terms()])?;
+    changed(conn)
+}
+
+/// Removes a rule; whether it was there.
+pub(crate) fn remove_rule(conn: &Connection, class: &Class, demand: &str) -> DbResult<bool> {
+    let removed = conn
+        .prepare_cached("DELETE FROM rule WHERE class = ?1 AND demand = ?2")?
+        .execute([class.as_str(), demand])?;
+    if removed > 0 {
+        changed(conn)?;
+    }
+    Ok(removed > 0)
+}
+
+/// Tells every process that something was set.
+pub(crate) fn changed(conn: &Connection) -> DbResult<()> {
+    conn.prepare_cached("UPDATE head SET control = control + 1")?.execute([])?;
+    Ok(())
+}
+
+/// How far a file was found to be as a demand asks.
+pub(crate) fn judged(conn: &Connection, ino: u64, demand: &Digest) -> DbResult<Option<JudgedRow>> {
+    let sql = "SELECT etag, until, lines FROM judged WHERE ino = ?1 AND demand = ?2";
+    one(conn, sql, params![ino, demand], |row| {
+        let until = Place { offset: row.get(1)?, line: row.get(2)? };
+        Ok(JudgedRow { etag: row.get(0)?, until })
+    })
+}
+
+/// Remembers it.
+pub(crate) fn remember_judged(
+    conn: &Connection,
+    (ino, demand): &(u64, Digest),
+    row: &JudgedRow,
+) -> DbResult<()> {
+    conn.prepare_cached(
+        "INSERT OR REPLACE INTO judged (ino, demand, etag, until, lines) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute(params![ino, demand, row.etag, row.until.offset, row.until.line])?;
+    Ok(())
+}
