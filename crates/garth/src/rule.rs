@@ -6,16 +6,22 @@
 mod check;
 mod class;
 mod demand;
+pub mod fragments;
+pub mod json;
 mod judge;
+pub mod lines;
+pub mod schema;
 
-pub use check::{Breach, Check, Place};
+pub use check::{Breach, Check};
 pub use class::Class;
-pub use demand::{Demand, MAX_WHOLE};
+pub use demand::{Demand, MAX_WHOLE, SchemaText};
 pub use judge::{Caller, Entries, File, Left, MAX_JUDGED, MAX_JUDGED_BYTES, Touched, judge};
+pub use lines::Place;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Within;
 use crate::path::TreePath;
+use fragments::MAX_FRAGMENTS;
 
 /// Largest value of the key-value interface, in bytes of its text: the largest request of the HTTP interface.
 pub const MAX_VALUE: usize = 1 << 20;
@@ -90,13 +96,16 @@ impl Rules {
         Self::new(Vec::new())
     }
 
-    /// Those that every tree has: what is kept for the key-value interface are values of it.
+    /// Those that every tree has: what is kept for the key-value interface are values of it, and lines of
+    /// instruction fragments have a closed schema.
     pub fn built_in() -> &'static Self {
         static RULES: std::sync::LazyLock<Rules> = std::sync::LazyLock::new(|| {
-            let values = "/agents/*/kv/**";
+            let (values, fragments) = ("/agents/*/kv/**", "/agents/*/fragments.jsonl");
             Rules::new(vec![
                 Rule::built_in(values, Demand::MaxSize(MAX_VALUE as u64)),
-                Rule::built_in(values, Demand::Json),
+                Rule::built_in(values, Demand::Json { schema: None }),
+                Rule::built_in(fragments, Demand::MaxSize(MAX_FRAGMENTS)),
+                Rule::built_in(fragments, demand::fragments()),
             ])
         });
         &RULES
@@ -166,43 +175,5 @@ impl Rules {
     /// Whether search may see what is at a path.
     pub fn is_searchable(&self, path: &TreePath) -> bool {
         !self.of(path).any(|rule| rule.demand == Demand::NotSearchable)
-    }
-}
-
-/// What keeps a text from being one JSON value, with its line and column.
-fn what_is_no_json(text: &[u8]) -> Option<String> {
-    // the parser skips strings without a look at their bytes
-    let text = match std::str::from_utf8(text) {
-        Ok(text) => text,
-        Err(error) => {
-            let before = &text[..error.valid_up_to()];
-            let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-            return Some(format!("has to be JSON, as all files there: line {line} would not be UTF-8"));
-        }
-    };
-    // whole nested values are skipped, not kept: neither depth nor length costs memory
-    let parsed = serde_json::from_str::<serde::de::IgnoredAny>(text);
-    parsed.err().map(|error| format!("has to be JSON, as all files there: {error}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::what_is_no_json;
-
-    #[test]
-    fn a_json_text_is_one_value_of_utf8_with_space_around() {
-        for text in ["1", " {\"a\" : [1, null, \"\\u00e9\"]}\n", "\"\"", "1e400"] {
-            assert_eq!(what_is_no_json(text.as_bytes()), None, "{text}");
-        }
-        let deep = "[".repeat(500_000) + &"]".repeat(500_000);
-        assert_eq!(what_is_no_json(deep.as_bytes()), None);
-        for (text, line) in
-            [("", "line 1"), ("{\n\"a\":\n}", "line 3"), ("1 2", "line 1"), ("{'a': 1}", "line 1")]
-        {
-            let said = what_is_no_json(text.as_bytes()).expect(text);
-            assert!(said.contains(line), "{said}");
-        }
-        let said = what_is_no_json(b"[\n\"\xff\"]").expect("no UTF-8");
-        assert!(said.contains("line 2"), "{said}");
     }
 }

@@ -24,6 +24,7 @@ mod it {
     mod overlay_races;
     mod overlay_stored;
     mod rules;
+    mod rules_lines;
     mod rules_set;
     mod specs;
     mod sqlite;

@@ -1,21 +1,14 @@
 //! The check of one file's content, fed piece by piece: the judge of commits and the look at what is there
 //! already read in different ways.
 
-use super::{Demand, Rule, what_is_no_json};
+use super::lines::{Lines, Place};
+use super::schema::{Budget, MAX_STEPS};
+use super::{Demand, Rule, SchemaText, json};
 use crate::path::TreePath;
 
-/// Where in a file a check goes on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
-    /// Bytes before it.
-    pub offset: u64,
-    /// Lines before it.
-    pub line: u64,
-}
-
-pub(super) struct Budget;
+/// What the schemas of one commit may take.
 pub(super) fn budget() -> Budget {
-    Budget
+    Budget::new(MAX_STEPS)
 }
 
 /// Something that a rule would refuse as it is.
@@ -42,7 +35,7 @@ impl<'a> Check<'a> {
         if expires && *rule.demand() == Demand::AppendOnly {
             return Err("is to be append-only, and would expire".to_owned());
         }
-        let checking = rule.demand().begin(size, Place::default())?;
+        let checking = rule.demand().begin(size, Place::START)?;
         Ok(checking.map(|checking| Self { checking, budget: budget() }))
     }
 
@@ -65,25 +58,28 @@ impl<'a> Check<'a> {
 
 /// A check on its way.
 pub(super) enum Checking<'a> {
-    /// Of the content as a whole.
-    Json(Vec<u8>, std::marker::PhantomData<&'a ()>),
+    /// Of the content as one value.
+    Whole {
+        /// What there was of it yet.
+        text: Vec<u8>,
+        schema: Option<&'a SchemaText>,
+    },
+    /// Of each line.
+    Lines(Lines<'a>),
 }
 
 impl Checking<'_> {
-    pub(super) fn json(size: u64) -> Self {
-        Self::Json(Vec::with_capacity(usize::try_from(size).unwrap_or_default()), std::marker::PhantomData)
-    }
-
     /// Takes the next piece of the content.
     ///
     /// # Errors
     /// What is wrong, in words.
-    pub(super) fn feed(&mut self, piece: &[u8], _budget: &mut Budget) -> Result<(), String> {
+    pub(super) fn feed(&mut self, piece: &[u8], budget: &mut Budget) -> Result<(), String> {
         match self {
-            Self::Json(text, _) => {
+            Self::Whole { text, .. } => {
                 text.extend_from_slice(piece);
                 Ok(())
             }
+            Self::Lines(lines) => lines.feed(piece, budget).map_err(|wrong| no_lines(&wrong)),
         }
     }
 
@@ -91,12 +87,21 @@ impl Checking<'_> {
     ///
     /// # Errors
     /// What is wrong, in words.
-    pub(super) fn finish(self, _budget: &mut Budget) -> Result<Option<Place>, String> {
+    pub(super) fn finish(self, budget: &mut Budget) -> Result<Option<Place>, String> {
         match self {
-            Self::Json(text, _) => match what_is_no_json(&text) {
-                Some(reason) => Err(reason),
-                None => Ok(None),
+            Self::Whole { text, schema: None } => match json::skip(&text) {
+                Ok(()) => Ok(None),
+                Err(flaw) => Err(format!("has to be JSON, as all files there: {flaw}")),
             },
+            Self::Whole { text, schema: Some(schema) } => {
+                let judged = schema.schema().check_text(&text, budget);
+                judged.map(|()| None).map_err(|wrong| format!("breaks the schema of files there: {wrong}"))
+            }
+            Self::Lines(lines) => lines.finish(budget).map(Some).map_err(|wrong| no_lines(&wrong)),
         }
     }
+}
+
+fn no_lines(wrong: &super::lines::WrongLine) -> String {
+    format!("breaks the rule for lines of files there: {wrong}")
 }

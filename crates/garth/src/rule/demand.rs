@@ -1,9 +1,14 @@
 //! What a rule demands, its terms as text, and how a file's content is checked for it.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::check::{Checking, Place};
+use super::check::Checking;
+use super::fragments;
+use super::lines::{Lines, Place};
+use super::schema::Schema;
 use crate::error::{Error, Result};
 
 /// Largest file that is checked as a whole, 16 MiB: what a commit holds in memory for it.
@@ -17,8 +22,19 @@ const MAX_WRITERS: usize = 100;
 pub enum Demand {
     /// A file has at most this many bytes.
     MaxSize(u64),
-    /// A file's whole content is one JSON value. At most [`MAX_WHOLE`].
-    Json,
+    /// A file's whole content is one JSON value, of at most [`MAX_WHOLE`].
+    Json {
+        /// By which it is valid.
+        schema: Option<SchemaText>,
+    },
+    /// Each line of a file is one JSON value, or blank.
+    JsonLines {
+        /// By which each is valid.
+        schema: Option<SchemaText>,
+        /// A field whose values differ in all lines that have it. The file is checked whole at each change
+        /// then, and has at most [`MAX_WHOLE`].
+        unique: Option<String>,
+    },
     /// A file only grows at its end: it is not removed, replaced, cut, renamed, and does not expire.
     AppendOnly,
     /// Names and what they lead to stay as they are, but for commits that come with one of these keys.
@@ -28,6 +44,46 @@ pub enum Demand {
     },
     /// Search does not see the content.
     NotSearchable,
+}
+
+/// A JSON Schema, as it was given and ready to judge.
+#[derive(Clone, Debug)]
+pub struct SchemaText {
+    text: Arc<str>,
+    schema: Arc<Schema>,
+}
+
+impl SchemaText {
+    /// Reads a schema: `docs/specs/schemas.md` says which keywords it may have.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for one that is none, or is too large.
+    pub fn parse(text: &str) -> Result<Self> {
+        Ok(Self { text: text.into(), schema: Arc::new(Schema::compile(text)?) })
+    }
+
+    /// As it was given.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+}
+
+impl PartialEq for SchemaText {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for SchemaText {}
+
+/// What is demanded of files of instruction fragments.
+pub(super) fn fragments() -> Demand {
+    let schema = SchemaText::parse(fragments::SCHEMA).expect("the schema of fragments is one");
+    Demand::JsonLines { schema: Some(schema), unique: Some(fragments::UNIQUE.to_owned()) }
 }
 
 /// The terms of a demand as they are kept and shown.
@@ -46,12 +102,14 @@ struct Terms {
 
 impl Demand {
     /// The names of demands.
-    pub const NAMES: [&str; 5] = ["json", "append-only", "read-only", "max-size", "not-searchable"];
+    pub const NAMES: [&str; 6] =
+        ["json", "json-lines", "append-only", "read-only", "max-size", "not-searchable"];
 
     /// Its name.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Json => "json",
+            Self::Json { .. } => "json",
+            Self::JsonLines { .. } => "json-lines",
             Self::AppendOnly => "append-only",
             Self::ReadOnly { .. } => "read-only",
             Self::MaxSize(_) => "max-size",
@@ -59,12 +117,20 @@ impl Demand {
         }
     }
 
-    /// Its terms: a JSON object with `bytes` of a `max-size`, and `except`, ids of keys, of a `read-only`.
+    /// Its terms: a JSON object with `schema` of a `json` or `json-lines`, `unique`, a field, of the latter,
+    /// `bytes` of a `max-size`, and `except`, ids of keys, of a `read-only`.
     pub fn terms(&self) -> String {
+        let schema = |given: &Option<SchemaText>| {
+            given.as_ref().and_then(|given| RawValue::from_string(given.as_str().to_owned()).ok())
+        };
         let terms = match self {
             Self::MaxSize(bytes) => Terms { bytes: Some(*bytes), ..Terms::default() },
             Self::ReadOnly { except } => Terms { except: except.clone(), ..Terms::default() },
-            Self::Json | Self::AppendOnly | Self::NotSearchable => Terms::default(),
+            Self::Json { schema: given } => Terms { schema: schema(given), ..Terms::default() },
+            Self::JsonLines { schema: given, unique } => {
+                Terms { schema: schema(given), unique: unique.clone(), ..Terms::default() }
+            }
+            Self::AppendOnly | Self::NotSearchable => Terms::default(),
         };
         serde_json::to_string(&terms).unwrap_or_default()
     }
@@ -75,27 +141,35 @@ impl Demand {
     /// `InvalidArgument` for an unknown name, and for terms that are malformed or of another demand.
     pub fn parse(name: &str, terms: &str) -> Result<Self> {
         let bad = |why: String| Error::invalid(format!("the terms of `{name}` {why}"));
-        let given: Terms =
+        let Terms { bytes, schema, unique, except } =
             serde_json::from_str(terms).map_err(|error| bad(format!("cannot be read: {error}")))?;
+        let (mut bytes, mut unique, mut except) =
+            (bytes, unique, Some(except).filter(|keys| !keys.is_empty()));
+        let mut schema = schema.map(|schema| SchemaText::parse(schema.get())).transpose()?;
         let demand = match name {
-            "json" => Self::Json,
+            "json" => Self::Json { schema: schema.take() },
+            "json-lines" => Self::JsonLines { schema: schema.take(), unique: unique.take() },
             "append-only" => Self::AppendOnly,
+            "read-only" => Self::ReadOnly { except: except.take().unwrap_or_default() },
+            "max-size" => Self::MaxSize(bytes.take().ok_or_else(|| bad("lack `bytes`".to_owned()))?),
             "not-searchable" => Self::NotSearchable,
-            "read-only" if given.except.len() > MAX_WRITERS => {
-                return Err(bad(format!("have more than {MAX_WRITERS} keys")));
-            }
-            "read-only" => Self::ReadOnly { except: given.except.clone() },
-            "max-size" => Self::MaxSize(given.bytes.ok_or_else(|| bad("lack `bytes`".to_owned()))?),
             _ => {
                 let known = Self::NAMES.join(", ");
                 return Err(Error::invalid(format!("`{name}` is no demand: it is one of {known}")));
             }
         };
-        let own: serde_json::Value = serde_json::from_str(&demand.terms()).unwrap_or_default();
-        let all = serde_json::to_value(&given).unwrap_or_default();
-        match own == all {
-            true => Ok(demand),
-            false => Err(bad(format!("are {own}, not {all}"))),
+        if demand.writers().is_some_and(|keys| keys.len() > MAX_WRITERS) {
+            return Err(bad(format!("have more than {MAX_WRITERS} keys")));
+        }
+        let left = [
+            ("bytes", bytes.is_some()),
+            ("schema", schema.is_some()),
+            ("unique", unique.is_some()),
+            ("except", except.is_some()),
+        ];
+        match left.into_iter().find(|(_, left)| *left) {
+            Some((term, _)) => Err(bad(format!("have no `{term}`; leave it out"))),
+            None => Ok(demand),
         }
     }
 
@@ -114,20 +188,25 @@ impl Demand {
 
     /// Whether what was checked of a file need not be checked again as long as it stays.
     pub(super) fn goes_on(&self) -> bool {
-        false
+        matches!(self, Self::JsonLines { unique: None, .. })
     }
 
     /// Begins to check the content of a file of this size from a place on. `None` if nothing is to be read.
     ///
     /// # Errors
     /// What is wrong about it, in words.
-    pub(super) fn begin(&self, size: u64, _from: Place) -> Result<Option<Checking<'_>>, String> {
+    pub(super) fn begin(&self, size: u64, from: Place) -> Result<Option<Checking<'_>>, String> {
         match self {
             Self::MaxSize(most) if size > *most => {
                 Err(format!("has to be of at most {most} bytes, as all files there; it would have {size}"))
             }
-            Self::Json if size > MAX_WHOLE => Err(too_large("JSON", size)),
-            Self::Json => Ok(Some(Checking::json(size))),
+            Self::Json { .. } if size > MAX_WHOLE => Err(too_large("JSON", size)),
+            Self::Json { schema } => Ok(Some(Checking::Whole { text: Vec::new(), schema: schema.as_ref() })),
+            Self::JsonLines { unique: Some(_), .. } if size > MAX_WHOLE => Err(too_large("JSON Lines", size)),
+            Self::JsonLines { schema, unique } => {
+                let schema = schema.as_ref().map(SchemaText::schema);
+                Ok(Some(Checking::Lines(Lines::new(from, schema, unique.as_deref()))))
+            }
             Self::MaxSize(_) | Self::AppendOnly | Self::ReadOnly { .. } | Self::NotSearchable => Ok(None),
         }
     }

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::check::{self, Place};
+use super::check;
+use super::lines::Place;
 use super::{Digest, Rule, Rules};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Batch, Ino, Kind, Within};
@@ -155,7 +156,7 @@ struct Judging<'a, L> {
     touched: &'a Touched,
     left: &'a mut L,
     bytes: u64,
-    budget: check::Budget,
+    budget: super::schema::Budget,
 }
 
 impl<L: Left> Judging<'_, L> {
@@ -220,7 +221,7 @@ impl<L: Left> Judging<'_, L> {
         let Some(file) = self.left.file(ino)? else { return Ok(None) };
         let start = match rule.demand.goes_on() {
             true => self.left.known(ino, rule.digest())?,
-            false => Place::default(),
+            false => Place::START,
         };
         let mut checking = match rule.demand.begin(file.size, start) {
             Ok(Some(checking)) => checking,
@@ -433,7 +434,7 @@ mod tests {
         }
 
         fn known(&mut self, _: Ino, _: &Digest) -> Result<Place> {
-            Ok(Place::default())
+            Ok(Place::START)
         }
 
         fn remember(&mut self, _: Ino, _: &Digest, _: Place) {}

@@ -14,47 +14,47 @@ fn path(path: &str) -> TreePath {
     TreePath::parse(path).unwrap()
 }
 
-fn at(text: &str) -> At {
+pub(super) fn at(text: &str) -> At {
     path(text).into()
 }
 
-fn rule(class: &str, demand: &str, terms: &str) -> Rule {
+pub(super) fn rule(class: &str, demand: &str, terms: &str) -> Rule {
     Rule::new(Class::parse(class).unwrap(), Demand::parse(demand, terms).unwrap())
 }
 
 /// A tree of one of the engines.
-enum Tree {
+pub(super) enum Tree {
     Memory(Memory),
     Sqlite(Arc<SqliteFs>, #[expect(dead_code, reason = "removed once it is dropped")] tempfile::TempDir),
 }
 
 impl Tree {
-    fn all() -> [Self; 2] {
+    pub(super) fn all() -> [Self; 2] {
         let folder = tempfile::tempdir().unwrap();
         let sqlite = SqliteFs::open(folder.path(), Env::system()).unwrap();
         [Self::Memory(Memory::new(Env::system())), Self::Sqlite(sqlite, folder)]
     }
 
-    fn fs(&self) -> &dyn FileSystem {
+    pub(super) fn fs(&self) -> &dyn FileSystem {
         match self {
             Self::Memory(fs) => fs,
             Self::Sqlite(fs, _) => &**fs,
         }
     }
 
-    async fn set(&self, rule: Rule) {
+    pub(super) async fn set(&self, rule: Rule) {
         match self {
             Self::Memory(fs) => fs.set_rules(fs.rules().with(rule).unwrap()),
             Self::Sqlite(fs, _) => assert!(fs.set_rule(rule, true).await.unwrap().set),
         }
     }
 
-    async fn given(&self, ops: impl IntoIterator<Item = Op>) {
+    pub(super) async fn given(&self, ops: impl IntoIterator<Item = Op>) {
         self.fs().commit(Batch::new(ops)).await.unwrap();
     }
 
     /// What a batch is refused with; it must have changed nothing.
-    async fn refusal(&self, ops: Vec<Op>) -> Error {
+    pub(super) async fn refusal(&self, ops: Vec<Op>) -> Error {
         let before = self.fs().head().await.unwrap().seq;
         let asked = format!("{ops:?}");
         let error = self.fs().commit(Batch::new(ops)).await.expect_err(&asked);

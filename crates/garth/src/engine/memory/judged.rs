@@ -112,7 +112,7 @@ impl Left for Both<'_, '_> {
 
     /// Everything is looked at each time.
     fn known(&mut self, _ino: Ino, _demand: &Digest) -> Result<Place> {
-        Ok(Place::default())
+        Ok(Place::START)
     }
 
     fn remember(&mut self, _ino: Ino, _demand: &Digest, _to: Place) {}

@@ -187,14 +187,14 @@ impl<R: Rows> Left for After<'_, '_, R> {
     fn known(&mut self, ino: Ino, demand: &Digest) -> Result<Place> {
         let planner = self.planner;
         if ino.0 >= planner.first_ino {
-            return Ok(Place::default());
+            return Ok(Place::START);
         }
-        let Some(row) = planner.rows.judged(ino.0, demand)? else { return Ok(Place::default()) };
+        let Some(row) = planner.rows.judged(ino.0, demand)? else { return Ok(Place::START) };
         let changed = planner.delta.edited.get(&ino.0);
         // what was written while the rule was not in force has another etag
         let counts = row.etag == self.node_before(ino.0)?.content_seq
             && changed.is_none_or(|first| row.until.offset <= *first);
-        Ok(if counts { row.until } else { Place::default() })
+        Ok(if counts { row.until } else { Place::START })
     }
 
     fn remember(&mut self, ino: Ino, demand: &Digest, until: Place) {

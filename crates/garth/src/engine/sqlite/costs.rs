@@ -9,8 +9,11 @@ use rusqlite::Connection;
 
 use self::account::{Account, path};
 use self::calls::Costs;
+use crate::fs::AccountStore as _;
 use crate::fs::FileSystem as _;
 use crate::model::{At, Batch, CommitId, Idempotency, Op, SetAttrs, Timestamp};
+use crate::rule::{Class, Demand, Rule};
+use crate::sqlite::steps;
 
 /// Few and many of what a test lets grow.
 const FEW: usize = 20;
@@ -222,6 +225,25 @@ fn no_call_costs_more_beside_many_open_files_without_a_name() {
         (0..count).map(open).collect()
     };
     assert_same_cost_beside(grow, &[]);
+}
+
+#[test]
+fn an_append_to_a_guarded_file_costs_the_same_whatever_is_before_it() {
+    let [few, many] = [FEW, MANY].map(|lines| {
+        let (account, ()) = Account::grown(|_| ());
+        let class = Class::parse("/d/*.jsonl").expect("a class");
+        let rule = Rule::new(class, Demand::parse("json-lines", "{}").expect("a demand"));
+        assert!(block_on(account.fs.set_rule(rule, false)).expect("a rule").set);
+        let log = path("/d/log.jsonl");
+        account.commit([Op::write(&log, "1\n")]);
+        for n in 0..lines {
+            account.commit([Op::append(&log, format!("{n}\n"))]);
+        }
+        let bad = account.batch(Batch::new([Op::append(&log, "no\n")])).expect_err("no JSON");
+        assert!(bad.message().contains(&format!("line {}: ", lines + 2)), "{bad}");
+        steps::of_call(|n| account.commit([Op::append(&log, format!("{n}\n"))]))
+    });
+    assert!(many <= few + MORE, "{few} steps beside {FEW} lines, {many} beside {MANY}");
 }
 
 #[test]
