@@ -4,7 +4,11 @@
 //! `docs/decisions/rules-in-the-commit.md`.
 
 mod class;
+pub mod fragments;
+pub mod json;
 mod judge;
+pub mod lines;
+pub mod schema;
 
 pub use class::Class;
 pub use judge::{Caller, Entries, File, Left, MAX_JUDGED, MAX_JUDGED_BYTES, Touched, judge};
@@ -81,45 +85,7 @@ impl Demand {
                 "has to be of at most {most} bytes, as all files there; it would have {size}"
             ))),
             Self::MaxSize(_) => Ok(None),
-            Self::Json => Ok(what_is_no_json(&read()?)),
+            Self::Json => Ok(json::what_is_no_json(&read()?)),
         }
-    }
-}
-
-/// What keeps a text from being one JSON value, with its line and column.
-fn what_is_no_json(text: &[u8]) -> Option<String> {
-    // the parser skips strings without a look at their bytes
-    let text = match std::str::from_utf8(text) {
-        Ok(text) => text,
-        Err(error) => {
-            let before = &text[..error.valid_up_to()];
-            let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-            return Some(format!("has to be JSON, as all files there: line {line} would not be UTF-8"));
-        }
-    };
-    // whole nested values are skipped, not kept: neither depth nor length costs memory
-    let parsed = serde_json::from_str::<serde::de::IgnoredAny>(text);
-    parsed.err().map(|error| format!("has to be JSON, as all files there: {error}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::what_is_no_json;
-
-    #[test]
-    fn a_json_text_is_one_value_of_utf8_with_space_around() {
-        for text in ["1", " {\"a\" : [1, null, \"\\u00e9\"]}\n", "\"\"", "1e400"] {
-            assert_eq!(what_is_no_json(text.as_bytes()), None, "{text}");
-        }
-        let deep = "[".repeat(500_000) + &"]".repeat(500_000);
-        assert_eq!(what_is_no_json(deep.as_bytes()), None);
-        for (text, line) in
-            [("", "line 1"), ("{\n\"a\":\n}", "line 3"), ("1 2", "line 1"), ("{'a': 1}", "line 1")]
-        {
-            let said = what_is_no_json(text.as_bytes()).expect(text);
-            assert!(said.contains(line), "{said}");
-        }
-        let said = what_is_no_json(b"[\n\"\xff\"]").expect("no UTF-8");
-        assert!(said.contains("line 2"), "{said}");
     }
 }
