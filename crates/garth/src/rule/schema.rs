@@ -1,6 +1,7 @@
 //! JSON Schema, as rules use it: a closed part of draft 2020-12 in which every keyword is judged, nothing
 //! outside the schema is looked up, and each step is counted, so that whatever schema meets whatever value
-//! ends soon. The dialect: `docs/specs/schemas.md`; why it is made here: `docs/decisions/schemas-with-a-budget.md`.
+//! ends soon. The dialect: `docs/specs/schemas.md`. Why it is made here:
+//! `docs/decisions/schemas-with-a-budget.md`.
 
 mod check;
 mod compile;
@@ -57,8 +58,7 @@ impl Schema {
     /// Judges a value.
     ///
     /// # Errors
-    /// What is wrong about it; that the budget is used up, and with what is left of it then, none, so will
-    /// be all that follows.
+    /// What is wrong about it, or that the budget is used up: then nothing is left of it.
     pub fn check(&self, value: &Value, budget: &mut Budget) -> Result<(), Wrong> {
         check::check(&self.nodes, value, budget)
     }
