@@ -11,6 +11,7 @@ mod compare;
 mod part;
 mod play;
 mod posix;
+mod rules;
 mod steps;
 
 use std::fmt;

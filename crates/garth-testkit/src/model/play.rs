@@ -20,6 +20,7 @@ use super::compare::{
     Checked, Difference, same, same_blame, same_history, same_outside, same_tree, tree_with_content,
 };
 use super::part::{confine, same_part};
+use super::rules;
 use super::steps::{BatchSpec, By, Holds, OpSpec, SLOTS, Step, WHOLE};
 use crate::contract::{START, Subject};
 use crate::shape::shape;
@@ -164,6 +165,10 @@ impl Run {
             }
             Step::Version(path, part) => self.version(path, *part).await,
             Step::Snapshots(seconds) => self.snapshots(*seconds).await,
+            Step::Rule(number, force) => {
+                self.tally.checks += 1;
+                rules::play(&*self.subject.fs, &self.model, *number, *force).await
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use garth::model::{Body, Create, Op, Remove, RenameMode, Seq, SetAttrs, Special, StagedBody, Timestamp};
 
+use super::rules::DRAWN;
 use crate::contract::START;
 use crate::random::Random;
 use crate::tools::at;
@@ -58,6 +59,8 @@ pub(super) enum Step {
     /// One version of a path.
     Version(String, u64),
     Snapshots(i64),
+    /// Sets one of some rules, perhaps by force, or removes all.
+    Rule(Option<usize>, bool),
 }
 
 #[derive(Clone, Debug)]
@@ -214,7 +217,9 @@ pub(super) fn first() -> Step {
 
 pub(super) fn random(rng: &mut Random) -> Step {
     match rng.below(1000) {
-        0..740 => Step::Commit(batch(rng)),
+        0..720 => Step::Commit(batch(rng)),
+        720..732 => rule(rng),
+        732..740 => Step::Commit(batch(rng)),
         740..760 => Step::Restore(restored_path(rng), rng.below(WHOLE)),
         760..790 => Step::Clock(i64::try_from(rng.below(30)).expect("small")),
         790..793 => Step::Clock(-3),
@@ -237,6 +242,12 @@ pub(super) fn random(rng: &mut Random) -> Step {
         986..996 => Step::Version(path(rng), rng.below(WHOLE + 1)),
         _ => Step::Snapshots(i64::try_from(rng.below(5000)).expect("small")),
     }
+}
+
+/// Rules refuse much of what comes after: most are removed soon.
+fn rule(rng: &mut Random) -> Step {
+    let drawn = usize::try_from(rng.below(DRAWN)).expect("small");
+    Step::Rule((!rng.one_in(2)).then_some(drawn), rng.one_in(2))
 }
 
 fn slot(rng: &mut Random) -> usize {

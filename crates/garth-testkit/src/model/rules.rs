@@ -1,0 +1,64 @@
+//! Rules in a model run. Views have none: there nothing is set.
+
+use std::any::Any;
+
+use garth::engine::memory::Memory;
+use garth::engine::sqlite::SqliteFs;
+use garth::fs::breach::breaches;
+use garth::fs::store::{MAX_BREACHES, SetRule};
+use garth::rule::{Class, Demand, Rule};
+use garth::{AccountStore, Error};
+
+use super::compare::{Checked, same};
+use crate::tools::Fs;
+
+/// What is set: a rule for most names, for few, for what is deep, and one of each demand.
+const RULES: [(&str, &str, &str); 10] = [
+    ("/**", "max-size", r#"{"bytes":100000}"#),
+    ("/*", "json", "{}"),
+    ("/d/**/b", "json-lines", "{}"),
+    ("/**/[ab]", "json-lines", r#"{"schema":{"type":"number","minimum":2}}"#),
+    ("/d/**", "append-only", "{}"),
+    ("/*/?", "append-only", "{}"),
+    ("/kv/*", "read-only", "{}"),
+    ("/**/d_", "read-only", "{}"),
+    ("/**/kv/**/d*", "read-only", "{}"),
+    ("/agents/**", "max-size", r#"{"bytes":10}"#),
+];
+
+/// How many rules there are to draw from.
+pub(super) const DRAWN: u64 = RULES.len() as u64;
+
+fn rule(number: usize) -> Result<Rule, Error> {
+    let (class, demand, terms) = RULES[number];
+    Ok(Rule::new(Class::parse(class)?, Demand::parse(demand, terms)?))
+}
+
+/// Sets a rule, where nothing breaks it or `force` asks for it; without a number removes all.
+pub(super) async fn play(subject: &Fs, model: &Memory, number: Option<usize>, force: bool) -> Checked {
+    let Some(subject) = (subject as &dyn Any).downcast_ref::<SqliteFs>() else { return Ok(()) };
+    let Some(number) = number else {
+        for rule in model.rules().all().filter(|rule| !rule.is_built_in()) {
+            let removed = subject.remove_rule(rule.class(), rule.demand().name()).await;
+            same("the removal of a rule", removed, Ok(true))?;
+            let left = model.rules().without(rule.class(), rule.demand().name());
+            model.set_rules(left.map_err(|error| error.to_string())?);
+        }
+        return Ok(());
+    };
+    let rule = rule(number).map_err(|error| error.to_string())?;
+    let found = breaches(model, &rule, MAX_BREACHES).await;
+    let found = found.map(|(breaches, more)| SetRule { set: force || breaches.is_empty(), breaches, more });
+    let set = same("setting a rule", subject.set_rule(rule.clone(), force).await, found)?;
+    if set.is_some_and(|found| found.set) {
+        model.set_rules(model.rules().with(rule).map_err(|error| error.to_string())?);
+    }
+    let of = |rules: Vec<Rule>| -> Vec<String> {
+        let mut told: Vec<_> =
+            rules.iter().map(|rule| format!("{:?}", (rule.class(), rule.demand()))).collect();
+        told.sort();
+        told
+    };
+    let known = of(model.rules().all().cloned().collect());
+    same("the rules", subject.rules().await.map(of), Ok(known)).map(drop)
+}
