@@ -14,6 +14,7 @@ mod it {
     mod past;
     mod reading;
     mod readme;
+    mod rule;
     mod serve;
     mod stopping;
     mod sync;

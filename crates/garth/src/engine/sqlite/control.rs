@@ -112,3 +112,9 @@ pub(crate) fn remember_judged(
     .execute(params![ino, demand, row.etag, row.until.offset, row.until.line])?;
     Ok(())
 }
+
+/// Forgets what was found of a file that has lost its last name.
+pub(crate) fn forget_judged(conn: &Connection, ino: u64) -> DbResult<()> {
+    conn.prepare_cached("DELETE FROM judged WHERE ino = ?1")?.execute([ino])?;
+    Ok(())
+}

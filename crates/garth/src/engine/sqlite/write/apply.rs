@@ -65,6 +65,9 @@ pub(crate) fn delta(
     for (key, row) in &delta.judged {
         control::remember_judged(conn, key, row)?;
     }
+    for node in delta.nodes.values().filter(|node| node.kind == Kind::File && node.nlink == 0) {
+        control::forget_judged(conn, node.ino)?;
+    }
     log(conn, &delta.log, head, batch, commit)
 }
 

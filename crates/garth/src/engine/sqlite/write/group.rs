@@ -11,7 +11,7 @@ use super::row_cache::RowCache;
 use super::subtrees;
 use super::txn_rows::TxnRows;
 use crate::engine::planner::{HeadRow, Planned, plan};
-use crate::engine::sqlite::control::KnownControl;
+use crate::engine::sqlite::control::{self, KnownControl};
 use crate::engine::sqlite::index::remake::Chores;
 use crate::engine::sqlite::index::update::{self, Edits};
 use crate::engine::sqlite::reach::Reach;
@@ -189,6 +189,7 @@ impl GroupContext<'_> {
                         // files that end are forgotten by search on the way, by their rows as they are then
                         state.row_cache.clear();
                         let mut ended = |ino, edit| {
+                            control::forget_judged(conn, ino)?;
                             add(&mut edits, ino, edit);
                             if edits.len() < MOST_EDITS {
                                 return Ok(());
