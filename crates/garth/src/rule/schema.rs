@@ -21,7 +21,7 @@ use pattern::Pattern;
 pub const MAX_SCHEMA: usize = 64 << 10;
 
 /// Steps that judging the content of one commit may take: about a second's work.
-pub const MAX_STEPS: u64 = 50_000_000;
+pub const MAX_STEPS: u64 = 25_000_000;
 
 /// Schemas that are applied within each other at most: what lies deeper would use up a thread's stack.
 const MAX_NESTED: usize = 400;
@@ -74,7 +74,7 @@ impl Schema {
     }
 }
 
-/// Steps that may still be taken. One is about what it takes to look at a small value: 10 to 20 ns.
+/// Steps that may still be taken. One is about what it takes to look at a small value: 10 to 50 ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     left: u64,

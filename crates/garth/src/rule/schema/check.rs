@@ -2,8 +2,8 @@
 //! `not` nor `anyOf` makes something else of that.
 
 use super::{
-    Bound, Budget, Counted, Id, Keyword, MAX_NESTED, Number, Part, Properties, Types, Value, Way, Wrong,
-    of_bytes, weight,
+    Bound, Budget, Counted, Id, Keyword, MAX_NESTED, Number, Part, Pattern, Properties, Types, Value, Way,
+    Wrong, of_bytes, weight,
 };
 use crate::rule::json::quoted;
 
@@ -134,7 +134,7 @@ impl<'a, 'v> Run<'a, 'v> {
             }
             let mut matched = named.is_some();
             for (pattern, schema) in &properties.matching {
-                self.take(pattern.steps(key))?;
+                self.take(Pattern::steps(key))?;
                 if pattern.is_in(key) {
                     matched = true;
                     self.apply_in(Part::Key(key), *schema, value)?;
@@ -268,7 +268,7 @@ impl<'a, 'v> Run<'a, 'v> {
             },
             (Keyword::Count(counted, bound, limit), _) => self.count(*counted, *bound, *limit, value),
             (Keyword::Pattern(pattern), Value::String(string)) => {
-                self.take(pattern.steps(string))?;
+                self.take(Pattern::steps(string))?;
                 match pattern.is_in(string) {
                     true => Ok(()),
                     false => self.wrong(|| format!("{} does not match the pattern", value.quoted())),
@@ -330,7 +330,7 @@ impl<'a, 'v> Run<'a, 'v> {
     fn unique(&mut self, items: &[Value]) -> Judged {
         let rounds = 1 + u64::from(items.len().checked_ilog2().unwrap_or(0));
         for item in items {
-            self.take(rounds * weight(item))?;
+            self.take(2 * rounds * weight(item))?;
         }
         let mut sorted: Vec<(&Value, usize)> = items.iter().zip(0..).collect();
         sorted.sort_unstable();

@@ -266,7 +266,6 @@ fn what_grows_without_bounds_ends_when_the_steps_are_used_up() {
             &deep,
         ),
         ("enum", format!(r#"{{"items":{{"not":{{"enum":[[{}]]}}}}}}"#, "0,".repeat(5_000) + "0"), &wide),
-        ("large pattern", r#"{"pattern":"^(?:[ab][ab0-9]){90}c"}"#.to_owned(), &long),
         ("many patterns", format!(r#"{{"allOf":[{}true]}}"#, r#"{"pattern":"(a+)+$"},"#.repeat(60)), &long),
         ("unique", format!(r#"{{"allOf":[{}true]}}"#, r#"{"uniqueItems":true},"#.repeat(60)), &different),
         ("items", format!(r#"{{"items":{{"not":{{"anyOf":[{}]}}}}}}"#, vec!["false"; 200].join(",")), &wide),
@@ -289,7 +288,7 @@ fn patterns_that_explode_elsewhere_match_in_few_steps() {
         let schema = compiled(&format!(r#"{{"pattern":"{pattern}"}}"#));
         assert!(wrong(&schema, &text).contains("does not match"), "{pattern}");
     }
-    for pattern in ["(?=a)", r"(a)\\1", "a{100000}", "((a{99}){99}){99}"] {
+    for pattern in ["(?=a)", r"(a)\\1", "a{1000000}", "((a{99}){99}){99}"] {
         let got = refused(&format!(r#"{{"properties":{{"p":{{"pattern":"{pattern}"}}}}}}"#));
         assert!(got.contains("at /properties/p/pattern: the pattern"), "{got}");
     }
