@@ -105,7 +105,8 @@ impl SqliteFs {
         let lock = WriterLock::new(folder);
         let pool = ConnPool::new(schema::database(folder), runtime.conns());
         let packs = Packs::new(folder, runtime.conns());
-        schema::make_ready(folder, &pool, &packs, &lock, runtime)?;
+        schema::make_ready(folder, &pool, &lock, runtime)?;
+        projected::remake::make_ready(folder, &pool, &packs, &lock)?;
         // kept open beside a connection that writes, which counts for them
         lock.close();
         let open = Arc::new(OpenNodes::new(runtime.env().random()?));

@@ -1,5 +1,5 @@
-//! Where a search of a tree looks, or a find. A view that is made of several directories of a store asks it once for all
-//! of them: what a search costs depends on how common its words are, wherever they are found.
+//! Where a search of a tree looks, or a find. A view that is made of several directories of a store asks it
+//! once for all of them: what a search costs depends on how common its words are, wherever they are found.
 
 use crate::fs::Capabilities;
 use crate::fs::lower::Store;

@@ -1,5 +1,6 @@
 //! Finding by key: keys that are derived from nodes, kept in order, and read by range.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::id::Ino;
@@ -167,7 +168,7 @@ impl FindQuery {
 }
 
 /// How far a find got: an opaque place, which belongs to the filesystem and the query that gave it. It may
-/// have keys and paths that its caller does not reach, so it shows nothing, and an interface keeps it or seals
+/// have keys and paths that its caller does not reach, so it shows nothing, and an interface keeps or seals
 /// it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct FindCursor {
@@ -190,6 +191,17 @@ pub(crate) struct FindPlace {
     pub(crate) line: u64,
     /// The last of its paths that was given, as a directory and a name; `None` if the row is done.
     pub(crate) path: Option<(String, String)>,
+}
+
+impl FindPlace {
+    /// Whether a row is behind a place, or has paths that are.
+    pub(crate) fn is_behind(&self, place: &Self) -> bool {
+        let row = |place: &Self| (place.key.clone(), place.ino, place.line);
+        match row(self).cmp(&row(place)) {
+            Ordering::Equal => place.path.is_some(),
+            order => order == Ordering::Greater,
+        }
+    }
 }
 
 impl FindCursor {

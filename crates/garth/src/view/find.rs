@@ -66,7 +66,7 @@ async fn shown_at(
     let hit = Hit { path, ino, version, score: 1.0, snippet: String::new(), bytes: 0..0, lines: 0..0 };
     let mut hits = view.found(store, &hit).await?;
     hits.retain(|hit| asked.contains(&hit.path));
-    hits.sort_by(|one, other| one.path.split().cmp(&other.path.split()));
+    hits.sort_by_key(|hit| hit.path.split());
     let shown = |hit: Hit| {
         let ino = if hit.path.is_root() { Ino::ROOT } else { hit.ino };
         FindItem { path: hit.path, ino, ..item.clone() }

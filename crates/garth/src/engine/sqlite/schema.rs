@@ -20,9 +20,6 @@ use crate::runtime::fault_injection::Fault;
 use crate::sqlite::error::Subject;
 use crate::sqlite::{ConnPool, Database, DbResult, Format};
 
-use super::projected::remake;
-use super::read::content::Packs;
-use super::read::rows;
 use super::write::writer_lock::WriterLock;
 
 /// Name of the database in an account's folder.
@@ -37,7 +34,10 @@ static FORMAT: Format = Format {
     initialise: |conn, _: &Env| {
         // made by the first script, and left to older files
         conn.execute_batch("DELETE FROM old_index; DROP TABLE old_vocabulary; DROP TABLE passage_text")?;
-        first_rows(conn)
+        first_rows(conn)?;
+        // nothing has keys yet
+        conn.execute("UPDATE head SET projections = ?1", [projection::VERSION])?;
+        Ok(())
     },
 };
 
@@ -316,20 +316,11 @@ pub(crate) fn database(folder: &Path) -> Database {
 }
 
 /// Makes the database if it is missing, brings it forward, and refuses one of a newer format.
-pub(crate) fn make_ready(
-    folder: &Path,
-    pool: &ConnPool,
-    packs: &Packs,
-    lock: &WriterLock,
-    runtime: &Runtime,
-) -> Result<()> {
+pub(crate) fn make_ready(folder: &Path, pool: &ConnPool, lock: &WriterLock, runtime: &Runtime) -> Result<()> {
     let database = database(folder);
-    let is_ready = |conn: &Connection| {
-        Ok(FORMAT.is_newest(conn, &database)? && rows::head(conn)?.projections >= projection::VERSION)
-    };
     // Checked first without the lock, which a read-only folder cannot have. `exists` does not open the file:
     // closing it again would drop SQLite's POSIX locks.
-    if database.file.exists() && pool.with(is_ready)? {
+    if database.file.exists() && pool.with(|conn| FORMAT.is_newest(conn, &database))? {
         return Ok(());
     }
     // one process makes it or brings it forward; the others wait and find it done
@@ -339,22 +330,10 @@ pub(crate) fn make_ready(
         if !FORMAT.is_newest(&conn, &database)? {
             FORMAT.bring_forward(&conn, &database, runtime.env(), runtime.failpoints())?;
         }
-        if !is_ready(&conn)? {
-            make_keys(&conn, packs, runtime)?;
-        }
         DbResult::Ok(())
     };
     make().map_err(|error| error.describe(&SUBJECT))?;
     sync_dir(folder).map_err(failed("the account's folder cannot be synced"))
-}
-
-/// Makes the keys of a database that has those of an older set of projections, or none: all or nothing.
-fn make_keys(conn: &Connection, packs: &Packs, runtime: &Runtime) -> DbResult<()> {
-    conn.pragma_update(None, "synchronous", "FULL")?;
-    conn.execute_batch("BEGIN IMMEDIATE")?;
-    remake::bring_forward(conn, packs)?;
-    runtime.failpoints().pass("migrate")?;
-    Ok(conn.execute_batch("COMMIT")?)
 }
 
 /// Sets whether a connection's commits fsync the WAL, or leave that to the next durable one.

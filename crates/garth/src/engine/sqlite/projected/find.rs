@@ -1,5 +1,7 @@
 //! `find`: reads keys in their order, and shows what of their nodes is in reach.
 
+use std::collections::BTreeSet;
+
 use rusqlite::params;
 
 use crate::engine::planner::NodeRow;
@@ -10,10 +12,12 @@ use crate::model::find::FindPlace;
 use crate::model::{Filling, FindAnswer, FindCursor, FindItem, FindLine, FindQuery, Ino, Within};
 use crate::path::TreePath;
 use crate::rule::projection::{ByLine, line_wise};
-use crate::sqlite::DbResult;
+use crate::sqlite::{DbResult, all};
 
 /// Keys that one call looks at.
-const LOOKED_AT: usize = if cfg!(test) { 50 } else { 10_000 };
+const LOOKED_AT: usize = if cfg!(test) { 300 } else { 10_000 };
+/// Nodes of a subtree that are looked at one by one, where more nodes than these have such keys.
+const FEW: usize = if cfg!(test) { 100 } else { 1000 };
 /// Names of a node that are read at a time.
 const NAMES: usize = 64;
 
@@ -59,6 +63,21 @@ impl ReadView<'_> {
 impl Find<'_> {
     /// Whether there may be more.
     fn run(&mut self, query: &FindQuery) -> DbResult<bool> {
+        if !self.scan(query, FEW)? {
+            return Ok(false);
+        }
+        if self.filling.room() == 0 {
+            return Ok(true);
+        }
+        // many nodes have such keys, and perhaps few are asked for
+        match self.of_small_subtree(query)? {
+            Some(keys) => self.give_all(keys),
+            None => self.scan(query, LOOKED_AT),
+        }
+    }
+
+    /// Goes on through keys in their order, at most so many; whether there may be more.
+    fn scan(&mut self, query: &FindQuery, most: usize) -> DbResult<bool> {
         // that of a row with the same key whose paths were not all given comes once more
         let (key, ino, line) = match &self.at {
             Some(at) => (at.key.as_str(), at.ino, i64::try_from(at.line).unwrap_or(i64::MAX)),
@@ -85,19 +104,62 @@ impl Find<'_> {
         })?;
         let number = query.projection.number();
         let mut found = match &query.to {
-            Some(to) => statement.query(params![number, key, ino, line, LOOKED_AT, to])?,
-            None => statement.query(params![number, key, ino, line, LOOKED_AT])?,
+            Some(to) => statement.query(params![number, key, ino, line, most, to])?,
+            None => statement.query(params![number, key, ino, line, most])?,
         };
         let (mut looked_at, mut node) = (0, None);
         while let Some(row) = found.next()? {
             let place = FindPlace { key: row.get(0)?, ino: row.get(1)?, line: row.get(2)?, path: None };
-            let key = Key { place, off: row.get(3)?, len: row.get(4)? };
-            if !self.give(key, &mut node)? {
+            if !self.give(Key { place, off: row.get(3)?, len: row.get(4)? }, &mut node)? {
                 return Ok(true);
             }
             looked_at += 1;
         }
-        Ok(looked_at == LOOKED_AT)
+        Ok(looked_at == most)
+    }
+
+    /// The keys of the nodes that are asked for, behind what was given; `None` if there may be many of
+    /// either.
+    fn of_small_subtree(&self, query: &FindQuery) -> DbResult<Option<Vec<Key>>> {
+        if self.within.is_everything() || self.by_line.is_some() {
+            return Ok(None);
+        }
+        let mut inos = BTreeSet::new();
+        if self.within.contains(&TreePath::root()) {
+            inos.insert(Ino::ROOT.0);
+        }
+        let mut left = FEW;
+        for top in self.within.tops() {
+            let found = rows::nodes_within(self.view.conn, &self.within, top, left + 1)?;
+            let Some(rest) = left.checked_sub(found.len()) else { return Ok(None) };
+            left = rest;
+            inos.extend(found);
+        }
+        let mut keys = Vec::new();
+        let sql = "SELECT key FROM projected WHERE ino = ?1 AND projection = ?2";
+        for ino in inos {
+            let own: Vec<String> =
+                all(self.view.conn, sql, params![ino, query.projection.number()], |row| row.get(0))?;
+            let own = own.into_iter().filter(|key| query.has(key));
+            let place = |key| FindPlace { key, ino, line: 0, path: None };
+            keys.extend(own.map(|key| Key { place: place(key), off: 0, len: 0 }));
+            if keys.len() > LOOKED_AT {
+                return Ok(None);
+            }
+        }
+        keys.retain(|key| self.at.as_ref().is_none_or(|at| key.place.is_behind(at)));
+        keys.sort_unstable_by(|one, other| one.place.cmp(&other.place));
+        Ok(Some(keys))
+    }
+
+    /// Whether there is more than there is room for.
+    fn give_all(&mut self, keys: Vec<Key>) -> DbResult<bool> {
+        for key in keys {
+            if !self.give(key, &mut None)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Gives the paths of a key's node; whether there is room for more. `known` is the node of the key

@@ -1,5 +1,7 @@
 //! Makes keys again from the nodes, which are the truth, and compares them with these.
 
+use std::path::Path;
+
 use rusqlite::{Connection, params};
 
 use super::keep::{each_line, is_of};
@@ -7,9 +9,12 @@ use super::{KeyRow, forget};
 use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::read::rows::{self, MAX};
+use crate::engine::sqlite::schema::{self, SUBJECT};
+use crate::engine::sqlite::write::writer_lock::WriterLock;
+use crate::error::Result;
 use crate::model::Attributes;
 use crate::rule::projection::{VERSION, by_line, of_attributes};
-use crate::sqlite::{DbResult, all, one};
+use crate::sqlite::{ConnPool, DbResult, all, one};
 
 /// The rows that are due of a node.
 fn each_due(
@@ -58,9 +63,28 @@ pub(crate) fn next_stray(conn: &Connection, ino: u64) -> DbResult<Option<u64>> {
     one(conn, sql, [ino], |row| row.get(0))
 }
 
-/// Makes the keys of a database that has those of an older set, or none. In a write transaction, the one that
-/// notes the version.
-pub(crate) fn bring_forward(conn: &Connection, packs: &Packs) -> DbResult<()> {
+/// Makes the keys of an account that has those of an older set of projections, or none: all or nothing.
+pub(crate) fn make_ready(folder: &Path, pool: &ConnPool, packs: &Packs, lock: &WriterLock) -> Result<()> {
+    let is_ready = |conn: &Connection| Ok(rows::head(conn)?.projections >= VERSION);
+    if pool.with(is_ready)? {
+        return Ok(());
+    }
+    // one process makes them; the others wait and find them made
+    let _guard = lock.acquire()?;
+    let make = || {
+        let conn = schema::database(folder).connect()?;
+        conn.pragma_update(None, "synchronous", "FULL")?;
+        conn.execute_batch("BEGIN IMMEDIATE")?;
+        if !is_ready(&conn)? {
+            remake_all(&conn, packs)?;
+            conn.execute("UPDATE head SET projections = ?1", [VERSION])?;
+        }
+        DbResult::Ok(conn.execute_batch("COMMIT")?)
+    };
+    make().map_err(|error| error.describe(&SUBJECT))
+}
+
+fn remake_all(conn: &Connection, packs: &Packs) -> DbResult<()> {
     // what has attributes, most often little; and all there is where content has keys
     let sql = match by_line().is_empty() {
         true => "SELECT DISTINCT ino FROM attribute WHERE ino > ?1 ORDER BY ino LIMIT ?2",
@@ -69,14 +93,12 @@ pub(crate) fn bring_forward(conn: &Connection, packs: &Packs) -> DbResult<()> {
     let mut at = 0;
     loop {
         let inos: Vec<u64> = all(conn, sql, params![at, 1000], |row| row.get(0))?;
-        let Some(last) = inos.last() else { break };
+        let Some(last) = inos.last() else { return Ok(()) };
         at = *last;
         for ino in inos {
             remake(conn, packs, ino)?;
         }
     }
-    conn.execute("UPDATE head SET projections = ?1", [VERSION])?;
-    Ok(())
 }
 
 /// What some rows are, in whatever order: their number, and the sum of their hashes.
