@@ -52,7 +52,7 @@ impl<'a> Place<'a> {
         env: &Env,
     ) -> Result<(Arc<dyn FileSystem>, Option<Unmade>)> {
         if let Self::Chat { chat, .. } = &self
-            && !account.find(chat::directory(chat)?).await?.is_some_and(|there| there.is_dir())
+            && !account.lookup(chat::directory(chat)?).await?.is_some_and(|there| there.is_dir())
         {
             let message = format!("{chat}: no such chat; a first `garth write` or `garth mkdir` makes it");
             return Err(Failure::Tree(Error::new(ErrorKind::NotFound, message)));
@@ -69,7 +69,7 @@ impl<'a> Place<'a> {
     ) -> Result<(Arc<dyn FileSystem>, Option<Unmade>)> {
         if let Self::Chat { chat, .. } = &self {
             let at = chat::directory(chat)?;
-            if account.find(&at).await?.is_some_and(|there| !there.is_dir()) {
+            if account.lookup(&at).await?.is_some_and(|there| !there.is_dir()) {
                 let message = "is no directory, so no chat can be made here; move it away";
                 return Err(Failure::Tree(Error::at(ErrorKind::AlreadyExists, &at, message)));
             }

@@ -14,6 +14,7 @@ pub mod content;
 pub mod copies;
 pub mod excluding;
 pub mod expiry;
+pub mod finding;
 pub mod handles;
 pub mod lookup;
 pub mod making;
@@ -330,6 +331,17 @@ macro_rules! contract_tests {
             a_commit_that_only_looks_at_an_expired_entry_records_its_end_too [expiry nodes history]
             a_removed_tree_ends_an_expired_entry_under_all_its_names [expiry links]
         );
+        $crate::contract_tests!(@group $make, finding:
+            what_has_a_tag_or_a_value_is_found_as_soon_as_it_has [find attributes]
+            what_loses_its_key_or_its_last_name_is_not_found [find attributes]
+            an_entry_is_not_found_from_its_expiry_on [find attributes expiry]
+            keys_are_found_by_range_in_the_order_of_bytes [find attributes]
+            long_keys_are_found_whole [find attributes]
+            a_find_is_bounded_by_segment_and_shows_each_path_of_a_node [find attributes links]
+            a_find_shows_what_its_handle_reaches [find attributes confinement links]
+            what_many_have_is_found_page_by_page [find attributes]
+            every_kind_of_node_has_keys [find attributes special]
+        );
         $crate::contract_tests!(@group $make, handles:
             a_handle_sees_later_writes_and_follows_renames [nodes]
             a_handle_outlives_removal [nodes]
@@ -507,6 +519,7 @@ mod tests {
             include_str!("contract/content.rs"),
             include_str!("contract/copies.rs"),
             include_str!("contract/expiry.rs"),
+            include_str!("contract/finding.rs"),
             include_str!("contract/handles.rs"),
             include_str!("contract/lookup.rs"),
             include_str!("contract/making.rs"),

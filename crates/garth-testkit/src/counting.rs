@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, Head,
-    HistoryPage, Listing, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage,
-    Version, VersionId, Walk, WalkPage,
+    At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, FindAnswer,
+    FindQuery, Head, HistoryPage, Listing, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
+    SnapshotsPage, Version, VersionId, Walk, WalkPage,
 };
 use garth::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, Upload};
 
@@ -140,6 +140,10 @@ impl FileSystem for Counting {
 
     async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
         self.inner.search(query).await
+    }
+
+    async fn find(&self, query: &FindQuery) -> Result<FindAnswer> {
+        self.inner.find(query).await
     }
 
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {

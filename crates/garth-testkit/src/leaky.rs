@@ -12,8 +12,8 @@ use garth::fs::lower::{Itself, Store, StoreId};
 use garth::fs::resolve::{Follow, resolve};
 use garth::model::{
     At, Batch, Blame, Body, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched,
-    Head, HistoryPage, Ino, Listing, Moment, NamesPage, Op, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
-    SnapshotsPage, Version, VersionId, Walk, WalkPage, Within,
+    FindAnswer, FindQuery, Head, HistoryPage, Ino, Listing, Moment, NamesPage, Op, Page, SearchAnswer,
+    SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage, Within,
 };
 use garth::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, Upload};
 
@@ -264,6 +264,10 @@ impl FileSystem for Leaky {
 
     async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
         self.inner.search(query).await
+    }
+
+    async fn find(&self, query: &FindQuery) -> Result<FindAnswer> {
+        self.inner.find(query).await
     }
 
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, Head,
-    HistoryPage, Listing, Moment, NamesPage, Op, Page, SearchAnswer, SearchQuery, Seq, SetAttrs, Snapshot,
-    SnapshotsPage, Version, VersionId, Walk, WalkPage,
+    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched,
+    FindAnswer, FindQuery, Head, HistoryPage, Listing, Moment, NamesPage, Op, Page, SearchAnswer,
+    SearchQuery, Seq, SetAttrs, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
 };
 use garth::{
     Capabilities, Error, ErrorKind, FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, Upload,
@@ -23,7 +23,7 @@ pub struct Limited {
 
 impl Limited {
     /// Takes the optional abilities away: no log, numbers, links, special nodes, attributes, expiry, holes,
-    /// past, search or confinement.
+    /// past, search, find or confinement.
     pub fn new(inner: Arc<dyn FileSystem>) -> Self {
         let mut has = inner.capabilities(&TreePath::root());
         for ability in [
@@ -37,6 +37,7 @@ impl Limited {
             &mut has.history,
             &mut has.snapshots,
             &mut has.search,
+            &mut has.find,
             &mut has.confinement,
         ] {
             *ability = false;
@@ -186,6 +187,11 @@ impl FileSystem for Limited {
     async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
         need(self.has.search)?;
         self.inner.search(query).await
+    }
+
+    async fn find(&self, query: &FindQuery) -> Result<FindAnswer> {
+        need(self.has.find)?;
+        self.inner.find(query).await
     }
 
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
     At, Batch, Blame, Body, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched,
-    Head, HistoryPage, Listing, Moment, NamesPage, Op, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
-    SnapshotsPage, Version, VersionId, Walk, WalkPage,
+    FindAnswer, FindQuery, Head, HistoryPage, Listing, Moment, NamesPage, Op, Page, SearchAnswer,
+    SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
 };
 use garth::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, Upload};
 
@@ -182,6 +182,10 @@ impl FileSystem for Planted {
 
     async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
         self.inner.search(query).await
+    }
+
+    async fn find(&self, query: &FindQuery) -> Result<FindAnswer> {
+        self.inner.find(query).await
     }
 
     async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {

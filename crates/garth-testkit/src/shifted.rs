@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
     At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, CommitInfo, Confinement, Entry,
-    Fetched, Head, HistoryPage, Ino, Listing, Moment, NamesPage, Op, Page, Precondition, SearchAnswer,
-    SearchQuery, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId, Walk, WalkPage,
+    Fetched, FindAnswer, FindQuery, Head, HistoryPage, Ino, Listing, Moment, NamesPage, Op, Page,
+    Precondition, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId,
+    Walk, WalkPage,
 };
 use garth::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, Upload};
 
@@ -284,6 +285,14 @@ impl FileSystem for Shifted {
         let mut answer = self.inner.search(query).await?;
         for hit in &mut answer.hits {
             (hit.ino, hit.version) = (self.by.ino_out(hit.ino), self.by.version_out(hit.version));
+        }
+        Ok(answer)
+    }
+
+    async fn find(&self, query: &FindQuery) -> Result<FindAnswer> {
+        let mut answer = self.inner.find(query).await?;
+        for item in &mut answer.items {
+            item.ino = self.by.ino_out(item.ino);
         }
         Ok(answer)
     }

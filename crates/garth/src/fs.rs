@@ -16,7 +16,7 @@ pub mod store;
 
 pub use self::ext::FileSystemExt;
 pub use self::lower::Lowering;
-pub use self::sought::Sought;
+pub use self::sought::{By, Sought};
 pub use self::store::AccountStore;
 pub use crate::path::SYSTEM;
 
@@ -31,9 +31,9 @@ use futures::stream::BoxStream;
 use self::lower::StoreId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, Head,
-    HistoryPage, Hit, Ino, Listing, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
-    SnapshotsPage, StagedBody, Version, VersionId, Walk, WalkPage, Within,
+    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched,
+    FindAnswer, FindQuery, Head, HistoryPage, Hit, Ino, Listing, Moment, NamesPage, Page, SearchAnswer,
+    SearchQuery, Seq, Snapshot, SnapshotsPage, StagedBody, Version, VersionId, Walk, WalkPage, Within,
 };
 use crate::path::TreePath;
 
@@ -69,6 +69,8 @@ pub struct Capabilities {
     pub snapshots: bool,
     /// `search`.
     pub search: bool,
+    /// `find`.
+    pub find: bool,
     /// `confined`, and what views say of a batch: `within`, `owner`, `assumptions`, `answers`.
     pub confinement: bool,
 }
@@ -89,6 +91,7 @@ impl Capabilities {
         history: true,
         snapshots: true,
         search: true,
+        find: true,
         confinement: true,
     };
 }
@@ -273,12 +276,24 @@ pub trait FileSystem: Any + Send + Sync + fmt::Debug {
     /// `InvalidArgument` for a limit outside 1 to 1,000.
     async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer>;
 
-    /// Where a search of these paths looks; nowhere for what cannot be searched. For views above this one.
+    /// Finds by key: what was derived from nodes in the commits that changed them (see
+    /// [`Projection`](crate::model::Projection)), in the order of keys. It costs what it looks at: the keys in
+    /// the range, whoever reaches the nodes that have them, up to some 10,000 a call
+    /// ([`FindAnswer::next`]). An entry is not found from its expiry on.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a limit outside 1 to `MAX_PAGE`, or a cursor of another filesystem;
+    /// `Unsupported` without this ability, and in a view of the past.
+    async fn find(&self, _query: &FindQuery) -> Result<FindAnswer> {
+        Err(Error::new(ErrorKind::Unsupported, "nothing is found by key here"))
+    }
+
+    /// Where these paths are sought; nowhere for what cannot be. For views above this one.
     ///
     /// # Errors
     /// `NameTooLong` for a path that has no place there.
-    fn sought(&self, within: &Within) -> Result<Vec<Sought>> {
-        if !self.capabilities(&TreePath::root()).search {
+    fn sought(&self, within: &Within, by: By) -> Result<Vec<Sought>> {
+        if !by.is_of(self.capabilities(&TreePath::root())) {
             return Ok(Vec::new());
         }
         Ok(vec![Sought { store: self.lowering().home(), tops: within.tops().to_vec() }])

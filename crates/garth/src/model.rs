@@ -10,6 +10,7 @@ pub mod changes;
 pub mod commit;
 pub mod confinement;
 pub mod entry;
+pub mod find;
 pub mod id;
 mod json;
 pub mod moment;
@@ -31,6 +32,7 @@ pub use changes::{
 pub use commit::{Commit, CommitInfo, Outcome, Snapshot, SnapshotKey};
 pub use confinement::{Confinement, MAX_OWNER, Owner};
 pub use entry::{Attributes, Entry, Kind};
+pub use find::{FindAnswer, FindCursor, FindItem, FindLine, FindQuery, MAX_KEY, Projection};
 pub use id::{CommitId, Ino, Seq, Timestamp, VersionId};
 pub use moment::parse_age;
 pub use op::{

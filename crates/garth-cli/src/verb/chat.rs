@@ -55,7 +55,7 @@ impl Chat {
                 }
             }
             Action::Delete { name } => {
-                let there = tree.fs.find(chat::directory(&name)?).await?;
+                let there = tree.fs.lookup(chat::directory(&name)?).await?;
                 // A file or a link in the directory of chats is no chat.
                 if there.is_none_or(|there| there.kind != Kind::Directory) {
                     return Err(Error::new(ErrorKind::NotFound, format!("{name}: no such chat")).into());

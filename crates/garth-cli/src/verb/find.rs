@@ -1,13 +1,17 @@
 //! `garth find`: paths by what is known of them.
 
+mod marked;
+
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use garth::fs::resolve::Follow;
 use garth::model::{At, Entry, Kind, Page, Timestamp};
-use garth::{FileSystem, TreePath};
+use garth::{FileSystem, FileSystemExt as _, TreePath};
 use globset::GlobMatcher;
+
+use self::marked::{Marked, Marks};
 
 use crate::app::{App, stat_path};
 use crate::args::{Past, TREE_PATH};
@@ -15,13 +19,16 @@ use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 use crate::pattern::{crossing_matcher, matcher};
 use crate::size::{parse_count, parse_size};
+use crate::verb::set::parse_pair;
 use crate::walk::DepthFirst;
 
-/// Find paths by name, kind, size and time
+/// Find paths by name, kind, size, time, tags and metadata
 ///
 /// Walks each path, a directory before its contents, without following links, and prints what passes all
-/// tests. One dash is enough, as in find(1): `-name`, `-type`, `-mtime`. With --json one object per path:
-/// path, name, kind, size, mode, times, attributes, version.
+/// tests. With --tag or --meta nothing is walked, but of the past: it costs what has the first of these, and
+/// of more than 100,000 matches so many at a time are in the order of a walk. One dash is enough, as in
+/// find(1): `-name`, `-type`, `-mtime`. With --json one object per path: path, name, kind, size, mode, times,
+/// attributes, version.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth find /projects -name '*.md' -newer 7d")]
 pub(crate) struct Find {
@@ -53,6 +60,12 @@ pub(crate) struct Find {
     /// Like --mtime, in minutes
     #[arg(long, value_name = "[+-]MINUTES", allow_hyphen_values = true, value_parser = parse_test)]
     mmin: Option<Test>,
+    /// Match what has this label (may be repeated: all of them)
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+    /// Match what has this value in its custom metadata (may be repeated: all of them)
+    #[arg(long = "meta", value_name = "KEY=VALUE", value_parser = parse_pair)]
+    values: Vec<(String, String)>,
     /// Match empty files and directories
     #[arg(long)]
     empty: bool,
@@ -122,17 +135,31 @@ struct Tests {
 
 impl Find {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let fs = app.pinned(&self.past).await?;
+        let marked = self.past.at.is_none() && !(self.tags.is_empty() && self.values.is_empty());
+        let fs = if marked { app.view(&self.past).await? } else { app.pinned(&self.past).await? };
         let tests = self.tests(app, &*fs).await?;
         app.each(&self.paths, async |app, path| self.path(app, &fs, &tests, path).await).await
     }
 
     async fn path(&self, app: &mut App, fs: &Arc<dyn FileSystem>, tests: &Tests, path: &str) -> Result {
+        let most = self.maxdepth.unwrap_or(usize::MAX);
+        if let Some(mut marked) = Marked::below(&**fs, path, self.marks()).await? {
+            while let Some(paths) = marked.piece(&**fs).await? {
+                for (path, depth) in paths {
+                    // gone, if it has no entry
+                    if (self.mindepth..=most).contains(&depth)
+                        && let Some(entry) = fs.lookup(&path).await?
+                    {
+                        self.consider(app, &**fs, tests, &path, &entry).await?;
+                    }
+                }
+            }
+            return Ok(());
+        }
         let (top, entry) = stat_path(&**fs, path, Follow::No).await?;
         if self.mindepth == 0 {
             self.consider(app, &**fs, tests, &top, &entry).await?;
         }
-        let most = self.maxdepth.unwrap_or(usize::MAX);
         if entry.kind != Kind::Directory || most == 0 {
             return Ok(());
         }
@@ -147,6 +174,10 @@ impl Find {
             }
         }
         Ok(())
+    }
+
+    fn marks(&self) -> Marks<'_> {
+        Marks { tags: &self.tags, values: &self.values }
     }
 
     async fn tests(&self, app: &App, fs: &dyn FileSystem) -> Result<Tests> {
@@ -196,6 +227,7 @@ impl Find {
         any(&tests.names, path.name().unwrap_or("/"))
             && any(&tests.paths, path.as_str())
             && (self.kinds.is_empty() || self.kinds.iter().any(|kind| kind.kind() == entry.kind))
+            && self.marks().are_in(&entry.attributes)
             && self.size.is_none_or(|size| size.holds(entry.size))
             && tests.newer.is_none_or(|newer| entry.mtime > newer)
             && self.mtime.is_none_or(|days| days.holds(age / 86_400))

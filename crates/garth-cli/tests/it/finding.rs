@@ -165,3 +165,31 @@ fn search_has_no_at_and_says_what_has() {
     garth.fails(2, &["search", "milk", "--at", "1"]);
     assert!(garth.ok(&["search", "--help"]).contains("`garth grep --at` searches the past"));
 }
+
+#[test]
+fn find_by_tag_and_metadata_prints_what_has_all_of_them() {
+    let garth = notes();
+    for (path, tags, due) in
+        [("/z/b", "x,y", "1"), ("/a", "x", "2"), ("/z/b-c", "x", "1"), ("/z/b/c", "y", "1")]
+    {
+        let path = if path == "/z/b" { "/z/b/own" } else { path };
+        let tags: Vec<&str> = tags.split(',').flat_map(|tag| ["--tag", tag]).collect();
+        garth.write(path, "text");
+        garth.ok(&[&["set", path, "--meta", &format!("due={due}")], &*tags].concat());
+    }
+    assert_eq!(garth.ok(&["find", "--tag", "x"]), "/a\n/z/b/own\n/z/b-c\n");
+    assert_eq!(garth.ok(&["find", "/z", "--tag", "x", "--tag", "y"]), "/z/b/own\n");
+    assert_eq!(garth.ok(&["find", "/z/b", "--meta", "due=1"]), "/z/b/c\n/z/b/own\n");
+    assert_eq!(garth.ok(&["find", "--meta", "due=1", "-tag", "x", "-name", "b*"]), "/z/b-c\n");
+    assert_eq!(garth.ok(&["find", "--tag", "x", "--maxdepth", "1"]), "/a\n");
+    assert_eq!(garth.ok(&["find", "--tag", "x", "--mindepth", "3"]), "/z/b/own\n");
+    assert_eq!(garth.ok(&["find", "/a", "--tag", "x"]), "/a\n", "the path itself, too");
+    assert_eq!(garth.ok(&["find", "--tag", "none"]), "");
+    assert_eq!(column(&garth.lines(&["find", "--tag", "y"]), "path"), ["/z/b/c", "/z/b/own"]);
+    garth.ok(&["snapshot", "create", "before"]);
+    garth.ok(&["set", "/a", "--tag", "other"]);
+    assert_eq!(garth.ok(&["find", "--tag", "x"]), "/z/b/own\n/z/b-c\n");
+    assert_eq!(garth.ok(&["find", "--tag", "x", "--at", "before"]), "/a\n/z/b/own\n/z/b-c\n");
+    garth.fails(3, &["find", "/nowhere", "--tag", "x"]);
+    garth.fails(2, &["find", "--meta", "due"]);
+}

@@ -74,6 +74,7 @@ pub async fn reads_that_are_lacking_are_unsupported(subject: &Subject) {
         ("open_version", has.history, fs.open_version(version).await.map(drop)),
         ("snapshots", has.snapshots, fs.snapshots(&SnapshotsPage::default()).await.map(drop)),
         ("confined", has.confinement, fs.confined(&here).await.map(drop)),
+        ("find", has.find, fs.find(&garth::model::FindQuery::tag("x")).await.map(drop)),
         ("search", has.search, fs.search(&garth::model::SearchQuery::new("x")).await.map(drop)),
     ];
     for (what, has, read) in reads {

@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use bytes::Bytes;
 use futures::future::try_join_all;
 use garth::model::{
-    At, Batch, Body, ByteRange, Commit, HistoryPage, Ino, Kind, MAX_PAGE, Op, VersionId, WalkPage,
+    At, Batch, Body, ByteRange, Commit, HistoryPage, Ino, Kind, MAX_PAGE, Op, SetAttrs, VersionId, WalkPage,
 };
 use garth::{ErrorKind, FileSystem, TreePath};
 use serde::{Deserialize, Serialize};
@@ -88,7 +88,8 @@ async fn commit(fs: &dyn FileSystem, paths: &[String], value: &str) -> garth::Re
         } else {
             Body::from(value.to_owned())
         };
-        ops.push(Op::write(at, body).with_parents());
+        let marks = SetAttrs::new().tags(["written"]).metadata("length", value.len().to_string());
+        ops.push(Op::write(at, body).with_parents().with_attrs(marks));
     }
     if !splits_batches() {
         return fs.commit(Batch::new(ops)).await;

@@ -4,10 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use bytes::Bytes;
-use garth::model::{At, ByteRange, HistoryPage, Ino, Kind, Seq, Timestamp, Walk, WalkItem, WalkPage};
+use garth::model::{
+    At, ByteRange, FindItem, FindQuery, HistoryPage, Ino, Kind, MAX_PAGE, Projection, Seq, Timestamp, Walk,
+    WalkItem, WalkPage,
+};
 use garth::{Result, TreePath};
 
-use crate::tools::{Fs, at};
+use crate::contract::finding::all_found;
+use crate::tools::{Fs, at, can, p};
 
 /// What differed.
 pub(super) type Difference = String;
@@ -69,6 +73,35 @@ pub(super) async fn tree_with_content(fs: &Fs) -> Checked<Vec<(WalkItem, Bytes)>
     }
     check_links(&tree)?;
     Ok(tree)
+}
+
+/// All that is found by key, where both find; by line only where the subject's paths are those of an account.
+pub(super) async fn same_found(subject: &Fs, model: &Fs, by_line: bool) -> Checked {
+    if !can(subject).find {
+        return Ok(());
+    }
+    let mut queries = vec![
+        (FindQuery::new(Projection::Tag), 7),
+        (FindQuery::tag("t").within(p("/d")).within(p("/kv")), 2),
+        (FindQuery::new(Projection::Metadata), 5),
+    ];
+    #[cfg(feature = "faults")]
+    queries.extend(by_line.then(|| (FindQuery::new(Projection::FirstWord), MAX_PAGE)));
+    #[cfg(not(feature = "faults"))]
+    queries.truncate(if by_line { queries.len() } else { 3 });
+    for (query, limit) in queries {
+        let [mut found, mut due] =
+            [all_found(subject, &query, limit).await, all_found(model, &query, MAX_PAGE).await];
+        for items in [&mut found, &mut due].into_iter().flatten() {
+            // a view has numbers of its own, and the order of its stores'
+            let number = |item: &FindItem| item.line.as_ref().map(|line| line.number);
+            items.sort_by(|one, other| {
+                (&one.key, &one.path, number(one)).cmp(&(&other.key, &other.path, number(other)))
+            });
+        }
+        same("what is found by key", found, due)?;
+    }
+    Ok(())
 }
 
 fn again(error: &garth::Error) -> garth::Error {

@@ -4,7 +4,7 @@ use garth::model::{
     At, Batch, ByteRange, ChangesQuery, Confinement, HistoryPage, Ino, Moment, Owner, Page, Seq, Within,
 };
 
-use super::compare::{Checked, same, same_history, same_tree};
+use super::compare::{Checked, same, same_found, same_history, same_tree};
 use crate::tools::{Fs, at, can, names_of, p};
 
 /// One of so many batches is confined.
@@ -38,6 +38,7 @@ pub(super) async fn same_part(subject: &Fs, model: &Fs, path: &str, seq: Seq) ->
     let query = ChangesQuery::since(seq).limit(20);
     same("changes of a part", subject.changes(&query).await, model.changes(&query).await)?;
     same_reads(&*subject, &*model, path, ino).await?;
+    same_found(&*subject, &*model, false).await?;
     let moment = Moment::Seq(seq);
     match (subject.as_of(&moment).await, model.as_of(&moment).await) {
         (Ok(subject), Ok(model)) => same_reads(&*subject, &*model, path, ino).await,

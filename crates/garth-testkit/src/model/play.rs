@@ -17,7 +17,8 @@ use garth::{ErrorKind, FileSystem, FileSystemExt, OpenFile, OpenNode};
 use sha2::{Digest, Sha256};
 
 use super::compare::{
-    Checked, Difference, same, same_blame, same_history, same_outside, same_tree, tree_with_content,
+    Checked, Difference, same, same_blame, same_found, same_history, same_outside, same_tree,
+    tree_with_content,
 };
 use super::part::{confine, same_part};
 use super::rules;
@@ -422,7 +423,7 @@ impl Run {
         same("head", subject.head().await, model.head().await)?;
         same("the root", subject.stat(&at("/")).await, model.stat(&at("/")).await)?;
         same_tree(subject, model).await?;
-        Ok(())
+        same_found(subject, model, self.subject.ruled).await
     }
 
     async fn path(&mut self, path: &str, offset: u64, length: u64) -> Checked {

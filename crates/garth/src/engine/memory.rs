@@ -6,6 +6,7 @@
 //! what it changes over them first ([`scratch`], [`ops`]).
 
 mod content;
+mod find;
 mod handle;
 mod history;
 mod judged;
@@ -32,9 +33,10 @@ use crate::fs::lower::{Itself, Lowering, Store, StoreId};
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
 use crate::model::{
     At, Author, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, CommitInfo, Confinement,
-    Entry, Fetched, Filling, Head, HistoryPage, Idempotency, Ino, Item, Kind, Listing, MAX_PAGE, MAX_READ,
-    Moment, NamesPage, Owner, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotKey, SnapshotsPage,
-    Timestamp, Version, VersionId, Walk, WalkItem, WalkPage, Weigh, Within, check_items,
+    Entry, Fetched, Filling, FindAnswer, FindQuery, Head, HistoryPage, Idempotency, Ino, Item, Kind, Listing,
+    MAX_PAGE, MAX_READ, Moment, NamesPage, Owner, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
+    SnapshotKey, SnapshotsPage, Timestamp, Version, VersionId, Walk, WalkItem, WalkPage, Weigh, Within,
+    check_items,
 };
 use crate::path::{MAX_PATH, Name, TreePath};
 use crate::rule::Rules;
@@ -207,7 +209,8 @@ fn check_file(node: &Node) -> Result<(), ErrorKind> {
 #[async_trait]
 impl FileSystem for Memory {
     fn capabilities(&self, _at: &TreePath) -> Capabilities {
-        Capabilities { write: self.past.is_none(), search: false, durable: false, ..Capabilities::ALL }
+        let now = self.past.is_none();
+        Capabilities { write: now, find: now, search: false, durable: false, ..Capabilities::ALL }
     }
 
     async fn head(&self) -> Result<Head> {
@@ -446,6 +449,14 @@ impl FileSystem for Memory {
 
     async fn search(&self, _query: &SearchQuery) -> Result<SearchAnswer> {
         Err(Error::new(ErrorKind::Unsupported, "this filesystem keeps no search index"))
+    }
+
+    async fn find(&self, query: &FindQuery) -> Result<FindAnswer> {
+        query.check()?;
+        if self.past.is_some() {
+            return Err(Error::new(ErrorKind::Unsupported, "keys of the past are not kept"));
+        }
+        self.read_view(|view| view.find_keys(query))
     }
 
     async fn stage(&self, _at: &At) -> Result<Box<dyn Upload>> {

@@ -11,6 +11,7 @@ pub(crate) mod control;
 mod costs;
 pub(crate) mod index;
 pub(crate) mod maintain;
+pub(crate) mod projected;
 pub(crate) mod reach;
 pub(crate) mod read;
 pub(crate) mod schema;
@@ -46,9 +47,10 @@ use crate::fs::lower::{Itself, Lowering, Store, StoreId};
 use crate::fs::store::SYSTEM_MARK;
 use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Upload};
 use crate::model::{
-    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, Head,
-    HistoryPage, Ino, Listing, MAX_READ, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
-    SnapshotsPage, Timestamp, Version, VersionId, Walk, WalkPage, Within, check_items,
+    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched,
+    FindAnswer, FindQuery, Head, HistoryPage, Ino, Listing, MAX_READ, Moment, NamesPage, Page, SearchAnswer,
+    SearchQuery, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId, Walk, WalkPage, Within,
+    check_items,
 };
 use crate::path::{SYSTEM, TreePath};
 use crate::runtime::Runtime;
@@ -102,10 +104,11 @@ impl SqliteFs {
     pub fn open_on(folder: &Path, runtime: &Runtime) -> Result<Arc<Self>> {
         let lock = WriterLock::new(folder);
         let pool = ConnPool::new(schema::database(folder), runtime.conns());
+        let packs = Packs::new(folder, runtime.conns());
         schema::make_ready(folder, &pool, &lock, runtime)?;
+        projected::remake::make_ready(folder, &pool, &packs, &lock)?;
         // kept open beside a connection that writes, which counts for them
         lock.close();
-        let packs = Packs::new(folder, runtime.conns());
         let open = Arc::new(OpenNodes::new(runtime.env().random()?));
         let control = Arc::default();
         let writer = Writer::new(folder, runtime, lock, &packs, &open, &pool, &control);
@@ -260,7 +263,7 @@ impl SqliteFs {
 impl FileSystem for SqliteFs {
     fn capabilities(&self, _at: &TreePath) -> Capabilities {
         let now = self.as_of.is_none();
-        Capabilities { write: now, search: now, ..Capabilities::ALL }
+        Capabilities { write: now, search: now, find: now, ..Capabilities::ALL }
     }
 
     async fn head(&self) -> Result<Head> {
@@ -433,6 +436,10 @@ impl FileSystem for SqliteFs {
             ));
         }
         self.read_long(query.clone(), |view, query| view.search(query)).await
+    }
+
+    async fn find(&self, query: &FindQuery) -> Result<FindAnswer> {
+        self.reading(query, |view, query| view.find_keys(query)).await
     }
 
     async fn stage(&self, _at: &At) -> Result<Box<dyn Upload>> {

@@ -54,7 +54,7 @@ pub trait FileSystemExt: FileSystem {
     ///
     /// # Errors
     /// From the storage.
-    fn find(&self, at: impl IntoAt) -> impl Future<Output = Result<Option<Entry>>> + Send {
+    fn lookup(&self, at: impl IntoAt) -> impl Future<Output = Result<Option<Entry>>> + Send {
         let at = at.into_at();
         async move { find(self, &at?).await }
     }
@@ -64,7 +64,7 @@ pub trait FileSystemExt: FileSystem {
     /// # Errors
     /// From the storage.
     fn exists(&self, at: impl IntoAt) -> impl Future<Output = Result<bool>> + Send {
-        let found = self.find(at);
+        let found = self.lookup(at);
         async move { Ok(found.await?.is_some()) }
     }
 
@@ -256,7 +256,7 @@ pub trait FileSystemExt: FileSystem {
         let at = at.into_at();
         async move {
             let at = at?;
-            match self.find(&at).await? {
+            match self.lookup(&at).await? {
                 Some(entry) if entry.is_dir() => Ok(entry.version),
                 _ => version(self, Op::mkdir_all(at)).await,
             }

@@ -1,9 +1,29 @@
-//! Where a search of a tree looks. A view that is made of several directories of a store asks it once for all
-//! of them: what a search costs depends on how common its words are, wherever they are found.
+//! Where a search of a tree looks, or a find. A view that is made of several directories of a store asks it
+//! once for all of them: what a search costs depends on how common its words are, wherever they are found.
 
+use crate::fs::Capabilities;
 use crate::fs::lower::Store;
 use crate::model::Within;
 use crate::path::TreePath;
+
+/// By what something is sought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// By text: `search`.
+    Text,
+    /// By key: `find`.
+    Key,
+}
+
+impl By {
+    /// Whether an implementation can.
+    pub fn is_of(self, has: Capabilities) -> bool {
+        match self {
+            Self::Text => has.search,
+            Self::Key => has.find,
+        }
+    }
+}
 
 /// Directories of a store, and the handle that reaches them.
 #[derive(Clone, Debug)]

@@ -7,12 +7,12 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result};
 use crate::fs::lower::{Lowered, Lowering, Store, StoreId};
-use crate::fs::{Capabilities, FileSystem, OpenFile, OpenNode, Sought, Upload};
+use crate::fs::{By, Capabilities, FileSystem, OpenFile, OpenNode, Sought, Upload};
 use crate::model::{
     Access, At, Batch, Blame, ByteRange, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitId,
-    Confinement, Entry, Fetched, Head, HistoryPage, Hit, Ino, Listing, Moment, NamesPage, Op, Owner, Page,
-    Precondition, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk,
-    WalkPage, Within,
+    Confinement, Entry, Fetched, FindAnswer, FindQuery, Head, HistoryPage, Hit, Ino, Listing, Moment,
+    NamesPage, Op, Owner, Page, Precondition, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage,
+    Version, VersionId, Walk, WalkPage, Within,
 };
 use crate::path::TreePath;
 use crate::view::numbers::renumbered;
@@ -280,8 +280,22 @@ impl FileSystem for Scope {
         Ok(answer)
     }
 
-    fn sought(&self, within: &Within) -> Result<Vec<Sought>> {
-        self.base.sought(&self.within(within)?)
+    async fn find(&self, query: &FindQuery) -> Result<FindAnswer> {
+        let query = query.clone().within_any(self.paths(&query.within)?);
+        let mut answer = self.told(self.base.find(&query).await)?;
+        answer.items.retain_mut(|item| match self.up(&item.path) {
+            Some(path) => {
+                item.ino = if path.is_root() { Ino::ROOT } else { item.ino };
+                item.path = path;
+                true
+            }
+            None => false,
+        });
+        Ok(answer)
+    }
+
+    fn sought(&self, within: &Within, by: By) -> Result<Vec<Sought>> {
+        self.base.sought(&self.within(within)?, by)
     }
 
     async fn found(&self, store: StoreId, hit: &Hit) -> Result<Vec<Hit>> {

@@ -2,7 +2,7 @@
 //! and what it finds is told in the view's terms.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::{FileSystem, Sought};
+use crate::fs::{By, FileSystem, Sought};
 use crate::model::{Hit, Ino, MAX_HITS, SearchAnswer, SearchQuery, Within};
 use crate::path::TreePath;
 
@@ -24,7 +24,7 @@ pub(super) async fn search(
     if asked.is_nothing() {
         return Ok(answer);
     }
-    let sought = view.sought(&asked)?;
+    let sought = view.sought(&asked, By::Text)?;
     if sought.is_empty() {
         return Err(Error::new(ErrorKind::Unsupported, "what is there cannot be searched"));
     }

@@ -60,7 +60,7 @@ async fn read_dir_and_walk_all_go_on_behind_the_first_page() {
 async fn nothing_there_is_none_and_not_an_error() {
     let fs = Memory::new(Env::system());
     fs.write("/file", "").await.unwrap();
-    assert!(fs.find("/none").await.unwrap().is_none());
+    assert!(fs.lookup("/none").await.unwrap().is_none());
     assert!(!fs.exists("/file/below").await.unwrap());
     assert!(!fs.exists(Ino(99)).await.unwrap());
     assert!(fs.exists("/file").await.unwrap());

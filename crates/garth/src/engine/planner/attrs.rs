@@ -45,6 +45,7 @@ impl<R: Rows> Planner<'_, R> {
         if node.kind == Kind::File && looked_at(&attributes) != looked_at(&before) {
             self.delta.touch(node.ino, Edit::replace(node.size, node.size));
         }
+        self.delta.keyed.insert(node.ino);
         if attributes == Attributes::default() {
             node.attrs_seq = 0;
             self.delta.attributes.remove(&node.ino);

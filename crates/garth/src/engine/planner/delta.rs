@@ -60,6 +60,9 @@ pub struct Delta {
     pub(super) edited: HashMap<u64, u64>,
     /// How far files were found to be as a demand asks.
     pub judged: BTreeMap<(u64, Digest), JudgedRow>,
+    /// Nodes whose attributes changed, and nodes with attributes that have ended: the keys that are derived
+    /// from them may be others.
+    pub keyed: BTreeSet<u64>,
     /// What the log says of this commit, in order.
     pub log: Vec<LogChange>,
     /// Nodes without a name that were changed through an open handle, which needs a lease.
@@ -172,6 +175,7 @@ impl Delta {
             self.extents.remove(&ino);
             self.expiry.remove(&ino);
             self.index.remove(&ino);
+            self.keyed.remove(&ino);
         }
         let live: BTreeSet<u64> = self
             .extents

@@ -7,7 +7,6 @@ use super::{Planner, key_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, ChangeKind, Ino, Kind, Within};
 use crate::path::TreePath;
-use crate::text::passage::Edit;
 
 impl<R: Rows> Planner<'_, R> {
     /// A name row as the batch sees it.
@@ -358,9 +357,9 @@ impl<R: Rows> Planner<'_, R> {
             self.set_name((dir.clone(), name), None)?;
             self.touch_dir(&dir, 0)?;
         }
-        self.put(NodeRow { nlink: 0, ..node.clone() });
-        self.delta.expiry.insert(node.ino, None);
-        self.delta.touch(node.ino, Edit::replace(node.size, node.size));
+        let ended = NodeRow { nlink: 0, ..node.clone() };
+        self.end(&ended);
+        self.put(ended);
         Ok(true)
     }
 

@@ -292,6 +292,9 @@ impl<R: Rows> Planner<'_, R> {
         if node.expires_at.is_some() {
             self.delta.expiry.insert(node.ino, None);
         }
+        if node.attrs_seq > 0 {
+            self.delta.keyed.insert(node.ino);
+        }
         if node.kind == Kind::File {
             self.delta.touch(node.ino, Edit::replace(node.size, node.size));
         }

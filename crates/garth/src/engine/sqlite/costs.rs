@@ -11,7 +11,9 @@ use self::account::{Account, path};
 use self::calls::Costs;
 use crate::fs::AccountStore as _;
 use crate::fs::FileSystem as _;
-use crate::model::{At, Batch, CommitId, Idempotency, Op, SetAttrs, Timestamp};
+#[cfg(feature = "faults")]
+use crate::model::Projection;
+use crate::model::{At, Batch, CommitId, FindQuery, Idempotency, Op, SetAttrs, Timestamp};
 use crate::rule::{Class, Demand, Rule};
 use crate::sqlite::steps;
 
@@ -244,6 +246,80 @@ fn an_append_to_a_guarded_file_costs_the_same_whatever_is_before_it() {
         steps::of_call(|n| account.commit([Op::append(&log, format!("{n}\n"))]))
     });
     assert!(many <= few + MORE, "{few} steps beside {FEW} lines, {many} beside {MANY}");
+}
+
+#[test]
+fn no_call_costs_more_beside_many_keys() {
+    let grow = |count| {
+        let attrs =
+            |n| SetAttrs::new().tags(["rare".to_owned(), format!("x{n}")]).metadata("k", format!("{n}"));
+        let file = move |n| Op::write(path(&format!("/elsewhere-{n}")), "text").with_attrs(attrs(n));
+        each(1, move |_| (0..count).map(file).collect())
+    };
+    // others have the same key: how many of these it looks at is tested below
+    assert_same_cost(grow, &["confined find"]);
+}
+
+#[test]
+fn no_call_costs_more_beside_many_keys_that_are_gone() {
+    let attrs = |n: usize| SetAttrs::new().tags([format!("x{}", n % 7), "rare".to_owned()]);
+    let grow = |count| {
+        each(count, move |n| match n % 3 {
+            0 => vec![Op::write(path("/elsewhere"), "text").with_attrs(attrs(n))],
+            1 => vec![Op::set_attrs(path("/elsewhere"), SetAttrs::new().tags(["no"]))],
+            _ => vec![Op::remove(path("/elsewhere"))],
+        })
+    };
+    assert_same_cost(grow, &[]);
+}
+
+/// Many have the key, and few of these are below what is asked for.
+#[test]
+fn a_find_in_a_small_subtree_costs_the_same_beside_any_number_elsewhere() {
+    let [few, many] = [10 * FEW, MANY].map(|count| {
+        let (account, ()) = Account::grown(|account| {
+            let tagged = || SetAttrs::new().tags(["rare"]);
+            account.commit((0..count).map(|n| Op::write(path(&format!("/a{n}")), "").with_attrs(tagged())));
+            account.commit([Op::write(path("/z"), "").with_attrs(tagged())]);
+        });
+        let query = FindQuery::tag("rare").within(path("/d")).within(path("/z"));
+        let found = block_on(account.fs.find(&query)).expect("an answer");
+        let paths: Vec<_> = found.items.iter().map(|item| item.path.as_str()).collect();
+        assert_eq!((paths.as_slice(), found.next), (["/d/rare", "/z"].as_slice(), None));
+        steps::of_call(|_| drop(block_on(account.fs.find(&query))))
+    });
+    assert!(many <= few + MORE, "{few} steps, and {many}");
+}
+
+#[test]
+fn what_sets_a_tag_costs_the_same_beside_any_number_of_nodes_that_have_it() {
+    let [few, many] = [FEW, MANY].map(|count| {
+        let tagged = || SetAttrs::new().tags(["rare"]);
+        let (account, ()) = Account::grown(|account| {
+            account.commit((0..count).map(|n| Op::write(path(&format!("/a{n}")), "").with_attrs(tagged())));
+        });
+        steps::of_call(|n| account.commit([Op::write(path(&format!("/b{n}")), "").with_attrs(tagged())]))
+    });
+    assert!(many <= few + MORE, "{few} steps, and {many}");
+}
+
+/// The projection by line that tests have.
+#[cfg(feature = "faults")]
+#[test]
+fn an_append_projects_its_own_lines_whatever_the_size_of_the_file() {
+    let [few, many] = [FEW, MANY].map(|count| {
+        let (account, ()) = Account::grown(|account| {
+            let text: String = (0..count).map(|n| format!("word{n} and {n}\n")).collect();
+            account.commit([Op::write(path("/kv/lines"), text).with_parents()]);
+        });
+        let query = FindQuery::new(Projection::FirstWord).equal("mine");
+        let took = steps::of_call(|n| account.commit([Op::append(path("/kv/lines"), format!("mine {n}\n"))]));
+        let lines: Vec<_> = block_on(account.fs.find(&query)).expect("an answer").items.into_iter().collect();
+        let lines: Vec<_> = lines.into_iter().filter_map(|item| Some(item.line?.number)).collect();
+        assert_eq!(lines, (1..=4).map(|n| n + count as u64).collect::<Vec<_>>());
+        took
+    });
+    assert!(many <= few + MORE, "{few} steps, and {many}");
 }
 
 #[test]

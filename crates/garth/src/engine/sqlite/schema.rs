@@ -13,6 +13,7 @@ use rusqlite::Connection;
 use crate::env::Env;
 use crate::error::Result;
 use crate::model::Ino;
+use crate::rule::projection;
 use crate::runtime::Runtime;
 use crate::runtime::disk::{failed, sync_dir};
 use crate::runtime::fault_injection::Fault;
@@ -33,7 +34,10 @@ static FORMAT: Format = Format {
     initialise: |conn, _: &Env| {
         // made by the first script, and left to older files
         conn.execute_batch("DELETE FROM old_index; DROP TABLE old_vocabulary; DROP TABLE passage_text")?;
-        first_rows(conn)
+        first_rows(conn)?;
+        // nothing has keys yet
+        conn.execute("UPDATE head SET projections = ?1", [projection::VERSION])?;
+        Ok(())
     },
 };
 
@@ -282,7 +286,7 @@ CREATE TABLE projected (
     off INTEGER NOT NULL, len INTEGER NOT NULL,
     PRIMARY KEY (projection, key, ino, line)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX projected_ino ON projected (ino, projection, line);
+CREATE INDEX projected_ino ON projected (ino, projection, off);
 ";
 
 /// Makes the tables of a new database.

@@ -12,16 +12,16 @@ use super::part::{Other, Part, Source, no_past};
 use super::{Below, Mount, Place};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::StoreId;
-use crate::fs::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Sought, Upload};
+use crate::fs::{By, Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Sought, Upload};
 use crate::model::{
     At, Batch, Blame, ByteRange, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitChanges, CommitId,
-    Confinement, Entry, Fetched, Head, HistoryPage, Hit, Ino, Listing, MAX_READ, Moment, NamesPage, Owner,
-    Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
-    Within, check_items,
+    Confinement, Entry, Fetched, FindAnswer, FindQuery, Head, HistoryPage, Hit, Ino, Listing, MAX_READ,
+    Moment, NamesPage, Owner, Page, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Version,
+    VersionId, Walk, WalkPage, Within, check_items,
 };
 use crate::path::TreePath;
 use crate::view::numbers::renumbered;
-use crate::view::{lower, search};
+use crate::view::{find, lower, search};
 
 impl Mount {
     /// A node of a part as the tree shows it.
@@ -349,15 +349,19 @@ impl FileSystem for Mount {
         search::search(self, &self.within, query).await
     }
 
-    fn sought(&self, within: &Within) -> Result<Vec<Sought>> {
+    async fn find(&self, query: &FindQuery) -> Result<FindAnswer> {
+        find::find(self, &self.within, query).await
+    }
+
+    fn sought(&self, within: &Within, by: By) -> Result<Vec<Sought>> {
         let Below { base, others } = self.below(&self.within.intersect(within))?;
         let mut sought = match base.is_empty() {
             true => Vec::new(),
-            false => self.base.sought(&Within::new(base))?,
+            false => self.base.sought(&Within::new(base), by)?,
         };
         for (part, tops) in others {
-            if self.capabilities(&part.at).search {
-                sought.append(&mut self.fs(part)?.sought(&Within::new(tops))?);
+            if by.is_of(self.capabilities(&part.at)) {
+                sought.append(&mut self.fs(part)?.sought(&Within::new(tops), by)?);
             }
         }
         Ok(sought)

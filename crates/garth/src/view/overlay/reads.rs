@@ -13,14 +13,14 @@ use super::lowering::OverlayLowering;
 use super::{LOWER, Overlay};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::StoreId;
-use crate::fs::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Sought, Upload};
+use crate::fs::{By, Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Sought, Upload};
 use crate::model::{
-    At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, Head,
-    HistoryPage, Hit, Ino, Listing, MAX_READ, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq,
-    Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage, Within, check_items,
+    At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, FindAnswer,
+    FindQuery, Head, HistoryPage, Hit, Ino, Listing, MAX_READ, Moment, NamesPage, Page, SearchAnswer,
+    SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage, Within, check_items,
 };
 use crate::path::TreePath;
-use crate::view::{lower, search};
+use crate::view::{find, lower, search};
 
 /// The layer that an address leads to, and the path, if it was one.
 enum Spot {
@@ -106,6 +106,7 @@ impl FileSystem for Overlay {
         Capabilities {
             nodes: above.nodes && below.nodes,
             search: above.search && below.search,
+            find: above.find && below.find,
             holes: above.holes && below.holes,
             history: false,
             snapshots: false,
@@ -258,14 +259,18 @@ impl FileSystem for Overlay {
         search::search(self, &self.within, query).await
     }
 
-    fn sought(&self, within: &Within) -> Result<Vec<Sought>> {
-        if !self.capabilities(&TreePath::root()).search {
+    async fn find(&self, query: &FindQuery) -> Result<FindAnswer> {
+        find::find(self, &self.within, query).await
+    }
+
+    fn sought(&self, within: &Within, by: By) -> Result<Vec<Sought>> {
+        if !by.is_of(self.capabilities(&TreePath::root())) {
             return Ok(Vec::new());
         }
         let within = self.within.intersect(within);
         let above = within.tops().iter().map(|path| self.tree(path)).collect::<Result<Vec<_>>>()?;
-        let mut sought = self.upper.sought(&Within::new(above))?;
-        sought.append(&mut self.lower.sought(&within)?);
+        let mut sought = self.upper.sought(&Within::new(above), by)?;
+        sought.append(&mut self.lower.sought(&within, by)?);
         Ok(sought)
     }
 

@@ -112,7 +112,7 @@ impl Stored {
         let nothing = Listing { items: Vec::new(), more: false };
         let Some(raw) = store::system_of(account).await? else { return Ok(nothing) };
         let dir = At::Path(overlays()?);
-        if raw.find(dir.clone()).await?.is_none() {
+        if raw.lookup(dir.clone()).await?.is_none() {
             return Ok(nothing);
         }
         let names = raw.list(&dir, &Page { entries: false, ..page.clone() }).await?;

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::engine::sqlite::SqliteFs;
 use crate::env::Env;
 use crate::fs::FileSystem;
-use crate::model::{At, Batch, Commit, CommitId, Op, Seq, StagedBody};
+use crate::model::{At, Batch, Commit, CommitId, Op, Seq, SetAttrs, StagedBody};
 use crate::path::TreePath;
 
 /// The commit before anything grew, and its id.
@@ -47,7 +47,8 @@ impl Account {
             Op::write(path("/moving"), "moving\n"),
             Op::write(path("/holes"), "data"),
             Op::patch(path("/holes"), BEHIND_THE_HOLE, "data"),
-            Op::write(path("/d/rare"), "quokka\n"),
+            Op::write(path("/d/rare"), "quokka\n")
+                .with_attrs(SetAttrs::new().tags(["rare"]).metadata("k", "v")),
             Op::snapshot("kept"),
         ]);
         account.batch(Batch::from(Op::append(path("/d/f"), "second\n")).id(STARTED)).expect("a commit");

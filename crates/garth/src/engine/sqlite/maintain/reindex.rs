@@ -1,4 +1,4 @@
-//! Makes the search index again from the files, which are the truth.
+//! Makes the search index again, and the keys that are found, from the files, which are the truth.
 
 use std::sync::Arc;
 
@@ -8,10 +8,16 @@ use rusqlite::Connection;
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::index::remake::{self, Progress};
 use crate::engine::sqlite::index::verify;
+use crate::engine::sqlite::maintain::step::Turn;
+use crate::engine::sqlite::projected;
+use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::write::group::touch;
 use crate::error::Result;
 use crate::sqlite::DbResult;
 use crate::text::Tokenizer;
+
+/// Nodes whose numbers are read at a time.
+const NODES: usize = 256;
 
 impl SqliteFs {
     /// `AccountStore::reindex`, on this thread: file by file, and a long one in pieces.
@@ -32,8 +38,37 @@ impl SqliteFs {
             self.index_step(move |conn| remake::remove_strays(conn, &strays))?;
         }
         self.catch_up()?;
+        self.remake_keys()?;
         block_on(self.inner.writer.transact(true, touch))?;
         Ok(at.files)
+    }
+
+    /// Makes what is found by key again, node by node.
+    fn remake_keys(&self) -> Result<()> {
+        let mut at = Some(0);
+        while let Some(behind) = at {
+            let (packs, env) = (Arc::clone(&self.inner.packs), self.inner.runtime.env().clone());
+            at = self.index_step(move |conn| {
+                let mut turn = Turn::begin(&env);
+                let nodes = projected::remake::nodes_behind(conn, behind, NODES)?;
+                for ino in &nodes {
+                    projected::remake::remake(conn, &packs, *ino)?;
+                    if turn.is_over() {
+                        return Ok(Some(*ino));
+                    }
+                }
+                Ok(nodes.last().copied())
+            })?;
+        }
+        let mut at = Some(0);
+        while let Some(behind) = at {
+            at = self.index_step(move |conn| {
+                let stray = projected::remake::next_stray(conn, behind)?;
+                stray.map(|ino| projected::forget(conn, ino)).transpose()?;
+                Ok(stray)
+            })?;
+        }
+        Ok(())
     }
 
     /// Does all that is left to do on the index: what a process that goes on does when nobody writes.
@@ -52,7 +87,10 @@ impl SqliteFs {
         work: impl FnOnce(&Connection) -> DbResult<T> + Send + 'static,
     ) -> Result<T> {
         let _permit = self.inner.runtime.maintenance().acquire();
-        block_on(self.inner.writer.transact(false, work))
+        block_on(self.inner.writer.transact(false, |conn| {
+            projected::check_version(rows::head(conn)?.projections)?;
+            work(conn)
+        }))
     }
 }
 

@@ -7,6 +7,8 @@ use futures::executor::block_on;
 use rusqlite::Connection;
 
 use crate::engine::sqlite::SqliteFs;
+use crate::engine::sqlite::projected::check_version;
+use crate::engine::sqlite::read::rows;
 use crate::env::Env;
 use crate::error::Result;
 use crate::model::Timestamp;
@@ -57,6 +59,7 @@ impl SqliteFs {
         let _permit = self.inner.runtime.maintenance().acquire();
         let env = self.inner.runtime.env().clone();
         block_on(self.inner.writer.transact(false, move |conn| {
+            check_version(rows::head(conn)?.projections)?;
             let before = conn.total_changes();
             let value = work(conn, &mut Turn::begin(&env))?;
             if conn.total_changes() > before {

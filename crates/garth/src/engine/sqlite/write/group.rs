@@ -14,6 +14,7 @@ use crate::engine::planner::{HeadRow, Planned, plan};
 use crate::engine::sqlite::control::{self, KnownControl};
 use crate::engine::sqlite::index::remake::Chores;
 use crate::engine::sqlite::index::update::{self, Edits};
+use crate::engine::sqlite::projected::{check_version, keep::Changed};
 use crate::engine::sqlite::reach::Reach;
 use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::read::rows;
@@ -116,8 +117,10 @@ impl WriteConn {
     /// Does one step of the work on the index.
     pub(crate) fn run_chore(&mut self, runtime: &Runtime, packs: &Packs) -> DbResult<()> {
         let mut chores = std::mem::take(&mut self.chores);
-        let outcome =
-            self.transaction(false, runtime, |conn, _, tokenizer| chores.step(conn, packs, tokenizer));
+        let outcome = self.transaction(false, runtime, |conn, _, tokenizer| {
+            check_version(rows::head(conn)?.projections)?;
+            chores.step(conn, packs, tokenizer)
+        });
         self.chores = chores;
         self.index_changed = true;
         outcome
@@ -172,8 +175,9 @@ impl GroupContext<'_> {
         tokenizer: &mut Tokenizer,
     ) -> DbResult<(Vec<Result<Commit>>, bool)> {
         let (conn, failpoints, env) = (state.conn, self.runtime.failpoints(), self.runtime.env());
+        check_version(head.projections)?;
         let first = head.seq;
-        let mut edits = Edits::new();
+        let (mut edits, mut changed) = (Edits::new(), Changed::default());
         let mut results = Vec::with_capacity(batches.len());
         let (mut replayed, mut indexed) = (false, false);
         for Asked { batch, reach } in batches {
@@ -197,9 +201,10 @@ impl GroupContext<'_> {
                             indexed = true;
                             update::apply(state, &std::mem::take(&mut edits), tokenizer)
                         };
-                        subtrees::write(conn, &delta, &next, &mut ended)?;
+                        subtrees::write(conn, &delta, &next, &mut changed, &mut ended)?;
                     }
                     apply::delta(conn, &delta, &next, batch, &commit)?;
+                    changed.by(&delta);
                     state.row_cache.apply(&delta, next.seq);
                     failpoints.pass("apply")?;
                     self.open.written(conn, delta.unnamed.iter().copied(), env.now())?;
@@ -222,6 +227,7 @@ impl GroupContext<'_> {
             apply::head(conn, &head)?;
         }
         failpoints.pass("index")?;
+        changed.write(state)?;
         update::apply(state, &edits, tokenizer)?;
         Ok((results, indexed || !edits.is_empty()))
     }

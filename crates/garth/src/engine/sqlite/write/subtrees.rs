@@ -7,6 +7,7 @@ use rusqlite::{Connection, params};
 
 use super::apply;
 use crate::engine::planner::{Delta, HeadRow, NameRow, Region};
+use crate::engine::sqlite::projected::{self, has_keys, keep::Changed};
 use crate::engine::sqlite::read::rows::{self, MAX, Span};
 use crate::engine::sqlite::schema::columns::KindColumn;
 use crate::model::{Kind, Within};
@@ -20,7 +21,13 @@ const PIECE: usize = if cfg!(test) { 3 } else { 1000 };
 pub(crate) type Ended<'a> = dyn FnMut(u64, Edit) -> DbResult<()> + 'a;
 
 /// Writes the ranges of a delta, before its single rows.
-pub(crate) fn write(conn: &Connection, delta: &Delta, head: &HeadRow, ended: &mut Ended<'_>) -> DbResult<()> {
+pub(crate) fn write(
+    conn: &Connection,
+    delta: &Delta,
+    head: &HeadRow,
+    changed: &mut Changed,
+    ended: &mut Ended<'_>,
+) -> DbResult<()> {
     for region in delta.subtrees.lost() {
         each_piece(conn, region, &mut |names| lose(conn, delta, region, head, &names, ended))?;
     }
@@ -30,7 +37,7 @@ pub(crate) fn write(conn: &Connection, delta: &Delta, head: &HeadRow, ended: &mu
          )",
     )?;
     for region in delta.subtrees.left() {
-        each_piece(conn, &region, &mut |names| leave(conn, delta, head.seq, names))?;
+        each_piece(conn, &region, &mut |names| leave(conn, delta, head.seq, changed, names))?;
     }
     conn.prepare_cached(
         "INSERT INTO name (dir, name, ino, since, kind) SELECT dir, name, ino, ?1, kind FROM temp.arriving",
@@ -94,6 +101,9 @@ fn lose(
             if node.expires_at.is_some() {
                 conn.prepare_cached("DELETE FROM expiry WHERE ino = ?1")?.execute([ino])?;
             }
+            if has_keys(&node) {
+                projected::forget(conn, ino)?;
+            }
             if node.kind == Kind::File {
                 ended(ino, Edit::replace(node.size, node.size))?;
             }
@@ -104,7 +114,7 @@ fn lose(
 
 /// Ends names where they are, and gives them where they are from now on. What is moved may be moved to where
 /// names are that have not left yet: then it waits beside them.
-fn leave(conn: &Connection, delta: &Delta, seq: u64, names: Names) -> DbResult<()> {
+fn leave(conn: &Connection, delta: &Delta, seq: u64, changed: &mut Changed, names: Names) -> DbResult<()> {
     let mut move_to =
         conn.prepare_cached("UPDATE name SET dir = ?3, since = ?4 WHERE dir = ?1 AND name = ?2")?;
     let mut wait =
@@ -118,15 +128,17 @@ fn leave(conn: &Connection, delta: &Delta, seq: u64, names: Names) -> DbResult<(
             now = (dir.clone(), to, waits);
         }
         apply::end_name(conn, (&dir, &name), &row, seq)?;
-        match &now {
-            (_, Some(to), waits) if !delta.names.contains_key(&(to.clone(), name.clone())) => match waits {
+        let kept = now.1.as_ref().filter(|to| !delta.names.contains_key(&((*to).clone(), name.clone())));
+        changed.moved(&row, &name, &dir, kept.map(String::as_str));
+        match (kept, &now.2) {
+            (Some(to), waits) => match waits {
                 false => drop(move_to.execute(params![dir, name, to, seq])?),
                 true => {
                     wait.execute(params![to, name, row.ino, KindColumn(row.kind)])?;
                     delete.execute([&dir, &name])?;
                 }
             },
-            _ => drop(delete.execute([&dir, &name])?),
+            (None, _) => drop(delete.execute([&dir, &name])?),
         }
     }
     Ok(())

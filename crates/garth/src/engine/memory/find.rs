@@ -1,0 +1,61 @@
+//! Finding by key: every node is looked at each time.
+
+use super::fill;
+use super::state::Node;
+use super::tree::{Tree, View};
+use crate::error::Result;
+use crate::model::{FindAnswer, FindCursor, FindItem, FindLine, FindQuery, Kind, Within};
+use crate::path::TreePath;
+use crate::rule::projection::{line_wise, of_attributes};
+
+impl View<'_> {
+    pub(super) fn find_keys(&mut self, query: &FindQuery) -> Result<FindAnswer> {
+        let after = query.after.as_ref().map(FindCursor::place).transpose()?.flatten();
+        let mut found = Vec::new();
+        for ino in self.state.nodes.keys().copied().collect::<Vec<_>>() {
+            if !self.is_named(ino) {
+                continue;
+            }
+            let paths = self.asked_for(query, self.paths(ino));
+            let keys = keys(query, self.get(ino), &self.every_path(ino));
+            for (key, line) in keys.into_iter().filter(|(key, _)| query.has(key)) {
+                let item = |path: &TreePath| {
+                    let (key, path, line) = (key.clone(), path.clone(), line.clone());
+                    FindItem { key, path, ino, line }
+                };
+                found.extend(paths.iter().map(item));
+            }
+        }
+        found.sort_by_key(FindItem::place);
+        found.retain(|item| after.is_none_or(|after| item.place() > *after));
+        let page = fill(query.limit, found);
+        let next = page.items.last().filter(|_| page.more).map(|item| FindCursor::behind(item.place()));
+        Ok(FindAnswer { items: page.items, next })
+    }
+
+    fn asked_for(&self, query: &FindQuery, mut paths: Vec<TreePath>) -> Vec<TreePath> {
+        let within = Within::new(query.within.iter().cloned());
+        let of_class = |path: &TreePath| line_wise(query.projection).is_none_or(|one| one.has(path));
+        paths.retain(|path| of_class(path) && (query.within.is_empty() || within.contains(path)));
+        paths
+    }
+}
+
+/// The keys of a node, whoever looks.
+fn keys(query: &FindQuery, node: &Node, paths: &[TreePath]) -> Vec<(String, Option<FindLine>)> {
+    let Some(by_line) = line_wise(query.projection) else {
+        let keys = of_attributes(&node.attributes).into_iter();
+        return keys.filter(|(of, _)| *of == query.projection).map(|(_, key)| (key, None)).collect();
+    };
+    if node.kind != Kind::File || !paths.iter().any(|path| by_line.has(path)) {
+        return Vec::new();
+    }
+    let content = node.content.read(0, usize::try_from(node.content.size()).unwrap_or(usize::MAX));
+    let (mut keys, mut start) = (Vec::new(), 0);
+    for (number, line) in (1..).zip(content.split(|byte| *byte == b'\n')) {
+        let bytes = start..start + line.len() as u64;
+        start = bytes.end + 1;
+        keys.extend(by_line.key(line).map(|key| (key, Some(FindLine { number, bytes }))));
+    }
+    keys
+}

@@ -1,0 +1,209 @@
+//! `find`: reads keys in their order, and shows what of their nodes is in reach.
+
+use std::collections::BTreeSet;
+
+use rusqlite::params;
+
+use crate::engine::planner::NodeRow;
+use crate::engine::sqlite::read::rows;
+use crate::engine::sqlite::read::view::ReadView;
+use crate::error::{Error, ErrorKind};
+use crate::model::find::FindPlace;
+use crate::model::{Filling, FindAnswer, FindCursor, FindItem, FindLine, FindQuery, Ino, Within};
+use crate::path::TreePath;
+use crate::rule::projection::{ByLine, line_wise};
+use crate::sqlite::{DbResult, all};
+
+/// Keys that one call looks at.
+const LOOKED_AT: usize = if cfg!(test) { 300 } else { 10_000 };
+/// Nodes of a subtree that are looked at one by one, where more nodes than these have such keys.
+const FEW: usize = if cfg!(test) { 100 } else { 1000 };
+/// Names of a node that are read at a time.
+const NAMES: usize = 64;
+
+/// A key with the line that has it.
+struct Key {
+    place: FindPlace,
+    off: u64,
+    len: u64,
+}
+
+/// A find under way.
+struct Find<'a> {
+    view: &'a ReadView<'a>,
+    /// What is asked for and in reach.
+    within: Within,
+    by_line: Option<&'static ByLine>,
+    filling: Filling<FindItem>,
+    /// Behind what was given or looked at last.
+    at: Option<FindPlace>,
+}
+
+impl ReadView<'_> {
+    pub(crate) fn find_keys(&self, query: &FindQuery) -> DbResult<FindAnswer> {
+        query.check()?;
+        if self.as_of.is_some() {
+            return Err(Error::new(ErrorKind::Unsupported, "keys of the past are not kept").into());
+        }
+        let within = match query.within.is_empty() {
+            true => self.reach.within.clone(),
+            false => Within::new(query.within.iter().cloned()).intersect(&self.reach.within),
+        };
+        let (by_line, filling) = (line_wise(query.projection), Filling::new(query.limit));
+        let at = query.after.as_ref().map(FindCursor::place).transpose()?.flatten().cloned();
+        let mut find = Find { view: self, within, by_line, filling, at };
+        let more = find.run(query)?;
+        Ok(FindAnswer {
+            items: find.filling.done().items,
+            next: find.at.filter(|_| more).map(FindCursor::behind),
+        })
+    }
+}
+
+impl Find<'_> {
+    /// Whether there may be more.
+    fn run(&mut self, query: &FindQuery) -> DbResult<bool> {
+        if !self.scan(query, FEW)? {
+            return Ok(false);
+        }
+        if self.filling.room() == 0 {
+            return Ok(true);
+        }
+        // many nodes have such keys, and perhaps few are asked for
+        match self.of_small_subtree(query)? {
+            Some(keys) => self.give_all(keys),
+            None => self.scan(query, LOOKED_AT),
+        }
+    }
+
+    /// Goes on through keys in their order, at most so many; whether there may be more.
+    fn scan(&mut self, query: &FindQuery, most: usize) -> DbResult<bool> {
+        // that of a row with the same key whose paths were not all given comes once more
+        let (key, ino, line) = match &self.at {
+            Some(at) => (at.key.as_str(), at.ino, i64::try_from(at.line).unwrap_or(i64::MAX)),
+            // where a projection by line goes on has the empty key
+            None if query.from.is_empty() && self.by_line.is_some() => ("", rows::MAX, 0),
+            None => (query.from.as_str(), 0, 0),
+        };
+        let again = self.at.as_ref().is_some_and(|at| at.path.is_some());
+        let line = if again { line - 1 } else { line };
+        macro_rules! sql {
+            ($until:literal) => {
+                concat!(
+                    "SELECT key, ino, line, off, len FROM projected
+                     WHERE projection = ?1 AND (key, ino, line) > (?2, ?3, ?4)",
+                    $until,
+                    " ORDER BY key, ino, line LIMIT ?5"
+                )
+            };
+        }
+        let mut statement = self.view.conn.prepare_cached(if query.to.is_some() {
+            sql!(" AND key < ?6")
+        } else {
+            sql!("")
+        })?;
+        let number = query.projection.number();
+        let mut found = match &query.to {
+            Some(to) => statement.query(params![number, key, ino, line, most, to])?,
+            None => statement.query(params![number, key, ino, line, most])?,
+        };
+        let (mut looked_at, mut node) = (0, None);
+        while let Some(row) = found.next()? {
+            let place = FindPlace { key: row.get(0)?, ino: row.get(1)?, line: row.get(2)?, path: None };
+            if !self.give(Key { place, off: row.get(3)?, len: row.get(4)? }, &mut node)? {
+                return Ok(true);
+            }
+            looked_at += 1;
+        }
+        Ok(looked_at == most)
+    }
+
+    /// The keys of the nodes that are asked for, behind what was given; `None` if there may be many of
+    /// either.
+    fn of_small_subtree(&self, query: &FindQuery) -> DbResult<Option<Vec<Key>>> {
+        if self.within.is_everything() || self.by_line.is_some() {
+            return Ok(None);
+        }
+        let mut inos = BTreeSet::new();
+        if self.within.contains(&TreePath::root()) {
+            inos.insert(Ino::ROOT.0);
+        }
+        let mut left = FEW;
+        for top in self.within.tops() {
+            let found = rows::nodes_within(self.view.conn, &self.within, top, left + 1)?;
+            let Some(rest) = left.checked_sub(found.len()) else { return Ok(None) };
+            left = rest;
+            inos.extend(found);
+        }
+        let mut keys = Vec::new();
+        let sql = "SELECT key FROM projected WHERE ino = ?1 AND projection = ?2";
+        for ino in inos {
+            let own: Vec<String> =
+                all(self.view.conn, sql, params![ino, query.projection.number()], |row| row.get(0))?;
+            let own = own.into_iter().filter(|key| query.has(key));
+            let place = |key| FindPlace { key, ino, line: 0, path: None };
+            keys.extend(own.map(|key| Key { place: place(key), off: 0, len: 0 }));
+            if keys.len() > LOOKED_AT {
+                return Ok(None);
+            }
+        }
+        keys.retain(|key| self.at.as_ref().is_none_or(|at| key.place.is_behind(at)));
+        keys.sort_unstable_by(|one, other| one.place.cmp(&other.place));
+        Ok(Some(keys))
+    }
+
+    /// Whether there is more than there is room for.
+    fn give_all(&mut self, keys: Vec<Key>) -> DbResult<bool> {
+        for key in keys {
+            if !self.give(key, &mut None)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Gives the paths of a key's node; whether there is room for more. `known` is the node of the key
+    /// before.
+    fn give(&mut self, key: Key, known: &mut Option<NodeRow>) -> DbResult<bool> {
+        let Key { place, off, len } = key;
+        if known.as_ref().is_none_or(|node| node.ino != place.ino) {
+            *known = rows::node(self.view.conn, place.ino, rows::MAX)?;
+        }
+        let there = known.as_ref().filter(|node| node.nlink > 0 && !node.expired(self.view.time));
+        let given = self.at.take_if(|at| (&at.key, at.ino, at.line) == (&place.key, place.ino, place.line));
+        let mut after = given.and_then(|at| at.path).unwrap_or_default();
+        let mut more = there.is_some();
+        while more {
+            let names = self.names(place.ino, &after)?;
+            more = names.len() == NAMES;
+            for (dir, name) in names {
+                after = (dir, name);
+                let path = match place.ino == Ino::ROOT.0 {
+                    true => TreePath::root(),
+                    false => TreePath::from_row(&after.0, &after.1),
+                };
+                if self.by_line.is_some_and(|one| !one.has(&path)) {
+                    continue;
+                }
+                let line = self.by_line.map(|_| FindLine { number: place.line, bytes: off..off + len });
+                let item = FindItem { key: place.key.clone(), path, ino: Ino(place.ino), line };
+                if !self.filling.push(item) {
+                    return Ok(false);
+                }
+                self.at = Some(FindPlace { path: Some(after.clone()), ..place.clone() });
+            }
+        }
+        self.at = Some(place);
+        Ok(true)
+    }
+
+    /// Some names of a node in reach, behind one.
+    fn names(&self, ino: u64, (dir, name): &(String, String)) -> DbResult<Vec<(String, String)>> {
+        if ino == Ino::ROOT.0 {
+            // it has no name, but a path
+            let first = dir.is_empty() && name.is_empty() && self.within.contains(&TreePath::root());
+            return Ok(Vec::from_iter(first.then(|| (String::new(), "/".to_owned()))));
+        }
+        rows::names_behind(self.view.conn, ino, &self.within, (dir, name), NAMES)
+    }
+}

@@ -1,0 +1,75 @@
+//! Finds of views that are made of several trees: each store is asked once for all that is shown of it, one
+//! after the other, and what it finds is told in the view's terms.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::lower::StoreId;
+use crate::fs::{By, FileSystem, Sought};
+use crate::model::{Filling, FindAnswer, FindCursor, FindItem, FindQuery, Hit, Ino, Seq, VersionId, Within};
+
+/// Finds in what a view shows.
+///
+/// # Errors
+/// As [`FileSystem::find`]; `Unsupported` if nothing of what is asked for has the ability.
+pub(super) async fn find(view: &dyn FileSystem, shown: &Within, query: &FindQuery) -> Result<FindAnswer> {
+    query.check()?;
+    let asked = match query.within.is_empty() {
+        true => shown.clone(),
+        false => shown.intersect(&Within::new(query.within.iter().cloned())),
+    };
+    if asked.is_nothing() {
+        return Ok(FindAnswer::default());
+    }
+    let sought = view.sought(&asked, By::Key)?;
+    if sought.is_empty() {
+        return Err(Error::new(ErrorKind::Unsupported, "nothing is found by key there"));
+    }
+    let (stores, mut filling) = (Sought::together(sought), Filling::new(query.limit));
+    let mut at = query.after.clone().unwrap_or(FindCursor { part: 0, behind: None, given: 0 });
+    while let Some(Sought { store, tops }) = stores.get(at.part) {
+        let behind = at.behind.clone().map(FindCursor::behind);
+        let wanted = query.clone().within_any(tops.iter().cloned()).after(behind).limit(filling.room());
+        // a path of the store in an error tells nobody anything here
+        let found = store.fs.find(&wanted).await.map_err(|error| error.mapped(|_| None))?;
+        for item in found.items {
+            for (place, shown) in shown_at(view, store.id, &asked, &item).await?.into_iter().enumerate() {
+                if place < at.given {
+                    continue;
+                }
+                if !filling.push(shown) {
+                    let next = FindCursor { given: place, ..at };
+                    return Ok(FindAnswer { items: filling.done().items, next: Some(next) });
+                }
+            }
+            at = FindCursor { behind: Some(item.place()), given: 0, ..at };
+        }
+        at = match found.next {
+            Some(next) => FindCursor { part: at.part, ..next },
+            None => FindCursor { part: at.part + 1, behind: None, given: 0 },
+        };
+        if filling.room() == 0 || at.behind.is_some() {
+            let next = (at.part < stores.len()).then_some(at);
+            return Ok(FindAnswer { items: filling.done().items, next });
+        }
+    }
+    Ok(FindAnswer { items: filling.done().items, next: None })
+}
+
+/// An item of a store at each place where the view shows it.
+async fn shown_at(
+    view: &dyn FileSystem,
+    store: StoreId,
+    asked: &Within,
+    item: &FindItem,
+) -> Result<Vec<FindItem>> {
+    let FindItem { path, ino, .. } = item.clone();
+    let version = VersionId { seq: Seq(0), ino };
+    let hit = Hit { path, ino, version, score: 1.0, snippet: String::new(), bytes: 0..0, lines: 0..0 };
+    let mut hits = view.found(store, &hit).await?;
+    hits.retain(|hit| asked.contains(&hit.path));
+    hits.sort_by_key(|hit| hit.path.split());
+    let shown = |hit: Hit| {
+        let ino = if hit.path.is_root() { Ino::ROOT } else { hit.ino };
+        FindItem { path: hit.path, ino, ..item.clone() }
+    };
+    Ok(hits.into_iter().map(shown).collect())
+}
