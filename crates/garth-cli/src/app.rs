@@ -123,6 +123,11 @@ impl App {
         if self.global.overlay.is_some() {
             return Err(Failure::Usage(format!("{verb} works on the account: leave --overlay out")));
         }
+        if self.global.override_rules {
+            return Err(Failure::Usage(format!(
+                "{verb} writes nothing that rules judge: leave --override-rules out"
+            )));
+        }
         self.only_account(verb)
     }
 

@@ -16,7 +16,9 @@ pub mod schema;
 pub use check::{Breach, Check};
 pub use class::Class;
 pub use demand::{Demand, MAX_WHOLE, SchemaText};
-pub use judge::{Caller, Entries, File, Left, MAX_JUDGED, MAX_JUDGED_BYTES, Touched, judge};
+pub use judge::{
+    Caller, Entries, File, Left, MAX_JUDGED, MAX_JUDGED_BYTES, MAX_LOOKED, Touched, judge, judge_state,
+};
 pub use lines::Place;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -29,6 +31,9 @@ pub const MAX_VALUE: usize = 1 << 20;
 
 /// Most rules that an account sets: each commit looks at all of them.
 pub const MAX_RULES: usize = 100;
+
+/// Changes with what a demand of the same terms means: what was found good before is looked at again then.
+const JUDGES: u32 = 1;
 
 /// What tells demands apart: the first bytes of the BLAKE3 of name and terms.
 pub type Digest = [u8; 16];
@@ -45,7 +50,7 @@ pub struct Rule {
 impl Rule {
     /// A rule.
     pub fn new(class: Class, demand: Demand) -> Self {
-        let text = format!("{}\0{}", demand.name(), demand.terms());
+        let text = format!("{JUDGES} {}\0{}", demand.name(), demand.terms());
         let mut digest = Digest::default();
         digest.copy_from_slice(&blake3::hash(text.as_bytes()).as_bytes()[..16]);
         Self { class, demand, digest, built_in: false }
@@ -171,6 +176,13 @@ impl Rules {
     /// Whether there are rules for what is in a directory or below.
     pub fn may_have(&self, dir: &TreePath) -> bool {
         self.rules.iter().any(|rule| rule.class.below(dir).is_some())
+    }
+
+    /// The subtrees in which search may not see all; `None` if it sees everything.
+    pub fn unsearchable(&self) -> Option<Within> {
+        let hidden = self.rules.iter().filter(|rule| rule.demand == Demand::NotSearchable);
+        let mut places = hidden.map(|rule| rule.class.place()).peekable();
+        places.peek().is_some().then(|| Within::new(places))
     }
 
     /// Whether search may see what is at a path.

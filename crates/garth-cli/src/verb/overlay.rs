@@ -125,7 +125,8 @@ async fn account(app: &App) -> Result<Arc<dyn AccountStore>> {
 
 /// Who commits, and why.
 fn batch(app: &App, commit: CommitArgs, why: impl FnOnce() -> String) -> Result<Batch> {
-    Ok(Batch::default().author(app.author()).message(commit.message.unwrap_or_else(why)))
+    let batch = Batch::default().author(app.author()).message(commit.message.unwrap_or_else(why));
+    Ok(if app.global.override_rules { batch.overriding_rules() } else { batch })
 }
 
 async fn create(app: &mut App, id: &str, of: &str, at: Option<&str>, commit: CommitArgs) -> Result {

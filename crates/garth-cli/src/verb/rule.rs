@@ -1,11 +1,16 @@
 //! `garth rule`: what may lie where in an account.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use garth::fs::store::SetRule;
+use garth::rule::schema::MAX_SCHEMA;
 use garth::rule::{Breach, Class, Demand, Rule as TreeRule};
 use garth::{AccountStore, Error, ErrorKind};
+use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -15,8 +20,9 @@ use crate::size::parse_size;
 
 /// Set, list and remove rules of an account (--account): what may lie where
 ///
-/// A rule is for a class of paths: `*` and `?` stay inside a name, `**` crosses directories. It judges every
-/// commit, whatever it comes by: one that would break it is refused whole. Demands:
+/// A rule is for a class of paths: `*` (any bytes) and `?` (one byte) stay inside
+/// a name, `**` crosses directories. It judges every commit, whatever it comes
+/// by: one that would break it is refused whole. Demands:
 ///
 ///   json            the content is one JSON value, with --schema one that is valid by it
 ///   json-lines      each line is one
@@ -25,8 +31,8 @@ use crate::size::parse_size;
 ///   max-size        a file has at most --bytes
 ///   not-searchable  search does not show it
 ///
-/// With --json one object per rule: class, demand, terms, built_in; of `set` also set, and one object per path
-/// that breaks it: path, reason.
+/// With --json one object per rule: class, demand, terms, built_in; of `set` also
+/// set, and before it one object per path that breaks it: path, reason.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
@@ -90,13 +96,14 @@ impl Rule {
         app.no_tree("rule")?;
         match self.action {
             Action::Set { class, demand, terms, force } => {
-                let rule = TreeRule::new(Class::parse(&class)?, demand_of(&demand, terms)?);
+                let rule = TreeRule::new(Class::parse(&class)?, demand_of(&demand, &terms)?);
                 let account = app.account_of(&app.data_dir_of_account().await?).await?;
                 set(app, &*account, rule, force).await
             }
             Action::List => {
                 let account = app.account_of(&app.data_dir()?).await?;
-                let rules = account.rules().await?;
+                let mut rules = account.rules().await?;
+                rules.sort_by(|one, other| one.class().as_str().cmp(other.class().as_str()));
                 rules.iter().try_for_each(|rule| app.out.item(&rule_json(rule), rule_text(rule)))
             }
             Action::Remove { class, demand } => {
@@ -113,23 +120,44 @@ impl Rule {
     }
 }
 
-fn demand_of(demand: &str, terms: Terms) -> Result<Demand> {
-    let mut given = json!({});
-    if let Some(file) = &terms.schema {
-        let text = std::fs::read_to_string(file).map_err(Failure::host(file))?;
-        given["schema"] = serde_json::from_str(&text)
-            .map_err(|error| Failure::Usage(format!("{}: is no JSON: {error}", file.display())))?;
+/// The terms as they are given: a schema stays the text that it is.
+#[derive(Serialize)]
+struct Given<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schema: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unique: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    except: &'a [String],
+}
+
+fn demand_of(demand: &str, terms: &Terms) -> Result<Demand> {
+    let text = terms.schema.as_deref().map(schema_text).transpose()?;
+    let schema = match (&text, &terms.schema) {
+        (Some(text), Some(file)) => Some(
+            serde_json::from_str(text)
+                .map_err(|error| Failure::Usage(format!("{}: is no JSON: {error}", file.display())))?,
+        ),
+        _ => None,
+    };
+    let Terms { unique, bytes, except, .. } = terms;
+    let given = Given { schema, unique: unique.as_deref(), bytes: *bytes, except };
+    let given = serde_json::to_string(&given).map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok(Demand::parse(demand, &given)?)
+}
+
+/// A schema, or more of a file than a schema has.
+fn schema_text(file: &Path) -> Result<String> {
+    let mut text = String::new();
+    let opened = File::open(file).map_err(Failure::host(file))?;
+    opened.take(MAX_SCHEMA as u64 + 1).read_to_string(&mut text).map_err(Failure::host(file))?;
+    if text.len() > MAX_SCHEMA {
+        let message = format!("{}: a schema has at most {MAX_SCHEMA} bytes", file.display());
+        return Err(Failure::Usage(message));
     }
-    if let Some(field) = terms.unique {
-        given["unique"] = field.into();
-    }
-    if let Some(bytes) = terms.bytes {
-        given["bytes"] = bytes.into();
-    }
-    if !terms.except.is_empty() {
-        given["except"] = terms.except.into();
-    }
-    Ok(Demand::parse(demand, &given.to_string())?)
+    Ok(text)
 }
 
 async fn set(app: &mut App, account: &dyn AccountStore, rule: TreeRule, force: bool) -> Result {
@@ -160,12 +188,11 @@ fn rule_json(rule: &TreeRule) -> Value {
 
 fn rule_text(rule: &TreeRule) -> String {
     const MOST: usize = 100;
-    let terms = rule.demand().terms();
-    let terms = match terms.as_str() {
-        "{}" => "",
-        long if long.len() > MOST => "(terms: see --json)",
-        short => short,
+    let terms = match rule.demand().terms() {
+        none if none == "{}" => String::new(),
+        long if long.len() > MOST => "  (terms: see --json)".to_owned(),
+        short => format!("  {}", escaped(&short)),
     };
     let mark = if rule.is_built_in() { "  (every account has it)" } else { "" };
-    format!("{}  {}  {}{mark}", escaped(rule.class().as_str()), rule.demand().name(), escaped(terms))
+    format!("{}  {}{terms}{mark}", escaped(rule.class().as_str()), rule.demand().name())
 }

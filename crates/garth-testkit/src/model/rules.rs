@@ -4,7 +4,7 @@ use std::any::Any;
 
 use garth::engine::memory::Memory;
 use garth::engine::sqlite::SqliteFs;
-use garth::fs::breach::breaches;
+use garth::fs::breach::{Looked, look};
 use garth::fs::store::{MAX_BREACHES, SetRule};
 use garth::rule::{Class, Demand, Rule};
 use garth::{AccountStore, Error};
@@ -47,8 +47,10 @@ pub(super) async fn play(subject: &Fs, model: &Memory, number: Option<usize>, fo
         return Ok(());
     };
     let rule = rule(number).map_err(|error| error.to_string())?;
-    let found = breaches(model, &rule, MAX_BREACHES).await;
-    let found = found.map(|(breaches, more)| SetRule { set: force || breaches.is_empty(), breaches, more });
+    let found = look(model, &rule, MAX_BREACHES).await.map(|looked| {
+        let Looked { breaches, more, .. } = looked;
+        SetRule { set: force || breaches.is_empty(), breaches, more }
+    });
     let set = same("setting a rule", subject.set_rule(rule.clone(), force).await, found)?;
     if set.is_some_and(|found| found.set) {
         model.set_rules(model.rules().with(rule).map_err(|error| error.to_string())?);

@@ -37,6 +37,7 @@ use sha2::{Digest, Sha256};
 
 pub use content::{MAX_EXTENT, sum_of};
 pub use delta::{Delta, ExtentChange, NameChange};
+pub use judged::judge_state;
 pub use rounds::{Fetch, MAX_ROUNDS, plan_with};
 pub use rows::{
     Chunk, DEDUP_FROM, ExtentRow, IdempotencyRow, JudgedRow, LogChange, NameRow, NodeRow, RowKey, Rows,
@@ -51,7 +52,7 @@ use crate::model::{
     VersionId, Within,
 };
 use crate::path::TreePath;
-use crate::rule::{Caller, Rules, Touched};
+use crate::rule::Rules;
 
 /// The state that a batch is planned on: the head row.
 #[derive(Clone, Copy, Debug, Default)]
@@ -150,15 +151,6 @@ struct Planner<'a, R> {
     addressed: HashMap<u64, Key>,
     /// How many of the lost regions the row of a changed node takes into account, where there are any.
     settled: HashMap<u64, usize>,
-}
-
-/// Judges by the rules of `rows` what commits have touched of the state at `head`.
-///
-/// # Errors
-/// Those of [`judge`](crate::rule::judge); and any error of `rows`, as it is.
-pub fn judge_state<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, touched: &Touched) -> Result<()> {
-    let everything = Within::everything();
-    Planner::on(rows, head, now, &everything).judge_touched(Caller::default(), touched).map(drop)
 }
 
 impl<'a, R: Rows> Planner<'a, R> {

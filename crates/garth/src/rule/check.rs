@@ -3,13 +3,16 @@
 
 use super::lines::{Lines, Place};
 use super::schema::{Budget, MAX_STEPS};
-use super::{Demand, Rule, SchemaText, json};
+use super::{Rule, SchemaText, json};
 use crate::path::TreePath;
 
 /// What the schemas of one commit may take.
 pub(super) fn budget() -> Budget {
     Budget::new(MAX_STEPS)
 }
+
+/// The most that schemas take for one file.
+pub(super) const STEPS: u64 = MAX_STEPS;
 
 /// Something that a rule would refuse as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +35,8 @@ impl<'a> Check<'a> {
     /// # Errors
     /// What is wrong, in words that follow the path.
     pub fn begin(rule: &'a Rule, size: u64, expires: bool) -> Result<Option<Self>, String> {
-        if expires && *rule.demand() == Demand::AppendOnly {
-            return Err("is to be append-only, and would expire".to_owned());
+        if let Some(reason) = rule.demand().expiry_refused(expires) {
+            return Err(reason);
         }
         let checking = rule.demand().begin(size, Place::START)?;
         Ok(checking.map(|checking| Self { checking, budget: budget() }))
@@ -47,12 +50,12 @@ impl<'a> Check<'a> {
         self.checking.feed(piece, &mut self.budget)
     }
 
-    /// Ends the check.
+    /// Ends the check. Gives the place from which to go on once the file has grown.
     ///
     /// # Errors
     /// As [`Check::begin`].
-    pub fn finish(mut self) -> Result<(), String> {
-        self.checking.finish(&mut self.budget).map(drop)
+    pub fn finish(mut self) -> Result<Option<Place>, String> {
+        self.checking.finish(&mut self.budget)
     }
 }
 
@@ -89,6 +92,9 @@ impl Checking<'_> {
     /// What is wrong, in words.
     pub(super) fn finish(self, budget: &mut Budget) -> Result<Option<Place>, String> {
         match self {
+            Self::Whole { text, .. } if text.is_empty() => {
+                Err("has to be JSON, as all files there, and would be empty".to_owned())
+            }
             Self::Whole { text, schema: None } => match json::skip(&text) {
                 Ok(()) => Ok(None),
                 Err(flaw) => Err(format!("has to be JSON, as all files there: {flaw}")),

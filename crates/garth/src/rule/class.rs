@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::{GlobBuilder, GlobSet};
 
 use crate::error::{Error, Result};
 use crate::path::{MAX_PATH, SYSTEM, TreePath};
@@ -24,7 +24,7 @@ pub struct Class {
 enum Segment {
     Name(String),
     Any,
-    Like(GlobMatcher),
+    Like(GlobSet),
     Deep,
 }
 
@@ -64,10 +64,7 @@ impl Class {
                 "**" => Ok(Segment::Deep),
                 _ if segment.contains("**") => Err(bad("has `**` beside other characters")),
                 _ if segment.contains(['*', '?', '[', ']', '{', '}', '\\']) => {
-                    let mut glob = GlobBuilder::new(segment);
-                    let glob = glob.literal_separator(true).backslash_escape(true).build();
-                    let matcher = glob.map_err(|error| bad(&error.kind().to_string()))?.compile_matcher();
-                    Ok(Segment::Like(matcher))
+                    like(segment).map_err(|why| bad(&why))
                 }
                 _ => Ok(Segment::Name(segment.to_owned())),
             })
@@ -156,6 +153,24 @@ impl Class {
         }
         dir.segments().try_fold(self.whole(), Below::into)
     }
+}
+
+/// A segment in which some characters stand for others.
+///
+/// # Errors
+/// What is wrong about it, in words.
+fn like(segment: &str) -> Result<Segment, String> {
+    // a set in brackets is one of bytes: part of a character would be taken for the whole
+    let sets = segment.split('[').skip(1).map(|set| set.split(']').next().unwrap_or_default());
+    if sets.into_iter().any(|set| !set.is_ascii()) {
+        return Err("has other characters than those of ASCII in brackets: put them into braces".to_owned());
+    }
+    let glob = GlobBuilder::new(segment).literal_separator(true).backslash_escape(true).build();
+    let glob = glob.map_err(|error| error.kind().to_string())?;
+    // one that is nested too deep, or is too large, is told here
+    let set =
+        GlobSet::builder().add(glob).build().map_err(|_| "has a segment that is too large".to_owned())?;
+    Ok(Segment::Like(set))
 }
 
 /// Whether a name at the root is one that no class has.
@@ -264,7 +279,23 @@ mod tests {
     #[test]
     fn what_is_no_class_is_refused() {
         let long = "a/".repeat(MAX_SEGMENTS + 1);
-        for text in ["", "/", "//", "a//b", "a/", "../a", "/a/.", "/a**", "/[a", "/{a", "/.garth/**", &long] {
+        let deep = format!("/{}a{}", "{".repeat(300), "}".repeat(300));
+        for text in [
+            "",
+            "/",
+            "//",
+            "a//b",
+            "a/",
+            "../a",
+            "/a/.",
+            "/a**",
+            "/[a",
+            "/{a",
+            "/[äö]",
+            "/.garth/**",
+            &long,
+            &deep,
+        ] {
             let error = Class::parse(text).expect_err(text);
             assert!(error.is(crate::ErrorKind::InvalidArgument), "{error}");
         }

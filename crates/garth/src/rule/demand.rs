@@ -14,6 +14,9 @@ use crate::error::{Error, Result};
 /// Largest file that is checked as a whole, 16 MiB: what a commit holds in memory for it.
 pub const MAX_WHOLE: u64 = 16 << 20;
 
+/// What is said of a file that is to grow.
+pub(super) const APPEND_ONLY: &str = "is append-only: a rule lets it grow at its end and nothing else";
+
 /// Most keys that a read-only rule lets write.
 const MAX_WRITERS: usize = 100;
 
@@ -161,6 +164,9 @@ impl Demand {
         if demand.writers().is_some_and(|keys| keys.len() > MAX_WRITERS) {
             return Err(bad(format!("have more than {MAX_WRITERS} keys")));
         }
+        if demand.writers().is_some_and(|keys| keys.iter().any(String::is_empty)) {
+            return Err(bad("have a key without an id".to_owned()));
+        }
         let left = [
             ("bytes", bytes.is_some()),
             ("schema", schema.is_some()),
@@ -184,6 +190,11 @@ impl Demand {
             Self::ReadOnly { except } => Some(except),
             _ => None,
         }
+    }
+
+    /// What is wrong about a file that will expire.
+    pub(super) fn expiry_refused(&self, expires: bool) -> Option<String> {
+        (expires && *self == Self::AppendOnly).then(|| format!("{APPEND_ONLY}; it would expire"))
     }
 
     /// Whether what was checked of a file need not be checked again as long as it stays.

@@ -1,10 +1,6 @@
 //! What a file of instruction fragments holds: a line for each, by a closed schema. Judged whole, since no
 //! two may have one `id`.
 
-use std::sync::LazyLock;
-
-use super::schema::Schema;
-
 /// Largest file of fragments, in bytes.
 pub const MAX_FRAGMENTS: u64 = 1 << 20;
 
@@ -31,23 +27,17 @@ pub const SCHEMA: &str = r#"{
   }
 }"#;
 
-/// The schema of a line.
-pub fn schema() -> &'static Schema {
-    static COMPILED: LazyLock<Schema> =
-        LazyLock::new(|| Schema::compile(SCHEMA).expect("the schema of fragments is one"));
-    &COMPILED
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::rule::lines::{Lines, Place};
-    use crate::rule::schema::{Budget, MAX_STEPS};
+    use crate::rule::schema::{Budget, MAX_STEPS, Schema};
 
     /// What is wrong about a file of fragments; empty for nothing.
     fn wrong(text: &str) -> String {
         let mut budget = Budget::new(MAX_STEPS);
-        let mut lines = Lines::new(Place::START, Some(schema()), Some(UNIQUE));
+        let schema = Schema::compile(SCHEMA).expect("the schema of fragments is one");
+        let mut lines = Lines::new(Place::START, Some(&schema), Some(UNIQUE));
         let judged = lines.feed(text.as_bytes(), &mut budget).and_then(|()| lines.finish(&mut budget));
         judged.err().map(|wrong| wrong.to_string()).unwrap_or_default()
     }

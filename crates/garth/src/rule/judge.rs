@@ -1,16 +1,22 @@
 //! Judges a commit by the state that it would leave, and by what it would change of the state before.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
-use super::check;
+use super::check::{self, Checking};
+use super::demand::APPEND_ONLY;
 use super::lines::Place;
+use super::schema::Budget;
 use super::{Digest, Rule, Rules};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Batch, Ino, Kind, Within};
 use crate::path::{Name, TreePath};
 
-/// Most names that rules look at in one commit.
+/// Most paths that rules judge in one commit.
 pub const MAX_JUDGED: usize = 100_000;
+
+/// Most names that are looked at in one commit to find these: those of directories that are moved or removed.
+pub const MAX_LOOKED: usize = 1_000_000;
 
 /// Most bytes that rules read in one commit, 256 MiB: about a second's work.
 pub const MAX_JUDGED_BYTES: u64 = 256 << 20;
@@ -48,8 +54,6 @@ pub struct Touched {
     pub lost: Vec<TreePath>,
     /// Directories that were there before and that it gave another path: the one before, and the one now.
     pub moved: Vec<(TreePath, TreePath)>,
-    /// Paths that something has come to, not told what: it and all below is judged.
-    pub came: Vec<TreePath>,
     /// Directories, by their paths before, in and below which names were that are not where they were. They
     /// may have come back.
     pub left: Vec<TreePath>,
@@ -110,7 +114,7 @@ pub fn judge<L: Left>(
     if caller.overrides || rules.is_empty() {
         return Ok(());
     }
-    let mut found = Found { rules, looked_at: 0, paths: BTreeMap::new(), untold: Ok(()) };
+    let mut found = Found::new(rules);
     for (path, ino, kind) in &touched.named {
         found.add(path, Some((*ino, *kind)))?;
     }
@@ -131,7 +135,8 @@ pub fn judge<L: Left>(
     }
     found.search_moved(touched, left)?;
     let Found { paths, mut untold, .. } = found;
-    let mut judging = Judging { rules, caller, within, touched, left, bytes: 0, budget: check::budget() };
+    let mut judging = Judging::new(rules, within, left);
+    (judging.caller, judging.touched) = (caller, Some(touched));
     for (path, now) in paths {
         let judged = judging.path(&path, now);
         if !L::FORESEES {
@@ -141,6 +146,37 @@ pub fn judge<L: Left>(
         }
     }
     untold
+}
+
+/// Refuses a state that breaks a rule: as far as these files, and what is at these paths and below. For a
+/// rule that is to be set.
+///
+/// # Errors
+/// As [`judge`]; `TooLarge` where more than `bytes` would be read.
+pub fn judge_state<L: Left>(
+    rules: &Rules,
+    files: &BTreeSet<Ino>,
+    places: &[TreePath],
+    bytes: u64,
+    left: &mut L,
+) -> Result<()> {
+    let (mut found, every) = (Found::new(rules), rules.all().collect::<Vec<_>>());
+    for ino in files {
+        for path in left.paths(*ino, rules.places())? {
+            found.add(&path, Some((*ino, Kind::File)))?;
+        }
+    }
+    for path in places {
+        let Some((ino, kind)) = left.entry(path)? else { continue };
+        found.add(path, Some((ino, kind)))?;
+        if kind == Kind::Directory {
+            found.search(&every, path, When::Now, left)?;
+        }
+    }
+    let everything = Within::everything();
+    let mut judging = Judging::new(rules, &everything, left);
+    judging.bytes = bytes;
+    found.paths.into_iter().try_for_each(|(path, now)| judging.path(&path, now))
 }
 
 /// What a path had and has.
@@ -153,31 +189,40 @@ struct Judging<'a, L> {
     rules: &'a Rules,
     caller: Caller<'a>,
     within: &'a Within,
-    touched: &'a Touched,
+    /// `None` where a state is judged, and no change.
+    touched: Option<&'a Touched>,
     left: &'a mut L,
+    /// What may still be read.
     bytes: u64,
-    budget: super::schema::Budget,
+    budget: Budget,
+    /// Files that are as a demand asks: one may have many names.
+    good: BTreeSet<(Ino, Digest)>,
 }
 
-impl<L: Left> Judging<'_, L> {
+impl<'a, L: Left> Judging<'a, L> {
+    fn new(rules: &'a Rules, within: &'a Within, left: &'a mut L) -> Self {
+        let (caller, budget) = (Caller::default(), check::budget());
+        let good = BTreeSet::new();
+        Self { rules, caller, within, touched: None, left, bytes: MAX_JUDGED_BYTES, budget, good }
+    }
+
     /// Judges a path by its rules. `now` is what has it, if its content may be new there.
     fn path(&mut self, path: &TreePath, now: Option<(Ino, Kind)>) -> Result<()> {
-        let rules = self.rules;
-        let mut fate = None;
+        let (rules, mut fate) = (self.rules, None);
         for rule in rules.of(path) {
-            let reason = if rule.demand.is_about_change() {
-                let fate = match &fate {
-                    Some(fate) => fate,
-                    None => fate.insert(self.fate(path)?),
-                };
-                self.change(rule, fate)?
-            } else if let Some((ino, Kind::File)) = now {
-                self.content(rule, ino)?
-            } else {
-                None
+            let reason = match (self.touched, now) {
+                (Some(touched), _) if rule.demand.is_about_change() => {
+                    let fate = match &fate {
+                        Some(fate) => fate,
+                        None => fate.insert(self.fate(path)?),
+                    };
+                    self.change(rule, touched, fate)?
+                }
+                (_, Some((ino, Kind::File))) => self.content(rule, path, ino)?,
+                _ => None,
             };
             if let Some(reason) = reason {
-                return Err(refusal(path, self.within, &reason));
+                return Err(self.refusal(path, rule, &reason));
             }
         }
         Ok(())
@@ -188,68 +233,115 @@ impl<L: Left> Judging<'_, L> {
     }
 
     /// What is wrong about what became of a path.
-    fn change(&mut self, rule: &Rule, fate: &Fate) -> Result<Option<String>> {
+    fn change(&mut self, rule: &Rule, touched: &Touched, fate: &Fate) -> Result<Option<String>> {
         let same = fate.now.map(|(ino, _)| ino) == fate.before.map(|(ino, _)| ino);
         if let Some(keys) = rule.demand.writers() {
-            let changed =
-                |ino: &Ino| self.touched.written.contains_key(ino) || self.touched.attributes.contains(ino);
+            let changed = |ino: &Ino| touched.written.contains_key(ino) || touched.attributes.contains(ino);
             let allowed = self.caller.key.is_some_and(|key| keys.iter().any(|known| known == key));
             let breaks = !allowed && (!same || fate.now.is_some_and(|(ino, _)| changed(&ino)));
             return Ok(breaks.then(|| "is read-only: a rule keeps what is there as it is".to_owned()));
         }
-        let only = "is append-only: a rule lets it grow at its end and nothing else";
         if let Some((ino, Kind::File)) = fate.before {
             if !same {
                 let now = if fate.now.is_some() { "would be replaced" } else { "would be gone from there" };
-                return Ok(Some(format!("{only}; it {now}")));
+                return Ok(Some(format!("{APPEND_ONLY}; it {now}")));
             }
             let size = self.left.size_before(ino)?;
-            if let Some(first) = self.touched.written.get(&ino).filter(|first| **first < size) {
-                return Ok(Some(format!("{only}; it would change from byte {first} on, of {size}")));
+            if let Some(first) = touched.written.get(&ino).filter(|first| **first < size) {
+                return Ok(Some(format!("{APPEND_ONLY}; it would change from byte {first} on, of {size}")));
             }
         }
-        if let Some((ino, Kind::File)) = fate.now
-            && self.left.file(ino)?.is_some_and(|file| file.expires)
-        {
-            return Ok(Some(format!("{only}; it would expire")));
-        }
-        Ok(None)
+        let Some((ino, Kind::File)) = fate.now else { return Ok(None) };
+        let expires = self.left.file(ino)?.is_some_and(|file| file.expires);
+        Ok(rule.demand.expiry_refused(expires))
     }
 
-    /// What is wrong about a file's content.
-    fn content(&mut self, rule: &Rule, ino: Ino) -> Result<Option<String>> {
+    /// What is wrong about a file as it is.
+    fn content(&mut self, rule: &Rule, path: &TreePath, ino: Ino) -> Result<Option<String>> {
+        let key = (ino, *rule.digest());
+        if self.good.contains(&key) {
+            return Ok(None);
+        }
         let Some(file) = self.left.file(ino)? else { return Ok(None) };
+        if let Some(reason) = rule.demand.expiry_refused(file.expires) {
+            return Ok(Some(reason));
+        }
         let start = match rule.demand.goes_on() {
             true => self.left.known(ino, rule.digest())?,
             false => Place::START,
         };
-        let mut checking = match rule.demand.begin(file.size, start) {
+        let checking = match rule.demand.begin(file.size, start) {
             Ok(Some(checking)) => checking,
             Ok(None) => return Ok(None),
             Err(reason) => return Ok(Some(reason)),
         };
-        let mut from = start.offset;
-        while from < file.size {
-            let length = PIECE.min(file.size - from);
-            self.bytes += length;
-            if self.bytes > MAX_JUDGED_BYTES {
-                return Err(too_much(&format!("{MAX_JUDGED_BYTES} bytes")));
-            }
-            let piece = self.left.read(ino, from, length)?;
-            if let Err(reason) = checking.feed(&piece, &mut self.budget) {
-                return Ok(Some(reason));
-            }
-            from += length;
+        let length = file.size.saturating_sub(start.offset);
+        if length > self.bytes {
+            return Err(self.too_long(path, length));
         }
-        match checking.finish(&mut self.budget) {
+        self.bytes -= length;
+        let steps = self.budget.left();
+        match self.checked(checking, ino, start.offset..file.size)? {
             Ok(place) => {
-                if let Some(place) = place.filter(|place| *place != start) {
+                if let Some(place) = place.filter(|_| rule.demand.goes_on()) {
                     self.left.remember(ino, rule.digest(), place);
                 }
+                self.good.insert(key);
                 Ok(None)
+            }
+            // what others of the commit have used up is not this one's fault
+            Err(_) if self.budget.left() == 0 && steps < check::STEPS => {
+                let what = format!("{} steps", check::STEPS);
+                Err(too_much(&what, "by schemas"))
             }
             Err(reason) => Ok(Some(reason)),
         }
+    }
+
+    /// Feeds a range of a file to a check.
+    fn checked(
+        &mut self,
+        mut checking: Checking<'_>,
+        ino: Ino,
+        range: Range<u64>,
+    ) -> Result<Result<Option<Place>, String>> {
+        let mut from = range.start;
+        while from < range.end {
+            let length = PIECE.min(range.end - from);
+            let piece = self.left.read(ino, from, length)?;
+            if let Err(reason) = checking.feed(&piece, &mut self.budget) {
+                return Ok(Err(reason));
+            }
+            from += length;
+        }
+        Ok(checking.finish(&mut self.budget))
+    }
+
+    /// A file that is too long to be looked at in a commit, alone or with what was before it.
+    fn too_long(&self, path: &TreePath, length: u64) -> Error {
+        if length <= MAX_JUDGED_BYTES {
+            return too_much(&format!("{MAX_JUDGED_BYTES} bytes"), "to read");
+        }
+        let message = format!(
+            "has {length} bytes that were not looked at since its rule was set, and a commit looks at \
+             {MAX_JUDGED_BYTES}; have an administrator set the rule again, which looks at all files beside commits"
+        );
+        match self.within.contains(path) {
+            true => Error::at(ErrorKind::TooLarge, path, message),
+            false => Error::new(ErrorKind::TooLarge, message),
+        }
+    }
+
+    fn refusal(&self, path: &TreePath, rule: &Rule, reason: &str) -> Error {
+        if !self.within.contains(path) {
+            // what the file is called elsewhere, and what holds there, is not the caller's to know
+            let message = "a rule for another name of a file refuses what it would become";
+            return Error::new(ErrorKind::RuleViolation, message);
+        }
+        // a view has other paths than the class
+        let class = self.within.contains(&TreePath::root()).then(|| rule.class.as_str());
+        let named = class.map(|class| format!(" (rule `{}` for {class})", rule.demand.name()));
+        Error::at(ErrorKind::RuleViolation, path, format!("{reason}{}", named.unwrap_or_default()))
     }
 }
 
@@ -263,23 +355,25 @@ struct Found<'a> {
     untold: Result<()>,
 }
 
-impl Found<'_> {
-    fn add(&mut self, path: &TreePath, now: Option<(Ino, Kind)>) -> Result<()> {
-        let added = self.note(path, now);
-        self.look(usize::from(added))
+impl<'a> Found<'a> {
+    fn new(rules: &'a Rules) -> Self {
+        Self { rules, looked_at: 0, paths: BTreeMap::new(), untold: Ok(()) }
     }
 
-    /// Notes a path if there are rules for it; whether it is a new one.
-    fn note(&mut self, path: &TreePath, now: Option<(Ino, Kind)>) -> bool {
+    /// Adds a path if there are rules for it.
+    fn add(&mut self, path: &TreePath, now: Option<(Ino, Kind)>) -> Result<()> {
         if self.rules.of(path).next().is_none() {
-            return false;
+            return Ok(());
         }
         if let Some(known) = self.paths.get_mut(path) {
             *known = known.or(now);
-            return false;
+            return Ok(());
+        }
+        if self.paths.len() == MAX_JUDGED {
+            return Err(too_much(&format!("{MAX_JUDGED} paths"), "to judge"));
         }
         self.paths.insert(path.clone(), now);
-        true
+        Ok(())
     }
 
     /// What was told, or nothing where the others are asked about all the same.
@@ -296,14 +390,6 @@ impl Found<'_> {
         }
     }
 
-    fn look(&mut self, names: usize) -> Result<()> {
-        self.looked_at += names;
-        match self.looked_at > MAX_JUDGED {
-            true => Err(too_much(&format!("{MAX_JUDGED} names"))),
-            false => Ok(()),
-        }
-    }
-
     /// Finds what directories brought that were moved, and what is gone with those that have left.
     fn search_moved<L: Left>(&mut self, touched: &Touched, left: &mut L) -> Result<()> {
         let rules = self.rules;
@@ -313,14 +399,6 @@ impl Found<'_> {
                 rule.demand.writers().is_some() || rule.class.below(now) != rule.class.below(before)
             };
             self.search(&rules.all().filter(comes).collect::<Vec<_>>(), now, When::Now, left)?;
-        }
-        let every: Vec<&Rule> = rules.all().collect();
-        for path in &touched.came {
-            let Some((ino, kind)) = self.told::<_, L>(left.entry(path))?.flatten() else { continue };
-            self.add(path, Some((ino, kind)))?;
-            if kind == Kind::Directory {
-                self.search(&every, path, When::Now, left)?;
-            }
         }
         let keeping: Vec<&Rule> = rules.all().filter(|rule| rule.demand.is_about_change()).collect();
         let mut searched = touched.left.iter();
@@ -344,16 +422,19 @@ impl Found<'_> {
                 }
                 None => {
                     let entries = match when {
-                        When::Before => left.entries_before(&dir, MAX_JUDGED + 1),
-                        When::Now => left.entries(&dir, MAX_JUDGED + 1),
+                        When::Before => left.entries_before(&dir, MAX_LOOKED + 1),
+                        When::Now => left.entries(&dir, MAX_LOOKED + 1),
                     };
                     self.told::<_, L>(entries)?.unwrap_or_default()
                 }
             };
-            self.look(entries.len())?;
+            self.looked_at += entries.len();
+            if self.looked_at > MAX_LOOKED {
+                return Err(too_much(&format!("{MAX_LOOKED} names"), "to look at"));
+            }
             for (name, ino, kind) in entries {
                 let path = TreePath::from_row(dir.key(), name.as_str());
-                self.note(&path, (when == When::Now).then_some((ino, kind)));
+                self.add(&path, (when == When::Now).then_some((ino, kind)))?;
                 if kind == Kind::Directory {
                     dirs.push(path);
                 }
@@ -376,16 +457,8 @@ fn named_entry(path: &TreePath, entry: Option<(Ino, Kind)>) -> Entries {
     named.into_iter().collect()
 }
 
-fn refusal(path: &TreePath, within: &Within, reason: &str) -> Error {
-    if within.contains(path) {
-        return Error::at(ErrorKind::RuleViolation, path, reason);
-    }
-    // what the file is called elsewhere, and what holds there, is not the caller's to know
-    Error::new(ErrorKind::RuleViolation, "a rule for another name of a file refuses what it would become")
-}
-
-fn too_much(what: &str) -> Error {
-    let message = format!("rules would have more than {what} to judge in this commit; do it in parts");
+fn too_much(most: &str, what: &str) -> Error {
+    let message = format!("rules would have more than {most} {what} in this commit; do it in parts");
     Error::new(ErrorKind::TooLarge, message)
 }
 

@@ -1,12 +1,12 @@
 //! What rules are shown of a batch: what it touched, and the state that it would leave.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::Planner;
 use super::rows::{JudgedRow, NameRow, RowKey, Rows};
 use super::subtrees::Key;
+use super::{HeadRow, Planner};
 use crate::error::{Error, Result};
-use crate::model::{Batch, ChangeKind, Ino, Kind, Within};
+use crate::model::{Batch, ChangeKind, Ino, Kind, Timestamp, Within};
 use crate::path::{Name, TreePath};
 use crate::rule::{self, Caller, Digest, Entries, File, Left, Place, Touched};
 
@@ -14,19 +14,11 @@ impl<R: Rows> Planner<'_, R> {
     /// Refuses a batch that breaks a rule. Asked once its operations are done: what rules judge is the state
     /// that it would leave, and all of it.
     pub(super) fn judge(&mut self, batch: &Batch) -> Result<()> {
-        self.delta.judged = self.judge_touched(Caller::of(batch), &self.touched()?)?;
-        Ok(())
-    }
-
-    /// Gives how far files were found to be as demands ask.
-    pub(super) fn judge_touched(
-        &self,
-        caller: Caller<'_>,
-        touched: &Touched,
-    ) -> Result<BTreeMap<(u64, Digest), JudgedRow>> {
+        let (caller, touched) = (Caller::of(batch), self.touched()?);
         let mut after = After { planner: self, judged: BTreeMap::new() };
-        rule::judge(self.rules, caller, self.within, touched, &mut after)?;
-        Ok(after.judged)
+        rule::judge(self.rules, caller, self.within, &touched, &mut after)?;
+        self.delta.judged = after.judged;
+        Ok(())
     }
 
     fn touched(&self) -> Result<Touched> {
@@ -112,6 +104,25 @@ impl<R: Rows> Planner<'_, R> {
         }
         Ok(entries)
     }
+}
+
+/// Judges the state at `head` by the rules of `rows`, as far as [`rule::judge_state`] is asked. Gives how far
+/// files were found to be as demands ask.
+///
+/// # Errors
+/// Those of [`rule::judge_state`]; and any error of `rows`, as it is.
+pub fn judge_state<R: Rows>(
+    rows: &R,
+    (head, now): (HeadRow, Timestamp),
+    files: &BTreeSet<Ino>,
+    places: &[TreePath],
+    bytes: u64,
+) -> Result<BTreeMap<(u64, Digest), JudgedRow>> {
+    let everything = Within::everything();
+    let planner = Planner::on(rows, head, now, &everything);
+    let mut after = After { planner: &planner, judged: BTreeMap::new() };
+    rule::judge_state(planner.rules, files, places, bytes, &mut after)?;
+    Ok(after.judged)
 }
 
 /// The state that a batch would leave, and what was found out about it.

@@ -118,3 +118,20 @@ pub(crate) fn forget_judged(conn: &Connection, ino: u64) -> DbResult<()> {
     conn.prepare_cached("DELETE FROM judged WHERE ino = ?1")?.execute([ino])?;
     Ok(())
 }
+
+/// Forgets what was found by demands that no rule has any more, up to `limit` rows; how many.
+pub(crate) fn forget_lifted(conn: &Connection, limit: usize) -> DbResult<usize> {
+    let known: Vec<Digest> = read_rules(conn)?.all().map(|rule| *rule.digest()).collect();
+    let mut last = Vec::new();
+    // from demand to demand: their rows may be many
+    let next = "SELECT min(demand) FROM judged WHERE demand > ?1";
+    while let Some(demand) = one(conn, next, [&last], |row| row.get::<_, Option<Vec<u8>>>(0))?.flatten() {
+        if !known.iter().any(|known| known[..] == demand) {
+            let sql = "DELETE FROM judged WHERE demand = ?1 AND ino IN
+                 (SELECT ino FROM judged WHERE demand = ?1 LIMIT ?2)";
+            return Ok(conn.prepare_cached(sql)?.execute(params![demand, limit])?);
+        }
+        last = demand;
+    }
+    Ok(0)
+}

@@ -274,8 +274,9 @@ CREATE TABLE rule (
 CREATE TABLE judged (
     ino INTEGER NOT NULL, demand BLOB NOT NULL,
     etag INTEGER NOT NULL, until INTEGER NOT NULL, lines INTEGER NOT NULL,
-    PRIMARY KEY (ino, demand)
+    PRIMARY KEY (demand, ino)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX judged_ino ON judged (ino);
 CREATE TABLE quota (
     path TEXT PRIMARY KEY,
     max_bytes INTEGER, max_entries INTEGER,

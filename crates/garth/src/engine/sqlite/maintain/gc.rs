@@ -21,6 +21,7 @@ use super::merge::{self, Merged, Run};
 use super::step::{Times, Turn};
 use super::unnamed::{self, Place};
 use crate::engine::sqlite::SqliteFs;
+use crate::engine::sqlite::control;
 use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::write::{staged, unused};
 use crate::error::{ErrorKind, Result};
@@ -329,6 +330,11 @@ fn forget_ended(conn: &Connection, now: Timestamp, turn: &mut Turn) -> DbResult<
     let sql = "DELETE FROM idempotency WHERE (owner, key) IN
          (SELECT owner, key FROM idempotency WHERE keep_until <= ?1 ORDER BY keep_until LIMIT ?2)";
     while conn.prepare_cached(sql)?.execute(params![now.0, PIECE])? > 0 {
+        if turn.is_over() {
+            return Ok((0, true));
+        }
+    }
+    while control::forget_lifted(conn, PIECE)? > 0 {
         if turn.is_over() {
             return Ok((0, true));
         }

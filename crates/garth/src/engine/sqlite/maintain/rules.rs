@@ -1,10 +1,12 @@
 //! Sets and removes rules. A rule that is not forced comes into force only where nothing breaks it: the tree
 //! is looked at beside commits, and what they change meanwhile in the transaction that sets the rule.
 
+use std::collections::BTreeSet;
+
 use futures::executor::block_on;
 use rusqlite::Connection;
 
-use crate::engine::planner;
+use crate::engine::planner::{self, JudgedRow};
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::control;
 use crate::engine::sqlite::reach::Reach;
@@ -13,20 +15,22 @@ use crate::engine::sqlite::write::row_cache::RowCache;
 use crate::engine::sqlite::write::txn_rows::TxnRows;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
-use crate::fs::breach::breaches;
+use crate::fs::breach::{Looked, look};
 use crate::fs::store::{MAX_BREACHES, SetRule};
-use crate::model::{ChangeKind, ChangesQuery, Seq};
-use crate::rule::{Breach, Class, Rule, Rules, Touched};
+use crate::model::{ChangeKind, ChangesQuery, Seq, VersionId};
+use crate::rule::{Breach, Class, Place, Rule, Rules};
 use crate::sqlite::DbResult;
 
 /// Most changes that are looked at while commits wait.
 const MOST_CHANGES: usize = 1000;
+/// Most bytes that are read meanwhile.
+const MOST_BYTES: u64 = 16 << 20;
 /// How often the tree is looked at before it is told that it changes too fast.
 const TRIES: usize = 10;
 
 /// What came of the look at what was changed meanwhile.
 enum Since {
-    /// Nothing of it breaks the rule, which is set.
+    /// Nothing of it breaks the rule.
     Set,
     Broken(Breach),
     /// There is too much of it.
@@ -47,26 +51,30 @@ impl SqliteFs {
         self.rules_now()?.with(rule.clone())?;
         for _ in 0..TRIES {
             let since = block_on(self.head())?.seq;
-            let (breaches, more) = block_on(breaches(self, rule, MAX_BREACHES))?;
-            if force {
-                let rule = rule.clone();
-                block_on(self.inner.writer.transact(true, move |conn| set(conn, &rule)))?;
-                return Ok(SetRule { set: true, breaches, more });
-            }
-            if !breaches.is_empty() {
+            let Looked { breaches, more, good } = block_on(look(self, rule, MAX_BREACHES))?;
+            if !force && !breaches.is_empty() {
                 return Ok(SetRule { set: false, breaches, more });
             }
             let (fs, new) = (self.clone(), rule.clone());
-            let set = move |conn: &Connection| fs.set_unless_broken(conn, &new, since);
+            let set = move |conn: &Connection| {
+                let since = if force { Since::Set } else { fs.look_since(conn, &new, since, &good)? };
+                if matches!(since, Since::Set) {
+                    control::read_rules(conn)?.with(new.clone())?;
+                    control::set_rule(conn, &new)?;
+                    remember(conn, &new, &good)?;
+                }
+                Ok(since)
+            };
             match block_on(self.inner.writer.transact(true, set))? {
-                Since::Set => return Ok(SetRule { set: true, ..SetRule::default() }),
+                Since::Set => return Ok(SetRule { set: true, breaches, more }),
                 Since::Broken(breach) => {
-                    return Ok(SetRule { breaches: vec![breach], more: true, set: false });
+                    return Ok(SetRule { set: false, breaches: vec![breach], more: true });
                 }
                 Since::Much => {}
             }
         }
-        let message = "the tree changes faster than it can be looked at; try again, or set the rule by force";
+        let message = "what the rule is for changes faster than it can be looked at; try again when less is \
+                       written, or set the rule by force";
         Err(Error::new(ErrorKind::WouldBlock, message))
     }
 
@@ -76,23 +84,25 @@ impl SqliteFs {
         block_on(self.inner.writer.transact(true, move |conn| control::remove_rule(conn, &class, &demand)))
     }
 
-    /// Sets a rule unless something breaks it that was changed after a commit.
-    fn set_unless_broken(&self, conn: &Connection, rule: &Rule, since: Seq) -> DbResult<Since> {
+    /// Looks at what was changed after a commit.
+    fn look_since(
+        &self,
+        conn: &Connection,
+        rule: &Rule,
+        since: Seq,
+        good: &[(VersionId, Place)],
+    ) -> DbResult<Since> {
         let view = self.view_on(conn, None);
         let changes = view.changes(&ChangesQuery::since(since).limit(MOST_CHANGES))?;
         if changes.until.seq < changes.head {
             return Ok(Since::Much);
         }
-        let rules = &Rules::only(rule.clone());
-        let (packs, open) = (&*self.inner.packs, &*self.inner.open);
-        let (row_cache, reach) = (&RowCache::default(), &Reach::everything());
-        let state = TxnRows { conn, packs, row_cache, open, reach, rules };
-        let mut touched = Touched::default();
+        let (mut files, mut places) = (BTreeSet::new(), Vec::new());
         for change in changes.commits.into_iter().flat_map(|commit| commit.changes) {
             match change.kind {
-                ChangeKind::Modified | ChangeKind::Attributes => touched.written.extend([(change.ino, 0)]),
+                ChangeKind::Modified | ChangeKind::Attributes => files.extend([change.ino]),
                 ChangeKind::Created | ChangeKind::Linked | ChangeKind::Renamed { .. } => {
-                    touched.came.extend(change.paths);
+                    places.extend(change.paths);
                 }
                 ChangeKind::Removed
                 | ChangeKind::Expired
@@ -100,10 +110,14 @@ impl SqliteFs {
                 | ChangeKind::SnapshotDropped { .. } => {}
             }
         }
-        let head = rows::head(conn)?;
-        match planner::judge_state(&state, head, self.inner.runtime.env().now(), &touched) {
-            Ok(()) => {
-                set(conn, rule)?;
+        remember(conn, rule, good)?;
+        let (packs, open, rules) = (&*self.inner.packs, &*self.inner.open, &Rules::only(rule.clone()));
+        let (row_cache, reach) = (&RowCache::default(), &Reach::everything());
+        let state = TxnRows { conn, packs, row_cache, open, reach, rules };
+        let at = (rows::head(conn)?, self.inner.runtime.env().now());
+        match planner::judge_state(&state, at, &files, &places, MOST_BYTES) {
+            Ok(judged) => {
+                judged.iter().try_for_each(|(key, row)| control::remember_judged(conn, key, row))?;
                 Ok(Since::Set)
             }
             Err(error) if error.is(ErrorKind::RuleViolation) => {
@@ -116,8 +130,10 @@ impl SqliteFs {
     }
 }
 
-/// Sets a rule, if the tree has not got too many meanwhile.
-fn set(conn: &Connection, rule: &Rule) -> DbResult<()> {
-    control::read_rules(conn)?.with(rule.clone())?;
-    control::set_rule(conn, rule)
+/// Remembers how far files were found good. One that has another content by now is looked at anew.
+fn remember(conn: &Connection, rule: &Rule, good: &[(VersionId, Place)]) -> DbResult<()> {
+    good.iter().try_for_each(|(version, until)| {
+        let row = JudgedRow { etag: version.seq.0, until: *until };
+        control::remember_judged(conn, &(version.ino.0, *rule.digest()), &row)
+    })
 }

@@ -29,7 +29,8 @@ impl ReadView<'_> {
             false => Within::new(query.within.iter().cloned()).intersect(&self.reach.within),
         };
         let rules = self.control.at(self.conn, rows::head(self.conn)?.control)?.rules;
-        let mut allowed = Allowed { view: self, query, within, rules };
+        let hidden = rules.unsearchable();
+        let mut allowed = Allowed { view: self, query, within, rules, hidden };
         let found = find::search(self.conn, &question, query.limit, &mut allowed)?;
         answer.more = found.more;
         for found in found.found {
@@ -72,23 +73,17 @@ struct Allowed<'a> {
     /// The subtrees in which to search.
     within: Within,
     rules: Arc<Rules>,
+    /// Where rules may hide something.
+    hidden: Option<Within>,
 }
 
 impl Allowed<'_> {
-    /// The first path of a node that a search may show.
-    fn first_path(&self, ino: Ino) -> DbResult<Option<TreePath>> {
-        let mut last = (String::new(), String::new());
-        loop {
-            let behind = (last.0.as_str(), last.1.as_str());
-            let Some(key) = rows::names_behind(self.view.conn, ino.0, &self.within, behind, 1)?.pop() else {
-                return Ok(None);
-            };
-            let path = TreePath::from_row(&key.0, &key.1);
-            if self.rules.is_searchable(&path) {
-                return Ok(Some(path));
-            }
-            last = key;
-        }
+    /// Whether a rule hides a node under one of its names, also if it has others.
+    fn is_hidden(&self, ino: Ino) -> DbResult<bool> {
+        let Some(places) = &self.hidden else { return Ok(false) };
+        let names = rows::names_of(self.view.conn, ino.0, rows::Span::NOW, places, usize::MAX)?;
+        let mut paths = names.iter().map(|(dir, name)| TreePath::from_row(dir, name));
+        Ok(paths.any(|path| !self.rules.is_searchable(&path)))
     }
 }
 
@@ -108,7 +103,11 @@ impl Judge for Allowed<'_> {
                 return Ok(None);
             }
         }
-        Ok(self.first_path(ino)?.map(|path| (node, path)))
+        if self.is_hidden(ino)? {
+            return Ok(None);
+        }
+        let first = rows::names_behind(view.conn, ino.0, &self.within, ("", ""), 1)?.pop();
+        Ok(first.map(|(dir, name)| (node, TreePath::from_row(&dir, &name))))
     }
 
     fn below(&mut self, limit: usize) -> DbResult<Option<(Vec<u64>, bool)>> {
