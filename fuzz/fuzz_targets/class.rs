@@ -1,0 +1,18 @@
+//! A class of paths is written as it is read, has only what lies below its base, and says where it may have
+//! something.
+#![no_main]
+
+use garth::TreePath;
+use garth::rule::Class;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let (class, path) = text.split_once('\n').unwrap_or((text, "/agents/a/kv/b"));
+    let (Ok(class), Ok(path)) = (Class::parse(class), TreePath::parse(path)) else { return };
+    assert!(Class::parse(class.as_str()).is_ok_and(|again| again.as_str() == class.as_str()));
+    if class.has(&path) {
+        let base = class.base();
+        let mut above = path.segments();
+        assert!(base.segments().all(|segment| above.next() == Some(segment)), "{base:?}");
+    }
+});

@@ -1,0 +1,13 @@
+//! Moments, times, ages and questions of any text.
+#![no_main]
+
+use garth::model::{Moment, Timestamp, parse_age};
+use garth::text::Question;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let _ = Moment::parse(text, Timestamp(1_700_000_000_000_000_000));
+    let _ = parse_age(text);
+    let _ = Timestamp::parse_rfc3339(text);
+    let _ = Question::parse(text);
+});

@@ -1,0 +1,13 @@
+//! A path that is taken is written as it is read.
+#![no_main]
+
+use garth::{Name, TreePath};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    if let Ok(path) = TreePath::parse(text) {
+        assert_eq!(TreePath::parse(path.as_str()).as_ref(), Ok(&path));
+        assert!(path.segments().all(|segment| Name::parse(segment).is_ok()));
+    }
+    let _ = Name::parse(text);
+});
