@@ -10,6 +10,7 @@ pub mod fragments;
 pub mod json;
 mod judge;
 pub mod lines;
+pub mod quota;
 pub mod schema;
 
 pub use check::{Breach, Check};

@@ -23,6 +23,7 @@ mod it {
     mod overlay_kernel;
     mod overlay_races;
     mod overlay_stored;
+    mod quotas;
     mod rules;
     mod rules_lines;
     mod rules_set;

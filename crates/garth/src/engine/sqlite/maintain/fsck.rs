@@ -6,6 +6,7 @@
 
 mod content;
 mod dir_times;
+mod quotas;
 mod references;
 mod tree;
 
@@ -50,6 +51,7 @@ impl SqliteFs {
         check.part(|check| check.packs())?;
         check.part(|check| check.references())?;
         check.part(|check| check.index())?;
+        check.part(|check| check.quotas())?;
         Ok(check.report)
     }
 }

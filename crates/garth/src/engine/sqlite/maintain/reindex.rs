@@ -1,4 +1,4 @@
-//! Makes the search index again from the files, which are the truth.
+//! Makes what is derived from the files again, which are the truth: the search index, and what quotas count.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use rusqlite::Connection;
 use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::index::remake::{self, Progress};
 use crate::engine::sqlite::index::verify;
-use crate::engine::sqlite::write::group::touch;
+use crate::engine::sqlite::read::quotas;
+use crate::engine::sqlite::write::{self, group::touch};
 use crate::error::Result;
 use crate::sqlite::DbResult;
 use crate::text::Tokenizer;
@@ -32,6 +33,10 @@ impl SqliteFs {
             self.index_step(move |conn| remake::remove_strays(conn, &strays))?;
         }
         self.catch_up()?;
+        let quotas = self.with_view(|view| quotas::all_of(view.conn))?;
+        for key in quotas.iter().map(|quota| quota.path.key().to_owned()) {
+            self.index_step(move |conn| write::quotas::recount(conn, &key))?;
+        }
         block_on(self.inner.writer.transact(true, touch))?;
         Ok(at.files)
     }
