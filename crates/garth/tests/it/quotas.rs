@@ -183,6 +183,11 @@ async fn a_node_counts_once_below_each_path_where_it_has_a_name() {
         [both.used("/a").await, both.used("/a/in").await, both.used("/b").await],
         [(16, 4), (16, 1), (0, 0)]
     );
+    // written, and its other name removed with what is around it
+    both.run([Op::link(at("/a/f"), at("/t/f")).with_parents()]).await;
+    both.run([Op::truncate(at("/t/f"), 7), Op::remove_tree(at("/t"))]).await;
+    assert_eq!([both.used("/").await, both.used("/a").await], [(7, 6), (7, 4)]);
+    both.run([Op::truncate(at("/a/f"), 16)]).await;
     both.run([Op::remove(at("/a/f")), Op::remove(at("/a/g"))]).await;
     assert_eq!(both.used("/a").await, (16, 2));
     both.run([Op::remove_tree(at("/a/in"))]).await;
@@ -223,6 +228,19 @@ async fn trees_that_move_take_what_is_used_with_them() {
     .await;
     assert_eq!([both.used("/a").await, both.used("/b").await], [(89, 12), (0, 0)]);
     assert_eq!(both.used("/a/t/in").await, (74, 7));
+    // what comes with a tree is written there at once
+    both.run([
+        Op::rename(at("/a/t"), at("/t")),
+        Op::append(at("/t/in/4"), "1"),
+        Op::rename(at("/t"), at("/b/t")),
+        Op::truncate(at("/b/t/in/4"), 5),
+    ])
+    .await;
+    assert_eq!(both.used("/b/t/in").await, (69, 7));
+    both.run([Op::rename(at("/b/t"), at("/a/t"))]).await;
+    both.run([Op::rename(at("/a/t"), at("/b/t")), Op::truncate(at("/b/t/in/5"), 0)]).await;
+    assert_eq!(both.used("/b/t/in").await, (59, 7));
+    both.run([Op::rename(at("/b/t"), at("/a/t"))]).await;
     // the old one removed, another in its place, in one batch
     both.run([Op::remove_tree(at("/a/t")), write("/a/t/in/x", 3), Op::copy_tree(at("/a/t"), at("/b/t"))])
         .await;

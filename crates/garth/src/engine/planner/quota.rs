@@ -177,9 +177,9 @@ impl<R: Rows> Planner<'_, R> {
     fn count_files(&self, counting: &mut Counting) -> Result<()> {
         let files = std::mem::take(&mut counting.files);
         let quotas = Arc::clone(&counting.quotas);
-        // what the root lost or got as a whole may have been anywhere
+        // what came with a directory was elsewhere before
         let everything = Within::everything();
-        let around = if counting.moved.contains_key("") { &everything } else { quotas.places() };
+        let around = if counting.moved.is_empty() { quotas.places() } else { &everything };
         self.foresee(files.keys().filter(|ino| **ino < self.first_ino).map(|ino| RowKey::Node(*ino)));
         if R::FORESEES {
             self.foresee_names(&files, around)?;
