@@ -15,7 +15,7 @@ const SIZE: u64 = 64 << 20;
 
 /// Every verb that reads, with what to ask of the data that [`fill`] writes. `OUT` is a name on
 /// another disk, a new one for each run.
-const READING: [&[&str]; 34] = [
+const READING: [&[&str]; 35] = [
     &["account", "list"],
     &["key", "list"],
     &["rule", "list"],
