@@ -168,7 +168,7 @@ pub(crate) struct CommitArgs {
 }
 
 /// `--help` without `-h`, of verbs in which `-h` means what it does in the tool of that name.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct LongHelp {
     /// Print help
     #[arg(long, action = clap::ArgAction::HelpLong)]

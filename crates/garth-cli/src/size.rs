@@ -30,6 +30,11 @@ pub(crate) fn size_text(bytes: u64, human: bool) -> String {
 /// Reads a size: bytes, or a number with a unit: `512`, `10k`, `1M`, `2G`. For clap.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is not a size; write bytes or a number with k, M, G or T: 512, 10k, 1M");
+    // `10KiB` is `10K`
+    let text = text
+        .strip_suffix("iB")
+        .filter(|rest| rest.ends_with(|unit: char| unit.is_ascii_alphabetic()))
+        .unwrap_or(text);
     let (number, unit) = match text.char_indices().next_back() {
         Some((_, 'c' | 'B')) => (&text[..text.len() - 1], 1),
         Some((at, letter)) if letter.is_ascii_alphabetic() => {
@@ -73,14 +78,16 @@ mod tests {
 
     #[test]
     fn a_size_has_a_unit_and_never_overflows() {
-        for (text, bytes) in [("0", 0), ("512", 512), ("7c", 7), ("10k", 10_240), ("1M", 1 << 20)] {
+        for (text, bytes) in
+            [("0", 0), ("512", 512), ("7c", 7), ("10k", 10_240), ("1M", 1 << 20), ("3MiB", 3 << 20)]
+        {
             assert_eq!(parse_size(text), Ok(bytes));
         }
         assert_eq!(parse_count::<u64>("20"), Ok(20));
         for wrong in ["", "x", "-1", "+1", "99999999999999999999"] {
             assert!(parse_count::<u64>(wrong).is_err(), "{wrong}");
         }
-        for wrong in ["", "k", "-1", "1.5M", "1x", "99999999999999999999", "99999999P", "1é"] {
+        for wrong in ["", "k", "-1", "1.5M", "1x", "1iB", "MiB", "99999999999999999999", "99999999P", "1é"] {
             assert!(parse_size(wrong).is_err(), "{wrong}");
         }
     }

@@ -25,6 +25,7 @@ mod maintain;
 mod mkdir;
 mod mv;
 mod overlay;
+mod quota;
 mod restore;
 mod rm;
 mod rule;
@@ -77,6 +78,7 @@ pub(crate) enum Verb {
     Restore(restore::Restore),
     Snapshot(snapshot::Snapshot),
     Overlay(overlay::Overlay),
+    Quota(quota::Quota),
     Find(find::Find),
     Glob(glob::Glob),
     Grep(grep::Grep),
@@ -126,6 +128,7 @@ impl Verb {
             Self::Restore(verb) => verb.run(app).await,
             Self::Snapshot(verb) => verb.run(app).await,
             Self::Overlay(verb) => verb.run(app).await,
+            Self::Quota(verb) => verb.run(app).await,
             Self::Find(verb) => verb.run(app).await,
             Self::Glob(verb) => verb.run(app).await,
             Self::Grep(verb) => verb.run(app).await,

@@ -12,6 +12,7 @@ mod it {
     mod kv;
     mod overlay;
     mod past;
+    mod quota;
     mod reading;
     mod readme;
     mod rule;

@@ -15,7 +15,7 @@ mod moment;
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Output};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -205,6 +205,9 @@ impl<'a> Run<'a> {
             self.report.rounds += 1;
             let found = self.check(&[(round, &journal)])?;
             self.fsck()?;
+            if round == 0 {
+                self.set_quotas()?;
+            }
             self.report.kept += found.kept.len() as u64;
             journal.settle(&found);
             journals.push((round, journal));
@@ -291,12 +294,27 @@ impl<'a> Run<'a> {
         Err(self.broken(what.collect()))
     }
 
+    /// Quotas that refuse nothing, for all that is written: from then on `fsck` compares what they count with
+    /// what is there.
+    fn set_quotas(&self) -> Result<(), Violation> {
+        for path in ["/", "/crash", "/agents"] {
+            let output = self.garth(&["quota", "set", path, "--bytes", "1T"])?;
+            if !output.status.success() {
+                let why = String::from_utf8_lossy(&output.stderr).into_owned();
+                return Err(Violation::Harness(format!("no quota can be set: {why}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn garth(&self, arguments: &[&str]) -> Result<Output, String> {
+        let mut command = Command::new(&self.config.garth);
+        let output = command.args(arguments).arg("--data").arg(&self.data).output();
+        output.map_err(|e| format!("cannot start garth ({e}); {}", http::BUILD_IT))
+    }
+
     fn fsck(&self) -> Result<(), Violation> {
-        let output = Command::new(&self.config.garth)
-            .args(["fsck", "--json", "--data"])
-            .arg(&self.data)
-            .output()
-            .map_err(|e| format!("cannot start garth ({e}); {}", http::BUILD_IT))?;
+        let output = self.garth(&["fsck", "--json"])?;
         if output.status.success() {
             return Ok(());
         }

@@ -11,6 +11,7 @@ mod compare;
 mod part;
 mod play;
 mod posix;
+mod quotas;
 mod rules;
 mod steps;
 
@@ -74,6 +75,8 @@ pub struct Stats {
     pub refused: u64,
     /// Those of them that broke a rule.
     pub ruled: u64,
+    /// Those of them that a quota did not allow.
+    pub full: u64,
     /// Comparisons besides those of batches: trees, contents, histories, the past.
     pub checks: u64,
     /// Times that the subject was opened again.
@@ -145,6 +148,7 @@ impl Stats {
         self.commits += tally.commits;
         self.refused += tally.refused;
         self.ruled += tally.ruled;
+        self.full += tally.full;
         self.checks += tally.checks;
         self.reopened += tally.reopened;
         self.collected += tally.collected;

@@ -16,6 +16,7 @@ mod json;
 pub mod moment;
 pub mod op;
 pub mod query;
+pub mod quota;
 pub mod within;
 
 pub use at::{At, IntoAt};

@@ -11,6 +11,7 @@ pub mod json;
 mod judge;
 pub mod lines;
 pub mod projection;
+pub mod quota;
 pub mod schema;
 
 pub use check::{Breach, Check};

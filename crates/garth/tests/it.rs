@@ -24,6 +24,7 @@ mod it {
     mod overlay_races;
     mod overlay_stored;
     mod projections;
+    mod quotas;
     mod rules;
     mod rules_lines;
     mod rules_set;

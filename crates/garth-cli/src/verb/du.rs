@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use garth::fs::resolve::Follow;
+use garth::model::quota::Quota;
 use garth::model::{Entry, Ino, Kind};
 use garth::{FileSystem, TreePath};
 use serde_json::json;
@@ -15,12 +16,15 @@ use crate::escape::escaped;
 use crate::fail::Result;
 use crate::out::counted;
 use crate::size::{parse_count, size_text};
+use crate::verb::quota;
 use crate::walk::DepthFirst;
 
 /// Count bytes and entries of directory trees
 ///
 /// Bytes are the sizes of files, not the space on disk; a file with several names counts once. Entries
-/// include the path itself. With --json one object per path: path, bytes, entries, files, directories.
+/// include the path itself. A path with a quota shows it, too (see `garth quota`). With --json one object per
+/// path: path, bytes, entries, files, directories, and quota if it has one (max_bytes, max_entries, bytes,
+/// entries).
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true, after_help = "Example:\n  garth du -h -d 1 /projects")]
 pub(crate) struct Du {
@@ -54,10 +58,12 @@ struct Total {
 impl Du {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let fs = app.pinned(&self.past).await?;
-        app.each(&self.paths, async |app, path| self.path(app, &fs, path).await).await
+        // a quota is for now
+        let quotas = if self.past.at.is_none() { quota::all(app).await? } else { Vec::new() };
+        app.each(&self.paths, async |app, path| self.path(app, &fs, &quotas, path).await).await
     }
 
-    async fn path(&self, app: &mut App, fs: &Arc<dyn FileSystem>, path: &str) -> Result {
+    async fn path(&self, app: &mut App, fs: &Arc<dyn FileSystem>, quotas: &[Quota], path: &str) -> Result {
         // Nodes with several names that were counted already.
         let mut linked = HashSet::new();
         let (path, entry) = stat_path(&**fs, path, Follow::No).await?;
@@ -66,7 +72,7 @@ impl Du {
         let mut open = vec![Total::new(path, &entry, &mut linked)];
         if entry.kind == Kind::Directory {
             while let Some((path, entry)) = below.next().await? {
-                self.close(app, &mut open, below.depth())?;
+                self.close(app, quotas, &mut open, below.depth())?;
                 let total = Total::new(path, &entry, &mut linked);
                 if entry.kind == Kind::Directory {
                     open.push(total);
@@ -75,15 +81,15 @@ impl Du {
                 }
             }
         }
-        self.close(app, &mut open, 0)
+        self.close(app, quotas, &mut open, 0)
     }
 
     /// Shows the directories that are done, until `depth` are left, and adds each to the one above it.
-    fn close(&self, app: &mut App, open: &mut Vec<Total>, depth: usize) -> Result {
+    fn close(&self, app: &mut App, quotas: &[Quota], open: &mut Vec<Total>, depth: usize) -> Result {
         while open.len() > depth {
             let Some(done) = open.pop() else { break };
             if open.len() <= self.max_depth {
-                self.show(app, &done)?;
+                self.show(app, &done, quotas)?;
             }
             if let Some(above) = open.last_mut() {
                 above.add(&done);
@@ -92,18 +98,23 @@ impl Du {
         Ok(())
     }
 
-    fn show(&self, app: &mut App, total: &Total) -> Result {
+    fn show(&self, app: &mut App, total: &Total, quotas: &[Quota]) -> Result {
         let Total { path, bytes, entries, files, directories } = total;
-        let json = json!({
+        let mut json = json!({
             "path": path.as_str(), "bytes": bytes, "entries": entries, "files": files,
             "directories": directories,
+        });
+        let quota = quotas.iter().find(|quota| quota.path == *path);
+        let shown = quota.map_or_else(String::new, |quota| {
+            json["quota"] = quota::quota_json(quota);
+            format!("  (quota: {})", quota::usage_text(quota, self.human_readable))
         });
         let size = match self.human_readable {
             true => format!("{:>5}", size_text(*bytes, true)),
             false => format!("{:>12} {}", bytes, if *bytes == 1 { "byte" } else { "bytes" }),
         };
         let (entries, path) = (counted(*entries, "entry", "entries"), escaped(path.as_str()));
-        app.out.item(&json, format_args!("{size}  {entries:>16}  {path}"))
+        app.out.item(&json, format_args!("{size}  {entries:>16}  {path}{shown}"))
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) struct Gc {
     grace: i64,
 }
 
-/// Rebuild the search index from the files
+/// Rebuild the search index from the files, and count again what quotas count
 ///
 /// With --json one object per account: account, files.
 #[derive(Args, Debug)]

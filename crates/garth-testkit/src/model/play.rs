@@ -21,6 +21,7 @@ use super::compare::{
     tree_with_content,
 };
 use super::part::{confine, same_part};
+use super::quotas;
 use super::rules;
 use super::steps::{BatchSpec, By, Holds, OpSpec, SLOTS, Step, WHOLE};
 use crate::contract::{START, Subject};
@@ -34,6 +35,7 @@ pub(super) struct Tally {
     pub(super) commits: u64,
     pub(super) refused: u64,
     pub(super) ruled: u64,
+    pub(super) full: u64,
     pub(super) checks: u64,
     pub(super) reopened: u64,
     pub(super) collected: u64,
@@ -170,6 +172,10 @@ impl Run {
                 self.tally.checks += 1;
                 rules::play(&*self.subject.fs, &self.model, *number, *force).await
             }
+            Step::Quota(path, room) => {
+                self.tally.checks += 1;
+                quotas::play(&*self.subject.fs, &self.model, &p(path), *room).await
+            }
         }
     }
 
@@ -214,12 +220,15 @@ impl Run {
         }
         let model = self.model.commit(to_model).await;
         let ruled = model.as_ref().is_err_and(|error| error.is(ErrorKind::RuleViolation));
+        let full = model.as_ref().is_err_and(|error| error.is(ErrorKind::QuotaExceeded));
         self.tally.ruled += u64::from(ruled);
+        self.tally.full += u64::from(full);
         self.tally.ops += spec.ops.len() as u64;
         match same("commit", subject, model)? {
             Some(_) => self.tally.commits += 1,
             None => self.tally.refused += 1,
         }
+        quotas::same_quotas(&*self.subject.fs, &self.model).await?;
         if let Some(id) = spec.id.map(|id| CommitId(u128::from(id) << 90)) {
             let mut subject = self.subject.fs.committed(id).await;
             if let Ok(Some(commit)) = &mut subject {
@@ -420,6 +429,7 @@ impl Run {
     async fn tree(&mut self) -> Checked {
         self.tally.checks += 1;
         let (subject, model) = (&*self.subject.fs, &self.model);
+        quotas::same_quotas(subject, model).await?;
         same("head", subject.head().await, model.head().await)?;
         same("the root", subject.stat(&at("/")).await, model.stat(&at("/")).await)?;
         same_tree(subject, model).await?;

@@ -61,6 +61,16 @@ pub(super) enum Step {
     Snapshots(i64),
     /// Sets one of some rules, perhaps by force, or removes all.
     Rule(Option<usize>, bool),
+    /// Sets the quota of a path, or removes it.
+    Quota(String, Option<Room>),
+}
+
+/// What a quota leaves of bytes and entries beyond what is used, or how much it is below that; `None` for no
+/// limit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    pub(super) bytes: Option<i64>,
+    pub(super) entries: Option<i64>,
 }
 
 #[derive(Clone, Debug)]
@@ -219,7 +229,7 @@ pub(super) fn random(rng: &mut Random) -> Step {
     match rng.below(1000) {
         0..720 => Step::Commit(batch(rng)),
         720..732 => rule(rng),
-        732..740 => Step::Commit(batch(rng)),
+        732..740 => quota(rng),
         740..760 => Step::Restore(restored_path(rng), rng.below(WHOLE)),
         760..790 => Step::Clock(i64::try_from(rng.below(30)).expect("small")),
         790..793 => Step::Clock(-3),
@@ -248,6 +258,20 @@ pub(super) fn random(rng: &mut Random) -> Step {
 fn rule(rng: &mut Random) -> Step {
     let drawn = usize::try_from(rng.below(DRAWN)).expect("small");
     Step::Rule((!rng.one_in(2)).then_some(drawn), rng.one_in(2))
+}
+
+/// Small rooms are reached soon, and hold up what comes after: most quotas are removed again.
+fn quota(rng: &mut Random) -> Step {
+    let path = match rng.pick(&DIRECTORIES) {
+        "" => "/",
+        dir => dir,
+    };
+    let number = |rng: &mut Random, most| i64::try_from(rng.below(most)).expect("small");
+    let room = (!rng.one_in(2)).then(|| Room {
+        bytes: rng.one_in(2).then(|| number(rng, 200_000) - 1000),
+        entries: rng.one_in(2).then(|| number(rng, 12) - 1),
+    });
+    Step::Quota(path.to_owned(), room)
 }
 
 fn slot(rng: &mut Random) -> usize {

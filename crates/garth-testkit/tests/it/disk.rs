@@ -15,7 +15,7 @@ const SIZE: u64 = 64 << 20;
 
 /// Every verb that reads, with what to ask of the data that [`fill`] writes. `OUT` is a name on
 /// another disk, a new one for each run.
-const READING: [&[&str]; 34] = [
+const READING: [&[&str]; 35] = [
     &["account", "list"],
     &["key", "list"],
     &["rule", "list"],
@@ -26,6 +26,7 @@ const READING: [&[&str]; 34] = [
     &["chat", "list"],
     &["tree", "/", "--user", "ann", "--chat", "trip"],
     &["overlay", "list"],
+    &["quota", "list"],
     &["overlay", "diff", "trial"],
     &["tree", "/", "--overlay", "trial"],
     &["tree", "/"],
@@ -89,6 +90,7 @@ fn fill(data: &Path) {
     // its other directories are not made yet
     ok(data, &["write", "-p", "/chats/trip/plan.md"], b"pack\n");
     ok(data, &["overlay", "create", "trial"], b"");
+    ok(data, &["quota", "set", "/notes", "--bytes", "1MiB"], b"");
     ok(data, &["write", "/notes/new.md", "--overlay", "trial"], b"Dig.\n");
 }
 

@@ -12,6 +12,7 @@ mod history;
 mod judged;
 mod log;
 mod ops;
+mod quota;
 mod scratch;
 mod state;
 mod tree;
@@ -514,6 +515,7 @@ impl State {
             outcomes.push(scratch.apply(op)?);
         }
         scratch.within = &reaches.own;
+        scratch.count()?;
         scratch.judge(&batch)?;
         let outcomes = batch.told(outcomes);
         let mut laid = scratch.finish();

@@ -25,6 +25,7 @@ mod foresight;
 mod judged;
 mod lookup;
 mod names;
+mod quota;
 mod rounds;
 mod rows;
 mod subtrees;
@@ -41,7 +42,7 @@ pub use judged::judge_state;
 pub use rounds::{Fetch, MAX_ROUNDS, plan_with};
 pub use rows::{
     Chunk, DEDUP_FROM, ExtentRow, IdempotencyRow, JudgedRow, LogChange, NameRow, NodeRow, RowKey, Rows,
-    SHORT_SUM, Staged, StagedRow, Stored,
+    SHORT_SUM, Staged, StagedRow, Stored, Tally,
 };
 pub use subtrees::{Key, Region, Subtrees};
 
@@ -110,7 +111,10 @@ pub fn plan<R: Rows>(rows: &R, head: HeadRow, now: Timestamp, batch: &Batch) -> 
     }
     let outcomes = batch.told(planner.ops(&batch.ops, &reaches)?);
     planner.settle_nodes()?;
-    planner.judge(batch)?;
+    let counted = planner.count(head.control);
+    // what one misses is no reason not to tell what the other does
+    let judged = if counted.is_ok() || R::FORESEES { planner.judge(batch) } else { Ok(()) };
+    counted.and(judged)?;
     planner.delta.finish(planner.first_ino, planner.seq);
     let (next_ino, next_chunk) = (planner.next_ino, planner.next_chunk);
     let head = HeadRow { seq: planner.seq, time, next_ino, next_chunk, ..head };

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
+use crate::model::quota::{Limits, Quota};
 use crate::model::{At, Batch, Op, SetAttrs};
 use crate::path::{SYSTEM, TreePath};
 use crate::rule::{Breach, Class, Rule};
@@ -69,13 +70,35 @@ pub trait AccountStore: FileSystem {
     /// From the storage. Damage is no error: it is in the report.
     async fn fsck(&self) -> Result<Fsck>;
 
-    /// Makes the search index again from the files, in steps between which others commit; gives the number
-    /// of files that search may see. Search finds meanwhile what it found before: only where the index itself
-    /// is damaged it is emptied first.
+    /// Makes the search index again from the files, in steps between which others commit, and counts again
+    /// what quotas count; gives the number of files that search may see. Search finds meanwhile what it found
+    /// before: only where the index itself is damaged it is emptied first.
     ///
     /// # Errors
     /// From the storage; what was made until then stays.
     async fn reindex(&self) -> Result<u64>;
+
+    /// The quotas of the tree, at most [`MAX_QUOTAS`](crate::model::quota::MAX_QUOTAS), in the order of their
+    /// paths.
+    ///
+    /// # Errors
+    /// From the storage.
+    async fn quotas(&self) -> Result<Vec<Quota>>;
+
+    /// Sets the quota of a path, in the place of the one that it has. It holds from the next commit on, in
+    /// all processes. The path need not be there. Limits may be below what is used: then nothing is refused
+    /// but what would grow that.
+    ///
+    /// # Errors
+    /// `InvalidArgument` as [`Limits::check`] says; `TooLarge` for more quotas than a tree has, or more bytes
+    /// below the path than are counted; from the storage.
+    async fn set_quota(&self, path: &TreePath, limits: Limits) -> Result<Quota>;
+
+    /// Removes the quota of a path.
+    ///
+    /// # Errors
+    /// `NotFound` if the path has none; from the storage.
+    async fn remove_quota(&self, path: &TreePath) -> Result<()>;
 }
 
 /// The account with [`SYSTEM`] in it, which is made if it is missing, whoever else makes it at the same time.
@@ -179,7 +202,8 @@ pub struct Fsck {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Which promise is broken: `database`, `head`, `name`, `link_count`, `attribute`, `content`,
-    /// `missing_content`, `orphan_content`, `references`, `extent`, `expiry`, `log` or `index`.
+    /// `missing_content`, `orphan_content`, `references`, `extent`, `expiry`, `log`, `index` or
+    /// `quota`.
     pub kind: &'static str,
     /// What and where.
     pub detail: String,

@@ -9,7 +9,7 @@ use garth_testkit::stacked::{View, drawn};
 fn random_operations_mean_the_same_as_on_the_specification() {
     let stats = run(ModelConfig::from_env(40_000), sqlite).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(stats.commits > 0 && stats.reopened > 0 && stats.collected > 0, "{stats:?}");
-    assert!(stats.ruled > 100, "{stats:?}");
+    assert!(stats.ruled > 100 && stats.full > 100, "{stats:?}");
 }
 
 #[test]

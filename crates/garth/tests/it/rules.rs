@@ -88,6 +88,9 @@ async fn what_is_no_json_gets_below_kv_in_no_way() {
         // a number leads there as a path does
         let ino = fs.stat(&at(VALUE)).await.unwrap().ino;
         refusal(fs, vec![Op::append(At::Node(ino), "x")]).await;
+        // so does another name, which goes with what is around it
+        given(fs, [Op::link(at(VALUE), at("/around/name")).with_parents()]).await;
+        refusal(fs, vec![Op::write(at("/around/name"), "{"), Op::remove_tree(at("/around"))]).await;
         assert_eq!(fs.read_to_string(VALUE).await.unwrap(), "{\"a\": 1}");
     }
 }

@@ -185,7 +185,8 @@ impl<'a> Scratch<'a> {
         }
     }
 
-    fn expire(&mut self, ino: Ino) {
+    /// Takes all names from what has expired.
+    pub(super) fn expire(&mut self, ino: Ino) {
         for path in self.every_path(ino) {
             self.note(ChangeKind::Expired, ino, &path);
         }

@@ -8,6 +8,7 @@ use futures::channel::oneshot;
 
 use super::content::Content;
 use crate::error::{Error, ErrorKind, Result};
+use crate::model::quota::Limits;
 use crate::model::{
     Attributes, ChangeKind, Commit, CommitId, CommitInfo, Entry, Idempotency, Ino, Kind, Moment, Seq,
     Snapshot, Timestamp, VersionId,
@@ -163,6 +164,8 @@ pub(super) struct Noted {
 pub(super) struct State {
     /// What may lie where.
     pub(super) rules: Rules,
+    /// How much may lie below which paths.
+    pub(super) quotas: BTreeMap<TreePath, Limits>,
     /// By directory and name: the node named, `None` while there is none.
     pub(super) names: BTreeMap<Ino, BTreeMap<Name, Timeline<Option<Ino>>>>,
     pub(super) nodes: BTreeMap<Ino, Timeline<Node>>,
@@ -196,6 +199,7 @@ impl State {
         versions.push(Seq(0), root);
         Self {
             rules,
+            quotas: BTreeMap::new(),
             names: BTreeMap::new(),
             nodes: BTreeMap::from([(Ino::ROOT, versions)]),
             next_ino: Ino::ROOT.0 + 1,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::rows::{Chunk, ExtentRow, JudgedRow, LogChange, NameRow, NodeRow, Staged};
 use super::subtrees::{Key, Subtrees};
+use crate::model::quota::Usage;
 use crate::model::{Attributes, ChangeKind};
 use crate::path::TreePath;
 use crate::rule::Digest;
@@ -67,6 +68,8 @@ pub struct Delta {
     pub log: Vec<LogChange>,
     /// Nodes without a name that were changed through an open handle, which needs a lease.
     pub unnamed: BTreeSet<u64>,
+    /// What is used of quotas of which that has changed, by the keys of their paths.
+    pub quotas: BTreeMap<String, Usage>,
 }
 
 impl Delta {

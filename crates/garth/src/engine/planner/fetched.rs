@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 #[cfg(feature = "faults")]
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,12 +12,15 @@ use bytes::Bytes;
 use futures::FutureExt;
 
 use super::foresight::FIRST_NAMES;
-use super::rows::{ExtentRow, IdempotencyRow, JudgedRow, NameRow, NodeRow, RowKey, Rows, StagedRow, Stored};
+use super::rows::{
+    ExtentRow, IdempotencyRow, JudgedRow, NameRow, NodeRow, RowKey, Rows, StagedRow, Stored, Tally,
+};
 use super::subtrees::{Key, Region};
 use super::{Fetch, HeadRow, Planned, plan_with};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Attributes, Batch, Commit, CommitId, Timestamp, Within};
 use crate::path::TreePath;
+use crate::rule::quota::Quotas;
 use crate::rule::{Digest, Rules};
 
 #[cfg(feature = "faults")]
@@ -239,5 +243,18 @@ impl<R: Rows> Rows for Fetched<'_, R> {
 
     fn extents_at(&self, ino: u64, seq: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
         self.get(RowKey::ExtentsAt(ino, seq, from, to), |store| store.extents_at(ino, seq, from, to))
+    }
+
+    fn quotas(&self) -> Result<Arc<Quotas>> {
+        self.get(RowKey::Quotas, R::quotas)
+    }
+
+    fn tally(&self, ranges: &[(String, String)]) -> Result<Tally> {
+        self.get(RowKey::Tally(ranges.to_vec()), |store| store.tally(ranges))
+    }
+
+    fn due(&self, time: i64, within: &Within, after: (i64, u64), limit: usize) -> Result<Vec<(i64, u64)>> {
+        let key = RowKey::Due(time, within.clone(), after, limit);
+        self.get(key, |store| store.due(time, within, after, limit))
     }
 }

@@ -189,6 +189,7 @@ impl<R: Rows> Planner<'_, R> {
     /// What a batch itself names.
     fn foresee_records(&self, batch: &Batch) {
         let owner = || self.owner.to_owned();
+        self.foresee([RowKey::Quotas]);
         self.foresee(batch.idempotency.iter().map(|record| RowKey::Idempotency(owner(), record.key.clone())));
         self.foresee(batch.id.map(|id| RowKey::Committed(owner(), id)));
         for op in &batch.ops {

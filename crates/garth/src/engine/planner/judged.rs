@@ -67,7 +67,7 @@ impl<R: Rows> Planner<'_, R> {
 
     /// Names of a node within some subtrees, or all of them; without a question to the database where the
     /// batch itself knows the only one.
-    fn names_after(&self, ino: u64, within: &Within) -> Result<Vec<Key>> {
+    pub(super) fn names_after(&self, ino: u64, within: &Within) -> Result<Vec<Key>> {
         if self.node(ino)?.nlink == 1 {
             if let Some(key) = self.delta.given(ino).next() {
                 return Ok(vec![key.clone()]);

@@ -89,12 +89,12 @@ impl<R: Rows> Planner<'_, R> {
         });
         self.foresee(unsettled);
         for ino in self.delta.nodes.keys().copied().collect::<Vec<_>>() {
-            let mut node = self.node(ino)?;
+            let node = self.node(ino)?;
             if node.nlink == 0 && self.delta.nodes[&ino].nlink > 0 {
                 self.end(&node);
             }
-            node.seq = self.seq;
-            self.delta.nodes.insert(ino, node);
+            // from here on it is as the batch leaves it
+            self.put(node);
         }
         Ok(())
     }

@@ -1,5 +1,8 @@
 //! The rows that planner and databases agree on, and what the planner asks of a database.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -7,6 +10,7 @@ use super::subtrees::Region;
 use crate::error::Result;
 use crate::model::{Attributes, ChangeKind, Commit, CommitId, Kind, Timestamp, Within};
 use crate::path::TreePath;
+use crate::rule::quota::Quotas;
 use crate::rule::{Digest, Place, Rules};
 
 /// Content of this many bytes and more is found by the BLAKE3 of its chunks and stored once per account.
@@ -265,6 +269,23 @@ pub enum RowKey {
     NodeAt(u64, u64),
     /// [`Rows::extents_at`]: node, commit and range.
     ExtentsAt(u64, u64, u64, u64),
+    /// [`Rows::quotas`].
+    Quotas,
+    /// [`Rows::tally`]: ranges of directories.
+    Tally(Vec<(String, String)>),
+    /// [`Rows::due`]: time, subtrees, behind which moment and node, and limit.
+    Due(i64, Within, (i64, u64), usize),
+}
+
+/// What lies in ranges of directories, as quotas count it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Names.
+    pub entries: u64,
+    /// Bytes of the files that have one name, and that there.
+    pub bytes: u128,
+    /// The files that have more names, some of them there.
+    pub shared: BTreeSet<u64>,
 }
 
 /// What the planner reads: the newest state (the commits before, also those of the same
@@ -333,4 +354,11 @@ pub trait Rows {
     /// Extents of a node after commit `seq` that overlap `from..to`, by offset. The last may
     /// reach beyond the size of that time.
     fn extents_at(&self, ino: u64, seq: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>>;
+    /// The quotas of the tree, as the commits before have left them.
+    fn quotas(&self) -> Result<Arc<Quotas>>;
+    /// What the database has in ranges of directories, each up to but without its end.
+    fn tally(&self, ranges: &[(String, String)]) -> Result<Tally>;
+    /// Nodes that have expired at `time` and have a live name within some subtrees, behind a moment and a
+    /// node, in the order of their moments and then of their numbers, up to `limit`.
+    fn due(&self, time: i64, within: &Within, after: (i64, u64), limit: usize) -> Result<Vec<(i64, u64)>>;
 }

@@ -220,7 +220,7 @@ impl Subtrees {
 }
 
 /// A directory and those above it, by their keys.
-fn up(dir: &str) -> impl Iterator<Item = &str> {
+pub(super) fn up(dir: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(dir), |dir| dir.rsplit_once('/').map(|(above, _)| above))
 }
 

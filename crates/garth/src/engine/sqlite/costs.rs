@@ -4,6 +4,8 @@
 mod account;
 mod calls;
 
+use std::collections::BTreeMap;
+
 use futures::executor::block_on;
 use rusqlite::Connection;
 
@@ -13,6 +15,7 @@ use crate::fs::AccountStore as _;
 use crate::fs::FileSystem as _;
 #[cfg(feature = "faults")]
 use crate::model::Projection;
+use crate::model::quota::{Limits, MAX_QUOTAS};
 use crate::model::{At, Batch, CommitId, FindQuery, Idempotency, Op, SetAttrs, Timestamp};
 use crate::rule::{Class, Demand, Rule};
 use crate::sqlite::steps;
@@ -47,6 +50,11 @@ fn assert_same_cost_beside<T>(grow: impl Fn(&Account, usize) -> T, but: &[&str])
         let (account, _held) = Account::grown(|account| grow(account, count));
         Costs::of(&account).0
     });
+    assert_no_dearer(few, &many, but);
+}
+
+#[track_caller]
+fn assert_no_dearer(few: BTreeMap<&str, u64>, many: &BTreeMap<&str, u64>, but: &[&str]) {
     let mut dearer = Vec::new();
     for (call, few) in few {
         let many = many[call];
@@ -227,6 +235,33 @@ fn no_call_costs_more_beside_many_open_files_without_a_name() {
         (0..count).map(open).collect()
     };
     assert_same_cost_beside(grow, &[]);
+}
+
+#[test]
+fn no_call_costs_more_below_a_quota_beside_many_names() {
+    let grow = |account: &Account, count| {
+        for quota in ["/", "/d", "/d/sub"] {
+            let limits = Limits::default().bytes(1 << 40).entries(1 << 40);
+            block_on(account.fs.set_quota(&path(quota), limits)).expect("a quota");
+        }
+        account.commit((0..count).map(|n| Op::write(path(&format!("/d/x{n}")), "x")));
+    };
+    assert_same_cost_beside(grow, &["past list", "past walk"]);
+}
+
+#[test]
+fn no_call_costs_more_beside_quotas_of_other_paths() {
+    let [none, many] = [0, MAX_QUOTAS].map(|count| {
+        let (account, ()) = Account::grown(|account| {
+            for n in 0..count {
+                let limits = Limits::default().bytes(1);
+                block_on(account.fs.set_quota(&path(&format!("/quota/{n}")), limits)).expect("a quota");
+            }
+        });
+        Costs::of(&account).0
+    });
+    // an upload is noted in a transaction of its own, after which all rows are read anew
+    assert_no_dearer(none, &many, &["stage and write"]);
 }
 
 #[test]

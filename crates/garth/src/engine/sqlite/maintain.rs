@@ -15,10 +15,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::engine::sqlite::SqliteFs;
+use crate::engine::sqlite::{SqliteFs, read, write};
 use crate::error::Result;
 use crate::fs::FileSystem;
 use crate::fs::store::{AccountStore, Collected, Fsck, SetRule};
+use crate::model::quota::{Limits, Quota};
+use crate::path::TreePath;
 use crate::rule::{Class, Rule};
 
 impl SqliteFs {
@@ -64,6 +66,22 @@ impl AccountStore for SqliteFs {
 
     async fn reindex(&self) -> Result<u64> {
         self.maintaining(Self::remake_index).await
+    }
+
+    async fn quotas(&self) -> Result<Vec<Quota>> {
+        let quotas = self.reading(&(), |view, ()| read::quotas::all_of(view.conn)).await?;
+        Ok(quotas.iter().cloned().collect())
+    }
+
+    async fn set_quota(&self, path: &TreePath, limits: Limits) -> Result<Quota> {
+        limits.check()?;
+        let path = path.clone();
+        self.inner.writer.transact(true, move |conn| write::quotas::set(conn, &path, limits)).await
+    }
+
+    async fn remove_quota(&self, path: &TreePath) -> Result<()> {
+        let path = path.clone();
+        self.inner.writer.transact(true, move |conn| write::quotas::remove(conn, &path)).await
     }
 }
 

@@ -8,6 +8,7 @@ mod holes;
 pub(crate) mod lives;
 pub(crate) mod log;
 pub(crate) mod origin;
+pub(crate) mod quotas;
 pub(crate) mod rows;
 pub(crate) mod search;
 pub(crate) mod view;

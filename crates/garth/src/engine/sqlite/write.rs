@@ -4,6 +4,7 @@ pub(crate) mod apply;
 pub(crate) mod checkpoint;
 pub(crate) mod group;
 pub(crate) mod open_nodes;
+pub(crate) mod quotas;
 pub(crate) mod refs;
 pub(crate) mod row_cache;
 pub(crate) mod staged;

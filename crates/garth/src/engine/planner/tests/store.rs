@@ -1,6 +1,7 @@
 //! Rows in maps, all versions of them, to which deltas are applied as a database would.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use bytes::Bytes;
@@ -8,6 +9,7 @@ use bytes::Bytes;
 use super::*;
 use crate::model::{Attributes, CommitId};
 use crate::rule::Digest;
+use crate::rule::quota::Quotas;
 
 /// Not ended.
 const NEVER: u64 = u64::MAX;
@@ -25,9 +27,11 @@ fn described(planned: &Result<Planned>) -> String {
         Ok(Planned::Replay(commit)) => format!("again {commit:#?}"),
         Ok(Planned::Apply { delta, head, commit }) => {
             let Delta { names, nodes, attributes, extents, chunks, expiry, .. } = &**delta;
-            let Delta { snapshots, staged, index, log, unnamed, .. } = &**delta;
+            let Delta { snapshots, staged, index, log, unnamed, quotas, .. } = &**delta;
             let rows = (names, nodes, attributes, extents, chunks.keys(), expiry);
-            format!("{rows:?} {snapshots:?} {staged:?} {index:?} {log:?} {unnamed:?} {head:?} {commit:?}")
+            format!(
+                "{rows:?} {snapshots:?} {staged:?} {index:?} {log:?} {unnamed:?} {quotas:?} {head:?} {commit:?}"
+            )
         }
     }
 }
@@ -48,6 +52,7 @@ pub(super) struct Store {
     commits: HashMap<CommitId, Commit>,
     idempotency: BTreeMap<String, IdempotencyRow>,
     staged: BTreeMap<u128, Staged>,
+    pub(super) quotas: Arc<Quotas>,
     /// Nodes held open.
     pub(super) open: BTreeSet<u64>,
     /// How often rows of names and nodes were asked for, in how many places, and how many were given.
@@ -99,6 +104,7 @@ impl Store {
             idempotency: BTreeMap::new(),
             staged: BTreeMap::new(),
             references: BTreeMap::new(),
+            quotas: Arc::default(),
             open: BTreeSet::new(),
             asked: AtomicUsize::new(0),
             unreadable: None,
@@ -238,6 +244,7 @@ impl Store {
         for (id, _) in &delta.staged {
             self.staged.remove(id);
         }
+        Arc::make_mut(&mut self.quotas).use_up(&delta.quotas);
         self.times.insert(head.seq, head.time);
         self.head = head;
         assert_eq!(self.references, self.counted(), "the counts that deltas carry are those of the rows");
@@ -481,5 +488,36 @@ impl Rows for Store {
             self.extents.get(&ino).into_iter().flatten().filter(there).map(|extent| extent.row).collect();
         found.sort_unstable_by_key(|row| row.off);
         Ok(found)
+    }
+
+    fn quotas(&self) -> Result<Arc<Quotas>> {
+        Ok(Arc::clone(&self.quotas))
+    }
+
+    fn tally(&self, ranges: &[(String, String)]) -> Result<Tally> {
+        self.asked.fetch_add(ranges.len(), Relaxed);
+        let names = self.names(NOW).into_iter();
+        let inside = names.filter(|((dir, _), _)| ranges.iter().any(|(from, to)| from <= dir && dir < to));
+        let mut tally = Tally::default();
+        for (_, row) in inside {
+            tally.entries += 1;
+            let node = self.node_at_seq(row.ino, NOW)?.unwrap();
+            match (node.kind, node.nlink) {
+                (Kind::File, 1) => tally.bytes += u128::from(node.size),
+                (Kind::File, _) => drop(tally.shared.insert(row.ino)),
+                _ => {}
+            }
+        }
+        Ok(tally)
+    }
+
+    fn due(&self, time: i64, within: &Within, after: (i64, u64), limit: usize) -> Result<Vec<(i64, u64)>> {
+        let mut due = BTreeSet::new();
+        for ((dir, name), row) in self.names(NOW) {
+            let at = self.node_at_seq(row.ino, NOW)?.and_then(|node| node.expires_at);
+            let place = at.map(|at| (at, row.ino)).filter(|place| place.0 <= time && *place > after);
+            due.extend(place.filter(|_| within.contains(&TreePath::from_row(&dir, &name))));
+        }
+        self.gives(due.into_iter().take(limit).collect())
     }
 }

@@ -7,6 +7,7 @@
 mod content;
 mod dir_times;
 mod projections;
+mod quotas;
 mod references;
 mod tree;
 
@@ -52,6 +53,7 @@ impl SqliteFs {
         check.part(|check| check.references())?;
         check.part(|check| check.index())?;
         check.part(|check| check.projections())?;
+        check.part(|check| check.quotas())?;
         Ok(check.report)
     }
 }

@@ -1,4 +1,5 @@
-//! Makes the search index again, and the keys that are found, from the files, which are the truth.
+//! Makes what is derived from the files again, which are the truth: the search index, the keys that are found,
+//! and what quotas count.
 
 use std::sync::Arc;
 
@@ -10,8 +11,8 @@ use crate::engine::sqlite::index::remake::{self, Progress};
 use crate::engine::sqlite::index::verify;
 use crate::engine::sqlite::maintain::step::Turn;
 use crate::engine::sqlite::projected;
-use crate::engine::sqlite::read::rows;
-use crate::engine::sqlite::write::group::touch;
+use crate::engine::sqlite::read::{quotas, rows};
+use crate::engine::sqlite::write::{self, group::touch};
 use crate::error::Result;
 use crate::sqlite::DbResult;
 use crate::text::Tokenizer;
@@ -39,6 +40,10 @@ impl SqliteFs {
         }
         self.catch_up()?;
         self.remake_keys()?;
+        let quotas = self.with_view(|view| quotas::all_of(view.conn))?;
+        for key in quotas.iter().map(|quota| quota.path.key().to_owned()) {
+            self.index_step(move |conn| write::quotas::recount(conn, &key))?;
+        }
         block_on(self.inner.writer.transact(true, touch))?;
         Ok(at.files)
     }

@@ -8,7 +8,7 @@ use crate::engine::sqlite::read::dir_times;
 use crate::engine::sqlite::read::rows::{self, MAX};
 use crate::engine::sqlite::schema::columns::KindColumn;
 use crate::engine::sqlite::schema::{answer, changes};
-use crate::engine::sqlite::write::{refs, staged};
+use crate::engine::sqlite::write::{quotas, refs, staged};
 use crate::error::{Error, ErrorKind};
 use crate::model::{Author, Batch, Commit, Kind};
 use crate::sqlite::DbResult;
@@ -67,6 +67,9 @@ pub(crate) fn delta(
     }
     for node in delta.nodes.values().filter(|node| node.kind == Kind::File && node.nlink == 0) {
         control::forget_judged(conn, node.ino)?;
+    }
+    for (key, used) in &delta.quotas {
+        quotas::use_up(conn, key, *used)?;
     }
     log(conn, &delta.log, head, batch, commit)
 }

@@ -6,11 +6,13 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use rusqlite::Connection;
 
 use crate::engine::planner::{Delta, NameRow, NodeRow};
 use crate::model::Attributes;
+use crate::rule::quota::Quotas;
 use crate::sqlite::DbResult;
 
 /// Most rows of a kind. Typically under 100 KiB an account; 3 MiB with the longest paths and targets.
@@ -22,6 +24,8 @@ pub(crate) struct RowCache {
     /// The `data_version` that the rows belong to.
     version: Option<i64>,
     rows: RefCell<CachedRows>,
+    /// The quotas of the tree, with what its commits use of them.
+    quotas: RefCell<Option<Arc<Quotas>>>,
 }
 
 #[derive(Default)]
@@ -103,7 +107,16 @@ impl RowCache {
         read()
     }
 
-    /// Forgets all rows.
+    pub(crate) fn quotas(&self, read: impl FnOnce() -> DbResult<Quotas>) -> DbResult<Arc<Quotas>> {
+        if let Some(quotas) = &*self.quotas.borrow() {
+            return Ok(Arc::clone(quotas));
+        }
+        let quotas = Arc::new(read()?);
+        *self.quotas.borrow_mut() = Some(Arc::clone(&quotas));
+        Ok(quotas)
+    }
+
+    /// Forgets names and nodes.
     pub(crate) fn clear(&self) {
         *self.rows.borrow_mut() = CachedRows::default();
     }
@@ -111,6 +124,11 @@ impl RowCache {
     /// Takes over what a batch wrote. A batch larger than the cache clears it: its rows are unlikely to be
     /// used again, and what it overwrote must not stay.
     pub(crate) fn apply(&self, delta: &Delta, seq: u64) {
+        if !delta.quotas.is_empty()
+            && let Some(quotas) = &mut *self.quotas.borrow_mut()
+        {
+            Arc::make_mut(quotas).use_up(&delta.quotas);
+        }
         let large = delta.names.len().max(delta.nodes.len()) > MOST;
         if large || !delta.subtrees.is_empty() {
             return self.clear();

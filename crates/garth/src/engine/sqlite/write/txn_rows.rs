@@ -1,5 +1,7 @@
 //! The planner's reads inside the writer's transaction: it sees the earlier members of its group.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use rusqlite::Connection;
 
@@ -7,16 +9,17 @@ use super::open_nodes::OpenNodes;
 use super::row_cache::RowCache;
 use super::staged;
 use crate::engine::planner::{
-    ExtentRow, IdempotencyRow, JudgedRow, NameRow, NodeRow, Region, Rows, StagedRow, Stored,
+    ExtentRow, IdempotencyRow, JudgedRow, NameRow, NodeRow, Region, Rows, StagedRow, Stored, Tally,
 };
 use crate::engine::sqlite::control;
 use crate::engine::sqlite::reach::Reach;
 use crate::engine::sqlite::read::content::Packs;
-use crate::engine::sqlite::read::log;
 use crate::engine::sqlite::read::rows::{self, MAX, Span};
+use crate::engine::sqlite::read::{log, quotas};
 use crate::engine::sqlite::schema::SUBJECT;
 use crate::error::Result;
 use crate::model::{Attributes, Commit, CommitId, Timestamp, Within};
+use crate::rule::quota::Quotas;
 use crate::rule::{Digest, Rules};
 use crate::sqlite::{DbResult, one};
 
@@ -132,5 +135,17 @@ impl Rows for TxnRows<'_> {
 
     fn extents_at(&self, ino: u64, seq: u64, from: u64, to: u64) -> Result<Vec<ExtentRow>> {
         described(rows::extents_at(self.conn, ino, seq, from, to))
+    }
+
+    fn quotas(&self) -> Result<Arc<Quotas>> {
+        described(self.row_cache.quotas(|| quotas::all_of(self.conn)))
+    }
+
+    fn tally(&self, ranges: &[(String, String)]) -> Result<Tally> {
+        described(quotas::tally(self.conn, ranges))
+    }
+
+    fn due(&self, time: i64, within: &Within, after: (i64, u64), limit: usize) -> Result<Vec<(i64, u64)>> {
+        described(quotas::due(self.conn, time, within, after, limit))
     }
 }

@@ -1,0 +1,131 @@
+//! `garth quota`: how much may lie below a path.
+
+use clap::{Args, Subcommand};
+use garth::TreePath;
+use garth::model::quota::{Limits, Quota as Kept};
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::args::{LongHelp, TREE_PATH};
+use crate::escape::escaped;
+use crate::fail::{Failure, Result};
+use crate::size::{parse_count, parse_size, size_text};
+
+/// Set, list and remove quotas: how many bytes and entries may lie below a path
+///
+/// Bytes are the sizes of files, each once; entries are names of all kinds, without the path itself. What
+/// would exceed a quota is refused and changes nothing. With --json one object per quota: path, max_bytes,
+/// max_entries (null if not limited), bytes, entries (what is used).
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Example:\n  garth quota set /projects --bytes 10GiB --entries 100000",
+    args_conflicts_with_subcommands = true
+)]
+pub(crate) struct Quota {
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Set the quota of a path, in place of the one it has
+    ///
+    /// It may be less than what is used: then what is there stays, and may shrink but not grow.
+    #[command(after_help = "Example:\n  garth quota set /projects --bytes 10GiB --entries 100000")]
+    Set {
+        /// Path that the quota is for; / for the whole account. It need not exist
+        #[arg(value_hint = TREE_PATH)]
+        path: String,
+        /// Most bytes below the path: bytes, or a number with k, M, G or T
+        #[arg(long, value_name = "SIZE", value_parser = parse_size, required_unless_present = "entries")]
+        bytes: Option<u64>,
+        /// Most names below the path
+        #[arg(long, value_name = "COUNT", value_parser = parse_count::<u64>)]
+        entries: Option<u64>,
+    },
+    /// List quotas and what is used of them (the default)
+    #[command(disable_help_flag = true, after_help = "Example:\n  garth quota list -h")]
+    List {
+        /// Show sizes in powers of 1024: 1.5K, 23M, 4.0G
+        #[arg(short = 'h', long)]
+        human_readable: bool,
+        #[command(flatten)]
+        help: LongHelp,
+    },
+    /// Remove the quota of a path
+    #[command(after_help = "Example:\n  garth quota remove /projects")]
+    Remove {
+        /// Path that the quota is for
+        #[arg(value_hint = TREE_PATH)]
+        path: String,
+    },
+}
+
+impl Quota {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        app.no_tree("quota")?;
+        match self.action.unwrap_or(Action::List { human_readable: false, help: LongHelp::default() }) {
+            Action::Set { path, bytes, entries } => {
+                let path = parse(&path)?;
+                let limits = Limits { bytes, entries };
+                limits.check()?;
+                let account = app.account_of(&app.data_dir_of_account().await?).await?;
+                let quota = account.set_quota(&path, limits).await?;
+                app.out.item(&quota_json(&quota), line(&quota, false))
+            }
+            Action::List { human_readable, .. } => {
+                let account = app.account_of(&app.data_dir()?).await?;
+                for quota in account.quotas().await? {
+                    app.out.item(&quota_json(&quota), line(&quota, human_readable))?;
+                }
+                Ok(())
+            }
+            Action::Remove { path } => {
+                let path = parse(&path)?;
+                let account = app.account_of(&app.data_dir()?).await?;
+                account.remove_quota(&path).await?;
+                let json = json!({"path": path.as_str(), "removed": true});
+                app.out.item(&json, format_args!("removed  {}", escaped(path.as_str())))
+            }
+        }
+    }
+}
+
+/// The quotas of the chosen account, for who looks at the account itself.
+pub(super) async fn all(app: &App) -> Result<Vec<Kept>> {
+    if app.no_tree("quota").is_err() {
+        return Ok(Vec::new());
+    }
+    let account = app.account_of(&app.data_dir()?).await?;
+    Ok(account.quotas().await?)
+}
+
+/// A quota is for a path as it is written: links are not followed.
+fn parse(path: &str) -> Result<TreePath> {
+    TreePath::parse(path).map_err(|error| Failure::Usage(format!("{path}: {error}")))
+}
+
+pub(super) fn quota_json(quota: &Kept) -> Value {
+    let Kept { path, limits, used } = quota;
+    json!({
+        "path": path.as_str(), "max_bytes": limits.bytes, "max_entries": limits.entries,
+        "bytes": used.bytes, "entries": used.entries,
+    })
+}
+
+/// What is used of what is allowed: `90 of 100 bytes, 3 entries`.
+pub(super) fn usage_text(quota: &Kept, human: bool) -> String {
+    let part = |used: String, limit: Option<String>, what: &str| match limit {
+        Some(limit) => format!("{used} of {limit} {what}"),
+        None => format!("{used} {what}"),
+    };
+    let size = |bytes| size_text(bytes, human);
+    let bytes = part(size(quota.used.bytes), quota.limits.bytes.map(size), "bytes");
+    let entries =
+        part(quota.used.entries.to_string(), quota.limits.entries.map(|most| most.to_string()), "entries");
+    format!("{bytes}, {entries}")
+}
+
+fn line(quota: &Kept, human: bool) -> String {
+    format!("{:<50}  {}", usage_text(quota, human), escaped(quota.path.as_str()))
+}

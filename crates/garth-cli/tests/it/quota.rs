@@ -1,0 +1,46 @@
+//! `garth quota`, and how a refusal reads.
+
+use serde_json::json;
+
+use super::garth::{Garth, text};
+
+#[test]
+fn a_quota_is_set_reached_seen_raised_and_removed() {
+    let garth = Garth::new();
+    garth.feed(&["write", "-p", "/notes/a", "-m", "first"], &"x".repeat(90));
+    let set = garth.json(&["quota", "set", "/notes", "--bytes", "100", "--entries", "3"]);
+    let expected = json!({"path": "/notes", "max_bytes": 100, "max_entries": 3, "bytes": 90, "entries": 1});
+    assert_eq!(set, expected);
+    let refused = garth.run(&["write", "/notes/b"], "x".repeat(11).as_bytes());
+    let said = text(&refused.stderr);
+    assert!(!refused.status.success());
+    for part in ["/notes", "100 bytes", "11 more", "90 are used", "raised"] {
+        assert!(said.contains(part), "{said}");
+    }
+    let folder = garth.beside("files");
+    std::fs::create_dir(&folder).unwrap();
+    for name in ["1", "2", "3"] {
+        std::fs::write(folder.join(name), "x").unwrap();
+    }
+    let import = garth.run(&["import", folder.to_str().unwrap(), "/notes/in"], b"");
+    assert!(!import.status.success());
+    assert!(text(&import.stderr).contains("3 entries"), "{}", text(&import.stderr));
+    garth.ok(&["rm", "-r", "/notes/in"]);
+    assert_eq!(garth.lines(&["quota", "list"]), std::slice::from_ref(&expected));
+    assert!(garth.ok(&["quota"]).contains("90 of 100 bytes, 1 of 3 entries"));
+    assert!(garth.ok(&["du", "/notes"]).contains("(quota: 90 of 100 bytes, 1 of 3 entries)"));
+    assert_eq!(garth.json(&["du", "/notes"])["quota"], expected);
+    assert_eq!(garth.json(&["du", "/"]).get("quota"), None);
+    // another one replaces both limits
+    let raised = garth.json(&["quota", "set", "/notes", "--bytes", "10KiB"]);
+    assert_eq!((&raised["max_bytes"], &raised["max_entries"]), (&json!(10240), &json!(null)));
+    assert!(garth.ok(&["quota", "list", "-h"]).contains("90 of 10K bytes, 1 entries  "));
+    garth.feed(&["write", "/notes/b"], &"x".repeat(11));
+    garth.ok(&["quota", "remove", "/notes"]);
+    assert_eq!(garth.ok(&["quota", "list"]), "");
+    garth.fails(3, &["quota", "remove", "/notes"]);
+    garth.fails(2, &["quota", "set", "/notes"]);
+    garth.fails(2, &["quota", "set", "notes", "--bytes", "1"]);
+    garth.fails(2, &["quota", "set", "/notes", "--bytes", "9223372036854775808"]);
+    assert!(garth.ok(&["fsck"]).contains("default"));
+}

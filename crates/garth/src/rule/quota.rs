@@ -1,0 +1,223 @@
+//! How much may lie below a path: limits, what is used of them, and whether a commit may go on. Pure: engines
+//! count, each in its own way.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::Within;
+use crate::model::quota::{MAX_COUNTED, Quota, Usage};
+
+/// What a commit would leave below a path, before it is known whether that can be kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// As [`Usage::bytes`].
+    pub bytes: i128,
+    /// As [`Usage::entries`].
+    pub entries: i128,
+}
+
+impl From<Usage> for Count {
+    fn from(used: Usage) -> Self {
+        Self { bytes: used.bytes.into(), entries: used.entries.into() }
+    }
+}
+
+impl Count {
+    /// As a usage, if it can be one.
+    ///
+    /// # Errors
+    /// `Corrupt` for less than nothing: the counters were wrong before.
+    pub fn usage(self) -> Result<Usage> {
+        let number = |count: i128| {
+            u64::try_from(count).map_err(|_| {
+                Error::new(ErrorKind::Corrupt, "a quota counts what is not there; run `garth reindex`")
+            })
+        };
+        Ok(Usage { bytes: number(self.bytes)?, entries: number(self.entries)? })
+    }
+}
+
+/// What of a quota a commit would exceed that makes `after` of what was used before; `None` if it may go on.
+/// What does not grow may be above its limit: it was there before the limit was.
+fn exceeded(quota: &Quota, after: Count) -> Option<Exceeded> {
+    let part = |what, limit: Option<u64>, used: u64, after: i128| {
+        let allowed = limit.unwrap_or(MAX_COUNTED);
+        let exceeds = after > i128::from(used) && after > i128::from(allowed);
+        exceeds.then_some(Exceeded { what, used, after, allowed })
+    };
+    part("bytes", quota.limits.bytes, quota.used.bytes, after.bytes)
+        .or_else(|| part("entries", quota.limits.entries, quota.used.entries, after.entries))
+}
+
+/// Whether a commit that would leave `after` may go on.
+pub fn allows(quota: &Quota, after: Count) -> bool {
+    exceeded(quota, after).is_none()
+}
+
+/// A limit and what would exceed it.
+struct Exceeded {
+    what: &'static str,
+    used: u64,
+    after: i128,
+    allowed: u64,
+}
+
+/// Refuses a commit that would leave more than some quotas allow. These come in the order of their paths; the
+/// first that lies `within` what the caller reaches is named, and none if none does.
+///
+/// # Errors
+/// `QuotaExceeded`.
+pub fn refuse<'a>(within: &Within, counted: impl IntoIterator<Item = (&'a Quota, Count)>) -> Result<()> {
+    let mut refused = Ok(());
+    for (quota, after) in counted {
+        let Some(Exceeded { what, used, after, allowed }) = exceeded(quota, after) else { continue };
+        if within.contains(&quota.path) {
+            let more = after - i128::from(used);
+            let message = format!(
+                "the quota of {allowed} {what} does not allow {more} more: {used} are used; \
+                 remove something below it, or have the quota raised"
+            );
+            return Err(Error::at(ErrorKind::QuotaExceeded, &quota.path, message));
+        }
+        // how much others use, and where, is not the caller's to know
+        let message =
+            "a quota for more than what is shown here is used up; remove something, or have it raised";
+        refused = Err(Error::new(ErrorKind::QuotaExceeded, message));
+    }
+    refused
+}
+
+/// The quotas of a tree.
+#[derive(Clone, Debug)]
+pub struct Quotas {
+    by_key: BTreeMap<String, Quota>,
+    /// Their subtrees but for the root, which needs no looking: what has a name is below it.
+    places: Within,
+}
+
+impl Default for Quotas {
+    fn default() -> Self {
+        Self::new([])
+    }
+}
+
+impl Quotas {
+    /// These quotas.
+    pub fn new(quotas: impl IntoIterator<Item = Quota>) -> Self {
+        let by_key: BTreeMap<String, Quota> =
+            quotas.into_iter().map(|quota| (quota.path.key().to_owned(), quota)).collect();
+        let paths = by_key.values().map(|quota| quota.path.clone());
+        let places = Within::new(paths.filter(|path| !path.is_root()));
+        Self { by_key, places }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    /// All, in the order of their paths.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Quota> {
+        self.by_key.values()
+    }
+
+    /// The quota of the path that has this key.
+    pub fn get(&self, key: &str) -> Option<&Quota> {
+        self.by_key.get(key)
+    }
+
+    /// The subtrees that they are for, without the root's.
+    pub fn places(&self) -> &Within {
+        &self.places
+    }
+
+    /// The keys of the quotas that count the names in a directory, which is told by its key, the nearest
+    /// first.
+    pub fn over<'a>(&'a self, dir: &'a str) -> impl Iterator<Item = &'a str> {
+        let up = std::iter::successors(Some(dir), |dir| dir.rsplit_once('/').map(|(above, _)| above));
+        up.filter_map(|dir| self.by_key.get_key_value(dir)).map(|(key, _)| key.as_str())
+    }
+
+    /// Takes over what a commit has left used of some, by their keys.
+    pub fn use_up(&mut self, changed: &BTreeMap<String, Usage>) {
+        for (key, used) in changed {
+            if let Some(quota) = self.by_key.get_mut(key) {
+                quota.used = *used;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::quota::Limits;
+    use crate::path::TreePath;
+
+    fn path(path: &str) -> TreePath {
+        TreePath::parse(path).unwrap()
+    }
+
+    fn quota(at: &str, limits: Limits, used: Usage) -> Quota {
+        Quota { path: path(at), limits, used }
+    }
+
+    fn count(bytes: i128, entries: i128) -> Count {
+        Count { bytes, entries }
+    }
+
+    #[test]
+    fn what_grows_over_its_limit_is_refused_and_what_shrinks_is_not() {
+        let used = Usage { bytes: 120, entries: 3 };
+        let quota = quota("/a", Limits::default().bytes(100).entries(3), used);
+        for fits in [count(120, 3), count(119, 3), count(0, 0), count(101, 2)] {
+            assert!(allows(&quota, fits), "{fits:?}");
+        }
+        for more in [count(121, 3), count(121, 0), count(0, 4)] {
+            assert!(!allows(&quota, more), "{more:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_limited_is_counted_to_the_largest_number_that_is_kept() {
+        let most = i128::from(MAX_COUNTED);
+        let quota = quota("/", Limits::default().entries(5), Usage::default());
+        assert!(allows(&quota, count(most, 5)));
+        assert!(!allows(&quota, count(most + 1, 5)));
+        Limits::default().bytes(MAX_COUNTED).check().unwrap();
+        for wrong in
+            [Limits::default(), Limits::default().bytes(u64::MAX), Limits::default().entries(1 << 63)]
+        {
+            assert!(wrong.check().unwrap_err().is(ErrorKind::InvalidArgument), "{wrong:?}");
+        }
+        assert!(count(-1, 0).usage().unwrap_err().is(ErrorKind::Corrupt));
+    }
+
+    #[test]
+    fn the_first_path_that_is_reached_is_named_and_no_other() {
+        let limits = Limits::default().bytes(10);
+        let quotas = ["/", "/a", "/a/b"].map(|at| quota(at, limits, Usage { bytes: 7, entries: 1 }));
+        let refusal =
+            |within: &Within| refuse(within, quotas.iter().map(|quota| (quota, count(11, 1)))).unwrap_err();
+        let error = refusal(&Within::new([path("/a")]));
+        assert_eq!((error.kind(), error.path()), (ErrorKind::QuotaExceeded, Some(&path("/a"))));
+        for number in ["10 bytes", "4 more", "7 are used"] {
+            assert!(error.message().contains(number), "{error}");
+        }
+        let error = refusal(&Within::new([path("/z")]));
+        assert_eq!((error.kind(), error.path()), (ErrorKind::QuotaExceeded, None));
+        assert!(!error.message().contains(|letter: char| letter.is_ascii_digit()), "{error}");
+    }
+
+    #[test]
+    fn a_directory_is_below_the_quotas_above_it_and_its_own() {
+        let quotas = ["/", "/a", "/a/b", "/a-"].map(|at| quota(at, Limits::default(), Usage::default()));
+        let quotas = Quotas::new(quotas);
+        let over = |dir: &str| quotas.over(dir).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(over(""), [""]);
+        assert_eq!(over("/a"), ["/a", ""]);
+        assert_eq!(over("/a/b/c"), ["/a/b", "/a", ""]);
+        assert_eq!(over("/a-/b"), ["/a-", ""]);
+        assert_eq!(over("/ab"), [""]);
+    }
+}
