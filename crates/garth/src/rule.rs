@@ -16,11 +16,12 @@ pub mod schema;
 
 pub use check::{Breach, Check};
 pub use class::Class;
-pub use demand::{Demand, MAX_WHOLE, SchemaText};
+pub use demand::{Demand, MAX_WHOLE};
 pub use judge::{
     Caller, Entries, File, Left, MAX_JUDGED, MAX_JUDGED_BYTES, MAX_LOOKED, Touched, judge, judge_state,
 };
 pub use lines::Place;
+pub use schema::SchemaText;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Within;

@@ -24,7 +24,7 @@ const LAYERS: [(&str, &str); 17] = [
     ("text", ""),
     ("rule", ""),
     ("runtime", ""),
-    ("fs", ""),
+    ("fs", "rule"),
     ("sqlite", "runtime"),
     ("engine", "fs"),
     ("engine::planner", "fs text rule"),

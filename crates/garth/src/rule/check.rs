@@ -2,8 +2,8 @@
 //! already read in different ways.
 
 use super::lines::{Lines, Place};
-use super::schema::{Budget, MAX_STEPS};
-use super::{Rule, SchemaText, json};
+use super::schema::{Budget, MAX_STEPS, SchemaText};
+use super::{Rule, json};
 use crate::path::TreePath;
 
 /// What the schemas of one commit may take.

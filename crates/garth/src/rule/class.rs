@@ -10,9 +10,9 @@ use crate::path::{MAX_PATH, SYSTEM, TreePath};
 /// Most segments of a class: its places in a directory are the bits of a `u64`.
 const MAX_SEGMENTS: usize = 63;
 
-/// A class of paths as `/agents/*/kv/**`. `*` stands for any bytes of a name, `?` for one, `[ab]` and `{a,b}` choose,
-/// and a backslash takes the next character as it is. A segment `**` stands for any number of directories, at
-/// the end for one name and more.
+/// A class of paths as `/agents/*/kv/**`. `*` stands for any bytes of a name, `?` for one, `[ab]` and
+/// `{a,b}` choose, and a backslash takes the next character as it is. A segment `**` stands for any number of
+/// directories, at the end for one name and more.
 #[derive(Clone)]
 pub struct Class {
     /// As it was given, with a slash at its beginning.

@@ -1,14 +1,12 @@
 //! What a rule demands, its terms as text, and how a file's content is checked for it.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::check::Checking;
 use super::fragments;
 use super::lines::{Lines, Place};
-use super::schema::Schema;
+use super::schema::SchemaText;
 use crate::error::{Error, Result};
 
 /// Largest file that is checked as a whole, 16 MiB: what a commit holds in memory for it.
@@ -48,40 +46,6 @@ pub enum Demand {
     /// Search does not see the content.
     NotSearchable,
 }
-
-/// A JSON Schema, as it was given and ready to judge.
-#[derive(Clone, Debug)]
-pub struct SchemaText {
-    text: Arc<str>,
-    schema: Arc<Schema>,
-}
-
-impl SchemaText {
-    /// Reads a schema: `docs/specs/schemas.md` says which keywords it may have.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for one that is none, or is too large.
-    pub fn parse(text: &str) -> Result<Self> {
-        Ok(Self { text: text.into(), schema: Arc::new(Schema::compile(text)?) })
-    }
-
-    /// As it was given.
-    pub fn as_str(&self) -> &str {
-        &self.text
-    }
-
-    pub(super) fn schema(&self) -> &Schema {
-        &self.schema
-    }
-}
-
-impl PartialEq for SchemaText {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Eq for SchemaText {}
 
 /// What is demanded of files of instruction fragments.
 pub(super) fn fragments() -> Demand {

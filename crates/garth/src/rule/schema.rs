@@ -11,6 +11,7 @@ mod pattern;
 mod tests;
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::json::{self, Number, Value, cut};
 use crate::error::{Error, Result};
@@ -73,6 +74,40 @@ impl Schema {
         self.check(&value, budget)
     }
 }
+
+/// A JSON Schema, as it was given and ready to judge.
+#[derive(Clone, Debug)]
+pub struct SchemaText {
+    text: Arc<str>,
+    schema: Arc<Schema>,
+}
+
+impl SchemaText {
+    /// Reads a schema: `docs/specs/schemas.md` says which keywords it may have.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for one that is none, or is too large.
+    pub fn parse(text: &str) -> Result<Self> {
+        Ok(Self { text: text.into(), schema: Arc::new(Schema::compile(text)?) })
+    }
+
+    /// As it was given.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+}
+
+impl PartialEq for SchemaText {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for SchemaText {}
 
 /// Steps that may still be taken. One is about what it takes to look at a small value: 10 to 50 ns.
 #[derive(Clone, Copy, Debug)]

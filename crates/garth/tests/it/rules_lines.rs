@@ -181,3 +181,46 @@ async fn what_a_tree_breaks_is_listed_and_the_rule_set_by_force_alone() {
     fs.commit(Op::append(at("/a/1.json"), "x").into()).await.unwrap();
     assert!(!fs.remove_rule(new.class(), "json").await.unwrap());
 }
+
+#[tokio::test]
+async fn a_file_of_many_names_is_read_once() {
+    let [tree, sqlite] = Tree::all();
+    for tree in [tree, sqlite] {
+        let value = format!("\"{}\"", "x".repeat((1 << 20) - 2));
+        tree.given([Op::write(at("/agents/a/kv/0"), "1").with_parents()]).await;
+        let links = (1..300).map(|n| Op::link(at("/agents/a/kv/0"), at(&format!("/agents/a/kv/{n}"))));
+        tree.given(links).await;
+        tree.given([Op::write(at("/agents/a/kv/7"), value)]).await;
+        let error = tree.refusal(vec![Op::append(at("/agents/a/kv/7"), "x")]).await;
+        assert_eq!(error.path().map(TreePath::as_str), Some("/agents/a/kv/0"), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rules_about_change_are_set_while_others_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let made = (0..2000).map(|n| Op::write(at(&format!("/logs/{n}.log")), "1\n").with_parents());
+    fs.commit(Batch::new(made)).await.unwrap();
+    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let writer = tokio::spawn({
+        let (fs, stop) = (Arc::clone(&fs), Arc::clone(&stop));
+        async move {
+            let mut written = 0_u64;
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                fs.commit(Op::append(at("/logs/7.log"), "2\n").into()).await.unwrap();
+                written += 1;
+            }
+            written
+        }
+    });
+    for demand in ["append-only", "json-lines"] {
+        let set = fs.set_rule(rule("/logs/**", demand, "{}"), false).await.unwrap();
+        assert!(set.set, "{demand}: {set:?}");
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert!(writer.await.unwrap() > 0);
+    // what comes in between is looked at: it would break the rule
+    let error = fs.commit(Op::append(at("/logs/7.log"), "no").into()).await.unwrap_err();
+    assert!(error.is(ErrorKind::RuleViolation), "{error}");
+}

@@ -24,7 +24,7 @@ pub(super) fn rule(class: &str, demand: &str, terms: &str) -> Rule {
 
 /// A tree of one of the engines.
 pub(super) enum Tree {
-    Memory(Memory),
+    Memory(Box<Memory>),
     Sqlite(Arc<SqliteFs>, #[expect(dead_code, reason = "removed once it is dropped")] tempfile::TempDir),
 }
 
@@ -32,12 +32,12 @@ impl Tree {
     pub(super) fn all() -> [Self; 2] {
         let folder = tempfile::tempdir().unwrap();
         let sqlite = SqliteFs::open(folder.path(), Env::system()).unwrap();
-        [Self::Memory(Memory::new(Env::system())), Self::Sqlite(sqlite, folder)]
+        [Self::Memory(Box::new(Memory::new(Env::system()))), Self::Sqlite(sqlite, folder)]
     }
 
     pub(super) fn fs(&self) -> &dyn FileSystem {
         match self {
-            Self::Memory(fs) => fs,
+            Self::Memory(fs) => &**fs,
             Self::Sqlite(fs, _) => &**fs,
         }
     }

@@ -278,9 +278,34 @@ fn an_append_to_a_guarded_file_costs_the_same_whatever_is_before_it() {
         }
         let bad = account.batch(Batch::new([Op::append(&log, "no\n")])).expect_err("no JSON");
         assert!(bad.message().contains(&format!("line {}: ", lines + 2)), "{bad}");
-        steps::of_call(|n| account.commit([Op::append(&log, format!("{n}\n"))]))
+        // also where it ends no line, again and again
+        account.commit([Op::append(&log, "1")]);
+        let unended = steps::of_call(|_| account.commit([Op::append(&log, "2")]));
+        account.commit([Op::append(&log, "\n")]);
+        unended.max(steps::of_call(|n| account.commit([Op::append(&log, format!("{n}\n"))])))
     });
     assert!(many <= few + MORE, "{few} steps beside {FEW} lines, {many} beside {MANY}");
+}
+
+#[test]
+fn what_was_found_of_files_is_known_once_a_rule_is_set_and_forgotten_with_file_and_rule() {
+    let (account, ()) = Account::grown(|_| ());
+    let known = || -> u64 {
+        let pool = &account.fs.inner.pool;
+        let count = |conn: &Connection| conn.query_row("SELECT count(*) FROM judged", [], |row| row.get(0));
+        pool.with(|conn| Ok(count(conn)?)).expect("a count")
+    };
+    let names = ["/d/a.jsonl", "/d/b.jsonl"].map(path);
+    account.commit(names.clone().map(|name| Op::write(name, "1234567\n".repeat(1 << 17))));
+    let class = Class::parse("/d/*.jsonl").expect("a class");
+    let rule = Rule::new(class.clone(), Demand::parse("json-lines", "{}").expect("a demand"));
+    assert!(block_on(account.fs.set_rule(rule, false)).expect("a rule").set);
+    assert_eq!(known(), 2, "both are long");
+    account.commit([Op::remove(&names[0])]);
+    assert_eq!(known(), 1);
+    assert!(block_on(account.fs.remove_rule(&class, "json-lines")).expect("no rule"));
+    block_on(account.fs.gc(std::time::Duration::ZERO)).expect("a collection");
+    assert_eq!(known(), 0);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Makes what is derived from the files again, which are the truth: the search index, the keys that are found,
-//! and what quotas count.
+//! Makes what is derived from the files again, which are the truth: the search index, the keys that are
+//! found, and what quotas count.
 
 use std::sync::Arc;
 
