@@ -138,6 +138,11 @@ impl Quotas {
         up.filter_map(|dir| self.by_key.get_key_value(dir)).map(|(key, _)| key.as_str())
     }
 
+    /// The keys of the quotas that are for something below a directory, which is told by its key.
+    pub fn below(&self, dir: &str) -> impl Iterator<Item = &str> {
+        self.by_key.range(format!("{dir}/")..format!("{dir}0")).map(|(key, _)| key.as_str())
+    }
+
     /// Takes over what a commit has left used of some, by their keys.
     pub fn use_up(&mut self, changed: &BTreeMap<String, Usage>) {
         for (key, used) in changed {
@@ -219,5 +224,9 @@ mod tests {
         assert_eq!(over("/a/b/c"), ["/a/b", "/a", ""]);
         assert_eq!(over("/a-/b"), ["/a-", ""]);
         assert_eq!(over("/ab"), [""]);
+        let below = |dir: &str| quotas.below(dir).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(below(""), ["/a", "/a-", "/a/b"]);
+        assert_eq!(below("/a"), ["/a/b"]);
+        assert!(below("/a/b").is_empty() && below("/ab").is_empty());
     }
 }

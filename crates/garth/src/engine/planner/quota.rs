@@ -128,6 +128,19 @@ impl<R: Rows> Planner<'_, R> {
         Ok(())
     }
 
+    /// The quotas above and below the directories that have left or come, by their keys.
+    fn met_by_moves(&self, quotas: &Quotas) -> BTreeSet<String> {
+        let subtrees = &self.delta.subtrees;
+        let parts = subtrees.parts("").into_iter().filter(|(at, region)| *at != region.dir);
+        let dirs = parts.flat_map(|(at, region)| [at, region.dir]);
+        let dirs = dirs.chain(subtrees.left().into_iter().map(|region| region.dir));
+        let mut met = BTreeSet::new();
+        for dir in dirs.collect::<BTreeSet<String>>() {
+            met.extend(quotas.over(&dir).chain(quotas.below(&dir)).map(str::to_owned));
+        }
+        met
+    }
+
     /// Counts what was moved and removed with directories.
     fn count_moved(&self, counting: &mut Counting) -> Result<()> {
         if self.delta.subtrees.is_empty() {
@@ -136,7 +149,8 @@ impl<R: Rows> Planner<'_, R> {
         let left =
             self.delta.subtrees.left().into_iter().map(|region| (region.dir.clone(), region)).collect();
         let quotas = Arc::clone(&counting.quotas);
-        for key in quotas.iter().map(|quota| quota.path.key()) {
+        for key in self.met_by_moves(&quotas) {
+            let key = key.as_str();
             let before = left_in(&left, key);
             let parts = self.delta.subtrees.parts(key).into_iter();
             let after =

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::engine::planner::{Region, Tally};
 use crate::engine::sqlite::read::rows::{self, Span};
@@ -14,8 +14,8 @@ use crate::path::TreePath;
 use crate::rule::quota::{Count, Quotas};
 use crate::sqlite::{DbResult, all};
 
-/// Rows of `expiry` looked at before those that are due are asked for again.
-const PIECE: usize = 256;
+/// So much of what has expired is looked at, wherever it is, before the names of a subtree are.
+const ELSEWHERE: usize = if cfg!(test) { 4 } else { 1000 };
 
 /// All quotas of the tree.
 pub(crate) fn all_of(conn: &Connection) -> DbResult<Quotas> {
@@ -89,30 +89,87 @@ fn each_name(
 }
 
 /// Nodes that have expired at a time and have a live name within some subtrees, behind a moment and a node,
-/// in that order.
+/// in that order. Where much has expired elsewhere, all names of the subtrees are looked at.
 pub(crate) fn due(
     conn: &Connection,
     time: i64,
     within: &Within,
-    mut after: (i64, u64),
+    after: (i64, u64),
     limit: usize,
 ) -> DbResult<Vec<(i64, u64)>> {
     let sql = "SELECT at, ino FROM expiry WHERE at <= ?1 AND (at, ino) > (?2, ?3) ORDER BY at, ino LIMIT ?4";
-    let mut found = Vec::new();
-    loop {
-        let due: Vec<(i64, u64)> =
-            all(conn, sql, params![time, after.0, after.1, PIECE], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        for (at, ino) in &due {
-            if within.is_everything() || !rows::names_of(conn, *ino, Span::NOW, within, 1)?.is_empty() {
-                found.push((*at, *ino));
-                if found.len() == limit {
-                    return Ok(found);
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let most = if within.is_everything() { limit } else { ELSEWHERE.max(limit) };
+    let due: Vec<(i64, u64)> = all(conn, sql, params![time, after.0, after.1, most], read)?;
+    let (mut found, whole) = (Vec::new(), due.len() < most);
+    for (at, ino) in due {
+        if within.is_everything() || !rows::names_of(conn, ino, Span::NOW, within, 1)?.is_empty() {
+            found.push((at, ino));
+        }
+        if found.len() == limit {
+            return Ok(found);
+        }
+    }
+    if whole || within.is_everything() {
+        return Ok(found);
+    }
+    let mut found = BTreeSet::new();
+    for top in within.tops() {
+        for (from, to) in (Region { dir: top.key().to_owned(), ..Region::default() }).ranges() {
+            let sql = "SELECT at, expiry.ino FROM name JOIN expiry ON expiry.ino = name.ino
+                 WHERE dir >= ?1 AND dir < ?2 AND at <= ?3 AND (at, expiry.ino) > (?4, ?5)";
+            let mut names = conn.prepare_cached(sql)?;
+            let mut names = names.query(params![from, to, time, after.0, after.1])?;
+            while let Some(row) = names.next()? {
+                found.insert(read(row)?);
+                if found.len() > limit {
+                    found.pop_last();
                 }
             }
         }
-        match due.last() {
-            Some(last) if due.len() == PIECE => after = *last,
-            _ => return Ok(found),
-        }
+    }
+    Ok(found.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::engine::sqlite::SqliteFs;
+    use crate::env::Env;
+    use crate::fs::{AccountStore, FileSystem};
+    use crate::model::{Batch, Op, SetAttrs, Timestamp};
+
+    /// Much has expired elsewhere, so that the names of the subtree are looked at.
+    #[test]
+    fn what_is_due_in_a_subtree_is_found_beside_much_that_is_due_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let (env, clock) = Env::manual(Timestamp(0));
+        let fs = SqliteFs::open(folder.path(), env).unwrap();
+        let at = |path: &str| TreePath::parse(path).unwrap();
+        let file = |path: &str, seconds| {
+            let expires = SetAttrs::new().expires_at(Timestamp(0).plus_seconds(seconds));
+            Op::write(at(path), "x").with_parents().with_attrs(expires)
+        };
+        let mut ops: Vec<Op> = (0..3 * ELSEWHERE).map(|n| file(&format!("/elsewhere/{n}"), 1)).collect();
+        // the last of them expired first
+        ops.extend((0..8).map(|n| file(&format!("/q/{n}"), 20 - n)));
+        ops.extend([Op::link(at("/q/0"), at("/q/deep/0")).with_parents(), Op::write(at("/q/kept"), "x")]);
+        block_on(fs.commit(Batch::new(ops))).unwrap();
+        block_on(fs.set_quota(&at("/q"), Limits::default().entries(11))).unwrap();
+        clock.set(Timestamp(0).plus_seconds(100));
+        let due = |after, limit| {
+            let within = Within::new([at("/q")]);
+            fs.with_view(|view| due(view.conn, view.time, &within, after, limit)).unwrap()
+        };
+        let all = due((i64::MIN, 0), 100);
+        let seconds: Vec<i64> = all.iter().map(|(at, _)| at / 1_000_000_000).collect();
+        assert_eq!(seconds, (13..=20).collect::<Vec<_>>());
+        assert_eq!(due((i64::MIN, 0), 3), all[..3]);
+        assert_eq!(due(all[2], 3), all[3..6]);
+        block_on(fs.commit(Batch::new((0..3).map(|n| Op::write(at(&format!("/q/new-{n}")), "x"))))).unwrap();
+        let used = block_on(fs.quotas()).unwrap()[0].used.entries;
+        assert_eq!((used, due((i64::MIN, 0), 100)), (11, all[3..].to_vec()));
     }
 }
