@@ -55,6 +55,7 @@ async fn garth(options: &Options) -> Result<Figures> {
         Workload::Names => scale::names(folder, size, runs).await,
         Workload::Accounts => scale::accounts(folder, size, runs).await,
         Workload::Views => work::views::views(folder, size).await,
+        Workload::Rules => work::rules::rules(folder, size, runs).await,
         workload => {
             let garth = Garth::open(folder)?;
             match workload {

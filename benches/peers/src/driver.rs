@@ -44,9 +44,12 @@ fn measure(workload: Workload, options: &Options) -> Result<Figures> {
             Ok(figures)
         }
         // what they need takes long to make: one process does it once and asks garth beside itself
-        Workload::Deep | Workload::Versions | Workload::Lives | Workload::Accounts | Workload::Views => {
-            options.child(workload, Which::Garth, &options.folder()?, None, options.runs)
-        }
+        Workload::Deep
+        | Workload::Versions
+        | Workload::Lives
+        | Workload::Accounts
+        | Workload::Views
+        | Workload::Rules => options.child(workload, Which::Garth, &options.folder()?, None, options.runs),
         Workload::Files
         | Workload::Create
         | Workload::CreateIndexed

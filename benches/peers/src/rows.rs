@@ -33,6 +33,8 @@ pub(crate) enum Workload {
     Accounts,
     /// views beside the tree that they show; opening an agent's tree
     Views,
+    /// rules, quotas and projections beside the same commits without
+    Rules,
     /// `POST /v1/get`, 32 connections; and beside 1,500 puts a second
     Get,
     /// `POST /v1/put`, 32 connections
@@ -184,6 +186,14 @@ pub(crate) const ROWS: &[Row] = &[
         .counts(Unit::Time, Goal::Below(1e6)),
     row(Workload::Views, "mount rename", "rename a directory of 10,000 files from mount to mount, durable")
         .against("rename", "garth: in the tree itself", Goal::None),
+    row(Workload::Rules, "guarded long", "append 200 B to 100 MB of JSON Lines that a rule guards")
+        .against("guarded short", "garth: to 1 MB of them", Goal::Within(1.25)),
+    row(Workload::Rules, "guarded long", "  the same")
+        .against("free long", "garth: without the rule", Goal::None),
+    row(Workload::Rules, "ruled", "create 4 KiB files beside 20 rules and 20 quotas for other paths")
+        .against("plain", "garth: without them", Goal::Within(1.1)),
+    row(Workload::Rules, "tagged", "  with a tag, which is projected")
+        .against("plain", "garth: without it", Goal::None),
     row(Workload::Get, "get", "`POST /v1/get`, 32 connections")
         .against("bare get", "axum handler with the same JSON in memory", Goal::Faster(0.75)),
     row(Workload::Get, "busy get", "  beside 1,500 puts a second")

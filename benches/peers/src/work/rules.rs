@@ -1,0 +1,99 @@
+//! What rules, quotas and projections cost a commit, beside the same commit without them.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use garth::model::quota::Limits;
+use garth::model::{Batch, Op, SetAttrs};
+use garth::rule::{Class, Demand, Rule};
+use garth::{DataDir, Env};
+
+use super::content::text;
+use crate::figures::Figures;
+use crate::side::garth::{Garth, path};
+use crate::size::Size;
+
+/// Commits of one repetition.
+const TIMES: usize = 200;
+/// Rules and quotas that a tree has for paths elsewhere.
+const ELSEWHERE: usize = 20;
+
+pub(crate) async fn rules(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
+    let data = DataDir::open(folder, Env::system())?;
+    let mut accounts = Vec::new();
+    for account in ["plain", "ruled"] {
+        data.create_account(account).await?;
+        accounts.push(Garth(data.account(account).await?));
+    }
+    let mut figures = Figures::default();
+    guarded(&accounts[0], size, runs, &mut figures).await?;
+    for n in 0..ELSEWHERE {
+        set(&accounts[1], &format!("/elsewhere-{n}/**/*.jsonl"), "json-lines").await?;
+        let elsewhere = path(&format!("/elsewhere-{n}"));
+        accounts[1].0.set_quota(&elsewhere, Limits::default().bytes(1 << 40)).await?;
+    }
+    beside(&accounts, runs, &mut figures).await?;
+    Ok(figures)
+}
+
+async fn set(garth: &Garth, class: &str, demand: &str) -> Result<()> {
+    let rule = Rule::new(Class::parse(class)?, Demand::parse(demand, "{}")?);
+    ensure!(garth.0.set_rule(rule, false).await?.set, "nothing breaks it");
+    Ok(())
+}
+
+/// Appends of a line to a file of 1 MB and to one of 100 MB, each with a rule for its lines and without one.
+async fn guarded(garth: &Garth, size: Size, runs: usize, figures: &mut Figures) -> Result<()> {
+    let line = format!("{{\"text\": \"{}\"}}\n", "x".repeat(187));
+    let long = size.of(100, 2);
+    for (dir, guards) in [("free", false), ("guarded", true)] {
+        for (name, megabytes) in [("short", 1), ("long", long)] {
+            let at = path(&format!("/{dir}/{name}.jsonl"));
+            for n in 0..megabytes {
+                let lines = line.repeat(1_000_000 / line.len());
+                let op = if n == 0 { Op::write(&at, lines).with_parents() } else { Op::append(&at, lines) };
+                garth.0.commit(Batch::from(op).visible()).await?;
+            }
+        }
+        if guards {
+            set(garth, "/guarded/*", "json-lines").await?;
+        }
+    }
+    for _ in 0..runs {
+        for dir in ["free", "guarded"] {
+            for name in ["short", "long"] {
+                let at = path(&format!("/{dir}/{name}.jsonl"));
+                let start = Instant::now();
+                for _ in 0..TIMES {
+                    garth.0.commit(Batch::from(Op::append(&at, line.clone())).visible()).await?;
+                }
+                figures.time(format!("{dir} {name}"), start.elapsed(), TIMES);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// New small files that no class matches: in an account without rules and quotas of its own, and in one with
+/// some for paths elsewhere; and with a tag, which is projected.
+async fn beside(accounts: &[Garth], runs: usize, figures: &mut Figures) -> Result<()> {
+    for garth in accounts {
+        garth.0.commit(Op::mkdir(path("/notes")).into()).await?;
+    }
+    for run in 0..runs {
+        for (name, garth, tags) in
+            [("plain", &accounts[0], false), ("ruled", &accounts[1], false), ("tagged", &accounts[0], true)]
+        {
+            let start = Instant::now();
+            for i in 0..TIMES {
+                let body = text((run * TIMES + i) as u64);
+                let op = Op::write(path(&format!("/notes/{name}-{run}-{i}")), body);
+                let op = if tags { op.with_attrs(SetAttrs::new().tags(["one"])) } else { op };
+                garth.0.commit(Batch::from(op).visible()).await?;
+            }
+            figures.time(name, start.elapsed(), TIMES);
+        }
+    }
+    Ok(())
+}
