@@ -21,7 +21,7 @@ use pattern::Pattern;
 /// Largest text of a schema, in bytes.
 pub const MAX_SCHEMA: usize = 64 << 10;
 
-/// Steps that judging the content of one commit may take: about a second's work.
+/// Steps that judging the content of one commit may take: a second's work, two where it is dear.
 pub const MAX_STEPS: u64 = 25_000_000;
 
 /// Schemas that are applied within each other at most: what lies deeper would use up a thread's stack.
@@ -109,7 +109,7 @@ impl PartialEq for SchemaText {
 
 impl Eq for SchemaText {}
 
-/// Steps that may still be taken. One is about what it takes to look at a small value: 10 to 50 ns.
+/// Steps that may still be taken. One is about what it takes to look at a small value: 5 to 75 ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     left: u64,

@@ -10,6 +10,9 @@ use crate::rule::json::{Number, Value, cut, quoted};
 /// Most patterns in a schema: each takes memory of its own.
 const MAX_PATTERNS: usize = 64;
 
+/// Most that they may take together, as [`Pattern::size`] counts: making that much takes about a second.
+const MAX_TABLES: usize = 2 << 20;
+
 /// Most schemas in a schema.
 const MAX_NODES: usize = 4096;
 
@@ -79,6 +82,8 @@ struct Compiler<'a> {
     /// The places of keywords `$ref`, and where they point to.
     references: Vec<(Id, usize, &'a str)>,
     patterns: usize,
+    /// What the patterns took.
+    tables: usize,
     /// The way to what is being read.
     way: Way<'a>,
 }
@@ -361,7 +366,15 @@ impl<'a> Compiler<'a> {
         if self.patterns > MAX_PATTERNS {
             return Err(self.refused(format!("more than {MAX_PATTERNS} patterns; use fewer")));
         }
-        Pattern::parse(text).map_err(|why| self.refused(format!("the pattern {} {why}", quoted(text))))
+        let pattern = Pattern::parse(text)
+            .map_err(|why| self.refused(format!("the pattern {} {why}", quoted(text))))?;
+        self.tables += pattern.size();
+        if self.tables > MAX_TABLES {
+            return Err(self.refused(
+                "the patterns up to here take too much to be made into tables of states; repeat less in them",
+            ));
+        }
+        Ok(pattern)
     }
 
     /// Leads references to their schemas.

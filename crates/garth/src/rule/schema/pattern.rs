@@ -19,7 +19,11 @@ const SPACES: &str = r"\t\n\x0B\x0C\r \u00A0\u1680\u2000-\u200A\u2028\u2029\u202
 
 /// A pattern, found anywhere in a text.
 #[derive(Clone, Debug)]
-pub(super) struct Pattern(Arc<dense::DFA<Vec<u32>>>);
+pub(super) struct Pattern {
+    table: Arc<dense::DFA<Vec<u32>>>,
+    /// Bytes of what the table was made of, which was gone through again for each of its states.
+    made_of: usize,
+}
 
 impl Pattern {
     /// Reads a pattern.
@@ -39,6 +43,7 @@ impl Pattern {
         let states = thompson::Compiler::new().configure(states).build_from_hir(&parsed);
         let mut making = dense::Builder::new();
         making.configure(table);
+        let made_of = states.as_ref().map_or(0, |states| states.memory_usage());
         let built = states.ok().and_then(|states| making.build_from_nfa(&states).ok());
         // the only other thing that can be wrong about it
         let table = built.ok_or_else(|| {
@@ -46,7 +51,7 @@ impl Pattern {
                 "takes more than {MAX_TABLE} bytes as a table of states; repeat less, or anchor it with `^`"
             )
         })?;
-        Ok(Self(Arc::new(table)))
+        Ok(Self { table: Arc::new(table), made_of })
     }
 
     /// Steps that looking for it in a text takes.
@@ -54,9 +59,14 @@ impl Pattern {
         1 + text.len() as u64 / 4
     }
 
+    /// Bytes of its table, and eight times those that it was made of: what it takes to make it.
+    pub(super) fn size(&self) -> usize {
+        self.table.memory_usage() + 8 * self.made_of
+    }
+
     pub(super) fn is_in(&self, text: &str) -> bool {
         // no byte makes such a table give up
-        self.0.try_search_fwd(&Input::new(text).earliest(true)).is_ok_and(|found| found.is_some())
+        self.table.try_search_fwd(&Input::new(text).earliest(true)).is_ok_and(|found| found.is_some())
     }
 }
 

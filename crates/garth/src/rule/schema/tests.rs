@@ -294,6 +294,10 @@ fn patterns_that_explode_elsewhere_match_in_few_steps() {
     }
     let many = format!(r#"{{"allOf":[{}true]}}"#, r#"{"pattern":"a"},"#.repeat(65));
     assert!(refused(&many).contains("more than 64 patterns"));
+    let large = format!(r#"{{"allOf":[{}true]}}"#, r#"{"pattern":"(?:[ab][ab0-9]){90}c"},"#.repeat(60));
+    assert!(refused(&large).contains("the patterns up to here take too much"));
+    let slow = format!(r#"{{"allOf":[{}true]}}"#, r#"{"pattern":"(?:a?){500}b"},"#.repeat(60));
+    assert!(refused(&slow).contains("the patterns up to here take too much"));
 }
 
 /// Runs on a thread with the stack that threads have by default.
