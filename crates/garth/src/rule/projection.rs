@@ -136,6 +136,14 @@ impl Lines {
         Ok(())
     }
 
+    /// Takes so many zeros: a hole may be longer than anybody could read.
+    pub fn hole(&mut self, length: u64) {
+        let room = MAX_LINE - self.start.len();
+        let kept = usize::try_from(length).map_or(room, |length| length.min(room));
+        self.start.resize(self.start.len() + kept, 0);
+        self.now.bytes.end += length;
+    }
+
     /// Tells of the last line, if it has no line feed.
     ///
     /// # Errors
@@ -189,6 +197,22 @@ mod tests {
         let long = 3 * MAX_LINE as u64;
         assert_eq!(found[0], (1, 0..long, vec![b'x'; MAX_LINE]));
         assert_eq!(found[1], (2, long + 1..long + 5, b"next".to_vec()));
+    }
+
+    #[test]
+    fn a_hole_is_zeros_of_the_line_that_it_is_in() {
+        let (mut lines, mut found) = (Lines::at(1, 0), Vec::new());
+        let mut each = |line: &Line, text: &[u8]| {
+            found.push((line.bytes.clone(), text.len()));
+            Ok::<(), Infallible>(())
+        };
+        let Ok(()) = lines.push(b"ab", &mut each);
+        lines.hole(1 << 40);
+        let Ok(()) = lines.push(b"c\nd", &mut each);
+        lines.hole(3);
+        let Ok(()) = lines.end(&mut each);
+        let long = (1 << 40) + 3;
+        assert_eq!(found, [(0..long, MAX_LINE), (long + 1..long + 5, 4)]);
     }
 
     #[test]

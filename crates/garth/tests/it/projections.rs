@@ -180,6 +180,21 @@ mod by_line {
         assert_eq!(lines(&*fs).await, [line("new", 1, 0..3)]);
     }
 
+    /// A file may be longer than anybody could read: holes cost nothing.
+    #[tokio::test]
+    async fn a_file_of_holes_is_projected_at_once() {
+        let (_folder, fs) = filled().await;
+        let (at, far) = (path("/kv/lines"), 1 << 40);
+        commit(&*fs, [Op::truncate(&at, far), Op::append(&at, "\nlast")]).await;
+        let found = lines(&*fs).await;
+        assert_eq!(found[..2], [line("one", 1, 0..5), line("two", 3, 7..12)]);
+        assert_eq!((found[2].1, found[2].2.clone()), (4, 13..far));
+        assert_eq!(found[3..], [line("last", 5, far + 1..far + 5)]);
+        assert_eq!(fs.fsck().await.unwrap().findings, []);
+        commit(&*fs, [Op::patch(&at, far / 2, "\nmid")]).await;
+        assert_eq!(lines(&*fs).await[4], line("last", 6, far + 1..far + 5));
+    }
+
     #[tokio::test]
     async fn a_file_is_projected_while_it_has_a_name_in_the_class() {
         let (folder, fs) = filled().await;

@@ -1,12 +1,14 @@
 //! Finding by key: every node is looked at each time.
 
+use std::convert::Infallible;
+
 use super::fill;
 use super::state::Node;
 use super::tree::{Tree, View};
 use crate::error::Result;
 use crate::model::{FindAnswer, FindCursor, FindItem, FindLine, FindQuery, Kind, Within};
 use crate::path::TreePath;
-use crate::rule::projection::{line_wise, of_attributes};
+use crate::rule::projection::{Line, Lines, line_wise, of_attributes};
 
 impl View<'_> {
     pub(super) fn find_keys(&mut self, query: &FindQuery) -> Result<FindAnswer> {
@@ -50,12 +52,20 @@ fn keys(query: &FindQuery, node: &Node, paths: &[TreePath]) -> Vec<(String, Opti
     if node.kind != Kind::File || !paths.iter().any(|path| by_line.has(path)) {
         return Vec::new();
     }
-    let content = node.content.read(0, usize::try_from(node.content.size()).unwrap_or(usize::MAX));
-    let (mut keys, mut start) = (Vec::new(), 0);
-    for (number, line) in (1..).zip(content.split(|byte| *byte == b'\n')) {
-        let bytes = start..start + line.len() as u64;
-        start = bytes.end + 1;
-        keys.extend(by_line.key(line).map(|key| (key, Some(FindLine { number, bytes }))));
+    let (content, mut keys, mut at) = (&node.content, Vec::new(), 0);
+    let mut lines = Lines::at(1, 0);
+    let mut keyed = |line: &Line, text: &[u8]| {
+        let Line { number, bytes } = line.clone();
+        keys.extend(by_line.key(text).map(|key| (key, Some(FindLine { number, bytes }))));
+        Ok::<(), Infallible>(())
+    };
+    while at < content.size() {
+        let data = content.next_data(at).unwrap_or(content.size());
+        lines.hole(data - at);
+        at = content.next_hole(data);
+        let length = usize::try_from(at - data).unwrap_or(usize::MAX);
+        let Ok(()) = lines.push(&content.read(data, length), &mut keyed);
     }
+    let Ok(()) = lines.end(&mut keyed);
     keys
 }

@@ -181,9 +181,21 @@ pub(super) fn each_line(
     };
     while at < node.size {
         let end = node.size.min(at + PIECE);
+        if rows::extents(conn, node.ino, at, end)?.is_empty() {
+            let data = data_behind(conn, node.ino, at)?.map_or(node.size, |data| data.min(node.size));
+            lines.hole(data - at);
+            at = data;
+            continue;
+        }
         lines.push(&packs.content(conn, node.ino, None, at, end)?, &mut keyed)?;
         at = end;
     }
     lines.end(&mut keyed)?;
     each(&KeyRow::of_end(projection, lines.now()))
+}
+
+/// Where the next extent of a file begins behind a place that is in none.
+fn data_behind(conn: &Connection, ino: u64, at: u64) -> DbResult<Option<u64>> {
+    let sql = "SELECT off FROM extent WHERE ino = ?1 AND till = 0 AND off >= ?2 ORDER BY off LIMIT 1";
+    one(conn, sql, [ino, at], |row| row.get(0))
 }
