@@ -53,6 +53,7 @@ async fn garth(options: &Options) -> Result<Figures> {
     let (folder, size, runs) = (&options.folder, options.size, options.runs);
     match options.workload {
         Workload::Names => scale::names(folder, size, runs).await,
+        Workload::Find => scale::find(folder, size, runs).await,
         Workload::Accounts => scale::accounts(folder, size, runs).await,
         Workload::Views => work::views::views(folder, size).await,
         Workload::Rules => work::rules::rules(folder, size, runs).await,

@@ -47,6 +47,7 @@ fn measure(workload: Workload, options: &Options) -> Result<Figures> {
         Workload::Deep
         | Workload::Versions
         | Workload::Lives
+        | Workload::Find
         | Workload::Accounts
         | Workload::Views
         | Workload::Rules => options.child(workload, Which::Garth, &options.folder()?, None, options.runs),

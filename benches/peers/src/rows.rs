@@ -31,6 +31,8 @@ pub(crate) enum Workload {
     Names,
     /// 10,000 accounts in turn with 1,024 file descriptors
     Accounts,
+    /// find by key with 1,000 and with 1,000,000 entries
+    Find,
     /// views beside the tree that they show; opening an agent's tree
     Views,
     /// rules, quotas and projections beside the same commits without
@@ -166,6 +168,12 @@ pub(crate) const ROWS: &[Row] = &[
         .counts(Unit::Time, Goal::Below(20e6)),
     row(Workload::Names, "quiet max", "  without them")
         .counts(Unit::Time, Goal::None),
+    row(Workload::Find, "many tag", "an account with 1,000,000 tagged entries: find a tag of ten")
+        .against("few tag", "garth: with 1,000 entries", Goal::None),
+    row(Workload::Find, "many value", "  a value of one")
+        .against("few value", "garth: with 1,000 entries", Goal::None),
+    row(Workload::Find, "many page", "  a tag of all, first 100")
+        .against("few page", "garth: with 1,000 entries", Goal::None),
     row(Workload::Accounts, "failures", "10,000 accounts in turn with 1,024 file descriptors: failures")
         .counts(Unit::Count, Goal::AtMost(0.0)),
     row(Workload::Accounts, "visit", "  a durable write and a read in one")

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use garth::model::{At, Batch, ByteRange, HistoryPage, Op, Page, SearchQuery, Seq};
+use garth::model::{At, Batch, ByteRange, FindQuery, HistoryPage, Op, Page, SearchQuery, Seq, SetAttrs};
 use garth::{DataDir, Env, FileSystemExt, TreePath};
 
 use super::commit_grouped;
@@ -157,6 +157,45 @@ async fn ask_names(name: &str, garth: &Garth, figures: &mut Figures) -> Result<(
         figures.time(format!("{name} {figure}"), start.elapsed(), times);
     }
     Ok(())
+}
+
+/// A tag that ten entries have, a value that one has, and the first page of a tag that all have; where there
+/// are few entries and many.
+pub(crate) async fn find(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
+    let data = DataDir::open(folder, Env::system())?;
+    let mut accounts = Vec::new();
+    for (name, account, count) in [("few", "few", 1_000), ("many", "default", size.of(1_000_000, 1_000))] {
+        data.create_account(account).await?;
+        let garth = Garth(data.account(account).await?);
+        for dir in 0..count / 1_000 {
+            let files = (0..1_000).map(|i| {
+                let tags = ["all".to_owned(), format!("ten-{}", dir * 100 + i / 10)];
+                let attrs =
+                    SetAttrs::new().searchable(false).tags(tags).metadata("number", format!("{dir}.{i}"));
+                Op::write(path(&format!("/{dir}/{i}")), "").with_attrs(attrs).with_parents()
+            });
+            garth.0.commit(Batch::new(files).visible()).await?;
+        }
+        accounts.push((name, garth));
+    }
+    let mut figures = Figures::default();
+    let asked = [
+        ("tag", FindQuery::tag("ten-50"), 10),
+        ("value", FindQuery::metadata("number", "0.500"), 1),
+        ("page", FindQuery::tag("all").limit(100), 100),
+    ];
+    for _ in 0..runs {
+        for (name, garth) in &accounts {
+            for (figure, query, due) in &asked {
+                let start = Instant::now();
+                for _ in 0..TIMES {
+                    ensure!(garth.0.find(query).await?.items.len() == *due, "what was asked for is found");
+                }
+                figures.time(format!("{name} {figure}"), start.elapsed(), TIMES);
+            }
+        }
+    }
+    Ok(figures)
 }
 
 /// Many accounts in turn, with fewer file descriptors than they would take together: the process was started
