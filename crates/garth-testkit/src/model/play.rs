@@ -62,6 +62,8 @@ struct Run {
     model: Memory,
     model_clock: ManualClock,
     now: Timestamp,
+    /// When the subject's data were last collected: the clock does not go back behind that.
+    collected: Timestamp,
     handles: [Option<[Arc<dyn OpenFile>; 2]>; SLOTS],
     held: [Option<[Arc<dyn OpenNode>; 2]>; SLOTS],
     /// Trees of the subject, with the content of small files, by the commit that they were seen after.
@@ -79,6 +81,7 @@ pub(super) async fn play(steps: &[Step], subject: Subject, ops: u64) -> Result<T
         model,
         model_clock,
         now: START,
+        collected: Timestamp(0),
         handles: Default::default(),
         held: Default::default(),
         remembered: Vec::new(),
@@ -105,7 +108,8 @@ impl Run {
         match step {
             Step::Commit(batch) => self.commit(batch).await,
             Step::Clock(seconds) => {
-                self.now = self.now.plus_seconds(*seconds);
+                // what a collection has forgotten has ended, and the model forgets nothing
+                self.now = self.now.plus_seconds(*seconds).max(self.collected);
                 self.subject.clock.set(self.now);
                 self.model_clock.set(self.now);
                 Ok(())
@@ -410,6 +414,7 @@ impl Run {
         let Some(collect) = &self.subject.collect else { return Ok(()) };
         collect().await.map_err(|error| format!("collecting fails: {error}"))?;
         self.tally.collected += 1;
+        self.collected = self.now;
         loop {
             let since = self.model.head().await.map_err(|error| error.to_string())?.seq;
             let next = Seq(since.0 + 1);
