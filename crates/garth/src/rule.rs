@@ -192,3 +192,27 @@ impl Rules {
         !self.of(path).any(|rule| rule.demand == Demand::NotSearchable)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_has_so_many_rules_one_for_a_class_and_a_kind_of_demand_and_keeps_those_of_every_tree() {
+        let rule = |class: &str, bytes| Rule::new(Class::parse(class).unwrap(), Demand::MaxSize(bytes));
+        let mut rules = Rules::built_in().clone();
+        let own = |rules: &Rules| rules.all().filter(|rule| !rule.is_built_in()).count();
+        for n in 0..MAX_RULES {
+            rules = rules.with(rule(&format!("/{n}"), 1)).unwrap();
+        }
+        assert!(rules.with(rule("/more", 1)).unwrap_err().is(ErrorKind::TooLarge));
+        let replaced = rules.with(rule("/7", 2)).unwrap();
+        assert_eq!(own(&replaced), MAX_RULES);
+        assert!(
+            replaced.all().any(|known| *known == rule("/7", 2))
+                && !replaced.all().any(|it| *it == rule("/7", 1))
+        );
+        let built_in = rules.with(rule("/agents/*/kv/**", 1)).unwrap_err();
+        assert!(built_in.is(ErrorKind::AlreadyExists), "{built_in}");
+    }
+}

@@ -144,10 +144,6 @@ impl SqliteFs {
         Self { reach: Arc::new(reach), ..self.clone() }
     }
 
-    fn reach(&self) -> &Reach {
-        &self.reach
-    }
-
     /// Whether its storage has failed: it can be read, and written once it is opened again.
     pub(crate) fn is_poisoned(&self) -> bool {
         self.inner.pool.is_poisoned()

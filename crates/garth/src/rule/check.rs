@@ -6,14 +6,6 @@ use super::schema::{Budget, MAX_STEPS, SchemaText};
 use super::{Rule, json};
 use crate::path::TreePath;
 
-/// What the schemas of one commit may take.
-pub(super) fn budget() -> Budget {
-    Budget::new(MAX_STEPS)
-}
-
-/// The most that schemas take for one file.
-pub(super) const STEPS: u64 = MAX_STEPS;
-
 /// Something that a rule would refuse as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breach {
@@ -39,7 +31,7 @@ impl<'a> Check<'a> {
             return Err(reason);
         }
         let checking = rule.demand().begin(size, Place::START)?;
-        Ok(checking.map(|checking| Self { checking, budget: budget() }))
+        Ok(checking.map(|checking| Self { checking, budget: Budget::new(MAX_STEPS) }))
     }
 
     /// Takes the next piece of the content.

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::check::{self, Checking};
+use super::check::Checking;
 use super::demand::APPEND_ONLY;
 use super::lines::Place;
-use super::schema::Budget;
+use super::schema::{Budget, MAX_STEPS};
 use super::{Digest, Rule, Rules};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Batch, Ino, Kind, Within};
@@ -201,7 +201,7 @@ struct Judging<'a, L> {
 
 impl<'a, L: Left> Judging<'a, L> {
     fn new(rules: &'a Rules, within: &'a Within, left: &'a mut L) -> Self {
-        let (caller, budget) = (Caller::default(), check::budget());
+        let (caller, budget) = (Caller::default(), Budget::new(MAX_STEPS));
         let good = BTreeSet::new();
         Self { rules, caller, within, touched: None, left, bytes: MAX_JUDGED_BYTES, budget, good }
     }
@@ -290,8 +290,8 @@ impl<'a, L: Left> Judging<'a, L> {
                 Ok(None)
             }
             // what others of the commit have used up is not this one's fault
-            Err(_) if self.budget.left() == 0 && steps < check::STEPS => {
-                let what = format!("{} steps", check::STEPS);
+            Err(_) if self.budget.left() == 0 && steps < MAX_STEPS => {
+                let what = format!("{MAX_STEPS} steps");
                 Err(too_much(&what, "by schemas"))
             }
             Err(reason) => Ok(Some(reason)),

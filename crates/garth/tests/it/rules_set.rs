@@ -233,3 +233,16 @@ async fn what_was_there_can_not_be_restored_over_what_is_append_only() {
         }
     }
 }
+
+#[tokio::test]
+async fn files_that_would_expire_break_what_is_to_be_append_only_and_the_first_hundred_are_told() {
+    let [_, tree] = Tree::all();
+    let expiring = SetAttrs::new().expires_at(SOON);
+    let write = |n| Op::write(at(&format!("/logs/{n:03}")), "").with_parents().with_attrs(expiring.clone());
+    tree.given((0..101).map(write)).await;
+    let Tree::Sqlite(fs, _) = &tree else { panic!("the second is SQLite") };
+    let refused = fs.set_rule(rule("/logs/*", "append-only", "{}"), false).await.unwrap();
+    assert!(!refused.set && refused.more);
+    assert_eq!(refused.breaches.len(), 100);
+    assert!(refused.breaches[0].reason.contains("expire"), "{refused:?}");
+}

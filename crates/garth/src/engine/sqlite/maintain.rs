@@ -40,7 +40,7 @@ impl AccountStore for SqliteFs {
     }
 
     fn overriding_rules(&self) -> Arc<dyn FileSystem> {
-        Arc::new(self.with_reach(self.reach().overriding()))
+        Arc::new(self.with_reach(self.reach.overriding()))
     }
 
     async fn rules(&self) -> Result<Vec<Rule>> {

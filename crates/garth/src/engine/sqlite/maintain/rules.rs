@@ -31,7 +31,7 @@ const TRIES: usize = 10;
 /// What came of the look at what was changed meanwhile.
 enum Since {
     /// Nothing of it breaks the rule.
-    Set,
+    Good,
     Broken(Breach),
     /// There is too much of it.
     Much,
@@ -55,18 +55,10 @@ impl SqliteFs {
             if !force && !breaches.is_empty() {
                 return Ok(SetRule { set: false, breaches, more });
             }
-            let (fs, new) = (self.clone(), rule.clone());
-            let set = move |conn: &Connection| {
-                let since = if force { Since::Set } else { fs.look_since(conn, &new, since, &good)? };
-                if matches!(since, Since::Set) {
-                    control::read_rules(conn)?.with(new.clone())?;
-                    control::set_rule(conn, &new)?;
-                    remember(conn, &new, &good)?;
-                }
-                Ok(since)
-            };
+            let (fs, new, since) = (self.clone(), rule.clone(), (!force).then_some(since));
+            let set = move |conn: &Connection| fs.set_unless_broken(conn, &new, since, &good);
             match block_on(self.inner.writer.transact(true, set))? {
-                Since::Set => return Ok(SetRule { set: true, breaches, more }),
+                Since::Good => return Ok(SetRule { set: true, breaches, more }),
                 Since::Broken(breach) => {
                     return Ok(SetRule { set: false, breaches: vec![breach], more: true });
                 }
@@ -84,14 +76,30 @@ impl SqliteFs {
         block_on(self.inner.writer.transact(true, move |conn| control::remove_rule(conn, &class, &demand)))
     }
 
-    /// Looks at what was changed after a commit.
-    fn look_since(
+    /// Sets a rule, unless something breaks it that was changed after a commit, if that matters. `good` are
+    /// files that were found good before.
+    fn set_unless_broken(
         &self,
         conn: &Connection,
         rule: &Rule,
-        since: Seq,
+        since: Option<Seq>,
         good: &[(VersionId, Place)],
     ) -> DbResult<Since> {
+        // first: what is found out about them here is newer
+        for (version, until) in good {
+            let row = JudgedRow { etag: version.seq.0, until: *until };
+            control::remember_judged(conn, &(version.ino.0, *rule.digest()), &row)?;
+        }
+        let since = since.map_or(Ok(Since::Good), |since| self.look_since(conn, rule, since))?;
+        if matches!(since, Since::Good) {
+            control::read_rules(conn)?.with(rule.clone())?;
+            control::set_rule(conn, rule)?;
+        }
+        Ok(since)
+    }
+
+    /// Looks at what was changed after a commit.
+    fn look_since(&self, conn: &Connection, rule: &Rule, since: Seq) -> DbResult<Since> {
         let view = self.view_on(conn, None);
         let changes = view.changes(&ChangesQuery::since(since).limit(MOST_CHANGES))?;
         if changes.until.seq < changes.head {
@@ -110,7 +118,6 @@ impl SqliteFs {
                 | ChangeKind::SnapshotDropped { .. } => {}
             }
         }
-        remember(conn, rule, good)?;
         let (packs, open, rules) = (&*self.inner.packs, &*self.inner.open, &Rules::only(rule.clone()));
         let (row_cache, reach) = (&RowCache::default(), &Reach::everything());
         let state = TxnRows { conn, packs, row_cache, open, reach, rules };
@@ -118,7 +125,7 @@ impl SqliteFs {
         match planner::judge_state(&state, at, &files, &places, MOST_BYTES) {
             Ok(judged) => {
                 judged.iter().try_for_each(|(key, row)| control::remember_judged(conn, key, row))?;
-                Ok(Since::Set)
+                Ok(Since::Good)
             }
             Err(error) if error.is(ErrorKind::RuleViolation) => {
                 let path = error.path().cloned().unwrap_or_default();
@@ -130,10 +137,34 @@ impl SqliteFs {
     }
 }
 
-/// Remembers how far files were found good. One that has another content by now is looked at anew.
-fn remember(conn: &Connection, rule: &Rule, good: &[(VersionId, Place)]) -> DbResult<()> {
-    good.iter().try_for_each(|(version, until)| {
-        let row = JudgedRow { etag: version.seq.0, until: *until };
-        control::remember_judged(conn, &(version.ino.0, *rule.digest()), &row)
-    })
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::Env;
+    use crate::model::{At, Op};
+    use crate::path::TreePath;
+    use crate::rule::Demand;
+
+    #[test]
+    fn what_was_appended_while_a_rule_was_being_set_is_not_looked_at_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+        let log = At::Path(TreePath::parse("/log").unwrap());
+        let class = Class::parse("/log").unwrap();
+        let rule = Rule::new(class, Demand::parse("json-lines", "{}").unwrap());
+        let write = Op::write(log.clone(), "1\n".repeat(1 << 20));
+        let first = block_on(fs.commit(write.into())).unwrap();
+        let Looked { good, .. } = block_on(look(&*fs, &rule, MAX_BREACHES)).unwrap();
+        assert_eq!(good.len(), 1, "it is long");
+        let last = block_on(fs.commit(Op::append(log, "2\n").into())).unwrap();
+        let (same, set) = (fs.clone(), rule.clone());
+        let task = move |conn: &Connection| {
+            let since = same.set_unless_broken(conn, &set, Some(first.seq), &good)?;
+            assert!(matches!(since, Since::Good));
+            control::judged(conn, first.outcomes[0].ino.0, set.digest())
+        };
+        let known = block_on(fs.inner.writer.transact(true, task)).unwrap().unwrap();
+        assert_eq!((known.etag, known.until.offset), (last.seq.0, (2 << 20) + 2));
+        assert!(fs.rules_now().unwrap().all().any(|known| *known == rule));
+    }
 }
