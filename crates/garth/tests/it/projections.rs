@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use garth::engine::sqlite::SqliteFs;
+use garth::model::quota::Limits;
 use garth::model::{Batch, FindQuery, Op, Projection, SetAttrs};
+use garth::rule::{Class, Demand, Rule};
 use garth::{AccountStore, Env, ErrorKind, FileSystem, TreePath};
 use tempfile::TempDir;
 
@@ -60,7 +62,13 @@ async fn a_process_of_an_older_set_reads_and_cannot_write() {
             refused.is(ErrorKind::Format) && refused.message().contains("use a newer garth"),
             "{refused}"
         );
-        for refused in [fs.gc(Duration::ZERO).await.map(drop), fs.reindex().await.map(drop)] {
+        let rule = Rule::new(Class::parse("/x").unwrap(), Demand::AppendOnly);
+        for refused in [
+            fs.gc(Duration::ZERO).await.map(drop),
+            fs.reindex().await.map(drop),
+            fs.set_rule(rule, false).await.map(drop),
+            fs.set_quota(&path("/x"), Limits::default().bytes(1)).await.map(drop),
+        ] {
             assert!(refused.is_err_and(|error| error.is(ErrorKind::Format)));
         }
         assert_eq!(found(&**fs, FindQuery::tag("x")).await, ["/a", "/d", "/d/b"]);

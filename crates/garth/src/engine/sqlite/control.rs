@@ -1,11 +1,14 @@
-//! What operators have set for an account, as its database keeps it: rules. Their version is in the head row,
-//! so that each process notices at its next commit what another one has set.
+//! What operators have set for an account, as its database keeps it: rules, and quotas (`write/quotas.rs`).
+//! Their version is in the head row, so that each process notices at its next commit what another one has
+//! set.
 
 use std::sync::{Arc, Mutex};
 
 use rusqlite::{Connection, params};
 
 use crate::engine::planner::JudgedRow;
+use crate::engine::sqlite::projected::check_version;
+use crate::engine::sqlite::read::rows;
 use crate::error::{Error, ErrorKind};
 use crate::rule::{Class, Demand, Digest, Place, Rule, Rules};
 use crate::runtime::lock::lock;
@@ -85,8 +88,9 @@ pub(crate) fn remove_rule(conn: &Connection, class: &Class, demand: &str) -> DbR
     Ok(removed > 0)
 }
 
-/// Tells every process that something was set.
+/// Tells every process that something was set, rules or quotas. Who may not write may not set either.
 pub(crate) fn changed(conn: &Connection) -> DbResult<()> {
+    check_version(rows::head(conn)?.projections)?;
     conn.prepare_cached("UPDATE head SET control = control + 1")?.execute([])?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, params};
 
+use crate::engine::sqlite::control;
 use crate::engine::sqlite::read::quotas::{all_of, count};
 use crate::error::{Error, ErrorKind};
 use crate::model::quota::{Limits, MAX_QUOTAS, Quota, Usage};
@@ -35,7 +36,7 @@ pub(crate) fn set(conn: &Connection, path: &TreePath, limits: Limits) -> DbResul
          VALUES (?1, ?2, ?3, ?4, ?5)",
     )?
     .execute(params![path.key(), limits.bytes, limits.entries, used.bytes, used.entries])?;
-    changed(conn)?;
+    control::changed(conn)?;
     Ok(Quota { path: path.clone(), limits, used })
 }
 
@@ -44,16 +45,10 @@ pub(crate) fn remove(conn: &Connection, path: &TreePath) -> DbResult<()> {
     if conn.prepare_cached("DELETE FROM quota WHERE path = ?1")?.execute([path.key()])? == 0 {
         return Err(Error::at(ErrorKind::NotFound, path, "has no quota").into());
     }
-    changed(conn)
+    control::changed(conn)
 }
 
 /// Counts again what is below a path that has a quota.
 pub(crate) fn recount(conn: &Connection, key: &str) -> DbResult<()> {
     use_up(conn, key, count(conn, key)?)
-}
-
-/// Tells other processes that what operators set is another.
-fn changed(conn: &Connection) -> DbResult<()> {
-    conn.prepare_cached("UPDATE head SET control = control + 1")?.execute([])?;
-    Ok(())
 }
