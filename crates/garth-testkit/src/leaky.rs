@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -279,11 +280,14 @@ impl FileSystem for Leaky {
             if let Op::Write { at: At::Path(path), body: Body::Bytes(bytes), .. } = op
                 && self.within.contains(path)
             {
-                // in place of what is there, as a program would
-                let _ = std::fs::OpenOptions::new()
-                    .write(true)
-                    .open(self.on_disk(path))
-                    .and_then(|mut file| file.write_all(bytes));
+                // in place of what is there, as a program would; for a while, so that others can swap a link in
+                for _ in 0..20 {
+                    let _ = std::fs::OpenOptions::new()
+                        .write(true)
+                        .open(self.on_disk(path))
+                        .and_then(|mut file| file.write_all(bytes));
+                    std::thread::sleep(Duration::from_micros(200));
+                }
             }
         }
         match self.leaks(&batch) {
