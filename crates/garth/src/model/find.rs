@@ -23,6 +23,14 @@ pub enum Projection {
     Tag,
     /// Each key of a node's custom metadata with its value: `key`, NUL, `value`.
     Metadata,
+    /// Of `.meta.json` of a context node: its status.
+    NodeStatus,
+    /// Of `.relations.json` of a context node: the URI that each edge leads to.
+    RelationTarget,
+    /// Of an event in `.outbox`: `waiting` or `failed`, NUL, milliseconds since 1970 with 15 digits.
+    EventDue,
+    /// Of an event in `.outbox`: the URI of each node that it is about.
+    EventNode,
     /// Of a file in `kv` or below, line by line: the first word. For tests alone.
     #[cfg(feature = "faults")]
     FirstWord,
@@ -37,6 +45,10 @@ impl Projection {
         match self {
             Self::Tag => 1,
             Self::Metadata => 2,
+            Self::NodeStatus => 3,
+            Self::RelationTarget => 4,
+            Self::EventDue => 5,
+            Self::EventNode => 6,
             #[cfg(feature = "faults")]
             Self::FirstWord => 1000,
         }

@@ -1,11 +1,14 @@
-//! Projections: what keys are derived from a node's attributes, and from the lines of the files of a class.
-//! Which there are is closed, and has a version that an account's head row keeps.
+//! Projections: what keys are derived from a node's attributes, and from the content of the files of a class,
+//! whole or line by line. Which there are is closed, and has a version that an account's head row keeps.
 //! `docs/decisions/projections-in-the-commit.md` says why.
 
+mod agents;
+mod lines;
+
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::sync::LazyLock;
 
+pub use self::lines::{Line, Lines, MAX_LINE};
 use super::Class;
 use crate::model::find::{kept, metadata_key};
 use crate::model::{Attributes, Projection, Within};
@@ -13,10 +16,13 @@ use crate::path::TreePath;
 
 /// The version of the set: counted up with each change of what is derived from anything. (What tests alone
 /// have does not count: nothing else is in their class.)
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
-/// A projection sees this much of the start of a line, 64 KiB.
-pub const MAX_LINE: usize = 64 << 10;
+/// A file that is longer has no keys of its whole content, 1 MiB: it is read in the commit.
+pub const MAX_FILE: u64 = 1 << 20;
+
+/// Most keys of one file: each is a row of the commit.
+pub const MAX_KEYS: usize = 10_000;
 
 /// The keys of a node's attributes.
 pub fn of_attributes(attributes: &Attributes) -> BTreeSet<(Projection, String)> {
@@ -26,194 +32,96 @@ pub fn of_attributes(attributes: &Attributes) -> BTreeSet<(Projection, String)> 
     tags.chain(metadata).collect()
 }
 
-/// A projection of the lines of files.
+/// A projection of the content of files.
 #[derive(Debug)]
-pub struct ByLine {
+pub struct OfContent {
     projection: Projection,
     /// Of which files.
-    class: Class,
-    /// Where the paths of the class are.
-    place: Within,
-    key: fn(&[u8]) -> Option<String>,
+    classes: Vec<Class>,
+    /// Whether a name may be of the classes: asked first, as it costs least.
+    is_name: fn(&str) -> bool,
+    keys: Keys,
 }
 
-impl ByLine {
+/// How keys are derived from content.
+#[derive(Clone, Copy, Debug)]
+pub enum Keys {
+    /// From each line, of which it is given the start, up to [`MAX_LINE`], without its line feed.
+    OfLines(fn(&[u8]) -> Option<String>),
+    /// From the whole, if it is no longer than [`MAX_FILE`].
+    OfFile(fn(&[u8]) -> Vec<String>),
+}
+
+impl OfContent {
+    fn new(projection: Projection, classes: &[&'static str], is_name: fn(&str) -> bool, keys: Keys) -> Self {
+        let classes = classes.iter().map(|class| Class::built_in(class)).collect();
+        Self { projection, classes, is_name, keys }
+    }
+
     /// Which it is.
     pub fn projection(&self) -> Projection {
         self.projection
     }
 
-    /// The subtree that the paths of its class are in.
-    pub fn place(&self) -> &Within {
-        &self.place
+    /// How its keys are derived.
+    pub fn keys(&self) -> Keys {
+        self.keys
     }
 
-    /// Whether a path is of its class.
+    /// Whether it is line by line.
+    pub fn is_by_line(&self) -> bool {
+        matches!(self.keys, Keys::OfLines(_))
+    }
+
+    /// Whether a path is of its classes.
     pub fn has(&self, path: &TreePath) -> bool {
-        self.class.has(path)
+        path.name().is_some_and(self.is_name) && self.classes.iter().any(|class| class.has(path))
     }
 
-    /// The key of a line, as it is kept; never empty. `line` is its start, up to [`MAX_LINE`], without its
-    /// line feed.
-    pub fn key(&self, line: &[u8]) -> Option<String> {
-        (self.key)(line).filter(|key| !key.is_empty()).map(|key| kept(&key))
+    /// Whether the path that a row of names stands for is of its classes.
+    pub fn has_row(&self, dir: &str, name: &str) -> bool {
+        (self.is_name)(name) && self.has(&TreePath::from_row(dir, name))
     }
 }
 
-/// The projections by line.
-pub fn by_line() -> &'static [ByLine] {
-    static ALL: LazyLock<Vec<ByLine>> = LazyLock::new(|| {
-        vec![
-            #[cfg(feature = "faults")]
-            ByLine {
-                projection: Projection::FirstWord,
-                class: Class::built_in("kv/**"),
-                place: Within::new([Class::built_in("kv/**").place()]),
-                key: |line| {
-                    let word = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty())?;
-                    Some(String::from_utf8_lossy(word).into_owned())
-                },
-            },
-        ]
+/// A key as it is kept; none that is empty.
+pub fn kept_key(key: Option<String>) -> Option<String> {
+    key.filter(|key| !key.is_empty()).map(|key| kept(&key))
+}
+
+/// The keys of a whole file as they are kept, each once, at most [`MAX_KEYS`].
+pub fn kept_keys(keys: Vec<String>) -> BTreeSet<String> {
+    keys.into_iter().filter_map(|key| kept_key(Some(key))).take(MAX_KEYS).collect()
+}
+
+/// The projections of content.
+pub fn of_content() -> &'static [OfContent] {
+    static ALL: LazyLock<Vec<OfContent>> = LazyLock::new(|| {
+        let all = agents::all();
+        #[cfg(feature = "faults")]
+        let all = all.into_iter().chain([agents::first_word()]);
+        all.into_iter().collect()
     });
     &ALL
 }
 
-/// The projection by line that this is; `None` if it is of attributes.
-pub fn line_wise(projection: Projection) -> Option<&'static ByLine> {
-    by_line().iter().find(|one| one.projection == projection)
+/// The subtrees that the classes of all projections of content are in.
+pub fn places() -> &'static Within {
+    static ALL: LazyLock<Within> = LazyLock::new(|| {
+        let classes = of_content().iter().flat_map(|one| &one.classes);
+        Within::new(classes.map(Class::place))
+    });
+    &ALL
 }
 
-/// Where a line lies.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// Its number; the first is 1.
-    pub number: u64,
-    /// Its bytes, without its line feed.
-    pub bytes: Range<u64>,
-}
-
-/// Cuts what is read of a file piece by piece into lines; keeps no more of one than [`MAX_LINE`].
-#[derive(Debug)]
-pub struct Lines {
-    /// The line that is not at its end: `bytes.end` is where the next piece begins.
-    now: Line,
-    start: Vec<u8>,
-}
-
-impl Lines {
-    /// Begins at byte `off`, where the line `number` begins.
-    pub fn at(number: u64, off: u64) -> Self {
-        Self { now: Line { number, bytes: off..off }, start: Vec::new() }
-    }
-
-    /// The line that is not at its end, or would begin.
-    pub fn now(&self) -> &Line {
-        &self.now
-    }
-
-    /// Takes the next bytes; tells of each line that ends in them, and of the beginning of its text.
-    ///
-    /// # Errors
-    /// What `each` says.
-    pub fn push<E>(
-        &mut self,
-        bytes: &[u8],
-        each: &mut impl FnMut(&Line, &[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let text = piece.strip_suffix(b"\n");
-            let own = text.unwrap_or(piece);
-            self.start.extend_from_slice(&own[..own.len().min(MAX_LINE - self.start.len())]);
-            self.now.bytes.end += own.len() as u64;
-            if text.is_some() {
-                each(&self.now, &self.start)?;
-                let next = self.now.bytes.end + 1;
-                self.now = Line { number: self.now.number + 1, bytes: next..next };
-                self.start.clear();
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes so many zeros: a hole may be longer than anybody could read.
-    pub fn hole(&mut self, length: u64) {
-        let room = MAX_LINE - self.start.len();
-        let kept = usize::try_from(length).map_or(room, |length| length.min(room));
-        self.start.resize(self.start.len() + kept, 0);
-        self.now.bytes.end += length;
-    }
-
-    /// Tells of the last line, if it has no line feed.
-    ///
-    /// # Errors
-    /// What `each` says.
-    pub fn end<E>(&self, each: &mut impl FnMut(&Line, &[u8]) -> Result<(), E>) -> Result<(), E> {
-        if self.now.bytes.is_empty() { Ok(()) } else { each(&self.now, &self.start) }
-    }
+/// The projection of content that this is; `None` if it is of attributes.
+pub fn content_wise(projection: Projection) -> Option<&'static OfContent> {
+    of_content().iter().find(|one| one.projection == projection)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-
-    use proptest::prelude::*;
-
     use super::*;
-
-    /// Lines with their texts, as read in pieces of this size.
-    fn lines(text: &[u8], piece: usize) -> Vec<(u64, Range<u64>, Vec<u8>)> {
-        let (mut lines, mut found) = (Lines::at(1, 0), Vec::new());
-        let mut each = |line: &Line, text: &[u8]| {
-            found.push((line.number, line.bytes.clone(), text.to_vec()));
-            Ok::<(), Infallible>(())
-        };
-        for piece in text.chunks(piece) {
-            let Ok(()) = lines.push(piece, &mut each);
-        }
-        let Ok(()) = lines.end(&mut each);
-        found
-    }
-
-    proptest! {
-        #[test]
-        fn lines_are_the_same_in_pieces_of_any_size(
-            text in prop::collection::vec(prop::sample::select(b"ab\n".to_vec()), 0..40), piece in 1..9_usize
-        ) {
-            let (mut due, mut at) = (Vec::new(), 0);
-            for (number, line) in (1..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
-                let own = line.strip_suffix(b"\n").unwrap_or(line);
-                due.push((number, at..at + own.len() as u64, own.to_vec()));
-                at += line.len() as u64;
-            }
-            prop_assert_eq!(lines(&text, piece), due);
-        }
-    }
-
-    #[test]
-    fn of_a_long_line_the_start_is_kept_and_all_is_counted() {
-        let text = [vec![b'x'; 3 * MAX_LINE], b"\nnext".to_vec()].concat();
-        let found = lines(&text, 1000);
-        let long = 3 * MAX_LINE as u64;
-        assert_eq!(found[0], (1, 0..long, vec![b'x'; MAX_LINE]));
-        assert_eq!(found[1], (2, long + 1..long + 5, b"next".to_vec()));
-    }
-
-    #[test]
-    fn a_hole_is_zeros_of_the_line_that_it_is_in() {
-        let (mut lines, mut found) = (Lines::at(1, 0), Vec::new());
-        let mut each = |line: &Line, text: &[u8]| {
-            found.push((line.bytes.clone(), text.len()));
-            Ok::<(), Infallible>(())
-        };
-        let Ok(()) = lines.push(b"ab", &mut each);
-        lines.hole(1 << 40);
-        let Ok(()) = lines.push(b"c\nd", &mut each);
-        lines.hole(3);
-        let Ok(()) = lines.end(&mut each);
-        let long = (1 << 40) + 3;
-        assert_eq!(found, [(0..long, MAX_LINE), (long + 1..long + 5, 4)]);
-    }
 
     #[test]
     fn attributes_have_a_key_for_each_tag_and_each_value() {

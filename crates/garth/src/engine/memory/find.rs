@@ -2,13 +2,16 @@
 
 use std::convert::Infallible;
 
+use super::content::Content;
 use super::fill;
 use super::state::Node;
 use super::tree::{Tree, View};
 use crate::error::Result;
 use crate::model::{FindAnswer, FindCursor, FindItem, FindLine, FindQuery, Kind, Within};
 use crate::path::TreePath;
-use crate::rule::projection::{Line, Lines, line_wise, of_attributes};
+use crate::rule::projection::{
+    Keys, Line, Lines, MAX_FILE, content_wise, kept_key, kept_keys, of_attributes,
+};
 
 impl View<'_> {
     pub(super) fn find_keys(&mut self, query: &FindQuery) -> Result<FindAnswer> {
@@ -37,7 +40,7 @@ impl View<'_> {
 
     fn asked_for(&self, query: &FindQuery, mut paths: Vec<TreePath>) -> Vec<TreePath> {
         let within = Within::new(query.within.iter().cloned());
-        let of_class = |path: &TreePath| line_wise(query.projection).is_none_or(|one| one.has(path));
+        let of_class = |path: &TreePath| content_wise(query.projection).is_none_or(|one| one.has(path));
         paths.retain(|path| of_class(path) && (query.within.is_empty() || within.contains(path)));
         paths
     }
@@ -45,18 +48,30 @@ impl View<'_> {
 
 /// The keys of a node, whoever looks.
 fn keys(query: &FindQuery, node: &Node, paths: &[TreePath]) -> Vec<(String, Option<FindLine>)> {
-    let Some(by_line) = line_wise(query.projection) else {
+    let Some(of_content) = content_wise(query.projection) else {
         let keys = of_attributes(&node.attributes).into_iter();
         return keys.filter(|(of, _)| *of == query.projection).map(|(_, key)| (key, None)).collect();
     };
-    if node.kind != Kind::File || !paths.iter().any(|path| by_line.has(path)) {
+    if node.kind != Kind::File || !paths.iter().any(|path| of_content.has(path)) {
         return Vec::new();
     }
-    let (content, mut keys, mut at) = (&node.content, Vec::new(), 0);
-    let mut lines = Lines::at(1, 0);
+    let content = &node.content;
+    match of_content.keys() {
+        Keys::OfLines(key) => of_lines(content, key),
+        Keys::OfFile(_) if content.size() > MAX_FILE => Vec::new(),
+        Keys::OfFile(keys) => {
+            let length = usize::try_from(content.size()).unwrap_or(usize::MAX);
+            kept_keys(keys(&content.read(0, length))).into_iter().map(|key| (key, None)).collect()
+        }
+    }
+}
+
+/// The keys of the lines of a file.
+fn of_lines(content: &Content, key: fn(&[u8]) -> Option<String>) -> Vec<(String, Option<FindLine>)> {
+    let (mut lines, mut keys, mut at) = (Lines::at(1, 0), Vec::new(), 0);
     let mut keyed = |line: &Line, text: &[u8]| {
         let Line { number, bytes } = line.clone();
-        keys.extend(by_line.key(text).map(|key| (key, Some(FindLine { number, bytes }))));
+        keys.extend(kept_key(key(text)).map(|key| (key, Some(FindLine { number, bytes }))));
         Ok::<(), Infallible>(())
     };
     while at < content.size() {

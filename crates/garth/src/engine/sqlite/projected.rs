@@ -12,7 +12,7 @@ use rusqlite::{Connection, params};
 use crate::engine::planner::NodeRow;
 use crate::error::{Error, ErrorKind};
 use crate::model::{Kind, Projection};
-use crate::rule::projection::{Line, VERSION, by_line};
+use crate::rule::projection::{Line, VERSION};
 use crate::sqlite::DbResult;
 
 /// A row: a key of a node, and the line that has it.
@@ -72,5 +72,5 @@ pub(crate) fn check_version(version: u64) -> DbResult<()> {
 
 /// Whether a node may have keys.
 pub(crate) fn has_keys(node: &NodeRow) -> bool {
-    node.attrs_seq > 0 || (node.kind == Kind::File && !by_line().is_empty())
+    node.attrs_seq > 0 || node.kind == Kind::File
 }

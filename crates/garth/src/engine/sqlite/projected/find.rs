@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind};
 use crate::model::find::FindPlace;
 use crate::model::{Filling, FindAnswer, FindCursor, FindItem, FindLine, FindQuery, Ino, Within};
 use crate::path::TreePath;
-use crate::rule::projection::{ByLine, line_wise};
+use crate::rule::projection::{OfContent, content_wise};
 use crate::sqlite::{DbResult, all};
 
 /// Keys that one call looks at.
@@ -33,7 +33,7 @@ struct Find<'a> {
     view: &'a ReadView<'a>,
     /// What is asked for and in reach.
     within: Within,
-    by_line: Option<&'static ByLine>,
+    of_content: Option<&'static OfContent>,
     filling: Filling<FindItem>,
     /// Behind what was given or looked at last.
     at: Option<FindPlace>,
@@ -49,9 +49,9 @@ impl ReadView<'_> {
             true => self.reach.within.clone(),
             false => Within::new(query.within.iter().cloned()).intersect(&self.reach.within),
         };
-        let (by_line, filling) = (line_wise(query.projection), Filling::new(query.limit));
+        let (of_content, filling) = (content_wise(query.projection), Filling::new(query.limit));
         let at = query.after.as_ref().map(FindCursor::place).transpose()?.flatten().cloned();
-        let mut find = Find { view: self, within, by_line, filling, at };
+        let mut find = Find { view: self, within, of_content, filling, at };
         let more = find.run(query)?;
         Ok(FindAnswer {
             items: find.filling.done().items,
@@ -61,6 +61,10 @@ impl ReadView<'_> {
 }
 
 impl Find<'_> {
+    fn is_by_line(&self) -> bool {
+        self.of_content.is_some_and(OfContent::is_by_line)
+    }
+
     /// Whether there may be more.
     fn run(&mut self, query: &FindQuery) -> DbResult<bool> {
         if !self.scan(query, FEW)? {
@@ -82,7 +86,7 @@ impl Find<'_> {
         let (key, ino, line) = match &self.at {
             Some(at) => (at.key.as_str(), at.ino, i64::try_from(at.line).unwrap_or(i64::MAX)),
             // where a projection by line goes on has the empty key
-            None if query.from.is_empty() && self.by_line.is_some() => ("", rows::MAX, 0),
+            None if query.from.is_empty() && self.is_by_line() => ("", rows::MAX, 0),
             None => (query.from.as_str(), 0, 0),
         };
         let again = self.at.as_ref().is_some_and(|at| at.path.is_some());
@@ -121,7 +125,7 @@ impl Find<'_> {
     /// The keys of the nodes that are asked for, behind what was given; `None` if there may be many of
     /// either.
     fn of_small_subtree(&self, query: &FindQuery) -> DbResult<Option<Vec<Key>>> {
-        if self.within.is_everything() || self.by_line.is_some() {
+        if self.within.is_everything() || self.is_by_line() {
             return Ok(None);
         }
         let mut inos = BTreeSet::new();
@@ -182,10 +186,10 @@ impl Find<'_> {
                     true => TreePath::root(),
                     false => TreePath::from_row(&after.0, &after.1),
                 };
-                if self.by_line.is_some_and(|one| !one.has(&path)) {
+                if self.of_content.is_some_and(|one| !one.has(&path)) {
                     continue;
                 }
-                let line = self.by_line.map(|_| FindLine { number: place.line, bytes: off..off + len });
+                let line = self.is_by_line().then(|| FindLine { number: place.line, bytes: off..off + len });
                 let item = FindItem { key: place.key.clone(), path, ino: Ino(place.ino), line };
                 if !self.filling.push(item) {
                     return Ok(false);

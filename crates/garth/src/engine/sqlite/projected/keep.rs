@@ -10,8 +10,9 @@ use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::read::rows::{self, Span};
 use crate::engine::sqlite::write::txn_rows::TxnRows;
 use crate::model::{Attributes, Kind, Projection};
-use crate::path::TreePath;
-use crate::rule::projection::{ByLine, Line, Lines, by_line, of_attributes};
+use crate::rule::projection::{
+    Keys, Line, Lines, MAX_FILE, OfContent, kept_key, kept_keys, of_attributes, of_content, places,
+};
 use crate::sqlite::{DbResult, all, one};
 
 /// Bytes of a file that are read at a time.
@@ -21,50 +22,54 @@ const PIECE: u64 = 1 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Changed {
     attributes: BTreeSet<u64>,
-    /// Files, with the first byte that may differ; `None` if only their names are others.
-    files: BTreeMap<u64, Option<u64>>,
+    files: BTreeMap<u64, FileChange>,
+}
+
+/// How a file may have come to other keys.
+#[derive(Clone, Copy, Debug, Default)]
+struct FileChange {
+    /// The first byte that may differ; `None` if only its names are others.
+    from: Option<u64>,
+    /// Whether a name of a class came or went.
+    renamed: bool,
 }
 
 impl Changed {
     /// Notes what a batch did, but for the names that moved with a directory above.
     pub(crate) fn by(&mut self, delta: &Delta) {
         self.attributes.extend(&delta.keyed);
-        if by_line().is_empty() {
-            return;
-        }
         for (ino, edit) in &delta.index {
-            self.file(*ino, Some(edit.start));
+            self.edited(*ino, edit.start);
         }
         for ((dir, name), change) in &delta.names {
             let rows = || [change.before, change.after].into_iter().flatten();
             if !rows().any(|row| row.kind == Kind::File) {
                 continue;
             }
-            let path = TreePath::from_row(dir, name);
-            if by_line().iter().any(|one| one.has(&path)) {
-                rows().filter(|row| row.kind == Kind::File).for_each(|row| self.file(row.ino, None));
+            if of_content().iter().any(|one| one.has_row(dir, name)) {
+                rows().filter(|row| row.kind == Kind::File).for_each(|row| self.renamed(row.ino));
             }
         }
     }
 
     /// Notes that a name came from one directory to another with a directory above, or ended with it.
     pub(crate) fn moved(&mut self, row: &NameRow, name: &str, from: &str, to: Option<&str>) {
-        if row.kind != Kind::File || by_line().is_empty() {
+        if row.kind != Kind::File {
             return;
         }
-        let [from, to] = [Some(from), to].map(|dir| dir.map(|dir| TreePath::from_row(dir, name)));
-        let has = |one: &ByLine, path: &Option<TreePath>| path.as_ref().is_some_and(|path| one.has(path));
-        if by_line().iter().any(|one| has(one, &from) != has(one, &to)) {
-            self.file(row.ino, None);
+        let has = |one: &OfContent, dir: Option<&str>| dir.is_some_and(|dir| one.has_row(dir, name));
+        if of_content().iter().any(|one| has(one, Some(from)) != has(one, to)) {
+            self.renamed(row.ino);
         }
     }
 
-    fn file(&mut self, ino: u64, from: Option<u64>) {
-        let known = self.files.entry(ino).or_insert(from);
-        *known = match (*known, from) {
-            (Some(known), Some(from)) => Some(known.min(from)),
-            (known, from) => known.or(from),
-        };
+    fn edited(&mut self, ino: u64, from: u64) {
+        let known = self.files.entry(ino).or_default();
+        known.from = Some(known.from.map_or(from, |known| known.min(from)));
+    }
+
+    fn renamed(&mut self, ino: u64) {
+        self.files.entry(ino).or_default().renamed = true;
     }
 
     /// Writes the keys.
@@ -76,40 +81,74 @@ impl Changed {
                 Some(node) => put_keys(state.conn, ino, &state.attributes(ino, node.attrs_seq)?)?,
             }
         }
-        for (ino, from) in self.files {
+        for (ino, change) in self.files {
             match state.node(ino)?.filter(|node| node.nlink > 0) {
                 None => forget(state.conn, ino)?,
-                Some(node) => {
-                    for one in by_line() {
-                        put_lines(state.conn, state.packs, one, &node, from)?;
-                    }
-                }
+                Some(node) => put_content(state.conn, state.packs, &node, change)?,
             }
         }
         Ok(())
     }
 }
 
-/// Makes the keys of a node those of these attributes; writes only what differs.
+/// Makes the keys of a node those of these attributes.
 fn put_keys(conn: &Connection, ino: u64, attributes: &Attributes) -> DbResult<()> {
     let mut due = of_attributes(attributes);
     for projection in Projection::OF_ATTRIBUTES {
-        let sql = "SELECT key FROM projected WHERE ino = ?1 AND projection = ?2";
-        let kept: Vec<String> = all(conn, sql, params![ino, projection.number()], |row| row.get(0))?;
-        for key in kept {
-            let row = (projection, key);
-            if !due.remove(&row) {
-                conn.prepare_cached(
-                    "DELETE FROM projected WHERE projection = ?1 AND key = ?2 AND ino = ?3 AND line = 0",
-                )?
-                .execute(params![projection.number(), row.1, ino])?;
+        let own = due.extract_if(.., |(of, _)| *of == projection).map(|(_, key)| key).collect();
+        put_own(conn, ino, projection, own)?;
+    }
+    Ok(())
+}
+
+/// Makes the keys of a node, in a projection that is not by line, these; writes only what differs.
+fn put_own(conn: &Connection, ino: u64, projection: Projection, mut due: BTreeSet<String>) -> DbResult<()> {
+    let number = projection.number();
+    let sql = "SELECT key FROM projected WHERE ino = ?1 AND projection = ?2";
+    let kept: Vec<String> = all(conn, sql, params![ino, number], |row| row.get(0))?;
+    for key in kept {
+        if !due.remove(&key) {
+            conn.prepare_cached(
+                "DELETE FROM projected WHERE projection = ?1 AND key = ?2 AND ino = ?3 AND line = 0",
+            )?
+            .execute(params![number, key, ino])?;
+        }
+    }
+    due.iter().try_for_each(|key| KeyRow::of_node(projection, key).insert(conn, ino))
+}
+
+/// Brings the keys of a file's content up to date.
+fn put_content(conn: &Connection, packs: &Packs, node: &NodeRow, change: FileChange) -> DbResult<()> {
+    let own = of_node(conn, node)?;
+    for one in of_content() {
+        let is_of = own.iter().any(|own| own.projection() == one.projection());
+        // what is of no class, and was of none, has no keys
+        if !is_of && !change.renamed {
+            continue;
+        }
+        match one.keys() {
+            Keys::OfLines(key) => put_lines(conn, packs, (one, key), node, is_of, change.from)?,
+            Keys::OfFile(keys) => {
+                let due = if is_of { of_file(conn, packs, keys, node)? } else { BTreeSet::new() };
+                put_own(conn, node.ino, one.projection(), due)?;
             }
         }
     }
-    for (projection, key) in &due {
-        KeyRow::of_node(*projection, key).insert(conn, ino)?;
-    }
     Ok(())
+}
+
+/// The keys of a whole file.
+pub(super) fn of_file(
+    conn: &Connection,
+    packs: &Packs,
+    keys: fn(&[u8]) -> Vec<String>,
+    node: &NodeRow,
+) -> DbResult<BTreeSet<String>> {
+    match node.size {
+        0 => Ok(kept_keys(keys(b""))),
+        size if size > MAX_FILE => Ok(BTreeSet::new()),
+        size => Ok(kept_keys(keys(&packs.content(conn, node.ino, None, 0, size)?))),
+    }
 }
 
 /// Makes the keys of a file's lines anew from the line on that has the first byte that may differ; all of
@@ -117,13 +156,13 @@ fn put_keys(conn: &Connection, ino: u64, attributes: &Attributes) -> DbResult<()
 fn put_lines(
     conn: &Connection,
     packs: &Packs,
-    one: &ByLine,
+    (one, key): (&OfContent, fn(&[u8]) -> Option<String>),
     node: &NodeRow,
+    due: bool,
     from: Option<u64>,
 ) -> DbResult<()> {
     let (ino, projection) = (node.ino, one.projection());
     let known = line_before(conn, ino, projection, rows::MAX)?;
-    let due = is_of(conn, one, node)?;
     let at = match (due, &known) {
         (false, None) => return Ok(()),
         (true, Some(_)) if from.is_none() => return Ok(()),
@@ -138,7 +177,7 @@ fn put_lines(
     if !due {
         return Ok(());
     }
-    each_line(conn, packs, one, node, (line, off), &mut |row| row.insert(conn, ino))
+    each_line(conn, packs, (one, key), node, (line, off), &mut |row| row.insert(conn, ino))
 }
 
 /// The last line that has a row and begins at `off` or before: its number, and where it begins.
@@ -155,27 +194,28 @@ fn line_before(
     })
 }
 
-/// Whether a node is a file with a name in the class of a projection.
-pub(super) fn is_of(conn: &Connection, one: &ByLine, node: &NodeRow) -> DbResult<bool> {
+/// The projections of content that a node is in the classes of.
+pub(super) fn of_node(conn: &Connection, node: &NodeRow) -> DbResult<Vec<&'static OfContent>> {
     if node.kind != Kind::File || node.nlink == 0 {
-        return Ok(false);
+        return Ok(Vec::new());
     }
-    let names = rows::names_of(conn, node.ino, Span::NOW, one.place(), usize::MAX)?;
-    Ok(names.iter().any(|(dir, name)| one.has(&TreePath::from_row(dir, name))))
+    let names = rows::names_of(conn, node.ino, Span::NOW, places(), usize::MAX)?;
+    let is_of = |one: &&OfContent| names.iter().any(|(dir, name)| one.has_row(dir, name));
+    Ok(of_content().iter().filter(is_of).collect())
 }
 
 /// The rows of a file's lines from one on, and that of its end.
 pub(super) fn each_line(
     conn: &Connection,
     packs: &Packs,
-    one: &ByLine,
+    (one, key): (&OfContent, fn(&[u8]) -> Option<String>),
     node: &NodeRow,
     (line, off): (u64, u64),
     each: &mut dyn FnMut(&KeyRow<'_>) -> DbResult<()>,
 ) -> DbResult<()> {
     let projection = one.projection();
     let (mut lines, mut at) = (Lines::at(line, off), off);
-    let mut keyed = |line: &Line, text: &[u8]| match one.key(text) {
+    let mut keyed = |line: &Line, text: &[u8]| match kept_key(key(text)) {
         Some(key) => each(&KeyRow::of_line(projection, &key, line)),
         None => Ok(()),
     };

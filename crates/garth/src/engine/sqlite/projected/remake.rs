@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, params};
 
-use super::keep::{each_line, is_of};
+use super::keep::{each_line, of_file, of_node};
 use super::{KeyRow, forget};
 use crate::engine::planner::NodeRow;
 use crate::engine::sqlite::read::content::Packs;
@@ -13,7 +13,7 @@ use crate::engine::sqlite::schema::{self, SUBJECT};
 use crate::engine::sqlite::write::writer_lock::WriterLock;
 use crate::error::Result;
 use crate::model::Attributes;
-use crate::rule::projection::{VERSION, by_line, of_attributes};
+use crate::rule::projection::{Keys, VERSION, of_attributes};
 use crate::sqlite::{ConnPool, DbResult, all, one};
 
 /// The rows that are due of a node.
@@ -33,9 +33,14 @@ fn each_due(
     for (projection, key) in of_attributes(&attributes) {
         each(&KeyRow::of_node(projection, &key))?;
     }
-    for one in by_line() {
-        if is_of(conn, one, node)? {
-            each_line(conn, packs, one, node, (1, 0), each)?;
+    for one in of_node(conn, node)? {
+        match one.keys() {
+            Keys::OfLines(key) => each_line(conn, packs, (one, key), node, (1, 0), each)?,
+            Keys::OfFile(keys) => {
+                for key in of_file(conn, packs, keys, node)? {
+                    each(&KeyRow::of_node(one.projection(), &key))?;
+                }
+            }
         }
     }
     Ok(())
@@ -85,11 +90,7 @@ pub(crate) fn make_ready(folder: &Path, pool: &ConnPool, packs: &Packs, lock: &W
 }
 
 fn remake_all(conn: &Connection, packs: &Packs) -> DbResult<()> {
-    // what has attributes, most often little; and all there is where content has keys
-    let sql = match by_line().is_empty() {
-        true => "SELECT DISTINCT ino FROM attribute WHERE ino > ?1 ORDER BY ino LIMIT ?2",
-        false => "SELECT DISTINCT ino FROM node WHERE ino > ?1 ORDER BY ino LIMIT ?2",
-    };
+    let sql = "SELECT DISTINCT ino FROM node WHERE ino > ?1 ORDER BY ino LIMIT ?2";
     let mut at = 0;
     loop {
         let inos: Vec<u64> = all(conn, sql, params![at, 1000], |row| row.get(0))?;

@@ -5,7 +5,7 @@ use crate::engine::sqlite::projected::remake::{is_right, next_stray, nodes_behin
 use crate::engine::sqlite::read::rows::{self, MAX};
 use crate::engine::sqlite::schema::SUBJECT;
 use crate::error::{ErrorKind, Result};
-use crate::rule::projection::{VERSION, by_line};
+use crate::rule::projection::VERSION;
 
 impl Check<'_> {
     /// Whether each node has the keys that are derived from it, and nothing else has any.
@@ -29,7 +29,7 @@ impl Check<'_> {
                     }
                     Err(error) => return Err(error),
                 }
-                bytes += if by_line().is_empty() { 0 } else { node.size };
+                bytes += node.size;
                 if bytes >= BYTES {
                     return Ok(Some(*ino));
                 }
