@@ -3,6 +3,7 @@
 
 pub mod chat;
 pub mod kv;
+pub mod node;
 pub mod tree;
 
 pub use tree::{AgentTree, Identity, Skill};

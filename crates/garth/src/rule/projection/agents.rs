@@ -118,7 +118,8 @@ mod tests {
             assert!(is_of(&format!("{node}/.outbox/.done")).is_empty());
         }
         assert_eq!(is_of("/.outbox/e.json"), [Projection::EventDue, Projection::EventNode]);
-        for other in ["/users/a/memories/.meta.json", "/users/a/.meta.json", "/chats/a/.meta.json", "/x.json"] {
+        for other in ["/users/a/memories/.meta.json", "/users/a/.meta.json", "/chats/a/.meta.json", "/x.json"]
+        {
             assert!(is_of(other).is_empty(), "{other}");
         }
     }

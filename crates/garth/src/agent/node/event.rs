@@ -1,0 +1,210 @@
+//! The events of `.outbox`: what whoever keeps an index of their own has to hear of.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::edge::Edge;
+use super::meta::{Meta, seconds};
+use crate::env::Env;
+use crate::error::{Error, Result};
+use crate::model::Timestamp;
+
+/// Most bytes of text in a record; of a longer one the event says where it is.
+pub const MAX_RECORD_TEXT: usize = 64 << 10;
+
+/// What happened to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum EventType {
+    /// It was made or changed.
+    UpsertContext,
+    /// It is gone.
+    DeleteContext,
+    /// It has another URI.
+    MoveContext,
+    /// Its edges changed.
+    UpsertRelation,
+}
+
+/// How far an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum EventStatus {
+    /// It waits.
+    Pending,
+    /// Somebody holds it, until `lease_until`.
+    Processing,
+    /// It was tried too often; it lies in `dlq`.
+    Failed,
+}
+
+/// An event. The fields behind `created_at` are set once it was claimed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// A UUID; also the name of its file, and the key of its delivery.
+    pub event_id: String,
+    /// What happened.
+    pub event_type: EventType,
+    /// To which node; of a move the URI that it had.
+    pub uri: String,
+    /// What of it: see [`Payload`].
+    pub payload: Payload,
+    /// How far it is.
+    pub status: EventStatus,
+    /// How often it was tried in vain.
+    pub retry_count: u32,
+    /// When it happened: RFC 3339, UTC, in seconds.
+    pub created_at: String,
+    /// The commit that it happened in, which is the order of events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+    /// When it is tried again; RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_attempt_at: Option<String>,
+    /// Until when it is held; RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_until: Option<String>,
+    /// Why it was tried in vain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// Fields that others have put there.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// What an event says; which field there is depends on its type, and of a delete there is none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Payload {
+    /// Of `UPSERT_CONTEXT`: what an index keeps of the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub records: Option<Vec<Record>>,
+    /// Of `MOVE_CONTEXT`: the URI that it has now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_uri: Option<String>,
+    /// Of `UPSERT_RELATION`: all edges that lead from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edges: Option<Vec<Edge>>,
+    /// Fields that others have put there.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// What an index keeps of one layer of a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The first 16 hexadecimal digits of the SHA-256 of `{uri}#{level}`.
+    pub id: String,
+    /// The node.
+    pub uri: String,
+    /// 0 abstract, 1 overview, 2 content.
+    pub level: u8,
+    /// Its text, if it has at most [`MAX_RECORD_TEXT`] bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Else where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_ref: Option<TextRef>,
+    /// What an index selects by.
+    pub filters: Filters,
+    /// What an index shows.
+    pub metadata: RecordMetadata,
+}
+
+/// Where a long text is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TextRef {
+    /// The file, in the account's tree.
+    pub path: String,
+    /// The node's version.
+    pub version: u64,
+    /// The SHA-256 of the text, 64 hexadecimal digits.
+    pub sha256: String,
+}
+
+/// What an index selects by.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filters {
+    /// The account.
+    pub account_id: String,
+    /// Whose the node is.
+    pub owner_space: String,
+}
+
+/// What an index shows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecordMetadata {
+    /// The node's category.
+    pub category: String,
+    /// Memory or skill.
+    pub context_type: super::meta::ContextType,
+}
+
+impl Event {
+    /// An event of now.
+    ///
+    /// # Errors
+    /// `Io` if the system has no random bytes.
+    pub fn new(env: &Env, event_type: EventType, uri: &str, payload: Payload) -> Result<Self> {
+        let now = env.now();
+        Ok(Self {
+            event_id: uuid(env, now)?,
+            event_type,
+            uri: uri.to_owned(),
+            payload,
+            status: EventStatus::Pending,
+            retry_count: 0,
+            created_at: seconds(now),
+            seq: None,
+            next_attempt_at: None,
+            lease_until: None,
+            last_error: None,
+            other: Map::new(),
+        })
+    }
+
+    /// Reads an event.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is none.
+    pub fn parse(text: &[u8]) -> Result<Self> {
+        serde_json::from_slice(text).map_err(|error| Error::invalid(format!("event: {error}")))
+    }
+
+    /// As its file has it.
+    pub fn to_json(&self) -> String {
+        super::pretty(self)
+    }
+}
+
+/// The records of a node's layers, abstract first. `file` is the path of its content.
+pub fn records(account: &str, meta: &Meta, file: &str, layers: [&str; 3]) -> Vec<Record> {
+    let record = |(level, text): (u8, &str)| {
+        let is_short = text.len() <= MAX_RECORD_TEXT;
+        Record {
+            id: super::sha256(format!("{}#{level}", meta.uri).as_bytes())[..16].to_owned(),
+            uri: meta.uri.clone(),
+            level,
+            text: is_short.then(|| text.to_owned()),
+            text_ref: (!is_short).then(|| TextRef {
+                path: file.to_owned(),
+                version: meta.version,
+                sha256: super::sha256(text.as_bytes()),
+            }),
+            filters: Filters { account_id: account.to_owned(), owner_space: meta.owner_space.clone() },
+            metadata: RecordMetadata { category: meta.category.clone(), context_type: meta.context_type },
+        }
+    };
+    (0..).zip(layers).map(record).collect()
+}
+
+/// A UUID of version 7: in the order of time, as far as a clock has one.
+fn uuid(env: &Env, now: Timestamp) -> Result<String> {
+    let millis = u64::try_from(now.0 / 1_000_000).unwrap_or(0).to_be_bytes();
+    let mut bytes: [u8; 16] = env.random()?;
+    bytes[..6].copy_from_slice(&millis[2..]);
+    bytes[6] = (bytes[6] & 0x0f) | 0x70;
+    bytes[8] = (bytes[8] & 0x3f) | 0x80;
+    let hex = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+    Ok(parts.join("-"))
+}
