@@ -18,6 +18,7 @@ mod it {
     mod migration;
     mod model;
     mod mount;
+    mod nodes;
     mod numbers;
     mod overlay;
     mod overlay_kernel;

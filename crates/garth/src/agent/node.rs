@@ -3,44 +3,134 @@
 
 pub mod edge;
 pub mod event;
+mod files;
+mod get;
 pub mod layers;
+mod list;
+pub mod made;
 mod meta;
+mod near;
+mod put;
+mod relate;
+mod remove;
+mod state;
+mod travel;
 mod uri;
 
-pub use self::edge::Edge;
+pub use self::edge::{Edge, MAX_EDGES};
 pub use self::event::{Event, EventStatus, EventType};
+pub use self::files::{ABSTRACT, CONTENT, DLQ, DONE, META, OUTBOX, OVERVIEW, RELATIONS, SKILL, sha256};
+pub use self::get::{Level, Node};
+pub use self::list::{List, Listed, MAX_LISTED, Prefix};
 pub use self::meta::{ContextType, Layer, Layers, Meta, Origin, Status, seconds};
+pub use self::near::Near;
+pub use self::put::{LayerText, Put, Written};
+pub use self::relate::{Around, Direction, Related};
+pub use self::state::{File, MAX_CONTENT, State, text_of};
 pub use self::uri::{CATEGORIES, Place, Space, Uri};
 
-use serde::Serialize;
-use sha2::{Digest as _, Sha256};
+use crate::env::Env;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::FileSystem;
+use crate::model::{At, Author, Batch, Op, Precondition};
+use crate::path::TreePath;
 
-/// The text of a node, L2.
-pub const CONTENT: &str = "content.md";
-/// Its edges.
-pub const RELATIONS: &str = ".relations.json";
-/// Its abstract, L0.
-pub const ABSTRACT: &str = ".abstract.md";
-/// Its overview, L1.
-pub const OVERVIEW: &str = ".overview.md";
-/// What is known of it. The node is there once this says so.
-pub const META: &str = ".meta.json";
-/// Its events.
-pub const OUTBOX: &str = ".outbox";
-/// In [`OUTBOX`]: events that were tried too often.
-pub const DLQ: &str = "dlq";
-/// In [`OUTBOX`]: the version of the node whose events are done.
-pub const DONE: &str = ".done";
-/// The text of a skill; its [`CONTENT`] is a symbolic link to it.
-pub const SKILL: &str = "SKILL.md";
+/// How often a change that lost a race looks again.
+const TRIES: usize = 100;
 
-/// JSON as files of a node have it: a field a line, a line feed at the end.
-fn pretty<T: Serialize + ?Sized>(value: &T) -> String {
-    // what is kept here has text keys alone, so that it always has a JSON form
-    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+/// The context nodes of an account.
+///
+/// ```
+/// use garth::agent::node::{Level, Nodes, Put};
+/// use garth::engine::memory::Memory;
+/// use garth::Env;
+///
+/// # futures::executor::block_on(async {
+/// let fs = Memory::new(Env::system());
+/// let nodes = Nodes::new(&fs, "default", Env::system());
+/// let coffee = "ctx://default/users/alice/memories/preferences/coffee".parse()?;
+/// nodes.put(&coffee, &Put::new("Alice likes her coffee black. She has two a day.\n")).await?;
+/// let node = nodes.get(&coffee, Level::Abstract).await?;
+/// assert_eq!(node.text, "Alice likes her coffee black.");
+/// # Ok::<(), garth::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Nodes<'a> {
+    fs: &'a dyn FileSystem,
+    account: String,
+    env: Env,
+    author: Author,
+    categories: Vec<String>,
+    /// The directories that `fs` reaches, if it is not all.
+    tops: Option<Vec<TreePath>>,
 }
 
-/// The SHA-256 of some bytes, 64 hexadecimal digits.
-pub fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+impl<'a> Nodes<'a> {
+    /// The nodes of `account`, whose tree is `fs`, or as much of it as `fs` reaches.
+    pub fn new(fs: &'a dyn FileSystem, account: &str, env: Env) -> Self {
+        let (account, author) = (account.to_owned(), Author::default());
+        Self { fs, account, env, author, categories: Vec::new(), tops: None }
+    }
+
+    /// In the name of this author.
+    #[must_use]
+    pub fn author(self, author: Author) -> Self {
+        Self { author, ..self }
+    }
+
+    /// With these categories besides [`CATEGORIES`].
+    #[must_use]
+    pub fn categories(self, categories: impl IntoIterator<Item = String>) -> Self {
+        Self { categories: categories.into_iter().collect(), ..self }
+    }
+
+    /// Where `fs` reaches these directories alone, such as `/users/alice/memories`.
+    #[must_use]
+    pub fn tops(self, tops: impl IntoIterator<Item = TreePath>) -> Self {
+        Self { tops: Some(tops.into_iter().collect()), ..self }
+    }
+
+    /// Refuses what is of another account, or of a category that there is not.
+    fn check(&self, uri: &Uri) -> Result<()> {
+        uri.check_account(&self.account)?;
+        let category = uri.category();
+        if CATEGORIES.contains(&category) || self.categories.iter().any(|known| known == category) {
+            return Ok(());
+        }
+        let known: Vec<&str> =
+            CATEGORIES.iter().copied().chain(self.categories.iter().map(String::as_str)).collect();
+        Err(Error::invalid(format!("{uri}: {category} is no category; there are {}", known.join(", "))))
+    }
+
+    fn has_attributes(&self, uri: &Uri) -> bool {
+        self.fs.capabilities(&uri.dir()).attributes
+    }
+
+    /// What is known of a node that is there.
+    fn active(&self, state: &State) -> Result<Meta> {
+        state.active().ok_or_else(|| missing(&state.uri))
+    }
+
+    fn batch(&self, ops: Vec<Op>, conditions: Vec<(At, Precondition)>) -> Batch {
+        let batch = Batch::new(ops).author(self.author.clone());
+        Batch { preconditions: conditions, ..batch }
+    }
+
+    /// Tries a change again, from reading on, when others were faster.
+    async fn again<T>(&self, mut once: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+        let mut tries = 0;
+        loop {
+            match once().await {
+                // a conflict that has no path is about what the caller asked for
+                Err(error) if error.is(ErrorKind::Conflict) && error.path().is_some() && tries < TRIES => {
+                    tries += 1;
+                }
+                done => return done,
+            }
+        }
+    }
+}
+
+fn missing(uri: &Uri) -> Error {
+    Error::new(ErrorKind::NotFound, format!("{uri}: there is no such node"))
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::files::pretty;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Most edges that lead from one node.
@@ -63,5 +64,5 @@ pub fn parse(text: &[u8]) -> Result<Vec<Edge>> {
 
 /// As `.relations.json` has them.
 pub fn to_json(edges: &[Edge]) -> String {
-    super::pretty(edges)
+    pretty(edges)
 }

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::edge::Edge;
-use super::meta::{Meta, seconds};
+use super::files::{pretty, sha256};
+use super::meta::{ContextType, Meta, seconds};
 use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::model::Timestamp;
@@ -136,7 +137,7 @@ pub struct RecordMetadata {
     /// The node's category.
     pub category: String,
     /// Memory or skill.
-    pub context_type: super::meta::ContextType,
+    pub context_type: ContextType,
 }
 
 impl Event {
@@ -172,7 +173,7 @@ impl Event {
 
     /// As its file has it.
     pub fn to_json(&self) -> String {
-        super::pretty(self)
+        pretty(self)
     }
 }
 
@@ -181,14 +182,14 @@ pub fn records(account: &str, meta: &Meta, file: &str, layers: [&str; 3]) -> Vec
     let record = |(level, text): (u8, &str)| {
         let is_short = text.len() <= MAX_RECORD_TEXT;
         Record {
-            id: super::sha256(format!("{}#{level}", meta.uri).as_bytes())[..16].to_owned(),
+            id: sha256(format!("{}#{level}", meta.uri).as_bytes())[..16].to_owned(),
             uri: meta.uri.clone(),
             level,
             text: is_short.then(|| text.to_owned()),
             text_ref: (!is_short).then(|| TextRef {
                 path: file.to_owned(),
                 version: meta.version,
-                sha256: super::sha256(text.as_bytes()),
+                sha256: sha256(text.as_bytes()),
             }),
             filters: Filters { account_id: account.to_owned(), owner_space: meta.owner_space.clone() },
             metadata: RecordMetadata { category: meta.category.clone(), context_type: meta.context_type },
@@ -197,14 +198,33 @@ pub fn records(account: &str, meta: &Meta, file: &str, layers: [&str; 3]) -> Vec
     (0..).zip(layers).map(record).collect()
 }
 
-/// A UUID of version 7: in the order of time, as far as a clock has one.
+/// A UUID of version 7: in the order of time, as fine as 12 bits beside the milliseconds tell it.
 fn uuid(env: &Env, now: Timestamp) -> Result<String> {
-    let millis = u64::try_from(now.0 / 1_000_000).unwrap_or(0).to_be_bytes();
+    let nanos = u64::try_from(now.0).unwrap_or(0);
+    let (millis, below) = (nanos / 1_000_000, nanos % 1_000_000);
+    let [high, low] = u16::try_from((below << 12) / 1_000_000).unwrap_or(0).to_be_bytes();
     let mut bytes: [u8; 16] = env.random()?;
-    bytes[..6].copy_from_slice(&millis[2..]);
-    bytes[6] = (bytes[6] & 0x0f) | 0x70;
+    bytes[..6].copy_from_slice(&millis.to_be_bytes()[2..]);
+    bytes[6..8].copy_from_slice(&[high | 0x70, low]);
     bytes[8] = (bytes[8] & 0x3f) | 0x80;
     let hex = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
     Ok(parts.join("-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_in_the_order_of_time() {
+        let (env, clock) = Env::manual(Timestamp(1_742_205_600_000_000_000));
+        let mut last = String::new();
+        for _ in 0..5000 {
+            clock.advance(std::time::Duration::from_nanos(500));
+            let event = Event::new(&env, EventType::DeleteContext, "", Payload::default()).unwrap();
+            assert!(event.event_id > last && event.event_id.as_bytes()[14] == b'7', "{}", event.event_id);
+            last = event.event_id;
+        }
+    }
 }

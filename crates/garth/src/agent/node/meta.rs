@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::files::pretty;
 use super::uri::Uri;
 use crate::error::{Error, Result};
 use crate::model::Timestamp;
@@ -146,7 +147,7 @@ impl Meta {
 
     /// As `.meta.json` has it.
     pub fn to_json(&self) -> String {
-        super::pretty(self)
+        pretty(self)
     }
 
     /// Whether it was true at a moment: from `valid_from` on (always, without it) up to but without
@@ -161,5 +162,9 @@ impl Meta {
 
 /// A moment as `.meta.json` has it: RFC 3339, UTC, in seconds.
 pub fn seconds(time: Timestamp) -> String {
-    Timestamp(time.0.div_euclid(1_000_000_000) * 1_000_000_000).to_rfc3339()
+    let whole = Timestamp(time.0.div_euclid(1_000_000_000) * 1_000_000_000).to_rfc3339();
+    match whole.split_once('.') {
+        Some((seconds, _)) => format!("{seconds}Z"),
+        None => whole,
+    }
 }
