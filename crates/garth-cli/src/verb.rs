@@ -24,6 +24,7 @@ mod ls;
 mod maintain;
 mod mkdir;
 mod mv;
+mod node;
 mod overlay;
 mod quota;
 mod restore;
@@ -53,6 +54,7 @@ pub(crate) enum Verb {
     Rule(rule::Rule),
     Kv(kv::Kv),
     Chat(chat::Chat),
+    Node(node::Node),
     Ls(ls::Ls),
     Tree(tree::Tree),
     Cat(cat::Cat),
@@ -103,6 +105,7 @@ impl Verb {
             Self::Rule(verb) => verb.run(app).await,
             Self::Kv(verb) => verb.run(app).await,
             Self::Chat(verb) => verb.run(app).await,
+            Self::Node(verb) => verb.run(app).await,
             Self::Ls(verb) => verb.run(app).await,
             Self::Tree(verb) => verb.run(app).await,
             Self::Cat(verb) => verb.run(app).await,

@@ -15,13 +15,14 @@ const SIZE: u64 = 64 << 20;
 
 /// Every verb that reads, with what to ask of the data that [`fill`] writes. `OUT` is a name on
 /// another disk, a new one for each run.
-const READING: [&[&str]; 35] = [
+const READING: [&[&str]; 36] = [
     &["account", "list"],
     &["key", "list"],
     &["rule", "list"],
     &["kv", "get", "/user/tone"],
     &["kv", "list", "/"],
     &["kv", "history", "/user/tone"],
+    &["node", "list"],
     &["ls", "-l", "/notes"],
     &["chat", "list"],
     &["tree", "/", "--user", "ann", "--chat", "trip"],

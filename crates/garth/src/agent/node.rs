@@ -115,19 +115,18 @@ impl<'a> Nodes<'a> {
         let batch = Batch::new(ops).author(self.author.clone());
         Batch { preconditions: conditions, ..batch }
     }
+}
 
-    /// Tries a change again, from reading on, when others were faster.
-    async fn again<T>(&self, mut once: impl AsyncFnMut() -> Result<T>) -> Result<T> {
-        let mut tries = 0;
-        loop {
-            match once().await {
-                // a conflict that has no path is about what the caller asked for
-                Err(error) if error.is(ErrorKind::Conflict) && error.path().is_some() && tries < TRIES => {
-                    tries += 1;
-                }
-                done => return done,
-            }
-        }
+/// The tries of a change, which begins anew with what it reads when others were faster.
+#[derive(Debug, Default)]
+struct Tries(usize);
+
+impl Tries {
+    /// Whether to try once more after this.
+    fn again(&mut self, error: &Error) -> bool {
+        self.0 += 1;
+        // a conflict that has no path is about what the caller asked for
+        error.is(ErrorKind::Conflict) && error.path().is_some() && self.0 < TRIES
     }
 }
 

@@ -1,6 +1,7 @@
 //! The one tree that an agent sees in a chat, made of views of its account.
 
 mod homes;
+mod nodes;
 mod skill;
 mod template;
 mod upload;
@@ -8,6 +9,7 @@ mod upload;
 use std::sync::Arc;
 
 use self::homes::Homes;
+pub use self::nodes::Reach;
 pub use self::skill::Skill;
 pub use self::template::{MEMORY, Memory, memory};
 pub use self::upload::write_free;

@@ -115,6 +115,19 @@ pub struct Listed {
 }
 
 impl Nodes<'_> {
+    /// A prefix of this account's URIs.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what no URI begins with; `AccessDenied` for another account's.
+    pub fn prefix(&self, text: &str) -> Result<Prefix> {
+        let (account, prefix) = Prefix::parse(text)?;
+        if account == self.account {
+            return Ok(prefix);
+        }
+        let message = format!("{text}: belongs to another account; this one is {}", self.account);
+        Err(Error::new(ErrorKind::AccessDenied, message))
+    }
+
     /// A page of nodes.
     ///
     /// # Errors

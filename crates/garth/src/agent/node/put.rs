@@ -1,6 +1,5 @@
 //! Puts a node: makes or changes it, whole, in one commit.
 
-use super::Nodes;
 use super::edge::{Edge, MAX_EDGES};
 use super::event::Event;
 use super::layers::MAX_ABSTRACT;
@@ -9,6 +8,7 @@ use super::meta::{Meta, Status, seconds};
 use super::near::Near;
 use super::state::{MAX_CONTENT, State};
 use super::uri::Uri;
+use super::{Nodes, Tries};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, Op, Precondition, Seq, SetAttrs, Timestamp};
 
@@ -128,7 +128,13 @@ impl Nodes<'_> {
         if let Some(replaced) = &put.replaces {
             self.check(replaced)?;
         }
-        let mut written = self.again(async || self.put_once(uri, put).await).await?;
+        let mut tries = Tries::default();
+        let mut written = loop {
+            match self.put_once(uri, put).await {
+                Err(error) if tries.again(&error) => {}
+                done => break done?,
+            }
+        };
         if written.seq.is_some() {
             written.near = self.near(uri, &put.content).await?;
         }
@@ -269,27 +275,34 @@ impl Nodes<'_> {
     /// `InvalidArgument`; `AccessDenied`; `NotFound`; from the filesystem.
     pub async fn tag(&self, uri: &Uri, add: &[String], remove: &[String]) -> Result<Meta> {
         self.check(uri)?;
-        self.again(async || {
-            let state = State::read(self.fs, uri).await?;
-            let before = self.active(&state)?;
-            let mut meta = before.clone();
-            meta.tags.retain(|tag| !remove.contains(tag));
-            meta.tags = distinct(meta.tags.iter().chain(add));
-            check_tags(&meta.tags)?;
-            if meta == before {
-                return Ok(meta);
+        let mut tries = Tries::default();
+        loop {
+            match self.tag_once(uri, add, remove).await {
+                Err(error) if tries.again(&error) => {}
+                done => return done,
             }
-            let mut ops = Vec::new();
-            let event = self.revised(&state, &mut meta, &mut ops)?;
-            let attrs = SetAttrs::new().tags(meta.tags.clone());
-            if self.has_attributes(uri) {
-                ops.insert(0, Op::set_attrs(uri.file(super::state::text_of(uri)), attrs));
-            }
-            ops.push(write_event(uri, &event));
-            self.fs.commit(self.batch(ops, state.unchanged()).message(format!("tag {uri}"))).await?;
-            Ok(meta)
-        })
-        .await
+        }
+    }
+
+    async fn tag_once(&self, uri: &Uri, add: &[String], remove: &[String]) -> Result<Meta> {
+        let state = State::read(self.fs, uri).await?;
+        let before = self.active(&state)?;
+        let mut meta = before.clone();
+        meta.tags.retain(|tag| !remove.contains(tag));
+        meta.tags = distinct(meta.tags.iter().chain(add));
+        check_tags(&meta.tags)?;
+        if meta == before {
+            return Ok(meta);
+        }
+        let mut ops = Vec::new();
+        let event = self.revised(&state, &mut meta, &mut ops)?;
+        let attrs = SetAttrs::new().tags(meta.tags.clone());
+        if self.has_attributes(uri) {
+            ops.insert(0, Op::set_attrs(uri.file(super::state::text_of(uri)), attrs));
+        }
+        ops.push(write_event(uri, &event));
+        self.fs.commit(self.batch(ops, state.unchanged()).message(format!("tag {uri}"))).await?;
+        Ok(meta)
     }
 }
 

@@ -7,7 +7,7 @@ use super::files::{META, RELATIONS};
 use super::made::{upsert_relation, write_event};
 use super::state::{State, read_all};
 use super::uri::Uri;
-use super::{Nodes, missing};
+use super::{Nodes, Tries, missing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{FindQuery, Op, Precondition, Projection, Seq};
 
@@ -81,21 +81,27 @@ impl Nodes<'_> {
         let edge = self.edges_from(&from, std::slice::from_ref(edge))?.remove(0);
         edge.check()?;
         let to: Uri = edge.to_uri.parse()?;
-        self.again(async || {
-            if !self.exists(&to).await? {
-                return Err(missing(&to));
+        let mut tries = Tries::default();
+        loop {
+            match self.relate_once(&from, &to, &edge).await {
+                Err(error) if tries.again(&error) => {}
+                done => return done,
             }
-            let mut edges = self.own_edges(&from).await?;
-            let same =
-                |known: &Edge| known.to_uri == edge.to_uri && known.relation_type == edge.relation_type;
-            match edges.1.iter_mut().find(|known| same(known)) {
-                Some(known) if *known == edge => return Ok(None),
-                Some(known) => known.clone_from(&edge),
-                None => edges.1.push(edge.clone()),
-            }
-            self.write_edges(edges, Some(&to)).await.map(Some)
-        })
-        .await
+        }
+    }
+
+    async fn relate_once(&self, from: &Uri, to: &Uri, edge: &Edge) -> Result<Option<Seq>> {
+        if !self.exists(to).await? {
+            return Err(missing(to));
+        }
+        let mut edges = self.own_edges(from).await?;
+        let same = |known: &Edge| known.to_uri == edge.to_uri && known.relation_type == edge.relation_type;
+        match edges.1.iter_mut().find(|known| same(known)) {
+            Some(known) if known == edge => return Ok(None),
+            Some(known) => known.clone_from(edge),
+            None => edges.1.push(edge.clone()),
+        }
+        self.write_edges(edges, Some(to)).await.map(Some)
     }
 
     /// Takes the edges from a node to another away: that of a type, or all. Tells how many.
@@ -107,19 +113,26 @@ impl Nodes<'_> {
         self.check(from)?;
         to.check_account(&self.account)?;
         let to = to.to_string();
-        self.again(async || {
-            let mut edges = self.own_edges(from).await?;
-            let before = edges.1.len();
-            let goes =
-                |edge: &Edge| edge.to_uri == to && relation_type.is_none_or(|due| due == edge.relation_type);
-            edges.1.retain(|edge| !goes(edge));
-            let gone = before - edges.1.len();
-            if gone > 0 {
-                self.write_edges(edges, None).await?;
+        let mut tries = Tries::default();
+        loop {
+            match self.unrelate_once(from, &to, relation_type).await {
+                Err(error) if tries.again(&error) => {}
+                done => return done,
             }
-            Ok(gone)
-        })
-        .await
+        }
+    }
+
+    async fn unrelate_once(&self, from: &Uri, to: &str, relation_type: Option<&str>) -> Result<usize> {
+        let mut edges = self.own_edges(from).await?;
+        let before = edges.1.len();
+        let goes =
+            |edge: &Edge| edge.to_uri == to && relation_type.is_none_or(|due| due == edge.relation_type);
+        edges.1.retain(|edge| !goes(edge));
+        let gone = before - edges.1.len();
+        if gone > 0 {
+            self.write_edges(edges, None).await?;
+        }
+        Ok(gone)
     }
 
     /// The edges around a node, nearest first.

@@ -1,12 +1,12 @@
 //! Removes a node, with the edges that lead to it.
 
-use super::Nodes;
 use super::edge::{self, Edge};
 use super::event::{Event, EventType, Payload};
 use super::files::{OUTBOX, RELATIONS};
 use super::made::{upsert_relation, write_event};
 use super::state::State;
 use super::uri::Uri;
+use super::{Nodes, Tries};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystemExt;
 use crate::model::{At, Op, Page, Precondition, Seq};
@@ -36,35 +36,41 @@ impl Nodes<'_> {
     /// `AccessDenied` for another account's; `NotFound` if nothing is there; from the filesystem.
     pub async fn delete(&self, uri: &Uri) -> Result<Seq> {
         uri.check_account(&self.account)?;
-        self.again(async || {
-            let state = State::read(self.fs, uri).await?;
-            let there = [&state.meta, &state.content, &state.relations, &state.brief, &state.overview];
-            if there.iter().all(|file| file.is_none()) {
-                return Err(self.missing(uri).await);
+        let mut tries = Tries::default();
+        loop {
+            match self.delete_once(uri).await {
+                Err(error) if tries.again(&error) => {}
+                done => return done,
             }
-            let event =
-                Event::new(&self.env, EventType::DeleteContext, &uri.to_string(), Payload::default())?;
-            let outbox = TreePath::from_row("", OUTBOX);
-            let in_outbox = |name: &str| TreePath::from_row(outbox.key(), name);
-            let away = in_outbox(&format!("{}.d", event.event_id));
-            let (mut ops, mut conditions) = (Vec::new(), state.unchanged());
-            if self.fs.lookup(&outbox).await?.is_none() {
-                ops.push(Op::mkdir_all(outbox.clone()));
-            }
-            // whoever has not heard yet where it came from has to hear of it before its end
-            for moved in self.moves(uri).await? {
-                let name = moved.name().unwrap_or_default().to_owned();
-                ops.push(Op::rename(moved, in_outbox(&name)));
-            }
-            // where a batch is not atomic, a directory that is partly removed is no node
-            ops.push(Op::rename(uri.dir(), away.clone()));
-            self.rewrite(uri, &Incoming::Removed, &mut ops, &mut conditions).await?;
-            ops.push(Op::write(in_outbox(&format!("{}.json", event.event_id)), event.to_json()).create_new());
-            ops.push(Op::remove_tree(away));
-            let commit = self.fs.commit(self.batch(ops, conditions).message(format!("delete {uri}"))).await?;
-            Ok(commit.seq)
-        })
-        .await
+        }
+    }
+
+    async fn delete_once(&self, uri: &Uri) -> Result<Seq> {
+        let state = State::read(self.fs, uri).await?;
+        let there = [&state.meta, &state.content, &state.relations, &state.brief, &state.overview];
+        if there.iter().all(|file| file.is_none()) {
+            return Err(self.missing(uri).await);
+        }
+        let event = Event::new(&self.env, EventType::DeleteContext, &uri.to_string(), Payload::default())?;
+        let outbox = TreePath::from_row("", OUTBOX);
+        let in_outbox = |name: &str| TreePath::from_row(outbox.key(), name);
+        let away = in_outbox(&format!("{}.d", event.event_id));
+        let (mut ops, mut conditions) = (Vec::new(), state.unchanged());
+        if self.fs.lookup(&outbox).await?.is_none() {
+            ops.push(Op::mkdir_all(outbox.clone()));
+        }
+        // whoever has not heard yet where it came from has to hear of it before its end
+        for moved in self.moves(uri).await? {
+            let name = moved.name().unwrap_or_default().to_owned();
+            ops.push(Op::rename(moved, in_outbox(&name)));
+        }
+        // where a batch is not atomic, a directory that is partly removed is no node
+        ops.push(Op::rename(uri.dir(), away.clone()));
+        self.rewrite(uri, &Incoming::Removed, &mut ops, &mut conditions).await?;
+        ops.push(Op::write(in_outbox(&format!("{}.json", event.event_id)), event.to_json()).create_new());
+        ops.push(Op::remove_tree(away));
+        let commit = self.fs.commit(self.batch(ops, conditions).message(format!("delete {uri}"))).await?;
+        Ok(commit.seq)
     }
 
     /// The waiting events of a node that tell of its moves.

@@ -1,6 +1,5 @@
 //! Moves a node: another URI, the same node with its past, and edges that follow it.
 
-use super::Nodes;
 use super::edge;
 use super::event::{Event, EventType, Payload};
 use super::files::{META, RELATIONS};
@@ -9,6 +8,7 @@ use super::meta::{Meta, seconds};
 use super::remove::Incoming;
 use super::state::State;
 use super::uri::Uri;
+use super::{Nodes, Tries};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Op, Seq};
 
@@ -29,47 +29,54 @@ impl Nodes<'_> {
             let message = format!("{from}: a skill is no memory; put {to} and delete this one");
             return Err(Error::invalid(message));
         }
-        self.again(async || {
-            let state = State::read(self.fs, from).await?;
-            let Some(before) = state.active() else { return Err(self.missing(from).await) };
-            let now = self.env.now();
-            let about = Meta::new(to, now);
-            let meta = Meta {
-                uri: about.uri,
-                category: about.category,
-                owner_space: about.owner_space,
-                version: before.version.saturating_add(1),
-                updated_at: seconds(now),
-                ..before
-            };
-            let payload = Payload { new_uri: Some(to.to_string()), ..Payload::default() };
-            let event = Event::new(&self.env, EventType::MoveContext, &from.to_string(), payload)?;
-            let (dir, mut conditions) = (to.dir(), state.unchanged());
-            let mut ops = Vec::new();
-            ops.extend(dir.parent().map(Op::mkdir_all));
-            ops.push(Op::rename(from.dir(), dir).no_replace());
-            let edges = state.edges().unwrap_or_default();
-            if !edges.is_empty() {
-                let own = to.to_string();
-                let edges: Vec<_> =
-                    edges.into_iter().map(|edge| edge::Edge { from_uri: own.clone(), ..edge }).collect();
-                ops.push(Op::write(to.file(RELATIONS), edge::to_json(&edges)));
-                ops.push(write_event(to, &upsert_relation(&self.env, to, &edges)?));
+        let mut tries = Tries::default();
+        loop {
+            match self.move_once(from, to).await {
+                Err(error) if tries.again(&error) => {}
+                done => return done,
             }
-            ops.push(Op::write(to.file(META), meta.to_json()));
-            ops.push(write_event(to, &event));
-            let new = to.to_string();
-            self.rewrite(from, &Incoming::To(&new), &mut ops, &mut conditions).await?;
-            let commit =
-                self.fs.commit(self.batch(ops, conditions).message(format!("move {from} to {to}"))).await;
-            match commit {
-                Ok(commit) => Ok(commit.seq),
-                Err(error) if error.is(ErrorKind::AlreadyExists) => {
-                    Err(Error::new(ErrorKind::AlreadyExists, format!("{to}: there is something already")))
-                }
-                Err(error) => Err(error),
+        }
+    }
+
+    async fn move_once(&self, from: &Uri, to: &Uri) -> Result<Seq> {
+        let state = State::read(self.fs, from).await?;
+        let Some(before) = state.active() else { return Err(self.missing(from).await) };
+        let now = self.env.now();
+        let about = Meta::new(to, now);
+        let meta = Meta {
+            uri: about.uri,
+            category: about.category,
+            owner_space: about.owner_space,
+            version: before.version.saturating_add(1),
+            updated_at: seconds(now),
+            ..before
+        };
+        let payload = Payload { new_uri: Some(to.to_string()), ..Payload::default() };
+        let event = Event::new(&self.env, EventType::MoveContext, &from.to_string(), payload)?;
+        let (dir, mut conditions) = (to.dir(), state.unchanged());
+        let mut ops = Vec::new();
+        ops.extend(dir.parent().map(Op::mkdir_all));
+        ops.push(Op::rename(from.dir(), dir).no_replace());
+        let edges = state.edges().unwrap_or_default();
+        if !edges.is_empty() {
+            let own = to.to_string();
+            let edges: Vec<_> =
+                edges.into_iter().map(|edge| edge::Edge { from_uri: own.clone(), ..edge }).collect();
+            ops.push(Op::write(to.file(RELATIONS), edge::to_json(&edges)));
+            ops.push(write_event(to, &upsert_relation(&self.env, to, &edges)?));
+        }
+        ops.push(Op::write(to.file(META), meta.to_json()));
+        ops.push(write_event(to, &event));
+        let new = to.to_string();
+        self.rewrite(from, &Incoming::To(&new), &mut ops, &mut conditions).await?;
+        let commit =
+            self.fs.commit(self.batch(ops, conditions).message(format!("move {from} to {to}"))).await;
+        match commit {
+            Ok(commit) => Ok(commit.seq),
+            Err(error) if error.is(ErrorKind::AlreadyExists) => {
+                Err(Error::new(ErrorKind::AlreadyExists, format!("{to}: there is something already")))
             }
-        })
-        .await
+            Err(error) => Err(error),
+        }
     }
 }
