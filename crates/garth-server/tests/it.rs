@@ -12,6 +12,7 @@ mod it {
     mod idempotency;
     mod isolation;
     mod limits;
+    mod nodes;
     mod refusals;
     mod search;
 }

@@ -286,7 +286,7 @@ impl FileSystem for Leaky {
                         .write(true)
                         .open(self.on_disk(path))
                         .and_then(|mut file| file.write_all(bytes));
-                    std::thread::sleep(Duration::from_micros(200));
+                    garth::Env::system().sleep(Duration::from_micros(200));
                 }
             }
         }

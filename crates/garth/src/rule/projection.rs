@@ -43,11 +43,14 @@ pub struct OfContent {
     keys: Keys,
 }
 
+/// The key of a line.
+pub type LineKey = fn(&[u8]) -> Option<String>;
+
 /// How keys are derived from content.
 #[derive(Clone, Copy, Debug)]
 pub enum Keys {
     /// From each line, of which it is given the start, up to [`MAX_LINE`], without its line feed.
-    OfLines(fn(&[u8]) -> Option<String>),
+    OfLines(LineKey),
     /// From the whole, if it is no longer than [`MAX_FILE`].
     OfFile(fn(&[u8]) -> Vec<String>),
 }

@@ -11,7 +11,7 @@ use crate::engine::sqlite::read::rows::{self, Span};
 use crate::engine::sqlite::write::txn_rows::TxnRows;
 use crate::model::{Attributes, Kind, Projection};
 use crate::rule::projection::{
-    Keys, Line, Lines, MAX_FILE, OfContent, kept_key, kept_keys, of_attributes, of_content, places,
+    Keys, Line, LineKey, Lines, MAX_FILE, OfContent, kept_key, kept_keys, of_attributes, of_content, places,
 };
 use crate::sqlite::{DbResult, all, one};
 
@@ -156,7 +156,7 @@ pub(super) fn of_file(
 fn put_lines(
     conn: &Connection,
     packs: &Packs,
-    (one, key): (&OfContent, fn(&[u8]) -> Option<String>),
+    (one, key): (&OfContent, LineKey),
     node: &NodeRow,
     due: bool,
     from: Option<u64>,
@@ -208,7 +208,7 @@ pub(super) fn of_node(conn: &Connection, node: &NodeRow) -> DbResult<Vec<&'stati
 pub(super) fn each_line(
     conn: &Connection,
     packs: &Packs,
-    (one, key): (&OfContent, fn(&[u8]) -> Option<String>),
+    (one, key): (&OfContent, LineKey),
     node: &NodeRow,
     (line, off): (u64, u64),
     each: &mut dyn FnMut(&KeyRow<'_>) -> DbResult<()>,

@@ -1,0 +1,106 @@
+//! Context nodes over HTTP.
+
+use garth::datadir::Scope;
+use serde_json::{Value, json};
+
+use super::harness::Server;
+
+const ALICE: &str = "ctx://acme/users/alice/memories";
+
+fn put(server: &Server, uri: &str, content: &str) -> Value {
+    server.ok("nodes/put", json!({"uri": uri, "content": content}).to_string())
+}
+
+#[test]
+fn a_node_lives_from_put_to_delete() {
+    let server = Server::start();
+    let (coffee, tea) = (format!("{ALICE}/preferences/coffee"), format!("{ALICE}/preferences/tea"));
+    let made = put(&server, &coffee, "Black. No milk.");
+    assert_eq!((&made["created"], &made["meta"]["version"]), (&json!(true), &json!(1)));
+    assert_eq!(put(&server, &coffee, "Black. No milk.")["changed"], json!(false));
+    let got = server.ok("nodes/get", json!({"uri": coffee, "layer": 0}).to_string());
+    assert_eq!((&got["text"], &got["layer"]), (&json!("Black."), &json!(0)));
+    put(&server, &tea, "Green.");
+    let edge = json!({"from_uri": coffee, "to_uri": tea, "relation_type": "related_to", "weight": 0.5});
+    assert_eq!(server.ok("nodes/relate", edge.to_string())["changed"], json!(true));
+    let edges = server.ok("nodes/relations", json!({"uri": tea, "direction": "incoming"}).to_string());
+    assert_eq!((&edges["edges"][0]["from_uri"], &edges["edges"][0]["hops"]), (&json!(coffee), &json!(1)));
+    server.ok("nodes/tag", json!({"uri": tea, "add": ["drink"]}).to_string());
+    let list = json!({"prefix": "ctx://acme/users/alice", "limit": 1});
+    let page = server.ok("nodes/list", list.to_string());
+    assert_eq!((page["items"].as_array().unwrap().len(), &page["has_more"]), (1, &json!(true)));
+    let tagged = server.ok("nodes/list", json!({"tags": ["drink"]}).to_string());
+    assert_eq!(tagged["items"][0]["uri"], json!(tea));
+    let there = format!("{ALICE}/events/tea");
+    server.ok("nodes/move", json!({"uri": tea, "new_uri": there}).to_string());
+    let gone = server.post("nodes/get", json!({"uri": tea}).to_string()).refused(404, "NOT_FOUND");
+    assert!(gone.contains(&there), "{gone}");
+    let removed = server.ok("nodes/unrelate", json!({"from_uri": coffee, "to_uri": there}).to_string());
+    assert_eq!(removed["removed"], json!(1));
+    server.ok("nodes/delete", json!({"uri": there}).to_string());
+    assert_eq!(server.ok("nodes/exists", json!({"uri": there}).to_string())["exists"], json!(false));
+    let stale = json!({"uri": coffee, "content": "White.", "if_version": 7});
+    server.post("nodes/put", stale.to_string()).refused(409, "CONFLICT");
+}
+
+#[test]
+fn what_is_no_node_is_refused_and_another_accounts_denied() {
+    let server = Server::start();
+    let get = |uri: &str| server.post("nodes/get", json!({"uri": uri}).to_string());
+    get("coffee").refused(400, "VALIDATION_ERROR");
+    get("ctx://other/users/alice/memories/profile").refused(403, "FORBIDDEN");
+    get(&format!("{ALICE}/profile")).refused(404, "NOT_FOUND");
+    for body in [
+        json!({"content": "x"}),
+        json!({"uri": format!("{ALICE}/profile")}),
+        json!({"uri": format!("{ALICE}/profile"), "content": "x", "relations": 1}),
+        json!({"uri": format!("{ALICE}/profile"), "content": "x", "valid_from": "soon"}),
+        json!({"uri": format!("{ALICE}/profile"), "content": "x", "user": "alice"}),
+        json!({"uri": format!("{ALICE}/hobbies/x"), "content": "x"}),
+    ] {
+        server.post("nodes/put", body.to_string()).refused(400, "VALIDATION_ERROR");
+    }
+    let reader = server.key("acme", &[Scope::MemoryRead]);
+    let body = json!({"uri": format!("{ALICE}/profile"), "content": "x"}).to_string();
+    server.post_as(&reader, "nodes/put", &body).refused(403, "FORBIDDEN");
+    server.post("nodes/list", json!({"prefix": "ctx://other"}).to_string()).refused(403, "FORBIDDEN");
+}
+
+#[test]
+fn an_agent_reaches_its_own_nodes_and_those_of_its_user() {
+    let server = Server::start();
+    let ask = |call: &str, mut body: Value| {
+        for (name, value) in [("agent", "bot"), ("user", "alice"), ("chat", "trip")] {
+            body[name] = json!(value);
+        }
+        server.post(call, body.to_string())
+    };
+    let (own, other) = (format!("{ALICE}/profile"), "ctx://acme/users/bob/memories/profile");
+    put(&server, other, "Bob is a canary.");
+    put(&server, "ctx://acme/agents/eve/memories/profile", "Eve is a canary.");
+    assert_eq!(ask("nodes/put", json!({"uri": own, "content": "Alice."})).status, 200);
+    let skill = json!({"uri": "ctx://acme/agents/bot/skills/search", "content": "Look up."});
+    assert_eq!(ask("nodes/put", skill).status, 200);
+    let all = ask("nodes/list", json!({})).json();
+    let uris: Vec<&str> =
+        all["items"].as_array().unwrap().iter().map(|item| item["uri"].as_str().unwrap()).collect();
+    assert_eq!(uris, ["ctx://acme/agents/bot/skills/search", own.as_str()]);
+    for (call, body) in [
+        ("nodes/get", json!({"uri": other})),
+        ("nodes/delete", json!({"uri": other})),
+        ("nodes/move", json!({"uri": other, "new_uri": format!("{ALICE}/events/x")})),
+        ("nodes/relations", json!({"uri": other})),
+        ("nodes/relate", json!({"from_uri": own, "to_uri": other, "relation_type": "knows"})),
+    ] {
+        let refused = ask(call, body).refused(404, "NOT_FOUND");
+        assert!(!refused.contains("canary"), "{refused}");
+    }
+    assert_eq!(ask("nodes/exists", json!({"uri": other})).json(), json!({"exists": false}));
+    let denied = ask("nodes/put", json!({"uri": other, "content": "mine"}));
+    assert!(denied.status == 404 || denied.status == 403, "{}", denied.text());
+    assert_eq!(ask("nodes/list", json!({"prefix": "ctx://acme/users/bob"})).json(), json!({"items": []}));
+    let kept = server.ok("nodes/get", json!({"uri": other}).to_string());
+    assert_eq!(kept["text"], json!("Bob is a canary."));
+    // and the end of a node is told of where the account keeps such
+    assert_eq!(ask("nodes/delete", json!({"uri": own})).status, 200);
+}
