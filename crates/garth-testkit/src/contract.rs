@@ -486,6 +486,9 @@ macro_rules! contract_tests {
             a_text_file_is_found_as_soon_as_it_is_written [search]
             what_is_overwritten_removed_or_expired_is_not_found [search expiry]
             a_search_is_bounded_by_segment_and_tag [search attributes]
+            a_search_is_bounded_by_metadata_time_and_class [search attributes]
+            the_limit_of_a_search_counts_what_it_may_show [search links]
+            a_search_gives_several_passages_of_a_file_and_the_lines_around [search]
         );
     };
     (@group $make:ident, $group:ident: $($promise:ident $([$($need:ident)+])?)*) => {

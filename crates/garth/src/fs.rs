@@ -7,6 +7,7 @@
 //! [`crate::fs::resolve`] does, above them. `docs/specs/tree.md` describes the contract as a whole.
 
 pub mod breach;
+pub(crate) mod classes;
 pub(crate) mod ext;
 pub mod lower;
 pub mod resolve;

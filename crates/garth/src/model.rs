@@ -17,6 +17,7 @@ pub mod moment;
 pub mod op;
 pub mod query;
 pub mod quota;
+pub mod search;
 pub mod within;
 
 pub use at::{At, IntoAt};
@@ -41,9 +42,12 @@ pub use op::{
     MAX_TARGET, Op, Precondition, Remove, RenameMode, SetAttrs, Special, StagedBody,
 };
 pub use query::{
-    ByteRange, Fetched, Filling, Head, HistoryPage, Hit, Item, Listing, MAX_HITS, MAX_PAGE, MAX_PAGE_BYTES,
-    MAX_READ, Moment, NamesPage, Page, SearchAnswer, SearchQuery, SnapshotsPage, Version, Walk, WalkItem,
-    WalkPage, Weigh,
+    ByteRange, Fetched, Filling, Head, HistoryPage, Item, Listing, MAX_PAGE, MAX_PAGE_BYTES, MAX_READ,
+    Moment, NamesPage, Page, SnapshotsPage, Version, Walk, WalkItem, WalkPage, Weigh,
 };
 pub(crate) use query::{check_items, check_limit};
+pub use search::{
+    Hit, HitContext, MAX_CLASSES, MAX_CONTEXT, MAX_CONTEXT_BYTES, MAX_HITS, MAX_PER_FILE, PathClass,
+    ScoreParts, SearchAnswer, SearchQuery,
+};
 pub use within::Within;

@@ -1,6 +1,7 @@
 //! Text as search sees it: passages, tokens, questions and snippets. Pure: it knows no storage, so
 //! that every engine can share it.
 
+pub mod context;
 pub mod json;
 pub mod passage;
 pub mod question;

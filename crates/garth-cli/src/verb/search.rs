@@ -1,21 +1,25 @@
 //! `garth search`: text by what it is about.
 
+use std::ops::Range;
+
 use clap::Args;
 use garth::fs::resolve::Follow;
-use garth::model::{Hit, SearchQuery};
-use serde_json::json;
+use garth::model::{Hit, HitContext, SearchQuery, Timestamp};
+use serde_json::{Value, json};
 
 use crate::app::{App, stat_path};
-use crate::args::TREE_PATH;
+use crate::args::{Past, TREE_PATH};
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 use crate::out::counted;
+use crate::verb::set::parse_pair;
 
 /// Full-text search, best match first
 ///
-/// Searches the last commit; `garth grep --at` searches the past. With --json one object per file: path,
-/// version, score (how much of the question is there, up to 1), snippet, and the range of the passage in
-/// lines and bytes (each start and end, the end excluded; lines count from 1).
+/// Searches the last commit; `garth grep --at` searches the past. With --json one object per passage: path,
+/// version, score (how much of the question is there, up to 1) and its parts, snippet, the range of the
+/// passage in lines and bytes (each start and end, the end excluded; lines count from 1), and with -C
+/// context: text, the best line, and its range in lines and bytes.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth search 'which tone does Ada prefer' --in /users/ada")]
 pub(crate) struct Search {
@@ -27,9 +31,29 @@ pub(crate) struct Search {
     /// Search only files with this tag (may be repeated: any of them)
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Show at most this many files, 1 to 1000
+    /// Search only files that have this value in their custom metadata (may be repeated: all of them)
+    #[arg(long = "meta", value_name = "KEY=VALUE", value_parser = parse_pair)]
+    values: Vec<(String, String)>,
+    /// Search only paths of this class, such as '/agents/*/notes/**' or '/**/*.md' (may be repeated: any of
+    /// them)
+    #[arg(long = "in-class", value_name = "PATTERN")]
+    classes: Vec<String>,
+    /// Search only what was modified at this moment or later: as for `garth log --at`, so a date, a commit or
+    /// an age
+    #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
+    since: Option<String>,
+    /// Search only what was modified before this moment
+    #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
+    until: Option<String>,
+    /// Show at most this many matches, 1 to 1000
     #[arg(short = 'n', long, default_value_t = 10, value_name = "COUNT")]
     limit: usize,
+    /// Show at most this many passages of one file, 1 to 20
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    per_file: usize,
+    /// Show the best line of each match with this many lines before and behind it, up to 20
+    #[arg(short = 'C', long, default_value_t = 0, value_name = "LINES")]
+    context: usize,
     /// Refused with a word of advice: there is no search of the past
     #[arg(long, hide = true)]
     at: Option<String>,
@@ -46,7 +70,16 @@ impl Search {
         for path in &self.within {
             within.push(stat_path(&*fs, path, Follow::Yes).await?.0);
         }
-        let query = SearchQuery::new(self.query).within_any(within).tags_any(self.tags).limit(self.limit);
+        let mut query = SearchQuery::new(&self.query).within_any(within).tags_any(self.tags.clone());
+        for (key, value) in &self.values {
+            query = query.metadata(key, value);
+        }
+        for class in &self.classes {
+            query = query.class(class);
+        }
+        let query = query.since(time(app, self.since.as_deref()).await?);
+        let query = query.until(time(app, self.until.as_deref()).await?);
+        let query = query.limit(self.limit).per_file(self.per_file).context(self.context);
         let answer = fs.search(&query).await?;
         for hit in &answer.hits {
             show(app, hit)?;
@@ -59,18 +92,50 @@ impl Search {
     }
 }
 
+async fn time(app: &App, text: Option<&str>) -> Result<Option<Timestamp>> {
+    match text {
+        Some(text) => Ok(Some(app.time(&Past { at: None }, text).await?)),
+        None => Ok(None),
+    }
+}
+
+fn range(range: &Range<u64>) -> Value {
+    json!({"start": range.start, "end": range.end})
+}
+
 fn show(app: &mut App, hit: &Hit) -> Result {
-    let json = json!({
+    let mut json = json!({
         "path": hit.path.as_str(),
         "version": hit.version.to_string(),
         "score": hit.score,
+        "parts": {"words": hit.parts.words},
         "snippet": hit.snippet,
-        "lines": {"start": hit.lines.start, "end": hit.lines.end},
-        "bytes": {"start": hit.bytes.start, "end": hit.bytes.end},
+        "lines": range(&hit.lines),
+        "bytes": range(&hit.bytes),
     });
+    if let Some(context) = &hit.context {
+        json["context"] = json!({
+            "text": context.text,
+            "best": context.best,
+            "lines": range(&context.lines),
+            "bytes": range(&context.bytes),
+        });
+    }
     let (first, last) = (hit.lines.start, hit.lines.end.saturating_sub(1).max(hit.lines.start));
     let lines = if first == last { first.to_string() } else { format!("{first}-{last}") };
-    let snippet: Vec<&str> = hit.snippet.split_whitespace().collect();
-    let (path, snippet) = (escaped(hit.path.as_str()), snippet.join(" "));
-    app.out.item(&json, format_args!("{path}:{lines}  {:.3}\n    {}", hit.score, escaped(&snippet)))
+    let shown = match &hit.context {
+        Some(context) => numbered(context),
+        None => format!("    {}", escaped(&hit.snippet.split_whitespace().collect::<Vec<_>>().join(" "))),
+    };
+    let path = escaped(hit.path.as_str());
+    app.out.item(&json, format_args!("{path}:{lines}  {:.3}\n{shown}", hit.score))
+}
+
+/// Lines as `grep -n` shows them: a colon behind the number of the best one.
+fn numbered(context: &HitContext) -> String {
+    let lines = context.lines.clone().zip(context.text.lines()).map(|(number, line)| {
+        let mark = if number == context.best { ':' } else { '-' };
+        format!("    {number}{mark} {}", escaped(line))
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }

@@ -54,6 +54,31 @@ fn search_finds_by_words_below_a_path_and_by_label() {
 }
 
 #[test]
+fn search_is_bounded_by_metadata_class_and_time_and_shows_lines_around() {
+    let garth = notes();
+    let text = format!("one harbour\n{}the other harbour\nlast\n", "filler words\n".repeat(400));
+    garth.feed(&["write", "-p", "/far/long.txt"], &text);
+    garth.ok(&["set", "/far/long.txt", "--meta", "place=Ceuta"]);
+    let paths = |more: &[&str]| column(&garth.lines(&[&["search", "harbour"], more].concat()), "path");
+    assert_eq!(paths(&["--meta", "place=Ceuta"]), ["/far/long.txt"]);
+    assert!(paths(&["--meta", "place=Oran"]).is_empty());
+    assert_eq!(paths(&["--in-class", "/**/*.md"]), ["/notes/today.md"]);
+    assert_eq!(paths(&["--in-class", "/far/*", "--per-file", "5"]), ["/far/long.txt"; 2]);
+    assert_eq!(paths(&["--since", "1h"]).len(), 2);
+    assert!(paths(&["--until", "1h"]).is_empty());
+    let other = ["search", "other harbour", "--in", "/far", "-C", "1"];
+    assert!(
+        garth.ok(&other).ends_with("\n    401- filler words\n    402: the other harbour\n    403- last\n")
+    );
+    let hit = &garth.lines(&other)[0];
+    assert_eq!(hit["context"]["lines"], json!({"start": 401, "end": 404}));
+    assert_eq!((&hit["context"]["best"], &hit["parts"]["words"]), (&json!(402), &hit["score"]));
+    garth.fails(2, &["search", "harbour", "--per-file", "21"]);
+    garth.fails(2, &["search", "harbour", "--in-class", "/a//b"]);
+    garth.fails(3, &["search", "harbour", "--since", "no such snapshot"]);
+}
+
+#[test]
 fn glob_and_find_look_no_deeper_than_the_pattern() {
     let garth = notes();
     garth.ok(&["ln", "-s", "/notes", "/l"]);

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use garth::ErrorKind::InvalidArgument;
-use garth::model::{Remove, SearchQuery, SetAttrs};
+use garth::model::{MAX_CONTEXT_BYTES, Remove, SearchQuery, SetAttrs};
 
 use super::{START, Subject};
 use crate::tools::*;
@@ -85,4 +85,82 @@ pub async fn a_search_is_bounded_by_segment_and_tag(subject: &Subject) {
     let query = words("heron").within(p("/chat-b"));
     assert_eq!(found(fs, &query).await, ["/chat-b/f"], "a moved directory is searched where it is");
     assert_eq!(fs.search(&words("heron").limit(2)).await.unwrap().hits.len(), 2);
+}
+
+pub async fn a_search_is_bounded_by_metadata_time_and_class(subject: &Subject) {
+    let fs = &*subject.fs;
+    let of = |topic: &str, seconds| {
+        let attrs = SetAttrs::new().metadata("topic", topic).metadata("lang", "en");
+        attrs.mtime(START.plus_seconds(seconds))
+    };
+    given(fs, [mkdir("/notes"), mkdir("/notes/old"), mkdir("/log")]).await;
+    given(
+        fs,
+        [
+            write_with("/notes/a.md", "heron one", of("birds", 10)),
+            write_with("/notes/old/b.md", "heron two", of("birds", 20)),
+            write_with("/log/c.txt", "heron three", of("ponds", 30)),
+        ],
+    )
+    .await;
+    let heron = || words("heron");
+    assert_eq!(found(fs, &heron().metadata("topic", "birds")).await, ["/notes/a.md", "/notes/old/b.md"]);
+    assert_eq!(found(fs, &heron().metadata("topic", "ponds").metadata("lang", "en")).await, ["/log/c.txt"]);
+    assert!(found(fs, &heron().metadata("topic", "ponds").metadata("lang", "de")).await.is_empty());
+    assert!(found(fs, &heron().metadata("topic", "bird")).await.is_empty(), "values are whole");
+    let at = |seconds| START.plus_seconds(seconds);
+    assert_eq!(found(fs, &heron().since(at(20))).await, ["/log/c.txt", "/notes/old/b.md"]);
+    assert_eq!(found(fs, &heron().until(at(20))).await, ["/notes/a.md"]);
+    assert_eq!(found(fs, &heron().since(at(11)).until(at(30))).await, ["/notes/old/b.md"]);
+    let class = |pattern: &str| heron().class(pattern);
+    assert_eq!(found(fs, &class("/notes/**")).await, ["/notes/a.md", "/notes/old/b.md"]);
+    assert_eq!(found(fs, &class("/*/*.md")).await, ["/notes/a.md"]);
+    assert_eq!(found(fs, &class("/log/c.txt").class("/**/b.md")).await, ["/log/c.txt", "/notes/old/b.md"]);
+    assert_eq!(found(fs, &class("/**/*.md").within(p("/notes/old"))).await, ["/notes/old/b.md"]);
+    assert!(found(fs, &class("/nothing/**")).await.is_empty());
+    for wrong in ["", "/a//b", "/a**"] {
+        assert_error(fs.search(&class(wrong)).await, InvalidArgument, None);
+    }
+}
+
+pub async fn the_limit_of_a_search_counts_what_it_may_show(subject: &Subject) {
+    let fs = &*subject.fs;
+    given(fs, [mkdir("/best"), mkdir("/rest")]).await;
+    for n in 0..30 {
+        put(fs, &format!("/best/{n}"), "heron heron heron").await;
+    }
+    put(fs, "/rest/a", "a heron among many other words that are here").await;
+    given(fs, [link("/rest/a", "/best/z")]).await;
+    let query = words("heron").class("/rest/*").limit(3);
+    assert_eq!(found(fs, &query).await, ["/rest/a"], "of its names the one that is asked for");
+}
+
+pub async fn a_search_gives_several_passages_of_a_file_and_the_lines_around(subject: &Subject) {
+    let fs = &*subject.fs;
+    let filler = "plain filler words that fill\n".repeat(200);
+    put(fs, "/long", format!("first heron\n{filler}before\nthe second heron\nbehind\n{filler}end")).await;
+    put(fs, "/other", "a heron").await;
+    assert_eq!(found(fs, &words("heron")).await, ["/long", "/other"], "one of each file");
+    assert_eq!(found(fs, &words("heron").per_file(2)).await, ["/long", "/long", "/other"]);
+    let answer = fs.search(&words("second heron").per_file(20).context(1)).await.unwrap();
+    let hit = &answer.hits[0];
+    let context = hit.context.as_ref().unwrap();
+    assert_eq!(context.text, "before\nthe second heron\nbehind\n");
+    assert_eq!((context.best, context.lines.clone()), (203, 202..205));
+    assert!(hit.lines.contains(&203), "{hit:?}");
+    let read = fs.read(&at("/long"), context.bytes.clone().into()).await.unwrap();
+    assert_eq!(read, context.text.as_bytes());
+    assert_eq!(hit.score, 1.0);
+    assert!(fs.search(&words("heron")).await.unwrap().hits[0].context.is_none());
+    let all = fs.search(&words("heron").within(p("/other")).context(20)).await.unwrap().hits;
+    assert_eq!(all[0].context.as_ref().unwrap().text, "a heron");
+    let long = "x ".repeat(20_000) + "heron " + &"y ".repeat(20_000);
+    put(fs, "/line", long).await;
+    let hits = fs.search(&words("heron").within(p("/line")).context(20)).await.unwrap().hits;
+    let context = hits[0].context.as_ref().unwrap();
+    assert!(context.text.contains("heron") && context.text.len() <= MAX_CONTEXT_BYTES, "{context:?}");
+    assert_eq!(context.lines, 1..2);
+    for wrong in [words("heron").per_file(0), words("heron").per_file(21), words("heron").context(21)] {
+        assert_error(fs.search(&wrong).await, InvalidArgument, None);
+    }
 }

@@ -1,4 +1,4 @@
-//! What reads ask and answer: pages, ranges, versions, search.
+//! What reads ask and answer: pages, ranges, versions.
 
 use std::ops::{Range, RangeFrom};
 
@@ -18,9 +18,6 @@ pub const MAX_PAGE: usize = 10_000;
 pub const MAX_PAGE_BYTES: usize = 8 << 20;
 /// Most bytes of one `read`; longer content is streamed through a handle. 16 MiB.
 pub const MAX_READ: usize = 16 << 20;
-
-/// Most hits of one [`SearchQuery`].
-pub const MAX_HITS: usize = 1000;
 
 /// Which part of a directory to list; as [`WalkPage`], of a subtree; as [`NamesPage`], of a node's names; as
 /// [`SnapshotsPage`], of the snapshots.
@@ -357,122 +354,4 @@ pub struct Head {
     pub seq: Seq,
     /// Its time.
     pub time: Timestamp,
-}
-
-/// A search over the text of current files.
-///
-/// ```
-/// use garth::TreePath;
-/// use garth::model::SearchQuery;
-///
-/// let query = SearchQuery::new("how does she take her coffee")
-///     .within(TreePath::parse("/notes")?)
-///     .tag("alice")
-///     .limit(3);
-/// # let _ = query;
-/// # Ok::<(), garth::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct SearchQuery {
-    /// What to look for, in plain words; any characters are fine.
-    pub text: String,
-    /// Only these paths and what is below them; empty: everywhere.
-    pub within: Vec<TreePath>,
-    /// Only files with one of these labels; empty: any.
-    pub tags_any: Vec<String>,
-    /// Most hits, 1 to [`MAX_HITS`]. One hit a file: its best passage.
-    pub limit: usize,
-}
-
-impl SearchQuery {
-    /// The ten best files for these words, in the whole tree.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), ..Self::default() }
-    }
-
-    /// Only this path and what is below it; called again, also another.
-    #[must_use]
-    pub fn within(mut self, path: impl Into<TreePath>) -> Self {
-        self.within.push(path.into());
-        self
-    }
-
-    /// Only files with this tag; called again, with either.
-    #[must_use]
-    pub fn tag(mut self, tag: impl Into<String>) -> Self {
-        self.tags_any.push(tag.into());
-        self
-    }
-
-    /// Only these paths and what is below them; none: everywhere.
-    #[must_use]
-    pub fn within_any(self, paths: impl IntoIterator<Item = TreePath>) -> Self {
-        Self { within: paths.into_iter().collect(), ..self }
-    }
-
-    /// Only files with one of these tags; none: any.
-    #[must_use]
-    pub fn tags_any<T: Into<String>>(self, tags: impl IntoIterator<Item = T>) -> Self {
-        Self { tags_any: tags.into_iter().map(Into::into).collect(), ..self }
-    }
-
-    /// Refuses what no search takes.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a limit outside 1 to [`MAX_HITS`].
-    pub fn check(&self) -> Result<()> {
-        match (1..=MAX_HITS).contains(&self.limit) {
-            true => Ok(()),
-            false => Err(Error::invalid(format!("the limit of a search is 1 to {MAX_HITS}"))),
-        }
-    }
-
-    /// At most this many hits, 1 to [`MAX_HITS`].
-    #[must_use]
-    pub fn limit(self, limit: usize) -> Self {
-        Self { limit, ..self }
-    }
-}
-
-impl Default for SearchQuery {
-    fn default() -> Self {
-        Self { text: String::new(), within: Vec::new(), tags_any: Vec::new(), limit: 10 }
-    }
-}
-
-/// What a search found.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct SearchAnswer {
-    /// One hit a file, best first: by BM25 of the passage, then the newest text.
-    pub hits: Vec<Hit>,
-    /// Whether there may be more: the limit was reached, or there are more matches than one search looks at.
-    pub more: bool,
-    /// Files of which some text is not indexed yet, counted up to 1,000.
-    pub missing: u64,
-}
-
-/// A file that a search found.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Hit {
-    /// Its path (of its names that the query allows the first in the order of a walk).
-    pub path: TreePath,
-    /// The node.
-    pub ino: Ino,
-    /// The node's version that was searched.
-    pub version: VersionId,
-    /// How much of the question the best passage holds, above 0 and up to 1: the sum of the weights of the
-    /// words that it holds, divided by that of all words asked for. A word weighs `ln(1 + N / n)`, where `n`
-    /// of all `N` passages hold it; so rare words count most, also those that nothing holds. 1 says that it
-    /// holds every word, however common they are. Compares hits of different questions, too. A word that was
-    /// found by its beginning alone counts half.
-    pub score: f64,
-    /// The best passage in short, cut at words.
-    pub snippet: String,
-    /// Where the passage lies, in bytes.
-    pub bytes: Range<u64>,
-    /// Where the passage lies, in lines; the first line is 1, the end is excluded.
-    pub lines: Range<u64>,
 }

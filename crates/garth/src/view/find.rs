@@ -4,7 +4,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::lower::StoreId;
 use crate::fs::{By, FileSystem, Sought};
-use crate::model::{Filling, FindAnswer, FindCursor, FindItem, FindQuery, Hit, Ino, Seq, VersionId, Within};
+use crate::model::{Filling, FindAnswer, FindCursor, FindItem, FindQuery, Hit, Ino, Within};
 
 /// Finds in what a view shows.
 ///
@@ -62,9 +62,7 @@ async fn shown_at(
     item: &FindItem,
 ) -> Result<Vec<FindItem>> {
     let FindItem { path, ino, .. } = item.clone();
-    let version = VersionId { seq: Seq(0), ino };
-    let hit = Hit { path, ino, version, score: 1.0, snippet: String::new(), bytes: 0..0, lines: 0..0 };
-    let mut hits = view.found(store, &hit).await?;
+    let mut hits = view.found(store, &Hit::at(path, ino)).await?;
     hits.retain(|hit| asked.contains(&hit.path));
     hits.sort_by_key(|hit| hit.path.split());
     let shown = |hit: Hit| {

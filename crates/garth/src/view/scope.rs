@@ -268,7 +268,10 @@ impl FileSystem for Scope {
     }
 
     async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
-        let query = query.clone().within_any(self.paths(&query.within)?);
+        let mut query = query.clone().within_any(self.paths(&query.within)?);
+        for class in &mut query.classes {
+            class.from = self.down(&class.from)?;
+        }
         let mut answer = self.told(self.base.search(&query).await)?;
         answer.hits.retain_mut(|hit| match self.up(&hit.path) {
             Some(path) => {

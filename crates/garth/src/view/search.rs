@@ -2,6 +2,7 @@
 //! and what it finds is told in the view's terms.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::fs::classes::Classes;
 use crate::fs::{By, FileSystem, Sought};
 use crate::model::{Hit, Ino, MAX_HITS, SearchAnswer, SearchQuery, Within};
 use crate::path::TreePath;
@@ -16,10 +17,11 @@ pub(super) async fn search(
     query: &SearchQuery,
 ) -> Result<SearchAnswer> {
     query.check()?;
-    let asked = match query.within.is_empty() {
-        true => shown.clone(),
-        false => shown.intersect(&Within::new(query.within.iter().cloned())),
-    };
+    let classes = Classes::of(query)?;
+    let mut asked = shown.intersect(&classes.places()?);
+    if !query.within.is_empty() {
+        asked = asked.intersect(&Within::new(query.within.iter().cloned()));
+    }
     let mut answer = SearchAnswer::default();
     if asked.is_nothing() {
         return Ok(answer);
@@ -28,15 +30,18 @@ pub(super) async fn search(
     if sought.is_empty() {
         return Err(Error::new(ErrorKind::Unsupported, "what is there cannot be searched"));
     }
-    for Sought { store, tops } in Sought::together(sought) {
-        let mut wanted = query.clone().within_any(tops);
+    let stores = Sought::together(sought);
+    let several = stores.len() > 1;
+    for Sought { store, tops } in stores {
+        // a class is one of the paths that the view shows
+        let mut wanted = SearchQuery { classes: Vec::new(), ..query.clone() }.within_any(tops);
         loop {
             // a path of the store in an error tells nobody anything here
             let found = store.fs.search(&wanted).await.map_err(|error| error.mapped(|_| None))?;
             let mut hits = Vec::with_capacity(found.hits.len());
             for hit in &found.hits {
                 let shown = view.found(store.id, hit).await?.into_iter();
-                let shown = shown.filter(|hit| asked.contains(&hit.path));
+                let shown = shown.filter(|hit| asked.contains(&hit.path) && classes.have(&hit.path));
                 // of its paths the first in the order of a walk
                 hits.extend(shown.min_by(|one, other| one.path.split().cmp(&other.path.split())));
             }
@@ -50,7 +55,10 @@ pub(super) async fn search(
             wanted.limit = (wanted.limit * 4).min(MAX_HITS);
         }
     }
-    answer.hits.sort_by(|one, other| other.score.total_cmp(&one.score));
+    if several {
+        // how they rank can be compared within a store alone
+        answer.hits.sort_by(|one, other| other.score.total_cmp(&one.score));
+    }
     answer.more |= answer.hits.len() > query.limit;
     answer.hits.truncate(query.limit);
     Ok(answer)

@@ -207,12 +207,9 @@ impl Kv<'_> {
             within.push(self.base.file(&prefix)?);
         }
         let mut rank = page.rank()?;
-        let mut query = SearchQuery {
-            text: search.query.to_owned(),
-            within,
-            tags_any: search.tags_any.clone(),
-            limit: rank.saturating_add(page.limit + 1).min(MAX_FS_HITS),
-        };
+        let limit = rank.saturating_add(page.limit + 1).min(MAX_FS_HITS);
+        let query = SearchQuery::new(search.query).within_any(within).limit(limit);
+        let mut query = query.tags_any(search.tags_any.iter().cloned());
         let (mut items, mut bytes) = (Vec::new(), 0);
         loop {
             let hits = self.fs.search(&query).await?.hits;

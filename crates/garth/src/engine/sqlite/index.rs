@@ -4,6 +4,7 @@ pub(crate) mod find;
 pub(crate) mod fts;
 pub(crate) mod lines;
 pub(crate) mod passages;
+mod rank;
 pub(crate) mod remake;
 #[cfg(test)]
 mod tests;

@@ -5,12 +5,12 @@
 //! frequent one is looked for among them. So whatever the account holds, a search looks at a bounded number
 //! of rows.
 
-use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
 use rusqlite::{Connection, params};
 
 use super::passages::{COLUMNS, Passage, old_until, passage};
+use super::rank::{Candidate, Ranked, saturated};
 use super::remake::varint;
 use crate::model::Ino;
 use crate::sqlite::{DbResult, one};
@@ -33,14 +33,10 @@ const ENDINGS: usize = 32;
 const BY_BEGINNING: f64 = 0.5;
 /// Hits with a smaller score are left out: by chance a long question shares some word with any text.
 pub(crate) const MIN_SCORE: f64 = 0.05;
-/// The constants of BM25, as SQLite and most others have them.
-const K1: f64 = 1.2;
-const B: f64 = 0.75;
-
 /// What a search must know of files.
 pub(crate) trait Judge {
     /// What it says of a file.
-    type File;
+    type File: Clone;
 
     /// The file, if the query may show it. Asked once a file.
     fn allow(&mut self, ino: Ino) -> DbResult<Option<Self::File>>;
@@ -53,7 +49,16 @@ pub(crate) trait Judge {
     fn step(&mut self) -> DbResult<()>;
 }
 
-/// A file's best passage for a question, and what the judge said of the file.
+/// How much to find.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Most {
+    /// Passages in all.
+    pub(crate) limit: usize,
+    /// Passages of one file.
+    pub(crate) per_file: usize,
+}
+
+/// One of a file's best passages for a question, and what the judge said of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Found<T> {
     /// The passage.
@@ -72,20 +77,20 @@ pub(crate) struct Answer<T> {
     pub(crate) more: bool,
 }
 
-/// The files with the best passages for `question`, best first, at most `limit`. If the words of the question
-/// find nothing allowed, words that begin like them are tried.
+/// The best passages for `question`, best first. If the words of the question find nothing allowed, words
+/// that begin like them are tried.
 ///
 /// # Errors
 /// What SQLite or the judge says; no question is an error.
 pub(crate) fn search<J: Judge>(
     conn: &Connection,
     question: &Question,
-    limit: usize,
+    most: Most,
     judge: &mut J,
 ) -> DbResult<Answer<J::File>> {
     let index = Index::new(conn)?;
     let wanted = question.terms().iter().map(|term| index.exactly(term)).collect();
-    let answer = Search::new(&index, wanted, judge)?.run(1.0, limit)?;
+    let answer = Search::new(&index, wanted, judge)?.run(1.0, most)?;
     if !answer.found.is_empty() || answer.more {
         return Ok(answer);
     }
@@ -93,7 +98,7 @@ pub(crate) fn search<J: Judge>(
     for term in question.terms() {
         wanted.push(index.by_beginning(term)?);
     }
-    Search::new(&index, wanted, judge)?.run(BY_BEGINNING, limit)
+    Search::new(&index, wanted, judge)?.run(BY_BEGINNING, most)
 }
 
 /// A full-text table, and the table of its words.
@@ -334,23 +339,6 @@ fn rows_of(conn: &Connection, table: Table) -> DbResult<u64> {
     Ok(block.and_then(|block| varint(&block).map(|(rows, _)| rows)).unwrap_or(0))
 }
 
-/// A passage that holds something of the question.
-#[derive(Clone, Copy, Debug, Default)]
-struct Candidate {
-    id: i64,
-    /// The weight of the terms that it holds.
-    weight: f64,
-    /// BM25, first as if all passages were of one length.
-    rank: f64,
-}
-
-impl Candidate {
-    /// The better one is the greater: by BM25, then the newer one.
-    fn order(&self, other: &Self) -> Ordering {
-        self.rank.total_cmp(&other.rank).then(self.id.cmp(&other.id))
-    }
-}
-
 /// A term in one round of a search.
 struct Wanted {
     /// How a passage may hold it.
@@ -381,8 +369,8 @@ impl<'a, J: Judge> Search<'a, J> {
         Ok(Self { index, judge, wanted, partial: false })
     }
 
-    /// The best files, where each term counts `by` of its weight.
-    fn run(mut self, by: f64, limit: usize) -> DbResult<Answer<J::File>> {
+    /// The best passages, where each term counts `by` of its weight.
+    fn run(mut self, by: f64, most: Most) -> DbResult<Answer<J::File>> {
         let any_rare = self.wanted.iter().any(|term| term.is_rare());
         self.look_in_subtree(any_rare)?;
         if any_rare {
@@ -392,18 +380,25 @@ impl<'a, J: Judge> Search<'a, J> {
         let total: f64 = self.wanted.iter().map(|term| term.weight).sum();
         let mut rest = self.candidates();
         rest.retain(|candidate| candidate.weight * by / total >= MIN_SCORE);
-        let mut seen = HashSet::new();
+        // what was said of each file, and how many of its passages are still wanted
+        let mut files: HashMap<Ino, (J::File, usize)> = HashMap::new();
+        let mut judged = HashSet::new();
         let mut found = Vec::new();
         while !rest.is_empty() {
-            for (passage, weight) in self.best_of(&mut rest)? {
-                if found.len() == limit || seen.len() == JUDGED {
+            for Ranked { passage, candidate } in self.best_of(&mut rest)? {
+                if found.len() == most.limit || judged.len() == JUDGED {
                     return Ok(Answer { found, more: true });
                 }
                 self.judge.step()?;
-                if seen.insert(passage.ino)
+                if judged.insert(passage.ino)
                     && let Some(file) = self.judge.allow(passage.ino)?
                 {
-                    found.push(Found { passage, score: (weight * by / total).min(1.0), file });
+                    files.insert(passage.ino, (file, most.per_file));
+                }
+                if let Some((file, wanted @ 1..)) = files.get_mut(&passage.ino) {
+                    *wanted -= 1;
+                    let score = (candidate.weight * by / total).min(1.0);
+                    found.push(Found { passage, score, file: file.clone() });
                 }
             }
         }
@@ -475,7 +470,7 @@ impl<'a, J: Judge> Search<'a, J> {
     }
 
     /// Takes the best of `rest`, best first, ranked by their length, too.
-    fn best_of(&self, rest: &mut Vec<Candidate>) -> DbResult<Vec<(Passage, f64)>> {
+    fn best_of(&self, rest: &mut Vec<Candidate>) -> DbResult<Vec<Ranked>> {
         let from = rest.len().saturating_sub(CHUNK);
         if from > 0 {
             rest.select_nth_unstable_by(from, Candidate::order);
@@ -485,21 +480,22 @@ impl<'a, J: Judge> Search<'a, J> {
         for candidate in rest.drain(from..) {
             // a row of the index of format 2 may be of a passage that has gone
             let passage = one(self.index.conn, &sql, [candidate.id], passage)?;
-            best.extend(passage.map(|passage| (passage, Candidate { rank: 0.0, ..candidate })));
+            let candidate = Candidate { rank: 0.0, ..candidate };
+            best.extend(passage.map(|passage| Ranked { passage, candidate }));
         }
-        let bytes: u64 = best.iter().map(|(passage, _)| passage.span.len).sum();
+        let bytes: u64 = best.iter().map(|it| it.passage.span.len).sum();
         let average = bytes as f64 / best.len().max(1) as f64;
-        let places: HashMap<i64, usize> = best.iter().map(|(passage, _)| passage.id).zip(0..).collect();
+        let places: HashMap<i64, usize> = best.iter().map(|it| it.passage.id).zip(0..).collect();
         for term in &self.wanted {
             for (id, often) in &term.matches.rows {
                 if let Some(place) = places.get(id) {
-                    let (passage, candidate) = &mut best[*place];
+                    let Ranked { passage, candidate } = &mut best[*place];
                     candidate.rank += term.weight * saturated(*often, passage.span.len as f64 / average);
                 }
             }
         }
-        best.sort_unstable_by(|a, b| b.1.order(&a.1));
-        Ok(best.into_iter().map(|(passage, candidate)| (passage, candidate.weight)).collect())
+        best.sort_unstable_by(|a, b| b.candidate.order(&a.candidate));
+        Ok(best)
     }
 }
 
@@ -508,9 +504,4 @@ impl Wanted {
     fn is_rare(&self) -> bool {
         self.matches.complete && !self.matches.rows.is_empty()
     }
-}
-
-/// What BM25 makes of a term that a passage has so often, where the passage is so long by the average.
-fn saturated(often: f64, length: f64) -> f64 {
-    often * (K1 + 1.0) / (often + K1 * (1.0 - B + B * length))
 }

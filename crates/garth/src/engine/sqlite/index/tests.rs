@@ -7,7 +7,7 @@ use std::ops::Range;
 use proptest::prelude::*;
 use rusqlite::Connection;
 
-use crate::engine::sqlite::index::find::{self, Answer, Judge, MIN_SCORE, ROWS};
+use crate::engine::sqlite::index::find::{self, Answer, Judge, MIN_SCORE, Most, ROWS};
 use crate::engine::sqlite::index::fts::{self, Change};
 use crate::engine::sqlite::index::verify::{self, Fault};
 use crate::engine::sqlite::index::{lines, remake};
@@ -64,7 +64,8 @@ impl Index {
 
     fn ask(&self, text: &str, judge: &mut Counting) -> Answer<()> {
         let Some(question) = Question::parse(text) else { return Answer { found: Vec::new(), more: false } };
-        find::search(&self.conn, &question, 1000, judge).unwrap()
+        let most = Most { limit: 1000, per_file: judge.per_file.max(1) };
+        find::search(&self.conn, &question, most, judge).unwrap()
     }
 
     fn search(&self, text: &str) -> Answer<()> {
@@ -101,6 +102,8 @@ struct Counting {
     refused: Vec<u64>,
     /// The nodes that the query is bounded by.
     within: Option<Vec<u64>>,
+    /// Passages wanted of each file; 0 for one.
+    per_file: usize,
 }
 
 impl Judge for Counting {
@@ -260,6 +263,28 @@ fn the_best_passage_of_each_allowed_file_is_found_best_first() {
     assert!(String::from_utf8(bytes).unwrap().contains("needle"));
     let lines = lines::of(&index.conn, passage).unwrap();
     assert!(lines.contains(&301), "{lines:?}");
+}
+
+#[test]
+fn of_a_file_so_many_passages_are_found_as_are_wanted_and_it_is_judged_once() {
+    let mut index = Index::new();
+    let part = |words: &str| format!("{words}\n{}", "plain filler words\n".repeat(120));
+    let long: String = ["needle", "needle needle", "needle needle needle", "none"].map(part).concat();
+    index.put(1, long.as_bytes());
+    index.put(2, part("needle").as_bytes());
+    index.put(3, long.as_bytes());
+    let found = |per_file| {
+        let mut judge = Counting { refused: vec![3], per_file, ..Counting::default() };
+        let answer = index.ask("needle", &mut judge);
+        judge.asked.sort_unstable();
+        assert_eq!(judge.asked, [1, 2, 3], "each file once");
+        let passages: BTreeSet<_> = answer.found.iter().map(|found| found.passage.id).collect();
+        assert_eq!(passages.len(), answer.found.len(), "each passage once");
+        answer.found.iter().map(|found| found.passage.ino.0).collect::<Vec<_>>()
+    };
+    assert_eq!(found(1), [1, 2]);
+    assert_eq!(found(2), [1, 1, 2]);
+    assert_eq!(found(20), [1, 1, 1, 2]);
 }
 
 #[test]

@@ -3,51 +3,104 @@
 use std::sync::Arc;
 
 use crate::engine::planner::NodeRow;
-use crate::engine::sqlite::index::find::{self, Judge};
+use crate::engine::sqlite::index::find::{self, Found, Judge, Most};
 use crate::engine::sqlite::index::fts::readable;
 use crate::engine::sqlite::index::lines;
+use crate::engine::sqlite::index::passages::Passage;
 use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::read::view::ReadView;
-use crate::model::{ByteRange, Hit, Ino, SearchAnswer, SearchQuery, Seq, VersionId, Within};
+use crate::fs::classes::Classes;
+use crate::model::{
+    ByteRange, Hit, HitContext, Ino, MAX_CONTEXT_BYTES, ScoreParts, SearchAnswer, SearchQuery, Seq,
+    Timestamp, VersionId, Within,
+};
 use crate::path::TreePath;
 use crate::rule::Rules;
 use crate::sqlite::patience::BYTES_PER_STEP;
 use crate::sqlite::{DbResult, all};
+use crate::text::context::{Piece, around, best_line};
+use crate::text::passage;
 use crate::text::question::Question;
 use crate::text::snippet::snippet;
 
 /// Files counted as missing; more are not counted.
 const MISSING: u64 = 1000;
 
+/// Names of a node that are read at a time.
+const NAMES: usize = 16;
+
 impl ReadView<'_> {
     pub(crate) fn search(&self, query: &SearchQuery) -> DbResult<SearchAnswer> {
         query.check()?;
+        let classes = Classes::of(query)?;
         let mut answer = SearchAnswer { missing: self.missing()?, ..SearchAnswer::default() };
         let Some(question) = Question::parse(&query.text) else { return Ok(answer) };
-        let within = match query.within.is_empty() {
-            true => self.reach.within.clone(),
-            false => Within::new(query.within.iter().cloned()).intersect(&self.reach.within),
-        };
+        let mut within = self.reach.within.intersect(&classes.places()?);
+        if !query.within.is_empty() {
+            within = Within::new(query.within.iter().cloned()).intersect(&within);
+        }
         let rules = self.control.at(self.conn, rows::head(self.conn)?.control)?.rules;
         let hidden = rules.unsearchable();
-        let mut allowed = Allowed { view: self, query, within, rules, hidden };
-        let found = find::search(self.conn, &question, query.limit, &mut allowed)?;
+        let mut allowed = Allowed { view: self, query, classes, within, rules, hidden };
+        let most = Most { limit: query.limit, per_file: query.per_file };
+        let found = find::search(self.conn, &question, most, &mut allowed)?;
         answer.more = found.more;
         for found in found.found {
-            let (node, path) = found.file;
-            let span = found.passage.span;
-            let text = self.read(node.ino, node.size, ByteRange { offset: span.off, length: span.len })?;
-            answer.hits.push(Hit {
-                path,
-                ino: Ino(node.ino),
-                version: VersionId { seq: Seq(node.seq), ino: Ino(node.ino) },
-                score: found.score,
-                snippet: snippet(&readable(&text, found.passage.json), &question),
-                bytes: span.off..span.end(),
-                lines: lines::of(self.conn, &found.passage)?,
-            });
+            answer.hits.push(self.hit(found, &question, query.context)?);
         }
         Ok(answer)
+    }
+
+    fn hit(&self, found: Found<File>, question: &Question, context: usize) -> DbResult<Hit> {
+        let Found { passage, score, file: (node, path) } = found;
+        let span = passage.span;
+        let text = self.read(node.ino, node.size, ByteRange { offset: span.off, length: span.len })?;
+        let lines = lines::of(self.conn, &passage)?;
+        let context = match context {
+            0 => None,
+            most => Some(self.context(&node, &passage, (&text, lines.start), question, most)?),
+        };
+        Ok(Hit {
+            path,
+            ino: Ino(node.ino),
+            version: VersionId { seq: Seq(node.seq), ino: Ino(node.ino) },
+            score,
+            parts: ScoreParts { words: score },
+            snippet: snippet(&readable(&text, passage.json), question),
+            bytes: span.off..span.end(),
+            lines,
+            context,
+        })
+    }
+
+    /// The best line of a passage, whose text and first line these are, with up to `most` before and behind.
+    fn context(
+        &self,
+        node: &NodeRow,
+        passage: &Passage,
+        (text, first): (&[u8], u64),
+        question: &Question,
+        most: usize,
+    ) -> DbResult<HitContext> {
+        let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
+        let best = best_line(lines.iter().map(|line| readable(line, passage.json)), question);
+        let off = passage.span.off + lines[..best].iter().map(|line| line.len() as u64).sum::<u64>();
+        let end = off + lines.get(best).map_or(0, |line| line.len() as u64);
+        // a passage is half of what there may be: a quarter is left on each side of the longest line
+        let side = (MAX_CONTEXT_BYTES - passage::MAX) as u64 / 2;
+        let start = off.saturating_sub(side);
+        let bytes = self.read(node.ino, node.size, (start..end.saturating_add(side)).into())?;
+        let piece =
+            Piece { bytes: &bytes, starts: start == 0, ends: start + bytes.len() as u64 >= node.size };
+        let found = around(piece, (off - start) as usize..(end - start) as usize, most);
+        let (best, at) = (first + best as u64, |byte: usize| start + byte as u64);
+        let before = best - found.before as u64;
+        Ok(HitContext {
+            text: String::from_utf8_lossy(&bytes[found.bytes.clone()]).into_owned(),
+            best,
+            lines: before..before + found.lines as u64,
+            bytes: at(found.bytes.start)..at(found.bytes.end),
+        })
     }
 
     /// How many files in reach have text that is not indexed yet.
@@ -66,10 +119,14 @@ impl ReadView<'_> {
     }
 }
 
+/// A file that a query may show, and the first of its paths that it may show.
+type File = (NodeRow, TreePath);
+
 /// What one query may show.
 struct Allowed<'a> {
     view: &'a ReadView<'a>,
     query: &'a SearchQuery,
+    classes: Classes,
     /// The subtrees in which to search.
     within: Within,
     rules: Arc<Rules>,
@@ -85,29 +142,53 @@ impl Allowed<'_> {
         let mut paths = names.iter().map(|(dir, name)| TreePath::from_row(dir, name));
         Ok(paths.any(|path| !self.rules.is_searchable(&path)))
     }
+
+    /// Whether a node is one that is asked for, by all but its names.
+    fn is_asked_for(&self, node: &NodeRow) -> DbResult<bool> {
+        let SearchQuery { tags_any, metadata, since, until, .. } = self.query;
+        let changed = Timestamp(node.mtime);
+        if since.is_some_and(|since| changed < since) || until.is_some_and(|until| changed >= until) {
+            return Ok(false);
+        }
+        if tags_any.is_empty() && metadata.is_empty() {
+            return Ok(true);
+        }
+        let own = self.view.attributes(node)?;
+        Ok((tags_any.is_empty() || own.tags.iter().any(|tag| tags_any.contains(tag)))
+            && metadata.iter().all(|(key, value)| own.metadata.get(key) == Some(value)))
+    }
+
+    /// The first of a node's paths that the query may show.
+    fn first_path(&mut self, ino: Ino) -> DbResult<Option<TreePath>> {
+        let mut behind = (String::new(), String::new());
+        loop {
+            let after = (behind.0.as_str(), behind.1.as_str());
+            let names = rows::names_behind(self.view.conn, ino.0, &self.within, after, NAMES)?;
+            for (dir, name) in &names {
+                self.step()?;
+                let path = TreePath::from_row(dir, name);
+                if self.classes.have(&path) {
+                    return Ok(Some(path));
+                }
+            }
+            match names.into_iter().nth(NAMES - 1) {
+                Some(last) => behind = last,
+                None => return Ok(None),
+            }
+        }
+    }
 }
 
 impl Judge for Allowed<'_> {
-    type File = (NodeRow, TreePath);
+    type File = File;
 
-    /// The file and the first of its paths that the query may show.
-    fn allow(&mut self, ino: Ino) -> DbResult<Option<Self::File>> {
+    fn allow(&mut self, ino: Ino) -> DbResult<Option<File>> {
         let view = self.view;
         let Some(node) = rows::node(view.conn, ino.0, rows::MAX)? else { return Ok(None) };
-        if node.nlink == 0 || node.expired(view.time) {
+        if node.nlink == 0 || node.expired(view.time) || !self.is_asked_for(&node)? || self.is_hidden(ino)? {
             return Ok(None);
         }
-        if !self.query.tags_any.is_empty() {
-            let tags = view.attributes(&node)?.tags;
-            if !tags.iter().any(|tag| self.query.tags_any.contains(tag)) {
-                return Ok(None);
-            }
-        }
-        if self.is_hidden(ino)? {
-            return Ok(None);
-        }
-        let first = rows::names_behind(view.conn, ino.0, &self.within, ("", ""), 1)?.pop();
-        Ok(first.map(|(dir, name)| (node, TreePath::from_row(&dir, &name))))
+        Ok(self.first_path(ino)?.map(|path| (node, path)))
     }
 
     fn below(&mut self, limit: usize) -> DbResult<Option<(Vec<u64>, bool)>> {
