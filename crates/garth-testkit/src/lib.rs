@@ -1,6 +1,7 @@
 //! Test tools of garth: contract suite, model, crash harness, proofs, retrieval figures. Development only.
 
 pub mod contract;
+pub mod conversation;
 pub mod counting;
 pub mod cranfield;
 #[cfg(feature = "faults")]
