@@ -31,7 +31,9 @@ fn main() -> Result<()> {
                 block_on(fs.commit(Batch::new([Op::append(path.clone(), some.concat())])))?;
             }
         }
-        measure(how, &set, &*fs)?;
+        for neighbours in [false, true] {
+            measure(&format!("{how}, neighbours {neighbours}"), &set, &*fs, neighbours)?;
+        }
     }
     Ok(())
 }
@@ -40,11 +42,11 @@ fn path(name: &str) -> Result<TreePath> {
     Ok(TreePath::parse(&format!("/{name}"))?)
 }
 
-/// Prints how often the turn is wholly in one of the first hits, and their mean score.
-fn measure(how: &str, set: &Conversations, fs: &dyn FileSystem) -> Result<()> {
+/// Prints how often the turn is wholly in one of the first hits.
+fn measure(how: &str, set: &Conversations, fs: &dyn FileSystem, neighbours: bool) -> Result<()> {
     let mut found: BTreeMap<Told, (usize, usize)> = BTreeMap::new();
     for question in &set.questions {
-        let query = SearchQuery::new(&question.text).per_file(HITS).limit(HITS);
+        let query = SearchQuery::new(&question.text).per_file(HITS).limit(HITS).neighbours(neighbours);
         let (file, turn) = (path(&set.sessions[question.session].name)?, set.bytes_of(question));
         let hits = block_on(fs.search(&query))?.hits;
         let has = |hit: &garth::model::Hit| {

@@ -42,12 +42,15 @@ fn files(collection: &Cranfield, folder: &Path) -> Result<()> {
 fn measure(collection: &Cranfield, data: &Path, path: &str) -> Result<()> {
     let fs = block_on(DataDir::open(data, Env::system())?.account("default"))?;
     let within = TreePath::parse(path)?;
-    let quality = collection.evaluate(|text| {
-        let query = SearchQuery::new(text).within(within.clone()).limit(100);
-        let hits = block_on(fs.search(&query))?.hits;
-        let number = |path: &TreePath| path.name()?.split('.').next()?.parse().ok();
-        Ok::<_, garth::Error>(hits.iter().filter_map(|hit| number(&hit.path)).collect())
-    })?;
-    println!("nDCG@10 {:.4}  recall@100 {:.4}", quality.ndcg_at_10, quality.recall_at_100);
+    for neighbours in [false, true] {
+        let quality = collection.evaluate(|text| {
+            let query = SearchQuery::new(text).within(within.clone()).limit(100).neighbours(neighbours);
+            let hits = block_on(fs.search(&query))?.hits;
+            let number = |path: &TreePath| path.name()?.split('.').next()?.parse().ok();
+            Ok::<_, garth::Error>(hits.iter().filter_map(|hit| number(&hit.path)).collect())
+        })?;
+        let (ndcg, recall) = (quality.ndcg_at_10, quality.recall_at_100);
+        println!("neighbours {neighbours}: nDCG@10 {ndcg:.4}  recall@100 {recall:.4}");
+    }
     Ok(())
 }

@@ -13,6 +13,7 @@ pub mod lines;
 pub mod projection;
 pub mod quota;
 pub mod schema;
+pub mod unfound;
 
 pub use check::{Breach, Check};
 pub use class::Class;

@@ -29,6 +29,7 @@ mod it {
     mod rules;
     mod rules_lines;
     mod rules_set;
+    mod searched;
     mod specs;
     mod sqlite;
     mod stacked;

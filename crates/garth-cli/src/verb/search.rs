@@ -108,7 +108,7 @@ fn show(app: &mut App, hit: &Hit) -> Result {
         "path": hit.path.as_str(),
         "version": hit.version.to_string(),
         "score": hit.score,
-        "parts": {"words": hit.parts.words},
+        "parts": {"words": hit.parts.words, "neighbours": hit.parts.neighbours},
         "snippet": hit.snippet,
         "lines": range(&hit.lines),
         "bytes": range(&hit.bytes),

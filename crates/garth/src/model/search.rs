@@ -57,6 +57,11 @@ pub struct SearchQuery {
     /// Lines of the file to give before the best line of each hit and behind it, up to [`MAX_CONTEXT`]; 0 for
     /// no [`Hit::context`].
     pub context: usize,
+    /// Whether a passage gains from those before and behind it in its file: in a conversation the answer
+    /// stands beside what was asked.
+    pub neighbours: bool,
+    /// Whether the abstracts and overviews of context nodes are shown, each as a hit of its own path.
+    pub layers: bool,
 }
 
 /// A class of paths, from a directory on.
@@ -144,6 +149,18 @@ impl SearchQuery {
         Self { context, ..self }
     }
 
+    /// Whether a passage gains from those beside it; without a word, it does.
+    #[must_use]
+    pub fn neighbours(self, neighbours: bool) -> Self {
+        Self { neighbours, ..self }
+    }
+
+    /// Whether abstracts and overviews of context nodes are shown; without a word, they are not.
+    #[must_use]
+    pub fn layers(self, layers: bool) -> Self {
+        Self { layers, ..self }
+    }
+
     /// Refuses what no search takes.
     ///
     /// # Errors
@@ -179,6 +196,8 @@ impl Default for SearchQuery {
             limit: 10,
             per_file: 1,
             context: 0,
+            neighbours: true,
+            layers: false,
         }
     }
 }
@@ -207,7 +226,8 @@ pub struct Hit {
     /// The node's version that was searched.
     pub version: VersionId,
     /// How much of the question the passage holds, above 0 and up to 1: the sum of the weights of the words
-    /// that it holds, divided by that of all words asked for. A word weighs `ln(1 + N / n)`, where `n` of all
+    /// that it holds, and of half of those that a passage beside it holds, divided by that of all words asked
+    /// for. A word weighs `ln(1 + N / n)`, where `n` of all
     /// `N` passages hold it; so rare words count most, also those that nothing holds. 1 says that it holds
     /// every word, however common they are. Compares hits of different questions, too. A word that was found
     /// by its beginning alone counts half.
@@ -232,7 +252,7 @@ impl Hit {
             ino,
             version: VersionId { seq: Seq(0), ino },
             score: 1.0,
-            parts: ScoreParts { words: 1.0 },
+            parts: ScoreParts { words: 1.0, neighbours: 0.0 },
             snippet: String::new(),
             bytes: 0..0,
             lines: 0..0,
@@ -247,6 +267,8 @@ impl Hit {
 pub struct ScoreParts {
     /// The share of the words that the passage holds itself.
     pub words: f64,
+    /// Half the share of those that it does not hold, and the passage before or behind it in its file does.
+    pub neighbours: f64,
 }
 
 /// The best line of a hit, which has the most different words of the question, with lines before and behind

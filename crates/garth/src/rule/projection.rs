@@ -8,6 +8,7 @@ mod lines;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+pub(super) use self::agents::NODES;
 pub use self::lines::{Line, Lines, MAX_LINE};
 use super::Class;
 use crate::model::find::{kept, metadata_key};

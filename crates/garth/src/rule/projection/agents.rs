@@ -8,7 +8,7 @@ use super::{Keys, OfContent};
 use crate::model::Projection;
 
 /// The directories of context nodes.
-const NODES: [&str; 5] = [
+pub(in crate::rule) const NODES: [&str; 5] = [
     "/users/*/memories/*",
     "/users/*/memories/*/*",
     "/agents/*/memories/*",

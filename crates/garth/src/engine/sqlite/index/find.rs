@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use rusqlite::{Connection, params};
 
 use super::passages::{COLUMNS, Passage, old_until, passage};
-use super::rank::{Candidate, Ranked, saturated};
+use super::rank::{Candidate, Ranked, add_neighbours, saturated};
 use super::remake::varint;
 use crate::model::Ino;
 use crate::sqlite::{DbResult, one};
@@ -49,13 +49,15 @@ pub(crate) trait Judge {
     fn step(&mut self) -> DbResult<()>;
 }
 
-/// How much to find.
+/// How to find, and how much.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Most {
-    /// Passages in all.
+pub(crate) struct Asked {
+    /// Most passages in all.
     pub(crate) limit: usize,
-    /// Passages of one file.
+    /// Most passages of one file.
     pub(crate) per_file: usize,
+    /// Whether a passage gains from those beside it.
+    pub(crate) neighbours: bool,
 }
 
 /// One of a file's best passages for a question, and what the judge said of the file.
@@ -64,7 +66,9 @@ pub(crate) struct Found<T> {
     /// The passage.
     pub(crate) passage: Passage,
     /// The share of the question's weight that it matches, 0 to 1.
-    pub(crate) score: f64,
+    pub(crate) words: f64,
+    /// What it gains from its neighbours; with `words` 1 at most.
+    pub(crate) neighbours: f64,
     /// What `allow` answered.
     pub(crate) file: T,
 }
@@ -85,12 +89,12 @@ pub(crate) struct Answer<T> {
 pub(crate) fn search<J: Judge>(
     conn: &Connection,
     question: &Question,
-    most: Most,
+    asked: Asked,
     judge: &mut J,
 ) -> DbResult<Answer<J::File>> {
     let index = Index::new(conn)?;
     let wanted = question.terms().iter().map(|term| index.exactly(term)).collect();
-    let answer = Search::new(&index, wanted, judge)?.run(1.0, most)?;
+    let answer = Search::new(&index, wanted, judge)?.run(1.0, asked)?;
     if !answer.found.is_empty() || answer.more {
         return Ok(answer);
     }
@@ -98,7 +102,7 @@ pub(crate) fn search<J: Judge>(
     for term in question.terms() {
         wanted.push(index.by_beginning(term)?);
     }
-    Search::new(&index, wanted, judge)?.run(BY_BEGINNING, most)
+    Search::new(&index, wanted, judge)?.run(BY_BEGINNING, asked)
 }
 
 /// A full-text table, and the table of its words.
@@ -370,7 +374,7 @@ impl<'a, J: Judge> Search<'a, J> {
     }
 
     /// The best passages, where each term counts `by` of its weight.
-    fn run(mut self, by: f64, most: Most) -> DbResult<Answer<J::File>> {
+    fn run(mut self, by: f64, asked: Asked) -> DbResult<Answer<J::File>> {
         let any_rare = self.wanted.iter().any(|term| term.is_rare());
         self.look_in_subtree(any_rare)?;
         if any_rare {
@@ -385,20 +389,21 @@ impl<'a, J: Judge> Search<'a, J> {
         let mut judged = HashSet::new();
         let mut found = Vec::new();
         while !rest.is_empty() {
-            for Ranked { passage, candidate } in self.best_of(&mut rest)? {
-                if found.len() == most.limit || judged.len() == JUDGED {
+            for Ranked { passage, candidate } in self.best_of(&mut rest, asked.neighbours)? {
+                if found.len() == asked.limit || judged.len() == JUDGED {
                     return Ok(Answer { found, more: true });
                 }
                 self.judge.step()?;
                 if judged.insert(passage.ino)
                     && let Some(file) = self.judge.allow(passage.ino)?
                 {
-                    files.insert(passage.ino, (file, most.per_file));
+                    files.insert(passage.ino, (file, asked.per_file));
                 }
                 if let Some((file, wanted @ 1..)) = files.get_mut(&passage.ino) {
                     *wanted -= 1;
-                    let score = (candidate.weight * by / total).min(1.0);
-                    found.push(Found { passage, score, file: file.clone() });
+                    let words = (candidate.weight * by / total).min(1.0);
+                    let neighbours = (candidate.beside * by / total).min(1.0 - words);
+                    found.push(Found { passage, words, neighbours, file: file.clone() });
                 }
             }
         }
@@ -458,10 +463,11 @@ impl<'a, J: Judge> Search<'a, J> {
     /// All passages that hold something, in no order.
     fn candidates(&self) -> Vec<Candidate> {
         let mut candidates: HashMap<i64, Candidate> = HashMap::new();
-        for term in &self.wanted {
+        for (place, term) in self.wanted.iter().enumerate() {
             for (id, often) in &term.matches.rows {
                 let candidate = candidates.entry(*id).or_default();
                 candidate.id = *id;
+                candidate.terms |= 1 << place;
                 candidate.weight += term.weight;
                 candidate.rank += term.weight * saturated(*often, 1.0);
             }
@@ -469,8 +475,8 @@ impl<'a, J: Judge> Search<'a, J> {
         candidates.into_values().collect()
     }
 
-    /// Takes the best of `rest`, best first, ranked by their length, too.
-    fn best_of(&self, rest: &mut Vec<Candidate>) -> DbResult<Vec<Ranked>> {
+    /// Takes the best of `rest`, best first, ranked by their length, too, and by their neighbours.
+    fn best_of(&self, rest: &mut Vec<Candidate>, neighbours: bool) -> DbResult<Vec<Ranked>> {
         let from = rest.len().saturating_sub(CHUNK);
         if from > 0 {
             rest.select_nth_unstable_by(from, Candidate::order);
@@ -493,6 +499,10 @@ impl<'a, J: Judge> Search<'a, J> {
                     candidate.rank += term.weight * saturated(*often, passage.span.len as f64 / average);
                 }
             }
+        }
+        if neighbours {
+            let weights: Vec<f64> = self.wanted.iter().map(|term| term.weight).collect();
+            add_neighbours(&mut best, &weights);
         }
         best.sort_unstable_by(|a, b| b.candidate.order(&a.candidate));
         Ok(best)

@@ -7,7 +7,7 @@ use std::ops::Range;
 use proptest::prelude::*;
 use rusqlite::Connection;
 
-use crate::engine::sqlite::index::find::{self, Answer, Judge, MIN_SCORE, Most, ROWS};
+use crate::engine::sqlite::index::find::{self, Answer, Asked, Judge, MIN_SCORE, ROWS};
 use crate::engine::sqlite::index::fts::{self, Change};
 use crate::engine::sqlite::index::verify::{self, Fault};
 use crate::engine::sqlite::index::{lines, remake};
@@ -64,8 +64,9 @@ impl Index {
 
     fn ask(&self, text: &str, judge: &mut Counting) -> Answer<()> {
         let Some(question) = Question::parse(text) else { return Answer { found: Vec::new(), more: false } };
-        let most = Most { limit: 1000, per_file: judge.per_file.max(1) };
-        find::search(&self.conn, &question, most, judge).unwrap()
+        let (per_file, neighbours) = (judge.per_file.max(1), !judge.alone);
+        let asked = Asked { limit: 1000, per_file, neighbours };
+        find::search(&self.conn, &question, asked, judge).unwrap()
     }
 
     fn search(&self, text: &str) -> Answer<()> {
@@ -73,7 +74,7 @@ impl Index {
     }
 
     fn score(&self, text: &str) -> f64 {
-        self.search(text).found.first().map_or(0.0, |found| found.score)
+        self.search(text).found.first().map_or(0.0, |found| found.words)
     }
 
     fn matching(&self, text: &str) -> BTreeSet<u64> {
@@ -104,6 +105,8 @@ struct Counting {
     within: Option<Vec<u64>>,
     /// Passages wanted of each file; 0 for one.
     per_file: usize,
+    /// Whether passages gain nothing from their neighbours.
+    alone: bool,
 }
 
 impl Judge for Counting {
@@ -227,7 +230,7 @@ proptest! {
         let mut index = Index::new();
         index.put(1, b"text AND NEAR or not a question");
         for found in index.search(&text).found {
-            prop_assert!(found.score > 0.0 && found.score <= 1.0);
+            prop_assert!(found.words > 0.0 && found.words + found.neighbours <= 1.0);
         }
     }
 }
@@ -490,6 +493,57 @@ fn crowd(passages: u64, words: &str) -> Index {
     index
 }
 
+#[test]
+fn a_passage_gains_from_those_beside_it_in_its_file_alone() {
+    let mut index = Index::new();
+    for line in ["the trip to Lisbon\n", "yes, the deposit is paid\n", "something else\n", "Lisbon again\n"] {
+        index.append(1, line.as_bytes());
+    }
+    index.put(2, b"the trip to Lisbon\n");
+    index.put(3, b"yes, the deposit is paid\n");
+    for other in 10..30 {
+        index.put(other, b"nothing of the kind");
+    }
+    let ask = |question: &str, alone| {
+        let mut judge = Counting { per_file: 20, alone, ..Counting::default() };
+        let found = index.ask(question, &mut judge).found;
+        let places = found.iter().map(|it| (it.passage.ino.0, it.passage.span.off)).collect::<Vec<_>>();
+        (places, found, judge.rows)
+    };
+    let (places, found, rows) = ask("deposit Lisbon", false);
+    assert_eq!(BTreeSet::from_iter(&places[..2]), BTreeSet::from([&(1, 0), &(1, 19)]), "each has the other");
+    assert!((found[0].words + found[0].neighbours - 0.5 * (1.0 + found[0].words)).abs() < 1e-9, "{found:?}");
+    let others = found.iter().filter(|it| it.passage.ino.0 != 1 || it.passage.span.off > 19);
+    assert!(others.clone().count() == 3 && others.clone().all(|it| it.neighbours == 0.0), "{found:?}");
+    let (places, found, alone) = ask("deposit Lisbon", true);
+    let place = |wanted| places.iter().position(|place| *place == wanted).unwrap();
+    assert!(place((3, 0)) < place((1, 19)), "of equal ones the newest");
+    assert!(found.iter().all(|it| it.neighbours == 0.0));
+    assert_eq!(rows, alone, "neighbours cost no row");
+    let (_, found, _) = ask("trip Lisbon", false);
+    assert!(found.iter().all(|it| it.words + it.neighbours <= 1.0), "a word that both hold counts once");
+    assert_eq!((found[0].words, found[0].neighbours), (1.0, 0.0));
+}
+
+#[test]
+fn several_passages_of_a_file_and_neighbours_cost_no_rows_of_the_index_however_much_there_is() {
+    let rows = |passages: u64, per_file, alone| {
+        let index = crowd(passages, "heron");
+        // the passages of ten files, one behind the other
+        let sql = "UPDATE passage SET off = 10 * id, ino = id % 10 + 1";
+        index.conn.execute_batch(sql).unwrap();
+        let mut judge = Counting { per_file, alone, ..Counting::default() };
+        let found = index.ask("rare heron", &mut judge).found.len();
+        assert!(found >= per_file, "{found}");
+        judge.rows
+    };
+    let base = rows(2_000, 1, true);
+    assert_eq!(rows(2_000, 1, false), base);
+    assert_eq!(rows(2_000, 20, false), base);
+    // ten rare ones among both
+    assert!(rows(8_000, 20, false) <= 4 * base + 100);
+}
+
 fn rows(index: &Index, question: &str, within: Option<Vec<u64>>) -> usize {
     let mut judge = Counting { within, ..Counting::default() };
     index.ask(question, &mut judge);
@@ -532,7 +586,7 @@ fn a_word_that_more_hold_than_can_be_looked_at_answers_from_the_newest() {
     let answer = index.ask("heron", &mut judge);
     assert!(answer.more);
     assert_eq!(answer.found[0].passage.ino.0, all);
-    assert!((answer.found[0].score - 1.0).abs() < 1e-9);
+    assert!((answer.found[0].words - 1.0).abs() < 1e-9);
     assert!(judge.rows <= ROWS + 5_000, "{}", judge.rows);
 }
 

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use rusqlite::params;
+
 use crate::engine::planner::NodeRow;
-use crate::engine::sqlite::index::find::{self, Found, Judge, Most};
+use crate::engine::sqlite::index::find::{self, Asked, Found, Judge};
 use crate::engine::sqlite::index::fts::readable;
 use crate::engine::sqlite::index::lines;
 use crate::engine::sqlite::index::passages::Passage;
@@ -11,13 +13,14 @@ use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::read::view::ReadView;
 use crate::fs::classes::Classes;
 use crate::model::{
-    ByteRange, Hit, HitContext, Ino, MAX_CONTEXT_BYTES, ScoreParts, SearchAnswer, SearchQuery, Seq,
-    Timestamp, VersionId, Within,
+    ByteRange, Hit, HitContext, Ino, MAX_CONTEXT_BYTES, Projection, ScoreParts, SearchAnswer, SearchQuery,
+    Seq, Timestamp, VersionId, Within,
 };
 use crate::path::TreePath;
 use crate::rule::Rules;
+use crate::rule::unfound::{ACTIVE, Findable, findable};
 use crate::sqlite::patience::BYTES_PER_STEP;
-use crate::sqlite::{DbResult, all};
+use crate::sqlite::{DbResult, all, one};
 use crate::text::context::{Piece, around, best_line};
 use crate::text::passage;
 use crate::text::question::Question;
@@ -42,8 +45,9 @@ impl ReadView<'_> {
         let rules = self.control.at(self.conn, rows::head(self.conn)?.control)?.rules;
         let hidden = rules.unsearchable();
         let mut allowed = Allowed { view: self, query, classes, within, rules, hidden };
-        let most = Most { limit: query.limit, per_file: query.per_file };
-        let found = find::search(self.conn, &question, most, &mut allowed)?;
+        let SearchQuery { limit, per_file, neighbours, .. } = *query;
+        let asked = Asked { limit, per_file, neighbours };
+        let found = find::search(self.conn, &question, asked, &mut allowed)?;
         answer.more = found.more;
         for found in found.found {
             answer.hits.push(self.hit(found, &question, query.context)?);
@@ -52,7 +56,7 @@ impl ReadView<'_> {
     }
 
     fn hit(&self, found: Found<File>, question: &Question, context: usize) -> DbResult<Hit> {
-        let Found { passage, score, file: (node, path) } = found;
+        let Found { passage, words, neighbours, file: (node, path) } = found;
         let span = passage.span;
         let text = self.read(node.ino, node.size, ByteRange { offset: span.off, length: span.len })?;
         let lines = lines::of(self.conn, &passage)?;
@@ -64,8 +68,8 @@ impl ReadView<'_> {
             path,
             ino: Ino(node.ino),
             version: VersionId { seq: Seq(node.seq), ino: Ino(node.ino) },
-            score,
-            parts: ScoreParts { words: score },
+            score: words + neighbours,
+            parts: ScoreParts { words, neighbours },
             snippet: snippet(&readable(&text, passage.json), question),
             bytes: span.off..span.end(),
             lines,
@@ -158,6 +162,25 @@ impl Allowed<'_> {
             && metadata.iter().all(|(key, value)| own.metadata.get(key) == Some(value)))
     }
 
+    /// Whether search finds what is at a path.
+    fn is_found(&self, path: &TreePath) -> DbResult<bool> {
+        match findable(path) {
+            Findable::Yes => Ok(true),
+            Findable::WhileActive { meta, layer } if !layer || self.query.layers => self.is_active(&meta),
+            Findable::WhileActive { .. } | Findable::No => Ok(false),
+        }
+    }
+
+    /// Whether the meta of a context node says that the node is there.
+    fn is_active(&self, meta: &TreePath) -> DbResult<bool> {
+        let Some((dir, name)) = meta.split() else { return Ok(false) };
+        let Some(row) = rows::name(self.view.conn, dir.key(), name.as_str())? else { return Ok(false) };
+        let Some(node) = rows::node(self.view.conn, row.ino, rows::MAX)? else { return Ok(false) };
+        let sql = "SELECT 1 FROM projected WHERE ino = ?1 AND projection = ?2 AND key = ?3";
+        let status = params![node.ino, Projection::NodeStatus.number(), ACTIVE];
+        Ok(!node.expired(self.view.time) && one(self.view.conn, sql, status, |_| Ok(()))?.is_some())
+    }
+
     /// The first of a node's paths that the query may show.
     fn first_path(&mut self, ino: Ino) -> DbResult<Option<TreePath>> {
         let mut behind = (String::new(), String::new());
@@ -167,7 +190,7 @@ impl Allowed<'_> {
             for (dir, name) in &names {
                 self.step()?;
                 let path = TreePath::from_row(dir, name);
-                if self.classes.have(&path) {
+                if self.classes.have(&path) && self.is_found(&path)? {
                     return Ok(Some(path));
                 }
             }

@@ -1,0 +1,141 @@
+//! What search does not find, though it is text: what is kept beside the text of context nodes and sessions,
+//! and archives. Closed, as every tree has it; a file of these classes that has another name besides is found
+//! by that.
+
+use std::sync::LazyLock;
+
+use super::Class;
+use super::projection::NODES;
+use crate::path::TreePath;
+
+/// What lies in a node besides its text.
+const OF_NODES: [&str; 3] = [".meta.json", ".relations.json", ".outbox/**"];
+/// The layers of a node's text.
+const LAYERS: [&str; 2] = [".abstract.md", ".overview.md"];
+/// A node's text. (`SKILL.md` is a skill without a node, too.)
+const TEXT: &str = "content.md";
+/// What tells that a node is there.
+const META: &str = ".meta.json";
+/// What of a session is made of its messages and events.
+const OF_SESSIONS: [&str; 7] = [
+    "latest.md",
+    "native/**",
+    "context/pack.md",
+    "context/pack.json",
+    "context/pack/**",
+    "context/swap/**",
+    "context/dedup/**",
+];
+/// Other places.
+const ELSEWHERE: [&str; 2] = ["/.outbox/**", "/agents/*/sessions/**"];
+
+/// How search takes a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Findable {
+    /// It is found by its text.
+    Yes,
+    /// It is not.
+    No,
+    /// The text of a context node is found while the node is [`ACTIVE`].
+    WhileActive {
+        /// The node's meta, which has its status.
+        meta: TreePath,
+        /// Whether it is not the text itself, but an abstract or overview.
+        layer: bool,
+    },
+}
+
+/// The status of a node that is there.
+pub const ACTIVE: &str = "ACTIVE";
+
+struct Classes {
+    nodes: Vec<Class>,
+    never: Vec<Class>,
+}
+
+impl Classes {
+    fn new() -> Self {
+        let class = |text: String| Class::parse(&text).expect("the crate's own classes are well formed");
+        let of_nodes = NODES.iter().flat_map(|dir| OF_NODES.map(|file| class(format!("{dir}/{file}"))));
+        let of_sessions = OF_SESSIONS.map(|file| class(format!("/users/*/agents/*/session/*/{file}")));
+        let never = of_nodes.chain(of_sessions).chain(ELSEWHERE.map(Class::built_in)).collect();
+        Self { nodes: NODES.map(Class::built_in).into(), never }
+    }
+}
+
+/// Whether search finds what is at a path.
+pub fn findable(path: &TreePath) -> Findable {
+    static CLASSES: LazyLock<Classes> = LazyLock::new(Classes::new);
+    let name = path.name().unwrap_or_default();
+    let layer = LAYERS.contains(&name);
+    if (layer || name == TEXT)
+        && let Some(dir) = path.parent()
+        && CLASSES.nodes.iter().any(|class| class.has(&dir))
+    {
+        return Findable::WhileActive { meta: TreePath::from_row(dir.key(), META), layer };
+    }
+    match CLASSES.never.iter().any(|class| class.has(path)) {
+        true => Findable::No,
+        false => Findable::Yes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(path: &str) -> Findable {
+        findable(&TreePath::parse(path).unwrap())
+    }
+
+    #[test]
+    fn what_is_kept_beside_text_is_not_found() {
+        for hidden in [
+            "/users/a/memories/profile/.meta.json",
+            "/users/a/memories/events/x/.relations.json",
+            "/agents/a/memories/cases/x/.outbox/e.json",
+            "/agents/a/skills/s/.outbox/dlq/e.json",
+            "/.outbox/e.json",
+            "/.outbox/e.d/content.md",
+            "/users/a/agents/b/session/s/latest.md",
+            "/users/a/agents/b/session/s/native/openai.jsonl",
+            "/users/a/agents/b/session/s/context/pack.md",
+            "/users/a/agents/b/session/s/context/swap/chunk/x",
+            "/users/a/agents/b/session/s/context/dedup/index.jsonl",
+            "/agents/a/sessions/s.jsonl.gz",
+        ] {
+            assert_eq!(of(hidden), Findable::No, "{hidden}");
+        }
+    }
+
+    #[test]
+    fn text_is_found_and_that_of_a_node_while_it_is_active() {
+        for text in [
+            "/notes/.meta.json",
+            "/notes/.abstract.md",
+            "/content.md",
+            "/users/a/memories/content.md",
+            "/users/a/memories/events/x/more/content.md",
+            "/agents/a/skills/s/SKILL.md",
+            "/agents/a/skills/s/guide.md",
+            "/agents/a/skills/s/guide/content.md",
+            "/users/a/agents/b/session/s/messages.jsonl",
+            "/users/a/agents/b/session/s/context/summary.md",
+            "/users/a/agents/b/session/s/context/child/c/artifact/pack.md",
+            "/users/a/agents/b/latest.md",
+            "/agents/a/sessions",
+        ] {
+            assert_eq!(of(text), Findable::Yes, "{text}");
+        }
+        for (path, layer) in [("content.md", false), (".abstract.md", true), (".overview.md", true)] {
+            for dir in ["/users/a/memories/profile", "/agents/a/memories/cases/x", "/agents/a/skills/s"] {
+                let meta = TreePath::parse(&format!("{dir}/.meta.json")).unwrap();
+                assert_eq!(
+                    of(&format!("{dir}/{path}")),
+                    Findable::WhileActive { meta, layer },
+                    "{dir}/{path}"
+                );
+            }
+        }
+    }
+}
