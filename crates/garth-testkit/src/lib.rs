@@ -18,6 +18,7 @@ pub mod planted;
 pub mod proof;
 pub mod random;
 mod scoped;
+pub mod secrets;
 mod shape;
 pub mod shifted;
 pub mod stacked;

@@ -13,11 +13,12 @@ pub mod lines;
 pub mod projection;
 pub mod quota;
 pub mod schema;
+mod secrets;
 pub mod unfound;
 
 pub use check::{Breach, Check};
 pub use class::Class;
-pub use demand::{Demand, MAX_WHOLE};
+pub use demand::{Demand, MAX_WHOLE, Policy};
 pub use judge::{
     Caller, Entries, File, Left, MAX_JUDGED, MAX_JUDGED_BYTES, MAX_LOOKED, Touched, judge, judge_state,
 };
@@ -186,6 +187,11 @@ impl Rules {
         let hidden = self.rules.iter().filter(|rule| rule.demand == Demand::NotSearchable);
         let mut places = hidden.map(|rule| rule.class.place()).peekable();
         places.peek().is_some().then(|| Within::new(places))
+    }
+
+    /// Whether what looks like a secret is shown in what is found at a path.
+    pub fn shows_secrets(&self, path: &TreePath) -> bool {
+        self.of(path).any(|rule| rule.demand == Demand::Secrets(Policy::Allow))
     }
 
     /// Whether search may see what is at a path.

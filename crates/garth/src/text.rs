@@ -5,6 +5,7 @@ pub mod context;
 pub mod json;
 pub mod passage;
 pub mod question;
+pub mod secret;
 pub mod snippet;
 mod stem;
 #[cfg(test)]

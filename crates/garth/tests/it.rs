@@ -30,6 +30,7 @@ mod it {
     mod rules_lines;
     mod rules_set;
     mod searched;
+    mod secrets;
     mod specs;
     mod sqlite;
     mod stacked;

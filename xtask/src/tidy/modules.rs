@@ -22,7 +22,7 @@ const LAYERS: [(&str, &str); 17] = [
     ("env", ""),
     ("model", ""),
     ("text", ""),
-    ("rule", ""),
+    ("rule", "text"),
     ("runtime", ""),
     ("fs", "rule"),
     ("sqlite", "runtime"),

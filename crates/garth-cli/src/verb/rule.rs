@@ -30,6 +30,8 @@ use crate::size::parse_size;
 ///   read-only       names and contents stay, but for the keys of --except
 ///   max-size        a file has at most --bytes
 ///   not-searchable  search does not show it
+///   secrets         --policy refuse: no text looks like a secret; allow: such text
+///                   is shown as it is, and not with a mark in its place
 ///
 /// With --json one object per rule: class, demand, terms, built_in; of `set` also
 /// set, and before it one object per path that breaks it: path, reason.
@@ -89,6 +91,9 @@ struct Terms {
     /// Id of a key that may still write, for read-only (may be repeated)
     #[arg(long, value_name = "KEY")]
     except: Vec<String>,
+    /// What is done about text that looks like a secret, for secrets: refuse or allow
+    #[arg(long, value_name = "POLICY", value_parser = ["refuse", "allow"])]
+    policy: Option<String>,
 }
 
 impl Rule {
@@ -131,6 +136,8 @@ struct Given<'a> {
     bytes: Option<u64>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     except: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<&'a str>,
 }
 
 fn demand_of(demand: &str, terms: &Terms) -> Result<Demand> {
@@ -142,8 +149,8 @@ fn demand_of(demand: &str, terms: &Terms) -> Result<Demand> {
         ),
         _ => None,
     };
-    let Terms { unique, bytes, except, .. } = terms;
-    let given = Given { schema, unique: unique.as_deref(), bytes: *bytes, except };
+    let Terms { unique, bytes, except, policy, .. } = terms;
+    let given = Given { schema, unique: unique.as_deref(), bytes: *bytes, except, policy: policy.as_deref() };
     let given = serde_json::to_string(&given).map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(Demand::parse(demand, &given)?)
 }

@@ -3,6 +3,7 @@
 
 use super::lines::{Lines, Place};
 use super::schema::{Budget, MAX_STEPS, SchemaText};
+use super::secrets::Secrets;
 use super::{Rule, json};
 use crate::path::TreePath;
 
@@ -61,6 +62,8 @@ pub(super) enum Checking<'a> {
     },
     /// Of each line.
     Lines(Lines<'a>),
+    /// For secrets.
+    Secrets(Secrets),
 }
 
 impl Checking<'_> {
@@ -75,6 +78,7 @@ impl Checking<'_> {
                 Ok(())
             }
             Self::Lines(lines) => lines.feed(piece, budget).map_err(|wrong| no_lines(&wrong)),
+            Self::Secrets(secrets) => secrets.feed(piece),
         }
     }
 
@@ -96,6 +100,7 @@ impl Checking<'_> {
                 judged.map(|()| None).map_err(|wrong| format!("breaks the schema of files there: {wrong}"))
             }
             Self::Lines(lines) => lines.finish(budget).map(Some).map_err(|wrong| no_lines(&wrong)),
+            Self::Secrets(secrets) => secrets.finish().map(Some),
         }
     }
 }

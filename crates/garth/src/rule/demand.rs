@@ -7,6 +7,7 @@ use super::check::Checking;
 use super::fragments;
 use super::lines::{Lines, Place};
 use super::schema::SchemaText;
+use super::secrets::Secrets;
 use crate::error::{Error, Result};
 
 /// Largest file that is checked as a whole, 16 MiB: what a commit holds in memory for it.
@@ -45,6 +46,18 @@ pub enum Demand {
     },
     /// Search does not see the content.
     NotSearchable,
+    /// What is done about text that looks like a secret, besides leaving it out of the index.
+    Secrets(Policy),
+}
+
+/// What is done about text that looks like a secret. Without a rule it is marked where it would be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Policy {
+    /// No file has any.
+    Refuse,
+    /// It is shown as it is.
+    Allow,
 }
 
 /// What is demanded of files of instruction fragments.
@@ -65,12 +78,14 @@ struct Terms {
     unique: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     except: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<Policy>,
 }
 
 impl Demand {
     /// The names of demands.
-    pub const NAMES: [&str; 6] =
-        ["json", "json-lines", "append-only", "read-only", "max-size", "not-searchable"];
+    pub const NAMES: [&str; 7] =
+        ["json", "json-lines", "append-only", "read-only", "max-size", "not-searchable", "secrets"];
 
     /// Its name.
     pub fn name(&self) -> &'static str {
@@ -81,17 +96,19 @@ impl Demand {
             Self::ReadOnly { .. } => "read-only",
             Self::MaxSize(_) => "max-size",
             Self::NotSearchable => "not-searchable",
+            Self::Secrets(_) => "secrets",
         }
     }
 
     /// Its terms: a JSON object with `schema` of a `json` or `json-lines`, `unique`, a field, of the latter,
-    /// `bytes` of a `max-size`, and `except`, ids of keys, of a `read-only`.
+    /// `bytes` of a `max-size`, `except`, ids of keys, of a `read-only`, and `policy` of `secrets`.
     pub fn terms(&self) -> String {
         let schema = |given: &Option<SchemaText>| {
             given.as_ref().and_then(|given| RawValue::from_string(given.as_str().to_owned()).ok())
         };
         let terms = match self {
             Self::MaxSize(bytes) => Terms { bytes: Some(*bytes), ..Terms::default() },
+            Self::Secrets(policy) => Terms { policy: Some(*policy), ..Terms::default() },
             Self::ReadOnly { except } => Terms { except: except.clone(), ..Terms::default() },
             Self::Json { schema: given } => Terms { schema: schema(given), ..Terms::default() },
             Self::JsonLines { schema: given, unique } => {
@@ -108,7 +125,7 @@ impl Demand {
     /// `InvalidArgument` for an unknown name, and for terms that are malformed or of another demand.
     pub fn parse(name: &str, terms: &str) -> Result<Self> {
         let bad = |why: String| Error::invalid(format!("the terms of `{name}` {why}"));
-        let Terms { bytes, schema, unique, except } =
+        let Terms { bytes, schema, unique, except, mut policy } =
             serde_json::from_str(terms).map_err(|error| bad(format!("cannot be read: {error}")))?;
         let (mut bytes, mut unique, mut except) =
             (bytes, unique, Some(except).filter(|keys| !keys.is_empty()));
@@ -120,6 +137,7 @@ impl Demand {
             "read-only" => Self::ReadOnly { except: except.take().unwrap_or_default() },
             "max-size" => Self::MaxSize(bytes.take().ok_or_else(|| bad("lack `bytes`".to_owned()))?),
             "not-searchable" => Self::NotSearchable,
+            "secrets" => Self::Secrets(policy.take().ok_or_else(|| bad("lack `policy`".to_owned()))?),
             _ => {
                 let known = Self::NAMES.join(", ");
                 return Err(Error::invalid(format!("`{name}` is no demand: it is one of {known}")));
@@ -136,6 +154,7 @@ impl Demand {
             ("schema", schema.is_some()),
             ("unique", unique.is_some()),
             ("except", except.is_some()),
+            ("policy", policy.is_some()),
         ];
         match left.into_iter().find(|(_, left)| *left) {
             Some((term, _)) => Err(bad(format!("have no `{term}`; leave it out"))),
@@ -163,7 +182,15 @@ impl Demand {
 
     /// Whether what was checked of a file need not be checked again as long as it stays.
     pub(super) fn goes_on(&self) -> bool {
-        matches!(self, Self::JsonLines { unique: None, .. })
+        matches!(self, Self::JsonLines { unique: None, .. } | Self::Secrets(Policy::Refuse))
+    }
+
+    /// Bytes before a place that are needed to go on from there.
+    pub(super) fn looks_back(&self) -> u64 {
+        match self {
+            Self::Secrets(_) => Secrets::LOOKS_BACK,
+            _ => 0,
+        }
     }
 
     /// Begins to check the content of a file of this size from a place on. `None` if nothing is to be read.
@@ -182,7 +209,12 @@ impl Demand {
                 let schema = schema.as_ref().map(SchemaText::schema);
                 Ok(Some(Checking::Lines(Lines::new(from, schema, unique.as_deref()))))
             }
-            Self::MaxSize(_) | Self::AppendOnly | Self::ReadOnly { .. } | Self::NotSearchable => Ok(None),
+            Self::Secrets(Policy::Refuse) => Ok(Some(Checking::Secrets(Secrets::new(from)))),
+            Self::MaxSize(_)
+            | Self::AppendOnly
+            | Self::ReadOnly { .. }
+            | Self::NotSearchable
+            | Self::Secrets(Policy::Allow) => Ok(None),
         }
     }
 }

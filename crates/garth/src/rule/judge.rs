@@ -275,13 +275,14 @@ impl<'a, L: Left> Judging<'a, L> {
             Ok(None) => return Ok(None),
             Err(reason) => return Ok(Some(reason)),
         };
-        let length = file.size.saturating_sub(start.offset);
+        let from = start.offset.saturating_sub(rule.demand.looks_back());
+        let length = file.size.saturating_sub(from);
         if length > self.bytes {
             return Err(self.too_long(path, length));
         }
         self.bytes -= length;
         let steps = self.budget.left();
-        match self.checked(checking, ino, start.offset..file.size)? {
+        match self.checked(checking, ino, from..file.size)? {
             Ok(place) => {
                 if let Some(place) = place.filter(|_| rule.demand.goes_on()) {
                     self.left.remember(ino, rule.digest(), place);

@@ -17,6 +17,7 @@ use std::ops::Range;
 
 use rusqlite::{Connection, params};
 
+use super::context::{self, Read};
 use super::lines;
 use super::passages::{MAX_OFFSET, last_before, old_until, passages};
 use crate::model::Ino;
@@ -24,15 +25,13 @@ use crate::sqlite::{DbResult, one};
 use crate::text::Tokenizer;
 use crate::text::json::{decode, is_json};
 use crate::text::passage::{Edit, MAX_TEXT, SNIFF, Span, cut, is_text, recut};
+use crate::text::secret::{self, CONTEXT, Secret};
 
 /// Most bytes that are indexed in the transaction of a commit; the rest follows in steps. 64 MiB: as much as
 /// the index ever sees of one file.
 pub(crate) const IN_COMMIT: u64 = MAX_TEXT;
 /// Bytes of a file read at a time, so that memory does not grow with the file.
 const READ: u64 = 256 << 10;
-
-/// Reads bytes of a file; fewer than asked for only at its end.
-pub(crate) type Read<'a> = dyn FnMut(Ino, Range<u64>) -> DbResult<Vec<u8>> + 'a;
 
 /// A file whose content, type or searchability a commit changed. Each file at most once a call of [`apply`]:
 /// several edits are joined by [`Edit::then`].
@@ -95,30 +94,57 @@ impl<'a> IndexWriter<'a> {
         Ok(())
     }
 
-    /// Indexes a region; returns the byte behind its last passage.
+    /// Indexes a region; returns the byte behind its last passage. Secrets are left out, judged with
+    /// [`CONTEXT`] on both sides of each passage.
     pub(crate) fn insert(&mut self, ino: Ino, region: &Region, read: &mut Read<'_>) -> DbResult<u64> {
         let Range { start: mut off, end } = region.bytes;
-        let mut held: Vec<u8> = Vec::new();
+        let mut held = read(ino, off..end.min(off + READ))?;
+        let before = context::before(self.conn, ino, off, &held, read)?;
+        // where `held` begins
+        let mut base = off - before.len() as u64;
+        held.splice(..0, before);
         while off < end {
-            let from = off + held.len() as u64;
-            let more = read(ino, from..end.min(from + READ))?;
-            let last = more.is_empty() || from + more.len() as u64 >= end;
-            held.extend_from_slice(&more);
-            let mut done = 0;
-            for length in cut(&held, last && !region.open, region.json) {
-                self.insert_one(ino, off, &held[done..done + length], region.json)?;
-                done += length;
-                off += length as u64;
+            let reached = held.len();
+            let last = base + reached as u64 >= end;
+            if last {
+                held.extend(read(ino, end..end + CONTEXT as u64)?);
             }
-            held.drain(..done);
+            let secrets = secret::find(&held);
+            let mut at = (off - base) as usize;
+            for length in cut(&held[at..reached], last && !region.open, region.json) {
+                if !last && at + length + CONTEXT > reached {
+                    break;
+                }
+                let place = at..at + length;
+                self.insert_one(ino, base + at as u64, &held[place.clone()], region.json, &secrets, place)?;
+                at += length;
+            }
+            off = base + at as u64;
             if last {
                 break;
             }
+            held.drain(..at.saturating_sub(CONTEXT));
+            base = off - at.min(CONTEXT) as u64;
+            let from = base + held.len() as u64;
+            let more = read(ino, from..end.min(from + READ))?;
+            if more.is_empty() {
+                break;
+            }
+            held.extend(more);
         }
         Ok(off)
     }
 
-    fn insert_one(&mut self, ino: Ino, off: u64, bytes: &[u8], json: bool) -> DbResult<()> {
+    /// Indexes one passage. `place` is where it lies in what `secrets` were found in.
+    fn insert_one(
+        &mut self,
+        ino: Ino,
+        off: u64,
+        bytes: &[u8],
+        json: bool,
+        secrets: &[Secret],
+        place: Range<usize>,
+    ) -> DbResult<()> {
         let (line_feeds, newline) = describe(bytes);
         let id = self.next;
         self.next += 1;
@@ -128,7 +154,7 @@ impl<'a> IndexWriter<'a> {
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             )?
             .execute(params![id, ino.0, off, bytes.len() as u64, line_feeds, newline, hash(bytes), json])?;
-        let tokens = self.tokenizer.tokens(&readable(bytes, json));
+        let tokens = self.tokenizer.tokens(&readable(&secret::blanked(bytes, secrets, place), json));
         self.conn
             .prepare_cached("INSERT INTO passage_word (rowid, tokens) VALUES (?1, ?2)")?
             .execute(params![id, tokens])?;
@@ -297,6 +323,9 @@ fn plan(
         }
     }
     gone.extend(dropped.iter().map(|passage| passage.id));
+    if !region.bytes.is_empty() {
+        context::widen(conn, ino, &edit, &mut region.bytes, gone, read)?;
+    }
     Ok(Some(region))
 }
 

@@ -5,9 +5,9 @@
 use rusqlite::{Connection, params};
 
 use super::fts::{IndexWriter, Region, leave};
-use super::lines;
 use super::passages::{COLUMNS, MAX_OFFSET, Passage, last_before, old_until, passage, passages};
 use super::update::{Searched, current_bytes};
+use super::{context, lines};
 use crate::engine::sqlite::read::content::Packs;
 use crate::model::Ino;
 use crate::sqlite::{DbResult, all, one};
@@ -193,7 +193,7 @@ fn remake(
     // begins and ends at borders of passages, if any are there
     let start = match last_before(conn, ino, off.saturating_add(1))? {
         Some(before) if before.span.end() > off => before.span.off,
-        _ => off.min(size),
+        _ => context::line_from(conn, ino, off.min(size))?,
     };
     let mut end = (start + STEP).min(size);
     let mut old = passages(conn, ino, start, end.saturating_sub(1))?;

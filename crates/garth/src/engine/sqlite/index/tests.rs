@@ -16,7 +16,7 @@ use crate::model::Ino;
 use crate::sqlite::DbResult;
 use crate::text::{Edit, Question, Tokenizer};
 
-type Files = BTreeMap<Ino, Vec<u8>>;
+pub(super) type Files = BTreeMap<Ino, Vec<u8>>;
 
 fn read(files: &Files, ino: Ino, range: Range<u64>) -> Vec<u8> {
     let content = &files[&ino];
@@ -24,13 +24,13 @@ fn read(files: &Files, ino: Ino, range: Range<u64>) -> Vec<u8> {
     content[(range.start as usize).min(end)..end].to_vec()
 }
 
-struct Index {
-    conn: Connection,
-    files: Files,
+pub(super) struct Index {
+    pub(super) conn: Connection,
+    pub(super) files: Files,
 }
 
 impl Index {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let conn = Connection::open_in_memory().unwrap();
         schema::make_tables(&conn);
         Self { conn, files: Files::new() }
@@ -45,12 +45,12 @@ impl Index {
         index
     }
 
-    fn apply(&self, changes: &[Change<'_>]) {
+    pub(super) fn apply(&self, changes: &[Change<'_>]) {
         let read = &mut |ino, range| Ok(read(&self.files, ino, range));
         fts::apply(&self.conn, changes, &mut Tokenizer::default(), read).unwrap();
     }
 
-    fn put(&mut self, ino: u64, content: &[u8]) {
+    pub(super) fn put(&mut self, ino: u64, content: &[u8]) {
         let old = self.files.insert(Ino(ino), content.to_vec()).unwrap_or_default();
         self.apply(&[change(Ino(ino), Edit::replace(old.len() as u64, content.len() as u64))]);
     }
@@ -132,7 +132,7 @@ impl Judge for Counting {
     }
 }
 
-fn change(ino: Ino, edit: Edit) -> Change<'static> {
+pub(super) fn change(ino: Ino, edit: Edit) -> Change<'static> {
     Change { ino, searchable: true, content_type: None, edit }
 }
 

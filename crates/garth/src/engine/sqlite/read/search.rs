@@ -22,8 +22,9 @@ use crate::rule::unfound::{ACTIVE, Findable, findable};
 use crate::sqlite::patience::BYTES_PER_STEP;
 use crate::sqlite::{DbResult, all, one};
 use crate::text::context::{Piece, around, best_line};
-use crate::text::passage;
+use crate::text::passage::{self, Span};
 use crate::text::question::Question;
+use crate::text::secret::{CONTEXT, masked_between};
 use crate::text::snippet::snippet;
 
 /// Files counted as missing; more are not counted.
@@ -50,19 +51,19 @@ impl ReadView<'_> {
         let found = find::search(self.conn, &question, asked, &mut allowed)?;
         answer.more = found.more;
         for found in found.found {
-            answer.hits.push(self.hit(found, &question, query.context)?);
+            answer.hits.push(self.hit(found, &question, query.context, &allowed.rules)?);
         }
         Ok(answer)
     }
 
-    fn hit(&self, found: Found<File>, question: &Question, context: usize) -> DbResult<Hit> {
+    fn hit(&self, found: Found<File>, question: &Question, context: usize, rules: &Rules) -> DbResult<Hit> {
         let Found { passage, words, neighbours, file: (node, path) } = found;
         let span = passage.span;
-        let text = self.read(node.ino, node.size, ByteRange { offset: span.off, length: span.len })?;
+        let text = self.shown(&node, &path, span, rules)?;
         let lines = lines::of(self.conn, &passage)?;
         let context = match context {
             0 => None,
-            most => Some(self.context(&node, &passage, (&text, lines.start), question, most)?),
+            most => Some(self.context((&node, &path), (&passage, lines.start), question, most, rules)?),
         };
         Ok(Hit {
             path,
@@ -77,15 +78,17 @@ impl ReadView<'_> {
         })
     }
 
-    /// The best line of a passage, whose text and first line these are, with up to `most` before and behind.
+    /// The best line of a passage, whose first line this is, with up to `most` before and behind.
     fn context(
         &self,
-        node: &NodeRow,
-        passage: &Passage,
-        (text, first): (&[u8], u64),
+        (node, path): (&NodeRow, &TreePath),
+        (passage, first): (&Passage, u64),
         question: &Question,
         most: usize,
+        rules: &Rules,
     ) -> DbResult<HitContext> {
+        let span = passage.span;
+        let text = self.read(node.ino, node.size, ByteRange { offset: span.off, length: span.len })?;
         let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
         let best = best_line(lines.iter().map(|line| readable(line, passage.json)), question);
         let off = passage.span.off + lines[..best].iter().map(|line| line.len() as u64).sum::<u64>();
@@ -99,11 +102,30 @@ impl ReadView<'_> {
         let found = around(piece, (off - start) as usize..(end - start) as usize, most);
         let (best, at) = (first + best as u64, |byte: usize| start + byte as u64);
         let before = best - found.before as u64;
+        let (ahead, rest) = bytes.split_at(found.bytes.start);
+        let (own, behind) = rest.split_at(found.bytes.len());
+        let shown = match rules.shows_secrets(path) {
+            true => own.into(),
+            false => masked_between(ahead, own, behind),
+        };
         Ok(HitContext {
-            text: String::from_utf8_lossy(&bytes[found.bytes.clone()]).into_owned(),
+            text: String::from_utf8_lossy(&shown).into_owned(),
             best,
             lines: before..before + found.lines as u64,
             bytes: at(found.bytes.start)..at(found.bytes.end),
+        })
+    }
+
+    /// A passage with marks in place of secrets, unless a rule has them shown.
+    fn shown(&self, node: &NodeRow, path: &TreePath, span: Span, rules: &Rules) -> DbResult<Vec<u8>> {
+        let from = span.off.saturating_sub(CONTEXT as u64);
+        let length = span.end() + CONTEXT as u64 - from;
+        let around = self.read(node.ino, node.size, ByteRange { offset: from, length })?;
+        let (before, rest) = around.split_at(around.len().min((span.off - from) as usize));
+        let (text, behind) = rest.split_at(rest.len().min(span.len as usize));
+        Ok(match rules.shows_secrets(path) {
+            true => text.to_vec(),
+            false => masked_between(before, text, behind).into_owned(),
         })
     }
 

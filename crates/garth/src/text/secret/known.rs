@@ -1,0 +1,153 @@
+//! Tokens that say what they are: those of services that begin them with a mark of their own.
+
+use std::ops::Range;
+
+use super::Secret;
+
+/// What a token has behind its mark.
+#[derive(Clone, Copy)]
+enum Of {
+    /// `A-Z0-9`.
+    Upper,
+    /// `a-f0-9`.
+    Hex,
+    /// `A-Za-z0-9`.
+    Alnum,
+    /// `A-Za-z0-9_-`.
+    Url,
+    /// `A-Za-z0-9_-` in so many parts with dots between, or more.
+    Parts(usize),
+}
+
+/// Marks, what is behind them, at least how many bytes, and what it is. As the services document them.
+const MARKS: &[(&str, Of, usize, &str)] = &[
+    ("AKIA", Of::Upper, 16, "AWS access key"),
+    ("ASIA", Of::Upper, 16, "AWS access key"),
+    ("ABIA", Of::Upper, 16, "AWS access key"),
+    ("ACCA", Of::Upper, 16, "AWS access key"),
+    ("AGE-SECRET-KEY-1", Of::Upper, 58, "age key"),
+    ("AIza", Of::Url, 35, "Google API key"),
+    ("ATATT3", Of::Url, 40, "Atlassian token"),
+    ("EAAA", Of::Url, 60, "Square token"),
+    ("GOCSPX-", Of::Url, 28, "Google client secret"),
+    ("SG.", Of::Parts(2), 40, "SendGrid key"),
+    ("dapi", Of::Hex, 32, "Databricks token"),
+    ("dckr_pat_", Of::Url, 20, "Docker token"),
+    ("dop_v1_", Of::Hex, 64, "DigitalOcean token"),
+    ("eyJ", Of::Parts(3), 33, "JSON Web Token"),
+    ("figd_", Of::Url, 30, "Figma token"),
+    ("garth_", Of::Parts(2), 81, "garth key"),
+    ("ghp_", Of::Alnum, 36, "GitHub token"),
+    ("gho_", Of::Alnum, 36, "GitHub token"),
+    ("ghu_", Of::Alnum, 36, "GitHub token"),
+    ("ghs_", Of::Alnum, 36, "GitHub token"),
+    ("ghr_", Of::Alnum, 36, "GitHub token"),
+    ("github_pat_", Of::Url, 22, "GitHub token"),
+    ("glpat-", Of::Url, 20, "GitLab token"),
+    ("gldt-", Of::Url, 20, "GitLab token"),
+    ("glrt-", Of::Url, 20, "GitLab token"),
+    ("glptt-", Of::Url, 20, "GitLab token"),
+    ("glcbt-", Of::Url, 20, "GitLab token"),
+    ("gloas-", Of::Url, 20, "GitLab token"),
+    ("glsa_", Of::Url, 32, "Grafana token"),
+    ("gsk_", Of::Alnum, 40, "Groq key"),
+    ("hf_", Of::Alnum, 30, "Hugging Face token"),
+    ("hvb.", Of::Url, 24, "Vault token"),
+    ("hvs.", Of::Url, 24, "Vault token"),
+    ("lin_api_", Of::Alnum, 32, "Linear key"),
+    ("npm_", Of::Alnum, 36, "npm token"),
+    ("ntn_", Of::Alnum, 40, "Notion token"),
+    ("pypi-", Of::Url, 50, "PyPI token"),
+    ("r8_", Of::Alnum, 36, "Replicate token"),
+    ("rk_live_", Of::Alnum, 16, "Stripe key"),
+    ("rk_test_", Of::Alnum, 16, "Stripe key"),
+    ("rubygems_", Of::Hex, 48, "RubyGems key"),
+    ("shpat_", Of::Alnum, 32, "Shopify token"),
+    ("shpca_", Of::Alnum, 32, "Shopify token"),
+    ("shppa_", Of::Alnum, 32, "Shopify token"),
+    ("shpss_", Of::Alnum, 32, "Shopify secret"),
+    ("sk-ant-", Of::Url, 24, "Anthropic key"),
+    ("sk-or-v1-", Of::Hex, 40, "OpenRouter key"),
+    ("sk-proj-", Of::Url, 24, "OpenAI key"),
+    ("sk-svcacct-", Of::Url, 24, "OpenAI key"),
+    ("sk-admin-", Of::Url, 24, "OpenAI key"),
+    ("sk-", Of::Alnum, 32, "API key"),
+    ("sk_live_", Of::Alnum, 16, "Stripe key"),
+    ("sk_test_", Of::Alnum, 16, "Stripe key"),
+    ("sntrys_", Of::Url, 40, "Sentry token"),
+    ("tskey-", Of::Url, 24, "Tailscale key"),
+    ("whsec_", Of::Alnum, 24, "Stripe secret"),
+    ("xai-", Of::Alnum, 60, "xAI key"),
+    ("xapp-", Of::Url, 24, "Slack token"),
+    ("xoxa-", Of::Url, 20, "Slack token"),
+    ("xoxb-", Of::Url, 20, "Slack token"),
+    ("xoxe-", Of::Url, 20, "Slack token"),
+    ("xoxe.xoxp-", Of::Url, 20, "Slack token"),
+    ("xoxp-", Of::Url, 20, "Slack token"),
+    ("xoxr-", Of::Url, 20, "Slack token"),
+    ("xoxs-", Of::Url, 20, "Slack token"),
+    ("ya29.", Of::Url, 30, "Google access token"),
+];
+
+/// The shortest of them, mark included.
+const SHORTEST: usize = 20;
+
+/// Bytes by which a token is judged. Of a longer one with claims in it each part is a random word.
+const JUDGED: usize = 768;
+
+/// The first known token in a word. It may go on behind the word, at a dot.
+pub(super) fn in_word(text: &[u8], word: &Range<usize>) -> Option<Secret> {
+    let dotted = text[word.end..].len() > 1 && text[word.end] == b'.' && super::is_word(text[word.end + 1]);
+    if word.len() < SHORTEST && !dotted {
+        return None;
+    }
+    let begins = |at: &usize| *at == word.start || !text[at - 1].is_ascii_alphanumeric();
+    word.clone().filter(begins).find_map(|at| begins_at(text, at))
+}
+
+/// A known token that begins here.
+pub(super) fn begins_at(text: &[u8], at: usize) -> Option<Secret> {
+    let rest = &text[at..];
+    let first = *rest.first()?;
+    let marked = MARKS.iter().filter(|(mark, ..)| mark.as_bytes()[0] == first);
+    let mut marked = marked.filter(|(mark, ..)| rest.starts_with(mark.as_bytes()));
+    marked.find_map(|(mark, of, least, kind)| {
+        let body = &rest[mark.len()..];
+        // what decides lies in the first bytes: text full of marks would be read again for each
+        let judged = &body[..of.length(&body[..body.len().min(JUDGED)])];
+        let is_one = judged.len() >= *least && of.fits(judged, mark) && !is_placeholder(judged);
+        is_one.then(|| Secret::new(at..at + mark.len() + of.length(body), kind))
+    })
+}
+
+impl Of {
+    fn has(self, byte: u8) -> bool {
+        match self {
+            Self::Upper => byte.is_ascii_uppercase() || byte.is_ascii_digit(),
+            Self::Hex => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+            Self::Alnum => byte.is_ascii_alphanumeric(),
+            Self::Url => byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'),
+            Self::Parts(_) => Self::Url.has(byte) || byte == b'.',
+        }
+    }
+
+    fn length(self, body: &[u8]) -> usize {
+        let length = body.iter().position(|byte| !self.has(*byte)).unwrap_or(body.len());
+        // the end of a sentence
+        body[..length].iter().rposition(|byte| *byte != b'.').map_or(0, |last| last + 1)
+    }
+
+    fn fits(self, body: &[u8], mark: &str) -> bool {
+        let Self::Parts(parts) = self else { return true };
+        let here = mark.bytes().filter(|byte| *byte == b'.').count();
+        let dots = here + body.iter().filter(|byte| **byte == b'.').count();
+        dots + 1 >= parts
+    }
+}
+
+/// What stands for a token in text about tokens has neither digits nor both cases.
+fn is_placeholder(body: &[u8]) -> bool {
+    let has = |is: fn(&u8) -> bool| body.iter().any(is);
+    let both_cases = has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
+    !(both_cases || has(u8::is_ascii_digit))
+}

@@ -1,0 +1,265 @@
+//! What is taken for a secret, and what is not.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use garth_testkit::random::Random;
+use garth_testkit::secrets::{Planted, each};
+use proptest::prelude::*;
+
+use super::*;
+
+/// The ways in which people write something down.
+fn ways(planted: &Planted) -> Vec<String> {
+    let text = planted.text();
+    let json = serde_json::to_string(&text).unwrap();
+    let twice = serde_json::to_string(&json).unwrap();
+    let every: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+    vec![
+        text.clone(),
+        format!("Please use {text} from now on.\n"),
+        format!("Bitte nimm ab jetzt ({text}) für Ärger.\n"),
+        format!("今日から{text}を使う。\n"),
+        format!("# Notes\n\n- `{text}`\n- another\n"),
+        format!("| name | value |\n|---|---|\n| one | {text} |\n"),
+        format!("> {}\n", text.replace('\n', "\n> ")),
+        format!("Please use\r\n{}\r\nfrom now on.\r\n", text.replace('\n', "\r\n")),
+        format!("{{\"role\": \"user\", \"content\": {json}}}\n"),
+        format!("{{\"arguments\": {twice}}}\n"),
+        format!("{{\"content\": \"{every}\"}}\n"),
+        format!("let x = \"{text}\";\n"),
+        format!("export X='{text}'; echo done\n"),
+        format!("<b>{text}</b>"),
+    ]
+}
+
+/// The secret in the forms that [`ways`] gives it: at least half of it must not be shown in any.
+fn shown(planted: &Planted, text: &str) -> bool {
+    let decoded = crate::text::json::decode(&crate::text::json::decode(text));
+    let parts = planted.secret.split('\n').filter(|line| line.len() > 4 && !line.starts_with('-'));
+    let mut halves = parts.flat_map(|line| [&line[..line.len() / 2], &line[line.len() / 2..]]);
+    halves.any(|half| text.contains(half) || decoded.contains(half))
+}
+
+#[test]
+fn planted_secrets_of_every_kind_are_found_however_they_are_written_down() {
+    for seed in 0..40 {
+        for planted in each(&mut Random::new(seed)) {
+            for text in ways(&planted) {
+                let masked = masked(&text);
+                assert!(!shown(&planted, &masked), "{}: {text}\n{masked}", planted.kind);
+                assert!(
+                    masked.contains(&format!("[secret: {}]", planted.kind)),
+                    "{}: {masked}",
+                    planted.kind
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn words_around_a_secret_stay() {
+    for planted in each(&mut Random::new(7)) {
+        let mark = format!("[secret: {}]", planted.kind);
+        let (before, behind) = (&planted.before, &planted.behind);
+        let text = format!("Here, {}, and there.\r\n", planted.text());
+        assert_eq!(masked(&text), format!("Here, {before}{mark}{behind}, and there.\r\n"));
+    }
+}
+
+/// Files of the repository with an ending.
+fn files(dir: &Path, found: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        let (path, name) = (entry.path(), entry.file_name());
+        let skipped = ["target", ".git", "data", "corpus", "artifacts"];
+        if entry.file_type().unwrap().is_dir() {
+            if !skipped.contains(&name.to_str().unwrap()) {
+                files(&path, found);
+            }
+        } else if ["md", "rs", "toml", "lock", "py", "sh", "yml"]
+            .iter()
+            .any(|ending| path.extension().is_some_and(|own| own == *ending))
+        {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn the_documents_and_the_code_of_this_repository_have_none() {
+    let mut paths = Vec::new();
+    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), &mut paths);
+    assert!(paths.len() > 300, "{}", paths.len());
+    paths.retain(|path| !path.ends_with("text/secret/tests.rs"));
+    for path in paths {
+        let text = std::fs::read(&path).unwrap();
+        let found = find(&text);
+        let shown: Vec<_> =
+            found.iter().map(|it| (it.kind, String::from_utf8_lossy(&text[it.bytes.clone()]))).collect();
+        assert!(found.is_empty(), "{}: {shown:?}", path.display());
+    }
+}
+
+#[test]
+fn what_only_looks_long_or_odd_is_no_secret() {
+    for text in [
+        "2fd4e1c67a2d28fced849ee1bb76e7391b93eb12",
+        "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "9F86D081884C7D659A2FEAA0C55AD015A3BF4F1B2B0B822CD15D6C15B0F00A08",
+        "0x939121dD13f796C69d0Ac4185787285518081f8D",
+        "550e8400-e29b-41d4-a716-446655440000 and 550E8400-E29B-41D4-A716-446655440000",
+        "\"integrity\": \"sha512-1ayWK1IpFkGpTiRnjVZlmuSJ4Yh8s6YQnv0s2ZsFJ8oqHp3DZ1R8yVfX7lwqkT9mWbN5cEeGdU4aPzIu0xKQ2A==\"",
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ7kq0Zb3sX2uY9vQw4Rr8mTn6Lc5Hd1Pf0GeVaWyB2K alice@example.org",
+        "https://example.org/rust-lang/rust/blob/2fd4e1c67a2d28fced849ee1bb76e7391b93eb12/Src/Lib2.rs",
+        "/Users/Alice/Documents/Project2024/Chapter-One/Draft_3-Final",
+        "WinHttpGetProxyForUrlEx, getUserByIdAndTenant2FromRequestBody, XMLHttpRequestV2Factory",
+        "Donaudampfschifffahrtsgesellschaftskapitän",
+        "パスワード：設定画面で変更してください。秘密の質問も同じです。",
+        "password: required, at least 8 characters",
+        "password=$DB_PASSWORD password=${PW} password=<your password> PASSWORD=changeme123",
+        "let password = read_password_2(path); token: next_token.clone(), secret = self.secret1.get()",
+        "the token is expired, a secret is kept, its password was forgotten",
+        "tokens: 4096, max_tokens=4096, token 12345678, \"api_key\": null",
+        "http://user:password@host/ and https://example.org:8080/@alice",
+        "a file that begins with -----BEGIN PRIVATE KEY----- and ends with -----END PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----\n",
+        "-----BEGIN PRIVATE KEY-----\nMIIE...\n-----END PRIVATE KEY-----\n",
+        "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx sk-learn-something-long-that-is-a-name",
+        "Bearer tokens are sent in the header. Basic authentication is not.",
+    ] {
+        assert_eq!(masked(text), text);
+    }
+}
+
+#[test]
+fn a_key_without_its_end_or_its_beginning_is_one() {
+    let planted = each(&mut Random::new(3)).pop().unwrap();
+    let lines: Vec<&str> = planted.secret.lines().collect();
+    for cut in 2..lines.len() {
+        for part in [lines[..cut].join("\n"), lines[cut - 1..].join("\n")] {
+            let masked = masked(&part).into_owned();
+            assert!(lines[1..lines.len() - 1].iter().all(|line| !masked.contains(line)), "{cut}: {masked}");
+        }
+    }
+}
+
+#[test]
+fn a_piece_is_judged_with_what_is_around_it() {
+    for planted in each(&mut Random::new(11)) {
+        let text = format!("one {} two", planted.text());
+        let from = text.find(&planted.secret).unwrap();
+        for cut in from + 1..from + planted.secret.len() {
+            let (before, behind) = text.as_bytes().split_at(cut);
+            let front = masked_between(b"", before, behind);
+            let back = masked_between(before, behind, b"");
+            let both = [&front[..], b"|", &back[..]].concat();
+            assert!(!shown(&planted, &String::from_utf8(both).unwrap()), "{cut} of {text}");
+        }
+    }
+}
+
+#[test]
+fn the_time_is_linear() {
+    let size = 256 << 10;
+    for piece in [
+        "a",
+        "aB3",
+        "-----BEGIN PRIVATE KEY-----\n",
+        "-----BEGIN PRIVATE KEY-----\nAAAAAAAAAAAAAAAAAAAAAAAA\n",
+        "AAAA\n-----END PRIVATE KEY-----\n",
+        "-----BEGIN PRIVATE KEY-----",
+        "-----",
+        "password=",
+        "password=\"",
+        "password=a1b2c3d4",
+        "http://a:",
+        "http://a:b@",
+        "//",
+        "tskey-",
+        "eyJ.",
+        "sk-ant-",
+        "ghp_",
+        "/aB3",
+        "\\n",
+        "\\u0041",
+        "token: &str = ",
+        "api key",
+        "Bearer ",
+        "SG.",
+        "://a:b",
+    ] {
+        let text = piece.repeat(size / piece.len());
+        let begun = Instant::now();
+        find(text.as_bytes());
+        // hundredths of a second; the square of the length would take an hour
+        assert!(begun.elapsed() < Duration::from_secs(30), "{piece}: {:?}", begun.elapsed());
+    }
+}
+
+/// Text of pieces that are secrets, or nearly, or of which some become one together.
+fn text() -> impl Strategy<Value = String> {
+    let planted: Vec<String> =
+        (0..3).flat_map(|seed| each(&mut Random::new(seed))).map(|it| it.text()).collect();
+    let piece = prop_oneof![
+        proptest::sample::select(planted),
+        prop_oneof!["[ -~]{0,12}", "\\PC{0,8}", "[a-zA-Z0-9+/]{0,40}"],
+        proptest::sample::select(vec![
+            "password",
+            "=",
+            ": ",
+            "\"",
+            "\\n",
+            "\\u00e9",
+            "\n",
+            "\r\n",
+            " ",
+            "@",
+            "://",
+            "-----BEGIN PRIVATE KEY-----\n",
+            "-----END PRIVATE KEY-----",
+            "ü",
+            "語",
+            "token",
+            "Bearer ",
+            "&a=",
+            "eyJ",
+            ".",
+        ])
+        .prop_map(str::to_owned),
+    ];
+    proptest::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn spans_are_in_order_disjoint_and_of_whole_characters(text in text()) {
+        let found = find(text.as_bytes());
+        let mut done = 0;
+        for secret in &found {
+            prop_assert!(done <= secret.bytes.start && secret.bytes.start < secret.bytes.end);
+            prop_assert!(text.get(secret.bytes.clone()).is_some(), "{secret:?} of {text}");
+            prop_assert!(secret.basis.start <= secret.bytes.start && secret.bytes.end <= secret.basis.end);
+            done = secret.bytes.end;
+        }
+        prop_assert_eq!(masked(&text).matches("[secret: ").count(), found.len() + text.matches("[secret: ").count());
+    }
+
+    #[test]
+    fn any_bytes_are_looked_at(bytes in proptest::collection::vec(any::<u8>(), 0..300), cut in any::<prop::sample::Index>()) {
+        find(&bytes);
+        let cut = cut.index(bytes.len() + 1);
+        masked_between(&bytes[..cut], &bytes[cut..], b"password=");
+    }
+
+    #[test]
+    fn what_follows_a_line_makes_no_secret_of_it(text in text(), more in text()) {
+        let before = format!("{text}\n");
+        let is_line = |secret: &&Secret| secret.kind != "private key";
+        let alone = find(before.as_bytes());
+        for secret in find(format!("{before}{more}").as_bytes()).iter().filter(is_line) {
+            let known = |own: &Secret| own.bytes.start <= secret.bytes.start && own.bytes.end >= secret.bytes.end;
+            prop_assert!(secret.bytes.start >= before.len() || alone.iter().any(known), "{secret:?} of {before:?}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Secrets in texts: no word of the index, marked in what is found, refused or shown where a rule says so.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use garth::engine::sqlite::SqliteFs;
+use garth::model::{Batch, Op, SearchQuery};
+use garth::{AccountStore, Env, FileSystem, FileSystemExt};
+use garth_testkit::random::Random;
+use garth_testkit::secrets::{Planted, each};
+use garth_testkit::tools::p as path;
+
+use super::rules_set::{Tree, at, rule};
+
+const TEXTS: usize = 1_000;
+const WORDS: [&str; 12] = [
+    "coffee", "harbour", "lantern", "meadow", "violin", "winter", "granite", "orchard", "pepper", "saddle",
+    "thunder", "umbrella",
+];
+
+/// A text with a secret between words, and the same with blanks for the secret.
+struct Text {
+    planted: Planted,
+    with: String,
+    without: String,
+    /// Where the secret begins in it.
+    at: usize,
+}
+
+fn words(random: &mut Random, bytes: u64, line: u64) -> String {
+    let mut text = String::new();
+    while (text.len() as u64) < bytes {
+        text.push_str(random.pick(&WORDS));
+        text.push(if random.one_in(line) { '\n' } else { ' ' });
+    }
+    text
+}
+
+impl Text {
+    /// The `n`th: some are long, and some of these one line, so that secrets lie at borders of passages.
+    fn new(n: usize, random: &mut Random) -> Self {
+        let secrets = each(random);
+        let planted = secrets[n % secrets.len()].clone();
+        let (long, line) = (random.pick(&[30, 30, 1_900, 2_100, 4_000, 6_000]), random.pick(&[8, 1_000_000]));
+        let (front, back) = (words(random, long, line), words(random, random.clone().below(200), line));
+        let text = |planted: String| match n % 4 {
+            0 => serde_json::to_string(&format!("{front}{planted} {back}")).unwrap() + "\n",
+            1 => format!("# subject{n}\r\n\r\n{front}subject{n} {planted}\r\n{back}\r\n"),
+            2 => format!("{front}subject{n} {planted}\n\n{back}"),
+            _ => format!("{front}`{planted}` subject{n} {back}"),
+        };
+        let with = text(planted.text());
+        let blank = |line: &str| " ".repeat(line.len());
+        let blanks: Vec<String> = planted.secret.split('\n').map(blank).collect();
+        let without = text(format!("{}{}{}", planted.before, blanks.join("\n"), planted.behind));
+        let first = planted.secret.split('\n').next().unwrap();
+        let at = with.find(first).unwrap();
+        Self { planted, with, without, at }
+    }
+}
+
+/// Words of the index, but for those that say how often a passage has one: that depends on how it was cut.
+fn vocabulary(folder: &Path) -> BTreeSet<String> {
+    let conn = rusqlite::Connection::open(folder.join("tree.db")).unwrap();
+    // words of what was deleted go when pieces of the index are merged
+    conn.execute_batch("INSERT INTO passage_word (passage_word) VALUES ('optimize')").unwrap();
+    let mut statement = conn.prepare("SELECT term FROM passage_vocabulary").unwrap();
+    let terms = statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap);
+    terms.filter(|term: &String| !term.contains('^')).collect()
+}
+
+/// Whether half of a secret, or of a line of it, is in a text.
+fn shows(text: &str, planted: &Planted) -> bool {
+    let lines = planted.secret.split('\n').filter(|line| line.len() > 4 && !line.starts_with('-'));
+    lines.flat_map(|line| [&line[..line.len() / 2], &line[line.len() / 2..]]).any(|half| text.contains(half))
+}
+
+#[tokio::test]
+async fn of_a_thousand_texts_with_secrets_a_third_of_them_cut_in_two_none_is_in_the_index_or_shown() {
+    let [planted, blank] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [fs, control] =
+        [&planted, &blank].map(|folder| SqliteFs::open(folder.path(), Env::system()).unwrap());
+    let mut random = Random::new(12);
+    let texts: Vec<Text> = (0..TEXTS).map(|n| Text::new(n, &mut random)).collect();
+    let (mut first, mut second, mut whole) = (Vec::new(), Vec::new(), Vec::new());
+    for (n, text) in texts.iter().enumerate() {
+        let name = path(&format!("/{n}"));
+        let cut = match n % 3 {
+            0 => text.at + 1 + random.below(text.planted.secret.len() as u64 - 1) as usize,
+            _ => text.with.len(),
+        };
+        let (one, two) = text.with.split_at(cut);
+        first.push(Op::write(name.clone(), one.to_owned()));
+        second.extend((!two.is_empty()).then(|| Op::append(name.clone(), two.to_owned())));
+        whole.push(Op::write(name, text.without.clone()));
+    }
+    for ops in [first, second] {
+        fs.commit(Batch::new(ops)).await.unwrap();
+    }
+    control.commit(Batch::new(whole)).await.unwrap();
+    for (n, text) in texts.iter().enumerate() {
+        let found = fs.search(&SearchQuery::new(format!("subject{n}"))).await.unwrap();
+        for hit in &found.hits {
+            assert!(!shows(&hit.snippet, &text.planted), "{}: {}", text.planted.kind, hit.snippet);
+        }
+        if n % 4 != 0 {
+            assert_eq!(found.hits.len(), 1, "{n}");
+        }
+        let asked = SearchQuery::new(text.planted.secret.clone());
+        for hit in fs.search(&asked).await.unwrap().hits {
+            assert!(!shows(&hit.snippet, &text.planted), "{}: {}", text.planted.kind, hit.snippet);
+        }
+    }
+    assert_eq!(fs.fsck().await.unwrap().findings, []);
+    drop((fs, control));
+    let (with, without) = (vocabulary(planted.path()), vocabulary(blank.path()));
+    assert!(without.len() > 700, "{}", without.len());
+    assert_eq!(with.difference(&without).collect::<Vec<_>>(), Vec::<&String>::new());
+    assert_eq!(without.difference(&with).collect::<Vec<_>>(), Vec::<&String>::new());
+}
+
+#[tokio::test]
+async fn a_snippet_has_a_mark_for_a_secret_and_the_secret_where_a_rule_allows_it() {
+    let [_, tree] = Tree::all();
+    let planted = &each(&mut Random::new(2))[1];
+    let line = format!("The harbour master has {} in his drawer.\n", planted.secret);
+    tree.given([Op::write(at("/a/x.md"), line.clone()).with_parents()]).await;
+    let snippet =
+        async || tree.fs().search(&SearchQuery::new("harbour master")).await.unwrap().hits[0].snippet.clone();
+    assert_eq!(snippet().await, "The harbour master has [secret: GitHub token] in his drawer.");
+    tree.set(rule("/a/**", "secrets", r#"{"policy": "allow"}"#)).await;
+    assert_eq!(snippet().await, line.trim());
+    tree.set(rule("/a/**", "secrets", r#"{"policy": "refuse"}"#)).await;
+    assert_eq!(snippet().await, "The harbour master has [secret: GitHub token] in his drawer.");
+}
+
+#[tokio::test]
+async fn a_file_that_may_have_no_secrets_has_none_whatever_would_bring_it_and_however_it_is_cut() {
+    for tree in Tree::all() {
+        tree.set(rule("/safe/**", "secrets", r#"{"policy": "refuse"}"#)).await;
+        tree.given([Op::mkdir(at("/safe")), Op::write(at("/safe/log"), "one\ntwo\n")]).await;
+        for (n, planted) in each(&mut Random::new(5)).into_iter().enumerate() {
+            let text = format!("three {} four\n", planted.text());
+            tree.given([Op::write(at("/other"), text.clone())]).await;
+            let name = format!("/safe/{n}");
+            // for one in two parts, as much as is none
+            let from = text.find(&planted.secret).unwrap();
+            let (one, two) = text.split_at(from + 1);
+            tree.given([Op::write(at(&name), one.to_owned())]).await;
+            for (op, line) in [
+                (Op::write(at("/safe/new"), text.clone()), 1),
+                (Op::append(at("/safe/log"), text.clone()), 3),
+                (Op::patch(at("/safe/log"), 4, text.clone()), 2),
+                (Op::append(at(&name), two.to_owned()), 1),
+                (Op::rename(at("/other"), at("/safe/other")), 1),
+                (Op::link(at("/other"), at("/safe/link")), 1),
+            ] {
+                let error = tree.refusal(vec![op]).await;
+                let said = format!("line {line} has what looks like one: {}", planted.kind);
+                assert!(error.message().contains(&said), "{error}, not {said}");
+                assert!(!shows(error.message(), &planted), "{error}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_append_is_judged_by_what_is_new_however_long_the_file_is() {
+    let [_, tree] = Tree::all();
+    tree.set(rule("/safe/**", "secrets", r#"{"policy": "refuse"}"#)).await;
+    let mut random = Random::new(9);
+    tree.given([Op::write(at("/safe/long"), "").with_parents()]).await;
+    let part = words(&mut random, 16_000_000, 9);
+    let lines = part.matches('\n').count();
+    // 272 MB: a commit that would read all of it is refused for that
+    for _ in 0..17 {
+        tree.given([Op::append(at("/safe/long"), part.clone())]).await;
+    }
+    tree.given([Op::append(at("/safe/long"), "\ngh")]).await;
+    let planted = &each(&mut random)[1];
+    let error = tree.refusal(vec![Op::append(at("/safe/long"), planted.secret[2..].to_owned())]).await;
+    assert!(error.message().contains(&format!("line {} has", 17 * lines + 2)), "{error}");
+}
+
+#[tokio::test]
+async fn a_rule_is_not_set_where_a_file_has_a_secret() {
+    let [_, tree] = Tree::all();
+    let Tree::Sqlite(fs, _) = &tree else { unreachable!() };
+    let planted = &each(&mut Random::new(6))[3];
+    tree.given([Op::write(at("/safe/x"), format!("one\n{}\n", planted.secret)).with_parents()]).await;
+    let asked = rule("/safe/**", "secrets", r#"{"policy": "refuse"}"#);
+    let answer = fs.set_rule(asked.clone(), false).await.unwrap();
+    assert!(!answer.set && answer.breaches[0].reason.contains("line 2 has"), "{answer:?}");
+    assert!(!answer.breaches[0].reason.contains(&planted.secret));
+    fs.remove("/safe/x").await.unwrap();
+    assert!(fs.set_rule(asked, false).await.unwrap().set);
+}

@@ -1,0 +1,31 @@
+//! Secrets are spans in order, of whole characters; a piece with what is around it is masked like the whole,
+//! and what follows a line makes none of it.
+#![no_main]
+
+use garth::text::secret::{find, masked, masked_between};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: (u8, &str)| {
+    let (cut, text) = input;
+    let found = find(text.as_bytes());
+    let mut done = 0;
+    for secret in &found {
+        assert!(done <= secret.bytes.start && secret.bytes.start < secret.bytes.end);
+        assert!(text.get(secret.bytes.clone()).is_some());
+        assert!(secret.basis.start <= secret.bytes.start && secret.bytes.end <= secret.basis.end);
+        done = secret.bytes.end;
+    }
+    assert_eq!(found.is_empty(), masked(text) == text);
+    let (before, behind) = text.as_bytes().split_at(text.len() * usize::from(cut) / 255);
+    let parts = [masked_between(b"", before, behind), masked_between(before, behind, b"")];
+    assert_eq!(found.is_empty(), parts.concat() == text.as_bytes());
+    if before.ends_with(b"\n") {
+        let alone = find(before);
+        for secret in found.iter().filter(|it| it.kind != "private key" && it.bytes.start < before.len()) {
+            let known = |own: &&garth::text::secret::Secret| {
+                own.bytes.start <= secret.bytes.start && own.bytes.end >= secret.bytes.end
+            };
+            assert!(alone.iter().any(|own| known(&own)));
+        }
+    }
+});
