@@ -102,17 +102,14 @@ impl ReadView<'_> {
         let found = around(piece, (off - start) as usize..(end - start) as usize, most);
         let (best, at) = (first + best as u64, |byte: usize| start + byte as u64);
         let before = best - found.before as u64;
-        let (ahead, rest) = bytes.split_at(found.bytes.start);
-        let (own, behind) = rest.split_at(found.bytes.len());
-        let shown = match rules.shows_secrets(path) {
-            true => own.into(),
-            false => masked_between(ahead, own, behind),
-        };
+        let bytes = at(found.bytes.start)..at(found.bytes.end);
+        let shown = Span { off: bytes.start, len: bytes.end - bytes.start, newline: false };
+        let shown = self.shown(node, path, shown, rules)?;
         Ok(HitContext {
             text: String::from_utf8_lossy(&shown).into_owned(),
             best,
             lines: before..before + found.lines as u64,
-            bytes: at(found.bytes.start)..at(found.bytes.end),
+            bytes,
         })
     }
 
