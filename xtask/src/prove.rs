@@ -83,6 +83,8 @@ enum Proof {
     IsolationViews,
     /// The same on a folder of the host, while a second thread swaps for links outside: 1,000,000 tries
     IsolationHost,
+    /// The context nodes of an agent reach those of no other user, agent or account: 100,000 tries
+    IsolationNodes,
     /// A lost answer (caller gone, process ended, connection cut), then a retry: one commit: 1,000 times each
     Committed,
     /// Batches over the views of an agent's tree are whole and once after a kill and a retry: 100 kills
@@ -141,6 +143,7 @@ fn prove(root: &Path, &Options { what, size, seed }: &Options) -> Result<()> {
         Proof::Isolation => proofs::isolate(size(200_000), seed),
         Proof::IsolationViews => proofs::isolate_views(size(1_000_000), seed),
         Proof::IsolationHost => proofs::isolate_host(size(1_000_000), seed),
+        Proof::IsolationNodes => proofs::isolate_nodes(size(100_000), seed),
         Proof::Committed => proofs::commit_once(&binaries(root)?, size(1_000), seed),
         Proof::ViewKills => proofs::kill_views(&binaries(root)?, size(100), seed),
     }

@@ -50,7 +50,8 @@ fn measure(workload: Workload, options: &Options) -> Result<Figures> {
         | Workload::Find
         | Workload::Accounts
         | Workload::Views
-        | Workload::Rules => options.child(workload, Which::Garth, &options.folder()?, None, options.runs),
+        | Workload::Rules
+        | Workload::Nodes => options.child(workload, Which::Garth, &options.folder()?, None, options.runs),
         Workload::Files
         | Workload::Create
         | Workload::CreateIndexed

@@ -37,6 +37,8 @@ pub(crate) enum Workload {
     Views,
     /// rules, quotas and projections beside the same commits without
     Rules,
+    /// context nodes beside plain files of the same bytes
+    Nodes,
     /// `POST /v1/get`, 32 connections; and beside 1,500 puts a second
     Get,
     /// `POST /v1/put`, 32 connections
@@ -202,6 +204,8 @@ pub(crate) const ROWS: &[Row] = &[
         .against("plain", "garth: without them", Goal::Within(1.1)),
     row(Workload::Rules, "tagged", "  with a tag, which is projected")
         .against("plain", "garth: without it", Goal::None),
+    row(Workload::Nodes, "node", "put a context node of 1 KiB, durable")
+        .against("plain", "garth: its files under other names, in one batch", Goal::Faster(0.7)),
     row(Workload::Get, "get", "`POST /v1/get`, 32 connections")
         .against("bare get", "axum handler with the same JSON in memory", Goal::Faster(0.75)),
     row(Workload::Get, "busy get", "  beside 1,500 puts a second")

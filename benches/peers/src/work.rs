@@ -2,6 +2,7 @@
 //! what it needs is made before.
 
 pub(crate) mod content;
+pub(crate) mod nodes;
 pub(crate) mod rules;
 pub(crate) mod scale;
 pub(crate) mod views;

@@ -104,6 +104,11 @@ pub(super) fn isolate_host(tries: u64, seed: u64) -> Result<()> {
     on_folder(|folder| isolation::views_on_host(folder, tries, seed, None)).map(drop)
 }
 
+/// Tries at the nodes of others.
+pub(super) fn isolate_nodes(tries: u64, seed: u64) -> Result<()> {
+    on_folder(|folder| isolation::nodes(folder, tries, seed, false)).map(drop)
+}
+
 /// Batches over an agent's tree, killed.
 pub(super) fn kill_views(binaries: &Binaries, kills: u64, seed: u64) -> Result<()> {
     on_folder(|folder| view_kills::killed(folder, &binaries.worker, kills, seed, How::Whole)).map(drop)

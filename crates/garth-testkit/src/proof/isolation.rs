@@ -2,10 +2,12 @@
 //! whatever paths, links, patterns and ids are tried. Tries are generated from a seed.
 
 mod around;
+mod nodes;
 mod scopes;
 mod tries;
 mod views;
 
+pub use nodes::{Report as NodesReport, nodes};
 pub use scopes::{Report as ScopeReport, scopes};
 pub use views::{Place, Report as ViewsReport, views, views_on_host};
 

@@ -256,3 +256,17 @@ fn every_planted_leak_of_a_folder_is_caught() {
         assert!(broken.starts_with(sign), "{leak:?}: {broken}");
     }
 }
+
+#[test]
+fn tries_from_the_nodes_of_an_agent_see_and_change_nothing_of_others() {
+    let folder = in_memory();
+    let report = proven(isolation::nodes(folder.path(), 3_000, 13, false));
+    assert!(report.tries == 3_000 && report.answered > 500, "{report}");
+}
+
+#[test]
+fn tries_from_the_nodes_of_a_whole_account_are_noticed() {
+    let folder = in_memory();
+    let broken = isolation::nodes(folder.path(), 3_000, 13, true).unwrap_err().to_string();
+    assert!(broken.contains("a canary is seen"), "{broken}");
+}

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use garth::engine::memory::Memory;
 use garth::engine::sqlite::SqliteFs;
 use garth::model::quota::Limits;
 use garth::model::{Batch, FindQuery, Op, Projection, SetAttrs};
@@ -261,5 +262,86 @@ mod by_line {
         fs.reindex().await.unwrap();
         assert_eq!(lines(&*fs).await, due);
         assert_eq!(fs.fsck().await.unwrap().findings, []);
+    }
+}
+
+/// Keys of whole files: the status, relations and events of context nodes.
+mod by_file {
+    use super::*;
+
+    fn meta(status: &str) -> String {
+        format!(r#"{{"status":"{status}"}}"#)
+    }
+
+    #[tokio::test]
+    async fn a_file_has_its_keys_while_it_has_a_name_in_the_class_whatever_is_done_to_it() {
+        let (_folder, fs) = filled().await;
+        let at = |name: &str| path(&format!("/users/a/memories/{name}"));
+        let of = async |status: &str| {
+            let query = FindQuery::new(Projection::NodeStatus).equal(status);
+            let mut paths = found(&*fs, query).await;
+            paths.sort();
+            paths
+        };
+        let file = at("events/x/.meta.json");
+        let shown = ["/users/a/memories/events/x/.meta.json"];
+        let steps: [(Op, &[&str]); 10] = [
+            (Op::write(&file, meta("ACTIVE")).with_parents(), &shown),
+            (Op::patch(&file, 11, "BROKEN"), &[]),
+            (Op::write(&file, meta("ACTIVE")), &shown),
+            (Op::append(&file, "x"), &[]),
+            (Op::truncate(&file, meta("ACTIVE").len() as u64), &shown),
+            (Op::rename(at("events/x"), path("/away")), &[]),
+            (
+                Op::link(path("/away/.meta.json"), at("profile/.meta.json")).with_parents(),
+                &["/users/a/memories/profile/.meta.json"],
+            ),
+            (
+                Op::rename(path("/away"), at("events/x")),
+                &["/users/a/memories/events/x/.meta.json", "/users/a/memories/profile/.meta.json"],
+            ),
+            (Op::remove_tree(at("profile")), &shown),
+            (Op::remove(&file), &[]),
+        ];
+        for (op, due) in steps {
+            commit(&*fs, [op.clone()]).await;
+            assert_eq!(of("ACTIVE").await, due, "{op:?}");
+            assert_eq!(fs.fsck().await.unwrap().findings, [], "{op:?}");
+        }
+        // what is longer than is read in a commit has none
+        let long = format!(r#"{{"status":"ACTIVE","x":"{}"}}"#, "x".repeat(1 << 20));
+        commit(&*fs, [Op::write(&file, long).with_parents()]).await;
+        assert!(of("ACTIVE").await.is_empty());
+        fs.reindex().await.unwrap();
+        assert!(of("ACTIVE").await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn both_engines_keep_the_same_keys() {
+        let (_folder, fs) = filled().await;
+        let memory = Memory::new(Env::system());
+        let node = "/users/a/memories/events/x";
+        let edges = r#"[{"to_uri":"ctx://a/1"},{"to_uri":"ctx://a/2"},{"to_uri":"ctx://a/1"}]"#;
+        let event =
+            r#"{"uri":"ctx://a/1","created_at":"2026-01-01T00:00:00Z","payload":{"new_uri":"ctx://a/3"}}"#;
+        let ops = [
+            Op::write(path(&format!("{node}/.relations.json")), edges).with_parents(),
+            Op::write(path(&format!("{node}/.outbox/e.json")), event).with_parents(),
+            Op::write(path("/.outbox/dlq/f.json"), r#"{"status":"FAILED"}"#).with_parents(),
+            Op::write(path(&format!("{node}/.meta.json")), meta("PENDING")),
+        ];
+        for fs in [&*fs as &dyn FileSystem, &memory] {
+            commit(fs, ops.clone()).await;
+            for (projection, due) in [
+                (Projection::RelationTarget, vec!["ctx://a/1", "ctx://a/2"]),
+                (Projection::EventNode, vec!["ctx://a/1", "ctx://a/3"]),
+                (Projection::EventDue, vec!["failed\0000000000000000", "waiting\0001767225600000"]),
+                (Projection::NodeStatus, vec!["PENDING"]),
+            ] {
+                let answer = fs.find(&FindQuery::new(projection)).await.unwrap();
+                let keys: Vec<&str> = answer.items.iter().map(|item| item.key.as_str()).collect();
+                assert_eq!(keys, due, "{projection:?}");
+            }
+        }
     }
 }

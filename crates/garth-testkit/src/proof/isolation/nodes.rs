@@ -1,0 +1,191 @@
+//! Tries from the context nodes of an agent, in a chat with a user, at those of others: by URI, relation,
+//! prefix, move, replacement and search for what is near.
+
+use std::fmt;
+use std::path::Path;
+
+use garth::agent::node::{Around, Direction, Edge, Level, List, Nodes, Prefix, Put, Status, Uri};
+use garth::agent::{AgentTree, Identity};
+use garth::model::{Page, WalkPage};
+use garth::{AccountStore, DataDir, Env, ErrorKind, FileSystem, FileSystemExt};
+
+use super::{Proven, hold};
+use crate::proof::{path, run};
+use crate::random::Random;
+
+/// In every text, tag, reason and name of others that nobody is told.
+const CANARY: &str = "canary-of-others";
+/// The account of the tries, and another.
+const OWN: &str = "own";
+const OTHER: &str = "other";
+
+/// What was tried.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Tries.
+    pub tries: u64,
+    /// Those that were answered, not refused.
+    pub answered: u64,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tries, answered } = self;
+        write!(f, "{tries} tries at the nodes of others, {answered} were answered, 0 canaries seen")
+    }
+}
+
+/// Makes `tries` tries from the nodes of an agent. With `leaky` they are made on the whole account: the
+/// negative control, which must be noticed.
+///
+/// # Errors
+/// A canary that was seen, or one that is no longer there; with the seed of the try.
+pub fn nodes(folder: &Path, tries: u64, seed: u64, leaky: bool) -> Proven<Report> {
+    let home = DataDir::open(folder, Env::system())?;
+    run(async {
+        for account in [OWN, OTHER] {
+            home.create_account(account).await?;
+            hide(&*home.account(account).await?, account).await?;
+        }
+        let (own, other) = (home.account(OWN).await?, home.account(OTHER).await?);
+        let before = (state(&*own).await?, state(&*other).await?);
+        let tree = AgentTree::new(&*own, Identity::new("alice", "bot", "trip", "main")?);
+        let reach = tree.nodes().await?;
+        let nodes = match leaky {
+            true => Nodes::new(&*own, OWN, Env::system()),
+            false => Nodes::new(&*reach.fs, OWN, Env::system()).tops(reach.tops),
+        };
+        let mut report = Report::default();
+        for n in 0..tries {
+            let seed = seed.wrapping_add(n);
+            let (asked, answer) = one(&nodes, &mut Random::new(seed)).await;
+            hold(!answer.contains(CANARY), || format!("seed {seed}: a canary is seen: {asked}: {answer}"))?;
+            report.answered += u64::from(answer.starts_with("Ok"));
+            report.tries += 1;
+        }
+        let after = (state(&*own).await?, state(&*other).await?);
+        hold(before == after, || "what others keep has changed".to_owned())?;
+        Ok(report)
+    })
+}
+
+/// Nodes of others, with relations among them and to those of the tries.
+async fn hide(account: &dyn AccountStore, name: &str) -> Proven<()> {
+    let nodes = Nodes::new(account, name, Env::system());
+    let uri = |below: &str| format!("ctx://{name}/{below}").parse::<Uri>();
+    let mine = uri("users/alice/memories/events/a")?;
+    nodes.put(&mine, &Put::new("The garden of Alice.")).await?;
+    let mut last = mine.clone();
+    for owner in ["users/bob", "agents/eve", "users/alic", "users/alice2"] {
+        for below in ["memories/profile", "memories/events/a", "memories/events/hidden"] {
+            let below = below.replace("hidden", CANARY);
+            let other = uri(&format!("{owner}/{below}"))?;
+            let mut put = Put::new(format!("The garden of Alice is a {CANARY}."));
+            put.tags = Some(vec![CANARY.to_owned()]);
+            nodes.put(&other, &put).await?;
+            for to in [&mine, &last] {
+                if *to != other {
+                    nodes.relate(&edge(&other, to, CANARY)).await?;
+                }
+            }
+            last = other;
+        }
+    }
+    Ok(())
+}
+
+fn edge(from: &Uri, to: &Uri, reason: &str) -> Edge {
+    Edge {
+        from_uri: from.to_string(),
+        to_uri: to.to_string(),
+        relation_type: "related_to".to_owned(),
+        weight: 0.5,
+        reason: reason.to_owned(),
+        other: serde_json::Map::new(),
+    }
+}
+
+/// A URI of one's own, of another user or agent, or of another account.
+fn any(random: &mut Random) -> Uri {
+    let account = random.pick(&[OWN, OWN, OWN, OTHER]);
+    let owner = random.pick(&[
+        "users/alice",
+        "users/alice",
+        "agents/bot",
+        "users/bob",
+        "agents/eve",
+        "users/alic",
+        "users/alice2",
+    ]);
+    let slug = random.pick(&["a", "b", "c"]);
+    let category = random.pick(&["events", "events", "cases", "profile", "skills"]);
+    let text = match category {
+        "profile" => format!("ctx://{account}/{owner}/memories/profile"),
+        "skills" if owner.starts_with("agents") => format!("ctx://{account}/{owner}/skills/{slug}"),
+        _ => format!("ctx://{account}/{owner}/memories/{category}/{slug}"),
+    };
+    text.parse().expect("the parts of a URI make one")
+}
+
+/// One try: what was asked, and what came of it.
+async fn one(nodes: &Nodes<'_>, random: &mut Random) -> (String, String) {
+    let (uri, other) = (any(random), any(random));
+    let call = random.below(12);
+    let answer = match call {
+        0 | 1 => {
+            let mut put = Put::new(random.pick(&["The garden of Alice is a garden.", "Else."]));
+            put.replaces = random.one_in(4).then_some(other.clone());
+            put.edges = random.one_in(4).then(|| vec![edge(&uri, &other, "mine")]);
+            format!("{:?}", nodes.put(&uri, &put).await)
+        }
+        2 | 3 => {
+            let level = random.pick(&[Level::Abstract, Level::Overview, Level::Content]);
+            format!("{:?}", nodes.get(&uri, level).await)
+        }
+        4 => format!("{:?}", nodes.exists(&uri).await),
+        5 => {
+            let dir = uri.dir();
+            let dirs: Vec<_> = dir.ancestors().chain([dir.clone()]).collect();
+            let prefix = random.pick(&dirs);
+            let prefix = if prefix.is_root() { Prefix::Account } else { Prefix::Below(prefix) };
+            let mut list = List::new(prefix);
+            list.status = random.pick(&[Status::Active, Status::Broken]);
+            format!("{:?}", nodes.list(&list).await)
+        }
+        6 => format!("{:?}", nodes.tag(&uri, &["mine".to_owned()], &[CANARY.to_owned()]).await),
+        7 => format!("{:?}", nodes.relate(&edge(&uri, &other, "mine")).await),
+        8 => format!("{:?}", nodes.unrelate(&uri, &other, None).await),
+        9 => {
+            let direction = random.pick(&[Direction::Outgoing, Direction::Incoming, Direction::Both]);
+            format!("{:?}", nodes.around(&uri, &Around::new(direction).hops(3)).await)
+        }
+        10 => format!("{:?}", nodes.move_to(&uri, &other).await),
+        _ => format!("{:?}", nodes.delete(&uri).await),
+    };
+    (format!("call {call} on {uri} and {other}"), answer)
+}
+
+/// All that others keep.
+async fn state(fs: &dyn FileSystem) -> Proven<Vec<String>> {
+    let mut lines = Vec::new();
+    for top in ["/users/bob", "/agents/eve", "/users/alic", "/users/alice2"] {
+        let mut page = WalkPage { limit: 1000, ..Page::default() };
+        loop {
+            let walk = fs.walk(&(&path(top)?).into(), &page).await?;
+            for item in &walk.items {
+                let content = match fs.read_file(&item.path).await {
+                    Ok(content) => content,
+                    Err(error) if error.is(ErrorKind::IsADirectory) => continue,
+                    Err(error) => return Err(error.into()),
+                };
+                lines.push(format!("{} {}", item.path, String::from_utf8_lossy(&content)));
+            }
+            match walk.items.last().filter(|_| walk.more) {
+                Some(last) => page.after = Some(last.path.clone()),
+                None => break,
+            }
+        }
+    }
+    hold(!lines.is_empty(), || "others keep nothing".to_owned())?;
+    Ok(lines)
+}
