@@ -6,7 +6,7 @@ use std::path::Path;
 
 use garth::agent::node::{Around, Direction, Edge, Level, List, Nodes, Prefix, Put, Status, Uri};
 use garth::agent::{AgentTree, Identity};
-use garth::model::{Page, WalkPage};
+use garth::model::WalkPage;
 use garth::{AccountStore, DataDir, Env, ErrorKind, FileSystem, FileSystemExt};
 
 use super::{Proven, hold};
@@ -169,7 +169,7 @@ async fn one(nodes: &Nodes<'_>, random: &mut Random) -> (String, String) {
 async fn state(fs: &dyn FileSystem) -> Proven<Vec<String>> {
     let mut lines = Vec::new();
     for top in ["/users/bob", "/agents/eve", "/users/alic", "/users/alice2"] {
-        let mut page = WalkPage { limit: 1000, ..Page::default() };
+        let mut page = WalkPage::default();
         loop {
             let walk = fs.walk(&(&path(top)?).into(), &page).await?;
             for item in &walk.items {
