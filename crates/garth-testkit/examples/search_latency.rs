@@ -1,7 +1,9 @@
-//! How long a search takes in accounts of so many passages:
+//! How long a search takes in accounts of so many passages, and how long commits wait while text is indexed
+//! that was too much for its own:
 //!
 //! ```sh
 //! cargo run --release -p garth-testkit --example search_latency -- 1000 100000
+//! cargo run --release -p garth-testkit --example search_latency -- left
 //! ```
 #![allow(clippy::print_stdout, reason = "its purpose is to print figures")]
 
@@ -9,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
 use garth::engine::sqlite::SqliteFs;
-use garth::model::{Batch, Op, SearchQuery};
+use garth::model::{Batch, Body, Op, SearchQuery};
 use garth::{Env, FileSystem, TreePath};
 use garth_testkit::random::Random;
 
@@ -40,6 +42,10 @@ const KINDS: [Kind; 4] = [
 
 fn main() -> Result<()> {
     for passages in std::env::args().skip(1) {
+        if passages == "left" {
+            left()?;
+            continue;
+        }
         let passages: u64 = passages.parse()?;
         let folder = tempfile::tempdir()?;
         let fs = SqliteFs::open(folder.path(), Env::system())?;
@@ -56,6 +62,45 @@ fn main() -> Result<()> {
             println!("  {kind}: p50 {:.2} ms, p95 {:.2} ms, {hits} hits", part(50), part(95));
         }
     }
+    Ok(())
+}
+
+/// Commits 32 MiB more than a commit indexes, and small files while the rest follows.
+fn left() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let fs = SqliteFs::open(folder.path(), Env::system())?;
+    let mut random = Random::new(1);
+    let mut batch = Vec::new();
+    for name in ["/one", "/two"] {
+        let path = TreePath::parse(name)?;
+        let mut upload = block_on(fs.stage(&path.clone().into()))?;
+        for _ in 0..48 {
+            let mut text = String::new();
+            while text.len() < 1 << 20 {
+                text.push_str(&paragraph(&mut random));
+            }
+            block_on(upload.write(text.into()))?;
+        }
+        batch.push(Op::write(path, Body::Staged(block_on(upload.finish())?)));
+    }
+    let begun = Instant::now();
+    block_on(fs.commit(Batch::new(batch)))?;
+    println!("two files of 48 MiB: committed in {:.1} s", begun.elapsed().as_secs_f64());
+    let query = SearchQuery::new(question(&mut random, 2, 2));
+    let (begun, mut times) = (Instant::now(), Vec::new());
+    while block_on(fs.search(&query))?.missing > 0 {
+        let commit = Instant::now();
+        let small = Op::write(TreePath::parse("/small")?, "text");
+        block_on(fs.commit(Batch::new([small]).visible()))?;
+        times.push(commit.elapsed());
+    }
+    times.sort_unstable();
+    let part = |share: usize| times.get(times.len() * share / 100).map_or(0.0, |it| it.as_secs_f64() * 1e3);
+    let (median, late, all) = (part(50), part(99), begun.elapsed().as_secs_f64());
+    println!(
+        "  the rest after {all:.1} s, {} commits beside: p50 {median:.1} ms, p99 {late:.1} ms",
+        times.len()
+    );
     Ok(())
 }
 

@@ -24,7 +24,7 @@ const NAMES: usize = 20_000;
 /// Fewer matches than these are always looked at one by one, whatever the size of the subtree.
 const FEW: usize = 256;
 /// Candidates whose length is read and compared at a time.
-const CHUNK: usize = 4_096;
+const CHUNK: usize = 1_024;
 /// Files that are asked for whether the query may show them.
 pub(crate) const JUDGED: usize = 10_000;
 /// Words of the index by which the beginning of a word is read.
@@ -33,6 +33,7 @@ const ENDINGS: usize = 32;
 const BY_BEGINNING: f64 = 0.5;
 /// Hits with a smaller score are left out: by chance a long question shares some word with any text.
 pub(crate) const MIN_SCORE: f64 = 0.05;
+
 /// What a search must know of files.
 pub(crate) trait Judge {
     /// What it says of a file.

@@ -15,9 +15,8 @@ use crate::text::Tokenizer;
 use crate::text::json::is_json;
 use crate::text::passage::{Edit, MAX_TEXT, SNIFF, is_text};
 
-/// Bytes of text that one step indexes: about 20 ms on a slow machine, where no step may hold the writer for
-/// more than 50.
-const STEP: u64 = 512 << 10;
+/// Bytes of text that one step indexes: about 20 ms of work, as no step may hold the writer for more than 50.
+const STEP: u64 = 256 << 10;
 /// Most files that one step looks at.
 const FILES: usize = 128;
 /// Rows of the index without a passage that one step removes.

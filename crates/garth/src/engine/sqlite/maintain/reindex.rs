@@ -120,7 +120,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
         let long: String = (0..60_000).map(|line| format!("this is line number{line} of it\n")).collect();
-        let pieces = long.len() / (512 << 10);
+        let pieces = long.len() / (256 << 10);
         block_on(fs.commit(Batch::new([Op::write(at("/long"), long), Op::write(at("/short"), "heron")])))
             .unwrap();
         let (mut progress, mut steps) = (Progress::default(), 0);
