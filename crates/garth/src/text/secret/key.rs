@@ -104,12 +104,14 @@ fn back_from(text: &[u8], end: usize, done: usize) -> usize {
     start
 }
 
-/// Whether the first line that is not blank may be one of a block.
+/// Whether a text may begin with lines of a block: one of them is its end, or the first is one of base64,
+/// which comes in fours, or a header.
 pub(super) fn may_go_on(text: &[u8]) -> bool {
-    let line = text.split(|byte| *byte == b'\n').map(bare).find(|line| !line.is_empty());
-    line.is_none_or(|line| {
-        line.starts_with(DASHES) || is_header(line) || line.iter().all(|byte| is_base64(*byte))
-    })
+    let mut lines = text.split(|byte| *byte == b'\n').map(bare).filter(|line| !line.is_empty()).take(3);
+    let first = lines.next().unwrap_or_default();
+    let full =
+        first.len() >= RUN && first.len().is_multiple_of(4) && first.iter().all(|byte| is_base64(*byte));
+    full || is_header(first) || first.starts_with(DASHES) || lines.any(|line| line.starts_with(DASHES))
 }
 
 /// A line without what it is quoted with, in code, in a mail or in a list.
