@@ -14,7 +14,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ),
     ("History", &["log", "blame", "show", "diff", "restore", "snapshot", "overlay"]),
     ("Agents and servers", &["kv", "node", "chat", "serve", "account", "key", "rule", "quota"]),
-    ("Data", &["import", "export", "backup", "fsck", "gc", "reindex", "completions"]),
+    ("Data", &["import", "export", "backup", "fsck", "gc", "repair", "reindex", "completions"]),
 ];
 
 /// The command line, its verbs grouped in the help.

@@ -27,6 +27,7 @@ mod mv;
 mod node;
 mod overlay;
 mod quota;
+mod repair;
 mod restore;
 mod rm;
 mod rule;
@@ -91,6 +92,7 @@ pub(crate) enum Verb {
     Backup(backup::Backup),
     Fsck(maintain::Fsck),
     Gc(maintain::Gc),
+    Repair(repair::Repair),
     Reindex(maintain::Reindex),
     Completions(completions::Completions),
 }
@@ -142,6 +144,7 @@ impl Verb {
             Self::Backup(verb) => verb.run(app).await,
             Self::Fsck(verb) => verb.run(app).await,
             Self::Gc(verb) => verb.run(app).await,
+            Self::Repair(verb) => verb.run(app).await,
             Self::Reindex(verb) => verb.run(app).await,
             Self::Completions(verb) => verb.run(app),
         }

@@ -26,6 +26,7 @@ mod it {
     mod overlay_stored;
     mod projections;
     mod quotas;
+    mod repair;
     mod rules;
     mod rules_lines;
     mod rules_set;

@@ -55,9 +55,9 @@ const READING: [&[&str]; 36] = [
 ];
 
 /// Every other verb.
-const WRITING: [&str; 20] = [
-    "serve", "write", "append", "mkdir", "rm", "mv", "cp", "ln", "restore", "import", "gc", "reindex",
-    "touch", "set", "batch", "maintain", "help", "account", "chmod", "chown",
+const WRITING: [&str; 21] = [
+    "serve", "repair", "write", "append", "mkdir", "rm", "mv", "cp", "ln", "restore", "import", "gc",
+    "reindex", "touch", "set", "batch", "maintain", "help", "account", "chmod", "chown",
 ];
 
 /// The binary on a data folder, with nothing of the environment that could change what it does.

@@ -13,6 +13,7 @@ mod near;
 mod put;
 mod relate;
 mod remove;
+mod repair;
 mod state;
 mod travel;
 mod uri;
@@ -26,6 +27,7 @@ pub use self::meta::{ContextType, Layer, Layers, Meta, Origin, Status, seconds};
 pub use self::near::Near;
 pub use self::put::{LayerText, Put, Written};
 pub use self::relate::{Around, Direction, Related};
+pub use self::repair::{Finding, Follow, Next, Repair, Report, Told};
 pub use self::state::{File, MAX_CONTENT, State, text_of};
 pub use self::uri::{CATEGORIES, Place, Space, Uri};
 

@@ -65,8 +65,9 @@ impl Nodes<'_> {
             ops.push(Op::write(to.file(RELATIONS), edge::to_json(&edges)));
             ops.push(write_event(to, &upsert_relation(&self.env, to, &edges)?));
         }
-        ops.push(Op::write(to.file(META), meta.to_json()));
+        // the meta is what tells where it came from: where a batch can be cut short, that is noted before
         ops.push(write_event(to, &event));
+        ops.push(Op::write(to.file(META), meta.to_json()));
         let new = to.to_string();
         self.rewrite(from, &Incoming::To(&new), &mut ops, &mut conditions).await?;
         let commit =

@@ -1,0 +1,176 @@
+//! `garth repair`: makes the directories of context nodes whole.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use garth::agent::node::{Nodes, Repair as Repairs, Report, Told, Uri};
+use garth::datadir::AccountState;
+use garth::engine::host::{HostFs, Mode};
+use garth::model::{At, Kind, Page};
+use garth::view::Scope;
+use garth::{ErrorKind, FileSystem, TreePath};
+use indicatif::ProgressBar;
+
+use crate::app::App;
+use crate::data_folder::DEFAULT_ACCOUNT;
+use crate::escape::escaped;
+use crate::fail::{Failure, Failures, Result};
+use crate::out::counted;
+
+/// Where accounts lie in a plain folder.
+const ACCOUNTS: &str = "accounts";
+
+/// Make context nodes whole that were written file by file, cut short, or changed by other hands
+///
+/// Works on every account of the data folder (on that of --account, if it is another than `default`), or on a
+/// folder of this machine that holds accounts/ACCOUNT/... What is being written is left alone until it was at
+/// rest for a minute. With --json one object per account: account, ok, nodes, found (how many of each kind),
+/// waiting, broken, broken_nodes, failed, failures. The exit code is 1 if a node is broken or could not be
+/// repaired.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth repair --dry-run")]
+pub(crate) struct Repair {
+    /// Change nothing; tell what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// Try this node again, also if it is BROKEN, and look at no other
+    #[arg(long, value_name = "URI")]
+    retry: Option<String>,
+    /// Do not wait until what is being written is at rest
+    #[arg(long)]
+    now: bool,
+    /// Folder of this machine that holds accounts/
+    #[arg(value_hint = clap::ValueHint::DirPath)]
+    folder: Option<PathBuf>,
+}
+
+impl Repair {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        app.no_tree("repair")?;
+        let retry: Option<Uri> = self.retry.as_deref().map(str::parse).transpose()?;
+        let accounts = self.accounts(app, retry.as_ref()).await?;
+        let bar = ProgressBar::new_spinner();
+        bar.enable_steady_tick(Duration::from_millis(200));
+        let (mut failures, mut whole) = (Failures::default(), true);
+        for account in &accounts {
+            bar.set_message(format!("repairing {}", escaped(account)));
+            let outcome = match self.tree(app, account).await {
+                Ok(tree) => self.repair(app, account, &*tree, retry.as_ref(), &bar).await,
+                Err(failure) => Err(failure),
+            };
+            let outcome = outcome.map(|is_whole| whole &= is_whole);
+            bar.suspend(|| app.out.flush().and_then(|()| failures.add(outcome, app.global.json)))?;
+        }
+        bar.finish_and_clear();
+        failures.done()?;
+        if whole { Ok(()) } else { Err(Failure::Reported(1)) }
+    }
+
+    /// The accounts to work on.
+    async fn accounts(&self, app: &App, retry: Option<&Uri>) -> Result<Vec<String>> {
+        if let Some(uri) = retry {
+            return Ok(vec![uri.account().to_owned()]);
+        }
+        let chosen = &app.global.account;
+        if chosen != DEFAULT_ACCOUNT {
+            return Ok(vec![chosen.clone()]);
+        }
+        let Some(folder) = &self.folder else {
+            let all = app.data_dir()?.control().accounts().await?.into_iter();
+            return Ok(all
+                .filter(|account| account.state == AccountState::Active)
+                .map(|account| account.id)
+                .collect());
+        };
+        let fs = self.open(app, folder)?;
+        let top = At::from(TreePath::parse(&format!("/{ACCOUNTS}"))?);
+        let (mut names, mut page) = (Vec::new(), Page::default());
+        loop {
+            let listing = fs.list(&top, &page).await.map_err(|error| match error.kind() {
+                ErrorKind::NotFound | ErrorKind::NotADirectory => Failure::Usage(format!(
+                    "{}: holds no folder {ACCOUNTS}; name the folder that does",
+                    folder.display()
+                )),
+                _ => error.into(),
+            })?;
+            let dirs = listing.items.iter().filter(|item| item.kind == Kind::Directory);
+            names.extend(dirs.map(|item| item.name.as_str().to_owned()));
+            match listing.items.into_iter().next_back().filter(|_| listing.more) {
+                Some(last) => page = page.after(last.name),
+                None => return Ok(names),
+            }
+        }
+    }
+
+    fn open(&self, app: &App, folder: &Path) -> Result<Arc<HostFs>> {
+        let mode = if self.dry_run { Mode::ReadOnly } else { Mode::Writable };
+        HostFs::open(folder, mode, app.env.clone()).map_err(Failure::data_dir(folder))
+    }
+
+    /// The tree of an account.
+    async fn tree(&self, app: &App, account: &str) -> Result<Arc<dyn FileSystem>> {
+        match &self.folder {
+            Some(folder) => {
+                let root = TreePath::parse(&format!("/{ACCOUNTS}/{account}"))?;
+                Ok(Scope::open(&*self.open(app, folder)?, &root).await?)
+            }
+            None => Ok(app.data_dir()?.account(account).await?),
+        }
+    }
+
+    /// Whether no node is broken.
+    async fn repair(
+        &self,
+        app: &mut App,
+        account: &str,
+        tree: &dyn FileSystem,
+        retry: Option<&Uri>,
+        bar: &ProgressBar,
+    ) -> Result<bool> {
+        let nodes = Nodes::new(tree, account, app.env.clone()).author(app.author());
+        let repairs = Repairs::new(nodes).dry_run(self.dry_run).at_once(self.now);
+        let (mut said, out) = (Ok(()), &mut app.out);
+        let tell = |told: &Told<'_>| {
+            if said.is_ok() {
+                let what = told.finding.as_str();
+                let rest = if told.until.is_some() { " (waits until it is at rest)" } else { "" };
+                said = bar.suspend(|| out.note(format_args!("  {what}: {}{rest}", escaped(told.node))));
+            }
+        };
+        let report = match retry {
+            Some(uri) => repairs.retry(uri, tell).await?,
+            None => repairs.scan(tell).await?,
+        };
+        said?;
+        let mut json = serde_json::to_value(&report).unwrap_or_default();
+        json["account"] = account.into();
+        json["ok"] = report.is_whole().into();
+        app.out.item(&json, self.text(account, &report))?;
+        Ok(report.is_whole())
+    }
+
+    fn text(&self, account: &str, report: &Report) -> String {
+        let mut text = format!("{}: {}: ", escaped(account), counted(report.nodes, "node", "nodes"));
+        let repaired = report.repaired();
+        match (repaired, self.dry_run) {
+            (0, _) => text.push_str("nothing to repair"),
+            (_, true) => text.push_str(&format!("{repaired} to repair")),
+            (_, false) => text.push_str(&format!("{repaired} repaired")),
+        }
+        if report.waiting > 0 {
+            text.push_str(&format!("; {} being written", counted(report.waiting, "is", "are")));
+        }
+        if report.broken > 0 {
+            text.push_str(&format!("; {} broken", report.broken));
+        }
+        for node in &report.broken_nodes {
+            text.push_str(&format!("\n  broken: {}", escaped(node)));
+        }
+        for failure in &report.failures {
+            text.push_str(&format!("\n  failed: {}", escaped(failure)));
+        }
+        text
+    }
+}

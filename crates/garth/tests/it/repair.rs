@@ -1,0 +1,522 @@
+//! Repair of context nodes: what was written step by step, cut short or changed by other hands is made whole.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use garth::agent::node::{
+    Edge, Event, EventType, Follow, LayerText, Level, Meta, Next, Nodes, Origin, Put, Repair, Report, Status,
+    Told, Uri,
+};
+use garth::engine::host::{HostFs, Mode};
+use garth::engine::memory::Memory;
+use garth::env::ManualClock;
+use garth::model::{Batch, Op, Seq, Timestamp, WalkPage};
+use garth::{DataDir, Env, FileSystem, FileSystemExt, TreePath};
+
+fn uri(text: &str) -> Uri {
+    format!("ctx://default/{text}").parse().unwrap()
+}
+
+fn coffee() -> Uri {
+    uri("users/alice/memories/preferences/coffee")
+}
+
+fn tea() -> Uri {
+    uri("users/alice/memories/preferences/tea")
+}
+
+fn skill() -> Uri {
+    uri("agents/scout/skills/brew")
+}
+
+fn edge(from: &Uri, to: &Uri) -> Edge {
+    let text = format!(
+        r#"{{"from_uri":"{from}","to_uri":"{to}","relation_type":"related_to","weight":0.5,"reason":"r"}}"#
+    );
+    serde_json::from_str(&text).unwrap()
+}
+
+/// The engines, with what they need while they are used.
+async fn engines() -> Vec<(Arc<dyn FileSystem>, tempfile::TempDir)> {
+    let folder = || tempfile::tempdir().unwrap();
+    let (sqlite, host, memory) = (folder(), folder(), folder());
+    let data = DataDir::open(&sqlite.path().join("data"), Env::system()).unwrap();
+    data.create_account("default").await.unwrap();
+    let account: Arc<dyn FileSystem> = data.account("default").await.unwrap();
+    let on_host = HostFs::open(host.path(), Mode::Writable, Env::system()).unwrap();
+    vec![(account, sqlite), (Arc::new(Memory::new(Env::system())), memory), (on_host, host)]
+}
+
+fn nodes(fs: &dyn FileSystem) -> Nodes<'_> {
+    Nodes::new(fs, "default", Env::system())
+}
+
+/// Repairs all, and again: the second time there is nothing to do.
+async fn repaired(fs: &dyn FileSystem) -> Report {
+    let report = Repair::new(nodes(fs)).at_once(true).scan(|_| ()).await.unwrap();
+    let before = all(fs).await;
+    let again = Repair::new(nodes(fs)).at_once(true).scan(|_| ()).await.unwrap();
+    assert_eq!((again.found, again.failed), (BTreeMap::new(), 0), "after {:?}", report.found);
+    assert_eq!(all(fs).await, before);
+    report
+}
+
+/// All files of an account, with what they hold.
+async fn all(fs: &dyn FileSystem) -> BTreeMap<String, String> {
+    let walk = fs.walk(&(&TreePath::root()).into(), &WalkPage::default().limit(10_000)).await.unwrap();
+    let mut files = BTreeMap::new();
+    for item in walk.items {
+        let text = fs.read_file(&item.path).await.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        files.insert(item.path.to_string(), text.unwrap_or_default());
+    }
+    files
+}
+
+/// The waiting events of an account, oldest first: what, and of which node.
+async fn events(fs: &dyn FileSystem) -> Vec<(EventType, String)> {
+    let files = all(fs).await.into_iter();
+    let events = files.filter(|(path, _)| path.contains("/.outbox/") && path.ends_with(".json"));
+    let mut events: Vec<Event> = events.map(|(_, text)| Event::parse(text.as_bytes()).unwrap()).collect();
+    events.sort_by(|one, other| one.event_id.cmp(&other.event_id));
+    events.into_iter().map(|event| (event.event_type, event.uri)).collect()
+}
+
+/// As if every waiting event had been done.
+async fn drain(fs: &dyn FileSystem) {
+    for (path, _) in all(fs).await {
+        let path = TreePath::parse(&path).unwrap();
+        let name = path.name().unwrap_or_default().to_owned();
+        if name.ends_with(".json") && path.as_str().contains("/.outbox/") {
+            fs.remove(&path).await.unwrap();
+        }
+        if name == ".meta.json" {
+            let meta = Meta::parse(&fs.read_file(&path).await.unwrap()).unwrap();
+            let dir = path.parent().unwrap();
+            fs.mkdir_all(&TreePath::parse(&format!("{dir}/.outbox")).unwrap()).await.unwrap();
+            let done = TreePath::parse(&format!("{dir}/.outbox/.done")).unwrap();
+            fs.write(&done, format!("{}\n", meta.version)).await.unwrap();
+        }
+    }
+}
+
+async fn meta(fs: &dyn FileSystem, uri: &Uri) -> Meta {
+    Meta::parse(&fs.read_file(uri.file(".meta.json")).await.unwrap()).unwrap()
+}
+
+async fn set_meta(fs: &dyn FileSystem, uri: &Uri, change: impl FnOnce(&mut serde_json::Value)) {
+    let mut meta = serde_json::from_slice(&fs.read_file(uri.file(".meta.json")).await.unwrap()).unwrap();
+    change(&mut meta);
+    fs.write(uri.file(".meta.json"), meta.to_string()).await.unwrap();
+}
+
+fn found(report: &Report) -> Vec<(&str, u64)> {
+    report.found.iter().map(|(name, count)| (*name, *count)).collect()
+}
+
+#[tokio::test]
+async fn what_is_whole_is_left_as_it_is() {
+    for (fs, _kept) in engines().await {
+        let nodes = nodes(&*fs);
+        nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
+        let mut put = Put::new("# Brew\n\nUse hot water.\n");
+        put.brief = LayerText::Given("How to brew".to_owned());
+        nodes.put(&skill(), &put).await.unwrap();
+        nodes.put(&tea(), &Put::new("Green.")).await.unwrap();
+        nodes.relate(&edge(&tea(), &coffee())).await.unwrap();
+        nodes.tag(&tea(), &["a".to_owned()], &[]).await.unwrap();
+        nodes.move_to(&tea(), &uri("users/alice/memories/preferences/green")).await.unwrap();
+        nodes.put(&coffee(), &Put::new("With milk.")).await.unwrap();
+        nodes.put(&skill(), &Put::new("# Brew\n\nUse cold water.\n")).await.unwrap();
+        fs.mkdir_all(&TreePath::parse("/agents/scout/skills/plain").unwrap()).await.unwrap();
+        fs.write("/agents/scout/skills/plain/SKILL.md", "Not a node.").await.unwrap();
+        for _ in 0..2 {
+            let report = repaired(&*fs).await;
+            assert_eq!((found(&report), report.nodes), (vec![], 4));
+            drain(&*fs).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn text_without_meta_becomes_a_node() {
+    for (fs, _kept) in engines().await {
+        fs.mkdir_all(&coffee().dir()).await.unwrap();
+        fs.write(coffee().file("content.md"), "# Coffee\n\nBlack. No milk.\n").await.unwrap();
+        fs.write(coffee().file("notes.txt"), "mine").await.unwrap();
+        let waiting = Repair::new(nodes(&*fs)).scan(|_| ()).await.unwrap();
+        assert_eq!((waiting.waiting, waiting.found.len()), (1, 0), "it may be in the making");
+        let report = repaired(&*fs).await;
+        assert_eq!(found(&report), [("orphan", 1)]);
+        let nodes = nodes(&*fs);
+        assert_eq!(nodes.get(&coffee(), Level::Abstract).await.unwrap().text, "Black.");
+        assert_eq!(meta(&*fs, &coffee()).await.version, 1);
+        assert_eq!(events(&*fs).await, [(EventType::UpsertContext, coffee().to_string())]);
+        assert_eq!(fs.read_to_string(coffee().file(".relations.json")).await.unwrap(), "[]\n");
+    }
+}
+
+#[tokio::test]
+async fn a_node_of_which_all_is_there_becomes_active_and_another_broken() {
+    for (fs, _kept) in engines().await {
+        let nodes = nodes(&*fs);
+        for node in [coffee(), tea()] {
+            nodes.put(&node, &Put::new("Black.")).await.unwrap();
+            set_meta(&*fs, &node, |meta| meta["status"] = "PENDING".into()).await;
+        }
+        drain(&*fs).await;
+        fs.remove(tea().file(".overview.md")).await.unwrap();
+        let report = repaired(&*fs).await;
+        assert_eq!(found(&report), [("activated", 1), ("broken", 1)]);
+        assert_eq!(report.broken_nodes, [tea().to_string()]);
+        assert_eq!(meta(&*fs, &coffee()).await.status, Status::Active);
+        assert_eq!(events(&*fs).await, [(EventType::UpsertContext, coffee().to_string())]);
+        assert_eq!(meta(&*fs, &tea()).await.status, Status::Broken);
+        let report = Repair::new(nodes.clone()).scan(|_| ()).await.unwrap();
+        assert_eq!((report.broken, report.is_whole()), (1, false), "as long as it is");
+        let report = Repair::new(nodes.clone()).retry(&tea(), |_| ()).await.unwrap();
+        assert!(report.is_whole());
+        assert_eq!(nodes.get(&tea(), Level::Overview).await.unwrap().text, "Black.");
+        assert_eq!(repaired(&*fs).await.found, BTreeMap::new());
+    }
+}
+
+#[tokio::test]
+async fn an_active_node_without_text_is_broken_until_it_is_put() {
+    for (fs, _kept) in engines().await {
+        let nodes = nodes(&*fs);
+        nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
+        fs.remove(coffee().file("content.md")).await.unwrap();
+        assert_eq!(found(&repaired(&*fs).await), [("broken", 1)]);
+        let report = Repair::new(nodes.clone()).retry(&coffee(), |_| ()).await.unwrap();
+        assert_eq!(report.broken, 1, "its text is still missing");
+        nodes.put(&coffee(), &Put::new("White.")).await.unwrap();
+        assert!(repaired(&*fs).await.is_sound());
+    }
+}
+
+#[tokio::test]
+async fn an_event_that_is_missing_is_made_and_none_that_was_done() {
+    for (fs, _kept) in engines().await {
+        let nodes = nodes(&*fs);
+        nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
+        drain(&*fs).await;
+        assert!(repaired(&*fs).await.is_sound());
+        nodes.put(&coffee(), &Put::new("White.")).await.unwrap();
+        for (path, _) in all(&*fs).await {
+            if path.contains("/.outbox/") && path.ends_with(".json") {
+                fs.remove(&path[..]).await.unwrap();
+            }
+        }
+        assert_eq!(found(&repaired(&*fs).await), [("missing_event", 1)]);
+        assert_eq!(events(&*fs).await, [(EventType::UpsertContext, coffee().to_string())]);
+    }
+}
+
+#[tokio::test]
+async fn layers_follow_a_text_that_was_edited_and_given_ones_are_stale() {
+    for (fs, _kept) in engines().await {
+        let nodes = nodes(&*fs);
+        let mut put = Put::new("Black.");
+        put.brief = LayerText::Given("Her coffee".to_owned());
+        nodes.put(&coffee(), &put).await.unwrap();
+        drain(&*fs).await;
+        fs.write(coffee().file("content.md"), "With milk.\n").await.unwrap();
+        assert_eq!(found(&repaired(&*fs).await), [("changed_content", 1)]);
+        let now = meta(&*fs, &coffee()).await;
+        let layers = now.layers.unwrap();
+        assert_eq!(
+            (now.version, layers.brief.origin, layers.overview.origin),
+            (2, Origin::Stale, Origin::Derived)
+        );
+        assert_eq!(nodes.get(&coffee(), Level::Overview).await.unwrap().text, "With milk.");
+        assert_eq!(nodes.get(&coffee(), Level::Abstract).await.unwrap().text, "Her coffee");
+        assert_eq!(events(&*fs).await.len(), 1);
+        drain(&*fs).await;
+        fs.write(coffee().file(".overview.md"), "With milk, said Alice.\n").await.unwrap();
+        assert_eq!(found(&repaired(&*fs).await), [("changed_layer", 1)]);
+        let layers = meta(&*fs, &coffee()).await.layers.unwrap();
+        assert_eq!(layers.overview.origin, Origin::Given);
+        assert_eq!(nodes.get(&coffee(), Level::Overview).await.unwrap().text, "With milk, said Alice.");
+        drain(&*fs).await;
+        fs.write(coffee().file(".abstract.md"), "Her coffee, with milk\n").await.unwrap();
+        assert_eq!(found(&repaired(&*fs).await), [("changed_layer", 1)]);
+        assert_eq!(meta(&*fs, &coffee()).await.layers.unwrap().brief.origin, Origin::Given);
+        assert_eq!(events(&*fs).await.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn what_others_wrote_by_the_seed_gets_what_it_lacks() {
+    for (fs, _kept) in engines().await {
+        let nodes = nodes(&*fs);
+        nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
+        nodes.put(&tea(), &Put::new("Green.")).await.unwrap();
+        set_meta(&*fs, &coffee(), |meta| {
+            meta.as_object_mut().unwrap().remove("layers");
+        })
+        .await;
+        fs.write(tea().file(".meta.json"), r#"{"status":"ACTIVE","version":"3","mood":7}"#).await.unwrap();
+        fs.remove(tea().file(".abstract.md")).await.unwrap();
+        assert_eq!(found(&repaired(&*fs).await), [("incomplete", 2)]);
+        assert_eq!(meta(&*fs, &coffee()).await.layers.unwrap().brief.origin, Origin::Derived);
+        let now = meta(&*fs, &tea()).await;
+        assert_eq!((now.uri, &now.other["mood"]), (tea().to_string(), &7.into()));
+        assert!(fs.read_to_string(tea().file(".meta.json.broken")).await.unwrap().contains("\"3\""));
+        assert_eq!(nodes.get(&tea(), Level::Abstract).await.unwrap().text, "Green.");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_kept_under_another_name() {
+    for (fs, _kept) in engines().await {
+        let nodes = nodes(&*fs);
+        nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
+        fs.write(coffee().file(".meta.json"), "{\"uri\": \"ctx").await.unwrap();
+        fs.write(coffee().file(".relations.json"), "[{").await.unwrap();
+        fs.remove(coffee().file(".overview.md")).await.unwrap();
+        fs.mkdir_all(&coffee().file(".overview.md")).await.unwrap();
+        fs.write(coffee().file(".overview.md").to_string() + "/mine", "kept").await.unwrap();
+        assert_eq!(found(&repaired(&*fs).await), [("orphan", 1)]);
+        assert_eq!(fs.read_to_string(coffee().file(".meta.json.broken")).await.unwrap(), "{\"uri\": \"ctx");
+        assert_eq!(fs.read_to_string(coffee().file(".relations.json.broken")).await.unwrap(), "[{");
+        let mine = coffee().file(".overview.md.broken").to_string() + "/mine";
+        assert_eq!(fs.read_to_string(&mine[..]).await.unwrap(), "kept");
+        assert!(nodes.exists(&coffee()).await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_node_without_meta_and_text_goes_and_is_told() {
+    for (fs, _kept) in engines().await {
+        let nodes = nodes(&*fs);
+        for node in [coffee(), tea()] {
+            nodes.put(&node, &Put::new("Black.")).await.unwrap();
+        }
+        nodes.relate(&edge(&tea(), &coffee())).await.unwrap();
+        drain(&*fs).await;
+        for name in [".meta.json", "content.md"] {
+            fs.remove(coffee().file(name)).await.unwrap();
+        }
+        assert_eq!(found(&repaired(&*fs).await), [("deleted", 1)]);
+        assert!(!fs.exists(&coffee().dir()).await.unwrap());
+        let due = [
+            (EventType::DeleteContext, coffee().to_string()),
+            (EventType::UpsertRelation, tea().to_string()),
+        ];
+        assert_eq!(events(&*fs).await, due);
+        assert_eq!(fs.read_to_string(tea().file(".relations.json")).await.unwrap(), "[]\n");
+    }
+}
+
+#[tokio::test]
+async fn a_directory_that_was_moved_is_a_move_and_a_copied_one_a_node_of_its_own() {
+    for (fs, _kept) in engines().await {
+        let nodes = nodes(&*fs);
+        let (moved, copied) =
+            (uri("users/bob/memories/events/moved"), uri("users/bob/memories/events/copied"));
+        nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
+        nodes.put(&tea(), &Put::new("Green.")).await.unwrap();
+        nodes.relate(&edge(&tea(), &coffee())).await.unwrap();
+        nodes.relate(&edge(&coffee(), &tea())).await.unwrap();
+        drain(&*fs).await;
+        fs.mkdir_all(&moved.dir().parent().unwrap()).await.unwrap();
+        fs.rename(&coffee().dir(), &moved.dir()).await.unwrap();
+        fs.commit(Batch::new([Op::copy_tree(&tea().dir(), &copied.dir())])).await.unwrap();
+        assert_eq!(found(&repaired(&*fs).await), [("copied", 1), ("moved", 1)]);
+        let now = meta(&*fs, &moved).await;
+        assert_eq!((now.uri, now.version, now.owner_space), (moved.to_string(), 2, "user:bob".to_owned()));
+        assert_eq!(
+            (meta(&*fs, &copied).await.uri, meta(&*fs, &copied).await.version),
+            (copied.to_string(), 1)
+        );
+        let relations = fs.read_to_string(tea().file(".relations.json")).await.unwrap();
+        assert!(relations.contains(&moved.to_string()) && !relations.contains("coffee"), "{relations}");
+        let own = fs.read_to_string(copied.file(".relations.json")).await.unwrap();
+        assert!(own.contains(&format!("\"from_uri\": \"{copied}\"")), "{own}");
+        let told = events(&*fs).await;
+        assert!(told.contains(&(EventType::MoveContext, coffee().to_string())), "{told:?}");
+        assert!(told.contains(&(EventType::UpsertContext, copied.to_string())), "{told:?}");
+        assert!(!told.contains(&(EventType::UpsertContext, moved.to_string())), "{told:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_skill_has_its_text_in_one_file_and_a_link_to_it() {
+    for (fs, _kept) in engines().await {
+        let nodes = nodes(&*fs);
+        fs.mkdir_all(&skill().dir()).await.unwrap();
+        fs.write(skill().file("content.md"), "Use hot water.\n").await.unwrap();
+        assert_eq!(found(&repaired(&*fs).await), [("orphan", 1)]);
+        assert_eq!(fs.read_to_string(skill().file("SKILL.md")).await.unwrap(), "Use hot water.\n");
+        assert!(fs.entry(skill().file("content.md")).await.unwrap().is_symlink());
+        fs.remove(skill().file("content.md")).await.unwrap();
+        assert_eq!(found(&repaired(&*fs).await), [("misplaced", 1)]);
+        // an editor that puts a new file in the place of the link
+        fs.remove(skill().file("content.md")).await.unwrap();
+        fs.write(skill().file("content.md"), "Use cold water.\n").await.unwrap();
+        assert_eq!(found(&repaired(&*fs).await), [("changed_content", 1)]);
+        assert_eq!(nodes.get(&skill(), Level::Content).await.unwrap().text, "Use cold water.\n");
+        assert_eq!(fs.read_to_string(skill().file("SKILL.md.broken")).await.unwrap(), "Use hot water.\n");
+    }
+}
+
+#[tokio::test]
+async fn a_delete_that_was_cut_short_is_finished() {
+    for (fs, _kept) in engines().await {
+        let nodes = nodes(&*fs);
+        nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
+        nodes.put(&tea(), &Put::new("Green.")).await.unwrap();
+        nodes.relate(&edge(&tea(), &coffee())).await.unwrap();
+        drain(&*fs).await;
+        fs.mkdir_all("/.outbox").await.unwrap();
+        fs.rename(&coffee().dir(), "/.outbox/0197.d").await.unwrap();
+        assert_eq!(found(&repaired(&*fs).await), [("unfinished_delete", 1)]);
+        assert!(!fs.exists("/.outbox/0197.d").await.unwrap());
+        assert!(events(&*fs).await.contains(&(EventType::DeleteContext, coffee().to_string())));
+        assert_eq!(fs.read_to_string(tea().file(".relations.json")).await.unwrap(), "[]\n");
+    }
+}
+
+#[tokio::test]
+async fn a_writer_that_pauses_between_files_is_never_broken() {
+    let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
+    let fs = Memory::new(env.clone());
+    let nodes = Nodes::new(&fs, "default", env);
+    let repair = Repair::new(nodes.clone());
+    fs.mkdir_all(&coffee().dir()).await.unwrap();
+    let pending = Meta { status: Status::Pending, ..Meta::new(&coffee(), Timestamp(0)) };
+    let files = [
+        (".meta.json", pending.to_json()),
+        ("content.md", "Black.\n".to_owned()),
+        (".relations.json", "[]\n".to_owned()),
+        (".abstract.md", "Hers\n".to_owned()),
+        (".overview.md", "Black\n".to_owned()),
+    ];
+    for (name, text) in files {
+        for _ in 0..30 {
+            clock.advance(Duration::from_secs(1));
+            assert!(repair.scan(|_| ()).await.unwrap().found.is_empty());
+        }
+        fs.write(coffee().file(name), text).await.unwrap();
+    }
+    clock.advance(Duration::from_secs(59));
+    assert_eq!(repair.scan(|_| ()).await.unwrap().waiting, 1);
+    clock.advance(Duration::from_secs(2));
+    assert_eq!(found(&repair.scan(|_| ()).await.unwrap()), [("activated", 1)]);
+    assert_eq!(nodes.get(&coffee(), Level::Abstract).await.unwrap().text, "Hers");
+}
+
+/// Follows an account until it has nothing to do but to wait for a commit, the clock going on by a second.
+async fn followed(
+    follow: &mut Follow,
+    fs: &dyn FileSystem,
+    env: &Env,
+    clock: &ManualClock,
+    most: usize,
+) -> Vec<String> {
+    let repair = Repair::new(Nodes::new(fs, "default", env.clone()));
+    let (mut report, mut told) = (Report::default(), Vec::new());
+    let mut seconds = 0;
+    loop {
+        let mut tell = |one: &Told<'_>| {
+            if one.until.is_none() {
+                told.push(format!("{} {}", one.finding.as_str(), one.node.replace("ctx://default", "")));
+            }
+        };
+        match follow.step(&repair, &mut report, &mut tell).await.unwrap() {
+            Next::Now => {}
+            Next::At(_) if seconds < most => {
+                clock.advance(Duration::from_secs(1));
+                seconds += 1;
+            }
+            Next::At(_) | Next::Commit => break,
+        }
+    }
+    assert_eq!(report.failed, 0, "{:?}", report.failures);
+    told
+}
+
+#[tokio::test]
+async fn what_other_doors_change_is_followed_within_two_seconds() {
+    let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
+    let fs = Memory::new(env.clone());
+    let nodes = Nodes::new(&fs, "default", env.clone());
+    let mut follow = Follow::since(Seq(0));
+    let bob = TreePath::parse("/users/bob").unwrap();
+    nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
+    nodes.put(&tea(), &Put::new("Green.")).await.unwrap();
+    nodes.relate(&edge(&tea(), &coffee())).await.unwrap();
+    assert_eq!(followed(&mut follow, &fs, &env, &clock, 3).await, [""; 0], "our own writes are whole");
+    drain(&fs).await;
+    let preferences = "/users/alice/memories/preferences";
+
+    fs.write(coffee().file("content.md"), "With milk.\n").await.unwrap();
+    assert_eq!(
+        followed(&mut follow, &fs, &env, &clock, 3).await,
+        ["changed_content /users/alice/memories/preferences/coffee"]
+    );
+    drain(&fs).await;
+    fs.rename(&preferences[..], "/users/alice/memories/events").await.unwrap();
+    let mut told = followed(&mut follow, &fs, &env, &clock, 3).await;
+    told.sort();
+    assert_eq!(told, ["moved /users/alice/memories/events/coffee", "moved /users/alice/memories/events/tea"]);
+    drain(&fs).await;
+    let copy = Batch::new([Op::copy_tree("/users/alice".parse::<TreePath>().unwrap(), &bob)]);
+    fs.commit(copy).await.unwrap();
+    let told = followed(&mut follow, &fs, &env, &clock, 3).await;
+    assert_eq!(told, ["copied /users/bob/memories/events/coffee", "copied /users/bob/memories/events/tea"]);
+    drain(&fs).await;
+    fs.commit(Batch::new([Op::remove_tree(&bob)])).await.unwrap();
+    let told = followed(&mut follow, &fs, &env, &clock, 3).await;
+    assert_eq!(told, ["deleted /users/bob/memories/events/coffee", "deleted /users/bob/memories/events/tea"]);
+    assert_eq!(events(&fs).await.len(), 2);
+    drain(&fs).await;
+    // moved where no nodes are, and file by file
+    fs.rename("/users/alice/memories/events/tea", "/trash").await.unwrap();
+    for name in
+        [".abstract.md", ".meta.json", ".outbox/.done", ".overview.md", ".relations.json", "content.md"]
+    {
+        fs.remove(uri("users/alice/memories/events/coffee").file(name)).await.unwrap();
+    }
+    fs.remove(uri("users/alice/memories/events/coffee").file(".outbox")).await.unwrap();
+    fs.remove(&uri("users/alice/memories/events/coffee").dir()).await.unwrap();
+    let mut told = followed(&mut follow, &fs, &env, &clock, 3).await;
+    told.sort();
+    assert_eq!(
+        told,
+        ["deleted /users/alice/memories/events/coffee", "deleted /users/alice/memories/events/tea"]
+    );
+    drain(&fs).await;
+    // what nodes do themselves is told of by themselves
+    nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
+    nodes.move_to(&coffee(), &tea()).await.unwrap();
+    drain(&fs).await;
+    nodes.delete(&tea()).await.unwrap();
+    drain(&fs).await;
+    assert_eq!(followed(&mut follow, &fs, &env, &clock, 3).await, [""; 0]);
+    assert!(follow.settled().is_some());
+}
+
+#[tokio::test]
+async fn a_writer_that_pauses_beside_one_who_follows_is_never_broken() {
+    let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
+    let fs = Memory::new(env.clone());
+    let mut follow = Follow::since(Seq(0));
+    fs.mkdir_all(&coffee().dir()).await.unwrap();
+    let pending = Meta { status: Status::Pending, ..Meta::new(&coffee(), Timestamp(0)) };
+    let files = [
+        ("content.md", "Black.\n".to_owned()),
+        (".meta.json", pending.to_json()),
+        (".relations.json", "[]\n".to_owned()),
+        (".abstract.md", "Hers\n".to_owned()),
+        (".overview.md", "Black\n".to_owned()),
+    ];
+    for (name, text) in files {
+        fs.write(coffee().file(name), text).await.unwrap();
+        assert_eq!(followed(&mut follow, &fs, &env, &clock, 30).await, [""; 0]);
+    }
+    let told = followed(&mut follow, &fs, &env, &clock, 60).await;
+    assert_eq!(told, ["activated /users/alice/memories/preferences/coffee"]);
+    assert_eq!(meta(&fs, &coffee()).await.layers.unwrap().brief.origin, Origin::Given);
+}
