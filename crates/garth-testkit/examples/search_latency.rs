@@ -6,6 +6,7 @@
 //! cargo run --release -p garth-testkit --example search_latency -- left
 //! ```
 #![allow(clippy::print_stdout, reason = "its purpose is to print figures")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use std::time::{Duration, Instant};
 

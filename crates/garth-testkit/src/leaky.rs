@@ -280,7 +280,7 @@ impl FileSystem for Leaky {
             if let Op::Write { at: At::Path(path), body: Body::Bytes(bytes), .. } = op
                 && self.within.contains(path)
             {
-                // in place of what is there, as a program would; for a while, so that others can swap a link in
+                // in place of what is there, as a program would; for a while, in which others swap links in
                 for _ in 0..20 {
                     let _ = std::fs::OpenOptions::new()
                         .write(true)

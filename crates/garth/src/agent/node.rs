@@ -113,7 +113,16 @@ impl<'a> Nodes<'a> {
         state.active().ok_or_else(|| missing(&state.uri))
     }
 
-    fn batch(&self, ops: Vec<Op>, conditions: Vec<(At, Precondition)>) -> Batch {
+    fn batch(&self, mut ops: Vec<Op>, conditions: Vec<(At, Precondition)>) -> Batch {
+        for op in &mut ops {
+            if let Op::Write { at: At::Path(path), attrs, .. } = op
+                && is_no_text(path)
+                && self.fs.capabilities(path).attributes
+            {
+                // search never shows it, so that it need not be indexed
+                attrs.searchable = Some(Some(false));
+            }
+        }
         let batch = Batch::new(ops).author(self.author.clone());
         Batch { preconditions: conditions, ..batch }
     }
@@ -130,6 +139,12 @@ impl Tries {
         // a conflict that has no path is about what the caller asked for
         error.is(ErrorKind::Conflict) && error.path().is_some() && self.0 < TRIES
     }
+}
+
+/// Whether it is a file beside the text and layers of a node.
+fn is_no_text(path: &TreePath) -> bool {
+    let is_event = path.segments().any(|segment| segment == OUTBOX);
+    is_event || path.name().is_some_and(|name| name == META || name == RELATIONS)
 }
 
 fn missing(uri: &Uri) -> Error {

@@ -31,8 +31,8 @@ impl Open {
     }
 }
 
-/// Opens them. For a change, what is missing of an agent's directories is made, and the data folder if this is
-/// the first.
+/// Opens them. For a change, what is missing of an agent's directories is made, and the data folder if this
+/// is the first.
 pub(crate) async fn open(app: &App, changes: bool) -> Result<Open> {
     let (account, env, author) = (app.global.account.clone(), app.env.clone(), app.author());
     let (fs, tops) = match Place::of(&app.global)? {

@@ -70,8 +70,8 @@ fn targets(relations: &[u8]) -> Vec<String> {
 }
 
 /// When an event is to be looked at, in milliseconds since 1970 with 15 digits: `waiting`, NUL and the end of
-/// its lease, its next attempt, or when it was made. An event that failed: `failed`, NUL and when it was made.
-/// What cannot be read is due at once.
+/// its lease, its next attempt, or when it was made. Of an event that failed: `failed`, NUL and when it was
+/// made. What cannot be read is due at once.
 fn due(event: &[u8]) -> Vec<String> {
     let event = object(event).unwrap_or_default();
     let status = text(&event, "status").unwrap_or_default();
