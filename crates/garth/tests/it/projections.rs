@@ -335,7 +335,7 @@ mod by_file {
             for (projection, due) in [
                 (Projection::RelationTarget, vec!["ctx://a/1", "ctx://a/2"]),
                 (Projection::EventNode, vec!["ctx://a/1", "ctx://a/3"]),
-                (Projection::EventDue, vec!["failed\0000000000000000", "waiting\0001767225600000"]),
+                (Projection::EventDue, vec!["failed\u{0}000000000000000", "waiting\u{0}001767225600000"]),
                 (Projection::NodeStatus, vec!["PENDING"]),
             ] {
                 let answer = fs.find(&FindQuery::new(projection)).await.unwrap();

@@ -128,14 +128,14 @@ mod tests {
     fn an_event_is_due_at_the_end_of_its_lease_its_next_attempt_or_when_it_was_made() {
         let key = |event: &str| due(event.as_bytes()).remove(0);
         let made = r#""created_at":"2025-03-17T10:00:00Z""#;
-        assert_eq!(key(&format!("{{{made}}}")), "waiting\0001742205600000");
+        assert_eq!(key(&format!("{{{made}}}")), "waiting\u{0}001742205600000");
         let next = r#""next_attempt_at":"1970-01-01T00:00:01.5Z""#;
-        assert_eq!(key(&format!(r#"{{"status":"PENDING",{next},{made}}}"#)), "waiting\0000000000001500");
+        assert_eq!(key(&format!(r#"{{"status":"PENDING",{next},{made}}}"#)), "waiting\u{0}000000000001500");
         let lease = r#""status":"PROCESSING","lease_until":"1970-01-01T00:00:02Z""#;
-        assert_eq!(key(&format!("{{{lease},{next},{made}}}")), "waiting\0000000000002000");
-        assert_eq!(key(&format!(r#"{{"status":"FAILED",{next},{made}}}"#)), "failed\0001742205600000");
+        assert_eq!(key(&format!("{{{lease},{next},{made}}}")), "waiting\u{0}000000000002000");
+        assert_eq!(key(&format!(r#"{{"status":"FAILED",{next},{made}}}"#)), "failed\u{0}001742205600000");
         for bad in ["", "[]", "{}", r#"{"created_at":"soon"}"#, "\u{0}"] {
-            assert_eq!(key(bad), "waiting\0000000000000000", "{bad}");
+            assert_eq!(key(bad), "waiting\u{0}000000000000000", "{bad}");
         }
     }
 
