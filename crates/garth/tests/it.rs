@@ -20,6 +20,7 @@ mod it {
     mod mount;
     mod nodes;
     mod numbers;
+    mod outbox;
     mod overlay;
     mod overlay_kernel;
     mod overlay_races;

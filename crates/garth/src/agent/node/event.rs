@@ -171,6 +171,13 @@ impl Event {
         serde_json::from_slice(text).map_err(|error| Error::invalid(format!("event: {error}")))
     }
 
+    /// Whether it outlives the directory that it lies in: whoever deletes a node moves it to the account's
+    /// `/.outbox`. An index that never hears of a move would keep what has the old URI, and what is being
+    /// told right now has to end before the deletion is told.
+    pub fn outlives_node(&self) -> bool {
+        self.event_type == EventType::MoveContext || self.status == EventStatus::Processing
+    }
+
     /// As its file has it.
     pub fn to_json(&self) -> String {
         pretty(self)

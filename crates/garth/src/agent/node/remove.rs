@@ -59,10 +59,9 @@ impl Nodes<'_> {
         if self.fs.lookup(&outbox).await?.is_none() {
             ops.push(Op::mkdir_all(outbox.clone()));
         }
-        // whoever has not heard yet where it came from has to hear of it before its end
-        for moved in self.moves(uri).await? {
-            let name = moved.name().unwrap_or_default().to_owned();
-            ops.push(Op::rename(moved, in_outbox(&name)));
+        for kept in self.outliving(uri).await? {
+            let name = kept.name().unwrap_or_default().to_owned();
+            ops.push(Op::rename(kept, in_outbox(&name)));
         }
         // where a batch is not atomic, a directory that is partly removed is no node
         ops.push(Op::rename(uri.dir(), away.clone()));
@@ -73,8 +72,8 @@ impl Nodes<'_> {
         Ok(commit.seq)
     }
 
-    /// The waiting events of a node that tell of its moves.
-    async fn moves(&self, uri: &Uri) -> Result<Vec<TreePath>> {
+    /// The events of a node that outlive it.
+    async fn outliving(&self, uri: &Uri) -> Result<Vec<TreePath>> {
         let dir = uri.file(OUTBOX);
         let page = Page { limit: MAX_TAKEN, ..Page::default() };
         let listing = match self.fs.list(&At::from(&dir), &page).await {
@@ -84,12 +83,12 @@ impl Nodes<'_> {
             }
             Err(error) => return Err(error),
         };
-        let mut moves = Vec::new();
+        let mut kept = Vec::new();
         for item in listing.items.iter().filter(|item| item.name.as_str().ends_with(".json")) {
             let path = TreePath::from_row(dir.key(), item.name.as_str());
             let event = Event::parse(&self.fs.read_file(&path).await?).ok();
-            if event.is_some_and(|event| event.event_type == EventType::MoveContext) {
-                moves.push(path);
+            if event.is_some_and(|event| event.outlives_node()) {
+                kept.push(path);
             }
         }
         if listing.more {
@@ -97,7 +96,7 @@ impl Nodes<'_> {
                 format!("{uri}: has more than {MAX_TAKEN} waiting events; run garth outbox run first");
             return Err(Error::new(ErrorKind::Busy, message));
         }
-        Ok(moves)
+        Ok(kept)
     }
 
     /// Rewrites the edges that lead to a node, as many as one commit takes; each node that has such gets an

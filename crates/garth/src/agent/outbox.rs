@@ -1,0 +1,20 @@
+//! The outbox: what happened to context nodes is told to whoever keeps an index of their own, at least once
+//! under one key, and in order. Events are files, written in the commit that they are about; a worker claims
+//! them with a lease, delivers them to a [`Sink`] and removes them. `docs/specs/outbox.md` is the contract.
+
+mod admin;
+mod claim;
+mod counters;
+mod deliver;
+mod edges;
+mod finish;
+mod order;
+mod present;
+mod queued;
+mod sink;
+mod worker;
+
+pub use self::admin::{Listed, Listing, Retried, drop_event, list, resend, retry};
+pub use self::counters::{Count, Counters, MAX_COUNTED, counters};
+pub use self::sink::{Sink, SinkError};
+pub use self::worker::{CLAIM, LEASE, MAX_RETRIES, Options, Progress, Worker, delay};
