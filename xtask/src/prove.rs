@@ -89,6 +89,9 @@ enum Proof {
     Committed,
     /// Batches over the views of an agent's tree are whole and once after a kill and a retry: 100 kills
     ViewKills,
+    /// Events reach a sink that fails, hangs and answers late, once and in order, under kills of 4 workers in
+    /// 2 processes: 100 kills
+    Outbox,
 }
 
 /// The binaries that crash, write and hammer.
@@ -146,6 +149,7 @@ fn prove(root: &Path, &Options { what, size, seed }: &Options) -> Result<()> {
         Proof::IsolationNodes => proofs::isolate_nodes(size(100_000), seed),
         Proof::Committed => proofs::commit_once(&binaries(root)?, size(1_000), seed),
         Proof::ViewKills => proofs::kill_views(&binaries(root)?, size(100), seed),
+        Proof::Outbox => proofs::tell(&binaries(root)?, size(100), seed),
     }
 }
 

@@ -25,6 +25,7 @@ mod maintain;
 mod mkdir;
 mod mv;
 mod node;
+mod outbox;
 mod overlay;
 mod quota;
 mod repair;
@@ -56,6 +57,7 @@ pub(crate) enum Verb {
     Kv(kv::Kv),
     Chat(chat::Chat),
     Node(node::Node),
+    Outbox(outbox::Outbox),
     Ls(ls::Ls),
     Tree(tree::Tree),
     Cat(cat::Cat),
@@ -108,6 +110,7 @@ impl Verb {
             Self::Kv(verb) => verb.run(app).await,
             Self::Chat(verb) => verb.run(app).await,
             Self::Node(verb) => verb.run(app).await,
+            Self::Outbox(verb) => verb.run(app).await,
             Self::Ls(verb) => verb.run(app).await,
             Self::Tree(verb) => verb.run(app).await,
             Self::Cat(verb) => verb.run(app).await,

@@ -12,6 +12,7 @@ mod connection;
 mod errors;
 mod fields;
 mod limits;
+pub mod outbox;
 mod request;
 mod routes;
 mod serve;

@@ -13,6 +13,7 @@ mod it {
     mod isolation;
     mod limits;
     mod nodes;
+    mod outbox;
     mod refusals;
     mod search;
 }

@@ -14,6 +14,7 @@ pub mod host_cuts;
 pub mod isolation;
 pub mod linear;
 mod model;
+pub mod outbox;
 pub mod processes;
 pub mod subtrees;
 pub mod view_kills;

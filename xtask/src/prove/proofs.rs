@@ -8,7 +8,7 @@ use garth_testkit::proof::committed::Retry;
 use garth_testkit::proof::view_kills::{self, How};
 use garth_testkit::proof::{
     Proven, accounts, appends, big_file, collect, committed, damage, failpoints, host_cuts, isolation,
-    linear, processes, subtrees,
+    linear, outbox, processes, subtrees,
 };
 
 use super::Binaries;
@@ -126,4 +126,9 @@ pub(super) fn commit_once(binaries: &Binaries, rounds: u64, seed: u64) -> Result
     on_folder(|folder| committed::ended(folder, &binaries.worker, rounds, seed, Retry::SameId))?;
     on_folder(|folder| committed::cut(folder, &binaries.garth, rounds, seed))?;
     Ok(())
+}
+
+/// Events to a bad sink.
+pub(super) fn tell(binaries: &Binaries, kills: u64, seed: u64) -> Result<()> {
+    on_folder(|folder| outbox::outbox(folder, &binaries.worker, kills, seed, None)).map(drop)
 }

@@ -32,7 +32,7 @@ const LAYERS: [(&str, &str); 17] = [
     ("engine::memory", "fs text rule"),
     ("engine::sqlite", "fs text rule runtime sqlite engine::planner"),
     ("view", "fs"),
-    ("agent", "fs view rule"),
+    ("agent", "fs view rule text"),
     ("datadir", "fs engine runtime sqlite"),
 ];
 

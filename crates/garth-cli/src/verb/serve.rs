@@ -7,13 +7,16 @@ use std::path::Path;
 use clap::Args;
 use garth::datadir::Scope;
 use garth::{DataDir, ErrorKind};
+use garth_server::outbox::Courier;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 
 use crate::app::{App, no_account_or};
 use crate::fail::{Failure, Result};
+use crate::verb::outbox::sink::SinkArgs;
 
 /// Where it listens unless told.
 const DEFAULT_LISTEN: [&str; 2] = ["127.0.0.1:8787", "[::1]:8787"];
@@ -33,6 +36,8 @@ pub(crate) struct Serve {
     /// Where to listen (may be repeated); port 0 picks one [default: 127.0.0.1:8787 and [::1]:8787]
     #[arg(long, value_name = "HOST:PORT")]
     listen: Vec<String>,
+    #[command(flatten)]
+    sink: SinkArgs,
     /// Log each request to stderr: time, request id, key id, method, path, status, bytes, microseconds
     #[arg(long)]
     access_log: bool,
@@ -42,8 +47,9 @@ impl Serve {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         app.no_tree("serve")?;
         start_logs(self.access_log)?;
+        let sink = self.sink.open(&app.env)?;
         // First the sockets: a start that fails for a taken port must not use up the key that is shown once.
-        let (listeners, urls) = self.bind()?;
+        let (listeners, urls) = bind_all(&self.listen)?;
         let data_dir = app.data_dir_of_account().await?;
         let account = app.global.account.clone();
         let key = first_key(&data_dir, &account).await?;
@@ -58,32 +64,37 @@ impl Serve {
             tracing::info!("stopping; what is in flight is finished");
         };
         let options = garth_server::Options::default().access_log(self.access_log);
+        let (stop, stopping) = watch::channel(false);
+        let courier = tokio::spawn(Courier::new(data_dir.clone(), sink).run(stopping));
         let served = garth_server::serve(data_dir, listeners, options, shutdown).await;
+        stop.send_replace(true);
+        // it does not panic; what it held would be free again a minute later
+        let _ = courier.await;
         served.map_err(Failure::host(Path::new("serve")))
     }
+}
 
-    /// The sockets, and their addresses as URLs. A machine without `::1` still serves.
-    fn bind(&self) -> Result<(Vec<TcpListener>, Vec<String>)> {
-        let defaults = DEFAULT_LISTEN.map(str::to_owned);
-        let wanted = if self.listen.is_empty() { &defaults[..] } else { &self.listen };
-        let (mut listeners, mut urls) = (Vec::new(), Vec::new());
-        for (number, address) in wanted.iter().enumerate() {
-            match bind(address) {
-                Ok((listener, url)) => {
-                    listeners.push(listener);
-                    urls.push(url);
-                }
-                Err(error) if self.listen.is_empty() && number > 0 && is_no_address(&error) => {
-                    tracing::info!("{address}: this machine does not have it");
-                }
-                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                    return Err(Failure::Usage(format!("{address}: not HOST:PORT")));
-                }
-                Err(error) => return Err(Failure::host(Path::new(address))(error)),
+/// The sockets, and their addresses as URLs. A machine without `::1` still serves.
+fn bind_all(listen: &[String]) -> Result<(Vec<TcpListener>, Vec<String>)> {
+    let defaults = DEFAULT_LISTEN.map(str::to_owned);
+    let wanted = if listen.is_empty() { &defaults[..] } else { listen };
+    let (mut listeners, mut urls) = (Vec::new(), Vec::new());
+    for (number, address) in wanted.iter().enumerate() {
+        match bind(address) {
+            Ok((listener, url)) => {
+                listeners.push(listener);
+                urls.push(url);
             }
+            Err(error) if listen.is_empty() && number > 0 && is_no_address(&error) => {
+                tracing::info!("{address}: this machine does not have it");
+            }
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                return Err(Failure::Usage(format!("{address}: not HOST:PORT")));
+            }
+            Err(error) => return Err(Failure::host(Path::new(address))(error)),
         }
-        Ok((listeners, urls))
     }
+    Ok((listeners, urls))
 }
 
 fn bind(address: &str) -> io::Result<(TcpListener, String)> {

@@ -95,7 +95,7 @@ impl Garth {
 /// The binary without data folder.
 pub(crate) fn bare(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_garth"));
-    for name in ["GARTH_DATA", "GARTH_ACCOUNT", "GARTH_AGENT", "GARTH_LOG", "XDG_DATA_HOME"] {
+    for name in ["GARTH_DATA", "GARTH_ACCOUNT", "GARTH_AGENT", "GARTH_LOG", "GARTH_SINK", "XDG_DATA_HOME"] {
         command.env_remove(name);
     }
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

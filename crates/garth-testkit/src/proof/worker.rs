@@ -12,8 +12,8 @@ use garth::{Env, ErrorKind, FileSystem, OpenFile};
 
 use super::child::say;
 use super::{
-    Broken, Proven, accounts, append, at, big_file, committed, failpoints, hold, host_cuts, read, subtrees,
-    view_kills, write,
+    Broken, Proven, accounts, append, at, big_file, committed, failpoints, hold, host_cuts, outbox, read,
+    subtrees, view_kills, write,
 };
 
 /// The file that counts, and the one that all write lines to.
@@ -22,7 +22,8 @@ pub(super) const LINES: &str = "/lines";
 
 /// Runs a command: `serve FOLDER`, `hammer FOLDER NAME`, `big-file FOLDER SIZE SEED`, `accounts
 /// COUNT FOLDER`, `crowd COUNT FOLDER`, `subtrees NAMES FOLDER`, `commit FOLDER ID POINT`,
-/// `views FOLDER`, `split-views FOLDER`, `host-cuts FOLDER SEED ROUND` or `fail FOLDER POINT AFTER SEED`.
+/// `views FOLDER`, `split-views FOLDER`, `outbox FOLDER URL FAULT`, `host-cuts FOLDER SEED ROUND` or `fail
+/// FOLDER POINT AFTER SEED`.
 ///
 /// # Errors
 /// What is broken, for the process that asked.
@@ -41,6 +42,7 @@ pub fn work(arguments: &[String]) -> Proven<()> {
         ["commit", folder, id, end] => committed::commit_and_end(Path::new(folder), id, end),
         ["views", folder] => view_kills::write_until_killed(Path::new(folder), view_kills::How::Whole),
         ["split-views", folder] => view_kills::write_until_killed(Path::new(folder), view_kills::How::Split),
+        ["outbox", folder, url, fault] => outbox::work(Path::new(folder), url, fault),
         ["host-cuts", folder, seed, round] => {
             host_cuts::commit_until_cut(Path::new(folder), number(seed)?, number(round)?)
         }

@@ -15,7 +15,7 @@ const SIZE: u64 = 64 << 20;
 
 /// Every verb that reads, with what to ask of the data that [`fill`] writes. `OUT` is a name on
 /// another disk, a new one for each run.
-const READING: [&[&str]; 36] = [
+const READING: [&[&str]; 37] = [
     &["account", "list"],
     &["key", "list"],
     &["rule", "list"],
@@ -25,6 +25,7 @@ const READING: [&[&str]; 36] = [
     &["node", "list"],
     &["ls", "-l", "/notes"],
     &["chat", "list"],
+    &["outbox", "list"],
     &["tree", "/", "--user", "ann", "--chat", "trip"],
     &["overlay", "list"],
     &["quota", "list"],

@@ -9,7 +9,8 @@ use garth_testkit::proof::committed::{self, Retry};
 use garth_testkit::proof::isolation::Place;
 use garth_testkit::proof::view_kills::{self, How};
 use garth_testkit::proof::{
-    Proven, accounts, appends, big_file, collect, damage, failpoints, isolation, linear, processes, subtrees,
+    Proven, accounts, appends, big_file, collect, damage, failpoints, isolation, linear, outbox, processes,
+    subtrees,
 };
 use tempfile::TempDir;
 
@@ -269,4 +270,29 @@ fn tries_from_the_nodes_of_a_whole_account_are_noticed() {
     let folder = in_memory();
     let broken = isolation::nodes(folder.path(), 3_000, 13, true).unwrap_err().to_string();
     assert!(broken.contains("a canary is seen"), "{broken}");
+}
+
+#[test]
+fn events_reach_a_bad_sink_in_order_while_workers_are_killed() {
+    let folder = in_memory();
+    let report = proven(outbox::outbox(folder.path(), &worker(), 8, 3, None));
+    assert!(report.kills == 8 && report.told > 10 && report.requests > report.told, "{report}");
+}
+
+#[test]
+fn a_worker_that_counts_events_as_told_too_early_is_noticed() {
+    let folder = in_memory();
+    let broken = outbox::outbox(folder.path(), &worker(), 8, 3, Some(outbox::Fault::TellsLater));
+    let broken = broken.unwrap_err().to_string();
+    println!("{broken}");
+    assert!(broken.contains("lost") || broken.contains("came after"), "{broken}");
+}
+
+#[test]
+fn a_worker_that_ignores_leases_is_noticed() {
+    let folder = in_memory();
+    let broken = outbox::outbox(folder.path(), &worker(), 8, 3, Some(outbox::Fault::IgnoresLeases));
+    let broken = broken.unwrap_err().to_string();
+    println!("{broken}");
+    assert!(broken.contains("was held until"), "{broken}");
 }

@@ -66,6 +66,15 @@ impl Control {
         self.elsewhere(ControlDb::accounts).await
     }
 
+    /// At most `limit` of them, those behind an id (the empty one: from the first on).
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn accounts_after(&self, id: &str, limit: usize) -> Result<Vec<Account>> {
+        let id = id.to_owned();
+        self.elsewhere(move |db| db.accounts_after(&id, limit)).await
+    }
+
     /// The account in use by that id.
     ///
     /// # Errors

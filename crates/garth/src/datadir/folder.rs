@@ -2,6 +2,7 @@
 //! [`DataDir`](crate::DataDir) says on which thread.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,9 +16,30 @@ use crate::engine::sqlite::schema::DATABASE;
 use crate::engine::sqlite::write::writer_lock::WriterLock;
 use crate::engine::sqlite::{Backup, SqliteFs};
 use crate::error::{Error, ErrorKind, Result};
+use crate::model::Timestamp;
 use crate::path::check_id;
 use crate::runtime::Runtime;
 use crate::runtime::disk::{dir_of, failed, is_short_of_descriptors, make_dir, sync_dir};
+
+/// The log of an account's database, which every commit grows or rewrites.
+const LOG: &str = "tree.db-wal";
+
+/// How an account's database lay on disk at some moment. Another mark later: there may have been commits.
+///
+/// The same mark does not rule out a commit in the same tick of the file system's clock, some milliseconds:
+/// one that was taken just after a change is to be taken again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark([Option<(u64, i64, i64)>; 2]);
+
+impl Mark {
+    /// When the last change was, as the file system says.
+    pub fn changed(&self) -> Option<Timestamp> {
+        let times = self.0.iter().flatten();
+        let nanos =
+            times.map(|(_, seconds, nanos)| seconds.saturating_mul(1_000_000_000).saturating_add(*nanos));
+        nanos.max().map(Timestamp)
+    }
+}
 
 /// An opened data folder.
 pub(super) struct Folder {
@@ -173,6 +195,16 @@ impl Folder {
         }
         sync_dir(&self.path.join(ACCOUNTS)).map_err(&failed)?;
         self.control.forget_deleted(account)
+    }
+
+    /// How an account's database lies on disk; an empty log is as none, since opening the account makes one.
+    pub(super) fn mark(&self, account: &Account) -> Mark {
+        let folder = self.tree_folder(&account.folder);
+        let of = |name: &str| {
+            let file = fs::metadata(folder.join(name)).ok().filter(|file| file.len() > 0)?;
+            Some((file.len(), file.mtime(), file.mtime_nsec()))
+        };
+        Mark([of(DATABASE), of(LOG)])
     }
 
     fn tree_folder(&self, name: &str) -> PathBuf {

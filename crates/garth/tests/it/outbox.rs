@@ -1,4 +1,5 @@
-//! Events of context nodes: claimed, delivered in order, put off, given up, and removed with the version noted.
+//! Events of context nodes: claimed, delivered in order, put off, given up, and removed with the version
+//! noted.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -136,7 +137,7 @@ impl Home {
     }
 
     async fn run(&self) -> Progress {
-        self.worker().run_out(&*self.fs, Some(&self.sink), &|| false).await.unwrap()
+        self.worker().run_out(&*self.fs, Some(&self.sink)).await.unwrap()
     }
 
     /// The files of all outboxes.
@@ -192,7 +193,7 @@ async fn without_a_sink_events_are_finished_at_once() {
     for slug in 0..200 {
         home.put(&slug.to_string(), "text", 1, &[]).await;
     }
-    let progress = home.worker().run_out(&*home.fs, None, &|| false).await.unwrap();
+    let progress = home.worker().run_out(&*home.fs, None).await.unwrap();
     assert_eq!((progress.finished, progress.next), (200, None));
     assert!(home.left().await.is_empty());
     assert_eq!(home.done("199").await, "1\n");
@@ -439,6 +440,22 @@ async fn a_long_text_is_filled_in_while_it_is_the_one_that_was_written() {
 }
 
 #[tokio::test]
+async fn no_secret_is_told() {
+    let home = home();
+    let key = format!("AKIA{}", "IOSFODNN7EXAMPL2");
+    let reason = Edge { reason: format!("uses {key}"), ..edge(&uri("a"), &uri("b")) };
+    home.put("a", &format!("The key is {key} of old.\n"), 1, &[reason.clone()]).await;
+    home.put("b", &format!("{}{key}\n", "word ".repeat(20_000)), 1, &[]).await;
+    home.run().await;
+    let got = home.sink.got.lock().unwrap().clone();
+    assert_eq!(got.len(), 3);
+    for event in got {
+        let told = event.to_json();
+        assert!(!told.contains(&key) && told.contains("secret"), "{}", &told[..told.len().min(2000)]);
+    }
+}
+
+#[tokio::test]
 async fn what_is_not_active_is_not_told() {
     let home = home();
     home.put("a", "text", 1, &[edge(&uri("a"), &uri("b"))]).await;
@@ -553,7 +570,7 @@ async fn every_node_below_a_prefix_is_told_anew() {
         let from = uri(&format!("n{slug}"));
         home.put(&format!("n{slug}"), "text", 1, &[edge(&from, &uri("z"))]).await;
     }
-    home.worker().run_out(&*home.fs, None, &|| false).await.unwrap();
+    home.worker().run_out(&*home.fs, None).await.unwrap();
     let (mut told, mut after) = (0, None);
     loop {
         let (some, next) = resend(&*home.fs, &home.env, ACCOUNT, &path("/users/alice"), after).await.unwrap();

@@ -9,7 +9,7 @@ use super::uri::Uri;
 use super::{Nodes, Tries};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystemExt;
-use crate::model::{At, Op, Page, Precondition, Seq};
+use crate::model::{At, ByteRange, Op, Page, Precondition, Seq};
 use crate::path::TreePath;
 
 /// Most edges of others that one commit rewrites; the rest is done beside it, in steps.
@@ -59,7 +59,7 @@ impl Nodes<'_> {
         if self.fs.lookup(&outbox).await?.is_none() {
             ops.push(Op::mkdir_all(outbox.clone()));
         }
-        for kept in self.outliving(uri).await? {
+        for kept in self.outliving(uri, &mut conditions).await? {
             let name = kept.name().unwrap_or_default().to_owned();
             ops.push(Op::rename(kept, in_outbox(&name)));
         }
@@ -72,8 +72,9 @@ impl Nodes<'_> {
         Ok(commit.seq)
     }
 
-    /// The events of a node that outlive it.
-    async fn outliving(&self, uri: &Uri) -> Result<Vec<TreePath>> {
+    /// The events of a node that outlive it. The others must be as they are here when it goes: one that is
+    /// being told by then would outlive it, too.
+    async fn outliving(&self, uri: &Uri, conditions: &mut Vec<(At, Precondition)>) -> Result<Vec<TreePath>> {
         let dir = uri.file(OUTBOX);
         let page = Page { limit: MAX_TAKEN, ..Page::default() };
         let listing = match self.fs.list(&At::from(&dir), &page).await {
@@ -86,7 +87,15 @@ impl Nodes<'_> {
         let mut kept = Vec::new();
         for item in listing.items.iter().filter(|item| item.name.as_str().ends_with(".json")) {
             let path = TreePath::from_row(dir.key(), item.name.as_str());
-            let event = Event::parse(&self.fs.read_file(&path).await?).ok();
+            let at = At::from(&path);
+            let (entry, bytes) = match self.fs.fetch(&at, ByteRange::ALL).await {
+                Ok(found) => found,
+                // done meanwhile
+                Err(error) if error.is(ErrorKind::NotFound) => continue,
+                Err(error) => return Err(error),
+            };
+            conditions.push((at, Precondition::Etag(entry.etag)));
+            let event = Event::parse(&bytes).ok();
             if event.is_some_and(|event| event.outlives_node()) {
                 kept.push(path);
             }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::order::{Verdict, is_superseded, stands_for, verdict};
+use super::order::{Verdict, is_superseded, verdict};
 use super::queued::{Found, Keep, Queued, load, places};
 use crate::agent::node::EventStatus;
 use crate::error::{ErrorKind, Result};
@@ -114,9 +114,9 @@ pub(super) async fn choose(
             Verdict::Claim if bytes + event.size > MAX_CLAIMED && !choice.claims.is_empty() => {}
             Verdict::Claim => {
                 bytes += event.size;
-                for old in &all {
-                    let is_older = old.place() < event.place() && stands_for(event, old);
-                    if is_older && !old.is_held(now) && is_superseded(old, &all) {
+                // also those that another stands for: who has not seen that one must not claim them now
+                for old in all.iter().filter(|old| old.place() < event.place()) {
+                    if !old.is_held(now) && is_superseded(old, &all) {
                         drop(old);
                     }
                 }

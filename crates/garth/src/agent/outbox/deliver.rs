@@ -3,12 +3,13 @@
 
 use super::queued::{Queued, is_absent, node_state};
 use super::sink::{Sink, SinkError};
-use crate::agent::node::event::Record;
+use crate::agent::node::event::{Payload, Record};
 use crate::agent::node::{CONTENT, Event, EventType, MAX_CONTENT, SKILL, sha256};
 use crate::error::Result;
 use crate::fs::FileSystem;
 use crate::model::{At, ByteRange};
 use crate::path::TreePath;
+use crate::text::secret::masked;
 
 /// How an attempt ended.
 #[derive(Debug)]
@@ -58,7 +59,17 @@ async fn ready(fs: &dyn FileSystem, queued: &Queued) -> Result<Ready> {
             return Ok(Ready::Changed);
         }
     }
+    mask(&mut event.payload);
     Ok(Ready::Event(Box::new(event)))
+}
+
+/// Puts marks in the place of secrets, in all that is text.
+fn mask(payload: &mut Payload) {
+    let texts = payload.records.iter_mut().flatten().filter_map(|record| record.text.as_mut());
+    let reasons = payload.edges.iter_mut().flatten().map(|edge| &mut edge.reason);
+    for text in texts.chain(reasons) {
+        *text = masked(text).into_owned();
+    }
 }
 
 /// Gives a record the text that it refers to. Whether the text is still that one.

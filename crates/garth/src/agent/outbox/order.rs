@@ -44,7 +44,7 @@ pub(super) fn is_superseded(event: &Queued, all: &[&Queued]) -> bool {
 }
 
 /// Whether one is of the kind that the other is.
-pub(super) fn stands_for(newer: &Queued, older: &Queued) -> bool {
+fn stands_for(newer: &Queued, older: &Queued) -> bool {
     newer.event.event_type == older.event.event_type
         && newer.event.uri == older.event.uri
         && newer.dir == older.dir

@@ -1,5 +1,7 @@
 //! The worker: looks for events that are due, claims them, delivers them and notes how that ended.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
@@ -51,6 +53,8 @@ pub struct Worker {
     env: Env,
     account: String,
     options: Options,
+    /// Set once it is to end: what it has claimed and not begun to deliver is given back.
+    stopped: Arc<AtomicBool>,
     /// How far it looked in what is due, and whether it found work on the way.
     pass: Pass,
 }
@@ -81,7 +85,13 @@ pub struct Progress {
 impl Worker {
     /// A worker for an account, whose id URIs name.
     pub fn new(env: Env, account: impl Into<String>, options: Options) -> Self {
-        Self { env, account: account.into(), options, pass: Pass::default() }
+        Self { env, account: account.into(), options, stopped: Arc::default(), pass: Pass::default() }
+    }
+
+    /// Until this is set: then nothing more is delivered, and what was only claimed is given back.
+    #[must_use]
+    pub fn until(self, stopped: Arc<AtomicBool>) -> Self {
+        Self { stopped, ..self }
     }
 
     /// Works on a page of what is due, at most [`CLAIM`] events; without a sink they are finished at once.
@@ -111,16 +121,11 @@ impl Worker {
         Ok(progress)
     }
 
-    /// Runs until nothing is due, or `stop` says so.
+    /// Runs until nothing is due, or it is to end.
     ///
     /// # Errors
     /// As [`Worker::run_once`].
-    pub async fn run_out(
-        &mut self,
-        fs: &dyn FileSystem,
-        sink: Option<&dyn Sink>,
-        stop: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Progress> {
+    pub async fn run_out(&mut self, fs: &dyn FileSystem, sink: Option<&dyn Sink>) -> Result<Progress> {
         let mut sum = Progress::default();
         loop {
             let once = self.run_once(fs, sink).await?;
@@ -129,10 +134,14 @@ impl Worker {
             sum.put_off += once.put_off;
             sum.given_up += once.given_up;
             (sum.more, sum.next) = (once.more, once.next);
-            if !once.more || stop() {
+            if !once.more || self.is_stopped() {
                 return Ok(sum);
             }
         }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
     }
 
     /// Works on events that are due. Whether all of them could be: not while edges are left to be rewritten.
@@ -184,7 +193,7 @@ impl Worker {
     /// Delivers an event, if that is sure to end before its lease does.
     async fn try_one(&self, fs: &dyn FileSystem, sink: &dyn Sink, event: Queued, begun: Instant) -> Ended {
         let held = self.env.instant().saturating_duration_since(begun);
-        if held + sink.timeout() >= self.options.lease {
+        if self.is_stopped() || held + sink.timeout() >= self.options.lease {
             return (event, End::Untried);
         }
         let end = deliver(fs, sink, &event).await;

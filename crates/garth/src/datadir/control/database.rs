@@ -138,6 +138,13 @@ impl ControlDb {
         self.read(|conn| all(conn, sql, [], account_of))
     }
 
+    /// A page of them, behind an id.
+    pub(in crate::datadir) fn accounts_after(&self, id: &str, limit: usize) -> Result<Vec<Account>> {
+        let sql = "SELECT id, folder, created, deleted FROM account WHERE id > ?1 ORDER BY id LIMIT ?2";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.read(|conn| all(conn, sql, (id, limit), account_of))
+    }
+
     /// The accounts whose deletion has begun and not ended.
     pub(in crate::datadir) fn deleted_accounts(&self) -> Result<Vec<Account>> {
         let sql = "SELECT id, folder, created, deleted FROM account WHERE deleted = 1";

@@ -1,0 +1,166 @@
+//! A sink that is an HTTP endpoint: one POST for each event, signed, under the event's key.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use garth::agent::node::Event;
+use garth::agent::outbox::{Sink, SinkError};
+use garth::{Env, Error, ErrorKind};
+use tokio::sync::Semaphore;
+use ureq::Agent;
+use ureq::http::Uri;
+
+use super::sign::signature;
+
+/// How long a delivery takes at most, the wait for its turn included.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Requests at a time: each takes a thread while it lasts.
+const AT_ONCE: usize = 8;
+
+/// Least time that a request is begun with.
+const LEAST: Duration = Duration::from_millis(50);
+
+/// Shortest secret, in bytes: what is shorter can be guessed.
+const MIN_SECRET: usize = 16;
+
+/// An HTTP endpoint that takes events.
+#[derive(Clone)]
+pub struct HttpSink {
+    agent: Agent,
+    url: String,
+    secret: Arc<[u8]>,
+    env: Env,
+    timeout: Duration,
+    turns: Arc<Semaphore>,
+}
+
+impl HttpSink {
+    /// The endpoint at a URL, whose requests are signed with a secret that it shares. Redirects are not
+    /// followed, proxies of the environment not used.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is no `http` or `https` URL, or has a user or password in it; for a secret
+    /// of less than 16 bytes.
+    pub fn new(url: &str, secret: &[u8], env: Env) -> garth::Result<Self> {
+        let bad = |why: &str| Err(Error::new(ErrorKind::InvalidArgument, format!("the sink's URL {why}")));
+        let Ok(parsed) = url.parse::<Uri>() else { return bad("is none") };
+        if !matches!(parsed.scheme_str(), Some("http" | "https")) {
+            return bad("begins with http:// or https://");
+        }
+        match parsed.authority() {
+            Some(authority) if authority.as_str().contains('@') => {
+                return bad("has no user and password in it: requests are signed");
+            }
+            Some(authority) if !authority.host().is_empty() => {}
+            _ => return bad("names a host"),
+        }
+        if secret.len() < MIN_SECRET {
+            let message = format!("the sink's secret has at least {MIN_SECRET} bytes");
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .proxy(None)
+            // a connection each: no late answer to one request is taken for that to another
+            .max_idle_connections(0)
+            .max_idle_connections_per_host(0)
+            .user_agent(concat!("garth/", env!("CARGO_PKG_VERSION")))
+            .build();
+        Ok(Self {
+            agent: config.new_agent(),
+            url: url.to_owned(),
+            secret: secret.into(),
+            env,
+            timeout: TIMEOUT,
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+        })
+    }
+
+    /// With another time that a delivery takes at most.
+    #[must_use]
+    pub fn timeout_after(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// Sends it, until a moment. Blocks.
+    fn send(&self, id: &str, body: &[u8], until: Instant) -> Result<(), SinkError> {
+        let left = until.saturating_duration_since(self.env.instant());
+        if left < LEAST {
+            return Err(SinkError::new("other requests to the sink took too long"));
+        }
+        let timestamp = self.env.now().0.div_euclid(1_000_000_000).to_string();
+        let sent = self
+            .agent
+            .post(&self.url)
+            .config()
+            .timeout_global(Some(left))
+            .build()
+            .header("content-type", "application/json")
+            .header("idempotency-key", id)
+            .header("x-garth-timestamp", &timestamp)
+            .header("x-garth-signature", signature(&self.secret, &timestamp, body))
+            .send(body);
+        let answer = sent.map_err(|error| SinkError::new(why(&error)))?;
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(());
+        }
+        let error = SinkError::new(format!("the sink answered {}", status.as_u16()));
+        // a date instead of seconds is not looked at
+        let header = answer.headers().get("retry-after").and_then(|value| value.to_str().ok());
+        let seconds = header.and_then(|text| text.trim().parse().ok());
+        Err(match seconds.filter(|_| matches!(status.as_u16(), 429 | 503)) {
+            Some(seconds) => error.retry_after(Duration::from_secs(seconds)),
+            None => error,
+        })
+    }
+}
+
+/// What went wrong, without the URL: it may have a token in it.
+fn why(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::Timeout(_) => "the sink did not answer in time".to_owned(),
+        ureq::Error::HostNotFound => "the sink's host is not found".to_owned(),
+        ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+            "the sink did not answer in time".to_owned()
+        }
+        ureq::Error::Io(error) => format!("the sink is not reached: {}", error.kind()),
+        ureq::Error::ConnectionFailed => "the sink is not reached".to_owned(),
+        _ => "the sink does not speak HTTP as it should".to_owned(),
+    }
+}
+
+#[async_trait]
+impl Sink for HttpSink {
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    async fn deliver(&self, event: &Event) -> Result<(), SinkError> {
+        let until = self.env.instant() + self.timeout;
+        let body = serde_json::to_vec(event)
+            .map_err(|error| SinkError::new(format!("the event has no JSON form: {error}")))?;
+        let waited = tokio::time::timeout(self.timeout, Arc::clone(&self.turns).acquire_owned()).await;
+        let Ok(Ok(turn)) = waited else {
+            return Err(SinkError::new("other requests to the sink took too long"));
+        };
+        let (sink, id) = (self.clone(), event.event_id.clone());
+        let sent = tokio::task::spawn_blocking(move || {
+            let sent = sink.send(&id, &body, until);
+            drop(turn);
+            sent
+        });
+        sent.await.unwrap_or_else(|_| Err(SinkError::new("the request was not made")))
+    }
+}
+
+impl fmt::Debug for HttpSink {
+    /// Without URL and secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpSink").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,152 @@
+//! Events over HTTP: how a request looks, which answers count, and that commits are noticed.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use garth::agent::node::event::Payload;
+use garth::agent::node::{Event, EventType, Nodes, Put, Uri};
+use garth::agent::outbox::Sink;
+use garth::{DataDir, Env, ErrorKind, FileSystemExt};
+use garth_server::outbox::{Courier, HttpSink};
+use tokio::sync::watch;
+
+const SECRET: &[u8] = b"0123456789abcdef";
+
+/// A request: its head in lower case, and its body.
+type Request = (String, Vec<u8>);
+
+/// An endpoint that gives each request the next of these answers, the last again and again; an empty one is
+/// none at all.
+fn endpoint(answers: &[&str]) -> (String, Receiver<Request>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/events", listener.local_addr().unwrap());
+    let answers = Arc::new(Mutex::new(answers.iter().map(|answer| (*answer).to_owned()).collect::<Vec<_>>()));
+    let (heard, requests) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, heard, answers) = (stream.unwrap(), heard.clone(), Arc::clone(&answers));
+            std::thread::spawn(move || {
+                let mut reader = BufReader::new(stream.try_clone().unwrap());
+                let mut head = String::new();
+                while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).unwrap() > 0 {}
+                let head = head.to_lowercase();
+                let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+                let mut body = vec![0; length.unwrap().parse().unwrap()];
+                reader.read_exact(&mut body).unwrap();
+                // the test may have ended
+                let _ = heard.send((head, body));
+                let answer = {
+                    let mut answers = answers.lock().unwrap();
+                    if answers.len() > 1 { answers.remove(0) } else { answers[0].clone() }
+                };
+                if answer.is_empty() {
+                    std::thread::park();
+                }
+                let _ = stream.write_all(answer.as_bytes());
+            });
+        }
+    });
+    (url, requests)
+}
+
+fn answer(code: &str, headers: &str) -> String {
+    format!("HTTP/1.1 {code}\r\ncontent-length: 0\r\n{headers}\r\n")
+}
+
+fn event() -> Event {
+    let uri = "ctx://acme/users/ann/memories/profile";
+    Event::new(&Env::system(), EventType::DeleteContext, uri, Payload::default()).unwrap()
+}
+
+fn sink(url: &str) -> HttpSink {
+    HttpSink::new(url, SECRET, Env::system()).unwrap()
+}
+
+#[tokio::test]
+async fn a_request_has_the_event_its_key_and_a_signature() {
+    let (url, requests) = endpoint(&[&answer("204 No Content", "")]);
+    let event = event();
+    sink(&url).deliver(&event).await.unwrap();
+    let (head, body) = requests.recv().unwrap();
+    assert_eq!(Event::parse(&body).unwrap(), event);
+    let header = |name: &str| {
+        let line = head.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
+        line.unwrap_or_else(|| panic!("no {name} in {head}")).to_owned()
+    };
+    assert!(head.starts_with("post /events http/1.1\r\n"));
+    assert_eq!(header("idempotency-key"), event.event_id);
+    assert_eq!(header("content-type"), "application/json");
+    assert!(header("x-garth-timestamp").parse::<u64>().unwrap() > 1_700_000_000);
+    let signature = header("x-garth-signature");
+    assert!(signature.starts_with("v1=") && signature.len() == 67, "{signature}");
+}
+
+#[tokio::test]
+async fn anything_but_a_2xx_in_time_is_a_failure() {
+    let (moved, elsewhere) = endpoint(&[&answer("200 OK", "")]);
+    let redirect = answer("307 Temporary Redirect", &format!("location: {moved}\r\n"));
+    let late = answer("503 Unavailable", "retry-after: 30\r\n");
+    let no_time = answer("400 Bad", "retry-after: 30\r\n");
+    let (url, _requests) = endpoint(&[&redirect, &late, &no_time, "nonsense\r\n\r\n", ""]);
+    let sink = sink(&url).timeout_after(Duration::from_millis(300));
+    let mut failures = Vec::new();
+    for _ in 0..5 {
+        let error = sink.deliver(&event()).await.unwrap_err();
+        assert!(!error.message().contains("127.0.0.1"), "{error}");
+        failures.push((error.message().to_owned(), error.asked_for()));
+    }
+    assert_eq!(failures[0], ("the sink answered 307".to_owned(), None));
+    assert!(elsewhere.try_recv().is_err(), "nobody follows it");
+    assert_eq!(failures[1], ("the sink answered 503".to_owned(), Some(Duration::from_secs(30))));
+    assert_eq!(failures[2].1, None);
+    assert!(failures[3].0.contains("HTTP"), "{failures:?}");
+    assert_eq!(failures[4].0, "the sink did not answer in time");
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let refused = self::sink(&format!("http://{unused}/")).deliver(&event()).await.unwrap_err();
+    assert!(refused.message().contains("not reached"), "{refused}");
+}
+
+#[test]
+fn what_is_no_endpoint_or_no_secret_is_refused() {
+    for url in ["", "example.com", "ftp://example.com", "http://", "https://ann:pass@example.com/"] {
+        let error = HttpSink::new(url, SECRET, Env::system()).unwrap_err();
+        assert!(error.is(ErrorKind::InvalidArgument) && !error.message().contains("pass@"), "{url}: {error}");
+    }
+    assert!(HttpSink::new("https://example.com/x?y", &SECRET[1..], Env::system()).is_err());
+    assert!(HttpSink::new("https://example.com/x?y", SECRET, Env::system()).is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commits_of_every_account_are_noticed_and_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = DataDir::open(&folder.path().join("data"), Env::system()).unwrap();
+    for account in ["acme", "other"] {
+        data.create_account(account).await.unwrap();
+    }
+    let (url, requests) = endpoint(&[&answer("200 OK", "")]);
+    let (stop, stopping) = watch::channel(false);
+    let running = tokio::spawn(Courier::new(data.clone(), Some(Arc::new(sink(&url)))).run(stopping));
+    // of this process, and as another process does
+    let elsewhere = DataDir::open(&folder.path().join("data"), Env::system()).unwrap();
+    for (account, data) in [("acme", &data), ("other", &elsewhere), ("acme", &elsewhere), ("other", &data)] {
+        let tree = data.account(account).await.unwrap();
+        let uri: Uri = format!("ctx://{account}/users/ann/memories/profile").parse().unwrap();
+        let nodes = Nodes::new(&*tree, account, Env::system());
+        let text = format!("Fact {} about her.", Env::system().now().0);
+        let version = nodes.put(&uri, &Put::new(text)).await.unwrap().meta.version;
+        let (_, body) =
+            tokio::task::block_in_place(|| requests.recv_timeout(Duration::from_secs(20)).unwrap());
+        assert_eq!(Event::parse(&body).unwrap().uri, uri.to_string());
+        let done = uri.file(".outbox/.done");
+        while tree.lookup(&done).await.unwrap().is_none()
+            || tree.read_to_string(&done).await.unwrap() != format!("{version}\n")
+        {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    stop.send_replace(true);
+    running.await.unwrap();
+}

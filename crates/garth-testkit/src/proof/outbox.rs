@@ -1,0 +1,187 @@
+//! The outbox under kills: workers in several processes tell a sink over HTTP that fails, hangs, and answers
+//! twice or late. Every event has its effect or is superseded, those of a node arrive in order, and nobody
+//! holds two of them at a time.
+
+mod check;
+mod sink;
+mod work;
+
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use futures::executor::block_on;
+use garth::agent::node::edge::{self, Edge};
+use garth::agent::node::{Nodes, Put, Uri};
+use garth::agent::outbox::counters;
+use garth::engine::sqlite::SqliteFs;
+use garth::{Env, ErrorKind};
+
+use self::sink::Sink;
+use super::child::Worker;
+use super::{Broken, Proven, account, hold, sound};
+use crate::random::Random;
+
+pub(super) use self::work::work;
+
+/// The account that URIs name.
+const ACCOUNT: &str = "default";
+/// Nodes that changes are about.
+const NODES: u64 = 24;
+/// Worker processes; each has two workers.
+const PROCESSES: usize = 2;
+/// For how long events are held, and how long a delivery takes at most, in milliseconds.
+const LEASE: u64 = 1_500;
+const TIMEOUT: u64 = 400;
+/// Longest wait for all events to be done once nobody is killed any more, in seconds.
+const PATIENCE: u64 = 180;
+
+/// What is wrong with the workers: what the proof must notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// They count an event as told before it is.
+    TellsLater,
+    /// They take events that others hold.
+    IgnoresLeases,
+}
+
+impl Fault {
+    fn name(fault: Option<Self>) -> &'static str {
+        match fault {
+            None => "none",
+            Some(Self::TellsLater) => "tells-later",
+            Some(Self::IgnoresLeases) => "ignores-leases",
+        }
+    }
+}
+
+/// What was seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// Workers' processes that were killed.
+    pub kills: u64,
+    /// Changes of nodes.
+    pub changes: u64,
+    /// Events that were made.
+    pub events: usize,
+    /// Requests that the sink got.
+    pub requests: usize,
+    /// Events that had their effect.
+    pub told: usize,
+    /// Requests that came again under a key.
+    pub again: usize,
+    /// Events that had none: newer ones stood for them.
+    pub superseded: usize,
+    /// Times that an event was held.
+    pub leases: usize,
+    /// Nodes at the end, each with its version in `.done`.
+    pub nodes: usize,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kills, changes, events, requests, told, again, superseded, leases, nodes } = self;
+        write!(
+            f,
+            "{kills} kills, {changes} changes, {events} events held {leases} times; the sink got {requests} requests, \
+             {again} of them again; {told} events told in order, {superseded} superseded, none lost; {nodes} nodes with \
+             their versions"
+        )
+    }
+}
+
+/// Changes nodes while workers (`binary` is `proof-worker`) are killed `kills` times; then all must end well.
+///
+/// # Errors
+/// What was lost, out of order, or held twice.
+pub fn outbox(folder: &Path, binary: &Path, kills: u64, seed: u64, fault: Option<Fault>) -> Proven<Report> {
+    let fs = account(folder, Env::system())?;
+    let sink = Sink::start(seed)?;
+    let place = folder.to_str().ok_or_else(|| Broken::because("the folder's path is not UTF-8"))?;
+    let start = || Worker::start(binary, &["outbox", place, &sink.url, Fault::name(fault)]);
+    let mut workers = (0..PROCESSES).map(|_| start()).collect::<Proven<Vec<_>>>()?;
+    let (mut random, mut report) = (Random::new(seed), Report::default());
+    let env = Env::system();
+    for _ in 0..kills {
+        for _ in 0..4 + random.below(20) {
+            report.changes += u64::from(block_on(change(&fs, &mut random))?);
+        }
+        env.sleep(Duration::from_millis(20 + random.below(150)));
+        // dropped before the next one starts: killed
+        let one = random.below(PROCESSES as u64) as usize;
+        drop(workers.remove(one));
+        report.kills += 1;
+        workers.push(start()?);
+    }
+    if fault == Some(Fault::IgnoresLeases) {
+        // who ignores leases may hold events for long; what was seen so far is enough
+        env.sleep(Duration::from_millis(LEASE));
+    } else {
+        drain(&fs)?;
+        // what is told later than it counts as told
+        env.sleep(Duration::from_millis(2 * TIMEOUT));
+    }
+    drop(workers);
+    let journal = sink.stop();
+    block_on(check::all(&fs, &journal, &mut report))?;
+    sound(&*fs)?;
+    Ok(report)
+}
+
+/// Waits until nothing waits any more.
+fn drain(fs: &SqliteFs) -> Proven<()> {
+    let (env, mut count) = (Env::system(), counters_of(fs)?);
+    let begun = env.instant();
+    while count.0 > 0 {
+        hold(env.instant().duration_since(begun).as_secs() < PATIENCE, || {
+            format!("{} events still wait after {PATIENCE} s", count.0)
+        })?;
+        env.sleep(Duration::from_millis(50));
+        count = counters_of(fs)?;
+    }
+    hold(count.1 == 0, || format!("{} events were given up", count.1))
+}
+
+fn counters_of(fs: &SqliteFs) -> Proven<(usize, usize)> {
+    let count = block_on(counters(fs))?;
+    Ok((count.waiting.events, count.failed.events))
+}
+
+fn uri(number: u64) -> Proven<Uri> {
+    Ok(format!("ctx://{ACCOUNT}/users/ann/memories/events/n{number}").parse()?)
+}
+
+/// Changes a node at random. Whether it could be.
+async fn change(fs: &SqliteFs, random: &mut Random) -> Proven<bool> {
+    let nodes = Nodes::new(fs, ACCOUNT, Env::system());
+    let (one, other) = (uri(random.below(NODES))?, uri(random.below(NODES))?);
+    let changed = match random.below(20) {
+        0..12 => {
+            let text = format!("Fact {} about {one}.\n", random.below(1 << 40));
+            let text = if random.below(10) == 0 { text.repeat(2_000) } else { text };
+            nodes.put(&one, &Put::new(text)).await.map(drop)
+        }
+        12..14 => nodes.delete(&one).await.map(drop),
+        14..16 => nodes.move_to(&one, &other).await.map(drop),
+        _ => nodes.relate(&edge_of(&one, &other)?).await.map(drop),
+    };
+    match changed {
+        Ok(()) => Ok(true),
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::AlreadyExists | ErrorKind::InvalidArgument
+            ) =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn edge_of(from: &Uri, to: &Uri) -> Proven<Edge> {
+    let text = format!(
+        r#"[{{"from_uri":"{from}","to_uri":"{to}","relation_type":"about","weight":0.5,"reason":""}}]"#
+    );
+    edge::parse(text.as_bytes())?.pop().ok_or_else(|| Broken::because("there is no edge"))
+}
