@@ -241,7 +241,7 @@ async fn a_failure_waits_longer_each_time_and_is_given_up_after_five_retries() {
     }
     assert_eq!(home.run().await.given_up, 1);
     let dlq = at.replace(".outbox/", ".outbox/dlq/");
-    assert_eq!(home.left().await, [dlq.clone()]);
+    assert_eq!(home.left().await, std::slice::from_ref(&dlq));
     let failed = home.event(&dlq).await;
     assert_eq!((failed.status, failed.retry_count), (EventStatus::Failed, 6));
     let count = counters(&*home.fs).await.unwrap();
@@ -444,7 +444,7 @@ async fn no_secret_is_told() {
     let home = home();
     let key = format!("AKIA{}", "IOSFODNN7EXAMPL2");
     let reason = Edge { reason: format!("uses {key}"), ..edge(&uri("a"), &uri("b")) };
-    home.put("a", &format!("The key is {key} of old.\n"), 1, &[reason.clone()]).await;
+    home.put("a", &format!("The key is {key} of old.\n"), 1, std::slice::from_ref(&reason)).await;
     home.put("b", &format!("{}{key}\n", "word ".repeat(20_000)), 1, &[]).await;
     home.run().await;
     let got = home.sink.got.lock().unwrap().clone();

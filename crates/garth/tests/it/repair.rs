@@ -322,7 +322,7 @@ async fn a_directory_that_was_moved_is_a_move_and_a_copied_one_a_node_of_its_own
         drain(&*fs).await;
         fs.mkdir_all(&moved.dir().parent().unwrap()).await.unwrap();
         fs.rename(&coffee().dir(), &moved.dir()).await.unwrap();
-        fs.commit(Batch::new([Op::copy_tree(&tea().dir(), &copied.dir())])).await.unwrap();
+        fs.commit(Batch::new([Op::copy_tree(tea().dir(), copied.dir())])).await.unwrap();
         assert_eq!(found(&repaired(&*fs).await), [("copied", 1), ("moved", 1)]);
         let now = meta(&*fs, &moved).await;
         assert_eq!((now.uri, now.version, now.owner_space), (moved.to_string(), 2, "user:bob".to_owned()));
@@ -457,7 +457,7 @@ async fn what_other_doors_change_is_followed_within_two_seconds() {
         ["changed_content /users/alice/memories/preferences/coffee"]
     );
     drain(&fs).await;
-    fs.rename(&preferences[..], "/users/alice/memories/events").await.unwrap();
+    fs.rename(preferences, "/users/alice/memories/events").await.unwrap();
     let mut told = followed(&mut follow, &fs, &env, &clock, 3).await;
     told.sort();
     assert_eq!(told, ["moved /users/alice/memories/events/coffee", "moved /users/alice/memories/events/tea"]);

@@ -84,9 +84,9 @@ mod tests {
         let (env, _) = Env::manual(time);
         let event = Event::new(&env, EventType::DeleteContext, "ctx://a", Payload::default()).unwrap();
         let path = |id: &str| TreePath::parse(&format!("/.outbox/{id}.json")).unwrap();
-        assert_eq!(made(&path(&event.event_id), "waiting\0000000000000001"), time);
+        assert_eq!(made(&path(&event.event_id), "waiting\u{0}000000000000001"), time);
         let other = path("550e8400-e29b-41d4-a716-446655440000");
-        assert_eq!(made(&other, "waiting\0000000000001500"), Timestamp(1_500_000_000));
+        assert_eq!(made(&other, "waiting\u{0}000000000001500"), Timestamp(1_500_000_000));
         assert_eq!(made(&path("ü"), "x"), Timestamp(0));
     }
 }
