@@ -7,7 +7,7 @@ use crate::Cli;
 /// Headings and their verbs, in the order of the help.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Read", &["ls", "tree", "cat", "head", "tail", "stat", "du"]),
-    ("Find", &["find", "glob", "grep", "search"]),
+    ("Find", &["find", "glob", "grep", "search", "recall"]),
     (
         "Write",
         &["write", "append", "mkdir", "touch", "rm", "mv", "cp", "ln", "set", "chmod", "chown", "batch"],

@@ -28,6 +28,7 @@ mod node;
 mod outbox;
 mod overlay;
 mod quota;
+mod recall;
 mod repair;
 mod restore;
 mod rm;
@@ -88,6 +89,7 @@ pub(crate) enum Verb {
     Glob(glob::Glob),
     Grep(grep::Grep),
     Search(search::Search),
+    Recall(recall::Recall),
     Du(du::Du),
     Import(import::Import),
     Export(export::Export),
@@ -141,6 +143,7 @@ impl Verb {
             Self::Glob(verb) => verb.run(app).await,
             Self::Grep(verb) => verb.run(app).await,
             Self::Search(verb) => verb.run(app).await,
+            Self::Recall(verb) => verb.run(app).await,
             Self::Du(verb) => verb.run(app).await,
             Self::Import(verb) => verb.run(app).await,
             Self::Export(verb) => verb.run(app).await,

@@ -3,6 +3,7 @@
 
 mod kv;
 mod nodes;
+mod recall;
 
 use std::sync::Arc;
 
@@ -36,17 +37,23 @@ struct Served {
 enum Call {
     Kv(kv::Call),
     Nodes(nodes::Call),
+    Recall,
 }
 
 impl Call {
     fn all() -> impl Iterator<Item = Self> {
-        kv::Call::ALL.into_iter().map(Self::Kv).chain(nodes::Call::ALL.into_iter().map(Self::Nodes))
+        kv::Call::ALL
+            .into_iter()
+            .map(Self::Kv)
+            .chain(nodes::Call::ALL.into_iter().map(Self::Nodes))
+            .chain([Self::Recall])
     }
 
     const fn path(self) -> &'static str {
         match self {
             Self::Kv(call) => call.path(),
             Self::Nodes(call) => call.path(),
+            Self::Recall => recall::PATH,
         }
     }
 
@@ -55,6 +62,7 @@ impl Call {
         match self {
             Self::Kv(call) => call.scope(),
             Self::Nodes(call) => call.scope(),
+            Self::Recall => Scope::SearchRead,
         }
     }
 
@@ -63,6 +71,7 @@ impl Call {
         match self {
             Self::Kv(call) => call.is_long(),
             Self::Nodes(call) => call.is_long(),
+            Self::Recall => true,
         }
     }
 }
@@ -166,6 +175,7 @@ async fn answer(
     match call {
         Call::Kv(call) => kv::answer(&caller, call, head, body).await,
         Call::Nodes(call) => nodes::answer(&caller, call, body).await,
+        Call::Recall => recall::answer(&caller, body).await,
     }
 }
 

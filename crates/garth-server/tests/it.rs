@@ -14,6 +14,7 @@ mod it {
     mod limits;
     mod nodes;
     mod outbox;
+    mod recall;
     mod refusals;
     mod search;
 }

@@ -5,6 +5,7 @@ pub mod chat;
 pub mod kv;
 pub mod node;
 pub mod outbox;
+pub mod recall;
 pub mod tree;
 
 pub use tree::{AgentTree, Identity, Skill};

@@ -2,6 +2,8 @@
 //! that every engine can share it.
 
 pub mod context;
+pub mod count;
+pub mod excerpt;
 pub mod json;
 pub mod passage;
 pub mod question;

@@ -27,6 +27,7 @@ mod it {
     mod overlay_stored;
     mod projections;
     mod quotas;
+    mod recall;
     mod repair;
     mod rules;
     mod rules_lines;

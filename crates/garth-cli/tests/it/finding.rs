@@ -1,4 +1,4 @@
-//! Verbs that look for something: find, glob, grep, search.
+//! Verbs that look for something: find, glob, grep, search, recall.
 
 use serde_json::json;
 
@@ -217,4 +217,51 @@ fn find_by_tag_and_metadata_prints_what_has_all_of_them() {
     assert_eq!(garth.ok(&["find", "--tag", "x", "--at", "before"]), "/a\n/z/b/own\n/z/b-c\n");
     garth.fails(3, &["find", "/nowhere", "--tag", "x"]);
     garth.fails(2, &["find", "--meta", "due"]);
+}
+
+#[test]
+fn recall_gives_what_fits_a_question_within_a_budget() {
+    let garth = notes();
+    let coffee = "ctx://default/users/ada/memories/preferences/coffee";
+    garth.feed(&["node", "put", coffee, "--tag", "drink"], "Ada likes her coffee black.\n");
+    let question = "how does Ada take her coffee";
+    let text = garth.ok(&["recall", question, "--budget", "150"]);
+    assert!(
+        text.contains(&format!("[garth:evidence {coffee} L2 ")) && text.contains("coffee black.\n"),
+        "{text}"
+    );
+    let answer = garth.json(&["recall", question, "--tag", "drink", "-n", "1"]);
+    assert_eq!(answer["items"][0]["source"], json!(coffee));
+    assert!(
+        answer["tokens"].as_u64().unwrap() < 150 && answer["key"].as_str().unwrap().len() == 64,
+        "{answer}"
+    );
+    assert_eq!(garth.ok(&["recall", question, "--in", "/notes/old"]), "Nothing fits the question.\n");
+    assert_eq!(garth.ok(&["recall", question, "--tag", "other"]), "Nothing fits the question.\n");
+    let past = garth.ok(&["recall", question, "--as-of", "1"]);
+    assert!(past.starts_with("Nothing fits the question.\nFound among what is known now"), "{past}");
+    assert_eq!(
+        garth.ok(&["recall", question, "--valid-at", "1990-01-01", "--in", "/notes"]),
+        "Nothing fits the question.\n"
+    );
+    let files = garth.json(&["recall", "call about the harbour"]);
+    assert_eq!(files["items"][0]["source"], json!("/notes/today.md"));
+    garth.fails(2, &["recall", question, "--budget", "10"]);
+    garth.fails(3, &["recall", question, "--in", "/nowhere"]);
+    garth.fails(2, &["recall"]);
+}
+
+#[test]
+fn an_agent_recalls_in_its_own_tree() {
+    let garth = notes();
+    for (user, text) in [("ada", "Ada likes her coffee black."), ("bob", "Bob likes coffee: a canary.")] {
+        garth
+            .feed(&["node", "put", &format!("ctx://default/users/{user}/memories/preferences/coffee")], text);
+    }
+    let chat = ["--agent", "bot", "--user", "ada", "--chat", "trip"];
+    garth.feed(&[&["write", "/plan.md"][..], &chat].concat(), "Bring the coffee.\n");
+    let text = garth.ok(&[&["recall", "coffee", "--budget", "1000"][..], &chat].concat());
+    assert!(text.contains("Bring the coffee.") && text.contains("Ada likes her coffee black."), "{text}");
+    assert!(text.contains("ctx://default/users/ada/memories/preferences/coffee L2"), "{text}");
+    assert!(!text.contains("canary"), "{text}");
 }

@@ -15,7 +15,7 @@ const SIZE: u64 = 64 << 20;
 
 /// Every verb that reads, with what to ask of the data that [`fill`] writes. `OUT` is a name on
 /// another disk, a new one for each run.
-const READING: [&[&str]; 37] = [
+const READING: [&[&str]; 38] = [
     &["account", "list"],
     &["key", "list"],
     &["rule", "list"],
@@ -48,6 +48,7 @@ const READING: [&[&str]; 37] = [
     &["glob", "/**"],
     &["grep", "herbs", "/notes/plan.md"],
     &["search", "herbs"],
+    &["recall", "herbs"],
     &["du", "/"],
     &["fsck"],
     &["export", "/", "OUT"],

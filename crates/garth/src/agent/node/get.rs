@@ -121,7 +121,10 @@ impl Nodes<'_> {
 
     /// Where a node went, as long as its move is not done everywhere.
     async fn moved(&self, uri: &Uri) -> Result<Option<String>> {
-        if !self.fs.capabilities(&uri.dir()).find {
+        // what is beside what the caller reaches is told nobody, also where the account's outbox knows of it
+        let is_reached =
+            |uri: &Uri| self.tops.as_ref().is_none_or(|tops| tops.iter().any(|top| uri.dir().is_within(top)));
+        if !self.fs.capabilities(&uri.dir()).find || !is_reached(uri) {
             return Ok(None);
         }
         let query = FindQuery::new(Projection::EventNode).equal(&uri.to_string()).limit(16);
@@ -130,7 +133,8 @@ impl Nodes<'_> {
             let event = event.and_then(|bytes| Event::parse(&bytes).ok());
             let is_move =
                 |event: &Event| event.event_type == EventType::MoveContext && event.uri == uri.to_string();
-            if let Some(new) = event.filter(is_move).and_then(|event| event.payload.new_uri) {
+            let new = event.filter(is_move).and_then(|event| event.payload.new_uri);
+            if let Some(new) = new.filter(|new| new.parse().is_ok_and(|new| is_reached(&new))) {
                 return Ok(Some(new));
             }
         }

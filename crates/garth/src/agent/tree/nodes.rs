@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::AgentTree;
 use super::homes::{Homes, are_there};
+use super::{AgentTree, Identity};
 use crate::agent::node::OUTBOX;
 use crate::error::Result;
 use crate::fs::FileSystem;
@@ -17,6 +17,19 @@ pub struct Reach {
     pub fs: Arc<dyn FileSystem>,
     /// The directories of nodes in it.
     pub tops: Vec<TreePath>,
+}
+
+impl Identity {
+    /// Where the directories of context nodes are in the tree, each with its path in the account: see
+    /// [`AgentTree`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an id that makes no path.
+    pub fn places(&self) -> Result<Vec<(TreePath, TreePath)>> {
+        let homes = Homes::of(self)?;
+        let agent = (TreePath::parse("/.agent")?, homes.agent);
+        Ok(vec![agent, (homes.shown_memories, homes.memories)])
+    }
 }
 
 impl AgentTree<'_> {

@@ -1,0 +1,102 @@
+//! `POST /v1/recall`: what it answers, what it refuses, and for whom.
+
+use futures::executor::block_on;
+use garth::datadir::Scope;
+use serde_json::{Value, json};
+
+use super::harness::Server;
+
+const COFFEE: &str = "ctx://acme/users/alice/memories/preferences/coffee";
+
+fn server() -> Server {
+    let server = Server::start();
+    for (uri, content) in [
+        (COFFEE, "Alice likes her coffee black."),
+        ("ctx://acme/users/bob/memories/preferences/coffee", "Bob likes his coffee sweet: a canary."),
+        ("ctx://acme/agents/bot/memories/cases/coffee", "The bot made coffee once."),
+    ] {
+        server.ok("nodes/put", json!({"uri": uri, "content": content}).to_string());
+    }
+    server
+}
+
+fn sources(answer: &Value) -> Vec<&str> {
+    answer["items"].as_array().unwrap().iter().map(|item| item["source"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_recall_answers_within_its_budget_and_says_where_it_is_from() {
+    let server = server();
+    let asked = json!({"question": "how does Alice take her coffee", "budget": 200});
+    let answer = server.ok("recall", asked.to_string());
+    assert_eq!(sources(&answer)[0], COFFEE);
+    assert!(
+        answer["tokens"].as_u64().unwrap() <= 200 && answer["items"].as_array().unwrap().len() < 3,
+        "{answer}"
+    );
+    let item = answer["items"][0].as_object().unwrap();
+    let mut fields: Vec<&str> = item.keys().map(String::as_str).collect();
+    fields.sort_unstable();
+    let known = [
+        "bytes", "found_in", "layer", "lines", "parts", "path", "score", "sha256", "source", "text",
+        "tokens", "version", "whole", "why",
+    ];
+    assert_eq!(fields, known);
+    assert_eq!((&item["text"], &item["layer"]), (&json!("Alice likes her coffee black.\n"), &json!(2)));
+    let text = answer["text"].as_str().unwrap();
+    assert!(
+        text.contains(&format!("[garth:evidence {COFFEE} L2 {} ", item["version"].as_str().unwrap())),
+        "{text}"
+    );
+    let within = json!({"question": "coffee", "within": ["/users/bob"], "valid_at": "2100-01-01T00:00:00Z"});
+    assert_eq!(sources(&server.ok("recall", within.to_string())).len(), 1);
+    let none = server.ok("recall", json!({"question": "submarine periscopes"}).to_string());
+    assert_eq!((&none["items"], &none["text"]), (&json!([]), &json!("Nothing fits the question.\n")));
+    let past = server.ok("recall", json!({"question": "coffee", "as_of": "0"}).to_string());
+    assert_eq!(past["items"], json!([]));
+    assert!(past["notes"][0].as_str().unwrap().contains("not searched"), "{past}");
+}
+
+#[test]
+fn what_no_recall_takes_is_refused() {
+    let server = server();
+    for body in [
+        json!({}),
+        json!({"question": "x", "budget": 99}),
+        json!({"question": "x", "budget": 32_001}),
+        json!({"question": "x", "limit": 0}),
+        json!({"question": "x", "within": ["relative"]}),
+        json!({"question": "x", "within": vec!["/x"; 101]}),
+        json!({"question": "x", "valid_at": "soon"}),
+        json!({"question": "x", "user": "alice"}),
+        json!({"question": "x".repeat(8_193)}),
+    ] {
+        server.post("recall", body.to_string()).refused(400, "VALIDATION_ERROR");
+    }
+    server.post("recall", json!({"question": "x", "as_of": "nowhen"}).to_string()).refused(404, "NOT_FOUND");
+    let reader = server.key("acme", &[Scope::MemoryRead]);
+    server.post_as(&reader, "recall", r#"{"question":"coffee"}"#).refused(403, "FORBIDDEN");
+    let searcher = server.key("acme", &[Scope::SearchRead]);
+    assert_eq!(server.post_as(&searcher, "recall", r#"{"question":"coffee"}"#).status, 200);
+    block_on(server.home.create_account("other")).unwrap();
+    let other = server.key("other", &[Scope::SearchRead]);
+    let answer = server.post_as(&other, "recall", r#"{"question":"coffee"}"#).json();
+    assert_eq!(answer["items"], json!([]));
+}
+
+#[test]
+fn an_agent_recalls_its_own_and_its_users() {
+    let server = server();
+    let ask = |question: &str| {
+        let body = json!({"question": question, "agent": "bot", "user": "alice", "chat": "trip"});
+        server.ok("recall", body.to_string())
+    };
+    let answer = ask("who made coffee, who likes it");
+    let mut found = sources(&answer);
+    found.sort_unstable();
+    assert_eq!(found, ["ctx://acme/agents/bot/memories/cases/coffee", COFFEE]);
+    for question in ["canary", "Bob sweet coffee", "coffee"] {
+        let answer = ask(question).to_string();
+        assert!(!answer.contains("canary") && !answer.contains("bob"), "{answer}");
+    }
+}
