@@ -76,7 +76,7 @@ pub(super) async fn node(
     }
     let start = next()?;
     let around = hit.map(|hit| next().map(|read| (read, hit))).transpose()?;
-    let mut parts = of_content(text, Some(Level::Content), start, around, found.question);
+    let mut parts = of_content(&text, Some(Level::Content), start, around, found.question);
     let holds = |of: fn(&crate::agent::node::Layers) -> &crate::agent::node::Layer| {
         let Some(layers) = &meta.layers else { return true };
         let describes = |whole: &Unmarked| of(layers).content_sha256 == whole.sha256;
@@ -100,7 +100,7 @@ pub(super) async fn file(fs: &dyn FileSystem, path: &TreePath, found: &Found<'_>
     let mut next = || read.next().unwrap_or_else(|| Err(Error::new(ErrorKind::Io, "an answer is missing")));
     let start = next()?;
     let around = hit.map(|hit| next().map(|read| (read, hit))).transpose()?;
-    Ok(Some(of_content(path.clone(), None, start, around, found.question).parts))
+    Ok(Some(of_content(path, None, start, around, found.question).parts))
 }
 
 impl<'a> Found<'a> {
@@ -140,7 +140,7 @@ struct OfContent {
 
 /// What there is to show of a text, of which the beginning was read, and what is around a hit.
 fn of_content(
-    path: TreePath,
+    path: &TreePath,
     level: Option<Level>,
     (entry, start): (Entry, bytes::Bytes),
     around: Option<((Entry, bytes::Bytes), &Hit)>,
