@@ -87,6 +87,9 @@ enum Proof {
     IsolationNodes,
     /// A lost answer (caller gone, process ended, connection cut), then a retry: one commit: 1,000 times each
     Committed,
+    /// Context nodes on a folder cut short behind each operation are repaired, of damaged directories nothing
+    /// of the user's is lost, and other readers agree on what is there: 10,000 directories, 10,000 nodes
+    Repair,
     /// Batches over the views of an agent's tree are whole and once after a kill and a retry: 100 kills
     ViewKills,
     /// Events reach a sink that fails, hangs and answers late, once and in order, under kills of 4 workers in
@@ -148,6 +151,7 @@ fn prove(root: &Path, &Options { what, size, seed }: &Options) -> Result<()> {
         Proof::IsolationHost => proofs::isolate_host(size(1_000_000), seed),
         Proof::IsolationNodes => proofs::isolate_nodes(size(100_000), seed),
         Proof::Committed => proofs::commit_once(&binaries(root)?, size(1_000), seed),
+        Proof::Repair => proofs::repair(&binaries(root)?.worker, size(10_000), seed),
         Proof::ViewKills => proofs::kill_views(&binaries(root)?, size(100), seed),
         Proof::Outbox => proofs::tell(&binaries(root)?, size(100), seed),
     }

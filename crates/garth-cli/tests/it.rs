@@ -16,6 +16,7 @@ mod it {
     mod quota;
     mod reading;
     mod readme;
+    mod repair;
     mod rule;
     mod serve;
     mod stopping;

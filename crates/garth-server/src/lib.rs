@@ -13,6 +13,7 @@ mod errors;
 mod fields;
 mod limits;
 pub mod outbox;
+mod repair;
 mod request;
 mod routes;
 mod serve;

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::connection;
+use crate::repair;
 use crate::request::Context;
 use crate::routes::router;
 
@@ -51,9 +52,10 @@ pub async fn serve(
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no socket to serve on"));
     }
     let context = Context { env: data_dir.env().clone(), access_log: options.access_log };
-    let app = router(data_dir);
     let (stop, stopping) = watch::channel(false);
     let mut loops = JoinSet::new();
+    loops.spawn(repair::follow(data_dir.clone(), stopping.clone()));
+    let app = router(data_dir);
     for listener in listeners {
         loops.spawn(accept(listener, app.clone(), context.clone(), stopping.clone()));
     }

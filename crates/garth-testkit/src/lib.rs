@@ -6,6 +6,7 @@ pub mod counting;
 pub mod cranfield;
 #[cfg(feature = "faults")]
 pub mod crash;
+pub mod cut_short;
 pub mod interfering;
 pub mod leaky;
 pub mod limited;

@@ -16,6 +16,7 @@ pub mod linear;
 mod model;
 pub mod outbox;
 pub mod processes;
+pub mod repair;
 pub mod subtrees;
 pub mod view_kills;
 pub mod worker;

@@ -8,7 +8,7 @@ use garth_testkit::proof::committed::Retry;
 use garth_testkit::proof::view_kills::{self, How};
 use garth_testkit::proof::{
     Proven, accounts, appends, big_file, collect, committed, damage, failpoints, host_cuts, isolation,
-    linear, outbox, processes, subtrees,
+    linear, outbox, processes, repair, subtrees,
 };
 
 use super::Binaries;
@@ -36,6 +36,14 @@ pub(super) fn share(worker: &Path, commits: u64) -> Result<()> {
         on_folder(|folder| processes::processes(folder, worker, count, commits.div_ceil(100), commits))?;
     }
     Ok(())
+}
+
+/// Nodes that are cut short, killed and damaged, and what others see of them.
+pub(super) fn repair(worker: &Path, count: u64, seed: u64) -> Result<()> {
+    on_folder(repair::cuts)?;
+    on_folder(|folder| repair::kills(folder, worker, count.div_ceil(200), seed))?;
+    on_folder(|_| repair::damage::damaged(count, seed))?;
+    on_folder(|folder| repair::readers::agree(folder, count, seed)).map(drop)
 }
 
 /// 64 appenders, then a file of many small appends.

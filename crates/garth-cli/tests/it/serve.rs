@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use super::garth::{Garth, string, text};
 
 /// A server that runs until this is dropped.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     stdout: BufReader<ChildStdout>,
     line: Value,
 }
 
 impl Server {
-    fn start(garth: &Garth) -> Self {
+    pub(crate) fn start(garth: &Garth) -> Self {
         Self::of(&mut garth.command(&["serve", "--listen", "127.0.0.1:0", "--json"]))
     }
 

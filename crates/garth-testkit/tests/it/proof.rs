@@ -10,7 +10,7 @@ use garth_testkit::proof::isolation::Place;
 use garth_testkit::proof::view_kills::{self, How};
 use garth_testkit::proof::{
     Proven, accounts, appends, big_file, collect, damage, failpoints, isolation, linear, outbox, processes,
-    subtrees,
+    repair, subtrees,
 };
 use tempfile::TempDir;
 
@@ -295,4 +295,32 @@ fn a_worker_that_ignores_leases_is_noticed() {
     let broken = broken.unwrap_err().to_string();
     println!("{broken}");
     assert!(broken.contains("was held until"), "{broken}");
+}
+
+#[test]
+fn nodes_cut_short_behind_each_operation_are_repaired() {
+    let folder = in_memory();
+    let report = proven(repair::cuts(folder.path()));
+    for finding in ["orphan", "missing_event", "changed_content", "moved", "unfinished_delete"] {
+        assert!(report.found.contains_key(finding), "{finding} was never found: {report}");
+    }
+}
+
+#[test]
+fn a_kill_leaves_nothing_of_nodes_to_repair() {
+    let folder = on_disk();
+    assert_eq!(proven(repair::kills(folder.path(), &worker(), 5, 1)).kills, 5);
+}
+
+#[test]
+fn of_damaged_directories_nothing_of_the_users_is_lost() {
+    let report = proven(repair::damage::damaged(600, 1));
+    assert!(report.repaired > 100 && report.broken > 10, "{report}");
+}
+
+#[test]
+fn other_readers_agree_on_which_nodes_are_there() {
+    let folder = in_memory();
+    let report = proven(repair::readers::agree(folder.path(), 400, 1));
+    assert!(report.there > 50 && report.there < 350, "{report}");
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::super::event::{Event, EventType, Payload};
 use super::super::files::{META, OUTBOX};
@@ -17,12 +18,18 @@ use super::{Finding, READ, Repair, Report, Told};
 use crate::error::{ErrorKind, Result};
 use crate::fs::{FileSystem, FileSystemExt};
 use crate::model::{
-    Change, ChangeKind, ChangesQuery, FindQuery, LogPosition, Moment, Projection, Seq, Timestamp,
+    Change, ChangeKind, ChangesQuery, FindQuery, LogPosition, Moment, Op, Projection, Seq, Timestamp,
 };
 use crate::path::TreePath;
 
 /// Most nodes that wait to be looked at; the log is read on when there are fewer.
 const MAX_WAITING: usize = if cfg!(test) { 100 } else { 10_000 };
+
+/// In the account's outbox: the commit that it was followed to.
+const FOLLOWED: &str = ".followed";
+
+/// How long apart that is noted: what came since is looked at again after a new start.
+const NOTED: Duration = Duration::from_secs(60);
 
 /// Segments of the paths of nodes: `users/U/memories/profile` and `users/U/memories/events/E`.
 const DEPTHS: [usize; 2] = [4, 5];
@@ -48,6 +55,9 @@ pub struct Follow {
     came: VecDeque<(TreePath, Option<TreePath>)>,
     /// Those that went, in the order of their commits.
     went: VecDeque<Went>,
+    /// Whether something of nodes changed since its place in the log was noted, and when that was.
+    moved_on: bool,
+    noted: Timestamp,
 }
 
 /// A directory, or the meta in it, that went in a commit.
@@ -64,7 +74,46 @@ impl Follow {
     /// From behind a commit on.
     pub fn since(position: impl Into<LogPosition>) -> Self {
         let (waiting, came, went) = (BTreeMap::new(), VecDeque::new(), VecDeque::new());
-        Self { since: position.into(), waiting, came, went }
+        Self { since: position.into(), waiting, came, went, moved_on: false, noted: Timestamp(0) }
+    }
+
+    /// From where it was followed to before; an account that never was is looked at as a whole.
+    ///
+    /// # Errors
+    /// From the filesystem.
+    pub async fn resume(nodes: &Nodes<'_>) -> Result<Self> {
+        let head = nodes.fs.head().await?.seq;
+        let [noted] = read_all(nodes.fs, &[followed()]).await?;
+        let noted = noted.and_then(|file| file.text()?.trim().parse().ok()).map(Seq);
+        match noted.filter(|noted| *noted <= head) {
+            Some(noted) => Ok(Self::since(noted)),
+            None => {
+                let mut follow = Self { moved_on: true, ..Self::since(head) };
+                follow.came.push_back((TreePath::root(), None));
+                Ok(follow)
+            }
+        }
+    }
+
+    /// Notes in the account how far it was followed, if that is worth it by now; when it will be.
+    async fn note_place(&mut self, repair: &Repair<'_>) -> Result<Next> {
+        if !self.moved_on || repair.dry_run {
+            return Ok(Next::Commit);
+        }
+        let now = repair.nodes.env.now();
+        let due = Timestamp(self.noted.0.saturating_add(NOTED.as_nanos() as i64));
+        if now < due {
+            return Ok(Next::At(due));
+        }
+        let op = Op::write(followed(), format!("{}\n", self.since.seq)).with_parents();
+        let batch = repair.nodes.batch(vec![op], Vec::new()).message("repair: followed");
+        self.noted = now;
+        match repair.nodes.fs.commit(batch.visible()).await {
+            Ok(_) => self.moved_on = false,
+            // a new start looks at more; that is all
+            Err(error) => tracing::debug!(%error, "how far nodes were followed is not noted"),
+        }
+        Ok(Next::Commit)
     }
 
     /// Everything up to here has been looked at; none while something waits.
@@ -116,7 +165,7 @@ impl Follow {
         Ok(match dues.min() {
             Some(due) if *due <= repair.nodes.env.now() => Next::Now,
             Some(due) => Next::At(*due),
-            None => Next::Commit,
+            None => return self.note_place(repair).await,
         })
     }
 
@@ -153,6 +202,7 @@ impl Follow {
         for path in &change.paths {
             match place(path) {
                 Place::Node(dir) => {
+                    self.moved_on = true;
                     self.waiting.insert(dir, due);
                 }
                 Place::Above if comes => self.came.push_back((path.clone(), None)),
@@ -183,6 +233,7 @@ impl Follow {
             Place::Node(dir) if dir == *path || path.name() == Some(META) => dir,
             Place::Node(_) | Place::Elsewhere => return,
         };
+        self.moved_on = true;
         self.went.push_back(Went { seq, dir, after: None, due });
     }
 
@@ -303,6 +354,10 @@ impl Nodes<'_> {
         self.fs.commit(self.batch(ops, conditions).message(message).visible()).await?;
         Ok(())
     }
+}
+
+fn followed() -> TreePath {
+    TreePath::from_row(TreePath::from_row("", OUTBOX).key(), FOLLOWED)
 }
 
 /// What a path is to nodes.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::Nodes;
 use super::super::event::{Event, EventType};
-use super::super::files::{ABSTRACT, CONTENT, DLQ, DONE, META, OUTBOX, OVERVIEW, RELATIONS};
+use super::super::files::{ABSTRACT, CONTENT, DLQ, META, OUTBOX, OVERVIEW, RELATIONS};
 use super::super::state::{File, MAX_CONTENT, State, read_all, text_of};
 use super::super::uri::Uri;
 use crate::error::{Error, ErrorKind, Result};
@@ -16,6 +16,9 @@ use crate::path::TreePath;
 /// Most names of a directory that are looked at, and most events of a node that are read, newest first.
 const MAX_NAMES: usize = 1000;
 const MAX_EVENTS: usize = 64;
+
+/// The version whose events are done, by its path in the directory of a node.
+pub(super) const DONE_FILE: &str = ".outbox/.done";
 
 /// A node's directory as repair sees it.
 #[derive(Clone, Debug)]
@@ -82,8 +85,7 @@ impl Found {
 
     /// The files that are read of each node, those of [`State`] first.
     fn paths(uri: &Uri) -> Vec<TreePath> {
-        let done = format!("{OUTBOX}/{DONE}");
-        let names = [META, text_of(uri), RELATIONS, ABSTRACT, OVERVIEW, &done, CONTENT];
+        let names = [META, text_of(uri), RELATIONS, ABSTRACT, OVERVIEW, DONE_FILE, CONTENT];
         names[..if uri.is_skill() { 7 } else { 6 }].iter().map(|name| uri.file(name)).collect()
     }
 
@@ -106,7 +108,7 @@ impl Found {
             done: None,
             changed: Timestamp(0),
         };
-        let names = [META, text_of(uri), RELATIONS, ABSTRACT, OVERVIEW, OUTBOX, CONTENT];
+        let names = [META, text_of(uri), RELATIONS, ABSTRACT, OVERVIEW, DONE_FILE, CONTENT];
         for ((place, name), answer) in names.into_iter().enumerate().zip(answers) {
             match answer {
                 Ok((entry, bytes)) => found.take(place, &entry, &bytes, has_log),
@@ -299,7 +301,11 @@ impl Nodes<'_> {
         Ok(if meta.is_none() && text.is_none() { Elsewhere::Gone(old) } else { copy })
     }
 
+    /// Whether edges lead to a node that is not there.
     async fn is_dangling(&self, old: &Uri) -> Result<bool> {
+        if self.fs.lookup(old.file(META)).await?.is_some() {
+            return Ok(false);
+        }
         let (nodes, more) = self.incoming(old, 1).await?;
         Ok(more || !nodes.is_empty())
     }

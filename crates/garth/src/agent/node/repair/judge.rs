@@ -11,7 +11,7 @@ use super::super::layers;
 use super::super::made::Made;
 use super::super::meta::{Layer, Layers, Meta, Origin, Status, seconds};
 use super::super::state::File;
-use super::found::{Around, Elsewhere, Found};
+use super::found::{Around, DONE_FILE, Elsewhere, Found};
 use super::{Asked, Finding};
 use crate::model::Timestamp;
 
@@ -92,8 +92,18 @@ impl Mend {
 enum Known {
     Absent,
     Unreadable,
-    /// Whether something of it could not be read.
-    Meta(Box<Meta>, bool),
+    Meta(Box<Meta>, Fields),
+}
+
+/// What became of the fields of a meta as it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fields {
+    /// All are there.
+    All,
+    /// Some are missing.
+    Some,
+    /// Some say nothing: they are lost when it is written.
+    Lost,
 }
 
 /// The URI that a meta speaks of.
@@ -108,28 +118,28 @@ fn known(found: &Found, now: Timestamp) -> Known {
     let Some(file) = &found.state.meta else { return Known::Absent };
     let Some(bytes) = &file.bytes else { return Known::Unreadable };
     if let Ok(meta) = Meta::parse(bytes) {
-        return Known::Meta(Box::new(meta), false);
+        return Known::Meta(Box::new(meta), Fields::All);
     }
     let Ok(fields) = serde_json::from_slice::<Map<String, Value>>(bytes) else { return Known::Unreadable };
     match completed(found, &fields, now) {
-        Some((meta, lost)) => Known::Meta(Box::new(meta), lost),
+        Some((meta, fields)) => Known::Meta(Box::new(meta), fields),
         None => Known::Unreadable,
     }
 }
 
-/// A meta that lacks fields, or has some that say nothing, with those of a new one in their place; whether
-/// something was lost by that. One without status is being written.
-fn completed(found: &Found, fields: &Map<String, Value>, now: Timestamp) -> Option<(Meta, bool)> {
+/// A meta that lacks fields, or has some that say nothing, with those of a new one in their place. One without
+/// status is being written.
+fn completed(found: &Found, fields: &Map<String, Value>, now: Timestamp) -> Option<(Meta, Fields)> {
     let new = Meta { status: Status::Pending, ..Meta::new(&found.state.uri, now) };
     let Ok(Value::Object(mut whole)) = serde_json::to_value(&new) else { return None };
-    let mut lost = false;
+    let mut left = Fields::Some;
     let optional = ["layers", "replaces", "valid_from", "valid_to"];
     let own: Vec<String> = whole.keys().cloned().chain(optional.map(str::to_owned)).collect();
     for name in &own {
         let Some(value) = fields.get(name) else { continue };
         let before = whole.insert(name.clone(), value.clone());
         if serde_json::from_value::<Meta>(Value::Object(whole.clone())).is_err() {
-            lost = true;
+            left = Fields::Lost;
             match before {
                 Some(before) => whole.insert(name.clone(), before),
                 None => whole.remove(name),
@@ -139,7 +149,7 @@ fn completed(found: &Found, fields: &Map<String, Value>, now: Timestamp) -> Opti
     for (name, value) in fields.iter().filter(|(name, _)| !own.contains(name)) {
         whole.insert(name.clone(), value.clone());
     }
-    Some((serde_json::from_value(Value::Object(whole)).ok()?, lost))
+    Some((serde_json::from_value(Value::Object(whole)).ok()?, left))
 }
 
 /// What the files alone say: that all is well, or that it is broken; none if that leaves a doubt.
@@ -147,7 +157,7 @@ pub(super) fn at_first_sight(found: &Found, asked: &Asked) -> Option<Verdict> {
     if found.is_empty() {
         return None;
     }
-    let Known::Meta(meta, false) = known(found, asked.now) else { return None };
+    let Known::Meta(meta, Fields::All) = known(found, asked.now) else { return None };
     match meta.status {
         Status::Broken if !asked.retry => Some(Verdict::Broken),
         Status::Broken | Status::Pending => None,
@@ -171,14 +181,14 @@ pub(super) fn judge(found: &Found, around: &Around, asked: &Asked) -> Verdict {
             let meta = Meta::new(&state.uri, asked.now);
             Some(broken(found, &meta, asked))
         }
-        (Known::Meta(meta, lost), has_text) => match meta.status {
+        (Known::Meta(meta, fields), has_text) => match meta.status {
             Status::Broken if !asked.retry => return Verdict::Broken,
             Status::Broken if usable(text).is_none() => return Verdict::Broken,
             Status::Pending if !(has_text && usable(text).is_some() && has_all(found)) => {
                 Some(broken(found, &meta, asked))
             }
             Status::Active if usable(text).is_none() => Some(broken(found, &meta, asked)),
-            Status::Active | Status::Broken | Status::Pending => whole(found, around, asked, &meta, lost),
+            Status::Active | Status::Broken | Status::Pending => whole(found, around, asked, &meta, fields),
         },
     };
     let Some(mend) = mend.filter(|mend| !mend.is_nothing()) else { return Verdict::Sound };
@@ -226,7 +236,7 @@ fn broken(found: &Found, meta: &Meta, asked: &Asked) -> Mend {
     let uri = found.state.uri.to_string();
     let same = if meta.uri == uri { meta.clone() } else { Meta { uri, ..meta.clone() } };
     mend.meta = Some(Meta { status: Status::Broken, updated_at: seconds(asked.now), ..same });
-    let is_lost = !matches!(known(found, asked.now), Known::Absent | Known::Meta(_, false));
+    let is_lost = matches!(known(found, asked.now), Known::Unreadable | Known::Meta(_, Fields::Lost));
     if is_lost || found.in_the_way.contains(&META) {
         mend.aside.push(META);
     }
@@ -248,7 +258,9 @@ fn orphan(found: &Found, around: &Around, asked: &Asked) -> Option<Mend> {
         return Some(broken(found, &new, asked));
     }
     let meta = Meta { version: found.done.map_or(1, |done| done.saturating_add(1)), ..new };
-    let mut mend = whole(found, around, asked, &meta, state.meta.is_some())?;
+    // what is there of it, and says nothing, is kept
+    let fields = if state.meta.is_some() { Fields::Lost } else { Fields::All };
+    let mut mend = whole(found, around, asked, &meta, fields)?;
     (mend.finding, mend.rest) = (Finding::Orphan, WRITING);
     Some(mend)
 }
@@ -300,11 +312,11 @@ fn layer(
 }
 
 /// The node is to be whole and active. It has a text.
-fn whole(found: &Found, around: &Around, asked: &Asked, before: &Meta, lost: bool) -> Option<Mend> {
+fn whole(found: &Found, around: &Around, asked: &Asked, before: &Meta, fields: Fields) -> Option<Mend> {
     let state = &found.state;
     let content = usable(effective_text(found))?.to_owned();
     let mut mend = Mend::new(Finding::Incomplete, EDITING);
-    if lost {
+    if fields == Fields::Lost {
         mend.aside.push(META);
     }
     let mut meta = before.clone();
@@ -356,7 +368,7 @@ fn whole(found: &Found, around: &Around, asked: &Asked, before: &Meta, lost: boo
     }
     mend.tell_edges = edges;
     mend.dangling.extend(around.dangling.iter().cloned());
-    if meta != *before || found.state.meta.is_none() || lost {
+    if meta != *before || found.state.meta.is_none() || fields != Fields::All {
         if counts || is_first {
             meta.updated_at = seconds(asked.now);
         }
@@ -432,7 +444,7 @@ fn settle_place(
 /// What lies in the place of a file that is to be written, or is none that can be read, gives way.
 fn give_way(found: &Found, mend: &mut Mend) {
     let state = &found.state;
-    for name in [META, RELATIONS, ABSTRACT, OVERVIEW, OUTBOX] {
+    for name in [META, RELATIONS, ABSTRACT, OVERVIEW, OUTBOX, DONE_FILE] {
         if found.in_the_way.contains(&name) && !mend.aside.contains(&name) {
             mend.aside.push(name);
         }
