@@ -1,5 +1,5 @@
-//! Others who read the folder agree on which nodes are there: the program of the layout's own description, run
-//! on a folder of the host and on the export of an account.
+//! Others who read the folder agree on which nodes are there: the program of the layout's own description,
+//! run on a folder of the host and on the export of an account.
 
 use std::fmt;
 use std::io::Write as _;

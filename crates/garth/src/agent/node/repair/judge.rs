@@ -127,8 +127,8 @@ fn known(found: &Found, now: Timestamp) -> Known {
     }
 }
 
-/// A meta that lacks fields, or has some that say nothing, with those of a new one in their place. One without
-/// status is being written.
+/// A meta that lacks fields, or has some that say nothing, with those of a new one in their place. One
+/// without status is being written.
 fn completed(found: &Found, fields: &Map<String, Value>, now: Timestamp) -> Option<(Meta, Fields)> {
     let new = Meta { status: Status::Pending, ..Meta::new(&found.state.uri, now) };
     let Ok(Value::Object(mut whole)) = serde_json::to_value(&new) else { return None };

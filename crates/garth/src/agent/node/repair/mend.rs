@@ -142,7 +142,7 @@ impl Nodes<'_> {
         if self.fs.lookup(&outbox).await?.is_none() {
             ops.push(Op::mkdir_all(outbox.clone()));
         }
-        for (path, _) in events.iter().rev().filter(|(_, event)| event.event_type == EventType::MoveContext) {
+        for (path, _) in events.iter().rev().filter(|(_, event)| event.outlives_node()) {
             let name = path.name().unwrap_or_default();
             ops.push(Op::rename(path.clone(), TreePath::from_row(outbox.key(), name)));
         }
