@@ -13,7 +13,6 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::connection;
-use crate::repair;
 use crate::request::Context;
 use crate::routes::router;
 
@@ -54,7 +53,6 @@ pub async fn serve(
     let context = Context { env: data_dir.env().clone(), access_log: options.access_log };
     let (stop, stopping) = watch::channel(false);
     let mut loops = JoinSet::new();
-    loops.spawn(repair::follow(data_dir.clone(), stopping.clone()));
     let app = router(data_dir);
     for listener in listeners {
         loops.spawn(accept(listener, app.clone(), context.clone(), stopping.clone()));

@@ -65,7 +65,7 @@ impl Serve {
         };
         let options = garth_server::Options::default().access_log(self.access_log);
         let (stop, stopping) = watch::channel(false);
-        let courier = tokio::spawn(Courier::new(data_dir.clone(), sink).run(stopping));
+        let courier = tokio::spawn(Courier::new(data_dir.clone(), sink).repairing().run(stopping));
         let served = garth_server::serve(data_dir, listeners, options, shutdown).await;
         stop.send_replace(true);
         // it does not panic; what it held would be free again a minute later

@@ -56,7 +56,7 @@ fn a_folder_that_others_wrote_is_repaired_as_it_lies() {
 }
 
 #[test]
-fn a_server_repairs_what_others_change_within_three_seconds() {
+fn a_server_repairs_what_others_change() {
     let garth = Garth::new();
     let server = Server::start(&garth);
     garth.feed(&["node", "put", COFFEE], "Black.\n");

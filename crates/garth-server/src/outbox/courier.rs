@@ -1,4 +1,5 @@
-//! The courier: one task that works on the outboxes of all accounts of a data folder, whoever commits.
+//! The courier: one task that works on the outboxes of all accounts of a data folder, and repairs their
+//! context nodes, whoever commits.
 //!
 //! Accounts are not opened to see whether there is anything new: the files of their databases tell
 //! ([`DataDir::marks`]). All are looked at once a second, or more seldom if that took more than a tenth of
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use garth::agent::node::{Follow, Next};
 use garth::agent::outbox::{Options, Sink, Worker};
 use garth::datadir::{Account, AccountState, Mark};
 use garth::model::Timestamp;
@@ -18,6 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use crate::connection::told_to_stop;
+use crate::repair;
 
 /// How often all accounts are looked at, and those that had commits a moment ago.
 const ROUND: Duration = Duration::from_secs(1);
@@ -49,6 +52,8 @@ pub struct Courier {
     sink: Option<Arc<dyn Sink>>,
     options: Options,
     only: Option<String>,
+    /// How far each account was followed for repair, by its folder; none if nothing is repaired.
+    followed: Option<HashMap<String, Follow>>,
     stopped: Arc<AtomicBool>,
     known: HashMap<String, Known>,
     /// Accounts to be visited, in their turn.
@@ -72,10 +77,18 @@ struct Visited {
     outcome: Result<Left>,
 }
 
+/// What a visit is to do for repair.
+enum Repairs {
+    No,
+    /// From where the account was followed to.
+    From(Option<Follow>),
+}
+
 /// What a visit left.
 struct Left {
     more: bool,
     next: Option<Timestamp>,
+    followed: Option<Follow>,
 }
 
 impl Courier {
@@ -86,6 +99,7 @@ impl Courier {
             sink,
             options: Options::default(),
             only: None,
+            followed: None,
             stopped: Arc::default(),
             known: HashMap::new(),
             waiting: BTreeMap::new(),
@@ -98,6 +112,12 @@ impl Courier {
     #[must_use]
     pub fn only(self, account: impl Into<String>) -> Self {
         Self { only: Some(account.into()), ..self }
+    }
+
+    /// Repairs context nodes, too, that other programs wrote or changed.
+    #[must_use]
+    pub fn repairing(self) -> Self {
+        Self { followed: Some(HashMap::new()), ..self }
     }
 
     /// With another time that events are held.
@@ -151,6 +171,7 @@ impl Courier {
             self.look(accounts).await;
         }
         self.known.retain(|folder, _| there.contains(folder));
+        self.followed.iter_mut().for_each(|known| known.retain(|folder, _| there.contains(folder)));
         self.hot.retain(|folder, (_, rounds)| {
             *rounds = rounds.saturating_sub(1);
             *rounds > 0 && there.contains(folder)
@@ -191,11 +212,15 @@ impl Courier {
             self.busy.insert(account.folder.clone());
             let (data, sink, options) = (self.data.clone(), self.sink.clone(), self.options);
             let stopped = Arc::clone(&self.stopped);
+            let repairs = match &mut self.followed {
+                Some(followed) => Repairs::From(followed.remove(&account.folder)),
+                None => Repairs::No,
+            };
             visits.spawn(async move {
                 // before it is read: what comes meanwhile leaves another
                 let marks = data.marks(vec![account.clone()]).await;
                 let mark = marks.ok().and_then(|marks| marks.first().copied()).unwrap_or_default();
-                let outcome = work(&data, sink.as_deref(), options, &account, stopped).await;
+                let outcome = work(&data, sink.as_deref(), options, &account, stopped, repairs).await;
                 Visited { account, mark, outcome }
             });
         }
@@ -207,11 +232,15 @@ impl Courier {
         self.busy.remove(&account.folder);
         let now = self.data.env().now();
         let due = match outcome {
-            Ok(Left { more: true, .. }) => {
-                self.waiting.insert(account.folder.clone(), account.clone());
-                None
+            Ok(Left { more, next, followed }) => {
+                if let (Some(known), Some(follow)) = (&mut self.followed, followed) {
+                    known.insert(account.folder.clone(), follow);
+                }
+                if more {
+                    self.waiting.insert(account.folder.clone(), account.clone());
+                }
+                next.filter(|_| !more)
             }
-            Ok(left) => left.next,
             Err(error) if error.is(ErrorKind::NotFound) => None,
             Err(error) => {
                 tracing::warn!(account = account.id, %error, "an outbox cannot be worked on");
@@ -224,21 +253,41 @@ impl Courier {
     }
 }
 
-/// Works on one account for a while.
+/// Works on one account for a while: repairs first, since that makes events.
 async fn work(
     data: &DataDir,
     sink: Option<&dyn Sink>,
     options: Options,
     account: &Account,
     stopped: Arc<AtomicBool>,
+    repairs: Repairs,
 ) -> Result<Left> {
     let tree = data.account(&account.id).await?;
+    let mut left = Left { more: false, next: None, followed: None };
+    if let Repairs::From(follow) = repairs {
+        match repair::step(&*tree, &account.id, data.env(), follow).await {
+            Ok((follow, next)) => {
+                left.followed = Some(follow);
+                match next {
+                    Next::Now => left.more = true,
+                    Next::At(due) => left.next = Some(due),
+                    Next::Commit => {}
+                }
+            }
+            // its events are told all the same
+            Err(error) => {
+                tracing::warn!(account = account.id, %error, "context nodes cannot be followed");
+                left.next = Some(data.env().now().plus_seconds(PAUSE));
+            }
+        }
+    }
     let mut worker = Worker::new(data.env().clone(), &account.id, options).until(Arc::clone(&stopped));
     for _ in 0..RUNS {
         let progress = worker.run_once(&*tree, sink).await?;
         if !progress.more || stopped.load(Ordering::Acquire) {
-            return Ok(Left { more: false, next: progress.next });
+            left.next = left.next.into_iter().chain(progress.next).min();
+            return Ok(left);
         }
     }
-    Ok(Left { more: true, next: None })
+    Ok(Left { more: true, ..left })
 }

@@ -88,7 +88,7 @@ impl Follow {
         match noted.filter(|noted| *noted <= head) {
             Some(noted) => Ok(Self::since(noted)),
             None => {
-                let mut follow = Self { moved_on: true, ..Self::since(head) };
+                let mut follow = Self::since(head);
                 follow.came.push_back((TreePath::root(), None));
                 Ok(follow)
             }
@@ -243,6 +243,8 @@ impl Follow {
         let prefix = if dir.is_root() { Prefix::Account } else { Prefix::Below(dir.clone()) };
         let (nodes, next) = repair.nodes.candidates(&prefix, after.as_ref()).await?;
         let now = repair.nodes.env.now();
+        // an account without nodes is left as it is
+        self.moved_on |= !nodes.is_empty();
         self.waiting.extend(nodes.into_iter().map(|uri| (uri.dir(), now)));
         if next.is_some() {
             self.came.push_front((dir, next));
