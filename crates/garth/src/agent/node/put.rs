@@ -261,12 +261,17 @@ impl Nodes<'_> {
         let whole =
             Whole { uri: &state.uri, content: None, edges: None, made: None, meta, attributes: false };
         ops.extend(whole.ops());
+        self.upsert(state, &state.uri, meta)
+    }
+
+    /// The event that tells of a node whose files are as they were read.
+    pub(super) fn upsert(&self, state: &State, uri: &Uri, meta: &Meta) -> Result<Event> {
         let text = |file: &Option<super::state::File>| {
             file.as_ref().and_then(|file| file.text()).unwrap_or_default().to_owned()
         };
         let [brief, overview, content] = [&state.brief, &state.overview, &state.content].map(text);
         let layers = [brief.trim_end_matches('\n'), overview.trim_end_matches('\n'), &content];
-        upsert(&self.env, &state.uri, meta, layers)
+        upsert(&self.env, uri, meta, layers)
     }
 
     /// Adds labels to a node and takes others away.

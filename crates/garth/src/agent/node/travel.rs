@@ -68,6 +68,10 @@ impl Nodes<'_> {
         // the meta is what tells where it came from: where a batch can be cut short, that is noted before
         ops.push(write_event(to, &event));
         ops.push(Op::write(to.file(META), meta.to_json()));
+        if from.space() != to.space() {
+            // its records name the owner that it had
+            ops.push(write_event(to, &self.upsert(&state, to, &meta)?));
+        }
         let new = to.to_string();
         self.rewrite(from, &Incoming::To(&new), &mut ops, &mut conditions).await?;
         let commit =

@@ -365,6 +365,10 @@ fn whole(found: &Found, around: &Around, asked: &Asked, before: &Meta, fields: F
         meta.version = meta.version.max(done.map_or(1, |done| done.saturating_add(1)));
         let is_known = is_first && !counts && is_waiting(around, &state.uri.to_string(), &texts);
         mend.upsert = (!is_known).then_some(texts);
+    } else if matches!(&moved, Elsewhere::Gone(old) if old.space() != state.uri.space()) {
+        // its records name the owner that it had
+        let is_known = is_waiting(around, &state.uri.to_string(), &texts);
+        mend.upsert = (!is_known).then_some(texts);
     }
     mend.tell_edges = edges;
     mend.dangling.extend(around.dangling.iter().cloned());
