@@ -65,15 +65,15 @@ impl Nodes<'_> {
             ops.push(Op::write(to.file(RELATIONS), edge::to_json(&edges)));
             ops.push(write_event(to, &upsert_relation(&self.env, to, &edges)?));
         }
-        // the meta is what tells where it came from: where a batch can be cut short, that is noted before
+        let new = to.to_string();
+        self.rewrite(from, &Incoming::To(&new), &mut ops, &mut conditions).await?;
+        // the meta is what tells where it came from: where a batch can be cut short, all else is done before
         ops.push(write_event(to, &event));
         ops.push(Op::write(to.file(META), meta.to_json()));
         if from.space() != to.space() {
             // its records name the owner that it had
             ops.push(write_event(to, &self.upsert(&state, to, &meta)?));
         }
-        let new = to.to_string();
-        self.rewrite(from, &Incoming::To(&new), &mut ops, &mut conditions).await?;
         let commit =
             self.fs.commit(self.batch(ops, conditions).message(format!("move {from} to {to}"))).await;
         match commit {
