@@ -25,7 +25,7 @@ pub(super) const DONE_FILE: &str = ".outbox/.done";
 pub(super) struct Found {
     /// Its files.
     pub(super) state: State,
-    /// When each of them was changed last; in the order of [`Found::ORDER`].
+    /// When each of them was changed last; in the order of the fields of [`State`].
     pub(super) marks: [Option<Mark>; 5],
     /// Names of files of a node where something else lies.
     pub(super) in_the_way: Vec<&'static str>,
