@@ -150,7 +150,7 @@ fn a_batch_over_the_views_of_an_agents_tree_that_was_killed_is_there_whole_and_o
 fn a_batch_over_views_that_is_committed_in_pieces_is_noticed() {
     let folder = in_memory();
     let broken = view_kills::killed(folder.path(), &worker(), 100, 3, How::Split).unwrap_err().to_string();
-    let noticed = ["batches", "Conflict", " was ", "token"].iter().any(|word| broken.contains(word));
+    let noticed = ["batch", "Conflict", " was ", "token"].iter().any(|word| broken.contains(word));
     assert!(noticed, "{broken}");
 }
 

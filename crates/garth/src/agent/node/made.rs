@@ -142,15 +142,9 @@ pub fn link_of(uri: &Uri) -> Option<Op> {
     uri.is_skill().then(|| Op::symlink(uri.file(CONTENT), text_of(uri)))
 }
 
-/// The path of an event of a node. One of a node that came from another owner lies in the account's own
-/// outbox: in a directory of theirs, nobody tells of what others have.
+/// The path of an event of a node.
 pub fn event_file(uri: &Uri, event: &Event) -> TreePath {
-    let name = format!("{}.json", event.event_id);
-    let of_other = event.uri.parse::<Uri>().is_ok_and(|from| from.space() != uri.space());
-    match of_other {
-        true => TreePath::from_row(TreePath::from_row("", OUTBOX).key(), &name),
-        false => uri.file(&format!("{OUTBOX}/{name}")),
-    }
+    uri.file(&format!("{OUTBOX}/{}.json", event.event_id))
 }
 
 /// The operation that writes an event of a node.
