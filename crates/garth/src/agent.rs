@@ -1,6 +1,7 @@
 //! What agents keep in the tree, and the tree that one sees. It sees only [`FileSystem`](crate::FileSystem),
 //! views and the model, never an engine.
 
+pub(crate) mod breathe;
 pub mod chat;
 pub mod kv;
 pub mod node;

@@ -19,6 +19,7 @@ mod it {
     mod model;
     mod mount;
     mod nodes;
+    mod nodes_bounds;
     mod numbers;
     mod outbox;
     mod overlay;

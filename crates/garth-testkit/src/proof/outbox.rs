@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures::executor::block_on;
 use garth::agent::node::edge::{self, Edge};
 use garth::agent::node::{Nodes, Put, Uri};
-use garth::agent::outbox::counters;
+use garth::agent::outbox::{counters, list};
 use garth::engine::sqlite::SqliteFs;
 use garth::{Env, ErrorKind};
 
@@ -133,13 +133,24 @@ fn drain(fs: &SqliteFs) -> Proven<()> {
     let (env, mut count) = (Env::system(), counters_of(fs)?);
     let begun = env.instant();
     while count.0 > 0 {
-        hold(env.instant().duration_since(begun).as_secs() < PATIENCE, || {
-            format!("{} events still wait after {PATIENCE} s", count.0)
-        })?;
+        if env.instant().duration_since(begun).as_secs() >= PATIENCE {
+            let left = block_on(left(fs))?;
+            return Err(Broken::because(format!("{} events still wait after {PATIENCE} s: {left}", count.0)));
+        }
         env.sleep(Duration::from_millis(50));
         count = counters_of(fs)?;
     }
     hold(count.1 == 0, || format!("{} events were given up", count.1))
+}
+
+/// The events that are left, without what they tell.
+async fn left(fs: &SqliteFs) -> Proven<String> {
+    let items = list(fs, ACCOUNT, false, None).await?.items.into_iter();
+    let words = items.map(|item| match item.event {
+        Ok(event) => format!("\n{} {}", item.path, event.to_json()),
+        Err(why) => format!("\n{} {why}", item.path),
+    });
+    Ok(words.collect())
 }
 
 fn counters_of(fs: &SqliteFs) -> Proven<(usize, usize)> {
@@ -148,7 +159,9 @@ fn counters_of(fs: &SqliteFs) -> Proven<(usize, usize)> {
 }
 
 fn uri(number: u64) -> Proven<Uri> {
-    Ok(format!("ctx://{ACCOUNT}/users/ann/memories/events/n{number}").parse()?)
+    // of two at random, four pairs of nine are of two owners
+    let owner = if number.is_multiple_of(3) { "users/ben" } else { "users/ann" };
+    Ok(format!("ctx://{ACCOUNT}/{owner}/memories/events/n{number}").parse()?)
 }
 
 /// Changes a node at random. Whether it could be.

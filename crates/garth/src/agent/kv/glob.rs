@@ -12,7 +12,8 @@ use super::error::KvResult;
 use super::key::{Key, check_key, segment_of};
 use super::page::{PageRequest, Paged, unknown_cursor};
 use super::pattern::{Pattern, Semantics};
-use super::scan::{MAX_LISTED, SCAN, breathe};
+use super::scan::{MAX_LISTED, SCAN};
+use crate::agent::breathe::breathe;
 use crate::model::Kind;
 use crate::path::{Name, TreePath};
 

@@ -2,13 +2,12 @@
 //! no trace.
 
 use std::collections::BTreeMap;
-use std::future::poll_fn;
-use std::task::Poll;
 
 use super::error::KvResult;
 use super::key::{Key, MAX_KEY_SEGMENT, SUFFIX, segment_of};
 use super::page::{PageRequest, Paged, unknown_cursor};
 use super::{Kv, is_missing};
+use crate::agent::breathe::breathe;
 use crate::error::ErrorKind;
 use crate::fs::ext::find;
 use crate::model::{Kind, Listing, Page, Walk, WalkPage};
@@ -175,18 +174,4 @@ impl Kv<'_> {
 fn child_of(prefix: &Key, cursor: &str) -> KvResult<Name> {
     let segment = cursor.strip_prefix(prefix.as_str()).and_then(|rest| rest.strip_prefix('/'));
     segment.and_then(|segment| Name::parse(segment).ok()).ok_or_else(unknown_cursor)
-}
-
-/// Yields once: a long scan reads on the caller's thread and would otherwise hold it.
-pub(super) async fn breathe() {
-    let mut breathed = false;
-    poll_fn(|context| {
-        if breathed {
-            return Poll::Ready(());
-        }
-        breathed = true;
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

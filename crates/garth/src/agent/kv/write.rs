@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 
 use super::error::{KvCode, KvError, KvResult};
 use super::key::Key;
-use super::scan::breathe;
 use super::{Kv, MAX_VALUE, is_missing};
+use crate::agent::breathe::breathe;
 use crate::error::{Error, ErrorKind};
 use crate::model::{
     At, Batch, Body, Commit, Create, Idempotency, Kind, MAX_INLINE_BODY, Op, Page, Precondition, SetAttrs,

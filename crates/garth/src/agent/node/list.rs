@@ -7,10 +7,12 @@ use super::Nodes;
 use super::files::META;
 use super::meta::{Meta, Status};
 use super::uri::{Uri, decoded};
+use crate::agent::breathe::breathe;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::model::{At, ByteRange, FindQuery, Kind, Page, Projection};
 use crate::path::{Name, TreePath, check_id};
+use crate::rule::projection::MAX_FILE;
 
 /// Most nodes of a page.
 pub const MAX_LISTED: usize = 1000;
@@ -18,9 +20,11 @@ pub const MAX_LISTED: usize = 1000;
 /// Directories that one page looks at: those of nodes, and those that have others.
 const LOOKED_AT: usize = if cfg!(test) { 50 } else { 4000 };
 
-/// Meta files that are read at a time, and the most of one that is read.
+/// Meta files that are read at a time.
 const READ: usize = 64;
-const MAX_META: u64 = 64 << 10;
+
+/// Bytes of meta files from which on a page ends, 4 MiB.
+const MAX_PAGE_BYTES: usize = 4 << 20;
 
 /// Nodes with one status that are put in order.
 const MAX_FOUND: usize = 10_000;
@@ -149,32 +153,35 @@ impl Nodes<'_> {
                 .filter(|node| after.as_ref().is_none_or(|after| is_behind(&node.dir(), after)));
             return self.select(list, nodes.collect(), None).await;
         }
-        let (nodes, next) = self.candidates_behind(&list.prefix, after).await?;
+        let (nodes, next) = self.candidates(&list.prefix, after).await?;
         self.select(list, nodes, next).await
     }
 
     /// Those of `nodes` that are asked for.
     async fn select(&self, list: &List, nodes: Vec<Uri>, next: Option<TreePath>) -> Result<Listed> {
-        let mut items = Vec::new();
+        let (mut items, mut bytes) = (Vec::new(), 0);
         for some in nodes.chunks(READ) {
-            for (uri, meta) in some.iter().zip(self.metas(some).await?) {
+            for (uri, (meta, length)) in some.iter().zip(self.metas(some).await?) {
                 let Some(meta) = meta.filter(|meta| meta.status == list.status) else { continue };
                 let of_category = list.category.as_ref().is_none_or(|due| due == uri.category());
                 if !of_category || !list.tags.iter().all(|tag| meta.tags.contains(tag)) {
                     continue;
                 }
                 items.push((uri.clone(), meta));
-                if items.len() == list.limit {
+                bytes += length;
+                if items.len() == list.limit || bytes >= MAX_PAGE_BYTES {
                     return Ok(Listed { items, next: Some(uri.dir().to_string()) });
                 }
             }
+            breathe().await;
         }
         Ok(Listed { items, next: next.map(|next| next.to_string()) })
     }
 
-    /// What is known of some nodes, in their order.
-    async fn metas(&self, nodes: &[Uri]) -> Result<Vec<Option<Meta>>> {
-        let range = ByteRange { offset: 0, length: MAX_META };
+    /// What is known of some nodes, in their order, each with the length of its file.
+    async fn metas(&self, nodes: &[Uri]) -> Result<Vec<(Option<Meta>, usize)>> {
+        // a longer one has no status that is found, either
+        let range = ByteRange { offset: 0, length: MAX_FILE };
         let items: Vec<_> = nodes.iter().map(|uri| (At::from(uri.file(META)), range)).collect();
         let mut metas = Vec::with_capacity(items.len());
         while metas.len() < items.len() {
@@ -182,7 +189,10 @@ impl Nodes<'_> {
             if fetched.is_empty() {
                 return Err(Error::new(ErrorKind::Io, "the account gave no answer"));
             }
-            metas.extend(fetched.into_iter().map(|answer| Meta::parse(&answer.ok()?.1).ok()));
+            metas.extend(fetched.into_iter().map(|answer| match answer {
+                Ok((_, bytes)) => (Meta::parse(&bytes).ok(), bytes.len()),
+                Err(_) => (None, 0),
+            }));
         }
         Ok(metas)
     }
@@ -208,14 +218,6 @@ impl Nodes<'_> {
 
     /// A page of the directories that may be nodes' below a prefix, in order, behind one; and where to go on.
     pub(super) async fn candidates(
-        &self,
-        prefix: &Prefix,
-        after: Option<&TreePath>,
-    ) -> Result<(Vec<Uri>, Option<TreePath>)> {
-        self.candidates_behind(prefix, after.cloned()).await
-    }
-
-    async fn candidates_behind(
         &self,
         prefix: &Prefix,
         after: Option<TreePath>,
@@ -333,6 +335,7 @@ impl Visit<'_> {
                 }
                 Err(error) => return Err(error),
             };
+            breathe().await;
             for item in listing.items.iter().filter(|item| item.kind == Kind::Directory) {
                 if !Box::pin(self.visit(TreePath::from_row(dir.key(), item.name.as_str()))).await? {
                     return Ok(false);

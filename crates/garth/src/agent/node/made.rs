@@ -142,14 +142,40 @@ pub fn link_of(uri: &Uri) -> Option<Op> {
     uri.is_skill().then(|| Op::symlink(uri.file(CONTENT), text_of(uri)))
 }
 
-/// The path of an event of a node.
+/// The path of an event of a node. In a directory of one owner nobody tells of what others have: one of a
+/// node that came from another lies in the account's own outbox.
 pub fn event_file(uri: &Uri, event: &Event) -> TreePath {
-    uri.file(&format!("{OUTBOX}/{}.json", event.event_id))
+    let name = format!("{}.json", event.event_id);
+    let of_other = event.uri.parse::<Uri>().is_ok_and(|from| from.space() != uri.space());
+    match of_other {
+        true => in_account_outbox(&name),
+        false => uri.file(&format!("{OUTBOX}/{name}")),
+    }
+}
+
+/// A name in the account's own outbox.
+pub fn in_account_outbox(name: &str) -> TreePath {
+    TreePath::from_row(TreePath::from_row("", OUTBOX).key(), name)
+}
+
+/// Moves events that outlive their node to the account's own outbox.
+pub fn outlive<'a>(events: impl IntoIterator<Item = &'a (TreePath, Event)>) -> impl Iterator<Item = Op> {
+    let outliving = events.into_iter().filter(|(_, event)| event.outlives_node());
+    outliving.map(|(path, _)| {
+        Op::rename(path.clone(), in_account_outbox(path.name().unwrap_or_default())).with_parents()
+    })
 }
 
 /// The operation that writes an event of a node.
 pub fn write_event(uri: &Uri, event: &Event) -> Op {
     Op::write(event_file(uri, event), event.to_json()).with_parents().create_new()
+}
+
+/// The operation that writes an event of a node that is gone.
+pub fn write_event_of_account(event: &Event) -> Op {
+    Op::write(in_account_outbox(&format!("{}.json", event.event_id)), event.to_json())
+        .with_parents()
+        .create_new()
 }
 
 /// The event that tells of a node as it is: abstract, overview and content.

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use super::edge::{self, Edge, MAX_EDGES};
 use super::files::{META, RELATIONS};
 use super::made::{upsert_relation, write_event};
-use super::state::{State, read_all};
+use super::state::{File, State, read_all};
 use super::uri::Uri;
 use super::{Nodes, Tries, missing};
+use crate::agent::breathe::breathe;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{FindQuery, Op, Precondition, Projection, Seq};
 
@@ -16,6 +17,9 @@ const MAX_HOPS: usize = 5;
 
 /// Most nodes that one call looks at.
 const MAX_LOOKED: usize = 1000;
+
+/// Most bytes of `.relations.json` of other nodes that one call reads, 16 MiB: they are held together.
+const MAX_READ: usize = 16 << 20;
 
 /// Which way edges are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,28 +198,39 @@ impl Nodes<'_> {
             edges.extend(own.into_iter().take(MAX_EDGES).filter(|edge| edge.from_uri == uri.to_string()));
         }
         if direction != Direction::Outgoing {
-            let (incoming, some_left) = self.incoming(uri, MAX_LOOKED).await?;
+            let (incoming, some_left) = self.incoming(uri, MAX_LOOKED, MAX_READ).await?;
             *more |= some_left;
             let to = uri.to_string();
-            let lead_here =
-                |file: EdgesOf| file.edges.into_iter().filter(|edge| edge.to_uri == to).collect::<Vec<_>>();
-            edges.extend(incoming.into_iter().flat_map(lead_here));
+            for file in incoming {
+                edges.extend(edge::parse(&file.bytes)?.into_iter().filter(|edge| edge.to_uri == to));
+            }
         }
         Ok(edges)
     }
 
-    /// The nodes with edges that lead to one, at most so many; whether there may be more.
-    pub(super) async fn incoming(&self, uri: &Uri, most: usize) -> Result<(Vec<EdgesOf>, bool)> {
+    /// The nodes with edges that lead to one, at most so many with at most so many bytes of edges; whether
+    /// there may be more.
+    pub(super) async fn incoming(
+        &self,
+        uri: &Uri,
+        most: usize,
+        bytes: usize,
+    ) -> Result<(Vec<EdgesOf>, bool)> {
         let (dirs, more) = match self.fs.capabilities(&uri.dir()).find {
             true => self.found(uri, most).await?,
             false => self.walked(uri, most).await?,
         };
-        let mut nodes = Vec::new();
+        let (mut nodes, mut left) = (Vec::new(), bytes);
         for from in dirs {
             let [meta, file] = read_all(self.fs, &[META, RELATIONS].map(|name| from.file(name))).await?;
-            let Some(file) = file else { continue };
-            let Some(edges) = file.bytes.as_ref().and_then(|bytes| edge::parse(bytes).ok()) else { continue };
-            nodes.push(EdgesOf { from, etag: file.etag, is_node: meta.is_some(), edges });
+            let Some(File { etag, bytes: Some(bytes) }) = file else { continue };
+            if edge::parse(&bytes).is_err() {
+                continue;
+            }
+            let Some(rest) = left.checked_sub(bytes.len()) else { return Ok((nodes, true)) };
+            left = rest;
+            nodes.push(EdgesOf { from, etag, is_node: meta.is_some(), bytes });
+            breathe().await;
         }
         Ok((nodes, more))
     }
@@ -246,10 +261,11 @@ impl Nodes<'_> {
         let (mut dirs, to) = (BTreeSet::new(), uri.to_string());
         let mut after = None;
         loop {
-            let (nodes, next) = self.candidates(&super::list::Prefix::Account, after.as_ref()).await?;
+            let (nodes, next) = self.candidates(&super::list::Prefix::Account, after).await?;
             for node in &nodes {
                 let [file] = read_all(self.fs, &[node.file(RELATIONS)]).await?;
                 let edges = file.and_then(|file| edge::parse(file.bytes.as_ref()?).ok()).unwrap_or_default();
+                breathe().await;
                 if edges.iter().any(|edge| edge.to_uri == to)
                     && dirs.insert(node.clone())
                     && dirs.len() > most
@@ -317,5 +333,6 @@ pub(super) struct EdgesOf {
     pub(super) etag: crate::model::VersionId,
     /// Whether it has a meta.
     pub(super) is_node: bool,
-    pub(super) edges: Vec<Edge>,
+    /// The file, which is a list of edges.
+    pub(super) bytes: Vec<u8>,
 }

@@ -1,25 +1,28 @@
 //! Removes a node, with the edges that lead to it.
 
-use super::edge::{self, Edge};
+use super::edge;
 use super::event::{Event, EventType, Payload};
 use super::files::{OUTBOX, RELATIONS};
-use super::made::{upsert_relation, write_event};
+use super::made::{in_account_outbox, outlive, upsert_relation, write_event, write_event_of_account};
 use super::state::State;
 use super::uri::Uri;
 use super::{Nodes, Tries};
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::FileSystemExt;
 use crate::model::{At, ByteRange, Op, Page, Precondition, Seq};
 use crate::path::TreePath;
+use crate::rule::projection::MAX_FILE;
 
 /// Most edges of others that one commit rewrites; the rest is done beside it, in steps.
 const MAX_REWRITTEN: usize = if cfg!(test) { 20 } else { 10_000 };
 
-/// Most bytes of these.
+/// Most bytes of the files that they are in: each is written, and told of.
 const MAX_REWRITTEN_BYTES: usize = 4 << 20;
 
 /// Most waiting events of a node that are taken along; one that has more is not at rest.
 const MAX_TAKEN: usize = 1000;
+
+/// As much of a waiting file as an event can have: one that is longer has no key, and is none.
+const HEAD: ByteRange = ByteRange { offset: 0, length: MAX_FILE + 1 };
 
 /// What is done with the edges that lead to a node.
 pub(super) enum Incoming<'a> {
@@ -52,29 +55,40 @@ impl Nodes<'_> {
             return Err(self.missing(uri).await);
         }
         let event = Event::new(&self.env, EventType::DeleteContext, &uri.to_string(), Payload::default())?;
-        let outbox = TreePath::from_row("", OUTBOX);
-        let in_outbox = |name: &str| TreePath::from_row(outbox.key(), name);
-        let away = in_outbox(&format!("{}.d", event.event_id));
+        let away = in_account_outbox(&format!("{}.d", event.event_id));
         let (mut ops, mut conditions) = (Vec::new(), state.unchanged());
-        if self.fs.lookup(&outbox).await?.is_none() {
-            ops.push(Op::mkdir_all(outbox.clone()));
-        }
-        for kept in self.outliving(uri, &mut conditions).await? {
-            let name = kept.name().unwrap_or_default().to_owned();
-            ops.push(Op::rename(kept, in_outbox(&name)));
-        }
+        ops.extend(outlive(&self.waiting(uri, &mut conditions).await?));
         // where a batch is not atomic, a directory that is partly removed is no node
-        ops.push(Op::rename(uri.dir(), away.clone()));
+        ops.push(Op::rename(uri.dir(), away.clone()).with_parents());
         self.rewrite(uri, &Incoming::Removed, &mut ops, &mut conditions).await?;
-        ops.push(Op::write(in_outbox(&format!("{}.json", event.event_id)), event.to_json()).create_new());
+        ops.push(write_event_of_account(&event));
         ops.push(Op::remove_tree(away));
         let commit = self.fs.commit(self.batch(ops, conditions).message(format!("delete {uri}"))).await?;
         Ok(commit.seq)
     }
 
-    /// The events of a node that outlive it. The others must be as they are here when it goes: one that is
-    /// being told by then would outlive it, too.
-    async fn outliving(&self, uri: &Uri, conditions: &mut Vec<(At, Precondition)>) -> Result<Vec<TreePath>> {
+    /// Takes the events of a node that moved to another owner out of its directory: those that do not outlive
+    /// it are of what it was, and what is told of it now stands for them.
+    pub(super) async fn take_events_out(
+        &self,
+        uri: &Uri,
+        ops: &mut Vec<Op>,
+        conditions: &mut Vec<(At, Precondition)>,
+    ) -> Result<()> {
+        let waiting = self.waiting(uri, conditions).await?;
+        ops.extend(outlive(&waiting));
+        let others = waiting.into_iter().filter(|(_, event)| !event.outlives_node());
+        ops.extend(others.map(|(path, _)| Op::remove_file(path)));
+        Ok(())
+    }
+
+    /// The waiting events of a node. They must be as they are here when it goes: one that is being told by
+    /// then would outlive it, too.
+    async fn waiting(
+        &self,
+        uri: &Uri,
+        conditions: &mut Vec<(At, Precondition)>,
+    ) -> Result<Vec<(TreePath, Event)>> {
         let dir = uri.file(OUTBOX);
         let page = Page { limit: MAX_TAKEN, ..Page::default() };
         let listing = match self.fs.list(&At::from(&dir), &page).await {
@@ -84,28 +98,26 @@ impl Nodes<'_> {
             }
             Err(error) => return Err(error),
         };
-        let mut kept = Vec::new();
+        let mut events = Vec::new();
         for item in listing.items.iter().filter(|item| item.name.as_str().ends_with(".json")) {
             let path = TreePath::from_row(dir.key(), item.name.as_str());
             let at = At::from(&path);
-            let (entry, bytes) = match self.fs.fetch(&at, ByteRange::ALL).await {
+            let (entry, bytes) = match self.fs.fetch(&at, HEAD).await {
                 Ok(found) => found,
                 // done meanwhile
                 Err(error) if error.is(ErrorKind::NotFound) => continue,
                 Err(error) => return Err(error),
             };
             conditions.push((at, Precondition::Etag(entry.etag)));
-            let event = Event::parse(&bytes).ok();
-            if event.is_some_and(|event| event.outlives_node()) {
-                kept.push(path);
-            }
+            events.extend(Event::parse(&bytes).ok().map(|event| (path, event)));
         }
-        if listing.more {
+        // without a worker nobody ever does them, and nobody is told
+        if listing.more && self.fs.capabilities(&dir).find {
             let message =
                 format!("{uri}: has more than {MAX_TAKEN} waiting events; run garth outbox run first");
             return Err(Error::new(ErrorKind::Busy, message));
         }
-        Ok(kept)
+        Ok(events)
     }
 
     /// Rewrites the edges that lead to a node, as many as one commit takes; each node that has such gets an
@@ -118,21 +130,20 @@ impl Nodes<'_> {
         conditions: &mut Vec<(At, Precondition)>,
     ) -> Result<()> {
         let to = uri.to_string();
-        let (nodes, _) = self.incoming(uri, MAX_REWRITTEN).await?;
-        let (mut edges_left, mut bytes_left) = (MAX_REWRITTEN, MAX_REWRITTEN_BYTES);
+        let (nodes, _) = self.incoming(uri, MAX_REWRITTEN, MAX_REWRITTEN_BYTES).await?;
+        let mut left = MAX_REWRITTEN;
         for node in nodes.into_iter().filter(|node| node.from != *uri) {
-            let leading = node.edges.iter().filter(|edge| edge.to_uri == to).count();
-            let edges = match incoming {
-                Incoming::Removed => node.edges.into_iter().filter(|edge| edge.to_uri != to).collect(),
-                Incoming::To(new) => moved(node.edges, &to, new),
+            let entries: Vec<edge::Entry> = serde_json::from_slice(&node.bytes).unwrap_or_default();
+            let leading = entries.iter().filter(|entry| entry.leads_to(&to)).count();
+            let new = match incoming {
+                Incoming::Removed => None,
+                Incoming::To(new) => Some(*new),
             };
-            let text = edge::to_json(&edges);
-            let (Some(edges_then), Some(bytes_then)) =
-                (edges_left.checked_sub(leading), bytes_left.checked_sub(2 * text.len()))
-            else {
-                break;
-            };
-            (edges_left, bytes_left) = (edges_then, bytes_then);
+            let Some(entries) = edge::redirected(entries, &to, new) else { continue };
+            let Some(rest) = left.checked_sub(leading) else { break };
+            left = rest;
+            let text = edge::to_json(&entries);
+            let edges = edge::parse(text.as_bytes())?;
             let file = node.from.file(RELATIONS);
             conditions.push((file.clone().into(), Precondition::Etag(node.etag)));
             ops.push(Op::write(file, text));
@@ -142,10 +153,4 @@ impl Nodes<'_> {
         }
         Ok(())
     }
-}
-
-/// Edges of which those that led to one node lead to another.
-pub(super) fn moved(edges: Vec<Edge>, from: &str, to: &str) -> Vec<Edge> {
-    let other = |uri: String| if uri == from { to.to_owned() } else { uri };
-    edges.into_iter().map(|edge| Edge { to_uri: other(edge.to_uri), ..edge }).collect()
 }

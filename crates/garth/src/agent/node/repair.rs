@@ -204,7 +204,7 @@ impl<'a> Repair<'a> {
         self.unfinished(&mut report, &mut told).await?;
         let mut after = None;
         loop {
-            let (nodes, next) = self.nodes.candidates(&Prefix::Account, after.as_ref()).await?;
+            let (nodes, next) = self.nodes.candidates(&Prefix::Account, after).await?;
             for some in nodes.chunks(READ) {
                 self.look(some, &mut report, &mut told).await?;
             }

@@ -55,6 +55,9 @@ impl Nodes<'_> {
         let event = Event::new(&self.env, EventType::MoveContext, &from.to_string(), payload)?;
         let (dir, mut conditions) = (to.dir(), state.unchanged());
         let mut ops = Vec::new();
+        if from.space() != to.space() {
+            self.take_events_out(from, &mut ops, &mut conditions).await?;
+        }
         ops.extend(dir.parent().map(Op::mkdir_all));
         ops.push(Op::rename(from.dir(), dir).no_replace());
         let edges = state.edges().unwrap_or_default();

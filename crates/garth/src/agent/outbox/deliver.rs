@@ -12,11 +12,12 @@ use crate::path::TreePath;
 use crate::text::secret::masked;
 
 /// How an attempt ended.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum End {
     /// It has had its effect.
     Done,
-    /// There is nothing to tell: the node is not visible any more.
+    /// There is nothing to tell: the node is not visible any more, or its text is another. Whoever changed
+    /// that made a newer event, or repair makes one, since no version is noted for this one.
     Hidden,
     /// It was not tried: too little time was left.
     Untried,
@@ -31,20 +32,21 @@ pub(super) async fn deliver(fs: &dyn FileSystem, sink: &dyn Sink, queued: &Queue
             Ok(()) => End::Done,
             Err(error) => End::Failed(error),
         },
+        // what it was looked for beside has moved on
+        Ok(Ready::Hidden) if !lies_there(fs, queued).await => End::Untried,
         Ok(Ready::Hidden) => End::Hidden,
-        Ok(Ready::Changed) => {
-            End::Failed(SinkError::new("the text that the event refers to has changed since"))
-        }
         Err(error) => End::Failed(SinkError::new(format!("the tree could not be read: {error}"))),
     }
+}
+
+/// Whether an event is where it was claimed.
+async fn lies_there(fs: &dyn FileSystem, queued: &Queued) -> bool {
+    fs.stat(&At::from(&queued.path)).await.is_ok_and(|entry| entry.etag == queued.etag)
 }
 
 enum Ready {
     Event(Box<Event>),
     Hidden,
-    /// A text is another now. Whoever changed it has made a newer event, which stands for this one, or
-    /// repair makes one.
-    Changed,
 }
 
 async fn ready(fs: &dyn FileSystem, queued: &Queued) -> Result<Ready> {
@@ -56,7 +58,7 @@ async fn ready(fs: &dyn FileSystem, queued: &Queued) -> Result<Ready> {
     }
     for record in event.payload.records.iter_mut().flatten() {
         if !fill(fs, &queued.dir, record).await? {
-            return Ok(Ready::Changed);
+            return Ok(Ready::Hidden);
         }
     }
     mask(&mut event.payload);

@@ -1,10 +1,6 @@
 //! Edges that still name a node which moved or is gone: whoever moved it rewrote those that it could in its
 //! own commit, the worker does the rest before the event counts as done.
 
-use std::collections::HashSet;
-
-use serde_json::Value;
-
 use super::claim::{batch, is_lost};
 use super::queued::{Queued, in_outbox, is_absent, node_state};
 use crate::agent::node::event::Payload;
@@ -94,9 +90,9 @@ async fn rewritten(
         Err(error) => return Err(error),
     };
     let is_later = ending.until.is_some_and(|until| entry.etag.seq > until);
-    let Some(edges) = serde_json::from_slice(&bytes).ok().filter(|_| !is_later) else { return Ok(batch) };
-    let Some(edges) = without(edges, ending.old, ending.new) else { return Ok(batch) };
-    let text = serde_json::to_string_pretty(&edges).unwrap_or_default() + "\n";
+    let Some(entries) = serde_json::from_slice(&bytes).ok().filter(|_| !is_later) else { return Ok(batch) };
+    let Some(entries) = edge::redirected(entries, ending.old, ending.new) else { return Ok(batch) };
+    let text = edge::to_json(&entries);
     let edges = edge::parse(text.as_bytes());
     let mut batch =
         batch.require(file, Precondition::Etag(entry.etag)).op(Op::write(file, text).must_exist());
@@ -108,40 +104,4 @@ async fn rewritten(
         batch = batch.op(Op::write(at, event.to_json()).create_new().with_parents());
     }
     Ok(batch)
-}
-
-/// Edges without those to a URI, or with them to another; of several of a type to one node the first stays.
-/// `None` if none leads there.
-fn without(edges: Vec<Value>, old: &str, new: Option<&str>) -> Option<Vec<Value>> {
-    let leads = |edge: &Value| edge.get("to_uri").and_then(Value::as_str) == Some(old);
-    if !edges.iter().any(leads) {
-        return None;
-    }
-    let mut seen = HashSet::new();
-    let kept = edges.into_iter().filter_map(|mut edge| {
-        if leads(&edge) {
-            edge["to_uri"] = new?.into();
-        }
-        let to = edge.get("to_uri").and_then(Value::as_str).map(str::to_owned);
-        let kind = edge.get("relation_type").and_then(Value::as_str).map(str::to_owned);
-        let is_first = to.is_none() || seen.insert((to, kind));
-        is_first.then_some(edge)
-    });
-    Some(kept.collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn edges_to_what_is_gone_go_and_those_to_what_moved_follow_it_once() {
-        let edge = |to: &str, kind: &str| json!({"to_uri": to, "relation_type": kind, "weight": 0.5, "x": 1});
-        let edges = vec![edge("a", "k"), edge("b", "k"), edge("a", "l"), json!(7)];
-        assert_eq!(without(edges.clone(), "c", None), None);
-        assert_eq!(without(edges.clone(), "a", None), Some(vec![edge("b", "k"), json!(7)]));
-        assert_eq!(without(edges, "a", Some("b")), Some(vec![edge("b", "k"), edge("b", "l"), json!(7)]));
-    }
 }

@@ -71,13 +71,7 @@ async fn commit_moved(
         return Ok(false);
     };
     let moved = Queued { path, dir, ..event.clone() };
-    let end = match end {
-        End::Done => End::Done,
-        End::Hidden => End::Hidden,
-        End::Untried => End::Untried,
-        End::Failed(error) => End::Failed(error.clone()),
-    };
-    commit(fs, &[(moved, end)], now, finished).await
+    commit(fs, &[(moved, end.clone())], now, finished).await
 }
 
 /// Whether all of these were as they were claimed.

@@ -4,6 +4,7 @@ use super::super::Nodes;
 use super::super::edge;
 use super::super::event::{Event, EventType, Payload};
 use super::super::files::{META, OUTBOX, RELATIONS};
+use super::super::made::{in_account_outbox, outlive, write_event_of_account};
 use super::super::remove::Incoming;
 use super::super::state::read_all;
 use super::super::uri::Uri;
@@ -63,8 +64,7 @@ impl Repair<'_> {
 
 impl Nodes<'_> {
     async fn finish_delete(&self, dir: &TreePath, id: &str) -> Result<()> {
-        let outbox = TreePath::from_row("", OUTBOX);
-        let event_file = TreePath::from_row(outbox.key(), &format!("{id}.json"));
+        let event_file = in_account_outbox(&format!("{id}.json"));
         let [event] = read_all(self.fs, std::array::from_ref(&event_file)).await?;
         let is_told = event.is_some();
         let event = event.and_then(|file| Event::parse(file.bytes.as_ref()?).ok());
@@ -85,7 +85,8 @@ impl Nodes<'_> {
                         &uri.to_string(),
                         Payload::default(),
                     )?;
-                    self.tell_of_delete(&events, &Event { event_id: id.to_owned(), ..new }, &mut ops).await?;
+                    ops.extend(outlive(events.iter().rev()));
+                    ops.push(write_event_of_account(&Event { event_id: id.to_owned(), ..new }));
                 }
             }
             None if is_told => {}

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::super::event::{Event, EventType, Payload};
 use super::super::files::{META, OUTBOX};
 use super::super::list::Prefix;
+use super::super::made::write_event_of_account;
 use super::super::meta::Meta;
 use super::super::remove::Incoming;
 use super::super::state::{State, read_all};
@@ -241,7 +242,7 @@ impl Follow {
     async fn expand(&mut self, repair: &Repair<'_>) -> Result<()> {
         let Some((dir, after)) = self.came.pop_front() else { return Ok(()) };
         let prefix = if dir.is_root() { Prefix::Account } else { Prefix::Below(dir.clone()) };
-        let (nodes, next) = repair.nodes.candidates(&prefix, after.as_ref()).await?;
+        let (nodes, next) = repair.nodes.candidates(&prefix, after).await?;
         let now = repair.nodes.env.now();
         // an account without nodes is left as it is
         self.moved_on |= !nodes.is_empty();
@@ -269,7 +270,7 @@ impl Follow {
             Err(error) => return Err(error),
         };
         let then = Nodes { fs: &*past, tops: None, ..repair.nodes.clone() };
-        let (nodes, next) = then.candidates(&Prefix::Below(went.dir.clone()), went.after.as_ref()).await?;
+        let (nodes, next) = then.candidates(&Prefix::Below(went.dir.clone()), went.after.clone()).await?;
         for uri in nodes {
             if let Some(gone) = repair.nodes.went(&past, &uri).await? {
                 let name = gone.to_string();
@@ -349,8 +350,8 @@ impl Nodes<'_> {
 
     async fn tell_gone_once(&self, uri: &Uri) -> Result<()> {
         let event = Event::new(&self.env, EventType::DeleteContext, &uri.to_string(), Payload::default())?;
-        let (mut ops, mut conditions) = (Vec::new(), State::read(self.fs, uri).await?.unchanged());
-        self.tell_of_delete(&[], &event, &mut ops).await?;
+        let mut conditions = State::read(self.fs, uri).await?.unchanged();
+        let mut ops = vec![write_event_of_account(&event)];
         self.rewrite(uri, &Incoming::Removed, &mut ops, &mut conditions).await?;
         let message = format!("repair {uri}: deleted");
         self.fs.commit(self.batch(ops, conditions).message(message).visible()).await?;

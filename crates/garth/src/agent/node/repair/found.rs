@@ -306,7 +306,7 @@ impl Nodes<'_> {
         if self.fs.lookup(old.file(META)).await?.is_some() {
             return Ok(false);
         }
-        let (nodes, more) = self.incoming(old, 1).await?;
+        let (nodes, more) = self.incoming(old, 1, usize::MAX).await?;
         Ok(more || !nodes.is_empty())
     }
 }

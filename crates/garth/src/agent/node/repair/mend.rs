@@ -4,14 +4,13 @@ use super::super::Nodes;
 use super::super::edge;
 use super::super::event::{Event, EventType, Payload};
 use super::super::files::{ABSTRACT, CONTENT, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
-use super::super::made::{link_of, upsert, upsert_relation, write_event};
+use super::super::made::{link_of, outlive, upsert, upsert_relation, write_event, write_event_of_account};
 use super::super::remove::Incoming;
 use super::super::uri::Uri;
 use super::Asked;
 use super::found::{Around, Found};
 use super::judge::{self, Mend, Verdict};
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::FileSystemExt;
 use crate::model::{At, Op, Precondition};
 use crate::path::TreePath;
 
@@ -81,6 +80,9 @@ impl Nodes<'_> {
         }
         // the meta is what tells where it came from: that is noted before
         if let Some(old) = &mend.moved_from {
+            if old.parse::<Uri>().is_ok_and(|old| old.space() != uri.space()) {
+                self.take_events_out(uri, ops, conditions).await?;
+            }
             let payload = Payload { new_uri: Some(uri.to_string()), ..Payload::default() };
             ops.push(write_event(uri, &Event::new(&self.env, EventType::MoveContext, old, payload)?));
         }
@@ -113,7 +115,8 @@ impl Nodes<'_> {
     ) -> Result<()> {
         let (uri, state) = (&found.state.uri, &found.state);
         let event = Event::new(&self.env, EventType::DeleteContext, &uri.to_string(), Payload::default())?;
-        self.tell_of_delete(&around.events, &event, ops).await?;
+        ops.extend(outlive(around.events.iter().rev()));
+        ops.push(write_event_of_account(&event));
         self.rewrite(uri, &Incoming::Removed, ops, conditions).await?;
         let files = [(RELATIONS, &state.relations), (ABSTRACT, &state.brief), (OVERVIEW, &state.overview)];
         for (name, _) in files.iter().filter(|(_, file)| file.is_some()) {
@@ -127,27 +130,6 @@ impl Nodes<'_> {
         if around.names.as_ref().is_some_and(is_all) && found.in_the_way.is_empty() {
             ops.push(Op::remove_dir(uri.dir()));
         }
-        Ok(())
-    }
-
-    /// Notes in the account's own outbox that a node is gone, behind its moves, which somebody may not have
-    /// heard of yet.
-    pub(super) async fn tell_of_delete(
-        &self,
-        events: &[(TreePath, Event)],
-        event: &Event,
-        ops: &mut Vec<Op>,
-    ) -> Result<()> {
-        let outbox = TreePath::from_row("", OUTBOX);
-        if self.fs.lookup(&outbox).await?.is_none() {
-            ops.push(Op::mkdir_all(outbox.clone()));
-        }
-        for (path, _) in events.iter().rev().filter(|(_, event)| event.outlives_node()) {
-            let name = path.name().unwrap_or_default();
-            ops.push(Op::rename(path.clone(), TreePath::from_row(outbox.key(), name)));
-        }
-        let name = format!("{}.json", event.event_id);
-        ops.push(Op::write(TreePath::from_row(outbox.key(), &name), event.to_json()).create_new());
         Ok(())
     }
 }

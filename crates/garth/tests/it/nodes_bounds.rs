@@ -1,0 +1,88 @@
+//! What one call of context nodes reads and holds has a bound, whatever lies in the directories.
+
+use std::sync::Arc;
+
+use garth::agent::node::{Around, Direction, Edge, List, Nodes, Prefix, Put, Uri, edge};
+use garth::engine::memory::Memory;
+use garth::model::{Batch, Op};
+use garth::{Env, FileSystem, FileSystemExt};
+
+fn uri(slug: &str) -> Uri {
+    format!("ctx://default/users/alice/memories/events/{slug}").parse().unwrap()
+}
+
+fn account() -> Arc<Memory> {
+    Arc::new(Memory::new(Env::system()))
+}
+
+fn nodes(fs: &dyn FileSystem) -> Nodes<'_> {
+    Nodes::new(fs, "default", Env::system())
+}
+
+/// Nodes with a file each of nearly 1 MiB.
+async fn heavy(fs: &dyn FileSystem, count: usize, file: &str, text: impl Fn(&Uri) -> String) {
+    for number in 0..count {
+        let uri = uri(&format!("n{number:02}"));
+        nodes(fs).put(&uri, &Put::new("Text.")).await.unwrap();
+        fs.write(uri.file(file), text(&uri)).await.unwrap();
+    }
+}
+
+fn wide_edge(from: &Uri, to: &Uri) -> String {
+    let reason = "r".repeat(1_000_000);
+    let text = format!(
+        r#"[{{"from_uri":"{from}","to_uri":"{to}","relation_type":"about","weight":0.5,"reason":"{reason}"}}]"#
+    );
+    let edges: Vec<Edge> = edge::parse(text.as_bytes()).unwrap();
+    edge::to_json(&edges)
+}
+
+#[tokio::test]
+async fn incoming_edges_of_many_bytes_are_given_in_part_and_rewritten_all_the_same() {
+    let (fs, to) = (account(), uri("target"));
+    nodes(&*fs).put(&to, &Put::new("Text.")).await.unwrap();
+    heavy(&*fs, 20, ".relations.json", |from| wide_edge(from, &to)).await;
+    let found = nodes(&*fs).around(&to, &Around::new(Direction::Incoming)).await.unwrap();
+    assert!(found.more && (10..20).contains(&found.edges.len()), "{}", found.edges.len());
+    nodes(&*fs).delete(&to).await.unwrap();
+    let mut left = 0;
+    for number in 0..20 {
+        let text = fs.read_to_string(uri(&format!("n{number:02}")).file(".relations.json")).await.unwrap();
+        left += usize::from(text.contains("target"));
+    }
+    assert!((10..20).contains(&left), "{left} are left to the worker");
+}
+
+#[tokio::test]
+async fn a_page_of_nodes_ends_with_its_bytes_and_the_next_goes_on() {
+    let fs = account();
+    heavy(&*fs, 10, ".meta.json", |uri| {
+        let meta = garth::agent::node::Meta::new(uri, Env::system().now());
+        meta.to_json().replacen('{', &format!("{{\"note\": \"{}\",", "n".repeat(900_000)), 1)
+    })
+    .await;
+    let (mut list, mut pages) = (List::new(Prefix::Account), Vec::new());
+    loop {
+        let page = nodes(&*fs).list(&list).await.unwrap();
+        pages.push(page.items.len());
+        match page.next {
+            Some(next) => list.after = Some(next),
+            None => break,
+        }
+    }
+    assert_eq!(pages.iter().sum::<usize>(), 10);
+    assert!(pages.len() > 1 && pages.iter().all(|page| *page <= 5), "{pages:?}");
+}
+
+#[tokio::test]
+async fn a_node_whose_outbox_has_a_huge_file_of_others_is_removed() {
+    let fs = account();
+    nodes(&*fs).put(&uri("a"), &Put::new("Text.")).await.unwrap();
+    let huge = uri("a").file(".outbox/huge.json");
+    fs.commit(Batch::new([Op::write(&huge, "x")])).await.unwrap();
+    for _ in 0..5 {
+        fs.append(&huge, vec![b'x'; 5 << 20]).await.unwrap();
+    }
+    nodes(&*fs).delete(&uri("a")).await.unwrap();
+    assert!(!fs.exists(uri("a").dir()).await.unwrap());
+}

@@ -1,0 +1,106 @@
+//! Events of nodes that move while they wait, or are told.
+
+use garth::agent::node::{Nodes, Put};
+
+use super::*;
+
+#[tokio::test]
+async fn a_long_text_that_was_replaced_behind_a_move_holds_up_nothing() {
+    let home = home();
+    home.put("a", &"word ".repeat(20_000), 1, &[]).await;
+    home.move_to("a", "b", 2).await;
+    home.put("b", "short", 3, &[]).await;
+    assert_eq!(home.run().await.finished, 3);
+    let due = [(EventType::MoveContext, "a"), (EventType::UpsertContext, "b")];
+    assert_eq!(home.sink.taken(), told(&due));
+    assert!(home.left().await.is_empty());
+    assert_eq!(home.fs.read_to_string(uri("b").file(".outbox/.done")).await.unwrap(), "3\n");
+}
+
+/// Moves a node as soon as it is told of another.
+#[derive(Debug)]
+struct Mover<'a>(&'a Home, std::sync::atomic::AtomicBool);
+
+#[async_trait]
+impl Sink for Mover<'_> {
+    fn timeout(&self) -> Duration {
+        self.0.sink.timeout()
+    }
+
+    async fn deliver(&self, event: &Event) -> Result<(), SinkError> {
+        if !self.1.swap(true, std::sync::atomic::Ordering::SeqCst) {
+            assert_eq!(last(&event.uri), "a");
+            self.0.move_to("b", "c", 2).await;
+        }
+        self.0.sink.deliver(event).await
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_moves_between_claim_and_delivery_is_told_all_the_same() {
+    let home = home();
+    home.put("a", "one", 1, &[]).await;
+    home.put("b", "two", 1, &[]).await;
+    let (mover, mut worker) = (Mover(&home, false.into()), home.worker());
+    worker.run_out(&*home.fs, Some(&mover)).await.unwrap();
+    let due =
+        [(EventType::UpsertContext, "a"), (EventType::UpsertContext, "b"), (EventType::MoveContext, "b")];
+    assert_eq!(home.sink.taken(), told(&due));
+    assert_eq!(home.fs.read_to_string(uri("c").file(".outbox/.done")).await.unwrap(), "2\n");
+}
+
+#[tokio::test]
+async fn a_move_to_another_owner_is_told_with_all_that_matters_of_before() {
+    let home = home();
+    let nodes = Nodes::new(&*home.fs, ACCOUNT, home.env.clone());
+    let to: Uri = format!("ctx://{ACCOUNT}/users/bob/memories/events/b").parse().unwrap();
+    nodes.put(&uri("a"), &Put::new("one")).await.unwrap();
+    nodes.put(&uri("x"), &Put::new("x")).await.unwrap();
+    home.run().await;
+    nodes.put(&uri("a"), &Put::new("two")).await.unwrap();
+    nodes.relate(&edge(&uri("x"), &uri("a"))).await.unwrap();
+    nodes.relate(&edge(&uri("a"), &uri("x"))).await.unwrap();
+    nodes.move_to(&uri("a"), &uri("m")).await.unwrap();
+    nodes.move_to(&uri("m"), &to).await.unwrap();
+    home.sink.taken();
+    home.run().await;
+    assert_eq!((home.left().await, counters(&*home.fs).await.unwrap().failed.events), (vec![], 0));
+    let got = home.sink.got.lock().unwrap().clone();
+    let of_node = got.iter().filter(|event| !event.uri.ends_with("/x"));
+    let told: Vec<_> = of_node.map(|event| (event.event_type, last(&event.uri))).collect();
+    let due = [
+        (EventType::MoveContext, "a"),
+        (EventType::MoveContext, "m"),
+        (EventType::UpsertContext, "b"),
+        (EventType::UpsertRelation, "b"),
+    ];
+    assert_eq!(told, super::told(&due));
+    let upsert = got.iter().find(|event| event.uri == to.to_string() && event.payload.records.is_some());
+    let records = upsert.unwrap().payload.records.clone().unwrap();
+    assert!(records.iter().all(|record| record.filters.owner_space == "user:bob"));
+    assert_eq!(records[2].text.as_deref(), Some("two"));
+    assert_eq!(home.fs.read_to_string(to.file(".outbox/.done")).await.unwrap(), "4\n");
+    let edges = edge::parse(&home.fs.read_file(uri("x").file(".relations.json")).await.unwrap()).unwrap();
+    assert_eq!(edges[0].to_uri, to.to_string());
+}
+
+#[tokio::test]
+async fn what_is_being_told_of_a_node_ends_before_its_move_to_another_owner_is_told() {
+    let home = home();
+    let nodes = Nodes::new(&*home.fs, ACCOUNT, home.env.clone());
+    let to: Uri = format!("ctx://{ACCOUNT}/agents/bot/memories/cases/b").parse().unwrap();
+    nodes.put(&uri("a"), &Put::new("one")).await.unwrap();
+    // as a worker that died left it
+    let mut walk = home.left().await;
+    let at = walk.remove(0);
+    let mut event = Event::parse(&home.fs.read_file(&at).await.unwrap()).unwrap();
+    event.status = EventStatus::Processing;
+    event.lease_until = Some(home.env.now().plus_seconds(60).to_rfc3339());
+    home.fs.write(&at, event.to_json()).await.unwrap();
+    nodes.move_to(&uri("a"), &to).await.unwrap();
+    assert_eq!((home.run().await.finished, home.sink.taken()), (0, vec![]), "it is held");
+    home.clock.advance(Duration::from_secs(61));
+    home.run().await;
+    let due = [(EventType::MoveContext, "a"), (EventType::UpsertContext, "b")];
+    assert_eq!((home.sink.taken(), home.left().await), (told(&due), vec![]));
+}
