@@ -19,7 +19,7 @@ pub(super) enum End {
     /// There is nothing to tell: the node is not visible any more, or its text is another. Whoever changed
     /// that made a newer event, or repair makes one, since no version is noted for this one.
     Hidden,
-    /// It was not tried: too little time was left.
+    /// It was not tried: too little time was left, or it lies elsewhere by now.
     Untried,
     /// It is to be tried again.
     Failed(SinkError),

@@ -2,9 +2,9 @@
 //! own commit, the worker does the rest before the event counts as done.
 
 use super::claim::{batch, is_lost};
-use super::queued::{Queued, in_outbox, is_absent, node_state};
-use crate::agent::node::event::Payload;
-use crate::agent::node::{Event, EventType, RELATIONS, Uri, edge};
+use super::queued::{Queued, is_absent, node_state};
+use crate::agent::node::made::{upsert_relation, write_event};
+use crate::agent::node::{EventType, RELATIONS, Uri, edge};
 use crate::env::Env;
 use crate::error::{ErrorKind, Result};
 use crate::fs::FileSystem;
@@ -98,10 +98,7 @@ async fn rewritten(
         batch.require(file, Precondition::Etag(entry.etag)).op(Op::write(file, text).must_exist());
     let is_active = node_state(fs, &dir).await?.is_some_and(|node| node.is_active);
     if let (Ok(edges), Some(uri), true) = (edges, Uri::of_dir(ending.account, &dir), is_active) {
-        let payload = Payload { edges: Some(edges), ..Payload::default() };
-        let event = Event::new(env, EventType::UpsertRelation, &uri.to_string(), payload)?;
-        let at = in_outbox(&dir, &format!("{}.json", event.event_id));
-        batch = batch.op(Op::write(at, event.to_json()).create_new().with_parents());
+        batch = batch.op(write_event(&uri, &upsert_relation(env, &uri, &edges)?));
     }
     Ok(batch)
 }

@@ -1,14 +1,12 @@
 //! The present state of nodes as new events: for indexes that come later, and for events that were overtaken.
 
-use super::queued::in_outbox;
 use crate::agent::node::event::Payload;
-use crate::agent::node::made::{upsert, upsert_relation, write_event};
+use crate::agent::node::made::{upsert, upsert_relation, write_event, write_event_of_account};
 use crate::agent::node::{Event, EventType, State, Uri};
 use crate::env::Env;
 use crate::error::Result;
 use crate::fs::FileSystem;
-use crate::model::{Batch, Op};
-use crate::path::TreePath;
+use crate::model::Batch;
 
 /// Adds to a batch the events that tell what a node is now; `None` if it is not there, or has no text that
 /// can be told.
@@ -36,6 +34,5 @@ pub(super) async fn tell_whatever(fs: &dyn FileSystem, env: &Env, uri: &Uri, bat
         return Ok(batch);
     }
     let event = Event::new(env, EventType::DeleteContext, &uri.to_string(), Payload::default())?;
-    let at = in_outbox(&TreePath::root(), &format!("{}.json", event.event_id));
-    Ok(batch.op(Op::write(at, event.to_json()).create_new().with_parents()))
+    Ok(batch.op(write_event_of_account(&event)))
 }
