@@ -171,7 +171,7 @@ async fn answer(
         Err(error) if error.is(ErrorKind::NotFound) => return Err(Refusal::unauthorized()), // deleted just now
         tree => tree?,
     };
-    let caller = Caller { account: &*tree, key: admitted.key(), env: data_dir.env() };
+    let caller = Caller { account: &tree, key: admitted.key(), env: data_dir.env() };
     match call {
         Call::Kv(call) => kv::answer(&caller, call, head, body).await,
         Call::Nodes(call) => nodes::answer(&caller, call, body).await,
@@ -181,7 +181,30 @@ async fn answer(
 
 /// Who makes a request, and on which tree.
 struct Caller<'a> {
-    account: &'a dyn AccountStore,
+    account: &'a Arc<dyn AccountStore>,
     key: &'a ApiKey,
     env: &'a Env,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_specification_has_a_section_for_each_of_its_routes_and_names_their_scopes() {
+        let kv = kv::Call::ALL.map(Call::Kv);
+        let nodes = nodes::Call::ALL.map(Call::Nodes);
+        for (specification, calls) in [
+            (include_str!("../../../docs/specs/kv-api.md"), kv.as_slice()),
+            (include_str!("../../../docs/specs/nodes.md"), &nodes),
+        ] {
+            let sections = specification.lines().filter_map(|line| line.strip_prefix("### POST "));
+            assert!(sections.eq(calls.iter().map(|call| call.path())));
+            for call in calls {
+                let scope = format!("| `{}` |", call.scope().as_str());
+                let row = specification.lines().find(|line| line.starts_with(&scope)).unwrap();
+                assert!(row.contains(&format!("`{}`", call.path())), "{row}");
+            }
+        }
+    }
 }

@@ -20,6 +20,7 @@ mod it {
     mod mount;
     mod nodes;
     mod nodes_bounds;
+    mod nodes_set;
     mod numbers;
     mod outbox;
     mod overlay;

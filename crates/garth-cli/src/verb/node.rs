@@ -288,14 +288,9 @@ fn line(uri: &Uri, meta: &Meta) -> String {
 }
 
 fn written_json(uri: &Uri, written: &Written) -> Value {
-    let near = written.near.as_ref().map(|near| {
-        let near = near.iter().map(|near| json!({"uri": near.uri.to_string(), "score": near.score}));
-        near.collect::<Vec<_>>()
-    });
-    json!({
-        "uri": uri.to_string(), "created": written.created, "changed": written.seq.is_some(),
-        "seq": written.seq.map(|seq| seq.0), "near": near, "meta": written.meta,
-    })
+    let mut json = written.to_json();
+    json.insert("uri".to_owned(), uri.to_string().into());
+    json.into()
 }
 
 /// The text of a node, from standard input.

@@ -15,6 +15,7 @@ use garth::agent::outbox::{Options, Sink, Worker};
 use garth::datadir::{Account, AccountState, Mark};
 use garth::model::Timestamp;
 use garth::{DataDir, ErrorKind, Result};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -216,13 +217,16 @@ impl Courier {
                 Some(followed) => Repairs::From(followed.remove(&account.folder)),
                 None => Repairs::No,
             };
-            visits.spawn(async move {
+            let runtime = Handle::current();
+            let visit = async move {
                 // before it is read: what comes meanwhile leaves another
                 let marks = data.marks(vec![account.clone()]).await;
                 let mark = marks.ok().and_then(|marks| marks.first().copied()).unwrap_or_default();
                 let outcome = work(&data, sink.as_deref(), options, &account, stopped, repairs).await;
                 Visited { account, mark, outcome }
-            });
+            };
+            // it may read and judge for long: not on a worker of the runtime
+            visits.spawn_blocking(move || runtime.block_on(visit));
         }
     }
 

@@ -91,7 +91,7 @@ pub(super) async fn answer(caller: &Caller<'_>, call: Call, body: &Bytes) -> Res
     };
     let answer = match identity(&fields)? {
         Some(who) => {
-            let tree = AgentTree::new(caller.account, who).create(call.changes());
+            let tree = AgentTree::new(&**caller.account, who).create(call.changes());
             let reach = tree.nodes().await?;
             let nodes = Nodes::new(&*reach.fs, account, caller.env.clone()).tops(reach.tops);
             answer_of(&nodes.author(by_key(Author::default())), call, &fields).await?
@@ -99,7 +99,7 @@ pub(super) async fn answer(caller: &Caller<'_>, call: Call, body: &Bytes) -> Res
         None => {
             let agent = fields.text("agent")?;
             let agent = agent.as_deref().map(Author::agent).unwrap_or_default();
-            let nodes = Nodes::new(caller.account, account, caller.env.clone());
+            let nodes = Nodes::new(&**caller.account, account, caller.env.clone());
             answer_of(&nodes.author(by_key(agent)), call, &fields).await?
         }
     };
@@ -178,14 +178,9 @@ struct Hop<'a> {
 }
 
 fn written(written: &Written) -> Value {
-    let near = written.near.as_ref().map(|near| {
-        let near = near.iter().map(|near| json!({"uri": near.uri.to_string(), "score": near.score}));
-        near.collect::<Vec<_>>()
-    });
-    json!({
-        "ok": true, "created": written.created, "changed": written.seq.is_some(),
-        "seq": written.seq.map(|seq| seq.0), "near": near, "meta": written.meta,
-    })
+    let mut json = written.to_json();
+    json.insert("ok".to_owned(), true.into());
+    json.into()
 }
 
 fn put(fields: &Fields<'_>) -> Result<Put, Refusal> {
@@ -280,22 +275,4 @@ fn around(fields: &Fields<'_>) -> Result<Around, Refusal> {
     let query = Around::new(direction);
     let (hops, limit) = (number("hops", 5, query.hops)?, number("limit", 1000, query.limit)?);
     Ok(query.hops(hops).limit(limit))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_specification_has_a_section_for_each_route_and_names_its_scope() {
-        let specification = include_str!("../../../../docs/specs/nodes.md");
-        let sections: Vec<&str> =
-            specification.lines().filter_map(|line| line.strip_prefix("### POST ")).collect();
-        assert_eq!(sections, Call::ALL.map(Call::path));
-        for call in Call::ALL {
-            let scope = format!("| `{}` |", call.scope().as_str());
-            let row = specification.lines().find(|line| line.starts_with(&scope)).unwrap();
-            assert!(row.contains(&format!("`{}`", call.path())), "{row}");
-        }
-    }
 }

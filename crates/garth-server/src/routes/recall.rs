@@ -1,10 +1,14 @@
 //! The route of recall: what is known about a question, within so many tokens.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use garth::TreePath;
-use garth::agent::AgentTree;
 use garth::agent::recall::{BUDGET, Key, MAX_BUDGET, MAX_SOURCES, MIN_BUDGET, Recall, Recaller};
+use garth::agent::{AgentTree, Identity};
 use garth::model::{Moment, Timestamp};
+use garth::{AccountStore, Env, TreePath};
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
 
 use super::Caller;
 use super::nodes::identity;
@@ -16,20 +20,32 @@ pub(super) const PATH: &str = "/v1/recall";
 /// Most paths of a request.
 const MAX_PATHS: usize = 100;
 
-/// Answers the call.
+/// Answers the call, on a thread for long work: to choose what is answered takes time.
 pub(super) async fn answer(caller: &Caller<'_>, body: &Bytes) -> Result<Bytes, Refusal> {
     let fields = Fields::parse(body)?;
-    let asked = asked(caller, &fields)?;
-    let key = Key::random(caller.env)?;
-    let account = &caller.key.account;
-    let answer = match identity(&fields)? {
+    let (asked, who) = (asked(caller, &fields)?, identity(&fields)?);
+    let (tree, account, env) = (Arc::clone(caller.account), caller.key.account.clone(), caller.env.clone());
+    let runtime = Handle::current();
+    let answered =
+        spawn_blocking(move || runtime.block_on(recall(&*tree, &account, &env, who, &asked))).await;
+    answered.unwrap_or_else(|error| Err(Refusal::internal().because(error.to_string())))
+}
+
+async fn recall(
+    tree: &dyn AccountStore,
+    account: &str,
+    env: &Env,
+    who: Option<Identity>,
+    asked: &Recall,
+) -> Result<Bytes, Refusal> {
+    let key = Key::random(env)?;
+    let answer = match who {
         Some(who) => {
             let places = who.places()?;
-            let tree = AgentTree::new(caller.account, who).create(false).open().await?;
-            let recaller = Recaller::new(&*tree, account, caller.env.clone()).places(places);
-            recaller.recall(&asked, &key).await?
+            let tree = AgentTree::new(tree, who).create(false).open().await?;
+            Recaller::new(&*tree, account, env.clone()).places(places).recall(asked, &key).await?
         }
-        None => Recaller::new(caller.account, account, caller.env.clone()).recall(&asked, &key).await?,
+        None => Recaller::new(tree, account, env.clone()).recall(asked, &key).await?,
     };
     let json = serde_json::to_vec(&answer.to_json(&key));
     Ok(json.map_err(|_| Refusal::validation("the answer is no JSON"))?.into())

@@ -1,47 +1,15 @@
 //! Context nodes: whole in one commit, on every engine that keeps them.
 
-use std::sync::Arc;
-
 use garth::agent::node::{
-    Around, Direction, Edge, Event, EventType, LayerText, Level, List, Listed, Meta, Nodes, Origin, Prefix,
-    Put, Status, Uri,
+    Around, Direction, Event, EventType, LayerText, Level, List, Listed, Meta, Nodes, Origin, Prefix, Put,
+    Status, Uri,
 };
-use garth::engine::host::{HostFs, Mode};
-use garth::engine::memory::Memory;
 use garth::model::{Moment, Timestamp, WalkPage};
-use garth::{DataDir, Env, ErrorKind, FileSystem, FileSystemExt};
+use garth::{Env, ErrorKind, FileSystem, FileSystemExt};
+
+use super::nodes_set::{coffee, edge, engines, nodes, uri};
 
 const ALICE: &str = "ctx://default/users/alice/memories";
-
-fn uri(text: &str) -> Uri {
-    format!("ctx://default/{text}").parse().unwrap()
-}
-
-fn coffee() -> Uri {
-    uri("users/alice/memories/preferences/coffee")
-}
-
-fn edge(from: &Uri, to: &Uri) -> Edge {
-    let text = format!(
-        r#"{{"from_uri":"{from}","to_uri":"{to}","relation_type":"related_to","weight":0.5,"reason":"r"}}"#
-    );
-    serde_json::from_str(&text).unwrap()
-}
-
-/// The engines, with what they need while they are used.
-async fn engines() -> Vec<(Arc<dyn FileSystem>, tempfile::TempDir)> {
-    let folder = || tempfile::tempdir().unwrap();
-    let (sqlite, host, memory) = (folder(), folder(), folder());
-    let data = DataDir::open(&sqlite.path().join("data"), Env::system()).unwrap();
-    data.create_account("default").await.unwrap();
-    let account: Arc<dyn FileSystem> = data.account("default").await.unwrap();
-    let on_host = HostFs::open(host.path(), Mode::Writable, Env::system()).unwrap();
-    vec![(account, sqlite), (Arc::new(Memory::new(Env::system())), memory), (on_host, host)]
-}
-
-fn nodes(fs: &dyn FileSystem) -> Nodes<'_> {
-    Nodes::new(fs, "default", Env::system())
-}
 
 async fn names(fs: &dyn FileSystem, dir: &Uri) -> Vec<String> {
     let walk = fs.walk(&(&dir.dir()).into(), &WalkPage::default()).await.unwrap();

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use garth::agent::node::{Around, Direction, Edge, List, Nodes, Prefix, Put, Uri, edge};
+use garth::engine::host::{HostFs, Mode};
 use garth::engine::memory::Memory;
 use garth::model::{Batch, Op};
-use garth::{Env, FileSystem, FileSystemExt};
+use garth::{Env, ErrorKind, FileSystem, FileSystemExt};
 
 fn uri(slug: &str) -> Uri {
     format!("ctx://default/users/alice/memories/events/{slug}").parse().unwrap()
@@ -85,4 +86,24 @@ async fn a_node_whose_outbox_has_a_huge_file_of_others_is_removed() {
     }
     nodes(&*fs).delete(&uri("a")).await.unwrap();
     assert!(!fs.exists(uri("a").dir()).await.unwrap());
+}
+
+#[tokio::test]
+async fn on_a_plain_folder_a_node_with_more_events_than_are_taken_along_is_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let fs = HostFs::open(folder.path(), Mode::Writable, Env::system()).unwrap();
+    nodes(&*fs).put(&uri("a"), &Put::new("Text.")).await.unwrap();
+    let full = || {
+        let file = |number| Op::write(uri("a").file(&format!(".outbox/{number}.json")), "{}");
+        Batch::new((0..1_100).map(file).collect::<Vec<_>>())
+    };
+    fs.commit(full()).await.unwrap();
+    nodes(&*fs).delete(&uri("a")).await.unwrap();
+    assert!(!fs.exists(uri("a").dir()).await.unwrap());
+    // where a worker does them, it is asked to
+    let fs = account();
+    nodes(&*fs).put(&uri("a"), &Put::new("Text.")).await.unwrap();
+    fs.commit(full()).await.unwrap();
+    let error = nodes(&*fs).delete(&uri("a")).await.unwrap_err();
+    assert!(error.is(ErrorKind::Busy) && error.message().contains("garth outbox run"), "{error}");
 }

@@ -1,26 +1,18 @@
 //! Repair of context nodes: what was written step by step, cut short or changed by other hands is made whole.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use garth::agent::node::{
-    Edge, Event, EventType, Follow, LayerText, Level, Meta, Next, Nodes, Origin, Put, Repair, Report, Status,
-    Told, Uri,
+    Event, EventType, Follow, LayerText, Level, Meta, Next, Nodes, Origin, Put, Repair, Report, Status, Told,
+    Uri,
 };
-use garth::engine::host::{HostFs, Mode};
 use garth::engine::memory::Memory;
 use garth::env::ManualClock;
 use garth::model::{Batch, Op, Seq, Timestamp, WalkPage};
-use garth::{DataDir, Env, FileSystem, FileSystemExt, TreePath};
+use garth::{Env, FileSystem, FileSystemExt, TreePath};
 
-fn uri(text: &str) -> Uri {
-    format!("ctx://default/{text}").parse().unwrap()
-}
-
-fn coffee() -> Uri {
-    uri("users/alice/memories/preferences/coffee")
-}
+use super::nodes_set::{coffee, edge, engines, nodes, uri};
 
 fn tea() -> Uri {
     uri("users/alice/memories/preferences/tea")
@@ -28,28 +20,6 @@ fn tea() -> Uri {
 
 fn skill() -> Uri {
     uri("agents/scout/skills/brew")
-}
-
-fn edge(from: &Uri, to: &Uri) -> Edge {
-    let text = format!(
-        r#"{{"from_uri":"{from}","to_uri":"{to}","relation_type":"related_to","weight":0.5,"reason":"r"}}"#
-    );
-    serde_json::from_str(&text).unwrap()
-}
-
-/// The engines, with what they need while they are used.
-async fn engines() -> Vec<(Arc<dyn FileSystem>, tempfile::TempDir)> {
-    let folder = || tempfile::tempdir().unwrap();
-    let (sqlite, host, memory) = (folder(), folder(), folder());
-    let data = DataDir::open(&sqlite.path().join("data"), Env::system()).unwrap();
-    data.create_account("default").await.unwrap();
-    let account: Arc<dyn FileSystem> = data.account("default").await.unwrap();
-    let on_host = HostFs::open(host.path(), Mode::Writable, Env::system()).unwrap();
-    vec![(account, sqlite), (Arc::new(Memory::new(Env::system())), memory), (on_host, host)]
-}
-
-fn nodes(fs: &dyn FileSystem) -> Nodes<'_> {
-    Nodes::new(fs, "default", Env::system())
 }
 
 /// Repairs all, and again: the second time there is nothing to do.
@@ -314,7 +284,7 @@ async fn a_directory_that_was_moved_is_a_move_and_a_copied_one_a_node_of_its_own
     for (fs, _kept) in engines().await {
         let nodes = nodes(&*fs);
         let (moved, copied) =
-            (uri("users/bob/memories/events/moved"), uri("users/bob/memories/events/copied"));
+            (uri("users/alice/memories/events/moved"), uri("users/bob/memories/events/copied"));
         nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
         nodes.put(&tea(), &Put::new("Green.")).await.unwrap();
         nodes.relate(&edge(&tea(), &coffee())).await.unwrap();
@@ -322,10 +292,11 @@ async fn a_directory_that_was_moved_is_a_move_and_a_copied_one_a_node_of_its_own
         drain(&*fs).await;
         fs.mkdir_all(&moved.dir().parent().unwrap()).await.unwrap();
         fs.rename(&coffee().dir(), &moved.dir()).await.unwrap();
+        fs.mkdir_all(&copied.dir().parent().unwrap()).await.unwrap();
         fs.commit(Batch::new([Op::copy_tree(tea().dir(), copied.dir())])).await.unwrap();
         assert_eq!(found(&repaired(&*fs).await), [("copied", 1), ("moved", 1)]);
         let now = meta(&*fs, &moved).await;
-        assert_eq!((now.uri, now.version, now.owner_space), (moved.to_string(), 2, "user:bob".to_owned()));
+        assert_eq!((now.uri, now.version, now.owner_space), (moved.to_string(), 2, "user:alice".to_owned()));
         assert_eq!(
             (meta(&*fs, &copied).await.uri, meta(&*fs, &copied).await.version),
             (copied.to_string(), 1)
@@ -337,8 +308,6 @@ async fn a_directory_that_was_moved_is_a_move_and_a_copied_one_a_node_of_its_own
         let told = events(&*fs).await;
         assert!(told.contains(&(EventType::MoveContext, coffee().to_string())), "{told:?}");
         assert!(told.contains(&(EventType::UpsertContext, copied.to_string())), "{told:?}");
-        // another owner is told of with its records
-        assert!(told.contains(&(EventType::UpsertContext, moved.to_string())), "{told:?}");
     }
 }
 
@@ -497,6 +466,102 @@ async fn what_other_doors_change_is_followed_within_two_seconds() {
     drain(&fs).await;
     assert_eq!(followed(&mut follow, &fs, &env, &clock, 3).await, [""; 0]);
     assert!(follow.settled().is_some());
+}
+
+#[tokio::test]
+async fn what_went_to_another_owner_by_hand_is_told_as_gone_and_is_a_node_of_its_own_there() {
+    let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
+    let fs = Memory::new(env.clone());
+    let nodes = Nodes::new(&fs, "default", env.clone());
+    let mut follow = Follow::since(Seq(0));
+    nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
+    nodes.put(&uri("users/bob/memories/events/x"), &Put::new("x")).await.unwrap();
+    drain(&fs).await;
+    let of_bob = uri("users/bob/memories/preferences/coffee");
+    fs.mkdir_all(&of_bob.dir().parent().unwrap()).await.unwrap();
+    fs.rename(&coffee().dir(), &of_bob.dir()).await.unwrap();
+    let mut told = followed(&mut follow, &fs, &env, &clock, 3).await;
+    told.sort();
+    assert_eq!(
+        told,
+        ["copied /users/bob/memories/preferences/coffee", "deleted /users/alice/memories/preferences/coffee"]
+    );
+    let due =
+        [(EventType::DeleteContext, coffee().to_string()), (EventType::UpsertContext, of_bob.to_string())];
+    let mut got = events(&fs).await;
+    got.sort_by_key(|(_, uri)| uri.clone());
+    assert_eq!(got, due);
+    assert_eq!(meta(&fs, &of_bob).await.owner_space, "user:bob");
+    // garth's own move tells of itself
+    drain(&fs).await;
+    nodes.move_to(&of_bob, &coffee()).await.unwrap();
+    drain(&fs).await;
+    assert_eq!(followed(&mut follow, &fs, &env, &clock, 3).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_directory_that_went_with_the_events_of_a_move_is_told_under_both_uris_once_nothing_is_on_its_way()
+{
+    let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
+    let fs = Memory::new(env.clone());
+    let nodes = Nodes::new(&fs, "default", env.clone());
+    let mut follow = Follow::since(Seq(0));
+    nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
+    drain(&fs).await;
+    nodes.move_to(&coffee(), &tea()).await.unwrap();
+    nodes.put(&tea(), &Put::new("Green.")).await.unwrap();
+    // as a worker that is telling the sink of it
+    let walk = all(&fs).await.into_iter();
+    let (at, text) = walk
+        .filter(|(path, _)| path.ends_with(".json"))
+        .find(|(_, text)| text.contains("UPSERT_CONTEXT"))
+        .unwrap();
+    let lease = env.now().plus_seconds(40).to_rfc3339();
+    let held = text.replace("\"PENDING\"", &format!("\"PROCESSING\", \"lease_until\": \"{lease}\""));
+    fs.write(&TreePath::parse(&at).unwrap(), held).await.unwrap();
+    fs.commit(Batch::new([Op::remove_tree(tea().dir())])).await.unwrap();
+    let mut told = followed(&mut follow, &fs, &env, &clock, 3).await;
+    told.sort();
+    assert_eq!(
+        told,
+        ["deleted /users/alice/memories/preferences/coffee", "deleted /users/alice/memories/preferences/tea"]
+    );
+    for (path, text) in all(&fs).await.into_iter().filter(|(path, _)| path.ends_with(".json")) {
+        let event = Event::parse(text.as_bytes()).unwrap();
+        assert_eq!(event.event_type, EventType::DeleteContext, "{path}");
+        assert_eq!(event.next_attempt_at, Some(lease.clone()), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_move_that_is_claimed_of_another_owners_node_takes_no_edges_along() {
+    let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
+    let fs = Memory::new(env.clone());
+    let nodes = Nodes::new(&fs, "default", env.clone());
+    let of_bob = uri("users/bob/memories/events/gone");
+    nodes.put(&tea(), &Put::new("Green.")).await.unwrap();
+    fs.write(
+        tea().file(".relations.json"),
+        format!("[{}]\n", serde_json::to_string(&edge(&tea(), &of_bob)).unwrap()),
+    )
+    .await
+    .unwrap();
+    for slug in ["a", "b"] {
+        nodes.put(&uri(&format!("users/alice/memories/events/{slug}")), &Put::new("Mine.")).await.unwrap();
+    }
+    drain(&fs).await;
+    // one by its meta, one by an event
+    let (a, b) = (uri("users/alice/memories/events/a"), uri("users/alice/memories/events/b"));
+    set_meta(&fs, &a, |meta| meta["uri"] = of_bob.to_string().into()).await;
+    let payload = garth::agent::node::event::Payload { new_uri: Some(b.to_string()), ..Default::default() };
+    let event = Event::new(&env, EventType::MoveContext, &of_bob.to_string(), payload).unwrap();
+    fs.write(b.file(&format!(".outbox/{}.json", event.event_id)), event.to_json()).await.unwrap();
+    fs.remove(b.file(".outbox/.done")).await.unwrap();
+    clock.advance(Duration::from_secs(120));
+    let report = repaired(&fs).await;
+    assert_eq!(report.found.get("moved"), None, "{report:?}");
+    let relations = fs.read_to_string(tea().file(".relations.json")).await.unwrap();
+    assert!(relations.contains(&of_bob.to_string()), "{relations}");
 }
 
 #[tokio::test]

@@ -2,7 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
 
+use async_trait::async_trait;
+use garth::agent::node::{Event, Nodes, Put, Repair, Uri};
+use garth::agent::outbox::{Options, Sink, SinkError, Worker};
+use garth::agent::recall::{Key, Recall, Recaller};
 use garth::engine::sqlite::SqliteFs;
 use garth::model::{Batch, Op, SearchQuery};
 use garth::{AccountStore, Env, FileSystem, FileSystemExt};
@@ -117,6 +123,71 @@ async fn of_a_thousand_texts_with_secrets_a_third_of_them_cut_in_two_none_is_in_
     assert!(without.len() > 700, "{}", without.len());
     assert_eq!(with.difference(&without).collect::<Vec<_>>(), Vec::<&String>::new());
     assert_eq!(without.difference(&with).collect::<Vec<_>>(), Vec::<&String>::new());
+}
+
+/// A sink that keeps what it is told, as JSON.
+#[derive(Debug, Default)]
+struct Told(Mutex<Vec<String>>);
+
+#[async_trait]
+impl Sink for Told {
+    fn timeout(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+
+    async fn deliver(&self, event: &Event) -> Result<(), SinkError> {
+        self.0.lock().unwrap().push(event.to_json());
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn of_a_thousand_nodes_with_secrets_a_third_of_them_cut_in_two_none_is_recalled_or_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let nodes = Nodes::new(&*fs, "default", Env::system());
+    let mut random = Random::new(13);
+    let texts: Vec<Text> = (0..TEXTS).map(|n| Text::new(n, &mut random)).collect();
+    let uri = |n: usize| format!("ctx://default/users/ann/memories/events/n{n}").parse::<Uri>().unwrap();
+    for (n, text) in texts.iter().enumerate() {
+        let cut = match n % 3 {
+            0 => text.at + 1 + random.below(text.planted.secret.len() as u64 - 1) as usize,
+            _ => text.with.len(),
+        };
+        let (one, two) = text.with.split_at(cut);
+        nodes.put(&uri(n), &Put::new(one)).await.unwrap();
+        // as an editor does
+        if !two.is_empty() {
+            fs.append(uri(n).file("content.md"), two.to_owned()).await.unwrap();
+        }
+    }
+    let report = Repair::new(nodes).at_once(true).scan(|_| ()).await.unwrap();
+    assert!(report.is_whole() && report.repaired() >= TEXTS as u64 / 4, "{report:?}");
+    let (told, mut worker) = (Told::default(), Worker::new(Env::system(), "default", Options::default()));
+    worker.run_out(&*fs, Some(&told)).await.unwrap();
+    let told = told.0.into_inner().unwrap();
+    assert!(told.len() >= TEXTS, "{}", told.len());
+    // their JSON has escapes
+    let plain = |json: &str| json.replace("\\n", "\n").replace("\\\"", "\"").replace("\\\\", "\\");
+    for json in &told {
+        let uri = Event::parse(json.as_bytes()).unwrap().uri;
+        let n: usize = uri.rsplit_once("/n").unwrap().1.parse().unwrap();
+        let planted = &texts[n].planted;
+        assert!(!shows(&plain(json), planted) && !shows(json, planted), "{}: {json}", planted.kind);
+    }
+    let recaller = Recaller::new(&*fs, "default", Env::system());
+    let mut answered = 0;
+    for (n, text) in texts.iter().enumerate() {
+        for question in [format!("subject{n}"), text.planted.secret.replace('\n', " ")] {
+            let mut asked = Recall::new(question).budget(4_000);
+            asked.within = vec![uri(n).dir()];
+            let answer = recaller.recall(&asked, &Key::new([3; 32])).await.unwrap();
+            answered += usize::from(!answer.items.is_empty());
+            let json = answer.items.iter().map(|item| item.text.as_str()).collect::<String>() + &answer.text;
+            assert!(!shows(&json, &text.planted), "{}: {json}", text.planted.kind);
+        }
+    }
+    assert!(answered > TEXTS / 2, "{answered}");
 }
 
 #[tokio::test]

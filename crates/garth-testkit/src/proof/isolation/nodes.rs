@@ -1,14 +1,18 @@
 //! Tries from the context nodes of an agent, in a chat with a user, at those of others: by URI, relation,
-//! prefix, move, replacement and search for what is near.
+//! prefix, move, replacement, search, recall and events that speak for others.
+
+mod forged;
 
 use std::fmt;
 use std::path::Path;
 
 use garth::agent::node::{Around, Direction, Edge, Level, List, Nodes, Prefix, Put, Status, Uri};
+use garth::agent::recall::{Key, Recall, Recaller};
 use garth::agent::{AgentTree, Identity};
-use garth::model::WalkPage;
-use garth::{AccountStore, DataDir, Env, ErrorKind, FileSystem, FileSystemExt};
+use garth::model::{SearchQuery, WalkPage};
+use garth::{AccountStore, DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
+use self::forged::Told;
 use super::{Proven, hold};
 use crate::proof::{path, run};
 use crate::random::Random;
@@ -18,6 +22,8 @@ const CANARY: &str = "canary-of-others";
 /// The account of the tries, and another.
 const OWN: &str = "own";
 const OTHER: &str = "other";
+/// Tries between two looks at what a sink is told.
+const ROUND: u64 = 500;
 
 /// What was tried.
 #[derive(Clone, Debug, Default)]
@@ -26,12 +32,18 @@ pub struct Report {
     pub tries: u64,
     /// Those that were answered, not refused.
     pub answered: u64,
+    /// Events that a sink was told meanwhile.
+    pub told: usize,
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tries, answered } = self;
-        write!(f, "{tries} tries at the nodes of others, {answered} were answered, 0 canaries seen")
+        let Self { tries, answered, told } = self;
+        write!(
+            f,
+            "{tries} tries at the nodes of others, {answered} were answered, 0 canaries seen; {told} events told, 0 of \
+             them forged"
+        )
     }
 }
 
@@ -48,23 +60,48 @@ pub fn nodes(folder: &Path, tries: u64, seed: u64, leaky: bool) -> Proven<Report
             hide(&*home.account(account).await?, account).await?;
         }
         let (own, other) = (home.account(OWN).await?, home.account(OTHER).await?);
-        let before = (state(&*own).await?, state(&*other).await?);
-        let tree = AgentTree::new(&*own, Identity::new("alice", "bot", "trip", "main")?);
-        let reach = tree.nodes().await?;
-        let nodes = match leaky {
-            true => Nodes::new(&*own, OWN, Env::system()),
-            false => Nodes::new(&*reach.fs, OWN, Env::system()).tops(reach.tops),
+        let told = Told::default();
+        // what others have to tell of their own
+        told.drain(&*own, None).await?;
+        let mut before = (state(&*own).await?, state(&*other).await?);
+        let kept = texts(&before.0);
+        let who = || Identity::new("alice", "bot", "trip", "main");
+        let (reach, tree) =
+            (AgentTree::new(&*own, who()?).nodes().await?, AgentTree::new(&*own, who()?).open().await?);
+        let env = Env::system();
+        let tries_of = match leaky {
+            true => Tries {
+                nodes: Nodes::new(&*own, OWN, env.clone()),
+                recaller: Recaller::new(&*own, OWN, env.clone()),
+                fs: &*own,
+                tree: &*own,
+            },
+            false => Tries {
+                nodes: Nodes::new(&*reach.fs, OWN, env.clone()).tops(reach.tops),
+                recaller: Recaller::new(&*tree, OWN, env.clone()).places(who()?.places()?),
+                fs: &*reach.fs,
+                tree: &*tree,
+            },
         };
         let mut report = Report::default();
         for n in 0..tries {
             let seed = seed.wrapping_add(n);
-            let (asked, answer) = one(&nodes, &mut Random::new(seed)).await;
+            let (asked, answer) = tries_of.one(&mut Random::new(seed)).await;
             hold(!answer.contains(CANARY), || format!("seed {seed}: a canary is seen: {asked}: {answer}"))?;
             report.answered += u64::from(answer.starts_with("Ok"));
             report.tries += 1;
+            if report.tries.is_multiple_of(ROUND) || report.tries == tries {
+                let after = (state(&*own).await?, state(&*other).await?);
+                hold(before == after, || format!("before seed {seed}: what others keep has changed"))?;
+                told.drain(&*own, Some(seed)).await?;
+                // edges to what was moved or deleted follow, and that is told
+                before = (state(&*own).await?, state(&*other).await?);
+                hold(texts(&before.0) == kept, || {
+                    format!("before seed {seed}: texts of others have changed")
+                })?;
+            }
         }
-        let after = (state(&*own).await?, state(&*other).await?);
-        hold(before == after, || "what others keep has changed".to_owned())?;
+        report.told = told.count();
         Ok(report)
     })
 }
@@ -127,42 +164,99 @@ fn any(random: &mut Random) -> Uri {
     text.parse().expect("the parts of a URI make one")
 }
 
-/// One try: what was asked, and what came of it.
-async fn one(nodes: &Nodes<'_>, random: &mut Random) -> (String, String) {
-    let (uri, other) = (any(random), any(random));
-    let call = random.below(12);
-    let answer = match call {
-        0 | 1 => {
-            let mut put = Put::new(random.pick(&["The garden of Alice is a garden.", "Else."]));
-            put.replaces = random.one_in(4).then_some(other.clone());
-            put.edges = random.one_in(4).then(|| vec![edge(&uri, &other, "mine")]);
-            format!("{:?}", nodes.put(&uri, &put).await)
-        }
-        2 | 3 => {
-            let level = random.pick(&[Level::Abstract, Level::Overview, Level::Content]);
-            format!("{:?}", nodes.get(&uri, level).await)
-        }
-        4 => format!("{:?}", nodes.exists(&uri).await),
-        5 => {
-            let dir = uri.dir();
-            let dirs: Vec<_> = dir.ancestors().chain([dir.clone()]).collect();
-            let prefix = random.pick(&dirs);
-            let prefix = if prefix.is_root() { Prefix::Account } else { Prefix::Below(prefix) };
-            let mut list = List::new(prefix);
-            list.status = random.pick(&[Status::Active, Status::Broken]);
-            format!("{:?}", nodes.list(&list).await)
-        }
-        6 => format!("{:?}", nodes.tag(&uri, &["mine".to_owned()], &[CANARY.to_owned()]).await),
-        7 => format!("{:?}", nodes.relate(&edge(&uri, &other, "mine")).await),
-        8 => format!("{:?}", nodes.unrelate(&uri, &other, None).await),
-        9 => {
-            let direction = random.pick(&[Direction::Outgoing, Direction::Incoming, Direction::Both]);
-            format!("{:?}", nodes.around(&uri, &Around::new(direction).hops(3)).await)
-        }
-        10 => format!("{:?}", nodes.move_to(&uri, &other).await),
-        _ => format!("{:?}", nodes.delete(&uri).await),
-    };
-    (format!("call {call} on {uri} and {other}"), answer)
+/// What an agent reaches nodes by.
+struct Tries<'a> {
+    nodes: Nodes<'a>,
+    recaller: Recaller<'a>,
+    /// The directories of its nodes, by their paths in the account.
+    fs: &'a dyn FileSystem,
+    /// All that it sees.
+    tree: &'a dyn FileSystem,
+}
+
+impl Tries<'_> {
+    /// One try: what was asked, and what came of it.
+    async fn one(&self, random: &mut Random) -> (String, String) {
+        let (nodes, uri, other) = (&self.nodes, any(random), any(random));
+        let call = random.below(16);
+        let answer = match call {
+            0 | 1 => {
+                let mut put = Put::new(random.pick(&["The garden of Alice is a garden.", "Else."]));
+                put.replaces = random.one_in(4).then_some(other.clone());
+                put.edges = random.one_in(4).then(|| vec![edge(&uri, &other, "mine")]);
+                format!("{:?}", nodes.put(&uri, &put).await)
+            }
+            2 | 3 => {
+                let level = random.pick(&[Level::Abstract, Level::Overview, Level::Content]);
+                format!("{:?}", nodes.get(&uri, level).await)
+            }
+            4 => format!("{:?}", nodes.exists(&uri).await),
+            5 => {
+                let dir = uri.dir();
+                let dirs: Vec<_> = dir.ancestors().chain([dir.clone()]).collect();
+                let prefix = random.pick(&dirs);
+                let prefix = if prefix.is_root() { Prefix::Account } else { Prefix::Below(prefix) };
+                let mut list = List::new(prefix);
+                list.status = random.pick(&[Status::Active, Status::Broken]);
+                format!("{:?}", nodes.list(&list).await)
+            }
+            6 => format!("{:?}", nodes.tag(&uri, &["mine".to_owned()], &[CANARY.to_owned()]).await),
+            7 => format!("{:?}", nodes.relate(&edge(&uri, &other, "mine")).await),
+            8 => format!("{:?}", nodes.unrelate(&uri, &other, None).await),
+            9 => {
+                let direction = random.pick(&[Direction::Outgoing, Direction::Incoming, Direction::Both]);
+                format!("{:?}", nodes.around(&uri, &Around::new(direction).hops(3)).await)
+            }
+            10 => format!("{:?}", nodes.move_to(&uri, &other).await),
+            11 => format!("{:?}", nodes.delete(&uri).await),
+            12 => format!("{:?}", self.tree.search(&search(random)).await),
+            13 => format!("{:?}", self.recaller.recall(&recall(random), &Key::new([7; 32])).await),
+            _ => format!("{:?}", forged::write(self.fs, random, &uri, &other).await),
+        };
+        (format!("call {call} on {uri} and {other}"), answer)
+    }
+}
+
+/// Questions that others' texts answer, too.
+fn question(random: &mut Random) -> &'static str {
+    random.pick(&["garden of Alice", "what is the garden of Alice", "garden", "canary", CANARY])
+}
+
+/// One's own directories, those of others, and some that are not there.
+fn within(random: &mut Random) -> Vec<TreePath> {
+    let some = [
+        "/",
+        "/ctx",
+        "/ctx/users/alice/memories",
+        "/ctx/users/bob/memories",
+        "/users",
+        "/users/bob",
+        "/users/alice2/memories/events",
+        "/agents/eve/memories",
+        "/.agent/memories",
+        "/.user",
+    ];
+    let paths = (0..random.below(3)).map(|_| path(random.pick(&some)).expect("it is a path"));
+    paths.collect()
+}
+
+fn search(random: &mut Random) -> SearchQuery {
+    let query = SearchQuery::new(question(random)).within_any(within(random));
+    let tags: Option<String> = random.one_in(3).then(|| CANARY.to_owned());
+    query.tags_any(tags).layers(random.one_in(2))
+}
+
+fn recall(random: &mut Random) -> Recall {
+    let mut asked = Recall::new(question(random)).budget(random.pick(&[100, 500, 2_000]));
+    asked.within = within(random);
+    asked.tags_any = random.one_in(3).then(|| vec![CANARY.to_owned()]).unwrap_or_default();
+    asked
+}
+
+/// Of what others keep all but relations and events.
+fn texts(state: &[String]) -> Vec<String> {
+    let is_text = |line: &&String| !line.contains("/.relations.json ") && !line.contains("/.outbox/");
+    state.iter().filter(is_text).cloned().collect()
 }
 
 /// All that others keep.

@@ -1,17 +1,24 @@
 //! The events of `.outbox`: what whoever keeps an index of their own has to hear of.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::edge::Edge;
 use super::files::{pretty, sha256};
 use super::meta::{ContextType, Meta, seconds};
+use super::uri::Uri;
 use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::model::Timestamp;
 
 /// Most bytes of text in a record; of a longer one the event says where it is.
 pub const MAX_RECORD_TEXT: usize = 64 << 10;
+
+/// For how long an event is held, unless told: some time more than a few requests take, little enough that
+/// what a dead process held is soon tried again.
+pub const LEASE: Duration = Duration::from_secs(60);
 
 /// What happened to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,6 +176,53 @@ impl Event {
     /// `InvalidArgument` for what is none.
     pub fn parse(text: &[u8]) -> Result<Self> {
         serde_json::from_slice(text).map_err(|error| Error::invalid(format!("event: {error}")))
+    }
+
+    /// Refuses an event that its place does not speak for: whoever writes files in the directory of one node
+    /// must not tell an index about nodes of others. `here` is that node; none in the account's own outbox.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub fn check(&self, account: &str, file: Option<&str>, here: Option<&Uri>) -> Result<(), String> {
+        let node = |text: &str| -> Result<Uri, String> {
+            let uri: Uri = text.parse().map_err(|error: Error| error.message().to_owned())?;
+            uri.check_account(account).map_err(|error| error.message().to_owned())?;
+            Ok(uri)
+        };
+        if file != Some(&*format!("{}.json", self.event_id)) {
+            return Err("event: its file has another name than its event_id".to_owned());
+        }
+        let uri = node(&self.uri)?;
+        let new = self.payload.new_uri.as_deref().map(node).transpose()?;
+        let has = match self.event_type {
+            EventType::UpsertContext => self.payload.records.is_some(),
+            EventType::UpsertRelation => self.payload.edges.is_some(),
+            EventType::MoveContext => new.is_some(),
+            EventType::DeleteContext => true,
+        };
+        if !has {
+            return Err("event: its payload is not that of its type".to_owned());
+        }
+        let is_of_other =
+            |here: &&Uri| std::iter::once(&uri).chain(&new).any(|uri| uri.space() != here.space());
+        if let Some(here) = here.filter(is_of_other) {
+            return Err(format!("event: is about a node of another owner than {here}"));
+        }
+        for record in self.payload.records.iter().flatten() {
+            let is_own = record.uri == self.uri
+                && record.filters.account_id == account
+                && record.filters.owner_space == uri.space().to_string();
+            if !is_own {
+                return Err("event: a record is of another node, account or owner".to_owned());
+            }
+        }
+        for edge in self.payload.edges.iter().flatten() {
+            if edge.from_uri != self.uri {
+                return Err("event: an edge leads from another node".to_owned());
+            }
+            node(&edge.to_uri)?;
+        }
+        Ok(())
     }
 
     /// Whether it outlives the directory that it lies in: whoever deletes a node moves it to the account's

@@ -158,9 +158,15 @@ pub fn in_account_outbox(name: &str) -> TreePath {
     TreePath::from_row(TreePath::from_row("", OUTBOX).key(), name)
 }
 
-/// Moves events that outlive their node to the account's own outbox.
-pub fn outlive<'a>(events: impl IntoIterator<Item = &'a (TreePath, Event)>) -> impl Iterator<Item = Op> {
-    let outliving = events.into_iter().filter(|(_, event)| event.outlives_node());
+/// Moves events that outlive their node to the account's own outbox, where nobody asks any more whose they
+/// are: those that speak for another owner stay.
+pub fn outlive<'a>(
+    uri: &Uri,
+    events: impl IntoIterator<Item = &'a (TreePath, Event)>,
+) -> impl Iterator<Item = Op> {
+    let is_own = |path: &TreePath, event: &Event| event.check(uri.account(), path.name(), Some(uri)).is_ok();
+    let outliving =
+        events.into_iter().filter(move |(path, event)| event.outlives_node() && is_own(path, event));
     outliving.map(|(path, _)| {
         Op::rename(path.clone(), in_account_outbox(path.name().unwrap_or_default())).with_parents()
     })

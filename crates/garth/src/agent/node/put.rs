@@ -1,5 +1,7 @@
 //! Puts a node: makes or changes it, whole, in one commit.
 
+use serde_json::{Map, Value, json};
+
 use super::edge::{Edge, MAX_EDGES};
 use super::event::Event;
 use super::layers::MAX_ABSTRACT;
@@ -113,6 +115,22 @@ pub struct Written {
     pub seq: Option<Seq>,
     /// Nodes of the same owner that say much the same, best first; none where there is no search.
     pub near: Option<Vec<Near>>,
+}
+
+impl Written {
+    /// What the doors answer of it: `created`, `changed`, `seq`, `near` and `meta`.
+    pub fn to_json(&self) -> Map<String, Value> {
+        let near = |near: &Near| json!({"uri": near.uri.to_string(), "score": near.score});
+        let near = self.near.as_ref().map(|all| all.iter().map(near).collect::<Vec<_>>());
+        let fields = [
+            ("created", json!(self.created)),
+            ("changed", json!(self.seq.is_some())),
+            ("seq", json!(self.seq.map(|seq| seq.0))),
+            ("near", json!(near)),
+            ("meta", json!(self.meta)),
+        ];
+        fields.map(|(name, value)| (name.to_owned(), value)).into_iter().collect()
+    }
 }
 
 impl Nodes<'_> {

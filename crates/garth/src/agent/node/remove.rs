@@ -57,7 +57,7 @@ impl Nodes<'_> {
         let event = Event::new(&self.env, EventType::DeleteContext, &uri.to_string(), Payload::default())?;
         let away = in_account_outbox(&format!("{}.d", event.event_id));
         let (mut ops, mut conditions) = (Vec::new(), state.unchanged());
-        ops.extend(outlive(&self.waiting(uri, &mut conditions).await?));
+        ops.extend(outlive(uri, &self.waiting(uri, &mut conditions).await?));
         // where a batch is not atomic, a directory that is partly removed is no node
         ops.push(Op::rename(uri.dir(), away.clone()).with_parents());
         self.rewrite(uri, &Incoming::Removed, &mut ops, &mut conditions).await?;
@@ -76,7 +76,7 @@ impl Nodes<'_> {
         conditions: &mut Vec<(At, Precondition)>,
     ) -> Result<()> {
         let waiting = self.waiting(uri, conditions).await?;
-        ops.extend(outlive(&waiting));
+        ops.extend(outlive(uri, &waiting));
         let others = waiting.into_iter().filter(|(_, event)| !event.outlives_node());
         ops.extend(others.map(|(path, _)| Op::remove_file(path)));
         Ok(())

@@ -7,6 +7,7 @@ mod follow;
 mod found;
 mod judge;
 mod mend;
+mod went;
 
 use std::collections::BTreeMap;
 
@@ -53,7 +54,7 @@ pub enum Finding {
     Deleted,
     /// It was moved by other hands, or a move was cut short.
     Moved,
-    /// It is a copy of another node: it is a node of its own now.
+    /// It is a copy of another node, or came from another owner: it is a node of its own now.
     Copied,
     /// A delete was cut short.
     UnfinishedDelete,

@@ -146,7 +146,11 @@ fn read(account: &str, path: &TreePath, entry: &Entry, bytes: &Bytes, keep: Keep
         Ok(event) => event,
         Err(error) => return Some(refused(error.message().to_owned())),
     };
-    if let Err(why) = check(account, path, &dir, &event) {
+    let here = match dir.is_root() {
+        true => Ok(None),
+        false => Uri::of_dir(account, &dir).map(Some).ok_or("event: its directory is no node's".to_owned()),
+    };
+    if let Err(why) = here.and_then(|here| event.check(account, path.name(), here.as_ref())) {
         return Some(refused(why));
     }
     let uris = std::iter::once(event.uri.clone()).chain(event.payload.new_uri.clone()).collect();
@@ -164,54 +168,6 @@ fn read(account: &str, path: &TreePath, entry: &Entry, bytes: &Bytes, keep: Keep
         uris,
         event,
     })))
-}
-
-/// Refuses an event that its place does not speak for: whoever writes files in one node's directory must not
-/// tell an index about nodes of others.
-fn check(account: &str, path: &TreePath, dir: &TreePath, event: &Event) -> Result<(), String> {
-    if path.name() != Some(&*format!("{}.json", event.event_id)) {
-        return Err("event: its file has another name than its event_id".to_owned());
-    }
-    let node = |text: &str| -> Result<Uri, String> {
-        let uri: Uri = text.parse().map_err(|error: crate::error::Error| error.message().to_owned())?;
-        uri.check_account(account).map_err(|error| error.message().to_owned())?;
-        Ok(uri)
-    };
-    let uri = node(&event.uri)?;
-    let mut about = vec![uri.clone()];
-    let has = match event.event_type {
-        EventType::UpsertContext => event.payload.records.is_some(),
-        EventType::UpsertRelation => event.payload.edges.is_some(),
-        EventType::MoveContext => event.payload.new_uri.is_some(),
-        EventType::DeleteContext => true,
-    };
-    if !has {
-        return Err("event: its payload is not that of its type".to_owned());
-    }
-    if let Some(new) = &event.payload.new_uri {
-        about.push(node(new)?);
-    }
-    if !dir.is_root() {
-        let here = Uri::of_dir(account, dir).ok_or("event: its directory is no node's")?;
-        if about.iter().any(|uri| uri.space() != here.space()) {
-            return Err(format!("event: is about a node of another owner than {here}"));
-        }
-    }
-    for record in event.payload.records.iter().flatten() {
-        let is_own = record.uri == event.uri
-            && record.filters.account_id == account
-            && record.filters.owner_space == uri.space().to_string();
-        if !is_own {
-            return Err("event: a record is of another node, account or owner".to_owned());
-        }
-    }
-    for edge in event.payload.edges.iter().flatten() {
-        if edge.from_uri != event.uri {
-            return Err("event: an edge leads from another node".to_owned());
-        }
-        node(&edge.to_uri)?;
-    }
-    Ok(())
 }
 
 /// What is known of the node whose outbox an event lies in.

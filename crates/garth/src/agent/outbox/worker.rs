@@ -8,6 +8,7 @@ use futures::StreamExt as _;
 
 pub use super::claim::CLAIM;
 pub use super::finish::{MAX_RETRIES, delay};
+pub use crate::agent::node::event::LEASE;
 
 use super::claim::{Choice, choose, due, millis, take, waiting};
 use super::deliver::{End, deliver};
@@ -20,10 +21,6 @@ use crate::env::Env;
 use crate::error::Result;
 use crate::fs::FileSystem;
 use crate::model::{FindCursor, FindQuery, Projection, Timestamp};
-
-/// For how long an event is held, unless told: some time more than a few requests take, little enough that
-/// what a dead process held is soon tried again.
-pub const LEASE: Duration = Duration::from_secs(60);
 
 /// Events that are delivered at once, each of another node.
 const AT_ONCE: usize = 8;

@@ -104,3 +104,41 @@ async fn what_is_being_told_of_a_node_ends_before_its_move_to_another_owner_is_t
     let due = [(EventType::MoveContext, "a"), (EventType::UpsertContext, "b")];
     assert_eq!((home.sink.taken(), home.left().await), (told(&due), vec![]));
 }
+
+#[tokio::test]
+async fn an_event_that_speaks_for_another_owner_is_not_carried_out_of_the_directory_it_was_put_in() {
+    let home = home();
+    let nodes = Nodes::new(&*home.fs, ACCOUNT, home.env.clone());
+    let of_bob: Uri = format!("ctx://{ACCOUNT}/users/bob/memories/events/b").parse().unwrap();
+    nodes.put(&of_bob, &Put::new("Bob's.")).await.unwrap();
+    nodes.put(&uri("x"), &Put::new("x")).await.unwrap();
+    nodes.relate(&edge(&uri("x"), &of_bob)).await.unwrap();
+    for slug in ["a", "m"] {
+        nodes.put(&uri(slug), &Put::new("Alice's.")).await.unwrap();
+    }
+    home.run().await;
+    home.sink.taken();
+    let forge = async |slug: &str| {
+        let moved = Payload { new_uri: Some(uri(slug).to_string()), ..Payload::default() };
+        for (kind, payload, status) in [
+            (EventType::MoveContext, moved, EventStatus::Pending),
+            (EventType::DeleteContext, Payload::default(), EventStatus::Processing),
+        ] {
+            let event = Event::new(&home.env, kind, &of_bob.to_string(), payload).unwrap();
+            let event = Event { status, ..event };
+            let at = uri(slug).file(&format!(".outbox/{}.json", event.event_id));
+            home.fs.write(at, event.to_json()).await.unwrap();
+        }
+    };
+    forge("a").await;
+    nodes.delete(&uri("a")).await.unwrap();
+    forge("m").await;
+    let to: Uri = format!("ctx://{ACCOUNT}/agents/bot/memories/cases/m").parse().unwrap();
+    nodes.move_to(&uri("m"), &to).await.unwrap();
+    home.run().await;
+    let due =
+        [(EventType::DeleteContext, "a"), (EventType::MoveContext, "m"), (EventType::UpsertContext, "m")];
+    assert_eq!(home.sink.taken(), told(&due));
+    let edges = edge::parse(&home.fs.read_file(uri("x").file(".relations.json")).await.unwrap()).unwrap();
+    assert_eq!(edges[0].to_uri, of_bob.to_string());
+}

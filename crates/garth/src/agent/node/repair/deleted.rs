@@ -75,17 +75,18 @@ impl Nodes<'_> {
         match uri.filter(|uri| uri.account() == self.account) {
             Some(uri) => {
                 // one may have been put there since
-                if !self.exists(&uri).await? {
+                let is_there = self.exists(&uri).await?;
+                if !is_there {
                     self.rewrite(&uri, &Incoming::Removed, &mut ops, &mut conditions).await?;
                 }
-                if !is_told {
+                if !is_told && !is_there {
                     let new = Event::new(
                         &self.env,
                         EventType::DeleteContext,
                         &uri.to_string(),
                         Payload::default(),
                     )?;
-                    ops.extend(outlive(events.iter().rev()));
+                    ops.extend(outlive(&uri, events.iter().rev()));
                     ops.push(write_event_of_account(&Event { event_id: id.to_owned(), ..new }));
                 }
             }

@@ -5,22 +5,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::event::{Event, EventType, Payload};
+use super::super::Nodes;
 use super::super::files::{META, OUTBOX};
 use super::super::list::Prefix;
-use super::super::made::write_event_of_account;
-use super::super::meta::Meta;
-use super::super::remove::Incoming;
-use super::super::state::{State, read_all};
+use super::super::state::read_all;
 use super::super::uri::Uri;
-use super::super::{Nodes, Tries};
 use super::judge::EDITING;
 use super::{Finding, READ, Repair, Report, Told};
 use crate::error::{ErrorKind, Result};
-use crate::fs::{FileSystem, FileSystemExt};
-use crate::model::{
-    Change, ChangeKind, ChangesQuery, FindQuery, LogPosition, Moment, Op, Projection, Seq, Timestamp,
-};
+use crate::fs::FileSystem;
+use crate::model::{Change, ChangeKind, ChangesQuery, LogPosition, Moment, Op, Seq, Timestamp};
 use crate::path::TreePath;
 
 /// Most nodes that wait to be looked at; the log is read on when there are fewer.
@@ -187,7 +181,8 @@ impl Follow {
         };
         for commit in &page.commits {
             let due = Timestamp(commit.commit.time.0.saturating_add(EDITING.as_nanos() as i64));
-            let by_us = commit.commit.message.starts_with("repair ctx://");
+            let message = &commit.commit.message;
+            let by_us = message.starts_with("repair ctx://") || message.starts_with("move ctx://");
             for change in &commit.changes {
                 self.note(change, commit.commit.seq, due, by_us);
             }
@@ -220,9 +215,11 @@ impl Follow {
             if let Place::Node(dir) = place(from) {
                 self.waiting.insert(dir, due);
             }
-            // what came to a place of nodes says itself where it was; who deletes tells of it
+            // what came to a place of nodes of the same owner says itself where it was; who deletes tells of
+            // it
             let is_delete = to.as_str().starts_with("/.outbox/") && to.as_str().ends_with(".d");
-            if !is_delete && place(to) == Place::Elsewhere {
+            let says = place(to) != Place::Elsewhere && is_same_owner(from, to);
+            if !is_delete && !says && !by_us {
                 self.note_gone(from, seq, due);
             }
         }
@@ -272,16 +269,14 @@ impl Follow {
         let then = Nodes { fs: &*past, tops: None, ..repair.nodes.clone() };
         let (nodes, next) = then.candidates(&Prefix::Below(went.dir.clone()), went.after.clone()).await?;
         for uri in nodes {
-            if let Some(gone) = repair.nodes.went(&past, &uri).await? {
-                let name = gone.to_string();
-                if !repair.dry_run {
-                    match repair.nodes.tell_gone(&gone).await {
-                        Ok(()) => {}
-                        Err(error) => {
-                            report.failed(&name, &error);
-                            continue;
-                        }
-                    }
+            let gone = repair.nodes.went(&past, &uri).await?;
+            for uri in &gone.uris {
+                let name = uri.to_string();
+                if !repair.dry_run
+                    && let Err(error) = repair.nodes.tell_gone(uri, gone.not_before).await
+                {
+                    report.failed(&name, &error);
+                    continue;
                 }
                 *report.found.entry(Finding::Deleted.as_str()).or_default() += 1;
                 told(&Told { node: &name, finding: Finding::Deleted, until: None });
@@ -294,73 +289,14 @@ impl Follow {
     }
 }
 
-impl Nodes<'_> {
-    /// The URI under which others may know a node that was in a directory and is nowhere now, if nobody was
-    /// told yet that it is gone.
-    async fn went(&self, past: &Arc<dyn FileSystem>, uri: &Uri) -> Result<Option<Uri>> {
-        let now = State::read(self.fs, uri).await?;
-        let left = [&now.meta, &now.content, &now.relations, &now.brief, &now.overview];
-        // what is left is looked at as it is
-        if left.iter().any(|file| file.is_some()) || self.fs.lookup(uri.file(OUTBOX)).await?.is_some() {
-            return Ok(None);
-        }
-        let [meta] = read_all(&**past, &[uri.file(META)]).await?;
-        let Some(meta) = meta.and_then(|file| Meta::parse(file.bytes.as_ref()?).ok()) else {
-            return Ok(None);
-        };
-        let known = meta.uri.parse().ok().filter(|said: &Uri| said.account() == self.account);
-        let gone = known.unwrap_or_else(|| uri.clone());
-        // it is there, under the URI that it had
-        if gone != *uri && self.fs.lookup(gone.file(META)).await?.is_some() {
-            return Ok(None);
-        }
-        Ok((!self.is_told_gone(&gone).await?).then_some(gone))
-    }
-
-    /// Whether an event waits that tells of its end, or where it went.
-    async fn is_told_gone(&self, uri: &Uri) -> Result<bool> {
-        if !self.fs.capabilities(&uri.dir()).find {
-            return Ok(false);
-        }
-        let query = FindQuery::new(Projection::EventNode).equal(&uri.to_string()).limit(100);
-        for item in self.fs.find(&query).await?.items {
-            let event = self.fs.read_file(&item.path).await.ok();
-            let event = event.and_then(|bytes| Event::parse(&bytes).ok());
-            let ends = |event: &Event| {
-                let types = [EventType::DeleteContext, EventType::MoveContext];
-                event.uri == uri.to_string() && types.contains(&event.event_type)
-            };
-            if event.is_some_and(|event| ends(&event)) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Tells that a node is gone, and takes the edges away that lead to it.
-    async fn tell_gone(&self, uri: &Uri) -> Result<()> {
-        let mut tries = Tries::default();
-        loop {
-            match self.tell_gone_once(uri).await {
-                Err(error) if tries.again(&error) => {}
-                done => return done,
-            }
-        }
-    }
-
-    async fn tell_gone_once(&self, uri: &Uri) -> Result<()> {
-        let event = Event::new(&self.env, EventType::DeleteContext, &uri.to_string(), Payload::default())?;
-        let mut conditions = State::read(self.fs, uri).await?.unchanged();
-        let mut ops = vec![write_event_of_account(&event)];
-        self.rewrite(uri, &Incoming::Removed, &mut ops, &mut conditions).await?;
-        let message = format!("repair {uri}: deleted");
-        self.fs.commit(self.batch(ops, conditions).message(message).visible()).await?;
-        Ok(())
-    }
-}
-
 fn followed() -> TreePath {
     TreePath::from_row(TreePath::from_row("", OUTBOX).key(), FOLLOWED)
+}
+
+/// Whether two paths are below one owner's directory.
+fn is_same_owner(one: &TreePath, other: &TreePath) -> bool {
+    let owner = |path: &TreePath| path.segments().take(2).map(str::to_owned).collect::<Vec<_>>();
+    owner(one).len() == 2 && owner(one) == owner(other)
 }
 
 /// What a path is to nodes.

@@ -71,7 +71,7 @@ pub(super) enum Elsewhere {
     /// The one that is here.
     #[default]
     Here,
-    /// One that is there, too: this one is a copy.
+    /// One that is there, too, or another owner's: this one is a copy.
     There(String),
     /// One that is gone: it was moved here.
     Gone(Uri),
@@ -269,8 +269,8 @@ impl Nodes<'_> {
                 continue;
             }
             let Ok(old) = event.uri.parse::<Uri>() else { continue };
-            let is_of_account = old.account() == uri.account();
-            if is_of_account && !around.dangling.contains(&event.uri) && self.is_dangling(&old).await? {
+            let is_own = old.account() == uri.account() && old.space() == uri.space();
+            if is_own && !around.dangling.contains(&event.uri) && self.is_dangling(&old).await? {
                 around.dangling.push(event.uri.clone());
             }
         }
@@ -294,7 +294,11 @@ impl Nodes<'_> {
         let Some(said) = said.filter(|said| *said != uri.to_string()) else { return Ok(Elsewhere::Here) };
         let copy = Elsewhere::There(said.to_owned());
         let Some(old) = said.parse::<Uri>().ok() else { return Ok(copy) };
-        if old.account() != uri.account() || old.is_skill() != uri.is_skill() {
+        // whoever writes in one owner's directories must not speak for nodes that another had; where there is
+        // no log, a move by garth itself may have been cut short
+        let is_of_owner = old.space() == uri.space() || !self.has_log(uri);
+        let is_same = old.account() == uri.account() && is_of_owner;
+        if !is_same || old.is_skill() != uri.is_skill() {
             return Ok(copy);
         }
         let [meta, text] = read_all(self.fs, &[META, text_of(&old)].map(|name| old.file(name))).await?;

@@ -80,9 +80,6 @@ impl Nodes<'_> {
         }
         // the meta is what tells where it came from: that is noted before
         if let Some(old) = &mend.moved_from {
-            if old.parse::<Uri>().is_ok_and(|old| old.space() != uri.space()) {
-                self.take_events_out(uri, ops, conditions).await?;
-            }
             let payload = Payload { new_uri: Some(uri.to_string()), ..Payload::default() };
             ops.push(write_event(uri, &Event::new(&self.env, EventType::MoveContext, old, payload)?));
         }
@@ -115,7 +112,7 @@ impl Nodes<'_> {
     ) -> Result<()> {
         let (uri, state) = (&found.state.uri, &found.state);
         let event = Event::new(&self.env, EventType::DeleteContext, &uri.to_string(), Payload::default())?;
-        ops.extend(outlive(around.events.iter().rev()));
+        ops.extend(outlive(uri, around.events.iter().rev()));
         ops.push(write_event_of_account(&event));
         self.rewrite(uri, &Incoming::Removed, ops, conditions).await?;
         let files = [(RELATIONS, &state.relations), (ABSTRACT, &state.brief), (OVERVIEW, &state.overview)];
