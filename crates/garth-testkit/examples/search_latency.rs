@@ -1,4 +1,4 @@
-//! How long a search takes in accounts of so many passages, and how long commits wait while text is indexed
+//! How long a search, and a recall, takes in accounts of so many passages, and how long commits wait while text is indexed
 //! that was too much for its own:
 //!
 //! ```sh
@@ -11,6 +11,7 @@
 use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
+use garth::agent::recall::{Key, Recall, Recaller};
 use garth::engine::sqlite::SqliteFs;
 use garth::model::{Batch, Body, Op, SearchQuery};
 use garth::{Env, FileSystem, TreePath};
@@ -57,11 +58,14 @@ fn main() -> Result<()> {
             let mut random = Random::new(7);
             let queries: Vec<SearchQuery> = (0..SEARCHES).map(|_| query(&mut random)).collect();
             timed(&*fs, &queries)?;
-            let (mut times, hits) = timed(&*fs, &queries)?;
-            times.sort_unstable();
-            let part = |share: usize| times[times.len() * share / 100].as_secs_f64() * 1e3;
-            println!("  {kind}: p50 {:.2} ms, p95 {:.2} ms, {hits} hits", part(50), part(95));
+            let (times, hits) = timed(&*fs, &queries)?;
+            print(kind, times, hits);
         }
+        let mut random = Random::new(7);
+        let asked: Vec<Recall> = (0..SEARCHES).map(|_| Recall::new(question(&mut random, 2, 2))).collect();
+        recalled(&*fs, &asked)?;
+        let (times, hits) = recalled(&*fs, &asked)?;
+        print("recall of two rare words among four, 2,000 tokens", times, hits);
     }
     Ok(())
 }
@@ -146,6 +150,24 @@ fn question(random: &mut Random, rare: u64, any: u64) -> String {
     let rare: Vec<String> = (0..rare).map(|_| word(random, 2_000 + random.clone().below(50_000))).collect();
     let any: Vec<String> = (0..any).map(|_| word(random, 0)).collect();
     [rare, any].concat().join(" ")
+}
+
+fn print(kind: &str, mut times: Vec<Duration>, hits: usize) {
+    times.sort_unstable();
+    let part = |share: usize| times[times.len() * share / 100].as_secs_f64() * 1e3;
+    println!("  {kind}: p50 {:.2} ms, p95 {:.2} ms, {hits} hits", part(50), part(95));
+}
+
+/// How long each took, and sources in all.
+fn recalled(fs: &dyn FileSystem, asked: &[Recall]) -> Result<(Vec<Duration>, usize)> {
+    let recaller = Recaller::new(fs, "default", Env::system());
+    let (mut times, mut hits) = (Vec::new(), 0);
+    for asked in asked {
+        let begun = Instant::now();
+        hits += block_on(recaller.recall(asked, &Key::new([1; 32])))?.items.len();
+        times.push(begun.elapsed());
+    }
+    Ok((times, hits))
 }
 
 /// How long each took, and hits in all.

@@ -249,7 +249,7 @@ fn search(random: &mut Random) -> SearchQuery {
 fn recall(random: &mut Random) -> Recall {
     let mut asked = Recall::new(question(random)).budget(random.pick(&[100, 500, 2_000]));
     asked.within = within(random);
-    asked.tags_any = random.one_in(3).then(|| vec![CANARY.to_owned()]).unwrap_or_default();
+    asked.tags_any.extend(random.one_in(3).then(|| CANARY.to_owned()));
     asked
 }
 
