@@ -77,14 +77,16 @@ pub(crate) struct ChatArgs {
 }
 
 impl ChatArgs {
-    /// Refuses what makes no sense together.
-    pub(crate) fn check(&self, raw: bool) -> Result<(), String> {
+    /// Refuses what makes no sense together. A verb that is about what an agent keeps of a user takes the
+    /// user, and a class, without a chat.
+    pub(crate) fn check(&self, raw: bool, of_user: bool) -> Result<(), String> {
         for (at, skill) in self.skills.iter().enumerate() {
             if self.skills[..at].iter().any(|earlier| earlier.name == skill.name) {
                 return Err(format!("--skill: {} is given twice", skill.name));
             }
         }
         match (&self.user, &self.chat) {
+            (Some(_), None) if of_user => {}
             (Some(_), None) => return Err("--user goes with --chat: set both, or neither".into()),
             (None, Some(_)) => return Err("--chat goes with --user: set both, or neither".into()),
             (Some(_), Some(_)) if raw => return Err("--raw does not go with --user and --chat".into()),
@@ -92,7 +94,7 @@ impl ChatArgs {
             (None, None) => {}
         }
         let given = [
-            ("--class", self.class.is_some()),
+            ("--class", self.class.is_some() && !of_user),
             ("--session", self.session.is_some()),
             ("--skill", !self.skills.is_empty()),
             ("--upload-limit", self.upload_limit.is_some()),

@@ -13,7 +13,10 @@ const GROUPS: [(&str, &[&str]); 6] = [
         &["write", "append", "mkdir", "touch", "rm", "mv", "cp", "ln", "set", "chmod", "chown", "batch"],
     ),
     ("History", &["log", "blame", "show", "diff", "restore", "snapshot", "overlay"]),
-    ("Agents and servers", &["kv", "node", "outbox", "chat", "serve", "account", "key", "rule", "quota"]),
+    (
+        "Agents and servers",
+        &["kv", "node", "session", "outbox", "chat", "serve", "account", "key", "rule", "quota"],
+    ),
     ("Data", &["import", "export", "backup", "fsck", "gc", "repair", "reindex", "completions"]),
 ];
 

@@ -35,6 +35,7 @@ mod rm;
 mod rule;
 mod search;
 mod serve;
+mod session;
 mod set;
 mod show;
 mod snapshot;
@@ -58,6 +59,7 @@ pub(crate) enum Verb {
     Kv(kv::Kv),
     Chat(chat::Chat),
     Node(node::Node),
+    Session(session::Session),
     Outbox(outbox::Outbox),
     Ls(ls::Ls),
     Tree(tree::Tree),
@@ -112,6 +114,7 @@ impl Verb {
             Self::Kv(verb) => verb.run(app).await,
             Self::Chat(verb) => verb.run(app).await,
             Self::Node(verb) => verb.run(app).await,
+            Self::Session(verb) => verb.run(app).await,
             Self::Outbox(verb) => verb.run(app).await,
             Self::Ls(verb) => verb.run(app).await,
             Self::Tree(verb) => verb.run(app).await,

@@ -19,6 +19,7 @@ mod it {
     mod repair;
     mod rule;
     mod serve;
+    mod session;
     mod stopping;
     mod sync;
     mod transfer;

@@ -4,6 +4,7 @@
 mod kv;
 mod nodes;
 mod recall;
+mod sessions;
 
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ struct Served {
 enum Call {
     Kv(kv::Call),
     Nodes(nodes::Call),
+    Sessions(sessions::Call),
     Recall,
 }
 
@@ -46,6 +48,7 @@ impl Call {
             .into_iter()
             .map(Self::Kv)
             .chain(nodes::Call::ALL.into_iter().map(Self::Nodes))
+            .chain(sessions::Call::ALL.into_iter().map(Self::Sessions))
             .chain([Self::Recall])
     }
 
@@ -53,6 +56,7 @@ impl Call {
         match self {
             Self::Kv(call) => call.path(),
             Self::Nodes(call) => call.path(),
+            Self::Sessions(call) => call.path(),
             Self::Recall => recall::PATH,
         }
     }
@@ -62,6 +66,7 @@ impl Call {
         match self {
             Self::Kv(call) => call.scope(),
             Self::Nodes(call) => call.scope(),
+            Self::Sessions(call) => call.scope(),
             Self::Recall => Scope::SearchRead,
         }
     }
@@ -71,6 +76,7 @@ impl Call {
         match self {
             Self::Kv(call) => call.is_long(),
             Self::Nodes(call) => call.is_long(),
+            Self::Sessions(call) => call.is_long(),
             Self::Recall => true,
         }
     }
@@ -175,6 +181,7 @@ async fn answer(
     match call {
         Call::Kv(call) => kv::answer(&caller, call, head, body).await,
         Call::Nodes(call) => nodes::answer(&caller, call, body).await,
+        Call::Sessions(call) => sessions::answer(&caller, call, body).await,
         Call::Recall => recall::answer(&caller, body).await,
     }
 }
@@ -194,9 +201,11 @@ mod tests {
     fn each_specification_has_a_section_for_each_of_its_routes_and_names_their_scopes() {
         let kv = kv::Call::ALL.map(Call::Kv);
         let nodes = nodes::Call::ALL.map(Call::Nodes);
+        let sessions = sessions::Call::ALL.map(Call::Sessions);
         for (specification, calls) in [
             (include_str!("../../../docs/specs/kv-api.md"), kv.as_slice()),
             (include_str!("../../../docs/specs/nodes.md"), &nodes),
+            (include_str!("../../../docs/specs/sessions.md"), &sessions),
         ] {
             let sections = specification.lines().filter_map(|line| line.strip_prefix("### POST "));
             assert!(sections.eq(calls.iter().map(|call| call.path())));

@@ -17,4 +17,5 @@ mod it {
     mod recall;
     mod refusals;
     mod search;
+    mod sessions;
 }

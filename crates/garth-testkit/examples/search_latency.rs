@@ -1,5 +1,5 @@
-//! How long a search, and a recall, takes in accounts of so many passages, and how long commits wait while text
-//! is indexed that was too much for its own:
+//! How long a search, and a recall, takes in accounts of so many passages, and how long commits wait while
+//! text is indexed that was too much for its own:
 //!
 //! ```sh
 //! cargo run --release -p garth-testkit --example search_latency -- 1000 100000

@@ -3,10 +3,13 @@
 
 pub(crate) mod breathe;
 pub mod chat;
+mod ids;
 pub mod kv;
 pub mod node;
 pub mod outbox;
 pub mod recall;
+pub mod session;
+mod small;
 pub mod tree;
 
 pub use tree::{AgentTree, Identity, Skill};

@@ -14,6 +14,7 @@ pub mod projection;
 pub mod quota;
 pub mod schema;
 mod secrets;
+pub mod sessions;
 pub mod unfound;
 
 pub use check::{Breach, Check};
@@ -106,17 +107,23 @@ impl Rules {
         Self::new(Vec::new())
     }
 
-    /// Those that every tree has: what is kept for the key-value interface are values of it, and lines of
-    /// instruction fragments have a closed schema.
+    /// Those that every tree has: what is kept for the key-value interface are values of it, lines of
+    /// instruction fragments, messages and events have a schema, and what was said in a session only grows.
     pub fn built_in() -> &'static Self {
         static RULES: std::sync::LazyLock<Rules> = std::sync::LazyLock::new(|| {
             let (values, fragments) = ("/agents/*/kv/**", "/agents/*/fragments.jsonl");
-            Rules::new(vec![
+            let only_grow = [sessions::MESSAGES, sessions::EVENTS, sessions::NATIVE];
+            let rules = vec![
                 Rule::built_in(values, Demand::MaxSize(MAX_VALUE as u64)),
                 Rule::built_in(values, Demand::Json { schema: None }),
                 Rule::built_in(fragments, Demand::MaxSize(MAX_FRAGMENTS)),
-                Rule::built_in(fragments, demand::fragments()),
-            ])
+                Rule::built_in(fragments, demand::lines(fragments::SCHEMA, Some(fragments::UNIQUE))),
+                Rule::built_in(sessions::MESSAGES, demand::lines(sessions::MESSAGE, None)),
+                Rule::built_in(sessions::EVENTS, demand::lines(sessions::EVENT, None)),
+                Rule::built_in(sessions::NATIVE, Demand::JsonLines { schema: None, unique: None }),
+            ];
+            let growing = only_grow.map(|class| Rule::built_in(class, Demand::AppendOnly));
+            Rules::new(rules.into_iter().chain(growing).collect())
         });
         &RULES
     }

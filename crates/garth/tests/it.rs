@@ -36,6 +36,8 @@ mod it {
     mod rules_set;
     mod searched;
     mod secrets;
+    mod sessions;
+    mod sessions_sources;
     mod specs;
     mod sqlite;
     mod stacked;

@@ -15,7 +15,7 @@ const SIZE: u64 = 64 << 20;
 
 /// Every verb that reads, with what to ask of the data that [`fill`] writes. `OUT` is a name on
 /// another disk, a new one for each run.
-const READING: [&[&str]; 38] = [
+const READING: [&[&str]; 39] = [
     &["account", "list"],
     &["key", "list"],
     &["rule", "list"],
@@ -23,6 +23,7 @@ const READING: [&[&str]; 38] = [
     &["kv", "list", "/"],
     &["kv", "history", "/user/tone"],
     &["node", "list"],
+    &["session", "list"],
     &["ls", "-l", "/notes"],
     &["chat", "list"],
     &["outbox", "list"],

@@ -9,7 +9,7 @@ mod upload;
 use std::sync::Arc;
 
 use self::homes::Homes;
-pub use self::nodes::Reach;
+pub use self::nodes::{OwnSessions, Reach};
 pub use self::skill::Skill;
 pub use self::template::{MEMORY, Memory, memory};
 pub use self::upload::write_free;
@@ -49,6 +49,16 @@ impl Identity {
         }
         let [user, agent, chat, class] = [user, agent, chat, class].map(str::to_owned);
         Ok(Self { user, agent, chat, class, session: None })
+    }
+
+    /// The user.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// The agent.
+    pub fn agent(&self) -> &str {
+        &self.agent
     }
 
     /// The same in this session.

@@ -31,6 +31,11 @@ pub enum Projection {
     EventDue,
     /// Of an event in `.outbox`: the URI of each node that it is about.
     EventNode,
+    /// Of `meta.json` of a session: its id, and its session key.
+    Session,
+    /// Of the messages and events of a session, line by line: ids, every 64th line, the calls that results
+    /// answer, messages of the user, and which messages were withdrawn.
+    SessionLine,
     /// Of a file in `kv` or below, line by line: the first word. For tests alone.
     #[cfg(feature = "faults")]
     FirstWord,
@@ -49,6 +54,8 @@ impl Projection {
             Self::RelationTarget => 4,
             Self::EventDue => 5,
             Self::EventNode => 6,
+            Self::Session => 7,
+            Self::SessionLine => 8,
             #[cfg(feature = "faults")]
             Self::FirstWord => 1000,
         }
@@ -89,6 +96,8 @@ pub struct FindQuery {
     pub from: String,
     /// Up to but without this key; `None` for all behind `from`.
     pub to: Option<String>,
+    /// Of a projection by line only lines from this number on.
+    pub lines_from: u64,
     /// Only these paths and what is below them; empty: everywhere.
     pub within: Vec<TreePath>,
     /// Go on behind what was found before.
@@ -101,7 +110,13 @@ impl FindQuery {
     /// Every key of a projection, in pages of 1,000.
     pub fn new(projection: Projection) -> Self {
         let (from, to, within) = (String::new(), None, Vec::new());
-        Self { projection, from, to, within, after: None, limit: 1000 }
+        Self { projection, from, to, lines_from: 0, within, after: None, limit: 1000 }
+    }
+
+    /// Of a projection by line, of each file: the line that is not at its end, or would begin, without bytes.
+    /// Its number and place say how many lines there are. The key is empty.
+    pub fn ends(projection: Projection) -> Self {
+        Self::new(projection).equal("")
     }
 
     /// What has this tag.
@@ -140,6 +155,12 @@ impl FindQuery {
         Self { to: Some(key.into()), ..self }
     }
 
+    /// Of a projection by line only lines from this number on.
+    #[must_use]
+    pub fn lines_from(self, number: u64) -> Self {
+        Self { lines_from: number, ..self }
+    }
+
     /// Only this path and what is below it; called again, also another.
     #[must_use]
     pub fn within(mut self, path: impl Into<TreePath>) -> Self {
@@ -171,6 +192,17 @@ impl FindQuery {
     /// `InvalidArgument` for a limit outside 1 to [`MAX_PAGE`](super::MAX_PAGE).
     pub fn check(&self) -> Result<()> {
         check_limit(self.limit)
+    }
+
+    /// The one key that is asked for, as it is kept.
+    pub(crate) fn one_key(&self) -> Option<&str> {
+        let is_one = self.to.as_ref().is_some_and(|to| to.strip_suffix('\0') == Some(&self.from));
+        is_one.then_some(&self.from)
+    }
+
+    /// Whether, of a projection by line, the ends of files are asked for.
+    pub(crate) fn is_of_ends(&self) -> bool {
+        self.one_key() == Some("")
     }
 
     /// Whether a key, as it is kept, is asked for.

@@ -60,6 +60,9 @@ pub struct SearchQuery {
     /// Whether a passage gains from those before and behind it in its file: in a conversation the answer
     /// stands beside what was asked.
     pub neighbours: bool,
+    /// Whether to look at little, for what is told besides and was not asked for: of more than six words the
+    /// longest, as they are; and if many passages have each of them, the newest.
+    pub quick: bool,
     /// Whether the abstracts and overviews of context nodes are shown, each as a hit of its own path.
     pub layers: bool,
 }
@@ -155,6 +158,12 @@ impl SearchQuery {
         Self { neighbours, ..self }
     }
 
+    /// Looks at little: see [`quick`](Self::quick).
+    #[must_use]
+    pub fn quick(self) -> Self {
+        Self { quick: true, ..self }
+    }
+
     /// Whether abstracts and overviews of context nodes are shown; without a word, they are not.
     #[must_use]
     pub fn layers(self, layers: bool) -> Self {
@@ -197,6 +206,7 @@ impl Default for SearchQuery {
             per_file: 1,
             context: 0,
             neighbours: true,
+            quick: false,
             layers: false,
         }
     }

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::check::Checking;
-use super::fragments;
 use super::lines::{Lines, Place};
 use super::schema::SchemaText;
 use super::secrets::Secrets;
@@ -60,10 +59,10 @@ pub enum Policy {
     Allow,
 }
 
-/// What is demanded of files of instruction fragments.
-pub(super) fn fragments() -> Demand {
-    let schema = SchemaText::parse(fragments::SCHEMA).expect("the schema of fragments is one");
-    Demand::JsonLines { schema: Some(schema), unique: Some(fragments::UNIQUE.to_owned()) }
+/// What is demanded of files of lines with a schema of the crate's own.
+pub(super) fn lines(schema: &str, unique: Option<&str>) -> Demand {
+    let schema = SchemaText::parse(schema).expect("the crate's own schemas are well formed");
+    Demand::JsonLines { schema: Some(schema), unique: unique.map(str::to_owned) }
 }
 
 /// The terms of a demand as they are kept and shown.

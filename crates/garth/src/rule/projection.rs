@@ -4,6 +4,7 @@
 
 mod agents;
 mod lines;
+pub mod sessions;
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -17,7 +18,7 @@ use crate::path::TreePath;
 
 /// The version of the set: counted up with each change of what is derived from anything. (What tests alone
 /// have does not count: nothing else is in their class.)
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 
 /// A file that is longer has no keys of its whole content, 1 MiB: it is read in the commit.
 pub const MAX_FILE: u64 = 1 << 20;
@@ -44,14 +45,14 @@ pub struct OfContent {
     keys: Keys,
 }
 
-/// The key of a line.
-pub type LineKey = fn(&[u8]) -> Option<String>;
+/// The keys of a line, by its number and text.
+pub type LineKeys = fn(u64, &[u8]) -> Vec<String>;
 
 /// How keys are derived from content.
 #[derive(Clone, Copy, Debug)]
 pub enum Keys {
-    /// From each line, of which it is given the start, up to [`MAX_LINE`], without its line feed.
-    OfLines(LineKey),
+    /// From each line, of which they are given the start, up to [`MAX_LINE`], without its line feed.
+    OfLines(LineKeys),
     /// From the whole, if it is no longer than [`MAX_FILE`].
     OfFile(fn(&[u8]) -> Vec<String>),
 }
@@ -88,23 +89,19 @@ impl OfContent {
     }
 }
 
-/// A key as it is kept; none that is empty.
-pub fn kept_key(key: Option<String>) -> Option<String> {
-    key.filter(|key| !key.is_empty()).map(|key| kept(&key))
-}
-
-/// The keys of a whole file as they are kept, each once, at most [`MAX_KEYS`].
+/// The keys of a whole file, or of a line, as they are kept: each once, none that is empty, at most
+/// [`MAX_KEYS`].
 pub fn kept_keys(keys: Vec<String>) -> BTreeSet<String> {
-    keys.into_iter().filter_map(|key| kept_key(Some(key))).take(MAX_KEYS).collect()
+    keys.into_iter().filter(|key| !key.is_empty()).take(MAX_KEYS).map(|key| kept(&key)).collect()
 }
 
 /// The projections of content.
 pub fn of_content() -> &'static [OfContent] {
     static ALL: LazyLock<Vec<OfContent>> = LazyLock::new(|| {
-        let all = agents::all();
+        let all = agents::all().into_iter().chain(sessions::all());
         #[cfg(feature = "faults")]
-        let all = all.into_iter().chain([agents::first_word()]);
-        all.into_iter().collect()
+        let all = all.chain([agents::first_word()]);
+        all.collect()
     });
     &ALL
 }

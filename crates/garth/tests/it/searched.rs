@@ -103,13 +103,15 @@ async fn what_is_kept_beside_text_is_found_by_another_name_alone() {
     let session = "/users/a/agents/b/session/s";
     for name in ["latest.md", "native/x.jsonl", "context/pack.md", "context/swap/chunk/x", "context/dedup/i"]
     {
-        commit(&*fs, [write(&format!("{session}/{name}"), "heron")]).await;
+        let text = if name.ends_with(".jsonl") { "\"heron\"\n" } else { "heron" };
+        commit(&*fs, [write(&format!("{session}/{name}"), text)]).await;
     }
     for hidden in ["/.outbox/e.json", "/agents/b/sessions/old.jsonl"] {
         commit(&*fs, [write(hidden, "heron")]).await;
     }
-    for shown in ["messages.jsonl", "context/summary.md"] {
-        commit(&*fs, [write(&format!("{session}/{shown}"), "heron")]).await;
+    let message = r#"{"id":"msg-1","role":"user","created_at":"2026-01-27T09:30:00Z","content":"heron"}"#;
+    for (shown, text) in [("messages.jsonl", message), ("context/summary.md", "heron")] {
+        commit(&*fs, [write(&format!("{session}/{shown}"), text)]).await;
     }
     commit(&*fs, [write("/agents/b/skills/s/SKILL.md", "heron")]).await;
     let shown = ["/agents/b/skills/s/SKILL.md".to_owned()]

@@ -9,9 +9,9 @@ use super::edge::Edge;
 use super::files::{pretty, sha256};
 use super::meta::{ContextType, Meta, seconds};
 use super::uri::Uri;
+use crate::agent::ids::uuid;
 use crate::env::Env;
 use crate::error::{Error, Result};
-use crate::model::Timestamp;
 
 /// Most bytes of text in a record; of a longer one the event says where it is.
 pub const MAX_RECORD_TEXT: usize = 64 << 10;
@@ -155,7 +155,7 @@ impl Event {
     pub fn new(env: &Env, event_type: EventType, uri: &str, payload: Payload) -> Result<Self> {
         let now = env.now();
         Ok(Self {
-            event_id: uuid(env, now)?,
+            event_id: uuid(env)?,
             event_type,
             uri: uri.to_owned(),
             payload,
@@ -259,23 +259,10 @@ pub fn records(account: &str, meta: &Meta, file: &str, layers: [&str; 3]) -> Vec
     (0..).zip(layers).map(record).collect()
 }
 
-/// A UUID of version 7: in the order of time, as fine as 12 bits beside the milliseconds tell it.
-fn uuid(env: &Env, now: Timestamp) -> Result<String> {
-    let nanos = u64::try_from(now.0).unwrap_or(0);
-    let (millis, below) = (nanos / 1_000_000, nanos % 1_000_000);
-    let [high, low] = u16::try_from((below << 12) / 1_000_000).unwrap_or(0).to_be_bytes();
-    let mut bytes: [u8; 16] = env.random()?;
-    bytes[..6].copy_from_slice(&millis.to_be_bytes()[2..]);
-    bytes[6..8].copy_from_slice(&[high | 0x70, low]);
-    bytes[8] = (bytes[8] & 0x3f) | 0x80;
-    let hex = bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
-    Ok(parts.join("-"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Timestamp;
 
     #[test]
     fn ids_are_in_the_order_of_time() {

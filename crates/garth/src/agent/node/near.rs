@@ -41,6 +41,7 @@ impl Nodes<'_> {
         let memories = TreePath::parse(&format!("/{kind}/{id}/memories"))?;
         // the sentence that a node begins with says what it is about
         let query = SearchQuery::new(layers::brief(content)).within(memories).limit(4 * MOST);
+        let query = query.neighbours(false).quick();
         let hits = match self.fs.search(&query).await {
             Ok(answer) => answer.hits,
             Err(error) if error.is(crate::error::ErrorKind::TimedOut) => Vec::new(),

@@ -147,16 +147,12 @@ impl Nodes<'_> {
             self.check(replaced)?;
         }
         let mut tries = Tries::default();
-        let mut written = loop {
+        loop {
             match self.put_once(uri, put).await {
                 Err(error) if tries.again(&error) => {}
-                done => break done?,
+                done => return done,
             }
-        };
-        if written.seq.is_some() {
-            written.near = self.near(uri, &put.content).await?;
         }
-        Ok(written)
     }
 
     async fn put_once(&self, uri: &Uri, put: &Put) -> Result<Written> {
@@ -247,8 +243,10 @@ impl Nodes<'_> {
         ops.push(write_event(uri, &event));
         let created = there.is_none();
         let message = format!("{} {uri}", if created { "make" } else { "change" });
-        let commit = self.fs.commit(self.batch(ops, conditions).message(message)).await?;
-        Ok(Written { meta, created, seq: Some(commit.seq), near: None })
+        let commit = self.fs.commit(self.batch(ops, conditions).message(message));
+        // looked for while the commit waits for the disk; that it fails does not undo what is committed
+        let (commit, near) = futures::future::join(commit, self.near(uri, &put.content)).await;
+        Ok(Written { meta, created, seq: Some(commit?.seq), near: near.unwrap_or_default() })
     }
 
     /// Notes until when a node was true, as another takes its place.

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::model::{FindAnswer, FindCursor, FindItem, FindLine, FindQuery, Kind, Within};
 use crate::path::TreePath;
 use crate::rule::projection::{
-    Keys, Line, Lines, MAX_FILE, content_wise, kept_key, kept_keys, of_attributes,
+    Keys, Line, LineKeys, Lines, MAX_FILE, content_wise, kept_keys, of_attributes,
 };
 
 impl View<'_> {
@@ -23,7 +23,10 @@ impl View<'_> {
             }
             let paths = self.asked_for(query, self.paths(ino));
             let keys = keys(query, self.get(ino), &self.every_path(ino));
-            for (key, line) in keys.into_iter().filter(|(key, _)| query.has(key)) {
+            let asked = |(key, line): &(String, Option<FindLine>)| {
+                query.has(key) && line.as_ref().is_none_or(|line| line.number >= query.lines_from)
+            };
+            for (key, line) in keys.into_iter().filter(asked) {
                 let item = |path: &TreePath| {
                     let (key, path, line) = (key.clone(), path.clone(), line.clone());
                     FindItem { key, path, ino, line }
@@ -57,7 +60,10 @@ fn keys(query: &FindQuery, node: &Node, paths: &[TreePath]) -> Vec<(String, Opti
     }
     let content = &node.content;
     match of_content.keys() {
-        Keys::OfLines(key) => of_lines(content, key),
+        Keys::OfLines(keys) => {
+            let (keys, end) = of_lines(content, keys);
+            if query.is_of_ends() { vec![(String::new(), Some(end))] } else { keys }
+        }
         Keys::OfFile(_) if content.size() > MAX_FILE => Vec::new(),
         Keys::OfFile(keys) => {
             let length = usize::try_from(content.size()).unwrap_or(usize::MAX);
@@ -66,12 +72,13 @@ fn keys(query: &FindQuery, node: &Node, paths: &[TreePath]) -> Vec<(String, Opti
     }
 }
 
-/// The keys of the lines of a file.
-fn of_lines(content: &Content, key: fn(&[u8]) -> Option<String>) -> Vec<(String, Option<FindLine>)> {
+/// The keys of the lines of a file, and the line that is not at its end, or would begin.
+fn of_lines(content: &Content, of: LineKeys) -> (Vec<(String, Option<FindLine>)>, FindLine) {
     let (mut lines, mut keys, mut at) = (Lines::at(1, 0), Vec::new(), 0);
     let mut keyed = |line: &Line, text: &[u8]| {
-        let Line { number, bytes } = line.clone();
-        keys.extend(kept_key(key(text)).map(|key| (key, Some(FindLine { number, bytes }))));
+        let Line { number, bytes } = line;
+        let own = kept_keys(of(*number, text)).into_iter();
+        keys.extend(own.map(|key| (key, Some(FindLine { number: *number, bytes: bytes.clone() }))));
         Ok::<(), Infallible>(())
     };
     while at < content.size() {
@@ -82,5 +89,6 @@ fn of_lines(content: &Content, key: fn(&[u8]) -> Option<String>) -> Vec<(String,
         let Ok(()) = lines.push(&content.read(data, length), &mut keyed);
     }
     let Ok(()) = lines.end(&mut keyed);
-    keys
+    let Line { number, bytes } = lines.now();
+    (keys, FindLine { number: *number, bytes: bytes.start..bytes.start })
 }

@@ -13,10 +13,8 @@ use self::account::{Account, path};
 use self::calls::Costs;
 use crate::fs::AccountStore as _;
 use crate::fs::FileSystem as _;
-#[cfg(feature = "faults")]
-use crate::model::Projection;
 use crate::model::quota::{Limits, MAX_QUOTAS};
-use crate::model::{At, Batch, CommitId, FindQuery, Idempotency, Op, SetAttrs, Timestamp};
+use crate::model::{At, Batch, CommitId, FindQuery, Idempotency, Op, Projection, SetAttrs, Timestamp};
 use crate::rule::{Class, Demand, Rule};
 use crate::sqlite::steps;
 
@@ -298,7 +296,8 @@ fn what_was_found_of_files_is_known_once_a_rule_is_set_and_forgotten_with_file_a
     let names = ["/d/a.jsonl", "/d/b.jsonl"].map(path);
     account.commit(names.clone().map(|name| Op::write(name, "1234567\n".repeat(1 << 17))));
     let class = Class::parse("/d/*.jsonl").expect("a class");
-    let rule = Rule::new(class.clone(), Demand::parse("json-lines", "{}").expect("a demand"));
+    let terms = r#"{"schema":{"type":"integer"}}"#;
+    let rule = Rule::new(class.clone(), Demand::parse("json-lines", terms).expect("a demand"));
     assert!(block_on(account.fs.set_rule(rule, false)).expect("a rule").set);
     assert_eq!(known(), 2, "both are long");
     account.commit([Op::remove(&names[0])]);
@@ -378,6 +377,38 @@ fn an_append_projects_its_own_lines_whatever_the_size_of_the_file() {
         let lines: Vec<_> = lines.into_iter().filter_map(|item| Some(item.line?.number)).collect();
         assert_eq!(lines, (1..=4).map(|n| n + count as u64).collect::<Vec<_>>());
         took
+    });
+    assert!(many <= few + MORE, "{few} steps, and {many}");
+}
+
+#[test]
+fn a_key_of_a_file_is_looked_up_whatever_else_has_it_and_whatever_else_the_file_has() {
+    let file = |session: &str| path(&format!("/users/a/agents/b/session/{session}/messages.jsonl"));
+    let line = |n: usize| {
+        let rest = r#""role":"user","created_at":"2026-01-27T09:30:00Z","content":"x""#;
+        format!("{{\"id\":\"msg-{n}\",{rest}}}\n")
+    };
+    let [few, many] = [FEW, MANY].map(|count| {
+        let (account, ()) = Account::grown(|account| {
+            for session in 0..count {
+                account.commit([Op::write(file(&session.to_string()), line(7)).with_parents()]);
+            }
+            let lines: String = (0..count).map(line).collect();
+            account.commit([Op::write(file("long"), lines).with_parents()]);
+        });
+        let found = |query: FindQuery| {
+            let query = query.within(file("long"));
+            let items = block_on(account.fs.find(&query)).expect("an answer").items;
+            items.into_iter().filter_map(|item| Some(item.line?.number)).collect::<Vec<_>>()
+        };
+        let id = || FindQuery::new(Projection::SessionLine).equal("id\0msg-7");
+        let ends = || FindQuery::ends(Projection::SessionLine);
+        let users =
+            || FindQuery::new(Projection::SessionLine).equal("role\0user").lines_from(count as u64 - 1);
+        assert_eq!(found(id()), [8]);
+        assert_eq!(found(ends()), [count as u64 + 1]);
+        assert_eq!(found(users()), [count as u64 - 1, count as u64]);
+        steps::of_call(|_| [found(id()), found(ends()), found(users())])
     });
     assert!(many <= few + MORE, "{few} steps, and {many}");
 }

@@ -43,11 +43,11 @@ pub(super) fn all() -> Vec<OfContent> {
 /// For tests alone: the first word of each line.
 #[cfg(feature = "faults")]
 pub(super) fn first_word() -> OfContent {
-    let word = |line: &[u8]| {
-        let word = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty())?;
-        Some(String::from_utf8_lossy(word).into_owned())
+    let words = |_, line: &[u8]| {
+        let word = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty());
+        word.map(|word| String::from_utf8_lossy(word).into_owned()).into_iter().collect()
     };
-    OfContent::new(Projection::FirstWord, &["/kv/**"], |_| true, Keys::OfLines(word))
+    OfContent::new(Projection::FirstWord, &["/kv/**"], |_| true, Keys::OfLines(words))
 }
 
 fn object(text: &[u8]) -> Option<Map<String, Value>> {

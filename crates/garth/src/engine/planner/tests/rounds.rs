@@ -82,7 +82,7 @@ fn what_a_batch_names_by_path_takes_two_rounds() {
         Op::rename(at("/d"), at("/e/d")),
         Op::copy(at("/f"), at("/d/copy")),
         Op::copy(at("/f"), at("/d/a")).replace(),
-        Op::set_attrs(at("/f"), SetAttrs::new().tags(["u"])),
+        Op::set_attrs(at("/h"), SetAttrs::new().tags(["u"])),
         Op::check(at("/f"), Precondition::Etag(etag)),
         Op::snapshot("kept"),
     ];

@@ -19,6 +19,13 @@ use crate::text::token::{LEVELS, at_level, is_level};
 
 /// Rows of the index that one search reads, about: what 200 ms on a slow machine allow.
 pub(crate) const ROWS: usize = 60_000;
+/// Rows of a word that are read to tell whether it is rare: beside a rare word no more of a frequent one is.
+const PROBE: usize = 4_096;
+/// Rows that a quick one reads, about.
+const QUICK_ROWS: usize = 384;
+/// Words that a quick one looks for: the longest, which are seldom frequent. Each costs as much as a hundred
+/// rows.
+const QUICK_WORDS: usize = 6;
 /// Names of a subtree that are looked at to search it instead of the matches.
 const NAMES: usize = 20_000;
 /// Fewer matches than these are always looked at one by one, whatever the size of the subtree.
@@ -59,6 +66,8 @@ pub(crate) struct Asked {
     pub(crate) per_file: usize,
     /// Whether a passage gains from those beside it.
     pub(crate) neighbours: bool,
+    /// Whether to look at little.
+    pub(crate) quick: bool,
 }
 
 /// One of a file's best passages for a question, and what the judge said of the file.
@@ -94,16 +103,23 @@ pub(crate) fn search<J: Judge>(
     judge: &mut J,
 ) -> DbResult<Answer<J::File>> {
     let index = Index::new(conn)?;
-    let wanted = question.terms().iter().map(|term| index.exactly(term)).collect();
-    let answer = Search::new(&index, wanted, judge)?.run(1.0, asked)?;
-    if !answer.found.is_empty() || answer.more {
+    let mut wanted: Vec<Vec<Form>> = question.terms().iter().map(|term| index.exactly(term)).collect();
+    if asked.quick {
+        wanted.sort_by_key(|forms| {
+            std::cmp::Reverse(forms.first().map_or(0, |form| form.word.chars().count()))
+        });
+        wanted.truncate(QUICK_WORDS);
+        wanted.iter_mut().for_each(|forms| forms.retain(Form::is_plain));
+    }
+    let answer = Search::new(&index, wanted, judge, asked)?.run(1.0, asked)?;
+    if !answer.found.is_empty() || answer.more || asked.quick {
         return Ok(answer);
     }
     let mut wanted = Vec::new();
     for term in question.terms() {
         wanted.push(index.by_beginning(term)?);
     }
-    Search::new(&index, wanted, judge)?.run(BY_BEGINNING, asked)
+    Search::new(&index, wanted, judge, asked)?.run(BY_BEGINNING, asked)
 }
 
 /// A full-text table, and the table of its words.
@@ -326,6 +342,11 @@ impl<'a> Index<'a> {
 }
 
 impl Matches {
+    /// Whether there are some and all of them are known.
+    fn are_rare(&self) -> bool {
+        self.complete && !self.rows.is_empty()
+    }
+
     /// Each row once, newest first, with the most often that is known of it.
     fn settle(&mut self) {
         self.rows.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
@@ -363,11 +384,22 @@ struct Search<'a, J: Judge> {
 }
 
 impl<'a, J: Judge> Search<'a, J> {
-    fn new(index: &'a Index<'a>, terms: Vec<Vec<Form>>, judge: &'a mut J) -> DbResult<Self> {
-        let most = (ROWS / terms.len().max(1)).max(FEW);
+    fn new(index: &'a Index<'a>, terms: Vec<Vec<Form>>, judge: &'a mut J, asked: Asked) -> DbResult<Self> {
+        let each = |rows: usize| rows / terms.len().max(1);
+        let most = if asked.quick { each(QUICK_ROWS).max(1) } else { each(ROWS).max(FEW) };
+        // of a word alone it does not matter
+        let first = if terms.len() > 1 { most.min(PROBE) } else { most };
+        let mut matches = Vec::new();
+        for forms in &terms {
+            matches.push(index.newest(forms, first, judge)?);
+        }
+        if most > first && !matches.iter().any(Matches::are_rare) {
+            for (forms, matches) in terms.iter().zip(&mut matches).filter(|(_, matches)| !matches.complete) {
+                *matches = index.newest(forms, most, judge)?;
+            }
+        }
         let mut wanted = Vec::new();
-        for forms in terms {
-            let matches = index.newest(&forms, most, judge)?;
+        for (forms, matches) in terms.into_iter().zip(matches) {
             let weight = (1.0 + index.passages / matches.passages.max(0.5)).ln();
             wanted.push(Wanted { forms, matches, weight });
         }
@@ -377,7 +409,9 @@ impl<'a, J: Judge> Search<'a, J> {
     /// The best passages, where each term counts `by` of its weight.
     fn run(mut self, by: f64, asked: Asked) -> DbResult<Answer<J::File>> {
         let any_rare = self.wanted.iter().any(|term| term.is_rare());
-        self.look_in_subtree(any_rare)?;
+        if !asked.quick {
+            self.look_in_subtree(any_rare)?;
+        }
         if any_rare {
             self.look_beside_rare()?;
         }
@@ -511,8 +545,8 @@ impl<'a, J: Judge> Search<'a, J> {
 }
 
 impl Wanted {
-    /// Whether there are some matches and all of them are known.
+    /// Whether few passages hold it.
     fn is_rare(&self) -> bool {
-        self.matches.complete && !self.matches.rows.is_empty()
+        self.matches.are_rare()
     }
 }

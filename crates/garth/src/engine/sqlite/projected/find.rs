@@ -9,7 +9,7 @@ use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::read::view::ReadView;
 use crate::error::{Error, ErrorKind};
 use crate::model::find::FindPlace;
-use crate::model::{Filling, FindAnswer, FindCursor, FindItem, FindLine, FindQuery, Ino, Within};
+use crate::model::{Filling, FindAnswer, FindCursor, FindItem, FindLine, FindQuery, Ino, Kind, Within};
 use crate::path::TreePath;
 use crate::rule::projection::{OfContent, content_wise};
 use crate::sqlite::{DbResult, all};
@@ -18,6 +18,8 @@ use crate::sqlite::{DbResult, all};
 const LOOKED_AT: usize = if cfg!(test) { 300 } else { 10_000 };
 /// Nodes of a subtree that are looked at one by one, where more nodes than these have such keys.
 const FEW: usize = if cfg!(test) { 100 } else { 1000 };
+/// Files that are asked for by name, in each of which a key is looked up.
+const FILES: usize = 64;
 /// Names of a node that are read at a time.
 const NAMES: usize = 64;
 
@@ -35,6 +37,7 @@ struct Find<'a> {
     within: Within,
     of_content: Option<&'static OfContent>,
     filling: Filling<FindItem>,
+    lines_from: u64,
     /// Behind what was given or looked at last.
     at: Option<FindPlace>,
 }
@@ -51,7 +54,8 @@ impl ReadView<'_> {
         };
         let (of_content, filling) = (content_wise(query.projection), Filling::new(query.limit));
         let at = query.after.as_ref().map(FindCursor::place).transpose()?.flatten().cloned();
-        let mut find = Find { view: self, within, of_content, filling, at };
+        let lines_from = query.lines_from;
+        let mut find = Find { view: self, within, of_content, filling, lines_from, at };
         let more = find.run(query)?;
         Ok(FindAnswer {
             items: find.filling.done().items,
@@ -67,6 +71,10 @@ impl Find<'_> {
 
     /// Whether there may be more.
     fn run(&mut self, query: &FindQuery) -> DbResult<bool> {
+        if let Some(keys) = self.of_files(query)? {
+            let room = keys.len() < LOOKED_AT;
+            return Ok(self.give_all(keys)? || !room);
+        }
         if !self.scan(query, FEW)? {
             return Ok(false);
         }
@@ -86,7 +94,7 @@ impl Find<'_> {
         let (key, ino, line) = match &self.at {
             Some(at) => (at.key.as_str(), at.ino, i64::try_from(at.line).unwrap_or(i64::MAX)),
             // where a projection by line goes on has the empty key
-            None if query.from.is_empty() && self.is_by_line() => ("", rows::MAX, 0),
+            None if query.from.is_empty() && self.is_by_line() && !query.is_of_ends() => ("", rows::MAX, 0),
             None => (query.from.as_str(), 0, 0),
         };
         let again = self.at.as_ref().is_some_and(|at| at.path.is_some());
@@ -120,6 +128,43 @@ impl Find<'_> {
             looked_at += 1;
         }
         Ok(looked_at == most)
+    }
+
+    /// What has one key of a few files that are asked for by name, however many others have it, behind what
+    /// was given; `None` if something else is asked for.
+    fn of_files(&self, query: &FindQuery) -> DbResult<Option<Vec<Key>>> {
+        let (Some(key), tops) = (query.one_key(), self.within.tops()) else { return Ok(None) };
+        if tops.len() > FILES || self.of_content.is_none() {
+            return Ok(None);
+        }
+        let mut inos = BTreeSet::new();
+        for top in tops {
+            let Some((dir, name)) = top.key().rsplit_once('/') else { return Ok(None) };
+            match rows::name(self.view.conn, dir, name)? {
+                Some(row) if row.kind == Kind::File => inos.insert(row.ino),
+                Some(_) => return Ok(None),
+                None => false,
+            };
+        }
+        let mut keys = Vec::new();
+        let sql = "SELECT line, off, len FROM projected
+             WHERE projection = ?1 AND key = ?2 AND ino = ?3 AND line >= ?4 ORDER BY line LIMIT ?5";
+        for ino in inos {
+            let from = match &self.at {
+                Some(at) if at.ino > ino => continue,
+                Some(at) if at.ino == ino => at.line.max(self.lines_from),
+                _ => self.lines_from,
+            };
+            let most = LOOKED_AT - keys.len();
+            let found =
+                all(self.view.conn, sql, params![query.projection.number(), key, ino, from, most], |row| {
+                    let place = FindPlace { key: key.to_owned(), ino, line: row.get(0)?, path: None };
+                    Ok(Key { place, off: row.get(1)?, len: row.get(2)? })
+                })?;
+            keys.extend(found);
+        }
+        keys.retain(|key| self.at.as_ref().is_none_or(|at| key.place.is_behind(at)));
+        Ok(Some(keys))
     }
 
     /// The keys of the nodes that are asked for, behind what was given; `None` if there may be many of
@@ -170,6 +215,10 @@ impl Find<'_> {
     /// before.
     fn give(&mut self, key: Key, known: &mut Option<NodeRow>) -> DbResult<bool> {
         let Key { place, off, len } = key;
+        if place.line < self.lines_from {
+            self.at = Some(place);
+            return Ok(true);
+        }
         if known.as_ref().is_none_or(|node| node.ino != place.ino) {
             *known = rows::node(self.view.conn, place.ino, rows::MAX)?;
         }

@@ -11,7 +11,7 @@ use crate::engine::sqlite::read::rows::{self, Span};
 use crate::engine::sqlite::write::txn_rows::TxnRows;
 use crate::model::{Attributes, Kind, Projection};
 use crate::rule::projection::{
-    Keys, Line, LineKey, Lines, MAX_FILE, OfContent, kept_key, kept_keys, of_attributes, of_content, places,
+    Keys, Line, LineKeys, Lines, MAX_FILE, OfContent, kept_keys, of_attributes, of_content, places,
 };
 use crate::sqlite::{DbResult, all, one};
 
@@ -127,7 +127,7 @@ fn put_content(conn: &Connection, packs: &Packs, node: &NodeRow, change: FileCha
             continue;
         }
         match one.keys() {
-            Keys::OfLines(key) => put_lines(conn, packs, (one, key), node, is_of, change.from)?,
+            Keys::OfLines(keys) => put_lines(conn, packs, (one, keys), node, is_of, change.from)?,
             Keys::OfFile(keys) => {
                 let due = if is_of { of_file(conn, packs, keys, node)? } else { BTreeSet::new() };
                 put_own(conn, node.ino, one.projection(), due)?;
@@ -156,7 +156,7 @@ pub(super) fn of_file(
 fn put_lines(
     conn: &Connection,
     packs: &Packs,
-    (one, key): (&OfContent, LineKey),
+    (one, keys): (&OfContent, LineKeys),
     node: &NodeRow,
     due: bool,
     from: Option<u64>,
@@ -177,7 +177,7 @@ fn put_lines(
     if !due {
         return Ok(());
     }
-    each_line(conn, packs, (one, key), node, (line, off), &mut |row| row.insert(conn, ino))
+    each_line(conn, packs, (one, keys), node, (line, off), &mut |row| row.insert(conn, ino))
 }
 
 /// The last line that has a row and begins at `off` or before: its number, and where it begins.
@@ -208,16 +208,16 @@ pub(super) fn of_node(conn: &Connection, node: &NodeRow) -> DbResult<Vec<&'stati
 pub(super) fn each_line(
     conn: &Connection,
     packs: &Packs,
-    (one, key): (&OfContent, LineKey),
+    (one, keys): (&OfContent, LineKeys),
     node: &NodeRow,
     (line, off): (u64, u64),
     each: &mut dyn FnMut(&KeyRow<'_>) -> DbResult<()>,
 ) -> DbResult<()> {
     let projection = one.projection();
     let (mut lines, mut at) = (Lines::at(line, off), off);
-    let mut keyed = |line: &Line, text: &[u8]| match kept_key(key(text)) {
-        Some(key) => each(&KeyRow::of_line(projection, &key, line)),
-        None => Ok(()),
+    let mut keyed = |line: &Line, text: &[u8]| {
+        let own = kept_keys(keys(line.number, text));
+        own.iter().try_for_each(|key| each(&KeyRow::of_line(projection, key, line)))
     };
     while at < node.size {
         let end = node.size.min(at + PIECE);

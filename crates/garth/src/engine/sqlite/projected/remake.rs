@@ -35,7 +35,7 @@ fn each_due(
     }
     for one in of_node(conn, node)? {
         match one.keys() {
-            Keys::OfLines(key) => each_line(conn, packs, (one, key), node, (1, 0), each)?,
+            Keys::OfLines(keys) => each_line(conn, packs, (one, keys), node, (1, 0), each)?,
             Keys::OfFile(keys) => {
                 for key in of_file(conn, packs, keys, node)? {
                     each(&KeyRow::of_node(one.projection(), &key))?;

@@ -46,8 +46,8 @@ impl ReadView<'_> {
         let rules = self.control.at(self.conn, rows::head(self.conn)?.control)?.rules;
         let hidden = rules.unsearchable();
         let mut allowed = Allowed { view: self, query, classes, within, rules, hidden };
-        let SearchQuery { limit, per_file, neighbours, .. } = *query;
-        let asked = Asked { limit, per_file, neighbours };
+        let SearchQuery { limit, per_file, neighbours, quick, .. } = *query;
+        let asked = Asked { limit, per_file, neighbours, quick };
         let found = find::search(self.conn, &question, asked, &mut allowed)?;
         answer.more = found.more;
         for found in found.found {

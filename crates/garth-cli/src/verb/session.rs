@@ -1,0 +1,226 @@
+//! `garth session`: what was said and done in an agent's sessions, which only grows.
+
+mod lines;
+mod open;
+mod write;
+
+use clap::{Args, Subcommand};
+use garth::agent::session::{Change, Create, List, Listed, MAX_LISTED, SessionKey, State};
+use serde_json::{Value, json};
+
+use self::lines::{Events, Messages, Resolve};
+use self::open::open;
+use self::write::{Append, Withdraw};
+use crate::app::App;
+use crate::escape::escaped;
+use crate::fail::{Failure, Result};
+
+/// Create, list, read and continue the sessions of an agent with a user
+///
+/// A session is the directory /users/USER/agents/AGENT/session/NAME. --agent and --user say whose sessions;
+/// without --user the user is `default`. With --chat they are those that the agent reaches in that chat. Each
+/// change is one commit. With --json one object per session: name, state, cwd, created_at, updated_at, meta
+/// (as in meta.json).
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+        garth session create work --title 'Fix the parser'\n  \
+        echo 'Where is the parser?' | garth session append work --role user\n  \
+        garth session messages work tail:10")]
+pub(crate) struct Session {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Make a session with all of its files
+    #[command(after_help = "Example:\n  garth session create work --model claude --context-window 200000")]
+    Create(CreateArgs),
+    /// List sessions by name
+    #[command(visible_alias = "ls", after_help = "Example:\n  garth session list --state active")]
+    List {
+        /// Only in this state: active, idle, done, error or cancelled
+        #[arg(long, value_name = "STATE")]
+        state: Option<State>,
+        /// Show at most this many
+        #[arg(short = 'n', long, value_name = "COUNT")]
+        limit: Option<usize>,
+    },
+    /// Show what is known of a session
+    #[command(after_help = "Example:\n  garth session show work --json")]
+    Show {
+        /// Which session
+        name: String,
+    },
+    /// Show the session that goes on under a key
+    #[command(after_help = "Example:\n  garth session current agent:scout:main --create")]
+    Current {
+        /// The session key, such as agent:scout:main
+        key: SessionKey,
+        /// Make one if there is none
+        #[arg(long)]
+        create: bool,
+    },
+    /// Set the state of a session, where it works, its title or its model
+    #[command(after_help = "Example:\n  garth session set work --state done --title 'The parser, fixed'")]
+    Set(SetArgs),
+    Append(Append),
+    Messages(Messages),
+    Events(Events),
+    Withdraw(Withdraw),
+    Resolve(Resolve),
+}
+
+#[derive(Args, Debug)]
+struct CreateArgs {
+    /// Its name: the name of its directory
+    name: String,
+    /// The session key that leads to it
+    #[arg(long, value_name = "KEY")]
+    key: Option<SessionKey>,
+    /// What it is about
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    /// The model that answers
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// How many tokens the model takes
+    #[arg(long, value_name = "TOKENS")]
+    context_window: Option<u64>,
+    /// Where it works: an absolute path
+    #[arg(long, default_value = "/", value_name = "PATH")]
+    cwd: String,
+}
+
+#[derive(Args, Debug)]
+struct SetArgs {
+    /// Which session
+    name: String,
+    /// active, idle, done, error or cancelled
+    #[arg(long, value_name = "STATE")]
+    state: Option<State>,
+    /// Where it works: an absolute path
+    #[arg(long, value_name = "PATH")]
+    cwd: Option<String>,
+    /// What it is about; the empty text takes the title away
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    /// The model that answers; the empty text takes it away
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// How many tokens the model takes; 0 takes that away
+    #[arg(long, value_name = "TOKENS")]
+    context_window: Option<u64>,
+}
+
+impl Session {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        match self.action {
+            Action::Create(args) => args.run(app).await,
+            Action::List { state, limit } => list(app, state, limit.unwrap_or(usize::MAX)).await,
+            Action::Show { name } => {
+                let found = open(app, false).await?.sessions()?.get(&name).await?;
+                app.out.item(&item(&found), details(&found))
+            }
+            Action::Current { key, create } => {
+                let open = open(app, create).await?;
+                let sessions = open.sessions()?;
+                let found = match create {
+                    true => Some(sessions.by_key(&key, &Create::new("")).await?.0),
+                    false => sessions.current(&key).await?,
+                };
+                let Some(found) = found else {
+                    let message = format!("{key}: no session goes on under this key; --create makes one");
+                    return Err(Failure::Tree(garth::Error::new(garth::ErrorKind::NotFound, message)));
+                };
+                app.out.item(&item(&found), line(&found))
+            }
+            Action::Set(args) => args.run(app).await,
+            Action::Append(verb) => verb.run(app).await,
+            Action::Messages(verb) => verb.run(app).await,
+            Action::Events(verb) => verb.run(app).await,
+            Action::Withdraw(verb) => verb.run(app).await,
+            Action::Resolve(verb) => verb.run(app).await,
+        }
+    }
+}
+
+impl CreateArgs {
+    async fn run(self, app: &mut App) -> Result {
+        let open = open(app, true).await?;
+        let mut create = Create::new(self.name).cwd(self.cwd);
+        (create.key, create.title) = (self.key, self.title);
+        (create.model, create.context_window) = (self.model, self.context_window);
+        let made = open.sessions()?.create(&create).await?;
+        app.out.item(&item(&made), format_args!("created  {}", escaped(&made.name)))
+    }
+}
+
+impl SetArgs {
+    async fn run(self, app: &mut App) -> Result {
+        let mut change = Change::default();
+        (change.state, change.cwd, change.title) = (self.state, self.cwd, self.title);
+        (change.model, change.context_window) = (self.model, self.context_window);
+        if change == Change::default() {
+            let options = "--state, --cwd, --title, --model, --context-window";
+            return Err(Failure::Usage(format!("say what to set: {options}")));
+        }
+        let set = open(app, true).await?.sessions()?.set(&self.name, &change).await?;
+        app.out.item(&item(&set), line(&set))
+    }
+}
+
+async fn list(app: &mut App, state: Option<State>, mut left: usize) -> Result {
+    let open = open(app, false).await?;
+    let sessions = open.sessions()?;
+    let mut list = List::default();
+    list.state = state;
+    while left > 0 {
+        list.limit = left.min(MAX_LISTED);
+        let (found, next) = sessions.list(&list).await?;
+        for session in &found {
+            app.out.item(&item(session), line(session))?;
+        }
+        left -= found.len();
+        match next {
+            Some(next) => list.after = Some(next),
+            None => break,
+        }
+    }
+    Ok(())
+}
+
+fn item(session: &Listed) -> Value {
+    json!({
+        "name": session.name, "state": session.state, "cwd": session.cwd, "created_at": session.created_at,
+        "updated_at": session.updated_at, "meta": session.meta,
+    })
+}
+
+fn line(session: &Listed) -> String {
+    let title = session.meta.title.as_ref().map_or(String::new(), |title| format!("  {title}"));
+    let state = session.state.as_str();
+    escaped(&format!("{state:<9} {}  {}{title}", session.updated_at, session.name)).to_string()
+}
+
+fn details(session: &Listed) -> String {
+    let meta = &session.meta;
+    let usage = meta.usage.total_tokens;
+    let known = [
+        ("name", Some(session.name.clone())),
+        ("id", Some(meta.id.clone())),
+        ("title", meta.title.clone()),
+        ("state", Some(session.state.to_string())),
+        ("class", Some(meta.class.clone())),
+        ("key", meta.session_key.clone()),
+        ("cwd", Some(session.cwd.clone())),
+        ("model", meta.model.clone()),
+        ("window", meta.context_window.map(|tokens| tokens.to_string())),
+        ("tokens", (usage > 0).then(|| usage.to_string())),
+        ("created", Some(session.created_at.clone())),
+        ("updated", Some(session.updated_at.clone())),
+    ];
+    let lines = known.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    let lines = lines.map(|(name, value)| escaped(&format!("{name:<8} {value}")).to_string());
+    lines.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,188 @@
+//! Shows lines of messages and events, and what a source leads to.
+
+use clap::Args;
+use garth::agent::session::{Line, Log, Resolved, Select, Source};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::open::{Open, open};
+use crate::app::App;
+use crate::escape::escaped;
+use crate::fail::{Failure, Result};
+
+/// Show the messages of a session
+///
+/// Those that were taken back are left out. With --json one object per message: line, and message as it is
+/// kept.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+        garth session messages work\n  \
+        garth session messages work tail:10\n  \
+        garth session messages work 12-18 --withdrawn --json")]
+pub(crate) struct Messages {
+    /// Which session
+    name: String,
+    /// Which of them: 12-18, an id, ID..ID, tail:N, user:latest, tool:ID [default: all]
+    source: Option<String>,
+    /// Show those that were taken back, too
+    #[arg(long)]
+    withdrawn: bool,
+}
+
+/// Show the events of a session
+///
+/// With --json one object per event: line, and event as it is kept.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth session events work 1-20")]
+pub(crate) struct Events {
+    /// Which session
+    name: String,
+    /// Which of them: 12-18, an id, ID..ID [default: all]
+    source: Option<String>,
+}
+
+/// Show what a source leads to now
+///
+/// With --json one object: of lines source (as it leads there for ever), session, log, lines, bytes; of a
+/// file source, path, version_id, size.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth session resolve work user:latest")]
+pub(crate) struct Resolve {
+    /// Which session
+    name: String,
+    /// The source
+    source: Source,
+}
+
+impl Messages {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        let open = open(app, false).await?;
+        show(app, &open, (&self.name, Log::Messages), self.source.as_deref(), self.withdrawn).await
+    }
+}
+
+impl Events {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        let open = open(app, false).await?;
+        show(app, &open, (&self.name, Log::Events), self.source.as_deref(), true).await
+    }
+}
+
+async fn show(
+    app: &mut App,
+    open: &Open,
+    (session, log): (&str, Log),
+    source: Option<&str>,
+    withdrawn: bool,
+) -> Result {
+    let sessions = open.sessions()?;
+    let (mut select, name) = match log {
+        Log::Messages => (Select::messages(1..=u64::MAX), "messages"),
+        Log::Events => (Select::events(1..=u64::MAX), "events"),
+    };
+    if withdrawn {
+        select = select.with_withdrawn();
+    }
+    let mut of = session.to_owned();
+    if let Some(text) = source {
+        let is_bare = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+        let source: Source = if is_bare { format!("{name}:{text}").parse()? } else { text.parse()? };
+        match sessions.resolve(session, &source).await? {
+            Resolved::Lines { session, log: found, lines, .. } if found == log => {
+                (of, select.lines) = (session, lines);
+            }
+            _ => return Err(Failure::Usage(format!("{text}: leads to something else than {name}"))),
+        }
+    } else {
+        sessions.get(session).await?;
+    }
+    loop {
+        let page = sessions.lines(&of, &select).await?;
+        for line in &page.items {
+            print(app, log, line)?;
+        }
+        match page.next {
+            Some(next) => select.lines = next..=*select.lines.end(),
+            None => return Ok(()),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    line: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<&'a RawValue>,
+}
+
+fn print(app: &mut App, log: Log, line: &Line) -> Result {
+    let value: Value = serde_json::from_str(&line.text).unwrap_or(Value::Null);
+    let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
+    // as it is kept, to the last digit
+    let kept: Box<RawValue> = serde_json::from_str(&line.text).unwrap_or_default();
+    let (message, event) = match log {
+        Log::Messages => (Some(&*kept), None),
+        Log::Events => (None, Some(&*kept)),
+    };
+    let json = Shown { line: line.number, message, event };
+    match log {
+        Log::Messages => {
+            let shown =
+                format!("{:>6}  {}  {:<9}  {}", line.number, text("created_at"), text("role"), said(&value));
+            app.out.item(&json, escaped(&shown))
+        }
+        Log::Events => {
+            let source = text("source");
+            let shown = format!("{:>6}  {}  {}  {source}", line.number, text("created_at"), text("type"));
+            app.out.item(&json, escaped(shown.trim_end()))
+        }
+    }
+}
+
+/// What a message says, on one line.
+fn said(message: &Value) -> String {
+    let text =
+        |value: &Value, field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let block = |block: &Value| match text(block, "type").as_str() {
+        "text" => text(block, "text"),
+        "tool_call" => format!("[calls {} {}]", text(block, "name"), text(block, "id")),
+        "tool_result" => format!("[result of {}] {}", text(block, "call_id"), said(block)),
+        kind => format!("[{kind}]"),
+    };
+    let whole = match message.get("content") {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(blocks)) => blocks.iter().map(block).collect::<Vec<_>>().join(" "),
+        _ => String::new(),
+    };
+    whole.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+impl Resolve {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        let open = open(app, false).await?;
+        let found = open.sessions()?.resolve(&self.name, &self.source).await?;
+        let fixed = found.fixed();
+        let (json, shown) = match found {
+            Resolved::Lines { session, log, lines, bytes } => {
+                let json = json!({
+                    "source": fixed, "session": session, "log": log.name(), "lines": [lines.start(), lines.end()],
+                    "bytes": [bytes.start, bytes.end],
+                });
+                (json, format!("{fixed}  bytes {}-{}", bytes.start, bytes.end))
+            }
+            Resolved::File { path, version, size } => {
+                let json = json!({
+                    "source": fixed, "path": path.as_str(), "version_id": version.to_string(), "size": size,
+                });
+                (json, format!("{fixed}  {size} bytes"))
+            }
+            _ => {
+                return Err(Failure::Usage("the source leads to what this command does not know".to_owned()));
+            }
+        };
+        app.out.item(&json, escaped(&shown))
+    }
+}

@@ -1,0 +1,59 @@
+//! The sessions that a verb works on: those of an agent with a user, or what an agent reaches of them in a
+//! chat.
+
+use std::sync::Arc;
+
+use garth::agent::AgentTree;
+use garth::agent::session::Sessions;
+use garth::model::Author;
+use garth::{Env, FileSystem};
+
+use crate::app::App;
+use crate::fail::Result;
+use crate::place::Place;
+
+/// The user whose sessions they are, if none is named.
+const DEFAULT_USER: &str = "default";
+
+/// See the module.
+pub(crate) struct Open {
+    fs: Arc<dyn FileSystem>,
+    only: Option<String>,
+    user: String,
+    agent: String,
+    env: Env,
+    author: Author,
+}
+
+impl Open {
+    /// What is done with them.
+    pub(crate) fn sessions(&self) -> Result<Sessions<'_>> {
+        let sessions = Sessions::new(&*self.fs, &self.user, &self.agent, self.env.clone())?;
+        Ok(sessions.author(self.author.clone()).only(self.only.clone()))
+    }
+}
+
+/// Opens them. For a change, what is missing of an agent's directories is made, and the data folder if this
+/// is the first.
+pub(crate) async fn open(app: &App, changes: bool) -> Result<Open> {
+    let (agent, env, mut author) = (app.global.agent.clone(), app.env.clone(), app.author());
+    let args = &app.global.chat;
+    let user = args.user.clone().unwrap_or_else(|| DEFAULT_USER.to_owned());
+    author = author.with_user(&user);
+    if let Some(class) = &args.class {
+        author = author.with_class(class);
+    }
+    let (fs, only) = match Place::of(&app.global)? {
+        Place::Chat { who, .. } => {
+            let data_dir = if changes { app.data_dir_of_account().await? } else { app.data_dir()? };
+            let store = app.account_of(&data_dir).await?;
+            let reach = AgentTree::new(&*store, who).create(changes).sessions().await?;
+            (reach.fs, reach.only)
+        }
+        Place::Account { .. } | Place::Overlay { .. } => {
+            let tree = if changes { app.tree_or_new().await? } else { app.tree().await? };
+            (tree.fs, None)
+        }
+    };
+    Ok(Open { fs, only, user, agent, env, author })
+}

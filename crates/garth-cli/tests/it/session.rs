@@ -1,0 +1,59 @@
+//! `garth session`, as its users meet it.
+
+use serde_json::json;
+
+use super::garth::{Garth, text};
+
+#[test]
+fn a_session_is_made_continued_read_and_ended() {
+    let garth = Garth::unmade();
+    assert_eq!(garth.ok(&["session", "create", "work", "--title", "Fix it"]).trim(), "created  work");
+    garth.feed(&["session", "append", "work", "--role", "user"], "Where is the parser?\n");
+    let lines =
+        "{\"role\":\"assistant\",\"content\":\"In src.\"}\n\n{\"role\":\"user\",\"content\":\"Thanks\"}\n";
+    garth.feed(&["session", "append", "work", "--run", "r1", "--output-tokens", "7"], lines);
+    garth
+        .feed(&["session", "append", "work", "--events", "--state", "active"], "{\"type\":\"tool.started\"}");
+    let shown = garth.ok(&["session", "messages", "work"]);
+    assert!(shown.lines().count() == 3 && shown.contains("Where is the parser?"), "{shown}");
+    let last = garth.lines(&["session", "messages", "work", "tail:1"]);
+    assert_eq!((&last[0]["line"], &last[0]["message"]["content"]), (&json!(3), &json!("Thanks")));
+    assert!(garth.ok(&["session", "events", "work"]).contains("tool.started"));
+    assert_eq!(garth.ok(&["cat", "/users/default/agents/default/session/work/latest.md"]), "In src.");
+    assert_eq!(garth.json(&["session", "withdraw", "work", "messages:2"])["lines"], json!("messages:2-2"));
+    assert_eq!(garth.lines(&["session", "messages", "work"]).len(), 2);
+    assert_eq!(garth.lines(&["session", "messages", "work", "--withdrawn"]).len(), 3);
+    assert_eq!(garth.json(&["session", "resolve", "work", "user:latest"])["lines"], json!([3, 3]));
+    let set = garth.json(&["session", "set", "work", "--state", "done"]);
+    assert_eq!((&set["state"], &set["meta"]["usage"]["output_tokens"]), (&json!("done"), &json!(7)));
+    assert_eq!(garth.lines(&["session", "list", "--state", "idle"]).len(), 0);
+    assert!(garth.ok(&["session", "show", "work"]).contains("title    Fix it"));
+}
+
+#[test]
+fn what_is_wrong_about_it_is_told() {
+    let garth = Garth::new();
+    garth.ok(&["session", "create", "work", "--user", "ann", "--agent", "coder"]);
+    garth.fails(3, &["session", "show", "work"]);
+    garth.ok(&["session", "show", "work", "--user", "ann", "--agent", "coder"]);
+    garth.fails(3, &["session", "current", "agent:coder:main"]);
+    let refused =
+        garth.run(&["session", "append", "work", "--user", "ann", "--agent", "coder"], b"{\"role\":\"x\"}");
+    assert!(
+        !refused.status.success() && text(&refused.stderr).contains("message 1"),
+        "{}",
+        text(&refused.stderr)
+    );
+    let refused = garth.run(&["session", "append", "work", "--user", "ann", "--agent", "coder"], b"\nhi\n");
+    assert!(text(&refused.stderr).contains("line 2 of the input"), "{}", text(&refused.stderr));
+    garth.fails(2, &["session", "set", "work"]);
+    garth.fails(2, &["session", "withdraw", "work", "messages:0"]);
+    // what was said is kept against every verb
+    let dir = "/users/ann/agents/coder/session/work";
+    for args in [vec!["rm", "-r", "/users/ann"], vec!["mv", dir, "/away"], vec!["rm", "-r", dir]] {
+        let refused = garth.run(&args, b"");
+        assert!(text(&refused.stderr).contains("append-only"), "{}", text(&refused.stderr));
+    }
+    garth.ok(&["--override-rules", "rm", "-r", dir]);
+    garth.fails(2, &["ls", "/", "--user", "ann"]);
+}

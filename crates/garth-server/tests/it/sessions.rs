@@ -1,0 +1,102 @@
+//! Sessions over HTTP.
+
+use garth::datadir::Scope;
+use serde_json::{Value, json};
+
+use super::harness::Server;
+
+fn of(body: Value) -> String {
+    let mut body = body;
+    for (name, value) in [("agent", "coder"), ("user", "ann")] {
+        if body.get(name).is_none() {
+            body[name] = json!(value);
+        }
+    }
+    body.to_string()
+}
+
+#[test]
+fn a_session_is_made_grows_and_is_read() {
+    let server = Server::start();
+    let made =
+        server.ok("sessions/create", of(json!({"name": "work", "title": "T", "key": "agent:coder:main"})));
+    assert_eq!((&made["session"]["state"], &made["session"]["meta"]["title"]), (&json!("idle"), &json!("T")));
+    assert_eq!(server.ok("sessions/lines", of(json!({"name": "work"})))["items"], json!([]));
+    let exact = r#"{"agent":"coder","user":"ann","name":"work","run":"r","messages":[
+        {"role":"user","content":"hi"},
+        {"role":"assistant","content":[{"type":"tool_call","id":"c","name":"n","arguments":{"x":12345678901234567890.50}}]}
+    ],"events":[{"type":"tool.started"}],"usage":{"input_tokens":3,"output_tokens":4},"state":"active"}"#;
+    let done = server.ok("sessions/append", exact);
+    assert_eq!((&done["lines"], done["messages"].as_array().unwrap().len()), (&json!([1, 2]), 2));
+    let reply = server.post("sessions/lines", of(json!({"name": "work", "source": "messages:1-2"}))).text();
+    assert!(reply.contains("\"arguments\":{\"x\":12345678901234567890.50}"), "{reply}");
+    let events = server.ok("sessions/lines", of(json!({"name": "work", "source": "events:1"})));
+    assert_eq!((&events["log"], &events["items"][0]["value"]["run"]), (&json!("events"), &json!("r")));
+    let current = server.ok("sessions/current", of(json!({"key": "agent:coder:main"})));
+    assert_eq!(current["session"]["meta"]["usage"]["total_tokens"], json!(7));
+    let resolved = server.ok("sessions/resolve", of(json!({"name": "work", "source": "user:latest"})));
+    assert_eq!(resolved["source"], json!("work#messages:1-1"));
+    server.ok("sessions/withdraw", of(json!({"name": "work", "source": "tail:1"})));
+    let left = server.ok("sessions/lines", of(json!({"name": "work"})));
+    assert_eq!(left["items"].as_array().unwrap().len(), 1);
+    let all =
+        server.ok("sessions/lines", of(json!({"name": "work", "source": "messages:1-2", "withdrawn": true})));
+    assert_eq!(all["items"].as_array().unwrap().len(), 2);
+    server.ok("sessions/set", of(json!({"name": "work", "state": "done"})));
+    assert_eq!(server.ok("sessions/current", of(json!({"key": "agent:coder:main"})))["session"], json!(null));
+    let new = server.ok("sessions/current", of(json!({"key": "agent:coder:main", "create": true})));
+    assert_eq!(new["created"], json!(true));
+    let page = server.ok("sessions/list", of(json!({"limit": 1})));
+    assert_eq!((page["items"].as_array().unwrap().len(), &page["has_more"]), (1, &json!(true)));
+}
+
+#[test]
+fn what_is_no_session_or_no_message_is_refused() {
+    let server = Server::start();
+    server.ok("sessions/create", of(json!({"name": "work"})));
+    server.post("sessions/create", of(json!({"name": "work"}))).refused(409, "PATH_CONFLICT");
+    server.post("sessions/get", of(json!({"name": "no"}))).refused(404, "NOT_FOUND");
+    for (call, body) in [
+        ("sessions/get", json!({"name": "a/b"})),
+        ("sessions/get", json!({})),
+        ("sessions/append", json!({"name": "work", "messages": [{"role": "developer", "content": "x"}]})),
+        ("sessions/append", json!({"name": "work", "messages": "x"})),
+        ("sessions/append", json!({"name": "work", "messages": ["x"]})),
+        ("sessions/append", json!({"name": "work", "usage": 1})),
+        ("sessions/lines", json!({"name": "work", "source": "state"})),
+        ("sessions/lines", json!({"name": "work", "source": "messages:0"})),
+        ("sessions/current", json!({"key": "main"})),
+        ("sessions/set", json!({"name": "work", "state": "tired"})),
+    ] {
+        server.post(call, of(body)).refused(400, "VALIDATION_ERROR");
+    }
+    server.post("sessions/get", json!({"name": "work"}).to_string()).refused(400, "VALIDATION_ERROR");
+    let reader = server.key("acme", &[Scope::MemoryRead]);
+    server.post_as(&reader, "sessions/append", of(json!({"name": "work"}))).refused(403, "FORBIDDEN");
+}
+
+#[test]
+fn in_a_chat_an_agent_reaches_its_own_sessions_alone() {
+    let server = Server::start();
+    for user in ["ann", "bob"] {
+        server.ok("sessions/create", of(json!({"user": user, "name": "work"})));
+        let said =
+            json!({"user": user, "name": "work", "messages": [{"role": "user", "content": "a canary"}]});
+        server.ok("sessions/append", of(said));
+    }
+    let group = |call: &str, body: Value| {
+        let mut body = body;
+        for (name, value) in [("chat", "trip"), ("class", "group"), ("session", "g")] {
+            body[name] = json!(value);
+        }
+        server.post(call, of(body))
+    };
+    assert_eq!(group("sessions/create", json!({"name": "g"})).status, 200);
+    assert_eq!(group("sessions/list", json!({})).json()["items"].as_array().unwrap().len(), 1);
+    for call in ["sessions/get", "sessions/lines"] {
+        let refused = group(call, json!({"name": "work"})).refused(404, "NOT_FOUND");
+        assert!(!refused.contains("canary"), "{refused}");
+    }
+    let main = of(json!({"chat": "trip", "name": "work"}));
+    assert_eq!(server.ok("sessions/get", main)["session"]["name"], json!("work"));
+}

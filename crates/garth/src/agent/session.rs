@@ -1,0 +1,136 @@
+//! Sessions: what was said and done, which only grows, and what is made of it for a model. A session is a
+//! directory; `docs/specs/sessions.md` describes its files.
+
+mod append;
+mod create;
+mod current;
+mod draft;
+mod files;
+mod key;
+mod lines;
+mod list;
+mod meta;
+mod set;
+mod source;
+mod withdraw;
+
+pub use self::append::{Append, Appended, MAX_APPENDED};
+pub use self::create::Create;
+pub use self::draft::{Draft, Role};
+pub use self::files::{EVENTS, Log, MESSAGES};
+pub use self::key::SessionKey;
+pub use self::lines::{End, Line, Lines, Select};
+pub use self::list::{List, Listed, MAX_LISTED};
+pub use self::meta::{Meta, State, Usage};
+pub use self::set::Change;
+pub use self::source::{Resolved, Source, What};
+pub use self::withdraw::Withdrawn;
+
+use crate::env::Env;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::FileSystem;
+use crate::model::{Author, Batch, Op};
+use crate::path::{TreePath, check_id};
+
+/// How often a change that lost a race looks again: one of many that append at once wins each time.
+const TRIES: usize = 1000;
+
+/// The sessions of an agent with a user.
+///
+/// ```
+/// use garth::agent::session::{Append, Create, Draft, Select, Sessions};
+/// use garth::engine::memory::Memory;
+/// use garth::Env;
+///
+/// # futures::executor::block_on(async {
+/// let fs = Memory::new(Env::system());
+/// let sessions = Sessions::new(&fs, "ann", "coder", Env::system())?;
+/// sessions.create(&Create::new("default")).await?;
+/// let said = [Draft::user("Where is the parser?"), Draft::assistant("In `src/parse.rs`.")];
+/// sessions.append("default", &Append::messages(said)).await?;
+/// let page = sessions.lines("default", &Select::messages(1..=2)).await?;
+/// assert!(page.items[0].text.contains("Where is the parser?"));
+/// # Ok::<(), garth::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Sessions<'a> {
+    fs: &'a dyn FileSystem,
+    env: Env,
+    author: Author,
+    user: String,
+    agent: String,
+    class: String,
+    /// The only session that `fs` reaches, if it is not all.
+    only: Option<String>,
+}
+
+impl<'a> Sessions<'a> {
+    /// The sessions of `agent` with `user` in an account, whose tree is `fs`, or as much of it as `fs`
+    /// reaches.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is no id.
+    pub fn new(fs: &'a dyn FileSystem, user: &str, agent: &str, env: Env) -> Result<Self> {
+        check_id("user", user)?;
+        check_id("agent", agent)?;
+        let [user, agent, class] = [user, agent, super::tree::MAIN].map(str::to_owned);
+        Ok(Self { fs, env, author: Author::default(), user, agent, class, only: None })
+    }
+
+    /// In the name of this author. Sessions that are made have the author's class.
+    #[must_use]
+    pub fn author(mut self, author: Author) -> Self {
+        if let Some(class) = &author.class {
+            self.class.clone_from(class);
+        }
+        Self { author, ..self }
+    }
+
+    /// Where `fs` reaches this session alone.
+    #[must_use]
+    pub fn only(self, session: Option<String>) -> Self {
+        Self { only: session, ..self }
+    }
+
+    /// The directory that has them.
+    fn home(&self) -> Result<TreePath> {
+        Ok(TreePath::parse(&format!("/users/{}/agents/{}/session", self.user, self.agent))?)
+    }
+
+    /// The directory of a session.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is no id.
+    pub fn directory(&self, session: &str) -> Result<TreePath> {
+        check_id("session", session)?;
+        Ok(TreePath::from_row(self.home()?.key(), session))
+    }
+
+    /// A file of a session.
+    fn file(&self, session: &str, name: &str) -> Result<TreePath> {
+        let dir = self.directory(session)?;
+        Ok(name.split('/').fold(dir, |dir, name| TreePath::from_row(dir.key(), name)))
+    }
+
+    fn batch(&self, session: &str, ops: Vec<Op>, message: &str) -> Batch {
+        let author = self.author.clone().or(&Author::agent(&self.agent).with_user(&self.user));
+        Batch::new(ops).author(author.with_session(session)).message(format!("{message} {session}"))
+    }
+}
+
+/// The tries of a change, which begins anew with what it reads when others were faster.
+#[derive(Debug, Default)]
+struct Tries(usize);
+
+impl Tries {
+    /// Whether to try once more after this.
+    fn again(&mut self, error: &Error) -> bool {
+        self.0 += 1;
+        // a conflict that has no path is about what the caller asked for
+        error.is(ErrorKind::Conflict) && error.path().is_some() && self.0 < TRIES
+    }
+}
+
+fn missing(session: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("{session}: there is no such session; create it first"))
+}

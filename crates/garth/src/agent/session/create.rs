@@ -1,0 +1,140 @@
+//! Makes sessions: every file of one is there from its first moment.
+
+use serde_json::{Map, json};
+
+use super::files::{CREATED_AT, CWD, DIRECTORIES, EMPTY, META, STATE, UPDATED_AT};
+use super::key::SessionKey;
+use super::list::Listed;
+use super::meta::{Meta, State, Usage};
+use super::set::{check_cwd, check_label};
+use super::{Sessions, Tries};
+use crate::agent::ids::uuid;
+use crate::agent::small::{as_read, read_all};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{At, Op};
+
+/// Bytes of files that are there already, none of which is read.
+const NONE: usize = 0;
+
+/// A session to make. Start from [`Create::new`] and set what differs.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Create {
+    /// The name of its directory.
+    pub name: String,
+    /// What leads to it.
+    pub key: Option<SessionKey>,
+    /// What it is about.
+    pub title: Option<String>,
+    /// The model that answers.
+    pub model: Option<String>,
+    /// How many tokens that model takes.
+    pub context_window: Option<u64>,
+    /// Where it works: an absolute path without `..`.
+    pub cwd: String,
+}
+
+impl Create {
+    /// A session of this name that works at `/`.
+    pub fn new(name: impl Into<String>) -> Self {
+        let (name, cwd) = (name.into(), "/".to_owned());
+        Self { name, key: None, title: None, model: None, context_window: None, cwd }
+    }
+
+    /// With this key.
+    #[must_use]
+    pub fn key(self, key: SessionKey) -> Self {
+        Self { key: Some(key), ..self }
+    }
+
+    /// With this title.
+    #[must_use]
+    pub fn title(self, title: impl Into<String>) -> Self {
+        Self { title: Some(title.into()), ..self }
+    }
+
+    /// For this model, which takes so many tokens.
+    #[must_use]
+    pub fn model(self, model: impl Into<String>, context_window: Option<u64>) -> Self {
+        Self { model: Some(model.into()), context_window, ..self }
+    }
+
+    /// That works there.
+    #[must_use]
+    pub fn cwd(self, cwd: impl Into<String>) -> Self {
+        Self { cwd: cwd.into(), ..self }
+    }
+}
+
+impl Sessions<'_> {
+    /// Makes a session, in one commit. Files that are in its directory already stay.
+    ///
+    /// # Errors
+    /// `InvalidArgument`; `AlreadyExists`; from the filesystem.
+    pub async fn create(&self, create: &Create) -> Result<Listed> {
+        check_cwd(&create.cwd)?;
+        for (what, text) in [("title", &create.title), ("model", &create.model)] {
+            text.as_deref().map_or(Ok(()), |text| check_label(what, text))?;
+        }
+        let mut tries = Tries::default();
+        loop {
+            match self.create_once(create).await {
+                Err(error) if tries.again(&error) => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn create_once(&self, create: &Create) -> Result<Listed> {
+        let Create { name, .. } = create;
+        let now = self.env.now().to_rfc3339();
+        let meta = Meta {
+            id: uuid(&self.env)?,
+            name: name.clone(),
+            class: self.class.clone(),
+            agent: self.agent.clone(),
+            user: self.user.clone(),
+            session_key: create.key.as_ref().map(SessionKey::to_string),
+            model: create.model.clone(),
+            context_window: create.context_window,
+            title: create.title.clone(),
+            usage: Usage::default(),
+            finished_at: None,
+            other: Map::new(),
+        };
+        let pack = json!({"session": name, "agent": self.agent, "budget_tokens": 0, "items": []});
+        let with_text = [
+            (STATE, format!("{}\n", State::Idle)),
+            (CWD, format!("{}\n", create.cwd)),
+            (CREATED_AT, format!("{now}\n")),
+            (UPDATED_AT, format!("{now}\n")),
+            ("context/pack.json", format!("{pack:#}\n")),
+            (META, meta.to_json()),
+        ];
+        let files = EMPTY.into_iter().map(|name| (name, String::new())).chain(with_text);
+        let (names, texts): (Vec<_>, Vec<_>) = files.unzip();
+        let paths = names.iter().map(|file| self.file(name, file)).collect::<Result<Vec<_>>>()?;
+        let there = read_all(self.fs, &paths, NONE).await?;
+        if there.last().is_some_and(Option::is_some) {
+            let message = format!("{name}: there is such a session; append to it, or take another name");
+            return Err(Error::new(ErrorKind::AlreadyExists, message));
+        }
+        let directories = DIRECTORIES.iter().map(|dir| self.file(name, dir)).collect::<Result<Vec<_>>>()?;
+        let mut ops: Vec<Op> = directories.into_iter().map(Op::mkdir_all).collect();
+        let missing = paths.iter().zip(texts).zip(&there).filter(|(_, there)| there.is_none());
+        ops.extend(missing.map(|((path, text), _)| Op::write(path.clone(), text).with_parents()));
+        let mut batch = self.batch(name, ops, "create session");
+        batch.preconditions =
+            paths.iter().zip(&there).map(|(path, there)| (At::from(path), as_read(there.as_ref()))).collect();
+        self.fs.commit(batch).await?;
+        let state = State::Idle;
+        Ok(Listed {
+            name: name.clone(),
+            state,
+            cwd: create.cwd.clone(),
+            created_at: now.clone(),
+            updated_at: now,
+            meta,
+        })
+    }
+}

@@ -1,0 +1,66 @@
+//! Small files, read whole, several at one moment.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::FileSystem;
+use crate::model::{At, ByteRange, Moment, Precondition, VersionId};
+use crate::path::TreePath;
+
+/// A small file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct File {
+    /// The last change of its content.
+    pub etag: VersionId,
+    /// Its bytes; none if it is longer than it may be.
+    pub bytes: Option<Vec<u8>>,
+}
+
+impl File {
+    /// Its text; none if it is too long or not UTF-8.
+    pub fn text(&self) -> Option<&str> {
+        std::str::from_utf8(self.bytes.as_ref()?).ok()
+    }
+}
+
+/// That a file is as it was read.
+pub(crate) fn as_read(file: Option<&File>) -> Precondition {
+    file.map_or(Precondition::Absent, |file| Precondition::Etag(file.etag))
+}
+
+/// Reads small files at one moment, of which one has at most `limit` bytes. What is no file counts as absent:
+/// a commit that would write there says why it cannot.
+pub(crate) async fn read_all(
+    fs: &dyn FileSystem,
+    paths: &[TreePath],
+    limit: usize,
+) -> Result<Vec<Option<File>>> {
+    // one byte more tells what is too long
+    let range = ByteRange { offset: 0, length: limit as u64 + 1 };
+    let items: Vec<_> = paths.iter().map(|path| (At::from(path), range)).collect();
+    let (mut files, mut now) = (Vec::with_capacity(items.len()), None);
+    while files.len() < items.len() {
+        let moment: &dyn FileSystem = now.as_deref().unwrap_or(fs);
+        let fetched = moment.fetch_many(&items[files.len()..]).await?;
+        if fetched.items.is_empty() {
+            return Err(Error::new(ErrorKind::Io, "the account gave no answer"));
+        }
+        for answer in fetched.items {
+            files.push(match answer {
+                Ok((entry, bytes)) => {
+                    let bytes = (bytes.len() <= limit).then(|| bytes.to_vec());
+                    Some(File { etag: entry.etag, bytes })
+                }
+                Err(error) => match error.kind() {
+                    ErrorKind::NotFound
+                    | ErrorKind::NotADirectory
+                    | ErrorKind::IsADirectory
+                    | ErrorKind::NotPermitted => None,
+                    _ => return Err(error),
+                },
+            });
+        }
+        if files.len() < items.len() && now.is_none() && fs.capabilities(&paths[0]).history {
+            now = Some(fs.as_of(&Moment::Seq(fetched.seq)).await?);
+        }
+    }
+    Ok(files)
+}

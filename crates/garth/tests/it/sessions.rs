@@ -1,0 +1,426 @@
+//! Sessions: what was said only grows, on every engine that keeps them.
+
+use std::sync::Arc;
+
+use garth::agent::session::{
+    Append, Change, Create, Draft, List, MAX_APPENDED, Select, SessionKey, Sessions, State, Usage,
+};
+use garth::agent::{AgentTree, Identity};
+use garth::engine::memory::Memory;
+use garth::model::{Op, WalkPage};
+use garth::{AccountStore, DataDir, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use tempfile::TempDir;
+
+pub(super) const DIR: &str = "/users/ann/agents/coder/session/default";
+
+pub(super) async fn account() -> (Arc<dyn AccountStore>, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let data = DataDir::open(&folder.path().join("data"), Env::system()).unwrap();
+    data.create_account("default").await.unwrap();
+    (data.account("default").await.unwrap(), folder)
+}
+
+/// The engines that keep sessions, with what they need while they are used.
+pub(super) async fn engines() -> Vec<(Arc<dyn FileSystem>, Option<TempDir>)> {
+    let (account, folder) = account().await;
+    vec![(account, Some(folder)), (Arc::new(Memory::new(Env::system())), None)]
+}
+
+/// The sessions of the agent `coder` with the user `ann`, with one that is called `default`.
+pub(super) async fn sessions(fs: &dyn FileSystem) -> Sessions<'_> {
+    let sessions = Sessions::new(fs, "ann", "coder", Env::system()).unwrap();
+    sessions.create(&Create::new("default")).await.unwrap();
+    sessions
+}
+
+pub(super) fn path(name: &str) -> TreePath {
+    TreePath::parse(&format!("{DIR}/{name}")).unwrap()
+}
+
+/// What the messages of a session say, those left out that were withdrawn.
+pub(super) async fn said(sessions: &Sessions<'_>, session: &str) -> Vec<String> {
+    let page = sessions.lines(session, &Select::messages(1..=u64::MAX)).await.unwrap();
+    let content = |text: &str| {
+        let message: serde_json::Value = serde_json::from_str(text).unwrap();
+        message["content"].as_str().unwrap_or("(blocks)").to_owned()
+    };
+    page.items.iter().map(|line| content(&line.text)).collect()
+}
+
+fn assert_refused(result: Result<impl std::fmt::Debug, Error>, kind: ErrorKind, said: &str) {
+    let error = result.unwrap_err();
+    assert!(error.is(kind) && error.to_string().contains(said), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_session_has_every_file_from_its_first_moment() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        let walk = fs.walk(&(&TreePath::parse(DIR).unwrap()).into(), &WalkPage::default()).await.unwrap();
+        let mut names: Vec<_> =
+            walk.items.iter().map(|item| item.path.as_str()[DIR.len() + 1..].to_owned()).collect();
+        names.sort();
+        let due = [
+            "context",
+            "context/budget",
+            "context/child",
+            "context/decisions.jsonl",
+            "context/dedup",
+            "context/dedup/blob",
+            "context/dedup/index.jsonl",
+            "context/facts.jsonl",
+            "context/pack.json",
+            "context/pack.md",
+            "context/pinned",
+            "context/refs.jsonl",
+            "context/summary.md",
+            "context/swap",
+            "context/swap/chunk",
+            "context/swap/index.jsonl",
+            "context/todo.md",
+            "created_at",
+            "cwd",
+            "events.jsonl",
+            "latest.md",
+            "messages.jsonl",
+            "meta.json",
+            "state",
+            "updated_at",
+        ];
+        assert_eq!(names, due);
+        let found = sessions.get("default").await.unwrap();
+        assert_eq!((found.state, found.cwd.as_str(), found.meta.class.as_str()), (State::Idle, "/", "main"));
+        assert_eq!(fs.read_to_string(path("state")).await.unwrap(), "idle\n");
+        let pack: serde_json::Value =
+            serde_json::from_slice(&fs.read_file(path("context/pack.json")).await.unwrap()).unwrap();
+        assert_eq!(pack["session"], "default");
+        assert_refused(
+            sessions.create(&Create::new("default")).await,
+            ErrorKind::AlreadyExists,
+            "append to it",
+        );
+        assert_refused(sessions.create(&Create::new("a/b")).await, ErrorKind::InvalidArgument, "session");
+        assert_refused(sessions.get("other").await, ErrorKind::NotFound, "create it first");
+        let relative = Create::new("b").cwd("work/../x");
+        assert_refused(sessions.create(&relative).await, ErrorKind::InvalidArgument, "absolute");
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_made_where_some_of_its_files_are() {
+    for (fs, _kept) in engines().await {
+        let line = r#"{"id":"msg-1","role":"user","created_at":"2026-01-27T09:30:00Z","content":"early"}"#;
+        let early = Op::write(path("messages.jsonl"), line.to_owned()).with_parents();
+        fs.commit(early.into()).await.unwrap();
+        let sessions = sessions(&*fs).await;
+        sessions.append("default", &Append::messages([Draft::user("late")])).await.unwrap();
+        assert_eq!(said(&sessions, "default").await, ["early", "late"]);
+        assert_eq!(fs.read_to_string(path("messages.jsonl")).await.unwrap().lines().count(), 2);
+    }
+}
+
+#[tokio::test]
+async fn messages_jsonl_and_events_jsonl_must_be_append_only_history() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        let both = Append::messages([Draft::user("kept")]).and_events([Draft::event("tool.started")]);
+        sessions.append("default", &both).await.unwrap();
+        for name in ["messages.jsonl", "events.jsonl"] {
+            let before = fs.read_file(path(name)).await.unwrap();
+            for op in [
+                Op::write(path(name), ""),
+                Op::truncate(path(name), 3),
+                Op::patch(path(name), 0, "{"),
+                Op::remove(path(name)),
+                Op::rename(path(name), path("away")),
+                Op::remove_tree(TreePath::parse(DIR).unwrap()),
+                Op::rename(TreePath::parse(DIR).unwrap(), TreePath::parse("/elsewhere").unwrap()),
+            ] {
+                let error = fs.commit(op.clone().into()).await.unwrap_err();
+                assert!(error.is(ErrorKind::RuleViolation), "{op:?}: {error}");
+            }
+            assert_eq!(fs.read_file(path(name)).await.unwrap(), before);
+        }
+        assert_eq!(said(&sessions, "default").await, ["kept"]);
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_or_partial_line_is_refused_where_it_comes_in() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        let whole = r#"{"id":"msg-1","role":"user","created_at":"2026-01-27T09:30:00Z","content":"whole"}"#;
+        for bad in [
+            "no JSON\n",
+            &whole[..40],
+            "{\"role\":\"user\",\"content\":\"no id\"}\n",
+            &whole.replace("\"user\"", "\"developer\""),
+            &whole.replace("}", ",\"tool_calls\":[]}"),
+            &whole.replace("}", ",\"role\":\"user\"}"),
+        ] {
+            let error = fs.append(path("messages.jsonl"), bad.to_owned()).await.unwrap_err();
+            assert!(error.is(ErrorKind::RuleViolation), "{bad}: {error}");
+        }
+        // one without a line feed is whole: what comes next begins a line
+        fs.append(path("messages.jsonl"), whole).await.unwrap();
+        sessions.append("default", &Append::messages([Draft::assistant("next")])).await.unwrap();
+        assert_eq!(said(&sessions, "default").await, ["whole", "next"]);
+        assert_refused(
+            sessions.append("default", &Append::messages([Draft::user("a").with("x", &1)])).await,
+            ErrorKind::InvalidArgument,
+            "message 1: /x",
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_append_is_one_commit_that_latest_md_and_the_rest_follow() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        let before = fs.head().await.unwrap().seq;
+        let call = serde_json::json!([{"type": "tool_call", "id": "c", "name": "bash", "arguments": {}}]);
+        let result = serde_json::json!([{"type": "tool_result", "call_id": "c", "content": "ok"}]);
+        let mut append = Append::messages([
+            Draft::user("Run the tests."),
+            Draft::assistant("They **pass**.\n"),
+            Draft::message(garth::agent::session::Role::Assistant, &call),
+            Draft::message(garth::agent::session::Role::Tool, &result),
+        ])
+        .and_events([Draft::event("tool.started").with("tool", "bash")])
+        .run("run-1")
+        .usage(Usage { input_tokens: 10, output_tokens: 5, total_tokens: 0 });
+        append.state = Some(State::Active);
+        let done = sessions.append("default", &append).await.unwrap();
+        assert_eq!((done.lines, done.messages.len(), done.events.len()), (Some(1..=4), 4, 1));
+        assert_eq!(fs.head().await.unwrap().seq.0, before.0 + 1);
+        assert_eq!(fs.read_to_string(path("latest.md")).await.unwrap(), "They **pass**.\n");
+        let found = sessions.get("default").await.unwrap();
+        assert_eq!((found.state, found.meta.usage.total_tokens), (State::Active, 15));
+        let text = fs.read_to_string(path("messages.jsonl")).await.unwrap();
+        assert!(
+            text.lines().all(|line| line.starts_with("{\"id\":\"msg-") && line.contains("\"run\":\"run-1\""))
+        );
+        let more = sessions.append("default", &Append::messages([Draft::user("more")])).await.unwrap();
+        assert_eq!(more.lines, Some(5..=5));
+        assert_eq!(fs.read_to_string(path("latest.md")).await.unwrap(), "They **pass**.\n");
+    }
+}
+
+#[tokio::test]
+async fn an_append_with_ids_can_be_repeated_and_never_says_two_things() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        let some = |texts: &[&str]| {
+            let texts = texts.iter().enumerate();
+            Append::messages(texts.map(|(n, text)| Draft::user(*text).with("id", &format!("msg-{n}"))))
+        };
+        sessions.append("default", &some(&["a", "b"])).await.unwrap();
+        let again = sessions.append("default", &some(&["a", "b"])).await.unwrap();
+        assert_eq!((again.seq, again.messages), (None, vec!["msg-0".to_owned(), "msg-1".to_owned()]));
+        // an SDK sends all that it has each time
+        let grown = sessions.append("default", &some(&["a", "b", "c"])).await.unwrap();
+        assert_eq!(grown.lines, Some(3..=3));
+        let other = sessions.append("default", &some(&["a", "B", "d"])).await;
+        assert_refused(other, ErrorKind::Conflict, "msg-1 is there with other content, in line 2");
+        let twice =
+            Append::messages([Draft::user("x").with("id", "msg-x"), Draft::user("y").with("id", "msg-x")]);
+        assert_refused(sessions.append("default", &twice).await, ErrorKind::InvalidArgument, "given twice");
+        assert_eq!(said(&sessions, "default").await, ["a", "b", "c"]);
+    }
+}
+
+#[tokio::test]
+async fn an_append_behind_a_message_conflicts_with_what_came_since() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        let first = sessions.append("default", &Append::messages([Draft::user("a")])).await.unwrap();
+        let behind = |id: &str, text: &str| Append::messages([Draft::user(text)]).after(id);
+        sessions.append("default", &behind(&first.messages[0], "b")).await.unwrap();
+        let late = sessions.append("default", &behind(&first.messages[0], "c")).await;
+        assert_refused(late, ErrorKind::Conflict, "messages:2-2 came since");
+        assert_refused(
+            sessions.append("default", &behind("msg-no", "c")).await,
+            ErrorKind::NotFound,
+            "msg-no",
+        );
+        assert_eq!(said(&sessions, "default").await, ["a", "b"]);
+    }
+}
+
+#[tokio::test]
+async fn what_is_too_much_or_for_no_session_is_refused() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        let many = Append::messages((0..=MAX_APPENDED).map(|_| Draft::user("a")));
+        assert_refused(sessions.append("default", &many).await, ErrorKind::TooLarge, "1000");
+        let long = Append::messages([Draft::user("x".repeat(17 << 20))]);
+        assert!(sessions.append("default", &long).await.is_err());
+        assert_refused(
+            sessions.append("no", &Append::messages([Draft::user("a")])).await,
+            ErrorKind::NotFound,
+            "create it first",
+        );
+        assert_refused(
+            sessions.append("no", &Append::default()).await,
+            ErrorKind::NotFound,
+            "create it first",
+        );
+        assert_eq!(sessions.append("default", &Append::default()).await.unwrap().seq, None);
+    }
+}
+
+#[tokio::test]
+async fn of_64_appenders_no_line_is_lost_or_torn_and_each_keeps_its_order() {
+    const EACH: usize = 5;
+    let (account, _folder) = account().await;
+    sessions(&*account).await;
+    let appenders = (0..64).map(|n| {
+        let account = Arc::clone(&account);
+        tokio::spawn(async move {
+            let sessions = Sessions::new(&*account, "ann", "coder", Env::system()).unwrap();
+            for m in 0..EACH {
+                let draft = Draft::user(format!("{n} {m}"));
+                // some give ids, and are the only ones that have to look
+                let draft = if n % 8 == 0 { draft.with("id", &format!("msg-{n}-{m}")) } else { draft };
+                sessions.append("default", &Append::messages([draft])).await.unwrap();
+            }
+        })
+    });
+    for appender in appenders.collect::<Vec<_>>() {
+        appender.await.unwrap();
+    }
+    let sessions = Sessions::new(&*account, "ann", "coder", Env::system()).unwrap();
+    let said = said(&sessions, "default").await;
+    assert_eq!(said.len(), 64 * EACH);
+    for n in 0..64 {
+        let own: Vec<_> = said.iter().filter(|text| text.split(' ').next() == Some(&n.to_string())).collect();
+        assert_eq!(own, (0..EACH).map(|m| format!("{n} {m}")).collect::<Vec<_>>().iter().collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn a_key_leads_to_the_newest_session_that_is_not_at_its_end() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        let key: SessionKey = "agent:coder:main".parse().unwrap();
+        assert_eq!(sessions.current(&key).await.unwrap(), None);
+        let (first, made) = sessions.by_key(&key, &Create::new("one")).await.unwrap();
+        assert!(made && first.name == "one");
+        assert_eq!(sessions.by_key(&key, &Create::new("two")).await.unwrap().0.name, "one");
+        sessions.set("one", &Change::state(State::Done)).await.unwrap();
+        assert_eq!(sessions.current(&key).await.unwrap(), None);
+        let (second, _) = sessions.by_key(&key, &Create::new("")).await.unwrap();
+        assert_eq!((second.meta.name.len(), second.name == second.meta.name), (36, true));
+        // its end may be told by any door
+        fs.write(
+            TreePath::parse(&format!("{DIR}/../{}/state", second.name).replace("/default/..", "")).unwrap(),
+            "error\n",
+        )
+        .await
+        .unwrap();
+        assert_eq!(sessions.current(&key).await.unwrap(), None);
+        sessions.set("one", &Change::state(State::Active)).await.unwrap();
+        assert_eq!(sessions.current(&key).await.unwrap().unwrap().name, "one");
+        // those of other users and agents have their own
+        let others = Sessions::new(&*fs, "bob", "coder", Env::system()).unwrap();
+        assert_eq!(others.current(&key).await.unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn sessions_are_listed_by_name_in_pages_and_by_state() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        for n in 0..7 {
+            sessions.create(&Create::new(format!("s{n}")).title(format!("T{n}"))).await.unwrap();
+        }
+        sessions.set("s3", &Change::state(State::Done)).await.unwrap();
+        fs.mkdir_all("/users/ann/agents/coder/session/none").await.unwrap();
+        let (mut list, mut names) = (List::default(), Vec::new());
+        list.limit = 3;
+        loop {
+            let (items, next) = sessions.list(&list).await.unwrap();
+            assert!(items.len() <= 3);
+            names.extend(items.into_iter().map(|session| session.name));
+            match next {
+                Some(next) => list.after = Some(next),
+                None => break,
+            }
+        }
+        assert_eq!(names, ["default", "s0", "s1", "s2", "s3", "s4", "s5", "s6"]);
+        let mut done = List::default();
+        done.state = Some(State::Done);
+        assert_eq!(sessions.list(&done).await.unwrap().0.len(), 1);
+        let mut bad = List::default();
+        bad.limit = 0;
+        assert!(sessions.list(&bad).await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn what_is_set_is_what_was_given_and_the_rest_stays() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        let mut change = Change::title("The parser");
+        (change.model, change.context_window) = (Some("m".to_owned()), Some(200_000));
+        change.cwd = Some("/home/src".to_owned());
+        let set = sessions.set("default", &change).await.unwrap();
+        assert_eq!((set.cwd.as_str(), set.meta.title.as_deref()), ("/home/src", Some("The parser")));
+        // fields that others have put there are kept
+        let mut meta: serde_json::Value =
+            serde_json::from_slice(&fs.read_file(path("meta.json")).await.unwrap()).unwrap();
+        meta["x_own"] = 7.into();
+        fs.write(path("meta.json"), meta.to_string()).await.unwrap();
+        let set = sessions.set("default", &Change::state(State::Done)).await.unwrap();
+        assert_eq!((set.meta.other["x_own"].as_i64(), set.meta.model.as_deref()), (Some(7), Some("m")));
+        assert!(set.meta.finished_at.is_some());
+        assert!(
+            sessions.set("default", &Change::state(State::Idle)).await.unwrap().meta.finished_at.is_none()
+        );
+        for bad in
+            [Change::title("a\nb"), Change::cwd("x"), Change::cwd("/a/../b"), Change::title("x".repeat(2000))]
+        {
+            assert_refused(sessions.set("default", &bad).await, ErrorKind::InvalidArgument, "");
+        }
+        fs.write(path("meta.json"), "{").await.unwrap();
+        assert_refused(sessions.get("default").await, ErrorKind::Corrupt, "restore it");
+        assert!(sessions.list(&List::default()).await.unwrap().0.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn an_agent_reaches_its_own_sessions_and_in_another_class_one_of_them() {
+    let (account, _folder) = account().await;
+    sessions(&*account).await;
+    let bob = Sessions::new(&*account, "bob", "coder", Env::system()).unwrap();
+    bob.create(&Create::new("default")).await.unwrap();
+    let who = Identity::new("ann", "coder", "trip", "main").unwrap();
+    let reach = AgentTree::new(&*account, who).sessions().await.unwrap();
+    let own = Sessions::new(&*reach.fs, "ann", "coder", Env::system()).unwrap().only(reach.only);
+    own.append("default", &Append::messages([Draft::user("mine")])).await.unwrap();
+    assert_eq!(said(&own, "default").await, ["mine"]);
+    let others = Sessions::new(&*reach.fs, "bob", "coder", Env::system()).unwrap();
+    assert_refused(others.get("default").await, ErrorKind::NotFound, "");
+    assert!(others.create(&Create::new("new")).await.is_err());
+
+    let who = Identity::new("ann", "coder", "trip", "group").unwrap();
+    assert_refused(
+        AgentTree::new(&*account, who.clone()).sessions().await.map(drop),
+        ErrorKind::InvalidArgument,
+        "which",
+    );
+    let who = who.with_session("g").unwrap();
+    let reach = AgentTree::new(&*account, who).sessions().await.unwrap();
+    let group = Sessions::new(&*reach.fs, "ann", "coder", Env::system()).unwrap();
+    let group = group.author(garth::model::Author::default().with_class("group")).only(reach.only);
+    group.create(&Create::new("g")).await.unwrap();
+    group.append("g", &Append::messages([Draft::user("hi all")])).await.unwrap();
+    assert_eq!(said(&group, "g").await, ["hi all"]);
+    let names: Vec<_> = group.list(&List::default()).await.unwrap().0;
+    assert_eq!(names.iter().map(|session| session.name.as_str()).collect::<Vec<_>>(), ["g"]);
+    assert_eq!(names[0].meta.class, "group");
+    assert_refused(group.get("default").await, ErrorKind::NotFound, "");
+    assert!(group.create(&Create::new("other")).await.is_err());
+    let main = Sessions::new(&*account, "ann", "coder", Env::system()).unwrap();
+    assert_eq!(said(&main, "g").await, ["hi all"]);
+}
