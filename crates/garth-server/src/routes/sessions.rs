@@ -109,7 +109,7 @@ async fn answer_of(
     let name = || fields.required_text("name");
     let answer = match call {
         Call::Create => {
-            let made = sessions.create(&create(fields, &*name()?)?).await?;
+            let made = sessions.create(&create(fields, &name()?)?).await?;
             json!({"ok": true, "session": item(&made)})
         }
         Call::Get => json!({"session": item(&sessions.get(&name()?).await?)}),

@@ -95,11 +95,12 @@ impl Sessions<'_> {
     /// `NotFound` for a session that is not there; from the filesystem.
     pub async fn lines(&self, session: &str, select: &Select) -> Result<Lines> {
         let mut page = self.raw_lines(session, select.log, select.lines.clone(), MAX_PAGE_LINES).await?;
-        if select.log == Log::Messages && !select.withdrawn {
-            if let (Some(first), Some(last)) = (page.items.first(), page.items.last()) {
-                let gone = self.withdrawn(session, first.number..=last.number).await?;
-                page.items.retain(|line| !gone.iter().any(|lines| lines.contains(&line.number)));
-            }
+        if select.log == Log::Messages
+            && !select.withdrawn
+            && let (Some(first), Some(last)) = (page.items.first(), page.items.last())
+        {
+            let gone = self.withdrawn(session, first.number..=last.number).await?;
+            page.items.retain(|line| !gone.iter().any(|lines| lines.contains(&line.number)));
         }
         Ok(page)
     }
