@@ -172,12 +172,13 @@ mod tests {
         judged.err().map(|wrong| wrong.to_string()).unwrap_or_default()
     }
 
-    fn message(role: &str, content: Value) -> Value {
+    fn message(role: &str, content: impl Into<Value>) -> Value {
+        let content = content.into();
         json!({"id": "msg-1", "role": role, "created_at": "2026-01-27T09:30:00Z", "content": content})
     }
 
-    fn with(mut line: Value, field: &str, value: Value) -> Value {
-        line[field] = value;
+    fn with(mut line: Value, field: &str, value: impl Into<Value>) -> Value {
+        line[field] = value.into();
         line
     }
 
