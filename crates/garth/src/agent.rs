@@ -11,5 +11,6 @@ pub mod recall;
 pub mod session;
 mod small;
 pub mod tree;
+mod tries;
 
 pub use tree::{AgentTree, Identity, Skill};

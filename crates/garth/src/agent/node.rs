@@ -20,7 +20,7 @@ mod uri;
 
 pub use self::edge::{Edge, MAX_EDGES};
 pub use self::event::{Event, EventStatus, EventType};
-pub use self::files::{ABSTRACT, CONTENT, DLQ, DONE, META, OUTBOX, OVERVIEW, RELATIONS, SKILL, sha256};
+pub use self::files::{ABSTRACT, CONTENT, DLQ, DONE, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
 pub use self::get::{Level, Node};
 pub use self::list::{List, Listed, MAX_LISTED, Prefix};
 pub use self::meta::{ContextType, Layer, Layers, Meta, Origin, Status, seconds};
@@ -30,15 +30,13 @@ pub use self::relate::{Around, Direction, Related};
 pub use self::repair::{Finding, Follow, Next, Repair, Report, Told};
 pub use self::state::{File, MAX_CONTENT, State, text_of};
 pub use self::uri::{CATEGORIES, Place, Space, Uri};
+pub use super::small::sha256;
 
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::model::{At, Author, Batch, Op, Precondition};
 use crate::path::TreePath;
-
-/// How often a change that lost a race looks again.
-const TRIES: usize = 100;
 
 /// The context nodes of an account.
 ///
@@ -125,19 +123,6 @@ impl<'a> Nodes<'a> {
         }
         let batch = Batch::new(ops).author(self.author.clone());
         Batch { preconditions: conditions, ..batch }
-    }
-}
-
-/// The tries of a change, which begins anew with what it reads when others were faster.
-#[derive(Debug, Default)]
-struct Tries(usize);
-
-impl Tries {
-    /// Whether to try once more after this.
-    fn again(&mut self, error: &Error) -> bool {
-        self.0 += 1;
-        // a conflict that has no path is about what the caller asked for
-        error.is(ErrorKind::Conflict) && error.path().is_some() && self.0 < TRIES
     }
 }
 

@@ -9,6 +9,7 @@ mod files;
 mod key;
 mod lines;
 mod list;
+mod message;
 mod meta;
 mod set;
 mod source;
@@ -21,6 +22,7 @@ pub use self::files::{EVENTS, Log, MESSAGES};
 pub use self::key::SessionKey;
 pub use self::lines::{End, Line, Lines, Select};
 pub use self::list::{List, Listed, MAX_LISTED};
+pub use self::message::{Block, ImageSource, Message, Native};
 pub use self::meta::{Meta, State, Usage};
 pub use self::set::Change;
 pub use self::source::{Resolved, Source, What};
@@ -31,9 +33,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
 use crate::model::{Author, Batch, Op};
 use crate::path::{TreePath, check_id};
-
-/// How often a change that lost a race looks again: one of many that append at once wins each time.
-const TRIES: usize = 1000;
 
 /// The sessions of an agent with a user.
 ///
@@ -115,19 +114,6 @@ impl<'a> Sessions<'a> {
     fn batch(&self, session: &str, ops: Vec<Op>, message: &str) -> Batch {
         let author = self.author.clone().or(&Author::agent(&self.agent).with_user(&self.user));
         Batch::new(ops).author(author.with_session(session)).message(format!("{message} {session}"))
-    }
-}
-
-/// The tries of a change, which begins anew with what it reads when others were faster.
-#[derive(Debug, Default)]
-struct Tries(usize);
-
-impl Tries {
-    /// Whether to try once more after this.
-    fn again(&mut self, error: &Error) -> bool {
-        self.0 += 1;
-        // a conflict that has no path is about what the caller asked for
-        error.is(ErrorKind::Conflict) && error.path().is_some() && self.0 < TRIES
     }
 }
 

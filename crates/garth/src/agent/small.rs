@@ -1,4 +1,7 @@
-//! Small files, read whole, several at one moment.
+//! Small files, read whole, several at one moment, and the forms that they share.
+
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
@@ -63,4 +66,15 @@ pub(crate) async fn read_all(
         }
     }
     Ok(files)
+}
+
+/// JSON as small files have it: a field a line, a line feed at the end.
+pub(crate) fn pretty<T: Serialize + ?Sized>(value: &T) -> String {
+    // what is kept here has text keys alone, so that it always has a JSON form
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+/// The SHA-256 of some bytes, 64 hexadecimal digits.
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::files::pretty;
+use crate::agent::small::pretty;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Most edges that lead from one node.

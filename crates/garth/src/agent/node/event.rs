@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::edge::Edge;
-use super::files::{pretty, sha256};
 use super::meta::{ContextType, Meta, seconds};
 use super::uri::Uri;
 use crate::agent::ids::uuid;
+use crate::agent::small::{pretty, sha256};
 use crate::env::Env;
 use crate::error::{Error, Result};
 

@@ -1,7 +1,4 @@
-//! The files of a node's directory, and the forms that they share.
-
-use serde::Serialize;
-use sha2::{Digest as _, Sha256};
+//! The files of a node's directory.
 
 /// The text of a node, L2.
 pub const CONTENT: &str = "content.md";
@@ -21,14 +18,3 @@ pub const DLQ: &str = "dlq";
 pub const DONE: &str = ".done";
 /// The text of a skill; its [`CONTENT`] is a symbolic link to it.
 pub const SKILL: &str = "SKILL.md";
-
-/// JSON as files of a node have it: a field a line, a line feed at the end.
-pub(super) fn pretty<T: Serialize + ?Sized>(value: &T) -> String {
-    // what is kept here has text keys alone, so that it always has a JSON form
-    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
-}
-
-/// The SHA-256 of some bytes, 64 hexadecimal digits.
-pub fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}

@@ -3,11 +3,12 @@
 
 use super::edge::{self, Edge};
 use super::event::{Event, EventType, Payload, records};
-use super::files::{ABSTRACT, CONTENT, META, OUTBOX, OVERVIEW, RELATIONS, sha256};
+use super::files::{ABSTRACT, CONTENT, META, OUTBOX, OVERVIEW, RELATIONS};
 use super::layers;
 use super::meta::{Layer, Layers, Meta, Origin};
 use super::state::{State, text_of};
 use super::uri::Uri;
+use crate::agent::small::sha256;
 use crate::env::Env;
 use crate::error::Result;
 use crate::model::{Op, SetAttrs};

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::files::pretty;
 use super::uri::Uri;
+use crate::agent::small::pretty;
 use crate::error::{Error, Result};
 use crate::model::Timestamp;
 

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::Nodes;
 use super::edge::{Edge, MAX_EDGES};
 use super::event::Event;
 use super::layers::MAX_ABSTRACT;
@@ -10,7 +11,7 @@ use super::meta::{Meta, Status, seconds};
 use super::near::Near;
 use super::state::{MAX_CONTENT, State};
 use super::uri::Uri;
-use super::{Nodes, Tries};
+use crate::agent::tries::Tries;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, Op, Precondition, Seq, SetAttrs, Timestamp};
 

@@ -7,8 +7,9 @@ use super::files::{META, RELATIONS};
 use super::made::{upsert_relation, write_event};
 use super::state::{File, State, read_all};
 use super::uri::Uri;
-use super::{Nodes, Tries, missing};
+use super::{Nodes, missing};
 use crate::agent::breathe::breathe;
+use crate::agent::tries::Tries;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{FindQuery, Op, Precondition, Projection, Seq};
 

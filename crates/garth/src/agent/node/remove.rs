@@ -1,12 +1,13 @@
 //! Removes a node, with the edges that lead to it.
 
+use super::Nodes;
 use super::edge;
 use super::event::{Event, EventType, Payload};
 use super::files::{OUTBOX, RELATIONS};
 use super::made::{in_account_outbox, outlive, upsert_relation, write_event, write_event_of_account};
 use super::state::State;
 use super::uri::Uri;
-use super::{Nodes, Tries};
+use crate::agent::tries::Tries;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, ByteRange, Op, Page, Precondition, Seq};
 use crate::path::TreePath;

@@ -1,5 +1,6 @@
 //! Moves a node: another URI, the same node with its past, and edges that follow it.
 
+use super::Nodes;
 use super::edge;
 use super::event::{Event, EventType, Payload};
 use super::files::{META, RELATIONS};
@@ -8,7 +9,7 @@ use super::meta::{Meta, seconds};
 use super::remove::Incoming;
 use super::state::State;
 use super::uri::Uri;
-use super::{Nodes, Tries};
+use crate::agent::tries::Tries;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Op, Seq};
 

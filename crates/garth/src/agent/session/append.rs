@@ -2,13 +2,15 @@
 
 use std::ops::RangeInclusive;
 
+use super::Sessions;
 use super::draft::{Draft, Role, cuts};
 use super::files::{LATEST, Log, META, UPDATED_AT};
-use super::lines::{End, text_of_message};
+use super::lines::End;
+use super::message::Message;
 use super::meta::{State, Usage};
-use super::{Sessions, Tries};
 use crate::agent::ids::uuid;
 use crate::agent::small::as_read;
+use crate::agent::tries::Tries;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, Batch, MAX_INLINE_BODY, Op, Precondition, Seq};
 use crate::rule::projection::sessions::id_key;
@@ -268,14 +270,9 @@ impl Sessions<'_> {
 
     /// Writes the text of the last assistant message that has some.
     fn latest_of(&self, session: &str, new: &[Draft]) -> Result<Option<Op>> {
-        let said = |draft: &&Draft| draft.raw("role") == Some("\"assistant\"");
-        let texts = new.iter().rev().filter(said).filter_map(|draft| text_of_message(&draft.line()));
-        let Some(text) = texts.into_iter().find(|text| !text.is_empty()) else { return Ok(None) };
+        let messages = new.iter().rev().filter_map(|draft| Message::parse(&draft.line()).ok());
+        let mut texts = messages.filter(|message| message.role == Role::Assistant).map(|said| said.text());
+        let Some(text) = texts.find(|text| !text.is_empty()) else { return Ok(None) };
         Ok(Some(Op::write(self.file(session, LATEST)?, text)))
     }
-}
-
-/// The role of a message that is there.
-pub(super) fn role_of(line: &str) -> Option<Role> {
-    Draft::parse(line).ok().and_then(|draft| serde_json::from_str(draft.raw("role")?).ok())
 }

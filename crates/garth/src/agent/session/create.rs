@@ -2,14 +2,15 @@
 
 use serde_json::{Map, json};
 
+use super::Sessions;
 use super::files::{CREATED_AT, CWD, DIRECTORIES, EMPTY, META, STATE, UPDATED_AT};
 use super::key::SessionKey;
 use super::list::Listed;
 use super::meta::{Meta, State, Usage};
 use super::set::{check_cwd, check_label};
-use super::{Sessions, Tries};
 use crate::agent::ids::uuid;
 use crate::agent::small::{as_read, read_all};
+use crate::agent::tries::Tries;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, Op};
 

@@ -3,8 +3,6 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use serde_json::Value;
-
 use super::files::Log;
 use super::{Sessions, missing};
 use crate::error::{Error, ErrorKind, Result};
@@ -269,18 +267,4 @@ impl Sessions<'_> {
         }
         Ok(gone)
     }
-}
-
-/// The text of a message for people: that of its content, blocks one after the other.
-pub(super) fn text_of_message(line: &str) -> Option<String> {
-    let message: Value = serde_json::from_str(line).ok()?;
-    Some(match message.get("content")? {
-        Value::String(text) => text.clone(),
-        Value::Array(blocks) => {
-            let is_text = |block: &&Value| block.get("type").and_then(Value::as_str) == Some("text");
-            let texts = blocks.iter().filter(is_text).filter_map(|block| block.get("text")?.as_str());
-            texts.collect::<Vec<_>>().join("\n\n")
-        }
-        _ => return None,
-    })
 }

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::agent::small::pretty;
 use crate::error::{Error, Result};
 
 /// Whether a session is at work, at rest or at its end.
@@ -139,7 +140,6 @@ impl Meta {
 
     /// As `meta.json` has it.
     pub fn to_json(&self) -> String {
-        // text keys alone, so that it always has a JSON form
-        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+        pretty(self)
     }
 }

@@ -4,8 +4,9 @@
 use super::files::{CWD, META, STATE, UPDATED_AT};
 use super::list::Listed;
 use super::meta::{Meta, State};
-use super::{Sessions, Tries, missing};
+use super::{Sessions, missing};
 use crate::agent::small::{File, as_read, read_all};
+use crate::agent::tries::Tries;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, Op};
 use crate::path::TreePath;

@@ -3,13 +3,12 @@
 use std::ops::RangeInclusive;
 
 use super::Sessions;
-use super::Tries;
-use super::append::role_of;
-use super::draft::{Draft, Role};
+use super::draft::Draft;
 use super::files::{LATEST, Log, UPDATED_AT};
-use super::lines::text_of_message;
+use super::message::Message;
 use super::source::{Resolved, Source, What};
 use crate::agent::ids::uuid;
+use crate::agent::tries::Tries;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{At, Op, Precondition, Seq};
 use crate::rule::projection::sessions::{ASSISTANT, MAX_WITHDRAWN};
@@ -110,8 +109,8 @@ impl Sessions<'_> {
                 before = *gone.start();
                 continue;
             }
-            let text = text_of_message(&line.text).unwrap_or_default();
-            if role_of(&line.text) == Some(Role::Assistant) && !text.is_empty() {
+            let text = Message::parse(&line.text)?.text();
+            if !text.is_empty() {
                 return Ok(text);
             }
         }

@@ -6,13 +6,14 @@ use serde_json::{Map, Value};
 
 use super::super::edge::Edge;
 use super::super::event::EventType;
-use super::super::files::{ABSTRACT, CONTENT, META, OUTBOX, OVERVIEW, RELATIONS, SKILL, sha256};
+use super::super::files::{ABSTRACT, CONTENT, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
 use super::super::layers;
 use super::super::made::Made;
 use super::super::meta::{Layer, Layers, Meta, Origin, Status, seconds};
 use super::super::state::File;
 use super::found::{Around, DONE_FILE, Elsewhere, Found};
 use super::{Asked, Finding};
+use crate::agent::small::sha256;
 use crate::model::Timestamp;
 
 /// How long a node that is being written step by step has to be left alone, and one that is edited.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::super::Nodes;
 use super::super::event::{Event, EventStatus, EventType, LEASE, Payload};
 use super::super::files::{META, OUTBOX};
 use super::super::made::write_event_of_account;
@@ -10,7 +11,7 @@ use super::super::meta::Meta;
 use super::super::remove::Incoming;
 use super::super::state::{State, read_all};
 use super::super::uri::Uri;
-use super::super::{Nodes, Tries};
+use crate::agent::tries::Tries;
 use crate::error::{ErrorKind, Result};
 use crate::fs::{FileSystem, FileSystemExt};
 use crate::model::{At, FindQuery, Page, Projection, Timestamp};
