@@ -223,7 +223,8 @@ mod tests {
     fn a_result_has_text_or_blocks() {
         for content in [r#""out""#, r#"[{"type":"text","text":"out"}]"#] {
             let line = format!(
-                r#"{{"id":"msg-1","role":"tool","created_at":"2026-01-27T09:30:00Z","content":[{{"type":"tool_result","call_id":"c","content":{content}}}]}}"#
+                r#"{{"id":"msg-1","role":"tool","created_at":"2026-01-27T09:30:00Z",
+                    "content":[{{"type":"tool_result","call_id":"c","content":{content}}}]}}"#
             );
             let message = Message::parse(&line).unwrap();
             assert_eq!(message.result_of(), Some("c"));

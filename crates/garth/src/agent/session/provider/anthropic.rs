@@ -1,0 +1,144 @@
+//! A list for Messages of Anthropic.
+
+use super::{Arguments, Call, EARLIER, Part, Said, Turn, string};
+
+/// Blocks of one role, each as JSON.
+struct Message {
+    is_user: bool,
+    blocks: Vec<Block>,
+}
+
+enum Block {
+    Text(String),
+    Thought(String),
+    Other(String),
+}
+
+pub(super) fn list(turns: Vec<Turn>) -> String {
+    let (mut system, mut messages): (Vec<String>, Vec<Message>) = (Vec::new(), Vec::new());
+    for turn in turns {
+        match turn {
+            Turn::System(text) if messages.is_empty() => system.push(text),
+            Turn::System(text) => said(&mut messages, true, vec![Block::Text(format!("[system] {text}"))]),
+            Turn::User(parts) => said(&mut messages, true, parts.iter().filter_map(part).collect()),
+            Turn::Step(step) => {
+                let results = step.iter().filter_map(|said| match said {
+                    Said::Call(call) => Some(Block::Other(result(call))),
+                    _ => None,
+                });
+                let results = results.collect();
+                said(&mut messages, false, step.into_iter().filter_map(of_step).collect());
+                said(&mut messages, true, results);
+            }
+        }
+    }
+    for message in &mut messages {
+        // a message does not end in thought
+        while matches!(message.blocks.last(), Some(Block::Thought(_))) {
+            message.blocks.pop();
+        }
+    }
+    if messages.first().is_none_or(|first| !first.is_user) {
+        messages.insert(0, Message { is_user: true, blocks: vec![Block::Text(EARLIER.to_owned())] });
+    }
+    if let Some(Message { is_user: false, blocks }) = messages.last_mut()
+        && let Some(Block::Text(text)) = blocks.last_mut()
+    {
+        text.truncate(text.trim_end().len());
+    }
+    let messages: Vec<_> = messages.iter().map(Message::json).collect();
+    let messages = format!(r#""messages":[{}]"#, messages.join(","));
+    match system.join("\n\n") {
+        system if system.trim().is_empty() => format!("{{{messages}}}"),
+        system => format!(r#"{{"system":{},{messages}}}"#, string(&system)),
+    }
+}
+
+/// Says more, in the message before if that is of the same role.
+fn said(messages: &mut Vec<Message>, is_user: bool, blocks: Vec<Block>) {
+    let blocks = blocks.into_iter().filter(|block| !block.is_blank());
+    match messages.last_mut().filter(|last| last.is_user == is_user) {
+        Some(last) => last.blocks.extend(blocks),
+        None => {
+            let blocks: Vec<_> = blocks.collect();
+            let is_thought = blocks.iter().all(|block| matches!(block, Block::Thought(_)));
+            if !is_thought {
+                messages.push(Message { is_user, blocks });
+            }
+        }
+    }
+}
+
+impl Message {
+    fn json(&self) -> String {
+        let role = if self.is_user { "user" } else { "assistant" };
+        let block = |block: &Block| match block {
+            Block::Text(text) => text_block(text),
+            Block::Thought(json) | Block::Other(json) => json.clone(),
+        };
+        let blocks = self.blocks.iter().map(block).collect::<Vec<_>>().join(",");
+        format!(r#"{{"role":"{role}","content":[{blocks}]}}"#)
+    }
+}
+
+impl Block {
+    fn is_blank(&self) -> bool {
+        matches!(self, Self::Text(text) if text.trim().is_empty())
+    }
+}
+
+fn text_block(text: &str) -> String {
+    format!(r#"{{"type":"text","text":{}}}"#, string(text))
+}
+
+fn of_step(said: Said) -> Option<Block> {
+    Some(match said {
+        Said::Text(text) => Block::Text(text),
+        Said::Thought { text, signature } => {
+            let (text, signature) = (string(&text), string(&signature));
+            Block::Thought(format!(r#"{{"type":"thinking","thinking":{text},"signature":{signature}}}"#))
+        }
+        Said::Redacted(data) => {
+            Block::Thought(format!(r#"{{"type":"redacted_thinking","data":{}}}"#, string(&data)))
+        }
+        Said::Call(call) => {
+            let input = match &call.arguments {
+                Arguments::Object(object) => object.get().to_owned(),
+                Arguments::Text(text) => format!(r#"{{"text":{}}}"#, string(text)),
+            };
+            let (id, name) = (string(&call.id), string(&call.name));
+            Block::Other(format!(r#"{{"type":"tool_use","id":{id},"name":{name},"input":{input}}}"#))
+        }
+    })
+}
+
+fn part(part: &Part) -> Option<Block> {
+    match part {
+        Part::Text(text) => Some(Block::Text(text.clone())),
+        Part::Image(image) => {
+            let (mime_type, from) = (string(&image.mime_type), string(&image.source));
+            let source = match image.is_data {
+                true => format!(r#"{{"type":"base64","media_type":{mime_type},"data":{from}}}"#),
+                false => format!(r#"{{"type":"url","url":{from}}}"#),
+            };
+            Some(Block::Other(format!(r#"{{"type":"image","source":{source}}}"#)))
+        }
+    }
+}
+
+fn result(call: &Call) -> String {
+    let block = |part: &Part| match part {
+        Part::Text(text) if text.trim().is_empty() => None,
+        Part::Text(text) => Some(text_block(text)),
+        // beside an error there are texts alone
+        Part::Image(image) if call.error => Some(text_block(&image.label())),
+        Part::Image(_) => match self::part(part) {
+            Some(Block::Other(json)) => Some(json),
+            _ => None,
+        },
+    };
+    let content = call.result.iter().filter_map(block).collect::<Vec<_>>().join(",");
+    let error = if call.error { r#","is_error":true"# } else { "" };
+    let id = string(&call.id);
+    format!(r#"{{"type":"tool_result","tool_use_id":{id},"content":[{content}]{error}}}"#)
+}
