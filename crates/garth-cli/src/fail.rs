@@ -157,6 +157,7 @@ fn kind_code(kind: ErrorKind) -> u8 {
         | ErrorKind::IdempotencyMismatch => 4,
         ErrorKind::AccessDenied | ErrorKind::NotPermitted | ErrorKind::ReadOnly => 5,
         ErrorKind::TooLarge
+        | ErrorKind::BudgetTooSmall
         | ErrorKind::TooManyLinks
         | ErrorKind::RuleViolation
         | ErrorKind::QuotaExceeded => 6,

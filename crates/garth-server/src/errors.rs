@@ -28,6 +28,7 @@ pub(crate) enum Code {
     Gone,
     PayloadTooLarge,
     IdempotencyMismatch,
+    BudgetTooSmall,
     Internal,
     Unsupported,
     Unavailable,
@@ -36,7 +37,7 @@ pub(crate) enum Code {
 impl Code {
     /// Each of them.
     #[cfg(test)]
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 20] = [
         Self::Validation,
         Self::InvalidPath,
         Self::InvalidGlob,
@@ -53,6 +54,7 @@ impl Code {
         Self::Gone,
         Self::PayloadTooLarge,
         Self::IdempotencyMismatch,
+        Self::BudgetTooSmall,
         Self::Internal,
         Self::Unsupported,
         Self::Unavailable,
@@ -81,6 +83,7 @@ impl Code {
             Self::Gone => ("GONE", StatusCode::GONE),
             Self::PayloadTooLarge => ("PAYLOAD_TOO_LARGE", StatusCode::PAYLOAD_TOO_LARGE),
             Self::IdempotencyMismatch => ("IDEMPOTENCY_KEY_MISMATCH", StatusCode::UNPROCESSABLE_ENTITY),
+            Self::BudgetTooSmall => ("BUDGET_TOO_SMALL", StatusCode::UNPROCESSABLE_ENTITY),
             Self::Internal => ("INTERNAL", StatusCode::INTERNAL_SERVER_ERROR),
             Self::Unsupported => ("UNSUPPORTED", StatusCode::NOT_IMPLEMENTED),
             Self::Unavailable => ("UNAVAILABLE", StatusCode::SERVICE_UNAVAILABLE),
@@ -218,6 +221,7 @@ fn of_kind(kind: ErrorKind, message: &str, error: &dyn std::error::Error) -> Ref
         ErrorKind::Busy | ErrorKind::Conflict | ErrorKind::Stale => Code::Conflict,
         ErrorKind::Gone => Code::Gone,
         ErrorKind::TooLarge => Code::PayloadTooLarge,
+        ErrorKind::BudgetTooSmall => Code::BudgetTooSmall,
         ErrorKind::IdempotencyMismatch => Code::IdempotencyMismatch,
         ErrorKind::AccessDenied | ErrorKind::ReadOnly => Code::Forbidden,
         ErrorKind::QuotaExceeded => Code::QuotaExceeded,

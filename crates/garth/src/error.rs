@@ -90,6 +90,9 @@ kinds! {
     ReadOnly, "read_only", 30;
     /// A body, file or answer is larger than this call takes. `EFBIG`
     TooLarge, "too_large", 27;
+    /// What a model has to get does not fit into the tokens that there are; the message names the least that
+    /// do. `E2BIG`
+    BudgetTooSmall, "budget_too_small", 7;
     /// A node has as many names as it can. `EMLINK`
     TooManyLinks, "too_many_links", 31;
     /// The root or something in use. `EBUSY`

@@ -27,6 +27,7 @@ mod it {
     mod overlay_kernel;
     mod overlay_races;
     mod overlay_stored;
+    mod packs;
     mod projections;
     mod quotas;
     mod recall;

@@ -2,32 +2,46 @@
 //! directory; `docs/specs/sessions.md` describes its files.
 
 mod append;
+mod back;
 mod create;
 mod current;
+mod derive;
 mod draft;
+mod entry;
 mod files;
 mod key;
 mod lines;
 mod list;
 mod message;
 mod meta;
+mod pack;
 mod provider;
 mod set;
+mod shown;
 mod source;
+mod swap;
 mod withdraw;
 
 pub use self::append::{Append, Appended, MAX_APPENDED};
 pub use self::create::Create;
+pub use self::derive::{Derive, Derived, Why};
 pub use self::draft::{Draft, Role};
+pub use self::entry::{Entry, EntryKind, MAX_DERIVED, MAX_ENTRIES};
 pub use self::files::{EVENTS, Log, MESSAGES};
 pub use self::key::SessionKey;
 pub use self::lines::{End, Line, Lines, Select};
 pub use self::list::{List, Listed, MAX_LISTED};
 pub use self::message::{Block, ImageSource, Message, Native};
 pub use self::meta::{Meta, State, Usage};
+pub use self::pack::{
+    Changed, Difference, Digest, Item, MAX_TOKENS, Omitted, Pack, PackOptions, Packed, Prefix, Reserved,
+    Which, Window,
+};
 pub use self::provider::{Format, list as provider_list};
 pub use self::set::Change;
+pub use self::shown::{Cut, IMAGE_TOKENS};
 pub use self::source::{Resolved, Source, What};
+pub use self::swap::{MAX_SWAPPED, Swapped};
 pub use self::withdraw::Withdrawn;
 
 use crate::env::Env;

@@ -3,7 +3,7 @@
 use serde_json::{Map, json};
 
 use super::Sessions;
-use super::files::{CREATED_AT, CWD, DIRECTORIES, EMPTY, META, STATE, UPDATED_AT};
+use super::files::{CREATED_AT, CWD, DIRECTORIES, EMPTY, META, PACK, STATE, UPDATED_AT};
 use super::key::SessionKey;
 use super::list::Listed;
 use super::meta::{Meta, State, Usage};
@@ -109,7 +109,7 @@ impl Sessions<'_> {
             (CWD, format!("{}\n", create.cwd)),
             (CREATED_AT, format!("{now}\n")),
             (UPDATED_AT, format!("{now}\n")),
-            ("context/pack.json", format!("{pack:#}\n")),
+            (PACK, format!("{pack:#}\n")),
             (META, meta.to_json()),
         ];
         let files = EMPTY.into_iter().map(|name| (name, String::new())).chain(with_text);

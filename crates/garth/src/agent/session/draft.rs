@@ -53,7 +53,8 @@ impl Draft {
         json::read(text.as_bytes()).map_err(|flaw| bad(flaw.to_string()))?;
         let fields: BTreeMap<String, Box<RawValue>> =
             serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
-        let fields = fields.into_iter().map(|(name, value)| (name, compact(&value))).collect();
+        let fields =
+            fields.into_iter().map(|(name, value)| (name, of_text(compact(value.get()), &value))).collect();
         Ok(Self { fields })
     }
 
@@ -138,9 +139,9 @@ impl Draft {
 }
 
 /// A JSON text without the space between its parts: a line feed among it would be the end of the line.
-fn compact(value: &RawValue) -> Box<RawValue> {
-    let (mut text, mut in_string, mut escaped) = (String::with_capacity(value.get().len()), false, false);
-    for character in value.get().chars() {
+pub(super) fn compact(json: &str) -> String {
+    let (mut text, mut in_string, mut escaped) = (String::with_capacity(json.len()), false, false);
+    for character in json.chars() {
         if in_string || !character.is_ascii_whitespace() {
             text.push(character);
         }
@@ -151,7 +152,11 @@ fn compact(value: &RawValue) -> Box<RawValue> {
             _ => {}
         }
     }
-    RawValue::from_string(text).unwrap_or_else(|_| value.to_owned())
+    text
+}
+
+fn of_text(json: String, given: &RawValue) -> Box<RawValue> {
+    RawValue::from_string(json).unwrap_or_else(|_| given.to_owned())
 }
 
 /// Where the strings of [`LONG`] bytes and more lie in lines that begin at `from`, each with its two ends.

@@ -16,6 +16,20 @@ pub(super) const CREATED_AT: &str = "created_at";
 pub(super) const UPDATED_AT: &str = "updated_at";
 /// What else is known of it. The session is there once this is.
 pub(super) const META: &str = "meta.json";
+/// What the session is about.
+pub(super) const SUMMARY: &str = "context/summary.md";
+/// What is left to do.
+pub(super) const TODO: &str = "context/todo.md";
+/// How many tokens a pack has.
+pub(super) const BUDGET: &str = "context/budget";
+/// What a pack is made of.
+pub(super) const PACK: &str = "context/pack.json";
+/// What the model gets.
+pub(super) const PACK_TEXT: &str = "context/pack.md";
+/// What was moved out of the window.
+pub(super) const SWAPPED: &str = "context/swap/index.jsonl";
+/// Where that is found again.
+pub(super) const CHUNKS: &str = "context/swap/chunk";
 /// Files that come first in each pack.
 pub(super) const PINNED: &str = "context/pinned";
 
@@ -24,20 +38,19 @@ pub(super) const EMPTY: [&str; 12] = [
     MESSAGES,
     EVENTS,
     LATEST,
-    "context/budget",
-    "context/pack.md",
-    "context/summary.md",
+    BUDGET,
+    PACK_TEXT,
+    SUMMARY,
     "context/facts.jsonl",
     "context/decisions.jsonl",
-    "context/todo.md",
+    TODO,
     "context/refs.jsonl",
-    "context/swap/index.jsonl",
+    SWAPPED,
     "context/dedup/index.jsonl",
 ];
 
 /// The directories that are empty at first.
-pub(super) const DIRECTORIES: [&str; 4] =
-    [PINNED, "context/swap/chunk", "context/dedup/blob", "context/child"];
+pub(super) const DIRECTORIES: [&str; 4] = [PINNED, CHUNKS, "context/dedup/blob", "context/child"];
 
 /// Which of the two that only grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -145,18 +145,24 @@ impl Sessions<'_> {
     }
 
     async fn text_of(&self, file: &TreePath, bytes: Range<u64>) -> Result<String> {
-        let mut text = Vec::new();
-        while (text.len() as u64) < bytes.end - bytes.start {
-            let offset = bytes.start + text.len() as u64;
+        let text = self.bytes_of(file, bytes).await?;
+        String::from_utf8(text)
+            .map_err(|_| Error::at(ErrorKind::Corrupt, file, "has a line that is not UTF-8"))
+    }
+
+    /// Bytes of a file, so many that they may be held.
+    pub(super) async fn bytes_of(&self, file: &TreePath, bytes: Range<u64>) -> Result<Vec<u8>> {
+        let mut read = Vec::new();
+        while bytes.start + (read.len() as u64) < bytes.end {
+            let offset = bytes.start + read.len() as u64;
             let length = (bytes.end - offset).min(crate::model::MAX_READ as u64);
             let piece = self.fs.read(&At::from(file), ByteRange { offset, length }).await?;
             if piece.is_empty() {
                 return Err(Error::at(ErrorKind::Stale, file, "was cut while it was read"));
             }
-            text.extend_from_slice(&piece);
+            read.extend_from_slice(&piece);
         }
-        String::from_utf8(text)
-            .map_err(|_| Error::at(ErrorKind::Corrupt, file, "has a line that is not UTF-8"))
+        Ok(read)
     }
 
     /// Where the line is from which on a line is read: its number and first byte.
@@ -238,6 +244,16 @@ impl Sessions<'_> {
         session: &str,
         lines: RangeInclusive<u64>,
     ) -> Result<Vec<RangeInclusive<u64>>> {
+        self.withdrawn_by(session, lines, u64::MAX).await
+    }
+
+    /// The same, by the first so many events.
+    pub(super) async fn withdrawn_by(
+        &self,
+        session: &str,
+        lines: RangeInclusive<u64>,
+        events: u64,
+    ) -> Result<Vec<RangeInclusive<u64>>> {
         let mut gone: Vec<RangeInclusive<u64>> = Vec::new();
         // most sessions have none
         if lines.is_empty() || self.keyed(session, Log::Events, WITHDRAWN, 0, 1).await?.is_empty() {
@@ -248,10 +264,10 @@ impl Sessions<'_> {
         while line <= *lines.end() {
             let mut from = 0;
             loop {
-                let events =
+                let found =
                     self.keyed(session, Log::Events, &withdrawn_key(line), from, MAX_PAGE_LINES).await?;
-                let places: Vec<_> = events.into_iter().filter_map(|item| item.line).collect();
-                for place in &places {
+                let places: Vec<_> = found.into_iter().filter_map(|item| item.line).collect();
+                for place in places.iter().filter(|place| place.number <= events) {
                     if looked_at.insert(place.number) {
                         let text = self.text_of(&file, place.bytes.clone()).await?;
                         gone.extend(withdrawn(text.as_bytes()));

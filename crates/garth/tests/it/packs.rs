@@ -1,0 +1,285 @@
+//! Packs: what a model gets of a session, within its budget, and the same again later.
+
+use garth::agent::session::{
+    Append, Derive, Draft, Format, Pack, PackOptions, Packed, Role, Sessions, Source, Which,
+};
+use garth::model::Op;
+use garth::{ErrorKind, FileSystemExt};
+use serde_json::{Value, json};
+
+use super::sessions::{engines, path, sessions};
+
+/// Tokens, by a count that has nothing to do with ours.
+pub(super) fn tokens(text: &str) -> u64 {
+    bpe_openai::o200k_base().encode(text).len() as u64
+}
+
+pub(super) fn budget(tokens: u64) -> PackOptions {
+    let mut options = PackOptions::default();
+    options.budget = Some(tokens);
+    options
+}
+
+pub(super) fn call(id: &str, name: &str, arguments: &Value) -> Draft {
+    let call = json!([{"type": "tool_call", "id": id, "name": name, "arguments": arguments}]);
+    Draft::message(Role::Assistant, &call)
+}
+
+pub(super) fn result(id: &str, text: &str) -> Draft {
+    Draft::message(Role::Tool, &json!([{"type": "tool_result", "call_id": id, "content": text}]))
+}
+
+async fn say(sessions: &Sessions<'_>, messages: impl IntoIterator<Item = Draft>) {
+    sessions.append("default", &Append::messages(messages)).await.unwrap();
+}
+
+/// A turn: what the user asks, a call, what it gives, and what the model says.
+fn turn(number: usize, output: &str) -> Vec<Draft> {
+    let id = format!("call_{number}");
+    vec![
+        Draft::user(format!("Question {number}: what does part {number} do?")),
+        call(&id, "bash", &json!({"command": format!("cat part-{number}")})),
+        result(&id, output),
+        Draft::assistant(format!("Part {number} parses the input of stage {number}.")),
+    ]
+}
+
+fn items(pack: &Pack) -> Vec<(&str, &str, Option<&str>)> {
+    pack.items.iter().map(|item| (&*item.kind, &*item.source, item.range.as_deref())).collect()
+}
+
+/// What every pack keeps.
+pub(super) fn check(packed: &Packed) {
+    let pack = &packed.pack;
+    let due = tokens(&packed.markdown);
+    assert_eq!(pack.tokens, due, "{}", packed.markdown);
+    assert_eq!(pack.items.iter().map(|item| item.tokens).sum::<u64>(), due);
+    if pack.budget_tokens > 0 {
+        assert!(due + pack.reserved.all() <= pack.budget_tokens);
+    }
+    let prefix = &packed.markdown[..usize::try_from(pack.prefix.bytes).unwrap()];
+    assert_eq!(pack.prefix.tokens, tokens(prefix));
+}
+
+#[tokio::test]
+async fn a_pack_has_the_parts_in_their_order_and_says_of_what_it_is_made() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        fs.write(&path("context/pinned/style.md"), "Answer in one sentence.\n").await.unwrap();
+        fs.write(&path("context/pinned/system.md"), "You are a coder.\n").await.unwrap();
+        say(&sessions, turn(1, "fn main() {}")).await;
+        let mut derive = Derive::default();
+        derive.summary = Some("We look at parts.".to_owned());
+        derive.facts = Some(r#"{"id":"f1","text":"Part 1 parses.","source":"messages:4"}"#.to_owned());
+        derive.decisions =
+            Some(r#"{"id":"d1","decision":"Begin with part 1.","source":"user:latest"}"#.to_owned());
+        derive.todo = Some("- part 2\n".to_owned());
+        derive.refs =
+            Some(r#"{"id":"r1","path":"/src/main.rs","kind":"file","summary":"the source"}"#.to_owned());
+        sessions.derive("default", &derive).await.unwrap();
+        let packed = sessions.pack("default", &budget(4000)).await.unwrap();
+        check(&packed);
+        let due = [
+            ("system", "context/pinned/system.md", None),
+            ("pinned", "context/pinned/style.md", None),
+            ("summary", "context/summary.md", None),
+            ("facts", "context/facts.jsonl", None),
+            ("decisions", "context/decisions.jsonl", None),
+            ("todo", "context/todo.md", None),
+            ("refs", "context/refs.jsonl", None),
+            ("recent_messages", "messages.jsonl", Some("1-4")),
+        ];
+        assert_eq!(items(&packed.pack), due);
+        assert!(packed.pack.omitted.is_empty());
+        let json: Value =
+            serde_json::from_str(&fs.read_to_string(&path("context/pack.json")).await.unwrap()).unwrap();
+        assert_eq!(
+            (&json["session"], &json["agent"], &json["budget_tokens"]),
+            (&json!("default"), &json!("coder"), &json!(4000))
+        );
+        assert_eq!(fs.read_to_string(&path("context/pack.md")).await.unwrap(), packed.markdown);
+        for said in [
+            "You are a coder.",
+            "We look at parts.",
+            "Begin with part 1.",
+            "call call_1 of bash",
+            "fn main() {}",
+        ] {
+            assert!(packed.markdown.contains(said), "{said}: {}", packed.markdown);
+        }
+        let list: Value = serde_json::from_str(&packed.list(Format::OpenAi)).unwrap();
+        let roles: Vec<_> =
+            list["messages"].as_array().unwrap().iter().map(|of| of["role"].as_str().unwrap()).collect();
+        assert_eq!(roles, ["system", "user", "assistant", "tool", "assistant"]);
+    }
+}
+
+#[tokio::test]
+async fn what_did_not_change_is_not_packed_again_and_what_came_is_put_behind() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        say(&sessions, turn(1, "out")).await;
+        let first = sessions.pack("default", &budget(4000)).await.unwrap();
+        let head = fs.head().await.unwrap().seq;
+        let again = sessions.pack("default", &budget(4000)).await.unwrap();
+        assert_eq!((again.markdown, fs.head().await.unwrap().seq), (first.markdown.clone(), head));
+        say(&sessions, turn(2, "out")).await;
+        let second = sessions.pack("default", &budget(4000)).await.unwrap();
+        assert!(second.markdown.starts_with(&first.markdown));
+        assert_eq!(fs.read_to_string(&path("context/pack.md")).await.unwrap(), second.markdown);
+        // somebody wrote the file meanwhile
+        fs.write(&path("context/pack.md"), "mine").await.unwrap();
+        say(&sessions, turn(3, "out")).await;
+        let third = sessions.pack("default", &budget(4000)).await.unwrap();
+        assert_eq!(fs.read_to_string(&path("context/pack.md")).await.unwrap(), third.markdown);
+        let difference = third.since(&second);
+        assert_eq!(difference.common_bytes, second.markdown.len() as u64);
+        assert_eq!((difference.entered.len(), difference.left.len(), difference.changed.len()), (0, 0, 1));
+    }
+}
+
+#[tokio::test]
+async fn messages_begin_at_a_line_that_moves_only_when_they_do_not_fit() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        let (mut before, mut moves): (Option<Packed>, usize) = (None, 0);
+        for number in 1..=60 {
+            say(&sessions, turn(number, &format!("output {number} ").repeat(4))).await;
+            if number == 3 {
+                let mut derive = Derive::default();
+                derive.summary = Some("Later than the first pack.".to_owned());
+                sessions.derive("default", &derive).await.unwrap();
+            }
+            let packed = sessions.pack("default", &budget(1500)).await.unwrap();
+            check(&packed);
+            if let Some(before) = &before {
+                if before.pack.window.from == packed.pack.window.from {
+                    assert!(packed.markdown.starts_with(&before.markdown));
+                } else {
+                    moves += 1;
+                    assert!(packed.pack.tokens <= 750, "{}", packed.pack.tokens);
+                    assert!(packed.markdown.contains("Later than the first pack."));
+                    assert!(packed.pack.omitted.iter().any(|out| out.reason == "older"));
+                }
+            }
+            before = Some(packed);
+        }
+        assert!((2..12).contains(&moves), "{moves}");
+    }
+}
+
+#[tokio::test]
+async fn a_step_that_is_too_long_is_cut_to_head_and_tail_and_leads_to_the_whole() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        let long: String = (0..40_000).map(|line| format!("line {line} of the log\n")).collect();
+        let calls = json!([
+            {"type": "tool_call", "id": "a", "name": "bash", "arguments": {"command": "make"}},
+            {"type": "tool_call", "id": "b", "name": "bash", "arguments": {"command": "ls"}},
+        ]);
+        say(&sessions, [Draft::user("Build it."), Draft::message(Role::Assistant, &calls)]).await;
+        say(&sessions, [result("a", &long), result("b", "src\n")]).await;
+        let packed = sessions.pack("default", &budget(2000)).await.unwrap();
+        check(&packed);
+        assert!(packed.pack.tokens > 1000, "{}", packed.pack.tokens);
+        for said in
+            ["line 0 of the log", "line 39999 of the log", "src\n", "bytes are left out: swap:sha256-"]
+        {
+            assert!(packed.markdown.contains(said), "{said}");
+        }
+        let cut = &packed.pack.window.cuts[0];
+        let whole = sessions.swap_content("default", &cut.swap).await.unwrap();
+        assert!(String::from_utf8(whole).unwrap().contains("line 20000 of the log"));
+        let again = sessions.replay("default", &Which::Last).await.unwrap();
+        assert_eq!(again.markdown, packed.markdown);
+        let error = sessions.pack("default", &budget(100)).await.unwrap_err();
+        assert!(error.is(ErrorKind::BudgetTooSmall), "{error:?}");
+        let least: u64 =
+            error.message().split_whitespace().filter_map(|word| word.parse().ok()).next_back().unwrap();
+        check(&sessions.pack("default", &budget(least)).await.unwrap());
+        assert!(
+            sessions.pack("default", &budget(least - 1)).await.unwrap_err().is(ErrorKind::BudgetTooSmall)
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_pack_is_built_again_whatever_has_changed_since() {
+    let (account, _folder) = super::sessions::account().await;
+    let sessions = sessions(&*account).await;
+    account.write(&path("context/pinned/system.md"), "You are a coder.\n").await.unwrap();
+    for number in 1..=10 {
+        say(&sessions, turn(number, &format!("output {number} ").repeat(20))).await;
+    }
+    let mut derive = Derive::default();
+    derive.summary = Some("First.".to_owned());
+    sessions.derive("default", &derive).await.unwrap();
+    let swapped: Source = "messages:5-8".parse().unwrap();
+    sessions.swap_out("default", &swapped, "the second turn").await.unwrap();
+    let packed = sessions.pack("default", &budget(3000)).await.unwrap();
+    assert!(
+        packed.markdown.contains("messages 5-8 are swapped out") && !packed.markdown.contains("Question 2")
+    );
+    let version = account.stat(&(&path("context/pack.json")).into()).await.unwrap().etag;
+    derive.summary = Some("Second.".to_owned());
+    sessions.derive("default", &derive).await.unwrap();
+    account.write(&path("context/pinned/system.md"), "You are a poet.\n").await.unwrap();
+    sessions.withdraw("default", &"messages:9-12".parse().unwrap(), None).await.unwrap();
+    let id = sessions.swapped("default").await.unwrap()[0].id.clone();
+    sessions.swap_in("default", &id).await.unwrap();
+    say(&sessions, turn(11, "more")).await;
+    let later = sessions.pack("default", &budget(3000)).await.unwrap();
+    assert!(later.markdown.contains("You are a poet.") && later.markdown.contains("Second."));
+    assert!(later.markdown.contains("Question 2") && !later.markdown.contains("Question 3"));
+    let again = sessions.replay("default", &Which::Version(version)).await.unwrap();
+    assert_eq!(again.markdown, packed.markdown);
+    assert_eq!(again.list(Format::Anthropic), packed.list(Format::Anthropic));
+    let difference = later.since(&again);
+    assert!(difference.changed.iter().any(|changed| changed.to.kind == "summary"));
+}
+
+#[tokio::test]
+async fn a_fact_leads_to_its_lines_and_one_that_leads_nowhere_is_refused() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        say(&sessions, turn(1, "out")).await;
+        let mut derive = Derive::default();
+        derive.facts =
+            Some(r#"{"id":"f1","text":"It parses.","source":["user:latest","tool:call_1"]}"#.to_owned());
+        derive.summary = Some("s".to_owned());
+        sessions.derive("default", &derive).await.unwrap();
+        say(&sessions, turn(2, "out")).await;
+        let why = sessions.why("default", "f1").await.unwrap();
+        let led: Vec<_> = why.sources.iter().map(|(_, resolved)| resolved.fixed()).collect();
+        assert_eq!(led, ["default#messages:1-1", "default#messages:3-3"]);
+        let before = fs.head().await.unwrap().seq;
+        for bad in ["messages:9", "tool:none", "context/none.md", "other#tail:1"] {
+            derive.facts = Some(json!({"id": "f1", "text": "a", "source": bad}).to_string());
+            let error = sessions.derive("default", &derive).await.unwrap_err();
+            assert!(error.is(ErrorKind::InvalidArgument) && error.message().contains("f1"), "{error:?}");
+        }
+        assert_eq!(fs.head().await.unwrap().seq, before);
+        assert!(sessions.why("default", "f2").await.unwrap_err().is(ErrorKind::NotFound));
+    }
+}
+
+#[tokio::test]
+async fn output_that_comes_again_is_named_and_secrets_are_not_shown() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        let long = "the same log line\n".repeat(400);
+        say(&sessions, turn(1, &long)).await;
+        say(&sessions, turn(2, &long)).await;
+        let secret = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
+        say(&sessions, [Draft::user(format!("My token is {secret}."))]).await;
+        let packed = sessions.pack("default", &budget(0)).await.unwrap();
+        check(&packed);
+        assert_eq!(packed.markdown.matches("the same log line\nthe same").count(), 200);
+        assert!(packed.markdown.contains("[the same as the result in messages:3: sha256-"));
+        for shown in [packed.markdown.clone(), packed.list(Format::OpenAi), packed.list(Format::Anthropic)] {
+            assert!(!shown.contains(secret) && shown.contains("[secret: "), "{shown}");
+        }
+        fs.apply(Op::write(path("context/pack.json"), "{}")).await.unwrap();
+        assert!(sessions.replay("default", &Which::Last).await.unwrap_err().is(ErrorKind::NotFound));
+    }
+}
