@@ -3,31 +3,40 @@
 
 mod append;
 mod back;
+mod child;
 mod create;
 mod current;
+mod dedup;
 mod derive;
 mod draft;
 mod entry;
 mod files;
+mod gc;
 mod key;
 mod lines;
 mod list;
 mod message;
 mod meta;
 mod pack;
+mod pinned;
+mod policy;
 mod provider;
 mod set;
 mod shown;
 mod source;
 mod swap;
+mod swap_index;
 mod withdraw;
 
 pub use self::append::{Append, Appended, MAX_APPENDED};
+pub use self::child::{Child, ChildChange, ChildStatus, MAX_CHILDREN, Spawn};
 pub use self::create::Create;
+pub use self::dedup::Deduped;
 pub use self::derive::{Derive, Derived, Why};
 pub use self::draft::{Draft, Role};
 pub use self::entry::{Entry, EntryKind, MAX_DERIVED, MAX_ENTRIES};
 pub use self::files::{EVENTS, Log, MESSAGES};
+pub use self::gc::{Collected, Collection};
 pub use self::key::SessionKey;
 pub use self::lines::{End, Line, Lines, Select};
 pub use self::list::{List, Listed, MAX_LISTED};
@@ -37,11 +46,13 @@ pub use self::pack::{
     Changed, Difference, Digest, Item, MAX_TOKENS, Omitted, Pack, PackOptions, Packed, Prefix, Reserved,
     Which, Window,
 };
+pub use self::policy::{History, Policy};
 pub use self::provider::{Format, list as provider_list};
 pub use self::set::Change;
 pub use self::shown::{Cut, IMAGE_TOKENS};
 pub use self::source::{Resolved, Source, What};
-pub use self::swap::{MAX_SWAPPED, Swapped};
+pub use self::swap::MAX_SWAPPED;
+pub use self::swap_index::Swapped;
 pub use self::withdraw::Withdrawn;
 
 use crate::env::Env;

@@ -215,18 +215,26 @@ impl Sessions<'_> {
         let meta_file = self.file(session, META)?;
         let (file, mut meta) = self.meta(session).await?;
         let (before, mut condition) = (meta.clone(), Precondition::Exists);
+        let mut conditions = Vec::new();
         if let Some(usage) = append.usage {
             meta.usage = meta.usage.plus(usage);
         }
         if let Some(state) = append.state {
             ops.extend(self.state_ops(session, &mut meta, state, &now)?);
+            if state.is_final() {
+                for (more, condition) in self.end_children(session).await? {
+                    ops.extend(more);
+                    conditions.push(condition);
+                }
+            }
         }
         if meta != before {
             ops.push(Op::write(meta_file.clone(), meta.to_json()));
             condition = as_read(Some(&file));
         }
         ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));
-        Ok(self.batch(session, ops, "append to session").require(meta_file, condition))
+        let batch = self.batch(session, ops, "append to session").require(meta_file, condition);
+        Ok(conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that)))
     }
 
     /// Those that are not there yet.

@@ -12,7 +12,7 @@ use crate::agent::ids::uuid;
 use crate::agent::small::{as_read, read_all};
 use crate::agent::tries::Tries;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{At, Op};
+use crate::model::{At, Op, Precondition};
 
 /// Bytes of files that are there already, none of which is read.
 const NONE: usize = 0;
@@ -33,13 +33,15 @@ pub struct Create {
     pub context_window: Option<u64>,
     /// Where it works: an absolute path without `..`.
     pub cwd: String,
+    /// The child that it is: `{agent}/{session}#{id}` of the parent.
+    pub parent: Option<String>,
 }
 
 impl Create {
     /// A session of this name that works at `/`.
     pub fn new(name: impl Into<String>) -> Self {
         let (name, cwd) = (name.into(), "/".to_owned());
-        Self { name, key: None, title: None, model: None, context_window: None, cwd }
+        Self { name, key: None, title: None, model: None, context_window: None, cwd, parent: None }
     }
 
     /// With this key.
@@ -87,6 +89,18 @@ impl Sessions<'_> {
     }
 
     async fn create_once(&self, create: &Create) -> Result<Listed> {
+        let (ops, conditions, made) = self.create_ops(create).await?;
+        let mut batch = self.batch(&create.name, ops, "create session");
+        batch.preconditions = conditions;
+        self.fs.commit(batch).await?;
+        Ok(made)
+    }
+
+    /// What makes a session, if nobody else makes one meanwhile.
+    pub(super) async fn create_ops(
+        &self,
+        create: &Create,
+    ) -> Result<(Vec<Op>, Vec<(At, Precondition)>, Listed)> {
         let Create { name, .. } = create;
         let now = self.env.now().to_rfc3339();
         let meta = Meta {
@@ -101,7 +115,7 @@ impl Sessions<'_> {
             title: create.title.clone(),
             usage: Usage::default(),
             finished_at: None,
-            other: Map::new(),
+            other: create.parent.iter().map(|of| ("parent".to_owned(), json!(of))).collect::<Map<_, _>>(),
         };
         let pack = json!({"session": name, "agent": self.agent, "budget_tokens": 0, "items": []});
         let with_text = [
@@ -124,18 +138,17 @@ impl Sessions<'_> {
         let mut ops: Vec<Op> = directories.into_iter().map(Op::mkdir_all).collect();
         let missing = paths.iter().zip(texts).zip(&there).filter(|(_, there)| there.is_none());
         ops.extend(missing.map(|((path, text), _)| Op::write(path.clone(), text).with_parents()));
-        let mut batch = self.batch(name, ops, "create session");
-        batch.preconditions =
-            paths.iter().zip(&there).map(|(path, there)| (At::from(path), as_read(there.as_ref()))).collect();
-        self.fs.commit(batch).await?;
+        let conditions = paths.iter().zip(&there);
+        let conditions = conditions.map(|(path, there)| (At::from(path), as_read(there.as_ref()))).collect();
         let state = State::Idle;
-        Ok(Listed {
+        let made = Listed {
             name: name.clone(),
             state,
             cwd: create.cwd.clone(),
             created_at: now.clone(),
             updated_at: now,
             meta,
-        })
+        };
+        Ok((ops, conditions, made))
     }
 }

@@ -64,8 +64,8 @@ impl Sessions<'_> {
     /// Writes derived files, in one commit.
     ///
     /// # Errors
-    /// `InvalidArgument` for entries of another form, ids that are there twice, and sources that lead nowhere;
-    /// `TooLarge`; `NotFound`; from the filesystem.
+    /// `InvalidArgument` for entries of another form, ids that are there twice, and sources that lead
+    /// nowhere; `TooLarge`; `NotFound`; from the filesystem.
     pub async fn derive(&self, session: &str, derive: &Derive) -> Result<Derived> {
         let mut tries = Tries::default();
         loop {

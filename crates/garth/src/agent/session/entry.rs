@@ -215,10 +215,10 @@ mod tests {
         let entry = Entry::parse(EntryKind::Fact, fact).unwrap();
         assert_eq!((entry.id.as_str(), entry.says.as_str()), ("f1", "It is so."));
         assert_eq!(entry.line, r#"{"id":"f1","text":"It is so.","source":"messages:12-18","sure":1.0}"#);
-        let of_ref = r#"{"id":"r1","path":"/work/a.md","kind":"file","summary":"a draft"}"#;
+        let of_ref = r#"{"id":"r1","path":"/src/a.md","kind":"file","summary":"a draft"}"#;
         assert_eq!(
             Entry::parse(EntryKind::Ref, of_ref).unwrap().to,
-            Some(("/work/a.md".into(), "file".into()))
+            Some(("/src/a.md".into(), "file".into()))
         );
         for (kind, bad) in [
             (EntryKind::Fact, r#"{"id":"f1","text":"a"}"#),

@@ -30,6 +30,14 @@ pub(super) const PACK_TEXT: &str = "context/pack.md";
 pub(super) const SWAPPED: &str = "context/swap/index.jsonl";
 /// Where that is found again.
 pub(super) const CHUNKS: &str = "context/swap/chunk";
+/// What is found by its hash.
+pub(super) const DEDUPED: &str = "context/dedup/index.jsonl";
+/// What of that may change where it was.
+pub(super) const BLOBS: &str = "context/dedup/blob";
+/// What is collected, and when.
+pub(super) const POLICY: &str = "context/gc.policy";
+/// What was handed to children.
+pub(super) const CHILDREN: &str = "context/child";
 /// Files that come first in each pack.
 pub(super) const PINNED: &str = "context/pinned";
 
@@ -46,11 +54,11 @@ pub(super) const EMPTY: [&str; 12] = [
     TODO,
     "context/refs.jsonl",
     SWAPPED,
-    "context/dedup/index.jsonl",
+    DEDUPED,
 ];
 
 /// The directories that are empty at first.
-pub(super) const DIRECTORIES: [&str; 4] = [PINNED, CHUNKS, "context/dedup/blob", "context/child"];
+pub(super) const DIRECTORIES: [&str; 4] = [PINNED, CHUNKS, BLOBS, CHILDREN];
 
 /// Which of the two that only grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -18,7 +18,7 @@ use super::Sessions;
 use super::files::{BUDGET, PACK, PACK_TEXT, SWAPPED};
 use super::message::Message;
 use super::provider::{self, Format};
-use super::swap::Swapped;
+use super::swap_index::{Swapped, parse_index};
 use crate::agent::small::{File, as_read, pretty, read_all, sha256};
 use crate::agent::tries::Tries;
 use crate::error::{Error, ErrorKind, Result};
@@ -109,8 +109,8 @@ impl Sessions<'_> {
     /// since the last time, nothing is written.
     ///
     /// # Errors
-    /// `BudgetTooSmall` if the last message of the user and the step that is not finished do not fit, with the
-    /// least budget that does; `NotFound`; `InvalidArgument`; from the filesystem.
+    /// `BudgetTooSmall` if the last message of the user and the step that is not finished do not fit, with
+    /// the least budget that does; `NotFound`; `InvalidArgument`; from the filesystem.
     pub async fn pack(&self, session: &str, options: &PackOptions) -> Result<Packed> {
         let (mut tries, mut first) = (Tries::default(), true);
         loop {
@@ -167,7 +167,7 @@ impl Sessions<'_> {
         let before = serde_json::from_str::<Pack>(text).ok();
         let before = before.filter(|pack| pack.form == FORM && pack.tokenizer == ENCODING);
         let budget = parse_budget(budget.as_ref().and_then(File::text).unwrap_or_default())?;
-        let swapped = super::swap::parse_index(swap_file.as_ref().and_then(File::text).unwrap_or_default());
+        let swapped = parse_index(swap_file.as_ref().and_then(File::text).unwrap_or_default());
         Ok(Files { before, pack, budget, swap_file, swapped })
     }
 }

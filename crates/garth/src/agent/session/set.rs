@@ -1,7 +1,7 @@
 //! Sets what may be set of a session: its state, where it works, what it is called, what comes first in
 //! packs.
 
-use super::files::{CWD, META, STATE, UPDATED_AT};
+use super::files::{BUDGET, CWD, META, STATE, UPDATED_AT};
 use super::list::Listed;
 use super::meta::{Meta, State};
 use super::{Sessions, missing};
@@ -31,6 +31,8 @@ pub struct Change {
     pub model: Option<String>,
     /// How many tokens that model takes; 0 takes that away.
     pub context_window: Option<u64>,
+    /// How many tokens its packs have; 0: as many as it takes; nothing: what the model takes.
+    pub budget: Option<Option<u64>>,
 }
 
 impl Change {
@@ -73,8 +75,19 @@ impl Sessions<'_> {
         let (file, mut meta) = self.meta(session).await?;
         let now = self.env.now().to_rfc3339();
         let (before, mut ops) = (meta.clone(), Vec::new());
+        let mut conditions = Vec::new();
         if let Some(state) = change.state {
             ops.extend(self.state_ops(session, &mut meta, state, &now)?);
+            if state.is_final() {
+                for (more, condition) in self.end_children(session).await? {
+                    ops.extend(more);
+                    conditions.push(condition);
+                }
+            }
+        }
+        if let Some(budget) = change.budget {
+            let text = if budget.is_none() { String::new() } else { format!("{}\n", budget.unwrap_or(0)) };
+            ops.push(Op::write(self.file(session, BUDGET)?, text).with_parents());
         }
         if let Some(cwd) = &change.cwd {
             ops.push(Op::write(self.file(session, CWD)?, format!("{cwd}\n")));
@@ -96,6 +109,7 @@ impl Sessions<'_> {
         if !ops.is_empty() {
             ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));
             let batch = self.batch(session, ops, "set session").require(meta_file, as_read(Some(&file)));
+            let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
             self.fs.commit(batch).await?;
         }
         self.get(session).await

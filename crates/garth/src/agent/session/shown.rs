@@ -9,7 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::draft::Role;
 use super::message::{Block, ImageSource, Message};
-use super::swap::Swapped;
+use super::swap_index::Swapped;
 use crate::agent::recall::fence::word;
 use crate::agent::small::sha256;
 use crate::text::count::{count, count_to};
@@ -132,7 +132,7 @@ impl Show {
         Ok(section(line, message))
     }
 
-    /// Whether a result is not shown whole by this: its call is not there, or it was shown before.
+    /// Whether a result is not shown whole: its call is not there, or it was shown before.
     pub(super) fn is_short(&self, message: &Message) -> bool {
         message.content.iter().any(|block| match block {
             Block::ToolResult { call_id, content, .. } => {
@@ -167,7 +167,7 @@ pub(super) fn fits(text: &str, most: u64) -> Option<u64> {
     count_to(text, most).map(|tokens| tokens as u64)
 }
 
-/// A part of a pack: a line that tells what it is, and its text, in which no line can be taken for such a one.
+/// Whether a result is not shown whole: its call is not there, or it was shown already.
 pub(super) fn part(what: &str, text: &str) -> String {
     let text = text.replace("<!--", "<\\!--");
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };

@@ -9,6 +9,7 @@ use super::files::{CHUNKS, Log, META, SWAPPED};
 use super::message::Message;
 use super::shown::{Rules, Show};
 use super::source::{Resolved, Source, What};
+use super::swap_index::{Swapped, parse_index};
 use super::{Sessions, missing};
 use crate::agent::small::{File, as_read, pretty, read_all, sha256};
 use crate::agent::tries::Tries;
@@ -23,30 +24,6 @@ const MAX_INDEX: usize = 1 << 20;
 /// Most bytes of a summary.
 const MAX_SUMMARY: usize = 4096;
 
-/// A line of the index.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Swapped {
-    /// `sha256-` and the hash of what was moved out.
-    pub id: String,
-    /// `message_range`, `tool_output`, `events` or `file`.
-    pub kind: String,
-    /// `messages.jsonl`, `events.jsonl` or the path of a file.
-    pub source: String,
-    /// Its lines, `1-120`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub range: Option<String>,
-    /// The event, if it is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub event: Option<String>,
-    /// What it is, in few words.
-    pub summary: String,
-    /// How many tokens it has.
-    pub tokens: u64,
-    /// Whether its head and tail are shown: a pack cut it to fit.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub cut: bool,
-}
-
 /// What a chunk says that is a reference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Chunk {
@@ -55,24 +32,6 @@ struct Chunk {
     end_event: String,
     range: String,
     hash: String,
-}
-
-impl Swapped {
-    /// The lines of messages that it takes out of the window.
-    pub(super) fn lines(&self) -> Option<RangeInclusive<u64>> {
-        let (first, last) = self.range.as_deref()?.split_once('-')?;
-        let lines = first.parse().ok()?..=last.parse().ok()?;
-        Some(lines).filter(|_| self.source == Log::Messages.file())
-    }
-
-    pub(super) fn line(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default() + "\n"
-    }
-}
-
-/// The lines of an index. What is none is left out.
-pub(super) fn parse_index(text: &str) -> Vec<Swapped> {
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
 /// An id of swapped content.
@@ -263,7 +222,8 @@ impl Sessions<'_> {
         Ok((file, index))
     }
 
-    /// What was moved out, whole: lines as they are in their log, or the bytes of a file. Its hash is checked.
+    /// What was moved out, whole: lines as they are in their log, or the bytes of a file. Its hash is
+    /// checked.
     ///
     /// # Errors
     /// `NotFound`; `Corrupt` if it is not what was moved out; `TooLarge`; from the filesystem.
@@ -303,8 +263,8 @@ impl Sessions<'_> {
         self.bytes_of(&self.file(session, log.file())?, bytes).await
     }
 
-    /// Moves something back into the window: the index does not have it any more, the chunk stays until it is
-    /// collected. Its hash is checked first.
+    /// Moves something back into the window: the index does not have it any more, the chunk stays until it
+    /// is collected. Its hash is checked first.
     ///
     /// # Errors
     /// As [`Sessions::swap_content`].

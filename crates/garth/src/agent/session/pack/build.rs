@@ -9,7 +9,7 @@ use crate::agent::session::files::{Log, MESSAGES};
 use crate::agent::session::lines::{End, Line};
 use crate::agent::session::message::Message;
 use crate::agent::session::shown::Cut;
-use crate::agent::session::swap::Swapped;
+use crate::agent::session::swap_index::Swapped;
 use crate::agent::small::sha256;
 use crate::error::Result;
 use crate::rule::projection::sessions::{ASSISTANT, USER};

@@ -7,7 +7,7 @@ use super::{MAX_PACK, Packed};
 use crate::agent::session::Sessions;
 use crate::agent::session::files::PACK;
 use crate::agent::session::source::{Resolved, Source, What};
-use crate::agent::session::swap::parse_index;
+use crate::agent::session::swap_index::parse_index;
 use crate::agent::small::sha256;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystemExt as _;

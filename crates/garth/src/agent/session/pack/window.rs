@@ -13,7 +13,7 @@ use crate::agent::session::files::{Log, MESSAGES};
 use crate::agent::session::lines::{End, Line};
 use crate::agent::session::message::Message;
 use crate::agent::session::shown::{Cut, Hidden, Rules, Show, flat, is_beyond};
-use crate::agent::session::swap::Swapped;
+use crate::agent::session::swap_index::Swapped;
 use crate::error::Result;
 
 /// Lines that are looked at for withdrawals at a time, on the way back.

@@ -1,0 +1,332 @@
+//! Collects what was made of a session and is not needed any more: packs that can be built again, chunks and
+//! blobs that nothing refers to. Messages and events go only where a policy says so in so many words.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use super::Sessions;
+use super::dedup::{Deduped, index_text};
+use super::entry::{Entry, EntryKind};
+use super::files::{BLOBS, CHUNKS, DEDUPED, Log, PACK, PACK_TEXT, POLICY, SWAPPED};
+use super::pack::{Pack, Which};
+use super::policy::{History, Policy};
+use super::source::{Resolved, Source, What};
+use super::swap_index::Swapped;
+use crate::agent::breathe::breathe;
+use crate::agent::small::{as_read, read_all};
+use crate::agent::tries::Tries;
+use crate::error::{ErrorKind, Result};
+use crate::fs::FileSystemExt as _;
+use crate::model::{At, Item, Kind, Op, Page, Precondition, Seq, Timestamp};
+use crate::path::TreePath;
+
+/// Most files that one run removes; the next goes on.
+const MAX_REMOVED: usize = 10_000;
+
+/// What was collected, or would be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Collection {
+    /// What is removed, with why.
+    pub removed: Vec<Collected>,
+    /// The commit; none if nothing was removed, or nothing was to be.
+    pub seq: Option<Seq>,
+    /// Whether there may be more.
+    pub more: bool,
+}
+
+/// Something that is removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collected {
+    /// A file of the session.
+    pub name: String,
+    /// How many bytes it has.
+    pub bytes: u64,
+    /// Why it may go.
+    pub reason: &'static str,
+}
+
+/// What one run finds.
+struct Found {
+    collection: Collection,
+    ops: Vec<Op>,
+    conditions: Vec<(At, Precondition)>,
+    /// Whether rules have to be overridden: history goes.
+    history: bool,
+}
+
+impl Sessions<'_> {
+    /// Collects by `context/gc.policy`. A dry run changes nothing.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a policy that is none; `NotFound`; from the filesystem.
+    pub async fn collect(&self, session: &str, dry: bool) -> Result<Collection> {
+        let mut tries = Tries::default();
+        loop {
+            match self.collect_once(session, dry).await {
+                Err(error) if tries.again(&error) => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn collect_once(&self, session: &str, dry: bool) -> Result<Collection> {
+        let (_, meta) = self.meta(session).await?;
+        let file = read_all(self.fs, &[self.file(session, POLICY)?], 64 << 10).await?.pop().flatten();
+        let policy = match &file {
+            Some(file) => Policy::parse(file.text().unwrap_or("not UTF-8"))?,
+            None => Policy::default(),
+        };
+        let now = self.env.now();
+        let (collection, ops, conditions) = (Collection::default(), Vec::new(), Vec::new());
+        let mut found = Found { collection, ops, conditions, history: false };
+        found.conditions.push((At::from(self.file(session, POLICY)?), as_read(file.as_ref())));
+        let pack = self.due_pack(session, &policy, now, &mut found).await?;
+        let roots = self.roots(session, pack.as_ref(), &mut found).await?;
+        self.due_chunks(session, &policy, now, &roots, &mut found).await?;
+        self.due_blobs(session, &policy, &roots, &mut found).await?;
+        if let (Some(history), Some(since)) = (policy.history, &meta.finished_at) {
+            self.due_history(session, &policy, history, (since, now), &mut found).await?;
+        }
+        let Found { mut collection, mut ops, conditions, history } = found;
+        if dry || collection.removed.is_empty() {
+            return Ok(collection);
+        }
+        let count = collection.removed.len().to_string();
+        let event = self.event_op(session, "context.collected", &[("files", &count)]).await?;
+        // events that go are gone before this one comes
+        ops.push(event);
+        let batch = self.batch(session, ops, "collect context of session");
+        let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
+        let batch = batch.require(self.is_there(session)?, Precondition::Exists);
+        let batch = if history { batch.overriding_rules() } else { batch };
+        collection.seq = Some(self.fs.commit(batch).await?.seq);
+        Ok(collection)
+    }
+
+    /// The pack, if it stays; it goes if it is old and can be built again.
+    async fn due_pack(
+        &self,
+        session: &str,
+        policy: &Policy,
+        now: Timestamp,
+        found: &mut Found,
+    ) -> Result<Option<Pack>> {
+        let path = self.file(session, PACK)?;
+        let Some(entry) = self.fs.lookup(&path).await? else { return Ok(None) };
+        found.conditions.push((At::from(&path), Precondition::Etag(entry.etag)));
+        let pack = self.packed(session, &Which::Last).await.ok();
+        // what somebody else wrote there is not rebuilt by us, and so not removed
+        if pack.is_none() || !is_older(entry.mtime, policy.pack_ttl, now) {
+            return Ok(pack);
+        }
+        if self.replay(session, &Which::Last).await.is_err() {
+            return Ok(pack);
+        }
+        for name in [PACK, PACK_TEXT] {
+            let path = self.file(session, name)?;
+            if let Some(entry) = self.fs.lookup(&path).await? {
+                found.remove(name.to_owned(), entry.size, "it can be built again", path);
+            }
+        }
+        Ok(None)
+    }
+
+    /// What derived files and the pack refer to: ids of chunks and blobs.
+    async fn roots(&self, session: &str, pack: Option<&Pack>, found: &mut Found) -> Result<HashSet<String>> {
+        let mut roots = HashSet::new();
+        for kind in EntryKind::ALL {
+            let path = self.file(session, kind.file())?;
+            let file = self.fs.lookup(&path).await?;
+            let as_found = file.map_or(Precondition::Absent, |file| Precondition::Etag(file.etag));
+            found.conditions.push((At::from(path), as_found));
+            for entry in self.entries(session, kind).await? {
+                roots.extend(named_by(&entry));
+            }
+        }
+        if let Some(pack) = pack {
+            roots.extend(pack.window.cuts.iter().map(|cut| cut.swap.clone()));
+            roots.extend(pack.items.iter().filter_map(|item| id_in(&item.source)));
+        }
+        Ok(roots)
+    }
+
+    /// Chunks that nothing refers to, and entries of the index that packs made and no pack needs.
+    async fn due_chunks(
+        &self,
+        session: &str,
+        policy: &Policy,
+        now: Timestamp,
+        roots: &HashSet<String>,
+        found: &mut Found,
+    ) -> Result<()> {
+        let (file, index) = self.swap_index(session).await?;
+        let is_root = |entry: &&Swapped| !entry.cut || roots.contains(&entry.id);
+        let kept: HashSet<&str> = index.iter().filter(is_root).map(|entry| entry.id.as_str()).collect();
+        let mut gone = HashSet::new();
+        for item in self.files_in(session, CHUNKS, found).await? {
+            let name = item.name.as_str();
+            let is_kept = kept.contains(name) || roots.contains(name);
+            let Some(entry) = item.entry.as_ref().filter(|_| !is_kept) else { continue };
+            if !is_older(entry.mtime, policy.swap_ttl, now) {
+                continue;
+            }
+            let path = self.file(session, &format!("{CHUNKS}/{name}"))?;
+            found.remove(format!("{CHUNKS}/{name}"), entry.size, "nothing refers to it", path);
+            gone.insert(name.to_owned());
+        }
+        if index.iter().any(|entry| gone.contains(&entry.id)) {
+            let left: Vec<Swapped> = index.into_iter().filter(|entry| !gone.contains(&entry.id)).collect();
+            let text: String = left.iter().map(Swapped::line).collect();
+            let path = self.file(session, SWAPPED)?;
+            found.conditions.push((At::from(&path), as_read(file.as_ref())));
+            found.ops.push(Op::write(path, text));
+        } else {
+            found.conditions.push((At::from(self.file(session, SWAPPED)?), as_read(file.as_ref())));
+        }
+        Ok(())
+    }
+
+    /// Blobs that too little refers to.
+    async fn due_blobs(
+        &self,
+        session: &str,
+        policy: &Policy,
+        roots: &HashSet<String>,
+        found: &mut Found,
+    ) -> Result<()> {
+        let (file, index) = self.dedup_index(session).await?;
+        let mut gone = HashSet::new();
+        let mut left: Vec<Deduped> = Vec::new();
+        for mut entry in index.clone() {
+            let (mut live, mut raw) = (Vec::new(), false);
+            for text in &entry.refs {
+                let Ok(source) = text.parse::<Source>() else { continue };
+                match self.resolve(session, &source).await {
+                    Ok(resolved) => {
+                        raw |= matches!(resolved, Resolved::Lines { .. });
+                        live.push(text.clone());
+                    }
+                    Err(error) if error.is(ErrorKind::NotFound) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            entry.refs = live;
+            if roots.contains(&entry.hash) || entry.refs.len() as u64 >= policy.dedup_min_refs {
+                left.push(entry);
+                continue;
+            }
+            gone.insert(entry.hash.clone());
+            if raw {
+                // raw history has it: the entry stays, without a blob
+                entry.refs.retain(|text| text.parse::<Source>().is_ok_and(|source| is_raw(&source)));
+                left.push(entry);
+            }
+            breathe().await;
+        }
+        let known: HashSet<&str> = index.iter().map(|entry| entry.hash.as_str()).collect();
+        for item in self.files_in(session, BLOBS, found).await? {
+            let name = item.name.as_str();
+            if !gone.contains(name) && (known.contains(name) || roots.contains(name)) {
+                continue;
+            }
+            let path = self.file(session, &format!("{BLOBS}/{name}"))?;
+            let bytes = item.entry.as_ref().map_or(0, |entry| entry.size);
+            found.remove(format!("{BLOBS}/{name}"), bytes, "too little refers to it", path);
+        }
+        let path = self.file(session, DEDUPED)?;
+        found.conditions.push((At::from(&path), as_read(file.as_ref())));
+        if left != index && !found.collection.removed.is_empty() {
+            found.ops.push(Op::write(path, index_text(&left)));
+        }
+        Ok(())
+    }
+
+    /// Messages and events of a session that is at its end, where the policy says so.
+    async fn due_history(
+        &self,
+        session: &str,
+        policy: &Policy,
+        (what, ttl): (History, Duration),
+        (since, now): (&str, Timestamp),
+        found: &mut Found,
+    ) -> Result<()> {
+        let since = Timestamp::parse_rfc3339(since)?;
+        if !is_older(since, ttl, now) {
+            return Ok(());
+        }
+        let logs = [(Log::Messages, policy.keep_messages), (Log::Events, policy.keep_events)];
+        for (log, _) in logs.into_iter().filter(|(_, keep)| !keep) {
+            let path = self.file(session, log.file())?;
+            let Some(entry) = self.fs.lookup(&path).await?.filter(|entry| entry.size > 0) else { continue };
+            found.conditions.push((At::from(&path), Precondition::Etag(entry.etag)));
+            let reason = match what {
+                History::Archive => {
+                    let to = self.file(session, &format!("archive/{}", log.file()))?;
+                    found.ops.push(Op::mkdir_all(self.file(session, "archive")?));
+                    found.ops.push(Op::copy(path.clone(), to).replace());
+                    "the policy archives it"
+                }
+                History::Delete => "the policy deletes it",
+            };
+            found.ops.push(Op::truncate(path, 0));
+            let (name, bytes) = (log.file().to_owned(), entry.size);
+            found.collection.removed.push(Collected { name, bytes, reason });
+            found.history = true;
+        }
+        Ok(())
+    }
+
+    /// The files of a directory of the session, as many as one run removes.
+    async fn files_in(&self, session: &str, dir: &str, found: &mut Found) -> Result<Vec<Item>> {
+        let dir = At::from(self.file(session, dir)?);
+        let (mut files, mut page) = (Vec::new(), Page { entries: true, ..Page::default() });
+        loop {
+            let listing = match self.fs.list(&dir, &page).await {
+                Ok(listing) => listing,
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                    return Ok(files);
+                }
+                Err(error) => return Err(error),
+            };
+            let last = listing.items.last().map(|item| item.name.clone());
+            files.extend(listing.items.into_iter().filter(|item| item.kind == Kind::File));
+            if files.len() >= MAX_REMOVED {
+                found.collection.more = true;
+                return Ok(files);
+            }
+            match last.filter(|_| listing.more) {
+                Some(last) => page.after = Some(last),
+                None => return Ok(files),
+            }
+        }
+    }
+}
+
+impl Found {
+    fn remove(&mut self, name: String, bytes: u64, reason: &'static str, path: TreePath) {
+        self.collection.removed.push(Collected { name, bytes, reason });
+        self.ops.push(Op::remove_file(path));
+    }
+}
+
+fn is_older(than: Timestamp, ttl: Duration, now: Timestamp) -> bool {
+    let ttl = i64::try_from(ttl.as_nanos()).unwrap_or(i64::MAX);
+    now.0.saturating_sub(than.0) >= ttl
+}
+
+fn is_raw(source: &Source) -> bool {
+    matches!(source.what, What::Lines(..) | What::Id(..) | What::Ids(..) | What::Tool(_))
+}
+
+/// The chunk or blob that a source or a path names.
+fn id_in(source: &str) -> Option<String> {
+    let at = source.find("sha256-")?;
+    Some(source[at..].to_owned())
+}
+
+/// The chunks and blobs that an entry names.
+fn named_by(entry: &Entry) -> Vec<String> {
+    let sources = entry.sources.iter().chain(&entry.resolved).filter_map(|source| id_in(&source.to_string()));
+    sources.chain(entry.to.iter().filter_map(|(path, _)| id_in(path))).collect()
+}
