@@ -1,15 +1,23 @@
 //! `garth session`: what was said and done in an agent's sessions, which only grows.
 
+mod child;
+mod context;
 mod lines;
 mod open;
+mod pack;
+mod swap;
 mod write;
 
 use clap::{Args, Subcommand};
 use garth::agent::session::{Change, Create, List, Listed, MAX_LISTED, SessionKey, State};
 use serde_json::{Value, json};
 
+use self::child::Child;
+use self::context::{Derive, Pin, Why};
 use self::lines::{Events, Messages, Resolve};
 use self::open::open;
+use self::pack::{Compare, Pack, Replay};
+use self::swap::{Dedup, Gc, Swap};
 use self::write::{Append, Withdraw};
 use crate::app::App;
 use crate::escape::escaped;
@@ -69,6 +77,16 @@ enum Action {
     Events(Events),
     Withdraw(Withdraw),
     Resolve(Resolve),
+    Derive(Derive),
+    Why(Why),
+    Pin(Pin),
+    Pack(Pack),
+    Replay(Replay),
+    Compare(Compare),
+    Swap(Swap),
+    Dedup(Dedup),
+    Child(Child),
+    Gc(Gc),
 }
 
 #[derive(Args, Debug)]
@@ -111,6 +129,23 @@ struct SetArgs {
     /// How many tokens the model takes; 0 takes that away
     #[arg(long, value_name = "TOKENS")]
     context_window: Option<u64>,
+    /// How many tokens its packs have; 0: no limit; none: what the model takes
+    #[arg(long, value_name = "TOKENS", value_parser = budget)]
+    budget: Option<Budget>,
+}
+
+/// The tokens of packs, or what the model takes.
+#[derive(Clone, Copy, Debug)]
+struct Budget(Option<u64>);
+
+fn budget(text: &str) -> std::result::Result<Budget, String> {
+    match text {
+        "none" => Ok(Budget(None)),
+        number => number
+            .parse()
+            .map(|tokens| Budget(Some(tokens)))
+            .map_err(|_| "write a number of tokens, 0 or none".to_owned()),
+    }
 }
 
 impl Session {
@@ -141,6 +176,16 @@ impl Session {
             Action::Events(verb) => verb.run(app).await,
             Action::Withdraw(verb) => verb.run(app).await,
             Action::Resolve(verb) => verb.run(app).await,
+            Action::Derive(verb) => verb.run(app).await,
+            Action::Why(verb) => verb.run(app).await,
+            Action::Pin(verb) => verb.run(app).await,
+            Action::Pack(verb) => verb.run(app).await,
+            Action::Replay(verb) => verb.run(app).await,
+            Action::Compare(verb) => verb.run(app).await,
+            Action::Swap(verb) => verb.run(app).await,
+            Action::Dedup(verb) => verb.run(app).await,
+            Action::Child(verb) => verb.run(app).await,
+            Action::Gc(verb) => verb.run(app).await,
         }
     }
 }
@@ -161,8 +206,9 @@ impl SetArgs {
         let mut change = Change::default();
         (change.state, change.cwd, change.title) = (self.state, self.cwd, self.title);
         (change.model, change.context_window) = (self.model, self.context_window);
+        change.budget = self.budget.map(|budget| budget.0);
         if change == Change::default() {
-            let options = "--state, --cwd, --title, --model, --context-window";
+            let options = "--state, --cwd, --title, --model, --context-window, --budget";
             return Err(Failure::Usage(format!("say what to set: {options}")));
         }
         let set = open(app, true).await?.sessions()?.set(&self.name, &change).await?;

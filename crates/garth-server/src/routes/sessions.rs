@@ -1,5 +1,7 @@
 //! The routes of sessions: what each one takes, asks of the account, and answers.
 
+mod context;
+
 use bytes::Bytes;
 use garth::agent::AgentTree;
 use garth::agent::session::{
@@ -7,7 +9,7 @@ use garth::agent::session::{
     State, Usage,
 };
 use garth::datadir::Scope;
-use garth::model::Author;
+use garth::model::{Author, Timestamp};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -32,10 +34,24 @@ pub(super) enum Call {
     Lines,
     Withdraw,
     Resolve,
+    Derive,
+    Why,
+    Pin,
+    Pack,
+    Replay,
+    Compare,
+    SwapOut,
+    SwapIn,
+    Swapped,
+    Dedup,
+    Spawn,
+    Children,
+    SetChild,
+    Collect,
 }
 
 impl Call {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 23] = [
         Self::Create,
         Self::Get,
         Self::List,
@@ -45,6 +61,20 @@ impl Call {
         Self::Lines,
         Self::Withdraw,
         Self::Resolve,
+        Self::Derive,
+        Self::Why,
+        Self::Pin,
+        Self::Pack,
+        Self::Replay,
+        Self::Compare,
+        Self::SwapOut,
+        Self::SwapIn,
+        Self::Swapped,
+        Self::Dedup,
+        Self::Spawn,
+        Self::Children,
+        Self::SetChild,
+        Self::Collect,
     ];
 
     pub(super) const fn path(self) -> &'static str {
@@ -58,20 +88,55 @@ impl Call {
             Self::Lines => "/v1/sessions/lines",
             Self::Withdraw => "/v1/sessions/withdraw",
             Self::Resolve => "/v1/sessions/resolve",
+            Self::Derive => "/v1/sessions/derive",
+            Self::Why => "/v1/sessions/why",
+            Self::Pin => "/v1/sessions/pin",
+            Self::Pack => "/v1/sessions/pack",
+            Self::Replay => "/v1/sessions/replay",
+            Self::Compare => "/v1/sessions/compare",
+            Self::SwapOut => "/v1/sessions/swap-out",
+            Self::SwapIn => "/v1/sessions/swap-in",
+            Self::Swapped => "/v1/sessions/swapped",
+            Self::Dedup => "/v1/sessions/dedup",
+            Self::Spawn => "/v1/sessions/spawn",
+            Self::Children => "/v1/sessions/children",
+            Self::SetChild => "/v1/sessions/set-child",
+            Self::Collect => "/v1/sessions/collect",
         }
     }
 
     /// The scope it takes.
     pub(super) const fn scope(self) -> Scope {
         match self {
-            Self::Get | Self::List | Self::Lines | Self::Resolve => Scope::MemoryRead,
-            Self::Create | Self::Current | Self::Set | Self::Append | Self::Withdraw => Scope::MemoryWrite,
+            Self::Get
+            | Self::List
+            | Self::Lines
+            | Self::Resolve
+            | Self::Why
+            | Self::Replay
+            | Self::Compare
+            | Self::Swapped
+            | Self::Children => Scope::MemoryRead,
+            Self::Create
+            | Self::Current
+            | Self::Set
+            | Self::Append
+            | Self::Withdraw
+            | Self::Derive
+            | Self::Pin
+            | Self::Pack
+            | Self::SwapOut
+            | Self::SwapIn
+            | Self::Dedup
+            | Self::Spawn
+            | Self::SetChild
+            | Self::Collect => Scope::MemoryWrite,
         }
     }
 
     /// Whether its answers may be long.
     pub(super) const fn is_long(self) -> bool {
-        matches!(self, Self::List | Self::Lines)
+        matches!(self, Self::List | Self::Lines | Self::Pack | Self::Replay)
     }
 }
 
@@ -91,11 +156,11 @@ pub(super) async fn answer(caller: &Caller<'_>, call: Call, body: &Bytes) -> Res
             let who = identity(&fields)?.ok_or_else(|| Refusal::validation("\"chat\" goes with \"user\""))?;
             let reach = AgentTree::new(&**caller.account, who).create(changes).sessions().await?;
             let sessions = Sessions::new(&*reach.fs, &user, &agent, env)?.author(author).only(reach.only);
-            answer_of(&sessions, call, &fields).await?
+            answer_of(&sessions, call, &fields, caller.env.now()).await?
         }
         None => {
             let sessions = Sessions::new(&**caller.account, &user, &agent, env)?.author(author);
-            answer_of(&sessions, call, &fields).await?
+            answer_of(&sessions, call, &fields, caller.env.now()).await?
         }
     };
     Ok(Bytes::from(Box::<str>::from(answer).into_string()))
@@ -105,6 +170,7 @@ async fn answer_of(
     sessions: &Sessions<'_>,
     call: Call,
     fields: &Fields<'_>,
+    now: Timestamp,
 ) -> Result<Box<RawValue>, Refusal> {
     let name = || fields.required_text("name");
     let answer = match call {
@@ -146,6 +212,20 @@ async fn answer_of(
             let source: Source = fields.required_text("source")?.parse()?;
             resolved(&sessions.resolve(&name()?, &source).await?)
         }
+        Call::Derive => context::derive(sessions, &name()?, fields).await?,
+        Call::Why => context::why(sessions, &name()?, fields).await?,
+        Call::Pin => context::pin(sessions, &name()?, fields).await?,
+        Call::Pack => return context::pack(sessions, &name()?, fields).await,
+        Call::Replay => return context::replay(sessions, &name()?, fields, now).await,
+        Call::Compare => context::compare(sessions, &name()?, fields, now).await?,
+        Call::SwapOut => context::swap_out(sessions, &name()?, fields).await?,
+        Call::SwapIn => context::swap_in(sessions, &name()?, fields).await?,
+        Call::Swapped => json!({"items": sessions.swapped(&name()?).await?}),
+        Call::Dedup => context::dedup(sessions, &name()?, fields).await?,
+        Call::Spawn => context::spawn(sessions, &name()?, fields).await?,
+        Call::Children => context::children(sessions, &name()?).await?,
+        Call::SetChild => context::set_child(sessions, &name()?, fields).await?,
+        Call::Collect => context::collect(sessions, &name()?, fields).await?,
     };
     raw(&answer)
 }
@@ -182,6 +262,10 @@ fn change(fields: &Fields<'_>) -> Result<Change, Refusal> {
     (change.cwd, change.title) = (owned(fields, "cwd")?, owned(fields, "title")?);
     change.model = owned(fields, "model")?;
     change.context_window = fields.integer("context_window", 0, u64::MAX)?;
+    change.budget = match fields.flag("no_budget")?.unwrap_or(false) {
+        true => Some(None),
+        false => fields.integer("budget", 0, u64::MAX)?.map(Some),
+    };
     Ok(change)
 }
 

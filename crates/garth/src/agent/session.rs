@@ -44,7 +44,7 @@ pub use self::message::{Block, ImageSource, Message, Native};
 pub use self::meta::{Meta, State, Usage};
 pub use self::pack::{
     Changed, Difference, Digest, Item, MAX_TOKENS, Omitted, Pack, PackOptions, Packed, Prefix, Reserved,
-    Which, Window,
+    Window,
 };
 pub use self::policy::{History, Policy};
 pub use self::provider::{Format, list as provider_list};

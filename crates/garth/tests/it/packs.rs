@@ -1,9 +1,9 @@
 //! Packs: what a model gets of a session, within its budget, and the same again later.
 
 use garth::agent::session::{
-    Append, Derive, Draft, Format, Pack, PackOptions, Packed, Role, Sessions, Source, Which,
+    Append, Derive, Draft, Format, Pack, PackOptions, Packed, Role, Sessions, Source,
 };
-use garth::model::Op;
+use garth::model::{Moment, Op};
 use garth::{ErrorKind, FileSystemExt};
 use serde_json::{Value, json};
 
@@ -190,7 +190,7 @@ async fn a_step_that_is_too_long_is_cut_to_head_and_tail_and_leads_to_the_whole(
         let cut = &packed.pack.window.cuts[0];
         let whole = sessions.swap_content("default", &cut.swap).await.unwrap();
         assert!(String::from_utf8(whole).unwrap().contains("line 20000 of the log"));
-        let again = sessions.replay("default", &Which::Last).await.unwrap();
+        let again = sessions.replay("default", None).await.unwrap();
         assert_eq!(again.markdown, packed.markdown);
         let error = sessions.pack("default", &budget(100)).await.unwrap_err();
         assert!(error.is(ErrorKind::BudgetTooSmall), "{error:?}");
@@ -220,7 +220,7 @@ async fn a_pack_is_built_again_whatever_has_changed_since() {
     assert!(
         packed.markdown.contains("messages 5-8 are swapped out") && !packed.markdown.contains("Question 2")
     );
-    let version = account.stat(&(&path("context/pack.json")).into()).await.unwrap().etag;
+    let then = Moment::Seq(account.head().await.unwrap().seq);
     derive.summary = Some("Second.".to_owned());
     sessions.derive("default", &derive).await.unwrap();
     account.write(&path("context/pinned/system.md"), "You are a poet.\n").await.unwrap();
@@ -231,7 +231,7 @@ async fn a_pack_is_built_again_whatever_has_changed_since() {
     let later = sessions.pack("default", &budget(3000)).await.unwrap();
     assert!(later.markdown.contains("You are a poet.") && later.markdown.contains("Second."));
     assert!(later.markdown.contains("Question 2") && !later.markdown.contains("Question 3"));
-    let again = sessions.replay("default", &Which::Version(version)).await.unwrap();
+    let again = sessions.replay("default", Some(&then)).await.unwrap();
     assert_eq!(again.markdown, packed.markdown);
     assert_eq!(again.list(Format::Anthropic), packed.list(Format::Anthropic));
     let difference = later.since(&again);
@@ -280,6 +280,6 @@ async fn output_that_comes_again_is_named_and_secrets_are_not_shown() {
             assert!(!shown.contains(secret) && shown.contains("[secret: "), "{shown}");
         }
         fs.apply(Op::write(path("context/pack.json"), "{}")).await.unwrap();
-        assert!(sessions.replay("default", &Which::Last).await.unwrap_err().is(ErrorKind::NotFound));
+        assert!(sessions.replay("default", None).await.unwrap_err().is(ErrorKind::NotFound));
     }
 }

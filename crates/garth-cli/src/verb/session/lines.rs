@@ -142,6 +142,13 @@ fn print(app: &mut App, log: Log, line: &Line) -> Result {
     }
 }
 
+/// What a line of messages says, on one line; of events, all of it.
+pub(super) fn said_in(line: &str) -> String {
+    let value: Value = serde_json::from_str(line).unwrap_or(Value::Null);
+    let said = said(&value);
+    if said.is_empty() { line.to_owned() } else { said }
+}
+
 /// What a message says, on one line.
 fn said(message: &Value) -> String {
     let text =

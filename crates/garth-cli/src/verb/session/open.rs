@@ -26,6 +26,11 @@ pub(crate) struct Open {
 }
 
 impl Open {
+    /// The tree that they are in.
+    pub(crate) fn fs(&self) -> &dyn FileSystem {
+        &*self.fs
+    }
+
     /// What is done with them.
     pub(crate) fn sessions(&self) -> Result<Sessions<'_>> {
         let sessions = Sessions::new(&*self.fs, &self.user, &self.agent, self.env.clone())?;

@@ -8,7 +8,7 @@ use super::Sessions;
 use super::dedup::{Deduped, index_text};
 use super::entry::{Entry, EntryKind};
 use super::files::{BLOBS, CHUNKS, DEDUPED, Log, PACK, PACK_TEXT, POLICY, SWAPPED};
-use super::pack::{Pack, Which};
+use super::pack::Pack;
 use super::policy::{History, Policy};
 use super::source::{Resolved, Source, What};
 use super::swap_index::Swapped;
@@ -115,12 +115,12 @@ impl Sessions<'_> {
         let path = self.file(session, PACK)?;
         let Some(entry) = self.fs.lookup(&path).await? else { return Ok(None) };
         found.conditions.push((At::from(&path), Precondition::Etag(entry.etag)));
-        let pack = self.packed(session, &Which::Last).await.ok();
+        let pack = self.packed(session, None).await.ok();
         // what somebody else wrote there is not rebuilt by us, and so not removed
         if pack.is_none() || !is_older(entry.mtime, policy.pack_ttl, now) {
             return Ok(pack);
         }
-        if self.replay(session, &Which::Last).await.is_err() {
+        if self.replay(session, None).await.is_err() {
             return Ok(pack);
         }
         for name in [PACK, PACK_TEXT] {

@@ -11,7 +11,6 @@ mod window;
 pub use self::diff::{Changed, Difference};
 use self::made::FORM;
 pub use self::made::{Digest, Item, Omitted, Pack, Prefix, Reserved, Window};
-pub use self::replay::Which;
 
 use self::layers::Part;
 use super::Sessions;

@@ -13,29 +13,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystemExt as _;
 use crate::model::{Moment, VersionId};
 
-/// Which pack.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Which {
-    /// The last.
-    Last,
-    /// What a version of `pack.json` says.
-    Version(VersionId),
-    /// What `pack.json` said then.
-    At(Moment),
-}
-
 impl Sessions<'_> {
-    /// What a pack of a session was made of.
+    /// What the pack of a session is made of, or was at a moment.
     ///
     /// # Errors
     /// `NotFound` if nothing was packed; `Gone` beyond retention; `Corrupt` for a `pack.json` that is none;
     /// from the filesystem.
-    pub async fn packed(&self, session: &str, which: &Which) -> Result<Pack> {
+    pub async fn packed(&self, session: &str, at: Option<&Moment>) -> Result<Pack> {
         let path = self.file(session, PACK)?;
-        let bytes = match which {
-            Which::Last => self.fs.read_file(&path).await?.to_vec(),
-            Which::At(moment) => self.fs.as_of(moment).await?.read_file(&path).await?.to_vec(),
-            Which::Version(version) => self.version_of(*version, MAX_PACK as u64).await?,
+        let bytes = match at {
+            Some(at) => self.fs.as_of(at).await?.read_file(&path).await?,
+            None => self.fs.read_file(&path).await?,
         };
         let pack: Option<Pack> = serde_json::from_slice(&bytes).ok();
         let pack = pack.filter(|pack| pack.session == session && pack.agent == self.agent);
@@ -43,13 +31,13 @@ impl Sessions<'_> {
         pack.ok_or_else(|| Error::new(ErrorKind::NotFound, message()))
     }
 
-    /// Builds a pack again.
+    /// Builds the pack of a session again, or the one that it had at a moment.
     ///
     /// # Errors
     /// As [`Sessions::packed`]; `Gone` if something that it is made of is beyond retention; `Corrupt` if the
     /// bytes are others than those that it names.
-    pub async fn replay(&self, session: &str, which: &Which) -> Result<Packed> {
-        let pack = self.packed(session, which).await?;
+    pub async fn replay(&self, session: &str, at: Option<&Moment>) -> Result<Packed> {
+        let pack = self.packed(session, at).await?;
         if pack.form != FORM {
             let message = format!("{session}: a pack of form {} is not built here; {FORM} is", pack.form);
             return Err(Error::new(ErrorKind::Format, message));

@@ -1,0 +1,217 @@
+//! The routes of what is made of a session for a model: derived files, packs, swap, children, collection.
+
+use garth::TreePath;
+use garth::agent::session::{
+    Child, ChildChange, Collection, Derive, Format, Item, PackOptions, Packed, Resolved, Sessions, Source,
+    Spawn, Swapped,
+};
+use garth::model::{Moment, Timestamp};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::{owned, raw, resolved};
+use crate::errors::Refusal;
+use crate::fields::Fields;
+
+/// Most tokens that a caller may name.
+const MAX_TOKENS: u64 = 1 << 40;
+
+pub(super) async fn derive(
+    sessions: &Sessions<'_>,
+    name: &str,
+    fields: &Fields<'_>,
+) -> Result<Value, Refusal> {
+    let mut derive = Derive::default();
+    (derive.summary, derive.todo) = (owned(fields, "summary")?, owned(fields, "todo")?);
+    derive.facts = lines(fields, "facts")?;
+    derive.decisions = lines(fields, "decisions")?;
+    derive.refs = lines(fields, "refs")?;
+    let done = sessions.derive(name, &derive).await?;
+    Ok(json!({"ok": true, "files": done.files, "seq": done.seq.0}))
+}
+
+/// An array of objects as JSON Lines, each as it was sent.
+fn lines(fields: &Fields<'_>, name: &str) -> Result<Option<String>, Refusal> {
+    let Some(raw) = fields.raw(name)?.filter(|raw| raw.get() != "null") else { return Ok(None) };
+    let must = || Refusal::validation(format!("\"{name}\" must be an array of objects"));
+    let items: Vec<&RawValue> = serde_json::from_str(raw.get()).map_err(|_| must())?;
+    // a line feed between the parts of an object would be the end of its line
+    let line = |item: &&RawValue| format!("{}\n", item.get().replace(['\n', '\r'], " "));
+    Ok(Some(items.iter().map(line).collect()))
+}
+
+pub(super) async fn why(sessions: &Sessions<'_>, name: &str, fields: &Fields<'_>) -> Result<Value, Refusal> {
+    let why = sessions.why(name, &fields.required_text("id")?).await?;
+    let source = |(given, found): &(Source, Resolved)| {
+        let mut shown = resolved(found);
+        shown["given"] = json!(given.to_string());
+        shown
+    };
+    let sources: Vec<Value> = why.sources.iter().map(source).collect();
+    let entry: Value = serde_json::from_str(&why.entry.line).unwrap_or_default();
+    Ok(json!({"file": why.kind.file(), "entry": entry, "sources": sources}))
+}
+
+pub(super) async fn pin(sessions: &Sessions<'_>, name: &str, fields: &Fields<'_>) -> Result<Value, Refusal> {
+    let (file, text) = (fields.required_text("file")?, fields.text("text")?);
+    let seq = sessions.pin(name, &file, text.as_deref()).await?;
+    Ok(json!({"ok": true, "seq": seq.0}))
+}
+
+pub(super) async fn pack(
+    sessions: &Sessions<'_>,
+    name: &str,
+    fields: &Fields<'_>,
+) -> Result<Box<RawValue>, Refusal> {
+    let tokens = |name: &str| fields.integer(name, 0, MAX_TOKENS);
+    let mut options = PackOptions::default();
+    options.budget = tokens("budget")?;
+    options.reserved.prompt_tokens = tokens("prompt_tokens")?.unwrap_or_default();
+    options.reserved.tool_tokens = tokens("tool_tokens")?.unwrap_or_default();
+    options.reserved.output_tokens = tokens("output_tokens")?.unwrap_or_default();
+    options.fresh = fields.flag("fresh")?.unwrap_or_default();
+    options.dry = fields.flag("dry")?.unwrap_or_default();
+    options.expand = fields.texts("expand")?.unwrap_or_default();
+    shown(&sessions.pack(name, &options).await?, fields)
+}
+
+pub(super) async fn replay(
+    sessions: &Sessions<'_>,
+    name: &str,
+    fields: &Fields<'_>,
+    now: Timestamp,
+) -> Result<Box<RawValue>, Refusal> {
+    let packed = sessions.replay(name, moment(fields, "at", now)?.as_ref()).await?;
+    shown(&packed, fields)
+}
+
+/// A moment, in any form that tells one.
+fn moment(fields: &Fields<'_>, name: &str, now: Timestamp) -> Result<Option<Moment>, Refusal> {
+    let Some(text) = fields.text(name)? else { return Ok(None) };
+    let moment = Moment::parse(&text, now)?;
+    Ok(Some(moment.unwrap_or_else(|| Moment::Snapshot(text.into_owned()))))
+}
+
+/// A pack in the form that is asked for.
+fn shown(packed: &Packed, fields: &Fields<'_>) -> Result<Box<RawValue>, Refusal> {
+    let pack = raw(&packed.pack)?;
+    let form = fields.text("form")?;
+    let content = match form.as_deref().unwrap_or("markdown") {
+        "markdown" => raw(&packed.markdown)?,
+        format => {
+            let format: Format = format.parse().map_err(|_| {
+                Refusal::validation("\"form\" must be one of \"markdown\", \"openai\", \"anthropic\"")
+            })?;
+            RawValue::from_string(packed.list(format))
+                .map_err(|_| Refusal::validation("the list is no JSON"))?
+        }
+    };
+    RawValue::from_string(format!(r#"{{"ok":true,"pack":{pack},"content":{content}}}"#))
+        .map_err(|_| Refusal::validation("the answer is no JSON"))
+}
+
+pub(super) async fn compare(
+    sessions: &Sessions<'_>,
+    name: &str,
+    fields: &Fields<'_>,
+    now: Timestamp,
+) -> Result<Value, Refusal> {
+    let from = Fields::required("from", moment(fields, "from", now)?)?;
+    let before = sessions.replay(name, Some(&from)).await?;
+    let after = sessions.replay(name, moment(fields, "to", now)?.as_ref()).await?;
+    let difference = after.since(&before);
+    let changed: Vec<Value> =
+        difference.changed.iter().map(|changed| json!({"from": changed.from, "to": changed.to})).collect();
+    let items = |items: &[Item]| json!(items);
+    Ok(json!({
+        "entered": items(&difference.entered), "left": items(&difference.left), "changed": changed,
+        "tokens": difference.tokens, "bytes": difference.bytes, "common_bytes": difference.common_bytes,
+    }))
+}
+
+pub(super) async fn swap_out(
+    sessions: &Sessions<'_>,
+    name: &str,
+    fields: &Fields<'_>,
+) -> Result<Value, Refusal> {
+    let source: Source = fields.required_text("source")?.parse()?;
+    let summary = fields.text("summary")?.unwrap_or_default();
+    let entry: Swapped = sessions.swap_out(name, &source, &summary).await?;
+    Ok(json!({"ok": true, "entry": entry}))
+}
+
+pub(super) async fn swap_in(
+    sessions: &Sessions<'_>,
+    name: &str,
+    fields: &Fields<'_>,
+) -> Result<Value, Refusal> {
+    let id = fields.required_text("id")?;
+    let content = sessions.swap_in(name, &id).await?;
+    Ok(json!({"ok": true, "id": id, "bytes": content.len()}))
+}
+
+pub(super) async fn dedup(
+    sessions: &Sessions<'_>,
+    name: &str,
+    fields: &Fields<'_>,
+) -> Result<Value, Refusal> {
+    let given = fields.texts("sources")?.unwrap_or_default();
+    let sources = given.iter().map(|source| source.parse()).collect::<Result<Vec<Source>, _>>()?;
+    Ok(json!({"ok": true, "entries": sessions.dedup(name, &sources).await?}))
+}
+
+pub(super) async fn spawn(
+    sessions: &Sessions<'_>,
+    name: &str,
+    fields: &Fields<'_>,
+) -> Result<Value, Refusal> {
+    let mut spawn = Spawn::new(
+        fields.required_text("id")?.into_owned(),
+        fields.text("handoff")?.unwrap_or_default().into_owned(),
+    );
+    (spawn.agent, spawn.session) = (owned(fields, "child_agent")?, owned(fields, "child_session")?);
+    Ok(json!({"ok": true, "child": child(&sessions.spawn(name, &spawn).await?)}))
+}
+
+pub(super) async fn children(sessions: &Sessions<'_>, name: &str) -> Result<Value, Refusal> {
+    let all: Vec<Value> = sessions.children(name).await?.iter().map(child).collect();
+    Ok(json!({"items": all}))
+}
+
+pub(super) async fn set_child(
+    sessions: &Sessions<'_>,
+    name: &str,
+    fields: &Fields<'_>,
+) -> Result<Value, Refusal> {
+    let mut change = ChildChange::default();
+    change.status = fields.text("status")?.map(|status| status.parse()).transpose()?;
+    (change.result, change.refs) = (owned(fields, "result")?, lines(fields, "refs")?);
+    if let Some(given) = fields.raw("artifacts")?.filter(|raw| raw.get() != "null") {
+        let must = || Refusal::validation("\"artifacts\" must be an object: a path for each name");
+        let paths: std::collections::BTreeMap<String, String> =
+            serde_json::from_str(given.get()).map_err(|_| must())?;
+        for (name, path) in paths {
+            change.artifacts.push((name, TreePath::parse(&path).map_err(garth::Error::from)?));
+        }
+    }
+    let set = sessions.set_child(name, &fields.required_text("id")?, &change).await?;
+    Ok(json!({"ok": true, "child": child(&set)}))
+}
+
+fn child(child: &Child) -> Value {
+    json!({
+        "id": child.id, "agent": child.agent, "session": child.session, "status": child.status.as_str(),
+    })
+}
+
+pub(super) async fn collect(
+    sessions: &Sessions<'_>,
+    name: &str,
+    fields: &Fields<'_>,
+) -> Result<Value, Refusal> {
+    let dry = fields.flag("dry")?.unwrap_or(true);
+    let Collection { removed, seq, more, .. } = sessions.collect(name, dry).await?;
+    let item = |one: &garth::agent::session::Collected| json!({"name": one.name, "bytes": one.bytes, "reason": one.reason});
+    let removed: Vec<Value> = removed.iter().map(item).collect();
+    Ok(json!({"ok": true, "removed": removed, "seq": seq.map(|seq| seq.0), "has_more": more}))
+}
