@@ -41,4 +41,5 @@ mod it {
     mod specs;
     mod sqlite;
     mod stacked;
+    mod transcripts;
 }

@@ -2,6 +2,7 @@
 
 mod lines;
 mod open;
+mod transcript;
 mod write;
 
 use clap::{Args, Subcommand};
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 
 use self::lines::{Events, Messages, Resolve};
 use self::open::open;
+use self::transcript::{Export, Import};
 use self::write::{Append, Withdraw};
 use crate::app::App;
 use crate::escape::escaped;
@@ -69,6 +71,8 @@ enum Action {
     Events(Events),
     Withdraw(Withdraw),
     Resolve(Resolve),
+    Import(Import),
+    Export(Export),
 }
 
 #[derive(Args, Debug)]
@@ -141,6 +145,8 @@ impl Session {
             Action::Events(verb) => verb.run(app).await,
             Action::Withdraw(verb) => verb.run(app).await,
             Action::Resolve(verb) => verb.run(app).await,
+            Action::Import(verb) => verb.run(app).await,
+            Action::Export(verb) => verb.run(app).await,
         }
     }
 }

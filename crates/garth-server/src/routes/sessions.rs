@@ -1,5 +1,7 @@
 //! The routes of sessions: what each one takes, asks of the account, and answers.
 
+mod transcripts;
+
 use bytes::Bytes;
 use garth::agent::AgentTree;
 use garth::agent::session::{
@@ -32,10 +34,12 @@ pub(super) enum Call {
     Lines,
     Withdraw,
     Resolve,
+    Import,
+    Export,
 }
 
 impl Call {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Create,
         Self::Get,
         Self::List,
@@ -45,6 +49,8 @@ impl Call {
         Self::Lines,
         Self::Withdraw,
         Self::Resolve,
+        Self::Import,
+        Self::Export,
     ];
 
     pub(super) const fn path(self) -> &'static str {
@@ -58,20 +64,24 @@ impl Call {
             Self::Lines => "/v1/sessions/lines",
             Self::Withdraw => "/v1/sessions/withdraw",
             Self::Resolve => "/v1/sessions/resolve",
+            Self::Import => "/v1/sessions/import",
+            Self::Export => "/v1/sessions/export",
         }
     }
 
     /// The scope it takes.
     pub(super) const fn scope(self) -> Scope {
         match self {
-            Self::Get | Self::List | Self::Lines | Self::Resolve => Scope::MemoryRead,
-            Self::Create | Self::Current | Self::Set | Self::Append | Self::Withdraw => Scope::MemoryWrite,
+            Self::Get | Self::List | Self::Lines | Self::Resolve | Self::Export => Scope::MemoryRead,
+            Self::Create | Self::Current | Self::Set | Self::Append | Self::Withdraw | Self::Import => {
+                Scope::MemoryWrite
+            }
         }
     }
 
     /// Whether its answers may be long.
     pub(super) const fn is_long(self) -> bool {
-        matches!(self, Self::List | Self::Lines)
+        matches!(self, Self::List | Self::Lines | Self::Export)
     }
 }
 
@@ -146,6 +156,8 @@ async fn answer_of(
             let source: Source = fields.required_text("source")?.parse()?;
             resolved(&sessions.resolve(&name()?, &source).await?)
         }
+        Call::Import => return transcripts::import(sessions, &name()?, fields).await,
+        Call::Export => return transcripts::export(sessions, &name()?, fields).await,
     };
     raw(&answer)
 }

@@ -11,9 +11,11 @@ mod lines;
 mod list;
 mod message;
 mod meta;
+mod native;
 mod provider;
 mod set;
 mod source;
+mod transcript;
 mod withdraw;
 
 pub use self::append::{Append, Appended, MAX_APPENDED};
@@ -28,6 +30,7 @@ pub use self::meta::{Meta, State, Usage};
 pub use self::provider::{Format, list as provider_list};
 pub use self::set::Change;
 pub use self::source::{Resolved, Source, What};
+pub use self::transcript::{Document, Export, Exported, Imported, TranscriptFormat};
 pub use self::withdraw::Withdrawn;
 
 use crate::env::Env;

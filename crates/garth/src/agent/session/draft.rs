@@ -86,6 +86,13 @@ impl Draft {
         self
     }
 
+    /// Without this field.
+    #[must_use]
+    pub(super) fn without(mut self, field: &str) -> Self {
+        self.fields.remove(field);
+        self
+    }
+
     /// A field that is text.
     pub(super) fn text(&self, field: &str) -> Option<String> {
         serde_json::from_str(self.fields.get(field)?.get()).ok()
@@ -138,7 +145,7 @@ impl Draft {
 }
 
 /// A JSON text without the space between its parts: a line feed among it would be the end of the line.
-fn compact(value: &RawValue) -> Box<RawValue> {
+pub(super) fn compact(value: &RawValue) -> Box<RawValue> {
     let (mut text, mut in_string, mut escaped) = (String::with_capacity(value.get().len()), false, false);
     for character in value.get().chars() {
         if in_string || !character.is_ascii_whitespace() {
