@@ -43,4 +43,5 @@ mod it {
     mod specs;
     mod sqlite;
     mod stacked;
+    mod transcripts;
 }

@@ -6,6 +6,7 @@ mod lines;
 mod open;
 mod pack;
 mod swap;
+mod transcript;
 mod write;
 
 use clap::{Args, Subcommand};
@@ -18,6 +19,7 @@ use self::lines::{Events, Messages, Resolve};
 use self::open::open;
 use self::pack::{Compare, Pack, Replay};
 use self::swap::{Dedup, Gc, Swap};
+use self::transcript::{Export, Import};
 use self::write::{Append, Withdraw};
 use crate::app::App;
 use crate::escape::escaped;
@@ -77,6 +79,8 @@ enum Action {
     Events(Events),
     Withdraw(Withdraw),
     Resolve(Resolve),
+    Import(Import),
+    Export(Export),
     Derive(Derive),
     Why(Why),
     Pin(Pin),
@@ -176,6 +180,8 @@ impl Session {
             Action::Events(verb) => verb.run(app).await,
             Action::Withdraw(verb) => verb.run(app).await,
             Action::Resolve(verb) => verb.run(app).await,
+            Action::Import(verb) => verb.run(app).await,
+            Action::Export(verb) => verb.run(app).await,
             Action::Derive(verb) => verb.run(app).await,
             Action::Why(verb) => verb.run(app).await,
             Action::Pin(verb) => verb.run(app).await,

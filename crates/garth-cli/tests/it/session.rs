@@ -57,3 +57,35 @@ fn what_is_wrong_about_it_is_told() {
     garth.ok(&["--override-rules", "rm", "-r", dir]);
     garth.fails(2, &["ls", "/", "--user", "ann"]);
 }
+
+#[test]
+fn a_transcript_comes_in_once_and_goes_out_as_it_came() {
+    let garth = Garth::unmade();
+    let text = "{\"role\":\"user\",\"content\":\"hi\",\"timestamp\":1708300000000}\n";
+    let args = ["session", "import", "work", "--format", "pi", "--create"];
+    garth.feed(&args, text);
+    garth.feed(&args, text);
+    assert_eq!(garth.ok(&["session", "export", "work", "--format", "pi"]), text);
+    let openai = garth.ok(&["session", "export", "work", "--format", "openai"]);
+    assert_eq!(openai, "[\n{\"role\":\"user\",\"content\":\"hi\"}\n]\n");
+    let lines = garth.ok(&["session", "export", "work"]);
+    assert!(lines.contains("\"native\":{\"format\":\"pi\",\"line\":1}"), "{lines}");
+    let markdown = garth.ok(&["session", "export", "work", "--format", "markdown"]);
+    assert!(markdown.starts_with("## user 2024-02-18T"), "{markdown}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("chat.md");
+    std::fs::write(&file, markdown).unwrap();
+    let file = file.to_str().unwrap();
+    let done = garth.json(&["session", "import", "other", file, "--format", "markdown", "--create"]);
+    assert_eq!((&done["new"], &done["lines"]), (&json!(1), &json!("messages:1-1")));
+    garth.fails(3, &["session", "import", "none", file, "--format", "markdown"]);
+    garth.fails(3, &["session", "export", "none"]);
+    garth.fails(2, &["session", "export", "work", "--format", "odd"]);
+    garth.fails(2, &["session", "import", "work", "/no/such/file", "--format", "pi"]);
+    let refused = garth.run(&args, b"{\"role\":\"user\",\"content\":[{\"type\":\"video\"}]}");
+    let told = self::text(&refused.stderr);
+    assert!(told.contains("message 1") && told.contains("type video"), "{told}");
+    garth.ok(&["session", "withdraw", "work", "messages:1"]);
+    assert_eq!(garth.ok(&["session", "export", "work", "--format", "pi"]), "");
+    assert_eq!(garth.ok(&["session", "export", "work", "--format", "pi", "--withdrawn"]), text);
+}

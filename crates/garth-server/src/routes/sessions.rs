@@ -1,6 +1,7 @@
 //! The routes of sessions: what each one takes, asks of the account, and answers.
 
 mod context;
+mod transcripts;
 
 use bytes::Bytes;
 use garth::agent::AgentTree;
@@ -34,6 +35,8 @@ pub(super) enum Call {
     Lines,
     Withdraw,
     Resolve,
+    Import,
+    Export,
     Derive,
     Why,
     Pin,
@@ -51,7 +54,7 @@ pub(super) enum Call {
 }
 
 impl Call {
-    pub(super) const ALL: [Self; 23] = [
+    pub(super) const ALL: [Self; 25] = [
         Self::Create,
         Self::Get,
         Self::List,
@@ -61,6 +64,8 @@ impl Call {
         Self::Lines,
         Self::Withdraw,
         Self::Resolve,
+        Self::Import,
+        Self::Export,
         Self::Derive,
         Self::Why,
         Self::Pin,
@@ -88,6 +93,8 @@ impl Call {
             Self::Lines => "/v1/sessions/lines",
             Self::Withdraw => "/v1/sessions/withdraw",
             Self::Resolve => "/v1/sessions/resolve",
+            Self::Import => "/v1/sessions/import",
+            Self::Export => "/v1/sessions/export",
             Self::Derive => "/v1/sessions/derive",
             Self::Why => "/v1/sessions/why",
             Self::Pin => "/v1/sessions/pin",
@@ -116,7 +123,8 @@ impl Call {
             | Self::Replay
             | Self::Compare
             | Self::Swapped
-            | Self::Children => Scope::MemoryRead,
+            | Self::Children
+            | Self::Export => Scope::MemoryRead,
             Self::Create
             | Self::Current
             | Self::Set
@@ -130,13 +138,14 @@ impl Call {
             | Self::Dedup
             | Self::Spawn
             | Self::SetChild
-            | Self::Collect => Scope::MemoryWrite,
+            | Self::Collect
+            | Self::Import => Scope::MemoryWrite,
         }
     }
 
     /// Whether its answers may be long.
     pub(super) const fn is_long(self) -> bool {
-        matches!(self, Self::List | Self::Lines | Self::Pack | Self::Replay)
+        matches!(self, Self::List | Self::Lines | Self::Export | Self::Pack | Self::Replay)
     }
 }
 
@@ -212,6 +221,8 @@ async fn answer_of(
             let source: Source = fields.required_text("source")?.parse()?;
             resolved(&sessions.resolve(&name()?, &source).await?)
         }
+        Call::Import => return transcripts::import(sessions, &name()?, fields).await,
+        Call::Export => return transcripts::export(sessions, &name()?, fields).await,
         Call::Derive => context::derive(sessions, &name()?, fields).await?,
         Call::Why => context::why(sessions, &name()?, fields).await?,
         Call::Pin => context::pin(sessions, &name()?, fields).await?,

@@ -100,3 +100,41 @@ fn in_a_chat_an_agent_reaches_its_own_sessions_alone() {
     let main = of(json!({"chat": "trip", "name": "work"}));
     assert_eq!(server.ok("sessions/get", main)["session"]["name"], json!("work"));
 }
+
+#[test]
+fn a_transcript_comes_in_and_goes_out() {
+    let server = Server::start();
+    server.ok("sessions/create", of(json!({"name": "work"})));
+    let line = r#"{"role":"user","content":"hi","timestamp":1708300000000,"cost":1.50}"#;
+    for new in [1, 0] {
+        let body = of(json!({"name": "work", "format": "pi", "transcript": line}));
+        assert_eq!(server.ok("sessions/import", body)["new"], json!(new));
+    }
+    let reply = server.post("sessions/export", of(json!({"name": "work", "format": "pi"}))).text();
+    assert!(reply.contains(line), "{reply}");
+    let body = of(json!({"name": "work", "format": "markdown", "source": "messages:1"}));
+    let section = &server.ok("sessions/export", body)["items"][0];
+    assert!(section.as_str().unwrap().starts_with("## user 2024-"), "{section}");
+    server.ok("sessions/withdraw", of(json!({"name": "work", "source": "messages:1"})));
+    let gone = server.ok("sessions/export", of(json!({"name": "work", "format": "pi"})));
+    assert_eq!(gone["items"], json!([]));
+    let all = of(json!({"name": "work", "format": "openai", "withdrawn": true}));
+    assert_eq!(server.ok("sessions/export", all)["items"], json!([{"role": "user", "content": "hi"}]));
+    server.ok("sessions/create", of(json!({"name": "empty"})));
+    assert_eq!(
+        server.ok("sessions/export", of(json!({"name": "empty", "format": "pi"})))["items"],
+        json!([])
+    );
+    for (call, body) in [
+        ("sessions/import", json!({"name": "work", "format": "pi", "transcript": "{}"})),
+        ("sessions/import", json!({"name": "work", "format": "x", "transcript": ""})),
+        ("sessions/import", json!({"name": "work", "format": "pi"})),
+        ("sessions/export", json!({"name": "work"})),
+        ("sessions/export", json!({"name": "work", "format": "pi", "source": "state"})),
+    ] {
+        server.post(call, of(body)).refused(400, "VALIDATION_ERROR");
+    }
+    let reader = server.key("acme", &[Scope::MemoryRead]);
+    let body = of(json!({"name": "work", "format": "pi", "transcript": line}));
+    server.post_as(&reader, "sessions/import", body).refused(403, "FORBIDDEN");
+}

@@ -17,6 +17,7 @@ mod lines;
 mod list;
 mod message;
 mod meta;
+mod native;
 mod pack;
 mod pinned;
 mod policy;
@@ -26,6 +27,7 @@ mod shown;
 mod source;
 mod swap;
 mod swap_index;
+mod transcript;
 mod withdraw;
 
 pub use self::append::{Append, Appended, MAX_APPENDED};
@@ -53,6 +55,7 @@ pub use self::shown::{Cut, IMAGE_TOKENS};
 pub use self::source::{Resolved, Source, What};
 pub use self::swap::MAX_SWAPPED;
 pub use self::swap_index::Swapped;
+pub use self::transcript::{Document, Export, Exported, Imported, TranscriptFormat};
 pub use self::withdraw::Withdrawn;
 
 use crate::env::Env;

@@ -8,6 +8,7 @@ use super::files::{LATEST, Log, META, UPDATED_AT};
 use super::lines::End;
 use super::message::Message;
 use super::meta::{State, Usage};
+use super::native::Natives;
 use crate::agent::ids::uuid;
 use crate::agent::small::as_read;
 use crate::agent::tries::Tries;
@@ -34,6 +35,8 @@ pub struct Append {
     pub usage: Option<Usage>,
     /// Its state from now on.
     pub state: Option<State>,
+    /// What the messages are made of.
+    pub(super) native: Option<Natives>,
 }
 
 impl Append {
@@ -171,9 +174,14 @@ impl Sessions<'_> {
                 })?;
                 conditions.push((At::from(&file), Precondition::Etag(entry.etag)));
             }
-            let new = self.new_of(session, ready).await?;
+            let mut new = self.new_of(session, ready).await?;
             if new.is_empty() {
                 continue;
+            }
+            if let Some(native) = append.native.as_ref().filter(|_| ready.log == Log::Messages) {
+                let (op, condition) = self.with_native(session, native, &mut new).await?;
+                ops.push(op);
+                conditions.push(condition);
             }
             let end = self.end(session, ready.log).await?;
             if let Some(after) = append.after.as_ref().filter(|_| is_after) {

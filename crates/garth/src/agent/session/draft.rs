@@ -53,8 +53,7 @@ impl Draft {
         json::read(text.as_bytes()).map_err(|flaw| bad(flaw.to_string()))?;
         let fields: BTreeMap<String, Box<RawValue>> =
             serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
-        let fields =
-            fields.into_iter().map(|(name, value)| (name, of_text(compact(value.get()), &value))).collect();
+        let fields = fields.into_iter().map(|(name, value)| (name, compact(&value))).collect();
         Ok(Self { fields })
     }
 
@@ -84,6 +83,13 @@ impl Draft {
         if let Ok(value) = serde_json::value::to_raw_value(value) {
             self.fields.insert(field.to_owned(), value);
         }
+        self
+    }
+
+    /// Without this field.
+    #[must_use]
+    pub(super) fn without(mut self, field: &str) -> Self {
+        self.fields.remove(field);
         self
     }
 
@@ -139,7 +145,7 @@ impl Draft {
 }
 
 /// A JSON text without the space between its parts: a line feed among it would be the end of the line.
-pub(super) fn compact(json: &str) -> String {
+pub(super) fn compacted(json: &str) -> String {
     let (mut text, mut in_string, mut escaped) = (String::with_capacity(json.len()), false, false);
     for character in json.chars() {
         if in_string || !character.is_ascii_whitespace() {
@@ -155,8 +161,9 @@ pub(super) fn compact(json: &str) -> String {
     text
 }
 
-fn of_text(json: String, given: &RawValue) -> Box<RawValue> {
-    RawValue::from_string(json).unwrap_or_else(|_| given.to_owned())
+/// The same of a value.
+pub(super) fn compact(value: &RawValue) -> Box<RawValue> {
+    RawValue::from_string(compacted(value.get())).unwrap_or_else(|_| value.to_owned())
 }
 
 /// Where the strings of [`LONG`] bytes and more lie in lines that begin at `from`, each with its two ends.

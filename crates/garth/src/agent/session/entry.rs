@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::draft::compact;
+use super::draft::compacted;
 use super::source::Source;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rule::json;
@@ -136,7 +136,7 @@ impl Entry {
         if resolved.iter().any(Source::moves) {
             return Err(Error::invalid("`resolved` names lines by their numbers"));
         }
-        Ok(Self { id, says, sources, resolved, to, line: compact(text) })
+        Ok(Self { id, says, sources, resolved, to, line: compacted(text) })
     }
 
     /// With where its moving sources lead now.

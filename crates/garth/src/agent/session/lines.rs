@@ -108,15 +108,13 @@ impl Sessions<'_> {
     /// # Errors
     /// `NotFound` for a session that is not there; from the filesystem.
     pub async fn end(&self, session: &str, log: Log) -> Result<End> {
-        let file = self.file(session, log.file())?;
-        let size = match self.fs.stat(&At::from(&file)).await {
-            Ok(entry) => entry.size,
-            Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory) => {
-                return Err(missing(session));
-            }
-            Err(error) => return Err(error),
-        };
-        let query = FindQuery::ends(Projection::SessionLine).within(file).limit(1);
+        self.end_of(&self.file(session, log.file())?).await.map_err(|error| no_session(error, session))
+    }
+
+    /// How many lines a file has.
+    pub(super) async fn end_of(&self, file: &TreePath) -> Result<End> {
+        let size = self.fs.stat(&At::from(file)).await?.size;
+        let query = FindQuery::ends(Projection::SessionLine).within(file.clone()).limit(1);
         let found = self.fs.find(&query).await?.items;
         let Some(line) = found.into_iter().find_map(|item| item.line) else { return Ok(End::default()) };
         let open = size > line.bytes.start;
@@ -132,8 +130,12 @@ impl Sessions<'_> {
         from: u64,
         limit: usize,
     ) -> Result<Vec<FindItem>> {
+        self.keyed_in(&self.file(session, log.file())?, key, from, limit).await
+    }
+
+    async fn keyed_in(&self, file: &TreePath, key: &str, from: u64, limit: usize) -> Result<Vec<FindItem>> {
         let query = FindQuery::new(Projection::SessionLine).equal(key).lines_from(from).limit(limit);
-        Ok(self.fs.find(&query.within(self.file(session, log.file())?)).await?.items)
+        Ok(self.fs.find(&query.within(file.clone())).await?.items)
     }
 
     /// The first line that has a key, with its text.
@@ -166,12 +168,12 @@ impl Sessions<'_> {
     }
 
     /// Where the line is from which on a line is read: its number and first byte.
-    async fn place_before(&self, session: &str, log: Log, number: u64) -> Result<Option<(u64, u64)>> {
+    async fn place_before(&self, file: &TreePath, number: u64) -> Result<Option<(u64, u64)>> {
         let (key, first) = line_key(number);
         if first == 1 {
             return Ok(Some((1, 0)));
         }
-        let found = self.keyed(session, log, &key, first, 1).await?;
+        let found = self.keyed_in(file, &key, first, 1).await?;
         Ok(found.into_iter().find_map(|item| item.line).map(|line| (line.number, line.bytes.start)))
     }
 
@@ -183,21 +185,26 @@ impl Sessions<'_> {
         lines: RangeInclusive<u64>,
         limit: usize,
     ) -> Result<Lines> {
-        let (file, mut page) = (self.file(session, log.file())?, Lines::default());
+        let lines = self.lines_of(&self.file(session, log.file())?, lines, limit).await;
+        lines.map_err(|error| no_session(error, session))
+    }
+
+    /// Lines of a file as they are, at most so many.
+    pub(super) async fn lines_of(
+        &self,
+        file: &TreePath,
+        lines: RangeInclusive<u64>,
+        limit: usize,
+    ) -> Result<Lines> {
+        let mut page = Lines::default();
         let first = (*lines.start()).max(1);
-        let Some((mut number, mut start)) = self.place_before(session, log, first).await? else {
+        let Some((mut number, mut start)) = self.place_before(file, first).await? else {
             return Ok(page);
         };
         let (mut waiting, mut taken): (Vec<u8>, usize) = (Vec::new(), 0);
         let mut at = start;
         while number <= *lines.end() {
-            let piece = match self.fs.read(&At::from(&file), ByteRange { offset: at, length: PIECE }).await {
-                Ok(piece) => piece,
-                Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory) => {
-                    return Err(missing(session));
-                }
-                Err(error) => return Err(error),
-            };
+            let piece = self.fs.read(&At::from(file), ByteRange { offset: at, length: PIECE }).await?;
             at += piece.len() as u64;
             let is_end = (piece.len() as u64) < PIECE;
             waiting.extend_from_slice(&piece);
@@ -228,7 +235,7 @@ impl Sessions<'_> {
             }
             if waiting.len() > MAX_LINE {
                 let message = format!("has a line of more than {MAX_LINE} bytes");
-                return Err(Error::at(ErrorKind::TooLarge, &file, message));
+                return Err(Error::at(ErrorKind::TooLarge, file, message));
             }
             crate::agent::breathe::breathe().await;
         }
@@ -282,5 +289,13 @@ impl Sessions<'_> {
             line = line_key(line).1 + crate::rule::projection::sessions::STRIDE;
         }
         Ok(gone)
+    }
+}
+
+/// What is told of a session of which a file is not there.
+fn no_session(error: Error, session: &str) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => missing(session),
+        _ => error,
     }
 }

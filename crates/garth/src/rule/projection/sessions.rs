@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{Keys, OfContent};
 use crate::model::Projection;
-use crate::rule::sessions::{EVENTS, MESSAGES};
+use crate::rule::sessions::{EVENTS, MESSAGES, NATIVE};
 
 /// Every so many lines one is found by its number, from the first on: who looks for one between them reads
 /// fewer than so many.
@@ -63,7 +63,7 @@ pub fn withdrawn(event: &[u8]) -> Option<RangeInclusive<u64>> {
 
 /// The projections of the files of sessions.
 pub(super) fn all() -> Vec<OfContent> {
-    let is_lines = |name: &str| name == "messages.jsonl" || name == "events.jsonl";
+    let is_lines = |name: &str| name.ends_with(".jsonl");
     let is_meta = |name: &str| name == "meta.json";
     vec![
         OfContent::new(
@@ -72,7 +72,7 @@ pub(super) fn all() -> Vec<OfContent> {
             is_meta,
             Keys::OfFile(session),
         ),
-        OfContent::new(Projection::SessionLine, &[MESSAGES, EVENTS], is_lines, Keys::OfLines(line)),
+        OfContent::new(Projection::SessionLine, &[MESSAGES, EVENTS, NATIVE], is_lines, Keys::OfLines(line)),
     ]
 }
 
