@@ -92,6 +92,9 @@ enum Proof {
     Repair,
     /// Batches over the views of an agent's tree are whole and once after a kill and a retry: 100 kills
     ViewKills,
+    /// Packs of random sessions are within their budget, refused by no provider, and built again byte for
+    /// byte, whatever happens since: 2,000 sessions
+    Packs,
     /// Events reach a sink that fails, hangs and answers late, once and in order, under kills of 4 workers in
     /// 2 processes: 100 kills
     Outbox,
@@ -153,6 +156,7 @@ fn prove(root: &Path, &Options { what, size, seed }: &Options) -> Result<()> {
         Proof::Committed => proofs::commit_once(&binaries(root)?, size(1_000), seed),
         Proof::Repair => proofs::repair(&binaries(root)?.worker, size(10_000), seed),
         Proof::ViewKills => proofs::kill_views(&binaries(root)?, size(100), seed),
+        Proof::Packs => proofs::pack(size(2_000), seed),
         Proof::Outbox => proofs::tell(&binaries(root)?, size(100), seed),
     }
 }

@@ -15,6 +15,7 @@ pub mod isolation;
 pub mod linear;
 mod model;
 pub mod outbox;
+pub mod packs;
 pub mod processes;
 pub mod repair;
 pub mod subtrees;

@@ -8,7 +8,7 @@ use garth_testkit::proof::committed::Retry;
 use garth_testkit::proof::view_kills::{self, How};
 use garth_testkit::proof::{
     Proven, accounts, appends, big_file, collect, committed, damage, failpoints, host_cuts, isolation,
-    linear, outbox, processes, repair, subtrees,
+    linear, outbox, packs, processes, repair, subtrees,
 };
 
 use super::Binaries;
@@ -44,6 +44,11 @@ pub(super) fn repair(worker: &Path, count: u64, seed: u64) -> Result<()> {
     on_folder(|folder| repair::kills(folder, worker, count.div_ceil(200), seed))?;
     on_folder(|_| repair::damage::damaged(count, seed))?;
     on_folder(|folder| repair::readers::agree(folder, count, seed)).map(drop)
+}
+
+/// Packs of random sessions.
+pub(super) fn pack(count: u64, seed: u64) -> Result<()> {
+    on_folder(|folder| packs::random(folder, count, seed)).map(drop)
 }
 
 /// 64 appenders, then a file of many small appends.

@@ -89,3 +89,52 @@ fn a_transcript_comes_in_once_and_goes_out_as_it_came() {
     assert_eq!(garth.ok(&["session", "export", "work", "--format", "pi"]), "");
     assert_eq!(garth.ok(&["session", "export", "work", "--format", "pi", "--withdrawn"]), text);
 }
+
+#[test]
+fn a_session_is_packed_traced_swapped_and_collected() {
+    let garth = Garth::unmade();
+    garth.ok(&["session", "create", "work"]);
+    garth.feed(&["session", "pin", "work", "system.md"], "You are a careful coder.\n");
+    garth.feed(&["session", "append", "work", "--role", "user"], "Where is the parser?\n");
+    garth.feed(&["session", "append", "work", "--role", "assistant"], "In src.\n");
+    garth.feed(
+        &["session", "derive", "work", "--facts", "-"],
+        "{\"id\":\"f1\",\"text\":\"It is in src.\",\"source\":\"messages:2\"}\n",
+    );
+    let packed = garth.ok(&["session", "pack", "work", "--budget", "2000"]);
+    assert!(
+        packed.starts_with("<!-- system context/pinned/system.md -->\nYou are a careful coder.\n"),
+        "{packed}"
+    );
+    assert!(
+        packed.contains("\"id\":\"f1\"")
+            && packed.contains("<!-- messages:1 user -->\nWhere is the parser?\n")
+    );
+    let dir = "/users/default/agents/default/session/work";
+    assert_eq!(garth.ok(&["cat", &format!("{dir}/context/pack.md")]), packed);
+    let then =
+        garth.json(&["stat", &format!("{dir}/context/pack.json")])["version"].as_str().unwrap().to_owned();
+    assert!(garth.ok(&["session", "why", "work", "f1"]).contains("In src."));
+    garth.ok(&["session", "swap", "out", "work", "1", "--summary", "the question"]);
+    let list = garth.ok(&["session", "pack", "work", "--form", "anthropic"]);
+    assert!(list.contains("the question") && !list.contains("Where is"), "{list}");
+    assert_eq!(garth.ok(&["session", "replay", "work", "--of", &then]), packed);
+    assert!(garth.ok(&["session", "compare", "work", &then]).contains("~ recent_messages messages.jsonl"));
+    let id = garth.lines(&["session", "swap", "list", "work"])[0]["id"].as_str().unwrap().to_owned();
+    assert!(garth.ok(&["session", "swap", "show", "work", &id]).contains("Where is the parser?"));
+    garth.ok(&["session", "swap", "in", "work", &id]);
+    garth.ok(&["session", "dedup", "work", "messages:1"]);
+    garth.feed(&["session", "child", "spawn", "work", "rev-1"], "Review it.");
+    garth.feed(&["session", "child", "set", "work", "rev-1", "--status", "done", "--result", "-"], "Fine.\n");
+    assert!(garth.ok(&["session", "pack", "work"]).ends_with("Fine.\n"));
+    garth.fails(4, &["session", "child", "set", "work", "rev-1", "--status", "active"]);
+    garth.feed(&["write", &format!("{dir}/context/gc.policy")], "pack_ttl=0s\nswap_ttl=0s\n");
+    assert!(garth.ok(&["session", "gc", "work"]).contains("would remove  context/pack.json"));
+    assert_eq!(garth.lines(&["session", "gc", "work", "--run"]).len(), 3);
+    assert_eq!(garth.ok(&["session", "gc", "work"]), "");
+    garth.fails(6, &["session", "pack", "work", "--budget", "5"]);
+    garth.ok(&["session", "set", "work", "--budget", "3000"]);
+    assert_eq!(garth.json(&["session", "pack", "work"])["budget_tokens"], json!(3000));
+    garth.fails(3, &["session", "why", "work", "f2"]);
+    garth.fails(2, &["session", "set", "work", "--budget", "many"]);
+}

@@ -138,3 +138,67 @@ fn a_transcript_comes_in_and_goes_out() {
     let body = of(json!({"name": "work", "format": "pi", "transcript": line}));
     server.post_as(&reader, "sessions/import", body).refused(403, "FORBIDDEN");
 }
+
+#[test]
+fn a_session_is_packed_traced_swapped_and_collected() {
+    let server = Server::start();
+    server.ok("sessions/create", of(json!({"name": "work"})));
+    server.ok("sessions/pin", of(json!({"name": "work", "file": "system.md", "text": "You are a coder."})));
+    let exact = r#"{"agent":"coder","user":"ann","name":"work","messages":[
+        {"role":"user","content":"hi"},
+        {"role":"assistant","content":[{"type":"tool_call","id":"c","name":"n","arguments":{"x":12345678901234567890.50}}]},
+        {"role":"tool","content":[{"type":"tool_result","call_id":"c","content":"out"}]}
+    ]}"#;
+    server.ok("sessions/append", exact);
+    let fact = json!({"id": "f1", "text": "It is out.", "source": "tool:c"});
+    server.ok("sessions/derive", of(json!({"name": "work", "facts": [fact]})));
+    let why = server.ok("sessions/why", of(json!({"name": "work", "id": "f1"})));
+    assert_eq!((&why["entry"]["text"], &why["sources"][0]["lines"]), (&json!("It is out."), &json!([3, 3])));
+    let packed = server.ok("sessions/pack", of(json!({"name": "work", "budget": 2000})));
+    assert!(packed["content"].as_str().unwrap().contains("12345678901234567890.50"), "{packed}");
+    let list = server.ok("sessions/replay", of(json!({"name": "work", "form": "openai"})));
+    assert_eq!(list["content"]["messages"][3]["content"], json!("out"));
+    server.ok(
+        "sessions/append",
+        of(json!({"name": "work", "messages": [{"role": "user", "content": "more"}]})),
+    );
+    server.ok("sessions/pack", of(json!({"name": "work", "budget": 2000})));
+    let seq = server
+        .ok("sessions/append", of(json!({"name": "work", "messages": [{"role": "user", "content": "x"}]})));
+    server.ok("sessions/pack", of(json!({"name": "work", "budget": 2000})));
+    let from = seq["seq"].to_string();
+    let compared = server.ok("sessions/compare", of(json!({"name": "work", "from": from})));
+    assert_eq!(compared["changed"][0]["to"]["range"], json!("1-5"));
+    assert_eq!(compared["common_bytes"], compared["bytes"][0]);
+    let entry =
+        server.ok("sessions/swap-out", of(json!({"name": "work", "source": "messages:1", "summary": "s"})));
+    let id = entry["entry"]["id"].clone();
+    assert_eq!(server.ok("sessions/swapped", of(json!({"name": "work"})))["items"][0]["id"], id);
+    server.ok("sessions/swap-in", of(json!({"name": "work", "id": id})));
+    server.ok("sessions/dedup", of(json!({"name": "work", "sources": ["tool:c"]})));
+    server.ok("sessions/spawn", of(json!({"name": "work", "id": "rev-1", "handoff": "Review it."})));
+    let child = json!({"name": "work", "id": "rev-1", "status": "done", "result": "Fine."});
+    assert_eq!(server.ok("sessions/set-child", of(child))["child"]["status"], json!("done"));
+    let again = json!({"name": "work", "id": "rev-1", "status": "active"});
+    server.post("sessions/set-child", of(again)).refused(409, "CONFLICT");
+    assert_eq!(
+        server.ok("sessions/children", of(json!({"name": "work"})))["items"][0]["session"],
+        json!("rev-1")
+    );
+    assert_eq!(server.ok("sessions/collect", of(json!({"name": "work"})))["removed"], json!([]));
+    server.post("sessions/pack", of(json!({"name": "work", "budget": 5}))).refused(422, "BUDGET_TOO_SMALL");
+    for (call, body) in [
+        ("sessions/derive", json!({"name": "work"})),
+        (
+            "sessions/derive",
+            json!({"name": "work", "facts": [{"id": "f", "text": "t", "source": "messages:9"}]}),
+        ),
+        ("sessions/pack", json!({"name": "work", "form": "xml"})),
+        ("sessions/pack", json!({"name": "work", "budget": -1})),
+        ("sessions/dedup", json!({"name": "work"})),
+    ] {
+        server.post(call, of(body)).refused(400, "VALIDATION_ERROR");
+    }
+    server.ok("sessions/set", of(json!({"name": "work", "budget": 3000})));
+    assert_eq!(server.ok("sessions/pack", of(json!({"name": "work"})))["pack"]["budget_tokens"], json!(3000));
+}

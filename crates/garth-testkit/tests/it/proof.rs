@@ -9,8 +9,8 @@ use garth_testkit::proof::committed::{self, Retry};
 use garth_testkit::proof::isolation::Place;
 use garth_testkit::proof::view_kills::{self, How};
 use garth_testkit::proof::{
-    Proven, accounts, appends, big_file, collect, damage, failpoints, isolation, linear, outbox, processes,
-    repair, subtrees,
+    Proven, accounts, appends, big_file, collect, damage, failpoints, isolation, linear, outbox, packs,
+    processes, repair, subtrees,
 };
 use tempfile::TempDir;
 
@@ -323,4 +323,11 @@ fn other_readers_agree_on_which_nodes_are_there() {
     let folder = in_memory();
     let report = proven(repair::readers::agree(folder.path(), 400, 1));
     assert!(report.there > 50 && report.there < 350, "{report}");
+}
+
+#[test]
+fn packs_of_random_sessions_are_within_their_budget_and_built_again() {
+    let folder = in_memory();
+    let report = proven(packs::random(folder.path(), 12, 1));
+    assert!(report.packs > 80 && report.too_small > 1 && report.sources > 10, "{report}");
 }
