@@ -8,6 +8,7 @@
 
 mod answers;
 mod auth;
+pub mod chat_model;
 mod connection;
 mod errors;
 mod fields;

@@ -6,6 +6,7 @@
 mod it {
     mod answers;
     mod auth;
+    mod chat_model;
     mod connection;
     mod garbage;
     mod harness;

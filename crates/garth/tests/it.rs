@@ -5,6 +5,7 @@
 mod it {
     mod agent_tree;
     mod collecting;
+    mod compaction;
     mod context;
     mod contract;
     mod control;

@@ -1,6 +1,7 @@
 //! `garth session`: what was said and done in an agent's sessions, which only grows.
 
 mod child;
+mod compact;
 mod context;
 mod lines;
 mod open;
@@ -14,6 +15,7 @@ use garth::agent::session::{Change, Create, List, Listed, MAX_LISTED, SessionKey
 use serde_json::{Value, json};
 
 use self::child::Child;
+use self::compact::Compact;
 use self::context::{Derive, Pin, Why};
 use self::lines::{Events, Messages, Resolve};
 use self::open::open;
@@ -84,6 +86,7 @@ enum Action {
     Derive(Derive),
     Why(Why),
     Pin(Pin),
+    Compact(Compact),
     Pack(Pack),
     Replay(Replay),
     Compare(Compare),
@@ -185,6 +188,7 @@ impl Session {
             Action::Derive(verb) => verb.run(app).await,
             Action::Why(verb) => verb.run(app).await,
             Action::Pin(verb) => verb.run(app).await,
+            Action::Compact(verb) => verb.run(app).await,
             Action::Pack(verb) => verb.run(app).await,
             Action::Replay(verb) => verb.run(app).await,
             Action::Compare(verb) => verb.run(app).await,

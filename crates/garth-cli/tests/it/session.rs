@@ -138,3 +138,20 @@ fn a_session_is_packed_traced_swapped_and_collected() {
     garth.fails(3, &["session", "why", "work", "f2"]);
     garth.fails(2, &["session", "set", "work", "--budget", "many"]);
 }
+
+#[test]
+fn a_session_is_compacted_in_excerpts() {
+    let garth = Garth::unmade();
+    garth.ok(&["session", "create", "work"]);
+    garth.feed(&["session", "append", "work", "--role", "user"], "Where is the parser? I looked.\n");
+    assert!(garth.ok(&["session", "compact", "work"]).contains("nothing to compact"));
+    let done = garth.ok(&["session", "compact", "work", "--keep", "0"]);
+    assert_eq!(done, "compacted  messages:1-1 in excerpts\n");
+    let summary = garth.ok(&["cat", "/users/default/agents/default/session/work/context/summary.md"]);
+    assert!(summary.ends_with("- messages:1 user: Where is the parser?\n"), "{summary}");
+    garth.fails(2, &["session", "compact", "work", "--endpoint", "http://localhost:1/v1"]);
+    garth.feed(&["session", "append", "work", "--role", "user"], "More.\n");
+    let unreached =
+        ["session", "compact", "work", "--keep", "0", "--endpoint", "http://127.0.0.1:1/v1", "--model", "m"];
+    garth.fails(7, &unreached);
+}

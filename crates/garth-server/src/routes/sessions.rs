@@ -40,6 +40,7 @@ pub(super) enum Call {
     Derive,
     Why,
     Pin,
+    Compact,
     Pack,
     Replay,
     Compare,
@@ -54,7 +55,7 @@ pub(super) enum Call {
 }
 
 impl Call {
-    pub(super) const ALL: [Self; 25] = [
+    pub(super) const ALL: [Self; 26] = [
         Self::Create,
         Self::Get,
         Self::List,
@@ -69,6 +70,7 @@ impl Call {
         Self::Derive,
         Self::Why,
         Self::Pin,
+        Self::Compact,
         Self::Pack,
         Self::Replay,
         Self::Compare,
@@ -98,6 +100,7 @@ impl Call {
             Self::Derive => "/v1/sessions/derive",
             Self::Why => "/v1/sessions/why",
             Self::Pin => "/v1/sessions/pin",
+            Self::Compact => "/v1/sessions/compact",
             Self::Pack => "/v1/sessions/pack",
             Self::Replay => "/v1/sessions/replay",
             Self::Compare => "/v1/sessions/compare",
@@ -132,6 +135,7 @@ impl Call {
             | Self::Withdraw
             | Self::Derive
             | Self::Pin
+            | Self::Compact
             | Self::Pack
             | Self::SwapOut
             | Self::SwapIn
@@ -226,6 +230,7 @@ async fn answer_of(
         Call::Derive => context::derive(sessions, &name()?, fields).await?,
         Call::Why => context::why(sessions, &name()?, fields).await?,
         Call::Pin => context::pin(sessions, &name()?, fields).await?,
+        Call::Compact => context::compact(sessions, &name()?, fields).await?,
         Call::Pack => return context::pack(sessions, &name()?, fields).await,
         Call::Replay => return context::replay(sessions, &name()?, fields, now).await,
         Call::Compare => context::compare(sessions, &name()?, fields, now).await?,

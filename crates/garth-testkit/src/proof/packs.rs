@@ -207,7 +207,7 @@ impl Play<'_> {
                 _ => {
                     let at = self.random.below(self.open.len().max(1) as u64) as usize;
                     let id = match self.open.get(at).cloned() {
-                        Some(id) if !self.random.one_in(6) => self.open.remove(at),
+                        Some(_) if !self.random.one_in(6) => self.open.remove(at),
                         Some(id) => id,
                         None => "nobody".to_owned(),
                     };

@@ -4,6 +4,7 @@
 mod append;
 mod back;
 mod child;
+mod compact;
 mod create;
 mod current;
 mod dedup;
@@ -32,6 +33,7 @@ mod withdraw;
 
 pub use self::append::{Append, Appended, MAX_APPENDED};
 pub use self::child::{Child, ChildChange, ChildStatus, MAX_CHILDREN, Spawn};
+pub use self::compact::{Compact, Compacted};
 pub use self::create::Create;
 pub use self::dedup::Deduped;
 pub use self::derive::{Derive, Derived, Why};

@@ -2,8 +2,8 @@
 
 use garth::TreePath;
 use garth::agent::session::{
-    Child, ChildChange, Collection, Derive, Format, Item, PackOptions, Packed, Resolved, Sessions, Source,
-    Spawn, Swapped,
+    Child, ChildChange, Collection, Compact, Derive, Format, Item, PackOptions, Packed, Resolved, Sessions,
+    Source, Spawn, Swapped,
 };
 use garth::model::{Moment, Timestamp};
 use serde_json::value::RawValue;
@@ -56,6 +56,19 @@ pub(super) async fn pin(sessions: &Sessions<'_>, name: &str, fields: &Fields<'_>
     let (file, text) = (fields.required_text("file")?, fields.text("text")?);
     let seq = sessions.pin(name, &file, text.as_deref()).await?;
     Ok(json!({"ok": true, "seq": seq.0}))
+}
+
+pub(super) async fn compact(
+    sessions: &Sessions<'_>,
+    name: &str,
+    fields: &Fields<'_>,
+) -> Result<Value, Refusal> {
+    let mut how = Compact::default();
+    how.max_tokens = fields.integer("max_tokens", 100, 100_000)?.unwrap_or(how.max_tokens);
+    how.keep = fields.integer("keep", 0, u64::MAX)?.unwrap_or(how.keep);
+    let done = sessions.compact(name, &how).await?;
+    let lines = done.lines.map(|lines| [*lines.start(), *lines.end()]);
+    Ok(json!({"ok": true, "lines": lines, "seq": done.seq.map(|seq| seq.0), "has_more": done.more}))
 }
 
 pub(super) async fn pack(

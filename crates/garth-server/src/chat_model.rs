@@ -1,0 +1,119 @@
+//! A language model behind an endpoint that speaks the chat completions of `OpenAI`.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use garth::agent::models::{Answer, Ask, ChatModel};
+use garth::{Error, ErrorKind, Result};
+use serde::Deserialize;
+use ureq::Agent;
+use ureq::http::Uri;
+
+/// How long an answer takes at most.
+const TIMEOUT: Duration = Duration::from_secs(120);
+/// Longest answer that is read, 4 MiB.
+const MAX_ANSWER: u64 = 4 << 20;
+
+/// An endpoint.
+#[derive(Clone)]
+pub struct HttpModel {
+    agent: Agent,
+    url: String,
+    model: String,
+    key: Option<String>,
+}
+
+impl HttpModel {
+    /// The model of a name at the base URL of an endpoint, such as `http://localhost:11434/v1`. Redirects are
+    /// not followed, proxies of the environment not used.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is no `http` or `https` URL, or has a user or password in it.
+    pub fn new(base: &str, model: impl Into<String>, key: Option<String>) -> Result<Self> {
+        let bad = |why: &str| Err(Error::new(ErrorKind::InvalidArgument, format!("the model's URL {why}")));
+        let Ok(parsed) = base.parse::<Uri>() else { return bad("is none") };
+        if !matches!(parsed.scheme_str(), Some("http" | "https")) {
+            return bad("begins with http:// or https://");
+        }
+        match parsed.authority() {
+            Some(authority) if authority.as_str().contains('@') => {
+                return bad("has no user and password in it: give a key");
+            }
+            Some(authority) if !authority.host().is_empty() => {}
+            _ => return bad("names a host"),
+        }
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .proxy(None)
+            .timeout_global(Some(TIMEOUT))
+            .user_agent(concat!("garth/", env!("CARGO_PKG_VERSION")))
+            .build();
+        let url = format!("{}/chat/completions", base.trim_end_matches('/'));
+        Ok(Self { agent: config.new_agent(), url, model: model.into(), key })
+    }
+
+    /// Asks. Blocks.
+    fn send(&self, ask: &Ask) -> Result<Answer> {
+        let body = serde_json::json!({
+            "model": self.model, "max_completion_tokens": ask.max_tokens,
+            "messages": [{"role": "system", "content": ask.system}, {"role": "user", "content": ask.user}],
+        });
+        let mut request = self.agent.post(&self.url).header("content-type", "application/json");
+        if let Some(key) = &self.key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
+        let failed = |why: String| Error::new(ErrorKind::Unavailable, format!("{why}; try again"));
+        let mut answer =
+            request.send(body.to_string()).map_err(|_| failed("the model is not reached".to_owned()))?;
+        let status = answer.status().as_u16();
+        if !answer.status().is_success() {
+            return Err(failed(format!("the model's endpoint answered {status}")));
+        }
+        let text = answer.body_mut().with_config().limit(MAX_ANSWER).read_to_string();
+        let text = text.map_err(|_| failed("the model's answer broke off or is too long".to_owned()))?;
+        let reply: Reply = serde_json::from_str(&text)
+            .map_err(|_| failed("the model's endpoint does not speak chat completions".to_owned()))?;
+        let tokens = reply.usage.map(|usage| usage.total_tokens);
+        let said = reply.choices.into_iter().next().and_then(|choice| choice.message.content);
+        Ok(Answer { text: said.unwrap_or_default(), tokens })
+    }
+}
+
+#[derive(Deserialize)]
+struct Reply {
+    choices: Vec<Choice>,
+    usage: Option<Usage>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    message: Said,
+}
+
+#[derive(Deserialize)]
+struct Said {
+    content: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Usage {
+    total_tokens: u64,
+}
+
+#[async_trait]
+impl ChatModel for HttpModel {
+    async fn ask(&self, ask: &Ask) -> Result<Answer> {
+        let (model, ask) = (self.clone(), ask.clone());
+        let sent = tokio::task::spawn_blocking(move || model.send(&ask));
+        sent.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Unavailable, "the model was not asked")))
+    }
+}
+
+impl fmt::Debug for HttpModel {
+    /// Without URL and key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpModel").finish_non_exhaustive()
+    }
+}

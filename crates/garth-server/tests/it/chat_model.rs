@@ -1,0 +1,77 @@
+//! A model behind an endpoint: what is sent there, and what of its answers is taken.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, channel};
+
+use garth::ErrorKind;
+use garth::agent::models::{Ask, ChatModel as _};
+use garth_server::chat_model::HttpModel;
+
+/// An endpoint that gives these answers, one after the other, and what it was sent.
+fn endpoint(answers: Vec<(u16, String)>) -> (String, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        for (status, body) in answers {
+            let (mut stream, _) = listener.accept().unwrap();
+            let (mut seen, mut piece) = (String::new(), [0; 4096]);
+            loop {
+                let length = stream.read(&mut piece).unwrap();
+                seen.push_str(&String::from_utf8_lossy(&piece[..length]));
+                let Some((head, body)) = seen.split_once("\r\n\r\n") else { continue };
+                let due = head.to_lowercase().lines().find_map(|line| {
+                    line.strip_prefix("content-length: ").map(|length| length.parse::<usize>().unwrap())
+                });
+                if body.len() >= due.unwrap_or(0) {
+                    break;
+                }
+            }
+            let length = body.len();
+            let head =
+                format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+            stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+            tell.send(seen).unwrap();
+        }
+    });
+    (url, told)
+}
+
+fn ask() -> Ask {
+    Ask { system: "Be brief.".to_owned(), user: "Why?".to_owned(), max_tokens: 50 }
+}
+
+#[tokio::test]
+async fn an_endpoint_is_asked_by_chat_completions() {
+    let good =
+        r#"{"choices":[{"message":{"role":"assistant","content":"Because."}}],"usage":{"total_tokens":12}}"#;
+    let (url, told) = endpoint(vec![(200, good.to_owned())]);
+    let model = HttpModel::new(&url, "llama", Some("sk-1".to_owned())).unwrap();
+    let answer = model.ask(&ask()).await.unwrap();
+    assert_eq!((answer.text.as_str(), answer.tokens), ("Because.", Some(12)));
+    let seen = told.recv().unwrap();
+    assert!(seen.starts_with("POST /v1/chat/completions HTTP/1.1"), "{seen}");
+    for part in ["Bearer sk-1", "\"model\":\"llama\"", "\"max_completion_tokens\":50", "Be brief.", "Why?"] {
+        assert!(seen.contains(part), "{part}: {seen}");
+    }
+    assert!(!format!("{model:?}").contains("sk-1"));
+}
+
+#[tokio::test]
+async fn what_is_no_answer_is_told_and_names_no_key() {
+    let bad = ["", "no JSON", "{}", r#"{"choices":"#, "[]"].map(|body| (200, body.to_owned()));
+    let answers: Vec<_> =
+        bad.into_iter().chain([(500, "oops sk-1".to_owned()), (302, String::new())]).collect();
+    let count = answers.len();
+    let (url, _told) = endpoint(answers);
+    let model = HttpModel::new(&url, "llama", Some("sk-1".to_owned())).unwrap();
+    for _ in 0..=count {
+        // the last time nobody listens
+        let error = model.ask(&ask()).await.unwrap_err();
+        assert!(error.is(ErrorKind::Unavailable) && !error.to_string().contains("sk-1"), "{error}");
+    }
+    for bad in ["", "ftp://x/v1", "http://", "http://user:pass@host/v1"] {
+        assert!(HttpModel::new(bad, "m", None).is_err(), "{bad}");
+    }
+}
