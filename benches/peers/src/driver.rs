@@ -51,7 +51,8 @@ fn measure(workload: Workload, options: &Options) -> Result<Figures> {
         | Workload::Accounts
         | Workload::Views
         | Workload::Rules
-        | Workload::Nodes => options.child(workload, Which::Garth, &options.folder()?, None, options.runs),
+        | Workload::Nodes
+        | Workload::Sessions => options.child(workload, Which::Garth, &options.folder()?, None, options.runs),
         Workload::Files
         | Workload::Create
         | Workload::CreateIndexed

@@ -39,6 +39,8 @@ pub(crate) enum Workload {
     Rules,
     /// context nodes beside plain files of the same bytes
     Nodes,
+    /// sessions of few and of many messages: append, and pack for a model
+    Sessions,
     /// `POST /v1/get`, 32 connections; and beside 1,500 puts a second
     Get,
     /// `POST /v1/put`, 32 connections
@@ -206,6 +208,18 @@ pub(crate) const ROWS: &[Row] = &[
         .against("plain", "garth: without it", Goal::None),
     row(Workload::Nodes, "node", "put a context node of 1 KiB, durable")
         .against("plain", "garth: its files under other names, in one batch", Goal::Faster(0.7)),
+    row(Workload::Sessions, "append long", "append a message of 1 KiB to 100,000, durable")
+        .against("append short", "garth: to 10", Goal::Within(1.25)),
+    row(Workload::Sessions, "append middle", "  to 1,000")
+        .against("append short", "garth: to 10", Goal::Within(1.25)),
+    row(Workload::Sessions, "pack long", "pack 32,000 tokens of 100,000 messages, as before with what came since")
+        .counts(Unit::Time, Goal::Below(50e6)),
+    row(Workload::Sessions, "pack middle", "  of 1,000")
+        .counts(Unit::Time, Goal::None),
+    row(Workload::Sessions, "fresh long", "  of 100,000, anew")
+        .counts(Unit::Time, Goal::Below(50e6)),
+    row(Workload::Sessions, "fresh middle", "  of 1,000, anew")
+        .counts(Unit::Time, Goal::None),
     row(Workload::Get, "get", "`POST /v1/get`, 32 connections")
         .against("bare get", "axum handler with the same JSON in memory", Goal::Faster(0.75)),
     row(Workload::Get, "busy get", "  beside 1,500 puts a second")

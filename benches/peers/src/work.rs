@@ -5,6 +5,7 @@ pub(crate) mod content;
 pub(crate) mod nodes;
 pub(crate) mod rules;
 pub(crate) mod scale;
+pub(crate) mod sessions;
 pub(crate) mod views;
 
 use std::path::Path;
