@@ -29,7 +29,7 @@ pub use batch::{
 pub use blame::{Blame, BlameRun, MAX_BLAME};
 pub use changes::{
     Change, ChangeKind, Changes, ChangesQuery, CommitChanges, LogPosition, MAX_CHANGE_PATHS,
-    MAX_CHANGES_BYTES, MAX_SCANNED, MAX_SUBTREES,
+    MAX_CHANGES_BYTES, MAX_SCANNED, MAX_SUBTREES, SessionOf,
 };
 pub use commit::{Commit, CommitInfo, Outcome, Snapshot, SnapshotKey};
 pub use confinement::{Confinement, MAX_OWNER, Owner};

@@ -9,6 +9,7 @@ mod pack;
 mod swap;
 mod transcript;
 mod write;
+mod wrote;
 
 use clap::{Args, Subcommand};
 use garth::agent::session::{Change, Create, List, Listed, MAX_LISTED, SessionKey, State};
@@ -23,6 +24,7 @@ use self::pack::{Compare, Pack, Replay};
 use self::swap::{Dedup, Gc, Swap};
 use self::transcript::{Export, Import};
 use self::write::{Append, Withdraw};
+use self::wrote::Wrote;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
@@ -94,6 +96,7 @@ enum Action {
     Dedup(Dedup),
     Child(Child),
     Gc(Gc),
+    Wrote(Wrote),
 }
 
 #[derive(Args, Debug)]
@@ -196,6 +199,7 @@ impl Session {
             Action::Dedup(verb) => verb.run(app).await,
             Action::Child(verb) => verb.run(app).await,
             Action::Gc(verb) => verb.run(app).await,
+            Action::Wrote(verb) => verb.run(app).await,
         }
     }
 }

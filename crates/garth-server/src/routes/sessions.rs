@@ -52,10 +52,11 @@ pub(super) enum Call {
     Children,
     SetChild,
     Collect,
+    Wrote,
 }
 
 impl Call {
-    pub(super) const ALL: [Self; 26] = [
+    pub(super) const ALL: [Self; 27] = [
         Self::Create,
         Self::Get,
         Self::List,
@@ -82,6 +83,7 @@ impl Call {
         Self::Children,
         Self::SetChild,
         Self::Collect,
+        Self::Wrote,
     ];
 
     pub(super) const fn path(self) -> &'static str {
@@ -112,6 +114,7 @@ impl Call {
             Self::Children => "/v1/sessions/children",
             Self::SetChild => "/v1/sessions/set-child",
             Self::Collect => "/v1/sessions/collect",
+            Self::Wrote => "/v1/sessions/wrote",
         }
     }
 
@@ -127,6 +130,7 @@ impl Call {
             | Self::Compare
             | Self::Swapped
             | Self::Children
+            | Self::Wrote
             | Self::Export => Scope::MemoryRead,
             Self::Create
             | Self::Current
@@ -241,6 +245,7 @@ async fn answer_of(
         Call::Spawn => context::spawn(sessions, &name()?, fields).await?,
         Call::Children => context::children(sessions, &name()?).await?,
         Call::SetChild => context::set_child(sessions, &name()?, fields).await?,
+        Call::Wrote => context::wrote(sessions, &name()?, fields).await?,
         Call::Collect => context::collect(sessions, &name()?, fields).await?,
     };
     raw(&answer)

@@ -241,8 +241,9 @@ impl Play<'_> {
             Ok(packed) => packed,
             Err(error) if error.is(ErrorKind::BudgetTooSmall) => {
                 report.too_small += 1;
-                let words = error.message().split_whitespace().filter_map(|word| word.parse::<u64>().ok());
-                let least = words.last().ok_or_else(|| Broken::because("no least budget is named"))?;
+                let mut words =
+                    error.message().split_whitespace().filter_map(|word| word.parse::<u64>().ok());
+                let least = words.next_back().ok_or_else(|| Broken::because("no least budget is named"))?;
                 hold(least > options.budget.unwrap_or_default(), || {
                     format!("{least} is named as the least beside {:?}", options.budget)
                 })?;
@@ -287,7 +288,10 @@ impl Play<'_> {
         let source: Source = format!("tail:{}", 1 + self.random.below(3)).parse()?;
         match self.sessions.withdraw(&self.name, &source, None).await {
             Err(error) if error.is(ErrorKind::NotFound) => Ok(()),
-            done => Ok(drop(done?)),
+            done => {
+                done?;
+                Ok(())
+            }
         }
     }
 

@@ -30,6 +30,7 @@ mod swap;
 mod swap_index;
 mod transcript;
 mod withdraw;
+mod wrote;
 
 pub use self::append::{Append, Appended, MAX_APPENDED};
 pub use self::child::{Child, ChildChange, ChildStatus, MAX_CHILDREN, Spawn};
@@ -59,6 +60,7 @@ pub use self::swap::MAX_SWAPPED;
 pub use self::swap_index::Swapped;
 pub use self::transcript::{Document, Export, Exported, Imported, TranscriptFormat};
 pub use self::withdraw::Withdrawn;
+pub use self::wrote::Wrote;
 
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};

@@ -53,11 +53,33 @@ pub struct ChangesQuery {
     pub limit: usize,
     /// Only these paths and what is below them, at most [`MAX_SUBTREES`]; empty: everything.
     pub within: Vec<TreePath>,
+    /// Only what was committed in this session: others are not looked at.
+    pub session: Option<SessionOf>,
+}
+
+/// A session by whose it is, as [`Author`](super::Author) names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionOf {
+    /// The user.
+    pub user: String,
+    /// The agent.
+    pub agent: String,
+    /// The name of the session.
+    pub session: String,
+}
+
+impl SessionOf {
+    /// Whether somebody committed in it.
+    pub fn is_of(&self, author: &super::Author) -> bool {
+        author.user.as_ref() == Some(&self.user)
+            && author.agent.as_ref() == Some(&self.agent)
+            && author.session.as_ref() == Some(&self.session)
+    }
 }
 
 impl Default for ChangesQuery {
     fn default() -> Self {
-        Self { since: LogPosition::default(), limit: 1000, within: Vec::new() }
+        Self { since: LogPosition::default(), limit: 1000, within: Vec::new(), session: None }
     }
 }
 
@@ -71,6 +93,12 @@ impl ChangesQuery {
     #[must_use]
     pub fn limit(self, limit: usize) -> Self {
         Self { limit, ..self }
+    }
+
+    /// Only what was committed in this session.
+    #[must_use]
+    pub fn session(self, session: SessionOf) -> Self {
+        Self { session: Some(session), ..self }
     }
 
     /// Only this path and what is below it; called again, also another.

@@ -4,7 +4,8 @@ use garth::agent::session::{
     Append, Change, ChildChange, ChildStatus, Collection, Create, Derive, Draft, PackOptions, Sessions,
     Spawn, State,
 };
-use garth::{ErrorKind, FileSystem, FileSystemExt};
+use garth::model::{Author, Batch, LogPosition, Op};
+use garth::{ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::{Value, json};
 
 use super::packs::{budget, call, check, result};
@@ -269,5 +270,31 @@ async fn sessions_of_children_say_whose_they_are() {
         assert_eq!(reviewer.get("rev-1").await.unwrap().meta.other["parent"], "coder/default#rev-1");
         let own = sessions.spawn("default", &Spawn::new("default", "do")).await.unwrap_err();
         assert!(own.is(ErrorKind::InvalidArgument), "{own:?}");
+    }
+}
+
+#[tokio::test]
+async fn all_that_a_session_wrote_anywhere_is_listed_with_its_bytes() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        let batch = |session: &str, op: Op| {
+            let author = Author::agent("coder").with_user("ann").with_session(session);
+            Batch::new([op.with_parents()]).author(author)
+        };
+        let at = |path: &str| TreePath::parse(path).unwrap();
+        fs.commit(batch("other", Op::write(at("/src/a.rs"), "fn a() {}\n"))).await.unwrap();
+        fs.commit(batch("default", Op::append(at("/src/a.rs"), "fn b() {}\n"))).await.unwrap();
+        fs.commit(batch("default", Op::write(at("/src/gone.rs"), "x"))).await.unwrap();
+        fs.commit(batch("default", Op::write(at("/src/old.rs"), "old"))).await.unwrap();
+        fs.commit(batch("other", Op::write(at("/src/old.rs"), "new"))).await.unwrap();
+        fs.remove(&at("/src/gone.rs")).await.unwrap();
+        fs.rename(&at("/src/a.rs"), &at("/src/named.rs")).await.unwrap();
+        let (files, next) = sessions.wrote("default", LogPosition::default()).await.unwrap();
+        assert_eq!(next, None);
+        let src: Vec<_> = files.iter().filter(|file| file.path.as_str().starts_with("/src")).collect();
+        assert_eq!(src.len(), 1, "{files:?}");
+        assert_eq!((src[0].path.as_str(), src[0].size, src[0].bytes.len()), ("/src/named.rs", 20, 1));
+        assert_eq!(src[0].bytes[0], 10..20);
+        assert!(files.iter().any(|file| file.path == path("meta.json")));
     }
 }

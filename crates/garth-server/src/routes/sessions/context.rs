@@ -3,9 +3,9 @@
 use garth::TreePath;
 use garth::agent::session::{
     Child, ChildChange, Collection, Compact, Derive, Format, Item, PackOptions, Packed, Resolved, Sessions,
-    Source, Spawn, Swapped,
+    Source, Spawn, Swapped, Wrote,
 };
-use garth::model::{Moment, Timestamp};
+use garth::model::{LogPosition, Moment, Seq, Timestamp};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -227,4 +227,32 @@ pub(super) async fn collect(
     let item = |one: &garth::agent::session::Collected| json!({"name": one.name, "bytes": one.bytes, "reason": one.reason});
     let removed: Vec<Value> = removed.iter().map(item).collect();
     Ok(json!({"ok": true, "removed": removed, "seq": seq.map(|seq| seq.0), "has_more": more}))
+}
+
+pub(super) async fn wrote(
+    sessions: &Sessions<'_>,
+    name: &str,
+    fields: &Fields<'_>,
+) -> Result<Value, Refusal> {
+    let bad = || Refusal::validation("\"cursor\" must be one that an answer gave");
+    let since = match fields.text("cursor")? {
+        Some(cursor) => {
+            let (seq, changes) = cursor.split_once('-').ok_or_else(bad)?;
+            let number = |text: &str| text.parse::<u64>().map_err(|_| bad());
+            LogPosition { seq: Seq(number(seq)?), changes: number(changes)? }
+        }
+        None => LogPosition::default(),
+    };
+    let (files, next) = sessions.wrote(name, since).await?;
+    let item = |file: &Wrote| {
+        let bytes: Vec<[u64; 2]> = file.bytes.iter().map(|bytes| [bytes.start, bytes.end]).collect();
+        json!({"path": file.path.as_str(), "size": file.size, "bytes": bytes, "more": file.more})
+    };
+    let items: Vec<Value> = files.iter().map(item).collect();
+    Ok(match next {
+        Some(next) => {
+            json!({"items": items, "has_more": true, "next_cursor": format!("{}-{}", next.seq.0, next.changes)})
+        }
+        None => json!({"items": items}),
+    })
 }

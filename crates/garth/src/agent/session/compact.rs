@@ -1,5 +1,5 @@
-//! Compaction: a session in few words. Without a model it is what was said, in excerpts, and says so; with one
-//! it is what the model makes of it, if that can be checked. Messages stay as they are.
+//! Compaction: a session in few words. Without a model it is what was said, in excerpts, and says so; with
+//! one it is what the model makes of it, if that can be checked. Messages stay as they are.
 
 mod excerpt;
 mod question;
@@ -62,8 +62,8 @@ impl Sessions<'_> {
     /// Brings the derived files up to the messages that were said since the last time.
     ///
     /// # Errors
-    /// `InvalidArgument` for an answer of a model that cannot be taken, `Unavailable` for none: then nothing is
-    /// changed, and it can be tried again; `NotFound`; from the filesystem.
+    /// `InvalidArgument` for an answer of a model that cannot be taken, `Unavailable` for none: then nothing
+    /// is changed, and it can be tried again; `NotFound`; from the filesystem.
     pub async fn compact(&self, session: &str, compact: &Compact<'_>) -> Result<Compacted> {
         self.meta(session).await?;
         let mut names = vec![SUMMARY, TODO];
@@ -102,8 +102,8 @@ impl Sessions<'_> {
                 }
             }
         }
-        let mut derive = Derive::default();
-        derive.summary = Some(excerpts.text(last, compact.max_tokens));
+        let summary = Some(excerpts.text(last, compact.max_tokens));
+        let derive = Derive { summary, ..Derive::default() };
         let done = self.derive(session, &derive).await?;
         Ok(Compacted { lines: Some(first..=last), by_model: false, seq: Some(done.seq), more: last < end })
     }

@@ -57,6 +57,10 @@ impl View<'_> {
         for (commit, notes) in self.state.log.iter().take(last).skip(first) {
             let behind = usize::try_from(until.changes).unwrap_or(usize::MAX);
             until.changes = 0;
+            if query.session.as_ref().is_some_and(|session| !session.is_of(&commit.author)) {
+                until.seq = commit.seq;
+                continue;
+            }
             if notes.is_empty() && behind == 0 {
                 // one that changed nothing is shown to all who see everything, and to whom it is from
                 let told = within == *self.within && self.is_own(commit.seq);

@@ -30,7 +30,7 @@ pub(crate) static SUBJECT: Subject = Subject { name: "the account's database", r
 
 static FORMAT: Format = Format {
     application_id: 0x4752_5448, // "GRTH" in ASCII
-    scripts: &[FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4],
+    scripts: &[FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5],
     initialise: |conn, _: &Env| {
         // made by the first script, and left to older files
         conn.execute_batch("DELETE FROM old_index; DROP TABLE old_vocabulary; DROP TABLE passage_text")?;
@@ -288,6 +288,20 @@ CREATE TABLE projected (
     PRIMARY KEY (projection, key, ino, line)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX projected_ino ON projected (ino, projection, off);
+";
+
+/// That a commit was made in a session. What an author says that cannot be read says nothing.
+pub(crate) const HAS_SESSION: &str = "iif(json_valid(author), author ->> '$.session', NULL) IS NOT NULL";
+/// Whose session, and which.
+pub(crate) const BY_SESSION: &str = "iif(json_valid(author), \
+    json_array(author ->> '$.user', author ->> '$.agent', author ->> '$.session'), NULL)";
+
+/// What format 5 adds: commits are found by the session that they were made in. Its expressions are
+/// [`BY_SESSION`] and [`HAS_SESSION`].
+const FORMAT_5: &str = "
+CREATE INDEX log_session ON log (
+    iif(json_valid(author), json_array(author ->> '$.user', author ->> '$.agent', author ->> '$.session'), NULL), seq
+) WHERE iif(json_valid(author), author ->> '$.session', NULL) IS NOT NULL;
 ";
 
 /// Makes the tables of a new database.

@@ -72,11 +72,11 @@ pub(super) fn read(answer: &str, lines: &RangeInclusive<u64>) -> Result<Derive> 
         // a line feed between the parts of an object would be the end of its line
         items.iter().map(|item| item.get().replace(['\n', '\r'], " ") + "\n").collect::<String>()
     };
-    let mut derive = Derive::default();
-    derive.summary = Some(format!("{}{}", covers(*lines.end()), notes.summary.trim()));
-    derive.facts = Some(entries(&notes.facts));
-    derive.decisions = Some(entries(&notes.decisions));
-    derive.todo = Some(notes.todo);
-    derive.refs = Some(entries(&notes.refs));
-    Ok(derive)
+    Ok(Derive {
+        summary: Some(format!("{}{}", covers(*lines.end()), notes.summary.trim())),
+        facts: Some(entries(&notes.facts)),
+        decisions: Some(entries(&notes.decisions)),
+        todo: Some(notes.todo),
+        refs: Some(entries(&notes.refs)),
+    })
 }

@@ -5,11 +5,11 @@ use rusqlite::{Connection, Row, params};
 use crate::engine::planner::{IdempotencyRow, LogChange};
 use crate::engine::sqlite::read::rows::{self, MAX, Span};
 use crate::engine::sqlite::read::view::ReadView;
-use crate::engine::sqlite::schema::{answer, changes};
+use crate::engine::sqlite::schema::{BY_SESSION, HAS_SESSION, answer, changes};
 use crate::error::{Error, ErrorKind};
 use crate::model::{
     Change, ChangeKind, Changes, ChangesQuery, Commit, CommitChanges, CommitId, CommitInfo, Ino, LogPosition,
-    MAX_CHANGE_PATHS, MAX_CHANGES_BYTES, MAX_SCANNED, Seq, Timestamp, Within,
+    MAX_CHANGE_PATHS, MAX_CHANGES_BYTES, MAX_SCANNED, Seq, SessionOf, Timestamp, Within,
 };
 use crate::path::TreePath;
 use crate::sqlite::{DbResult, one};
@@ -68,6 +68,17 @@ pub(crate) fn idempotency(conn: &Connection, owner: &str, key: &str) -> DbResult
     Ok(Some(IdempotencyRow { request_hash, keep_until, commit }))
 }
 
+const ALL_COMMITS: &str = "SELECT seq, time, id, author, message, overrides, changes, owner FROM log
+    WHERE seq > ?1 AND seq <= ?2 ORDER BY seq";
+
+/// By the index of sessions, whose expressions it repeats.
+fn commits_of_session() -> String {
+    format!(
+        "SELECT seq, time, id, author, message, overrides, changes, owner FROM log
+         WHERE {HAS_SESSION} AND {BY_SESSION} = json_array(?3, ?4, ?5) AND seq > ?1 AND seq <= ?2 ORDER BY seq"
+    )
+}
+
 impl ReadView<'_> {
     pub(crate) fn changes(&self, query: &ChangesQuery) -> DbResult<Changes> {
         let within = query.check()?.intersect(&self.reach.within);
@@ -83,11 +94,21 @@ impl ReadView<'_> {
             scanned: 0,
             commits: Vec::new(),
         };
-        let sql = "SELECT seq, time, id, author, message, overrides, changes, owner FROM log
-             WHERE seq > ?1 AND seq <= ?2 ORDER BY seq";
-        let mut statement = self.conn.prepare_cached(sql)?;
+        let since = query.since.seq.0.min(MAX);
+        let (sql, of) = match &query.session {
+            None => (ALL_COMMITS.to_owned(), [None, None, None]),
+            Some(SessionOf { user, agent, session }) => {
+                (commits_of_session(), [Some(user), Some(agent), Some(session)])
+            }
+        };
+        let mut statement = self.conn.prepare_cached(&sql)?;
         // one commit at a time: the page may end with any of them
-        let mut rows = statement.query(params![query.since.seq.0.min(MAX), head])?;
+        let mut rows = match of {
+            [Some(user), Some(agent), Some(session)] => {
+                statement.query(params![since, head, user, agent, session])?
+            }
+            _ => statement.query(params![since, head])?,
+        };
         let mut until = query.since;
         while let Some(row) = rows.next()? {
             page.own = self.is_own(row.get_ref(7)?.as_str().map_err(rusqlite::Error::from)?);
@@ -108,6 +129,10 @@ impl ReadView<'_> {
                 });
             }
             until.seq = commit.seq;
+        }
+        if query.session.is_some() {
+            // those in between are of others
+            until.seq = until.seq.max(Seq(head));
         }
         Ok(Changes { commits: page.commits, until, head: Seq(head) })
     }

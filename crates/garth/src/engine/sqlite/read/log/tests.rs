@@ -10,7 +10,7 @@ use crate::engine::sqlite::SqliteFs;
 use crate::engine::sqlite::schema;
 use crate::env::Env;
 use crate::fs::FileSystem;
-use crate::model::{Batch, Op, SetAttrs};
+use crate::model::{Author, Batch, Op, SetAttrs};
 use crate::sqlite::steps;
 
 /// The sizes.
@@ -155,5 +155,26 @@ fn a_commit_is_found_by_its_id_or_key_at_the_same_cost_however_long_the_log() {
         let (by_key, second) = account.count(|view| idempotency(view.conn, "", "k"));
         assert_eq!(by_key.map(|row| row.commit), by_id);
         first + second
+    });
+}
+
+#[test]
+fn the_changes_of_a_session_cost_the_same_however_many_others_there_are() {
+    assert_same(|size| {
+        let account = account();
+        let said = |session: &str, at: u64| {
+            let author = Author::agent("coder").with_user("ann").with_session(session);
+            Batch::new([append(&format!("/{session}-{at}"))]).author(author)
+        };
+        account.commit([said("ours", 0)]);
+        account.commit((0..size).map(|at| said("theirs", at)));
+        account.commit([said("ours", 1)]);
+        let [user, agent, session] = ["ann", "coder", "ours"].map(str::to_owned);
+        let query = ChangesQuery::default().session(SessionOf { user, agent, session });
+        let (page, steps) = account.changes(&query);
+        let paths: Vec<_> = page.commits.iter().flat_map(|commit| commit.changes[0].paths.clone()).collect();
+        assert_eq!(paths, [path("/ours-0"), path("/ours-1")]);
+        assert_eq!(page.until.seq, page.head);
+        steps
     });
 }

@@ -1,0 +1,52 @@
+//! What a session wrote anywhere.
+
+use std::collections::HashSet;
+
+use clap::Args;
+use garth::model::LogPosition;
+use serde_json::json;
+
+use super::open::open;
+use crate::app::App;
+use crate::escape::escaped;
+use crate::fail::Result;
+
+/// List every file that a session wrote, with the bytes that are still its own
+///
+/// Also what it wrote elsewhere in the tree, as far as --agent, --user and --chat reach. With --json one
+/// object per file: path, size, bytes (from, to), more.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth session wrote work")]
+pub(crate) struct Wrote {
+    /// Which session
+    name: String,
+}
+
+impl Wrote {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        let open = open(app, false).await?;
+        let sessions = open.sessions()?;
+        let (mut since, mut shown) = (LogPosition::default(), HashSet::new());
+        loop {
+            let (files, next) = sessions.wrote(&self.name, since).await?;
+            for file in files {
+                if !shown.insert(file.path.clone()) {
+                    continue;
+                }
+                let ranges: Vec<String> =
+                    file.bytes.iter().map(|bytes| format!("{}-{}", bytes.start, bytes.end)).collect();
+                let pairs: Vec<_> = file.bytes.iter().map(|bytes| [bytes.start, bytes.end]).collect();
+                let json = json!({
+                    "path": file.path.as_str(), "size": file.size, "bytes": pairs, "more": file.more,
+                });
+                let more = if file.more { ", and more" } else { "" };
+                let line = format!("{}  bytes {}{more} of {}", file.path, ranges.join(", "), file.size);
+                app.out.item(&json, escaped(&line))?;
+            }
+            match next {
+                Some(next) => since = next,
+                None => return Ok(()),
+            }
+        }
+    }
+}
