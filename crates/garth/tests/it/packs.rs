@@ -5,6 +5,8 @@ use garth::agent::session::{
 };
 use garth::model::{Moment, Op};
 use garth::{ErrorKind, FileSystemExt};
+use garth_testkit::random::Random;
+use garth_testkit::secrets::each;
 use serde_json::{Value, json};
 
 use super::sessions::{engines, path, sessions};
@@ -128,6 +130,9 @@ async fn what_did_not_change_is_not_packed_again_and_what_came_is_put_behind() {
         assert!(second.markdown.starts_with(&first.markdown));
         assert_eq!(fs.read_to_string(&path("context/pack.md")).await.unwrap(), second.markdown);
         // somebody wrote the file meanwhile
+        fs.write(&path("context/pack.md"), "mine").await.unwrap();
+        sessions.pack("default", &budget(4000)).await.unwrap();
+        assert_eq!(fs.read_to_string(&path("context/pack.md")).await.unwrap(), second.markdown);
         fs.write(&path("context/pack.md"), "mine").await.unwrap();
         say(&sessions, turn(3, "out")).await;
         let third = sessions.pack("default", &budget(4000)).await.unwrap();
@@ -270,16 +275,34 @@ async fn output_that_comes_again_is_named_and_secrets_are_not_shown() {
         let long = "the same log line\n".repeat(400);
         say(&sessions, turn(1, &long)).await;
         say(&sessions, turn(2, &long)).await;
-        let secret = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
+        let secret = &each(&mut Random::new(8))[1].secret;
         say(&sessions, [Draft::user(format!("My token is {secret}."))]).await;
         let packed = sessions.pack("default", &budget(0)).await.unwrap();
         check(&packed);
         assert_eq!(packed.markdown.matches("the same log line\nthe same").count(), 200);
         assert!(packed.markdown.contains("[the same as the result in messages:3: sha256-"));
         for shown in [packed.markdown.clone(), packed.list(Format::OpenAi), packed.list(Format::Anthropic)] {
-            assert!(!shown.contains(secret) && shown.contains("[secret: "), "{shown}");
+            assert!(!shown.contains(secret.as_str()) && shown.contains("[secret: "), "{shown}");
         }
         fs.apply(Op::write(path("context/pack.json"), "{}")).await.unwrap();
         assert!(sessions.replay("default", None).await.unwrap_err().is(ErrorKind::NotFound));
     }
+}
+
+#[tokio::test]
+async fn of_the_packs_of_200_turns_almost_all_is_what_the_one_before_began_with() {
+    let (account, _folder) = super::sessions::account().await;
+    let sessions = sessions(&*account).await;
+    account.write(&path("context/pinned/system.md"), "You are a careful coder.\n").await.unwrap();
+    let (mut before, mut all, mut same) = (String::new(), 0, 0);
+    for number in 1..=200 {
+        // none above 1% of the budget
+        say(&sessions, turn(number, &format!("line {number} of the output\n").repeat(15))).await;
+        let packed = sessions.pack("default", &budget(20_000)).await.unwrap();
+        let common = packed.markdown.bytes().zip(before.bytes()).take_while(|(new, old)| new == old).count();
+        all += packed.markdown.len();
+        same += common;
+        before = packed.markdown;
+    }
+    assert!(same * 100 >= all * 95, "{same} of {all} bytes are those of the pack before");
 }

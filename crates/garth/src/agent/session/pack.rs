@@ -125,10 +125,17 @@ impl Sessions<'_> {
         let files = self.pack_files(session).await?;
         let budget = options.budget.or(files.budget).or(meta.context_window).unwrap_or(0);
         let (packed, cut) = self.build(session, options, budget, &files).await?;
-        if options.dry || files.before.as_ref().is_some_and(|before| before.is_same(&packed.pack)) {
+        let (pack_file, text_file) = (self.file(session, PACK)?, self.file(session, PACK_TEXT)?);
+        if options.dry {
             return Ok(packed);
         }
-        let (pack_file, text_file) = (self.file(session, PACK)?, self.file(session, PACK_TEXT)?);
+        if files.before.as_ref().is_some_and(|before| before.is_same(&packed.pack)) {
+            let text = read_all(self.fs, std::slice::from_ref(&text_file), packed.markdown.len()).await?;
+            // somebody else may have written there
+            if text.first().and_then(|file| file.as_ref()?.text()) == Some(&packed.markdown) {
+                return Ok(packed);
+            }
+        }
         let mut ops = vec![Op::write(pack_file.clone(), pretty(&packed.pack)).with_parents()];
         let mut conditions = vec![(pack_file, as_read(files.pack.as_ref()))];
         // what goes on as it was is appended, and so not stored again
@@ -138,11 +145,11 @@ impl Sessions<'_> {
             (sha256(bytes) == before.sha256).then(|| (bytes.len(), hash_of(bytes)))
         });
         match start {
-            Some((length, _)) if length == packed.markdown.len() => {}
             Some((length, hash)) => {
-                let rest = packed.markdown[length..].to_owned();
-                ops.push(Op::append(text_file.clone(), rest).must_exist());
-                conditions.push((text_file, Precondition::Sha256(hash)));
+                conditions.push((text_file.clone(), Precondition::Sha256(hash)));
+                if length < packed.markdown.len() {
+                    ops.push(Op::append(text_file, packed.markdown[length..].to_owned()).must_exist());
+                }
             }
             None => ops.push(Op::write(text_file, packed.markdown.clone()).with_parents()),
         }
