@@ -306,3 +306,23 @@ async fn of_the_packs_of_200_turns_almost_all_is_what_the_one_before_began_with(
     }
     assert!(same * 100 >= all * 95, "{same} of {all} bytes are those of the pack before");
 }
+
+#[tokio::test]
+async fn the_least_budget_is_enough_beside_messages_that_were_withdrawn_or_are_signed() {
+    let (account, _folder) = super::sessions::account().await;
+    let sessions = sessions(&*account).await;
+    let thought = json!([
+        {"type": "reasoning", "text": "so", "signature": "s".repeat(50_000)},
+        {"type": "tool_call", "id": "a", "name": "bash", "arguments": {}},
+    ]);
+    let said = [
+        Draft::user("Go."),
+        Draft::message(Role::Assistant, &thought),
+        Draft::user("withdrawn ".repeat(500)),
+    ];
+    say(&sessions, said).await;
+    sessions.withdraw("default", &"messages:3".parse().unwrap(), None).await.unwrap();
+    let error = sessions.pack("default", &budget(5)).await.unwrap_err();
+    let least = error.message().split_whitespace().filter_map(|word| word.parse().ok()).next_back().unwrap();
+    check(&sessions.pack("default", &budget(least)).await.unwrap());
+}

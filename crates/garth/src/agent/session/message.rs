@@ -116,6 +116,11 @@ impl Message {
         })
     }
 
+    /// How many bytes of it are shown as text.
+    pub(super) fn said(&self) -> usize {
+        bytes_of(&self.content)
+    }
+
     /// Its text for people: its texts, one after the other.
     pub fn text(&self) -> String {
         let texts = self.content.iter().filter_map(|block| match block {
@@ -124,6 +129,17 @@ impl Message {
         });
         texts.collect::<Vec<_>>().join("\n\n")
     }
+}
+
+fn bytes_of(blocks: &[Block]) -> usize {
+    let of = |block: &Block| match block {
+        Block::Text(text) => text.len(),
+        Block::Reasoning { text, .. } => text.as_ref().map_or(0, String::len),
+        Block::ToolCall { arguments, .. } => arguments.get().len(),
+        Block::ToolResult { content, .. } => bytes_of(content),
+        Block::Image { .. } => 0,
+    };
+    blocks.iter().map(of).sum()
 }
 
 /// A block as it is kept.

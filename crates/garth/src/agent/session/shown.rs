@@ -132,14 +132,18 @@ impl Show {
         Ok(section(line, message))
     }
 
-    /// Whether a result is not shown whole: its call is not there, or it was shown before.
-    pub(super) fn is_short(&self, message: &Message) -> bool {
-        message.content.iter().any(|block| match block {
-            Block::ToolResult { call_id, content, .. } => {
-                !self.calls.contains(call_id) || self.outputs.contains_key(&sha256(flat(content).as_bytes()))
-            }
-            _ => false,
-        })
+    /// Whether a message is not shown whole: it was withdrawn, or has a result whose call is not there, or
+    /// that was shown already.
+    pub(super) fn is_short(&self, line: u64, message: &Message) -> bool {
+        let is_withdrawn = self.rules.withdrawn.iter().any(|lines| lines.contains(&line));
+        is_withdrawn
+            || message.content.iter().any(|block| match block {
+                Block::ToolResult { call_id, content, .. } => {
+                    !self.calls.contains(call_id)
+                        || self.outputs.contains_key(&sha256(flat(content).as_bytes()))
+                }
+                _ => false,
+            })
     }
 
     /// A message as it is shown by itself, whatever stands before it.
@@ -154,11 +158,12 @@ impl Show {
     }
 }
 
-/// Whether a text surely has more tokens than this, told by its length alone: no token of the encoding has
-/// more bytes.
+/// Whether a text is so long that it has more tokens than this without a count: no token of the encoding has
+/// more bytes. Of shorter ones marks in place of secrets may leave little.
 pub(super) fn is_beyond(bytes: usize, tokens: u64) -> bool {
     const LONGEST_TOKEN: u64 = 128;
-    bytes as u64 > tokens.saturating_mul(LONGEST_TOKEN)
+    const LONG: usize = 256 << 10;
+    bytes > LONG && bytes as u64 > tokens.saturating_mul(LONGEST_TOKEN)
 }
 
 /// A text and its tokens, if they are at most so many.

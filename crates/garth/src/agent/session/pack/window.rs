@@ -87,12 +87,12 @@ impl Sessions<'_> {
             let page = self.raw_lines(session, Log::Messages, next..=*lines.end(), 256).await?;
             next = page.next.unwrap_or(u64::MAX);
             for line in page.items {
-                let long = is_beyond(line.text.len(), most.saturating_sub(drawn.tokens).max(1));
                 hash.line(&line);
                 bytes = [bytes[0].min(line.bytes.start), line.bytes.end];
                 last = line.number;
                 let Ok(message) = Message::parse(&line.text) else { continue };
-                if long && sight.is_whole(line.number) && !show.is_short(&message) {
+                let long = is_beyond(message.said(), most.saturating_sub(drawn.tokens));
+                if long && sight.is_whole(line.number) && !show.is_short(line.number, &message) {
                     return Ok(false);
                 }
                 match show.next(line.number, message) {
@@ -152,8 +152,8 @@ impl Sessions<'_> {
                         0
                     }
                 }
-                (false, None) if is_beyond(line.text.len(), left.max(1)) => u64::MAX,
                 (false, None) => match Message::parse(&line.text) {
+                    Ok(message) if is_beyond(message.said(), left) => u64::MAX,
                     Ok(message) => {
                         results.insert(number, message.role == Role::Tool);
                         Show::new(Rules::default()).all_of(number, message).tokens
