@@ -9,7 +9,7 @@ use garth::{ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::{Value, json};
 
 use super::packs::{budget, call, check, result};
-use super::sessions::{engines, path, sessions};
+use super::sessions::{account, engines, path, sessions};
 
 const POLICY: &str = "context/gc.policy";
 
@@ -240,22 +240,39 @@ async fn gc_must_not_delete_a_child_result_or_what_derived_files_refer_to() {
 }
 
 #[tokio::test]
-async fn gc_must_not_delete_messages_or_events_unless_a_policy_says_so() {
+async fn a_policy_that_lets_go_of_messages_takes_the_right_to_override_rules() {
     for (fs, _kept) in engines().await {
         let sessions = sessions(&*fs).await;
         say(&sessions, [Draft::user("one")]).await;
-        policy(&*fs, "keep_messages=0\n").await;
-        assert!(sessions.collect("default", false).await.unwrap_err().is(ErrorKind::InvalidArgument));
-        policy(&*fs, "keep_messages=0\nhistory=archive\nhistory_ttl=0s\n").await;
-        assert!(sessions.collect("default", false).await.unwrap().removed.is_empty(), "it is not at its end");
+        policy(&*fs, "keep_messages=0\nhistory=delete\nhistory_ttl=0s\n").await;
         sessions.set("default", &Change::state(State::Done)).await.unwrap();
-        let before = text(&*fs, "messages.jsonl").await;
-        let done = sessions.collect("default", false).await.unwrap();
-        assert_eq!(removed(&done), ["messages.jsonl"]);
-        assert_eq!(text(&*fs, "archive/messages.jsonl").await, before);
-        assert_eq!(text(&*fs, "messages.jsonl").await, "");
-        assert!(text(&*fs, "events.jsonl").await.contains("context.collected"));
+        assert_eq!(removed(&sessions.collect("default", true).await.unwrap()), ["messages.jsonl"]);
+        let refused = sessions.collect("default", false).await.unwrap_err();
+        assert!(
+            refused.is(ErrorKind::RuleViolation) && refused.message().contains("override"),
+            "{refused:?}"
+        );
+        assert!(text(&*fs, "messages.jsonl").await.contains("one"));
     }
+}
+
+#[tokio::test]
+async fn gc_must_not_delete_messages_or_events_unless_a_policy_says_so() {
+    let (account, _folder) = account().await;
+    let fs = account.overriding_rules();
+    let sessions = sessions(&*fs).await;
+    say(&sessions, [Draft::user("one")]).await;
+    policy(&*fs, "keep_messages=0\n").await;
+    assert!(sessions.collect("default", false).await.unwrap_err().is(ErrorKind::InvalidArgument));
+    policy(&*fs, "keep_messages=0\nhistory=archive\nhistory_ttl=0s\n").await;
+    assert!(sessions.collect("default", false).await.unwrap().removed.is_empty(), "it is not at its end");
+    sessions.set("default", &Change::state(State::Done)).await.unwrap();
+    let before = text(&*fs, "messages.jsonl").await;
+    let done = sessions.collect("default", false).await.unwrap();
+    assert_eq!(removed(&done), ["messages.jsonl"]);
+    assert_eq!(text(&*fs, "archive/messages.jsonl").await, before);
+    assert_eq!(text(&*fs, "messages.jsonl").await, "");
+    assert!(text(&*fs, "events.jsonl").await.contains("context.collected"));
 }
 
 #[tokio::test]

@@ -326,3 +326,17 @@ async fn the_least_budget_is_enough_beside_messages_that_were_withdrawn_or_are_s
     let least = error.message().split_whitespace().filter_map(|word| word.parse().ok()).next_back().unwrap();
     check(&sessions.pack("default", &budget(least)).await.unwrap());
 }
+
+#[tokio::test]
+async fn a_session_has_at_most_100_pinned_files_in_a_pack() {
+    let (account, _folder) = super::sessions::account().await;
+    let sessions = sessions(&*account).await;
+    for number in 0..100 {
+        sessions.pin("default", &format!("p{number}.md"), Some("x")).await.unwrap();
+    }
+    assert_eq!(sessions.pack("default", &budget(0)).await.unwrap().pack.items.len(), 100);
+    sessions.pin("default", "more.md", Some("x")).await.unwrap();
+    assert!(sessions.pack("default", &budget(0)).await.unwrap_err().is(ErrorKind::TooLarge));
+    sessions.pin("default", "more.md", None).await.unwrap();
+    sessions.pack("default", &budget(0)).await.unwrap();
+}

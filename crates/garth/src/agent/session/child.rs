@@ -10,7 +10,7 @@ use super::create::Create;
 use super::draft::Draft;
 use super::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
 use super::files::{CHILDREN, Log, META, UPDATED_AT};
-use super::meta::State;
+use super::meta::{Meta, State};
 use crate::agent::ids::uuid;
 use crate::agent::small::{File, as_read, read_all};
 use crate::agent::tries::Tries;
@@ -172,6 +172,21 @@ impl<'a> Sessions<'a> {
         Self { agent: agent.to_owned(), ..self.clone() }
     }
 
+    /// What is known of a session, if it is there and can be reached and read.
+    async fn meta_if_there(&self, session: &str) -> Result<Option<(File, Meta)>> {
+        match self.meta(session).await {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::NotFound | ErrorKind::AccessDenied | ErrorKind::Corrupt
+                ) =>
+            {
+                Ok(None)
+            }
+            found => found.map(Some),
+        }
+    }
+
     /// Hands work to a child: its directory and, if it is not there yet, its session are made in one commit.
     ///
     /// # Errors
@@ -229,7 +244,7 @@ impl<'a> Sessions<'a> {
         let there = match &self.only {
             // what is not reached here is made by who reaches it
             Some(_) => true,
-            None => own.meta(&child.session).await.is_ok(),
+            None => own.meta_if_there(&child.session).await?.is_some(),
         };
         if !there {
             let mut create = Create::new(&child.session);
@@ -441,7 +456,7 @@ impl<'a> Sessions<'a> {
         while let Some((agent, session, state)) = due.pop() {
             let own = self.of_agent(&agent);
             // a child's session may lie where this tree does not reach
-            let Ok((file, mut meta)) = own.meta(&session).await else { continue };
+            let Some((file, mut meta)) = own.meta_if_there(&session).await? else { continue };
             if !seen.insert((agent, session.clone())) || meta.finished_at.is_some() {
                 continue;
             }

@@ -255,4 +255,14 @@ mod tests {
         let error = parse_entries(EntryKind::Fact, &format!("{line}\n{line}\n")).unwrap_err();
         assert!(error.to_string().contains("line 2"), "{error}");
     }
+
+    #[test]
+    fn a_file_has_so_many_entries_and_bytes() {
+        let line = |n: usize| format!("{{\"id\":\"f{n}\",\"text\":\"a\",\"source\":\"tail:1\"}}\n");
+        let most: String = (0..MAX_ENTRIES).map(line).collect();
+        assert_eq!(parse_entries(EntryKind::Fact, &most).unwrap().len(), MAX_ENTRIES);
+        for more in [most + &line(MAX_ENTRIES), "\n".repeat(MAX_DERIVED + 1)] {
+            assert!(parse_entries(EntryKind::Fact, &more).unwrap_err().is(ErrorKind::TooLarge));
+        }
+    }
 }

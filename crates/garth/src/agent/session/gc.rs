@@ -15,7 +15,7 @@ use super::swap_index::Swapped;
 use crate::agent::breathe::breathe;
 use crate::agent::small::{as_read, read_all};
 use crate::agent::tries::Tries;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystemExt as _;
 use crate::model::{At, Item, Kind, Op, Page, Precondition, Seq, Timestamp};
 use crate::path::TreePath;
@@ -51,7 +51,7 @@ struct Found {
     collection: Collection,
     ops: Vec<Op>,
     conditions: Vec<(At, Precondition)>,
-    /// Whether rules have to be overridden: history goes.
+    /// Whether messages or events are among what goes.
     history: bool,
 }
 
@@ -59,7 +59,8 @@ impl Sessions<'_> {
     /// Collects by `context/gc.policy`. A dry run changes nothing.
     ///
     /// # Errors
-    /// `InvalidArgument` for a policy that is none; `NotFound`; from the filesystem.
+    /// `InvalidArgument` for a policy that is none; `RuleViolation` where it lets go of messages or events
+    /// and the filesystem judges by rules; `NotFound`; from the filesystem.
     pub async fn collect(&self, session: &str, dry: bool) -> Result<Collection> {
         let mut tries = Tries::default();
         loop {
@@ -99,8 +100,15 @@ impl Sessions<'_> {
         let batch = self.batch(session, ops, "collect context of session");
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
         let batch = batch.require(self.is_there(session)?, Precondition::Exists);
-        let batch = if history { batch.overriding_rules() } else { batch };
-        collection.seq = Some(self.fs.commit(batch).await?.seq);
+        // history is append-only: who may not override rules is refused here
+        let commit = self.fs.commit(batch).await.map_err(|error| match error.is(ErrorKind::RuleViolation) {
+            true if history => Error::new(
+                ErrorKind::RuleViolation,
+                format!("{session}: gc.policy lets go of messages or events; that takes the right to override rules"),
+            ),
+            _ => error,
+        });
+        collection.seq = Some(commit?.seq);
         Ok(collection)
     }
 
@@ -115,8 +123,11 @@ impl Sessions<'_> {
         let path = self.file(session, PACK)?;
         let Some(entry) = self.fs.lookup(&path).await? else { return Ok(None) };
         found.conditions.push((At::from(&path), Precondition::Etag(entry.etag)));
-        let pack = self.packed(session, None).await.ok();
         // what somebody else wrote there is not rebuilt by us, and so not removed
+        let pack = match self.packed(session, None).await {
+            Err(error) if !error.is(ErrorKind::NotFound) => return Err(error),
+            pack => pack.ok(),
+        };
         if pack.is_none() || !is_older(entry.mtime, policy.pack_ttl, now) {
             return Ok(pack);
         }
@@ -199,6 +210,7 @@ impl Sessions<'_> {
         let mut gone = HashSet::new();
         let mut left: Vec<Deduped> = Vec::new();
         for mut entry in index.clone() {
+            breathe().await;
             let (mut live, mut raw) = (Vec::new(), false);
             for text in &entry.refs {
                 let Ok(source) = text.parse::<Source>() else { continue };
@@ -222,7 +234,6 @@ impl Sessions<'_> {
                 entry.refs.retain(|text| text.parse::<Source>().is_ok_and(|source| is_raw(&source)));
                 left.push(entry);
             }
-            breathe().await;
         }
         let known: HashSet<&str> = index.iter().map(|entry| entry.hash.as_str()).collect();
         for item in self.files_in(session, BLOBS, found).await? {

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use sha2::{Digest as _, Sha256};
 
 use super::made::{Item, Omitted};
+use crate::agent::breathe::breathe;
 use crate::agent::session::Sessions;
 use crate::agent::session::back::Back;
 use crate::agent::session::draft::Role;
@@ -18,6 +19,9 @@ use crate::error::Result;
 
 /// Lines that are looked at for withdrawals at a time, on the way back.
 const CHUNK: u64 = 64;
+
+/// Tokens that are counted without a pause: some milliseconds.
+const BREATH: u64 = 4000;
 
 /// Tokens that a note on swapped messages may take.
 const NOTE: u64 = 1200;
@@ -82,6 +86,7 @@ impl Sessions<'_> {
     ) -> Result<bool> {
         let (mut next, mut hash) = (*lines.start(), Hash::default());
         let before = drawn.tokens;
+        let mut breathed = before;
         let (mut bytes, mut last) = ([u64::MAX, 0], 0);
         while next <= *lines.end() {
             let page = self.raw_lines(session, Log::Messages, next..=*lines.end(), 256).await?;
@@ -106,6 +111,10 @@ impl Sessions<'_> {
                 }
                 if drawn.tokens > most {
                     return Ok(false);
+                }
+                if drawn.tokens - breathed > BREATH {
+                    breathed = drawn.tokens;
+                    breathe().await;
                 }
             }
         }
