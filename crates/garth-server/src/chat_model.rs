@@ -8,7 +8,8 @@ use garth::agent::models::{Answer, Ask, ChatModel};
 use garth::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use ureq::Agent;
-use ureq::http::Uri;
+
+use crate::endpoint;
 
 /// How long an answer takes at most.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -31,18 +32,7 @@ impl HttpModel {
     /// # Errors
     /// `InvalidArgument` for what is no `http` or `https` URL, or has a user or password in it.
     pub fn new(base: &str, model: impl Into<String>, key: Option<String>) -> Result<Self> {
-        let bad = |why: &str| Err(Error::new(ErrorKind::InvalidArgument, format!("the model's URL {why}")));
-        let Ok(parsed) = base.parse::<Uri>() else { return bad("is none") };
-        if !matches!(parsed.scheme_str(), Some("http" | "https")) {
-            return bad("begins with http:// or https://");
-        }
-        match parsed.authority() {
-            Some(authority) if authority.as_str().contains('@') => {
-                return bad("has no user and password in it: give a key");
-            }
-            Some(authority) if !authority.host().is_empty() => {}
-            _ => return bad("names a host"),
-        }
+        endpoint::check("model", base, "give a key")?;
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)

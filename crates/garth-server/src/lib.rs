@@ -10,6 +10,7 @@ mod answers;
 mod auth;
 pub mod chat_model;
 mod connection;
+mod endpoint;
 mod errors;
 mod fields;
 mod limits;

@@ -10,9 +10,9 @@ use garth::agent::outbox::{Sink, SinkError};
 use garth::{Env, Error, ErrorKind};
 use tokio::sync::Semaphore;
 use ureq::Agent;
-use ureq::http::Uri;
 
 use super::sign::signature;
+use crate::endpoint;
 
 /// How long a delivery takes at most, the wait for its turn included.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,18 +45,7 @@ impl HttpSink {
     /// `InvalidArgument` for what is no `http` or `https` URL, or has a user or password in it; for a secret
     /// of less than 16 bytes.
     pub fn new(url: &str, secret: &[u8], env: Env) -> garth::Result<Self> {
-        let bad = |why: &str| Err(Error::new(ErrorKind::InvalidArgument, format!("the sink's URL {why}")));
-        let Ok(parsed) = url.parse::<Uri>() else { return bad("is none") };
-        if !matches!(parsed.scheme_str(), Some("http" | "https")) {
-            return bad("begins with http:// or https://");
-        }
-        match parsed.authority() {
-            Some(authority) if authority.as_str().contains('@') => {
-                return bad("has no user and password in it: requests are signed");
-            }
-            Some(authority) if !authority.host().is_empty() => {}
-            _ => return bad("names a host"),
-        }
+        endpoint::check("sink", url, "requests are signed")?;
         if secret.len() < MIN_SECRET {
             let message = format!("the sink's secret has at least {MIN_SECRET} bytes");
             return Err(Error::new(ErrorKind::InvalidArgument, message));
