@@ -14,6 +14,7 @@ mod habits;
 mod help;
 mod history;
 mod lines;
+mod model_args;
 mod out;
 mod pattern;
 mod place;

@@ -1,6 +1,7 @@
 //! A language model behind an endpoint that speaks the chat completions of `OpenAI`.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,6 +16,15 @@ use crate::endpoint;
 const TIMEOUT: Duration = Duration::from_secs(120);
 /// Longest answer that is read, 4 MiB.
 const MAX_ANSWER: u64 = 4 << 20;
+
+/// The language model of a server.
+#[derive(Clone, Debug)]
+pub struct ServedModel {
+    /// The model.
+    pub model: Arc<dyn ChatModel>,
+    /// Most tokens that each account may take a day (UTC).
+    pub daily_tokens: Option<u64>,
+}
 
 /// An endpoint.
 #[derive(Clone)]

@@ -9,6 +9,7 @@
 mod answers;
 mod auth;
 pub mod chat_model;
+mod collect;
 mod connection;
 mod endpoint;
 mod errors;
@@ -21,4 +22,5 @@ mod routes;
 mod serve;
 mod wire;
 
+pub use self::collect::Collecting;
 pub use self::serve::{Options, serve};

@@ -22,6 +22,7 @@ use garth::{AccountStore, DataDir, Env, ErrorKind};
 
 use crate::answers::{Answers, PAGE, is_long};
 use crate::auth::authorize;
+use crate::chat_model::ServedModel;
 use crate::errors::Refusal;
 use crate::limits::{drain, read_body};
 use crate::request::KeyId;
@@ -31,6 +32,7 @@ use crate::request::KeyId;
 struct Served {
     data_dir: DataDir,
     answers: Arc<Answers>,
+    model: Option<ServedModel>,
 }
 
 /// A route.
@@ -83,8 +85,8 @@ impl Call {
 }
 
 /// Everything that is served.
-pub(crate) fn router(data_dir: DataDir) -> Router {
-    let served = Served { data_dir, answers: Arc::new(Answers::new()) };
+pub(crate) fn router(data_dir: DataDir, model: Option<ServedModel>) -> Router {
+    let served = Served { data_dir, answers: Arc::new(Answers::new()), model };
     let mut router = Router::new().route("/healthz", get(healthz).fallback(not_get));
     for call in Call::all() {
         router = router.route(call.path(), route(call));
@@ -148,7 +150,7 @@ async fn bounded(
 ) -> Result<Bytes, Refusal> {
     let body = read_body(&head.headers, body).await?;
     let account = &admitted.key().account;
-    let answer = || answer(&served.data_dir, admitted, call, head, &body);
+    let answer = || answer(served, admitted, call, head, &body);
     if call.is_long() {
         let room = served.answers.room(account, PAGE).await?;
         return Ok(room.hold(answer().await?));
@@ -167,17 +169,18 @@ async fn bounded(
 }
 
 async fn answer(
-    data_dir: &DataDir,
+    served: &Served,
     admitted: &Admitted,
     call: Call,
     head: &Parts,
     body: &Bytes,
 ) -> Result<Bytes, Refusal> {
-    let tree = match data_dir.tree_of(admitted).await {
+    let tree = match served.data_dir.tree_of(admitted).await {
         Err(error) if error.is(ErrorKind::NotFound) => return Err(Refusal::unauthorized()), // deleted just now
         tree => tree?,
     };
-    let caller = Caller { account: &tree, key: admitted.key(), env: data_dir.env() };
+    let (env, model) = (served.data_dir.env(), served.model.as_ref());
+    let caller = Caller { account: &tree, key: admitted.key(), env, model };
     match call {
         Call::Kv(call) => kv::answer(&caller, call, head, body).await,
         Call::Nodes(call) => nodes::answer(&caller, call, body).await,
@@ -191,6 +194,8 @@ struct Caller<'a> {
     account: &'a Arc<dyn AccountStore>,
     key: &'a ApiKey,
     env: &'a Env,
+    /// The language model, if one is set.
+    model: Option<&'a ServedModel>,
 }
 
 #[cfg(test)]

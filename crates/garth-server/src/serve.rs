@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::chat_model::ServedModel;
 use crate::connection;
 use crate::request::Context;
 use crate::routes::router;
@@ -19,10 +20,12 @@ use crate::routes::router;
 /// How long to wait when the system has no more connections to give (open files, memory).
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What an operator can choose. [`Options::default`] serves without an access log.
-#[derive(Clone, Copy, Debug, Default)]
+/// What an operator can choose. [`Options::default`] serves without an access log and without a
+/// language model.
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     access_log: bool,
+    model: Option<ServedModel>,
 }
 
 impl Options {
@@ -32,7 +35,13 @@ impl Options {
     /// request to the answer).
     #[must_use]
     pub fn access_log(self, access_log: bool) -> Self {
-        Self { access_log }
+        Self { access_log, ..self }
+    }
+
+    /// The language model that compaction asks.
+    #[must_use]
+    pub fn model(self, model: Option<ServedModel>) -> Self {
+        Self { model, ..self }
     }
 }
 
@@ -53,7 +62,7 @@ pub async fn serve(
     let context = Context { env: data_dir.env().clone(), access_log: options.access_log };
     let (stop, stopping) = watch::channel(false);
     let mut loops = JoinSet::new();
-    let app = router(data_dir);
+    let app = router(data_dir, options.model);
     for listener in listeners {
         loops.spawn(accept(listener, app.clone(), context.clone(), stopping.clone()));
     }

@@ -12,7 +12,7 @@ use garth::agent::node::{
 use garth::model::Timestamp;
 use serde_json::{Value, json};
 
-use self::open::open;
+pub(crate) use self::open::open;
 use self::relate::{Relate, Relations, Unrelate};
 use crate::app::App;
 use crate::escape::escaped;

@@ -7,6 +7,7 @@ use std::path::Path;
 use clap::Args;
 use garth::datadir::Scope;
 use garth::{DataDir, ErrorKind};
+use garth_server::Collecting;
 use garth_server::outbox::Courier;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpSocket};
@@ -16,6 +17,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::app::{App, no_account_or};
 use crate::fail::{Failure, Result};
+use crate::model_args::ModelArgs;
 use crate::verb::outbox::sink::SinkArgs;
 
 /// Where it listens unless told.
@@ -38,6 +40,11 @@ pub(crate) struct Serve {
     listen: Vec<String>,
     #[command(flatten)]
     sink: SinkArgs,
+    #[command(flatten)]
+    model: ModelArgs,
+    /// Let go of messages and events, too, where the gc.policy of a session says so
+    #[arg(long)]
+    collect_history: bool,
     /// Log each request to stderr: time, request id, key id, method, path, status, bytes, microseconds
     #[arg(long)]
     access_log: bool,
@@ -48,6 +55,7 @@ impl Serve {
         app.no_tree("serve")?;
         start_logs(self.access_log)?;
         let sink = self.sink.open(&app.env)?;
+        let model = self.model.open()?;
         // First the sockets: a start that fails for a taken port must not use up the key that is shown once.
         let (listeners, urls) = bind_all(&self.listen)?;
         let data_dir = app.data_dir_of_account().await?;
@@ -63,9 +71,11 @@ impl Serve {
             }
             tracing::info!("stopping; what is in flight is finished");
         };
-        let options = garth_server::Options::default().access_log(self.access_log);
+        let options = garth_server::Options::default().access_log(self.access_log).model(model);
         let (stop, stopping) = watch::channel(false);
-        let courier = tokio::spawn(Courier::new(data_dir.clone(), sink).repairing().run(stopping));
+        let collecting = Collecting { history: self.collect_history };
+        let courier = Courier::new(data_dir.clone(), sink).repairing().collecting(collecting);
+        let courier = tokio::spawn(courier.run(stopping));
         let served = garth_server::serve(data_dir, listeners, options, shutdown).await;
         stop.send_replace(true);
         // it does not panic; what it held would be free again a minute later

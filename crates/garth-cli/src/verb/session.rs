@@ -6,6 +6,7 @@ mod context;
 mod lines;
 mod open;
 mod pack;
+mod publish;
 mod swap;
 mod transcript;
 mod write;
@@ -21,6 +22,7 @@ use self::context::{Derive, Pin, Why};
 use self::lines::{Events, Messages, Resolve};
 use self::open::open;
 use self::pack::{Compare, Pack, Replay};
+use self::publish::Publish;
 use self::swap::{Dedup, Gc, Swap};
 use self::transcript::{Export, Import};
 use self::write::{Append, Withdraw};
@@ -97,6 +99,7 @@ enum Action {
     Child(Child),
     Gc(Gc),
     Wrote(Wrote),
+    Publish(Publish),
 }
 
 #[derive(Args, Debug)]
@@ -200,6 +203,7 @@ impl Session {
             Action::Child(verb) => verb.run(app).await,
             Action::Gc(verb) => verb.run(app).await,
             Action::Wrote(verb) => verb.run(app).await,
+            Action::Publish(verb) => verb.run(app).await,
         }
     }
 }

@@ -149,9 +149,18 @@ fn a_session_is_compacted_in_excerpts() {
     assert_eq!(done, "compacted  messages:1-1 in excerpts\n");
     let summary = garth.ok(&["cat", "/users/default/agents/default/session/work/context/summary.md"]);
     assert!(summary.ends_with("- messages:1 user: Where is the parser?\n"), "{summary}");
-    garth.fails(2, &["session", "compact", "work", "--endpoint", "http://localhost:1/v1"]);
+    garth.fails(2, &["session", "compact", "work", "--model-endpoint", "http://localhost:1/v1"]);
     garth.feed(&["session", "append", "work", "--role", "user"], "More.\n");
-    let unreached =
-        ["session", "compact", "work", "--keep", "0", "--endpoint", "http://127.0.0.1:1/v1", "--model", "m"];
+    let unreached = [
+        "session",
+        "compact",
+        "work",
+        "--keep",
+        "0",
+        "--model-endpoint",
+        "http://127.0.0.1:1/v1",
+        "--model",
+        "m",
+    ];
     garth.fails(7, &unreached);
 }

@@ -20,8 +20,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use crate::collect::Collecting;
 use crate::connection::told_to_stop;
-use crate::repair;
+use crate::{collect, repair};
 
 /// How often all accounts are looked at, and those that had commits a moment ago.
 const ROUND: Duration = Duration::from_secs(1);
@@ -53,6 +54,8 @@ pub struct Courier {
     sink: Option<Arc<dyn Sink>>,
     options: Options,
     only: Option<String>,
+    /// Whether and what is collected of sessions.
+    collecting: Option<Collecting>,
     /// How far each account was followed for repair, by its folder; none if nothing is repaired.
     followed: Option<HashMap<String, Follow>>,
     stopped: Arc<AtomicBool>,
@@ -100,6 +103,7 @@ impl Courier {
             sink,
             options: Options::default(),
             only: None,
+            collecting: None,
             followed: None,
             stopped: Arc::default(),
             known: HashMap::new(),
@@ -119,6 +123,12 @@ impl Courier {
     #[must_use]
     pub fn repairing(self) -> Self {
         Self { followed: Some(HashMap::new()), ..self }
+    }
+
+    /// Collects what is due of sessions, too.
+    #[must_use]
+    pub fn collecting(self, collecting: Collecting) -> Self {
+        Self { collecting: Some(collecting), ..self }
     }
 
     /// With another time that events are held.
@@ -211,18 +221,24 @@ impl Courier {
             let free = self.waiting.keys().find(|folder| !self.busy.contains(*folder)).cloned();
             let Some(account) = free.and_then(|folder| self.waiting.remove(&folder)) else { return };
             self.busy.insert(account.folder.clone());
-            let (data, sink, options) = (self.data.clone(), self.sink.clone(), self.options);
-            let stopped = Arc::clone(&self.stopped);
             let repairs = match &mut self.followed {
                 Some(followed) => Repairs::From(followed.remove(&account.folder)),
                 None => Repairs::No,
             };
+            let work = Work {
+                data: self.data.clone(),
+                sink: self.sink.clone(),
+                options: self.options,
+                stopped: Arc::clone(&self.stopped),
+                collecting: self.collecting,
+                repairs,
+            };
             let runtime = Handle::current();
             let visit = async move {
                 // before it is read: what comes meanwhile leaves another
-                let marks = data.marks(vec![account.clone()]).await;
+                let marks = work.data.marks(vec![account.clone()]).await;
                 let mark = marks.ok().and_then(|marks| marks.first().copied()).unwrap_or_default();
-                let outcome = work(&data, sink.as_deref(), options, &account, stopped, repairs).await;
+                let outcome = work.run(&account).await;
                 Visited { account, mark, outcome }
             };
             // it may read and judge for long: not on a worker of the runtime
@@ -257,41 +273,65 @@ impl Courier {
     }
 }
 
-/// Works on one account for a while: repairs first, since that makes events.
-async fn work(
-    data: &DataDir,
-    sink: Option<&dyn Sink>,
+/// What there is to do for an account.
+struct Work {
+    data: DataDir,
+    sink: Option<Arc<dyn Sink>>,
     options: Options,
-    account: &Account,
     stopped: Arc<AtomicBool>,
+    collecting: Option<Collecting>,
     repairs: Repairs,
-) -> Result<Left> {
-    let tree = data.account(&account.id).await?;
-    let mut left = Left { more: false, next: None, followed: None };
-    if let Repairs::From(follow) = repairs {
-        match repair::step(&*tree, &account.id, data.env(), follow).await {
-            Ok((follow, next)) => {
-                left.followed = Some(follow);
-                match next {
-                    Next::Now => left.more = true,
-                    Next::At(due) => left.next = Some(due),
-                    Next::Commit => {}
+}
+
+impl Work {
+    /// Works on one account for a while: repairs first, since that makes events.
+    async fn run(self, account: &Account) -> Result<Left> {
+        let (env, tree) = (self.data.env(), self.data.account(&account.id).await?);
+        let mut left = Left { more: false, next: None, followed: None };
+        // if one of them fails the others go on
+        if let Repairs::From(follow) = self.repairs {
+            match repair::step(&*tree, &account.id, env, follow).await {
+                Ok((follow, next)) => {
+                    left.followed = Some(follow);
+                    match next {
+                        Next::Now => left.more = true,
+                        Next::At(due) => left.due(due),
+                        Next::Commit => {}
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(account = account.id, %error, "context nodes cannot be followed");
+                    left.due(env.now().plus_seconds(PAUSE));
                 }
             }
-            // its events are told all the same
-            Err(error) => {
-                tracing::warn!(account = account.id, %error, "context nodes cannot be followed");
-                left.next = Some(data.env().now().plus_seconds(PAUSE));
+        }
+        if let Some(collecting) = self.collecting {
+            match collect::step(&*tree, &account.id, env, collecting).await {
+                Ok(collect::Left { more, next }) => {
+                    left.more |= more;
+                    next.into_iter().for_each(|due| left.due(due));
+                }
+                Err(error) => {
+                    tracing::warn!(account = account.id, %error, "sessions cannot be collected");
+                    left.due(env.now().plus_seconds(PAUSE));
+                }
             }
         }
-    }
-    let mut worker = Worker::new(data.env().clone(), &account.id, options).until(Arc::clone(&stopped));
-    for _ in 0..RUNS {
-        let progress = worker.run_once(&*tree, sink).await?;
-        if !progress.more || stopped.load(Ordering::Acquire) {
-            left.next = left.next.into_iter().chain(progress.next).min();
-            return Ok(left);
+        let mut worker = Worker::new(env.clone(), &account.id, self.options).until(Arc::clone(&self.stopped));
+        for _ in 0..RUNS {
+            let progress = worker.run_once(&*tree, self.sink.as_deref()).await?;
+            if !progress.more || self.stopped.load(Ordering::Acquire) {
+                progress.next.into_iter().for_each(|due| left.due(due));
+                return Ok(left);
+            }
         }
+        Ok(Left { more: true, ..left })
     }
-    Ok(Left { more: true, ..left })
+}
+
+impl Left {
+    /// Something is to be done at this time.
+    fn due(&mut self, at: Timestamp) {
+        self.next = Some(self.next.map_or(at, |next| next.min(at)));
+    }
 }

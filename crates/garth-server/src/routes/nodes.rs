@@ -1,5 +1,7 @@
 //! The routes of context nodes: what each one takes, asks of the account, and answers.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use garth::agent::node::{
     Around, Direction, Edge, LayerText, Level, List, Meta, Nodes, Prefix, Put, Status, Uri, Written,
@@ -7,6 +9,7 @@ use garth::agent::node::{
 use garth::agent::{AgentTree, Identity, tree::MAIN};
 use garth::datadir::Scope;
 use garth::model::{Author, Timestamp};
+use garth::{FileSystem, TreePath};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -84,26 +87,58 @@ impl Call {
 /// Answers a call.
 pub(super) async fn answer(caller: &Caller<'_>, call: Call, body: &Bytes) -> Result<Bytes, Refusal> {
     let fields = Fields::parse(body)?;
-    let account = &caller.key.account;
-    let by_key = |mut author: Author| {
-        author.key = Some(caller.key.id.clone());
-        author
-    };
-    let answer = match identity(&fields)? {
-        Some(who) => {
-            let tree = AgentTree::new(&**caller.account, who).create(call.changes());
-            let reach = tree.nodes().await?;
-            let nodes = Nodes::new(&*reach.fs, account, caller.env.clone()).tops(reach.tops);
-            answer_of(&nodes.author(by_key(Author::default())), call, &fields).await?
-        }
-        None => {
-            let agent = fields.text("agent")?;
-            let agent = agent.as_deref().map(Author::agent).unwrap_or_default();
-            let nodes = Nodes::new(&**caller.account, account, caller.env.clone());
-            answer_of(&nodes.author(by_key(agent)), call, &fields).await?
-        }
-    };
+    let who = identity(&fields)?;
+    let agent = fields.text("agent")?;
+    let agent = agent.as_deref().map(Author::agent).unwrap_or_default();
+    let reach = Reach::of(caller, who, agent, call.changes()).await?;
+    let answer = answer_of(&reach.nodes(caller), call, &fields).await?;
     Ok(serde_json::to_vec(&answer).map_err(|_| Refusal::validation("the answer is no JSON"))?.into())
+}
+
+/// Puts a node that a session's call made, at its `uri`, in the tree that the call is made in.
+pub(super) async fn put_by(caller: &Caller<'_>, fields: &Fields<'_>, put: &Put) -> Result<Value, Refusal> {
+    let (agent, user) = (fields.required_text("agent")?, fields.required_text("user")?);
+    let who = match fields.text("chat")? {
+        Some(_) => identity(fields)?,
+        None => None,
+    };
+    let author = Author::agent(&*agent).with_user(&*user);
+    let reach = Reach::of(caller, who, author, true).await?;
+    let uri: Uri = fields.required_text("uri")?.parse()?;
+    Ok(written(&reach.nodes(caller).put(&uri, put).await?))
+}
+
+/// The nodes that a call reaches: the account's, or those of an agent that serves a user in a chat.
+struct Reach {
+    fs: Option<Arc<dyn FileSystem>>,
+    tops: Vec<TreePath>,
+    author: Author,
+}
+
+impl Reach {
+    async fn of(
+        caller: &Caller<'_>,
+        who: Option<Identity>,
+        mut author: Author,
+        changes: bool,
+    ) -> Result<Self, Refusal> {
+        author.key = Some(caller.key.id.clone());
+        let Some(who) = who else { return Ok(Self { fs: None, tops: Vec::new(), author }) };
+        let reach = AgentTree::new(&**caller.account, who).create(changes).nodes().await?;
+        // the view knows who it is of
+        let mut by_key = Author::default();
+        by_key.key = author.key;
+        Ok(Self { fs: Some(reach.fs), tops: reach.tops, author: by_key })
+    }
+
+    fn nodes<'a>(&'a self, caller: &'a Caller<'_>) -> Nodes<'a> {
+        let (account, env) = (&caller.key.account, caller.env.clone());
+        let nodes = match &self.fs {
+            Some(fs) => Nodes::new(&**fs, account, env).tops(self.tops.clone()),
+            None => Nodes::new(&**caller.account, account, env),
+        };
+        nodes.author(self.author.clone())
+    }
 }
 
 /// Whose tree is asked for: an agent's that serves a user in a chat, or the account's.

@@ -10,13 +10,13 @@ use garth::agent::session::{
     State, Usage,
 };
 use garth::datadir::Scope;
-use garth::model::{Author, Timestamp};
+use garth::model::Author;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::Caller;
-use super::nodes::identity;
+use super::nodes::{self, identity};
 use crate::errors::Refusal;
 use crate::fields::Fields;
 
@@ -53,10 +53,11 @@ pub(super) enum Call {
     SetChild,
     Collect,
     Wrote,
+    Publish,
 }
 
 impl Call {
-    pub(super) const ALL: [Self; 27] = [
+    pub(super) const ALL: [Self; 28] = [
         Self::Create,
         Self::Get,
         Self::List,
@@ -84,6 +85,7 @@ impl Call {
         Self::SetChild,
         Self::Collect,
         Self::Wrote,
+        Self::Publish,
     ];
 
     pub(super) const fn path(self) -> &'static str {
@@ -115,6 +117,7 @@ impl Call {
             Self::SetChild => "/v1/sessions/set-child",
             Self::Collect => "/v1/sessions/collect",
             Self::Wrote => "/v1/sessions/wrote",
+            Self::Publish => "/v1/sessions/publish",
         }
     }
 
@@ -147,6 +150,7 @@ impl Call {
             | Self::Spawn
             | Self::SetChild
             | Self::Collect
+            | Self::Publish
             | Self::Import => Scope::MemoryWrite,
         }
     }
@@ -173,11 +177,11 @@ pub(super) async fn answer(caller: &Caller<'_>, call: Call, body: &Bytes) -> Res
             let who = identity(&fields)?.ok_or_else(|| Refusal::validation("\"chat\" goes with \"user\""))?;
             let reach = AgentTree::new(&**caller.account, who).create(changes).sessions().await?;
             let sessions = Sessions::new(&*reach.fs, &user, &agent, env)?.author(author).only(reach.only);
-            answer_of(&sessions, call, &fields, caller.env.now()).await?
+            answer_of(&sessions, call, &fields, caller).await?
         }
         None => {
             let sessions = Sessions::new(&**caller.account, &user, &agent, env)?.author(author);
-            answer_of(&sessions, call, &fields, caller.env.now()).await?
+            answer_of(&sessions, call, &fields, caller).await?
         }
     };
     Ok(Bytes::from(Box::<str>::from(answer).into_string()))
@@ -187,8 +191,9 @@ async fn answer_of(
     sessions: &Sessions<'_>,
     call: Call,
     fields: &Fields<'_>,
-    now: Timestamp,
+    caller: &Caller<'_>,
 ) -> Result<Box<RawValue>, Refusal> {
+    let now = caller.env.now();
     let name = || fields.required_text("name");
     let answer = match call {
         Call::Create => {
@@ -234,7 +239,7 @@ async fn answer_of(
         Call::Derive => context::derive(sessions, &name()?, fields).await?,
         Call::Why => context::why(sessions, &name()?, fields).await?,
         Call::Pin => context::pin(sessions, &name()?, fields).await?,
-        Call::Compact => context::compact(sessions, &name()?, fields).await?,
+        Call::Compact => context::compact(sessions, &name()?, fields, caller).await?,
         Call::Pack => return context::pack(sessions, &name()?, fields).await,
         Call::Replay => return context::replay(sessions, &name()?, fields, now).await,
         Call::Compare => context::compare(sessions, &name()?, fields, now).await?,
@@ -246,6 +251,10 @@ async fn answer_of(
         Call::Children => context::children(sessions, &name()?).await?,
         Call::SetChild => context::set_child(sessions, &name()?, fields).await?,
         Call::Wrote => context::wrote(sessions, &name()?, fields).await?,
+        Call::Publish => {
+            let put = sessions.to_publish(&name()?, &fields.required_text("id")?).await?;
+            nodes::put_by(caller, fields, &put).await?
+        }
         Call::Collect => context::collect(sessions, &name()?, fields).await?,
     };
     raw(&answer)

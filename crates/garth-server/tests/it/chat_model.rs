@@ -9,7 +9,7 @@ use garth::agent::models::{Ask, ChatModel as _};
 use garth_server::chat_model::HttpModel;
 
 /// An endpoint that gives these answers, one after the other, and what it was sent.
-fn endpoint(answers: Vec<(u16, String)>) -> (String, Receiver<String>) {
+pub(super) fn endpoint(answers: Vec<(u16, String)>) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     let (tell, told) = channel();

@@ -11,6 +11,7 @@ use garth::datadir::Scope;
 use garth::env::ManualClock;
 use garth::model::Timestamp;
 use garth::{DataDir, Env};
+use garth_server::Options;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -33,15 +34,22 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Self {
-        Self::start_on(tokio::runtime::Builder::new_multi_thread().enable_all())
+        Self::start_with(Options::default())
+    }
+
+    pub(crate) fn start_with(options: Options) -> Self {
+        Self::start_on(tokio::runtime::Builder::new_multi_thread().enable_all(), options)
     }
 
     /// A server whose time limits are over as soon as it has nothing to do but wait.
     pub(crate) fn start_impatient() -> Self {
-        Self::start_on(tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true))
+        Self::start_on(
+            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true),
+            Options::default(),
+        )
     }
 
-    fn start_on(runtime: &mut tokio::runtime::Builder) -> Self {
+    fn start_on(runtime: &mut tokio::runtime::Builder, options: Options) -> Self {
         let runtime = runtime.build().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let (env, clock) = Env::manual(START);
@@ -56,9 +64,7 @@ impl Server {
                     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
                     bound.send(listener.local_addr().unwrap()).unwrap();
                     let shutdown = async { stopped.await.unwrap_or(()) };
-                    garth_server::serve(home, vec![listener], garth_server::Options::default(), shutdown)
-                        .await
-                        .unwrap();
+                    garth_server::serve(home, vec![listener], options, shutdown).await.unwrap();
                 });
             }
         });

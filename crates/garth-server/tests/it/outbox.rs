@@ -9,7 +9,10 @@ use std::time::Duration;
 use garth::agent::node::event::Payload;
 use garth::agent::node::{Event, EventType, Nodes, Put, Uri};
 use garth::agent::outbox::Sink;
+use garth::agent::session::{Append, Create, Draft, PackOptions, Sessions};
+use garth::model::Timestamp;
 use garth::{DataDir, Env, ErrorKind, FileSystemExt};
+use garth_server::Collecting;
 use garth_server::outbox::{Courier, HttpSink};
 use tokio::sync::watch;
 
@@ -147,6 +150,48 @@ async fn commits_of_every_account_are_noticed_and_told() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
+    stop.send_replace(true);
+    running.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn packs_are_collected_once_they_are_due() {
+    let folder = tempfile::tempdir().unwrap();
+    let (env, clock) = Env::manual(Timestamp(1_769_472_000_000_000_000));
+    let data = DataDir::open(&folder.path().join("data"), env.clone()).unwrap();
+    data.create_account("acme").await.unwrap();
+    let tree = data.account("acme").await.unwrap();
+    let sessions = Sessions::new(&*tree, "ann", "coder", env).unwrap();
+    let file = |session: &str, name: &str| sessions.directory(session).unwrap().as_str().to_owned() + name;
+    for session in ["short", "long", "bad"] {
+        sessions.create(&Create::new(session)).await.unwrap();
+        sessions.pack(session, &PackOptions::default()).await.unwrap();
+    }
+    tree.write(file("short", "/context/gc.policy"), "pack_ttl=30s\n").await.unwrap();
+    let said = Append::messages([Draft::user("Hello.")]);
+    sessions.append("short", &said).await.unwrap();
+    sessions.pack("short", &PackOptions::default()).await.unwrap();
+    let (stop, stopping) = watch::channel(false);
+    let courier = Courier::new(data.clone(), None).collecting(Collecting::default());
+    let running = tokio::spawn(courier.run(stopping));
+    let gone = async |session: &str| {
+        let pack = file(session, "/context/pack.json");
+        for _ in 0..2000 {
+            if tree.lookup(&pack).await.unwrap().is_none() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{pack} is still there");
+    };
+    clock.advance(Duration::from_secs(40));
+    gone("short").await;
+    assert!(tree.lookup(file("long", "/context/pack.json")).await.unwrap().is_some());
+    // one that cannot be collected does not keep others from it
+    tree.write(file("bad", "/context/gc.policy"), "no policy").await.unwrap();
+    clock.advance(Duration::from_secs(26 * 60 * 60));
+    gone("long").await;
+    assert!(tree.lookup(file("bad", "/context/pack.json")).await.unwrap().is_some());
     stop.send_replace(true);
     running.await.unwrap();
 }

@@ -1,8 +1,13 @@
 //! Sessions over HTTP.
 
+use std::sync::Arc;
+
 use garth::datadir::Scope;
+use garth_server::Options;
+use garth_server::chat_model::{HttpModel, ServedModel};
 use serde_json::{Value, json};
 
+use super::chat_model::endpoint;
 use super::harness::Server;
 
 fn of(body: Value) -> String {
@@ -201,4 +206,63 @@ fn a_session_is_packed_traced_swapped_and_collected() {
     }
     server.ok("sessions/set", of(json!({"name": "work", "budget": 3000})));
     assert_eq!(server.ok("sessions/pack", of(json!({"name": "work"})))["pack"]["budget_tokens"], json!(3000));
+}
+
+#[test]
+fn compaction_asks_the_model_of_the_server_within_its_daily_tokens() {
+    let said = json!({
+        "summary": "They met.", "todo": "- go on",
+        "facts": [{"id": "f1", "text": "Ann says hello.", "source": "messages:1-1"}], "decisions": [], "refs": [],
+    });
+    let answer = json!({
+        "choices": [{"message": {"content": said.to_string()}}], "usage": {"total_tokens": 90_000},
+    });
+    let (url, told) = endpoint(vec![(200, answer.to_string())]);
+    let model = Arc::new(HttpModel::new(&url, "m", None).unwrap());
+    let model = ServedModel { model, daily_tokens: Some(90_100) };
+    let server = Server::start_with(Options::default().model(Some(model)));
+    let say = |text: &str| {
+        let message = json!({"role": "user", "content": text});
+        server.ok("sessions/append", of(json!({"name": "work", "messages": [message]})));
+    };
+    server.ok("sessions/create", of(json!({"name": "work"})));
+    say("Hello.");
+    let left_out = server.ok("sessions/compact", of(json!({"name": "work", "keep": 0, "by_model": false})));
+    assert_eq!((&left_out["by_model"], &left_out["lines"]), (&json!(false), &json!([1, 1])));
+    say("Hello again.");
+    let asked = server.ok("sessions/compact", of(json!({"name": "work", "keep": 0})));
+    assert_eq!((&asked["by_model"], &asked["lines"]), (&json!(true), &json!([2, 2])));
+    assert!(told.recv().unwrap().contains("Hello again."));
+    say("And again.");
+    let over = server.ok("sessions/compact", of(json!({"name": "work", "keep": 0})));
+    assert_eq!(over["by_model"], json!(false), "the tokens of the day are used up");
+    let without = Server::start();
+    without.ok("sessions/create", of(json!({"name": "work"})));
+    let asked = of(json!({"name": "work", "by_model": true}));
+    without.post("sessions/compact", asked).refused(400, "VALIDATION_ERROR");
+}
+
+#[test]
+fn a_decision_is_published_as_a_node() {
+    let server = Server::start();
+    server.ok("sessions/create", of(json!({"name": "work"})));
+    let message = json!({"role": "user", "content": "Use Rust."});
+    server.ok("sessions/append", of(json!({"name": "work", "messages": [message]})));
+    let decision = json!({"id": "d1", "decision": "Use Rust.", "source": "messages:1"});
+    server.ok("sessions/derive", of(json!({"name": "work", "decisions": [decision]})));
+    let uri = "ctx://acme/users/ann/memories/events/rust";
+    let body = json!({"name": "work", "id": "d1", "uri": uri});
+    let done = server.ok("sessions/publish", of(body.clone()));
+    assert_eq!((&done["created"], &done["meta"]["provenance"]["entry"]), (&json!(true), &json!("d1")));
+    assert_eq!(done["meta"]["provenance"]["sources"], json!(["work#messages:1-1"]));
+    assert_eq!(server.ok("nodes/get", json!({"uri": uri}).to_string())["text"], json!("Use Rust.\n"));
+    let mut foreign = body.clone();
+    foreign["uri"] = json!("ctx://other/users/ann/memories/events/rust");
+    server.post("sessions/publish", of(foreign)).refused(403, "FORBIDDEN");
+    // in a chat, by the tree of the agent there
+    let mut in_chat = body;
+    in_chat["chat"] = json!("main");
+    assert_eq!(server.ok("sessions/publish", of(in_chat.clone()))["changed"], json!(false));
+    in_chat["uri"] = json!("ctx://acme/users/bob/memories/events/rust");
+    assert_ne!(server.post("sessions/publish", of(in_chat)).status, 200, "another user's");
 }

@@ -8,8 +8,8 @@ use std::fmt;
 use std::path::Path;
 
 use garth::agent::session::{
-    Append, Change, ChildChange, Create, Derive, Draft, EntryKind, Format, PackOptions, Packed, Role, Select,
-    Sessions, Source, Spawn, State,
+    Append, Change, ChildChange, Collect, Create, Derive, Draft, EntryKind, Format, PackOptions, Packed,
+    Role, Select, Sessions, Source, Spawn, State,
 };
 use garth::model::{Moment, Op};
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
@@ -165,7 +165,7 @@ impl Play<'_> {
                 self.fs
                     .apply(Op::write(self.path("context/gc.policy")?, "swap_ttl=0s\npack_ttl=0s\n"))
                     .await?;
-                self.sessions.collect(&self.name, false).await?;
+                self.sessions.collect(&self.name, &Collect::default()).await?;
                 "collect"
             }
             _ => {
@@ -345,7 +345,7 @@ impl Play<'_> {
     async fn end(mut self, report: &mut Report) -> Proven<()> {
         self.sessions.set(&self.name, &Change::state(State::Done)).await?;
         self.fs.apply(Op::write(self.path("context/gc.policy")?, "swap_ttl=0s\npack_ttl=0s\n")).await?;
-        self.sessions.collect(&self.name, false).await?;
+        self.sessions.collect(&self.name, &Collect::default()).await?;
         let file = self.fs.read_to_string(&self.path("messages.jsonl")?).await?;
         let due: String = self.said.iter().map(|line| format!("{line}\n")).collect();
         hold(file == due, || "messages are not what was appended".to_owned())?;

@@ -23,7 +23,7 @@ pub use self::event::{Event, EventStatus, EventType};
 pub use self::files::{ABSTRACT, CONTENT, DLQ, DONE, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
 pub use self::get::{Level, Node};
 pub use self::list::{List, Listed, MAX_LISTED, Prefix};
-pub use self::meta::{ContextType, Layer, Layers, Meta, Origin, Status, seconds};
+pub use self::meta::{ContextType, Layer, Layers, Meta, Origin, Provenance, Status, seconds};
 pub use self::near::Near;
 pub use self::put::{LayerText, Put, Written};
 pub use self::relate::{Around, Direction, Related};

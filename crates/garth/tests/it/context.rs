@@ -1,11 +1,14 @@
 //! What is made of a session beside its messages: swap, dedup, children, and what is collected of them.
 
+use std::time::Duration;
+
+use garth::agent::node::{Level, Nodes, Put, Uri};
 use garth::agent::session::{
-    Append, Change, ChildChange, ChildStatus, Collection, Create, Derive, Draft, PackOptions, Sessions,
-    Spawn, State,
+    Append, Change, ChildChange, ChildStatus, Collect, Collection, Create, Derive, Draft, Due, PackOptions,
+    Sessions, Spawn, State,
 };
-use garth::model::{Author, Batch, LogPosition, Op};
-use garth::{ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth::model::{Author, Batch, LogPosition, Op, SetAttrs, Timestamp};
+use garth::{DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::{Value, json};
 
 use super::packs::{budget, call, check, result};
@@ -98,7 +101,7 @@ async fn what_comes_again_is_one_entry_with_all_that_refer_to_it() {
         assert_eq!(text(&*fs, "context/dedup/index.jsonl").await.lines().count(), 1);
         assert_eq!(text(&*fs, &format!("context/dedup/blob/{}", found[2].hash)).await, "same");
         policy(&*fs, "dedup_min_refs=4").await;
-        let gone = sessions.collect("default", false).await.unwrap();
+        let gone = sessions.collect("default", &Collect::default()).await.unwrap();
         assert_eq!(removed(&gone), [format!("context/dedup/blob/{}", found[0].hash)]);
         let index: Value = serde_json::from_str(&text(&*fs, "context/dedup/index.jsonl").await).unwrap();
         assert_eq!(index["refs"], json!(["tool:a", "tool:b"]), "references to raw history stay");
@@ -200,15 +203,15 @@ async fn a_dry_run_changes_nothing_and_a_run_removes_what_it_told() {
         sessions.pack("default", &budget(1000)).await.unwrap();
         policy(&*fs, "pack_ttl=0s\nswap_ttl=0s\n").await;
         let head = fs.head().await.unwrap().seq;
-        let due = sessions.collect("default", true).await.unwrap();
+        let due = sessions.collect("default", &Collect::dry()).await.unwrap();
         assert_eq!(fs.head().await.unwrap().seq, head);
         assert_eq!(removed(&due)[..2], ["context/pack.json", "context/pack.md"]);
         assert_eq!(due.removed.len(), 3, "the chunk of what the pack had cut goes with it: {due:?}");
-        let done = sessions.collect("default", false).await.unwrap();
+        let done = sessions.collect("default", &Collect::default()).await.unwrap();
         assert_eq!(removed(&done), removed(&due));
         assert_eq!(text(&*fs, "context/swap/index.jsonl").await, "");
         assert!(text(&*fs, "events.jsonl").await.contains("context.collected"));
-        assert!(sessions.collect("default", false).await.unwrap().removed.is_empty());
+        assert!(sessions.collect("default", &Collect::default()).await.unwrap().removed.is_empty());
         check(&sessions.pack("default", &budget(1000)).await.unwrap());
     }
 }
@@ -232,7 +235,7 @@ async fn gc_must_not_delete_a_child_result_or_what_derived_files_refer_to() {
             sessions.swap_in("default", id).await.unwrap();
         }
         policy(&*fs, "pack_ttl=0s\nswap_ttl=0s\n").await;
-        let gone = sessions.collect("default", false).await.unwrap();
+        let gone = sessions.collect("default", &Collect::default()).await.unwrap();
         assert_eq!(removed(&gone), [format!("context/swap/chunk/{}", ids[1])]);
         assert_eq!(text(&*fs, "context/child/rev-1/result.md").await, "ok");
         assert_eq!(sessions.why("default", "f1").await.unwrap().sources.len(), 1);
@@ -246,8 +249,8 @@ async fn a_policy_that_lets_go_of_messages_takes_the_right_to_override_rules() {
         say(&sessions, [Draft::user("one")]).await;
         policy(&*fs, "keep_messages=0\nhistory=delete\nhistory_ttl=0s\n").await;
         sessions.set("default", &Change::state(State::Done)).await.unwrap();
-        assert_eq!(removed(&sessions.collect("default", true).await.unwrap()), ["messages.jsonl"]);
-        let refused = sessions.collect("default", false).await.unwrap_err();
+        assert_eq!(removed(&sessions.collect("default", &Collect::dry()).await.unwrap()), ["messages.jsonl"]);
+        let refused = sessions.collect("default", &Collect::default()).await.unwrap_err();
         assert!(
             refused.is(ErrorKind::RuleViolation) && refused.message().contains("override"),
             "{refused:?}"
@@ -263,12 +266,17 @@ async fn gc_must_not_delete_messages_or_events_unless_a_policy_says_so() {
     let sessions = sessions(&*fs).await;
     say(&sessions, [Draft::user("one")]).await;
     policy(&*fs, "keep_messages=0\n").await;
-    assert!(sessions.collect("default", false).await.unwrap_err().is(ErrorKind::InvalidArgument));
+    assert!(
+        sessions.collect("default", &Collect::default()).await.unwrap_err().is(ErrorKind::InvalidArgument)
+    );
     policy(&*fs, "keep_messages=0\nhistory=archive\nhistory_ttl=0s\n").await;
-    assert!(sessions.collect("default", false).await.unwrap().removed.is_empty(), "it is not at its end");
+    assert!(
+        sessions.collect("default", &Collect::default()).await.unwrap().removed.is_empty(),
+        "it is not at its end"
+    );
     sessions.set("default", &Change::state(State::Done)).await.unwrap();
     let before = text(&*fs, "messages.jsonl").await;
-    let done = sessions.collect("default", false).await.unwrap();
+    let done = sessions.collect("default", &Collect::default()).await.unwrap();
     assert_eq!(removed(&done), ["messages.jsonl"]);
     assert_eq!(text(&*fs, "archive/messages.jsonl").await, before);
     assert_eq!(text(&*fs, "messages.jsonl").await, "");
@@ -313,5 +321,124 @@ async fn all_that_a_session_wrote_anywhere_is_listed_with_its_bytes() {
         assert_eq!((src[0].path.as_str(), src[0].size, src[0].bytes.len()), ("/src/named.rs", 20, 1));
         assert_eq!(src[0].bytes[0], 10..20);
         assert!(files.iter().any(|file| file.path == path("meta.json")));
+    }
+}
+
+#[tokio::test]
+async fn what_is_to_be_collected_is_found_when_it_is_due_and_looked_at_no_sooner() {
+    let folder = tempfile::tempdir().unwrap();
+    let (env, clock) = Env::manual(Timestamp(1_769_472_000_000_000_000));
+    let data = DataDir::open(&folder.path().join("data"), env.clone()).unwrap();
+    data.create_account("default").await.unwrap();
+    let fs = data.account("default").await.unwrap();
+    let sessions = Sessions::new(&*fs, "ann", "coder", env.clone()).unwrap();
+    let due = async || {
+        let due = Due::find(&*fs, env.now()).await.unwrap();
+        let names: Vec<String> = due.sessions.iter().map(ToString::to_string).collect();
+        (names.join(" "), due.next.is_some())
+    };
+    for name in ["default", "other", "quiet"] {
+        sessions.create(&Create::new(name)).await.unwrap();
+        sessions.append(name, &Append::messages([Draft::user("one")])).await.unwrap();
+    }
+    assert_eq!(due().await, (String::new(), false));
+    policy(&*fs, "pack_ttl=1h\nswap_ttl=3h\n").await;
+    sessions.pack("default", &budget(1000)).await.unwrap();
+    sessions.pack("other", &budget(1000)).await.unwrap();
+    sessions.swap_out("default", &"messages:1".parse().unwrap(), "s").await.unwrap();
+    let hours = |count: u64| Duration::from_secs(count * 3600);
+    assert_eq!(due().await, (String::new(), true));
+    clock.advance(hours(1) + Duration::from_secs(200));
+    assert_eq!(due().await, ("ann/coder/default".to_owned(), true));
+    assert_eq!(
+        removed(&sessions.collect("default", &Collect::default()).await.unwrap()),
+        ["context/pack.json", "context/pack.md"]
+    );
+    assert_eq!(due().await, (String::new(), true), "the chunk is not due yet");
+    // what is swapped out still is looked at again a swap_ttl later
+    clock.advance(hours(3));
+    assert_eq!(due().await.0, "ann/coder/default");
+    let (head, events) = (fs.head().await.unwrap().seq, text(&*fs, "events.jsonl").await);
+    assert!(sessions.collect("default", &Collect::default()).await.unwrap().removed.is_empty());
+    assert_eq!(fs.head().await.unwrap().seq.0, head.0 + 1, "it says when to look again");
+    assert_eq!(text(&*fs, "events.jsonl").await, events, "and nothing else");
+    assert_eq!(due().await, (String::new(), true));
+    sessions.collect("default", &Collect::default()).await.unwrap();
+    assert_eq!(fs.head().await.unwrap().seq.0, head.0 + 1, "what is not due is left");
+    // one that cannot be collected is left alone for an hour
+    policy(&*fs, "no policy").await;
+    clock.advance(hours(4));
+    assert_eq!(due().await.0, "ann/coder/default");
+    assert!(sessions.collect("default", &Collect::default()).await.is_err());
+    sessions.pack("default", &budget(1000)).await.unwrap();
+    sessions.postpone("default").await.unwrap();
+    assert_eq!(due().await, (String::new(), true));
+    clock.advance(hours(24));
+    assert_eq!(due().await.0, "ann/coder/default ann/coder/other");
+    // a session at its end is looked at once, for messages that may go
+    sessions.set("quiet", &Change::state(State::Done)).await.unwrap();
+    assert!(due().await.0.contains("quiet"));
+    assert!(sessions.collect("quiet", &Collect::default()).await.unwrap().removed.is_empty());
+    assert!(!due().await.0.contains("quiet"));
+    // what others mark so is no session
+    let mark = SetAttrs::new().metadata("garth.collect_at", "2020-01-01T00:00:00Z");
+    fs.commit(Batch::new([Op::write(TreePath::parse("/users/ann/x").unwrap(), "x")
+        .with_parents()
+        .with_attrs(mark)]))
+        .await
+        .unwrap();
+    assert!(!due().await.0.contains('x'));
+}
+
+#[tokio::test]
+async fn messages_are_kept_where_whoever_collects_keeps_them() {
+    let (account, _folder) = account().await;
+    let fs = account.overriding_rules();
+    let sessions = sessions(&*fs).await;
+    say(&sessions, [Draft::user("one")]).await;
+    policy(&*fs, "keep_messages=0\nhistory=delete\nhistory_ttl=0s\n").await;
+    sessions.set("default", &Change::state(State::Done)).await.unwrap();
+    let mut how = Collect::default();
+    how.keep_history = true;
+    assert!(sessions.collect("default", &how).await.unwrap().removed.is_empty());
+    assert!(text(&*fs, "messages.jsonl").await.contains("one"));
+    let later = Due::find(&*fs, Env::system().now()).await.unwrap();
+    assert!(later.sessions.is_empty() && later.next.is_some(), "it is asked again: {later:?}");
+}
+
+#[tokio::test]
+async fn a_fact_is_published_as_a_node_that_names_its_messages() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        say(&sessions, [Draft::user("I like tea."), Draft::user("No: coffee.")]).await;
+        let mut derive = Derive::default();
+        derive.facts = Some(
+            json!({"id": "f1", "text": "Ann likes coffee.", "source": ["messages:1-2", "user:latest"]})
+                .to_string(),
+        );
+        derive.refs = Some(json!({"id": "r1", "path": "/x", "kind": "file", "summary": "s"}).to_string());
+        sessions.derive("default", &derive).await.unwrap();
+        let nodes = Nodes::new(&*fs, "default", Env::system());
+        let uri: Uri = "ctx://default/users/ann/memories/preferences/coffee".parse().unwrap();
+        let put = sessions.to_publish("default", "f1").await.unwrap();
+        let written = nodes.put(&uri, &put).await.unwrap();
+        let meta = nodes.get(&uri, Level::Content).await.unwrap().meta;
+        assert_eq!(meta, written.meta);
+        let from = meta.provenance.unwrap();
+        assert_eq!(
+            (&*from.user, &*from.agent, &*from.session, &*from.entry),
+            ("ann", "coder", "default", "f1")
+        );
+        assert_eq!(from.sources, ["default#messages:1-2", "default#messages:2-2"]);
+        for source in &from.sources {
+            sessions.resolve(&from.session, &source.parse().unwrap()).await.unwrap();
+        }
+        assert_eq!(nodes.put(&uri, &put).await.unwrap().seq, None, "it is there");
+        // a text of another origin does not name these messages
+        let same = nodes.put(&uri, &Put::new("Ann likes coffee.\n")).await.unwrap();
+        assert_eq!((same.seq, same.meta.provenance), (None, Some(from)));
+        assert_eq!(nodes.put(&uri, &Put::new("Ann likes cocoa.")).await.unwrap().meta.provenance, None);
+        assert!(sessions.to_publish("default", "r1").await.unwrap_err().is(ErrorKind::InvalidArgument));
+        assert!(sessions.to_publish("default", "f2").await.unwrap_err().is(ErrorKind::NotFound));
     }
 }

@@ -1,26 +1,24 @@
 //! Compaction: a session in few words.
 
-use std::path::PathBuf;
-
 use clap::Args;
-use garth::agent::models::{Allowance, ChatModel};
+use garth::agent::models::Allowance;
 use garth::agent::session::Compact as How;
-use garth_server::chat_model::HttpModel;
 use serde_json::json;
 
 use super::open::open;
 use crate::app::App;
-use crate::fail::{Failure, Result};
+use crate::fail::Result;
+use crate::model_args::ModelArgs;
 
 /// Bring the summary of a session up to what was said since
 ///
-/// Without a model the summary has excerpts, and says so. With --endpoint a model writes summary, facts,
-/// decisions, open work and references; its answer is checked, and if it cannot be taken nothing changes.
-/// Messages always stay.
+/// Without a model the summary has excerpts, and says so. With --model-endpoint a model writes summary,
+/// facts, decisions, open work and references; its answer is checked, and if it cannot be taken nothing
+/// changes. Messages always stay.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
         garth session compact work\n  \
-        garth session compact work --endpoint http://localhost:11434/v1 --model llama3")]
+        garth session compact work --model-endpoint http://localhost:11434/v1 --model llama3")]
 pub(crate) struct Compact {
     /// Which session
     name: String,
@@ -30,35 +28,15 @@ pub(crate) struct Compact {
     /// Leave out so many of the last messages
     #[arg(long, default_value_t = 10, value_name = "COUNT")]
     keep: u64,
-    /// The base URL of an endpoint that speaks OpenAI's chat completions
-    #[arg(long, requires = "model", value_name = "URL")]
-    endpoint: Option<String>,
-    /// The name of the model there
-    #[arg(long, requires = "endpoint", value_name = "NAME")]
-    model: Option<String>,
-    /// A file of this machine with the key of the endpoint
-    #[arg(long, requires = "endpoint", value_name = "FILE")]
-    key_file: Option<PathBuf>,
-    /// Ask the model for at most so many tokens a day; beyond that go without
-    #[arg(long, requires = "endpoint", value_name = "TOKENS")]
-    daily_tokens: Option<u64>,
+    #[command(flatten)]
+    model: ModelArgs,
 }
 
 impl Compact {
     pub(crate) async fn run(self, app: &mut App) -> Result {
-        let key = match &self.key_file {
-            Some(file) => Some(
-                std::fs::read_to_string(file)
-                    .map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?,
-            ),
-            None => None,
-        };
-        let model = match self.endpoint.as_ref().zip(self.model.as_ref()) {
-            Some((url, name)) => Some(HttpModel::new(url, name, key.map(|key| key.trim().to_owned()))?),
-            None => None,
-        };
+        let model = self.model.open()?;
         let open = open(app, true).await?;
-        let allowance = match self.daily_tokens {
+        let allowance = match model.as_ref().and_then(|model| model.daily_tokens) {
             Some(tokens) => {
                 let data_dir = app.data_dir_of_account().await?;
                 let account = app.account_of(&data_dir).await?;
@@ -68,7 +46,7 @@ impl Compact {
         };
         let mut how = How::default();
         (how.max_tokens, how.keep) = (self.max_tokens, self.keep);
-        how.model = model.as_ref().map(|model| model as &dyn ChatModel);
+        how.model = model.as_ref().map(|model| &*model.model);
         how.allowance = allowance.as_ref();
         let sessions = open.sessions()?;
         loop {

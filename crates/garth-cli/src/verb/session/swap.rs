@@ -1,7 +1,7 @@
 //! What leaves the window of a model without leaving the session: swap, dedup, and what is collected.
 
 use clap::{Args, Subcommand};
-use garth::agent::session::{Source, Swapped};
+use garth::agent::session::{Collect, Source, Swapped};
 use serde_json::json;
 
 use super::open::open;
@@ -134,8 +134,10 @@ impl Gc {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let open = open(app, self.run).await?;
         let sessions = open.sessions()?;
+        let mut how = Collect::default();
+        how.dry = !self.run;
         loop {
-            let done = sessions.collect(&self.name, !self.run).await?;
+            let done = sessions.collect(&self.name, &how).await?;
             for one in &done.removed {
                 let json = json!({
                     "name": one.name, "bytes": one.bytes, "reason": one.reason, "removed": self.run,

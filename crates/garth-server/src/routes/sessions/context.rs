@@ -1,15 +1,16 @@
 //! The routes of what is made of a session for a model: derived files, packs, swap, children, collection.
 
 use garth::TreePath;
+use garth::agent::models::Allowance;
 use garth::agent::session::{
-    Child, ChildChange, Collection, Compact, Derive, Format, Item, PackOptions, Packed, Resolved, Sessions,
-    Source, Spawn, Swapped, Wrote,
+    Child, ChildChange, Collect, Collection, Compact, Derive, Format, Item, PackOptions, Packed, Resolved,
+    Sessions, Source, Spawn, Swapped, Wrote,
 };
 use garth::model::{LogPosition, Moment, Seq, Timestamp};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{owned, raw, resolved};
+use super::{Caller, owned, raw, resolved};
 use crate::errors::Refusal;
 use crate::fields::Fields;
 
@@ -62,13 +63,27 @@ pub(super) async fn compact(
     sessions: &Sessions<'_>,
     name: &str,
     fields: &Fields<'_>,
+    caller: &Caller<'_>,
 ) -> Result<Value, Refusal> {
     let mut how = Compact::default();
+    let model = match fields.flag("by_model")? {
+        Some(true) if caller.model.is_none() => {
+            return Err(Refusal::validation("no model is set: start the server with --model-endpoint"));
+        }
+        Some(false) => None,
+        _ => caller.model,
+    };
+    let allowance = match model.and_then(|model| model.daily_tokens) {
+        Some(tokens) => Some(Allowance::new(&**caller.account, tokens, caller.env.clone()).await?),
+        None => None,
+    };
+    (how.model, how.allowance) = (model.map(|model| &*model.model), allowance.as_ref());
     how.max_tokens = fields.integer("max_tokens", 100, 100_000)?.unwrap_or(how.max_tokens);
     how.keep = fields.integer("keep", 0, u64::MAX)?.unwrap_or(how.keep);
     let done = sessions.compact(name, &how).await?;
     let lines = done.lines.map(|lines| [*lines.start(), *lines.end()]);
-    Ok(json!({"ok": true, "lines": lines, "seq": done.seq.map(|seq| seq.0), "has_more": done.more}))
+    let (by_model, seq) = (done.by_model, done.seq.map(|seq| seq.0));
+    Ok(json!({"ok": true, "lines": lines, "by_model": by_model, "seq": seq, "has_more": done.more}))
 }
 
 pub(super) async fn pack(
@@ -222,8 +237,9 @@ pub(super) async fn collect(
     name: &str,
     fields: &Fields<'_>,
 ) -> Result<Value, Refusal> {
-    let dry = fields.flag("dry")?.unwrap_or(true);
-    let Collection { removed, seq, more, .. } = sessions.collect(name, dry).await?;
+    let mut how = Collect::default();
+    how.dry = fields.flag("dry")?.unwrap_or(true);
+    let Collection { removed, seq, more, .. } = sessions.collect(name, &how).await?;
     let item = |one: &garth::agent::session::Collected| json!({"name": one.name, "bytes": one.bytes, "reason": one.reason});
     let removed: Vec<Value> = removed.iter().map(item).collect();
     Ok(json!({"ok": true, "removed": removed, "seq": seq.map(|seq| seq.0), "has_more": more}))

@@ -72,6 +72,21 @@ pub struct Layers {
     pub overview: Layer,
 }
 
+/// What in a session a node was made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The user of the session.
+    pub user: String,
+    /// Its agent.
+    pub agent: String,
+    /// The session.
+    pub session: String,
+    /// The fact or decision there.
+    pub entry: String,
+    /// The lines and files that it was made of, as `messages:3-5`.
+    pub sources: Vec<String>,
+}
+
 /// What is known of a node. Fields in the order in which they are written; those that are not known here are
 /// kept behind them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -109,6 +124,9 @@ pub struct Meta {
     /// Until when it was true; RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_to: Option<String>,
+    /// What its text was made of, if it was published from a session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
     /// Fields that others have put there.
     #[serde(flatten)]
     pub other: Map<String, Value>,
@@ -133,6 +151,7 @@ impl Meta {
             replaces: None,
             valid_from: None,
             valid_to: None,
+            provenance: None,
             other: Map::new(),
         }
     }

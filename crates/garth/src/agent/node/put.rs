@@ -7,7 +7,7 @@ use super::edge::{Edge, MAX_EDGES};
 use super::event::Event;
 use super::layers::MAX_ABSTRACT;
 use super::made::{Made, Whole, link_of, upsert, write_event};
-use super::meta::{Meta, Status, seconds};
+use super::meta::{Meta, Provenance, Status, seconds};
 use super::near::Near;
 use super::state::{MAX_CONTENT, State};
 use super::uri::Uri;
@@ -54,6 +54,8 @@ pub struct Put {
     pub valid_from: Option<Timestamp>,
     /// Until when it was true.
     pub valid_to: Option<Timestamp>,
+    /// What its text was made of. Without it a text that stays keeps its own, a new one has none.
+    pub provenance: Option<Provenance>,
     /// The version that it must have; 0 if it must not be there.
     pub if_version: Option<u64>,
 }
@@ -203,6 +205,10 @@ impl Nodes<'_> {
         if let Some(to) = put.valid_to {
             meta.valid_to = Some(seconds(to));
         }
+        let same_text = state.content.as_ref().and_then(|file| file.text()) == Some(&put.content);
+        if put.provenance.is_some() || !same_text {
+            meta.provenance.clone_from(&put.provenance);
+        }
         let (mut ops, mut conditions) = (Vec::new(), state.unchanged());
         let edges = match (&put.edges, state.edges()) {
             (Some(edges), _) => Some(self.edges_from(uri, edges)?),
@@ -218,7 +224,6 @@ impl Nodes<'_> {
                 self.end(replaced, from, &mut ops, &mut conditions).await?;
             }
         }
-        let same_text = state.content.as_ref().and_then(|file| file.text()) == Some(&put.content);
         let same_edges = edges.as_ref().is_none_or(|edges| state.edges().as_ref() == Some(edges));
         if there.is_some() && before.as_ref() == Some(&meta) && same_text && same_edges {
             return Ok(Written { meta, created: false, seq: None, near: None });

@@ -237,7 +237,7 @@ impl Sessions<'_> {
             }
         }
         if meta != before {
-            ops.push(Op::write(meta_file.clone(), meta.to_json()));
+            ops.push(self.meta_op(session, &meta)?);
             condition = as_read(Some(&file));
         }
         ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));

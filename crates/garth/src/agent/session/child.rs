@@ -467,7 +467,7 @@ impl<'a> Sessions<'a> {
             }
             let mut ops = own.state_ops(&session, &mut meta, state, &now)?.to_vec();
             let meta_file = own.file(&session, META)?;
-            ops.push(Op::write(meta_file.clone(), meta.to_json()));
+            ops.push(own.meta_op(&session, &meta)?);
             changes.push((ops, (At::from(meta_file), as_read(Some(&file)))));
             let (more, children) = own.orphaned(&session).await?;
             changes.extend(more);

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Sessions;
+use super::due::due_at;
 use super::files::{BLOBS, DEDUPED, Log};
 use super::message::{Block, Message};
 use super::shown::flat;
@@ -97,7 +98,9 @@ impl Sessions<'_> {
         if file.as_ref().and_then(File::text) == Some(&text) && ops.is_empty() {
             return Ok(found);
         }
-        ops.push(Op::write(path.clone(), text).with_parents());
+        let policy = self.policy_or_default(session).await?;
+        let attrs = self.marked(&path, Some(due_at(self.env.now(), policy.swap_ttl)));
+        ops.push(Op::write(path.clone(), text).with_parents().with_attrs(attrs));
         let batch = self.batch(session, ops, "dedup in session").require(path, as_read(file.as_ref()));
         self.fs.commit(batch.require(self.is_there(session)?, Precondition::Exists)).await?;
         Ok(found)

@@ -6,22 +6,43 @@ use std::time::Duration;
 
 use super::Sessions;
 use super::dedup::{Deduped, index_text};
+use super::due::{MARKED, due_at, mark_of};
 use super::entry::{Entry, EntryKind};
-use super::files::{BLOBS, CHUNKS, DEDUPED, Log, PACK, PACK_TEXT, POLICY, SWAPPED};
+use super::files::{BLOBS, CHUNKS, DEDUPED, Log, META, PACK, PACK_TEXT, POLICY, SWAPPED};
 use super::pack::Pack;
 use super::policy::{History, Policy};
 use super::source::{Resolved, Source, What};
 use super::swap_index::Swapped;
 use crate::agent::breathe::breathe;
-use crate::agent::small::{as_read, read_all};
+use crate::agent::small::as_read;
 use crate::agent::tries::Tries;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystemExt as _;
 use crate::model::{At, Item, Kind, Op, Page, Precondition, Seq, Timestamp};
 use crate::path::TreePath;
 
+/// How often, at most, a session is looked at whose messages the policy lets go of and the caller keeps.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Most files that one run removes; the next goes on.
 const MAX_REMOVED: usize = 10_000;
+
+/// How to collect.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Collect {
+    /// Change nothing.
+    pub dry: bool,
+    /// Leave messages and events, whatever the policy says.
+    pub keep_history: bool,
+}
+
+impl Collect {
+    /// Tells what would go.
+    pub fn dry() -> Self {
+        Self { dry: true, ..Self::default() }
+    }
+}
 
 /// What was collected, or would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,56 +68,57 @@ pub struct Collected {
 }
 
 /// What one run finds.
+#[derive(Default)]
 struct Found {
     collection: Collection,
     ops: Vec<Op>,
     conditions: Vec<(At, Precondition)>,
     /// Whether messages or events are among what goes.
     history: bool,
+    /// When each of the files that stay is to be looked at again.
+    due: Vec<(&'static str, Timestamp)>,
 }
 
 impl Sessions<'_> {
-    /// Collects by `context/gc.policy`. A dry run changes nothing.
+    /// Collects by `context/gc.policy`.
     ///
     /// # Errors
     /// `InvalidArgument` for a policy that is none; `RuleViolation` where it lets go of messages or events
     /// and the filesystem judges by rules; `NotFound`; from the filesystem.
-    pub async fn collect(&self, session: &str, dry: bool) -> Result<Collection> {
+    pub async fn collect(&self, session: &str, how: &Collect) -> Result<Collection> {
         let mut tries = Tries::default();
         loop {
-            match self.collect_once(session, dry).await {
+            match self.collect_once(session, how).await {
                 Err(error) if tries.again(&error) => {}
                 done => return done,
             }
         }
     }
 
-    async fn collect_once(&self, session: &str, dry: bool) -> Result<Collection> {
+    async fn collect_once(&self, session: &str, how: &Collect) -> Result<Collection> {
         let (_, meta) = self.meta(session).await?;
-        let file = read_all(self.fs, &[self.file(session, POLICY)?], 64 << 10).await?.pop().flatten();
-        let policy = match &file {
-            Some(file) => Policy::parse(file.text().unwrap_or("not UTF-8"))?,
-            None => Policy::default(),
-        };
+        let (file, policy) = self.policy(session).await?;
         let now = self.env.now();
-        let (collection, ops, conditions) = (Collection::default(), Vec::new(), Vec::new());
-        let mut found = Found { collection, ops, conditions, history: false };
+        let mut found = Found::default();
         found.conditions.push((At::from(self.file(session, POLICY)?), as_read(file.as_ref())));
         let pack = self.due_pack(session, &policy, now, &mut found).await?;
         let roots = self.roots(session, pack.as_ref(), &mut found).await?;
         self.due_chunks(session, &policy, now, &roots, &mut found).await?;
-        self.due_blobs(session, &policy, &roots, &mut found).await?;
+        self.due_blobs(session, &policy, now, &roots, &mut found).await?;
         if let (Some(history), Some(since)) = (policy.history, &meta.finished_at) {
-            self.due_history(session, &policy, history, (since, now), &mut found).await?;
+            self.due_history(session, &policy, history, (since, now), how, &mut found).await?;
         }
-        let Found { mut collection, mut ops, conditions, history } = found;
-        if dry || collection.removed.is_empty() {
+        let marks = if how.dry { Vec::new() } else { self.new_marks(session, &found).await? };
+        let Found { mut collection, mut ops, conditions, history, .. } = found;
+        if how.dry || collection.removed.is_empty() && marks.is_empty() {
             return Ok(collection);
         }
-        let count = collection.removed.len().to_string();
-        let event = self.event_op(session, "context.collected", &[("files", &count)]).await?;
-        // events that go are gone before this one comes
-        ops.push(event);
+        ops.extend(marks);
+        if !collection.removed.is_empty() {
+            let count = collection.removed.len().to_string();
+            // events that go are gone before this one comes
+            ops.push(self.event_op(session, "context.collected", &[("files", &count)]).await?);
+        }
         let batch = self.batch(session, ops, "collect context of session");
         let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
         let batch = batch.require(self.is_there(session)?, Precondition::Exists);
@@ -128,7 +150,11 @@ impl Sessions<'_> {
             Err(error) if !error.is(ErrorKind::NotFound) => return Err(error),
             pack => pack.ok(),
         };
-        if pack.is_none() || !is_older(entry.mtime, policy.pack_ttl, now) {
+        if pack.is_none() {
+            return Ok(pack);
+        }
+        if !is_older(entry.mtime, policy.pack_ttl, now) {
+            found.due.push((PACK, due_at(entry.mtime, policy.pack_ttl)));
             return Ok(pack);
         }
         if self.replay(session, None).await.is_err() {
@@ -175,17 +201,21 @@ impl Sessions<'_> {
         let is_root = |entry: &&Swapped| !entry.cut || roots.contains(&entry.id);
         let kept: HashSet<&str> = index.iter().filter(is_root).map(|entry| entry.id.as_str()).collect();
         let mut gone = HashSet::new();
+        let mut due = None;
         for item in self.files_in(session, CHUNKS, found).await? {
             let name = item.name.as_str();
             let is_kept = kept.contains(name) || roots.contains(name);
-            let Some(entry) = item.entry.as_ref().filter(|_| !is_kept) else { continue };
-            if !is_older(entry.mtime, policy.swap_ttl, now) {
+            let Some(entry) = item.entry.as_ref() else { continue };
+            if is_kept || !is_older(entry.mtime, policy.swap_ttl, now) {
+                let again = due_at(if is_kept { now } else { entry.mtime }, policy.swap_ttl);
+                due = Some(due.map_or(again, |due: Timestamp| due.min(again)));
                 continue;
             }
             let path = self.file(session, &format!("{CHUNKS}/{name}"))?;
             found.remove(format!("{CHUNKS}/{name}"), entry.size, "nothing refers to it", path);
             gone.insert(name.to_owned());
         }
+        found.due.extend(due.map(|due| (SWAPPED, due)));
         if index.iter().any(|entry| gone.contains(&entry.id)) {
             let left: Vec<Swapped> = index.into_iter().filter(|entry| !gone.contains(&entry.id)).collect();
             let text: String = left.iter().map(Swapped::line).collect();
@@ -203,6 +233,7 @@ impl Sessions<'_> {
         &self,
         session: &str,
         policy: &Policy,
+        now: Timestamp,
         roots: &HashSet<String>,
         found: &mut Found,
     ) -> Result<()> {
@@ -239,6 +270,8 @@ impl Sessions<'_> {
         for item in self.files_in(session, BLOBS, found).await? {
             let name = item.name.as_str();
             if !gone.contains(name) && (known.contains(name) || roots.contains(name)) {
+                found.due.retain(|(name, _)| *name != DEDUPED);
+                found.due.push((DEDUPED, due_at(now, policy.swap_ttl)));
                 continue;
             }
             let path = self.file(session, &format!("{BLOBS}/{name}"))?;
@@ -260,10 +293,16 @@ impl Sessions<'_> {
         policy: &Policy,
         (what, ttl): (History, Duration),
         (since, now): (&str, Timestamp),
+        how: &Collect,
         found: &mut Found,
     ) -> Result<()> {
         let since = Timestamp::parse_rfc3339(since)?;
         if !is_older(since, ttl, now) {
+            found.due.push((META, due_at(since, ttl)));
+            return Ok(());
+        }
+        if how.keep_history {
+            found.due.push((META, due_at(now, ttl.max(DAY))));
             return Ok(());
         }
         let logs = [(Log::Messages, policy.keep_messages), (Log::Events, policy.keep_events)];
@@ -286,6 +325,22 @@ impl Sessions<'_> {
             found.history = true;
         }
         Ok(())
+    }
+
+    /// What says when to look again, of the files that stay. One whose time has not come is left.
+    async fn new_marks(&self, session: &str, found: &Found) -> Result<Vec<Op>> {
+        let (now, mut ops) = (self.env.now(), Vec::new());
+        let is_written = |name: &str| found.collection.removed.iter().any(|one| one.name == name);
+        for name in MARKED.into_iter().filter(|name| !is_written(name)) {
+            let path = self.file(session, name)?;
+            let Some(mark) = self.fs.lookup(&path).await?.as_ref().and_then(mark_of) else { continue };
+            if mark <= now {
+                let due = found.due.iter().find(|(of, _)| *of == name).map(|(_, due)| *due);
+                let attrs = self.marked(&path, due);
+                ops.push(Op::set_attrs(path, attrs));
+            }
+        }
+        Ok(ops)
     }
 
     /// The files of a directory of the session, as many as one run removes.

@@ -14,6 +14,7 @@ pub use self::made::{Digest, Item, Omitted, Pack, Prefix, Reserved, Window};
 
 use self::layers::Part;
 use super::Sessions;
+use super::due::due_at;
 use super::files::{BUDGET, PACK, PACK_TEXT, SWAPPED};
 use super::message::Message;
 use super::provider::{self, Format};
@@ -136,7 +137,10 @@ impl Sessions<'_> {
                 return Ok(packed);
             }
         }
-        let mut ops = vec![Op::write(pack_file.clone(), pretty(&packed.pack)).with_parents()];
+        let policy = self.policy_or_default(session).await?;
+        let attrs = self.marked(&pack_file, Some(due_at(self.env.now(), policy.pack_ttl)));
+        let mut ops =
+            vec![Op::write(pack_file.clone(), pretty(&packed.pack)).with_parents().with_attrs(attrs)];
         let mut conditions = vec![(pack_file, as_read(files.pack.as_ref()))];
         // what goes on as it was is appended, and so not stored again
         let before = files.before.as_ref().and_then(|before| before.forms.get("markdown"));
@@ -154,7 +158,7 @@ impl Sessions<'_> {
             None => ops.push(Op::write(text_file, packed.markdown.clone()).with_parents()),
         }
         if !cut.is_empty() {
-            ops.extend(self.swap_ops(session, cut, &files.swapped)?);
+            ops.extend(self.swap_ops(session, cut, &files.swapped, &policy)?);
             conditions.push((self.file(session, SWAPPED)?, as_read(files.swap_file.as_ref())));
         }
         let batch = self.batch(session, ops, "pack session");

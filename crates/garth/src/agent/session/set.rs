@@ -104,7 +104,7 @@ impl Sessions<'_> {
         }
         let meta_file = self.file(session, META)?;
         if meta != before {
-            ops.push(Op::write(meta_file.clone(), meta.to_json()));
+            ops.push(self.meta_op(session, &meta)?);
         }
         if !ops.is_empty() {
             ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));

@@ -5,8 +5,10 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
+use super::due::due_at;
 use super::files::{CHUNKS, Log, META, SWAPPED};
 use super::message::Message;
+use super::policy::Policy;
 use super::shown::{Rules, Show};
 use super::source::{Resolved, Source, What};
 use super::swap_index::{Swapped, parse_index};
@@ -93,7 +95,8 @@ impl Sessions<'_> {
         if let Some(there) = index.iter().find(|there| there.id == entry.id && !there.cut) {
             return Ok(there.clone());
         }
-        let ops = self.swap_ops(session, [(entry.clone(), chunk)], &index)?;
+        let policy = self.policy_or_default(session).await?;
+        let ops = self.swap_ops(session, [(entry.clone(), chunk)], &index, &policy)?;
         let batch = self.batch(session, ops, "swap out of session");
         let batch = batch.require(self.file(session, SWAPPED)?, as_read(index_file.as_ref()));
         self.fs.commit(batch.require(self.is_there(session)?, Precondition::Exists)).await?;
@@ -184,6 +187,7 @@ impl Sessions<'_> {
         session: &str,
         new: impl IntoIterator<Item = (Swapped, Vec<u8>)>,
         index: &[Swapped],
+        policy: &Policy,
     ) -> Result<Vec<Op>> {
         let (mut ops, mut index) = (Vec::new(), index.to_vec());
         for (entry, chunk) in new {
@@ -203,7 +207,9 @@ impl Sessions<'_> {
             let message = format!("{SWAPPED}: has at most {MAX_INDEX} bytes; swap something in, or collect");
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
-        ops.push(Op::write(self.file(session, SWAPPED)?, text).with_parents());
+        let path = self.file(session, SWAPPED)?;
+        let attrs = self.marked(&path, Some(due_at(self.env.now(), policy.swap_ttl)));
+        ops.push(Op::write(path, text).with_parents().with_attrs(attrs));
         Ok(ops)
     }
 
@@ -277,7 +283,9 @@ impl Sessions<'_> {
                 return Ok(content);
             }
             index.retain(|entry| entry.id != id);
-            let batch = self.batch(session, self.swap_ops(session, [], &index)?, "swap into session");
+            let policy = self.policy_or_default(session).await?;
+            let ops = self.swap_ops(session, [], &index, &policy)?;
+            let batch = self.batch(session, ops, "swap into session");
             let batch = batch.require(self.file(session, SWAPPED)?, as_read(file.as_ref()));
             match self.fs.commit(batch.require(self.file(session, META)?, Precondition::Exists)).await {
                 Err(error) if tries.again(&error) => {}

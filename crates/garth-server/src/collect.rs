@@ -1,0 +1,57 @@
+//! Collects what was made of sessions and is not needed any more, once it is due by their policies.
+
+use garth::agent::session::{Collect, Due, Sessions};
+use garth::model::Timestamp;
+use garth::{AccountStore, Env, FileSystem, Result};
+
+/// Sessions of an account in its turn.
+const SESSIONS: usize = 64;
+
+/// What an operator lets be collected.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Collecting {
+    /// Messages and events, too, where the policy of a session lets go of them.
+    pub history: bool,
+}
+
+/// When there is something to do again for an account: at once, or at this time if at all.
+pub(crate) struct Left {
+    pub(crate) more: bool,
+    pub(crate) next: Option<Timestamp>,
+}
+
+/// Collects what is due of an account.
+pub(crate) async fn step(
+    tree: &dyn AccountStore,
+    account: &str,
+    env: &Env,
+    collecting: Collecting,
+) -> Result<Left> {
+    let due = Due::find(tree, env.now()).await?;
+    // history is append-only by rule
+    let overriding = collecting.history.then(|| tree.overriding_rules());
+    let fs: &dyn FileSystem = match &overriding {
+        Some(fs) => &**fs,
+        None => tree,
+    };
+    let mut how = Collect::default();
+    how.keep_history = !collecting.history;
+    for one in due.sessions.iter().take(SESSIONS) {
+        let sessions = Sessions::new(fs, &one.user, &one.agent, env.clone())?;
+        match sessions.collect(&one.session, &how).await {
+            Ok(done) => {
+                for gone in &done.removed {
+                    tracing::info!(
+                        account, session = %one, file = gone.name, bytes = gone.bytes, reason = gone.reason,
+                        "collected"
+                    );
+                }
+            }
+            Err(error) => {
+                tracing::warn!(account, session = %one, %error, "a session cannot be collected");
+                sessions.postpone(&one.session).await?;
+            }
+        }
+    }
+    Ok(Left { more: due.sessions.len() > SESSIONS, next: due.next })
+}

@@ -1,0 +1,30 @@
+//! Publishes what a session found: a fact or a decision as the text of a context node, which says what it was
+//! made of.
+
+use super::Sessions;
+use super::entry::EntryKind;
+use crate::agent::node::{Provenance, Put};
+use crate::error::{Error, Result};
+
+impl Sessions<'_> {
+    /// A fact or decision as a node to put, with the lines that it was made of.
+    ///
+    /// # Errors
+    /// `NotFound` for an id that nothing has; `InvalidArgument` for that of a reference; from the filesystem.
+    pub async fn to_publish(&self, session: &str, id: &str) -> Result<Put> {
+        let why = self.why(session, id).await?;
+        if why.kind == EntryKind::Ref {
+            return Err(Error::invalid(format!("{id} is a reference; publish facts and decisions")));
+        }
+        let sources = why.sources.iter().map(|(_, resolved)| resolved.fixed()).collect();
+        let mut put = Put::new(format!("{}\n", why.entry.says.trim_end()));
+        put.provenance = Some(Provenance {
+            user: self.user.clone(),
+            agent: self.agent.clone(),
+            session: session.to_owned(),
+            entry: id.to_owned(),
+            sources,
+        });
+        Ok(put)
+    }
+}
