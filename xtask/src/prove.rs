@@ -95,6 +95,9 @@ enum Proof {
     /// Packs of random sessions are within their budget, refused by no provider, and built again byte for
     /// byte, whatever happens since: 2,000 sessions
     Packs,
+    /// 64 appenders to one session, then kills and power cuts (needs root) while it is appended to, packed,
+    /// swapped and collected: 100 crashes each, nothing said is lost, what is derived is whole or absent
+    Sessions,
     /// Events reach a sink that fails, hangs and answers late, once and in order, under kills of 4 workers in
     /// 2 processes: 100 kills
     Outbox,
@@ -157,6 +160,7 @@ fn prove(root: &Path, &Options { what, size, seed }: &Options) -> Result<()> {
         Proof::Repair => proofs::repair(&binaries(root)?.worker, size(10_000), seed),
         Proof::ViewKills => proofs::kill_views(&binaries(root)?, size(100), seed),
         Proof::Packs => proofs::pack(size(2_000), seed),
+        Proof::Sessions => proofs::crash_sessions(&binaries(root)?.worker, size(100), seed),
         Proof::Outbox => proofs::tell(&binaries(root)?, size(100), seed),
     }
 }

@@ -18,6 +18,7 @@ pub mod outbox;
 pub mod packs;
 pub mod processes;
 pub mod repair;
+pub mod sessions;
 pub mod subtrees;
 pub mod view_kills;
 pub mod worker;

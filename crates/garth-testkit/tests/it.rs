@@ -10,4 +10,5 @@ mod it {
     mod host_cuts;
     mod proof;
     mod rounds;
+    mod sessions;
 }

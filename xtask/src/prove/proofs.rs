@@ -5,10 +5,11 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use garth_testkit::proof::committed::Retry;
+use garth_testkit::proof::sessions::Crash;
 use garth_testkit::proof::view_kills::{self, How};
 use garth_testkit::proof::{
     Proven, accounts, appends, big_file, collect, committed, damage, failpoints, host_cuts, isolation,
-    linear, outbox, packs, processes, repair, subtrees,
+    linear, outbox, packs, processes, repair, sessions, subtrees,
 };
 
 use super::Binaries;
@@ -49,6 +50,15 @@ pub(super) fn repair(worker: &Path, count: u64, seed: u64) -> Result<()> {
 /// Packs of random sessions.
 pub(super) fn pack(count: u64, seed: u64) -> Result<()> {
     on_folder(|folder| packs::random(folder, count, seed)).map(drop)
+}
+
+/// Sessions with 64 appenders, under kills, then under power cuts.
+pub(super) fn crash_sessions(worker: &Path, crashes: u64, seed: u64) -> Result<()> {
+    on_folder(|folder| sessions::appenders(folder, 64, 50))?;
+    for crash in [Crash::Kill, Crash::Cut] {
+        println!("{crash:?}: {}", sessions::crashed(worker, crash, crashes, seed, None)?);
+    }
+    Ok(())
 }
 
 /// 64 appenders, then a file of many small appends.

@@ -3,19 +3,19 @@
 
 mod grammar;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::path::Path;
 
 use garth::agent::session::{
-    Append, Change, ChildChange, Collect, Create, Derive, Draft, EntryKind, Format, PackOptions, Packed,
-    Role, Select, Sessions, Source, Spawn, State,
+    Append, Change, ChildChange, Collect, Compact, Create, Derive, Draft, EntryKind, Format, PackOptions,
+    Packed, Role, Select, Sessions, Source, Spawn, State,
 };
 use garth::model::{Moment, Op};
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth::{DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::json;
 
-use super::{Broken, Proven, account, hold, run};
+use super::{Broken, Proven, hold, run};
 use crate::random::Random;
 
 /// What was seen.
@@ -31,6 +31,8 @@ pub struct Report {
     pub too_small: u64,
     /// Sources of derived files that were followed.
     pub sources: u64,
+    /// Packs that were built again 1,000 commits later, and from a backup.
+    pub restored: u64,
 }
 
 impl fmt::Display for Report {
@@ -38,11 +40,15 @@ impl fmt::Display for Report {
         write!(
             f,
             "{} sessions: {} packs within their budget and built again the same, {} budgets too small, {} \
-             sources resolved; steps {:?}",
-            self.sessions, self.packs, self.too_small, self.sources, self.steps
+             sources resolved, {} packs built again 1,000 commits later and from a backup; steps {:?}",
+            self.sessions, self.packs, self.too_small, self.sources, self.restored, self.steps
         )
     }
 }
+
+/// Sessions whose packs are built again at the end, and commits that come before.
+const LAST: usize = 20;
+const LATER: u64 = 1000;
 
 /// A pack to be built again.
 struct Kept {
@@ -87,8 +93,10 @@ const WORDS: [&str; 12] = [
 /// What does not hold.
 pub fn random(folder: &Path, count: u64, seed: u64) -> Proven<Report> {
     run(async {
-        let fs = account(&folder.join("data"), Env::system())?;
-        let mut report = Report::default();
+        let data = DataDir::open(&folder.join("data"), Env::system())?;
+        data.create_account("default").await?;
+        let fs = data.account("default").await?;
+        let (mut report, mut last) = (Report::default(), VecDeque::new());
         for number in 0..count {
             let sessions = Sessions::new(&*fs, "ann", "coder", Env::system())?;
             let name = format!("s{number}");
@@ -114,6 +122,22 @@ pub fn random(folder: &Path, count: u64, seed: u64) -> Proven<Report> {
                 .await
                 .map_err(|broken| Broken::because(format!("session {number} of seed {seed}: {broken}")))?;
             report.sessions += 1;
+            last.push_back(play);
+            if last.len() > LAST {
+                last.pop_front();
+            }
+        }
+        for number in 0..LATER {
+            fs.apply(Op::write(TreePath::parse("/elsewhere")?, number.to_string())).await?;
+        }
+        data.backup(&folder.join("backup")).await?;
+        let restored = DataDir::open(&folder.join("backup"), Env::system())?.account("default").await?;
+        for play in &last {
+            for at in 0..play.kept.len() {
+                play.replay(&*fs, at).await?;
+                play.replay(&*restored, at).await?;
+                report.restored += 1;
+            }
         }
         Ok(report)
     })
@@ -130,7 +154,7 @@ impl Play<'_> {
     }
 
     async fn step(&mut self, report: &mut Report) -> Proven<()> {
-        let what = match self.random.below(40) {
+        let what = match self.random.below(42) {
             0..=19 => {
                 self.say().await?;
                 "append"
@@ -162,6 +186,12 @@ impl Play<'_> {
                 "pin"
             }
             37 => {
+                let mut how = Compact::default();
+                (how.keep, how.max_tokens) = (self.random.below(4), 100 + self.random.below(400));
+                self.sessions.compact(&self.name, &how).await?;
+                "compact"
+            }
+            38 => {
                 self.fs
                     .apply(Op::write(self.path("context/gc.policy")?, "swap_ttl=0s\npack_ttl=0s\n"))
                     .await?;
@@ -342,7 +372,7 @@ impl Play<'_> {
         hold(lists == kept.lists, || format!("the lists of pack {at} are others"))
     }
 
-    async fn end(mut self, report: &mut Report) -> Proven<()> {
+    async fn end(&mut self, report: &mut Report) -> Proven<()> {
         self.sessions.set(&self.name, &Change::state(State::Done)).await?;
         self.fs.apply(Op::write(self.path("context/gc.policy")?, "swap_ttl=0s\npack_ttl=0s\n")).await?;
         self.sessions.collect(&self.name, &Collect::default()).await?;
@@ -352,7 +382,7 @@ impl Play<'_> {
         for at in 0..self.kept.len() {
             self.replay(self.fs, at).await?;
         }
-        for line in std::mem::take(&mut self.facts).lines() {
+        for line in self.facts.lines() {
             let fact: serde_json::Value =
                 serde_json::from_str(line).map_err(|error| Broken::because(error.to_string()))?;
             let id = fact["id"].as_str().unwrap_or_default();

@@ -329,5 +329,8 @@ fn other_readers_agree_on_which_nodes_are_there() {
 fn packs_of_random_sessions_are_within_their_budget_and_built_again() {
     let folder = in_memory();
     let report = proven(packs::random(folder.path(), 12, 1));
-    assert!(report.packs > 80 && report.too_small > 1 && report.sources > 10, "{report}");
+    assert!(
+        report.packs > 80 && report.too_small > 1 && report.sources > 10 && report.restored > 80,
+        "{report}"
+    );
 }
