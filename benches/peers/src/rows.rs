@@ -210,6 +210,8 @@ pub(crate) const ROWS: &[Row] = &[
         .against("plain", "garth: its files under other names, in one batch", Goal::Faster(0.7)),
     row(Workload::Sessions, "append long", "append a message of 1 KiB to 100,000, durable")
         .against("append short", "garth: to 10", Goal::Within(1.25)),
+    row(Workload::Sessions, "append longest", "  to 1,000,000")
+        .against("append short", "garth: to 10", Goal::Within(1.25)),
     row(Workload::Sessions, "append middle", "  to 1,000")
         .against("append short", "garth: to 10", Goal::Within(1.25)),
     row(Workload::Sessions, "pack long", "pack 32,000 tokens of 100,000 messages, as before with what came since")
@@ -220,6 +222,12 @@ pub(crate) const ROWS: &[Row] = &[
         .counts(Unit::Time, Goal::Below(50e6)),
     row(Workload::Sessions, "fresh middle", "  of 1,000, anew")
         .counts(Unit::Time, Goal::None),
+    row(Workload::Sessions, "pack longest", "  of 1,000,000, as before")
+        .counts(Unit::Time, Goal::Below(50e6)),
+    row(Workload::Sessions, "fresh longest", "  of 1,000,000, anew")
+        .counts(Unit::Time, Goal::Below(50e6)),
+    row(Workload::Sessions, "repeats", "content of 1,000 outputs of a tool that are the same 1 MiB, index apart")
+        .counts(Unit::Bytes, Goal::Below(4.0 * MIB)),
     row(Workload::Get, "get", "`POST /v1/get`, 32 connections")
         .against("bare get", "axum handler with the same JSON in memory", Goal::Faster(0.75)),
     row(Workload::Get, "busy get", "  beside 1,500 puts a second")

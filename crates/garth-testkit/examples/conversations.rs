@@ -6,8 +6,11 @@
 #![allow(clippy::print_stdout, reason = "its purpose is to print figures")]
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use futures::executor::block_on;
+use garth::agent::recall::{Key, Recall, Recaller};
+use garth::agent::session::{Append, Create, Draft, Resolved, Sessions};
 use garth::engine::sqlite::SqliteFs;
 use garth::model::{Batch, Op, SearchQuery};
 use garth::{Env, FileSystem, TreePath};
@@ -17,6 +20,8 @@ type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
 /// Hits that are looked at.
 const HITS: usize = 10;
+/// Turns of one long session.
+const TURNS: usize = 10_000;
 /// Turns of one commit, where a session grows turn by turn: each is a passage then.
 const GROWING: [(&str, usize); 2] = [("written at once", usize::MAX), ("turn by turn", 1)];
 
@@ -35,7 +40,59 @@ fn main() -> Result<()> {
             measure(&format!("{how}, neighbours {neighbours}"), &set, &*fs, neighbours)?;
         }
     }
+    long(&set)
+}
+
+/// Prints how often one session of many turns gives the turn that answers a question, and how long it takes.
+fn long(set: &Conversations) -> Result<()> {
+    let (folder, env) = (tempfile::tempdir()?, Env::system());
+    let fs = SqliteFs::open(folder.path(), env.clone())?;
+    let sessions = Sessions::new(&*fs, "ann", "coder", env.clone())?;
+    block_on(sessions.create(&Create::new("long")))?;
+    let session = set.in_one(TURNS);
+    for turns in session.turns.chunks(100) {
+        let drafts = turns.iter().map(|turn| Draft::parse(turn)).collect::<garth::Result<Vec<_>>>()?;
+        block_on(sessions.append("long", &Append::messages(drafts)))?;
+    }
+    let directory = sessions.directory("long")?;
+    let (recaller, key) = (Recaller::new(&*fs, "default", env.clone()), Key::random(&env)?);
+    let mut right = [0; 2];
+    let mut spent = [Vec::new(), Vec::new()];
+    for question in &set.questions {
+        let id = format!("msg-{:03}-{:03}", question.session, question.turn);
+        let Resolved::Lines { bytes, .. } = block_on(sessions.resolve("long", &id.parse()?))? else {
+            return Err("a turn is a line".into());
+        };
+        let query = SearchQuery::new(&question.text).within(directory.clone()).per_file(HITS).limit(HITS);
+        let start = env.instant();
+        let hits = block_on(fs.search(&query.neighbours(true)))?.hits;
+        spent[0].push(env.instant() - start);
+        right[0] += usize::from(hits.iter().any(|hit| has(&hit.bytes, &bytes)));
+        let mut asked = Recall::new(&question.text);
+        asked.within.push(directory.clone());
+        let start = env.instant();
+        let items = block_on(recaller.recall(&asked, &key))?.items;
+        spent[1].push(env.instant() - start);
+        right[1] += usize::from(items.iter().take(HITS).any(|item| has(&item.bytes, &bytes)));
+    }
+    for (how, (right, mut spent)) in ["search", "recall"].into_iter().zip(right.into_iter().zip(spent)) {
+        spent.sort_unstable();
+        println!(
+            "one session of {} turns, {how}: evidence R@{HITS} {:.3} of {} questions, median {:?}, p99 {:?}",
+            session.turns.len(),
+            right as f64 / set.questions.len() as f64,
+            set.questions.len(),
+            spent[spent.len() / 2],
+            spent[spent.len() * 99 / 100],
+        );
+    }
     Ok(())
+}
+
+/// Whether a piece has a turn as a whole.
+fn has(piece: &Range<u64>, turn: &Range<u64>) -> bool {
+    // the line feed behind a turn is in no piece
+    piece.start <= turn.start && turn.end <= piece.end + 1
 }
 
 fn path(name: &str) -> Result<TreePath> {

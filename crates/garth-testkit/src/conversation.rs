@@ -34,6 +34,13 @@ pub enum Told {
     Whole,
 }
 
+impl Session {
+    /// Which it is.
+    fn number(&self) -> usize {
+        self.name.trim_end_matches(".jsonl").parse().unwrap_or_default()
+    }
+}
+
 /// A question, and the turn that answers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
@@ -96,6 +103,22 @@ impl Conversations {
             self.questions.push(Question { text, told, session, turn });
         }
         self.sessions.push(talk.session());
+    }
+
+    /// The same in one long session of so many turns, with small talk between; turns keep their ids.
+    pub fn in_one(&self, turns: usize) -> Session {
+        let (mut random, mut all) = (Random::new(20_260_102), Vec::new());
+        let told: usize = self.sessions.iter().map(|session| session.turns.len()).sum();
+        let between = turns.saturating_sub(told) / self.sessions.len();
+        for session in &self.sessions {
+            all.extend(session.turns.iter().cloned());
+            let mut talk = Talk { session: self.sessions.len() + session.number(), texts: Vec::new() };
+            for _ in 0..between {
+                talk.say("", &mut random);
+            }
+            all.extend(talk.session().turns);
+        }
+        Session { name: "long".to_owned(), turns: all }
     }
 
     /// Where a turn lies in its session, in bytes.

@@ -3,16 +3,23 @@
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Result, ensure};
-use garth::agent::session::{Append, Create, Draft, PackOptions, Sessions};
+use anyhow::{Context as _, Result, ensure};
+use garth::agent::session::{Append, Create, Draft, PackOptions, Role, Sessions};
 use garth::{DataDir, Env};
+use rusqlite::{Connection, OpenFlags};
+use serde_json::json;
 
 use super::content::text;
 use crate::figures::Figures;
 use crate::size::Size;
 
 /// Messages of sessions, by the name of the figure.
-const SESSIONS: [(&str, usize); 3] = [("short", 10), ("middle", 1_000), ("long", 100_000)];
+const SESSIONS: [(&str, usize); 4] =
+    [("short", 10), ("middle", 1_000), ("long", 100_000), ("longest", 1_000_000)];
+/// Outputs of tools that are all the same, bytes of one, and how many are appended at once.
+const OUTPUTS: usize = 1_000;
+const OUTPUT: usize = 1 << 20;
+const AT_ONCE: usize = 8;
 /// Bytes of a message.
 const MESSAGE: usize = 1024;
 /// Appends of one repetition.
@@ -41,6 +48,7 @@ pub(crate) async fn sessions(folder: &Path, size: Size, runs: usize) -> Result<F
         }
     }
     let mut figures = Figures::default();
+    figures.add("repeats", repeated(&data, folder, size).await? as f64);
     let mut options = PackOptions::default();
     options.budget = Some(BUDGET);
     for run in 0..runs {
@@ -67,4 +75,36 @@ pub(crate) async fn sessions(folder: &Path, size: Size, runs: usize) -> Result<F
         }
     }
     Ok(figures)
+}
+
+/// Bytes of content that the same output of a tool takes, said again and again; the index apart.
+async fn repeated(data: &DataDir, folder: &Path, size: Size) -> Result<u64> {
+    data.create_account("repeats").await?;
+    let account = data.account("repeats").await?;
+    let sessions = Sessions::new(&*account, "ann", "coder", Env::system())?;
+    sessions.create(&Create::new("work")).await?;
+    let output: Vec<u8> = (0..).flat_map(text).take(OUTPUT).collect();
+    let output = String::from_utf8(output)?;
+    let outputs = size.of(OUTPUTS, 50);
+    for first in (0..outputs).step_by(AT_ONCE) {
+        let mut said = Vec::new();
+        for n in first..outputs.min(first + AT_ONCE) {
+            let id = format!("call-{n}");
+            let call = json!([{"type": "tool_call", "id": id, "name": "cat", "arguments": {}}]);
+            let result = json!([{"type": "tool_result", "call_id": id, "content": output}]);
+            said.push(Draft::message(Role::Assistant, &call));
+            said.push(Draft::message(Role::Tool, &result));
+        }
+        sessions.append("work", &Append::messages(said)).await?;
+    }
+    let database = folder.join("accounts").join(account_folder(data, "repeats").await?).join("tree.db");
+    let database = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    Ok(database.query_row("SELECT sum(len) FROM chunk", [], |row| row.get(0))?)
+}
+
+/// The name of an account's folder.
+async fn account_folder(data: &DataDir, account: &str) -> Result<String> {
+    let accounts = data.control().accounts_after("", 10).await?;
+    let found = accounts.into_iter().find(|one| one.id == account);
+    Ok(found.context("the account is there")?.folder)
 }
