@@ -115,6 +115,13 @@ fn a_session_is_packed_traced_swapped_and_collected() {
     let then =
         garth.json(&["stat", &format!("{dir}/context/pack.json")])["version"].as_str().unwrap().to_owned();
     assert!(garth.ok(&["session", "why", "work", "f1"]).contains("In src."));
+    let node = "ctx://default/agents/default/memories/cases/parser";
+    let published = garth.ok(&["session", "publish", "work", "f1", node]);
+    assert_eq!(published, format!("published  {node}  from work#messages:2-2\n"));
+    assert!(garth.ok(&["session", "publish", "work", "f1", node]).starts_with("as it was"));
+    let meta = garth.ok(&["cat", "/agents/default/memories/cases/parser/.meta.json"]);
+    assert!(meta.contains("\"entry\": \"f1\""), "{meta}");
+    garth.fails(3, &["session", "publish", "work", "f2", node]);
     garth.ok(&["session", "swap", "out", "work", "1", "--summary", "the question"]);
     let list = garth.ok(&["session", "pack", "work", "--form", "anthropic"]);
     assert!(list.contains("the question") && !list.contains("Where is"), "{list}");

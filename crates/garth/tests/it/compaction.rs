@@ -199,3 +199,24 @@ async fn beyond_the_tokens_of_a_day_it_goes_without_a_model() {
     // it took 700, as it told, and not what was reserved for it
     assert!(allowance.take(9_300).await.unwrap() && !allowance.take(1).await.unwrap());
 }
+
+#[tokio::test]
+async fn compression_must_not_replace_or_delete_raw_messages_and_no_summary_is_the_only_copy() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        talk(&sessions, 1..=30).await;
+        let messages = fs.read_to_string(&path("messages.jsonl")).await.unwrap();
+        let model = Double::new([Ok(answer().to_string())]);
+        sessions.compact("default", &Compact::default()).await.unwrap();
+        sessions.compact("default", &with(&model)).await.unwrap();
+        sessions.pack("default", &PackOptions::default()).await.unwrap();
+        assert_eq!(fs.read_to_string(&path("messages.jsonl")).await.unwrap(), messages);
+        // what is derived may go, and is made again
+        for name in FILES {
+            fs.write(&path(&format!("context/{name}")), "").await.unwrap();
+        }
+        assert_eq!(fs.read_to_string(&path("messages.jsonl")).await.unwrap(), messages);
+        let again = sessions.compact("default", &Compact::default()).await.unwrap();
+        assert_eq!(again.lines, Some(1..=50));
+    }
+}
