@@ -63,6 +63,8 @@ struct Play<'a> {
     sessions: Sessions<'a>,
     name: String,
     random: Random,
+    /// The budget of packs, which changes now and then.
+    budget: u64,
     /// The lines of messages as they were, which stay.
     said: Vec<String>,
     /// Calls without a result.
@@ -107,6 +109,7 @@ pub fn random(folder: &Path, count: u64, seed: u64) -> Proven<Report> {
                 sessions,
                 name,
                 random,
+                budget: 3000,
                 said: Vec::new(),
                 open: Vec::new(),
                 calls: 0,
@@ -264,7 +267,10 @@ impl Play<'_> {
 
     async fn pack(&mut self, report: &mut Report) -> Proven<()> {
         let mut options = PackOptions::default();
-        options.budget = Some(if self.random.one_in(8) { 0 } else { 100 + self.random.below(6000) });
+        if self.random.one_in(3) {
+            self.budget = if self.random.one_in(8) { 0 } else { 100 + self.random.below(6000) };
+        }
+        options.budget = Some(self.budget);
         options.reserved.output_tokens = self.random.below(50);
         options.fresh = self.random.one_in(6);
         let packed = match self.sessions.pack(&self.name, &options).await {

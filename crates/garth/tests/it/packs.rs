@@ -340,3 +340,25 @@ async fn a_session_has_at_most_100_pinned_files_in_a_pack() {
     sessions.pin("default", "more.md", None).await.unwrap();
     sessions.pack("default", &budget(0)).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_budget_that_has_grown_is_made_use_of_and_one_that_shrank_is_kept_to() {
+    for (fs, _kept) in engines().await {
+        let sessions = sessions(&*fs).await;
+        for number in 0..60 {
+            say(&sessions, turn(number, &"word ".repeat(100))).await;
+        }
+        let pack = async |tokens| {
+            let packed = sessions.pack("default", &budget(tokens)).await.unwrap();
+            check(&packed);
+            packed
+        };
+        let small = pack(2_000).await;
+        let large = pack(8_000).await;
+        assert!(large.pack.tokens > 2_000 && large.pack.window.from < small.pack.window.from);
+        assert_eq!(pack(8_000).await.markdown, large.markdown);
+        // all of it fits
+        assert_eq!(pack(0).await.pack.window.from, 1);
+        assert!(pack(2_000).await.pack.tokens <= 2_000);
+    }
+}

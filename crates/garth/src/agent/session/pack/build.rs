@@ -65,14 +65,18 @@ impl Sessions<'_> {
     ) -> Result<(Packed, Cuts)> {
         let ground = self.ground(session, options, budget, files).await?;
         let pinned = self.pinned_files(session).await?;
-        let before = files.before.as_ref().filter(|_| !options.fresh);
+        // a budget that has grown is made use of
+        let has_grown =
+            |before: &Pack| before.budget_tokens > 0 && (budget == 0 || budget > before.budget_tokens);
+        let known = files.before.as_ref().filter(|before| !has_grown(before));
+        let before = known.filter(|_| !options.fresh);
         let stays = match before {
             Some(before) => self.as_before(&ground, before, &pinned).await?,
             None => None,
         };
         let (plan, cuts) = match stays {
             Some(plan) => (plan, Vec::new()),
-            None => self.anew(&ground, &pinned, files.before.is_some()).await?,
+            None => self.anew(&ground, &pinned, known.is_some()).await?,
         };
         let mut left = ground.room - plan.tokens();
         let (mut behind, mut omitted) = (Vec::new(), plan.omitted.clone());
