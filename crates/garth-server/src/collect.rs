@@ -1,8 +1,8 @@
 //! Collects what was made of sessions and is not needed any more, once it is due by their policies.
 
-use garth::agent::session::{Collect, Due, Sessions};
+use garth::agent::session::{Collect, Due, DueSession, Sessions};
 use garth::model::Timestamp;
-use garth::{AccountStore, Env, FileSystem, Result};
+use garth::{AccountStore, Env, ErrorKind, FileSystem, Result};
 
 /// Sessions of an account in its turn.
 const SESSIONS: usize = 64;
@@ -28,17 +28,16 @@ pub(crate) async fn step(
     collecting: Collecting,
 ) -> Result<Left> {
     let due = Due::find(tree, env.now()).await?;
-    // history is append-only by rule
-    let overriding = collecting.history.then(|| tree.overriding_rules());
-    let fs: &dyn FileSystem = match &overriding {
-        Some(fs) => &**fs,
-        None => tree,
-    };
     let mut how = Collect::default();
     how.keep_history = !collecting.history;
     for one in due.sessions.iter().take(SESSIONS) {
-        let sessions = Sessions::new(fs, &one.user, &one.agent, env.clone())?;
-        match sessions.collect(&one.session, &how).await {
+        let mut done = of(tree, one, env)?.collect(&one.session, &how).await;
+        if collecting.history && done.as_ref().is_err_and(|error| error.is(ErrorKind::RuleViolation)) {
+            // history is append-only by rule
+            let fs = tree.overriding_rules();
+            done = of(&*fs, one, env)?.collect(&one.session, &how).await;
+        }
+        match done {
             Ok(done) => {
                 for gone in &done.removed {
                     tracing::info!(
@@ -49,9 +48,14 @@ pub(crate) async fn step(
             }
             Err(error) => {
                 tracing::warn!(account, session = %one, %error, "a session cannot be collected");
-                sessions.postpone(&one.session).await?;
+                of(tree, one, env)?.postpone(&one.session).await?;
             }
         }
     }
     Ok(Left { more: due.sessions.len() > SESSIONS, next: due.next })
+}
+
+/// The sessions that one is of.
+fn of<'a>(fs: &'a dyn FileSystem, one: &DueSession, env: &Env) -> Result<Sessions<'a>> {
+    Sessions::new(fs, &one.user, &one.agent, env.clone())
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use garth::agent::node::event::Payload;
 use garth::agent::node::{Event, EventType, Nodes, Put, Uri};
 use garth::agent::outbox::Sink;
-use garth::agent::session::{Append, Create, Draft, PackOptions, Sessions};
+use garth::agent::session::{Append, Change, Create, Draft, PackOptions, Sessions, State};
 use garth::model::Timestamp;
 use garth::{DataDir, Env, ErrorKind, FileSystemExt};
 use garth_server::Collecting;
@@ -194,4 +194,36 @@ async fn packs_are_collected_once_they_are_due() {
     assert!(tree.lookup(file("bad", "/context/pack.json")).await.unwrap().is_some());
     stop.send_replace(true);
     running.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_go_by_a_policy_only_where_the_operator_says_so() {
+    for history in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataDir::open(&folder.path().join("data"), Env::system()).unwrap();
+        data.create_account("acme").await.unwrap();
+        let tree = data.account("acme").await.unwrap();
+        let sessions = Sessions::new(&*tree, "ann", "coder", Env::system()).unwrap();
+        let file = |name: &str| format!("{}/{name}", sessions.directory("work").unwrap().as_str());
+        sessions.create(&Create::new("work")).await.unwrap();
+        sessions.append("work", &Append::messages([Draft::user("Hello.")])).await.unwrap();
+        let policy = "pack_ttl=0s\nkeep_messages=0\nhistory=archive\nhistory_ttl=0s\n";
+        tree.write(file("context/gc.policy"), policy).await.unwrap();
+        sessions.pack("work", &PackOptions::default()).await.unwrap();
+        sessions.set("work", &Change::state(State::Done)).await.unwrap();
+        let said = tree.read_to_string(file("messages.jsonl")).await.unwrap();
+        let (stop, stopping) = watch::channel(false);
+        let courier = Courier::new(data.clone(), None).collecting(Collecting { history });
+        let running = tokio::spawn(courier.run(stopping));
+        // both are of one run
+        while !tree.read_to_string(file("events.jsonl")).await.unwrap().contains("context.collected") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let archive = tree.read_to_string(file("archive/messages.jsonl")).await.ok();
+        assert_eq!(archive, history.then_some(said.clone()));
+        let left = tree.read_to_string(file("messages.jsonl")).await.unwrap();
+        assert_eq!(left, if history { String::new() } else { said });
+        stop.send_replace(true);
+        running.await.unwrap();
+    }
 }

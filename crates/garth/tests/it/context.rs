@@ -280,6 +280,7 @@ async fn gc_must_not_delete_messages_or_events_unless_a_policy_says_so() {
     assert_eq!(removed(&done), ["messages.jsonl"]);
     assert_eq!(text(&*fs, "archive/messages.jsonl").await, before);
     assert_eq!(text(&*fs, "messages.jsonl").await, "");
+    assert!(text(&*fs, "events.jsonl").await.contains("\"history\":\"archive\""));
     assert!(text(&*fs, "events.jsonl").await.contains("context.collected"));
 }
 

@@ -31,6 +31,16 @@ pub enum History {
     Delete,
 }
 
+impl History {
+    /// As the policy says it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Archive => "archive",
+            Self::Delete => "delete",
+        }
+    }
+}
+
 const HOUR: u64 = 60 * 60;
 
 impl Default for Policy {
