@@ -7,6 +7,7 @@ mod it {
     mod collecting;
     mod compaction;
     mod context;
+    mod context_refers;
     mod contract;
     mod control;
     mod cuts;

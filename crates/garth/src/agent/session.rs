@@ -25,6 +25,7 @@ mod pinned;
 mod policy;
 mod provider;
 mod publish;
+mod refers;
 mod set;
 mod shown;
 mod source;

@@ -142,7 +142,8 @@ pub struct ChildChange {
     pub status: Option<ChildStatus>,
     /// What it found, in Markdown.
     pub result: Option<String>,
-    /// What it found elsewhere: entries as of `refs.jsonl`. Their sources are those of the child's session.
+    /// What it found elsewhere: entries as of `refs.jsonl`. Their sources are those of the child's session,
+    /// but for chunks and blobs, which are those of the parent: it collects only what nothing names here.
     pub refs: Option<String>,
     /// Files that it made: the name of each below `artifact/`, and where it is. They are taken by reference.
     pub artifacts: Vec<(String, TreePath)>,
@@ -327,8 +328,8 @@ impl<'a> Sessions<'a> {
     /// its result, references and artifacts.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` for a child that is at its end; `InvalidArgument`; `TooLarge`; from the
-    /// filesystem.
+    /// `NotFound`; `Conflict` for a child that is at its end; `InvalidArgument`, also for references to
+    /// chunks and blobs of another session; `TooLarge`; from the filesystem.
     pub async fn set_child(&self, session: &str, id: &str, change: &ChildChange) -> Result<Child> {
         let mut tries = Tries::default();
         loop {
@@ -368,6 +369,7 @@ impl<'a> Sessions<'a> {
         }
         if let Some(refs) = &change.refs {
             let entries = parse_entries(EntryKind::Ref, refs)?;
+            conditions.extend(self.named_here(session, &entries, true).await?);
             ops.push(Op::write(path("refs.jsonl")?, lines_of(&entries)));
         }
         if change.artifacts.len() > MAX_ARTIFACTS {

@@ -9,7 +9,7 @@ use crate::agent::breathe::breathe;
 use crate::agent::small::read_all;
 use crate::agent::tries::Tries;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Op, Precondition, Seq};
+use crate::model::{At, Op, Precondition, Seq};
 
 /// What to write; what is not given stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl Sessions<'_> {
 
     async fn derive_once(&self, session: &str, derive: &Derive) -> Result<Derived> {
         self.meta(session).await?;
-        let (mut ops, mut files) = (Vec::new(), Vec::new());
+        let (mut ops, mut files, mut conditions) = (Vec::new(), Vec::new(), Vec::new());
         for (name, text) in [(SUMMARY, &derive.summary), (TODO, &derive.todo)] {
             let Some(text) = text else { continue };
             if text.len() > MAX_DERIVED {
@@ -91,7 +91,8 @@ impl Sessions<'_> {
         }
         for kind in EntryKind::ALL {
             let Some(text) = derive.entries(kind) else { continue };
-            let entries = self.checked(session, kind, parse_entries(kind, text)?).await?;
+            let (entries, named) = self.checked(session, kind, parse_entries(kind, text)?).await?;
+            conditions.extend(named);
             ops.push(Op::write(self.file(session, kind.file())?, lines_of(&entries)));
             files.push(kind.file());
         }
@@ -99,21 +100,30 @@ impl Sessions<'_> {
             return Err(Error::invalid("say what to write: a summary, facts, decisions, todo or refs"));
         }
         let batch = self.batch(session, ops, "derive context of session");
+        // what they name may be collected meanwhile
+        let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
         let commit = self.fs.commit(batch.require(self.is_there(session)?, Precondition::Exists)).await?;
         Ok(Derived { files, seq: commit.seq })
     }
 
     /// Entries whose sources lead somewhere. One that is there already was checked when it was written, and
     /// what it names only grows.
-    async fn checked(&self, session: &str, kind: EntryKind, entries: Vec<Entry>) -> Result<Vec<Entry>> {
+    async fn checked(
+        &self,
+        session: &str,
+        kind: EntryKind,
+        entries: Vec<Entry>,
+    ) -> Result<(Vec<Entry>, Vec<(At, Precondition)>)> {
         let there: std::collections::HashSet<String> =
             self.entries(session, kind).await?.into_iter().map(|entry| entry.line).collect();
-        let mut checked = Vec::new();
+        let (mut checked, mut conditions) = (Vec::new(), Vec::new());
         for entry in entries {
             if there.contains(&entry.line) {
                 checked.push(entry);
                 continue;
             }
+            let named = self.named_here(session, std::slice::from_ref(&entry), false).await;
+            conditions.extend(named.map_err(|error| in_file(kind, error))?);
             let mut resolved = Vec::new();
             // where a source led is kept, if the entry was given with it
             let given = if entry.resolved.is_empty() { &[][..] } else { &entry.resolved };
@@ -130,7 +140,7 @@ impl Sessions<'_> {
             checked.push(if resolved.is_empty() { entry } else { entry.with_resolved(resolved) });
             breathe().await;
         }
-        Ok(checked)
+        Ok((checked, conditions))
     }
 
     /// The entries of a derived file. What somebody wrote there that is none counts as no entry.
@@ -158,6 +168,13 @@ impl Sessions<'_> {
         }
         let message = format!("{id}: no fact, decision or reference of {session} has this id");
         Err(Error::new(ErrorKind::NotFound, message))
+    }
+}
+
+fn in_file(kind: EntryKind, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::InvalidArgument => Error::invalid(format!("{}, {error}", kind.file())),
+        _ => error,
     }
 }
 

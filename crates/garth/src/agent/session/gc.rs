@@ -7,11 +7,10 @@ use std::time::Duration;
 use super::Sessions;
 use super::dedup::{Deduped, index_text};
 use super::due::{MARKED, due_at, mark_of};
-use super::entry::{Entry, EntryKind};
 use super::files::{BLOBS, CHUNKS, DEDUPED, Log, META, PACK, PACK_TEXT, POLICY, SWAPPED};
-use super::pack::Pack;
 use super::policy::{History, Policy};
-use super::source::{Resolved, Source, What};
+use super::refers::Roots;
+use super::source::{Resolved, Source};
 use super::swap_index::Swapped;
 use crate::agent::breathe::breathe;
 use crate::agent::small::as_read;
@@ -72,6 +71,8 @@ pub struct Collected {
 struct Found {
     collection: Collection,
     ops: Vec<Op>,
+    /// The files that are removed.
+    gone: HashSet<TreePath>,
     conditions: Vec<(At, Precondition)>,
     /// Whether messages or events are among what goes.
     history: bool,
@@ -101,8 +102,10 @@ impl Sessions<'_> {
         let now = self.env.now();
         let mut found = Found::default();
         found.conditions.push((At::from(self.file(session, POLICY)?), as_read(file.as_ref())));
-        let pack = self.due_pack(session, &policy, now, &mut found).await?;
-        let roots = self.roots(session, pack.as_ref(), &mut found).await?;
+        self.due_pack(session, &policy, now, &mut found).await?;
+        let pack_stays = !found.collection.removed.iter().any(|one| one.name == PACK);
+        let (roots, as_read) = self.roots(session, pack_stays).await?;
+        found.conditions.extend(as_read);
         self.due_chunks(session, &policy, now, &roots, &mut found).await?;
         self.due_blobs(session, &policy, now, &roots, &mut found).await?;
         if let (Some(history), Some(since)) = (policy.history, &meta.finished_at) {
@@ -137,31 +140,28 @@ impl Sessions<'_> {
         Ok(collection)
     }
 
-    /// The pack, if it stays; it goes if it is old and can be built again.
+    /// The pack goes if it is old and can be built again.
     async fn due_pack(
         &self,
         session: &str,
         policy: &Policy,
         now: Timestamp,
         found: &mut Found,
-    ) -> Result<Option<Pack>> {
+    ) -> Result<()> {
         let path = self.file(session, PACK)?;
-        let Some(entry) = self.fs.lookup(&path).await? else { return Ok(None) };
+        let Some(entry) = self.fs.lookup(&path).await? else { return Ok(()) };
         found.conditions.push((At::from(&path), Precondition::Etag(entry.etag)));
         // what somebody else wrote there is not rebuilt by us, and so not removed
-        let pack = match self.packed(session, None).await {
-            Err(error) if !error.is(ErrorKind::NotFound) => return Err(error),
-            pack => pack.ok(),
-        };
-        if pack.is_none() {
-            return Ok(pack);
+        match self.packed(session, None).await {
+            Err(error) if error.is(ErrorKind::NotFound) => return Ok(()),
+            pack => drop(pack?),
         }
         if !is_older(entry.mtime, policy.pack_ttl, now) {
             found.due.push((PACK, due_at(entry.mtime, policy.pack_ttl)));
-            return Ok(pack);
+            return Ok(());
         }
         if self.replay(session, None).await.is_err() {
-            return Ok(pack);
+            return Ok(());
         }
         for name in [PACK, PACK_TEXT] {
             let path = self.file(session, name)?;
@@ -169,26 +169,7 @@ impl Sessions<'_> {
                 found.remove(name.to_owned(), entry.size, "it can be built again", path);
             }
         }
-        Ok(None)
-    }
-
-    /// What derived files and the pack refer to: ids of chunks and blobs.
-    async fn roots(&self, session: &str, pack: Option<&Pack>, found: &mut Found) -> Result<HashSet<String>> {
-        let mut roots = HashSet::new();
-        for kind in EntryKind::ALL {
-            let path = self.file(session, kind.file())?;
-            let file = self.fs.lookup(&path).await?;
-            let as_found = file.map_or(Precondition::Absent, |file| Precondition::Etag(file.etag));
-            found.conditions.push((At::from(path), as_found));
-            for entry in self.entries(session, kind).await? {
-                roots.extend(named_by(&entry));
-            }
-        }
-        if let Some(pack) = pack {
-            roots.extend(pack.window.cuts.iter().map(|cut| cut.swap.clone()));
-            roots.extend(pack.items.iter().filter_map(|item| id_in(&item.source)));
-        }
-        Ok(roots)
+        Ok(())
     }
 
     /// Chunks that nothing refers to, and entries of the index that packs made and no pack needs.
@@ -197,17 +178,19 @@ impl Sessions<'_> {
         session: &str,
         policy: &Policy,
         now: Timestamp,
-        roots: &HashSet<String>,
+        roots: &Roots,
         found: &mut Found,
     ) -> Result<()> {
         let (file, index) = self.swap_index(session).await?;
-        let is_root = |entry: &&Swapped| !entry.cut || roots.contains(&entry.id);
-        let kept: HashSet<&str> = index.iter().filter(is_root).map(|entry| entry.id.as_str()).collect();
+        // an index that cannot be read may name any of them
+        let is_blind = file.as_ref().is_some_and(|file| file.text().is_none());
+        let kept: HashSet<&str> =
+            index.iter().filter(|entry| !entry.cut).map(|entry| entry.id.as_str()).collect();
         let mut gone = HashSet::new();
         let mut due = None;
         for item in self.files_in(session, CHUNKS, found).await? {
             let name = item.name.as_str();
-            let is_kept = kept.contains(name) || roots.contains(name);
+            let is_kept = is_blind || kept.contains(name) || roots.has(name);
             let Some(entry) = item.entry.as_ref() else { continue };
             if is_kept || !is_older(entry.mtime, policy.swap_ttl, now) {
                 let again = due_at(if is_kept { now } else { entry.mtime }, policy.swap_ttl);
@@ -237,47 +220,53 @@ impl Sessions<'_> {
         session: &str,
         policy: &Policy,
         now: Timestamp,
-        roots: &HashSet<String>,
+        roots: &Roots,
         found: &mut Found,
     ) -> Result<()> {
         let (file, index) = self.dedup_index(session).await?;
-        let mut gone = HashSet::new();
-        let mut left: Vec<Deduped> = Vec::new();
-        for mut entry in index.clone() {
+        let blobs = self.files_in(session, BLOBS, found).await?;
+        let known: HashSet<&str> = index.iter().map(|entry| entry.hash.as_str()).collect();
+        // an index that cannot be read may name any of them; without one nothing refers to a blob
+        let is_blind = file.as_ref().is_some_and(|file| file.text().is_none());
+        let stays = |name: &str| is_blind || policy.dedup_min_refs == 0 || roots.has(name);
+        let blob = |name: &str| self.file(session, &format!("{BLOBS}/{name}"));
+        let mut going = found.gone.clone();
+        for item in blobs.iter().filter(|item| !known.contains(item.name.as_str())) {
+            going.extend((!stays(item.name.as_str())).then(|| blob(item.name.as_str())).transpose()?);
+        }
+        let mut live = Vec::with_capacity(index.len());
+        for entry in &index {
             breathe().await;
-            let (mut live, mut raw) = (Vec::new(), false);
-            for text in &entry.refs {
-                let Ok(source) = text.parse::<Source>() else { continue };
-                match self.resolve(session, &source).await {
-                    Ok(resolved) => {
-                        raw |= matches!(resolved, Resolved::Lines { .. });
-                        live.push(text.clone());
-                    }
-                    Err(error) if error.is(ErrorKind::NotFound) => {}
-                    Err(error) => return Err(error),
-                }
+            live.push(self.live_refs(session, entry).await?);
+        }
+        // what a run removes leads nowhere after it: a blob may go with another that it was found in
+        let mut gone = vec![false; index.len()];
+        loop {
+            let before = going.len();
+            for ((entry, live), gone) in index.iter().zip(&live).zip(&mut gone) {
+                let refs = live.iter().filter(|(_, file)| file.as_ref().is_none_or(|at| !going.contains(at)));
+                *gone = !stays(&entry.hash) && (refs.count() as u64) < policy.dedup_min_refs;
+                going.extend(gone.then(|| blob(&entry.hash)).transpose()?);
             }
-            entry.refs = live;
-            if roots.contains(&entry.hash) || entry.refs.len() as u64 >= policy.dedup_min_refs {
-                left.push(entry);
-                continue;
-            }
-            gone.insert(entry.hash.clone());
-            if raw {
-                // raw history has it: the entry stays, without a blob
-                entry.refs.retain(|text| text.parse::<Source>().is_ok_and(|source| is_raw(&source)));
-                left.push(entry);
+            if going.len() == before {
+                break;
             }
         }
-        let known: HashSet<&str> = index.iter().map(|entry| entry.hash.as_str()).collect();
-        for item in self.files_in(session, BLOBS, found).await? {
-            let name = item.name.as_str();
-            if !gone.contains(name) && (known.contains(name) || roots.contains(name)) {
+        let mut left: Vec<Deduped> = Vec::new();
+        for ((entry, live), gone) in index.iter().zip(live).zip(gone) {
+            let is_live = |file: &Option<TreePath>| file.as_ref().is_none_or(|at| !going.contains(at));
+            // raw history has what it refers to: such an entry stays, without a blob
+            let refs = live.into_iter().filter(|(_, file)| if gone { file.is_none() } else { is_live(file) });
+            let entry = Deduped { refs: refs.map(|(text, _)| text).collect(), ..entry.clone() };
+            left.extend((!gone || !entry.refs.is_empty()).then_some(entry));
+        }
+        for item in blobs {
+            let (name, path) = (item.name.as_str(), blob(item.name.as_str())?);
+            if !going.contains(&path) {
                 found.due.retain(|(name, _)| *name != DEDUPED);
                 found.due.push((DEDUPED, due_at(now, policy.swap_ttl)));
                 continue;
             }
-            let path = self.file(session, &format!("{BLOBS}/{name}"))?;
             let bytes = item.entry.as_ref().map_or(0, |entry| entry.size);
             found.remove(format!("{BLOBS}/{name}"), bytes, "too little refers to it", path);
         }
@@ -287,6 +276,21 @@ impl Sessions<'_> {
             found.ops.push(Op::write(path, index_text(&left)));
         }
         Ok(())
+    }
+
+    /// The references of an entry that lead somewhere, each with the file if it leads to none of the lines.
+    async fn live_refs(&self, session: &str, entry: &Deduped) -> Result<Vec<(String, Option<TreePath>)>> {
+        let mut live = Vec::new();
+        for text in &entry.refs {
+            let Ok(source) = text.parse::<Source>() else { continue };
+            match self.resolve(session, &source).await {
+                Ok(Resolved::Lines { .. }) => live.push((text.clone(), None)),
+                Ok(Resolved::File { path, .. }) => live.push((text.clone(), Some(path))),
+                Err(error) if error.is(ErrorKind::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(live)
     }
 
     /// Messages and events of a session that is at its end, where the policy says so.
@@ -375,6 +379,7 @@ impl Sessions<'_> {
 impl Found {
     fn remove(&mut self, name: String, bytes: u64, reason: &'static str, path: TreePath) {
         self.collection.removed.push(Collected { name, bytes, reason });
+        self.gone.insert(path.clone());
         self.ops.push(Op::remove_file(path));
     }
 }
@@ -382,20 +387,4 @@ impl Found {
 fn is_older(than: Timestamp, ttl: Duration, now: Timestamp) -> bool {
     let ttl = i64::try_from(ttl.as_nanos()).unwrap_or(i64::MAX);
     now.0.saturating_sub(than.0) >= ttl
-}
-
-fn is_raw(source: &Source) -> bool {
-    matches!(source.what, What::Lines(..) | What::Id(..) | What::Ids(..) | What::Tool(_))
-}
-
-/// The chunk or blob that a source or a path names.
-fn id_in(source: &str) -> Option<String> {
-    let at = source.find("sha256-")?;
-    Some(source[at..].to_owned())
-}
-
-/// The chunks and blobs that an entry names.
-fn named_by(entry: &Entry) -> Vec<String> {
-    let sources = entry.sources.iter().chain(&entry.resolved).filter_map(|source| id_in(&source.to_string()));
-    sources.chain(entry.to.iter().filter_map(|(path, _)| id_in(path))).collect()
 }
