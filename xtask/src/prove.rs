@@ -98,6 +98,9 @@ enum Proof {
     /// 64 appenders to one session, then kills and power cuts (needs root) while it is appended to, packed,
     /// swapped and collected: 100 crashes each, nothing said is lost, what is derived is whole or absent
     Sessions,
+    /// A collection removes of random sessions what nothing needs, by plain code that reads their files, and
+    /// nothing else: 2,000 sessions
+    SessionGc,
     /// Events reach a sink that fails, hangs and answers late, once and in order, under kills of 4 workers in
     /// 2 processes: 100 kills
     Outbox,
@@ -161,6 +164,7 @@ fn prove(root: &Path, &Options { what, size, seed }: &Options) -> Result<()> {
         Proof::ViewKills => proofs::kill_views(&binaries(root)?, size(100), seed),
         Proof::Packs => proofs::pack(size(2_000), seed),
         Proof::Sessions => proofs::crash_sessions(&binaries(root)?.worker, size(100), seed),
+        Proof::SessionGc => proofs::collect_sessions(size(2_000), seed),
         Proof::Outbox => proofs::tell(&binaries(root)?, size(100), seed),
     }
 }

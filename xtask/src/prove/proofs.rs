@@ -9,7 +9,7 @@ use garth_testkit::proof::sessions::Crash;
 use garth_testkit::proof::view_kills::{self, How};
 use garth_testkit::proof::{
     Proven, accounts, appends, big_file, collect, committed, damage, failpoints, host_cuts, isolation,
-    linear, outbox, packs, processes, repair, sessions, subtrees,
+    linear, outbox, packs, processes, repair, session_gc, sessions, subtrees,
 };
 
 use super::Binaries;
@@ -59,6 +59,11 @@ pub(super) fn crash_sessions(worker: &Path, crashes: u64, seed: u64) -> Result<(
         println!("{crash:?}: {}", sessions::crashed(worker, crash, crashes, seed, None)?);
     }
     Ok(())
+}
+
+/// Collections of random sessions.
+pub(super) fn collect_sessions(count: u64, seed: u64) -> Result<()> {
+    on_folder(|folder| session_gc::random(folder, count, seed, None)).map(drop)
 }
 
 /// 64 appenders, then a file of many small appends.

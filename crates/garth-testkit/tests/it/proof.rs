@@ -10,7 +10,7 @@ use garth_testkit::proof::isolation::Place;
 use garth_testkit::proof::view_kills::{self, How};
 use garth_testkit::proof::{
     Proven, accounts, appends, big_file, collect, damage, failpoints, isolation, linear, outbox, packs,
-    processes, repair, subtrees,
+    processes, repair, session_gc, subtrees,
 };
 use tempfile::TempDir;
 
@@ -333,4 +333,21 @@ fn packs_of_random_sessions_are_within_their_budget_and_built_again() {
         report.packs > 80 && report.too_small > 1 && report.sources > 10 && report.restored > 80,
         "{report}"
     );
+}
+
+#[test]
+fn of_random_sessions_all_that_nothing_needs_is_collected_and_nothing_else() {
+    let folder = in_memory();
+    let report = proven(session_gc::random(folder.path(), 20, 1, None));
+    assert!(report.runs > 60 && report.removed.iter().all(|removed| *removed > 10), "{report}");
+}
+
+#[test]
+fn what_is_overlooked_of_a_session_is_noticed() {
+    for blind in [session_gc::Blind::Children, session_gc::Blind::Pack, session_gc::Blind::Age] {
+        let folder = in_memory();
+        let broken = session_gc::random(folder.path(), 40, 1, Some(blind)).unwrap_err().to_string();
+        println!("{blind:?}: {broken}");
+        assert!(broken.contains("stay though nothing needs them"), "{blind:?}: {broken}");
+    }
 }
