@@ -1,5 +1,6 @@
 //! A message as it is read: who said it, and its blocks. `docs/specs/sessions.md` describes the form.
 
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -23,7 +24,7 @@ pub struct Message {
     /// Where it is as an SDK stored it.
     pub native: Option<Native>,
     /// What it says: text is one block.
-    #[serde(deserialize_with = "content")]
+    #[serde(deserialize_with = "content::<_, Block>")]
     pub content: Vec<Block>,
 }
 
@@ -38,7 +39,7 @@ pub struct Native {
 
 /// A part of a message.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(from = "Flat")]
+#[serde(from = "Flat<Content>")]
 pub enum Block {
     /// Text.
     Text(String),
@@ -142,9 +143,19 @@ fn bytes_of(blocks: &[Block]) -> usize {
     blocks.iter().map(of).sum()
 }
 
+/// What the result of a call has.
+#[derive(Default, Deserialize)]
+#[serde(transparent)]
+struct Content(#[serde(deserialize_with = "content::<_, Part>")] Vec<Block>);
+
+/// A block within a result. What it has within itself is not read: blocks are no deeper.
+#[derive(Deserialize)]
+#[serde(from = "Flat<IgnoredAny>")]
+struct Part(Block);
+
 /// A block as it is kept.
 #[derive(Deserialize)]
-struct Flat {
+struct Flat<C> {
     #[serde(rename = "type")]
     kind: Kind,
     text: Option<String>,
@@ -160,8 +171,8 @@ struct Flat {
     call_id: Option<String>,
     #[serde(default)]
     error: bool,
-    #[serde(default, deserialize_with = "content")]
-    content: Vec<Block>,
+    #[serde(default)]
+    content: C,
 }
 
 #[derive(Deserialize)]
@@ -174,9 +185,27 @@ enum Kind {
     ToolResult,
 }
 
-impl From<Flat> for Block {
+impl From<Part> for Block {
+    fn from(part: Part) -> Self {
+        part.0
+    }
+}
+
+impl From<Flat<IgnoredAny>> for Part {
+    fn from(flat: Flat<IgnoredAny>) -> Self {
+        Self(Block::of(flat, |_| Vec::new()))
+    }
+}
+
+impl From<Flat<Content>> for Block {
+    fn from(flat: Flat<Content>) -> Self {
+        Self::of(flat, |content| content.0)
+    }
+}
+
+impl Block {
     // what a rule let in has the fields of its type
-    fn from(flat: Flat) -> Self {
+    fn of<C>(flat: Flat<C>, content: impl FnOnce(C) -> Vec<Self>) -> Self {
         match flat.kind {
             Kind::Text => Self::Text(flat.text.unwrap_or_default()),
             Kind::Image => {
@@ -199,18 +228,23 @@ impl From<Flat> for Block {
                 call_id: flat.call_id.unwrap_or_default(),
                 name: flat.name,
                 error: flat.error,
-                content: flat.content,
+                content: content(flat.content),
             },
         }
     }
 }
 
 /// Text, or blocks.
-fn content<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Block>, D::Error> {
+fn content<'de, D, B>(deserializer: D) -> Result<Vec<Block>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    B: DeserializeOwned + Into<Block>,
+{
     let raw = <&RawValue>::deserialize(deserializer)?;
     let read = match raw.get().starts_with('"') {
         true => serde_json::from_str(raw.get()).map(|text| vec![Block::Text(text)]),
-        false => serde_json::from_str(raw.get()),
+        false => serde_json::from_str::<Vec<B>>(raw.get())
+            .map(|blocks| blocks.into_iter().map(Into::into).collect()),
     };
     read.map_err(serde::de::Error::custom)
 }
@@ -249,5 +283,20 @@ mod tests {
             assert!(out);
         }
         assert!(Message::parse("{}").is_err() && Message::parse("[").is_err());
+    }
+
+    #[test]
+    fn results_within_results_are_not_followed() {
+        let (open, depth) = (r#"[{"type":"tool_result","call_id":"c","content":"#, 20_000);
+        let line = format!(
+            r#"{{"id":"msg-1","role":"tool","created_at":"2026-01-27T09:30:00Z","content":{}"out"{}}}"#,
+            open.repeat(depth),
+            "}]".repeat(depth),
+        );
+        let message = Message::parse(&line).unwrap();
+        assert_eq!(message.result_of(), Some("c"));
+        let inner = matches!(&*message.content, [Block::ToolResult { content, .. }]
+            if matches!(&**content, [Block::ToolResult { content, .. }] if content.is_empty()));
+        assert!(inner);
     }
 }
