@@ -95,8 +95,12 @@ impl Entry {
     /// # Errors
     /// `InvalidArgument` for what is none of its kind.
     pub fn parse(kind: EntryKind, text: &str) -> Result<Self> {
-        json::read(text.as_bytes())
-            .map_err(|flaw| Error::invalid(format!("has to be a JSON object: {flaw}")))?;
+        let bad = |why: &str| Error::invalid(format!("has to be a JSON object: {why}"));
+        match json::read(text.as_bytes()) {
+            Ok(json::Value::Object(_)) => {}
+            Ok(_) => return Err(bad("it is another value")),
+            Err(flaw) => return Err(bad(&flaw.to_string())),
+        }
         let fields: Fields<'_> =
             serde_json::from_str(text).map_err(|error| Error::invalid(format!("is no entry: {error}")))?;
         let required = |name: &str, value: Option<&RawValue>| {
@@ -231,6 +235,7 @@ mod tests {
             (EntryKind::Decision, r#"{"id":"d1","text":"a","source":"tail:1"}"#),
             (EntryKind::Ref, r#"{"id":"r1","path":"/a","kind":"file"}"#),
             (EntryKind::Ref, "[]"),
+            (EntryKind::Fact, r#"["f1","It is so.",null,null,null,null,"messages:1"]"#),
         ] {
             assert!(Entry::parse(kind, bad).is_err(), "{bad}");
         }
