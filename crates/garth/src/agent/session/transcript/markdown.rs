@@ -47,7 +47,11 @@ fn heading(line: &str) -> Option<Heading<'_>> {
     if created_at.is_some_and(|time| Timestamp::parse_rfc3339(time).is_err()) {
         return None;
     }
-    Some(Heading { role, created_at, id: words.next(), call: words.next() })
+    let (id, call) = (words.next(), words.next());
+    if call.is_some_and(|call| !is_word(call)) {
+        return None;
+    }
+    Some(Heading { role, created_at, id, call })
 }
 
 pub(super) fn read(text: &str) -> Result<Vec<Section>> {
@@ -140,5 +144,19 @@ fn block(block: &Block) -> String {
         Block::Reasoning { .. } => "> [redacted]".to_owned(),
         Block::ToolCall { id, name, arguments } => format!("[calls {name} {id}]\n\n    {}", arguments.get()),
         Block::ToolResult { content, .. } => content.iter().map(self::block).collect::<Vec<_>>().join("\n\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_follows_the_call_in_a_line_makes_it_no_heading() {
+        let [at, call] = ["## tool 2026-01-27T09:30:00Z msg-1", "call_1"];
+        assert!(heading(&format!("{at} {call}")).is_some_and(|heading| heading.call == Some(call)));
+        for rest in ["call 1", "call\t1", "call\u{0}1", "a b c"] {
+            assert!(heading(&format!("{at} {rest}")).is_none(), "{rest}");
+        }
     }
 }
