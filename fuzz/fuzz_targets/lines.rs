@@ -1,10 +1,14 @@
 //! JSON Lines are judged the same in pieces, at once, and from the place that an append begins at.
 #![no_main]
 
-use garth::rule::fragments;
+use std::sync::LazyLock;
+
+use garth::rule::fragments::{SCHEMA, UNIQUE};
 use garth::rule::lines::{Lines, Place, WrongLine};
-use garth::rule::schema::{Budget, MAX_STEPS};
+use garth::rule::schema::{Budget, MAX_STEPS, Schema};
 use libfuzzer_sys::fuzz_target;
+
+static FRAGMENTS: LazyLock<Schema> = LazyLock::new(|| Schema::compile(SCHEMA).expect("a schema"));
 
 fn judged(mut lines: Lines<'_>, text: &[u8], size: usize) -> Result<Place, WrongLine> {
     let mut budget = Budget::new(MAX_STEPS);
@@ -14,8 +18,8 @@ fn judged(mut lines: Lines<'_>, text: &[u8], size: usize) -> Result<Place, Wrong
 
 fuzz_target!(|input: (u8, u8, bool, &[u8])| {
     let (size, cut, with_schema, text) = input;
-    let schema = with_schema.then(fragments::schema);
-    let unique = with_schema.then_some(fragments::UNIQUE);
+    let schema = with_schema.then_some(&*FRAGMENTS);
+    let unique = with_schema.then_some(UNIQUE);
     let whole = judged(Lines::new(Place::START, schema, unique), text, usize::MAX);
     assert_eq!(judged(Lines::new(Place::START, schema, unique), text, size.into()), whole);
     let plain = judged(Lines::new(Place::START, schema, None), text, usize::MAX);
