@@ -1,0 +1,11 @@
+//! A source that is taken is written as it is read.
+#![no_main]
+
+use garth::agent::session::Source;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    if let Ok(source) = text.parse::<Source>() {
+        assert!(source.to_string().parse::<Source>().is_ok_and(|again| again == source), "{source}");
+    }
+});

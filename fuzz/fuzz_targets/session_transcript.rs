@@ -1,0 +1,41 @@
+//! A transcript that is imported goes out in every format, and comes in again as what is there already.
+#![no_main]
+
+use futures::executor::block_on;
+use garth::Env;
+use garth::agent::session::{Create, Document, Export, Sessions, TranscriptFormat};
+use garth::engine::memory::Memory;
+use libfuzzer_sys::fuzz_target;
+
+/// All of a session as a transcript.
+async fn exported(sessions: &Sessions<'_>, format: TranscriptFormat) -> String {
+    let (mut document, mut text) = (Document::new(format), String::new());
+    let mut next = Some(1);
+    while let Some(line) = next {
+        let page = sessions.export("s", &Export::new(format).lines(line..=u64::MAX)).await.expect("a page");
+        text.push_str(&document.page(&page.items));
+        next = page.next;
+    }
+    text + &document.end()
+}
+
+fuzz_target!(|text: &str| {
+    let (name, text) = text.split_once('\n').unwrap_or((text, ""));
+    let Ok(own) = name.parse::<TranscriptFormat>() else { return };
+    let tree = Memory::new(Env::system());
+    let sessions = Sessions::new(&tree, "u", "a", Env::system()).expect("ids");
+    block_on(async {
+        sessions.create(&Create::new("s")).await.expect("a session");
+        if sessions.import("s", own, text).await.is_err() {
+            return;
+        }
+        for format in ["garth", "pi", "openai", "anthropic", "markdown"] {
+            let format = format.parse().expect("a format");
+            let written = exported(&sessions, format).await;
+            if format == own {
+                let again = sessions.import("s", own, &written).await.expect("what is written is read");
+                assert_eq!(again.new, 0, "{written}");
+            }
+        }
+    });
+});
