@@ -439,6 +439,13 @@ async fn a_fact_is_published_as_a_node_that_names_its_messages() {
         let same = nodes.put(&uri, &Put::new("Ann likes coffee.\n")).await.unwrap();
         assert_eq!((same.seq, same.meta.provenance), (None, Some(from)));
         assert_eq!(nodes.put(&uri, &Put::new("Ann likes cocoa.")).await.unwrap().meta.provenance, None);
+        let out = sessions.swap_out("default", &"messages:1".parse().unwrap(), "tea").await.unwrap();
+        let mut derive = Derive::default();
+        let source = format!("swap:{}", out.id);
+        derive.facts = Some(json!({"id": "f3", "text": "She liked tea.", "source": source}).to_string());
+        sessions.derive("default", &derive).await.unwrap();
+        let put = sessions.to_publish("default", "f3").await.unwrap();
+        assert_eq!(put.provenance.unwrap().sources, ["default#messages:1-1"], "the lines, not the chunk");
         assert!(sessions.to_publish("default", "r1").await.unwrap_err().is(ErrorKind::InvalidArgument));
         assert!(sessions.to_publish("default", "f2").await.unwrap_err().is(ErrorKind::NotFound));
     }

@@ -29,7 +29,7 @@ use crate::text::count::ENCODING;
 pub const MAX_TOKENS: u64 = 1_000_000;
 
 /// Largest `pack.json`, 16 MiB.
-const MAX_PACK: usize = 16 << 20;
+const MAX_PACK: usize = (16 << 20) - 1;
 
 /// What to build.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,6 +3,8 @@
 
 use super::Sessions;
 use super::entry::EntryKind;
+use super::files::CHUNKS;
+use super::source::Resolved;
 use crate::agent::node::{Provenance, Put};
 use crate::error::{Error, Result};
 
@@ -16,7 +18,17 @@ impl Sessions<'_> {
         if why.kind == EntryKind::Ref {
             return Err(Error::invalid(format!("{id} is a reference; publish facts and decisions")));
         }
-        let sources = why.sources.iter().map(|(_, resolved)| resolved.fixed()).collect();
+        let (mut sources, chunks) = (Vec::new(), self.file(session, CHUNKS)?);
+        for (_, resolved) in &why.sources {
+            // a chunk may be collected once nothing of the session names it; what it stands for stays
+            let lines = match resolved {
+                Resolved::File { path, .. } if path.parent().as_ref() == Some(&chunks) => {
+                    self.lines_of_chunk(session, path).await?
+                }
+                _ => None,
+            };
+            sources.push(lines.unwrap_or_else(|| resolved.fixed()));
+        }
         let mut put = Put::new(format!("{}\n", why.entry.says.trim_end()));
         put.provenance = Some(Provenance {
             user: self.user.clone(),

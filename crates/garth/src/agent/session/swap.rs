@@ -17,6 +17,7 @@ use crate::agent::small::{File, as_read, pretty, read_all, sha256};
 use crate::agent::tries::Tries;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Op, Precondition};
+use crate::path::TreePath;
 use crate::text::count::count;
 
 /// Most bytes that are swapped out at once, 16 MiB.
@@ -241,6 +242,19 @@ impl Sessions<'_> {
             Error::new(ErrorKind::NotFound, format!("{id}: nothing of {session} was swapped out by this id"))
         })?;
         self.of_chunk(session, id, file.bytes.ok_or_else(too_large)?).await
+    }
+
+    /// The lines that a chunk stands for, as a source; none if it has the bytes of a file.
+    pub(super) async fn lines_of_chunk(&self, session: &str, chunk: &TreePath) -> Result<Option<String>> {
+        let limit = usize::try_from(MAX_SWAPPED).unwrap_or(usize::MAX) - 1;
+        let file = read_all(self.fs, std::slice::from_ref(chunk), limit).await?.pop().flatten();
+        let Some(bytes) = file.and_then(|file| file.bytes) else { return Ok(None) };
+        let is_of_file = chunk.name() == Some(&*id_of(&sha256(&bytes)));
+        let reference = serde_json::from_slice::<Chunk>(&bytes).ok().filter(|_| !is_of_file);
+        Ok(reference.map(|chunk| {
+            let log = if chunk.source == Log::Events.file() { Log::Events } else { Log::Messages };
+            format!("{session}#{}:{}", log.name(), chunk.range)
+        }))
     }
 
     /// What a chunk leads to, with its hash checked.
