@@ -98,6 +98,7 @@ async fn what_comes_again_is_one_entry_with_all_that_refer_to_it() {
         let sources = ["tool:a", "tool:b", "notes.md"].map(|source| source.parse().unwrap());
         let found = sessions.dedup("default", &sources).await.unwrap();
         assert_eq!(found[2].refs, ["tool:a", "tool:b", "notes.md"]);
+        assert!(found.iter().all(|entry| *entry == found[2]), "each as all of them leave it");
         assert_eq!(text(&*fs, "context/dedup/index.jsonl").await.lines().count(), 1);
         assert_eq!(text(&*fs, &format!("context/dedup/blob/{}", found[2].hash)).await, "same");
         policy(&*fs, "dedup_min_refs=4").await;

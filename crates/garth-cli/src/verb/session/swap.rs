@@ -1,5 +1,7 @@
 //! What leaves the window of a model without leaving the session: swap, dedup, and what is collected.
 
+use std::collections::HashSet;
+
 use clap::{Args, Subcommand};
 use garth::agent::session::{Collect, Source, Swapped};
 use serde_json::json;
@@ -108,7 +110,10 @@ pub(crate) struct Dedup {
 impl Dedup {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let open = open(app, true).await?;
-        for entry in open.sessions()?.dedup(&self.name, &self.sources).await? {
+        let mut entries = open.sessions()?.dedup(&self.name, &self.sources).await?;
+        let mut shown = HashSet::new();
+        entries.retain(|entry| shown.insert(entry.hash.clone()));
+        for entry in entries {
             let shown = format!("{}  {} bytes  {}", entry.hash, entry.bytes, entry.refs.join(" "));
             app.out.item(&entry, escaped(&shown))?;
         }

@@ -83,12 +83,14 @@ impl Sessions<'_> {
             if !entry.refs.contains(&name) {
                 entry.refs.push(name);
             }
-            found.push(entry.clone());
+            found.push(at);
             if !is_raw {
                 let blob = self.file(session, &format!("{BLOBS}/{hash}"))?;
                 ops.push(Op::write(blob, content).with_parents());
             }
         }
+        // as all of the sources leave them
+        let found: Vec<Deduped> = found.iter().filter_map(|at| index.get(*at).cloned()).collect();
         let text = index_text(&index);
         if text.len() > MAX_INDEX {
             let message = format!("{DEDUPED}: has at most {MAX_INDEX} bytes; collect first");
