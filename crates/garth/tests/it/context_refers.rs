@@ -32,6 +32,12 @@ async fn collect(sessions: &Sessions<'_>) -> Vec<String> {
     names
 }
 
+fn fresh() -> PackOptions {
+    let mut options = PackOptions::default();
+    options.fresh = true;
+    options
+}
+
 async fn ttl_0(fs: &dyn FileSystem) {
     fs.write(&path("context/gc.policy"), "swap_ttl=0s\npack_ttl=1d\n").await.unwrap();
 }
@@ -143,6 +149,14 @@ async fn a_file_by_another_name_is_kept_by_who_names_it() {
         assert_eq!(collect(&sessions).await, ["context/swap/chunk/two.txt"]);
         ttl_0(&*fs).await;
         assert_eq!(collect(&sessions).await, ["context/dedup/blob/two.txt"]);
+        // a pack shows the fact until it is built anew
+        sessions.pack("default", &PackOptions::default()).await.unwrap();
+        let mut derive = Derive::default();
+        derive.facts = Some(String::new());
+        sessions.derive("default", &derive).await.unwrap();
+        assert!(collect(&sessions).await.is_empty());
+        sessions.pack("default", &fresh()).await.unwrap();
+        assert_eq!(collect(&sessions).await, ["context/dedup/blob/one.txt", "context/swap/chunk/one.txt"]);
     }
 }
 

@@ -104,7 +104,7 @@ impl Sessions<'_> {
     async fn names_in(
         &self,
         paths: Vec<TreePath>,
-        kind: Option<EntryKind>,
+        of: Option<EntryKind>,
         limit: usize,
         roots: &mut Roots,
         conditions: &mut Vec<(At, Precondition)>,
@@ -112,6 +112,8 @@ impl Sessions<'_> {
         let files = read_all(self.fs, &paths, limit).await?;
         for (path, file) in paths.into_iter().zip(files) {
             let is_pack = path.as_str().ends_with("/context/pack.json");
+            // it shows entries, as they were when it was built
+            let shows_entries = path.as_str().ends_with("/context/pack.md");
             conditions.push((At::from(path), as_read(file.as_ref())));
             let Some(file) = file else { continue };
             let Some(bytes) = &file.bytes else {
@@ -120,8 +122,10 @@ impl Sessions<'_> {
             };
             let text = String::from_utf8_lossy(bytes);
             roots.read(&text);
-            if let Some(kind) = kind {
-                roots.entries(kind, &text);
+            for kind in EntryKind::ALL {
+                if shows_entries || of == Some(kind) {
+                    roots.entries(kind, &text);
+                }
             }
             if let Some(pack) = serde_json::from_slice::<Pack>(bytes).ok().filter(|_| is_pack) {
                 pack.items.iter().for_each(|item| roots.name(&item.source));
