@@ -33,7 +33,7 @@ use std::time::Duration;
 use futures::executor::block_on;
 use garth::engine::sqlite::SqliteFs;
 use garth::model::{At, Body, ByteRange, Op};
-use garth::{AccountStore, Env, FileSystem, TreePath};
+use garth::{AccountStore, DataDir, Env, ErrorKind, FileSystem, TreePath};
 
 /// Why a promise is not proved: what was seen instead of it.
 #[derive(Debug)]
@@ -101,6 +101,16 @@ fn run<T>(proof: impl Future<Output = Proven<T>>) -> Proven<T> {
 fn account(folder: &Path, env: Env) -> Proven<Arc<SqliteFs>> {
     std::fs::create_dir_all(folder)?;
     Ok(SqliteFs::open(folder, env)?)
+}
+
+/// The account of a data folder, which is made if there is none.
+fn opened(folder: &Path) -> Proven<Arc<dyn AccountStore>> {
+    let data = DataDir::open(folder, Env::system())?;
+    match block_on(data.create_account("default")) {
+        Err(error) if !error.is(ErrorKind::AlreadyExists) => return Err(error.into()),
+        _ => {}
+    }
+    Ok(block_on(data.account("default"))?)
 }
 
 /// Waits until nobody has the account open any more: whoever closes it last removes the log of the database.

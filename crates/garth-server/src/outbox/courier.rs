@@ -1,5 +1,5 @@
 //! The courier: one task that works on the outboxes of all accounts of a data folder, and repairs their
-//! context nodes, whoever commits.
+//! context nodes and collects what is due of their sessions, whoever commits.
 //!
 //! Accounts are not opened to see whether there is anything new: the files of their databases tell
 //! ([`DataDir::marks`]). All are looked at once a second, or more seldom if that took more than a tenth of

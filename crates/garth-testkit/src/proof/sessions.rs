@@ -13,11 +13,11 @@ use garth::agent::session::{
     Spawn,
 };
 use garth::model::Op;
-use garth::{AccountStore, DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::{Value, json};
 
 use super::child::{Worker, say};
-use super::{Broken, Proven, hold, run, sound};
+use super::{Broken, Proven, hold, opened, run, sound};
 use crate::crash::Disk;
 use crate::random::Random;
 
@@ -68,16 +68,6 @@ impl fmt::Display for Report {
              {chunks} chunks and {sources} sources followed; beside them {made:?}"
         )
     }
-}
-
-/// The account of a data folder, which is made if there is none.
-fn opened(folder: &Path) -> Proven<Arc<dyn AccountStore>> {
-    let data = DataDir::open(folder, Env::system())?;
-    match block_on(data.create_account("default")) {
-        Err(error) if !error.is(ErrorKind::AlreadyExists) => return Err(error.into()),
-        _ => {}
-    }
-    Ok(block_on(data.account("default"))?)
 }
 
 fn of(fs: &dyn FileSystem) -> Proven<Sessions<'_>> {
@@ -288,7 +278,7 @@ pub fn crashed(binary: &Path, crash: Crash, rounds: u64, seed: u64, fault: Optio
             disk.restore().map_err(Broken::because)?;
         }
         report.crashes += 1;
-        let fs = opened(&folder)?;
+        let fs = opened(&folder).map_err(told)?;
         before = run(look(&*fs, &before, &heard, &mut report)).map_err(told)?;
         if round % 10 == 9 || round + 1 == rounds {
             sound(&*fs).map_err(told)?;

@@ -10,10 +10,10 @@ use std::time::Duration;
 use futures::executor::block_on;
 use garth::agent::{AgentTree, Identity, Skill};
 use garth::model::{Batch, Commit, Idempotency, Op, Timestamp};
-use garth::{AccountStore, DataDir, Env, ErrorKind, FileSystem, FileSystemExt};
+use garth::{AccountStore, Env, FileSystem, FileSystemExt};
 
 use super::child::{Worker, say};
-use super::{Broken, Proven, append, at, hold, path, read, run, sound, write};
+use super::{Broken, Proven, append, at, hold, opened, path, read, run, sound, write};
 use crate::random::Random;
 
 /// Writers, each with files of its own in three parts of the tree.
@@ -49,16 +49,6 @@ impl fmt::Display for Report {
         let Self { kills, answered, unheard, replayed } = self;
         write!(f, "{kills} kills, {answered} batches answered, {unheard} not heard of, {replayed} replayed")
     }
-}
-
-/// The account of a data folder, which is made if there is none.
-fn opened(folder: &Path) -> Proven<Arc<dyn AccountStore>> {
-    let data = DataDir::open(folder, Env::system())?;
-    match block_on(data.create_account("default")) {
-        Err(error) if !error.is(ErrorKind::AlreadyExists) => return Err(error.into()),
-        _ => {}
-    }
-    Ok(block_on(data.account("default"))?)
 }
 
 /// The tree, over an account that is open.

@@ -7,6 +7,7 @@ use garth::agent::session::{
     Append, Change, ChildChange, ChildStatus, Collect, Collection, Create, Derive, Draft, Due, PackOptions,
     Sessions, Spawn, State,
 };
+use garth::engine::memory::Memory;
 use garth::model::{Author, Batch, LogPosition, Op, SetAttrs, Timestamp};
 use garth::{DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::{Value, json};
@@ -450,4 +451,29 @@ async fn a_fact_is_published_as_a_node_that_names_its_messages() {
         assert!(sessions.to_publish("default", "r1").await.unwrap_err().is(ErrorKind::InvalidArgument));
         assert!(sessions.to_publish("default", "f2").await.unwrap_err().is(ErrorKind::NotFound));
     }
+}
+
+#[tokio::test]
+async fn what_one_run_leaves_is_collected_by_a_later_one() {
+    let (env, clock) = Env::manual(Timestamp(1_769_472_000_000_000_000));
+    let fs = Memory::new(env.clone());
+    let sessions = Sessions::new(&fs, "ann", "coder", env.clone()).unwrap();
+    sessions.create(&Create::new("default")).await.unwrap();
+    say(&sessions, [Draft::user("one")]).await;
+    policy(&fs, "swap_ttl=0s\n").await;
+    let out = sessions.swap_out("default", &"messages:1".parse().unwrap(), "s").await.unwrap();
+    sessions.swap_in("default", &out.id).await.unwrap();
+    for first in (0..10_500).step_by(500) {
+        let stray = |n| Op::write(path(&format!("context/swap/chunk/stray-{n:05}")), "x");
+        fs.commit(Batch::new((first..first + 500).map(stray))).await.unwrap();
+    }
+    clock.advance(Duration::from_secs(10));
+    assert_eq!(Due::find(&fs, env.now()).await.unwrap().sessions.len(), 1);
+    let first = sessions.collect("default", &Collect::default()).await.unwrap();
+    assert!(first.more && first.removed.len() < 10_501, "{}", first.removed.len());
+    assert!(Due::find(&fs, env.now()).await.unwrap().sessions.is_empty());
+    clock.advance(Duration::from_secs(3601));
+    assert_eq!(Due::find(&fs, env.now()).await.unwrap().sessions.len(), 1);
+    let second = sessions.collect("default", &Collect::default()).await.unwrap();
+    assert_eq!(first.removed.len() + second.removed.len(), 10_501);
 }

@@ -26,8 +26,8 @@ const PAGE: usize = 1000;
 /// Longest policy that is read.
 const MAX_POLICY: usize = 64 << 10;
 
-/// How long a session is left alone that cannot be collected, in seconds.
-const PAUSE: i64 = 60 * 60;
+/// How long a session is left alone that cannot be collected, or not at once, in seconds.
+pub(super) const PAUSE: i64 = 60 * 60;
 
 /// Sessions that are to be collected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Sessions;
 use super::dedup::{Deduped, index_text};
-use super::due::{MARKED, due_at, mark_of};
+use super::due::{MARKED, PAUSE, due_at, mark_of};
 use super::files::{BLOBS, CHUNKS, DEDUPED, Log, META, PACK, PACK_TEXT, POLICY, SWAPPED};
 use super::policy::{History, Policy};
 use super::refers::Roots;
@@ -343,6 +343,8 @@ impl Sessions<'_> {
             let Some(mark) = self.fs.lookup(&path).await?.as_ref().and_then(mark_of) else { continue };
             if mark <= now {
                 let due = found.due.iter().find(|(of, _)| *of == name).map(|(_, due)| *due);
+                // what one run leaves is for the next
+                let due = due.or_else(|| found.collection.more.then(|| now.plus_seconds(PAUSE)));
                 let attrs = self.marked(&path, due);
                 ops.push(Op::set_attrs(path, attrs));
             }
