@@ -13,5 +13,6 @@ pub mod session;
 mod small;
 pub mod tree;
 mod tries;
+pub mod workspace;
 
 pub use tree::{AgentTree, Identity, Skill};
