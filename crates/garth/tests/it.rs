@@ -32,6 +32,7 @@ mod it {
     mod overlay_stored;
     mod packs;
     mod projections;
+    mod prompt;
     mod quotas;
     mod recall;
     mod repair;

@@ -15,6 +15,7 @@ use crate::fs::store::system;
 use crate::fs::{AccountStore, FileSystem};
 use crate::model::{Batch, Op};
 use crate::path::TreePath;
+use crate::text::count::count;
 
 /// Where it is kept how many tokens were taken today.
 const SPENT: &str = "/.garth/models.json";
@@ -112,6 +113,29 @@ impl Allowance {
             }
         }
     }
+}
+
+/// Asks a model within the day's tokens; `None` if they are used up.
+///
+/// # Errors
+/// `Unavailable` if it does not answer; from the storage.
+pub(crate) async fn asked(
+    model: &dyn ChatModel,
+    allowance: Option<&Allowance>,
+    ask: &Ask,
+) -> Result<Option<String>> {
+    let due = (count(&ask.system) + count(&ask.user)) as u64 + ask.max_tokens;
+    if let Some(allowance) = allowance
+        && !allowance.take(due).await?
+    {
+        return Ok(None);
+    }
+    let answer = model.ask(ask).await;
+    if let Some(allowance) = allowance {
+        let needed = answer.as_ref().map_or(0, |answer| answer.tokens.unwrap_or(due));
+        allowance.settle(due, needed).await?;
+    }
+    Ok(Some(answer?.text))
 }
 
 /// A JSON object in an answer: alone, or in a fence of Markdown.

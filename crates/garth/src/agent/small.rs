@@ -1,11 +1,13 @@
 //! Small files, read whole, several at one moment, and the forms that they share.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
-use crate::model::{At, ByteRange, Moment, Precondition, VersionId};
+use crate::model::{At, ByteRange, Moment, Precondition, Seq, VersionId};
 use crate::path::TreePath;
 
 /// A small file.
@@ -15,6 +17,8 @@ pub struct File {
     pub etag: VersionId,
     /// Its bytes; none if it is longer than it may be.
     pub bytes: Option<Vec<u8>>,
+    /// Its custom metadata.
+    pub metadata: BTreeMap<String, String>,
 }
 
 impl File {
@@ -36,21 +40,33 @@ pub(crate) async fn read_all(
     paths: &[TreePath],
     limit: usize,
 ) -> Result<Vec<Option<File>>> {
+    Ok(read_with_seq(fs, paths, limit).await?.1)
+}
+
+/// The same, with the commit after which they were read.
+pub(crate) async fn read_with_seq(
+    fs: &dyn FileSystem,
+    paths: &[TreePath],
+    limit: usize,
+) -> Result<(Seq, Vec<Option<File>>)> {
     // one byte more tells what is too long
     let range = ByteRange { offset: 0, length: limit as u64 + 1 };
     let items: Vec<_> = paths.iter().map(|path| (At::from(path), range)).collect();
-    let (mut files, mut now) = (Vec::with_capacity(items.len()), None);
+    let (mut files, mut now, mut seq) = (Vec::with_capacity(items.len()), None, Seq::default());
     while files.len() < items.len() {
         let moment: &dyn FileSystem = now.as_deref().unwrap_or(fs);
         let fetched = moment.fetch_many(&items[files.len()..]).await?;
         if fetched.items.is_empty() {
             return Err(Error::new(ErrorKind::Io, "the account gave no answer"));
         }
+        if files.is_empty() {
+            seq = fetched.seq;
+        }
         for answer in fetched.items {
             files.push(match answer {
                 Ok((entry, bytes)) => {
                     let bytes = (bytes.len() <= limit).then(|| bytes.to_vec());
-                    Some(File { etag: entry.etag, bytes })
+                    Some(File { etag: entry.etag, bytes, metadata: entry.attributes.metadata })
                 }
                 Err(error) => match error.kind() {
                     ErrorKind::NotFound
@@ -65,7 +81,7 @@ pub(crate) async fn read_all(
             now = Some(fs.as_of(&Moment::Seq(fetched.seq)).await?);
         }
     }
-    Ok(files)
+    Ok((seq, files))
 }
 
 /// JSON as small files have it: a field a line, a line feed at the end.

@@ -1,10 +1,29 @@
 //! The workspace of an agent: the files that its prompt is made of, its skills and daily memory, the archives of
 //! its sessions and their media. `docs/specs/workspace.md` describes them.
 
+mod clock;
+mod daily;
+mod heartbeat;
+mod prompt;
+mod settings;
+mod skills;
+
+use std::sync::Arc;
+
+pub use self::clock::{Day, Zone};
+pub use self::daily::{MAX_FILE, Memory, Remembered};
+pub use self::heartbeat::says_anything;
+pub use self::prompt::{Inputs, Part, Prompt, PromptOptions, Replayed, Stable};
+pub use self::settings::{
+    CompactionSettings, DailyMemory, MediaPolicy, Order, PromptSettings, ResetPolicy, ResetSettings,
+    SETTINGS, Settings,
+};
+pub use self::skills::{Host, SkillSetting};
+use super::small::File;
 use crate::env::Env;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
-use crate::model::{Author, Batch, Op};
+use crate::model::{Author, Batch, Moment, Op, Timestamp};
 use crate::path::{TreePath, check_id};
 
 /// The workspace of an agent in an account.
@@ -26,7 +45,7 @@ impl<'a> Workspace<'a> {
         Ok(Self { fs, env, author: Author::default(), agent: agent.to_owned() })
     }
 
-    /// In the name of this author.
+    /// In the name of this author. In a class other than `main` nothing is shown that is not for it.
     #[must_use]
     pub fn author(self, author: Author) -> Self {
         Self { author, ..self }
@@ -45,4 +64,20 @@ impl<'a> Workspace<'a> {
     fn batch(&self, ops: Vec<Op>, message: &str) -> Batch {
         Batch::new(ops).author(self.author.clone().or(&Author::agent(&self.agent))).message(message)
     }
+
+    /// The tree as it was at a moment; without one as it is now, and stays.
+    async fn moment(&self, at: Option<&Moment>) -> Result<Arc<dyn FileSystem>> {
+        // a time that has not come yet is now, whatever the clock says
+        self.fs.as_of(at.unwrap_or(&Moment::Time(Timestamp(i64::MAX)))).await
+    }
+}
+
+/// The text of a file.
+fn text_of<'f>(path: &TreePath, file: &'f File) -> Result<&'f str> {
+    let Some(bytes) = &file.bytes else {
+        let message = format!("has more than {MAX_FILE} bytes; shorten it");
+        return Err(Error::at(ErrorKind::TooLarge, path, message));
+    };
+    let not_text = |_| Error::at(ErrorKind::InvalidArgument, path, "is not UTF-8 text; write it as that");
+    std::str::from_utf8(bytes).map_err(not_text)
 }

@@ -224,7 +224,7 @@ impl Nodes<'_> {
         let (mut nodes, mut left) = (Vec::new(), bytes);
         for from in dirs {
             let [meta, file] = read_all(self.fs, &[META, RELATIONS].map(|name| from.file(name))).await?;
-            let Some(File { etag, bytes: Some(bytes) }) = file else { continue };
+            let Some(File { etag, bytes: Some(bytes), .. }) = file else { continue };
             if edge::parse(&bytes).is_err() {
                 continue;
             }

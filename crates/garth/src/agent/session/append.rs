@@ -2,6 +2,8 @@
 
 use std::ops::RangeInclusive;
 
+use serde_json::Value;
+
 use super::Sessions;
 use super::draft::{Draft, Role, cuts};
 use super::files::{LATEST, Log, META, UPDATED_AT};
@@ -37,6 +39,8 @@ pub struct Append {
     pub state: Option<State>,
     /// What the messages are made of.
     pub(super) native: Option<Natives>,
+    /// A field of `meta.json` that is set with it.
+    noted: Option<(&'static str, Value)>,
 }
 
 impl Append {
@@ -66,6 +70,11 @@ impl Append {
     #[must_use]
     pub fn after(self, id: impl Into<String>) -> Self {
         Self { after: Some(id.into()), ..self }
+    }
+
+    /// With this field of `meta.json`.
+    pub(crate) fn noting(self, field: &'static str, value: Value) -> Self {
+        Self { noted: Some((field, value)), ..self }
     }
 
     /// With so many tokens taken.
@@ -226,6 +235,12 @@ impl Sessions<'_> {
         let mut conditions = Vec::new();
         if let Some(usage) = append.usage {
             meta.usage = meta.usage.plus(usage);
+            if usage.input_tokens > 0 {
+                meta.last_input_tokens = Some(usage.input_tokens);
+            }
+        }
+        if let Some((field, value)) = &append.noted {
+            meta.other.insert((*field).to_owned(), value.clone());
         }
         if let Some(state) = append.state {
             ops.extend(self.state_ops(session, &mut meta, state, &now)?);

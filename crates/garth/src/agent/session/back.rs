@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use super::Sessions;
+use super::draft::Draft;
 use super::files::Log;
 use super::lines::{End, Line};
 use crate::error::{Error, ErrorKind, Result};
@@ -14,6 +15,37 @@ use crate::path::TreePath;
 const FIRST: u64 = 32 << 10;
 /// Most bytes that are read at a time.
 const MOST: u64 = 1 << 20;
+
+/// Events of which the last of a type is sought, from the end.
+const MAX_EVENTS: usize = 100_000;
+
+impl Sessions<'_> {
+    /// The last event of a type, also in a view of the past.
+    ///
+    /// # Errors
+    /// `TooLarge` if none of the last 100,000 is of it; from the filesystem.
+    pub(crate) async fn last_event(&self, session: &str, kind: &str) -> Result<Option<String>> {
+        let size = match self.fs.stat(&At::from(self.file(session, Log::Events.file())?)).await {
+            Ok(entry) => entry.size,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        // the numbers of the lines are not asked for
+        let end = End { lines: u64::MAX, bytes: size, open: false };
+        let mut back = Back::new(self, session, Log::Events, end)?;
+        for _ in 0..MAX_EVENTS {
+            let Some(line) = back.next().await? else { return Ok(None) };
+            let is_it = |draft: &Draft| draft.text("type").as_deref() == Some(kind);
+            if line.text.contains(kind) && Draft::parse(&line.text).is_ok_and(|draft| is_it(&draft)) {
+                return Ok(Some(line.text));
+            }
+        }
+        let message = format!("{session}: none of its last {MAX_EVENTS} events is a {kind}");
+        Err(Error::new(ErrorKind::TooLarge, message))
+    }
+}
 
 /// Lines, the last first.
 pub(super) struct Back<'a> {

@@ -4,6 +4,7 @@
 mod excerpt;
 mod question;
 
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use self::excerpt::Excerpts;
@@ -13,11 +14,12 @@ use super::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
 use super::files::{Log, SUMMARY, TODO};
 use super::message::Message;
 use super::shown::{Rules, Show};
-use crate::agent::models::{Allowance, ChatModel};
+use crate::agent::breathe::breathe;
+use crate::agent::models::{Allowance, ChatModel, asked};
 use crate::agent::small::{File, read_all};
 use crate::error::Result;
 use crate::model::Seq;
-use crate::text::count::count;
+use crate::rule::projection::sessions::result_key;
 
 /// Most messages that one compaction reads; the next goes on.
 const MAX_LINES: u64 = 10_000;
@@ -58,14 +60,41 @@ pub struct Compacted {
     pub more: bool,
 }
 
+/// What a compaction is to write.
+#[derive(Clone, Debug)]
+pub(crate) struct Compaction {
+    /// The messages that are new in it.
+    pub(crate) lines: RangeInclusive<u64>,
+    pub(crate) derive: Derive,
+    pub(crate) by_model: bool,
+    pub(crate) more: bool,
+}
+
 impl Sessions<'_> {
-    /// Brings the derived files up to the messages that were said since the last time.
+    /// Brings the derived files up to the messages that were said since the last time, whole steps with a tool
+    /// together.
     ///
     /// # Errors
     /// `InvalidArgument` for an answer of a model that cannot be taken, `Unavailable` for none: then nothing
     /// is changed, and it can be tried again; `NotFound`; from the filesystem.
     pub async fn compact(&self, session: &str, compact: &Compact<'_>) -> Result<Compacted> {
         self.meta(session).await?;
+        let end = self.end(session, Log::Messages).await?.lines.saturating_sub(compact.keep);
+        let Some(made) = self.compaction(session, compact, end).await? else {
+            return Ok(Compacted { lines: None, by_model: false, seq: None, more: false });
+        };
+        let done = self.derive(session, &made.derive).await?;
+        let Compaction { lines, by_model, more, .. } = made;
+        Ok(Compacted { lines: Some(lines), by_model, seq: Some(done.seq), more })
+    }
+
+    /// What a compaction writes that goes up to a line; `None` if there is nothing new.
+    pub(crate) async fn compaction(
+        &self,
+        session: &str,
+        compact: &Compact<'_>,
+        end: u64,
+    ) -> Result<Option<Compaction>> {
         let mut names = vec![SUMMARY, TODO];
         names.extend(EntryKind::ALL.map(EntryKind::file));
         let paths = names.iter().map(|name| self.file(session, name)).collect::<Result<Vec<_>>>()?;
@@ -74,20 +103,19 @@ impl Sessions<'_> {
             read.iter().map(|file| file.as_ref().and_then(File::text).unwrap_or_default()).collect();
         let mut excerpts = Excerpts::parse(texts[0]);
         let first = excerpts.covered() + 1;
-        let end = self.end(session, Log::Messages).await?.lines.saturating_sub(compact.keep);
         let last = end.min(first + MAX_LINES - 1);
         if first > last {
-            return Ok(Compacted { lines: None, by_model: false, seq: None, more: false });
+            return Ok(None);
         }
         if let Some(model) = compact.model
-            && let Some(done) = self.by_model(session, compact, model, (&names, &texts), first..=last).await?
+            && let Some((lines, derive)) =
+                self.by_model(session, compact, model, (&names, &texts), first..=last).await?
         {
-            return Ok(Compacted {
-                more: *done.0.end() < end,
-                lines: Some(done.0),
-                by_model: true,
-                seq: done.1,
-            });
+            return Ok(Some(Compaction { more: *lines.end() < end, lines, derive, by_model: true }));
+        }
+        let last = self.whole(session, first..=last).await?;
+        if first > last {
+            return Ok(None);
         }
         let gone = self.withdrawn(session, first..=last).await?;
         let mut next = first;
@@ -104,24 +132,55 @@ impl Sessions<'_> {
         }
         let summary = Some(excerpts.text(last, compact.max_tokens));
         let derive = Derive { summary, ..Derive::default() };
-        let done = self.derive(session, &derive).await?;
-        Ok(Compacted { lines: Some(first..=last), by_model: false, seq: Some(done.seq), more: last < end })
+        Ok(Some(Compaction { lines: first..=last, derive, by_model: false, more: last < end }))
     }
 
-    /// Asks the model. `None` if the day's tokens are used up.
-    async fn by_model(
+    /// The last of some lines behind which no result comes to a call before it.
+    async fn whole(&self, session: &str, lines: RangeInclusive<u64>) -> Result<u64> {
+        let (mut calls, mut steps) = (HashMap::new(), Vec::new());
+        let mut next = *lines.start();
+        while next <= *lines.end() {
+            let page = self.raw_lines(session, Log::Messages, next..=*lines.end(), 1000).await?;
+            next = page.next.unwrap_or(u64::MAX);
+            for line in page.items {
+                let Ok(message) = Message::parse(&line.text) else { continue };
+                calls.extend(message.calls().map(|call| (call.to_owned(), line.number)));
+                if let Some(call) = message.result_of().and_then(|of| calls.remove(of)) {
+                    steps.push((call, line.number));
+                }
+            }
+            breathe().await;
+        }
+        for (call, line) in calls {
+            let behind = self.keyed(session, Log::Messages, &result_key(&call), *lines.end() + 1, 1).await?;
+            // one that nobody has answered parts nothing
+            if !behind.is_empty() {
+                steps.push((line, u64::MAX));
+            }
+        }
+        steps.sort_unstable();
+        let mut last = *lines.end();
+        for (call, result) in steps.into_iter().rev() {
+            if call <= last && last < result {
+                last = call - 1;
+            }
+        }
+        Ok(last)
+    }
+
+    /// What some lines say, as a model is shown it, up to so many tokens and one message at least; and the
+    /// last line that was taken.
+    pub(crate) async fn said(
         &self,
         session: &str,
-        compact: &Compact<'_>,
-        model: &dyn ChatModel,
-        (names, texts): (&[&str], &[&str]),
         lines: RangeInclusive<u64>,
-    ) -> Result<Option<(RangeInclusive<u64>, Option<Seq>)>> {
+        most: u64,
+    ) -> Result<(Vec<(u64, String)>, u64)> {
         let gone = self.withdrawn(session, lines.clone()).await?;
         let mut show = Show::new(Rules::default());
-        let (mut said, mut tokens, mut last) = (String::new(), 0, *lines.start() - 1);
+        let (mut said, mut tokens, mut last) = (Vec::new(), 0, *lines.start() - 1);
         let mut next = *lines.start();
-        'read: while next <= *lines.end() {
+        while next <= *lines.end() {
             let page = self.raw_lines(session, Log::Messages, next..=*lines.end(), 1000).await?;
             next = page.next.unwrap_or(u64::MAX);
             for line in page.items {
@@ -129,29 +188,37 @@ impl Sessions<'_> {
                     && !gone.iter().any(|lines| lines.contains(&line.number))
                 {
                     let shown = show.all_of(line.number, message);
-                    if tokens + shown.tokens > MAX_ASKED && tokens > 0 {
-                        break 'read;
+                    if tokens + shown.tokens > most && tokens > 0 {
+                        return Ok((said, last));
                     }
                     tokens += shown.tokens;
-                    said.push_str(&shown.text);
+                    said.push((line.number, shown.text));
                 }
                 last = line.number;
             }
         }
-        let lines = *lines.start()..=last;
-        let ask = question::ask(&lines, (names, texts), &said, compact.max_tokens);
-        let due = (count(&ask.system) + count(&ask.user)) as u64 + ask.max_tokens;
-        if let Some(allowance) = compact.allowance
-            && !allowance.take(due).await?
-        {
+        Ok((said, last))
+    }
+
+    /// Asks the model. `None` if the day's tokens are used up, and for a step that is too long for it.
+    async fn by_model(
+        &self,
+        session: &str,
+        compact: &Compact<'_>,
+        model: &dyn ChatModel,
+        (names, texts): (&[&str], &[&str]),
+        lines: RangeInclusive<u64>,
+    ) -> Result<Option<(RangeInclusive<u64>, Derive)>> {
+        let (said, last) = self.said(session, lines.clone(), MAX_ASKED).await?;
+        let last = self.whole(session, *lines.start()..=last).await?;
+        if last < *lines.start() {
             return Ok(None);
         }
-        let answer = model.ask(&ask).await;
-        if let Some(allowance) = compact.allowance {
-            let needed = answer.as_ref().map_or(0, |answer| answer.tokens.unwrap_or(due));
-            allowance.settle(due, needed).await?;
-        }
-        let mut derive = question::read(&answer?.text, &lines)?;
+        let lines = *lines.start()..=last;
+        let said: String = said.into_iter().filter(|(line, _)| *line <= last).map(|(_, text)| text).collect();
+        let ask = question::ask(&lines, (names, texts), &said, compact.max_tokens);
+        let Some(answer) = asked(model, compact.allowance, &ask).await? else { return Ok(None) };
+        let mut derive = question::read(&answer, &lines)?;
         // what children found is referred to until somebody says otherwise
         let kinds = ["child_result", "artifact", "refs"];
         let of_child = |entry: &Entry| entry.to.as_ref().is_some_and(|(_, kind)| kinds.contains(&&**kind));
@@ -159,7 +226,6 @@ impl Sessions<'_> {
         let kept = self.entries(session, EntryKind::Ref).await?.into_iter().filter(of_child);
         let kept: Vec<Entry> = kept.filter(|kept| given.iter().all(|entry| entry.id != kept.id)).collect();
         derive.refs = Some(lines_of(&kept) + &lines_of(&given));
-        let done = self.derive(session, &derive).await?;
-        Ok(Some((lines, Some(done.seq))))
+        Ok(Some((lines, derive)))
     }
 }

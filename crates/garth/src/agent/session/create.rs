@@ -114,6 +114,8 @@ impl Sessions<'_> {
             context_window: create.context_window,
             title: create.title.clone(),
             usage: Usage::default(),
+            last_input_tokens: None,
+            compacted_to: None,
             finished_at: None,
             other: create.parent.iter().map(|of| ("parent".to_owned(), json!(of))).collect::<Map<_, _>>(),
         };

@@ -121,6 +121,12 @@ pub struct Meta {
     /// Tokens so far.
     #[serde(default)]
     pub usage: Usage,
+    /// Tokens of the last prompt of which that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_input_tokens: Option<u64>,
+    /// The last message that was compacted away: packs begin behind it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compacted_to: Option<u64>,
     /// When it reached its end; RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<String>,

@@ -102,6 +102,8 @@ struct Files {
     budget: Option<u64>,
     swap_file: Option<File>,
     swapped: Vec<Swapped>,
+    /// The first line that may be in a pack: those before it were compacted away.
+    first: u64,
 }
 
 impl Sessions<'_> {
@@ -123,7 +125,7 @@ impl Sessions<'_> {
 
     async fn pack_once(&self, session: &str, options: &PackOptions, first: bool) -> Result<Packed> {
         let (_, meta) = self.meta(session).await?;
-        let files = self.pack_files(session).await?;
+        let files = self.pack_files(session, meta.compacted_to.unwrap_or(0) + 1).await?;
         let budget = options.budget.or(files.budget).or(meta.context_window).unwrap_or(0);
         let (packed, cut) = self.build(session, options, budget, &files).await?;
         let (pack_file, text_file) = (self.file(session, PACK)?, self.file(session, PACK_TEXT)?);
@@ -167,7 +169,7 @@ impl Sessions<'_> {
         Ok(packed)
     }
 
-    async fn pack_files(&self, session: &str) -> Result<Files> {
+    async fn pack_files(&self, session: &str, first: u64) -> Result<Files> {
         let names = [PACK, BUDGET, SWAPPED];
         let paths = names.map(|name| self.file(session, name)).into_iter().collect::<Result<Vec<_>>>()?;
         let mut read = read_all(self.fs, &paths, MAX_PACK).await?.into_iter();
@@ -178,7 +180,7 @@ impl Sessions<'_> {
         let before = before.filter(|pack| pack.form == FORM && pack.tokenizer == ENCODING);
         let budget = parse_budget(budget.as_ref().and_then(File::text).unwrap_or_default())?;
         let swapped = parse_index(swap_file.as_ref().and_then(File::text).unwrap_or_default());
-        Ok(Files { before, pack, budget, swap_file, swapped })
+        Ok(Files { before, pack, budget, swap_file, swapped, first })
     }
 }
 

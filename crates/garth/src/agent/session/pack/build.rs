@@ -33,6 +33,8 @@ struct Ground<'a> {
     /// Tokens for all.
     reserved: u64,
     end: End,
+    /// The first line that may be in it.
+    first: u64,
     sight: Sight,
     /// Where the step begins that is not finished; behind the end if there is none.
     step: u64,
@@ -161,6 +163,7 @@ impl Sessions<'_> {
             room: all.saturating_sub(reserved).min(MAX_TOKENS),
             reserved,
             end,
+            first: files.first.min(step),
             sight,
             step,
             step_at,
@@ -176,7 +179,7 @@ impl Sessions<'_> {
         pinned: &[Candidate],
     ) -> Result<Option<Plan>> {
         let Window { from, kept, cuts, .. } = &before.window;
-        if !(1..=ground.step).contains(from) || before.window.to > ground.end.lines {
+        if !(ground.first..=ground.step).contains(from) || before.window.to > ground.end.lines {
             return Ok(None);
         }
         let mut left = ground.room;
@@ -263,8 +266,8 @@ impl Sessions<'_> {
         let half = left.saturating_sub(ground.room / 2);
         let wide = if moves { half } else { left };
         for most in [wide, half, half / 2] {
-            let from = self.reach_back(ground.session, &due, before, most).await?;
-            if from > 1 && most > half {
+            let from = self.reach_back(ground.session, &due, before, most).await?.max(ground.first);
+            if from > ground.first && most > half {
                 continue;
             }
             let sight = Sight { from, kept: due.kept.filter(|kept| *kept < from), ..due.clone() };

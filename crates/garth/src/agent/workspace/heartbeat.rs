@@ -1,0 +1,96 @@
+//! Whether a file of heartbeats says anything: only what does is in the prompt.
+
+/// Whether a text has more than blank lines, headings without a body, comments and rules.
+///
+/// A comment is `<!--` to `-->`, over several lines too; one that does not end is text. A heading is 1 to 6 `#`
+/// with a space or the end of the line behind them, a rule is three or more of one of `-`, `*`, `_`, with spaces
+/// between them or not.
+///
+/// ```
+/// use garth::agent::workspace::says_anything;
+///
+/// assert!(!says_anything("# Heartbeats\n\n<!-- add tasks below -->\n---\n"));
+/// assert!(says_anything("# Heartbeats\n- check the inbox\n"));
+/// ```
+pub fn says_anything(text: &str) -> bool {
+    let text = without_comments(text.strip_prefix('\u{feff}').unwrap_or(text));
+    text.split(['\n', '\r'])
+        .map(str::trim)
+        .any(|line| !line.is_empty() && !is_heading(line) && !is_rule(line))
+}
+
+/// The text with each comment as one space, so that what stands around it is not joined.
+fn without_comments(text: &str) -> String {
+    let mut rest = text;
+    let mut kept = String::with_capacity(text.len());
+    while let Some((before, behind)) = rest.split_once("<!--") {
+        let Some((_, after)) = behind.split_once("-->") else { break };
+        kept.push_str(before);
+        kept.push(' ');
+        rest = after;
+    }
+    kept + rest
+}
+
+fn is_heading(line: &str) -> bool {
+    let behind = line.trim_start_matches('#');
+    let level = line.len() - behind.len();
+    (1..=6).contains(&level) && (behind.is_empty() || behind.starts_with([' ', '\t']))
+}
+
+fn is_rule(line: &str) -> bool {
+    let mut marks = line.chars().filter(|c| !c.is_whitespace());
+    let Some(first) = marks.next().filter(|first| "-*_".contains(*first)) else { return false };
+    let rest: Vec<char> = marks.collect();
+    rest.len() >= 2 && rest.iter().all(|mark| *mark == first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blank_lines_headings_without_body_comments_and_rules_say_nothing() {
+        for empty in [
+            "",
+            " \n\t\r\n\u{a0}\n",
+            "\u{feff}# Heartbeats\n",
+            "# Heartbeats",
+            "# A\n## B\n###### C",
+            "#\n##\t\n",
+            "  ## indented\n",
+            "<!-- nothing yet -->",
+            "<!-- over\nseveral\n\nlines -->\n",
+            "<!-- a --><!-- b -->",
+            "# A <!-- b -->\n<!---->",
+            "---\n***\n___",
+            "- - -\n* * * *\n_____",
+            "# A\r\n\r\n---\r\n<!-- x -->\r\n",
+            "# A\r---\r",
+        ] {
+            assert!(!says_anything(empty), "{empty:?}");
+        }
+    }
+
+    #[test]
+    fn anything_else_says_something() {
+        for full in [
+            "check the inbox",
+            "# A\nbody",
+            "- [ ] task",
+            "#tag",
+            "####### seven",
+            "--",
+            "-*-",
+            "<!-- does not end",
+            "<!-- a --> b",
+            "--> left over",
+            "```\n# no heading here\n```",
+            "> quoted",
+            "\u{200b}",
+            "<!-- a --> <!-- b",
+        ] {
+            assert!(says_anything(full), "{full:?}");
+        }
+    }
+}
