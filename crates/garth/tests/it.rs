@@ -36,6 +36,7 @@ mod it {
     mod quotas;
     mod recall;
     mod repair;
+    mod reset;
     mod rules;
     mod rules_lines;
     mod rules_set;

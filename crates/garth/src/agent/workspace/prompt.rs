@@ -14,7 +14,6 @@ use self::files::Files;
 use super::Workspace;
 use super::skills::Host;
 use crate::agent::session::Meta;
-use crate::agent::tree::MAIN;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Moment, Seq, Timestamp, VersionId};
 use crate::path::{TreePath, check_id};
@@ -242,17 +241,6 @@ impl Workspace<'_> {
             }
         }
         Ok(assemble::prompt(&self.agent, &class, &files, now.as_ref(), inputs, time))
-    }
-
-    /// The class that it is for: the session's, which the author's has to be, unless that is `main`.
-    fn class(&self, session: Option<&Meta>) -> Result<String> {
-        let own = self.author.class.as_deref();
-        let Some(meta) = session else { return Ok(own.unwrap_or(MAIN).to_owned()) };
-        if own.is_none_or(|own| own == MAIN || own == meta.class) {
-            return Ok(meta.class.clone());
-        }
-        let message = format!("{}: is a session of another class", meta.name);
-        Err(Error::new(ErrorKind::AccessDenied, message))
     }
 }
 

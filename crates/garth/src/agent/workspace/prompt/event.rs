@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Inputs, PINNED_SINCE, Prompt, PromptOptions, Replayed};
-use crate::agent::session::{Append, Draft, Sessions};
+use crate::agent::session::{Append, Draft};
 use crate::agent::workspace::Workspace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
@@ -26,10 +26,6 @@ struct Built {
 }
 
 impl Workspace<'_> {
-    fn sessions<'s>(&self, fs: &'s dyn FileSystem, user: &str) -> Result<Sessions<'s>> {
-        Ok(Sessions::new(fs, user, &self.agent, self.env.clone())?.author(self.author.clone()))
-    }
-
     /// Tells the session of a prompt that was built for it.
     pub(super) async fn told(&self, options: &PromptOptions, mut prompt: Prompt) -> Result<Prompt> {
         let Some((user, session)) = &options.session else { return Ok(prompt) };
