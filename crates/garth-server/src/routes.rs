@@ -23,6 +23,7 @@ use garth::{AccountStore, DataDir, Env, ErrorKind};
 use crate::answers::{Answers, PAGE, is_long};
 use crate::auth::authorize;
 use crate::chat_model::ServedModel;
+use crate::compaction::Compactions;
 use crate::errors::Refusal;
 use crate::limits::{drain, read_body};
 use crate::request::KeyId;
@@ -33,6 +34,7 @@ struct Served {
     data_dir: DataDir,
     answers: Arc<Answers>,
     model: Option<ServedModel>,
+    compactions: Compactions,
 }
 
 /// A route.
@@ -86,7 +88,8 @@ impl Call {
 
 /// Everything that is served.
 pub(crate) fn router(data_dir: DataDir, model: Option<ServedModel>) -> Router {
-    let served = Served { data_dir, answers: Arc::new(Answers::new()), model };
+    let (answers, compactions) = (Arc::new(Answers::new()), Compactions::new());
+    let served = Served { data_dir, answers, model, compactions };
     let mut router = Router::new().route("/healthz", get(healthz).fallback(not_get));
     for call in Call::all() {
         router = router.route(call.path(), route(call));
@@ -180,7 +183,8 @@ async fn answer(
         tree => tree?,
     };
     let (env, model) = (served.data_dir.env(), served.model.as_ref());
-    let caller = Caller { account: &tree, key: admitted.key(), env, model };
+    let compactions = &served.compactions;
+    let caller = Caller { account: &tree, key: admitted.key(), env, model, compactions };
     match call {
         Call::Kv(call) => kv::answer(&caller, call, head, body).await,
         Call::Nodes(call) => nodes::answer(&caller, call, body).await,
@@ -196,6 +200,7 @@ struct Caller<'a> {
     env: &'a Env,
     /// The language model, if one is set.
     model: Option<&'a ServedModel>,
+    compactions: &'a Compactions,
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 mod context;
 mod transcripts;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use garth::agent::AgentTree;
 use garth::agent::session::{
@@ -17,6 +19,7 @@ use serde_json::{Value, json};
 
 use super::Caller;
 use super::nodes::{self, identity};
+use crate::compaction::Of;
 use crate::errors::Refusal;
 use crate::fields::Fields;
 
@@ -217,7 +220,15 @@ async fn answer_of(
         }
         Call::Set => json!({"ok": true, "session": item(&sessions.set(&name()?, &change(fields)?).await?)}),
         Call::Append => {
-            let done = sessions.append(&name()?, &append(fields)?).await?;
+            let (session, append) = (name()?.into_owned(), append(fields)?);
+            let done = sessions.append(&session, &append).await?;
+            if append.usage.is_some() {
+                let (agent, user) = (fields.required_text("agent")?, fields.required_text("user")?);
+                let of = Of { agent: agent.into_owned(), user: user.into_owned(), session };
+                let (tree, env, model) =
+                    (Arc::clone(caller.account), caller.env.clone(), caller.model.cloned());
+                caller.compactions.begin(tree, env, model, of);
+            }
             let lines = done.lines.as_ref().map(|lines| [*lines.start(), *lines.end()]);
             let (messages, events, seq) = (done.messages, done.events, done.seq.map(|seq| seq.0));
             json!({"ok": true, "messages": messages, "events": events, "lines": lines, "seq": seq})

@@ -25,7 +25,7 @@ pub use self::daily::{MAX_FILE, Memory, Remembered};
 pub use self::due::{Current, due_resets};
 pub use self::extract::Asking;
 pub use self::heartbeat::says_anything;
-pub use self::jobs::{Jobs, run_jobs};
+pub use self::jobs::{Jobs, next_job, run_jobs};
 pub use self::prompt::{Inputs, Part, Prompt, PromptOptions, Replayed, Stable};
 pub use self::reset::{Held, Reset, WasReset};
 pub use self::settings::{

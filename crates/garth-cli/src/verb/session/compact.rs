@@ -3,10 +3,11 @@
 use clap::Args;
 use garth::agent::session::Compact as How;
 use garth::agent::workspace::{Asking, Trim};
+use garth_server::chat_model::ServedModel;
 use serde_json::json;
 
 use super::open::open;
-use super::reset::{allowance, asking};
+use super::reset::allowance;
 use crate::app::App;
 use crate::fail::Result;
 use crate::model_args::ModelArgs;
@@ -48,7 +49,13 @@ impl Compact {
         let model = self.model.open()?;
         let allowance = allowance(app, model.as_ref()).await?;
         if self.trim {
-            return trim(app, &self.name, self.if_due, asking(model.as_ref(), allowance.as_ref())).await;
+            return trim(
+                app,
+                &self.name,
+                self.if_due,
+                ServedModel::asking(model.as_ref(), allowance.as_ref()),
+            )
+            .await;
         }
         let open = open(app, true).await?;
         let mut how = How::default();

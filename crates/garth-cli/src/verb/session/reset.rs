@@ -2,7 +2,7 @@
 
 use clap::Args;
 use garth::agent::models::Allowance;
-use garth::agent::workspace::{Asking, Held, Reset as How};
+use garth::agent::workspace::{Held, Reset as How};
 use garth_server::chat_model::ServedModel;
 use serde_json::json;
 
@@ -43,7 +43,8 @@ impl Reset {
         let model = self.model.open()?;
         let allowance = allowance(app, model.as_ref()).await?;
         let open = open(app, true).await?;
-        let mut how = How::default().name(self.next).asking(asking(model.as_ref(), allowance.as_ref()));
+        let mut how =
+            How::default().name(self.next).asking(ServedModel::asking(model.as_ref(), allowance.as_ref()));
         how.if_due = self.if_due;
         let Some(done) = open.workspace()?.reset(open.user(), &self.name, &how).await? else {
             let json = json!({"session": self.name, "archive": null, "next": null});
@@ -119,16 +120,10 @@ impl Archives {
 
 /// What a model may take of the account.
 pub(super) async fn allowance(app: &mut App, model: Option<&ServedModel>) -> Result<Option<Allowance>> {
-    let Some(tokens) = model.and_then(|model| model.daily_tokens) else { return Ok(None) };
+    if model.is_none() {
+        return Ok(None);
+    }
     let data_dir = app.data_dir_of_account().await?;
     let account = app.account_of(&data_dir).await?;
-    Ok(Some(Allowance::new(&*account, tokens, app.env.clone()).await?))
-}
-
-/// The model to ask.
-pub(super) fn asking<'m>(
-    model: Option<&'m ServedModel>,
-    allowance: Option<&'m Allowance>,
-) -> Option<Asking<'m>> {
-    model.map(|model| Asking { model: &*model.model, allowance })
+    Ok(ServedModel::allowance(model, &*account, &app.env).await?)
 }

@@ -20,11 +20,14 @@ use crate::path::{TreePath, check_id};
 const JOBS: &str = "jobs";
 const FAILED: &str = "dlq";
 
+/// What a job is for.
+const MEMORY: &str = "memory";
+
 /// How long one has a job to itself, in seconds: a model answers within 120.
 const LEASE: i64 = 600;
 /// How often a job is tried again: after 1, 4, 16, 64 and 256 seconds.
 const RETRIES: u32 = 5;
-/// Jobs of one look.
+/// Jobs of one look; those behind come when these are done.
 const LOOKED_AT: usize = 256;
 /// Largest file of a job.
 const MAX_JOB: usize = 64 << 10;
@@ -74,7 +77,7 @@ impl Job {
         day: Day,
     ) -> Result<Self> {
         let now = workspace.env.now().to_rfc3339();
-        let (meta, kind) = (&session.meta, "memory".to_owned());
+        let (meta, kind) = (&session.meta, MEMORY.to_owned());
         Ok(Self {
             id: uuid(&workspace.env)?,
             kind,
@@ -115,28 +118,43 @@ fn directory() -> Result<TreePath> {
     Ok(TreePath::parse(&format!("/{OUTBOX}/{JOBS}"))?)
 }
 
+/// When the next job of an account is due, if there is one.
+///
+/// # Errors
+/// From the filesystem.
+pub async fn next_job(fs: &dyn FileSystem) -> Result<Option<Timestamp>> {
+    Ok(jobs(fs).await?.iter().map(|(_, _, job)| job.due()).min())
+}
+
+/// The first jobs of an account, with their files.
+async fn jobs(fs: &dyn FileSystem) -> Result<Vec<(TreePath, File, Job)>> {
+    let dir = directory()?;
+    let listing = match fs.list(&At::from(&dir), &Page::default().limit(LOOKED_AT)).await {
+        Ok(listing) => listing,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(error),
+    };
+    let files = listing.items.into_iter().filter(|item| item.kind == Kind::File);
+    let paths: Vec<_> = files.map(|item| TreePath::from_row(dir.key(), item.name.as_str())).collect();
+    let read = read_all(fs, &paths, MAX_JOB).await?;
+    let jobs = paths.into_iter().zip(read).filter_map(|(path, file)| {
+        let file = file?;
+        let job: Job = serde_json::from_slice(file.bytes.as_ref()?).ok()?;
+        let is_one = job.kind == MEMORY && job.path().is_ok_and(|own| own == path);
+        is_one.then_some((path, file, job))
+    });
+    Ok(jobs.collect())
+}
+
 /// Does the jobs of an account that are due.
 ///
 /// # Errors
 /// From the filesystem.
 pub async fn run_jobs(fs: &dyn FileSystem, env: &Env, asking: Asking<'_>) -> Result<Jobs> {
-    let (dir, mut looked) = (directory()?, Jobs::default());
-    let page = Page::default().limit(LOOKED_AT);
-    let listing = match fs.list(&At::from(&dir), &page).await {
-        Ok(listing) => listing,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok(looked);
-        }
-        Err(error) => return Err(error),
-    };
-    for item in listing.items.iter().filter(|item| item.kind == Kind::File) {
-        let path = TreePath::from_row(dir.key(), item.name.as_str());
-        let file = read_all(fs, std::slice::from_ref(&path), MAX_JOB).await?.pop().flatten();
-        let job = file.as_ref().and_then(|file| serde_json::from_slice::<Job>(file.bytes.as_ref()?).ok());
-        let (Some(file), Some(job)) = (file, job) else { continue };
-        if job.path().is_ok_and(|own| own != path) || job.kind != "memory" {
-            continue;
-        }
+    let mut looked = Jobs::default();
+    for (path, file, job) in jobs(fs).await? {
         if job.due() > env.now() {
             looked.at(job.due());
             continue;
@@ -149,9 +167,6 @@ pub async fn run_jobs(fs: &dyn FileSystem, env: &Env, asking: Asking<'_>) -> Res
             Err(error) if error.is(ErrorKind::Conflict) => {}
             Err(error) => return Err(error),
         }
-    }
-    if listing.more {
-        looked.at(env.now().plus_seconds(1));
     }
     Ok(looked)
 }
