@@ -11,9 +11,10 @@ mod skills;
 use std::sync::Arc;
 
 pub use self::clock::{Day, Zone};
-pub use self::daily::{MAX_FILE, Memory, Remembered};
+pub use self::daily::{MAX_DAYS, MAX_FILE, Memory, MemoryDay, Remembered};
 pub use self::heartbeat::says_anything;
-pub use self::prompt::{Inputs, Part, Prompt, PromptOptions, Replayed, Stable};
+pub use self::prompt::base as texts;
+pub use self::prompt::{Changed, Difference, Inputs, Part, Prompt, PromptOptions, Replayed, Stable};
 pub use self::settings::{
     CompactionSettings, DailyMemory, MediaPolicy, Order, PromptSettings, ResetPolicy, ResetSettings,
     SETTINGS, Settings,
