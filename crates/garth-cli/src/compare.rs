@@ -227,8 +227,7 @@ async fn show_content(app: &mut App, form: &Form, from: &Side, to: &Side, mut js
         return app.out.item(&json, format_args!("{what}: {path}"));
     };
     json["binary"] = false.into();
-    let diff =
-        TextDiff::configure().algorithm(Algorithm::Myers).timeout(MAX_SEARCH).diff_lines(&**old, &**new);
+    let diff = by_line(old, new);
     if form.stat {
         let count = |tag| diff.iter_all_changes().filter(|change| change.tag() == tag).count();
         let (added, removed) = (count(ChangeTag::Insert), count(ChangeTag::Delete));
@@ -248,6 +247,15 @@ async fn show_content(app: &mut App, form: &Form, from: &Side, to: &Side, mut js
         return app.out.note(format_args!("empty file {change}: {path}"));
     }
     app.out.bytes(text.as_bytes())
+}
+
+fn by_line<'a>(old: &'a str, new: &'a str) -> TextDiff<'a, 'a, 'a, str> {
+    TextDiff::configure().algorithm(Algorithm::Myers).timeout(MAX_SEARCH).diff_lines(old, new)
+}
+
+/// How a text differs from another, as a unified diff.
+pub(crate) fn unified(old: &str, new: &str, context: usize, headers: [&str; 2]) -> String {
+    by_line(old, new).unified_diff().context_radius(context).header(headers[0], headers[1]).to_string()
 }
 
 /// What is kept with a node and differs, in words; nothing where one side has none. A directory changes with

@@ -22,11 +22,13 @@ mod ln;
 mod log;
 mod ls;
 mod maintain;
+mod memory;
 mod mkdir;
 mod mv;
 mod node;
 mod outbox;
 mod overlay;
+mod prompt;
 mod quota;
 mod recall;
 mod repair;
@@ -60,6 +62,8 @@ pub(crate) enum Verb {
     Chat(chat::Chat),
     Node(node::Node),
     Session(session::Session),
+    Prompt(prompt::Prompt),
+    Memory(memory::Memory),
     Outbox(outbox::Outbox),
     Ls(ls::Ls),
     Tree(tree::Tree),
@@ -115,6 +119,8 @@ impl Verb {
             Self::Chat(verb) => verb.run(app).await,
             Self::Node(verb) => verb.run(app).await,
             Self::Session(verb) => verb.run(app).await,
+            Self::Prompt(verb) => verb.run(app).await,
+            Self::Memory(verb) => verb.run(app).await,
             Self::Outbox(verb) => verb.run(app).await,
             Self::Ls(verb) => verb.run(app).await,
             Self::Tree(verb) => verb.run(app).await,

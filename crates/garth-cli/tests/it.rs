@@ -23,5 +23,6 @@ mod it {
     mod stopping;
     mod sync;
     mod transfer;
+    mod workspace;
     mod writing;
 }

@@ -11,6 +11,7 @@ mod it {
     mod contract;
     mod control;
     mod cuts;
+    mod daily;
     mod examples;
     mod host;
     mod host_odd;
@@ -33,6 +34,7 @@ mod it {
     mod packs;
     mod projections;
     mod prompt;
+    mod prompt_forms;
     mod quotas;
     mod recall;
     mod repair;

@@ -21,6 +21,7 @@ use self::child::Child;
 use self::compact::Compact;
 use self::context::{Derive, Pin, Why};
 use self::lines::{Events, Messages, Resolve};
+pub(crate) use self::open::DEFAULT_USER;
 use self::open::open;
 use self::pack::{Compare, Pack, Replay};
 use self::publish::Publish;

@@ -40,19 +40,21 @@ pub(crate) async fn read_all(
     paths: &[TreePath],
     limit: usize,
 ) -> Result<Vec<Option<File>>> {
-    Ok(read_with_seq(fs, paths, limit).await?.1)
+    Ok(read_with_seq(fs, paths, limit, usize::MAX).await?.1)
 }
 
-/// The same, with the commit after which they were read.
+/// The same, with the commit after which they were read; `TooLarge` once they have more than `most` bytes.
 pub(crate) async fn read_with_seq(
     fs: &dyn FileSystem,
     paths: &[TreePath],
     limit: usize,
+    most: usize,
 ) -> Result<(Seq, Vec<Option<File>>)> {
     // one byte more tells what is too long
     let range = ByteRange { offset: 0, length: limit as u64 + 1 };
     let items: Vec<_> = paths.iter().map(|path| (At::from(path), range)).collect();
     let (mut files, mut now, mut seq) = (Vec::with_capacity(items.len()), None, Seq::default());
+    let mut left = most;
     while files.len() < items.len() {
         let moment: &dyn FileSystem = now.as_deref().unwrap_or(fs);
         let fetched = moment.fetch_many(&items[files.len()..]).await?;
@@ -65,6 +67,10 @@ pub(crate) async fn read_with_seq(
         for answer in fetched.items {
             files.push(match answer {
                 Ok((entry, bytes)) => {
+                    left = left.checked_sub(bytes.len()).ok_or_else(|| {
+                        let message = format!("the files that are read have more than {most} bytes in all");
+                        Error::new(ErrorKind::TooLarge, message)
+                    })?;
                     let bytes = (bytes.len() <= limit).then(|| bytes.to_vec());
                     Some(File { etag: entry.etag, bytes, metadata: entry.attributes.metadata })
                 }

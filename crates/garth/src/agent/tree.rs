@@ -96,7 +96,7 @@ impl Identity {
 /// | `/ctx/home/{user}/agent/{agent}/session` | `users/{user}/agents/{agent}/session` |
 ///
 /// In any class but [`MAIN`], `MEMORY.md`, `memory` and `sessions` of the agent are not there, and of the
-/// sessions only the one that the tree is for. Every commit through the tree has its author, whatever a batch
+/// sessions only the one that the tree is for, without the `meta.json` that says its class. Every commit through the tree has its author, whatever a batch
 /// says. Nothing else of the account can be reached.
 ///
 /// ```
@@ -195,5 +195,6 @@ fn reach(homes: &Homes, skills: &[skill::Found<'_>]) -> Result<Within> {
     for skill in skills {
         tops.extend(skill.reach()?);
     }
-    Ok(Within::new(tops).without(homes.left_out.iter().cloned()).with(homes.own_session.iter().cloned()))
+    let within = Within::new(tops).without(homes.left_out.iter().cloned());
+    Ok(within.with(homes.own_session.iter().cloned()).without(homes.own_meta.iter().cloned()))
 }

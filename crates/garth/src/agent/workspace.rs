@@ -21,12 +21,13 @@ use std::sync::Arc;
 pub use self::archive::Unpacked;
 pub use self::clock::{Day, Zone};
 pub use self::compact::{Trim, Trimmed};
-pub use self::daily::{MAX_FILE, Memory, Remembered};
+pub use self::daily::{MAX_DAYS, MAX_FILE, Memory, MemoryDay, Remembered};
 pub use self::due::{Current, due_resets};
 pub use self::extract::Asking;
 pub use self::heartbeat::says_anything;
 pub use self::jobs::{Jobs, next_job, run_jobs};
-pub use self::prompt::{Inputs, Part, Prompt, PromptOptions, Replayed, Stable};
+pub use self::prompt::base as texts;
+pub use self::prompt::{Changed, Difference, Inputs, Part, Prompt, PromptOptions, Replayed, Stable};
 pub use self::reset::{Held, Reset, WasReset};
 pub use self::settings::{
     CompactionSettings, DailyMemory, MediaPolicy, Order, PromptSettings, ResetPolicy, ResetSettings,

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use futures::TryStreamExt;
+use garth::agent::session::{Append, Create, Draft, Sessions};
 use garth::agent::tree::{MEMORY, memory, write_free};
+use garth::agent::workspace::{PromptOptions, Workspace};
 use garth::agent::{AgentTree, Identity, Skill, chat};
 use garth::engine::host::{HostFs, Mode};
 use garth::engine::memory::Memory;
@@ -581,4 +583,34 @@ async fn a_file_of_a_host_folder_that_got_the_number_of_another_is_itself() {
     assert_eq!(open.read_at(0, 100).await.unwrap(), "new file, changed");
     assert_eq!(tree.read_to_string("/skills/h/new.md").await.unwrap(), "new file, changed");
     assert_eq!(tree.read_to_string("/skills/h/SKILL.md").await.unwrap(), "of the agent");
+}
+
+#[tokio::test]
+async fn what_says_the_class_of_a_session_is_out_of_reach_of_the_files_of_its_tree() {
+    let account = Account::new().await;
+    let group = Author::agent("scout").with_user("ann").with_class("group");
+    let sessions = Sessions::new(&*account.store, "ann", "scout", Env::system()).unwrap().author(group);
+    sessions.create(&Create::new("s1")).await.unwrap();
+    account.put("/agents/scout/MEMORY.md", "a secret of main").await;
+    let tree = account.open("group", Some("s1"), Vec::new()).await;
+    let own = "/ctx/home/ann/agent/scout/session/s1";
+    tree.write(&format!("{own}/todo.md"), "mine").await.unwrap();
+    let forged = account.text("/users/ann/agents/scout/session/s1/meta.json").await.replace("group", "main");
+    for dir in [own, "/.user/session/s1"] {
+        assert!(!tree.exists(&format!("{dir}/meta.json")).await.unwrap());
+        let refused = tree.write(&format!("{dir}/meta.json"), forged.clone()).await.unwrap_err();
+        assert!(refused.is(ErrorKind::AccessDenied), "{refused}");
+        tree.write("/forged.json", forged.clone()).await.unwrap();
+        assert!(tree.rename("/forged.json", &format!("{dir}/meta.json")).await.is_err());
+        assert!(tree.rename(dir, "/away").await.is_err() && tree.remove_tree(dir).await.is_err());
+    }
+    let workspace = Workspace::new(&*account.store, "scout", Env::system()).unwrap();
+    let prompt = workspace.prompt(&PromptOptions::default().session("ann", "s1")).await.unwrap();
+    assert!(prompt.class == "group" && !prompt.text.contains("a secret of main"));
+    // the session itself goes on
+    let who = Identity::new("ann", "scout", "one", "group").unwrap().with_session("s1").unwrap();
+    let reach = AgentTree::new(&*account.store, who).sessions().await.unwrap();
+    let own = Sessions::new(&*reach.fs, "ann", "scout", Env::system()).unwrap().only(reach.only);
+    own.append("s1", &Append::messages([Draft::user("hello")])).await.unwrap();
+    assert_eq!(own.get("s1").await.unwrap().meta.class, "group");
 }

@@ -14,7 +14,7 @@ use crate::fail::Result;
 use crate::place::Place;
 
 /// The user whose sessions they are, if none is named.
-const DEFAULT_USER: &str = "default";
+pub(crate) const DEFAULT_USER: &str = "default";
 
 /// See the module.
 pub(crate) struct Open {

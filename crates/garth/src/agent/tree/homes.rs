@@ -23,6 +23,8 @@ pub(super) struct Homes {
     pub(super) left_out: Vec<TreePath>,
     /// The session that is there all the same.
     pub(super) own_session: Option<TreePath>,
+    /// What of it is not there for files, since it says which class the session has.
+    pub(super) own_meta: Option<TreePath>,
 }
 
 impl Homes {
@@ -57,6 +59,7 @@ impl Homes {
             shown_memories: path(format!("/ctx/users/{user}/memories"))?,
             sessions,
             left_out,
+            own_meta: own_session.as_ref().map(|own| TreePath::from_row(own.key(), "meta.json")),
             own_session,
         })
     }

@@ -6,20 +6,26 @@ use std::ops::Range;
 use super::Workspace;
 use super::clock::{Day, Zone};
 use super::settings::{SETTINGS, Settings};
-use crate::agent::small::{File, as_read, read_all};
+use crate::agent::small::{File, as_read, read_all, sha256};
 use crate::agent::tree::MAIN;
 use crate::agent::tries::Tries;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
-use crate::model::{At, Author, ByteRange, Op, Precondition, Seq, SetAttrs, Timestamp};
-use crate::path::TreePath;
+use crate::model::{At, Author, ByteRange, Kind, Op, Page, Precondition, Seq, SetAttrs, Timestamp};
+use crate::path::{Name, TreePath};
 
 /// Largest file of a day, and largest file of a workspace: 1 MiB.
 pub const MAX_FILE: usize = 1 << 20;
 
-/// Custom metadata of a file to which another class than [`MAIN`] has written: only then the commits have to be
-/// asked. It is set in the commit of what they write.
-pub(super) const OTHERS: &str = "garth.other_classes";
+/// Most days of one look at which there are.
+pub const MAX_DAYS: usize = 100;
+
+/// Most pages of names of which none is a day.
+const MAX_PAGES: usize = 1000;
+
+/// Custom metadata of a file of which all was written for [`MAIN`]: the SHA-256 of that content. Where it is
+/// not that of what is there, the commits are asked.
+const MAIN_ONLY: &str = "garth.main_sha256";
 
 /// Runs of one look at the commits.
 const RUNS: usize = 1000;
@@ -28,10 +34,21 @@ const RUNS: usize = 1000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Memory {
-    /// The class of the sessions that wrote it; `None` if the commit is no longer known.
+    /// The class of the sessions that wrote it, `main` for what people wrote outside of sessions; `None` if
+    /// the commit is no longer known.
     pub class: Option<String>,
     /// What it says.
     pub text: String,
+}
+
+/// A day of which there is memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemoryDay {
+    /// The day.
+    pub day: Day,
+    /// How many bytes it has for the author.
+    pub bytes: u64,
 }
 
 /// What was remembered.
@@ -98,9 +115,18 @@ impl Workspace<'_> {
         if before.len() + start.len() + section.len() > MAX_FILE {
             return Err(too_large(&path));
         }
-        let mut ops = vec![Op::append(path.clone(), format!("{start}{section}")).with_parents()];
-        if class != MAIN {
-            ops.push(Op::set_attrs(path.clone(), SetAttrs::new().metadata(OTHERS, "true")));
+        let added = format!("{start}{section}");
+        let mut ops = vec![Op::append(path.clone(), added.clone()).with_parents()];
+        let has = self.fs.capabilities(&path);
+        if class == MAIN && has.history && has.attributes {
+            let of_main = match &file {
+                None => true,
+                Some(file) => all_of_main(&parts(self.fs, &path, file).await?),
+            };
+            if of_main {
+                let known = sha256(&[before, added.as_bytes()].concat());
+                ops.push(Op::set_attrs(path.clone(), SetAttrs::new().metadata(MAIN_ONLY, known)));
+            }
         }
         Ok((ops, (path, as_read(file.as_ref()))))
     }
@@ -111,15 +137,63 @@ impl Workspace<'_> {
     /// # Errors
     /// `TooLarge`; from the filesystem.
     pub async fn memory(&self, day: Day) -> Result<Option<Vec<Memory>>> {
-        let (moment, path) = (self.moment(None).await?, self.day_file(day)?);
-        let file = read_all(&*moment, std::slice::from_ref(&path), MAX_FILE).await?.pop().flatten();
+        self.memory_at(&*self.moment(None).await?, day).await
+    }
+
+    async fn memory_at(&self, moment: &dyn FileSystem, day: Day) -> Result<Option<Vec<Memory>>> {
+        let path = self.day_file(day)?;
+        let file = read_all(moment, std::slice::from_ref(&path), MAX_FILE).await?.pop().flatten();
         let Some(file) = file else { return Ok(None) };
-        let parts = parts(&*moment, &path, &file).await?;
+        let parts = parts(moment, &path, &file).await?;
         let class = self.author.class.as_deref().unwrap_or(MAIN);
         let own: Vec<_> =
             parts.into_iter().filter(|part| class == MAIN || part.class.as_deref() == Some(class)).collect();
         // that there is a file is not for others to know
         Ok((class == MAIN || !own.is_empty()).then_some(own))
+    }
+
+    /// The days of which there is memory, from the first behind `after` on, and where to go on. At most
+    /// `limit` of them are looked at, 1 to [`MAX_DAYS`]; in the name of an author of another class than
+    /// `main` those of which that class wrote something are given.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for another limit; `TooLarge` for a day that is; from the filesystem.
+    pub async fn days(&self, after: Option<Day>, limit: usize) -> Result<(Vec<MemoryDay>, Option<Day>)> {
+        if !(1..=MAX_DAYS).contains(&limit) {
+            return Err(Error::invalid(format!("1 to {MAX_DAYS} days at once")));
+        }
+        let (moment, dir) = (self.moment(None).await?, self.file("memory")?);
+        let class = self.author.class.as_deref().unwrap_or(MAIN);
+        let after = after.map(|day| Name::parse(&format!("{day}.md"))).transpose()?;
+        let mut page = Page::default().after(after).limit(limit).with_entries();
+        for _ in 0..MAX_PAGES {
+            let listing = match moment.list(&At::from(&dir), &page).await {
+                Ok(listing) => listing,
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                    return Ok((Vec::new(), None));
+                }
+                Err(error) => return Err(error),
+            };
+            let last = listing.items.last().map(|item| item.name.clone());
+            let (mut days, mut seen) = (Vec::new(), None);
+            for item in listing.items {
+                let day = item.name.as_str().strip_suffix(".md").and_then(|day| day.parse::<Day>().ok());
+                let (Some(day), Kind::File) = (day, item.kind) else { continue };
+                seen = Some(day);
+                let bytes = match class {
+                    MAIN => item.entry.map(|entry| entry.size),
+                    _ => self.memory_at(&*moment, day).await?.map(|own| bytes_of(&own)),
+                };
+                days.extend(bytes.filter(|bytes| *bytes > 0).map(|bytes| MemoryDay { day, bytes }));
+            }
+            // what is no day can be more than a page
+            if !listing.more || seen.is_some() {
+                return Ok((days, seen.filter(|_| listing.more)));
+            }
+            page = page.after(last);
+        }
+        let message = "has too many names that are no days such as 2026-01-27.md; move them away";
+        Err(Error::at(ErrorKind::TooLarge, &dir, message))
     }
 
     /// What is set for the agent.
@@ -157,7 +231,9 @@ fn too_large(path: &TreePath) -> Error {
 /// The parts of a file of daily memory, by the classes that wrote them. `fs` is of the moment of the file.
 pub(super) async fn parts(fs: &dyn FileSystem, path: &TreePath, file: &File) -> Result<Vec<Memory>> {
     let text = super::text_of(path, file)?;
-    if !file.metadata.contains_key(OTHERS) || !fs.capabilities(path).history {
+    let known = file.metadata.get(MAIN_ONLY);
+    let is_known = known.is_some_and(|known| *known == sha256(text.as_bytes()));
+    if text.is_empty() || is_known || !fs.capabilities(path).history {
         return Ok(vec![Memory { class: Some(MAIN.to_owned()), text: text.to_owned() }]);
     }
     let mut parts: Vec<(Option<String>, Range<usize>)> = Vec::new();
@@ -167,7 +243,7 @@ pub(super) async fn parts(fs: &dyn FileSystem, path: &TreePath, file: &File) -> 
         let blame = fs.blame(&At::from(path), range, RUNS).await?;
         for run in &blame.runs {
             let by = |seq| blame.commits.iter().find(|commit| Some(commit.seq) == seq);
-            let class = by(run.commit).and_then(|commit| class_of(&commit.author));
+            let class = by(run.commit).map(|commit| class_of(&commit.author));
             let start = usize::try_from(run.range.offset).unwrap_or(usize::MAX);
             let end = start.saturating_add(usize::try_from(run.range.length).unwrap_or(usize::MAX));
             match parts.last_mut() {
@@ -183,12 +259,17 @@ pub(super) async fn parts(fs: &dyn FileSystem, path: &TreePath, file: &File) -> 
     Ok(parts.into_iter().map(|(class, range)| Memory { class, text: text(range) }).collect())
 }
 
-/// The class that wrote: `main` for people who wrote outside of any session, none if nothing is known.
-fn class_of(author: &Author) -> Option<String> {
-    match &author.class {
-        Some(class) => Some(class.clone()),
-        None => (*author != Author::default()).then(|| MAIN.to_owned()),
-    }
+/// The class that wrote: `main` for people who wrote outside of any session.
+fn class_of(author: &Author) -> String {
+    author.class.clone().unwrap_or_else(|| MAIN.to_owned())
+}
+
+fn all_of_main(parts: &[Memory]) -> bool {
+    parts.iter().all(|part| part.class.as_deref() == Some(MAIN))
+}
+
+fn bytes_of(parts: &[Memory]) -> u64 {
+    parts.iter().map(|part| part.text.len() as u64).sum()
 }
 
 #[cfg(test)]
@@ -203,9 +284,9 @@ mod tests {
     }
 
     #[test]
-    fn who_wrote_outside_of_sessions_is_of_main_and_who_is_not_known_is_of_none() {
-        assert_eq!(class_of(&Author::agent("scout").with_class("dm")).as_deref(), Some("dm"));
-        assert_eq!(class_of(&Author::agent("scout")).as_deref(), Some(MAIN));
-        assert_eq!(class_of(&Author::default()), None);
+    fn who_wrote_outside_of_sessions_is_of_main() {
+        assert_eq!(class_of(&Author::agent("scout").with_class("dm")), "dm");
+        assert_eq!(class_of(&Author::agent("scout")), MAIN);
+        assert_eq!(class_of(&Author::default()), MAIN);
     }
 }

@@ -2,14 +2,18 @@
 //! one moment, says of which and why, and can be put together again as of any moment that is kept.
 
 mod assemble;
-mod base;
+pub mod base;
+mod diff;
 mod event;
 mod files;
+mod form;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::diff::{Changed, Difference};
 use self::files::Files;
 use super::Workspace;
 use super::skills::Host;
@@ -128,6 +132,8 @@ pub struct Prompt {
     pub replayed: Option<Replayed>,
     /// Whether the session's prompt is to stay like this.
     pins: bool,
+    /// When its files were read: what had expired by then is not in it.
+    read_at: Timestamp,
 }
 
 /// A part of a prompt, or why there is none.
@@ -145,7 +151,7 @@ pub struct Part {
     /// The version of its content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<VersionId>,
-    /// The SHA-256 of its content.
+    /// The SHA-256 of its content; of a day's memory, of what of it is for the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
     /// How many tokens it adds; 0 if it is not there.
@@ -154,6 +160,18 @@ pub struct Part {
     pub included: bool,
     /// Why it is, or is not.
     pub reason: String,
+    /// Where it is in the text of the prompt, in bytes; the heading of its section is before it.
+    #[serde(skip)]
+    pub range: Range<usize>,
+}
+
+impl Part {
+    /// A part that is not there.
+    fn none(name: &'static str, reason: &str) -> Self {
+        let (reason, section) = (reason.to_owned(), assemble::section(name));
+        let (file, version, sha256) = (None, None, None);
+        Self { name, section, file, version, sha256, tokens: 0, included: false, reason, range: 0..0 }
+    }
 }
 
 /// The part of a prompt before the first section that changes from call to call.
@@ -215,11 +233,11 @@ impl Workspace<'_> {
         mut inputs: Inputs,
     ) -> Result<Prompt> {
         // of a time in the past that is the time
-        let now = match at {
+        let read_at = match at {
             Some(Moment::Time(time)) => *time,
             _ => self.env.now(),
         };
-        let time = inputs.time(now)?;
+        let time = inputs.time(read_at)?;
         inputs.clock = Some(time.to_rfc3339());
         let moment = self.moment(at).await?;
         let mut files = Files::read(self, &*moment, options.session.as_ref(), time).await?;
@@ -232,7 +250,9 @@ impl Workspace<'_> {
         if let Some(since) = since {
             match self.moment(Some(&Moment::Seq(since))).await {
                 Ok(then) => {
-                    let pinned = Files::read(self, &*then, options.session.as_ref(), time).await?;
+                    let mut pinned = Files::read(self, &*then, options.session.as_ref(), time).await?;
+                    // whose memory a session may see is not pinned
+                    pinned.settings.daily_memory = files.settings.daily_memory;
                     now = Some(std::mem::replace(&mut files, pinned));
                 }
                 // what is no longer kept cannot be pinned
@@ -240,7 +260,9 @@ impl Workspace<'_> {
                 Err(error) => return Err(error),
             }
         }
-        Ok(assemble::prompt(&self.agent, &class, &files, now.as_ref(), inputs, time))
+        let mut prompt = assemble::prompt(&self.agent, &class, &files, now.as_ref(), inputs, time);
+        prompt.read_at = read_at;
+        Ok(prompt)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Puts a prompt together, in its order and under its conditions. Pure: of the same files and inputs comes the same
 //! text.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -17,6 +18,7 @@ use crate::agent::workspace::skills::Listing;
 use crate::model::Timestamp;
 use crate::path::TreePath;
 use crate::text::count::count;
+use crate::text::secret::masked;
 
 /// What stands between two sections.
 const BETWEEN: &str = "\n\n---\n\n";
@@ -61,7 +63,7 @@ const CACHE: [&str; 14] = [
 const BOOTSTRAP: [&str; 7] = ["base", "bootstrap", "soul", "identity", "user", "runtime", "changes"];
 
 /// The heading of the section of a part; the first has none.
-fn section(part: &str) -> &'static str {
+pub(super) fn section(part: &str) -> &'static str {
     match part {
         "bootstrap" => "Commissioning Ceremony",
         "soul" => "Your Soul",
@@ -133,6 +135,7 @@ pub(super) fn prompt(
         event: None,
         replayed: None,
         pins: files.settings.prompt.pinned && files.session.is_some() && now.is_none(),
+        read_at: time,
         text,
     }
 }
@@ -152,10 +155,12 @@ impl Joined {
     fn add(&mut self, of: &Assembly<'_>, name: &'static str, said: Said) {
         let section = section(name);
         let (path, file) = of.file(name).unzip();
-        let (mut tokens, included) = (0, said.is_ok());
+        let (mut tokens, mut range, included) = (0, 0..0, said.is_ok());
         let reason = match said {
             Err(why) => why,
             Ok(text) => {
+                // what runtime has is said by garth and its caller
+                let text = if name == "runtime" { text.into() } else { masked(&text) };
                 tokens = count(&text) as u64;
                 if self.stable.is_none() && is_volatile(name) {
                     self.stable = Some(self.text.len());
@@ -170,6 +175,7 @@ impl Joined {
                     self.text.push_str(&format!("## {section}\n\n"));
                 }
                 self.section = Some(section);
+                range = self.text.len()..self.text.len() + text.len();
                 self.text.push_str(&text);
                 why_included(name, of.files.settings.prompt.base.is_some())
             }
@@ -179,10 +185,11 @@ impl Joined {
             section,
             file: path.cloned(),
             version: file.map(|file| file.etag),
-            sha256: file.and_then(|file| file.bytes.as_deref()).map(sha256),
+            sha256: of.shown(name, file).map(|bytes| sha256(&bytes)),
             tokens,
             included,
             reason,
+            range,
         });
     }
 }
@@ -231,6 +238,21 @@ impl Assembly<'_> {
         }
     }
 
+    /// What of a file is told by its hash: of a day that is not all for this session, what is for it.
+    fn shown<'f>(&self, name: &str, file: Option<&'f File>) -> Option<Cow<'f, [u8]>> {
+        let whole = file?.bytes.as_deref()?;
+        if self.is_main() || !matches!(name, "yesterday" | "today") || self.sees_all() {
+            return Some(whole.into());
+        }
+        let (_, parts) = self.daily(name).file.as_ref()?;
+        let own = parts.iter().filter(|part| part.class.as_deref() == Some(self.class));
+        Some(own.flat_map(|part| part.text.bytes()).collect::<Vec<_>>().into())
+    }
+
+    fn sees_all(&self) -> bool {
+        self.files.settings.daily_memory == DailyMemory::All
+    }
+
     fn daily(&self, name: &str) -> &Daily {
         &self.files.days[usize::from(name == "today")]
     }
@@ -276,8 +298,7 @@ impl Assembly<'_> {
 
     /// What of a day's memory is for this session.
     fn recent(&self, parts: &[Memory]) -> Option<String> {
-        let all = self.files.settings.daily_memory == DailyMemory::All;
-        if all {
+        if self.sees_all() {
             let text: String = parts.iter().map(|part| part.text.as_str()).collect();
             return Some(text.trim().to_owned()).filter(|text| !text.is_empty());
         }

@@ -1,7 +1,7 @@
 //! What garth itself says in a prompt.
 
 /// The first section, unless `prompt.base` of the settings has another.
-pub(super) const BASE: &str = "\
+pub const BASE: &str = "\
 You are an agent with a workspace that outlasts this conversation. The sections below are files of that workspace, \
 read anew for each call: what you change in a file counts from the next call on.
 
@@ -11,12 +11,12 @@ read anew for each call: what you change in a file counts from the next call on.
 - Do not invent what a file does not say; a file that is not shown is not there, or not for this session.";
 
 /// What comes before `BOOTSTRAP.md`.
-pub(super) const BOOTSTRAP: &str = "\
+pub const BOOTSTRAP: &str = "\
 This is your first run. Follow the ceremony below with your human; when it is complete, delete or rename \
 `BOOTSTRAP.md`, and the next call has your whole workspace.";
 
 /// What comes before the list of skills.
-pub(super) const SKILLS: &str = "\
+pub const SKILLS: &str = "\
 Before you answer, look through these descriptions. If one fits the task, read that skill's file first and follow \
 it; if several do, take the most specific. If none does, read none.";
 
@@ -29,5 +29,5 @@ pub(super) fn evidence(class: Option<&str>) -> String {
 }
 
 /// What comes before what changed since a prompt was pinned.
-pub(super) const CHANGES: &str =
+pub const CHANGES: &str =
     "Since this session began, these files changed. Where they differ from what is above, these are right.";

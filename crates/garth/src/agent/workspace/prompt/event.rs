@@ -9,7 +9,7 @@ use crate::agent::session::{Append, Draft};
 use crate::agent::workspace::Workspace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
-use crate::model::{Moment, Seq};
+use crate::model::{Moment, Seq, Timestamp};
 
 /// The type of the event.
 const BUILT: &str = "prompt.built";
@@ -21,6 +21,8 @@ struct Built {
     created_at: String,
     /// The commit after which the files were read.
     seq: Seq,
+    /// When they were.
+    read_at: Option<String>,
     inputs: Inputs,
     sha256: String,
 }
@@ -31,6 +33,7 @@ impl Workspace<'_> {
         let Some((user, session)) = &options.session else { return Ok(prompt) };
         let event = Draft::event(BUILT)
             .with("seq", &prompt.seq)
+            .with("read_at", &prompt.read_at.to_rfc3339())
             .with("class", &prompt.class)
             .with("inputs", &prompt.inputs)
             .with("sha256", &prompt.sha256)
@@ -49,20 +52,34 @@ impl Workspace<'_> {
     pub(super) async fn replay(&self, options: &PromptOptions, at: &Moment) -> Result<Prompt> {
         let unknown = || {
             let message = "what the caller said then is not known, since no prompt was built for a session; give \
-                           the inputs: hosts, runtime, clock";
+                           the inputs: hosts, runtime, clock (on the command line --host, --runtime, --clock)";
             Error::invalid(message)
         };
         let (user, session) = options.session.as_ref().ok_or_else(unknown)?;
         let then: Arc<dyn FileSystem> = self.moment(Some(at)).await?;
         let event = self.sessions(&*then, user)?.last_event(session, BUILT).await?.ok_or_else(unknown)?;
-        let bad = |error: serde_json::Error| {
-            Error::new(ErrorKind::Corrupt, format!("an event {BUILT} of {session} cannot be read: {error}"))
+        let bad = |why: &str| {
+            Error::new(ErrorKind::Corrupt, format!("an event {BUILT} of {session} cannot be read: {why}"))
         };
-        let built: Built = serde_json::from_str(&event).map_err(bad)?;
-        let mut prompt = self.build(options, Some(&Moment::Seq(built.seq)), built.inputs).await?;
+        let built: Built = serde_json::from_str(&event).map_err(|error| bad(&error.to_string()))?;
+        built.inputs.check().map_err(|error| bad(error.message()))?;
+        let mut prompt = self.again(options, &built).await?;
         let same = prompt.sha256 == built.sha256;
         prompt.replayed =
             Some(Replayed { event: built.id, built_at: built.created_at, sha256: built.sha256, same });
         Ok(prompt)
+    }
+    /// Of the files as they were read then.
+    async fn again(&self, options: &PromptOptions, built: &Built) -> Result<Prompt> {
+        let seq = Moment::Seq(built.seq);
+        // at the same commit, a file may have expired between that and the reading
+        if let Some(time) = built.read_at.as_deref().map(Timestamp::parse_rfc3339).transpose()? {
+            match self.build(options, Some(&Moment::Time(time)), built.inputs.clone()).await {
+                Ok(then) if then.seq == built.seq => return Ok(then),
+                // the clock was set back
+                _ => {}
+            }
+        }
+        self.build(options, Some(&seq), built.inputs.clone()).await
     }
 }

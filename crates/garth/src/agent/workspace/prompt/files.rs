@@ -28,6 +28,9 @@ pub(super) const FILES: [(&str, &str); 8] = [
 /// The name of the file of instruction fragments.
 const FRAGMENTS: &str = "fragments.jsonl";
 
+/// Most bytes of all files together: 32 MiB.
+const MAX_READ: usize = 32 << 20;
+
 /// Most skills of an agent, and of all.
 const MAX_SKILLS: usize = 1000;
 
@@ -90,7 +93,7 @@ impl Files {
             let sessions = Sessions::new(fs, user, &workspace.agent, workspace.env.clone())?;
             paths.push(TreePath::from_row(sessions.directory(session)?.key(), "meta.json"));
         }
-        let (seq, files) = read_with_seq(fs, &paths, MAX_FILE).await?;
+        let (seq, files) = read_with_seq(fs, &paths, MAX_FILE, MAX_READ).await?;
         let mut files = paths.into_iter().zip(files);
         let settings = Settings::of(files.next().and_then(|(_, file)| file).as_ref())?;
         let zone = settings.zone()?;

@@ -1,0 +1,110 @@
+//! What differs between the prompts of two moments.
+
+use clap::Args;
+use garth::agent::workspace::{Changed, Inputs, Prompt};
+use serde_json::{Value, json};
+
+use super::inputs::InputArgs;
+use super::open::open;
+use crate::app::App;
+use crate::compare::unified;
+use crate::escape::escaped;
+use crate::fail::Result;
+use crate::when::moment;
+
+/// Lines of context around what differs.
+const CONTEXT: usize = 3;
+
+/// Compare the prompts of two moments: which parts came, went and changed
+///
+/// The second is that of now, or of a second moment. Whose they are is said as for `garth prompt`; nothing is
+/// told to the session. What the caller says now is what was said for the first, unless it is given. With
+/// --json one object: from and to (seq, clock, sha256), appeared and went (parts), changed (from, to, diff),
+/// tokens, bytes, common_bytes (what a model's cache keeps).
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+        garth prompt diff yesterday --agent scout --user ann --session work\n  \
+        garth prompt diff 120 140 --agent scout --clock 2026-01-27T09:30:00Z")]
+pub(crate) struct Diff {
+    /// The moment of the first: a sequence, a snapshot, a time, an age
+    from: String,
+    /// The moment of the second
+    to: Option<String>,
+    #[command(flatten)]
+    inputs: InputArgs,
+}
+
+impl Diff {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        let open = open(app, false).await?;
+        let (workspace, now) = (open.workspace()?, app.env.now());
+        let mut options = open.options().dry();
+        options.inputs = self.inputs.read()?;
+        let mut first = options.clone();
+        first.at = Some(moment(open.fs(), &self.from, now).await?);
+        let before = workspace.prompt(&first).await?;
+        match &self.to {
+            Some(text) => options.at = Some(moment(open.fs(), text, now).await?),
+            // what was said then holds, but for the time
+            None if options.inputs.is_none() => options.inputs = Some(without_time(&before.inputs)),
+            None => {}
+        }
+        let after = workspace.prompt(&options).await?;
+        let difference = after.since(&before);
+        let diff = |one: &Changed| {
+            let headers = [&before, &after].map(|of| format!("{} at {}", one.to.name, of.seq));
+            let [old, new] = [0, 1].map(|of| format!("{}\n", one.texts[of]));
+            unified(&old, &new, CONTEXT, [&headers[0], &headers[1]])
+        };
+        if app.out.is_json() {
+            let parts = |of: &[Changed], first: bool| -> Vec<Value> {
+                of.iter().map(|one| json!(if first { &one.from } else { &one.to })).collect()
+            };
+            let changed: Vec<_> = difference
+                .changed
+                .iter()
+                .map(|one| json!({"from": one.from, "to": one.to, "diff": diff(one)}))
+                .collect();
+            let json = json!({
+                "from": side(&before), "to": side(&after), "appeared": parts(&difference.appeared, false),
+                "went": parts(&difference.went, true), "changed": changed, "tokens": difference.tokens,
+                "bytes": difference.bytes, "common_bytes": difference.common_bytes,
+            });
+            return app.out.item(&json, "");
+        }
+        for one in &difference.appeared {
+            app.out.note(line('+', one.to.name, &format!("{} tokens: {}", one.to.tokens, one.to.reason)))?;
+        }
+        for one in &difference.went {
+            app.out.note(line(
+                '-',
+                one.to.name,
+                &format!("{} tokens: {}", one.from.tokens, one.to.reason),
+            ))?;
+        }
+        for one in &difference.changed {
+            let tokens = format!("{} to {} tokens", one.from.tokens, one.to.tokens);
+            app.out.note(line('~', one.to.name, &tokens))?;
+            app.out.bytes(diff(one).as_bytes())?;
+        }
+        let ([tokens, to_tokens], [bytes, to_bytes]) = (difference.tokens, difference.bytes);
+        app.out.note(format_args!(
+            "tokens {tokens} to {to_tokens}, bytes {bytes} to {to_bytes}, the first {} the same",
+            difference.common_bytes
+        ))
+    }
+}
+
+fn without_time(inputs: &Inputs) -> Inputs {
+    let mut inputs = inputs.clone();
+    inputs.clock = None;
+    inputs
+}
+
+fn side(prompt: &Prompt) -> Value {
+    json!({"seq": prompt.seq, "clock": prompt.inputs.clock, "sha256": prompt.sha256})
+}
+
+fn line(sign: char, name: &str, what: &str) -> String {
+    escaped(&format!("{sign} {name:<10} {what}")).into_owned()
+}

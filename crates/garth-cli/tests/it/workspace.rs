@@ -1,0 +1,142 @@
+//! `garth prompt` and `garth memory`, as their users meet them.
+
+use serde_json::{Value, json};
+
+use super::garth::{Garth, text};
+
+fn write(garth: &Garth, name: &str, content: &str) {
+    garth.feed(&["write", "-p", &format!("/agents/scout/{name}")], content);
+}
+
+#[test]
+fn a_prompt_is_printed_in_each_form() {
+    let garth = Garth::new();
+    write(&garth, "SOUL.md", "Kind.\n");
+    let args = ["prompt", "--agent", "scout", "--clock", "2026-01-27T09:30:00Z", "--runtime", "Channel=mail"];
+    let plain = garth.ok(&args);
+    assert!(
+        plain.contains("\n\n---\n\n## Your Soul\n\nKind.\n\n---\n\n## Runtime\n\n- Agent: scout\n"),
+        "{plain}"
+    );
+    assert!(
+        plain.ends_with(
+            "- Channel: mail\n- Time zone: UTC (UTC+00:00)\n- Date: 2026-01-27, Tuesday\n- Time: 09:30\n"
+        ),
+        "{plain}"
+    );
+    let form = |name: &str| garth.ok(&[&args[..], &["--format", name]].concat());
+    let json: Value = serde_json::from_str(&form("json")).unwrap();
+    assert_eq!(json["text"].as_str().unwrap(), plain.trim_end_matches('\n'));
+    assert_eq!(json, garth.json(&args));
+    let soul = json["parts"].as_array().unwrap().iter().find(|part| part["name"] == "soul").unwrap();
+    assert_eq!((&soul["included"], &soul["reason"]), (&json!(true), &json!("the file is there")));
+    assert!(form("markdown").contains("| soul: Your Soul | yes |"));
+    let openai: Value = serde_json::from_str(&form("openai")).unwrap();
+    assert_eq!(openai, json!([{"role": "system", "content": json["text"]}]));
+    let anthropic: Value = serde_json::from_str(&form("anthropic")).unwrap();
+    assert_eq!(anthropic[0]["cache_control"]["type"], "ephemeral");
+    assert!(!garth.ok(&["prompt", "--agent", "scout", "--class", "dm"]).contains("Long-Term"));
+}
+
+#[test]
+fn the_prompt_of_a_session_is_told_and_built_again() {
+    let garth = Garth::new();
+    write(&garth, "SOUL.md", "Kind.\n");
+    write(&garth, "MEMORY.md", "Ann likes tea.\n");
+    garth.ok(&["session", "create", "work", "--agent", "scout", "--user", "ann", "--class", "dm"]);
+    let of = ["prompt", "--agent", "scout", "--user", "ann", "--session", "work"];
+    let hosts = garth.beside("hosts.json");
+    std::fs::write(&hosts, r#"[{"id":"laptop","os":"linux"}]"#).unwrap();
+    let file = format!("@{}", hosts.display());
+    let built = garth.json(&[&of[..], &["--host", &file]].concat());
+    let told = built["text"].as_str().unwrap();
+    assert!(told.contains("- Hosts: laptop") && !told.contains("tea"), "{told}");
+    let events = || garth.ok(&["session", "events", "work", "--agent", "scout", "--user", "ann"]);
+    assert!(built["event"].is_string() && events().matches("prompt.built").count() == 1);
+    write(&garth, "SOUL.md", "Stern.\n");
+    let seq = garth.json(&["stat", "/agents/scout/SOUL.md"])["version"].as_str().unwrap().to_owned();
+    let dry = garth.ok(&[&of[..], &["--dry"]].concat());
+    assert!(dry.contains("Stern.") && events().matches("prompt.built").count() == 1);
+    let again = garth.json(&[&of[..], &["--at", &seq]].concat());
+    assert_eq!((&again["text"], &again["replayed"]["same"]), (&built["text"], &json!(true)));
+    let diff = garth.ok(&["prompt", "diff", &seq, "--agent", "scout", "--user", "ann", "--session", "work"]);
+    assert!(diff.contains("~ soul ") && diff.contains("\n-Kind.\n+Stern.\n"), "{diff}");
+    assert!(!diff.contains("hosts") && diff.contains(" the same\n"), "{diff}");
+    garth.fails(3, &["prompt", "--agent", "scout", "--user", "bob", "--session", "work"]);
+    garth.fails(5, &[&of[..], &["--class", "work"]].concat());
+}
+
+#[test]
+fn two_moments_of_a_workspace_are_compared() {
+    let garth = Garth::new();
+    write(&garth, "SOUL.md", "Kind.\nCalm.\n");
+    write(&garth, "TOOLS.md", "ssh\n");
+    let then = garth.json(&["stat", "/agents/scout/TOOLS.md"])["version"].as_str().unwrap().to_owned();
+    write(&garth, "SOUL.md", "Kind.\nQuick.\n");
+    write(&garth, "USER.md", "Ann\n");
+    garth.ok(&["rm", "/agents/scout/TOOLS.md"]);
+    let args = ["prompt", "diff", &then, "--agent", "scout", "--clock", "2026-01-27T09:30:00Z"];
+    let shown = garth.ok(&args);
+    for line in ["+ user ", "- tools ", "~ soul ", "-Calm.", "+Quick."] {
+        assert!(shown.lines().any(|found| found.starts_with(line)), "{line}: {shown}");
+    }
+    let json = garth.json(&args);
+    assert_eq!(json["appeared"][0]["name"], "user");
+    assert_eq!(json["went"][0]["name"], "tools");
+    assert!(json["changed"][0]["diff"].as_str().unwrap().contains("-Calm.\n+Quick.\n"));
+    assert_eq!(json["changed"].as_array().unwrap().len(), 1);
+    let same =
+        garth.ok(&["prompt", "diff", &then, &then, "--agent", "scout", "--clock", "2026-01-27T09:30:00Z"]);
+    assert_eq!(same.lines().count(), 1, "{same}");
+    let unknown = garth.fails(2, &["prompt", "--agent", "scout", "--at", &then]);
+    assert!(unknown.contains("--host, --runtime, --clock"), "{unknown}");
+}
+
+#[test]
+fn what_cannot_be_an_input_is_refused() {
+    let garth = Garth::new();
+    for args in [
+        &["--host", "{"][..],
+        &["--runtime", "Channel"],
+        &["--runtime", "a=1", "--runtime", "a=2"],
+        &["--clock", "noon"],
+        &["--format", "xml"],
+        &["--user", "ann", "--chat", "trip"],
+    ] {
+        garth.fails(2, &[&["prompt"], args].concat());
+    }
+    garth.fails(3, &["prompt", "--host", "@/no/such/file"]);
+    garth.fails(2, &["ls", "/", "--session", "s"]);
+    garth.fails(3, &["prompt", "--session", "none"]);
+}
+
+#[test]
+fn daily_memory_is_added_to_shown_and_listed_by_class() {
+    let garth = Garth::unmade();
+    let agent = ["--agent", "scout"];
+    let day = ["--day", "2026-01-27"];
+    garth.ok(&[&["memory", "add", "Ann likes tea."], &agent[..], &day].concat());
+    garth.feed(&[&["memory", "add", "--class", "dm", "-"], &agent[..], &day].concat(), "Bob said hello.\n");
+    garth.feed(&[&["memory", "add"], &agent[..], &["--day", "2026-01-25"]].concat(), "Rain.\n");
+    let show =
+        |class: &str| garth.ok(&["memory", "show", "2026-01-27", "--agent", "scout", "--class", class]);
+    let all = show("main");
+    assert!(all.starts_with("<!-- class: main -->\n### Extracted from context compaction ("), "{all}");
+    assert!(all.contains("Ann likes tea.\n") && all.contains("<!-- class: dm -->\n"), "{all}");
+    let own = show("dm");
+    assert!(own.contains("Bob said hello.") && !own.contains("tea") && !own.contains("<!--"), "{own}");
+    let json = garth.json(&["memory", "show", "2026-01-27", "--agent", "scout"]);
+    assert_eq!((&json["day"], &json["parts"][1]["class"]), (&json!("2026-01-27"), &json!("dm")));
+    let days = |more: &[&str]| garth.lines(&[&["memory", "days", "--agent", "scout"], more].concat());
+    let names: Vec<_> = days(&[]).iter().map(|day| day["day"].clone()).collect();
+    assert_eq!(names, ["2026-01-25", "2026-01-27"]);
+    assert_eq!(days(&["--class", "dm"]).len(), 1);
+    assert_eq!(days(&["--after", "2026-01-25"]).len(), 1);
+    assert_eq!(days(&["-n", "1"])[0]["day"], "2026-01-25");
+    garth.fails(3, &["memory", "show", "2026-01-25", "--agent", "scout", "--class", "dm"]);
+    garth.fails(3, &["memory", "show", "2026-01-20", "--agent", "scout"]);
+    let bad = garth.fails(2, &["memory", "show", "2026-1-2"]);
+    assert!(bad.contains("2026-01-27"), "{bad}");
+    let empty = garth.run(&["memory", "add", "--agent", "scout"], b" \n");
+    assert!(text(&empty.stderr).contains("nothing to remember"), "{}", text(&empty.stderr));
+}
