@@ -271,7 +271,7 @@ async fn answer_of(
     raw(&answer)
 }
 
-fn item(session: &Listed) -> Value {
+pub(super) fn item(session: &Listed) -> Value {
     json!({
         "name": session.name, "state": session.state, "cwd": session.cwd, "created_at": session.created_at,
         "updated_at": session.updated_at, "meta": session.meta,
