@@ -11,6 +11,7 @@ use garth::agent::session::{
     Append, Change, Create, Draft, Line, List, Listed, Log, Resolved, Select, SessionKey, Sessions, Source,
     State, Usage,
 };
+use garth::agent::workspace::Reset;
 use garth::datadir::Scope;
 use garth::model::Author;
 use serde::Serialize;
@@ -18,6 +19,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::Caller;
+use super::agents::workspace;
 use super::nodes::{self, identity};
 use crate::compaction::Of;
 use crate::errors::Refusal;
@@ -210,7 +212,7 @@ async fn answer_of(
             match fields.flag("create")?.unwrap_or(false) {
                 true => {
                     let create = create(fields, fields.text("name")?.as_deref().unwrap_or_default())?;
-                    let (session, created) = sessions.by_key(&key, &create).await?;
+                    let (session, created) = current(sessions, &key, &create, fields, caller).await?;
                     json!({"session": item(&session), "created": created})
                 }
                 false => {
@@ -269,6 +271,28 @@ async fn answer_of(
         Call::Collect => context::collect(sessions, &name()?, fields).await?,
     };
     raw(&answer)
+}
+
+/// The session that goes on under a key; one that is due by the agent's settings is reset first. In a chat, where
+/// the settings are not, it is as it is.
+async fn current(
+    sessions: &Sessions<'_>,
+    key: &SessionKey,
+    create: &Create,
+    fields: &Fields<'_>,
+    caller: &Caller<'_>,
+) -> Result<(Listed, bool), Refusal> {
+    if fields.text("chat")?.is_some() {
+        return Ok(sessions.by_key(key, create).await?);
+    }
+    let (agent, user) = (fields.required_text("agent")?, fields.required_text("user")?);
+    let workspace = workspace(caller, &agent, fields)?;
+    // a model is asked beside the requests
+    let current = workspace.current(&user, key, Some(create), &Reset::default()).await?;
+    Ok(match current {
+        Some(current) => (current.session, current.created),
+        None => sessions.by_key(key, create).await?,
+    })
 }
 
 pub(super) fn item(session: &Listed) -> Value {

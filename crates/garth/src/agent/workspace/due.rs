@@ -85,7 +85,7 @@ impl Workspace<'_> {
     }
 
     /// Marks a session for the time at which it is due if nothing happens until then.
-    async fn look_again(&self, user: &str, session: &str) -> Result<()> {
+    pub(super) async fn look_again(&self, user: &str, session: &str) -> Result<()> {
         let (sessions, settings) = (self.sessions(self.fs, user)?, self.settings().await?);
         let listed = sessions.get(session).await?;
         let path = self.marked_file(user, session)?;

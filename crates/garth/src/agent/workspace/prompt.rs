@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use self::diff::{Changed, Difference};
 use self::files::Files;
 use super::Workspace;
+use super::settings::ResetPolicy;
 use super::skills::Host;
 use crate::agent::session::Meta;
 use crate::error::{Error, ErrorKind, Result};
@@ -132,6 +133,8 @@ pub struct Prompt {
     pub replayed: Option<Replayed>,
     /// Whether the session's prompt is to stay like this.
     pins: bool,
+    /// Whether sessions of the agent are reset by themselves.
+    resets: bool,
     /// When its files were read: what had expired by then is not in it.
     read_at: Timestamp,
 }
@@ -220,7 +223,14 @@ impl Workspace<'_> {
             (Some(at), Some(inputs)) => self.build(options, Some(at), inputs.clone()).await,
             (None, inputs) => {
                 let prompt = self.build(options, None, inputs.clone().unwrap_or_default()).await?;
-                if options.dry { Ok(prompt) } else { self.told(options, prompt).await }
+                if options.dry {
+                    return Ok(prompt);
+                }
+                let told = self.told(options, prompt).await?;
+                if let (Some((user, session)), true) = (&options.session, told.resets) {
+                    self.look_again(user, session).await?;
+                }
+                Ok(told)
             }
         }
     }
@@ -262,6 +272,7 @@ impl Workspace<'_> {
         }
         let mut prompt = assemble::prompt(&self.agent, &class, &files, now.as_ref(), inputs, time);
         prompt.read_at = read_at;
+        prompt.resets = now.as_ref().unwrap_or(&files).settings.reset.policy != ResetPolicy::Manual;
         Ok(prompt)
     }
 }
