@@ -18,6 +18,7 @@ pub mod outbox;
 pub mod packs;
 pub mod processes;
 pub mod repair;
+pub mod resets;
 pub mod session_gc;
 pub mod sessions;
 pub mod subtrees;

@@ -9,7 +9,7 @@ use garth_testkit::proof::sessions::Crash;
 use garth_testkit::proof::view_kills::{self, How};
 use garth_testkit::proof::{
     Proven, accounts, appends, big_file, collect, committed, damage, failpoints, host_cuts, isolation,
-    linear, outbox, packs, processes, repair, session_gc, sessions, subtrees,
+    linear, outbox, packs, processes, repair, resets, session_gc, sessions, subtrees,
 };
 
 use super::Binaries;
@@ -57,6 +57,14 @@ pub(super) fn crash_sessions(worker: &Path, crashes: u64, seed: u64) -> Result<(
     on_folder(|folder| sessions::appenders(folder, 64, 50))?;
     for crash in [Crash::Kill, Crash::Cut] {
         println!("{crash:?}: {}", sessions::crashed(worker, crash, crashes, seed, None)?);
+    }
+    Ok(())
+}
+
+/// Sessions that are compacted and reset, under kills, then under power cuts.
+pub(super) fn crash_resets(worker: &Path, crashes: u64, seed: u64) -> Result<()> {
+    for crash in [Crash::Kill, Crash::Cut] {
+        println!("{crash:?}: {}", resets::crashed(worker, crash, crashes, seed, None)?);
     }
     Ok(())
 }
