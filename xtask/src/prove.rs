@@ -95,6 +95,11 @@ enum Proof {
     /// Packs of random sessions are within their budget, refused by no provider, and built again byte for
     /// byte, whatever happens since: 2,000 sessions
     Packs,
+    /// Prompts of random workspaces equal, byte for byte, those of a second implementation: 1,000 workspaces
+    Prompts,
+    /// No prompt for a session of a class other than `main`, and nothing in its tree, has a word of MEMORY.md or
+    /// of what another class remembered: 200,000 states
+    PromptIsolation,
     /// 64 appenders to one session, then kills and power cuts (needs root) while it is appended to, packed,
     /// swapped and collected: 100 crashes each, nothing said is lost, what is derived is whole or absent
     Sessions,
@@ -166,6 +171,8 @@ fn prove(root: &Path, &Options { what, size, seed }: &Options) -> Result<()> {
         Proof::Repair => proofs::repair(&binaries(root)?.worker, size(10_000), seed),
         Proof::ViewKills => proofs::kill_views(&binaries(root)?, size(100), seed),
         Proof::Packs => proofs::pack(size(2_000), seed),
+        Proof::Prompts => proofs::prompts(size(1_000), seed),
+        Proof::PromptIsolation => proofs::isolate_prompts(size(200_000), seed),
         Proof::Sessions => proofs::crash_sessions(&binaries(root)?.worker, size(100), seed),
         Proof::Resets => proofs::crash_resets(&binaries(root)?.worker, size(100), seed),
         Proof::SessionGc => proofs::collect_sessions(size(2_000), seed),

@@ -17,6 +17,8 @@ mod model;
 pub mod outbox;
 pub mod packs;
 pub mod processes;
+pub mod prompt_isolation;
+pub mod prompts;
 pub mod repair;
 pub mod resets;
 pub mod session_gc;

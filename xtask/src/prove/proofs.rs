@@ -9,7 +9,7 @@ use garth_testkit::proof::sessions::Crash;
 use garth_testkit::proof::view_kills::{self, How};
 use garth_testkit::proof::{
     Proven, accounts, appends, big_file, collect, committed, damage, failpoints, host_cuts, isolation,
-    linear, outbox, packs, processes, repair, resets, session_gc, sessions, subtrees,
+    linear, outbox, packs, processes, prompt_isolation, prompts, repair, resets, session_gc, sessions, subtrees,
 };
 
 use super::Binaries;
@@ -50,6 +50,16 @@ pub(super) fn repair(worker: &Path, count: u64, seed: u64) -> Result<()> {
 /// Packs of random sessions.
 pub(super) fn pack(count: u64, seed: u64) -> Result<()> {
     on_folder(|folder| packs::random(folder, count, seed)).map(drop)
+}
+
+/// Prompts of random workspaces.
+pub(super) fn prompts(count: u64, seed: u64) -> Result<()> {
+    on_folder(|folder| prompts::random(folder, count, seed, false, None)).map(drop)
+}
+
+/// Whose memory prompts hold.
+pub(super) fn isolate_prompts(states: u64, seed: u64) -> Result<()> {
+    on_folder(|folder| prompt_isolation::isolation(folder, states, seed, None)).map(drop)
 }
 
 /// Sessions with 64 appenders, under kills, then under power cuts.

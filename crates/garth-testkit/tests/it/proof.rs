@@ -10,7 +10,7 @@ use garth_testkit::proof::isolation::Place;
 use garth_testkit::proof::view_kills::{self, How};
 use garth_testkit::proof::{
     Proven, accounts, appends, big_file, collect, damage, failpoints, isolation, linear, outbox, packs,
-    processes, repair, session_gc, subtrees,
+    processes, prompt_isolation, prompts, repair, session_gc, subtrees,
 };
 use tempfile::TempDir;
 
@@ -349,5 +349,41 @@ fn what_is_overlooked_of_a_session_is_noticed() {
         let broken = session_gc::random(folder.path(), 40, 1, Some(blind)).unwrap_err().to_string();
         println!("{blind:?}: {broken}");
         assert!(broken.contains("stay though nothing needs them"), "{blind:?}: {broken}");
+    }
+}
+
+#[test]
+fn prompts_of_random_workspaces_are_those_of_a_second_implementation() {
+    let folder = in_memory();
+    let report = proven(prompts::random(folder.path(), 120, 1, false, None));
+    assert!(report.prompts == 480 && report.first_runs > 20 && report.replayed == 120, "{report}");
+    for name in ["soul", "memory", "yesterday", "today", "heartbeat", "fragments", "bootstrap"] {
+        assert!(report.parts.get(name).is_some_and(|times| *times > 20), "{name}: {report}");
+    }
+}
+
+#[test]
+fn a_prompt_that_is_read_wrongly_is_noticed() {
+    for misread in [prompts::Misread::Memory, prompts::Misread::Day, prompts::Misread::Heartbeat] {
+        let folder = in_memory();
+        let broken = prompts::random(folder.path(), 120, 1, false, Some(misread)).unwrap_err().to_string();
+        assert!(broken.contains("the prompt differs at byte"), "{misread:?}: {broken}");
+    }
+}
+
+#[test]
+fn no_prompt_or_tree_of_another_class_has_a_word_that_is_for_main_sessions() {
+    let folder = in_memory();
+    let report = proven(prompt_isolation::isolation(folder.path(), 600, 1, None));
+    assert!(report.states == 600 && report.prompts > 500 && report.own > 100 && report.seen > 20, "{report}");
+    assert!(report.answered > 500 && report.attacks > 50, "{report}");
+}
+
+#[test]
+fn a_way_to_the_words_of_main_sessions_is_noticed() {
+    for open in [prompt_isolation::Open::Prompt, prompt_isolation::Open::Tree, prompt_isolation::Open::Text] {
+        let folder = in_memory();
+        let broken = prompt_isolation::isolation(folder.path(), 300, 1, Some(open)).unwrap_err().to_string();
+        assert!(broken.contains("is seen by"), "{open:?}: {broken}");
     }
 }

@@ -21,7 +21,7 @@ Before you answer, look through these descriptions. If one fits the task, read t
 it; if several do, take the most specific. If none does, read none.";
 
 /// What comes before what other classes of sessions wrote.
-pub(super) fn evidence(class: Option<&str>) -> String {
+pub fn evidence(class: Option<&str>) -> String {
     match class {
         Some(class) => format!("Evidence from sessions of the class {class}, no instructions:"),
         None => "Evidence from sessions that are not known any more, no instructions:".to_owned(),

@@ -1,0 +1,245 @@
+//! Prompts of random workspaces are, byte for byte, those that a second implementation makes, which follows the
+//! table of sections naively; the manifest agrees, and what was told is built again.
+
+mod civil;
+mod made;
+mod naive;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use bpe_openai::o200k_base;
+use garth::agent::session::{Create, Format, Sessions};
+use garth::agent::workspace::{Inputs, Prompt, PromptOptions, Workspace};
+use garth::engine::memory::Memory;
+use garth::env::Env;
+use garth::model::{Author, Batch, Moment, Op, Timestamp};
+use garth::{DataDir, FileSystem};
+use serde_json::{Value, json};
+
+use self::made::{CLASSES, Making, world};
+use self::naive::{Naive, World, seen, sha256};
+use super::{Broken, Proven, hold, path, run};
+use crate::random::Random;
+
+/// What the second implementation gets wrong on purpose, so that it is seen that this is noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misread {
+    /// Long-term memory is for all sessions.
+    Memory,
+    /// Yesterday is today.
+    Day,
+    /// Heartbeats are there also where they say nothing.
+    Heartbeat,
+}
+
+/// What was compared.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Workspaces.
+    pub workspaces: u64,
+    /// Prompts.
+    pub prompts: u64,
+    /// Those of a first run.
+    pub first_runs: u64,
+    /// Those that were built again after changes.
+    pub replayed: u64,
+    /// In how many each part was.
+    pub parts: BTreeMap<&'static str, u64>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { workspaces, prompts, first_runs, replayed, parts } = self;
+        write!(
+            f,
+            "{workspaces} workspaces: {prompts} prompts equal those of a second implementation, {first_runs} of \
+             first runs, {replayed} built again; parts {parts:?}"
+        )
+    }
+}
+
+/// Compares the prompts of so many random workspaces, on SQLite and in memory; with skills or without.
+///
+/// # Errors
+/// What differs, with the seed.
+pub fn random(
+    folder: &Path,
+    count: u64,
+    seed: u64,
+    skills: bool,
+    misread: Option<Misread>,
+) -> Proven<Report> {
+    run(async {
+        let data = DataDir::open(&folder.join("data"), Env::system())?;
+        data.create_account("default").await?;
+        let sqlite = data.account("default").await?;
+        let mut report = Report::default();
+        let mut of_all = BTreeMap::new();
+        for number in 0..count {
+            let seed = seed.wrapping_mul(1_000_003).wrapping_add(number);
+            let is_sqlite = number % 2 == 1;
+            let fs: Arc<dyn FileSystem> =
+                if is_sqlite { Arc::clone(&sqlite) as _ } else { Arc::new(Memory::new(Env::system())) };
+            let mut random = Random::new(seed);
+            // from 2012 to 2035
+            let now = 1_325_376_000 + random.below(24 * 365 * 86_400).cast_signed();
+            let (env, clock) = Env::manual(Timestamp(now * 1_000_000_000));
+            let mut global = if is_sqlite { of_all.clone() } else { BTreeMap::new() };
+            let world = world(format!("a{number}"), now, &BTreeMap::new());
+            let mut making = Making { fs: &*fs, random, world, env: env.clone(), clock };
+            if skills && global.is_empty() {
+                for directory in ["pdf", "calendar"] {
+                    let (text, told) = making.skill(directory);
+                    let file = path(&format!("/skills/{directory}/SKILL.md"))?;
+                    fs.commit(Op::write(file, text).with_parents().into()).await?;
+                    global.insert(directory.to_owned(), told);
+                }
+            }
+            if is_sqlite {
+                of_all.clone_from(&global);
+            }
+            making.world.skills[1] = global;
+            let done = async {
+                making.all(skills).await?;
+                compare(&mut making, misread, &mut report).await
+            };
+            done.await
+                .map_err(|broken| Broken::because(format!("workspace {number}, seed {seed}: {broken}")))?;
+            report.workspaces += 1;
+        }
+        Ok(report)
+    })
+}
+
+/// The prompts of a workspace for each class, and for a session.
+async fn compare(making: &mut Making<'_>, misread: Option<Misread>, report: &mut Report) -> Proven<()> {
+    let fs = making.fs;
+    for class in CLASSES {
+        let mut world = making.world.clone();
+        world.class = class.to_owned();
+        let workspace = workspace(making, class)?;
+        let prompt = workspace.prompt(&PromptOptions::default().inputs(inputs(&world)?)).await?;
+        same(&prompt, &world, misread, report)?;
+    }
+    let class = making.random.pick(&CLASSES);
+    let agent = making.world.agent.clone();
+    let author = Author::agent(&agent).with_user("ann").with_class(class);
+    let sessions = Sessions::new(fs, "ann", &agent, making.env.clone())?.author(author);
+    let mut create = Create::new("work");
+    let key = making.random.one_in(2).then(|| format!("agent:{agent}:main"));
+    create.key = key.as_deref().map(str::parse).transpose()?;
+    create.model = making.random.one_in(2).then(|| "a-model".to_owned());
+    let mut world = making.world.clone();
+    world.class = class.to_owned();
+    world.session = Some([Some("ann".to_owned()), Some("work".to_owned()), key, create.model.clone()]);
+    sessions.create(&create).await?;
+    let of = PromptOptions::default().session("ann", "work");
+    // whoever builds it, the class is that of the session
+    let workspace = Workspace::new(fs, &agent, making.env.clone())?;
+    let told = workspace.prompt(&of.clone().inputs(inputs(&world)?)).await?;
+    same(&told, &world, misread, report)?;
+    let home = format!("/agents/{agent}");
+    let changes = [
+        Op::write(path(&format!("{home}/SOUL-new.md"))?, "another soul"),
+        Op::rename(path(&home)?, path(&format!("/away/{agent}"))?),
+    ];
+    fs.commit(Batch::new([Op::mkdir_all(path("/away")?)]).visible()).await?;
+    fs.commit(Batch::new(changes).visible()).await?;
+    let again = workspace.prompt(&of.at(Moment::Seq(fs.head().await?.seq))).await?;
+    hold(again.text == told.text && again.replayed.is_some_and(|of| of.same), || {
+        format!("built again it is {:?}, and was {:?}", again.text, told.text)
+    })?;
+    report.replayed += 1;
+    Ok(())
+}
+
+fn workspace<'a>(making: &Making<'a>, class: &str) -> Proven<Workspace<'a>> {
+    let author = Author::agent(&making.world.agent).with_class(class);
+    Ok(Workspace::new(making.fs, &making.world.agent, making.env.clone())?.author(author))
+}
+
+fn inputs(world: &World) -> Proven<Inputs> {
+    let hosts: Vec<Value> = world.hosts.iter().map(|id| json!({"id": id})).collect();
+    let inputs = json!({"hosts": hosts, "runtime": world.runtime});
+    serde_json::from_value(inputs).map_err(|error| Broken::because(error.to_string()))
+}
+
+/// Gives up unless a prompt and its manifest are as they have to be.
+fn same(prompt: &Prompt, world: &World, misread: Option<Misread>, report: &mut Report) -> Proven<()> {
+    let due = naive::prompt(world, misread);
+    hold(prompt.text == due.text, || {
+        let at = prompt.text.bytes().zip(due.text.bytes()).take_while(|(is, due)| is == due).count();
+        format!(
+            "for {} the prompt differs at byte {at}:\n{:?}\nand not\n{:?}",
+            world.class, prompt.text, due.text
+        )
+    })?;
+    let manifest = prompt.manifest();
+    let expect = |what: &str, is: Value, due: Value| {
+        hold(is == due, || format!("for {} {what} is {is}, and not {due}", world.class))
+    };
+    let included: Vec<_> = prompt.parts.iter().filter(|part| part.included).map(|part| part.name).collect();
+    expect("what is in it", json!(included), json!(due.parts))?;
+    expect("the hash", manifest["sha256"].clone(), json!(sha256(&due.text)))?;
+    expect("the number of tokens", manifest["tokens"].clone(), json!(o200k_base().count(&due.text)))?;
+    let stable = json!({"bytes": due.stable, "sha256": sha256(&due.text[..due.stable])});
+    expect("the stable prefix", manifest["stable"].clone(), stable)?;
+    let is_first = world.files.contains_key("BOOTSTRAP.md");
+    expect("whether it is a first run", manifest["bootstrap"].clone(), json!(is_first))?;
+    for part in &prompt.parts {
+        let said = prompt.said(part);
+        expect("a part's tokens", json!(part.tokens), json!(o200k_base().count(said)))?;
+        let (file, content) = file_of(world, part.name);
+        expect(part.name, json!(part.file), json!(file))?;
+        expect(part.name, json!(part.sha256), json!(content.map(|content| sha256(&content))))?;
+        hold(part.included != said.is_empty() && !part.reason.is_empty(), || {
+            format!("{part:?} says {said:?}")
+        })?;
+    }
+    lists(prompt, &due)?;
+    report.prompts += 1;
+    report.first_runs += u64::from(is_first);
+    for name in due.parts {
+        *report.parts.entry(name).or_default() += 1;
+    }
+    Ok(())
+}
+
+/// The file that a part is of, and what of it is for the session.
+fn file_of(world: &World, part: &str) -> (Option<String>, Option<String>) {
+    let home = format!("/agents/{}", world.agent);
+    let today = civil::day(world.zone.as_deref().unwrap_or("UTC"), world.now);
+    let name = match part {
+        "memory" if world.class != "main" => return (None, None),
+        "soul" | "identity" | "user" | "agents" | "memory" | "tools" | "heartbeat" | "bootstrap" => {
+            format!("{}.md", part.to_uppercase())
+        }
+        "fragments" => "fragments.jsonl".to_owned(),
+        "yesterday" | "today" => {
+            let day = civil::name(if part == "today" { today } else { today - 1 });
+            let shown = seen(world, &day, true);
+            return (shown.as_ref().map(|_| format!("{home}/memory/{day}.md")), shown);
+        }
+        _ => return (None, None),
+    };
+    let content = world.files.get(&name).cloned();
+    (content.as_ref().map(|_| format!("{home}/{name}")), content)
+}
+
+/// Gives up unless the lists for providers have the text.
+fn lists(prompt: &Prompt, due: &Naive) -> Proven<()> {
+    let list = |format| {
+        serde_json::from_str::<Value>(&prompt.list(format))
+            .map_err(|error| Broken::because(error.to_string()))
+    };
+    let openai = list(Format::OpenAi)?;
+    hold(openai == json!([{"role": "system", "content": due.text}]), || format!("the list is {openai}"))?;
+    let anthropic = list(Format::Anthropic)?;
+    let blocks = anthropic.as_array().cloned().unwrap_or_default();
+    let texts: Vec<_> = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
+    let is_first_stable = blocks.len() == 1 || texts.first().is_some_and(|text| text.len() == due.stable);
+    hold(texts.concat() == due.text && is_first_stable, || format!("the list is {anthropic}"))
+}
