@@ -4,6 +4,7 @@
 mod clock;
 mod daily;
 mod heartbeat;
+pub mod layout;
 mod prompt;
 mod settings;
 mod skills;
