@@ -158,9 +158,7 @@ impl Import<'_, '_> {
             // It stays with all that is in it, or is replaced; either way its entries are no concern.
             self.passed.insert(path, None);
         }
-        self.loader
-            .add(to, there, Source { what, mode, mtime, whole_seconds: false, more })
-            .await?;
+        self.loader.add(to, there, Source { what, mode, mtime, whole_seconds: false, more }).await?;
         Ok(kind.is_dir())
     }
 

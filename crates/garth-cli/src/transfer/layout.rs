@@ -25,9 +25,7 @@ pub(super) fn sidecar_path(file: &Path) -> PathBuf {
 /// Whether a sidecar lies at a path. A file of such a name that has a sidecar itself is none.
 pub(super) fn is_sidecar(path: &Path) -> bool {
     let name = path.file_name().and_then(OsStr::to_str);
-    name.is_some_and(|name| described(name).is_some())
-        && is_file(path)
-        && !is_sidecar(&sidecar_path(path))
+    name.is_some_and(|name| described(name).is_some()) && is_file(path) && !is_sidecar(&sidecar_path(path))
 }
 
 fn is_file(path: &Path) -> bool {
@@ -43,7 +41,8 @@ pub(super) fn read_sidecar(file: &Path) -> Result<Sidecar> {
 fn read(path: &Path) -> Result<Sidecar> {
     let mut json = Vec::new();
     // one byte more tells what is too long
-    let opened = fs::File::open(path).and_then(|file| file.take(MAX_SIDECAR as u64 + 1).read_to_end(&mut json));
+    let opened =
+        fs::File::open(path).and_then(|file| file.take(MAX_SIDECAR as u64 + 1).read_to_end(&mut json));
     opened.map_err(Failure::host(path))?;
     Sidecar::parse(&json).map_err(|error| refused(path, error.message()))
 }

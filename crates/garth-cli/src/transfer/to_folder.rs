@@ -97,6 +97,8 @@ pub(crate) async fn to_folder(
                 }
                 continue;
             }
+            // it went with the metadata of its file
+            Pair::Lost(Some(path), _) if export.sidecars.has(&path) => continue,
             Pair::Lost(Some(path), failure) => {
                 export.passed.insert(path);
                 export.fail(failure)?;

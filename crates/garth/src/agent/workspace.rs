@@ -8,6 +8,7 @@ pub mod layout;
 mod prompt;
 mod settings;
 mod skills;
+mod template;
 
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ pub use self::settings::{
     SETTINGS, Settings,
 };
 pub use self::skills::{Host, SkillSetting};
+pub use self::template::{Init, Initialized};
 use super::small::File;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};

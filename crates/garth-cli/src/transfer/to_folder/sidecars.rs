@@ -20,7 +20,7 @@ use crate::fail::{Failure, Result};
 #[derive(Default)]
 pub(super) struct Sidecars {
     dir: String,
-    /// Those whose files have been brought, with what becomes of each.
+    /// Those of files that have been brought.
     names: HashSet<String>,
     /// Those of files that could not be brought.
     spared: HashSet<String>,
@@ -41,10 +41,15 @@ impl Sidecars {
         self.spared.insert(format!("{path}{SIDECAR}"));
     }
 
+    /// Whether it is a sidecar whose file has been brought.
+    pub(super) fn has(&mut self, path: &str) -> bool {
+        self.at(path);
+        self.names.contains(path)
+    }
+
     /// Refuses what lies where a sidecar goes.
     pub(super) fn claim(&mut self, path: &str) -> Result {
-        self.at(path);
-        if !self.names.contains(path) {
+        if !self.has(path) {
             return Ok(());
         }
         let at = TreePath::parse(&format!("/{path}"))?;
@@ -57,15 +62,18 @@ impl Export<'_, '_> {
     /// Whether what only the folder has is a sidecar that has been seen to, or one of a file that is left out.
     pub(super) fn is_of_file(&mut self, there: &HostEntry) -> bool {
         let Some(file) = described(&there.path).filter(|_| self.policy.layout) else { return false };
-        self.sidecars.at(&there.path);
-        self.sidecars.names.contains(&there.path)
+        self.sidecars.has(&there.path)
             || self.sidecars.spared.contains(&there.path)
             || self.exclude.leaves_out_above(file, false) && is_sidecar(&there.source)
     }
 
     /// Brings the sidecar of a file; gives how many bytes were written, nothing if it was the same. A file with
     /// the name of one has one itself, so that it is not taken for one.
-    pub(super) async fn sidecar(&mut self, (relative, to): (&str, &Path), entry: &Entry) -> Result<Option<u64>> {
+    pub(super) async fn sidecar(
+        &mut self,
+        (relative, to): (&str, &Path),
+        entry: &Entry,
+    ) -> Result<Option<u64>> {
         let (sidecar, path) = (Sidecar::of(&entry.attributes), sidecar_path(to));
         let name = format!("{relative}{SIDECAR}");
         let there = match fs::symlink_metadata(&path) {

@@ -78,9 +78,9 @@ fn uuid_of(file: &str) -> Option<&str> {
     let lengths = [8, 4, 4, 4, 12];
     let mut parts = id.split('-');
     let fits = lengths.iter().all(|length| {
-        parts.next().is_some_and(|part| {
-            part.len() == *length && part.bytes().all(|digit| digit.is_ascii_hexdigit())
-        })
+        parts
+            .next()
+            .is_some_and(|part| part.len() == *length && part.bytes().all(|digit| digit.is_ascii_hexdigit()))
     });
     (fits && parts.next().is_none() && !extension.is_empty()).then_some(id)
 }
@@ -239,10 +239,14 @@ mod tests {
         let named = |file: &str| media_id(&path(&format!("/media/agent:a:main/{file}"))).map(str::to_owned);
         assert_eq!(named(&format!("{ID}.png")).as_deref(), Some(ID));
         assert_eq!(named(&format!("{ID}.tar.gz")).as_deref(), Some(ID));
-        for none in [ID.to_owned(), format!("{ID}."), format!("x{ID}.png"), format!("{ID}-1.png"), "x.png".into()] {
+        for none in
+            [ID.to_owned(), format!("{ID}."), format!("x{ID}.png"), format!("{ID}-1.png"), "x.png".into()]
+        {
             assert_eq!(named(&none), None, "{none}");
         }
-        for none in [format!("/media/{ID}.png"), format!("/media/k/deep/{ID}.png"), format!("/other/k/{ID}.png")] {
+        for none in
+            [format!("/media/{ID}.png"), format!("/media/k/deep/{ID}.png"), format!("/other/k/{ID}.png")]
+        {
             assert_eq!(media_id(&path(&none)), None, "{none}");
         }
     }
