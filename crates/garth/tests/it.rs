@@ -49,5 +49,6 @@ mod it {
     mod specs;
     mod sqlite;
     mod stacked;
+    mod templates;
     mod transcripts;
 }

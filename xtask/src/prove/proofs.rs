@@ -9,7 +9,8 @@ use garth_testkit::proof::sessions::Crash;
 use garth_testkit::proof::view_kills::{self, How};
 use garth_testkit::proof::{
     Proven, accounts, appends, big_file, collect, committed, damage, failpoints, host_cuts, isolation,
-    linear, outbox, packs, processes, prompt_isolation, prompts, repair, resets, session_gc, sessions, subtrees,
+    linear, outbox, packs, processes, prompt_isolation, prompts, repair, resets, session_gc, sessions,
+    subtrees,
 };
 
 use super::Binaries;

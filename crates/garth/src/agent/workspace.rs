@@ -9,11 +9,13 @@ mod due;
 mod extract;
 mod heartbeat;
 mod jobs;
+pub mod layout;
 mod media;
 mod prompt;
 mod reset;
 mod settings;
 mod skills;
+mod template;
 mod transcript;
 
 use std::sync::Arc;
@@ -34,6 +36,7 @@ pub use self::settings::{
     SETTINGS, Settings,
 };
 pub use self::skills::{Host, SkillSetting};
+pub use self::template::{Init, Initialized};
 pub use self::transcript::Archive;
 use super::session::{Meta, Sessions};
 use super::small::File;
