@@ -15,6 +15,12 @@ pub const MAX_WHOLE: u64 = 16 << 20;
 /// What is said of a file that is to grow.
 pub(super) const APPEND_ONLY: &str = "is append-only: a rule lets it grow at its end and nothing else";
 
+/// The class of sessions that are not bound to it.
+const MAIN: &str = "main";
+
+/// Largest file of which the class is read, 1 MiB.
+pub(super) const MAX_CLASSED: u64 = 1 << 20;
+
 /// Most keys that a read-only rule lets write.
 const MAX_WRITERS: usize = 100;
 
@@ -43,6 +49,11 @@ pub enum Demand {
         /// Ids of keys.
         except: Vec<String>,
     },
+    /// The same, but for commits that are not made in a session: an agent reads it.
+    NotInSessions,
+    /// A file is JSON whose `class` is that of the session in which it is written. What is written in none, or
+    /// in one of the class `main`, may say any.
+    OwnClass,
     /// Search does not see the content.
     NotSearchable,
     /// What is done about text that looks like a secret, besides leaving it out of the index.
@@ -83,8 +94,17 @@ struct Terms {
 
 impl Demand {
     /// The names of demands.
-    pub const NAMES: [&str; 7] =
-        ["json", "json-lines", "append-only", "read-only", "max-size", "not-searchable", "secrets"];
+    pub const NAMES: [&str; 9] = [
+        "json",
+        "json-lines",
+        "append-only",
+        "read-only",
+        "not-in-sessions",
+        "own-class",
+        "max-size",
+        "not-searchable",
+        "secrets",
+    ];
 
     /// Its name.
     pub fn name(&self) -> &'static str {
@@ -93,6 +113,8 @@ impl Demand {
             Self::JsonLines { .. } => "json-lines",
             Self::AppendOnly => "append-only",
             Self::ReadOnly { .. } => "read-only",
+            Self::NotInSessions => "not-in-sessions",
+            Self::OwnClass => "own-class",
             Self::MaxSize(_) => "max-size",
             Self::NotSearchable => "not-searchable",
             Self::Secrets(_) => "secrets",
@@ -113,7 +135,7 @@ impl Demand {
             Self::JsonLines { schema: given, unique } => {
                 Terms { schema: schema(given), unique: unique.clone(), ..Terms::default() }
             }
-            Self::AppendOnly | Self::NotSearchable => Terms::default(),
+            Self::AppendOnly | Self::NotInSessions | Self::OwnClass | Self::NotSearchable => Terms::default(),
         };
         serde_json::to_string(&terms).unwrap_or_default()
     }
@@ -134,6 +156,8 @@ impl Demand {
             "json-lines" => Self::JsonLines { schema: schema.take(), unique: unique.take() },
             "append-only" => Self::AppendOnly,
             "read-only" => Self::ReadOnly { except: except.take().unwrap_or_default() },
+            "not-in-sessions" => Self::NotInSessions,
+            "own-class" => Self::OwnClass,
             "max-size" => Self::MaxSize(bytes.take().ok_or_else(|| bad("lack `bytes`".to_owned()))?),
             "not-searchable" => Self::NotSearchable,
             "secrets" => Self::Secrets(policy.take().ok_or_else(|| bad("lack `policy`".to_owned()))?),
@@ -163,14 +187,29 @@ impl Demand {
 
     /// Whether it is about what a commit does to a path, and not about what it leaves there.
     pub(super) fn is_about_change(&self) -> bool {
-        matches!(self, Self::AppendOnly | Self::ReadOnly { .. })
+        *self == Self::AppendOnly || self.keeps_names()
     }
 
-    /// Who may write what is read-only.
-    pub(super) fn writers(&self) -> Option<&[String]> {
+    /// Whether names, and what they lead to, stay as they are.
+    pub(super) fn keeps_names(&self) -> bool {
+        matches!(self, Self::ReadOnly { .. } | Self::NotInSessions)
+    }
+
+    /// The keys that may write what is read-only.
+    fn writers(&self) -> Option<&[String]> {
         match self {
             Self::ReadOnly { except } => Some(except),
             _ => None,
+        }
+    }
+
+    /// Whether it is for the commits of a key, or of none, in a session of a class, or in none.
+    pub(super) fn binds(&self, key: Option<&str>, class: Option<&str>) -> bool {
+        match self {
+            Self::ReadOnly { except } => !key.is_some_and(|key| except.iter().any(|known| known == key)),
+            Self::NotInSessions => class.is_some(),
+            Self::OwnClass => class.is_some_and(|class| class != MAIN),
+            _ => true,
         }
     }
 
@@ -212,6 +251,8 @@ impl Demand {
             Self::MaxSize(_)
             | Self::AppendOnly
             | Self::ReadOnly { .. }
+            | Self::NotInSessions
+            | Self::OwnClass
             | Self::NotSearchable
             | Self::Secrets(Policy::Allow) => Ok(None),
         }
