@@ -109,7 +109,7 @@ impl Rules {
 
     /// Those that every tree has: what is kept for the key-value interface are values of it, lines of
     /// instruction fragments, messages and events have a schema, what was said in a session only grows,
-    /// no session writes what people set and the skills of all, and none says that it is of another class.
+    /// and no session writes what people set and the skills of all.
     pub fn built_in() -> &'static Self {
         static RULES: std::sync::LazyLock<Rules> = std::sync::LazyLock::new(|| {
             let (values, fragments) = ("/agents/*/kv/**", "/agents/*/fragments.jsonl");
@@ -126,8 +126,7 @@ impl Rules {
             ];
             let growing = only_grow.map(|class| Rule::built_in(class, Demand::AppendOnly));
             let kept = of_people.map(|class| Rule::built_in(class, Demand::NotInSessions));
-            let classed = [Rule::built_in(sessions::META, Demand::OwnClass)];
-            Rules::new(rules.into_iter().chain(growing).chain(kept).chain(classed).collect())
+            Rules::new(rules.into_iter().chain(growing).chain(kept).collect())
         });
         &RULES
     }

@@ -15,12 +15,6 @@ pub const MAX_WHOLE: u64 = 16 << 20;
 /// What is said of a file that is to grow.
 pub(super) const APPEND_ONLY: &str = "is append-only: a rule lets it grow at its end and nothing else";
 
-/// The class of sessions that are not bound to it.
-const MAIN: &str = "main";
-
-/// Largest file of which the class is read, 1 MiB.
-pub(super) const MAX_CLASSED: u64 = 1 << 20;
-
 /// Most keys that a read-only rule lets write.
 const MAX_WRITERS: usize = 100;
 
@@ -51,9 +45,6 @@ pub enum Demand {
     },
     /// The same, but for commits that are not made in a session: an agent reads it.
     NotInSessions,
-    /// A file is JSON whose `class` is that of the session in which it is written. What is written in none, or
-    /// in one of the class `main`, may say any.
-    OwnClass,
     /// Search does not see the content.
     NotSearchable,
     /// What is done about text that looks like a secret, besides leaving it out of the index.
@@ -94,13 +85,12 @@ struct Terms {
 
 impl Demand {
     /// The names of demands.
-    pub const NAMES: [&str; 9] = [
+    pub const NAMES: [&str; 8] = [
         "json",
         "json-lines",
         "append-only",
         "read-only",
         "not-in-sessions",
-        "own-class",
         "max-size",
         "not-searchable",
         "secrets",
@@ -114,7 +104,6 @@ impl Demand {
             Self::AppendOnly => "append-only",
             Self::ReadOnly { .. } => "read-only",
             Self::NotInSessions => "not-in-sessions",
-            Self::OwnClass => "own-class",
             Self::MaxSize(_) => "max-size",
             Self::NotSearchable => "not-searchable",
             Self::Secrets(_) => "secrets",
@@ -135,7 +124,7 @@ impl Demand {
             Self::JsonLines { schema: given, unique } => {
                 Terms { schema: schema(given), unique: unique.clone(), ..Terms::default() }
             }
-            Self::AppendOnly | Self::NotInSessions | Self::OwnClass | Self::NotSearchable => Terms::default(),
+            Self::AppendOnly | Self::NotInSessions | Self::NotSearchable => Terms::default(),
         };
         serde_json::to_string(&terms).unwrap_or_default()
     }
@@ -157,7 +146,6 @@ impl Demand {
             "append-only" => Self::AppendOnly,
             "read-only" => Self::ReadOnly { except: except.take().unwrap_or_default() },
             "not-in-sessions" => Self::NotInSessions,
-            "own-class" => Self::OwnClass,
             "max-size" => Self::MaxSize(bytes.take().ok_or_else(|| bad("lack `bytes`".to_owned()))?),
             "not-searchable" => Self::NotSearchable,
             "secrets" => Self::Secrets(policy.take().ok_or_else(|| bad("lack `policy`".to_owned()))?),
@@ -208,7 +196,6 @@ impl Demand {
         match self {
             Self::ReadOnly { except } => !key.is_some_and(|key| except.iter().any(|known| known == key)),
             Self::NotInSessions => class.is_some(),
-            Self::OwnClass => class.is_some_and(|class| class != MAIN),
             _ => true,
         }
     }
@@ -252,7 +239,6 @@ impl Demand {
             | Self::AppendOnly
             | Self::ReadOnly { .. }
             | Self::NotInSessions
-            | Self::OwnClass
             | Self::NotSearchable
             | Self::Secrets(Policy::Allow) => Ok(None),
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::check::Checking;
-use super::demand::{APPEND_ONLY, Demand, MAX_CLASSED};
+use super::demand::{APPEND_ONLY, Demand};
 use super::lines::Place;
 use super::schema::{Budget, MAX_STEPS};
 use super::{Digest, Rule, Rules};
@@ -275,9 +275,6 @@ impl<'a, L: Left> Judging<'a, L> {
             return Ok(None);
         }
         let Some(file) = self.left.file(ino)? else { return Ok(None) };
-        if rule.demand == Demand::OwnClass {
-            return self.class(path, ino, file.size);
-        }
         if let Some(reason) = rule.demand.expiry_refused(file.expires) {
             return Ok(Some(reason));
         }
@@ -312,26 +309,6 @@ impl<'a, L: Left> Judging<'a, L> {
             }
             Err(reason) => Ok(Some(reason)),
         }
-    }
-
-    /// What is wrong about the class that a file says.
-    fn class(&mut self, path: &TreePath, ino: Ino, size: u64) -> Result<Option<String>> {
-        #[derive(serde::Deserialize)]
-        struct Says {
-            class: Option<String>,
-        }
-        if size > MAX_CLASSED {
-            return Ok(Some(format!("has at most {MAX_CLASSED} bytes, as its class is looked at")));
-        }
-        if size > self.bytes {
-            return Err(self.too_long(path, size));
-        }
-        self.bytes -= size;
-        let says: Option<Says> = serde_json::from_slice(&self.left.read(ino, 0, size)?).ok();
-        let own = self.caller.class.unwrap_or_default();
-        let is_own = says.and_then(|says| says.class).is_some_and(|class| class == own);
-        Ok((!is_own)
-            .then(|| format!("says the class of its session: in one of the class {own} that is `{own}`")))
     }
 
     /// Feeds a range of a file to a check.

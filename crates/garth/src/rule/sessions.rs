@@ -8,8 +8,6 @@ pub const SESSIONS: &str = "/users/*/agents/*/session/*";
 pub const MESSAGES: &str = "/users/*/agents/*/session/*/messages.jsonl";
 /// Of events.
 pub const EVENTS: &str = "/users/*/agents/*/session/*/events.jsonl";
-/// What is known of a session.
-pub const META: &str = "/users/*/agents/*/session/*/meta.json";
 /// Of messages as an SDK stored them.
 pub const NATIVE: &str = "/users/*/agents/*/session/*/native/*.jsonl";
 
