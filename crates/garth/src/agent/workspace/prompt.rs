@@ -1,5 +1,5 @@
-//! The prompt: what a model gets of a workspace before the messages of a session. It is put together of files of
-//! one moment, says of which and why, and can be put together again as of any moment that is kept.
+//! The prompt: what a model gets of a workspace before the messages of a session. It is put together of files
+//! of one moment, says of which and why, and can be put together again as of any moment that is kept.
 
 mod assemble;
 pub mod base;
@@ -141,8 +141,8 @@ pub struct Prompt {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Part {
-    /// Its name: `base`, `bootstrap`, `soul`, `identity`, `user`, `agents`, `fragments`, `memory`, `yesterday`,
-    /// `today`, `tools`, `heartbeat`, `skills`, `runtime` or `changes`.
+    /// Its name: `base`, `bootstrap`, `soul`, `identity`, `user`, `agents`, `fragments`, `memory`,
+    /// `yesterday`, `today`, `tools`, `heartbeat`, `skills`, `runtime` or `changes`.
     pub name: &'static str,
     /// The section that it is in.
     pub section: &'static str,
@@ -202,8 +202,8 @@ pub struct Replayed {
 impl Workspace<'_> {
     /// The prompt, now or as it was. For a session that is there now, its events tell that it was built.
     ///
-    /// As it was: what was built last until that moment, of the same files, with what the caller said then; with
-    /// `inputs`, what would have been built.
+    /// As it was: what was built last until that moment, of the same files, with what the caller said then;
+    /// with `inputs`, what would have been built.
     ///
     /// # Errors
     /// `NotFound` for a session that is not there; `AccessDenied` for one of another class than the author's;
