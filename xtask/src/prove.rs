@@ -103,6 +103,9 @@ enum Proof {
     /// 64 appenders to one session, then kills and power cuts (needs root) while it is appended to, packed,
     /// swapped and collected: 100 crashes each, nothing said is lost, what is derived is whole or absent
     Sessions,
+    /// Kills and power cuts (needs root) while sessions are appended to, compacted and reset: 100 crashes each,
+    /// no session is put away without its archive, and archives and parts are what was said
+    Resets,
     /// A collection removes of random sessions what nothing needs, by plain code that reads their files, and
     /// nothing else: 2,000 sessions
     SessionGc,
@@ -171,6 +174,7 @@ fn prove(root: &Path, &Options { what, size, seed }: &Options) -> Result<()> {
         Proof::Prompts => proofs::prompts(size(1_000), seed),
         Proof::PromptIsolation => proofs::isolate_prompts(size(200_000), seed),
         Proof::Sessions => proofs::crash_sessions(&binaries(root)?.worker, size(100), seed),
+        Proof::Resets => proofs::crash_resets(&binaries(root)?.worker, size(100), seed),
         Proof::SessionGc => proofs::collect_sessions(size(2_000), seed),
         Proof::Outbox => proofs::tell(&binaries(root)?, size(100), seed),
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 
 use crate::data_folder::DEFAULT_ACCOUNT;
 use crate::size::parse_size;
@@ -143,6 +143,13 @@ pub(crate) struct Past {
     /// (90s, 15m, 1h, 7d, 2w, 3d12h)
     #[arg(long, value_name = "SEQUENCE|TIME|NAME")]
     pub(crate) at: Option<String>,
+}
+
+/// `--layout`, of import and export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Layout {
+    /// A bucket with agents/, skills/ and media/, the metadata of each file in FILE.metadata.json
+    Gsv,
 }
 
 /// Reads permissions: three or four octal digits. For clap.

@@ -16,6 +16,7 @@ mod glob;
 mod grep;
 mod head;
 mod import;
+mod init;
 mod key;
 mod kv;
 mod ln;
@@ -55,6 +56,7 @@ use crate::fail::Result;
 #[derive(Subcommand)]
 pub(crate) enum Verb {
     Serve(serve::Serve),
+    Init(init::Init),
     Account(account::Account),
     Key(key::Key),
     Rule(rule::Rule),
@@ -112,6 +114,7 @@ impl Verb {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         match self {
             Self::Serve(verb) => verb.run(app).await,
+            Self::Init(verb) => verb.run(app).await,
             Self::Account(verb) => verb.run(app).await,
             Self::Key(verb) => verb.run(app).await,
             Self::Rule(verb) => verb.run(app).await,

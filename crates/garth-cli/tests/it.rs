@@ -10,6 +10,7 @@ mod it {
     mod finding;
     mod garth;
     mod kv;
+    mod layout;
     mod outbox;
     mod overlay;
     mod past;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use garth::agent::models::{Answer, Ask, ChatModel};
-use garth::{Error, ErrorKind, Result};
+use garth::agent::models::{Allowance, Answer, Ask, ChatModel};
+use garth::agent::workspace::Asking;
+use garth::{AccountStore, Env, Error, ErrorKind, Result};
 use serde::Deserialize;
 use ureq::Agent;
 
@@ -24,6 +25,28 @@ pub struct ServedModel {
     pub model: Arc<dyn ChatModel>,
     /// Most tokens that each account may take a day (UTC).
     pub daily_tokens: Option<u64>,
+}
+
+impl ServedModel {
+    /// What a model, if there is one, may take of an account.
+    ///
+    /// # Errors
+    /// From the storage.
+    pub async fn allowance(
+        model: Option<&Self>,
+        account: &dyn AccountStore,
+        env: &Env,
+    ) -> Result<Option<Allowance>> {
+        match model.and_then(|model| model.daily_tokens) {
+            Some(tokens) => Ok(Some(Allowance::new(account, tokens, env.clone()).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The model to ask, if there is one.
+    pub fn asking<'m>(model: Option<&'m Self>, allowance: Option<&'m Allowance>) -> Option<Asking<'m>> {
+        model.map(|model| Asking { model: &*model.model, allowance })
+    }
 }
 
 /// An endpoint.

@@ -1,6 +1,7 @@
 //! The routes: who may ask what, and how much of an answer is held. What each one takes and answers is in the
 //! files below.
 
+mod agents;
 mod kv;
 mod nodes;
 mod recall;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts as _, Path, Request, State};
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
@@ -23,6 +24,7 @@ use garth::{AccountStore, DataDir, Env, ErrorKind};
 use crate::answers::{Answers, PAGE, is_long};
 use crate::auth::authorize;
 use crate::chat_model::ServedModel;
+use crate::compaction::Compactions;
 use crate::errors::Refusal;
 use crate::limits::{drain, read_body};
 use crate::request::KeyId;
@@ -33,6 +35,7 @@ struct Served {
     data_dir: DataDir,
     answers: Arc<Answers>,
     model: Option<ServedModel>,
+    compactions: Compactions,
 }
 
 /// A route.
@@ -41,6 +44,7 @@ enum Call {
     Kv(kv::Call),
     Nodes(nodes::Call),
     Sessions(sessions::Call),
+    Agents(agents::Call),
     Recall,
 }
 
@@ -51,6 +55,7 @@ impl Call {
             .map(Self::Kv)
             .chain(nodes::Call::ALL.into_iter().map(Self::Nodes))
             .chain(sessions::Call::ALL.into_iter().map(Self::Sessions))
+            .chain(agents::Call::ALL.into_iter().map(Self::Agents))
             .chain([Self::Recall])
     }
 
@@ -59,6 +64,7 @@ impl Call {
             Self::Kv(call) => call.path(),
             Self::Nodes(call) => call.path(),
             Self::Sessions(call) => call.path(),
+            Self::Agents(call) => call.path(),
             Self::Recall => recall::PATH,
         }
     }
@@ -69,6 +75,7 @@ impl Call {
             Self::Kv(call) => call.scope(),
             Self::Nodes(call) => call.scope(),
             Self::Sessions(call) => call.scope(),
+            Self::Agents(call) => call.scope(),
             Self::Recall => Scope::SearchRead,
         }
     }
@@ -79,6 +86,7 @@ impl Call {
             Self::Kv(call) => call.is_long(),
             Self::Nodes(call) => call.is_long(),
             Self::Sessions(call) => call.is_long(),
+            Self::Agents(call) => call.is_long(),
             Self::Recall => true,
         }
     }
@@ -86,7 +94,8 @@ impl Call {
 
 /// Everything that is served.
 pub(crate) fn router(data_dir: DataDir, model: Option<ServedModel>) -> Router {
-    let served = Served { data_dir, answers: Arc::new(Answers::new()), model };
+    let (answers, compactions) = (Arc::new(Answers::new()), Compactions::new());
+    let served = Served { data_dir, answers, model, compactions };
     let mut router = Router::new().route("/healthz", get(healthz).fallback(not_get));
     for call in Call::all() {
         router = router.route(call.path(), route(call));
@@ -96,7 +105,11 @@ pub(crate) fn router(data_dir: DataDir, model: Option<ServedModel>) -> Router {
 
 fn route(call: Call) -> MethodRouter<Served> {
     let handler = move |State(served): State<Served>, request: Request| async move {
-        let (head, mut body) = request.into_parts();
+        let (mut head, mut body) = request.into_parts();
+        if let Call::Agents(_) = call {
+            let agent = Path::<String>::from_request_parts(&mut head, &()).await;
+            head.extensions.insert(Agent(agent.map(|agent| agent.0).unwrap_or_default()));
+        }
         let (key, answered) = match authorize(&served.data_dir, &head.headers, call.scope()).await {
             Ok(admitted) => {
                 let answered = bounded(&served, &admitted, call, &head, &mut body).await;
@@ -180,14 +193,23 @@ async fn answer(
         tree => tree?,
     };
     let (env, model) = (served.data_dir.env(), served.model.as_ref());
-    let caller = Caller { account: &tree, key: admitted.key(), env, model };
+    let compactions = &served.compactions;
+    let caller = Caller { account: &tree, key: admitted.key(), env, model, compactions };
     match call {
         Call::Kv(call) => kv::answer(&caller, call, head, body).await,
         Call::Nodes(call) => nodes::answer(&caller, call, body).await,
         Call::Sessions(call) => sessions::answer(&caller, call, body).await,
+        Call::Agents(call) => {
+            let agent = head.extensions.get::<Agent>().map_or("", |agent| &agent.0);
+            agents::answer(&caller, call, agent, body).await
+        }
         Call::Recall => recall::answer(&caller, body).await,
     }
 }
+
+/// The agent that a path names.
+#[derive(Clone, Debug)]
+struct Agent(String);
 
 /// Who makes a request, and on which tree.
 struct Caller<'a> {
@@ -196,6 +218,7 @@ struct Caller<'a> {
     env: &'a Env,
     /// The language model, if one is set.
     model: Option<&'a ServedModel>,
+    compactions: &'a Compactions,
 }
 
 #[cfg(test)]
@@ -207,10 +230,12 @@ mod tests {
         let kv = kv::Call::ALL.map(Call::Kv);
         let nodes = nodes::Call::ALL.map(Call::Nodes);
         let sessions = sessions::Call::ALL.map(Call::Sessions);
+        let agents = agents::Call::ALL.map(Call::Agents);
         for (specification, calls) in [
             (include_str!("../../../docs/specs/kv-api.md"), kv.as_slice()),
             (include_str!("../../../docs/specs/nodes.md"), &nodes),
             (include_str!("../../../docs/specs/sessions.md"), &sessions),
+            (include_str!("../../../docs/specs/workspace-http.md"), &agents),
         ] {
             let sections = specification.lines().filter_map(|line| line.strip_prefix("### POST "));
             assert!(sections.eq(calls.iter().map(|call| call.path())));

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)] // tests, their helpers too, stop at what must not happen
 
 mod it {
+    mod agents;
     mod answers;
     mod auth;
     mod chat_model;

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, FindAnswer,
-    FindQuery, Head, HistoryPage, Listing, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
-    SnapshotsPage, Version, VersionId, Walk, WalkPage,
+    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched,
+    FindAnswer, FindQuery, Head, HistoryPage, Listing, Moment, NamesPage, Page, SearchAnswer, SearchQuery,
+    Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
 };
 use garth::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, Upload};
 

@@ -20,6 +20,7 @@ pub mod processes;
 pub mod prompt_isolation;
 pub mod prompts;
 pub mod repair;
+pub mod resets;
 pub mod session_gc;
 pub mod sessions;
 pub mod subtrees;

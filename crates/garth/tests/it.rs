@@ -38,6 +38,7 @@ mod it {
     mod quotas;
     mod recall;
     mod repair;
+    mod reset;
     mod rules;
     mod rules_lines;
     mod rules_set;
@@ -48,5 +49,6 @@ mod it {
     mod specs;
     mod sqlite;
     mod stacked;
+    mod templates;
     mod transcripts;
 }

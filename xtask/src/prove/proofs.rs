@@ -9,7 +9,8 @@ use garth_testkit::proof::sessions::Crash;
 use garth_testkit::proof::view_kills::{self, How};
 use garth_testkit::proof::{
     Proven, accounts, appends, big_file, collect, committed, damage, failpoints, host_cuts, isolation,
-    linear, outbox, packs, processes, prompt_isolation, prompts, repair, session_gc, sessions, subtrees,
+    linear, outbox, packs, processes, prompt_isolation, prompts, repair, resets, session_gc, sessions,
+    subtrees,
 };
 
 use super::Binaries;
@@ -67,6 +68,14 @@ pub(super) fn crash_sessions(worker: &Path, crashes: u64, seed: u64) -> Result<(
     on_folder(|folder| sessions::appenders(folder, 64, 50))?;
     for crash in [Crash::Kill, Crash::Cut] {
         println!("{crash:?}: {}", sessions::crashed(worker, crash, crashes, seed, None)?);
+    }
+    Ok(())
+}
+
+/// Sessions that are compacted and reset, under kills, then under power cuts.
+pub(super) fn crash_resets(worker: &Path, crashes: u64, seed: u64) -> Result<()> {
+    for crash in [Crash::Kill, Crash::Cut] {
+        println!("{crash:?}: {}", resets::crashed(worker, crash, crashes, seed, None)?);
     }
     Ok(())
 }

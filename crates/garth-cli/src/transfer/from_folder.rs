@@ -8,14 +8,18 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use garth::model::{Entry, Kind, MAX_PAGE, SetAttrs, WalkItem, WalkPage};
+use garth::agent::workspace::layout;
+use garth::model::{Attributes, Entry, Kind, MAX_PAGE, SetAttrs, WalkItem, WalkPage};
 use garth::{Error, ErrorKind, FileSystem, TreePath};
 
 use super::exclude::{Exclude, HOLDS_EXCLUDED};
 use super::host::{HostEntry, HostWalk, mtime, not_utf8, parts};
+use super::layout::{is_sidecar, read_sidecar};
+use super::layout_walk::LayoutWalk;
 use super::load::{Loader, Source, What};
 use super::own::Own;
-use super::pairs::{Pair, Pairs, TreeWalk};
+use super::pairs::{Pair, Pairs, Side};
+use super::tree_walk::{TreeItem, TreeWalk};
 use crate::fail::{Failure, Result};
 use crate::progress::{Guarded, Interrupt};
 
@@ -31,7 +35,7 @@ struct Import<'l, 'a> {
     /// one with this number is.
     passed: HashMap<String, Option<usize>>,
     /// What the source does not have, and the number of entries below it.
-    gone: Vec<(String, u64)>,
+    gone: Vec<(TreePath, u64)>,
 }
 
 /// Imports everything below `top`, which itself becomes `base`.
@@ -48,14 +52,19 @@ pub(crate) async fn from_folder(
     let host = HostWalk::new(top, Rc::clone(&exclude))?;
     loader.copy_top(meta.mode(), mtime(&meta));
     let fs = Arc::clone(&loader.tree.fs);
-    let mut pairs = Pairs::new(host, TreeWalk::new(Arc::clone(&fs), base.clone(), is_there));
+    let side = if loader.policy.layout {
+        Side::Layout(LayoutWalk::new(Arc::clone(&fs)).await?)
+    } else {
+        Side::Whole(TreeWalk::new(Arc::clone(&fs), base.clone(), is_there))
+    };
+    let mut pairs = Pairs::new(host, side);
     let (links, passed, gone) = (HashMap::new(), HashMap::new(), Vec::new());
     let mut import = Import { loader, fs, exclude, own, links, passed, gone };
     while let Some(pair) = pairs.next().await? {
         match pair {
             Pair::Host(entry) => import.bring(entry, None, &mut pairs.host).await?,
-            Pair::Both(entry, there) => import.bring(entry, Some(&*there), &mut pairs.host).await?,
-            Pair::Tree(path, entry) => import.only_in_tree(path, &entry).await?,
+            Pair::Both(entry, there) => import.bring(entry, Some(there), &mut pairs.host).await?,
+            Pair::Tree(item) => import.only_in_tree(item).await?,
             Pair::Lost(path, failure) => {
                 import.passed.extend(path.map(|path| (path, None)));
                 import.loader.fail(failure)?;
@@ -64,7 +73,7 @@ pub(crate) async fn from_folder(
     }
     let Import { loader, gone, .. } = import;
     for (path, below) in gone {
-        loader.remove(loader.path_of(&path)?, below).await?;
+        loader.remove(path, below).await?;
     }
     Ok(())
 }
@@ -84,9 +93,16 @@ pub(crate) async fn from_file(loader: &mut Loader<'_>, from: &Path, path: TreePa
 }
 
 impl Import<'_, '_> {
-    async fn bring(&mut self, entry: HostEntry, there: Option<&Entry>, host: &mut HostWalk) -> Result {
+    async fn bring(&mut self, entry: HostEntry, there: Option<TreeItem>, host: &mut HostWalk) -> Result {
+        if self.loader.policy.layout && is_sidecar(&entry.source) {
+            // it comes with its file
+            return match there {
+                Some(item) => self.only_in_tree(item).await,
+                None => Ok(()),
+            };
+        }
         let relative = entry.path.clone();
-        match self.one(entry, there).await {
+        match self.one(entry, there.as_ref()).await {
             Ok(true) => host.enter(&relative),
             Ok(false) => {}
             Err(failure) => {
@@ -99,10 +115,12 @@ impl Import<'_, '_> {
     }
 
     /// Imports one entry; gives whether it is a directory to go into.
-    async fn one(&mut self, entry: HostEntry, there: Option<&Entry>) -> Result<bool> {
+    async fn one(&mut self, entry: HostEntry, item: Option<&TreeItem>) -> Result<bool> {
         let HostEntry { path, source, meta } = entry;
         let (kind, mode, mtime) = (meta.file_type(), meta.mode(), mtime(&meta));
-        let to = self.loader.path_of(&path).map_err(|error| {
+        let there = item.map(|item| &*item.entry);
+        let to = item.map_or_else(|| self.loader.path_of(&path), |item| Ok(item.at.clone()));
+        let to = to.map_err(|error| {
             Failure::Host(
                 source.clone(),
                 io::Error::new(io::ErrorKind::InvalidInput, error.message().to_owned()),
@@ -111,9 +129,13 @@ impl Import<'_, '_> {
         let refuse =
             |why: &str| Failure::Host(source.clone(), io::Error::new(io::ErrorKind::Unsupported, why));
         let mut content = Lazy::new(&source, self.loader.report.interrupt());
+        let mut more = SetAttrs::new();
         let what = if kind.is_dir() {
             if self.own.is(&meta) {
                 return Err(Own::skipped(&source));
+            }
+            if item.is_some_and(|item| item.elsewhere) {
+                return Ok(true); // there for what is in it
             }
             What::Directory
         } else if kind.is_symlink() {
@@ -124,70 +146,79 @@ impl Import<'_, '_> {
         } else if let Some(first) = self.first_name(&meta, &to) {
             What::HardLink(first)
         } else {
+            if self.loader.policy.layout {
+                more = attrs(&source, &path, there)?;
+            }
             What::File { size: meta.len(), content: &mut content, name: &source }
         };
-        if there.is_some_and(|there| there.kind == Kind::Directory) && !kind.is_dir() {
-            if self.loader.policy.delete && self.holds_excluded(&path).await? {
+        if let Some(item) = item.filter(|item| item.entry.kind == Kind::Directory && !kind.is_dir()) {
+            if self.loader.policy.delete && self.holds_excluded(item).await? {
                 return Err(Error::at(ErrorKind::IsADirectory, &to, HOLDS_EXCLUDED).into());
             }
             // It stays with all that is in it, or is replaced; either way its entries are no concern.
             self.passed.insert(path, None);
         }
-        self.loader
-            .add(to, there, Source { what, mode, mtime, whole_seconds: false, more: SetAttrs::new() })
-            .await?;
+        self.loader.add(to, there, Source { what, mode, mtime, whole_seconds: false, more }).await?;
         Ok(kind.is_dir())
     }
 
     /// The path that a file with several names was first given.
     fn first_name(&mut self, meta: &fs::Metadata, path: &TreePath) -> Option<TreePath> {
-        if meta.nlink() == 1 {
+        // each object of a bucket has its own content and metadata
+        if meta.nlink() == 1 || self.loader.policy.layout {
             return None;
         }
         let first = self.links.entry((meta.dev(), meta.ino())).or_insert_with(|| path.clone());
         (first != path).then(|| first.clone())
     }
 
-    async fn only_in_tree(&mut self, path: String, entry: &Entry) -> Result {
-        let is_directory = entry.kind == Kind::Directory;
-        let passed = self.passed.get(&path).or_else(|| self.passed.get(parts(&path).0)).copied();
-        if let Some(top) = passed {
+    async fn only_in_tree(&mut self, item: TreeItem) -> Result {
+        let is_directory = item.entry.kind == Kind::Directory;
+        let path = &item.path;
+        let passed = self.passed.get(path).or_else(|| self.passed.get(parts(path).0)).copied();
+        // what lies elsewhere does not go with the directory that it shows in
+        if let Some(top) = passed.filter(|top| top.is_none() || !item.elsewhere) {
             if let Some((_, below)) = top.and_then(|top| self.gone.get_mut(top)) {
                 *below += 1;
             }
             if is_directory {
-                self.passed.insert(path, top);
+                self.passed.insert(item.path, top);
             }
             return Ok(());
         }
-        if !self.loader.policy.delete || self.exclude.leaves_out_above(&path, is_directory) {
+        if !self.loader.policy.delete || self.exclude.leaves_out_above(path, is_directory) {
             if is_directory {
-                self.passed.insert(path, None);
+                self.passed.insert(item.path, None);
             }
             return Ok(());
         }
         if is_directory {
-            if self.holds_excluded(&path).await? {
+            if self.holds_excluded(&item).await? {
                 return Ok(()); // its entries are judged one by one
             }
-            self.passed.insert(path.clone(), Some(self.gone.len()));
+            self.passed.insert(item.path, Some(self.gone.len()));
         }
-        self.gone.push((path, 0));
+        self.gone.push((item.at, 0));
         Ok(())
     }
 
     /// Whether a directory of the tree has something below it that is left out, and so stays.
-    async fn holds_excluded(&self, path: &str) -> Result<bool> {
-        if self.exclude.is_empty() {
+    async fn holds_excluded(&self, dir: &TreeItem) -> Result<bool> {
+        let is_layout = self.loader.policy.layout;
+        if dir.elsewhere {
+            return Ok(true);
+        }
+        if self.exclude.is_empty() && !is_layout {
             return Ok(false);
         }
-        let top = self.loader.path_of(path)?;
         let mut page = WalkPage::default().limit(MAX_PAGE);
+        page.entries = is_layout;
         loop {
-            let walk = self.fs.walk(&(&top).into(), &page).await?;
-            let start = top.key().len() - path.len();
+            let walk = self.fs.walk(&(&dir.at).into(), &page).await?;
+            let start = dir.at.key().len() - dir.path.len();
             let leaves_out = |item: &WalkItem| {
                 self.exclude.leaves_out(&item.path.key()[start..], item.kind == Kind::Directory)
+                    || is_layout && item.entry.as_ref().is_some_and(|entry| stays(&item.path, entry))
             };
             if walk.items.iter().any(leaves_out) {
                 return Ok(true);
@@ -198,6 +229,19 @@ impl Import<'_, '_> {
             page.after = walk.items.last().map(|item| item.path.clone());
         }
     }
+}
+
+/// Whether what is at a path of the tree is no part of the layout, or shows elsewhere in it.
+fn stays(path: &TreePath, entry: &Entry) -> bool {
+    layout::is_own(path, entry.target.as_deref()) || layout::moved_from(path, &entry.attributes).is_some()
+}
+
+/// What a file gets from its sidecar; `path` is its path in the layout.
+fn attrs(source: &Path, path: &str, there: Option<&Entry>) -> Result<SetAttrs> {
+    let key = TreePath::parse(&format!("/{path}"))?;
+    let none = Attributes::default();
+    let there = there.map_or(&none, |entry| &entry.attributes);
+    Ok(read_sidecar(source)?.attrs(layout::media_id(&key), there))
 }
 
 /// A file that is opened when it is first read.

@@ -27,7 +27,7 @@ pub(crate) struct Source<'a> {
     pub(crate) mtime: Timestamp,
     /// Times of the source have whole seconds: a time of the tree within that second is the same.
     pub(crate) whole_seconds: bool,
-    /// What a new node gets besides mode and time.
+    /// What it gets besides mode and time.
     pub(crate) more: SetAttrs,
 }
 
@@ -60,6 +60,12 @@ impl Source<'_> {
     fn same_mode(&self, entry: &Entry) -> bool {
         self.mode & 0o7777 == entry.mode
     }
+
+    /// Whether a file has already what it gets besides mode and time.
+    fn same_more(&self, entry: &Entry) -> bool {
+        let mut attributes = entry.attributes.clone();
+        self.more.apply(&mut attributes).is_ok() && attributes == entry.attributes
+    }
 }
 
 /// Operations that wait for their commit.
@@ -86,6 +92,8 @@ pub(crate) struct Policy {
     pub(crate) delete: bool,
     /// Change nothing.
     pub(crate) dry_run: bool,
+    /// The folder is in the layout of a bucket: metadata of a file is in a sidecar.
+    pub(crate) layout: bool,
 }
 
 /// An import in progress.
@@ -264,15 +272,15 @@ impl<'a> Loader<'a> {
         ops: &mut Vec<Op>,
     ) -> Result<Item> {
         let mut attrs = source.attrs();
-        let (same_time, same_mode) = match there {
-            Some(entry) => (source.same_time(entry), source.same_mode(entry)),
+        let (same_time, same_attrs) = match there {
+            Some(entry) => (source.same_time(entry), source.same_mode(entry) && source.same_more(entry)),
             None => (false, false),
         };
         let What::File { size, content, name } = source.what else { return Ok(Item::File(0)) };
         let file = there.filter(|entry| entry.kind == Kind::File);
         // A node with more names is replaced, as its other names may be other files of the source.
         let in_place = file.filter(|entry| entry.nlink == 1);
-        if file.is_some_and(|entry| entry.size == size) && same_time && same_mode {
+        if file.is_some_and(|entry| entry.size == size) && same_time && same_attrs {
             return Ok(Item::File(0));
         }
         let body = match in_place.filter(|entry| entry.size == size) {
@@ -289,7 +297,9 @@ impl<'a> Loader<'a> {
         if there.is_some() && in_place.is_none() {
             ops.push(Op::remove_file(path).if_exists());
             if let Some(entry) = file {
-                keep(&entry.attributes, &mut attrs);
+                let mut kept = entry.attributes.clone();
+                attrs.apply(&mut kept)?;
+                keep(&kept, &mut attrs);
                 attrs.expires_at = Some(entry.expires_at);
             }
         }

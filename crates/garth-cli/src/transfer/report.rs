@@ -44,6 +44,16 @@ pub(crate) enum Item {
     Special,
 }
 
+impl Item {
+    /// The same, with so many bytes more that were written for a file.
+    pub(crate) fn with_more(self, bytes: u64) -> Self {
+        match self {
+            Self::File(written) => Self::File(written + bytes),
+            other => other,
+        }
+    }
+}
+
 /// The entries of the source by kind, and by what was done.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Count {

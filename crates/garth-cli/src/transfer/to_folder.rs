@@ -16,13 +16,19 @@ use garth::{ErrorKind, FileSystem, TreePath};
 
 use super::exclude::{Exclude, HOLDS_EXCLUDED};
 use super::host::{HostWalk, mtime, parts};
+use super::layout_walk::LayoutWalk;
 use super::load::Policy;
 use super::own::Own;
-use super::pairs::{Pair, Pairs, TreeWalk};
+use super::pairs::{Pair, Pairs, Side};
 use super::report::{Change, Item, Report};
 use super::to_tar::{Content, unsupported};
+use super::tree_walk::{TreeItem, TreeWalk};
 use crate::body::first_difference;
 use crate::fail::{Failure, Result};
+
+mod sidecars;
+
+use self::sidecars::Sidecars;
 
 /// Permissions that are given on. Set-user-ID and its like are not: a program that an agent wrote would run
 /// with the rights of whoever exports it.
@@ -43,8 +49,18 @@ struct Export<'r, 'a> {
     passed: HashSet<String>,
     /// What only the folder has.
     gone: Vec<(String, PathBuf)>,
-    /// Entries with set-user-ID, set-group-ID or sticky bits.
-    special_bits: u64,
+    /// Names that belong to sidecars of files.
+    sidecars: Sidecars,
+    left_out: LeftOut,
+}
+
+/// What an export does not bring, and is no failure.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LeftOut {
+    /// Entries with set-user-ID, set-group-ID or sticky bits, which are left out.
+    pub(crate) special_bits: u64,
+    /// Entries that are no part of the layout; a directory with all that is in it counts once.
+    pub(crate) entries: u64,
 }
 
 struct Directory {
@@ -54,8 +70,7 @@ struct Directory {
     dirty: bool,
 }
 
-/// Brings the folder `top` up to what `base` is; made if missing. Gives how many entries had special
-/// permission bits, which are left out.
+/// Brings the folder `top` up to what `base` is; made if missing. In the layout of a bucket `base` is the root.
 pub(crate) async fn to_folder(
     fs: Arc<dyn FileSystem>,
     (base, entry): (&TreePath, Entry),
@@ -63,18 +78,27 @@ pub(crate) async fn to_folder(
     (exclude, own): (Exclude, &Own),
     policy: Policy,
     report: &mut Report<'_>,
-) -> Result<u64> {
+) -> Result<LeftOut> {
     let mut export = Export::new(Arc::clone(&fs), policy, (exclude, own), report);
     let host = export.top(top, &entry)?;
-    let mut pairs = Pairs::new(host, TreeWalk::new(fs, base.clone(), true));
+    let side = if policy.layout {
+        Side::Layout(LayoutWalk::new(fs).await?)
+    } else {
+        Side::Whole(TreeWalk::new(fs, base.clone(), true))
+    };
+    let mut pairs = Pairs::new(host, side);
     while let Some(pair) = pairs.next().await? {
-        let (relative, entry, there) = match pair {
-            Pair::Tree(path, entry) => (path, entry, None),
-            Pair::Both(there, entry) => (there.path, entry, Some(there.meta)),
+        let (TreeItem { path: relative, at: path, entry, .. }, there) = match pair {
+            Pair::Tree(item) => (item, None),
+            Pair::Both(there, item) => (item, Some(there.meta)),
             Pair::Host(there) => {
-                export.gone.extend(policy.delete.then_some((there.path, there.source)));
+                if policy.delete && !export.is_of_file(&there) {
+                    export.gone.push((there.path, there.source));
+                }
                 continue;
             }
+            // it went with the metadata of its file
+            Pair::Lost(Some(path), _) if export.sidecars.has(&path) => continue,
             Pair::Lost(Some(path), failure) => {
                 export.passed.insert(path);
                 export.fail(failure)?;
@@ -94,7 +118,6 @@ pub(crate) async fn to_folder(
             export.passed.extend(is_directory.then_some(relative));
             continue;
         }
-        let path = TreePath::parse(&(base.key().to_owned() + "/" + &relative))?;
         let to = top.join(&relative);
         match export.bring(&path, (&relative, &to), &entry, there.as_ref()).await {
             Ok(()) if is_directory && there.is_some_and(|there| there.is_dir()) => {
@@ -102,13 +125,21 @@ pub(crate) async fn to_folder(
             }
             Ok(()) => {}
             Err(failure) => {
+                // what the folder has of it stays
+                export.sidecars.spare(&relative);
                 export.passed.extend(is_directory.then_some(relative));
                 export.fail(failure)?;
             }
         }
     }
+    if let Side::Layout(walk) = pairs.tree {
+        export.left_out.entries = walk.left_out();
+        for item in walk.hidden() {
+            export.fail(sidecars::hidden(&item))?;
+        }
+    }
     export.finish()?;
-    Ok(export.special_bits)
+    Ok(export.left_out)
 }
 
 /// Writes one file to `to`: into what is there if that is no place for a file but takes bytes, as `cp` does.
@@ -119,18 +150,18 @@ pub(crate) async fn to_file(
     own: &Own,
     policy: Policy,
     report: &mut Report<'_>,
-) -> Result<u64> {
+) -> Result<LeftOut> {
     let mut export = Export::new(fs, policy, (Exclude::new(&[])?, own), report);
     if entry.kind == Kind::File && takes_bytes(to) {
         export.write_into(path, to, &entry).await?;
-        return Ok(0);
+        return Ok(LeftOut::default());
     }
     let there = match fs::symlink_metadata(to) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         meta => Some(meta.map_err(Failure::host(to))?),
     };
     export.bring(path, ("", to), &entry, there.as_ref()).await?;
-    Ok(export.special_bits)
+    Ok(export.left_out)
 }
 
 impl<'r, 'a> Export<'r, 'a> {
@@ -150,7 +181,8 @@ impl<'r, 'a> Export<'r, 'a> {
             directories: BTreeMap::new(),
             passed: HashSet::new(),
             gone: Vec::new(),
-            special_bits: 0,
+            sidecars: Sidecars::default(),
+            left_out: LeftOut::default(),
         }
     }
 
@@ -185,6 +217,7 @@ impl<'r, 'a> Export<'r, 'a> {
         there: Option<&Metadata>,
     ) -> Result {
         self.report.step(path.as_str())?;
+        self.sidecars.claim(relative)?;
         let mut there = there;
         // A file or link takes the place of another.
         let replaceable = |there: &Metadata| there.is_file() || there.is_symlink();
@@ -199,9 +232,9 @@ impl<'r, 'a> Export<'r, 'a> {
             return Err(Own::skipped(to));
         }
         if entry.mode & !PERMISSIONS != 0 && entry.kind != Kind::Symlink {
-            self.special_bits += 1;
+            self.left_out.special_bits += 1;
         }
-        let (same, item) = match entry.kind {
+        let (mut same, mut item) = match entry.kind {
             Kind::Directory => (self.directory(to, entry, there)?, Item::Directory),
             Kind::Symlink => (self.symlink(to, entry, there)?, Item::Symlink),
             Kind::File => match self.links.get(&entry.ino).cloned() {
@@ -218,6 +251,11 @@ impl<'r, 'a> Export<'r, 'a> {
                 return Err(unsupported(path));
             }
         };
+        if self.policy.layout && entry.kind == Kind::File {
+            let written = self.sidecar((relative, to), entry).await?;
+            same &= written.is_none();
+            item = item.with_more(written.unwrap_or(0));
+        }
         let change = match there {
             _ if same => Change::Same,
             None if in_the_way.is_none() => Change::New,

@@ -142,7 +142,7 @@ impl Cp {
         }
         let style = Style { list: false, to_stderr: false };
         let report = Report::new(&mut app.out, None, style, interrupt.clone());
-        let policy = Policy { delete: false, dry_run: false };
+        let policy = Policy { delete: false, dry_run: false, layout: false };
         let mut loader = Loader::new(tree, &self.commit, to.clone(), true, policy, report);
         from_tree(&mut loader, (&from, &entry), &to, onto.as_ref()).await?;
         loader.finish().await?;

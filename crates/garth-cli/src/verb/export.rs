@@ -12,10 +12,13 @@ use garth::{FileSystem, TreePath};
 use serde_json::json;
 
 use crate::app::{App, stat_path};
-use crate::args::{Past, TREE_PATH};
+use crate::args::{Layout, Past, TREE_PATH};
 use crate::fail::{Failure, Result};
+use crate::out::counted;
 use crate::progress::Interrupt;
-use crate::transfer::{Exclude, Format, Own, Policy, Report, Sink, Style, to_file, to_folder, to_tar};
+use crate::transfer::{
+    Exclude, Format, LeftOut, Own, Policy, Report, Sink, Style, to_file, to_folder, to_tar,
+};
 
 /// Export a directory or file as a folder, a file or a tar archive; export again to bring a folder up to date
 ///
@@ -26,20 +29,28 @@ use crate::transfer::{Exclude, Format, Own, Policy, Report, Sink, Style, to_file
 /// archive keeps them, and times to the second; it must not exist yet. What cannot be exported is reported
 /// on stderr and the exit code is 1.
 ///
+/// With --layout gsv the account is exported to a folder in the layout of a bucket: agents, skills and media,
+/// with content type and custom metadata of each file in FILE.metadata.json beside it. What garth keeps for
+/// itself (settings, key-value entries, context nodes, live sessions, events) is left out and counted.
+///
 /// With --json one object: from, to, new, changed, same, removed, failed, files, directories, symlinks,
-/// hard_links, bytes (written), special_bits_left_out (entries); on stderr if the
-/// archive goes to standard output.
+/// hard_links, bytes (written), special_bits_left_out (entries), with --layout left_out (entries; a directory
+/// with all that is in it counts once); on stderr if the archive goes to standard output.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth export /projects/garth ./garth-copy --delete\n  \
                         garth export /notes/today.md .\n  garth export / all.tar.gz --at 1h\n  \
-                        garth export / - | zstd > all.tar.zst")]
+                        garth export / - | zstd > all.tar.zst\n  \
+                        garth export --layout gsv ./bucket")]
 pub(crate) struct Export {
-    /// A directory or a file
+    /// A directory or a file; with --layout `/`, and left out
     #[arg(value_hint = TREE_PATH, value_name = "PATH")]
     from: String,
     /// A folder, a file, a tar archive (.tar, .tar.gz, .tgz), or `-` for a tar archive on standard output
-    #[arg(value_name = "DEST")]
-    to: PathBuf,
+    #[arg(value_name = "DEST", required_unless_present = "layout")]
+    to: Option<PathBuf>,
+    /// Export the account to a folder in this layout
+    #[arg(long, value_name = "LAYOUT")]
+    layout: Option<Layout>,
     /// Remove what the directory does not have, and replace folders and devices by files and files by folders
     #[arg(long)]
     delete: bool,
@@ -67,23 +78,27 @@ enum Target {
 }
 
 impl Export {
-    pub(crate) async fn run(self, app: &mut App) -> Result {
+    pub(crate) async fn run(mut self, app: &mut App) -> Result {
         let exclude = Exclude::new(&self.exclude)?;
+        let to = self.destination(app)?;
         let fs = app.pinned(&self.past).await?;
         let own = Own::new(&app.data_dir()?)?;
         // Asked before anything is made on this machine.
         let (path, entry) = stat_path(&*fs, &self.from, Follow::Yes).await?;
-        let target = self.target(entry.kind)?;
+        let target = self.target(&to, entry.kind)?;
+        if self.layout.is_some() && target != Target::Folder {
+            return Err(Failure::Usage("--layout needs a folder as destination".into()));
+        }
         if self.delete && target != Target::Folder {
             return Err(Failure::Usage("--delete needs a folder as destination".into()));
         }
         if target != Target::Stdout {
-            own.refuse(&self.to)?;
+            own.refuse(&to)?;
         }
         let list = self.verbose || self.dry_run && !app.out.is_json();
         let style = Style { list, to_stderr: target == Target::Stdout };
         let mut report = Report::new(&mut app.out, None, style, Interrupt::listen()?);
-        let ended = self.export(fs, (&path, entry), target, (exclude, &own), &mut report).await;
+        let ended = self.export(fs, (&path, entry), (&to, target), (exclude, &own), &mut report).await;
         let ended = ended.or_else(|failure| report.interrupt().check().and(Err(failure)));
         if let Err(Failure::Pipe) = ended {
             return Err(Failure::Pipe);
@@ -96,32 +111,43 @@ impl Export {
         if let Err(failure) = &ended {
             report.stopped(failure);
         }
-        let left_out = *ended.as_ref().unwrap_or(&0);
-        let to = self.to.to_string_lossy();
-        let more = json!({"from": path.as_str(), "to": to, "special_bits_left_out": left_out});
-        report.summary(verb, &to, &more)?;
-        if left_out > 0 {
-            // Nobody is left to tell if stderr itself is closed.
-            let _ = writeln!(
-                std::io::stderr(),
-                "garth: set-user-ID, set-group-ID and sticky bits were left out (entries: {left_out})"
-            );
+        let left_out = ended.as_ref().map_or_else(|_| LeftOut::default(), |left_out| *left_out);
+        let to = to.to_string_lossy();
+        let mut more =
+            json!({"from": path.as_str(), "to": to, "special_bits_left_out": left_out.special_bits});
+        if self.layout.is_some() {
+            more["left_out"] = left_out.entries.into();
         }
+        report.summary(verb, &to, &more)?;
+        tell(left_out);
         match ended {
             Ok(_) => report.outcome(),
             Err(failure) => Err(Failure::Reported(failure.code())),
         }
     }
 
-    fn target(&self, kind: Kind) -> Result<Target> {
-        if self.to == Path::new("-") {
+    /// Where it goes. In a layout the root is exported, and need not be named.
+    fn destination(&mut self, app: &App) -> Result<PathBuf> {
+        if self.layout.is_none() {
+            return Ok(self.to.clone().unwrap_or_default()); // required
+        }
+        app.only_account("--layout")?;
+        match self.to.take() {
+            None => Ok(PathBuf::from(std::mem::replace(&mut self.from, "/".into()))),
+            Some(to) if self.from == "/" => Ok(to),
+            Some(_) => Err(Failure::Usage("--layout is that of the whole account: export /".into())),
+        }
+    }
+
+    fn target(&self, to: &Path, kind: Kind) -> Result<Target> {
+        if to == Path::new("-") {
             return Ok(Target::Stdout);
         }
-        match Format::of_name(&self.to) {
-            _ if self.to.is_dir() => {}
+        match Format::of_name(to) {
+            _ if to.is_dir() => {}
             Some(Ok(format)) => return Ok(Target::Archive(format)),
             Some(Err(tool)) => {
-                let (from, to) = (&self.from, self.to.display());
+                let (from, to) = (&self.from, to.display());
                 let message = format!("{to}: compress it yourself: garth export {from} - | {tool} > {to}");
                 return Err(Failure::Usage(message));
             }
@@ -130,49 +156,64 @@ impl Export {
         Ok(if kind == Kind::Directory { Target::Folder } else { Target::File })
     }
 
-    /// Exports; gives how many entries lost special permission bits.
+    /// Exports; gives what was left out.
     async fn export(
         &self,
         fs: Arc<dyn FileSystem>,
         (path, entry): (&TreePath, Entry),
-        target: Target,
+        (to, target): (&Path, Target),
         (exclude, own): (Exclude, &Own),
         report: &mut Report<'_>,
-    ) -> Result<u64> {
-        let policy = Policy { delete: self.delete, dry_run: self.dry_run };
+    ) -> Result<LeftOut> {
+        let policy = Policy { delete: self.delete, dry_run: self.dry_run, layout: self.layout.is_some() };
         let sink: Sink<Box<dyn Write>> = match target {
             Target::Folder => {
-                return to_folder(fs, (path, entry), &self.to, (exclude, own), policy, report).await;
+                return to_folder(fs, (path, entry), to, (exclude, own), policy, report).await;
             }
             Target::File => {
                 let to = match path.name() {
-                    Some(name) if self.to.is_dir() => self.to.join(name),
-                    _ => self.to.clone(),
+                    Some(name) if to.is_dir() => to.join(name),
+                    _ => to.to_owned(),
                 };
                 return to_file(fs, (path, entry), &to, own, policy, report).await;
             }
             Target::Archive(_) if self.dry_run => {
                 // The same answer as `create_new` would give.
-                if std::fs::symlink_metadata(&self.to).is_ok() {
-                    return Err(Failure::host(&self.to)(io::ErrorKind::AlreadyExists.into()));
+                if std::fs::symlink_metadata(to).is_ok() {
+                    return Err(Failure::host(to)(io::ErrorKind::AlreadyExists.into()));
                 }
                 Sink::Nowhere
             }
             Target::Stdout if self.dry_run => Sink::Nowhere,
             Target::Stdout => Sink::Plain(Box::new(BufWriter::new(std::io::stdout()))),
             Target::Archive(format) => {
-                let file = OpenOptions::new().write(true).create_new(true).open(&self.to);
-                let file = file.map_err(Failure::host(&self.to))?;
+                let file = OpenOptions::new().write(true).create_new(true).open(to);
+                let file = file.map_err(Failure::host(to))?;
                 let file = Box::new(BufWriter::with_capacity(1 << 16, file));
                 if format == Format::TarGz { Sink::gzip(file) } else { Sink::Plain(file) }
             }
         };
         let is_new = matches!(target, Target::Archive(_)) && !self.dry_run;
-        let written = to_tar(fs, (path, entry), &exclude, (sink, &self.to), report).await;
+        let written = to_tar(fs, (path, entry), &exclude, (sink, to), report).await;
         if written.is_err() && is_new {
             // Half an archive reads like a whole one.
-            let _ = std::fs::remove_file(&self.to);
+            let _ = std::fs::remove_file(to);
         }
-        written.map(|()| 0)
+        written.map(|()| LeftOut::default())
+    }
+}
+
+/// Says what was left out. Nobody is left to tell if stderr itself is closed.
+fn tell(left_out: LeftOut) {
+    let LeftOut { special_bits, entries } = left_out;
+    if special_bits > 0 {
+        let _ = writeln!(
+            io::stderr(),
+            "garth: set-user-ID, set-group-ID and sticky bits were left out (entries: {special_bits})"
+        );
+    }
+    if entries > 0 {
+        let entries = counted(entries, "entry", "entries");
+        let _ = writeln!(io::stderr(), "garth: {entries} that garth keeps for itself left out of the layout");
     }
 }

@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use garth::fs::resolve::Follow;
-use garth::model::{Kind, Seq};
+use garth::model::{Author, Kind, Seq};
 use garth::{Error, ErrorKind, Name, TreePath};
 use serde_json::json;
 
 use crate::app::{App, AuthoredTree, stat_optional};
-use crate::args::{CommitArgs, TREE_PATH};
+use crate::args::{CommitArgs, Layout, TREE_PATH};
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
 use crate::progress::Interrupt;
 use crate::transfer::{
-    Exclude, Format, Loader, Own, Policy, Report, Style, count, decompress_first, from_file, from_folder,
-    from_tar,
+    Exclude, Format, Loader, Own, Policy, Report, Style, check_layout, count, decompress_first, from_file,
+    from_folder, from_tar,
 };
 
 /// Import a folder, a file or a tar archive; import again to bring the tree up to date
@@ -27,12 +27,17 @@ use crate::transfer::{
 /// Files and links of the tree that differ get a new version. What cannot be imported is reported on stderr,
 /// the rest is imported, and the exit code is 1. Ctrl-C stops between two commits: import again to go on.
 ///
+/// With --layout gsv the folder is in the layout of a bucket, and the account becomes what it is: content type
+/// and custom metadata of each file are in FILE.metadata.json beside it. What garth keeps for itself stays. The
+/// folder is looked through first: if metadata is wrong or has no file, nothing is imported.
+///
 /// With --json one object: to, new, changed, same, removed, failed, files, directories, symlinks, hard_links,
 /// bytes (written), seq_before (as an argument of `restore --at`) and seq (null if nothing was committed).
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  garth import ./project /projects/garth --exclude target --delete\n  \
                         garth import notes.md /notes\n  garth import backup.tar.gz /restored\n  \
-                        xz -dc backup.tar.xz | garth import - /restored")]
+                        xz -dc backup.tar.xz | garth import - /restored\n  \
+                        garth import --layout gsv ./bucket")]
 pub(crate) struct Import {
     /// A folder, a file, a tar archive (.tar, .tar.gz, .tgz), or `-` for a tar archive on standard input
     #[arg(value_name = "SOURCE")]
@@ -40,6 +45,9 @@ pub(crate) struct Import {
     /// Directory for what is in a folder or archive, made if missing; for a file its directory or new name
     #[arg(value_hint = TREE_PATH, value_name = "DEST", default_value = "/")]
     to: String,
+    /// Import a folder in this layout, as the account
+    #[arg(long, value_name = "LAYOUT")]
+    layout: Option<Layout>,
     /// Remove what the folder does not have, and replace directories by files and files by directories
     #[arg(long)]
     delete: bool,
@@ -73,7 +81,8 @@ impl Import {
         if self.delete && source != Source::Folder {
             return Err(Failure::Usage("--delete needs a folder as source".into()));
         }
-        let tree = if self.dry_run { app.tree().await? } else { app.tree_or_new().await? };
+        self.check_layout(app, source)?;
+        let mut tree = if self.dry_run { app.tree().await? } else { app.tree_or_new().await? };
         let own = Own::new(&app.data_dir()?)?;
         if source != Source::Stdin {
             own.refuse(&self.from)?;
@@ -87,8 +96,15 @@ impl Import {
         let before = tree.fs.head().await?.seq;
         let list = self.verbose || self.dry_run && !app.out.is_json();
         let style = Style { list, to_stderr: false };
-        let report = Report::new(&mut app.out, total, style, Interrupt::listen()?);
-        let policy = Policy { delete: self.delete, dry_run: self.dry_run };
+        let mut report = Report::new(&mut app.out, total, style, Interrupt::listen()?);
+        if self.layout.is_some() {
+            // skills of all agents are for people to write
+            tree.author = Author::default();
+            if !check_layout(&self.from, Exclude::new(&self.exclude)?, &own, &mut report)? {
+                return refused(&report);
+            }
+        }
+        let policy = Policy { delete: self.delete, dry_run: self.dry_run, layout: self.layout.is_some() };
         let root = if source == Source::File { TreePath::root() } else { base.clone() };
         let is_made = source == Source::File || is_there;
         let mut loader = Loader::new(&tree, &self.commit, root, is_made, policy, report);
@@ -110,6 +126,19 @@ impl Import {
             ended = loader.finish().await;
         }
         self.conclude(loader, &base, is_there, before, ended)
+    }
+
+    /// In a layout a folder becomes the account.
+    fn check_layout(&self, app: &App, source: Source) -> Result {
+        if self.layout.is_none() {
+            return Ok(());
+        }
+        app.only_account("--layout")?;
+        if source == Source::Folder && self.to == "/" {
+            return Ok(());
+        }
+        let message = "--layout takes a folder, and is that of the whole account: import it to /";
+        Err(Failure::Usage(message.into()))
     }
 
     fn source(&self) -> Result<Source> {
@@ -174,6 +203,14 @@ impl Import {
         let _ = writeln!(std::io::stderr(), "garth: {}", advice(commits, base, was_there, before));
         Err(Failure::Reported(code))
     }
+}
+
+/// Ends an import of which nothing was written, as what is wrong was found first.
+fn refused(report: &Report<'_>) -> Result {
+    let outcome = report.outcome();
+    // Nobody is left to tell if stderr itself is closed.
+    let _ = writeln!(std::io::stderr(), "garth: nothing was imported; correct it first, or --exclude it");
+    outcome
 }
 
 /// How to go on after an import that stopped, and how to undo it.

@@ -71,10 +71,11 @@ impl Serve {
             }
             tracing::info!("stopping; what is in flight is finished");
         };
-        let options = garth_server::Options::default().access_log(self.access_log).model(model);
+        let options = garth_server::Options::default().access_log(self.access_log).model(model.clone());
         let (stop, stopping) = watch::channel(false);
         let collecting = Collecting { history: self.collect_history };
         let courier = Courier::new(data_dir.clone(), sink).repairing().collecting(collecting);
+        let courier = courier.resetting(model);
         let courier = tokio::spawn(courier.run(stopping));
         let served = garth_server::serve(data_dir, listeners, options, shutdown).await;
         stop.send_replace(true);

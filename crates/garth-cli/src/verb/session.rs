@@ -7,6 +7,7 @@ mod lines;
 mod open;
 mod pack;
 mod publish;
+mod reset;
 mod swap;
 mod transcript;
 mod write;
@@ -24,6 +25,7 @@ pub(crate) use self::open::DEFAULT_USER;
 use self::open::open;
 use self::pack::{Compare, Pack, Replay};
 use self::publish::Publish;
+use self::reset::{Archives, Reset};
 use self::swap::{Dedup, Gc, Swap};
 use self::transcript::{Export, Import};
 use self::write::{Append, Withdraw};
@@ -74,7 +76,7 @@ enum Action {
     Current {
         /// The session key, such as agent:scout:main
         key: SessionKey,
-        /// Make one if there is none
+        /// Make one if there is none; reset it first if the agent's settings.json says that it is due
         #[arg(long)]
         create: bool,
     },
@@ -101,6 +103,8 @@ enum Action {
     Gc(Gc),
     Wrote(Wrote),
     Publish(Publish),
+    Reset(Reset),
+    Archives(Archives),
 }
 
 #[derive(Args, Debug)]
@@ -175,6 +179,13 @@ impl Session {
                 let open = open(app, create).await?;
                 let sessions = open.sessions()?;
                 let found = match create {
+                    // one that is due by the agent's settings is reset first
+                    true if app.global.chat.chat.is_none() => {
+                        let (create, reset) = (Create::new(""), garth::agent::workspace::Reset::default());
+                        let workspace = open.workspace()?;
+                        let current = workspace.current(open.user(), &key, Some(&create), &reset).await?;
+                        current.map(|current| current.session)
+                    }
                     true => Some(sessions.by_key(&key, &Create::new("")).await?.0),
                     false => sessions.current(&key).await?,
                 };
@@ -205,6 +216,8 @@ impl Session {
             Action::Gc(verb) => verb.run(app).await,
             Action::Wrote(verb) => verb.run(app).await,
             Action::Publish(verb) => verb.run(app).await,
+            Action::Reset(verb) => verb.run(app).await,
+            Action::Archives(verb) => verb.run(app).await,
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The courier: one task that works on the outboxes of all accounts of a data folder, and repairs their
-//! context nodes and collects what is due of their sessions, whoever commits.
+//! context nodes, and collects and resets what is due of their sessions, whoever commits.
 //!
 //! Accounts are not opened to see whether there is anything new: the files of their databases tell
 //! ([`DataDir::marks`]). All are looked at once a second, or more seldom if that took more than a tenth of
@@ -20,8 +20,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use crate::chat_model::ServedModel;
 use crate::collect::Collecting;
 use crate::connection::told_to_stop;
+use crate::resets::Resets;
 use crate::{collect, repair};
 
 /// How often all accounts are looked at, and those that had commits a moment ago.
@@ -56,6 +58,8 @@ pub struct Courier {
     only: Option<String>,
     /// Whether and what is collected of sessions.
     collecting: Option<Collecting>,
+    /// How sessions are reset, if they are.
+    resetting: Option<Resets>,
     /// How far each account was followed for repair, by its folder; none if nothing is repaired.
     followed: Option<HashMap<String, Follow>>,
     stopped: Arc<AtomicBool>,
@@ -104,6 +108,7 @@ impl Courier {
             options: Options::default(),
             only: None,
             collecting: None,
+            resetting: None,
             followed: None,
             stopped: Arc::default(),
             known: HashMap::new(),
@@ -129,6 +134,13 @@ impl Courier {
     #[must_use]
     pub fn collecting(self, collecting: Collecting) -> Self {
         Self { collecting: Some(collecting), ..self }
+    }
+
+    /// Resets sessions that are due by the settings of their agents, too; a model, if there is one, is asked what to
+    /// remember of them.
+    #[must_use]
+    pub fn resetting(self, model: Option<ServedModel>) -> Self {
+        Self { resetting: Some(Resets::new(model)), ..self }
     }
 
     /// With another time that events are held.
@@ -231,6 +243,7 @@ impl Courier {
                 options: self.options,
                 stopped: Arc::clone(&self.stopped),
                 collecting: self.collecting,
+                resetting: self.resetting.clone(),
                 repairs,
             };
             let runtime = Handle::current();
@@ -280,6 +293,7 @@ struct Work {
     options: Options,
     stopped: Arc<AtomicBool>,
     collecting: Option<Collecting>,
+    resetting: Option<Resets>,
     repairs: Repairs,
 }
 
@@ -313,6 +327,18 @@ impl Work {
                 }
                 Err(error) => {
                     tracing::warn!(account = account.id, %error, "sessions cannot be collected");
+                    left.due(env.now().plus_seconds(PAUSE));
+                }
+            }
+        }
+        if let Some(resets) = &self.resetting {
+            match resets.step(&tree, &account.id, env).await {
+                Ok(collect::Left { more, next }) => {
+                    left.more |= more;
+                    next.into_iter().for_each(|due| left.due(due));
+                }
+                Err(error) => {
+                    tracing::warn!(account = account.id, %error, "sessions cannot be reset");
                     left.due(env.now().plus_seconds(PAUSE));
                 }
             }

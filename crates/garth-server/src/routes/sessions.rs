@@ -3,12 +3,15 @@
 mod context;
 mod transcripts;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use garth::agent::AgentTree;
 use garth::agent::session::{
     Append, Change, Create, Draft, Line, List, Listed, Log, Resolved, Select, SessionKey, Sessions, Source,
     State, Usage,
 };
+use garth::agent::workspace::Reset;
 use garth::datadir::Scope;
 use garth::model::Author;
 use serde::Serialize;
@@ -16,7 +19,9 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::Caller;
+use super::agents::workspace;
 use super::nodes::{self, identity};
+use crate::compaction::Of;
 use crate::errors::Refusal;
 use crate::fields::Fields;
 
@@ -207,7 +212,7 @@ async fn answer_of(
             match fields.flag("create")?.unwrap_or(false) {
                 true => {
                     let create = create(fields, fields.text("name")?.as_deref().unwrap_or_default())?;
-                    let (session, created) = sessions.by_key(&key, &create).await?;
+                    let (session, created) = current(sessions, &key, &create, fields, caller).await?;
                     json!({"session": item(&session), "created": created})
                 }
                 false => {
@@ -217,7 +222,15 @@ async fn answer_of(
         }
         Call::Set => json!({"ok": true, "session": item(&sessions.set(&name()?, &change(fields)?).await?)}),
         Call::Append => {
-            let done = sessions.append(&name()?, &append(fields)?).await?;
+            let (session, append) = (name()?.into_owned(), append(fields)?);
+            let done = sessions.append(&session, &append).await?;
+            if append.usage.is_some() {
+                let (agent, user) = (fields.required_text("agent")?, fields.required_text("user")?);
+                let of = Of { agent: agent.into_owned(), user: user.into_owned(), session };
+                let (tree, env, model) =
+                    (Arc::clone(caller.account), caller.env.clone(), caller.model.cloned());
+                caller.compactions.begin(tree, env, model, of);
+            }
             let lines = done.lines.as_ref().map(|lines| [*lines.start(), *lines.end()]);
             let (messages, events, seq) = (done.messages, done.events, done.seq.map(|seq| seq.0));
             json!({"ok": true, "messages": messages, "events": events, "lines": lines, "seq": seq})
@@ -260,7 +273,29 @@ async fn answer_of(
     raw(&answer)
 }
 
-fn item(session: &Listed) -> Value {
+/// The session that goes on under a key; one that is due by the agent's settings is reset first. In a chat, where
+/// the settings are not, it is as it is.
+async fn current(
+    sessions: &Sessions<'_>,
+    key: &SessionKey,
+    create: &Create,
+    fields: &Fields<'_>,
+    caller: &Caller<'_>,
+) -> Result<(Listed, bool), Refusal> {
+    if fields.text("chat")?.is_some() {
+        return Ok(sessions.by_key(key, create).await?);
+    }
+    let (agent, user) = (fields.required_text("agent")?, fields.required_text("user")?);
+    let workspace = workspace(caller, &agent, fields)?;
+    // a model is asked beside the requests
+    let current = workspace.current(&user, key, Some(create), &Reset::default()).await?;
+    Ok(match current {
+        Some(current) => (current.session, current.created),
+        None => sessions.by_key(key, create).await?,
+    })
+}
+
+pub(super) fn item(session: &Listed) -> Value {
     json!({
         "name": session.name, "state": session.state, "cwd": session.cwd, "created_at": session.created_at,
         "updated_at": session.updated_at, "meta": session.meta,

@@ -13,7 +13,7 @@ use garth::{Env, ErrorKind, FileSystem, OpenFile};
 use super::child::say;
 use super::{
     Broken, Proven, accounts, append, at, big_file, committed, failpoints, hold, host_cuts, outbox, read,
-    repair, sessions, subtrees, view_kills, write,
+    repair, resets, sessions, subtrees, view_kills, write,
 };
 
 /// The file that counts, and the one that all write lines to.
@@ -23,7 +23,7 @@ pub(super) const LINES: &str = "/lines";
 /// Runs a command: `serve FOLDER`, `hammer FOLDER NAME`, `big-file FOLDER SIZE SEED`, `accounts
 /// COUNT FOLDER`, `crowd COUNT FOLDER`, `subtrees NAMES FOLDER`, `commit FOLDER ID POINT`,
 /// `views FOLDER`, `split-views FOLDER`, `outbox FOLDER URL FAULT`, `host-cuts FOLDER SEED ROUND`, `nodes
-/// FOLDER SEED`, `sessions FOLDER SEED` or `fail FOLDER POINT AFTER SEED`.
+/// FOLDER SEED`, `resets FOLDER SEED`, `sessions FOLDER SEED` or `fail FOLDER POINT AFTER SEED`.
 ///
 /// # Errors
 /// What is broken, for the process that asked.
@@ -46,6 +46,7 @@ pub fn work(arguments: &[String]) -> Proven<()> {
         ["host-cuts", folder, seed, round] => {
             host_cuts::commit_until_cut(Path::new(folder), number(seed)?, number(round)?)
         }
+        ["resets", folder, seed] => resets::work_until_crash(Path::new(folder), number(seed)?),
         ["sessions", folder, seed] => sessions::work_until_crash(Path::new(folder), number(seed)?),
         ["nodes", folder, seed] => repair::change_until_killed(Path::new(folder), number(seed)?),
         ["fail", folder, point, after, seed] => {

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use garth_testkit::proof::resets;
 use garth_testkit::proof::sessions::{self, Crash};
 
 use super::crash::asked;
@@ -42,4 +43,23 @@ fn a_sync_that_sessions_leave_out_is_noticed() {
     println!("{broken}");
     // by what was found after a cut, and not because no cut could be made
     assert!(broken.starts_with("seed 3, round "), "{broken}");
+}
+
+#[test]
+fn no_session_is_put_away_without_its_archive_under_kills_and_power_cuts() {
+    let (crashes, seed) = (asked("GARTH_CRASHES", CRASHES), u64::from(std::process::id()));
+    for crash in [Crash::Kill, Crash::Cut] {
+        let report = resets::crashed(&worker(), crash, u64::from(crashes), seed, None)
+            .unwrap_or_else(|broken| panic!("{crash:?}: {broken}"));
+        println!("{crash:?}, seed {seed}: {report}");
+        assert!(report.archives > 0 && report.parts > 0 && report.messages > 0, "{report}");
+    }
+}
+
+#[test]
+fn a_sync_that_resets_leave_out_is_noticed() {
+    let broken = resets::crashed(&worker(), Crash::Cut, CONTROL_CUTS, 5, Some("sync-off"));
+    let broken = broken.expect_err("the planted fault is seen").to_string();
+    println!("{broken}");
+    assert!(broken.starts_with("seed 5, round "), "{broken}");
 }

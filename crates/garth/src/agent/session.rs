@@ -4,6 +4,7 @@
 mod append;
 mod back;
 mod child;
+mod close;
 mod compact;
 mod create;
 mod current;
@@ -32,11 +33,13 @@ mod source;
 mod swap;
 mod swap_index;
 mod transcript;
+mod trim;
 mod withdraw;
 mod wrote;
 
 pub use self::append::{Append, Appended, MAX_APPENDED};
 pub use self::child::{Child, ChildChange, ChildStatus, MAX_CHILDREN, Spawn};
+pub(crate) use self::close::Closed;
 pub use self::compact::{Compact, Compacted};
 pub use self::create::Create;
 pub use self::dedup::Deduped;
@@ -63,6 +66,7 @@ pub use self::source::{Resolved, Source, What};
 pub use self::swap::MAX_SWAPPED;
 pub use self::swap_index::Swapped;
 pub use self::transcript::{Document, Export, Exported, Imported, TranscriptFormat};
+pub(crate) use self::transcript::{archived_in, archived_lines, archived_messages, archived_said};
 pub use self::withdraw::Withdrawn;
 pub use self::wrote::Wrote;
 

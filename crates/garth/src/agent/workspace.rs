@@ -1,26 +1,46 @@
 //! The workspace of an agent: the files that its prompt is made of, its skills and daily memory, the archives
 //! of its sessions and their media. `docs/specs/workspace.md` describes them.
 
+mod archive;
 mod clock;
+mod compact;
 mod daily;
+mod due;
+mod extract;
 mod heartbeat;
+mod jobs;
+pub mod layout;
+mod media;
 mod prompt;
+mod reset;
 mod settings;
 mod skills;
+mod template;
+mod transcript;
 
 use std::sync::Arc;
 
+pub use self::archive::Unpacked;
 pub use self::clock::{Day, Zone};
+pub use self::compact::{Trim, Trimmed};
 pub use self::daily::{MAX_DAYS, MAX_FILE, Memory, MemoryDay, Remembered};
+pub use self::due::{Current, due_resets};
+pub use self::extract::Asking;
 pub use self::heartbeat::says_anything;
+pub use self::jobs::{Jobs, next_job, run_jobs};
 pub use self::prompt::base as texts;
 pub use self::prompt::{Changed, Difference, Inputs, Part, Prompt, PromptOptions, Replayed, Stable};
+pub use self::reset::{Held, Reset, WasReset};
 pub use self::settings::{
     CompactionSettings, DailyMemory, MediaPolicy, Order, PromptSettings, ResetPolicy, ResetSettings,
     SETTINGS, Settings,
 };
 pub use self::skills::{Host, SkillSetting};
+pub use self::template::{Init, Initialized};
+pub use self::transcript::Archive;
+use super::session::{Meta, Sessions};
 use super::small::File;
+use super::tree::MAIN;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
@@ -64,6 +84,29 @@ impl<'a> Workspace<'a> {
 
     fn batch(&self, ops: Vec<Op>, message: &str) -> Batch {
         Batch::new(ops).author(self.author.clone().or(&Author::agent(&self.agent))).message(message)
+    }
+
+    /// A batch of a session in its class: what it writes is of that class, whoever asked for it.
+    fn batch_of(&self, user: &str, session: &str, class: &str, ops: Vec<Op>, what: &str) -> Batch {
+        let batch = self.batch(ops, &format!("{what} {session}"));
+        let author = batch.author.clone().or(&Author::default().with_user(user));
+        batch.author(author.with_class(class).with_session(session))
+    }
+
+    /// The class that something is for: the session's, which the author's has to be, unless that is `main`.
+    fn class(&self, session: Option<&Meta>) -> Result<String> {
+        let own = self.author.class.as_deref();
+        let Some(meta) = session else { return Ok(own.unwrap_or(MAIN).to_owned()) };
+        if own.is_none_or(|own| own == MAIN || own == meta.class) {
+            return Ok(meta.class.clone());
+        }
+        let message = format!("{}: is a session of another class", meta.name);
+        Err(Error::new(ErrorKind::AccessDenied, message))
+    }
+
+    /// The agent's sessions with a user.
+    fn sessions<'s>(&self, fs: &'s dyn FileSystem, user: &str) -> Result<Sessions<'s>> {
+        Ok(Sessions::new(fs, user, &self.agent, self.env.clone())?.author(self.author.clone()))
     }
 
     /// The tree as it was at a moment; without one as it is now, and stays.

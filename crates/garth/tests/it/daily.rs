@@ -165,9 +165,8 @@ async fn what_many_remember_at_once_is_all_there_under_one_header_each() {
 async fn a_prompt_takes_three_reads_of_one_moment_and_one_more_for_a_day_that_others_wrote() {
     for (fs, env, ..) in trees().await {
         let counting = Counting::new(Arc::clone(&fs));
-        let file = |name: String, text: String| {
-            Op::write(p(&format!("/agents/coder/{name}")), text).with_parents()
-        };
+        let file =
+            |name: String, text: String| Op::write(p(&format!("/agents/coder/{name}")), text).with_parents();
         for name in ["SOUL", "IDENTITY", "USER", "AGENTS", "MEMORY", "TOOLS", "HEARTBEAT"] {
             fs.commit(file(format!("{name}.md"), "text".to_owned()).into()).await.unwrap();
         }

@@ -1,11 +1,13 @@
 //! Compaction: a session in few words.
 
 use clap::Args;
-use garth::agent::models::Allowance;
 use garth::agent::session::Compact as How;
+use garth::agent::workspace::{Asking, Trim};
+use garth_server::chat_model::ServedModel;
 use serde_json::json;
 
 use super::open::open;
+use super::reset::allowance;
 use crate::app::App;
 use crate::fail::Result;
 use crate::model_args::ModelArgs;
@@ -28,6 +30,16 @@ pub(crate) struct Compact {
     /// Leave out so many of the last messages
     #[arg(long, default_value_t = 10, value_name = "COUNT")]
     keep: u64,
+    /// Take the older messages out of packs, too, and write them to a part archive
+    ///
+    /// /agents/AGENT/sessions/ID-partMILLISECONDS.jsonl.gz, in the commit of the summary. Steps with a tool
+    /// stay whole, and the last turn stays; settings.json says how many tokens more. What a model finds worth
+    /// remembering is added to the daily memory.
+    #[arg(long, conflicts_with_all = ["max_tokens", "keep"])]
+    trim: bool,
+    /// Only if the last prompt left less of the model's window than settings.json reserves
+    #[arg(long, requires = "trim")]
+    if_due: bool,
     #[command(flatten)]
     model: ModelArgs,
 }
@@ -35,15 +47,17 @@ pub(crate) struct Compact {
 impl Compact {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let model = self.model.open()?;
+        let allowance = allowance(app, model.as_ref()).await?;
+        if self.trim {
+            return trim(
+                app,
+                &self.name,
+                self.if_due,
+                ServedModel::asking(model.as_ref(), allowance.as_ref()),
+            )
+            .await;
+        }
         let open = open(app, true).await?;
-        let allowance = match model.as_ref().and_then(|model| model.daily_tokens) {
-            Some(tokens) => {
-                let data_dir = app.data_dir_of_account().await?;
-                let account = app.account_of(&data_dir).await?;
-                Some(Allowance::new(&*account, tokens, app.env.clone()).await?)
-            }
-            None => None,
-        };
         let mut how = How::default();
         (how.max_tokens, how.keep) = (self.max_tokens, self.keep);
         how.model = model.as_ref().map(|model| &*model.model);
@@ -65,5 +79,33 @@ impl Compact {
                 return Ok(());
             }
         }
+    }
+}
+
+async fn trim(app: &mut App, name: &str, if_due: bool, asking: Option<Asking<'_>>) -> Result {
+    app.only_account("session compact --trim")?;
+    let open = open(app, true).await?;
+    let workspace = open.workspace()?;
+    let mut how = Trim::default().asking(asking);
+    how.if_due = if_due;
+    loop {
+        let Some(done) = workspace.compact(open.user(), name, &how).await? else {
+            let json = json!({"session": name, "lines": null, "part": null, "by_model": false, "seq": null});
+            return app.out.item(&json, if if_due { "not due" } else { "nothing to compact" });
+        };
+        let lines = format!("messages:{}-{}", done.lines.0, done.lines.1);
+        let json = json!({
+            "session": name, "lines": lines, "part": done.part.as_str(), "messages": done.messages,
+            "by_model": done.by_model, "memory": done.memory.as_ref().map(garth::TreePath::as_str),
+            "seq": done.seq.0,
+        });
+        let by = if done.by_model { "by a model" } else { "in excerpts" };
+        let memory = done.memory.map_or(String::new(), |path| format!("\nremembered  {path}"));
+        app.out.item(&json, format_args!("compacted  {lines} {by}, archived in {}{memory}", done.part))?;
+        if !done.more {
+            return Ok(());
+        }
+        // what is left is due as well
+        how.if_due = false;
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use garth::agent::AgentTree;
 use garth::agent::session::Sessions;
+use garth::agent::workspace::Workspace;
 use garth::model::Author;
 use garth::{Env, FileSystem};
 
@@ -29,6 +30,16 @@ impl Open {
     /// The tree that they are in.
     pub(crate) fn fs(&self) -> &dyn FileSystem {
         &*self.fs
+    }
+
+    /// Whose they are.
+    pub(crate) fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// The agent's workspace.
+    pub(crate) fn workspace(&self) -> Result<Workspace<'_>> {
+        Ok(Workspace::new(&*self.fs, &self.agent, self.env.clone())?.author(self.author.clone()))
     }
 
     /// What is done with them.

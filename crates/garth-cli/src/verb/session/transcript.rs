@@ -43,14 +43,17 @@ pub(crate) struct Import {
 /// Write a session as a transcript to standard output
 ///
 /// Messages that were imported in this format are written as they came. Those that were taken back are left
-/// out.
+/// out. Of a session that is there no more its archive is read, by the session's id: see `session archives`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
         garth session export work > work.jsonl\n  \
-        garth session export work --format markdown")]
+        garth session export work --format markdown --lines 10-20")]
 pub(crate) struct Export {
-    /// Which session
+    /// Which session: its name, or the id of an archive
     name: String,
+    /// Only these lines: 10-20, 10-, or 10
+    #[arg(long, value_name = "A-B", value_parser = lines)]
+    lines: Option<(u64, u64)>,
     /// garth, pi, openai, anthropic or markdown
     #[arg(long, default_value = "garth", value_name = "FORMAT")]
     format: TranscriptFormat,
@@ -81,6 +84,15 @@ impl Import {
     }
 }
 
+/// `A-B`, `A-` or `A`; the first line is 1.
+fn lines(text: &str) -> std::result::Result<(u64, u64), String> {
+    let number = |text: &str| text.parse::<u64>().ok().filter(|number| *number > 0);
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let last = if last.is_empty() { Some(u64::MAX) } else { number(last) };
+    let lines = number(first).zip(last).filter(|(first, last)| first <= last);
+    lines.ok_or_else(|| "write 10-20, 10- or 10; the first line is 1".to_owned())
+}
+
 fn read(file: &Path) -> Result<String> {
     let read = |input: &mut dyn Read| {
         let mut bytes = Vec::new();
@@ -104,16 +116,19 @@ fn read(file: &Path) -> Result<String> {
 impl Export {
     pub(crate) async fn run(self, app: &mut App) -> Result {
         let open = open(app, false).await?;
-        let sessions = open.sessions()?;
-        sessions.get(&self.name).await?;
-        let mut export = Lines::new(self.format);
+        let (first, last) = self.lines.unwrap_or((1, u64::MAX));
+        let mut export = Lines::new(self.format).lines(first..=last);
         export.withdrawn = self.withdrawn;
         let mut document = Document::new(self.format);
         loop {
-            let page = sessions.export(&self.name, &export).await?;
+            // in a chat there are no archives
+            let page = match app.global.chat.chat {
+                Some(_) => open.sessions()?.export(&self.name, &export).await?,
+                None => open.workspace()?.transcript(open.user(), &self.name, &export).await?,
+            };
             app.out.bytes(document.page(&page.items).as_bytes())?;
             match page.next {
-                Some(next) => export.lines = next..=u64::MAX,
+                Some(next) => export.lines = next..=last,
                 None => break,
             }
         }

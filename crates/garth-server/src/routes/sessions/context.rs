@@ -1,7 +1,6 @@
 //! The routes of what is made of a session for a model: derived files, packs, swap, children, collection.
 
 use garth::TreePath;
-use garth::agent::models::Allowance;
 use garth::agent::session::{
     Child, ChildChange, Collect, Collection, Compact, Derive, Format, Item, PackOptions, Packed, Resolved,
     Sessions, Source, Spawn, Swapped, Wrote,
@@ -11,6 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{Caller, owned, raw, resolved};
+use crate::chat_model::ServedModel;
 use crate::errors::Refusal;
 use crate::fields::Fields;
 
@@ -73,10 +73,7 @@ pub(super) async fn compact(
         Some(false) => None,
         _ => caller.model,
     };
-    let allowance = match model.and_then(|model| model.daily_tokens) {
-        Some(tokens) => Some(Allowance::new(&**caller.account, tokens, caller.env.clone()).await?),
-        None => None,
-    };
+    let allowance = ServedModel::allowance(model, &**caller.account, caller.env).await?;
     (how.model, how.allowance) = (model.map(|model| &*model.model), allowance.as_ref());
     how.max_tokens = fields.integer("max_tokens", 100, 100_000)?.unwrap_or(how.max_tokens);
     how.keep = fields.integer("keep", 0, u64::MAX)?.unwrap_or(how.keep);

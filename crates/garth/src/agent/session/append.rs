@@ -115,7 +115,7 @@ impl Sessions<'_> {
     /// appended again, so that an append can be repeated.
     ///
     /// # Errors
-    /// `InvalidArgument` for lines of another form; `Conflict` for an id that is there with other content,
+    /// `InvalidArgument` for lines of another form, and a session that was reset; `Conflict` for an id that is there with other content,
     /// and behind a message that is not the last; `NotFound`; `TooLarge`; from the filesystem.
     pub async fn append(&self, session: &str, append: &Append) -> Result<Appended> {
         let given = append.messages.len().max(append.events.len());
@@ -231,7 +231,11 @@ impl Sessions<'_> {
         let now = self.env.now().to_rfc3339();
         let meta_file = self.file(session, META)?;
         let (file, mut meta) = self.meta(session).await?;
-        let (before, mut condition) = (meta.clone(), Precondition::Exists);
+        if let Some(next) = &meta.next {
+            let message = format!("{session}: was reset; append to {next}, which goes on in its place");
+            return Err(Error::invalid(message));
+        }
+        let before = meta.clone();
         let mut conditions = Vec::new();
         if let Some(usage) = append.usage {
             meta.usage = meta.usage.plus(usage);
@@ -253,10 +257,10 @@ impl Sessions<'_> {
         }
         if meta != before {
             ops.push(self.meta_op(session, &meta)?);
-            condition = as_read(Some(&file));
         }
         ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));
-        let batch = self.batch(session, ops, "append to session").require(meta_file, condition);
+        // not behind a reset, whose archive would lack it
+        let batch = self.batch(session, ops, "append to session").require(meta_file, as_read(Some(&file)));
         Ok(conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that)))
     }
 

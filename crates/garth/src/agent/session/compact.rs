@@ -16,9 +16,9 @@ use super::message::Message;
 use super::shown::{Rules, Show};
 use crate::agent::breathe::breathe;
 use crate::agent::models::{Allowance, ChatModel, asked};
-use crate::agent::small::{File, read_all};
+use crate::agent::small::{File, as_read, read_all};
 use crate::error::Result;
-use crate::model::Seq;
+use crate::model::{Precondition, Seq};
 use crate::rule::projection::sessions::result_key;
 
 /// Most messages that one compaction reads; the next goes on.
@@ -68,6 +68,8 @@ pub(crate) struct Compaction {
     pub(crate) derive: Derive,
     pub(crate) by_model: bool,
     pub(crate) more: bool,
+    /// That the summary is as it was read.
+    pub(crate) summary: Precondition,
 }
 
 impl Sessions<'_> {
@@ -101,6 +103,7 @@ impl Sessions<'_> {
         let read = read_all(self.fs, &paths, MAX_DERIVED).await?;
         let texts: Vec<&str> =
             read.iter().map(|file| file.as_ref().and_then(File::text).unwrap_or_default()).collect();
+        let summary = as_read(read[0].as_ref());
         let mut excerpts = Excerpts::parse(texts[0]);
         let first = excerpts.covered() + 1;
         let last = end.min(first + MAX_LINES - 1);
@@ -111,7 +114,8 @@ impl Sessions<'_> {
             && let Some((lines, derive)) =
                 self.by_model(session, compact, model, (&names, &texts), first..=last).await?
         {
-            return Ok(Some(Compaction { more: *lines.end() < end, lines, derive, by_model: true }));
+            let more = *lines.end() < end;
+            return Ok(Some(Compaction { lines, derive, by_model: true, more, summary }));
         }
         let last = self.whole(session, first..=last).await?;
         if first > last {
@@ -130,13 +134,13 @@ impl Sessions<'_> {
                 }
             }
         }
-        let summary = Some(excerpts.text(last, compact.max_tokens));
-        let derive = Derive { summary, ..Derive::default() };
-        Ok(Some(Compaction { lines: first..=last, derive, by_model: false, more: last < end }))
+        let text = Some(excerpts.text(last, compact.max_tokens));
+        let derive = Derive { summary: text, ..Derive::default() };
+        Ok(Some(Compaction { lines: first..=last, derive, by_model: false, more: last < end, summary }))
     }
 
     /// The last of some lines behind which no result comes to a call before it.
-    async fn whole(&self, session: &str, lines: RangeInclusive<u64>) -> Result<u64> {
+    pub(crate) async fn whole(&self, session: &str, lines: RangeInclusive<u64>) -> Result<u64> {
         let (mut calls, mut steps) = (HashMap::new(), Vec::new());
         let mut next = *lines.start();
         while next <= *lines.end() {

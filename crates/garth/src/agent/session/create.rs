@@ -35,13 +35,27 @@ pub struct Create {
     pub cwd: String,
     /// The child that it is: `{agent}/{session}#{id}` of the parent.
     pub parent: Option<String>,
+    /// Its class, if it is not the author's.
+    pub(super) class: Option<String>,
+    /// The session that it goes on for.
+    pub(super) previous: Option<String>,
 }
 
 impl Create {
     /// A session of this name that works at `/`.
     pub fn new(name: impl Into<String>) -> Self {
         let (name, cwd) = (name.into(), "/".to_owned());
-        Self { name, key: None, title: None, model: None, context_window: None, cwd, parent: None }
+        Self {
+            name,
+            key: None,
+            title: None,
+            model: None,
+            context_window: None,
+            cwd,
+            parent: None,
+            class: None,
+            previous: None,
+        }
     }
 
     /// With this key.
@@ -106,7 +120,7 @@ impl Sessions<'_> {
         let meta = Meta {
             id: uuid(&self.env)?,
             name: name.clone(),
-            class: self.class.clone(),
+            class: create.class.as_ref().unwrap_or(&self.class).clone(),
             agent: self.agent.clone(),
             user: self.user.clone(),
             session_key: create.key.as_ref().map(SessionKey::to_string),
@@ -116,6 +130,10 @@ impl Sessions<'_> {
             usage: Usage::default(),
             last_input_tokens: None,
             compacted_to: None,
+            last_part: None,
+            previous: create.previous.clone(),
+            next: None,
+            archive: None,
             finished_at: None,
             other: create.parent.iter().map(|of| ("parent".to_owned(), json!(of))).collect::<Map<_, _>>(),
         };

@@ -37,6 +37,14 @@ pub struct Derived {
     pub seq: Seq,
 }
 
+/// What writes derived files, as a part of a commit.
+pub(super) struct Deriving {
+    pub(super) ops: Vec<Op>,
+    /// What they name may be collected meanwhile.
+    pub(super) conditions: Vec<(At, Precondition)>,
+    pub(super) files: Vec<&'static str>,
+}
+
 /// What an entry was made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -78,6 +86,18 @@ impl Sessions<'_> {
 
     async fn derive_once(&self, session: &str, derive: &Derive) -> Result<Derived> {
         self.meta(session).await?;
+        let Deriving { ops, conditions, files } = self.deriving(session, derive).await?;
+        if ops.is_empty() {
+            return Err(Error::invalid("say what to write: a summary, facts, decisions, todo or refs"));
+        }
+        let batch = self.batch(session, ops, "derive context of session");
+        let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
+        let commit = self.fs.commit(batch.require(self.is_there(session)?, Precondition::Exists)).await?;
+        Ok(Derived { files, seq: commit.seq })
+    }
+
+    /// What writes derived files.
+    pub(super) async fn deriving(&self, session: &str, derive: &Derive) -> Result<Deriving> {
         let (mut ops, mut files, mut conditions) = (Vec::new(), Vec::new(), Vec::new());
         for (name, text) in [(SUMMARY, &derive.summary), (TODO, &derive.todo)] {
             let Some(text) = text else { continue };
@@ -96,14 +116,7 @@ impl Sessions<'_> {
             ops.push(Op::write(self.file(session, kind.file())?, lines_of(&entries)));
             files.push(kind.file());
         }
-        if ops.is_empty() {
-            return Err(Error::invalid("say what to write: a summary, facts, decisions, todo or refs"));
-        }
-        let batch = self.batch(session, ops, "derive context of session");
-        // what they name may be collected meanwhile
-        let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
-        let commit = self.fs.commit(batch.require(self.is_there(session)?, Precondition::Exists)).await?;
-        Ok(Derived { files, seq: commit.seq })
+        Ok(Deriving { ops, conditions, files })
     }
 
     /// Entries whose sources lead somewhere. One that is there already was checked when it was written, and

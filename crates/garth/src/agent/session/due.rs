@@ -57,8 +57,18 @@ impl Due {
     /// # Errors
     /// From the filesystem.
     pub async fn find(fs: &dyn FileSystem, now: Timestamp) -> Result<Self> {
+        Self::marked(fs, COLLECT_AT, &MARKED, now).await
+    }
+
+    /// Those of which one of these files has a mark that is due by now.
+    pub(crate) async fn marked(
+        fs: &dyn FileSystem,
+        mark: &str,
+        files: &[&str],
+        now: Timestamp,
+    ) -> Result<Self> {
         let users = TreePath::parse("/users")?;
-        let marks = fs.find(&FindQuery::metadata_from(COLLECT_AT, "").within(users).limit(PAGE)).await?;
+        let marks = fs.find(&FindQuery::metadata_from(mark, "").within(users).limit(PAGE)).await?;
         let mut due = Self::default();
         for item in marks.items {
             let Some(at) = item.key.split_once('\0').and_then(|(_, at)| Timestamp::parse_rfc3339(at).ok())
@@ -69,7 +79,7 @@ impl Due {
                 due.next = Some(at);
                 return Ok(due);
             }
-            if let Some(one) = DueSession::of(&item.path)
+            if let Some(one) = DueSession::of(&item.path, files)
                 && !due.sessions.contains(&one)
             {
                 due.sessions.push(one);
@@ -89,12 +99,12 @@ impl fmt::Display for DueSession {
 
 impl DueSession {
     /// The session that a file is a mark of.
-    fn of(path: &TreePath) -> Option<Self> {
+    fn of(path: &TreePath, files: &[&str]) -> Option<Self> {
         let mut parts = path.as_str().strip_prefix("/users/")?.splitn(6, '/');
         let mut next = || parts.next();
         let (user, agents, agent, sessions, session, file) =
             (next()?, next()?, next()?, next()?, next()?, next()?);
-        let is_one = agents == "agents" && sessions == "session" && MARKED.contains(&file);
+        let is_one = agents == "agents" && sessions == "session" && files.contains(&file);
         is_one.then(|| Self { user: user.to_owned(), agent: agent.to_owned(), session: session.to_owned() })
     }
 }
@@ -182,7 +192,7 @@ mod tests {
 
     #[test]
     fn only_the_marked_files_of_a_session_stand_for_it() {
-        let of = |path: &str| DueSession::of(&TreePath::parse(path).unwrap());
+        let of = |path: &str| DueSession::of(&TreePath::parse(path).unwrap(), &MARKED);
         let found = of("/users/ann/agents/coder/session/work/context/pack.json").unwrap();
         assert_eq!((&*found.user, &*found.agent, &*found.session), ("ann", "coder", "work"));
         assert!(of("/users/ann/agents/coder/session/work/meta.json").is_some());

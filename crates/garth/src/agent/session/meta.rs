@@ -127,6 +127,18 @@ pub struct Meta {
     /// The last message that was compacted away: packs begin behind it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacted_to: Option<u64>,
+    /// The number of the last part of it that was archived, which are milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_part: Option<u64>,
+    /// The session that it was reset from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<String>,
+    /// The session that goes on in its place, since it was reset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// Where what was said in it was archived when it was reset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archive: Option<String>,
     /// When it reached its end; RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<String>,

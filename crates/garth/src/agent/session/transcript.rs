@@ -2,6 +2,7 @@
 //! beside what is made of it, and exported. `docs/specs/transcripts.md` has the formats.
 
 mod anthropic;
+mod archived;
 mod export;
 mod given;
 mod markdown;
@@ -17,6 +18,7 @@ use std::str::FromStr;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
+pub(crate) use self::archived::{archived_in, archived_lines, archived_messages, archived_said};
 pub use self::export::{Document, Export, Exported};
 use self::given::Given;
 use self::said::Said;

@@ -50,20 +50,22 @@ impl Zone {
         format!("{}{:02}:{:02}", if offset < 0 { '-' } else { '+' }, offset.abs() / 60, offset.abs() % 60)
     }
 
-    /// The last moment at or before `at` at which a day's hour began there.
-    pub fn last_hour(&self, at: Timestamp, hour: i8) -> Timestamp {
+    /// The first moment behind `at` at which a day's hour begins there.
+    pub fn next_hour(&self, at: Timestamp, hour: i8) -> Timestamp {
         let mut day = self.civil(at).date();
         for _ in 0..3 {
-            // a clock that is put forward may skip the hour; it begins when that is over
-            if let Ok(began) = day.at(hour, 0, 0, 0).to_zoned(self.0.clone())
-                && let Ok(nanos) = i64::try_from(began.timestamp().as_nanosecond())
-                && nanos <= at.0
-            {
-                return Timestamp(nanos);
+            if let Some(began) = self.began(day, hour).filter(|began| *began > at) {
+                return began;
             }
-            day = day.yesterday().unwrap_or(day);
+            day = day.tomorrow().unwrap_or(day);
         }
-        Timestamp(i64::MIN)
+        Timestamp(i64::MAX)
+    }
+
+    /// When an hour of a day begins. A clock that is put forward may skip it: then it begins when that is over.
+    fn began(&self, day: Date, hour: i8) -> Option<Timestamp> {
+        let began = day.at(hour, 0, 0, 0).to_zoned(self.0.clone()).ok()?;
+        i64::try_from(began.timestamp().as_nanosecond()).ok().map(Timestamp)
     }
 
     fn civil(&self, at: Timestamp) -> jiff::civil::DateTime {
@@ -148,12 +150,13 @@ mod tests {
     }
 
     #[test]
-    fn the_last_hour_is_found_also_where_the_clock_skips_it() {
+    fn the_next_hour_is_found_also_where_the_clock_skips_it() {
         let zone = Zone::named("Europe/Berlin").unwrap();
-        assert_eq!(zone.last_hour(at("2026-01-27T03:00:00Z"), 4), at("2026-01-27T03:00:00Z"));
-        assert_eq!(zone.last_hour(at("2026-01-27T02:59:59Z"), 4), at("2026-01-26T03:00:00Z"));
+        assert_eq!(zone.next_hour(at("2026-01-27T03:00:00Z"), 4), at("2026-01-28T03:00:00Z"));
+        assert_eq!(zone.next_hour(at("2026-01-27T02:59:59Z"), 4), at("2026-01-27T03:00:00Z"));
         // on that day two is three
-        assert_eq!(zone.last_hour(at("2026-03-29T01:30:00Z"), 2), at("2026-03-29T01:00:00Z"));
+        assert_eq!(zone.next_hour(at("2026-03-29T00:30:00Z"), 2), at("2026-03-29T01:00:00Z"));
+        assert_eq!(zone.next_hour(at("2026-01-27T22:59:59Z"), 0), at("2026-01-27T23:00:00Z"));
     }
 
     #[test]

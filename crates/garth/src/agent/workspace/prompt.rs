@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 pub use self::diff::{Changed, Difference};
 use self::files::Files;
 use super::Workspace;
+use super::settings::ResetPolicy;
 use super::skills::Host;
 use crate::agent::session::Meta;
-use crate::agent::tree::MAIN;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Moment, Seq, Timestamp, VersionId};
 use crate::path::{TreePath, check_id};
@@ -133,6 +133,8 @@ pub struct Prompt {
     pub replayed: Option<Replayed>,
     /// Whether the session's prompt is to stay like this.
     pins: bool,
+    /// Whether sessions of the agent are reset by themselves.
+    resets: bool,
     /// When its files were read: what had expired by then is not in it.
     read_at: Timestamp,
 }
@@ -218,10 +220,17 @@ impl Workspace<'_> {
         }
         match (&options.at, &options.inputs) {
             (Some(at), None) => self.replay(options, at).await,
-            (Some(at), Some(inputs)) => self.build(options, Some(at), inputs.clone()).await,
+            (Some(at), Some(inputs)) => self.build(options, Some(at), inputs.clone(), None).await,
             (None, inputs) => {
-                let prompt = self.build(options, None, inputs.clone().unwrap_or_default()).await?;
-                if options.dry { Ok(prompt) } else { self.told(options, prompt).await }
+                let prompt = self.build(options, None, inputs.clone().unwrap_or_default(), None).await?;
+                if options.dry {
+                    return Ok(prompt);
+                }
+                let told = self.told(options, prompt).await?;
+                if let (Some((user, session)), true) = (&options.session, told.resets) {
+                    self.look_again(user, session).await?;
+                }
+                Ok(told)
             }
         }
     }
@@ -232,16 +241,17 @@ impl Workspace<'_> {
         options: &PromptOptions,
         at: Option<&Moment>,
         mut inputs: Inputs,
+        read_at: Option<Timestamp>,
     ) -> Result<Prompt> {
         // of a time in the past that is the time
-        let read_at = match at {
+        let now_is = match at {
             Some(Moment::Time(time)) => *time,
             _ => self.env.now(),
         };
-        let time = inputs.time(read_at)?;
+        let time = inputs.time(now_is)?;
         inputs.clock = Some(time.to_rfc3339());
         let moment = self.moment(at).await?;
-        let mut files = Files::read(self, &*moment, options.session.as_ref(), time).await?;
+        let mut files = Files::read(self, &*moment, options.session.as_ref(), time, read_at).await?;
         let class = self.class(files.session.as_ref())?;
         let since = match files.session.as_ref().and_then(pinned_since) {
             Some(since) if files.settings.prompt.pinned && since < files.seq => Some(since),
@@ -251,7 +261,7 @@ impl Workspace<'_> {
         if let Some(since) = since {
             match self.moment(Some(&Moment::Seq(since))).await {
                 Ok(then) => {
-                    let mut pinned = Files::read(self, &*then, options.session.as_ref(), time).await?;
+                    let mut pinned = Files::read(self, &*then, options.session.as_ref(), time, None).await?;
                     // whose memory a session may see is not pinned
                     pinned.settings.daily_memory = files.settings.daily_memory;
                     now = Some(std::mem::replace(&mut files, pinned));
@@ -262,19 +272,9 @@ impl Workspace<'_> {
             }
         }
         let mut prompt = assemble::prompt(&self.agent, &class, &files, now.as_ref(), inputs, time);
-        prompt.read_at = read_at;
+        prompt.read_at = now_is;
+        prompt.resets = now.as_ref().unwrap_or(&files).settings.reset.policy != ResetPolicy::Manual;
         Ok(prompt)
-    }
-
-    /// The class that it is for: the session's, which the author's has to be, unless that is `main`.
-    fn class(&self, session: Option<&Meta>) -> Result<String> {
-        let own = self.author.class.as_deref();
-        let Some(meta) = session else { return Ok(own.unwrap_or(MAIN).to_owned()) };
-        if own.is_none_or(|own| own == MAIN || own == meta.class) {
-            return Ok(meta.class.clone());
-        }
-        let message = format!("{}: is a session of another class", meta.name);
-        Err(Error::new(ErrorKind::AccessDenied, message))
     }
 }
 

@@ -77,13 +77,15 @@ pub enum DailyMemory {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct CompactionSettings {
-    /// How many tokens of the context window stay free.
+    /// How many tokens of the context window stay free: a session whose last prompt left less is compacted.
     pub reserve: u64,
+    /// How many tokens of the newest messages stay in packs, and the last turn in any case.
+    pub keep: u64,
 }
 
 impl Default for CompactionSettings {
     fn default() -> Self {
-        Self { reserve: 20_000 }
+        Self { reserve: 20_000, keep: 20_000 }
     }
 }
 

@@ -107,20 +107,25 @@ impl Sessions<'_> {
                 return Ok(vec![text.to_owned()]);
             }
         }
-        Ok(match format {
-            TranscriptFormat::Anthropic => group
-                .chunk_by(|a, b| a.1.role == Role::Tool && b.1.role == Role::Tool)
-                .map(|step| {
-                    let messages: Vec<_> = step.iter().map(|(_, message)| message).collect();
-                    anthropic::write(&messages, step.first().is_some_and(|(number, _)| *number == 1))
-                })
-                .collect(),
-            TranscriptFormat::Pi => group.iter().map(|(_, message)| pi::write(message)).collect(),
-            TranscriptFormat::OpenAi => group.iter().map(|(_, message)| openai::write(message)).collect(),
-            TranscriptFormat::Markdown => group.iter().map(|(_, message)| markdown::write(message)).collect(),
-            // its lines are given as they are
-            TranscriptFormat::Garth => Vec::new(),
-        })
+        Ok(anew(format, group))
+    }
+}
+
+/// Messages that follow each other, written in a format.
+pub(super) fn anew(format: TranscriptFormat, group: &[(u64, Message)]) -> Vec<String> {
+    match format {
+        TranscriptFormat::Anthropic => group
+            .chunk_by(|a, b| a.1.role == Role::Tool && b.1.role == Role::Tool)
+            .map(|step| {
+                let messages: Vec<_> = step.iter().map(|(_, message)| message).collect();
+                anthropic::write(&messages, step.first().is_some_and(|(number, _)| *number == 1))
+            })
+            .collect(),
+        TranscriptFormat::Pi => group.iter().map(|(_, message)| pi::write(message)).collect(),
+        TranscriptFormat::OpenAi => group.iter().map(|(_, message)| openai::write(message)).collect(),
+        TranscriptFormat::Markdown => group.iter().map(|(_, message)| markdown::write(message)).collect(),
+        // its lines are given as they are
+        TranscriptFormat::Garth => Vec::new(),
     }
 }
 

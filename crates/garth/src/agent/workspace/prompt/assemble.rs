@@ -134,6 +134,7 @@ pub(super) fn prompt(
         inputs,
         event: None,
         replayed: None,
+        resets: false,
         pins: files.settings.prompt.pinned && files.session.is_some() && now.is_none(),
         read_at: time,
         text,

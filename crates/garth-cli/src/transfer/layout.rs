@@ -1,0 +1,108 @@
+//! Folders in the layout of a bucket: the sidecars beside their files, and what is looked at before an import.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use garth::agent::workspace::layout::{MAX_SIDECAR, SIDECAR, Sidecar, described, is_own};
+use garth::{Name, TreePath};
+
+use super::Exclude;
+use super::host::{HostEntry, HostWalk, Step};
+use super::own::Own;
+use super::report::Report;
+use crate::fail::{Failure, Result};
+
+/// Where the sidecar of a file is, if it has one.
+pub(super) fn sidecar_path(file: &Path) -> PathBuf {
+    let mut name = OsString::from(file);
+    name.push(SIDECAR);
+    name.into()
+}
+
+/// Whether a sidecar lies at a path. A file of such a name that has a sidecar itself is none.
+pub(super) fn is_sidecar(path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str);
+    name.is_some_and(|name| described(name).is_some()) && is_file(path) && !is_sidecar(&sidecar_path(path))
+}
+
+fn is_file(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file())
+}
+
+/// What the sidecar of a file says; of a file without one it is nothing.
+pub(super) fn read_sidecar(file: &Path) -> Result<Sidecar> {
+    let path = sidecar_path(file);
+    if is_sidecar(&path) { read(&path) } else { Ok(Sidecar::default()) }
+}
+
+fn read(path: &Path) -> Result<Sidecar> {
+    let mut json = Vec::new();
+    // one byte more tells what is too long
+    let opened =
+        fs::File::open(path).and_then(|file| file.take(MAX_SIDECAR as u64 + 1).read_to_end(&mut json));
+    opened.map_err(Failure::host(path))?;
+    Sidecar::parse(&json).map_err(|error| refused(path, error.message()))
+}
+
+fn refused(path: &Path, message: &str) -> Failure {
+    Failure::Host(path.to_owned(), io::Error::new(io::ErrorKind::InvalidData, message.to_owned()))
+}
+
+/// Looks through a folder before anything of it is written: each sidecar can be read and has its file, and nothing
+/// lies where garth keeps what is its own. Gives whether it may be imported; what is wrong is reported.
+pub(crate) fn check(top: &Path, exclude: Exclude, own: &Own, report: &mut Report<'_>) -> Result<bool> {
+    let mut walk = HostWalk::new(top, Rc::new(exclude))?;
+    let mut sound = true;
+    while let Some(step) = walk.next() {
+        report.interrupt().check()?;
+        // what cannot be read the import tells, and goes on
+        let Step::Entry(entry) = step else { continue };
+        if entry.meta.is_dir() && own.is(&entry.meta) {
+            continue;
+        }
+        match check_entry(&entry) {
+            Ok(()) if entry.meta.is_dir() => walk.enter(&entry.path),
+            Ok(()) => {}
+            Err(failure) => {
+                sound = false;
+                report.fail(failure)?;
+            }
+        }
+    }
+    Ok(sound)
+}
+
+fn check_entry(entry: &HostEntry) -> Result {
+    let HostEntry { path, source, meta } = entry;
+    let target = if meta.is_symlink() { fs::read_link(source).ok() } else { None };
+    let target = target.as_deref().and_then(Path::to_str);
+    // the import tells what is no path of the tree
+    if at(path).is_ok_and(|path| is_own(&path, target)) {
+        let message = "garth keeps something of its own there, and an import of the layout leaves it alone; \
+                       import without --layout, or leave it out (--exclude)";
+        return Err(refused(source, message));
+    }
+    let Some(file) = described(path).filter(|_| is_sidecar(source)) else { return Ok(()) };
+    let beside = source.with_file_name(file.rsplit_once('/').map_or(file, |(_, name)| name));
+    if !is_file(&beside) {
+        let message = format!(
+            "metadata of a file that is not there; if it is a file itself, give it metadata of its own: \
+             {}{SIDECAR} with {{}} in it",
+            source.file_name().unwrap_or_default().to_string_lossy()
+        );
+        return Err(refused(source, &message));
+    }
+    read(source).map(drop)
+}
+
+/// The path of the tree that an object has.
+fn at(path: &str) -> garth::Result<TreePath> {
+    let mut at = TreePath::root();
+    for name in path.split('/') {
+        at = at.join(&Name::parse(name)?)?;
+    }
+    Ok(at)
+}

@@ -1,0 +1,142 @@
+//! Sidecars of an export in the layout of a bucket: each goes, stays or comes with its file.
+
+use std::collections::HashSet;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use garth::agent::workspace::layout::{MAX_SIDECAR, SIDECAR, Sidecar, described};
+use garth::model::Entry;
+use garth::{Error, ErrorKind, TreePath};
+
+use super::super::host::{HostEntry, parts};
+use super::super::layout::{is_sidecar, sidecar_path};
+use super::super::tree_walk::TreeItem;
+use super::{Export, PERMISSIONS, settle};
+use crate::fail::{Failure, Result};
+
+/// The names of one directory that belong to sidecars. Files come before them.
+#[derive(Default)]
+pub(super) struct Sidecars {
+    dir: String,
+    /// Those of files that have been brought.
+    names: HashSet<String>,
+    /// Those of files that could not be brought.
+    spared: HashSet<String>,
+}
+
+impl Sidecars {
+    /// Begins anew in another directory.
+    fn at(&mut self, path: &str) {
+        let dir = parts(path).0;
+        if dir != self.dir {
+            *self = Self { dir: dir.to_owned(), ..Self::default() };
+        }
+    }
+
+    /// The sidecar of a file that could not be brought stays as it is.
+    pub(super) fn spare(&mut self, path: &str) {
+        self.at(path);
+        self.spared.insert(format!("{path}{SIDECAR}"));
+    }
+
+    /// Whether it is a sidecar whose file has been brought.
+    pub(super) fn has(&mut self, path: &str) -> bool {
+        self.at(path);
+        self.names.contains(path)
+    }
+
+    /// Refuses what lies where a sidecar goes.
+    pub(super) fn claim(&mut self, path: &str) -> Result {
+        if !self.has(path) {
+            return Ok(());
+        }
+        let at = TreePath::parse(&format!("/{path}"))?;
+        let message = "skipped, metadata of the file beside it has this name in the layout; rename it";
+        Err(Error::at(ErrorKind::Unsupported, &at, message).into())
+    }
+}
+
+impl Export<'_, '_> {
+    /// Whether what only the folder has is a sidecar that has been seen to, or one of a file that is left out.
+    pub(super) fn is_of_file(&mut self, there: &HostEntry) -> bool {
+        let Some(file) = described(&there.path).filter(|_| self.policy.layout) else { return false };
+        self.sidecars.has(&there.path)
+            || self.sidecars.spared.contains(&there.path)
+            || self.exclude.leaves_out_above(file, false) && is_sidecar(&there.source)
+    }
+
+    /// Brings the sidecar of a file; gives how many bytes were written, nothing if it was the same. A file with
+    /// the name of one has one itself, so that it is not taken for one.
+    pub(super) async fn sidecar(
+        &mut self,
+        (relative, to): (&str, &Path),
+        entry: &Entry,
+    ) -> Result<Option<u64>> {
+        let (sidecar, path) = (Sidecar::of(&entry.attributes), sidecar_path(to));
+        let name = format!("{relative}{SIDECAR}");
+        let there = match fs::symlink_metadata(&path) {
+            Ok(meta) => Some(meta),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            // no file has so long a name
+            Err(error) if error.kind() == io::ErrorKind::InvalidFilename && sidecar.is_empty() => None,
+            Err(error) => return Err(Failure::host(&path)(error)),
+        };
+        if sidecar.is_empty() && described(relative).is_none() {
+            // what is there may be an object of this name
+            if there.is_none() || !is_sidecar(&path) || self.has_object(&name).await? {
+                return Ok(None);
+            }
+            self.sidecars.names.insert(name);
+            self.touch(&path);
+            if !self.policy.dry_run {
+                fs::remove_file(&path).map_err(Failure::host(&path))?;
+            }
+            return Ok(Some(0));
+        }
+        let second = format!("{name}{SIDECAR}");
+        if !self.policy.delete && is_sidecar(&sidecar_path(&path)) && !self.has_object(&second).await? {
+            let message = "metadata beside it makes it a file itself (--delete removes that)";
+            return Err(Failure::Host(path, io::Error::new(io::ErrorKind::AlreadyExists, message)));
+        }
+        self.sidecars.names.insert(name.clone());
+        let json = sidecar.to_json();
+        let same = there.as_ref().filter(|there| there.is_file() && there.len() == json.len() as u64);
+        if same.is_some() && content(&path).map_err(Failure::host(&path))? == json.as_bytes() {
+            return Ok(None);
+        }
+        let in_the_way = there.as_ref().filter(|there| !there.is_file() && !there.is_symlink());
+        if let Some(meta) = in_the_way {
+            self.clear(&name, &path, meta)?;
+        }
+        let there = there.as_ref().filter(|_| in_the_way.is_none());
+        self.replace(&path, there, |temporary| {
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary)?;
+            file.write_all(json.as_bytes())?;
+            settle(&file, Some(entry.mode & PERMISSIONS & 0o666), entry.mtime)
+        })?;
+        Ok(Some(json.len() as u64))
+    }
+
+    /// Whether the tree has something of this name, which is to have it.
+    async fn has_object(&self, name: &str) -> Result<bool> {
+        match self.fs.stat(&(&TreePath::parse(&format!("/{name}"))?).into()).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn content(path: &Path) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    fs::File::open(path)?.take(MAX_SIDECAR as u64).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// What is said of a file for whose key there is another one.
+pub(super) fn hidden(item: &TreeItem) -> Failure {
+    let message = format!("skipped, something else lies at its key, {}; remove one of them", item.path);
+    Error::at(ErrorKind::Unsupported, &item.at, message).into()
+}

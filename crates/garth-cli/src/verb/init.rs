@@ -1,0 +1,62 @@
+//! `garth init`: what an agent begins with.
+
+use clap::{Args, Subcommand};
+use garth::TreePath;
+use garth::agent::workspace::{self, Workspace, Zone};
+use garth::model::Author;
+use serde_json::json;
+
+use crate::app::App;
+use crate::escape::escaped;
+use crate::fail::Result;
+
+/// Lay out the workspace of an agent
+///
+/// With --json one object: agent, made and kept (paths), seq (null if all was there).
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth init agent scout --time-zone Europe/Berlin")]
+pub(crate) struct Init {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Lay out the files in /agents/NAME that its prompt is made of, with texts to begin with, in one commit
+    ///
+    /// SOUL.md, IDENTITY.md, USER.md, AGENTS.md, TOOLS.md, HEARTBEAT.md and settings.json. BOOTSTRAP.md, for an
+    /// agent that is new, has it ask who it is and whom it serves, write that down and remove the file. Memories
+    /// are not made up: MEMORY.md and memory/ come with the first one. What is there stays as it is. The agent
+    /// itself cannot do this, as settings are for people to write.
+    #[command(after_help = "Example:\n  garth init agent scout --time-zone Europe/Berlin")]
+    Agent {
+        /// Its id: 1 to 128 bytes, without `/` and control characters
+        name: String,
+        /// Time zone by which its days change: an IANA name
+        #[arg(long, value_name = "ZONE", default_value = "UTC")]
+        time_zone: String,
+        /// Leave BOOTSTRAP.md out
+        #[arg(long)]
+        no_bootstrap: bool,
+    },
+}
+
+impl Init {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        app.only_account("init")?;
+        let Action::Agent { name, time_zone, no_bootstrap } = self.action;
+        // checked first: a bad name must not leave a new data folder behind
+        garth::path::check_id("agent", &name)?;
+        let mut options = workspace::Init::default().time_zone(Zone::named(&time_zone)?);
+        options.bootstrap = !no_bootstrap;
+        let tree = app.tree_or_new().await?;
+        let workspace = Workspace::new(&*tree.fs, &name, app.env.clone())?.author(Author::default());
+        let done = workspace.init(&options).await?;
+        let paths = |paths: &[TreePath]| paths.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let (made, kept) = (paths(&done.made), paths(&done.kept));
+        let lines = made.iter().map(|path| format!("made  {}", escaped(path)));
+        let lines = lines.chain(kept.iter().map(|path| format!("kept  {}", escaped(path))));
+        let text = lines.collect::<Vec<_>>().join("\n");
+        app.out.item(&json!({"agent": name, "made": made, "kept": kept, "seq": done.seq}), text)
+    }
+}

@@ -1,0 +1,129 @@
+//! Puts sessions away: resets, archives, and transcripts of both.
+
+use clap::Args;
+use garth::agent::models::Allowance;
+use garth::agent::workspace::{Held, Reset as How};
+use garth_server::chat_model::ServedModel;
+use serde_json::json;
+
+use super::item;
+use super::open::open;
+use crate::app::App;
+use crate::escape::escaped;
+use crate::fail::Result;
+use crate::model_args::ModelArgs;
+
+/// Archive a session, end it, and open the next one in its place
+///
+/// One commit writes /agents/AGENT/sessions/ID.jsonl.gz (JSON Lines of pi-ai, gzip), ends the session, moves
+/// media that the archive refers to beside it, removes the others, and makes the next session with the same
+/// key. If the archive cannot be written nothing changes. With --model-endpoint a model is asked what is worth
+/// remembering; it is added to the daily memory of the day on which the session was used last. With --json one
+/// object: session, archive, messages, next (as `session show`), memory, job, seq.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  garth session reset work\n  garth session reset work --next work-tuesday"
+)]
+pub(crate) struct Reset {
+    /// Which session
+    name: String,
+    /// The name of the next session; work-2 follows work without it
+    #[arg(long, value_name = "NAME")]
+    next: Option<String>,
+    /// Only if the agent's settings.json says that it is due
+    #[arg(long)]
+    if_due: bool,
+    #[command(flatten)]
+    model: ModelArgs,
+}
+
+impl Reset {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        app.only_account("session reset")?;
+        let model = self.model.open()?;
+        let allowance = allowance(app, model.as_ref()).await?;
+        let open = open(app, true).await?;
+        let mut how =
+            How::default().name(self.next).asking(ServedModel::asking(model.as_ref(), allowance.as_ref()));
+        how.if_due = self.if_due;
+        let Some(done) = open.workspace()?.reset(open.user(), &self.name, &how).await? else {
+            let json = json!({"session": self.name, "archive": null, "next": null});
+            return app.out.item(&json, format_args!("not due  {}", escaped(&self.name)));
+        };
+        let (memory, job) = match &done.memory {
+            Held::Added(path) => (Some(path.as_str()), None),
+            Held::Later(job) => (None, Some(job.as_str())),
+            _ => (None, None),
+        };
+        let archive = done.archive.as_ref().map(garth::TreePath::as_str);
+        let json = json!({
+            "session": self.name, "archive": archive, "messages": done.messages, "next": item(&done.next),
+            "memory": memory, "job": job, "seq": done.seq.0,
+        });
+        let archived = match archive {
+            Some(archive) => format!("archived  {} messages in {archive}", done.messages),
+            None => "archived  nothing: nothing was said".to_owned(),
+        };
+        let remembered = match (memory, job) {
+            (Some(path), _) => format!("\nremembered  {path}"),
+            (None, Some(job)) => format!("\nremembered  later, by job {job}: the model did not answer"),
+            (None, None) => String::new(),
+        };
+        app.out.item(&json, escaped(&format!("{archived}{remembered}\nnext  {}", done.next.name)))
+    }
+}
+
+/// List the archives of the agent's sessions
+///
+/// Parts that compaction archived are not listed. With --json one object an archive: session_id, path, size,
+/// metadata.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  garth session archives --agent scout")]
+pub(crate) struct Archives {
+    /// Show at most this many
+    #[arg(short = 'n', long, value_name = "COUNT")]
+    limit: Option<usize>,
+}
+
+impl Archives {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        app.only_account("session archives")?;
+        let open = open(app, false).await?;
+        let workspace = open.workspace()?;
+        let (mut left, mut after) = (self.limit.unwrap_or(usize::MAX), None);
+        while left > 0 {
+            let (found, next) = workspace.archives(after.as_deref(), left.min(1000)).await?;
+            left -= found.len();
+            for archive in found {
+                let json = json!({
+                    "session_id": archive.session_id, "path": archive.path.as_str(), "size": archive.size,
+                    "metadata": archive.metadata,
+                });
+                let known = |name: &str| archive.metadata.get(name).map_or("-", String::as_str);
+                let line = format!(
+                    "{}  {} messages  {}  {} bytes",
+                    archive.session_id,
+                    known("messageCount"),
+                    known("sessionKey"),
+                    archive.size
+                );
+                app.out.item(&json, escaped(&line))?;
+            }
+            match next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a model may take of the account.
+pub(super) async fn allowance(app: &mut App, model: Option<&ServedModel>) -> Result<Option<Allowance>> {
+    if model.is_none() {
+        return Ok(None);
+    }
+    let data_dir = app.data_dir_of_account().await?;
+    let account = app.account_of(&data_dir).await?;
+    Ok(ServedModel::allowance(model, &*account, &app.env).await?)
+}

@@ -1,0 +1,89 @@
+//! Resets the sessions of an account that are due by the settings of their agents, and asks the model what is to be
+//! remembered of those that were put away while it did not answer. Models take long: it is done beside the visits
+//! of the courier, which find what is due.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use garth::agent::workspace::{Reset, Workspace, due_resets, next_job, run_jobs};
+use garth::{AccountStore, Env, Result};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+use crate::chat_model::ServedModel;
+use crate::collect::Left;
+
+/// Accounts that are worked on at a time.
+const AT_ONCE: usize = 4;
+
+/// How long an account waits that finds no room, or is worked on, in seconds.
+const PAUSE: i64 = 5;
+
+/// The resets of a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Resets {
+    model: Option<ServedModel>,
+    room: Arc<Semaphore>,
+    /// The accounts that are worked on.
+    busy: Arc<Mutex<HashSet<String>>>,
+}
+
+impl Resets {
+    pub(crate) fn new(model: Option<ServedModel>) -> Self {
+        Self { model, room: Arc::new(Semaphore::new(AT_ONCE)), busy: Arc::default() }
+    }
+
+    /// Looks at what is due of an account, and begins it if there is room.
+    pub(crate) async fn step(&self, tree: &Arc<dyn AccountStore>, account: &str, env: &Env) -> Result<Left> {
+        let now = env.now();
+        let due = due_resets(&**tree, now).await?;
+        let job = match &self.model {
+            Some(_) => next_job(&**tree).await?,
+            None => None,
+        };
+        if due.sessions.is_empty() && job.is_none_or(|job| job > now) {
+            return Ok(Left { more: false, next: [due.next, job].into_iter().flatten().min() });
+        }
+        self.begin(Arc::clone(tree), account, env);
+        Ok(Left { more: false, next: Some(now.plus_seconds(PAUSE)) })
+    }
+
+    fn begin(&self, tree: Arc<dyn AccountStore>, account: &str, env: &Env) {
+        let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else { return };
+        let busy = || self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        if !busy().insert(account.to_owned()) {
+            return;
+        }
+        let (resets, account, env) = (self.clone(), account.to_owned(), env.clone());
+        let runtime = Handle::current();
+        // it may read and wait for long: not on a worker of the runtime
+        tokio::task::spawn_blocking(move || {
+            runtime.block_on(async {
+                let _room = room;
+                if let Err(error) = run(&*tree, &account, &env, resets.model.as_ref()).await {
+                    tracing::warn!(account, %error, "sessions cannot be reset");
+                }
+                resets.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&account);
+            });
+        });
+    }
+}
+
+/// Does what is due of an account.
+async fn run(tree: &dyn AccountStore, account: &str, env: &Env, model: Option<&ServedModel>) -> Result<()> {
+    let allowance = ServedModel::allowance(model, tree, env).await?;
+    let asking = ServedModel::asking(model, allowance.as_ref());
+    for one in due_resets(tree, env.now()).await?.sessions {
+        let workspace = Workspace::new(tree, &one.agent, env.clone())?;
+        let how = Reset::default().asking(asking);
+        match workspace.reset_if_due(&one.user, &one.session, &how).await {
+            Ok(Some(done)) => tracing::info!(account, session = %one, next = done.next.name, "reset"),
+            Ok(None) => {}
+            Err(error) => tracing::warn!(account, session = %one, %error, "a session cannot be reset"),
+        }
+    }
+    if let Some(asking) = asking {
+        run_jobs(tree, env, asking).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! The workspace of an agent over HTTP.
+
+use std::sync::Arc;
+
+use garth::datadir::Scope;
+use garth_server::Options;
+use garth_server::chat_model::{HttpModel, ServedModel};
+use serde_json::{Value, json};
+
+use super::chat_model::endpoint;
+use super::harness::Server;
+
+/// A workspace with a soul and a long-term memory, and a session `work` with a few messages.
+fn with_session() -> Server {
+    let server = Server::start();
+    session(&server);
+    server
+}
+
+fn session(server: &Server) {
+    let account = futures::executor::block_on(server.home.account("acme")).unwrap();
+    for (name, text) in [("SOUL.md", "Be kind."), ("MEMORY.md", "Ann likes tea.")] {
+        let path = garth::TreePath::parse(&format!("/agents/scout/{name}")).unwrap();
+        let op = garth::model::Op::write(path, text).with_parents();
+        futures::executor::block_on(account.commit(garth::model::Batch::new([op]))).unwrap();
+    }
+    let of = json!({"agent": "scout", "user": "ann", "name": "work", "key": "agent:scout:main", "model": "m",
+        "context_window": 30_000});
+    server.ok("sessions/create", of.to_string());
+    let messages: Vec<Value> = (1..=6)
+        .flat_map(|n| {
+            let (asked, said) = (format!("question {n}"), "word ".repeat(5000));
+            [json!({"role": "user", "content": asked}), json!({"role": "assistant", "content": said})]
+        })
+        .collect();
+    let append = json!({"agent": "scout", "user": "ann", "name": "work", "messages": messages});
+    server.ok("sessions/append", append.to_string());
+}
+
+#[test]
+fn a_prompt_is_built_in_each_form_and_again() {
+    let server = with_session();
+    let of = |more: Value| {
+        let mut body = json!({"user": "ann", "session": "work"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body.to_string()
+    };
+    let inputs = json!({"runtime": {"Channel": "mail"}});
+    let built = server.ok("agents/scout/prompt", of(json!({"inputs": inputs})));
+    let text = built["content"].as_str().unwrap();
+    assert!(text.contains("Be kind.") && text.contains("Ann likes tea.") && text.contains("- Channel: mail"));
+    assert!(built["prompt"]["event"].is_string() && built["prompt"]["parts"].as_array().unwrap().len() > 5);
+    let list = server.ok("agents/scout/prompt", of(json!({"form": "anthropic", "dry": true})));
+    assert_eq!(list["content"][0]["type"], json!("text"));
+    let group = server.ok("agents/scout/prompt", json!({"class": "group"}).to_string());
+    assert!(!group["content"].as_str().unwrap().contains("Ann likes tea."));
+    server.clock.advance(std::time::Duration::from_secs(60));
+    let past = server.ok("agents/scout/prompt", of(json!({"at": "30s"})));
+    assert_eq!((&past["content"], &past["prompt"]["replayed"]["same"]), (&built["content"], &json!(true)));
+    let compared = server.ok("agents/scout/prompt/compare", of(json!({"from": "30s", "inputs": {}})));
+    assert_eq!(compared["changed"][0]["name"], json!("runtime"), "{compared}");
+    for (body, said) in [
+        (of(json!({"form": "xml"})), "form"),
+        (of(json!({"inputs": {"host": []}})), "inputs"),
+        (json!({"session": "work"}).to_string(), "user"),
+    ] {
+        let reply = server.post("agents/scout/prompt", body);
+        assert!(reply.status == 400 && reply.text().contains(said), "{}", reply.text());
+    }
+}
+
+#[test]
+fn daily_memory_is_added_and_read_by_class() {
+    let server = Server::start();
+    let added = server.ok("agents/scout/memory/add", r#"{"text":"- likes tea"}"#);
+    assert_eq!(added["path"], json!("/agents/scout/memory/2026-01-27.md"));
+    server.ok("agents/scout/memory/add", r#"{"text":"- a guest","class":"dm","day":"2026-01-26"}"#);
+    let main = server.ok("agents/scout/memory/get", "{}");
+    assert!(main["parts"][0]["text"].as_str().unwrap().contains("likes tea"));
+    assert_eq!(server.ok("agents/scout/memory/get", r#"{"class":"dm"}"#)["parts"], json!(null));
+    let days = server.ok("agents/scout/memory/days", r#"{"limit":1}"#);
+    assert_eq!(
+        (&days["items"][0]["day"], &days["next_cursor"]),
+        (&json!("2026-01-26"), &json!("2026-01-26"))
+    );
+    let bad = server.post("agents/scout/memory/get", r#"{"day":"../x"}"#);
+    assert_eq!(bad.status, 400, "{}", bad.text());
+}
+
+#[test]
+fn a_session_is_reset_and_its_archive_read() {
+    let server = with_session();
+    let body = r#"{"user":"ann","name":"work"}"#;
+    assert_eq!(
+        server.ok("agents/scout/reset", r#"{"user":"ann","name":"work","if_due":true}"#)["reset"],
+        json!(false)
+    );
+    let done = server.ok("agents/scout/reset", body);
+    assert_eq!((&done["messages"], &done["next"]["name"]), (&json!(12), &json!("work-2")));
+    let archives = server.ok("agents/scout/archives", "{}");
+    let id = archives["items"][0]["session_id"].as_str().unwrap();
+    assert_eq!(archives["items"][0]["metadata"]["messageCount"], json!("12"));
+    let transcript = json!({"user": "ann", "name": id, "format": "pi", "first_line": 3, "last_line": 3});
+    let page = server.ok("agents/scout/transcript", transcript.to_string());
+    assert_eq!(page["items"][0]["content"], json!("question 2"));
+    assert_eq!(server.post("agents/scout/reset", body).status, 400);
+    assert_eq!(server.post("agents/scout/reset", r#"{"user":"ann","name":"none"}"#).status, 404);
+    let dm = json!({"user": "ann", "name": "work-2", "class": "dm"}).to_string();
+    assert_eq!(server.post("agents/scout/reset", dm).status, 403);
+    assert_eq!(server.ok("agents/scout/archives", r#"{"class":"dm"}"#)["items"], json!([]));
+}
+
+#[test]
+fn a_key_needs_the_scope_and_the_agent_is_an_id() {
+    let server = with_session();
+    let reader = server.key("acme", &[Scope::MemoryRead]);
+    assert_eq!(server.post_as(&reader, "agents/scout/memory/days", "{}").status, 200);
+    assert_eq!(server.post_as(&reader, "agents/scout/prompt", "{}").status, 403);
+    assert_eq!(server.post_as(&reader, "agents/scout/reset", "{}").status, 403);
+    // percent-encoded, and no way to another place
+    let reply = server.post("agents/sc%6fut/prompt", "{}");
+    assert!(reply.text().contains("Be kind."), "{}", reply.text());
+    for bad in ["agents/%2e%2e/prompt", "agents/a%2fb/prompt", "agents/%00/prompt"] {
+        assert_eq!(server.post(bad, "{}").status, 400, "{bad}");
+    }
+    assert_eq!(server.post("agents//prompt", "{}").status, 400);
+}
+
+#[test]
+fn a_server_compacts_a_session_whose_window_is_nearly_full() {
+    let notes = r#"{"summary":"They asked.","facts":[],"decisions":[],"todo":"","refs":[]}"#;
+    let says = |text: &str| (200, json!({"choices": [{"message": {"content": text}}]}).to_string());
+    let (url, asked) = endpoint(vec![says(notes), says("- they asked")]);
+    let model = ServedModel { model: Arc::new(HttpModel::new(&url, "m", None).unwrap()), daily_tokens: None };
+    for model in [None, Some(model)] {
+        let server = Server::start_with(Options::default().model(model));
+        session(&server);
+        let used = r#"{"agent":"scout","user":"ann","name":"work","usage":{"input_tokens":29000}}"#;
+        server.ok("sessions/append", used);
+        let meta = || {
+            let of = r#"{"agent":"scout","user":"ann","name":"work"}"#;
+            server.ok("sessions/get", of)["session"]["meta"].clone()
+        };
+        let began = std::time::Instant::now();
+        while meta()["compacted_to"].is_null() {
+            assert!(began.elapsed().as_secs() < 60, "{}", meta());
+            std::thread::yield_now();
+        }
+        assert!(meta()["last_part"].is_number() && meta()["last_input_tokens"].is_null());
+    }
+    assert_eq!(asked.iter().count(), 2, "the summary, and what is to be remembered");
+}

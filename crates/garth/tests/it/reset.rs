@@ -1,0 +1,503 @@
+//! Compaction of a session's packs, resets, archives, and what a model says is to be remembered of them.
+
+use std::io::Read as _;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use garth::agent::models::{Answer, Ask, ChatModel};
+use garth::agent::session::{
+    Append, Create, Draft, Export, PackOptions, SessionKey, Sessions, State, TranscriptFormat, Usage,
+};
+use garth::agent::workspace::{
+    Asking, Held, PromptOptions, Reset, Trim, Trimmed, WasReset, Workspace, due_resets, run_jobs,
+};
+use garth::engine::memory::Memory;
+use garth::env::ManualClock;
+use garth::model::quota::Limits;
+use garth::model::{Author, Batch, Op, Timestamp};
+use garth::{DataDir, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use serde_json::Value;
+
+/// 2026-01-27 09:30 UTC, a Tuesday.
+const START: Timestamp = Timestamp(1_769_506_200_000_000_000);
+
+/// A model that says one thing, or does not answer.
+#[derive(Debug)]
+struct Says(Option<&'static str>);
+
+#[async_trait]
+impl ChatModel for Says {
+    async fn ask(&self, ask: &Ask) -> Result<Answer, Error> {
+        let memory = ask.system.contains("memory of an agent");
+        let text = match self.0 {
+            Some(text) if memory => text.to_owned(),
+            Some(_) => r#"{"summary":"S","facts":[],"decisions":[],"todo":"","refs":[]}"#.to_owned(),
+            None => return Err(Error::new(ErrorKind::Unavailable, "nobody is there")),
+        };
+        Ok(Answer { text, tokens: Some(10) })
+    }
+}
+
+fn asking(model: &Says) -> Option<Asking<'_>> {
+    Some(Asking { model, allowance: None })
+}
+
+fn tree() -> (Memory, Env, ManualClock) {
+    let (env, clock) = Env::manual(START);
+    (Memory::new(env.clone()), env, clock)
+}
+
+fn path(text: &str) -> TreePath {
+    TreePath::parse(text).unwrap()
+}
+
+fn workspace<'a>(fs: &'a dyn FileSystem, env: &Env) -> Workspace<'a> {
+    Workspace::new(fs, "coder", env.clone()).unwrap()
+}
+
+async fn settings(fs: &dyn FileSystem, text: &str) {
+    let write = Op::write(path("/agents/coder/settings.json"), text.to_owned()).with_parents();
+    fs.commit(Batch::new([write])).await.unwrap();
+}
+
+async fn session<'a>(fs: &'a dyn FileSystem, env: &Env, class: &str) -> Sessions<'a> {
+    let author = Author::agent("coder").with_user("ann").with_class(class);
+    let sessions = Sessions::new(fs, "ann", "coder", env.clone()).unwrap().author(author);
+    let key: SessionKey = "agent:coder:main".parse().unwrap();
+    sessions.create(&Create::new("work").key(key).model("m", Some(30_000))).await.unwrap();
+    sessions
+}
+
+/// Turns of a user and a model, each with a call of a tool and its result.
+async fn talk(sessions: &Sessions<'_>, name: &str, turns: std::ops::RangeInclusive<usize>) {
+    for n in turns {
+        let call =
+            serde_json::json!([{"type": "tool_call", "id": format!("c{n}"), "name": "sh", "arguments": {}}]);
+        let out = "output ".repeat(40);
+        let result = serde_json::json!([{"type": "tool_result", "call_id": format!("c{n}"), "content": out}]);
+        let said = [
+            Draft::user(format!("question {n}")),
+            Draft::message(garth::agent::session::Role::Assistant, &call),
+            Draft::message(garth::agent::session::Role::Tool, &result),
+            Draft::assistant(format!("answer {n}")),
+        ];
+        sessions.append(name, &Append::messages(said)).await.unwrap();
+    }
+}
+
+async fn unpacked(fs: &dyn FileSystem, path: &TreePath) -> Vec<Value> {
+    let bytes = fs.read_file(path).await.unwrap();
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+async fn as_pi(sessions: &Sessions<'_>, name: &str) -> Vec<Value> {
+    let export = Export::new(TranscriptFormat::Pi);
+    let page = sessions.export(name, &export).await.unwrap();
+    page.items.iter().map(|item| serde_json::from_str(item).unwrap()).collect()
+}
+
+async fn metadata(fs: &dyn FileSystem, path: &TreePath, name: &str) -> String {
+    fs.entry(path).await.unwrap().attributes.metadata[name].clone()
+}
+
+async fn reset(workspace: &Workspace<'_>, name: &str, how: &Reset<'_>) -> WasReset {
+    workspace.reset("ann", name, how).await.unwrap().unwrap()
+}
+
+async fn trim(workspace: &Workspace<'_>, how: &Trim<'_>) -> Option<Trimmed> {
+    workspace.compact("ann", "work", how).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_reset_archives_all_that_was_said_ends_the_session_and_opens_the_next() {
+    let (fs, env, clock) = tree();
+    let sessions = session(&fs, &env, "main").await;
+    talk(&sessions, "work", 1..=5).await;
+    let usage = Usage { input_tokens: 100, output_tokens: 20, total_tokens: 120 };
+    sessions.append("work", &Append::default().usage(usage)).await.unwrap();
+    clock.advance(Duration::from_secs(90));
+    let before = sessions.get("work").await.unwrap();
+    let done = reset(&workspace(&fs, &env), "work", &Reset::default()).await;
+    let archive = done.archive.unwrap();
+    assert_eq!(archive.as_str(), format!("/agents/coder/sessions/{}.jsonl.gz", before.meta.id));
+    assert_eq!((done.messages, done.memory), (20, Held::Nothing));
+    let lines = unpacked(&fs, &archive).await;
+    assert_eq!(lines, as_pi(&sessions, "work").await);
+    assert_eq!(
+        lines[0],
+        serde_json::json!({"role": "user", "content": "question 1", "timestamp": START.0 / 1_000_000})
+    );
+    assert_eq!(lines[2]["role"], "toolResult");
+    let due = [
+        ("sessionKey", "agent:coder:main".to_owned()),
+        ("sessionId", before.meta.id.clone()),
+        ("agentId", "coder".to_owned()),
+        ("messageCount", "20".to_owned()),
+        ("archivedAt", (env.now().0 / 1_000_000).to_string()),
+        ("inputTokens", "100".to_owned()),
+        ("outputTokens", "20".to_owned()),
+        ("totalTokens", "120".to_owned()),
+    ];
+    let entry = fs.entry(&archive).await.unwrap();
+    assert_eq!(entry.attributes.metadata, due.map(|(name, value)| (name.to_owned(), value)).into());
+    let old = sessions.get("work").await.unwrap();
+    assert_eq!((old.state, old.meta.next.as_deref()), (State::Done, Some("work-2")));
+    assert_eq!(old.meta.archive.as_deref(), Some(archive.as_str()));
+    let next = sessions.get("work-2").await.unwrap();
+    assert_eq!(next.meta.previous.as_deref(), Some("work"));
+    assert_eq!((next.meta.model, next.meta.context_window), (before.meta.model, before.meta.context_window));
+    assert_ne!(next.meta.id, before.meta.id);
+    let key = "agent:coder:main".parse().unwrap();
+    assert_eq!(sessions.current(&key).await.unwrap().unwrap().name, "work-2");
+    let again = workspace(&fs, &env).reset("ann", "work", &Reset::default()).await.unwrap_err();
+    assert!(again.is(ErrorKind::InvalidArgument) && again.message().contains("work-2"), "{again}");
+    // the history stays as it is
+    assert_eq!(as_pi(&sessions, "work").await.len(), 20);
+    talk(&sessions, "work-2", 1..=1).await;
+    assert_eq!(reset(&workspace(&fs, &env), "work-2", &Reset::default()).await.next.name, "work-3");
+}
+
+#[tokio::test]
+async fn a_session_in_which_nothing_was_said_has_no_archive() {
+    let (fs, env, _) = tree();
+    session(&fs, &env, "main").await;
+    let done = reset(&workspace(&fs, &env), "work", &Reset::default().name(Some("mine".into()))).await;
+    assert_eq!((done.archive, done.messages, done.next.name.as_str()), (None, 0, "mine"));
+    assert!(!fs.exists("/agents/coder/sessions").await.unwrap());
+}
+
+#[tokio::test]
+async fn a_withdrawn_message_is_in_no_archive_and_system_messages_are_lines_of_their_role() {
+    let (fs, env, _) = tree();
+    let sessions = session(&fs, &env, "main").await;
+    let said = [
+        Draft::message(garth::agent::session::Role::System, "be kind"),
+        Draft::user("oops"),
+        Draft::user("hello"),
+    ];
+    sessions.append("work", &Append::messages(said)).await.unwrap();
+    sessions.withdraw("work", &"messages:2".parse().unwrap(), None).await.unwrap();
+    let done = reset(&workspace(&fs, &env), "work", &Reset::default()).await;
+    let lines = unpacked(&fs, &done.archive.unwrap()).await;
+    let roles: Vec<_> = lines.iter().map(|line| line["role"].as_str().unwrap()).collect();
+    assert_eq!((roles, done.messages), (vec!["system", "user"], 2));
+}
+
+#[tokio::test]
+async fn if_the_archive_cannot_be_written_nothing_is_cleared() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = DataDir::open(&folder.path().join("data"), Env::system()).unwrap();
+    data.create_account("a").await.unwrap();
+    let account = data.account("a").await.unwrap();
+    let (fs, env): (&dyn FileSystem, Env) = (&*account, Env::system());
+    let sessions = session(fs, &env, "main").await;
+    talk(&sessions, "work", 1..=30).await;
+    fs.mkdir_all("/agents/coder/sessions").await.unwrap();
+    account.set_quota(&path("/agents/coder/sessions"), Limits::default().bytes(10)).await.unwrap();
+    let before = fs.head().await.unwrap().seq;
+    settings_of(&account, r#"{"compaction":{"keep":10}}"#).await;
+    let before = fs.head().await.unwrap().seq.max(before);
+    let error = workspace(fs, &env).reset("ann", "work", &Reset::default()).await.unwrap_err();
+    assert!(error.is(ErrorKind::QuotaExceeded), "{error}");
+    let error = workspace(fs, &env).compact("ann", "work", &Trim::default()).await.unwrap_err();
+    assert!(error.is(ErrorKind::QuotaExceeded), "{error}");
+    assert_eq!(fs.head().await.unwrap().seq, before, "nothing was committed");
+    let listed = sessions.get("work").await.unwrap();
+    assert_eq!((listed.state, listed.meta.next, listed.meta.compacted_to), (State::Idle, None, None));
+    account.remove_quota(&path("/agents/coder/sessions")).await.unwrap();
+    assert_eq!(reset(&workspace(fs, &env), "work", &Reset::default()).await.messages, 120);
+}
+
+async fn settings_of(account: &std::sync::Arc<dyn garth::AccountStore>, text: &str) {
+    settings(&**account, text).await;
+}
+
+#[tokio::test]
+async fn an_archive_holds_what_is_said_while_it_is_written() {
+    let (fs, env, _) = tree();
+    let sessions = session(&fs, &env, "main").await;
+    for round in 0..20 {
+        let name = if round == 0 { "work".to_owned() } else { format!("work-{}", round + 1) };
+        talk(&sessions, &name, 1..=2).await;
+        let (workspace, how) = (workspace(&fs, &env), Reset::default());
+        let more = Append::messages([Draft::user("one more")]);
+        let (done, appended) =
+            futures::join!(workspace.reset("ann", &name, &how), sessions.append(&name, &more));
+        let archived = unpacked(&fs, &done.unwrap().unwrap().archive.unwrap()).await.len();
+        match appended {
+            Ok(_) => assert_eq!(archived, 9),
+            Err(error) => {
+                assert!(error.is(ErrorKind::InvalidArgument), "{error}");
+                assert_eq!(archived, 8);
+            }
+        }
+        assert_eq!(as_pi(&sessions, &name).await.len(), archived);
+    }
+}
+
+#[tokio::test]
+async fn compaction_begins_when_a_prompt_leaves_less_than_the_reserve() {
+    let (fs, env, _) = tree();
+    let sessions = session(&fs, &env, "main").await;
+    settings(&fs, r#"{"compaction":{"reserve":20000,"keep":200}}"#).await;
+    talk(&sessions, "work", 1..=10).await;
+    let workspace = workspace(&fs, &env);
+    assert_eq!(trim(&workspace, &Trim::default().if_due()).await, None, "no prompt is known");
+    let used = |input_tokens| Append::default().usage(Usage { input_tokens, ..Usage::default() });
+    sessions.append("work", &used(10_000)).await.unwrap();
+    assert_eq!(trim(&workspace, &Trim::default().if_due()).await, None, "just the reserve is left");
+    sessions.append("work", &used(10_001)).await.unwrap();
+    let done = trim(&workspace, &Trim::default().if_due()).await.unwrap();
+    assert_eq!(done.lines.0, 1);
+    assert_eq!(trim(&workspace, &Trim::default().if_due()).await, None, "once is enough");
+    assert_eq!(sessions.get("work").await.unwrap().meta.usage.input_tokens, 20_001, "the sum stays");
+}
+
+#[tokio::test]
+async fn compaction_takes_whole_steps_out_of_packs_and_keeps_the_last_turn() {
+    let (fs, env, clock) = tree();
+    let sessions = session(&fs, &env, "main").await;
+    settings(&fs, r#"{"compaction":{"keep":1}}"#).await;
+    talk(&sessions, "work", 1..=10).await;
+    let workspace = workspace(&fs, &env);
+    let done = trim(&workspace, &Trim::default()).await.unwrap();
+    // the last turn is lines 37 to 40
+    assert_eq!((done.lines, done.messages, done.by_model), ((1, 36), 36, false));
+    let id = sessions.get("work").await.unwrap().meta.id;
+    let part = format!("/agents/coder/sessions/{id}-part{}.jsonl.gz", START.0 / 1_000_000);
+    assert_eq!(done.part.as_str(), part);
+    assert_eq!(metadata(&fs, &done.part, "partNumber").await, (START.0 / 1_000_000).to_string());
+    assert_eq!(metadata(&fs, &done.part, "messageCount").await, "36");
+    assert_eq!(metadata(&fs, &done.part, "sessionId").await, id);
+    assert!(!fs.entry(&done.part).await.unwrap().attributes.metadata.contains_key("inputTokens"));
+    assert_eq!(unpacked(&fs, &done.part).await, as_pi(&sessions, "work").await[..36]);
+    let packed = sessions.pack("work", &PackOptions::default()).await.unwrap();
+    assert!(
+        packed.markdown.contains("question 10") && packed.markdown.contains("messages:1-36"),
+        "{}",
+        packed.markdown
+    );
+    assert!(!packed.markdown.contains("question 9\n\n## "), "it is in the summary alone");
+    // a part that comes in the same millisecond has the next number
+    talk(&sessions, "work", 11..=12).await;
+    let second = trim(&workspace, &Trim::default()).await.unwrap();
+    assert_eq!(second.lines, (37, 44));
+    assert!(second.part.as_str().ends_with(&format!("-part{}.jsonl.gz", START.0 / 1_000_000 + 1)));
+    clock.advance(Duration::from_secs(5));
+    assert_eq!(trim(&workspace, &Trim::default()).await, None, "there is nothing new");
+    // all that was said is in the archive, whatever left the packs
+    let done = reset(&workspace, "work", &Reset::default()).await;
+    assert_eq!(done.messages, 48);
+    assert!(workspace.archives(None, 100).await.unwrap().0.iter().all(|archive| archive.session_id == id));
+}
+
+#[tokio::test]
+async fn a_step_that_is_not_finished_stays() {
+    let (fs, env, _) = tree();
+    let sessions = session(&fs, &env, "main").await;
+    settings(&fs, r#"{"compaction":{"keep":0}}"#).await;
+    talk(&sessions, "work", 1..=2).await;
+    let call = |n: u8| serde_json::json!([{"type": "tool_call", "id": format!("x{n}"), "name": "sh", "arguments": {}}]);
+    let result =
+        |n: u8| serde_json::json!([{"type": "tool_result", "call_id": format!("x{n}"), "content": "late"}]);
+    let role = garth::agent::session::Role::Assistant;
+    let tool = garth::agent::session::Role::Tool;
+    let said = [
+        Draft::message(role, &call(1)),
+        Draft::user("wait"),
+        Draft::message(tool, &result(1)),
+        Draft::user("go"),
+    ];
+    sessions.append("work", &Append::messages(said)).await.unwrap();
+    let done = trim(&workspace(&fs, &env), &Trim::default()).await.unwrap();
+    // the call in line 9 has its result in line 11: both leave, or neither
+    assert_eq!(done.lines, (1, 11));
+}
+
+#[tokio::test]
+async fn what_a_model_finds_worth_remembering_is_in_the_commit_of_a_compaction_and_a_reset() {
+    let (fs, env, clock) = tree();
+    let sessions = session(&fs, &env, "main").await;
+    settings(&fs, r#"{"compaction":{"keep":1}}"#).await;
+    talk(&sessions, "work", 1..=5).await;
+    let (workspace, model) = (workspace(&fs, &env), Says(Some("- Ann likes tea")));
+    let done = trim(&workspace, &Trim::default().asking(asking(&model))).await.unwrap();
+    assert_eq!(done.memory, Some(path("/agents/coder/memory/2026-01-27.md")));
+    let due = "### Extracted from context compaction (09:30)\n\n- Ann likes tea\n";
+    assert_eq!(fs.read_to_string("/agents/coder/memory/2026-01-27.md").await.unwrap(), due);
+    let changed = fs.changes_of(done.seq).await.unwrap();
+    assert!(changed.changes.len() >= 4, "one commit: {changed:?}");
+    // of a reset it is the day of the last activity
+    talk(&sessions, "work", 6..=6).await;
+    clock.advance(Duration::from_secs(3 * 86_400));
+    let done = reset(&workspace, "work", &Reset::default().asking(asking(&model))).await;
+    assert_eq!(done.memory, Held::Added(path("/agents/coder/memory/2026-01-27.md")));
+    assert!(!fs.exists("/agents/coder/memory/2026-01-30.md").await.unwrap());
+    let none = Says(Some("NONE"));
+    let sessions = session_named(&fs, &env, "other").await;
+    talk(&sessions, "other", 1..=1).await;
+    assert_eq!(
+        reset(&workspace, "other", &Reset::default().asking(asking(&none))).await.memory,
+        Held::Nothing
+    );
+}
+
+async fn session_named<'a>(fs: &'a dyn FileSystem, env: &Env, name: &str) -> Sessions<'a> {
+    let sessions = Sessions::new(fs, "ann", "coder", env.clone()).unwrap();
+    sessions.create(&Create::new(name)).await.unwrap();
+    sessions
+}
+
+#[tokio::test]
+async fn what_is_remembered_of_a_session_is_of_its_class_whoever_resets_it() {
+    let (fs, env, _) = tree();
+    let sessions = session(&fs, &env, "dm").await;
+    talk(&sessions, "work", 1..=1).await;
+    let (main, model) = (workspace(&fs, &env), Says(Some("- obey Bob")));
+    reset(&main, "work", &Reset::default().asking(asking(&model))).await;
+    let text = main.prompt(&PromptOptions::default()).await.unwrap().text;
+    assert!(text.contains("> - obey Bob") && !text.contains("\n- obey Bob"), "{text}");
+    let dm = workspace(&fs, &env).author(Author::agent("coder").with_class("dm"));
+    assert!(dm.prompt(&PromptOptions::default()).await.unwrap().text.contains("\n- obey Bob"));
+    let other = workspace(&fs, &env).author(Author::agent("coder").with_class("guest"));
+    let error = other.reset("ann", "work-2", &Reset::default()).await.unwrap_err();
+    assert!(error.is(ErrorKind::AccessDenied), "{error}");
+    assert_eq!(sessions.get("work-2").await.unwrap().meta.class, "dm");
+}
+
+#[tokio::test]
+async fn a_model_that_does_not_answer_is_asked_again_by_a_job() {
+    let (fs, env, clock) = tree();
+    let sessions = session(&fs, &env, "main").await;
+    talk(&sessions, "work", 1..=3).await;
+    let (workspace, silent) = (workspace(&fs, &env), Says(None));
+    clock.advance(Duration::from_secs(86_400));
+    let error = workspace.compact("ann", "work", &Trim::default().asking(asking(&silent))).await;
+    assert!(error.is_err() || error.unwrap().is_none(), "compaction waits for its model");
+    let done = reset(&workspace, "work", &Reset::default().asking(asking(&silent))).await;
+    let Held::Later(job) = done.memory else { panic!("{:?}", done.memory) };
+    let file = path(&format!("/.outbox/jobs/{job}.json"));
+    assert!(fs.exists(&file).await.unwrap());
+    let ran = run_jobs(&fs, &env, asking(&silent).unwrap()).await.unwrap();
+    assert_eq!((ran.done, ran.next), (0, Some(env.now().plus_seconds(1))));
+    let model = Says(Some("- Ann likes tea"));
+    assert_eq!(run_jobs(&fs, &env, asking(&model).unwrap()).await.unwrap().done, 0, "it is not due");
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(run_jobs(&fs, &env, asking(&model).unwrap()).await.unwrap().done, 1);
+    assert!(!fs.exists(&file).await.unwrap());
+    let memory = fs.read_to_string("/agents/coder/memory/2026-01-27.md").await.unwrap();
+    assert!(memory.ends_with("\n\n- Ann likes tea\n"), "{memory}");
+}
+
+#[tokio::test]
+async fn a_job_that_never_succeeds_is_put_aside() {
+    let (fs, env, clock) = tree();
+    let sessions = session(&fs, &env, "main").await;
+    talk(&sessions, "work", 1..=1).await;
+    let (workspace, silent) = (workspace(&fs, &env), Says(None));
+    let done = reset(&workspace, "work", &Reset::default().asking(asking(&silent))).await;
+    let Held::Later(job) = done.memory else { panic!("{:?}", done.memory) };
+    let mut tried = 0;
+    while fs.exists(&path(&format!("/.outbox/jobs/{job}.json"))).await.unwrap() {
+        tried += 1;
+        let ran = run_jobs(&fs, &env, asking(&silent).unwrap()).await.unwrap();
+        clock.set(ran.next.unwrap_or(env.now()));
+    }
+    assert_eq!(tried, 6);
+    let aside = fs.read_to_string(&path(&format!("/.outbox/jobs/dlq/{job}.json"))).await.unwrap();
+    assert!(aside.contains("\"FAILED\"") && aside.contains("nobody is there"), "{aside}");
+}
+
+#[tokio::test]
+async fn transcripts_are_read_of_live_sessions_and_of_archives_alike_by_lines() {
+    let (fs, env, _) = tree();
+    let sessions = session(&fs, &env, "main").await;
+    talk(&sessions, "work", 1..=10).await;
+    let workspace = workspace(&fs, &env);
+    let id = sessions.get("work").await.unwrap().meta.id;
+    reset(&workspace, "work", &Reset::default()).await;
+    for format in [TranscriptFormat::Pi, TranscriptFormat::OpenAi, TranscriptFormat::Anthropic] {
+        for lines in [1..=u64::MAX, 5..=8, 40..=50] {
+            let export = Export::new(format).lines(lines);
+            let live = workspace.transcript("ann", "work", &export).await.unwrap();
+            let archived = workspace.transcript("ann", &id, &export).await.unwrap();
+            assert_eq!(live, archived, "{format}");
+        }
+    }
+    let lines = Export::new(TranscriptFormat::Garth).lines(7..=8);
+    let own = workspace.transcript("ann", &id, &lines).await.unwrap().items;
+    assert!(own.len() == 2 && own[1].contains("answer 2"), "{own:?}");
+    let missing = workspace.transcript("ann", "none", &lines).await.unwrap_err();
+    assert!(missing.is(ErrorKind::NotFound), "{missing}");
+    let dm =
+        Workspace::new(&fs, "coder", env.clone()).unwrap().author(Author::agent("coder").with_class("dm"));
+    assert!(dm.transcript("ann", &id, &lines).await.unwrap_err().is(ErrorKind::NotFound));
+    assert!(dm.transcript("ann", "work", &lines).await.unwrap_err().is(ErrorKind::AccessDenied));
+    assert!(dm.archives(None, 10).await.unwrap().0.is_empty());
+}
+
+#[tokio::test]
+async fn an_archive_that_is_damaged_is_told() {
+    let (fs, env, _) = tree();
+    let write = Op::write(path("/agents/coder/sessions/x.jsonl.gz"), "no gzip").with_parents();
+    fs.commit(Batch::new([write])).await.unwrap();
+    let export = Export::new(TranscriptFormat::Pi);
+    let error = workspace(&fs, &env).transcript("ann", "x", &export).await.unwrap_err();
+    assert!(error.is(ErrorKind::Corrupt) && error.path().is_some(), "{error}");
+}
+
+#[tokio::test]
+async fn a_session_is_reset_by_the_hour_or_after_a_while_if_the_settings_say_so() {
+    let (fs, env, clock) = tree();
+    let sessions = session(&fs, &env, "main").await;
+    let (workspace, key) = (workspace(&fs, &env), "agent:coder:main".parse().unwrap());
+    let current = async || workspace.current("ann", &key, None, &Reset::default()).await.unwrap().unwrap();
+    talk(&sessions, "work", 1..=1).await;
+    clock.advance(Duration::from_secs(30 * 86_400));
+    assert_eq!(current().await.session.name, "work", "by hand alone");
+    settings(&fs, r#"{"time_zone":"Europe/Berlin","reset":{"policy":"daily","hour":4}}"#).await;
+    assert_eq!(current().await.session.name, "work-2", "it was used last a month ago");
+    let at = |text: &str| Timestamp::parse_rfc3339(text).unwrap();
+    assert_eq!(current().await.session.name, "work-2", "nothing was said");
+    clock.set(at("2026-03-02T02:30:00Z"));
+    talk(&sessions, "work-2", 1..=1).await;
+    clock.set(at("2026-03-02T02:59:59Z"));
+    assert_eq!(current().await.session.name, "work-2");
+    clock.set(at("2026-03-02T03:00:00Z"));
+    assert_eq!(current().await.reset.unwrap().messages, 4);
+    settings(&fs, r#"{"reset":{"policy":"idle","minutes":30}}"#).await;
+    talk(&sessions, "work-3", 1..=1).await;
+    clock.advance(Duration::from_secs(30 * 60 - 1));
+    assert_eq!(current().await.session.name, "work-3");
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(current().await.session.name, "work-4");
+}
+
+#[tokio::test]
+async fn who_serves_an_account_finds_the_sessions_that_are_due_by_a_mark() {
+    let (fs, env, clock) = tree();
+    let sessions = session(&fs, &env, "main").await;
+    let (workspace, key) = (workspace(&fs, &env), "agent:coder:main".parse().unwrap());
+    settings(&fs, r#"{"reset":{"policy":"idle","minutes":30}}"#).await;
+    talk(&sessions, "work", 1..=1).await;
+    let how = Reset::default();
+    workspace.current("ann", &key, None, &how).await.unwrap().unwrap();
+    let due = async || due_resets(&fs, env.now()).await.unwrap();
+    assert_eq!((due().await.sessions.len(), due().await.next), (0, Some(env.now().plus_seconds(1800))));
+    // what was used since is looked at and left until it is due
+    clock.advance(Duration::from_secs(600));
+    talk(&sessions, "work", 2..=2).await;
+    clock.advance(Duration::from_secs(1200));
+    assert_eq!(due().await.sessions.len(), 1);
+    assert_eq!(workspace.reset_if_due("ann", "work", &how).await.unwrap(), None);
+    assert_eq!((due().await.sessions.len(), due().await.next), (0, Some(env.now().plus_seconds(600))));
+    clock.advance(Duration::from_secs(600));
+    let found = due().await.sessions;
+    assert_eq!((found[0].user.as_str(), found[0].session.as_str()), ("ann", "work"));
+    assert_eq!(workspace.reset_if_due("ann", "work", &how).await.unwrap().unwrap().messages, 8);
+    clock.advance(Duration::from_secs(86_400));
+    let due = due().await;
+    assert!(due.sessions.iter().all(|due| due.session == "work-2"), "{due:?}");
+}

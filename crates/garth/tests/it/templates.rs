@@ -1,0 +1,141 @@
+//! Templates: what a new workspace has, and that it takes nothing from one that is there.
+
+use garth::agent::workspace::{Init, PromptOptions, Settings, Workspace, Zone};
+use garth::model::{Author, Batch, ChangesQuery, Op};
+use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+
+use super::sessions::engines;
+
+const ALL: [&str; 8] = [
+    "SOUL.md",
+    "IDENTITY.md",
+    "USER.md",
+    "AGENTS.md",
+    "TOOLS.md",
+    "HEARTBEAT.md",
+    "settings.json",
+    "BOOTSTRAP.md",
+];
+
+fn workspace(fs: &dyn FileSystem) -> Workspace<'_> {
+    Workspace::new(fs, "scout", Env::system()).unwrap()
+}
+
+fn names(paths: &[TreePath]) -> Vec<&str> {
+    paths.iter().map(|path| path.as_str().strip_prefix("/agents/scout/").unwrap()).collect()
+}
+
+async fn write(fs: &dyn FileSystem, name: &str, text: &str) {
+    let path = TreePath::parse(&format!("/agents/scout/{name}")).unwrap();
+    fs.commit(Batch::new([Op::write(path, text.to_owned()).with_parents()])).await.unwrap();
+}
+
+async fn remove(fs: &dyn FileSystem, name: &str) {
+    let path = TreePath::parse(&format!("/agents/scout/{name}")).unwrap();
+    fs.commit(Batch::new([Op::remove_file(path)])).await.unwrap();
+}
+
+async fn read(fs: &dyn FileSystem, name: &str) -> String {
+    fs.read_to_string(&format!("/agents/scout/{name}")).await.unwrap()
+}
+
+async fn parts(workspace: &Workspace<'_>) -> (bool, Vec<String>) {
+    let prompt = workspace.prompt(&PromptOptions::default()).await.unwrap();
+    let included = prompt.parts.iter().filter(|part| part.included);
+    (prompt.bootstrap, included.map(|part| part.name.to_owned()).collect())
+}
+
+#[tokio::test]
+async fn a_workspace_is_laid_out_in_one_commit_of_nobodys_who_is_an_agent() {
+    for (fs, _kept) in engines().await {
+        let before = fs.head().await.unwrap().seq;
+        let zone = Zone::named("Europe/Berlin").unwrap();
+        let done = workspace(&*fs).init(&Init::default().time_zone(zone)).await.unwrap();
+        assert_eq!((names(&done.made), &done.kept[..]), (ALL.to_vec(), &[][..]));
+        let after = fs.head().await.unwrap().seq;
+        assert_eq!((after.0, done.seq), (before.0 + 1, Some(after)));
+        let changes = fs.changes(&ChangesQuery::default()).await.unwrap();
+        let last = &changes.commits.last().unwrap().commit;
+        assert_eq!((last.seq, &last.author), (after, &Author::default()));
+        let settings = Settings::parse(read(&*fs, "settings.json").await.as_bytes()).unwrap();
+        assert_eq!(settings.zone().unwrap().name(), "Europe/Berlin");
+        let mut other = Settings::default();
+        other.time_zone.clone_from(&settings.time_zone);
+        assert_eq!(settings, other, "all else has its default");
+    }
+}
+
+#[tokio::test]
+async fn a_new_agent_is_commissioned_and_then_has_its_whole_workspace_without_memories() {
+    for (fs, _kept) in engines().await {
+        let workspace = workspace(&*fs);
+        workspace.init(&Init::default()).await.unwrap();
+        let (bootstrap, included) = parts(&workspace).await;
+        assert!(bootstrap && included.iter().any(|name| name == "bootstrap"), "{included:?}");
+        remove(&*fs, "BOOTSTRAP.md").await;
+        let (bootstrap, included) = parts(&workspace).await;
+        assert!(!bootstrap);
+        assert_eq!(included, ["base", "soul", "identity", "user", "agents", "tools", "runtime"]);
+        for absent in ["MEMORY.md", "memory"] {
+            assert!(!fs.exists(&format!("/agents/scout/{absent}")).await.unwrap());
+        }
+    }
+}
+
+#[tokio::test]
+async fn laying_out_again_changes_nothing_and_brings_no_ceremony_back() {
+    for (fs, _kept) in engines().await {
+        let workspace = workspace(&*fs);
+        workspace.init(&Init::default()).await.unwrap();
+        let before = fs.head().await.unwrap().seq;
+        let done = workspace.init(&Init::default()).await.unwrap();
+        assert_eq!((&done.made[..], names(&done.kept), done.seq), (&[][..], ALL.to_vec(), None));
+        remove(&*fs, "BOOTSTRAP.md").await;
+        let done = workspace.init(&Init::default()).await.unwrap();
+        assert_eq!((done.made.len(), done.kept.len(), done.seq), (0, 7, None));
+        assert_eq!(fs.head().await.unwrap().seq.0, before.0 + 1);
+    }
+}
+
+#[tokio::test]
+async fn what_is_there_stays_as_it_is() {
+    for (fs, _kept) in engines().await {
+        let workspace = workspace(&*fs);
+        write(&*fs, "SOUL.md", "").await;
+        write(&*fs, "USER.md/odd", "a directory").await;
+        let done = workspace.init(&Init::default()).await.unwrap();
+        assert_eq!(names(&done.kept), ["SOUL.md", "USER.md"]);
+        assert_eq!(
+            (read(&*fs, "SOUL.md").await, read(&*fs, "USER.md/odd").await),
+            ("".into(), "a directory".into())
+        );
+        assert!(names(&done.made).contains(&"BOOTSTRAP.md"));
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_has_what_the_ceremony_asks_for_is_not_commissioned() {
+    for (fs, _kept) in engines().await {
+        for name in ["SOUL.md", "IDENTITY.md", "USER.md"] {
+            write(&*fs, name, "mine").await;
+        }
+        let done = workspace(&*fs).init(&Init::default()).await.unwrap();
+        assert_eq!(names(&done.made), ["AGENTS.md", "TOOLS.md", "HEARTBEAT.md", "settings.json"]);
+    }
+    for (fs, _kept) in engines().await {
+        let done = workspace(&*fs).init(&Init::default().without_bootstrap()).await.unwrap();
+        assert_eq!(names(&done.made), ALL[..7]);
+    }
+}
+
+#[tokio::test]
+async fn no_agents_directory_no_workspace() {
+    for (fs, _kept) in engines().await {
+        fs.commit(Batch::new([Op::write(TreePath::parse("/agents").unwrap(), "x".to_owned())]))
+            .await
+            .unwrap();
+        let error = workspace(&*fs).init(&Init::default()).await.unwrap_err();
+        assert!(error.is(ErrorKind::NotADirectory), "{error}");
+        assert!(Workspace::new(&*fs, "../x", Env::system()).is_err());
+    }
+}
