@@ -97,8 +97,8 @@ enum Proof {
     Packs,
     /// Prompts of random workspaces equal, byte for byte, those of a second implementation: 1,000 workspaces
     Prompts,
-    /// No prompt for a session of a class other than `main`, and nothing in its tree, has a word of MEMORY.md or
-    /// of what another class remembered: 200,000 states
+    /// No prompt for a session of a class other than `main`, and nothing in its tree, has a word of MEMORY.md
+    /// or of what another class remembered: 200,000 states
     PromptIsolation,
     /// 64 appenders to one session, then kills and power cuts (needs root) while it is appended to, packed,
     /// swapped and collected: 100 crashes each, nothing said is lost, what is derived is whole or absent

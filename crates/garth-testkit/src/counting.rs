@@ -6,24 +6,25 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use garth::model::{
-    At, Batch, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched, FindAnswer,
-    FindQuery, Head, HistoryPage, Listing, Moment, NamesPage, Page, SearchAnswer, SearchQuery, Seq, Snapshot,
-    SnapshotsPage, Version, VersionId, Walk, WalkPage,
+    At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched,
+    FindAnswer, FindQuery, Head, HistoryPage, Listing, Moment, NamesPage, Page, SearchAnswer, SearchQuery,
+    Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
 };
 use garth::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, Upload};
 
-/// Counts the reads of the tree of another filesystem, and the names that they look at.
+/// Counts the reads of the tree of another filesystem, and the names that they look at; those of its past,
+/// too.
 #[derive(Debug)]
 pub struct Counting {
     inner: Arc<dyn FileSystem>,
-    reads: AtomicUsize,
-    names: AtomicUsize,
+    reads: Arc<AtomicUsize>,
+    names: Arc<AtomicUsize>,
 }
 
 impl Counting {
     /// Counts what is asked of a filesystem.
     pub fn new(inner: Arc<dyn FileSystem>) -> Self {
-        Self { inner, reads: AtomicUsize::new(0), names: AtomicUsize::new(0) }
+        Self { inner, reads: Arc::default(), names: Arc::default() }
     }
 
     /// How many reads there were since this was asked last.
@@ -114,6 +115,11 @@ impl FileSystem for Counting {
         self.inner.history(at, page).await
     }
 
+    async fn blame(&self, at: &At, range: ByteRange, limit: usize) -> Result<Blame> {
+        self.called();
+        self.inner.blame(at, range, limit).await
+    }
+
     async fn changes(&self, query: &ChangesQuery) -> Result<Changes> {
         self.inner.changes(query).await
     }
@@ -123,7 +129,8 @@ impl FileSystem for Counting {
     }
 
     async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
-        self.inner.as_of(moment).await
+        let inner = self.inner.as_of(moment).await?;
+        Ok(Arc::new(Self { inner, reads: Arc::clone(&self.reads), names: Arc::clone(&self.names) }))
     }
 
     async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {

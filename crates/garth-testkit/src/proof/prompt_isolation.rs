@@ -1,6 +1,6 @@
-//! Whose memory a prompt holds: through random states in which several classes of sessions write and attack, no
-//! prompt for a session of a class other than `main`, and nothing in its tree, ever has a word of `MEMORY.md` or
-//! of what another class remembered.
+//! Whose memory a prompt holds: through random states in which several classes of sessions write and attack,
+//! no prompt for a session of a class other than `main`, and nothing in its tree, ever has a word of
+//! `MEMORY.md` or of what another class remembered.
 
 mod attacks;
 mod looks;

@@ -1,5 +1,5 @@
-//! Prompts of random workspaces are, byte for byte, those that a second implementation makes, which follows the
-//! table of sections naively; the manifest agrees, and what was told is built again.
+//! Prompts of random workspaces are, byte for byte, those that a second implementation makes, which follows
+//! the table of sections naively; the manifest agrees, and what was told is built again.
 
 mod civil;
 mod made;

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
-use crate::model::{At, ByteRange, Moment, Precondition, Seq, VersionId};
+use crate::model::{At, ByteRange, Moment, Precondition, Seq, Timestamp, VersionId};
 use crate::path::TreePath;
 
 /// A small file.
@@ -19,6 +19,8 @@ pub struct File {
     pub bytes: Option<Vec<u8>>,
     /// Its custom metadata.
     pub metadata: BTreeMap<String, String>,
+    /// From when on it is absent.
+    pub expires_at: Option<Timestamp>,
 }
 
 impl File {
@@ -72,7 +74,8 @@ pub(crate) async fn read_with_seq(
                         Error::new(ErrorKind::TooLarge, message)
                     })?;
                     let bytes = (bytes.len() <= limit).then(|| bytes.to_vec());
-                    Some(File { etag: entry.etag, bytes, metadata: entry.attributes.metadata })
+                    let (etag, expires_at) = (entry.etag, entry.expires_at);
+                    Some(File { etag, bytes, metadata: entry.attributes.metadata, expires_at })
                 }
                 Err(error) => match error.kind() {
                     ErrorKind::NotFound

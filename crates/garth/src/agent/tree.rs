@@ -96,8 +96,8 @@ impl Identity {
 /// | `/ctx/home/{user}/agent/{agent}/session` | `users/{user}/agents/{agent}/session` |
 ///
 /// In any class but [`MAIN`], `MEMORY.md`, `memory` and `sessions` of the agent are not there, and of the
-/// sessions only the one that the tree is for, without the `meta.json` that says its class. Every commit through the tree has its author, whatever a batch
-/// says. Nothing else of the account can be reached.
+/// sessions only the one that the tree is for, without the `meta.json` that says its class. Every commit
+/// through the tree has its author, whatever a batch says. Nothing else of the account can be reached.
 ///
 /// ```
 /// use garth::agent::{AgentTree, Identity};

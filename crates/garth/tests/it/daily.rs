@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use garth::agent::workspace::{Day, Memory as Remembered, Workspace};
+use garth::agent::workspace::{Day, Memory as Remembered, PromptOptions, Workspace};
 use garth::engine::memory::Memory;
 use garth::env::ManualClock;
 use garth::model::{At, Author, Batch, Op, SetAttrs, Timestamp};
 use garth::{DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_testkit::counting::Counting;
 use tempfile::TempDir;
 
 /// 2026-01-27 09:30 UTC.
@@ -157,5 +158,33 @@ async fn what_many_remember_at_once_is_all_there_under_one_header_each() {
         assert!(texts.iter().all(|fact| text.contains(fact.as_str())));
         let of_dm: String = today(fs, &env, "dm").await.into_iter().map(|part| part.1).collect();
         assert_eq!(of_dm.matches("fact").count(), 10);
+    }
+}
+
+#[tokio::test]
+async fn a_prompt_takes_three_reads_of_one_moment_and_one_more_for_a_day_that_others_wrote() {
+    for (fs, env, ..) in trees().await {
+        let counting = Counting::new(Arc::clone(&fs));
+        let file =
+            |name: String, text: String| Op::write(p(&format!("/agents/coder/{name}")), text).with_parents();
+        for name in ["SOUL", "IDENTITY", "USER", "AGENTS", "MEMORY", "TOOLS", "HEARTBEAT"] {
+            fs.commit(file(format!("{name}.md"), "text".to_owned()).into()).await.unwrap();
+        }
+        for skill in 0..50 {
+            let text = format!("---\nname: s{skill}\ndescription: does {skill}\n---\n");
+            fs.commit(file(format!("skills/s{skill}/SKILL.md"), text).into()).await.unwrap();
+        }
+        let [main, dm] = ["main", "dm"].map(|class| of_class(&*fs, &env, class));
+        let yesterday = "2026-01-26".parse().ok();
+        main.remember(yesterday, "rain").await.unwrap();
+        main.remember(None, "tea").await.unwrap();
+        let workspace = of_class(&counting, &env, "main");
+        let prompt = async || workspace.prompt(&PromptOptions::default()).await.unwrap().text;
+        counting.reads_since();
+        assert!(prompt().await.contains("rain"));
+        assert_eq!(counting.reads_since(), 3);
+        dm.remember(None, "ants").await.unwrap();
+        assert!(prompt().await.contains("> ants"));
+        assert_eq!(counting.reads_since(), 4);
     }
 }

@@ -1,4 +1,5 @@
-//! What an agent in a session of another class tries with the files of its tree, to see more or to be told more.
+//! What an agent in a session of another class tries with the files of its tree, to see more or to be told
+//! more.
 
 use garth::TreePath;
 use garth::model::{Batch, Op, Seq, SetAttrs};

@@ -1,5 +1,5 @@
-//! Days, hours and offsets by plain arithmetic, for a few time zones: nothing here is shared with the code that
-//! is proved.
+//! Days, hours and offsets by plain arithmetic, for a few time zones: nothing here is shared with the code
+//! that is proved.
 
 /// Time zones by their names.
 pub(super) const ZONES: [&str; 8] = [

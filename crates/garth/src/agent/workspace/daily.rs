@@ -1,5 +1,5 @@
-//! Daily memory: what sessions left for the days after, a file a day. Whose class wrote which part is known from
-//! the commits and never from the text, so that no text can pass for another's.
+//! Daily memory: what sessions left for the days after, a file a day. Whose class wrote which part is known
+//! from the commits and never from the text, so that no text can pass for another's.
 
 use std::ops::Range;
 
@@ -131,8 +131,8 @@ impl Workspace<'_> {
         Ok((ops, (path, as_read(file.as_ref()))))
     }
 
-    /// The memory of a day, in the order in which it is written there, or `None` if there is none. In the name
-    /// of an author of another class than `main` it is what that class wrote.
+    /// The memory of a day, in the order in which it is written there, or `None` if there is none. In the
+    /// name of an author of another class than `main` it is what that class wrote.
     ///
     /// # Errors
     /// `TooLarge`; from the filesystem.

@@ -2,9 +2,9 @@
 
 /// Whether a text has more than blank lines, headings without a body, comments and rules.
 ///
-/// A comment is `<!--` to `-->`, over several lines too; one that does not end is text. A heading is 1 to 6 `#`
-/// with a space or the end of the line behind them, a rule is three or more of one of `-`, `*`, `_`, with spaces
-/// between them or not.
+/// A comment is `<!--` to `-->`, over several lines too; one that does not end is text. A heading is 1 to 6
+/// `#` with a space or the end of the line behind them, a rule is three or more of one of `-`, `*`, `_`, with
+/// spaces between them or not.
 ///
 /// ```
 /// use garth::agent::workspace::says_anything;

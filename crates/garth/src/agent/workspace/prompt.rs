@@ -1,5 +1,5 @@
-//! The prompt: what a model gets of a workspace before the messages of a session. It is put together of files of
-//! one moment, says of which and why, and can be put together again as of any moment that is kept.
+//! The prompt: what a model gets of a workspace before the messages of a session. It is put together of files
+//! of one moment, says of which and why, and can be put together again as of any moment that is kept.
 
 mod assemble;
 pub mod base;
@@ -143,8 +143,8 @@ pub struct Prompt {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Part {
-    /// Its name: `base`, `bootstrap`, `soul`, `identity`, `user`, `agents`, `fragments`, `memory`, `yesterday`,
-    /// `today`, `tools`, `heartbeat`, `skills`, `runtime` or `changes`.
+    /// Its name: `base`, `bootstrap`, `soul`, `identity`, `user`, `agents`, `fragments`, `memory`,
+    /// `yesterday`, `today`, `tools`, `heartbeat`, `skills`, `runtime` or `changes`.
     pub name: &'static str,
     /// The section that it is in.
     pub section: &'static str,
@@ -204,8 +204,8 @@ pub struct Replayed {
 impl Workspace<'_> {
     /// The prompt, now or as it was. For a session that is there now, its events tell that it was built.
     ///
-    /// As it was: what was built last until that moment, of the same files, with what the caller said then; with
-    /// `inputs`, what would have been built.
+    /// As it was: what was built last until that moment, of the same files, with what the caller said then;
+    /// with `inputs`, what would have been built.
     ///
     /// # Errors
     /// `NotFound` for a session that is not there; `AccessDenied` for one of another class than the author's;
@@ -220,9 +220,9 @@ impl Workspace<'_> {
         }
         match (&options.at, &options.inputs) {
             (Some(at), None) => self.replay(options, at).await,
-            (Some(at), Some(inputs)) => self.build(options, Some(at), inputs.clone()).await,
+            (Some(at), Some(inputs)) => self.build(options, Some(at), inputs.clone(), None).await,
             (None, inputs) => {
-                let prompt = self.build(options, None, inputs.clone().unwrap_or_default()).await?;
+                let prompt = self.build(options, None, inputs.clone().unwrap_or_default(), None).await?;
                 if options.dry {
                     return Ok(prompt);
                 }
@@ -241,16 +241,17 @@ impl Workspace<'_> {
         options: &PromptOptions,
         at: Option<&Moment>,
         mut inputs: Inputs,
+        read_at: Option<Timestamp>,
     ) -> Result<Prompt> {
         // of a time in the past that is the time
-        let read_at = match at {
+        let now_is = match at {
             Some(Moment::Time(time)) => *time,
             _ => self.env.now(),
         };
-        let time = inputs.time(read_at)?;
+        let time = inputs.time(now_is)?;
         inputs.clock = Some(time.to_rfc3339());
         let moment = self.moment(at).await?;
-        let mut files = Files::read(self, &*moment, options.session.as_ref(), time).await?;
+        let mut files = Files::read(self, &*moment, options.session.as_ref(), time, read_at).await?;
         let class = self.class(files.session.as_ref())?;
         let since = match files.session.as_ref().and_then(pinned_since) {
             Some(since) if files.settings.prompt.pinned && since < files.seq => Some(since),
@@ -260,7 +261,7 @@ impl Workspace<'_> {
         if let Some(since) = since {
             match self.moment(Some(&Moment::Seq(since))).await {
                 Ok(then) => {
-                    let mut pinned = Files::read(self, &*then, options.session.as_ref(), time).await?;
+                    let mut pinned = Files::read(self, &*then, options.session.as_ref(), time, None).await?;
                     // whose memory a session may see is not pinned
                     pinned.settings.daily_memory = files.settings.daily_memory;
                     now = Some(std::mem::replace(&mut files, pinned));
@@ -271,7 +272,7 @@ impl Workspace<'_> {
             }
         }
         let mut prompt = assemble::prompt(&self.agent, &class, &files, now.as_ref(), inputs, time);
-        prompt.read_at = read_at;
+        prompt.read_at = now_is;
         prompt.resets = now.as_ref().unwrap_or(&files).settings.reset.policy != ResetPolicy::Manual;
         Ok(prompt)
     }

@@ -1,5 +1,5 @@
-//! Puts a prompt together, in its order and under its conditions. Pure: of the same files and inputs comes the same
-//! text.
+//! Puts a prompt together, in its order and under its conditions. Pure: of the same files and inputs comes
+//! the same text.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

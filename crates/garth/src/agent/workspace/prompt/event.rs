@@ -63,23 +63,12 @@ impl Workspace<'_> {
         };
         let built: Built = serde_json::from_str(&event).map_err(|error| bad(&error.to_string()))?;
         built.inputs.check().map_err(|error| bad(error.message()))?;
-        let mut prompt = self.again(options, &built).await?;
+        let read_at = built.read_at.as_deref().map(Timestamp::parse_rfc3339).transpose();
+        let read_at = read_at.map_err(|error| bad(error.message()))?;
+        let mut prompt = self.build(options, Some(&Moment::Seq(built.seq)), built.inputs, read_at).await?;
         let same = prompt.sha256 == built.sha256;
         prompt.replayed =
             Some(Replayed { event: built.id, built_at: built.created_at, sha256: built.sha256, same });
         Ok(prompt)
-    }
-    /// Of the files as they were read then.
-    async fn again(&self, options: &PromptOptions, built: &Built) -> Result<Prompt> {
-        let seq = Moment::Seq(built.seq);
-        // at the same commit, a file may have expired between that and the reading
-        if let Some(time) = built.read_at.as_deref().map(Timestamp::parse_rfc3339).transpose()? {
-            match self.build(options, Some(&Moment::Time(time)), built.inputs.clone()).await {
-                Ok(then) if then.seq == built.seq => return Ok(then),
-                // the clock was set back
-                _ => {}
-            }
-        }
-        self.build(options, Some(&seq), built.inputs.clone()).await
     }
 }

@@ -65,12 +65,14 @@ pub(super) struct Daily {
 }
 
 impl Files {
-    /// Reads them; `fs` does not change meanwhile.
+    /// Reads them; `fs` does not change meanwhile. What had expired by `read_at` is not there: a moment that is
+    /// known by its commit has it still.
     pub(super) async fn read(
         workspace: &Workspace<'_>,
         fs: &dyn FileSystem,
         session: Option<&(String, String)>,
         time: Timestamp,
+        read_at: Option<Timestamp>,
     ) -> Result<Self> {
         let own = in_directory(fs, workspace.file("skills")?).await?;
         let skills = [own, in_directory(fs, TreePath::parse("/skills")?).await?];
@@ -92,6 +94,8 @@ impl Files {
             paths.push(TreePath::from_row(sessions.directory(session)?.key(), "meta.json"));
         }
         let (seq, files) = read_with_seq(fs, &paths, MAX_FILE, MAX_READ).await?;
+        let is_gone = |file: &File| file.expires_at.is_some_and(|end| read_at.is_some_and(|at| end <= at));
+        let files = files.into_iter().map(|file| file.filter(|file| !is_gone(file)));
         let mut files = paths.into_iter().zip(files);
         let settings = Settings::of(files.next().and_then(|(_, file)| file).as_ref())?;
         let zone = settings.zone()?;

@@ -8,8 +8,8 @@ use crate::agent::session::Format;
 
 impl Prompt {
     /// What a provider takes as the system part, a JSON array: for `OpenAI` messages that come before all
-    /// others, for Anthropic the blocks of `system`, of which the first is the prefix that stays between calls
-    /// and is marked to be cached. The texts joined are the text of the prompt.
+    /// others, for Anthropic the blocks of `system`, of which the first is the prefix that stays between
+    /// calls and is marked to be cached. The texts joined are the text of the prompt.
     pub fn list(&self, format: Format) -> String {
         let list = match format {
             Format::OpenAi => vec![json!({"role": "system", "content": self.text})],

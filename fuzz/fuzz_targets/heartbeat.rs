@@ -1,0 +1,19 @@
+//! Whether a file of heartbeats says anything: what says nothing says nothing more with headings, comments
+//! and rules, and something with a word.
+#![no_main]
+
+use garth::agent::workspace::says_anything;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let says = says_anything(text);
+    for nothing in ["", "\n", "\n# A heading\n", "\n---\n", "\r\n* * *\r\n", "\n\u{a0}\n"] {
+        assert_eq!(says_anything(&format!("{text}{nothing}")), says, "{nothing:?}");
+    }
+    if !says {
+        assert!(!says_anything(&format!("{text}\n<!-- a\ncomment -->\n")));
+        // a byte order mark is one only at the beginning
+        assert!(text.starts_with('\u{feff}') || !says_anything(&format!("{text}\n{text}")));
+        assert!(says_anything(&format!("{text}\nword")));
+    }
+});
