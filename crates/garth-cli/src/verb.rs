@@ -41,6 +41,7 @@ mod serve;
 mod session;
 mod set;
 mod show;
+mod skill;
 mod snapshot;
 mod stat;
 mod touch;
@@ -66,6 +67,7 @@ pub(crate) enum Verb {
     Session(session::Session),
     Prompt(prompt::Prompt),
     Memory(memory::Memory),
+    Skill(skill::Skill),
     Outbox(outbox::Outbox),
     Ls(ls::Ls),
     Tree(tree::Tree),
@@ -124,6 +126,7 @@ impl Verb {
             Self::Session(verb) => verb.run(app).await,
             Self::Prompt(verb) => verb.run(app).await,
             Self::Memory(verb) => verb.run(app).await,
+            Self::Skill(verb) => verb.run(app).await,
             Self::Outbox(verb) => verb.run(app).await,
             Self::Ls(verb) => verb.run(app).await,
             Self::Tree(verb) => verb.run(app).await,

@@ -10,7 +10,7 @@ use garth::agent::workspace::Prompt as Built;
 use serde_json::json;
 
 use self::diff::Diff;
-use self::inputs::InputArgs;
+pub(crate) use self::inputs::InputArgs;
 pub(crate) use self::open::open;
 use crate::app::App;
 use crate::fail::Result;

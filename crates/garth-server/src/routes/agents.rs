@@ -5,6 +5,7 @@ mod archives;
 mod media;
 mod memory;
 mod prompt;
+mod skills;
 
 use bytes::Bytes;
 use garth::agent::workspace::Workspace;
@@ -29,10 +30,17 @@ pub(super) enum Call {
     Transcript,
     ListMedia,
     DeleteMedia,
+    ListSkills,
+    Skill,
+    ReadSkill,
+    WriteSkill,
+    EditSkill,
+    InstallSkill,
+    PublishSkill,
 }
 
 impl Call {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 17] = [
         Self::Prompt,
         Self::ComparePrompts,
         Self::Remember,
@@ -43,6 +51,13 @@ impl Call {
         Self::Transcript,
         Self::ListMedia,
         Self::DeleteMedia,
+        Self::ListSkills,
+        Self::Skill,
+        Self::ReadSkill,
+        Self::WriteSkill,
+        Self::EditSkill,
+        Self::InstallSkill,
+        Self::PublishSkill,
     ];
 
     pub(super) const fn path(self) -> &'static str {
@@ -57,6 +72,13 @@ impl Call {
             Self::Transcript => "/v1/agents/{agent}/transcript",
             Self::ListMedia => "/v1/agents/{agent}/media/list",
             Self::DeleteMedia => "/v1/agents/{agent}/media/delete",
+            Self::ListSkills => "/v1/agents/{agent}/skills/list",
+            Self::Skill => "/v1/agents/{agent}/skills/get",
+            Self::ReadSkill => "/v1/agents/{agent}/skills/read",
+            Self::WriteSkill => "/v1/agents/{agent}/skills/write",
+            Self::EditSkill => "/v1/agents/{agent}/skills/edit",
+            Self::InstallSkill => "/v1/agents/{agent}/skills/install",
+            Self::PublishSkill => "/v1/agents/{agent}/skills/publish",
         }
     }
 
@@ -68,9 +90,19 @@ impl Call {
             | Self::MemoryDays
             | Self::Archives
             | Self::Transcript
-            | Self::ListMedia => Scope::MemoryRead,
+            | Self::ListMedia
+            | Self::ListSkills
+            | Self::Skill
+            | Self::ReadSkill => Scope::MemoryRead,
             // a prompt leaves an event with its session
-            Self::Prompt | Self::Remember | Self::Reset | Self::DeleteMedia => Scope::MemoryWrite,
+            Self::Prompt
+            | Self::Remember
+            | Self::Reset
+            | Self::DeleteMedia
+            | Self::WriteSkill
+            | Self::EditSkill
+            | Self::InstallSkill
+            | Self::PublishSkill => Scope::MemoryWrite,
         }
     }
 
@@ -100,6 +132,13 @@ pub(super) async fn answer(
         Call::Transcript => return archives::transcript(&workspace, &fields).await,
         Call::ListMedia => media::list(caller, agent, &fields).await?,
         Call::DeleteMedia => media::delete(caller, agent, &fields).await?,
+        Call::ListSkills => skills::list(&workspace, &fields).await?,
+        Call::Skill => skills::get(&workspace, &fields).await?,
+        Call::ReadSkill => skills::read(&workspace, &fields).await?,
+        Call::WriteSkill => skills::write(&workspace, &fields).await?,
+        Call::EditSkill => skills::edit(&workspace, &fields).await?,
+        Call::InstallSkill => skills::install(&workspace, &fields, caller).await?,
+        Call::PublishSkill => skills::publish(&workspace, &fields, caller).await?,
     };
     Ok(Bytes::from(answer.to_string()))
 }

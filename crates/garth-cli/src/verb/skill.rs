@@ -1,0 +1,190 @@
+//! `garth skill`: what an agent can be taught to do.
+
+mod folder;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use garth::agent::workspace::{Host, Inputs, Origin, SkillText};
+use serde_json::{Value, json};
+
+use super::prompt::{InputArgs, open};
+use crate::app::App;
+use crate::escape::escaped;
+use crate::fail::{Failure, Result};
+
+/// List, show, check, install and publish the skills of an agent
+///
+/// A skill is a directory with a SKILL.md: the agent's own in /agents/AGENT/skills, those of every agent of the
+/// account in /skills. The agent's hide the others of the same name. Which apply depends on what --host says.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+        garth skill install ./pdf --global\n  \
+        garth skill list --host '{\"id\":\"laptop\",\"os\":\"linux\",\"bins\":[\"pdftotext\"]}'\n  \
+        garth skill show pdf")]
+pub(crate) struct Skill {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// List the skills that apply, and with --all those that do not, with the reason
+    ///
+    /// With --json one object a skill: name, directory, description, always, origin, read_path; of one that is left
+    /// out name, directory, origin, reason, detail.
+    #[command(visible_alias = "ls", after_help = "Example:\n  garth skill list --all")]
+    List {
+        /// Those that are left out, too
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        inputs: InputArgs,
+    },
+    /// Show a skill, where it lies, and whether it applies
+    ///
+    /// With --json one object: what the front matter says, directory, origin, path, applies, why (where it does not),
+    /// body.
+    #[command(after_help = "Example:\n  garth skill show pdf")]
+    Show {
+        /// The name of its directory
+        directory: String,
+        #[command(flatten)]
+        inputs: InputArgs,
+    },
+    /// Say what is wrong in a skill in a folder of this machine; exit with 1 if something is
+    ///
+    /// With --json one object: what the front matter says, files, flaws.
+    #[command(after_help = "Example:\n  garth skill check ./pdf")]
+    Check {
+        /// The folder, or its SKILL.md
+        folder: PathBuf,
+    },
+    /// Install a folder of this machine as a skill of the agent, or of all
+    ///
+    /// One commit writes the files that differ. With --json one object: path, written, same, flaws, seq.
+    #[command(after_help = "Example:\n  garth skill install ./pdf --global")]
+    Install {
+        /// The folder
+        folder: PathBuf,
+        /// The name of its directory; that of the folder without it
+        #[arg(long = "as", value_name = "NAME")]
+        name: Option<String>,
+        /// For every agent of the account
+        #[arg(long)]
+        global: bool,
+    },
+    /// Publish a skill of the agent's own as a context node
+    ///
+    /// SKILL.md is the text of the node, content.md a link to it. With --json one object: as `node put`.
+    #[command(after_help = "Example:\n  garth skill publish pdf --agent scout")]
+    Publish {
+        /// The name of its directory
+        directory: String,
+    },
+}
+
+impl Skill {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        match self.action {
+            Action::List { all, inputs } => list(app, all, &inputs).await,
+            Action::Show { directory, inputs } => show(app, &directory, &inputs).await,
+            Action::Check { folder } => check(app, &folder),
+            Action::Install { folder, name, global } => install(app, &folder, name, global).await,
+            Action::Publish { directory } => publish(app, &directory).await,
+        }
+    }
+}
+
+fn hosts(inputs: &InputArgs) -> Result<Vec<Host>> {
+    Ok(inputs.read()?.unwrap_or_else(Inputs::default).hosts)
+}
+
+async fn list(app: &mut App, all: bool, inputs: &InputArgs) -> Result {
+    let hosts = hosts(inputs)?;
+    let listing = open(app, false).await?.workspace()?.skills(&hosts).await?;
+    for skill in &listing.shown {
+        let always = if skill.always { "  always" } else { "" };
+        let line = format!("{:<20} {:<6}  {}{always}", skill.name, skill.origin.as_str(), skill.description);
+        app.out.item(&json!(skill), escaped(&line))?;
+    }
+    for skill in listing.left_out.iter().filter(|_| all) {
+        let detail = if skill.detail.is_empty() { String::new() } else { format!(": {}", skill.detail) };
+        let line =
+            format!("{:<20} {:<6}  left out, {}{detail}", skill.name, skill.origin.as_str(), skill.reason);
+        app.out.item(&json!(skill), escaped(&line))?;
+    }
+    Ok(())
+}
+
+async fn show(app: &mut App, directory: &str, inputs: &InputArgs) -> Result {
+    let hosts = hosts(inputs)?;
+    let (text, origin, path, why) = open(app, false).await?.workspace()?.skill(directory, &hosts).await?;
+    let mut json = said(&text);
+    (json["directory"], json["origin"]) = (json!(directory), json!(origin));
+    (json["path"], json["applies"]) = (json!(path.as_str()), json!(why.is_none()));
+    json["body"] = json!(text.body);
+    if let Some((reason, detail)) = &why {
+        json["why"] = json!({"reason": reason, "detail": detail});
+    }
+    let applies = match &why {
+        None => "yes".to_owned(),
+        Some((reason, detail)) if detail.is_empty() => format!("no: a skill {reason}"),
+        Some((reason, detail)) => format!("no: a skill {reason}: {detail}"),
+    };
+    let lines = [
+        ("name", text.name.clone().unwrap_or_else(|| directory.to_owned())),
+        ("description", text.description.clone()),
+        ("origin", origin.as_str().to_owned()),
+        ("path", path.to_string()),
+        ("applies", applies),
+    ];
+    let lines = lines.map(|(name, value)| format!("{name:<12} {value}")).join("\n");
+    let flaws: String = text.all_flaws().map(|flaw| format!("\nwrong        {flaw}")).collect();
+    app.out.item(&json, escaped(&format!("{lines}{flaws}\n\n{}", text.body.trim_end())))
+}
+
+fn check(app: &mut App, folder: &std::path::Path) -> Result {
+    let files = folder::read(folder)?;
+    let text = folder::skill_text(folder, &files)?;
+    let flaws: Vec<&String> = text.all_flaws().collect();
+    let mut json = said(&text);
+    (json["files"], json["flaws"]) = (json!(files.len()), json!(flaws));
+    let told = match flaws.len() {
+        0 => format!("nothing is wrong: {} files", files.len()),
+        _ => flaws.iter().map(|flaw| format!("wrong  {flaw}")).collect::<Vec<_>>().join("\n"),
+    };
+    app.out.item(&json, escaped(&told))?;
+    app.out.flush()?;
+    if flaws.is_empty() { Ok(()) } else { Err(Failure::Reported(1)) }
+}
+
+async fn install(app: &mut App, folder: &std::path::Path, name: Option<String>, global: bool) -> Result {
+    let files = folder::read(folder)?;
+    let name = match name {
+        Some(name) => name,
+        None => folder::name(folder)?,
+    };
+    let origin = if global { Origin::Global } else { Origin::Agent };
+    let done = open(app, true).await?.workspace()?.install_skill(&name, origin, &files).await?;
+    let json = json!({
+        "path": done.path.as_str(), "written": done.written, "same": done.same, "flaws": done.flaws,
+        "seq": done.seq.map(|seq| seq.0),
+    });
+    let flaws: String = done.flaws.iter().map(|flaw| format!("\nwrong  {flaw}")).collect();
+    let line =
+        format!("installed  {}: {} written, {} the same{flaws}", done.path, done.written.len(), done.same);
+    app.out.item(&json, escaped(&line))
+}
+
+async fn publish(app: &mut App, directory: &str) -> Result {
+    let account = app.global.account.clone();
+    let done = open(app, true).await?.workspace()?.publish_skill(&account, directory).await?;
+    let line = format!("published  {}  version {}", done.meta.uri, done.meta.version);
+    app.out.item(&Value::Object(done.to_json()), escaped(&line))
+}
+
+/// What the front matter says.
+fn said(text: &SkillText) -> Value {
+    json!(text)
+}

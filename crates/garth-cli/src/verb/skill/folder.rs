@@ -1,0 +1,74 @@
+//! A skill in a folder of this machine.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+
+use bytes::Bytes;
+use garth::agent::workspace::{MAX_SKILL_FILE, MAX_SKILL_FILES, SkillText};
+
+use crate::fail::{Failure, Result};
+
+/// How deep folders are followed.
+const MAX_DEPTH: usize = 16;
+
+/// The files of a folder, each a path in it and its bytes; of a file, that alone.
+pub(super) fn read(folder: &Path) -> Result<Vec<(String, Bytes)>> {
+    let mut files = Vec::new();
+    if fs::metadata(folder).map_err(Failure::host(folder))?.is_file() {
+        files.push(("SKILL.md".to_owned(), bytes(folder)?));
+    } else {
+        walk(folder, "", 0, &mut files)?;
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn walk(dir: &Path, within: &str, depth: usize, files: &mut Vec<(String, Bytes)>) -> Result {
+    let usage = |what: &str| Failure::Usage(format!("{}: {what}", dir.display()));
+    if depth > MAX_DEPTH {
+        return Err(usage("its folders are nested too deep for a skill"));
+    }
+    for entry in fs::read_dir(dir).map_err(Failure::host(dir))? {
+        let entry = entry.map_err(Failure::host(dir))?;
+        let (path, kind) = (entry.path(), entry.file_type().map_err(Failure::host(dir))?);
+        let name = entry.file_name();
+        let name = name.to_str().ok_or_else(|| usage("has a name that is not UTF-8"))?;
+        let inner = if within.is_empty() { name.to_owned() } else { format!("{within}/{name}") };
+        if kind.is_dir() {
+            walk(&path, &inner, depth + 1, files)?;
+        } else if kind.is_file() {
+            files.push((inner, bytes(&path)?));
+        } else {
+            return Err(usage(&format!("{name} is no file and no folder; leave links and devices out")));
+        }
+        if files.len() > MAX_SKILL_FILES {
+            return Err(usage(&format!("has more than {MAX_SKILL_FILES} files, too many for a skill")));
+        }
+    }
+    Ok(())
+}
+
+fn bytes(path: &Path) -> Result<Bytes> {
+    let size = fs::metadata(path).map_err(Failure::host(path))?.len();
+    if size > MAX_SKILL_FILE as u64 {
+        let message = format!("{}: a file of a skill has at most {MAX_SKILL_FILE} bytes", path.display());
+        return Err(Failure::Usage(message));
+    }
+    Ok(fs::read(path).map_err(Failure::host(path))?.into())
+}
+
+/// What its `SKILL.md` says.
+pub(super) fn skill_text(folder: &Path, files: &[(String, Bytes)]) -> Result<SkillText> {
+    let usage = |what: &str| Failure::Usage(format!("{}: {what}", folder.display()));
+    let text = files.iter().find(|(name, _)| name == "SKILL.md");
+    let (_, text) = text.ok_or_else(|| usage("has no SKILL.md, so it is no skill"))?;
+    Ok(SkillText::parse(std::str::from_utf8(text).map_err(|_| usage("its SKILL.md is not UTF-8"))?))
+}
+
+/// The name of a folder.
+pub(super) fn name(folder: &Path) -> Result<String> {
+    let whole = fs::canonicalize(folder).map_err(Failure::host(folder))?;
+    let name = whole.file_name().and_then(OsStr::to_str).map(str::to_owned);
+    name.ok_or_else(|| Failure::Usage(format!("{}: has no name; give one with --as", folder.display())))
+}
