@@ -103,8 +103,8 @@ enum Proof {
     /// 64 appenders to one session, then kills and power cuts (needs root) while it is appended to, packed,
     /// swapped and collected: 100 crashes each, nothing said is lost, what is derived is whole or absent
     Sessions,
-    /// Kills and power cuts (needs root) while sessions are appended to, compacted and reset: 100 crashes each,
-    /// no session is put away without its archive, and archives and parts are what was said
+    /// Kills and power cuts (needs root) while sessions are appended to, compacted and reset: 100 crashes
+    /// each, no session is put away without its archive, and archives and parts are what was said
     Resets,
     /// A collection removes of random sessions what nothing needs, by plain code that reads their files, and
     /// nothing else: 2,000 sessions

@@ -1,6 +1,6 @@
-//! Resets the sessions of an account that are due by the settings of their agents, and asks the model what is to be
-//! remembered of those that were put away while it did not answer. Models take long: it is done beside the visits
-//! of the courier, which find what is due.
+//! Resets the sessions of an account that are due by the settings of their agents, and asks the model what is
+//! to be remembered of those that were put away while it did not answer. Models take long: it is done beside
+//! the visits of the courier, which find what is due.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};

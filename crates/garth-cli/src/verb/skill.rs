@@ -15,8 +15,9 @@ use crate::fail::{Failure, Result};
 
 /// List, show, check, install and publish the skills of an agent
 ///
-/// A skill is a directory with a SKILL.md: the agent's own in /agents/AGENT/skills, those of every agent of the
-/// account in /skills. The agent's hide the others of the same name. Which apply depends on what --host says.
+/// A skill is a directory with a SKILL.md: the agent's own in /agents/AGENT/skills, those of every agent of
+/// the account in /skills. The agent's hide the others of the same name. Which apply depends on what --host
+/// says.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
         garth skill install ./pdf --global\n  \
@@ -31,8 +32,8 @@ pub(crate) struct Skill {
 enum Action {
     /// List the skills that apply, and with --all those that do not, with the reason
     ///
-    /// With --json one object a skill: name, directory, description, always, origin, read_path; of one that is left
-    /// out name, directory, origin, reason, detail.
+    /// With --json one object a skill: name, directory, description, always, origin, read_path; of one that
+    /// is left out name, directory, origin, reason, detail.
     #[command(visible_alias = "ls", after_help = "Example:\n  garth skill list --all")]
     List {
         /// Those that are left out, too
@@ -43,8 +44,8 @@ enum Action {
     },
     /// Show a skill, where it lies, and whether it applies
     ///
-    /// With --json one object: what the front matter says, directory, origin, path, applies, why (where it does not),
-    /// body.
+    /// With --json one object: what the front matter says, directory, origin, path, applies, why (where it
+    /// does not), body.
     #[command(after_help = "Example:\n  garth skill show pdf")]
     Show {
         /// The name of its directory

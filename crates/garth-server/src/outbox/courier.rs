@@ -136,8 +136,8 @@ impl Courier {
         Self { collecting: Some(collecting), ..self }
     }
 
-    /// Resets sessions that are due by the settings of their agents, too; a model, if there is one, is asked what to
-    /// remember of them.
+    /// Resets sessions that are due by the settings of their agents, too; a model, if there is one, is asked
+    /// what to remember of them.
     #[must_use]
     pub fn resetting(self, model: Option<ServedModel>) -> Self {
         Self { resetting: Some(Resets::new(model)), ..self }

@@ -1,5 +1,5 @@
-//! The routes of an agent's workspace: its prompt, daily memory, and what puts its sessions away. The agent is in
-//! the path.
+//! The routes of an agent's workspace: its prompt, daily memory, and what puts its sessions away. The agent
+//! is in the path.
 
 mod archives;
 mod media;

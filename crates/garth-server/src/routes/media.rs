@@ -1,5 +1,5 @@
-//! Media over HTTP, as they are: a body that is stored while it comes, and one that is read while it is taken, whole
-//! or a range of it.
+//! Media over HTTP, as they are: a body that is stored while it comes, and one that is read while it is
+//! taken, whole or a range of it.
 
 mod range;
 

@@ -273,8 +273,8 @@ async fn answer_of(
     raw(&answer)
 }
 
-/// The session that goes on under a key; one that is due by the agent's settings is reset first. In a chat, where
-/// the settings are not, it is as it is.
+/// The session that goes on under a key; one that is due by the agent's settings is reset first. In a chat,
+/// where the settings are not, it is as it is.
 async fn current(
     sessions: &Sessions<'_>,
     key: &SessionKey,

@@ -1,5 +1,5 @@
-//! Resets and compactions under kills and power cuts, while messages come in: no session is put away without its
-//! archive, no archive lacks a message, no part parts a call of a tool from its result.
+//! Resets and compactions under kills and power cuts, while messages come in: no session is put away without
+//! its archive, no archive lacks a message, no part parts a call of a tool from its result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -29,7 +29,8 @@ const WRITERS: u64 = 3;
 /// Most answers that are heard before a crash, and the longest time behind the last of them, in microseconds.
 const HEARD: u64 = 12;
 const LONGEST: u64 = 30_000;
-/// Longest pause between two turns of a writer, in microseconds: a reset needs a moment in which nothing is said.
+/// Longest pause between two turns of a writer, in microseconds: a reset needs a moment in which nothing is
+/// said.
 const PAUSE: u64 = 60_000;
 /// The key under which all go on.
 const KEY: &str = "agent:coder:main";
@@ -242,8 +243,8 @@ fn turns(lines: &[String]) -> Proven<BTreeSet<(u64, u64)>> {
     Ok(found)
 }
 
-/// Lets a process work and ends it with a crash, so many times; after each looks at every session, archive and
-/// part. `fault` is the `GARTH_FAULT` of that process: a negative control.
+/// Lets a process work and ends it with a crash, so many times; after each looks at every session, archive
+/// and part. `fault` is the `GARTH_FAULT` of that process: a negative control.
 ///
 /// # Errors
 /// What was lost, or is not whole.

@@ -58,8 +58,8 @@ fn no_session_is_put_away_without_its_archive_under_kills_and_power_cuts() {
 
 #[test]
 fn a_sync_that_resets_leave_out_is_noticed() {
-    let broken = resets::crashed(&worker(), Crash::Cut, CONTROL_CUTS, 5, Some("sync-off"));
+    let broken = resets::crashed(&worker(), Crash::Cut, CONTROL_CUTS, 7, Some("sync-off"));
     let broken = broken.expect_err("the planted fault is seen").to_string();
     println!("{broken}");
-    assert!(broken.starts_with("seed 5, round "), "{broken}");
+    assert!(broken.starts_with("seed 7, round "), "{broken}");
 }

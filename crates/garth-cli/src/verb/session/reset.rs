@@ -17,9 +17,9 @@ use crate::model_args::ModelArgs;
 ///
 /// One commit writes /agents/AGENT/sessions/ID.jsonl.gz (JSON Lines of pi-ai, gzip), ends the session, moves
 /// media that the archive refers to beside it, removes the others, and makes the next session with the same
-/// key. If the archive cannot be written nothing changes. With --model-endpoint a model is asked what is worth
-/// remembering; it is added to the daily memory of the day on which the session was used last. With --json one
-/// object: session, archive, messages, next (as `session show`), memory, job, seq.
+/// key. If the archive cannot be written nothing changes. With --model-endpoint a model is asked what is
+/// worth remembering; it is added to the daily memory of the day on which the session was used last. With
+/// --json one object: session, archive, messages, next (as `session show`), memory, job, seq.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  garth session reset work\n  garth session reset work --next work-tuesday"

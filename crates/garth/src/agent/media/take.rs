@@ -40,8 +40,8 @@ struct Block<'a> {
 /// What stands in place of a part of the content.
 type Edit = (Range<usize>, String);
 
-/// Takes the pictures out of the content of a message, those in results of tools too. All else stays as it was
-/// written, to the last digit. None if there are no pictures in it.
+/// Takes the pictures out of the content of a message, those in results of tools too. All else stays as it
+/// was written, to the last digit. None if there are no pictures in it.
 ///
 /// The UUID of a file follows from the session key, the message, the picture's place in it and its bytes, so
 /// that the same message always names the same files.

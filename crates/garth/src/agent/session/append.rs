@@ -118,8 +118,9 @@ impl Sessions<'_> {
     /// appended again, so that an append can be repeated.
     ///
     /// # Errors
-    /// `InvalidArgument` for lines of another form, and a session that was reset; `Conflict` for an id that is there with other content,
-    /// and behind a message that is not the last; `NotFound`; `TooLarge`; from the filesystem.
+    /// `InvalidArgument` for lines of another form, and a session that was reset; `Conflict` for an id that
+    /// is there with other content, and behind a message that is not the last; `NotFound`; `TooLarge`; from
+    /// the filesystem.
     pub async fn append(&self, session: &str, append: &Append) -> Result<Appended> {
         let given = append.messages.len().max(append.events.len());
         if given > MAX_APPENDED {

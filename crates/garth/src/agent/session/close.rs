@@ -37,8 +37,8 @@ pub(crate) struct Closed {
 }
 
 impl Sessions<'_> {
-    /// What is known of a session. The version of its messages is read before their number: what comes later makes
-    /// the commit fail.
+    /// What is known of a session. The version of its messages is read before their number: what comes later
+    /// makes the commit fail.
     pub(crate) async fn to_close(&self, session: &str) -> Result<Closed> {
         let (file, _) = self.meta(session).await?;
         let listed = self.get(session).await?;

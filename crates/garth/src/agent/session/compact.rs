@@ -73,8 +73,8 @@ pub(crate) struct Compaction {
 }
 
 impl Sessions<'_> {
-    /// Brings the derived files up to the messages that were said since the last time, whole steps with a tool
-    /// together.
+    /// Brings the derived files up to the messages that were said since the last time, whole steps with a
+    /// tool together.
     ///
     /// # Errors
     /// `InvalidArgument` for an answer of a model that cannot be taken, `Unavailable` for none: then nothing

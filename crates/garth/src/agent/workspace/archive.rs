@@ -1,5 +1,5 @@
-//! Archives of sessions: what was said, as JSON Lines of pi-ai, compressed with gzip. They are written and read
-//! piece by piece, so that memory does not grow with a session.
+//! Archives of sessions: what was said, as JSON Lines of pi-ai, compressed with gzip. They are written and
+//! read piece by piece, so that memory does not grow with a session.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write as _;
@@ -138,11 +138,12 @@ impl Default for Unpacked {
 }
 
 impl Unpacked {
-    /// Hands on the lines that end in the next piece of compressed bytes, until `line` wants no more: then it is
-    /// `false`.
+    /// Hands on the lines that end in the next piece of compressed bytes, until `line` wants no more: then it
+    /// is `false`.
     ///
     /// # Errors
-    /// `Corrupt` for what is no gzip, or no UTF-8; `TooLarge` for a line of more than 32 MiB; those of `line`.
+    /// `Corrupt` for what is no gzip, or no UTF-8; `TooLarge` for a line of more than 32 MiB; those of
+    /// `line`.
     pub fn feed(&mut self, compressed: &[u8], mut line: impl FnMut(String) -> Result<bool>) -> Result<bool> {
         for piece in compressed.chunks(PIECE) {
             let written = self.decoder.write_all(piece).and_then(|()| self.decoder.flush());

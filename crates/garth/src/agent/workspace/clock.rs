@@ -62,7 +62,8 @@ impl Zone {
         Timestamp(i64::MAX)
     }
 
-    /// When an hour of a day begins. A clock that is put forward may skip it: then it begins when that is over.
+    /// When an hour of a day begins. A clock that is put forward may skip it: then it begins when that is
+    /// over.
     fn began(&self, day: Date, hour: i8) -> Option<Timestamp> {
         let began = day.at(hour, 0, 0, 0).to_zoned(self.0.clone()).ok()?;
         i64::try_from(began.timestamp().as_nanosecond()).ok().map(Timestamp)

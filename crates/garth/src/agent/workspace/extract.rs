@@ -1,4 +1,5 @@
-//! What a model finds worth remembering of a session. Without a model nothing is remembered: nothing is invented.
+//! What a model finds worth remembering of a session. Without a model nothing is remembered: nothing is
+//! invented.
 
 use std::ops::RangeInclusive;
 
@@ -32,8 +33,8 @@ pub struct Asking<'m> {
     pub allowance: Option<&'m Allowance>,
 }
 
-/// What is worth remembering of these messages, if there is anything. `Unavailable` if the day's tokens are used
-/// up, or the model does not answer.
+/// What is worth remembering of these messages, if there is anything. `Unavailable` if the day's tokens are
+/// used up, or the model does not answer.
 pub(super) async fn extract(
     sessions: &Sessions<'_>,
     session: &str,

@@ -1,5 +1,5 @@
-//! Jobs for a model: what is worth remembering of a session that was put away while no model answered. A job is
-//! a file in the account's outbox, done once by whoever has a model, and never sent to a sink.
+//! Jobs for a model: what is worth remembering of a session that was put away while no model answered. A job
+//! is a file in the account's outbox, done once by whoever has a model, and never sent to a sink.
 
 use serde::{Deserialize, Serialize};
 
@@ -256,8 +256,8 @@ impl Workspace<'_> {
         Ok(self.batch(ops, "remember").require(file, condition))
     }
 
-    /// What the lines of an archive say, as a model is shown it, as many as it is asked about at once; and the line
-    /// to go on with.
+    /// What the lines of an archive say, as a model is shown it, as many as it is asked about at once; and
+    /// the line to go on with.
     async fn said_in(&self, archive: &TreePath, first: u64) -> Result<(String, Option<u64>)> {
         let page =
             self.archive_page(archive, &Export::new(TranscriptFormat::Pi).lines(first..=u64::MAX)).await?;

@@ -1,5 +1,5 @@
-//! Reset: a session is put away and another goes on in its place. One commit writes the archive, ends the session,
-//! makes the next one, and moves or removes media: nothing is put away that is not archived.
+//! Reset: a session is put away and another goes on in its place. One commit writes the archive, ends the
+//! session, makes the next one, and moves or removes media: nothing is put away that is not archived.
 
 use std::collections::BTreeMap;
 
@@ -101,8 +101,8 @@ impl Workspace<'_> {
     ///
     /// # Errors
     /// `NotFound`; `AccessDenied` for a session of another class than the author's; `InvalidArgument` for one
-    /// that is at its end; `AlreadyExists` for a name that is taken; `Conflict` if messages keep coming; if the
-    /// archive cannot be written, from the filesystem: then nothing has changed.
+    /// that is at its end; `AlreadyExists` for a name that is taken; `Conflict` if messages keep coming; if
+    /// the archive cannot be written, from the filesystem: then nothing has changed.
     pub async fn reset(&self, user: &str, session: &str, reset: &Reset<'_>) -> Result<Option<WasReset>> {
         let mut tries = Tries::at_most(MAX_TRIES);
         loop {

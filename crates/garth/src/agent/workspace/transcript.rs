@@ -40,12 +40,12 @@ impl Workspace<'_> {
         self.file(&format!("sessions/{session_id}{ENDING}"))
     }
 
-    /// A page of a transcript: of a session of the agent with `user`, by its name, or of an archive, by the id of
-    /// the session. Lines of an archive are the messages in it; what was withdrawn is not there.
+    /// A page of a transcript: of a session of the agent with `user`, by its name, or of an archive, by the
+    /// id of the session. Lines of an archive are the messages in it; what was withdrawn is not there.
     ///
     /// # Errors
-    /// `NotFound` if there is neither; `AccessDenied` for a session of another class than the author's; `Corrupt`
-    /// for an archive that cannot be read; from the filesystem.
+    /// `NotFound` if there is neither; `AccessDenied` for a session of another class than the author's;
+    /// `Corrupt` for an archive that cannot be read; from the filesystem.
     pub async fn transcript(&self, user: &str, session: &str, export: &Export) -> Result<Exported> {
         let sessions = Sessions::new(self.fs, user, &self.agent, self.env.clone())?;
         match sessions.get(session).await {
@@ -89,8 +89,8 @@ impl Workspace<'_> {
         page.written(export.format).map_err(|error| of(path, &error))
     }
 
-    /// A page of the archives of the agent's sessions, by id, and behind which to go on. Parts that compaction
-    /// archived are none.
+    /// A page of the archives of the agent's sessions, by id, and behind which to go on. Parts that
+    /// compaction archived are none.
     ///
     /// # Errors
     /// `InvalidArgument` for what is no id; from the filesystem.

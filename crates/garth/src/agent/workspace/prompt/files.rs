@@ -65,8 +65,8 @@ pub(super) struct Daily {
 }
 
 impl Files {
-    /// Reads them; `fs` does not change meanwhile. What had expired by `read_at` is not there: a moment that is
-    /// known by its commit has it still.
+    /// Reads them; `fs` does not change meanwhile. What had expired by `read_at` is not there: a moment that
+    /// is known by its commit has it still.
     pub(super) async fn read(
         workspace: &Workspace<'_>,
         fs: &dyn FileSystem,

@@ -1,4 +1,5 @@
-//! The files of a skill: read from the agent's own, else from the account's, and always written to the agent's own.
+//! The files of a skill: read from the agent's own, else from the account's, and always written to the
+//! agent's own.
 
 use bytes::Bytes;
 
@@ -31,8 +32,8 @@ impl Workspace<'_> {
     /// A file of a skill, by `{skill}/{path}`: the agent's, else the account's.
     ///
     /// # Errors
-    /// `NotFound`; `InvalidArgument` for a path with `..`; `TooLarge` for more than [`MAX_SKILL_FILE`]; from the
-    /// filesystem.
+    /// `NotFound`; `InvalidArgument` for a path with `..`; `TooLarge` for more than [`MAX_SKILL_FILE`]; from
+    /// the filesystem.
     pub async fn read_skill(&self, path: &str) -> Result<SkillFile> {
         let (paths, [own, global]) = self.skill_files(path).await?;
         let origins = [Origin::Agent, Origin::Global];
@@ -59,12 +60,12 @@ impl Workspace<'_> {
         Ok((own, seq))
     }
 
-    /// Replaces a text that is there once. Of a file that only the account has, the agent gets a copy of its own
-    /// first, in the same commit.
+    /// Replaces a text that is there once. Of a file that only the account has, the agent gets a copy of its
+    /// own first, in the same commit.
     ///
     /// # Errors
-    /// `NotFound` for a file, or a text in it, that is not there; `InvalidArgument` for a text that is there more
-    /// often, and a file that is no text; from the filesystem.
+    /// `NotFound` for a file, or a text in it, that is not there; `InvalidArgument` for a text that is there
+    /// more often, and a file that is no text; from the filesystem.
     pub async fn edit_skill(&self, path: &str, old: &str, new: &str) -> Result<(TreePath, Seq)> {
         let mut tries = Tries::default();
         loop {

@@ -1,5 +1,5 @@
-//! Reads a `SKILL.md`: its front matter in YAML, and its body. What is wrong in it is told and never in the way of
-//! the rest.
+//! Reads a `SKILL.md`: its front matter in YAML, and its body. What is wrong in it is told and never in the
+//! way of the rest.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -36,12 +36,13 @@ pub struct Installed {
 }
 
 impl Workspace<'_> {
-    /// Writes the files of a skill, each a path in it and its bytes, as the agent's own or for all agents of the
-    /// account, in one commit. What is there with the same bytes is not written; what else is there stays.
+    /// Writes the files of a skill, each a path in it and its bytes, as the agent's own or for all agents of
+    /// the account, in one commit. What is there with the same bytes is not written; what else is there
+    /// stays.
     ///
     /// # Errors
-    /// `InvalidArgument` without a `SKILL.md`, and for paths that lead out of it; `TooLarge`; `RuleViolation` for
-    /// a skill of all in a session; from the filesystem.
+    /// `InvalidArgument` without a `SKILL.md`, and for paths that lead out of it; `TooLarge`; `RuleViolation`
+    /// for a skill of all in a session; from the filesystem.
     pub async fn install_skill(
         &self,
         directory: &str,
@@ -105,7 +106,8 @@ impl Workspace<'_> {
         Ok(self.fs.commit(batch).await?.seq)
     }
 
-    /// Publishes a skill of the agent's own as a context node: its `SKILL.md` is the text, `content.md` a link to it.
+    /// Publishes a skill of the agent's own as a context node: its `SKILL.md` is the text, `content.md` a
+    /// link to it.
     ///
     /// # Errors
     /// `NotFound` for a skill that the agent has not; as [`Nodes::put`].

@@ -1,4 +1,5 @@
-//! Which skills an agent has: its own first, then those of the account that it has none of the same directory of.
+//! Which skills an agent has: its own first, then those of the account that it has none of the same directory
+//! of.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -104,7 +105,8 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Those of the agent and of the account, each a directory and the text of its `SKILL.md`, if that can be read.
+    /// Those of the agent and of the account, each a directory and the text of its `SKILL.md`, if that can be
+    /// read.
     pub(crate) fn of(
         own: &[(String, Option<String>)],
         global: &[(String, Option<String>)],

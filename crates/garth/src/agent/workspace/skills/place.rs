@@ -50,8 +50,8 @@ impl Workspace<'_> {
     /// Which skills the agent has, and which apply to these hosts.
     ///
     /// # Errors
-    /// `InvalidArgument` for settings that cannot be read; `TooLarge` for more than 1,000 in a directory; from the
-    /// filesystem.
+    /// `InvalidArgument` for settings that cannot be read; `TooLarge` for more than 1,000 in a directory;
+    /// from the filesystem.
     pub async fn skills(&self, hosts: &[Host]) -> Result<Listing> {
         let moment = self.moment(None).await?;
         let own = in_directory(&*moment, self.skill_home(Origin::Agent)?).await?;

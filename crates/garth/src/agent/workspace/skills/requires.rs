@@ -16,8 +16,8 @@ const CAPABILITIES: [&str; 6] = [
     "shell.exec",
 ];
 
-/// What a skill needs. Of `any_bins`, `os`, `host_roles` and `any_capabilities` one is enough, of the others all
-/// are needed; what is empty is not needed.
+/// What a skill needs. Of `any_bins`, `os`, `host_roles` and `any_capabilities` one is enough, of the others
+/// all are needed; what is empty is not needed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
