@@ -90,7 +90,9 @@ mod tests {
 
     #[test]
     fn any_other_type_has_the_extension_bin() {
-        for other in ["", "image", "image/pngx", "text/plain", "application/octet-stream", ";image/png", "png"] {
+        for other in
+            ["", "image", "image/pngx", "text/plain", "application/octet-stream", ";image/png", "png"]
+        {
             assert_eq!(extension(other), "bin", "{other}");
         }
         for name in ["", "png", "a.xyz", "a."] {

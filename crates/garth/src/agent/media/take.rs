@@ -175,7 +175,8 @@ mod tests {
     #[test]
     fn the_same_message_names_the_same_files_and_no_other_does() {
         let raw = |content: &str| serde_json::from_str::<Box<RawValue>>(content).unwrap();
-        let image = |data: &str| raw(&format!(r#"[{{"type":"image","mime_type":"image/png","data":"{data}"}}]"#));
+        let image =
+            |data: &str| raw(&format!(r#"[{{"type":"image","mime_type":"image/png","data":"{data}"}}]"#));
         let id = |key: &str, message: &str, content: &RawValue| {
             take(key, message, content).unwrap().unwrap().1[0].key.id().to_owned()
         };
@@ -209,7 +210,10 @@ mod tests {
         for data in ["a", "aGk", "aG k=", "aGk=\\n", "a-_=", "aGk=aGk=", "é"] {
             let content = format!(r#"[{{"type":"image","mime_type":"image/png","data":"{data}"}}]"#);
             let error = taken(&content).unwrap_err();
-            assert!(error.is(ErrorKind::InvalidArgument) && error.to_string().contains("base64"), "{data}: {error}");
+            assert!(
+                error.is(ErrorKind::InvalidArgument) && error.to_string().contains("base64"),
+                "{data}: {error}"
+            );
         }
     }
 
