@@ -18,6 +18,7 @@ mod it {
     mod joined;
     mod kv;
     mod library;
+    mod media;
     mod merging;
     mod migration;
     mod model;

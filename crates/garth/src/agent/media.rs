@@ -94,6 +94,12 @@ impl<'a> Media<'a> {
         at.is_ok_and(|at| self.fs.lowering().home().within.contains(&at))
     }
 
+    /// Whether there is a directory of a session's media.
+    pub(crate) async fn has_some(&self, session_key: &str) -> Result<bool> {
+        key::check_session_key(session_key)?;
+        Ok(find(self.fs, &At::from(key::directory(session_key))).await?.is_some_and(|entry| entry.is_dir()))
+    }
+
     /// A media file: where its key says, or where it was moved since, among media or beside an archive.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ mod due;
 mod entry;
 mod files;
 mod gc;
+mod hydrate;
 mod key;
 mod lines;
 mod list;

@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use garth::agent::media::{Media, MediaKey, NewMedia, Stored};
 use garth::agent::models::{Answer, Ask, ChatModel};
 use garth::agent::session::{
     Append, Create, Draft, Export, PackOptions, SessionKey, Sessions, State, TranscriptFormat, Usage,
@@ -500,4 +501,163 @@ async fn who_serves_an_account_finds_the_sessions_that_are_due_by_a_mark() {
     clock.advance(Duration::from_secs(86_400));
     let due = due().await;
     assert!(due.sessions.iter().all(|due| due.session == "work-2"), "{due:?}");
+}
+
+async fn put(fs: &dyn FileSystem, env: &Env, key: &str, bytes: &'static str) -> Stored {
+    let body = futures::stream::iter([Ok(bytes.into())]);
+    Media::new(fs, env.clone()).put(&NewMedia::new(key, "image/png"), body).await.unwrap()
+}
+
+/// Says something with a picture of these bytes; gives the key that stands there.
+async fn show(sessions: &Sessions<'_>, name: &str, data: &str) -> MediaKey {
+    let content = serde_json::json!([{"type": "image", "mime_type": "image/png", "data": data}]);
+    let said = Draft::message(garth::agent::session::Role::User, &content);
+    let lines = sessions.append(name, &Append::messages([said])).await.unwrap().lines.unwrap();
+    let page = sessions.lines(name, &garth::agent::session::Select::messages(lines)).await.unwrap();
+    let line: Value = serde_json::from_str(&page.items[0].text).unwrap();
+    line["content"][0]["path"].as_str().unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_reset_keeps_media_that_the_archive_refers_to_beside_it_and_removes_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = DataDir::open(&folder.path().join("data"), Env::system()).unwrap();
+    data.create_account("a").await.unwrap();
+    let account = data.account("a").await.unwrap();
+    let memory = Memory::new(Env::system());
+    for fs in [&*account as &dyn FileSystem, &memory] {
+        let env = Env::system();
+        let sessions = session(fs, &env, "main").await;
+        let shown = show(&sessions, "work", "c2hvd24=").await;
+        let loose = put(fs, &env, "agent:coder:main", "loose").await;
+        let other = put(fs, &env, "agent:coder:dm:eve", "other").await;
+        let id = sessions.get("work").await.unwrap().meta.id;
+        reset(&workspace(fs, &env), "work", &Reset::default()).await;
+        assert!(!fs.exists("/media/agent:coder:main").await.unwrap());
+        let media = Media::new(fs, env.clone());
+        let (kept, file) = media.open(&shown).await.unwrap();
+        assert_eq!(kept.path.as_str(), format!("/agents/coder/sessions/{id}/media/{}", shown.name()));
+        assert_eq!(file.read_at(0, 100).await.unwrap(), "shown");
+        assert!(media.get(&loose.key).await.unwrap_err().is(ErrorKind::NotFound));
+        assert!(media.get(&other.key).await.is_ok(), "that of another session stays");
+        // the next session has the same key and media of its own
+        let next = show(&sessions, "work-2", "bmV4dA==").await;
+        assert_eq!(media.get(&next).await.unwrap().path, next.path());
+    }
+}
+
+#[tokio::test]
+async fn a_reset_that_is_to_delete_media_leaves_none() {
+    let (fs, env, _) = tree();
+    settings(&fs, r#"{"reset":{"media":"delete"}}"#).await;
+    let sessions = session(&fs, &env, "main").await;
+    let shown = show(&sessions, "work", "c2hvd24=").await;
+    let loose = put(&fs, &env, "agent:coder:main", "loose").await;
+    let done = reset(&workspace(&fs, &env), "work", &Reset::default()).await;
+    assert_eq!(done.messages, 1);
+    let media = Media::new(&fs, env.clone());
+    for key in [shown, loose.key] {
+        assert!(media.get(&key).await.unwrap_err().is(ErrorKind::NotFound), "{key}");
+    }
+    assert!(!fs.exists("/media/agent:coder:main").await.unwrap());
+}
+
+#[tokio::test]
+async fn a_session_that_has_a_parent_keeps_all_of_its_media() {
+    let (fs, env, _) = tree();
+    let sessions = session(&fs, &env, "main").await;
+    let file = path("/users/ann/agents/coder/session/work/meta.json");
+    let mut meta: Value = serde_json::from_slice(&fs.read_file(&file).await.unwrap()).unwrap();
+    meta["parent"] = "users/ann/agents/coder/session/home".into();
+    fs.write(&file, meta.to_string()).await.unwrap();
+    let shown = show(&sessions, "work", "c2hvd24=").await;
+    let loose = put(&fs, &env, "agent:coder:main", "loose").await;
+    let id = sessions.get("work").await.unwrap().meta.id;
+    reset(&workspace(&fs, &env), "work", &Reset::default()).await;
+    for key in [shown, loose.key] {
+        let at = Media::new(&fs, env.clone()).get(&key).await.unwrap().path;
+        assert!(at.is_within(&path(&format!("/agents/coder/sessions/{id}/media"))), "{at}");
+    }
+}
+
+#[tokio::test]
+async fn media_of_a_session_without_a_key_go_by_its_id() {
+    let (fs, env, _) = tree();
+    let sessions = session_named(&fs, &env, "plain").await;
+    let id = sessions.get("plain").await.unwrap().meta.id;
+    let key = sessions.get("plain").await.unwrap().meta.session_key;
+    assert_eq!(key, None);
+    let put = put(&fs, &env, &id, "picture").await;
+    let image = serde_json::json!([
+        {"type": "image", "mime_type": "image/png", "path": put.key.to_string()}
+    ]);
+    let said = Draft::message(garth::agent::session::Role::User, &image);
+    sessions.append("plain", &Append::messages([said])).await.unwrap();
+    reset(&workspace(&fs, &env), "plain", &Reset::default()).await;
+    let at = Media::new(&fs, env.clone()).get(&put.key).await.unwrap().path;
+    assert_eq!(at.as_str(), format!("/agents/coder/sessions/{id}/media/{}", put.key.name()));
+}
+
+/// A model that puts a media file while it is asked what to remember: a reset looks at media before that.
+#[derive(Debug)]
+struct PutsMeanwhile<'a>(&'a Memory, &'a Env, std::sync::Mutex<Option<MediaKey>>);
+
+#[async_trait]
+impl ChatModel for PutsMeanwhile<'_> {
+    async fn ask(&self, _ask: &Ask) -> Result<Answer, Error> {
+        if self.2.lock().unwrap().is_none() {
+            let key = put(self.0, self.1, "agent:coder:main", "late").await.key;
+            *self.2.lock().unwrap() = Some(key);
+        }
+        Ok(Answer { text: "NONE".to_owned(), tokens: Some(1) })
+    }
+}
+
+#[tokio::test]
+async fn media_that_are_put_while_a_reset_runs_stay_where_they_are() {
+    for policy in ["keep", "delete"] {
+        let (fs, env, _) = tree();
+        settings(&fs, &format!(r#"{{"reset":{{"media":"{policy}"}}}}"#)).await;
+        let sessions = session(&fs, &env, "main").await;
+        show(&sessions, "work", "c2hvd24=").await;
+        let loose = put(&fs, &env, "agent:coder:main", "loose").await;
+        let model = PutsMeanwhile(&fs, &env, std::sync::Mutex::default());
+        let how = Reset::default().asking(Some(Asking { model: &model, allowance: None }));
+        reset(&workspace(&fs, &env), "work", &how).await;
+        let late = model.2.lock().unwrap().clone().unwrap();
+        // the message that will refer to it comes in the next session
+        let media = Media::new(&fs, env.clone());
+        let (stored, file) = media.open(&late).await.unwrap();
+        assert_eq!((stored.path, file.read_at(0, 9).await.unwrap()), (late.path(), "late".into()));
+        assert!(media.get(&loose.key).await.unwrap_err().is(ErrorKind::NotFound));
+    }
+}
+
+#[tokio::test]
+async fn a_picture_that_is_said_while_a_reset_runs_is_where_its_message_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = DataDir::open(&folder.path().join("data"), Env::system()).unwrap();
+    data.create_account("a").await.unwrap();
+    let account = data.account("a").await.unwrap();
+    let (fs, env): (&dyn FileSystem, Env) = (&*account, Env::system());
+    let (sessions, media) = (session(fs, &env, "main").await, Media::new(fs, env.clone()));
+    for round in 1..=10 {
+        let name = if round == 1 { "work".to_owned() } else { format!("work-{round}") };
+        let first = show(&sessions, &name, "c2hvd24=").await;
+        let content = serde_json::json!([{"type": "image", "mime_type": "image/png", "data": "bGF0ZQ=="}]);
+        let late = Append::messages([Draft::message(garth::agent::session::Role::User, &content)]);
+        let (workspace, how) = (workspace(fs, &env), Reset::default());
+        let (done, said) = futures::join!(workspace.reset("ann", &name, &how), sessions.append(&name, &late));
+        done.unwrap().unwrap();
+        assert!(media.get(&first).await.is_ok());
+        let referred = sessions.media_referred(&name).await.unwrap();
+        // a session that was put away may refuse it
+        assert_eq!(referred.len(), 1 + usize::from(said.is_ok()));
+        let select = garth::agent::session::Select::messages(1..=9);
+        for line in sessions.lines(&name, &select).await.unwrap().items {
+            let line: Value = serde_json::from_str(&line.text).unwrap();
+            let key: MediaKey = line["content"][0]["path"].as_str().unwrap().parse().unwrap();
+            assert!(media.get(&key).await.is_ok(), "{key}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use super::Media;
 use super::key::{MEDIA, MediaKey, check_session_key, directory};
 use crate::error::Result;
 use crate::fs::ext::find;
-use crate::model::{At, Entry, MAX_PAGE, Op, Page, Precondition, Remove};
+use crate::model::{At, Entry, MAX_PAGE, Op, Page, Precondition, Remove, Seq};
 use crate::path::{TreePath, check_id};
 
 /// Most files that are looked at one by one: of more all are kept, with their directory.
@@ -17,7 +17,7 @@ const MAX_FILES: usize = if cfg!(test) { 40 } else { 50_000 };
 pub enum Fate {
     /// It moves beside the archive.
     Moves,
-    /// It stays where it is: another session has the same key.
+    /// It stays where it is: another session has the same key, or it came just now.
     Stays,
     /// It is removed.
     Goes,
@@ -34,8 +34,9 @@ struct Seen {
 impl Media<'_> {
     /// What moves and removes the media of a session whose archive is that of `session_id`: to
     /// `agents/{agent}/sessions/{session_id}/media` whatever is to move. `of` tells what becomes of files
-    /// whose UUIDs are in `referred`, and of all others. If media come or go before the commit, it fails with
-    /// `Conflict`.
+    /// whose UUIDs are in `referred`, and of all others, of which those that came after `since` stay: the
+    /// message that will refer to one may not be said yet. If media come or go before the commit, it fails
+    /// with `Conflict`.
     ///
     /// # Errors
     /// `InvalidArgument` for what is no session key or id; from the filesystem.
@@ -45,6 +46,7 @@ impl Media<'_> {
         (agent, session_id): (&str, &str),
         referred: &HashSet<String>,
         [of_referred, of_others]: [Fate; 2],
+        since: Seq,
     ) -> Result<(Vec<Op>, Vec<(At, Precondition)>)> {
         check_session_key(session_key)?;
         check_id("agent", agent)?;
@@ -56,9 +58,14 @@ impl Media<'_> {
         // what changes its names from here on makes another version of it
         let mut conditions = vec![(At::from(&dir), Precondition::Version(there.version))];
         let to = TreePath::parse(&format!("/agents/{agent}/sessions/{session_id}/{MEDIA}"))?;
-        let fate = |name: &str| {
+        let fate = |name: &str, entry: Option<&Entry>| {
             let key = MediaKey::of_name(session_key, name);
-            if key.is_some_and(|key| referred.contains(key.id())) { of_referred } else { of_others }
+            let is_late = entry.is_some_and(|entry| entry.version.seq > since);
+            match key.is_some_and(|key| referred.contains(key.id())) {
+                true => of_referred,
+                false if of_others == Fate::Goes && is_late => Fate::Stays,
+                false => of_others,
+            }
         };
         let seen = self.seen(dir, fate).await?;
         let is_free = find(self.fs, &At::from(&to)).await?.is_none();
@@ -72,14 +79,14 @@ impl Media<'_> {
         Ok((ops, conditions))
     }
 
-    async fn seen(&self, dir: TreePath, fate: impl Fn(&str) -> Fate) -> Result<Seen> {
-        let (mut page, mut names) = (Page::default().limit(MAX_PAGE), Vec::new());
+    async fn seen(&self, dir: TreePath, fate: impl Fn(&str, Option<&Entry>) -> Fate) -> Result<Seen> {
+        let (mut page, mut names) = (Page::default().limit(MAX_PAGE).with_entries(), Vec::new());
         loop {
             let listing = self.fs.list(&At::from(&dir), &page).await?;
             page.after = listing.items.last().map(|item| item.name.clone());
             names.extend(listing.items.iter().map(|item| {
                 let name = item.name.as_str();
-                (name.to_owned(), fate(name))
+                (name.to_owned(), fate(name, item.entry.as_deref()))
             }));
             let many = names.len() > MAX_FILES;
             if many || !listing.more {

@@ -62,6 +62,11 @@ impl FromStr for Format {
     }
 }
 
+/// Whether a picture of this type is one that providers take.
+pub(super) fn is_taken(mime_type: &str) -> bool {
+    MIME_TYPES.contains(&mime_type)
+}
+
 /// A list that a provider takes: `{"messages":[...]}` for `OpenAI`, `{"system":"...","messages":[...]}` for
 /// Anthropic, where `system` is left out if there is none. `system` comes before all messages; `after` are
 /// texts for the model behind them.
@@ -275,8 +280,8 @@ fn image(mime_type: &str, source: &ImageSource) -> Option<Image> {
         },
         ImageSource::Path(_) => return None,
     };
-    let is_taken = match is_data {
-        true => MIME_TYPES.contains(&mime_type) && !source.is_empty() && STANDARD.decode(source).is_ok(),
+    let goes = match is_data {
+        true => is_taken(mime_type) && !source.is_empty() && STANDARD.decode(source).is_ok(),
         false => {
             let is_web = source.starts_with("https://") || source.starts_with("http://");
             is_web
@@ -284,7 +289,7 @@ fn image(mime_type: &str, source: &ImageSource) -> Option<Image> {
                 && masked(source) == source
         }
     };
-    is_taken.then(|| Image { mime_type: mime_type.to_owned(), is_data, source: source.to_owned() })
+    goes.then(|| Image { mime_type: mime_type.to_owned(), is_data, source: source.to_owned() })
 }
 
 impl Image {

@@ -10,6 +10,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::draft::Role;
 use super::message::{Block, ImageSource, Message};
 use super::swap_index::Swapped;
+use crate::agent::media::MediaKey;
 use crate::agent::recall::fence::word;
 use crate::agent::small::sha256;
 use crate::text::count::{count, count_to};
@@ -221,13 +222,16 @@ fn section(line: u64, message: Message) -> Shown {
     Shown { message, text, tokens, estimated: pictures > 0 }
 }
 
-/// A picture that a model is given.
+/// A picture that a model is given: the bytes of media are put in when it is.
 fn is_picture(block: &Block) -> bool {
     matches!(block, Block::Image { source, .. } if is_seen(source))
 }
 
 fn is_seen(source: &ImageSource) -> bool {
-    !matches!(source, ImageSource::Path(_))
+    match source {
+        ImageSource::Path(path) => path.parse::<MediaKey>().is_ok(),
+        ImageSource::Data(_) | ImageSource::Url(_) => true,
+    }
 }
 
 fn picture(mime_type: &str, source: &ImageSource) -> String {

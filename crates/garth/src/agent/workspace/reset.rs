@@ -105,15 +105,22 @@ impl Workspace<'_> {
     /// the archive cannot be written, from the filesystem: then nothing has changed.
     pub async fn reset(&self, user: &str, session: &str, reset: &Reset<'_>) -> Result<Option<WasReset>> {
         let mut tries = Tries::at_most(MAX_TRIES);
+        let since = self.fs.head().await?.seq;
         loop {
-            match self.reset_once(user, session, reset).await {
+            match self.reset_once(user, session, reset, since).await {
                 Err(error) if tries.again(&error) => {}
                 done => return done,
             }
         }
     }
 
-    async fn reset_once(&self, user: &str, session: &str, reset: &Reset<'_>) -> Result<Option<WasReset>> {
+    async fn reset_once(
+        &self,
+        user: &str,
+        session: &str,
+        reset: &Reset<'_>,
+        since: Seq,
+    ) -> Result<Option<WasReset>> {
         let (settings, sessions) = (self.settings().await?, self.sessions(self.fs, user)?);
         let zone = settings.zone()?;
         let closed = sessions.to_close(session).await?;
@@ -139,7 +146,7 @@ impl Workspace<'_> {
             conditions.push((At::from(&path), Precondition::Absent));
         }
         let archive = written.as_ref().map(|_| path);
-        let (more, named) = self.media_ops(&closed, written.as_ref(), &settings).await?;
+        let (more, named) = self.media_ops(&sessions, &closed, written.as_ref(), &settings, since).await?;
         ops.extend(more);
         conditions.extend(named);
         let found = self.found(&sessions, &closed, reset.asking).await;

@@ -1,0 +1,485 @@
+//! Media: each a file of its own, found by its UUID wherever it was moved, and put back into what a model gets.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use garth::agent::media::{Fate, Hydrator, MAX_MEDIA, Media, MediaKey, NewMedia, Stored};
+use garth::agent::session::{
+    Append, Create, Draft, Format, PackOptions, Role, Select, SessionKey, Sessions, TranscriptFormat,
+};
+use garth::agent::{AgentTree, Identity};
+use garth::model::{Batch, Op, Seq, SetAttrs, Timestamp};
+use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use serde_json::{Value, json};
+
+use super::sessions::{account, engines};
+
+/// Behind all commits: nothing counts as late.
+const NOW: Seq = Seq(u64::MAX);
+const KEY: &str = "agent:coder:main";
+/// 2026-01-27 09:30 UTC.
+const START: Timestamp = Timestamp(1_769_506_200_123_000_000);
+
+fn path(text: &str) -> TreePath {
+    TreePath::parse(text).unwrap()
+}
+
+fn env() -> Env {
+    Env::manual(START).0
+}
+
+fn media(fs: &dyn FileSystem) -> Media<'_> {
+    Media::new(fs, env())
+}
+
+fn body(bytes: impl Into<Bytes>) -> impl futures::Stream<Item = Result<Bytes, Error>> + Send {
+    futures::stream::iter([Ok(bytes.into())])
+}
+
+async fn put(fs: &dyn FileSystem, key: &str, bytes: &'static [u8]) -> Stored {
+    media(fs).put(&NewMedia::new(key, "image/png"), body(bytes)).await.unwrap()
+}
+
+/// A session, with a session key if there is one.
+async fn session<'a>(fs: &'a dyn FileSystem, name: &str, key: Option<&str>) -> Sessions<'a> {
+    let sessions = Sessions::new(fs, "ann", "coder", env()).unwrap();
+    let create = Create::new(name);
+    let create = match key {
+        Some(key) => create.key(key.parse::<SessionKey>().unwrap()),
+        None => create,
+    };
+    sessions.create(&create).await.unwrap();
+    sessions
+}
+
+fn image(bytes: &[u8]) -> Value {
+    json!({"type": "image", "mime_type": "image/png", "data": STANDARD.encode(bytes)})
+}
+
+fn said(role: Role, id: &str, content: &Value) -> Draft {
+    Draft::message(role, content).with("id", id)
+}
+
+async fn line(sessions: &Sessions<'_>, number: u64) -> Value {
+    let page = sessions.lines("work", &Select::messages(number..=number)).await.unwrap();
+    serde_json::from_str(&page.items[0].text).unwrap()
+}
+
+fn names(stored: &[Stored]) -> Vec<String> {
+    stored.iter().map(|one| one.key.to_string()).collect()
+}
+
+async fn all(fs: &dyn FileSystem) -> Vec<Stored> {
+    media(fs).list(KEY, None, 1000).await.unwrap().0
+}
+
+#[tokio::test]
+async fn a_media_file_has_its_content_type_and_metadata_all_of_them_text() {
+    for (fs, _kept) in engines().await {
+        let new = NewMedia::new(KEY, "Audio/OGG; codecs=opus").file_name("Grüße \"1\".ogg");
+        let stored = media(&*fs).put(&new, body("sound")).await.unwrap();
+        assert_eq!(stored.path.as_str(), format!("/media/{KEY}/{}.ogg", stored.key.id()));
+        assert_eq!(&stored.key.id()[14..15], "4", "a random UUID");
+        let attributes = &stored.entry.attributes;
+        assert_eq!(attributes.content_type.as_deref(), Some("Audio/OGG; codecs=opus"));
+        let due = [
+            ("garth.media", stored.key.id()),
+            ("originalFilename", "Grüße \"1\".ogg"),
+            ("sessionKey", KEY),
+            ("uploadedAt", "1769506200123"),
+        ];
+        assert_eq!(attributes.metadata, due.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+        let empty = put(&*fs, KEY, b"").await;
+        assert_eq!(empty.entry.attributes.metadata["originalFilename"], "");
+        assert_eq!((empty.entry.size, names(&all(&*fs).await).len()), (0, 2));
+    }
+}
+
+#[tokio::test]
+async fn a_media_file_of_26_214_400_bytes_passes_and_of_one_more_nothing_is_left() {
+    for (fs, _kept) in engines().await {
+        let piece = Bytes::from(vec![7; 1 << 20]);
+        let pieces = |last: usize| {
+            let whole = (0..25).map(|_| Ok(piece.clone()));
+            futures::stream::iter(whole.chain([Ok(piece.slice(..last))]).collect::<Vec<_>>())
+        };
+        let new = NewMedia::new(KEY, "video/mp4");
+        let stored = media(&*fs).put(&new, pieces(0)).await.unwrap();
+        assert_eq!((stored.entry.size, MAX_MEDIA), (26_214_400, 26_214_400));
+        let before = fs.head().await.unwrap().seq;
+        let refused = media(&*fs).put(&new, pieces(1)).await.unwrap_err();
+        assert!(refused.is(ErrorKind::TooLarge), "{refused}");
+        assert_eq!(fs.head().await.unwrap().seq, before);
+        let broken =
+            futures::stream::iter([Ok(piece.clone()), Err(Error::new(ErrorKind::Io, "it broke off"))]);
+        assert!(media(&*fs).put(&new, broken).await.unwrap_err().is(ErrorKind::Io));
+        assert_eq!(names(&all(&*fs).await), [stored.key.to_string()]);
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_session_key_or_type_is_refused() {
+    for (fs, _kept) in engines().await {
+        for key in ["", ".", "..", "a/b", "../x", "a\0", "a\nb", &"k".repeat(256)] {
+            let new = NewMedia::new(key, "image/png");
+            let refused = media(&*fs).put(&new, body("x")).await.unwrap_err();
+            assert!(refused.is(ErrorKind::InvalidArgument), "{key}: {refused}");
+            assert!(media(&*fs).list(key, None, 10).await.is_err() && media(&*fs).clear(key).await.is_err());
+        }
+        for (mime_type, name) in [("png", ""), ("", ""), ("image/png\n", ""), ("image/png", "a\nb")] {
+            let new = NewMedia::new(KEY, mime_type).file_name(name);
+            assert!(media(&*fs).put(&new, body("x")).await.unwrap_err().is(ErrorKind::InvalidArgument));
+        }
+        assert!(!fs.exists("/media").await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_media_file_is_found_wherever_media_lie_and_nothing_else_passes_for_it() {
+    for (fs, _kept) in engines().await {
+        let Stored { key, path: at, .. } = put(&*fs, KEY, b"true").await;
+        let read = async || -> Result<Bytes, Error> {
+            let (stored, file) = media(&*fs).open(&key).await?;
+            file.read_at(0, usize::try_from(stored.entry.size).unwrap()).await
+        };
+        for place in ["/media/elsewhere", "/agents/coder/sessions/s-1/media"] {
+            let to = path(&format!("{place}/{}", key.name()));
+            fs.commit(Batch::new([Op::rename(at.clone(), to.clone()).with_parents()])).await.unwrap();
+            assert_eq!(read().await.unwrap(), "true", "{place}");
+            fs.rename(&to, &at).await.unwrap();
+        }
+        fs.mkdir_all("/hidden").await.unwrap();
+        fs.rename(&at, path(&format!("/hidden/{}", key.name()))).await.unwrap();
+        // each says that it is the file
+        let forged = |session_key: &str| {
+            let attrs = SetAttrs::new().metadata("garth.media", key.id());
+            attrs.metadata("sessionKey", session_key)
+        };
+        let name = key.name();
+        for (place, session_key) in [
+            (format!("/{name}"), KEY),
+            (format!("/media/{name}"), KEY),
+            (format!("/media/k/l/{name}"), KEY),
+            (format!("/mediax/k/{name}"), KEY),
+            (format!("/media/k/x{name}"), KEY),
+            (format!("/media/k/{name}"), "agent:coder:dm:eve"),
+            (format!("/agents/coder/sessions/s-1/{name}"), KEY),
+            (format!("/agents/coder/sessions/s-1/mediax/{name}"), KEY),
+            (format!("/agents/coder/x/s-1/media/{name}"), KEY),
+            (format!("/agents/coder/sessions/s-1/media/l/{name}"), KEY),
+            (format!("/users/ann/sessions/s-1/media/{name}"), KEY),
+            (format!("/chats/agents/coder/sessions/s-1/media/{name}"), KEY),
+        ] {
+            let write = Op::write(path(&place), "forged").with_parents().with_attrs(forged(session_key));
+            fs.commit(Batch::new([write])).await.unwrap();
+            assert!(read().await.unwrap_err().is(ErrorKind::NotFound), "{place}");
+        }
+        // nor does a link, a directory, or the file of another UUID
+        fs.symlink(&at, format!("/media/{name}")).await.unwrap();
+        assert!(read().await.unwrap_err().is(ErrorKind::NotFound));
+        fs.remove(&at).await.unwrap();
+        fs.mkdir_all(&at).await.unwrap();
+        assert!(read().await.unwrap_err().is(ErrorKind::NotFound));
+        for bad in [format!("media/../media/{KEY}/{name}"), format!("media/{KEY}/../x/{name}")] {
+            assert!(bad.parse::<MediaKey>().is_err(), "{bad}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn media_are_listed_in_pages_and_removed_one_by_one_or_all() {
+    for (fs, _kept) in engines().await {
+        let mut due = Vec::new();
+        for _ in 0..5 {
+            due.push(put(&*fs, KEY, b"x").await.key.to_string());
+        }
+        put(&*fs, "agent:coder:dm:eve", b"x").await;
+        fs.write(format!("/media/{KEY}/notes.txt").as_str(), "no media").await.unwrap();
+        due.sort();
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let (page, next) = media(&*fs).list(KEY, after.as_deref(), 2).await.unwrap();
+            assert!(page.len() <= 2);
+            found.extend(names(&page));
+            match next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        assert_eq!(found, due);
+        assert!(media(&*fs).list(KEY, None, 0).await.is_err());
+        let first: MediaKey = due[0].parse().unwrap();
+        media(&*fs).remove(&first).await.unwrap();
+        assert!(media(&*fs).remove(&first).await.unwrap_err().is(ErrorKind::NotFound));
+        assert_eq!(names(&all(&*fs).await), due[1..]);
+        assert!(media(&*fs).clear(KEY).await.unwrap().is_some());
+        assert!(all(&*fs).await.is_empty() && media(&*fs).clear(KEY).await.unwrap().is_none());
+        assert!(fs.exists("/media/agent:coder:dm:eve").await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn pictures_of_a_user_and_of_a_tool_leave_the_messages_in_the_same_commit() {
+    for (fs, _kept) in engines().await {
+        let sessions = session(&*fs, "work", Some(KEY)).await;
+        let call = json!([{"type": "tool_call", "id": "c", "name": "read", "arguments": {}}]);
+        let result = json!([{"type": "tool_result", "call_id": "c", "content": [image(b"from a tool")]}]);
+        let large = image(&vec![9; 5 << 20]);
+        let messages = [
+            Draft::message(
+                Role::User,
+                &json!([{"type": "text", "text": "see"}, image(b"from a user"), large]),
+            ),
+            Draft::message(Role::Assistant, &call),
+            Draft::message(Role::Tool, &result),
+        ];
+        let done = sessions.append("work", &Append::messages(messages)).await.unwrap();
+        let stored = all(&*fs).await;
+        assert_eq!(stored.len(), 3);
+        for one in &stored {
+            assert_eq!(one.entry.version.seq, done.seq.unwrap(), "one commit");
+            assert_eq!(one.entry.attributes.content_type.as_deref(), Some("image/png"));
+            assert_eq!(one.entry.attributes.metadata["sessionKey"], KEY);
+            assert_eq!(one.entry.attributes.metadata["garth.media"], one.key.id());
+        }
+        let (user, tool) = (line(&sessions, 1).await, line(&sessions, 3).await);
+        assert_eq!(user["content"][0], json!({"type": "text", "text": "see"}));
+        for (block, bytes) in [
+            (&user["content"][1], b"from a user".to_vec()),
+            (&user["content"][2], vec![9; 5 << 20]),
+            (&tool["content"][0]["content"][0], b"from a tool".to_vec()),
+        ] {
+            let key: MediaKey = block["path"].as_str().unwrap().parse().unwrap();
+            assert_eq!(block, &json!({"type": "image", "mime_type": "image/png", "path": key.to_string()}));
+            assert_eq!(fs.read_file(&key.path()).await.unwrap(), bytes);
+        }
+        let file = format!("{}/messages.jsonl", sessions.directory("work").unwrap());
+        assert!(!fs.read_to_string(file.as_str()).await.unwrap().contains("\"data\""));
+        let referred = sessions.media_referred("work").await.unwrap();
+        assert_eq!(referred, stored.iter().map(|one| one.key.id().to_owned()).collect());
+    }
+}
+
+#[tokio::test]
+async fn a_session_without_a_key_keeps_its_pictures() {
+    for (fs, _kept) in engines().await {
+        let sessions = session(&*fs, "work", None).await;
+        let message = Draft::message(Role::User, &json!([image(b"kept")]));
+        sessions.append("work", &Append::messages([message])).await.unwrap();
+        assert_eq!(line(&sessions, 1).await["content"][0], image(b"kept"));
+        assert!(!fs.exists("/media").await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_message_with_a_picture_is_appended_once() {
+    for (fs, _kept) in engines().await {
+        let sessions = session(&*fs, "work", Some(KEY)).await;
+        let given = Append::messages([said(Role::User, "msg-1", &json!([image(b"once")]))]);
+        sessions.append("work", &given).await.unwrap();
+        let (first, head) = (names(&all(&*fs).await), fs.head().await.unwrap().seq);
+        assert_eq!(sessions.append("work", &given).await.unwrap().seq, None);
+        // so is what was read from there
+        let page = sessions.lines("work", &Select::messages(1..=1)).await.unwrap();
+        let read = Draft::parse(&page.items[0].text).unwrap();
+        assert_eq!(sessions.append("work", &Append::messages([read])).await.unwrap().seq, None);
+        assert_eq!((names(&all(&*fs).await), fs.head().await.unwrap().seq), (first.clone(), head));
+        let other = Append::messages([said(Role::User, "msg-1", &json!([image(b"other")]))]);
+        let refused = sessions.append("work", &other).await.unwrap_err();
+        assert!(refused.is(ErrorKind::Conflict), "{refused}");
+        assert_eq!(names(&all(&*fs).await), first);
+        let more = [
+            said(Role::User, "msg-1", &json!([image(b"once")])),
+            said(Role::User, "msg-2", &json!([image(b"once")])),
+        ];
+        sessions.append("work", &Append::messages(more)).await.unwrap();
+        assert_eq!(all(&*fs).await.len(), 2, "another message has a file of its own");
+    }
+}
+
+#[tokio::test]
+async fn a_picture_that_is_no_base64_or_too_large_writes_nothing() {
+    for (fs, _kept) in engines().await {
+        let sessions = session(&*fs, "work", Some(KEY)).await;
+        let head = fs.head().await.unwrap().seq;
+        let bad = json!({"type": "image", "mime_type": "image/png", "data": "no base64"});
+        let large = image(&vec![1; 26_214_401]);
+        for (wrong, kind) in [(bad, ErrorKind::InvalidArgument), (large, ErrorKind::TooLarge)] {
+            let messages = [
+                Draft::user("fine"),
+                Draft::message(Role::User, &json!([image(b"fine")])),
+                Draft::message(Role::User, &json!([wrong])),
+            ];
+            let refused = sessions.append("work", &Append::messages(messages)).await.unwrap_err();
+            assert!(refused.is(kind) && refused.message().starts_with("message 3"), "{refused}");
+        }
+        assert_eq!(fs.head().await.unwrap().seq, head);
+        let most = Draft::message(Role::User, &json!([image(&vec![1; 26_214_400])]));
+        sessions.append("work", &Append::messages([most])).await.unwrap();
+        assert_eq!(all(&*fs).await[0].entry.size, 26_214_400);
+    }
+}
+
+#[tokio::test]
+async fn an_import_keeps_what_came_beside_messages_without_their_pictures() {
+    for (fs, _kept) in engines().await {
+        let sessions = session(&*fs, "work", Some(KEY)).await;
+        let data = STANDARD.encode(b"picture");
+        let came = json!({"role": "user", "content": [{"type": "image", "mimeType": "image/png", "data": data}],
+            "timestamp": 1_708_300_000_000_u64});
+        for _ in 0..2 {
+            sessions.import("work", TranscriptFormat::Pi, &format!("{came}\n")).await.unwrap();
+        }
+        let at = line(&sessions, 1).await["content"][0]["path"].as_str().unwrap().to_owned();
+        assert_eq!(fs.read_file(&at.parse::<MediaKey>().unwrap().path()).await.unwrap(), "picture");
+        let native = format!("{}/native/pi.jsonl", sessions.directory("work").unwrap());
+        let native = fs.read_to_string(native.as_str()).await.unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&native).unwrap(), came);
+        assert_eq!((all(&*fs).await.len(), native.lines().count()), (1, 1));
+    }
+}
+
+/// The lists of both providers, with pictures.
+async fn lists(sessions: &Sessions<'_>, hydrator: &Hydrator) -> [String; 2] {
+    let packed = sessions.pack("work", &PackOptions::default()).await.unwrap();
+    let with = sessions.hydrated(&packed, hydrator, "default").await.unwrap();
+    assert_eq!((&with.markdown, &with.pack), (&packed.markdown, &packed.pack));
+    [Format::OpenAi, Format::Anthropic].map(|format| with.list(format))
+}
+
+#[tokio::test]
+async fn a_pack_comes_out_with_its_pictures_and_is_built_again_byte_for_byte() {
+    for (fs, _kept) in engines().await {
+        let sessions = session(&*fs, "work", Some(KEY)).await;
+        let elsewhere = json!({"type": "image", "mime_type": "image/png", "path": "/pictures/cat.png"});
+        let content = json!([{"type": "text", "text": "look"}, image(b"picture"), elsewhere]);
+        sessions.append("work", &Append::messages([Draft::message(Role::User, &content)])).await.unwrap();
+        let (hydrator, data) = (Hydrator::default(), STANDARD.encode(b"picture"));
+        let packed = sessions.pack("work", &PackOptions::default()).await.unwrap();
+        let key: MediaKey = line(&sessions, 1).await["content"][1]["path"].as_str().unwrap().parse().unwrap();
+        assert!(packed.markdown.contains(&key.to_string()) && !packed.markdown.contains(&data));
+        let one = packed.pack.items.iter().find(|item| item.kind == "recent_messages").unwrap();
+        assert!(packed.pack.estimated && one.tokens > 1600, "it counts as a picture");
+        assert!(one.tokens < 3200, "and one that lies elsewhere does not");
+        let [openai, anthropic] = lists(&sessions, &hydrator).await;
+        assert!(openai.contains(&format!("data:image/png;base64,{data}")), "{openai}");
+        let source = format!(r#"{{"type":"base64","media_type":"image/png","data":"{data}"}}"#);
+        assert!(anthropic.contains(&source), "{anthropic}");
+        assert!(openai.contains("[image: /pictures/cat.png]"));
+        assert_eq!((hydrator.counts(), hydrator.held()), ((0, 1), 7));
+        let again = sessions.replay("work", None).await.unwrap();
+        assert_eq!((&again.markdown, &again.pack), (&packed.markdown, &packed.pack));
+        // moved, it is the same; gone, it is told
+        let moved = path(&format!("/agents/coder/sessions/s/media/{}", key.name()));
+        fs.commit(Batch::new([Op::rename(key.path(), moved.clone()).with_parents()])).await.unwrap();
+        assert_eq!(lists(&sessions, &hydrator).await, [openai, anthropic]);
+        assert_eq!(hydrator.counts(), (1, 1));
+        fs.remove(&moved).await.unwrap();
+        for list in lists(&sessions, &hydrator).await {
+            assert!(list.contains("[Image no longer available]") && !list.contains(&data), "{list}");
+        }
+        assert_eq!(sessions.replay("work", None).await.unwrap().markdown, packed.markdown);
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_was_replaced_is_read_again_and_accounts_share_nothing() {
+    for (fs, _kept) in engines().await {
+        let hydrator = Hydrator::with_budget(10);
+        let Stored { key, path: at, .. } = put(&*fs, KEY, b"first").await;
+        let read = async |account: &str| hydrator.bytes(account, &media(&*fs), &key).await.unwrap().unwrap();
+        assert_eq!((read("a").await, read("a").await), ("first".into(), "first".into()));
+        assert_eq!(hydrator.counts(), (1, 1));
+        assert_eq!((read("b").await, hydrator.counts()), (Bytes::from("first"), (1, 2)));
+        fs.write(&at, "second").await.unwrap();
+        assert_eq!((read("a").await, hydrator.counts()), (Bytes::from("second"), (1, 3)));
+        assert!(hydrator.held() <= 10);
+        fs.write(&at, "longer than that").await.unwrap();
+        assert_eq!((read("a").await, read("a").await.len()), (Bytes::from("longer than that"), 16));
+        assert!(hydrator.held() <= 10);
+    }
+}
+
+#[tokio::test]
+async fn threads_share_a_hydrator() {
+    let (account, _folder) = account().await;
+    let hydrator = Arc::new(Hydrator::with_budget(64 << 10));
+    let mut keys = Vec::new();
+    for n in 0..8 {
+        let new = NewMedia::new(KEY, "image/png");
+        keys.push(media(&*account).put(&new, body(vec![n; 16 << 10])).await.unwrap().key);
+    }
+    let tasks = (0..4).map(|_| {
+        let (account, hydrator, keys) = (Arc::clone(&account), Arc::clone(&hydrator), keys.clone());
+        tokio::spawn(async move {
+            for (n, key) in keys.iter().enumerate().cycle().take(80) {
+                let bytes = hydrator.bytes("a", &media(&*account), key).await.unwrap().unwrap();
+                assert!(bytes.iter().all(|byte| usize::from(*byte) == n) && bytes.len() == 16 << 10);
+                assert!(hydrator.held() <= 64 << 10);
+            }
+        })
+    });
+    for task in futures::future::join_all(tasks).await {
+        task.unwrap();
+    }
+    let (hits, misses) = hydrator.counts();
+    assert_eq!(hits + misses, 320);
+}
+
+#[tokio::test]
+async fn in_the_tree_of_a_chat_pictures_stay_and_nothing_is_said_of_media_that_it_does_not_reach() {
+    let (account, _folder) = account().await;
+    let whole = session(&*account, "work", Some(KEY)).await;
+    let message = Draft::message(Role::User, &json!([image(b"before")]));
+    whole.append("work", &Append::messages([message])).await.unwrap();
+    let who = Identity::new("ann", "coder", "chat", "main").unwrap();
+    let reach = AgentTree::new(&*account, who).sessions().await.unwrap();
+    let own = Sessions::new(&*reach.fs, "ann", "coder", env()).unwrap();
+    let message = Draft::message(Role::User, &json!([image(b"in a chat")]));
+    own.append("work", &Append::messages([message])).await.unwrap();
+    assert_eq!(line(&own, 2).await["content"][0], image(b"in a chat"));
+    for list in lists(&own, &Hydrator::default()).await {
+        assert!(list.contains("[image: media/") && list.contains(&STANDARD.encode(b"in a chat")), "{list}");
+    }
+    for list in lists(&whole, &Hydrator::default()).await {
+        assert!(list.contains(&STANDARD.encode(b"before")), "{list}");
+    }
+}
+
+#[tokio::test]
+async fn what_becomes_of_media_holds_only_if_none_came_or_went_meanwhile() {
+    for (fs, _kept) in engines().await {
+        let (kept, gone) = (put(&*fs, KEY, b"kept").await, put(&*fs, KEY, b"gone").await);
+        let referred = HashSet::from([kept.key.id().to_owned()]);
+        let fates = [Fate::Moves, Fate::Goes];
+        let of = ("coder", "s-1");
+        let (ops, conditions) = media(&*fs).after_reset(KEY, of, &referred, fates, NOW).await.unwrap();
+        let late = put(&*fs, KEY, b"late").await;
+        let batch = Batch { preconditions: conditions, ..Batch::new(ops) };
+        let refused = fs.commit(batch).await.unwrap_err();
+        assert!(refused.is(ErrorKind::Conflict) && refused.path().is_some(), "{refused}");
+        assert_eq!(all(&*fs).await.len(), 3);
+        let (ops, conditions) = media(&*fs).after_reset(KEY, of, &referred, fates, NOW).await.unwrap();
+        fs.commit(Batch { preconditions: conditions, ..Batch::new(ops) }).await.unwrap();
+        assert!(!fs.exists(format!("/media/{KEY}").as_str()).await.unwrap());
+        let moved = media(&*fs).get(&kept.key).await.unwrap().path;
+        assert_eq!(moved.as_str(), format!("/agents/coder/sessions/s-1/media/{}", kept.key.name()));
+        for key in [gone.key, late.key] {
+            assert!(media(&*fs).get(&key).await.unwrap_err().is(ErrorKind::NotFound));
+        }
+        // beside what is there, and beside a session with the same key
+        let (next, other) = (put(&*fs, KEY, b"next").await, put(&*fs, KEY, b"other").await);
+        let referred = HashSet::from([next.key.id().to_owned()]);
+        let fates = [Fate::Moves, Fate::Stays];
+        let (ops, conditions) = media(&*fs).after_reset(KEY, of, &referred, fates, NOW).await.unwrap();
+        fs.commit(Batch { preconditions: conditions, ..Batch::new(ops) }).await.unwrap();
+        assert_eq!(names(&all(&*fs).await), [other.key.to_string()]);
+        for key in [kept.key, next.key] {
+            let at = media(&*fs).get(&key).await.unwrap().path;
+            assert!(at.is_within(&path("/agents/coder/sessions/s-1/media")), "{at}");
+        }
+    }
+}
