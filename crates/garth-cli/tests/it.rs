@@ -21,6 +21,7 @@ mod it {
     mod rule;
     mod serve;
     mod session;
+    mod skill;
     mod stopping;
     mod sync;
     mod transfer;

@@ -150,3 +150,42 @@ fn a_server_compacts_a_session_whose_window_is_nearly_full() {
     }
     assert_eq!(asked.iter().count(), 2, "the summary, and what is to be remembered");
 }
+
+#[test]
+fn skills_are_installed_listed_read_edited_and_published() {
+    let server = Server::start();
+    let front = "---\nname: pdf\ndescription: Reads PDF\nmetadata: {gsv: {requires: {bins: [pdftotext]}}}\n---\nUse it.\n";
+    let install =
+        json!({"name": "pdf", "global": true, "files": {"SKILL.md": front, "a/run.sh": "pdftotext $1"}});
+    let done = server.ok("agents/scout/skills/install", install.to_string());
+    assert_eq!((&done["path"], &done["same"]), (&json!("/skills/pdf"), &json!(0)));
+    let writer = server.key("acme", &[Scope::MemoryWrite, Scope::MemoryRead]);
+    assert_eq!(server.post_as(&writer, "agents/scout/skills/install", install.to_string()).status, 403);
+    let left = server.ok("agents/scout/skills/list", "{}");
+    assert_eq!((&left["shown"], &left["left_out"][0]["reason"]), (&json!([]), &json!("requirements")));
+    let hosts = json!({"hosts": [{"id": "a", "bins": ["pdftotext"]}]}).to_string();
+    let shown = server.ok("agents/scout/skills/list", hosts);
+    assert_eq!(shown["shown"][0]["read_path"], json!("skills/pdf/SKILL.md"));
+    let got = server.ok("agents/scout/skills/get", r#"{"name":"pdf"}"#);
+    assert_eq!((&got["applies"], &got["why"]["detail"]), (&json!(false), &json!("no host is known")));
+    let edit = r#"{"path":"pdf/a/run.sh","old":"$1","new":"\"$1\""}"#;
+    let edited = server.post_as(&writer, "agents/scout/skills/edit", edit);
+    assert_eq!(edited.json()["path"], json!("/agents/scout/skills/pdf/a/run.sh"));
+    let read = server.ok("agents/scout/skills/read", r#"{"path":"pdf/a/run.sh"}"#);
+    assert_eq!((&read["origin"], &read["text"]), (&json!("agent"), &json!("pdftotext \"$1\"")));
+    let whole = server.ok("agents/scout/skills/read", r#"{"path":"pdf/SKILL.md"}"#);
+    assert_eq!(whole["origin"], json!("global"));
+    assert_eq!(server.post("agents/scout/skills/publish", r#"{"name":"pdf"}"#).status, 404);
+    server.ok("agents/scout/skills/write", json!({"path": "pdf/SKILL.md", "text": front}).to_string());
+    let published = server.ok("agents/scout/skills/publish", r#"{"name":"pdf"}"#);
+    assert_eq!(published["meta"]["uri"], json!("ctx://acme/agents/scout/skills/pdf"), "{published}");
+    for (call, body) in [
+        ("skills/read", r#"{"path":"../x"}"#),
+        ("skills/write", r#"{"path":"pdf/../../x","text":""}"#),
+        ("skills/install", r#"{"name":"x","files":{"readme.md":""}}"#),
+        ("skills/list", r#"{"hosts":[{"name":"a"}]}"#),
+    ] {
+        let reply = server.post(&format!("agents/scout/{call}"), body);
+        assert_eq!(reply.status, 400, "{call}: {}", reply.text());
+    }
+}

@@ -14,7 +14,7 @@ use crate::agent::tree::MAIN;
 use crate::agent::workspace::daily::Memory;
 use crate::agent::workspace::heartbeat::says_anything;
 use crate::agent::workspace::settings::{DailyMemory, Order};
-use crate::agent::workspace::skills::Listing;
+use crate::agent::workspace::skills::{Listing, Reason};
 use crate::model::Timestamp;
 use crate::path::TreePath;
 use crate::text::count::count;
@@ -359,8 +359,9 @@ impl Assembly<'_> {
             let (name, description) = (one_line(&skill.name), one_line(&skill.description));
             lines.push(format!("- **{name}**: {description} (`{}`{always})", skill.read_path));
         }
-        let left_out: Vec<String> =
-            listing.counts().into_iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        // that the agent has its own is of no use to a model
+        let counts = listing.counts().into_iter().filter(|(reason, _)| *reason != Reason::Hidden);
+        let left_out: Vec<String> = counts.map(|(reason, count)| format!("{count} {reason}")).collect();
         if !left_out.is_empty() {
             lines.extend([String::new(), format!("Left out: {}.", left_out.join(", "))]);
         }

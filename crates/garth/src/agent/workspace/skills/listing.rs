@@ -46,7 +46,7 @@ pub struct ListedSkill {
     pub always: bool,
     /// Where it lies.
     pub origin: Origin,
-    /// The path to read it by, in the account's tree.
+    /// The path to read it by, from the root of the account.
     pub read_path: String,
 }
 
@@ -183,8 +183,8 @@ pub(super) fn judge(
 /// Where the text of a skill is in the account's tree.
 pub(super) fn read_path(origin: Origin, agent: &str, directory: &str) -> String {
     match origin {
-        Origin::Agent => format!("/agents/{agent}/skills/{directory}/SKILL.md"),
-        Origin::Global => format!("/skills/{directory}/SKILL.md"),
+        Origin::Agent => format!("agents/{agent}/skills/{directory}/SKILL.md"),
+        Origin::Global => format!("skills/{directory}/SKILL.md"),
     }
 }
 
@@ -211,9 +211,9 @@ mod tests {
         let listing = Listing::of(&own, &global, "a", &[], &none());
         // `name` does not count: there may be two of it
         let due = [
-            ("pdf", "/agents/a/skills/pdf/SKILL.md"),
-            ("mail", "/agents/a/skills/z/SKILL.md"),
-            ("mail", "/skills/mail/SKILL.md"),
+            ("pdf", "agents/a/skills/pdf/SKILL.md"),
+            ("mail", "agents/a/skills/z/SKILL.md"),
+            ("mail", "skills/mail/SKILL.md"),
         ];
         assert_eq!(listed(&listing), due);
         assert_eq!(listing.shown[0].description, "own");

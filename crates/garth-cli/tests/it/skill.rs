@@ -1,0 +1,71 @@
+//! `garth skill`, as its users meet it.
+
+use serde_json::json;
+
+use super::garth::{Garth, text};
+
+const FRONT: &str = "---\nname: pdf\ndescription: Reads PDF files\nmetadata: {gsv: {requires: {bins: [pdftotext]}}}\n---\nUse pdftotext.\n";
+
+#[test]
+fn a_skill_is_checked_installed_listed_and_overridden() {
+    let garth = Garth::unmade();
+    let folder = tempfile::tempdir().unwrap();
+    let skill = folder.path().join("pdf");
+    std::fs::create_dir_all(skill.join("scripts")).unwrap();
+    std::fs::write(skill.join("SKILL.md"), FRONT).unwrap();
+    std::fs::write(skill.join("scripts/run.sh"), "pdftotext $1\n").unwrap();
+    let path = skill.to_str().unwrap();
+    assert!(garth.ok(&["skill", "check", path]).contains("nothing is wrong: 2 files"));
+    let done = garth.json(&["skill", "install", path, "--global"]);
+    assert_eq!(
+        (&done["path"], &done["written"]),
+        (&json!("/skills/pdf"), &json!(["SKILL.md", "scripts/run.sh"]))
+    );
+    assert_eq!(garth.json(&["skill", "install", path, "--global"])["same"], json!(2));
+    assert_eq!(garth.lines(&["skill", "list"]).len(), 0);
+    let left = garth.ok(&["skill", "list", "--all"]);
+    assert!(left.contains("left out") && left.contains("no host is known"), "{left}");
+    let host = r#"{"id":"laptop","bins":["pdftotext"]}"#;
+    assert_eq!(garth.lines(&["skill", "list", "--host", host])[0]["origin"], json!("global"));
+    let shown = garth.ok(&["skill", "show", "pdf", "--host", host]);
+    assert!(shown.contains("applies      yes") && shown.contains("Use pdftotext."), "{shown}");
+    // the agent's own hides it
+    std::fs::write(skill.join("SKILL.md"), "My own way.\n").unwrap();
+    garth.ok(&["skill", "install", path, "--agent", "scout"]);
+    let own = garth.json(&["skill", "show", "pdf", "--agent", "scout"]);
+    assert_eq!((&own["origin"], &own["description"]), (&json!("agent"), &json!("My own way.")));
+    let published = garth.ok(&["skill", "publish", "pdf", "--agent", "scout"]);
+    assert!(published.contains("ctx://default/agents/scout/skills/pdf  version 1"), "{published}");
+    let prompt = garth.ok(&["prompt", "--agent", "scout"]);
+    assert!(prompt.contains("`agents/scout/skills/pdf/SKILL.md`"), "{prompt}");
+}
+
+#[test]
+fn what_is_wrong_in_a_skill_is_told() {
+    let garth = Garth::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let none = garth.run(&["skill", "check", path], b"");
+    assert!(
+        none.status.code() == Some(2) && text(&none.stderr).contains("no SKILL.md"),
+        "{}",
+        text(&none.stderr)
+    );
+    std::fs::write(
+        folder.path().join("SKILL.md"),
+        "---\nalways: maybe\nmetadata: {gsv: {requires: {bins: x}}}\n---\n",
+    )
+    .unwrap();
+    let wrong = garth.run(&["skill", "check", path], b"");
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(
+        text(&wrong.stdout).contains("always") && text(&wrong.stdout).contains("requires.bins"),
+        "{}",
+        text(&wrong.stdout)
+    );
+    std::os::unix::fs::symlink("/etc/passwd", folder.path().join("link")).unwrap();
+    let link = garth.run(&["skill", "install", path, "--as", "x"], b"");
+    assert!(link.status.code() == Some(2) && text(&link.stderr).contains("link"), "{}", text(&link.stderr));
+    garth.fails(3, &["skill", "show", "none"]);
+    garth.fails(2, &["skill", "show", "../x"]);
+}

@@ -1,0 +1,13 @@
+//! `SKILL.md`: whatever the text, it is read, and its body is a part of it.
+
+#![no_main]
+
+use garth::agent::workspace::SkillText;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let skill = SkillText::parse(text);
+    let plain = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n").replace('\r', "\n");
+    assert!(plain.ends_with(&skill.body));
+    assert!(skill.description.len() <= plain.len().max(1) * 4);
+});
