@@ -1,5 +1,5 @@
-//! Metadata beside a file is read or refused, the same each time; what is read has one form, which reads as the
-//! same and is never too long, and a file gets that and no more.
+//! Metadata beside a file is read or refused, the same each time; what is read has one form, which reads as
+//! the same and is never too long, and a file gets that and no more.
 #![no_main]
 
 use garth::agent::workspace::layout::{MAX_SIDECAR, OWN, Sidecar};

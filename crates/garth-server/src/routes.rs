@@ -3,6 +3,7 @@
 
 mod agents;
 mod kv;
+mod media;
 mod nodes;
 mod recall;
 mod sessions;
@@ -100,7 +101,7 @@ pub(crate) fn router(data_dir: DataDir, model: Option<ServedModel>) -> Router {
     for call in Call::all() {
         router = router.route(call.path(), route(call));
     }
-    router.fallback(no_route).with_state(served)
+    media::routes(router).fallback(no_route).with_state(served)
 }
 
 fn route(call: Call) -> MethodRouter<Served> {

@@ -14,6 +14,7 @@ mod it {
     mod idempotency;
     mod isolation;
     mod limits;
+    mod media;
     mod nodes;
     mod outbox;
     mod recall;

@@ -5,6 +5,7 @@ pub(crate) mod breathe;
 pub mod chat;
 mod ids;
 pub mod kv;
+pub mod media;
 pub mod models;
 pub mod node;
 pub mod outbox;

@@ -108,10 +108,12 @@ impl Rules {
     }
 
     /// Those that every tree has: what is kept for the key-value interface are values of it, lines of
-    /// instruction fragments, messages and events have a schema, and what was said in a session only grows.
+    /// instruction fragments, messages and events have a schema, what was said in a session only grows,
+    /// and no session writes what people set and the skills of all.
     pub fn built_in() -> &'static Self {
         static RULES: std::sync::LazyLock<Rules> = std::sync::LazyLock::new(|| {
             let (values, fragments) = ("/agents/*/kv/**", "/agents/*/fragments.jsonl");
+            let of_people = ["/agents/*/settings.json", "/skills", "/skills/**"];
             let only_grow = [sessions::MESSAGES, sessions::EVENTS, sessions::NATIVE];
             let rules = vec![
                 Rule::built_in(values, Demand::MaxSize(MAX_VALUE as u64)),
@@ -123,7 +125,8 @@ impl Rules {
                 Rule::built_in(sessions::NATIVE, Demand::JsonLines { schema: None, unique: None }),
             ];
             let growing = only_grow.map(|class| Rule::built_in(class, Demand::AppendOnly));
-            Rules::new(rules.into_iter().chain(growing).collect())
+            let kept = of_people.map(|class| Rule::built_in(class, Demand::NotInSessions));
+            Rules::new(rules.into_iter().chain(growing).chain(kept).collect())
         });
         &RULES
     }

@@ -46,6 +46,7 @@ mod it {
     mod secrets;
     mod sessions;
     mod sessions_sources;
+    mod skills;
     mod specs;
     mod sqlite;
     mod stacked;

@@ -1,4 +1,5 @@
-//! Folders in the layout of a bucket: the sidecars beside their files, and what is looked at before an import.
+//! Folders in the layout of a bucket: the sidecars beside their files, and what is looked at before an
+//! import.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -51,8 +52,9 @@ fn refused(path: &Path, message: &str) -> Failure {
     Failure::Host(path.to_owned(), io::Error::new(io::ErrorKind::InvalidData, message.to_owned()))
 }
 
-/// Looks through a folder before anything of it is written: each sidecar can be read and has its file, and nothing
-/// lies where garth keeps what is its own. Gives whether it may be imported; what is wrong is reported.
+/// Looks through a folder before anything of it is written: each sidecar can be read and has its file, and
+/// nothing lies where garth keeps what is its own. Gives whether it may be imported; what is wrong is
+/// reported.
 pub(crate) fn check(top: &Path, exclude: Exclude, own: &Own, report: &mut Report<'_>) -> Result<bool> {
     let mut walk = HostWalk::new(top, Rc::new(exclude))?;
     let mut sound = true;

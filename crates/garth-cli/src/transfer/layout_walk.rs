@@ -1,5 +1,5 @@
-//! The objects of an account in the layout of a bucket, in the order of a sync. What is garth's own is left out,
-//! and media that a reset moved show where they were.
+//! The objects of an account in the layout of a bucket, in the order of a sync. What is garth's own is left
+//! out, and media that a reset moved show where they were.
 
 use std::cmp::Reverse;
 use std::collections::btree_map::Entry as Slot;

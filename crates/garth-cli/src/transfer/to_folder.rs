@@ -70,7 +70,8 @@ struct Directory {
     dirty: bool,
 }
 
-/// Brings the folder `top` up to what `base` is; made if missing. In the layout of a bucket `base` is the root.
+/// Brings the folder `top` up to what `base` is; made if missing. In the layout of a bucket `base` is the
+/// root.
 pub(crate) async fn to_folder(
     fs: Arc<dyn FileSystem>,
     (base, entry): (&TreePath, Entry),

@@ -27,9 +27,9 @@ use crate::transfer::{
 /// Files and links of the tree that differ get a new version. What cannot be imported is reported on stderr,
 /// the rest is imported, and the exit code is 1. Ctrl-C stops between two commits: import again to go on.
 ///
-/// With --layout gsv the folder is in the layout of a bucket, and the account becomes what it is: content type
-/// and custom metadata of each file are in FILE.metadata.json beside it. What garth keeps for itself stays. The
-/// folder is looked through first: if metadata is wrong or has no file, nothing is imported.
+/// With --layout gsv the folder is in the layout of a bucket, and the account becomes what it is: content
+/// type and custom metadata of each file are in FILE.metadata.json beside it. What garth keeps for itself
+/// stays. The folder is looked through first: if metadata is wrong or has no file, nothing is imported.
 ///
 /// With --json one object: to, new, changed, same, removed, failed, files, directories, symlinks, hard_links,
 /// bytes (written), seq_before (as an argument of `restore --at`) and seq (null if nothing was committed).

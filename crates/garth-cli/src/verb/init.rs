@@ -24,10 +24,10 @@ pub(crate) struct Init {
 enum Action {
     /// Lay out the files in /agents/NAME that its prompt is made of, with texts to begin with, in one commit
     ///
-    /// SOUL.md, IDENTITY.md, USER.md, AGENTS.md, TOOLS.md, HEARTBEAT.md and settings.json. BOOTSTRAP.md, for an
-    /// agent that is new, has it ask who it is and whom it serves, write that down and remove the file. Memories
-    /// are not made up: MEMORY.md and memory/ come with the first one. What is there stays as it is. The agent
-    /// itself cannot do this, as settings are for people to write.
+    /// SOUL.md, IDENTITY.md, USER.md, AGENTS.md, TOOLS.md, HEARTBEAT.md and settings.json. BOOTSTRAP.md, for
+    /// an agent that is new, has it ask who it is and whom it serves, write that down and remove the file.
+    /// Memories are not made up: MEMORY.md and memory/ come with the first one. What is there stays as it is.
+    /// The agent itself cannot do this, as settings are for people to write.
     #[command(after_help = "Example:\n  garth init agent scout --time-zone Europe/Berlin")]
     Agent {
         /// Its id: 1 to 128 bytes, without `/` and control characters

@@ -28,6 +28,7 @@ use crate::size::parse_size;
 ///   json-lines      each line is one
 ///   append-only     a file only grows at its end, and stays
 ///   read-only       names and contents stay, but for the keys of --except
+///   not-in-sessions the same, but for commits that are made in no session
 ///   max-size        a file has at most --bytes
 ///   not-searchable  search does not show it
 ///   secrets         --policy refuse: no text looks like a secret; allow: such text

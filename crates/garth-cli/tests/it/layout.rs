@@ -1,10 +1,12 @@
 //! Import and export of a folder in the layout of a bucket.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
@@ -396,6 +398,57 @@ fn a_rule_that_refuses_a_file_is_told_with_its_name_and_the_rest_is_in() {
     let count: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((&count["files"], &count["failed"]), (&json!(18), &json!(1)));
     garth.fails(3, &["stat", "/agents/scout/fragments.jsonl"]);
+}
+
+#[test]
+fn what_no_object_can_be_is_told_and_the_rest_is_in() {
+    let garth = Garth::new();
+    let from = garth.beside("from");
+    make_bucket(&from);
+    let _socket = UnixListener::bind(from.join("media/socket")).expect("a socket");
+    fs::write(from.join(OsStr::from_bytes(b"media/\xff.png")), "x").expect("a file");
+    fs::write(from.join(OsStr::from_bytes(b"media/\xff.png.metadata.json")), "not looked at")
+        .expect("a file");
+    put(&from, "agents/scout/soul.md", "another name");
+    let output = garth.run(&with(IMPORT, &[utf8(&from), "--json"]), b"");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("media/socket: skipped, neither file") && said.contains("not UTF-8"), "{said}");
+    let count: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&count["files"], &count["failed"]), (&json!(20), &json!(3)));
+    assert_eq!(garth.ok(&["cat", "/agents/scout/soul.md"]), "another name");
+}
+
+#[test]
+fn media_of_more_than_a_page_show_where_they_were() {
+    let garth = Garth::new();
+    let (from, to) = (garth.beside("from"), garth.beside("to"));
+    let last = "99999999-2222-4333-8444-555555555555";
+    let names = (0..10_100).map(|number| number.to_string()).chain([ID.to_owned(), last.to_owned()]);
+    for name in names {
+        put(&from, &format!("media/{KEY}/{name}.bin"), "");
+    }
+    for id in [ID, last] {
+        sidecar(&from, &format!("media/{KEY}/{id}.bin"), &json!({"customMetadata": {"sessionKey": KEY}}));
+    }
+    garth.ok(&with(IMPORT, &[utf8(&from)]));
+    for (session, id) in [("one", ID), ("two", last)] {
+        let media = format!("/agents/scout/sessions/{session}/media");
+        garth.ok(&["mkdir", "-p", &media]);
+        garth.ok(&["mv", &format!("/media/{KEY}/{id}.bin"), &media]);
+    }
+    let count = garth.json(&with(EXPORT, &[utf8(&to)]));
+    assert_eq!((&count["files"], &count["failed"]), (&json!(10_102), &json!(0)), "{count}");
+    for folder in ["agents/scout/sessions", "agents/scout", "agents"] {
+        fs::remove_dir(to.join(folder)).expect("an empty folder");
+    }
+    assert_eq!(content(&to), content(&from));
+    let again = garth.json(&with(EXPORT, &[utf8(&to)]));
+    assert_eq!(
+        (&again["new"], &again["changed"]),
+        (&json!(3), &json!(1)),
+        "the folders, and the top: {again}"
+    );
 }
 
 #[test]

@@ -171,3 +171,44 @@ fn a_session_is_compacted_in_excerpts() {
     ];
     garth.fails(7, &unreached);
 }
+
+#[test]
+fn a_session_is_compacted_reset_and_read_from_its_archive() {
+    let garth = Garth::new();
+    let args = ["session", "create", "work", "--key", "agent:default:main", "--context-window", "30000"];
+    garth.ok(&args);
+    for n in 1..=30 {
+        garth.feed(&["session", "append", "work", "--role", "user"], &format!("question {n}\n"));
+        let text = format!("answer {n} {}", "word ".repeat(2000));
+        garth.feed(&["session", "append", "work", "--role", "assistant"], &text);
+    }
+    assert!(garth.ok(&["session", "compact", "work", "--trim", "--if-due"]).contains("not due"));
+    garth.feed(&["session", "append", "work", "--input-tokens", "29000"], "");
+    let done = garth.json(&["session", "compact", "work", "--trim", "--if-due"]);
+    assert!(
+        done["part"].as_str().unwrap().contains("-part") && done["messages"].as_u64() > Some(2),
+        "{done}"
+    );
+    garth.fails(2, &["session", "compact", "work", "--if-due"]);
+    let done = garth.json(&["session", "reset", "work"]);
+    assert_eq!(
+        (&done["messages"], &done["next"]["name"], &done["memory"]),
+        (&json!(60), &json!("work-2"), &json!(null))
+    );
+    let archives = garth.lines(&["session", "archives"]);
+    assert_eq!((archives.len(), &archives[0]["metadata"]["messageCount"]), (1, &json!("60")));
+    let id = archives[0]["session_id"].as_str().unwrap();
+    for name in ["work", id] {
+        let lines = garth.ok(&["session", "export", name, "--format", "pi", "--lines", "3-3"]);
+        assert!(lines.contains("\"question 2\"") && lines.lines().count() == 1, "{lines}");
+    }
+    garth.fails(2, &["session", "export", "work", "--lines", "3-2"]);
+    garth.fails(3, &["session", "export", "none"]);
+    let late = garth.run(&["session", "append", "work", "--role", "user"], b"too late");
+    assert!(text(&late.stderr).contains("append to work-2"), "{}", text(&late.stderr));
+    garth.fails(2, &["session", "reset", "work"]);
+    // by policy
+    garth.feed(&["write", "/agents/default/settings.json"], r#"{"reset":{"policy":"idle","minutes":1}}"#);
+    let current = ["session", "current", "agent:default:main", "--create"];
+    assert!(garth.ok(&current).contains("work-2"));
+}

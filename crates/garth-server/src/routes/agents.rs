@@ -2,6 +2,7 @@
 //! the path.
 
 mod archives;
+mod media;
 mod memory;
 mod prompt;
 
@@ -26,10 +27,12 @@ pub(super) enum Call {
     Reset,
     Archives,
     Transcript,
+    ListMedia,
+    DeleteMedia,
 }
 
 impl Call {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Prompt,
         Self::ComparePrompts,
         Self::Remember,
@@ -38,6 +41,8 @@ impl Call {
         Self::Reset,
         Self::Archives,
         Self::Transcript,
+        Self::ListMedia,
+        Self::DeleteMedia,
     ];
 
     pub(super) const fn path(self) -> &'static str {
@@ -50,23 +55,28 @@ impl Call {
             Self::Reset => "/v1/agents/{agent}/reset",
             Self::Archives => "/v1/agents/{agent}/archives",
             Self::Transcript => "/v1/agents/{agent}/transcript",
+            Self::ListMedia => "/v1/agents/{agent}/media/list",
+            Self::DeleteMedia => "/v1/agents/{agent}/media/delete",
         }
     }
 
     /// The scope it takes.
     pub(super) const fn scope(self) -> Scope {
         match self {
-            Self::ComparePrompts | Self::Memory | Self::MemoryDays | Self::Archives | Self::Transcript => {
-                Scope::MemoryRead
-            }
+            Self::ComparePrompts
+            | Self::Memory
+            | Self::MemoryDays
+            | Self::Archives
+            | Self::Transcript
+            | Self::ListMedia => Scope::MemoryRead,
             // a prompt leaves an event with its session
-            Self::Prompt | Self::Remember | Self::Reset => Scope::MemoryWrite,
+            Self::Prompt | Self::Remember | Self::Reset | Self::DeleteMedia => Scope::MemoryWrite,
         }
     }
 
     /// Whether its answers may be long.
     pub(super) const fn is_long(self) -> bool {
-        !matches!(self, Self::Remember | Self::Reset)
+        !matches!(self, Self::Remember | Self::Reset | Self::DeleteMedia)
     }
 }
 
@@ -88,6 +98,8 @@ pub(super) async fn answer(
         Call::Reset => archives::reset(&workspace, &fields, caller).await?,
         Call::Archives => archives::list(&workspace, &fields).await?,
         Call::Transcript => return archives::transcript(&workspace, &fields).await,
+        Call::ListMedia => media::list(caller, agent, &fields).await?,
+        Call::DeleteMedia => media::delete(caller, agent, &fields).await?,
     };
     Ok(Bytes::from(answer.to_string()))
 }

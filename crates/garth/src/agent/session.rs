@@ -22,6 +22,7 @@ mod message;
 mod meta;
 mod native;
 mod pack;
+mod pictures;
 mod pinned;
 mod policy;
 mod provider;
@@ -58,6 +59,7 @@ pub use self::pack::{
     Changed, Difference, Digest, Item, MAX_TOKENS, Omitted, Pack, PackOptions, Packed, Prefix, Reserved,
     Window,
 };
+pub use self::pictures::media_referred;
 pub use self::policy::{History, Policy};
 pub use self::provider::{Format, list as provider_list};
 pub use self::set::Change;

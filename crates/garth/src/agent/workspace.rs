@@ -35,7 +35,10 @@ pub use self::settings::{
     CompactionSettings, DailyMemory, MediaPolicy, Order, PromptSettings, ResetPolicy, ResetSettings,
     SETTINGS, Settings,
 };
-pub use self::skills::{Host, SkillSetting};
+pub use self::skills::{
+    Host, Install, InstallKind, Installed, LeftOut, ListedSkill, Listing, MAX_SKILL_FILE, MAX_SKILL_FILES,
+    Origin, Reason, Requires, RequiresSetting, SkillFile, SkillSetting, SkillText,
+};
 pub use self::template::{Init, Initialized};
 pub use self::transcript::Archive;
 use super::session::{Meta, Sessions};

@@ -43,6 +43,8 @@ pub enum Demand {
         /// Ids of keys.
         except: Vec<String>,
     },
+    /// The same, but for commits that are not made in a session: an agent reads it.
+    NotInSessions,
     /// Search does not see the content.
     NotSearchable,
     /// What is done about text that looks like a secret, besides leaving it out of the index.
@@ -83,8 +85,16 @@ struct Terms {
 
 impl Demand {
     /// The names of demands.
-    pub const NAMES: [&str; 7] =
-        ["json", "json-lines", "append-only", "read-only", "max-size", "not-searchable", "secrets"];
+    pub const NAMES: [&str; 8] = [
+        "json",
+        "json-lines",
+        "append-only",
+        "read-only",
+        "not-in-sessions",
+        "max-size",
+        "not-searchable",
+        "secrets",
+    ];
 
     /// Its name.
     pub fn name(&self) -> &'static str {
@@ -93,6 +103,7 @@ impl Demand {
             Self::JsonLines { .. } => "json-lines",
             Self::AppendOnly => "append-only",
             Self::ReadOnly { .. } => "read-only",
+            Self::NotInSessions => "not-in-sessions",
             Self::MaxSize(_) => "max-size",
             Self::NotSearchable => "not-searchable",
             Self::Secrets(_) => "secrets",
@@ -113,7 +124,7 @@ impl Demand {
             Self::JsonLines { schema: given, unique } => {
                 Terms { schema: schema(given), unique: unique.clone(), ..Terms::default() }
             }
-            Self::AppendOnly | Self::NotSearchable => Terms::default(),
+            Self::AppendOnly | Self::NotInSessions | Self::NotSearchable => Terms::default(),
         };
         serde_json::to_string(&terms).unwrap_or_default()
     }
@@ -134,6 +145,7 @@ impl Demand {
             "json-lines" => Self::JsonLines { schema: schema.take(), unique: unique.take() },
             "append-only" => Self::AppendOnly,
             "read-only" => Self::ReadOnly { except: except.take().unwrap_or_default() },
+            "not-in-sessions" => Self::NotInSessions,
             "max-size" => Self::MaxSize(bytes.take().ok_or_else(|| bad("lack `bytes`".to_owned()))?),
             "not-searchable" => Self::NotSearchable,
             "secrets" => Self::Secrets(policy.take().ok_or_else(|| bad("lack `policy`".to_owned()))?),
@@ -163,14 +175,28 @@ impl Demand {
 
     /// Whether it is about what a commit does to a path, and not about what it leaves there.
     pub(super) fn is_about_change(&self) -> bool {
-        matches!(self, Self::AppendOnly | Self::ReadOnly { .. })
+        *self == Self::AppendOnly || self.keeps_names()
     }
 
-    /// Who may write what is read-only.
-    pub(super) fn writers(&self) -> Option<&[String]> {
+    /// Whether names, and what they lead to, stay as they are.
+    pub(super) fn keeps_names(&self) -> bool {
+        matches!(self, Self::ReadOnly { .. } | Self::NotInSessions)
+    }
+
+    /// The keys that may write what is read-only.
+    fn writers(&self) -> Option<&[String]> {
         match self {
             Self::ReadOnly { except } => Some(except),
             _ => None,
+        }
+    }
+
+    /// Whether it is for the commits of a key, or of none, in a session of a class, or in none.
+    pub(super) fn binds(&self, key: Option<&str>, class: Option<&str>) -> bool {
+        match self {
+            Self::ReadOnly { except } => !key.is_some_and(|key| except.iter().any(|known| known == key)),
+            Self::NotInSessions => class.is_some(),
+            _ => true,
         }
     }
 
@@ -212,6 +238,7 @@ impl Demand {
             Self::MaxSize(_)
             | Self::AppendOnly
             | Self::ReadOnly { .. }
+            | Self::NotInSessions
             | Self::NotSearchable
             | Self::Secrets(Policy::Allow) => Ok(None),
         }

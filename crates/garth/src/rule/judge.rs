@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::check::Checking;
-use super::demand::APPEND_ONLY;
+use super::demand::{APPEND_ONLY, Demand};
 use super::lines::Place;
 use super::schema::{Budget, MAX_STEPS};
 use super::{Digest, Rule, Rules};
@@ -29,6 +29,8 @@ const PIECE: u64 = 1 << 20;
 pub struct Caller<'a> {
     /// The key that it came with.
     pub key: Option<&'a str>,
+    /// The class of the session that it is made in, if it is made in one.
+    pub class: Option<&'a str>,
     /// Whether an administrator asked to override rules.
     pub overrides: bool,
 }
@@ -36,7 +38,14 @@ pub struct Caller<'a> {
 impl<'a> Caller<'a> {
     /// Whose batch it is.
     pub(crate) fn of(batch: &'a Batch) -> Self {
-        Self { key: batch.author.key.as_deref(), overrides: batch.overrides_rules }
+        let author = &batch.author;
+        let (key, class) = (author.key.as_deref(), author.class.as_deref());
+        Self { key, class, overrides: batch.overrides_rules }
+    }
+
+    /// Whether a rule is for its commits.
+    fn is_bound(&self, rule: &Rule) -> bool {
+        rule.demand.binds(self.key, self.class)
     }
 }
 
@@ -114,7 +123,7 @@ pub fn judge<L: Left>(
     if caller.overrides || rules.is_empty() {
         return Ok(());
     }
-    let mut found = Found::new(rules);
+    let mut found = Found::new(rules, caller);
     for (path, ino, kind) in &touched.named {
         found.add(path, Some((*ino, *kind)))?;
     }
@@ -160,7 +169,7 @@ pub fn judge_state<L: Left>(
     bytes: u64,
     left: &mut L,
 ) -> Result<()> {
-    let (mut found, every) = (Found::new(rules), rules.all().collect::<Vec<_>>());
+    let (mut found, every) = (Found::new(rules, Caller::default()), rules.all().collect::<Vec<_>>());
     for ino in files {
         for path in left.paths(*ino, rules.places())? {
             found.add(&path, Some((*ino, Kind::File)))?;
@@ -208,8 +217,8 @@ impl<'a, L: Left> Judging<'a, L> {
 
     /// Judges a path by its rules. `now` is what has it, if its content may be new there.
     fn path(&mut self, path: &TreePath, now: Option<(Ino, Kind)>) -> Result<()> {
-        let (rules, mut fate) = (self.rules, None);
-        for rule in rules.of(path) {
+        let (rules, caller, mut fate) = (self.rules, self.caller, None);
+        for rule in rules.of(path).filter(|rule| caller.is_bound(rule)) {
             let reason = match (self.touched, now) {
                 (Some(touched), _) if rule.demand.is_about_change() => {
                     let fate = match &fate {
@@ -235,11 +244,14 @@ impl<'a, L: Left> Judging<'a, L> {
     /// What is wrong about what became of a path.
     fn change(&mut self, rule: &Rule, touched: &Touched, fate: &Fate) -> Result<Option<String>> {
         let same = fate.now.map(|(ino, _)| ino) == fate.before.map(|(ino, _)| ino);
-        if let Some(keys) = rule.demand.writers() {
+        if rule.demand.keeps_names() {
             let changed = |ino: &Ino| touched.written.contains_key(ino) || touched.attributes.contains(ino);
-            let allowed = self.caller.key.is_some_and(|key| keys.iter().any(|known| known == key));
-            let breaks = !allowed && (!same || fate.now.is_some_and(|(ino, _)| changed(&ino)));
-            return Ok(breaks.then(|| "is read-only: a rule keeps what is there as it is".to_owned()));
+            let breaks = !same || fate.now.is_some_and(|(ino, _)| changed(&ino));
+            let why = match rule.demand {
+                Demand::NotInSessions => "is for people: in a session it is read and not written",
+                _ => "is read-only: a rule keeps what is there as it is",
+            };
+            return Ok(breaks.then(|| why.to_owned()));
         }
         if let Some((ino, Kind::File)) = fate.before {
             if !same {
@@ -349,6 +361,7 @@ impl<'a, L: Left> Judging<'a, L> {
 /// Paths that rules have something to say about.
 struct Found<'a> {
     rules: &'a Rules,
+    caller: Caller<'a>,
     looked_at: usize,
     /// Each with what has it now, if that is to be judged by its content.
     paths: BTreeMap<TreePath, Option<(Ino, Kind)>>,
@@ -357,13 +370,13 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    fn new(rules: &'a Rules) -> Self {
-        Self { rules, looked_at: 0, paths: BTreeMap::new(), untold: Ok(()) }
+    fn new(rules: &'a Rules, caller: Caller<'a>) -> Self {
+        Self { rules, caller, looked_at: 0, paths: BTreeMap::new(), untold: Ok(()) }
     }
 
     /// Adds a path if there are rules for it.
     fn add(&mut self, path: &TreePath, now: Option<(Ino, Kind)>) -> Result<()> {
-        if self.rules.of(path).next().is_none() {
+        if !self.rules.of(path).any(|rule| self.caller.is_bound(rule)) {
             return Ok(());
         }
         if let Some(known) = self.paths.get_mut(path) {
@@ -393,15 +406,15 @@ impl<'a> Found<'a> {
 
     /// Finds what directories brought that were moved, and what is gone with those that have left.
     fn search_moved<L: Left>(&mut self, touched: &Touched, left: &mut L) -> Result<()> {
-        let rules = self.rules;
+        let (rules, caller) = (self.rules, self.caller);
+        let bound = || rules.all().filter(move |rule| caller.is_bound(rule));
         for (before, now) in touched.moved.iter().filter(|(before, now)| before != now) {
             // what lay in the same class before is as good there as it was, unless a name alone is a change
-            let comes = |rule: &&Rule| {
-                rule.demand.writers().is_some() || rule.class.below(now) != rule.class.below(before)
-            };
-            self.search(&rules.all().filter(comes).collect::<Vec<_>>(), now, When::Now, left)?;
+            let comes =
+                |rule: &&Rule| rule.demand.keeps_names() || rule.class.below(now) != rule.class.below(before);
+            self.search(&bound().filter(comes).collect::<Vec<_>>(), now, When::Now, left)?;
         }
-        let keeping: Vec<&Rule> = rules.all().filter(|rule| rule.demand.is_about_change()).collect();
+        let keeping: Vec<&Rule> = bound().filter(|rule| rule.demand.is_about_change()).collect();
         let mut searched = touched.left.iter();
         searched.try_for_each(|dir| self.search(&keeping, dir, When::Before, left))
     }

@@ -59,7 +59,8 @@ impl Sidecars {
 }
 
 impl Export<'_, '_> {
-    /// Whether what only the folder has is a sidecar that has been seen to, or one of a file that is left out.
+    /// Whether what only the folder has is a sidecar that has been seen to, or one of a file that is left
+    /// out.
     pub(super) fn is_of_file(&mut self, there: &HostEntry) -> bool {
         let Some(file) = described(&there.path).filter(|_| self.policy.layout) else { return false };
         self.sidecars.has(&there.path)
@@ -67,8 +68,8 @@ impl Export<'_, '_> {
             || self.exclude.leaves_out_above(file, false) && is_sidecar(&there.source)
     }
 
-    /// Brings the sidecar of a file; gives how many bytes were written, nothing if it was the same. A file with
-    /// the name of one has one itself, so that it is not taken for one.
+    /// Brings the sidecar of a file; gives how many bytes were written, nothing if it was the same. A file
+    /// with the name of one has one itself, so that it is not taken for one.
     pub(super) async fn sidecar(
         &mut self,
         (relative, to): (&str, &Path),

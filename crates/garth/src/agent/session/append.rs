@@ -11,6 +11,7 @@ use super::lines::End;
 use super::message::Message;
 use super::meta::{State, Usage};
 use super::native::Natives;
+use super::pictures::Pictures;
 use crate::agent::ids::uuid;
 use crate::agent::small::as_read;
 use crate::agent::tries::Tries;
@@ -108,6 +109,8 @@ struct Ready<'a> {
     drafts: Vec<Draft>,
     /// Whether some ids were given: those may be there already.
     with_ids: bool,
+    /// The pictures that were taken out of them.
+    pictures: Pictures,
 }
 
 impl Sessions<'_> {
@@ -123,7 +126,8 @@ impl Sessions<'_> {
             let message = format!("one append has at most {MAX_APPENDED} messages and as many events");
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
-        let messages = self.ready(Log::Messages, &append.messages, append)?;
+        let mut messages = self.ready(Log::Messages, &append.messages, append)?;
+        messages.pictures = self.take_pictures(session, &messages.ids, &mut messages.drafts).await?;
         let events = self.ready(Log::Events, &append.events, append)?;
         let mut tries = Tries::default();
         loop {
@@ -138,7 +142,14 @@ impl Sessions<'_> {
     fn ready<'d>(&self, log: Log, given: &'d [Draft], append: &Append) -> Result<Ready<'d>> {
         let now = self.env.now().to_rfc3339();
         let mut run = append.run.clone();
-        let mut ready = Ready { log, given, ids: Vec::new(), drafts: Vec::new(), with_ids: false };
+        let mut ready = Ready {
+            log,
+            given,
+            ids: Vec::new(),
+            drafts: Vec::new(),
+            with_ids: false,
+            pictures: Pictures::default(),
+        };
         for (number, draft) in (1..).zip(given) {
             let mut draft = draft.clone();
             if draft.has("id") {
@@ -199,6 +210,7 @@ impl Sessions<'_> {
             if ready.log == Log::Messages {
                 first_new = new.first().and_then(|draft| draft.text("id")).zip(Some(new.len() as u64));
                 ops.extend(self.latest_of(session, &new)?);
+                ops.extend(self.picture_ops(&ready.pictures, &new).await?);
             }
             let start = if end.open { "\n" } else { "" };
             let lines: String = new.iter().map(|draft| draft.line() + "\n").collect();
@@ -274,6 +286,7 @@ impl Sessions<'_> {
             match self.line_with(session, ready.log, &id_key(id)).await? {
                 None => new.push(draft.clone()),
                 Some(line) if given.is_said_by(&line.text) => {}
+                Some(line) if ready.pictures.is_said_by(id, given, &line.text) => {}
                 Some(line) => {
                     let message = format!(
                         "{id} is there with other content, in line {} of {}; give what is new another id",

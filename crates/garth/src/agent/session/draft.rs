@@ -103,6 +103,11 @@ impl Draft {
         Some(self.fields.get(field)?.get())
     }
 
+    /// A field.
+    pub(super) fn value(&self, field: &str) -> Option<&RawValue> {
+        self.fields.get(field).map(|value| &**value)
+    }
+
     /// Whether a field is there.
     pub(super) fn has(&self, field: &str) -> bool {
         self.fields.contains_key(field)

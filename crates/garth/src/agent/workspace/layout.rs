@@ -1,5 +1,5 @@
-//! The layout of a bucket that an account's tree is imported from and exported to: which paths belong to it, and
-//! the sidecars that metadata of its objects are in. Pure.
+//! The layout of a bucket that an account's tree is imported from and exported to: which paths belong to it,
+//! and the sidecars that metadata of its objects are in. Pure.
 
 use std::collections::BTreeMap;
 
@@ -37,8 +37,8 @@ const OWN_OF_AGENTS: [&str; 3] = [SETTINGS, "kv", "memories"];
 /// Files of a skill that is published as a context node.
 const OF_NODES: [&str; 5] = [META, RELATIONS, ABSTRACT, OVERVIEW, OUTBOX];
 
-/// Whether what is at a path, or above it, is garth's own, and no part of the layout. `target` is where it points
-/// if it is a symbolic link. All other paths are, whatever lies there.
+/// Whether what is at a path, or above it, is garth's own, and no part of the layout. `target` is where it
+/// points if it is a symbolic link. All other paths are, whatever lies there.
 pub fn is_own(path: &TreePath, target: Option<&str>) -> bool {
     let of_node = |file: &str, is_last: bool| {
         OF_NODES.contains(&file) || file == CONTENT && is_last && target == Some(SKILL)
@@ -163,8 +163,8 @@ impl Sidecar {
         pretty(self)
     }
 
-    /// What makes a file that has these attributes (of a new one: none) one that this describes. `media_id` is the
-    /// UUID in the name of a media file. What is garth's own stays.
+    /// What makes a file that has these attributes (of a new one: none) one that this describes. `media_id`
+    /// is the UUID in the name of a media file. What is garth's own stays.
     pub fn attrs(&self, media_id: Option<&str>, there: &Attributes) -> SetAttrs {
         let mut attrs = SetAttrs { content_type: Some(self.content_type.clone()), ..SetAttrs::new() };
         let gone = there.metadata.keys().filter(|name| !name.starts_with(OWN));

@@ -1,52 +1,17 @@
-//! Stand-in until the skills arrive.
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+//! Skills: what an agent can be taught to do, a directory with a `SKILL.md` each. The agent's own come first and hide
+//! those of the account whose directory has the same name; which of them apply depends on the hosts that its tools
+//! run on.
 
-/// x
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Host {
-    /// x
-    pub id: String,
-    /// x
-    #[serde(default)]
-    pub os: Option<String>,
-}
-/// x
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SkillSetting {
-    /// x
-    pub enabled: Option<bool>,
-}
-pub(crate) struct Listing {
-    pub(crate) shown: Vec<S>,
-}
-pub(crate) struct S {
-    pub(crate) name: String,
-    pub(crate) description: String,
-    pub(crate) always: bool,
-    pub(crate) read_path: String,
-}
-impl Listing {
-    pub(crate) fn of(
-        a: &[(String, Option<String>)],
-        _b: &[(String, Option<String>)],
-        _agent: &str,
-        _h: &[Host],
-        _s: &BTreeMap<String, SkillSetting>,
-    ) -> Self {
-        Self {
-            shown: a
-                .iter()
-                .map(|(d, t)| S {
-                    name: d.clone(),
-                    description: t.clone().unwrap_or_default(),
-                    always: false,
-                    read_path: format!("skills/{d}/SKILL.md"),
-                })
-                .collect(),
-        }
-    }
-    pub(crate) fn counts(&self) -> BTreeMap<String, usize> {
-        BTreeMap::new()
-    }
-}
+mod files;
+mod front;
+mod install;
+mod listing;
+mod place;
+mod requires;
+
+pub use self::files::{MAX_SKILL_FILE, SkillFile};
+pub use self::front::SkillText;
+pub use self::install::{Installed, MAX_SKILL_FILES};
+pub use self::listing::{LeftOut, ListedSkill, Listing, Origin, Reason};
+pub(super) use self::place::in_directory;
+pub use self::requires::{Host, Install, InstallKind, Requires, RequiresSetting, SkillSetting};

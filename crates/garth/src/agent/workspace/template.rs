@@ -70,9 +70,9 @@ pub struct Initialized {
 }
 
 impl Workspace<'_> {
-    /// Lays out what a workspace has and this one lacks, in one commit in the name of the author alone: settings
-    /// are for people to write, so that an author who is an agent may not. There is a ceremony only for an agent
-    /// that has neither settings nor all of what the ceremony fills in.
+    /// Lays out what a workspace has and this one lacks, in one commit in the name of the author alone:
+    /// settings are for people to write, so that an author who is an agent may not. There is a ceremony only
+    /// for an agent that has neither settings nor all of what the ceremony fills in.
     ///
     /// # Errors
     /// From the filesystem.

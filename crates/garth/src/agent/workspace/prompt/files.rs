@@ -7,10 +7,11 @@ use crate::agent::small::{File, read_with_seq};
 use crate::agent::workspace::clock::{Day, Zone};
 use crate::agent::workspace::daily::{self, MAX_FILE, Memory};
 use crate::agent::workspace::settings::{SETTINGS, Settings};
+use crate::agent::workspace::skills::in_directory;
 use crate::agent::workspace::{Workspace, text_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::FileSystem;
-use crate::model::{At, Kind, Page, Seq, Timestamp};
+use crate::model::{Seq, Timestamp};
 use crate::path::TreePath;
 
 /// The files of a workspace that are sections of the prompt, by their names there.
@@ -30,9 +31,6 @@ const FRAGMENTS: &str = "fragments.jsonl";
 
 /// Most bytes of all files together: 32 MiB.
 const MAX_READ: usize = 32 << 20;
-
-/// Most skills of an agent, and of all.
-const MAX_SKILLS: usize = 1000;
 
 /// See the module.
 pub(super) struct Files {
@@ -76,8 +74,8 @@ impl Files {
         time: Timestamp,
         read_at: Option<Timestamp>,
     ) -> Result<Self> {
-        let own = skills_in(fs, workspace.file("skills")?).await?;
-        let skills = [own, skills_in(fs, TreePath::parse("/skills")?).await?];
+        let own = in_directory(fs, workspace.file("skills")?).await?;
+        let skills = [own, in_directory(fs, TreePath::parse("/skills")?).await?];
         let mut paths = vec![workspace.file(SETTINGS)?, workspace.file(FRAGMENTS)?];
         for (_, name) in FILES {
             paths.push(workspace.file(name)?);
@@ -124,27 +122,6 @@ impl Files {
         };
         Ok(Self { seq, settings, zone, texts, fragments, days, session, skills })
     }
-}
-
-/// The skills of a directory: the file of each, with its directory's name.
-async fn skills_in(fs: &dyn FileSystem, dir: TreePath) -> Result<Vec<(TreePath, String)>> {
-    let page = match fs.list(&At::from(&dir), &Page::default().limit(MAX_SKILLS)).await {
-        Ok(page) => page,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok(Vec::new());
-        }
-        Err(error) => return Err(error),
-    };
-    if page.more {
-        let message = format!("has more than {MAX_SKILLS} entries; a prompt takes no more skills");
-        return Err(Error::at(ErrorKind::TooLarge, &dir, message));
-    }
-    let dirs = page.items.into_iter().filter(|item| item.kind == Kind::Directory);
-    Ok(dirs.map(|item| (skill_file(&dir, item.name.as_str()), item.name.as_str().to_owned())).collect())
-}
-
-fn skill_file(dir: &TreePath, name: &str) -> TreePath {
-    TreePath::from_row(TreePath::from_row(dir.key(), name).key(), "SKILL.md")
 }
 
 fn text(path: TreePath, file: Option<File>) -> Option<Result<Text>> {

@@ -1,0 +1,95 @@
+//! Which part of a file a request asks for (RFC 9110, 14).
+
+use std::ops::Range;
+
+use axum::http::HeaderMap;
+use axum::http::header::{IF_RANGE, RANGE};
+
+/// A part of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// All of it: nothing else is asked for, or nothing that a server has to give.
+    Whole,
+    /// These bytes.
+    Range(Range<u64>),
+    /// None that it has.
+    Beyond,
+}
+
+/// The part that headers ask for, of a file with so many bytes. More than one range, and ranges of another
+/// version, are answered by the whole.
+pub(super) fn part(headers: &HeaderMap, etag: &str, size: u64) -> Part {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let is_same = headers.get(IF_RANGE).is_none_or(|known| known.as_bytes() == etag.as_bytes());
+    match text(RANGE).filter(|_| is_same && headers.get_all(RANGE).iter().count() == 1) {
+        Some(range) => asked(range, size),
+        None => Part::Whole,
+    }
+}
+
+fn asked(range: &str, size: u64) -> Part {
+    let number = |text: &str| {
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        // a number that no file reaches
+        digits.then(|| text.parse::<u64>().unwrap_or(u64::MAX))
+    };
+    let Some((first, last)) = range.strip_prefix("bytes=").and_then(|range| range.trim().split_once('-'))
+    else {
+        return Part::Whole;
+    };
+    let range = match (number(first), number(last)) {
+        (Some(first), Some(last)) if last < first => return Part::Whole,
+        (Some(first), Some(last)) => first..size.min(last.saturating_add(1)),
+        (Some(first), None) if last.is_empty() => first..size,
+        (None, Some(length)) if first.is_empty() => {
+            if length == 0 {
+                return Part::Beyond;
+            }
+            size.saturating_sub(length)..size
+        }
+        _ => return Part::Whole,
+    };
+    if range.start >= size { Part::Beyond } else { Part::Range(range) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_range_of_bytes_is_given_and_what_is_none_is_left_alone() {
+        for (range, due) in [
+            ("bytes=0-9", Part::Range(0..10)),
+            ("bytes=5-", Part::Range(5..100)),
+            ("bytes=-10", Part::Range(90..100)),
+            ("bytes=-1000", Part::Range(0..100)),
+            ("bytes=90-1000", Part::Range(90..100)),
+            ("bytes=0-99999999999999999999999", Part::Range(0..100)),
+            ("bytes=100-", Part::Beyond),
+            ("bytes=99999999999999999999999-", Part::Beyond),
+            ("bytes=-0", Part::Beyond),
+            ("bytes=9-5", Part::Whole),
+            ("bytes=0-1,5-6", Part::Whole),
+            ("bytes=-", Part::Whole),
+            ("bytes=a-b", Part::Whole),
+            ("bytes=+1-2", Part::Whole),
+            ("lines=0-1", Part::Whole),
+            ("", Part::Whole),
+        ] {
+            assert_eq!(asked(range, 100), due, "{range}");
+        }
+        assert_eq!(asked("bytes=0-", 0), Part::Beyond);
+    }
+
+    #[test]
+    fn a_range_of_another_version_is_answered_by_the_whole() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(part(&headers, "\"a\"", 10), Part::Whole);
+        headers.insert(RANGE, "bytes=0-1".parse().unwrap());
+        assert_eq!(part(&headers, "\"a\"", 10), Part::Range(0..2));
+        headers.insert(IF_RANGE, "\"a\"".parse().unwrap());
+        assert_eq!(part(&headers, "\"a\"", 10), Part::Range(0..2));
+        headers.insert(IF_RANGE, "\"b\"".parse().unwrap());
+        assert_eq!(part(&headers, "\"a\"", 10), Part::Whole);
+    }
+}

@@ -1,0 +1,100 @@
+//! Media over HTTP: bytes in and out.
+
+use garth::agent::media::MAX_MEDIA;
+use garth::datadir::Scope;
+use serde_json::json;
+
+use super::harness::{Reply, Server};
+
+const PUT: &str = "/v1/agents/scout/media?session_key=agent:scout:main&name=a%20photo.png";
+
+fn put(server: &Server, target: &str, mime_type: &str, body: &[u8]) -> Reply {
+    let headers = format!("authorization: Bearer {}\r\ncontent-type: {mime_type}\r\n", server.key);
+    server.request("POST", target, &headers, body)
+}
+
+fn get(server: &Server, key: &str, headers: &str) -> Reply {
+    let headers = format!("authorization: Bearer {}\r\n{headers}", server.key);
+    server.request("GET", &format!("/v1/agents/scout/{key}"), &headers, b"")
+}
+
+#[test]
+fn a_picture_comes_in_and_goes_out_whole_or_in_part() {
+    let server = Server::start();
+    let bytes: Vec<u8> = (0..300_000_u32).map(|n| (n % 251) as u8).collect();
+    let reply = put(&server, PUT, "image/png; x=y", &bytes);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let media = reply.json()["media"].clone();
+    let key = media["key"].as_str().unwrap();
+    assert!(key.starts_with("media/agent:scout:main/") && key.ends_with(".png"), "{key}");
+    assert_eq!(
+        (&media["size"], &media["content_type"], &media["metadata"]["originalFilename"]),
+        (&json!(300_000), &json!("image/png; x=y"), &json!("a photo.png"))
+    );
+    let whole = get(&server, key, "");
+    assert_eq!((whole.status, whole.body.as_slice()), (200, bytes.as_slice()));
+    assert_eq!(whole.header("content-type"), Some("image/png; x=y"));
+    assert_eq!(whole.header("accept-ranges"), Some("bytes"));
+    let part = get(&server, key, "range: bytes=1000-1999\r\n");
+    assert_eq!((part.status, part.body.as_slice()), (206, &bytes[1000..2000]));
+    assert_eq!(part.header("content-range"), Some("bytes 1000-1999/300000"));
+    let beyond = get(&server, key, "range: bytes=300000-\r\n");
+    assert_eq!((beyond.status, beyond.header("content-range")), (416, Some("bytes */300000")));
+    let etag = whole.header("etag").unwrap().to_owned();
+    assert_eq!(get(&server, key, &format!("if-none-match: {etag}\r\n")).status, 304);
+    assert_eq!(get(&server, key, "range: bytes=0-9\r\nif-range: \"other\"\r\n").status, 200);
+    let listed = server.ok("agents/scout/media/list", r#"{"session_key":"agent:scout:main"}"#);
+    assert_eq!(listed["items"], json!([media]));
+    server.ok("agents/scout/media/delete", json!({"key": key}).to_string());
+    assert_eq!(get(&server, key, "").status, 404);
+}
+
+#[test]
+fn a_media_file_has_26214400_bytes_and_no_more() {
+    let server = Server::start();
+    let largest = vec![7; usize::try_from(MAX_MEDIA).unwrap()];
+    let reply = put(&server, PUT, "video/mp4", &largest);
+    assert_eq!((reply.status, &reply.json()["media"]["size"]), (200, &json!(MAX_MEDIA)));
+    let one_more = vec![7; usize::try_from(MAX_MEDIA).unwrap() + 1];
+    let headers = format!("authorization: Bearer {}\r\ncontent-type: video/mp4\r\n", server.key);
+    // it is refused by its head: what follows may not be sent any more
+    let head =
+        format!("POST {PUT} HTTP/1.1\r\nhost: x\r\n{headers}content-length: {}\r\n\r\n", one_more.len());
+    let reply = server.raw(head.as_bytes());
+    assert_eq!(reply.status, 413, "{}", reply.text());
+    let listed = server.ok("agents/scout/media/list", r#"{"session_key":"agent:scout:main"}"#);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_no_media_or_anothers_is_refused() {
+    let server = Server::start();
+    for (target, mime_type, status) in [
+        ("/v1/agents/scout/media?session_key=agent:other:main", "image/png", 400),
+        ("/v1/agents/scout/media?session_key=..", "image/png", 400),
+        ("/v1/agents/scout/media?session_key=agent:scout:main&x=y", "image/png", 400),
+        ("/v1/agents/scout/media", "image/png", 400),
+        (PUT, "no type", 400),
+    ] {
+        let reply = put(&server, target, mime_type, b"x");
+        assert_eq!(reply.status, status, "{target}: {}", reply.text());
+    }
+    let key = put(&server, PUT, "image/png", b"secret").json()["media"]["key"].as_str().unwrap().to_owned();
+    for bad in [
+        key.replace("agent:scout", "agent:other"),
+        "media/agent:scout:main/%2e%2e%2fx.png".to_owned(),
+        "media/..%2f..%2fagents/x.png".to_owned(),
+    ] {
+        let reply = get(&server, &bad, "");
+        assert!([400, 404].contains(&reply.status), "{bad}: {}", reply.text());
+    }
+    // another account has none of it
+    futures::executor::block_on(server.home.create_account("globex")).unwrap();
+    let other = server.key("globex", &[Scope::Admin]);
+    let headers = format!("authorization: Bearer {other}\r\n");
+    assert_eq!(server.request("GET", &format!("/v1/agents/scout/{key}"), &headers, b"").status, 404);
+    let reader = server.key("acme", &[Scope::MemoryRead]);
+    let headers = format!("authorization: Bearer {reader}\r\ncontent-type: image/png\r\n");
+    assert_eq!(server.request("POST", PUT, &headers, b"x").status, 403);
+    assert_eq!(server.request("PUT", PUT, &headers, b"x").status, 405);
+}

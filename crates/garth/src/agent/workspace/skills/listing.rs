@@ -1,0 +1,255 @@
+//! Which skills an agent has: its own first, then those of the account that it has none of the same directory of.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::Serialize;
+
+use super::front::SkillText;
+use super::requires::{Host, Lack, SkillSetting};
+
+/// Where a skill lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// Among the agent's own.
+    Agent,
+    /// Among those of the account.
+    Global,
+}
+
+impl Origin {
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Global => "global",
+        }
+    }
+}
+
+/// A skill that applies.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ListedSkill {
+    /// What it is called.
+    pub name: String,
+    /// The name of its directory, by which it is read.
+    pub directory: String,
+    /// What it is for.
+    pub description: String,
+    /// A sign for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub emoji: Option<String>,
+    /// Whether it is listed although a requirement of it is invalid.
+    pub always: bool,
+    /// Where it lies.
+    pub origin: Origin,
+    /// The path to read it by, in the account's tree.
+    pub read_path: String,
+}
+
+/// A skill that does not apply.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct LeftOut {
+    /// What it is called.
+    pub name: String,
+    /// The name of its directory.
+    pub directory: String,
+    /// Where it lies.
+    pub origin: Origin,
+    /// Why it is left out.
+    pub reason: Reason,
+    /// More of that.
+    pub detail: String,
+}
+
+/// Why a skill is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reason {
+    /// The settings say so.
+    Disabled,
+    /// The agent has a skill in a directory of the same name.
+    Hidden,
+    /// It has a requirement that is none.
+    Invalid,
+    /// No host meets its requirements.
+    Requirements,
+    /// It is no UTF-8, or too long.
+    Unreadable,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Disabled => "disabled by the settings",
+            Self::Hidden => "hidden by the agent's own",
+            Self::Invalid => "with an invalid requirement",
+            Self::Requirements => "whose requirements no host meets",
+            Self::Unreadable => "that cannot be read",
+        })
+    }
+}
+
+/// The skills of an agent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Listing {
+    /// Those that apply.
+    pub shown: Vec<ListedSkill>,
+    /// Those that do not.
+    pub left_out: Vec<LeftOut>,
+}
+
+impl Listing {
+    /// Those of the agent and of the account, each a directory and the text of its `SKILL.md`, if that can be read.
+    pub(crate) fn of(
+        own: &[(String, Option<String>)],
+        global: &[(String, Option<String>)],
+        agent: &str,
+        hosts: &[Host],
+        settings: &BTreeMap<String, SkillSetting>,
+    ) -> Self {
+        let names: BTreeSet<&str> = own.iter().map(|(directory, _)| directory.as_str()).collect();
+        let own = own.iter().map(|(directory, text)| (Origin::Agent, directory, text));
+        let global = global.iter().map(|(directory, text)| (Origin::Global, directory, text));
+        let mut listing = Self::default();
+        for (origin, directory, text) in own.chain(global) {
+            let skill = text.as_deref().map(SkillText::parse);
+            let name = skill.as_ref().and_then(|skill| skill.name.as_ref()).unwrap_or(directory).clone();
+            let is_hidden = origin == Origin::Global && names.contains(directory.as_str());
+            let judged = match &skill {
+                _ if is_hidden => Err((Reason::Hidden, String::new())),
+                None => Err((Reason::Unreadable, String::new())),
+                Some(skill) => judge(directory, skill, hosts, settings),
+            };
+            match (judged, skill) {
+                (Ok(always), Some(skill)) => listing.shown.push(ListedSkill {
+                    name,
+                    directory: directory.clone(),
+                    description: skill.description,
+                    emoji: skill.emoji,
+                    always,
+                    origin,
+                    read_path: read_path(origin, agent, directory),
+                }),
+                (Ok(_), None) => {}
+                (Err((reason, detail)), _) => {
+                    let directory = directory.clone();
+                    listing.left_out.push(LeftOut { name, directory, origin, reason, detail });
+                }
+            }
+        }
+        listing
+    }
+
+    /// How many were left out, by the reason.
+    pub fn counts(&self) -> BTreeMap<Reason, usize> {
+        let mut counts = BTreeMap::new();
+        for one in &self.left_out {
+            *counts.entry(one.reason).or_default() += 1;
+        }
+        counts
+    }
+}
+
+/// Whether a skill applies, and whether it is `always`; else why not.
+pub(super) fn judge(
+    directory: &str,
+    skill: &SkillText,
+    hosts: &[Host],
+    settings: &BTreeMap<String, SkillSetting>,
+) -> Result<bool, (Reason, String)> {
+    let by_name = || settings.get(skill.name.as_deref()?);
+    let setting = settings.get(directory).or_else(by_name);
+    if setting.is_some_and(|setting| setting.enabled == Some(false)) {
+        return Err((Reason::Disabled, String::new()));
+    }
+    let always = setting.and_then(|setting| setting.always).unwrap_or(skill.always);
+    let requires = match setting.and_then(|setting| setting.requires.as_ref()) {
+        Some(setting) => skill.requires.clone().with(setting),
+        None => skill.requires.clone(),
+    };
+    requires.judge(always, hosts).map(|()| always).map_err(|lack| match lack {
+        Lack::Invalid(why) => (Reason::Invalid, why),
+        Lack::Unmet(why) => (Reason::Requirements, why),
+    })
+}
+
+/// Where the text of a skill is in the account's tree.
+pub(super) fn read_path(origin: Origin, agent: &str, directory: &str) -> String {
+    match origin {
+        Origin::Agent => format!("/agents/{agent}/skills/{directory}/SKILL.md"),
+        Origin::Global => format!("/skills/{directory}/SKILL.md"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn skills(of: &[(&str, &str)]) -> Vec<(String, Option<String>)> {
+        of.iter().map(|(directory, text)| ((*directory).to_owned(), Some((*text).to_owned()))).collect()
+    }
+
+    fn listed(listing: &Listing) -> Vec<(&str, &str)> {
+        listing.shown.iter().map(|skill| (skill.name.as_str(), skill.read_path.as_str())).collect()
+    }
+
+    fn none() -> BTreeMap<String, SkillSetting> {
+        BTreeMap::new()
+    }
+
+    #[test]
+    fn the_agents_come_first_and_hide_global_ones_of_the_same_directory() {
+        let own = skills(&[("pdf", "own"), ("z", "---\nname: mail\n---\nz")]);
+        let global = skills(&[("mail", "global"), ("pdf", "---\nname: other\n---\nglobal")]);
+        let listing = Listing::of(&own, &global, "a", &[], &none());
+        // `name` does not count: there may be two of it
+        let due = [
+            ("pdf", "/agents/a/skills/pdf/SKILL.md"),
+            ("mail", "/agents/a/skills/z/SKILL.md"),
+            ("mail", "/skills/mail/SKILL.md"),
+        ];
+        assert_eq!(listed(&listing), due);
+        assert_eq!(listing.shown[0].description, "own");
+        assert_eq!(listing.counts(), BTreeMap::from([(Reason::Hidden, 1)]));
+    }
+
+    #[test]
+    fn settings_hide_a_skill_or_change_it_by_its_name_or_directory() {
+        let text = "---\nname: PDF\nmetadata: {gsv: {requires: {bins: [pdftotext]}}}\n---\n";
+        let own = skills(&[("pdf", text)]);
+        let of = |key: &str, json: &str| {
+            let settings = BTreeMap::from([(key.to_owned(), serde_json::from_str(json).unwrap())]);
+            Listing::of(&own, &[], "a", &[], &settings)
+        };
+        assert_eq!(of("other", "{}").left_out[0].reason, Reason::Requirements);
+        for key in ["pdf", "PDF"] {
+            assert_eq!(of(key, r#"{"enabled": false}"#).left_out[0].reason, Reason::Disabled);
+            assert_eq!(of(key, r#"{"requires": {"bins": []}}"#).shown.len(), 1);
+        }
+        assert!(serde_json::from_str::<SkillSetting>(r#"{"enable": false}"#).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_left_out_and_counted() {
+        let own = vec![("a".to_owned(), None)];
+        let listing = Listing::of(&own, &skills(&[("b", "x")]), "a", &[], &none());
+        assert_eq!((listing.shown.len(), listing.left_out[0].reason), (1, Reason::Unreadable));
+    }
+
+    #[test]
+    fn always_may_be_set_and_is_told() {
+        let own =
+            skills(&[("a", "---\nalways: true\nmetadata: {gsv: {requires: {bins: x}}}\n---\n"), ("b", "b")]);
+        let settings =
+            BTreeMap::from([("b".to_owned(), serde_json::from_str(r#"{"always": true}"#).unwrap())]);
+        let listing = Listing::of(&own, &[], "a", &[], &settings);
+        assert!(listing.shown.iter().all(|skill| skill.always) && listing.shown.len() == 2);
+        let never = BTreeMap::from([("a".to_owned(), serde_json::from_str(r#"{"always": false}"#).unwrap())]);
+        assert_eq!(Listing::of(&own, &[], "a", &[], &never).left_out[0].reason, Reason::Invalid);
+    }
+}

@@ -1,0 +1,416 @@
+//! What a skill needs of the hosts on which the agent's tools run, and whether one of them has it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The roles of hosts.
+const ROLES: [&str; 2] = ["execution", "specialized"];
+
+/// What hosts can do.
+const CAPABILITIES: [&str; 6] = [
+    "filesystem.list",
+    "filesystem.read",
+    "filesystem.write",
+    "filesystem.edit",
+    "text.search",
+    "shell.exec",
+];
+
+/// What a skill needs. Of `any_bins`, `os`, `host_roles` and `any_capabilities` one is enough, of the others all
+/// are needed; what is empty is not needed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Requires {
+    /// Programs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bins: Vec<String>,
+    /// Programs of which one is enough.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub any_bins: Vec<String>,
+    /// Variables of the environment.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    /// Settings.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub config: Vec<String>,
+    /// Operating systems; case does not matter.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub os: Vec<String>,
+    /// `execution` or `specialized`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub host_roles: Vec<String>,
+    /// Such as `shell.exec`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
+    /// Capabilities of which one is enough.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub any_capabilities: Vec<String>,
+    /// What is wrong in it: then the skill is not eligible, unless it is `always`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub invalid: Vec<String>,
+}
+
+/// How something that a skill needs can be installed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Install {
+    /// By which it is named.
+    pub id: String,
+    /// By what.
+    pub kind: InstallKind,
+    /// For people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The programs that come with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bins: Vec<String>,
+    /// For `brew`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub formula: Option<String>,
+    /// For the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<String>,
+}
+
+/// By what something is installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InstallKind {
+    /// Homebrew.
+    Brew,
+    /// Debian's packages.
+    Apt,
+    /// A package manager of Node.js.
+    Node,
+    /// `go install`.
+    Go,
+    /// `uv`, for Python.
+    Uv,
+    /// A file that is fetched.
+    Download,
+}
+
+/// A host on which the agent's tools run, as a caller describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Host {
+    /// By which it is named.
+    pub id: String,
+    /// Its operating system, such as `linux`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os: Option<String>,
+    /// `execution` or `specialized`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// What it can do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
+    /// Programs that it has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bins: Vec<String>,
+    /// The names of variables of its environment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    /// The names of settings that it has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub config: Vec<String>,
+}
+
+impl Host {
+    /// A host of this name.
+    pub fn new(id: impl Into<String>) -> Self {
+        Self { id: id.into(), ..Self::default() }
+    }
+}
+
+/// What the settings say of a skill, in place of what it says itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct SkillSetting {
+    /// `false` hides it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// Whether it is listed although a requirement of it is invalid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub always: Option<bool>,
+    /// Requirements; those that are not given are as the skill has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requires: Option<RequiresSetting>,
+}
+
+/// Requirements in place of those of a skill: see [`Requires`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct RequiresSetting {
+    /// Programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bins: Option<Vec<String>>,
+    /// Programs of which one is enough.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub any_bins: Option<Vec<String>>,
+    /// Variables of the environment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env: Option<Vec<String>>,
+    /// Settings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<Vec<String>>,
+    /// Operating systems.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub os: Option<Vec<String>>,
+    /// Roles of hosts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_roles: Option<Vec<String>>,
+    /// Capabilities.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Vec<String>>,
+    /// Capabilities of which one is enough.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub any_capabilities: Option<Vec<String>>,
+}
+
+impl Requires {
+    /// Reads `requires`.
+    pub(super) fn read(value: Value) -> Self {
+        let mut requires = Self::default();
+        let fields = match value {
+            Value::Null => return requires,
+            Value::Object(fields) => fields,
+            _ => {
+                requires.invalid.push("requires: write an object".to_owned());
+                return requires;
+            }
+        };
+        for (name, value) in fields {
+            let Some(list) = requires.list(&name) else {
+                requires.invalid.push(format!("requires.{name}: is not known"));
+                continue;
+            };
+            match texts(value) {
+                Some(texts) => *list = texts,
+                None => requires.invalid.push(format!("requires.{name}: write a list of texts")),
+            }
+        }
+        requires.check();
+        requires
+    }
+
+    fn list(&mut self, name: &str) -> Option<&mut Vec<String>> {
+        Some(match name {
+            "bins" => &mut self.bins,
+            "anyBins" => &mut self.any_bins,
+            "env" => &mut self.env,
+            "config" => &mut self.config,
+            "os" => &mut self.os,
+            "hostRoles" => &mut self.host_roles,
+            "capabilities" => &mut self.capabilities,
+            "anyCapabilities" => &mut self.any_capabilities,
+            _ => return None,
+        })
+    }
+
+    /// Notes roles and capabilities that there are none of.
+    fn check(&mut self) {
+        let unknown = |name: &str, given: &[String], known: &[&str]| -> Vec<String> {
+            let unknown = given.iter().filter(|one| !known.contains(&one.as_str()));
+            unknown.map(|one| format!("requires.{name}: {one} is none of {}", known.join(", "))).collect()
+        };
+        let roles = unknown("hostRoles", &self.host_roles, &ROLES);
+        let all = unknown("capabilities", &self.capabilities, &CAPABILITIES);
+        let any = unknown("anyCapabilities", &self.any_capabilities, &CAPABILITIES);
+        self.invalid.extend(roles.into_iter().chain(all).chain(any));
+    }
+
+    /// With what the settings say instead.
+    pub(super) fn with(mut self, setting: &RequiresSetting) -> Self {
+        let RequiresSetting { bins, any_bins, env, config, os, host_roles, capabilities, any_capabilities } =
+            setting;
+        self.invalid.retain(|flaw| !flaw.contains(" is none of "));
+        for (name, list) in [
+            ("bins", bins),
+            ("anyBins", any_bins),
+            ("env", env),
+            ("config", config),
+            ("os", os),
+            ("hostRoles", host_roles),
+            ("capabilities", capabilities),
+            ("anyCapabilities", any_capabilities),
+        ] {
+            if let (Some(list), Some(own)) = (list, self.list(name)) {
+                own.clone_from(list);
+                let about = format!("requires.{name}:");
+                self.invalid.retain(|flaw| !flaw.starts_with(&about));
+            }
+        }
+        self.check();
+        self
+    }
+
+    /// Whether it needs nothing.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What a host lacks of it; nothing if it meets all.
+    fn lacks(&self, host: &Host) -> Vec<String> {
+        let mut lacks = Vec::new();
+        let mut all = |what: &str, wanted: &[String], has: &[String]| {
+            let missing: Vec<&str> =
+                wanted.iter().filter(|one| !has.contains(one)).map(String::as_str).collect();
+            if !missing.is_empty() {
+                lacks.push(format!("{what} {}", missing.join(", ")));
+            }
+        };
+        all("bins", &self.bins, &host.bins);
+        all("env", &self.env, &host.env);
+        all("config", &self.config, &host.config);
+        all("capabilities", &self.capabilities, &host.capabilities);
+        let mut any = |what: &str, wanted: &[String], has: bool| {
+            if !wanted.is_empty() && !has {
+                lacks.push(format!("{what} {}", wanted.join(" or ")));
+            }
+        };
+        let has = |wanted: &[String], own: &[String]| wanted.iter().any(|one| own.contains(one));
+        any("bins", &self.any_bins, has(&self.any_bins, &host.bins));
+        any("capabilities", &self.any_capabilities, has(&self.any_capabilities, &host.capabilities));
+        let os = host.os.as_deref().map(str::to_lowercase).unwrap_or_default();
+        any("os", &self.os, self.os.iter().any(|one| one.to_lowercase() == os));
+        let role = host.role.as_deref().unwrap_or_default();
+        any("role", &self.host_roles, self.host_roles.iter().any(|one| one == role));
+        lacks
+    }
+
+    /// Whether a skill that needs this is eligible; else why not.
+    pub(super) fn judge(&self, always: bool, hosts: &[Host]) -> Result<(), Lack> {
+        if !self.invalid.is_empty() && !always {
+            return Err(Lack::Invalid(self.invalid.join("; ")));
+        }
+        if (Self { invalid: Vec::new(), ..self.clone() }).is_none() {
+            return Ok(());
+        }
+        let lacks: Vec<_> = hosts.iter().map(|host| (host, self.lacks(host))).collect();
+        if lacks.iter().any(|(_, lacks)| lacks.is_empty()) {
+            return Ok(());
+        }
+        let why = lacks.iter().map(|(host, lacks)| format!("{} lacks {}", host.id, lacks.join(", ")));
+        let why = why.collect::<Vec<_>>().join("; ");
+        Err(Lack::Unmet(if why.is_empty() { "no host is known".to_owned() } else { why }))
+    }
+}
+
+/// Why a skill is not eligible.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Lack {
+    Invalid(String),
+    Unmet(String),
+}
+
+fn texts(value: Value) -> Option<Vec<String>> {
+    match value {
+        Value::Null => Some(Vec::new()),
+        Value::Array(items) => items
+            .into_iter()
+            .map(|item| match item {
+                Value::String(text) if !text.trim().is_empty() => Some(text),
+                _ => None,
+            })
+            .collect(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn host() -> Host {
+        serde_json::from_value(json!({
+            "id": "a", "os": "Linux", "role": "execution", "capabilities": ["shell.exec", "filesystem.read"],
+            "bins": ["git", "jq"], "env": ["TOKEN"], "config": ["mail"],
+        }))
+        .unwrap()
+    }
+
+    fn fits(requires: Value, hosts: &[Host]) -> bool {
+        Requires::read(requires).judge(false, hosts).is_ok()
+    }
+
+    #[test]
+    fn bins_env_config_and_capabilities_mean_all_of() {
+        for (name, good, bad) in [
+            ("bins", json!(["git", "jq"]), json!(["git", "rg"])),
+            ("env", json!(["TOKEN"]), json!(["TOKEN", "OTHER"])),
+            ("config", json!(["mail"]), json!(["mail", "sms"])),
+            ("capabilities", json!(["shell.exec", "filesystem.read"]), json!(["shell.exec", "text.search"])),
+        ] {
+            assert!(fits(json!({name: good}), &[host()]) && !fits(json!({name: bad}), &[host()]), "{name}");
+        }
+    }
+
+    #[test]
+    fn any_bins_os_host_roles_and_any_capabilities_mean_one_of() {
+        for (name, good, bad) in [
+            ("anyBins", json!(["rg", "git"]), json!(["rg"])),
+            ("os", json!(["darwin", "LINUX"]), json!(["darwin"])),
+            ("hostRoles", json!(["specialized", "execution"]), json!(["specialized"])),
+            ("anyCapabilities", json!(["text.search", "shell.exec"]), json!(["text.search"])),
+        ] {
+            assert!(fits(json!({name: good}), &[host()]) && !fits(json!({name: bad}), &[host()]), "{name}");
+        }
+    }
+
+    #[test]
+    fn one_host_meets_all_of_them() {
+        let [mut git, mut jq] = [host(), host()];
+        (git.bins, jq.bins) = (vec!["git".into()], vec!["jq".into()]);
+        let both = json!({"bins": ["git", "jq"]});
+        assert!(!fits(both.clone(), &[git.clone(), jq.clone()]));
+        assert!(fits(both, &[git, jq, host()]));
+    }
+
+    #[test]
+    fn with_no_host_known_only_what_needs_nothing_is_eligible() {
+        assert!(fits(json!({}), &[]) && fits(json!(null), &[]) && fits(json!({"bins": []}), &[]));
+        assert!(!fits(json!({"bins": ["git"]}), &[]) && !fits(json!({"env": ["TOKEN"]}), &[]));
+    }
+
+    #[test]
+    fn an_invalid_requirement_makes_not_eligible_unless_always() {
+        for bad in [
+            json!([]),
+            json!({"bins": "git"}),
+            json!({"bins": [7]}),
+            json!({"bins": [""]}),
+            json!({"hostRoles": ["boss"]}),
+            json!({"capabilities": ["fly"]}),
+            json!({"anyCapabilities": ["shell.exec", "fly"]}),
+            json!({"anyEnv": ["TOKEN"]}),
+        ] {
+            let requires = Requires::read(bad.clone());
+            assert!(matches!(requires.judge(false, &[host()]), Err(Lack::Invalid(_))), "{bad}");
+        }
+        let requires = Requires::read(json!({"bins": "git"}));
+        assert!(requires.judge(true, &[]).is_ok());
+        let and_more = Requires::read(json!({"bins": "git", "env": ["OTHER"]}));
+        assert!(matches!(and_more.judge(true, &[host()]), Err(Lack::Unmet(_))));
+    }
+
+    #[test]
+    fn settings_override_each_requirement() {
+        let requires = Requires::read(json!({"bins": ["rg"], "env": ["TOKEN"], "hostRoles": ["boss"]}));
+        let setting = |value: Value| serde_json::from_value::<RequiresSetting>(value).unwrap();
+        let with = requires.clone().with(&setting(json!({"bins": ["git"], "hostRoles": ["execution"]})));
+        assert_eq!(
+            (with.bins.as_slice(), with.env.as_slice()),
+            (["git".to_owned()].as_slice(), ["TOKEN".to_owned()].as_slice())
+        );
+        assert!(with.judge(false, &[host()]).is_ok());
+        let still = requires.with(&setting(json!({"bins": []})));
+        assert!(still.judge(false, &[host()]).is_err(), "the role is still bad");
+    }
+}

@@ -1,0 +1,208 @@
+//! Skills of a workspace: which there are, whose answers, and where changes land.
+
+use bytes::Bytes;
+use garth::agent::node::{Level, Nodes, Uri};
+use garth::agent::workspace::{Host, Origin, PromptOptions, Reason, Workspace};
+use garth::agent::{AgentTree, Identity};
+use garth::model::{Author, Batch, Kind, Op, SetAttrs};
+use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+
+use super::sessions::{account, engines};
+
+const PDF: &str = "---\nname: pdf\ndescription: Reads PDF files\nmetadata: {gsv: {requires: {bins: [pdftotext]}}}\n---\nUse pdftotext.\n";
+
+async fn write(fs: &dyn FileSystem, path: &str, text: &str) {
+    let path = TreePath::parse(path).unwrap();
+    fs.commit(Batch::new([Op::write(path, text.to_owned()).with_parents()])).await.unwrap();
+}
+
+fn workspace(fs: &dyn FileSystem) -> Workspace<'_> {
+    Workspace::new(fs, "coder", Env::system()).unwrap()
+}
+
+fn host() -> Host {
+    let mut host = Host::new("laptop");
+    host.bins = vec!["pdftotext".into()];
+    host
+}
+
+fn assert_refused(result: Result<impl std::fmt::Debug, Error>, kind: ErrorKind) {
+    let error = result.unwrap_err();
+    assert!(error.is(kind), "{error}");
+}
+
+#[tokio::test]
+async fn the_agents_skills_come_before_those_of_the_account_and_hide_them() {
+    for (fs, _kept) in engines().await {
+        write(&*fs, "/skills/pdf/SKILL.md", PDF).await;
+        write(&*fs, "/skills/mail/SKILL.md", "Sends mail.").await;
+        write(&*fs, "/skills/notes.txt", "no skill").await;
+        fs.mkdir_all("/skills/empty").await.unwrap();
+        write(&*fs, "/agents/coder/skills/git/SKILL.md", "Commits.").await;
+        let names = async |hosts: &[Host]| {
+            let listing = workspace(&*fs).skills(hosts).await.unwrap();
+            let shown = listing.shown.into_iter().map(|skill| (skill.name, skill.origin)).collect::<Vec<_>>();
+            (shown, listing.left_out.into_iter().map(|skill| (skill.name, skill.reason)).collect::<Vec<_>>())
+        };
+        let of = |name: &str, origin| (name.to_owned(), origin);
+        let (shown, left_out) = names(&[]).await;
+        assert_eq!(shown, [of("git", Origin::Agent), of("mail", Origin::Global)]);
+        assert_eq!(left_out, [("pdf".to_owned(), Reason::Requirements)]);
+        assert_eq!(names(&[host()]).await.0.len(), 3);
+        write(&*fs, "/agents/coder/skills/pdf/SKILL.md", "My own way.").await;
+        let (shown, left_out) = names(&[host()]).await;
+        assert_eq!(shown, [of("git", Origin::Agent), of("pdf", Origin::Agent), of("mail", Origin::Global)]);
+        assert_eq!(left_out, [("pdf".to_owned(), Reason::Hidden)]);
+        let settings = r#"{"skills":{"mail":{"enabled":false}}}"#;
+        write(&*fs, "/agents/coder/settings.json", settings).await;
+        assert!(names(&[]).await.1.contains(&("mail".to_owned(), Reason::Disabled)));
+        let prompt = workspace(&*fs).prompt(&PromptOptions::default()).await.unwrap().text;
+        assert!(prompt.contains("- **git**: Commits. (`/agents/coder/skills/git/SKILL.md`)"), "{prompt}");
+        assert!(prompt.contains("1 disabled by the settings") && !prompt.contains("Sends mail"), "{prompt}");
+    }
+}
+
+#[tokio::test]
+async fn a_skill_that_does_not_apply_says_why() {
+    for (fs, _kept) in engines().await {
+        write(&*fs, "/skills/pdf/SKILL.md", PDF).await;
+        let mut other = Host::new("phone");
+        other.os = Some("ios".into());
+        let (text, origin, path, why) = workspace(&*fs).skill("pdf", &[other]).await.unwrap();
+        assert_eq!(
+            (text.description.as_str(), origin, path.as_str()),
+            ("Reads PDF files", Origin::Global, "/skills/pdf/SKILL.md")
+        );
+        assert_eq!(why, Some((Reason::Requirements, "phone lacks bins pdftotext".to_owned())));
+        assert_eq!(workspace(&*fs).skill("pdf", &[host()]).await.unwrap().3, None);
+        assert_refused(workspace(&*fs).skill("none", &[]).await, ErrorKind::NotFound);
+        assert_refused(workspace(&*fs).skill("../x", &[]).await, ErrorKind::InvalidArgument);
+    }
+}
+
+#[tokio::test]
+async fn a_read_falls_back_to_the_account_and_a_change_lands_in_the_agents_copy() {
+    for (fs, _kept) in engines().await {
+        write(&*fs, "/skills/pdf/SKILL.md", PDF).await;
+        write(&*fs, "/skills/pdf/scripts/run.sh", "pdftotext $1\n").await;
+        let workspace = workspace(&*fs);
+        let read = workspace.read_skill("pdf/scripts/run.sh").await.unwrap();
+        assert_eq!((read.origin, &read.bytes[..]), (Origin::Global, &b"pdftotext $1\n"[..]));
+        let (path, _) = workspace.edit_skill("skills/pdf/scripts/run.sh", "$1", "\"$1\"").await.unwrap();
+        assert_eq!(path.as_str(), "/agents/coder/skills/pdf/scripts/run.sh");
+        assert_eq!(workspace.read_skill("pdf/scripts/run.sh").await.unwrap().origin, Origin::Agent);
+        assert_eq!(fs.read_to_string("/skills/pdf/scripts/run.sh").await.unwrap(), "pdftotext $1\n");
+        // the other files are still those of the account
+        assert_eq!(workspace.read_skill("pdf/SKILL.md").await.unwrap().origin, Origin::Global);
+        workspace.write_skill("pdf/SKILL.md", "Mine.").await.unwrap();
+        assert_eq!(&workspace.read_skill("pdf/SKILL.md").await.unwrap().bytes[..], b"Mine.");
+        for bad in ["pdf/../../../x", "../pdf/SKILL.md", "pdf//x", "pdf/./x", "pdf"] {
+            assert_refused(workspace.write_skill(bad, "x").await, ErrorKind::InvalidArgument);
+            assert_refused(workspace.read_skill(bad).await, ErrorKind::InvalidArgument);
+        }
+        assert_refused(workspace.read_skill("pdf/none").await, ErrorKind::NotFound);
+        assert_refused(workspace.edit_skill("pdf/SKILL.md", "not there", "x").await, ErrorKind::NotFound);
+        workspace.write_skill("pdf/SKILL.md", "a a").await.unwrap();
+        assert_refused(workspace.edit_skill("pdf/SKILL.md", "a", "x").await, ErrorKind::InvalidArgument);
+        assert_refused(workspace.edit_skill("pdf/SKILL.md", "", "x").await, ErrorKind::InvalidArgument);
+    }
+}
+
+#[tokio::test]
+async fn an_installation_is_one_commit_and_writes_what_differs() {
+    for (fs, _kept) in engines().await {
+        let files = |text: &'static str| {
+            vec![("SKILL.md".to_owned(), Bytes::from(text)), ("a/b.txt".to_owned(), Bytes::from("b"))]
+        };
+        let workspace = workspace(&*fs);
+        let done = workspace.install_skill("pdf", Origin::Global, &files(PDF)).await.unwrap();
+        assert_eq!((done.path.as_str(), done.written.len(), done.same), ("/skills/pdf", 2, 0));
+        let again = workspace.install_skill("pdf", Origin::Global, &files(PDF)).await.unwrap();
+        assert_eq!((again.seq, again.same), (None, 2));
+        let changed =
+            workspace.install_skill("pdf", Origin::Global, &files("---\nalways: 7\n---\n")).await.unwrap();
+        assert_eq!((changed.written, changed.same, changed.flaws.len()), (vec!["SKILL.md".to_owned()], 1, 1));
+        let none = vec![("readme.md".to_owned(), Bytes::from("x"))];
+        assert_refused(
+            workspace.install_skill("pdf", Origin::Agent, &none).await,
+            ErrorKind::InvalidArgument,
+        );
+        let mut out = files(PDF);
+        out.push(("../../../SOUL.md".to_owned(), Bytes::from("evil")));
+        assert_refused(workspace.install_skill("pdf", Origin::Agent, &out).await, ErrorKind::InvalidArgument);
+        assert!(!fs.exists("/agents/coder").await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn no_session_writes_settings_or_skills_of_all() {
+    for (fs, _kept) in engines().await {
+        write(&*fs, "/skills/pdf/SKILL.md", PDF).await;
+        write(&*fs, "/agents/coder/settings.json", "{}").await;
+        write(&*fs, "/agents/coder/x.md", "x").await;
+        let main = Author::agent("coder").with_user("ann").with_class("main");
+        let path = |text: &str| TreePath::parse(text).unwrap();
+        for op in [
+            Op::write(path("/agents/coder/settings.json"), r#"{"daily_memory":"all"}"#),
+            Op::append(path("/agents/coder/settings.json"), " "),
+            Op::remove(path("/agents/coder/settings.json")),
+            Op::rename(path("/agents/coder/x.md"), path("/agents/coder/settings.json")),
+            Op::rename(path("/agents/coder/settings.json"), path("/agents/coder/y.json")),
+            Op::link(path("/agents/coder/x.md"), path("/agents/other/settings.json")).with_parents(),
+            Op::set_attrs(path("/agents/coder/settings.json"), SetAttrs::new().tags(["x"])),
+            Op::write(path("/agents/new/settings.json"), "{}").with_parents(),
+            Op::write(path("/skills/pdf/SKILL.md"), "evil"),
+            Op::write(path("/skills/new/SKILL.md"), "evil").with_parents(),
+            Op::remove_tree(path("/skills/pdf")),
+            Op::remove_tree(path("/skills")),
+            Op::rename(path("/skills"), path("/old")),
+            Op::mkdir(path("/skills/new")),
+        ] {
+            let said = format!("{op:?}");
+            let refused = fs.commit(Batch::new([op.clone()]).author(main.clone())).await;
+            assert!(refused.is_err_and(|error| error.is(ErrorKind::RuleViolation)), "{said}");
+        }
+        let refused = workspace(&*fs)
+            .author(main)
+            .install_skill("pdf", Origin::Global, &[("SKILL.md".into(), "x".into())])
+            .await;
+        assert_refused(refused, ErrorKind::RuleViolation);
+        assert_eq!(fs.read_to_string("/skills/pdf/SKILL.md").await.unwrap(), PDF);
+    }
+}
+
+#[tokio::test]
+async fn through_an_agents_tree_settings_are_read_and_an_edit_of_a_skill_is_its_own() {
+    let (account, _kept) = account().await;
+    write(&*account, "/skills/pdf/SKILL.md", PDF).await;
+    write(&*account, "/agents/coder/settings.json", "{}").await;
+    let who = Identity::new("ann", "coder", "trip", "main").unwrap();
+    let skill = garth::agent::tree::Skill::overriding("pdf").unwrap();
+    let tree = AgentTree::new(&*account, who).skills([skill]).open().await.unwrap();
+    assert_eq!(tree.read_to_string("/.agent/settings.json").await.unwrap(), "{}");
+    assert_refused(tree.write("/.agent/settings.json", "{\"x\":1}").await, ErrorKind::RuleViolation);
+    assert_refused(tree.remove("/.agent/settings.json").await, ErrorKind::RuleViolation);
+    tree.write("/skills/pdf/SKILL.md", "Mine.").await.unwrap();
+    assert_eq!(account.read_to_string("/skills/pdf/SKILL.md").await.unwrap(), PDF);
+    assert_eq!(account.read_to_string("/agents/coder/skills/pdf/SKILL.md").await.unwrap(), "Mine.");
+}
+
+#[tokio::test]
+async fn a_published_skill_is_a_node_whose_text_is_its_skill_file() {
+    let (account, _kept) = account().await;
+    let workspace = workspace(&*account);
+    workspace.write_skill("pdf/SKILL.md", PDF).await.unwrap();
+    let written = workspace.publish_skill("default", "pdf").await.unwrap();
+    assert_eq!(written.meta.version, 1);
+    let link = account.entry("/agents/coder/skills/pdf/content.md").await.unwrap();
+    assert_eq!((link.kind, link.target.as_deref()), (Kind::Symlink, Some("SKILL.md")));
+    let uri: Uri = "ctx://default/agents/coder/skills/pdf".parse().unwrap();
+    let nodes = Nodes::new(&*account, "default", Env::system());
+    assert_eq!(nodes.get(&uri, Level::Content).await.unwrap().text, PDF);
+    // it is a skill all the same
+    assert_eq!(workspace.skills(&[host()]).await.unwrap().shown.len(), 1);
+    workspace.edit_skill("pdf/SKILL.md", "pdftotext.", "pdftotext -layout.").await.unwrap();
+    assert_eq!(workspace.publish_skill("default", "pdf").await.unwrap().meta.version, 2);
+    assert!(nodes.get(&uri, Level::Content).await.unwrap().text.contains("-layout"));
+    assert_refused(workspace.publish_skill("default", "none").await, ErrorKind::NotFound);
+}
