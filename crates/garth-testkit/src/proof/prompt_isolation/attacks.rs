@@ -93,11 +93,10 @@ impl World {
             19 => {
                 Op::append(path(&self.filled("{session}/{own}/events.jsonl", own)?)?, self.forged_event(past))
             }
-            20 if self.settings_are_kept => {
+            20 => {
                 let settings = json!({"daily_memory": "all", "prompt": {"base": "noise"}}).to_string();
                 Op::write(path("/.agent/settings.json")?, settings)
             }
-            20 => Op::mkdir_all(from),
             _ => Op::rename(from, path("/.agent/memory")?),
         };
         Ok(self.trees[at].commit(Batch::new([op]).visible()).await.is_ok())
