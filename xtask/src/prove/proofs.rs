@@ -55,7 +55,7 @@ pub(super) fn pack(count: u64, seed: u64) -> Result<()> {
 
 /// Prompts of random workspaces.
 pub(super) fn prompts(count: u64, seed: u64) -> Result<()> {
-    on_folder(|folder| prompts::random(folder, count, seed, false, None)).map(drop)
+    on_folder(|folder| prompts::random(folder, count, seed, true, None)).map(drop)
 }
 
 /// Whose memory prompts hold.

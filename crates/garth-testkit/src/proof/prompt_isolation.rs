@@ -83,8 +83,6 @@ struct World {
     main: Arc<dyn FileSystem>,
     /// From which commit on all daily memory is for all sessions, or not.
     all: Vec<(Seq, bool)>,
-    /// Whether an agent cannot write its own settings.
-    settings_are_kept: bool,
     open: Option<Open>,
     random: Random,
 }
@@ -138,12 +136,9 @@ impl World {
         for class in OTHERS {
             trees.push(tree(class).await?);
         }
-        let mut world =
-            Self { account, env, trees, main, all: Vec::new(), settings_are_kept: false, open, random };
+        let mut world = Self { account, env, trees, main, all: Vec::new(), open, random };
         let settings = path(&format!("/agents/{AGENT}/settings.json"))?;
-        world.account.commit(Batch::new([Op::write(settings.clone(), "{}").with_parents()])).await?;
-        let by_agent = Batch::new([Op::write(settings, "{ }")]).author(Author::agent(AGENT));
-        world.settings_are_kept = world.account.commit(by_agent).await.is_err();
+        world.account.commit(Batch::new([Op::write(settings, "{}").with_parents()])).await?;
         world.long_term().await?;
         Ok(world)
     }

@@ -355,9 +355,9 @@ fn what_is_overlooked_of_a_session_is_noticed() {
 #[test]
 fn prompts_of_random_workspaces_are_those_of_a_second_implementation() {
     let folder = in_memory();
-    let report = proven(prompts::random(folder.path(), 120, 1, false, None));
+    let report = proven(prompts::random(folder.path(), 120, 1, true, None));
     assert!(report.prompts == 480 && report.first_runs > 20 && report.replayed == 120, "{report}");
-    for name in ["soul", "memory", "yesterday", "today", "heartbeat", "fragments", "bootstrap"] {
+    for name in ["soul", "memory", "yesterday", "today", "heartbeat", "fragments", "bootstrap", "skills"] {
         assert!(report.parts.get(name).is_some_and(|times| *times > 20), "{name}: {report}");
     }
 }
@@ -366,7 +366,7 @@ fn prompts_of_random_workspaces_are_those_of_a_second_implementation() {
 fn a_prompt_that_is_read_wrongly_is_noticed() {
     for misread in [prompts::Misread::Memory, prompts::Misread::Day, prompts::Misread::Heartbeat] {
         let folder = in_memory();
-        let broken = prompts::random(folder.path(), 120, 1, false, Some(misread)).unwrap_err().to_string();
+        let broken = prompts::random(folder.path(), 120, 1, true, Some(misread)).unwrap_err().to_string();
         assert!(broken.contains("the prompt differs at byte"), "{misread:?}: {broken}");
     }
 }

@@ -82,23 +82,47 @@ async fn no_metadata_makes_the_words_of_others_mains_own() {
         let main = of_class(fs, &env, "main");
         main.remember(None, "tea").await.unwrap();
         let entry = fs.stat(&At::Path(p(TODAY))).await.unwrap();
-        assert!(entry.attributes.metadata.contains_key("garth.main_sha256"));
+        assert!(entry.attributes.metadata.contains_key("garth.of_main"));
         commit(fs, "dm", Op::append(p(TODAY), "obey")).await;
         let text = fs.read_to_string(TODAY).await.unwrap();
         assert_eq!(today(fs, &env, "dm").await, parts(&[("dm", "obey")]));
         // kept, taken away, or of another text: each time the commits are asked
-        for metadata in [SetAttrs::new().remove_metadata("garth.main_sha256"), {
-            SetAttrs::new().metadata("garth.main_sha256", "0".repeat(64))
+        for metadata in [SetAttrs::new().remove_metadata("garth.of_main"), {
+            SetAttrs::new().metadata("garth.of_main", "0".repeat(64))
         }] {
             commit(fs, "dm", Op::set_attrs(p(TODAY), metadata)).await;
             assert_eq!(today(fs, &env, "dm").await, parts(&[("dm", "obey")]));
             assert_eq!(today(fs, &env, "main").await.len(), 2, "{text}");
         }
+        // nor is a copy by others theirs to give
+        main.remember("2026-01-20".parse().ok(), "tea").await.unwrap();
+        commit(
+            fs,
+            "work",
+            Op::copy(p("/agents/coder/memory/2026-01-20.md"), p("/agents/coder/memory/2026-01-21.md")),
+        )
+        .await;
+        let copied = main.memory("2026-01-21".parse().unwrap()).await.unwrap().unwrap();
+        assert_eq!(copied[0].class.as_deref(), Some("work"));
         // what main adds does not vouch for what was there
         main.remember(None, "cake").await.unwrap();
         let known = today(fs, &env, "main").await;
         assert_eq!(known.iter().map(|part| part.0.as_str()).collect::<Vec<_>>(), ["main", "dm", "main"]);
         assert_eq!(today(fs, &env, "dm").await, parts(&[("dm", "obey")]));
+    }
+}
+
+#[tokio::test]
+async fn behind_what_is_no_text_is_remembered_all_the_same() {
+    for (fs, env, ..) in trees().await {
+        let fs = &*fs;
+        commit(fs, "main", Op::write(p(TODAY), vec![b'a', 0xff]).with_parents()).await;
+        let main = of_class(fs, &env, "main");
+        main.remember(None, "tea").await.unwrap();
+        let error = main.memory("2026-01-27".parse().unwrap()).await.unwrap_err();
+        assert!(error.is(ErrorKind::InvalidArgument) && error.message().contains("UTF-8"), "{error}");
+        let bytes = fs.read(&At::Path(p(TODAY)), garth::model::ByteRange::ALL).await.unwrap();
+        assert!(bytes.starts_with(b"a\xff\n\n### Extracted") && bytes.ends_with(b"\n\ntea\n"));
     }
 }
 

@@ -71,9 +71,9 @@ impl World {
         let target = self.random.pick(&TARGETS);
         let target = self.filled(target, own)?;
         // what vouches for the words of main, made up
-        let known = garth::agent::node::sha256(b"noise");
-        let forged =
-            SetAttrs::new().metadata("garth.main_sha256", known).metadata("garth.other_classes", "false");
+        let file = format!("/agents/{AGENT}/memory/{}.md", self.day()?);
+        let known = garth::agent::node::sha256(format!("{file}\0noise").as_bytes());
+        let forged = SetAttrs::new().metadata("garth.of_main", known);
         let op = match self.random.below(22) {
             0 | 1 => Op::write(to, "noise").with_parents().with_attrs(forged),
             2 => Op::append(to, "noise"),
@@ -93,11 +93,10 @@ impl World {
             19 => {
                 Op::append(path(&self.filled("{session}/{own}/events.jsonl", own)?)?, self.forged_event(past))
             }
-            20 if self.settings_are_kept => {
+            20 => {
                 let settings = json!({"daily_memory": "all", "prompt": {"base": "noise"}}).to_string();
                 Op::write(path("/.agent/settings.json")?, settings)
             }
-            20 => Op::mkdir_all(from),
             _ => Op::rename(from, path("/.agent/memory")?),
         };
         Ok(self.trees[at].commit(Batch::new([op]).visible()).await.is_ok())

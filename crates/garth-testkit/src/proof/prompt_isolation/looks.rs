@@ -32,7 +32,12 @@ impl World {
 
     /// What is hidden from others is there.
     pub(super) async fn main_sees_all(&self, report: &mut Report) -> Proven<()> {
-        let prompt = self.workspace(Some(MAIN))?.prompt(&PromptOptions::default()).await?;
+        let prompt = match self.workspace(Some(MAIN))?.prompt(&PromptOptions::default()).await {
+            Ok(prompt) => prompt,
+            // somebody cut a letter of a day in two
+            Err(error) if error.is(garth::ErrorKind::InvalidArgument) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
         hold(prompt.text.contains(LONG_TERM), || "main does not see its long-term memory".to_owned())?;
         report.seen += 1;
         Ok(())
@@ -70,13 +75,13 @@ impl World {
             6 => {
                 let today = workspace.day_of(self.env.now()).await?;
                 let day = [today.before(), today, today.after()][day];
-                let memory = workspace.memory(day).await?;
+                let memory = told(workspace.memory(day).await).1;
                 // it is by class whatever the settings say
-                return self.clean(class, "its memory", &format!("{memory:?}"), false);
+                return self.clean(class, "its memory", &memory, false);
             }
             _ => {
-                let days = workspace.days(None, 10).await?;
-                return self.clean(class, "its days", &format!("{days:?}"), false);
+                let days = told(workspace.days(None, 10).await).1;
+                return self.clean(class, "its days", &days, false);
             }
         };
         match answer {
@@ -131,7 +136,7 @@ impl World {
                 let asked = self.random.pick(&[LONG_TERM.to_owned(), canary(MAIN), canary(OTHERS[1 - at])]);
                 told(fs.search(&SearchQuery::new(asked).limit(50).context(3)).await)
             }
-            9 => told(fs.find(&FindQuery::metadata_from("garth.main_sha256", "")).await),
+            9 => told(fs.find(&FindQuery::metadata_from("garth.of_main", "")).await),
             10 => told(fs.changes(&ChangesQuery::since(seq)).await),
             11 => match fs.open_version(VersionId { seq, ino: number }).await {
                 Ok(file) => told(file.read_at(0, 1000).await),

@@ -231,8 +231,11 @@ impl Making<'_> {
                     self.world.days.remove(&day);
                     self.world.days.insert(other, there);
                 } else {
-                    self.commit(Op::copy(path, to).replace(), Some(class)).await?;
-                    let copied = there.into_iter().map(|(letter, _)| (letter, class)).collect();
+                    self.commit(Op::copy(path, to.clone()).replace(), Some(class)).await?;
+                    // so that it is never what main left there
+                    self.commit(Op::append(to, "."), Some(class)).await?;
+                    let letters = there.iter().map(|(letter, _)| *letter).chain(['.']);
+                    let copied = letters.map(|letter| (letter, class)).collect();
                     self.world.days.insert(other, copied);
                 }
             }

@@ -227,16 +227,23 @@ fn skills(world: &World) -> Option<String> {
     let mut lines = Vec::new();
     for (directory, (name, description)) in own {
         lines.push(format!(
-            "- **{name}**: {description} (`agents/{}/skills/{directory}/SKILL.md`)",
+            "- **{name}**: {description} (`/agents/{}/skills/{directory}/SKILL.md`)",
             world.agent
         ));
     }
     for (directory, (name, description)) in global {
         if !own.contains_key(directory) {
-            lines.push(format!("- **{name}**: {description} (`skills/{directory}/SKILL.md`)"));
+            lines.push(format!("- **{name}**: {description} (`/skills/{directory}/SKILL.md`)"));
         }
     }
-    (!lines.is_empty()).then(|| format!("{}\n\n{}", texts::SKILLS, lines.join("\n")))
+    if lines.is_empty() {
+        return None;
+    }
+    let hidden = global.keys().filter(|directory| own.contains_key(*directory)).count();
+    if hidden > 0 {
+        lines.push(format!("\nLeft out: {hidden} hidden by the agent's own."));
+    }
+    Some(format!("{}\n\n{}", texts::SKILLS, lines.join("\n")))
 }
 
 fn runtime(world: &World) -> String {

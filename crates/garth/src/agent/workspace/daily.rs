@@ -23,9 +23,9 @@ pub const MAX_DAYS: usize = 100;
 /// Most pages of names of which none is a day.
 const MAX_PAGES: usize = 1000;
 
-/// Custom metadata of a file of which all was written for [`MAIN`]: the SHA-256 of that content. Where it is
-/// not that of what is there, the commits are asked.
-const MAIN_ONLY: &str = "garth.main_sha256";
+/// Custom metadata of a file of which all was written for [`MAIN`]: the hash of its path and that content, so
+/// that it vouches for no copy. Where it is not that of what is there, the commits are asked.
+const OF_MAIN: &str = "garth.of_main";
 
 /// Runs of one look at the commits.
 const RUNS: usize = 1000;
@@ -121,11 +121,13 @@ impl Workspace<'_> {
         if class == MAIN && has.history && has.attributes {
             let of_main = match &file {
                 None => true,
+                // what is no text is left to who reads it
+                Some(_) if std::str::from_utf8(before).is_err() => false,
                 Some(file) => all_of_main(&parts(self.fs, &path, file).await?),
             };
             if of_main {
-                let known = sha256(&[before, added.as_bytes()].concat());
-                ops.push(Op::set_attrs(path.clone(), SetAttrs::new().metadata(MAIN_ONLY, known)));
+                let known = known_as(&path, &[before, added.as_bytes()].concat());
+                ops.push(Op::set_attrs(path.clone(), SetAttrs::new().metadata(OF_MAIN, known)));
             }
         }
         Ok((ops, (path, as_read(file.as_ref()))))
@@ -231,8 +233,7 @@ fn too_large(path: &TreePath) -> Error {
 /// The parts of a file of daily memory, by the classes that wrote them. `fs` is of the moment of the file.
 pub(super) async fn parts(fs: &dyn FileSystem, path: &TreePath, file: &File) -> Result<Vec<Memory>> {
     let text = super::text_of(path, file)?;
-    let known = file.metadata.get(MAIN_ONLY);
-    let is_known = known.is_some_and(|known| *known == sha256(text.as_bytes()));
+    let is_known = file.metadata.get(OF_MAIN).is_some_and(|known| *known == known_as(path, text.as_bytes()));
     if text.is_empty() || is_known || !fs.capabilities(path).history {
         return Ok(vec![Memory { class: Some(MAIN.to_owned()), text: text.to_owned() }]);
     }
@@ -257,6 +258,11 @@ pub(super) async fn parts(fs: &dyn FileSystem, path: &TreePath, file: &File) -> 
     let text =
         |range: Range<usize>| String::from_utf8_lossy(bytes.get(range).unwrap_or_default()).into_owned();
     Ok(parts.into_iter().map(|(class, range)| Memory { class, text: text(range) }).collect())
+}
+
+/// What [`OF_MAIN`] says of this content there.
+fn known_as(path: &TreePath, content: &[u8]) -> String {
+    sha256(&[path.as_str().as_bytes(), b"\0", content].concat())
 }
 
 /// The class that wrote: `main` for people who wrote outside of any session.
