@@ -78,8 +78,8 @@ pub(crate) struct ChatArgs {
 
 impl ChatArgs {
     /// Refuses what makes no sense together. A verb that is about what an agent keeps of a user takes the
-    /// user, and a class, without a chat.
-    pub(crate) fn check(&self, raw: bool, of_user: bool) -> Result<(), String> {
+    /// user, and a class, without a chat; one that is about a session takes that, too.
+    pub(crate) fn check(&self, raw: bool, of_user: bool, of_session: bool) -> Result<(), String> {
         for (at, skill) in self.skills.iter().enumerate() {
             if self.skills[..at].iter().any(|earlier| earlier.name == skill.name) {
                 return Err(format!("--skill: {} is given twice", skill.name));
@@ -95,7 +95,7 @@ impl ChatArgs {
         }
         let given = [
             ("--class", self.class.is_some() && !of_user),
-            ("--session", self.session.is_some()),
+            ("--session", self.session.is_some() && !of_session),
             ("--skill", !self.skills.is_empty()),
             ("--upload-limit", self.upload_limit.is_some()),
         ];

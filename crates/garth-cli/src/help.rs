@@ -15,7 +15,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("History", &["log", "blame", "show", "diff", "restore", "snapshot", "overlay"]),
     (
         "Agents and servers",
-        &["kv", "node", "session", "outbox", "chat", "serve", "account", "key", "rule", "quota"],
+        &["kv", "node", "session", "media", "outbox", "chat", "serve", "account", "key", "rule", "quota"],
     ),
     ("Data", &["import", "export", "backup", "fsck", "gc", "repair", "reindex", "completions"]),
 ];

@@ -119,8 +119,9 @@ fn one_line(rendered: &str) -> String {
 }
 
 fn run(cli: Cli) -> Result {
-    let of_user = matches!(cli.verb, Verb::Session(_));
-    cli.global.chat.check(cli.global.raw, of_user).map_err(Failure::Usage)?;
+    let of_user = matches!(cli.verb, Verb::Session(_) | Verb::Media(_));
+    let of_session = matches!(cli.verb, Verb::Media(_));
+    cli.global.chat.check(cli.global.raw, of_user, of_session).map_err(Failure::Usage)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::stdio)?;
     let mut app = App::new(cli.global);
     let done = runtime.block_on(cli.verb.run(&mut app));

@@ -22,6 +22,7 @@ mod ln;
 mod log;
 mod ls;
 mod maintain;
+mod media;
 mod mkdir;
 mod mv;
 mod node;
@@ -60,6 +61,7 @@ pub(crate) enum Verb {
     Chat(chat::Chat),
     Node(node::Node),
     Session(session::Session),
+    Media(media::Media),
     Outbox(outbox::Outbox),
     Ls(ls::Ls),
     Tree(tree::Tree),
@@ -115,6 +117,7 @@ impl Verb {
             Self::Chat(verb) => verb.run(app).await,
             Self::Node(verb) => verb.run(app).await,
             Self::Session(verb) => verb.run(app).await,
+            Self::Media(verb) => verb.run(app).await,
             Self::Outbox(verb) => verb.run(app).await,
             Self::Ls(verb) => verb.run(app).await,
             Self::Tree(verb) => verb.run(app).await,

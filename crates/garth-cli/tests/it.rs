@@ -10,6 +10,7 @@ mod it {
     mod finding;
     mod garth;
     mod kv;
+    mod media;
     mod outbox;
     mod overlay;
     mod past;
