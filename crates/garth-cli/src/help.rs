@@ -16,7 +16,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Agents and servers",
         &[
-            "init", "kv", "node", "session", "prompt", "memory", "skill", "outbox", "chat", "serve",
+            "init", "kv", "node", "session", "prompt", "memory", "skill", "media", "outbox", "chat", "serve",
             "account", "key", "rule", "quota",
         ],
     ),

@@ -119,8 +119,8 @@ fn one_line(rendered: &str) -> String {
 }
 
 fn run(cli: Cli) -> Result {
-    let of_session = matches!(cli.verb, Verb::Prompt(_) | Verb::Memory(_));
-    let of_user = of_session || matches!(cli.verb, Verb::Session(_));
+    let of_session = matches!(cli.verb, Verb::Prompt(_) | Verb::Memory(_) | Verb::Media(_));
+    let of_user = of_session || matches!(cli.verb, Verb::Session(_) | Verb::Skill(_));
     cli.global.chat.check(cli.global.raw, of_user, of_session).map_err(Failure::Usage)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::stdio)?;
     let mut app = App::new(cli.global);

@@ -23,6 +23,7 @@ mod ln;
 mod log;
 mod ls;
 mod maintain;
+mod media;
 mod memory;
 mod mkdir;
 mod mv;
@@ -68,6 +69,7 @@ pub(crate) enum Verb {
     Prompt(prompt::Prompt),
     Memory(memory::Memory),
     Skill(skill::Skill),
+    Media(media::Media),
     Outbox(outbox::Outbox),
     Ls(ls::Ls),
     Tree(tree::Tree),
@@ -127,6 +129,7 @@ impl Verb {
             Self::Prompt(verb) => verb.run(app).await,
             Self::Memory(verb) => verb.run(app).await,
             Self::Skill(verb) => verb.run(app).await,
+            Self::Media(verb) => verb.run(app).await,
             Self::Outbox(verb) => verb.run(app).await,
             Self::Ls(verb) => verb.run(app).await,
             Self::Tree(verb) => verb.run(app).await,

@@ -11,6 +11,7 @@ mod it {
     mod garth;
     mod kv;
     mod layout;
+    mod media;
     mod outbox;
     mod overlay;
     mod past;

@@ -19,6 +19,7 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use bytes::Bytes;
+use garth::agent::media::Hydrator;
 use garth::datadir::{Admitted, ApiKey, Scope};
 use garth::{AccountStore, DataDir, Env, ErrorKind};
 
@@ -37,6 +38,7 @@ struct Served {
     answers: Arc<Answers>,
     model: Option<ServedModel>,
     compactions: Compactions,
+    hydrator: Arc<Hydrator>,
 }
 
 /// A route.
@@ -96,7 +98,8 @@ impl Call {
 /// Everything that is served.
 pub(crate) fn router(data_dir: DataDir, model: Option<ServedModel>) -> Router {
     let (answers, compactions) = (Arc::new(Answers::new()), Compactions::new());
-    let served = Served { data_dir, answers, model, compactions };
+    let hydrator = Arc::new(Hydrator::default());
+    let served = Served { data_dir, answers, model, compactions, hydrator };
     let mut router = Router::new().route("/healthz", get(healthz).fallback(not_get));
     for call in Call::all() {
         router = router.route(call.path(), route(call));
@@ -194,8 +197,8 @@ async fn answer(
         tree => tree?,
     };
     let (env, model) = (served.data_dir.env(), served.model.as_ref());
-    let compactions = &served.compactions;
-    let caller = Caller { account: &tree, key: admitted.key(), env, model, compactions };
+    let (compactions, hydrator) = (&served.compactions, &*served.hydrator);
+    let caller = Caller { account: &tree, key: admitted.key(), env, model, compactions, hydrator };
     match call {
         Call::Kv(call) => kv::answer(&caller, call, head, body).await,
         Call::Nodes(call) => nodes::answer(&caller, call, body).await,
@@ -220,6 +223,8 @@ struct Caller<'a> {
     /// The language model, if one is set.
     model: Option<&'a ServedModel>,
     compactions: &'a Compactions,
+    /// What was read of media lately.
+    hydrator: &'a Hydrator,
 }
 
 #[cfg(test)]

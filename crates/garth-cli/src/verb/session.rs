@@ -4,7 +4,7 @@ mod child;
 mod compact;
 mod context;
 mod lines;
-mod open;
+pub(super) mod open;
 mod pack;
 mod publish;
 mod reset;

@@ -266,3 +266,22 @@ fn a_decision_is_published_as_a_node() {
     in_chat["uri"] = json!("ctx://acme/users/bob/memories/events/rust");
     assert_ne!(server.post("sessions/publish", of(in_chat)).status, 200, "another user's");
 }
+
+#[test]
+fn pictures_are_in_lists_for_providers_and_their_names_in_packs() {
+    let server = Server::start();
+    server.ok("sessions/create", of(json!({"name": "work", "key": "agent:coder:main"})));
+    let image = json!({"type": "image", "mime_type": "image/png", "data": "aGk="});
+    let said = json!({"role": "user", "content": [{"type": "text", "text": "look"}, image]});
+    server.ok("sessions/append", of(json!({"name": "work", "messages": [said]})));
+    let packed = server.ok("sessions/pack", of(json!({"name": "work"})));
+    assert!(packed["content"].as_str().unwrap().contains("media/agent:coder:main/"), "{packed}");
+    for call in ["sessions/pack", "sessions/replay"] {
+        let list = server.ok(call, of(json!({"name": "work", "form": "openai"})));
+        let url = &list["content"]["messages"][0]["content"][1]["image_url"]["url"];
+        assert_eq!(url, &json!("data:image/png;base64,aGk="), "{list}");
+        let list = server.ok(call, of(json!({"name": "work", "form": "anthropic"})));
+        assert_eq!(list["content"]["messages"][0]["content"][1]["source"]["data"], json!("aGk="), "{list}");
+        assert_eq!(list["pack"], packed["pack"]);
+    }
+}

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use garth::agent::AgentTree;
+use garth::agent::media::Media;
 use garth::agent::session::Sessions;
 use garth::agent::workspace::Workspace;
 use garth::model::Author;
@@ -40,6 +41,11 @@ impl Open {
     /// The agent's workspace.
     pub(crate) fn workspace(&self) -> Result<Workspace<'_>> {
         Ok(Workspace::new(&*self.fs, &self.agent, self.env.clone())?.author(self.author.clone()))
+    }
+
+    /// The media that messages refer to.
+    pub(crate) fn media(&self) -> Media<'_> {
+        Media::new(&*self.fs, self.env.clone()).author(self.author.clone())
     }
 
     /// What is done with them.

@@ -1,7 +1,8 @@
 //! Packs: what a model gets of a session, now or then.
 
 use clap::{Args, ValueEnum};
-use garth::agent::session::{Difference, Format, Item, PackOptions, Packed};
+use garth::agent::media::Hydrator;
+use garth::agent::session::{Difference, Format, Item, PackOptions, Packed, Sessions};
 use serde_json::json;
 
 use super::open::open;
@@ -74,16 +75,21 @@ impl Pack {
         options.reserved.output_tokens = self.output_tokens;
         options.expand = self.expand;
         let open = open(app, !self.dry_run).await?;
-        let packed = open.sessions()?.pack(&self.name, &options).await?;
-        print(app, &packed, self.form)
+        let sessions = open.sessions()?;
+        let packed = sessions.pack(&self.name, &options).await?;
+        print(app, &sessions, &packed, self.form).await
     }
 }
 
-fn print(app: &mut App, packed: &Packed, form: Form) -> Result {
+async fn print(app: &mut App, sessions: &Sessions<'_>, packed: &Packed, form: Form) -> Result {
     if app.out.is_json() {
         return app.out.item(&packed.pack, "");
     }
-    app.out.bytes(form.of(packed).as_bytes())
+    if matches!(form, Form::Markdown) {
+        return app.out.bytes(form.of(packed).as_bytes());
+    }
+    let packed = sessions.hydrated(packed, &Hydrator::default(), &app.global.account).await?;
+    app.out.bytes(form.of(&packed).as_bytes())
 }
 
 /// Build the same pack again, byte for byte
@@ -110,8 +116,9 @@ impl Replay {
             Some(text) => Some(moment(open.fs(), text, app.env.now()).await?),
             None => None,
         };
-        let packed = open.sessions()?.replay(&self.name, at.as_ref()).await?;
-        print(app, &packed, self.form)
+        let sessions = open.sessions()?;
+        let packed = sessions.replay(&self.name, at.as_ref()).await?;
+        print(app, &sessions, &packed, self.form).await
     }
 }
 

@@ -87,6 +87,7 @@ pub(super) async fn pack(
     sessions: &Sessions<'_>,
     name: &str,
     fields: &Fields<'_>,
+    caller: &Caller<'_>,
 ) -> Result<Box<RawValue>, Refusal> {
     let tokens = |name: &str| fields.integer(name, 0, MAX_TOKENS);
     let mut options = PackOptions::default();
@@ -97,17 +98,17 @@ pub(super) async fn pack(
     options.fresh = fields.flag("fresh")?.unwrap_or_default();
     options.dry = fields.flag("dry")?.unwrap_or_default();
     options.expand = fields.texts("expand")?.unwrap_or_default();
-    shown(&sessions.pack(name, &options).await?, fields)
+    shown(sessions, &sessions.pack(name, &options).await?, fields, caller).await
 }
 
 pub(super) async fn replay(
     sessions: &Sessions<'_>,
     name: &str,
     fields: &Fields<'_>,
-    now: Timestamp,
+    caller: &Caller<'_>,
 ) -> Result<Box<RawValue>, Refusal> {
-    let packed = sessions.replay(name, moment(fields, "at", now)?.as_ref()).await?;
-    shown(&packed, fields)
+    let packed = sessions.replay(name, moment(fields, "at", caller.env.now())?.as_ref()).await?;
+    shown(sessions, &packed, fields, caller).await
 }
 
 /// A moment, in any form that tells one.
@@ -117,8 +118,13 @@ fn moment(fields: &Fields<'_>, name: &str, now: Timestamp) -> Result<Option<Mome
     Ok(Some(moment.unwrap_or_else(|| Moment::Snapshot(text.into_owned()))))
 }
 
-/// A pack in the form that is asked for.
-fn shown(packed: &Packed, fields: &Fields<'_>) -> Result<Box<RawValue>, Refusal> {
+/// A pack in the form that is asked for; lists have the pictures in them.
+async fn shown(
+    sessions: &Sessions<'_>,
+    packed: &Packed,
+    fields: &Fields<'_>,
+    caller: &Caller<'_>,
+) -> Result<Box<RawValue>, Refusal> {
     let pack = raw(&packed.pack)?;
     let form = fields.text("form")?;
     let content = match form.as_deref().unwrap_or("markdown") {
@@ -127,6 +133,7 @@ fn shown(packed: &Packed, fields: &Fields<'_>) -> Result<Box<RawValue>, Refusal>
             let format: Format = format.parse().map_err(|_| {
                 Refusal::validation("\"form\" must be one of \"markdown\", \"openai\", \"anthropic\"")
             })?;
+            let packed = sessions.hydrated(packed, caller.hydrator, &caller.key.account).await?;
             RawValue::from_string(packed.list(format))
                 .map_err(|_| Refusal::validation("the list is no JSON"))?
         }

@@ -12,15 +12,15 @@ use super::draft::Role;
 use super::message::{Block, ImageSource, Message};
 use super::pack::Packed;
 use super::provider::is_taken;
-use crate::agent::media::{BUDGET, Hydrator, MediaKey, bare};
+use crate::agent::media::{Hydrator, MAX_MEDIA, MediaKey, bare};
 use crate::error::{ErrorKind, Result};
 
 /// What stands where a picture was.
 const GONE: &str = "[Image no longer available]";
 
-/// Bytes of pictures that are put into one list, the newest first; of others stays the name. No provider takes
-/// as many.
-const MAX_HYDRATED: usize = BUDGET;
+/// Bytes of pictures that are put into one list, the newest first; of others stays the name. Each picture fits
+/// alone, and in base64 they are more than providers take with one call.
+const MAX_HYDRATED: usize = MAX_MEDIA as usize;
 
 impl Sessions<'_> {
     /// A pack with its pictures in it, for a provider: `pack.md` is the same and goes on naming files. `account`

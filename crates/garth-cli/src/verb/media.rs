@@ -1,0 +1,214 @@
+//! `garth media`: pictures, sound, films and documents of an agent's sessions.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use futures::TryStreamExt;
+use garth::agent::media::{MAX_LISTED, MediaKey, NewMedia, Stored, type_of};
+use garth::model::ByteRange;
+use garth::{Error, ErrorKind, OpenFile};
+use serde_json::{Value, json};
+
+use super::session::open::{Open, open};
+use crate::app::App;
+use crate::body::step;
+use crate::content;
+use crate::escape::escaped;
+use crate::fail::{Failure, Result};
+
+/// Store, read, list and remove media of sessions: pictures, sound, films, documents
+///
+/// A media file is known by its r2Key, media/SESSION-KEY/UUID.EXT, which leads to it wherever a reset has moved
+/// it. --session says of which session, or --key. A file has at most 25 MB (26,214,400 bytes). With --json one object per file: r2_key, path, mime_type, size,
+/// metadata.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+        garth media put cat.png --session work\n  \
+        garth media list --key agent:scout:main")]
+pub(crate) struct Media {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Store a file under a new r2Key, which is printed
+    #[command(after_help = "Example:\n  garth media put - --session work --type image/png < cat.png")]
+    Put(Put),
+    /// Write a media file to standard output, or to a new file
+    #[command(after_help = "Example:\n  \
+        garth media get media/agent:scout:main/01234567-89ab-4def-8123-456789abcdef.png cat.png")]
+    Get {
+        /// By which messages refer to it
+        key: MediaKey,
+        /// The new file; - is standard output
+        #[arg(default_value = "-")]
+        file: PathBuf,
+    },
+    /// List the media of a session by name; those that a reset has moved are with its archive
+    #[command(visible_alias = "ls", after_help = "Example:\n  garth media list --session work")]
+    List {
+        #[command(flatten)]
+        of: Of,
+        /// Show at most this many
+        #[arg(short = 'n', long, value_name = "COUNT")]
+        limit: Option<usize>,
+    },
+    /// Remove media files, wherever they are now
+    #[command(after_help = "Example:\n  \
+        garth media rm media/agent:scout:main/01234567-89ab-4def-8123-456789abcdef.png")]
+    Rm {
+        /// By which messages refer to them
+        #[arg(required = true)]
+        keys: Vec<MediaKey>,
+    },
+}
+
+/// Of which session, if `--session` does not say it.
+#[derive(Args, Debug)]
+struct Of {
+    /// The session key in place of --session, or the UUID of a session that has none
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+}
+
+#[derive(Args, Debug)]
+struct Put {
+    /// The file; - is standard input
+    file: PathBuf,
+    #[command(flatten)]
+    of: Of,
+    /// Its MIME type [default: what the end of its name tells]
+    #[arg(long = "type", value_name = "MIME")]
+    mime_type: Option<String>,
+    /// The name that it had [default: that of FILE]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+}
+
+impl Media {
+    pub(crate) async fn run(self, app: &mut App) -> Result {
+        app.only_account("media")?;
+        match self.action {
+            Action::Put(put) => put.run(app).await,
+            Action::Get { key, file } => get(app, &key, &file).await,
+            Action::List { of, limit } => list(app, of, limit.unwrap_or(usize::MAX)).await,
+            Action::Rm { keys } => rm(app, &keys).await,
+        }
+    }
+}
+
+impl Of {
+    async fn key(self, app: &App, open: &Open) -> Result<String> {
+        match (&app.global.chat.session, self.key) {
+            (Some(session), None) => {
+                let meta = open.sessions()?.get(session).await?.meta;
+                Ok(meta.session_key.unwrap_or(meta.id))
+            }
+            (None, Some(key)) => Ok(key),
+            _ => Err(Failure::Usage("say of which session: either --session NAME or --key KEY".into())),
+        }
+    }
+}
+
+impl Put {
+    async fn run(self, app: &mut App) -> Result {
+        let mut from: Box<dyn Read + Send> = match is_dash(&self.file) {
+            true => Box::new(std::io::stdin()),
+            false => Box::new(File::open(&self.file).map_err(Failure::host(&self.file))?),
+        };
+        let own = self.file.file_name().filter(|_| !is_dash(&self.file));
+        let name = self.name.or_else(|| own.map(|own| own.to_string_lossy().into_owned()));
+        let name = name.unwrap_or_default();
+        let mime_type = self.mime_type.unwrap_or_else(|| type_of(&name).to_owned());
+        let open = open(app, true).await?;
+        let new = NewMedia::new(self.of.key(app, &open).await?, mime_type).file_name(name);
+        let file = self.file;
+        let body = futures::stream::iter(std::iter::from_fn(move || match step(&mut *from, &file) {
+            Ok(bytes) => (!bytes.is_empty()).then_some(Ok(bytes)),
+            Err(Failure::Host(path, error)) => {
+                let message = format!("{}: cannot be read", path.display());
+                Some(Err(Error::new(ErrorKind::Io, message).with_source(error)))
+            }
+            Err(_) => Some(Err(Error::new(ErrorKind::Io, "the input cannot be read"))),
+        }));
+        let stored = open.media().put(&new, body).await?;
+        app.out.item(&item(&stored), escaped(&stored.key.to_string()))
+    }
+}
+
+async fn get(app: &mut App, key: &MediaKey, to: &Path) -> Result {
+    let open = open(app, false).await?;
+    let (stored, file) = open.media().open(key).await?;
+    if is_dash(to) {
+        return content::print(app, Some(&stored.path), file, ByteRange::ALL).await;
+    }
+    let mut out = OpenOptions::new().write(true).create_new(true).open(to).map_err(Failure::host(to))?;
+    if let Err(failure) = save(file, &mut out, to).await {
+        // half a file would pass for a whole one
+        drop(std::fs::remove_file(to));
+        return Err(failure);
+    }
+    let shown = format!("{key}  {} bytes  {}", stored.entry.size, to.display());
+    app.out.item(&item(&stored), escaped(&shown))
+}
+
+async fn save(file: std::sync::Arc<dyn OpenFile>, out: &mut File, to: &Path) -> Result {
+    let mut pieces = std::pin::pin!(file.stream(ByteRange::ALL));
+    while let Some(piece) = pieces.try_next().await? {
+        out.write_all(&piece).map_err(Failure::host(to))?;
+    }
+    out.sync_all().map_err(Failure::host(to))
+}
+
+async fn list(app: &mut App, of: Of, mut left: usize) -> Result {
+    let open = open(app, false).await?;
+    let (key, media, mut after) = (of.key(app, &open).await?, open.media(), None);
+    while left > 0 {
+        let (found, next) = media.list(&key, after.as_deref(), left.min(MAX_LISTED)).await?;
+        left -= found.len();
+        for stored in &found {
+            let attributes = &stored.entry.attributes;
+            let name = attributes.metadata.get("originalFilename").map_or("", String::as_str);
+            let mime_type = attributes.content_type.as_deref().unwrap_or("-");
+            let line = format!("{}  {mime_type}  {} bytes  {name}", stored.key, stored.entry.size);
+            app.out.item(&item(stored), escaped(line.trim_end()))?;
+        }
+        match next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
+    Ok(())
+}
+
+async fn rm(app: &mut App, keys: &[MediaKey]) -> Result {
+    let open = open(app, false).await?;
+    let mut failures = crate::fail::Failures::default();
+    for key in keys {
+        let outcome = match open.media().remove(key).await {
+            Ok(seq) => {
+                let json = json!({"r2_key": key.to_string(), "seq": seq.0});
+                app.out.item(&json, escaped(&format!("removed  {key}")))
+            }
+            Err(error) => Err(error.into()),
+        };
+        app.out.flush()?;
+        failures.add(outcome, app.global.json)?;
+    }
+    failures.done()
+}
+
+fn item(stored: &Stored) -> Value {
+    let attributes = &stored.entry.attributes;
+    json!({
+        "r2_key": stored.key.to_string(), "path": stored.path.as_str(), "mime_type": attributes.content_type,
+        "size": stored.entry.size, "metadata": attributes.metadata,
+    })
+}
+
+fn is_dash(path: &Path) -> bool {
+    path == Path::new("-")
+}
