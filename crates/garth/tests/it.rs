@@ -40,6 +40,7 @@ mod it {
     mod recall;
     mod repair;
     mod reset;
+    mod reset_due;
     mod rules;
     mod rules_lines;
     mod rules_set;

@@ -20,9 +20,9 @@ use crate::fail::{Failure, Result};
 
 /// Store, read, list and remove media of sessions: pictures, sound, films, documents
 ///
-/// A media file is known by its r2Key, media/SESSION-KEY/UUID.EXT, which leads to it wherever a reset has moved
-/// it. --session says of which session, or --key. A file has at most 25 MB (26,214,400 bytes). With --json one object per file: r2_key, path, mime_type, size,
-/// metadata.
+/// A media file is known by its r2Key, media/SESSION-KEY/UUID.EXT, which leads to it wherever a reset has
+/// moved it. --session says of which session, or --key. A file has at most 25 MB (26,214,400 bytes). With
+/// --json one object per file: r2_key, path, mime_type, size, metadata.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
         garth media put cat.png --session work\n  \

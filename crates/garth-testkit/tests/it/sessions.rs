@@ -10,6 +10,8 @@ use super::crash::asked;
 
 /// Crashes of a run that must find nothing; `GARTH_CRASHES` asks for more.
 const CRASHES: u32 = 12;
+/// Of the run that must find what is left out.
+const CONTROL_SEED: u64 = 3;
 /// Cuts in which a sync that is left out has to show; a run ends at the first that shows it.
 const CONTROL_CUTS: u64 = 100;
 
@@ -38,11 +40,11 @@ fn what_was_said_outlives_kills_and_power_cuts_and_what_is_made_of_it_is_whole_o
 
 #[test]
 fn a_sync_that_sessions_leave_out_is_noticed() {
-    let broken = sessions::crashed(&worker(), Crash::Cut, CONTROL_CUTS, 3, Some("sync-off"));
+    let broken = sessions::crashed(&worker(), Crash::Cut, CONTROL_CUTS, CONTROL_SEED, Some("sync-off"));
     let broken = broken.expect_err("the planted fault is seen").to_string();
     println!("{broken}");
     // by what was found after a cut, and not because no cut could be made
-    assert!(broken.starts_with("seed 3, round "), "{broken}");
+    assert!(broken.starts_with(&format!("seed {CONTROL_SEED}, round ")), "{broken}");
 }
 
 #[test]
@@ -58,8 +60,8 @@ fn no_session_is_put_away_without_its_archive_under_kills_and_power_cuts() {
 
 #[test]
 fn a_sync_that_resets_leave_out_is_noticed() {
-    let broken = resets::crashed(&worker(), Crash::Cut, CONTROL_CUTS, 7, Some("sync-off"));
+    let broken = resets::crashed(&worker(), Crash::Cut, CONTROL_CUTS, CONTROL_SEED, Some("sync-off"));
     let broken = broken.expect_err("the planted fault is seen").to_string();
     println!("{broken}");
-    assert!(broken.starts_with("seed 7, round "), "{broken}");
+    assert!(broken.starts_with(&format!("seed {CONTROL_SEED}, round ")), "{broken}");
 }

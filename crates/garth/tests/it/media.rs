@@ -1,4 +1,5 @@
-//! Media: each a file of its own, found by its UUID wherever it was moved, and put back into what a model gets.
+//! Media: each a file of its own, found by its UUID wherever it was moved, and put back into what a model
+//! gets.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use garth::agent::session::{
     Append, Create, Draft, Export, PackOptions, SessionKey, Sessions, State, TranscriptFormat, Usage,
 };
 use garth::agent::workspace::{
-    Asking, Held, PromptOptions, Reset, Trim, Trimmed, WasReset, Workspace, due_resets, run_jobs,
+    Asking, Held, PromptOptions, Reset, Trim, Trimmed, WasReset, Workspace, run_jobs,
 };
 use garth::engine::memory::Memory;
 use garth::env::ManualClock;
@@ -43,25 +43,25 @@ fn asking(model: &Says) -> Option<Asking<'_>> {
     Some(Asking { model, allowance: None })
 }
 
-fn tree() -> (Memory, Env, ManualClock) {
+pub(super) fn tree() -> (Memory, Env, ManualClock) {
     let (env, clock) = Env::manual(START);
     (Memory::new(env.clone()), env, clock)
 }
 
-fn path(text: &str) -> TreePath {
+pub(super) fn path(text: &str) -> TreePath {
     TreePath::parse(text).unwrap()
 }
 
-fn workspace<'a>(fs: &'a dyn FileSystem, env: &Env) -> Workspace<'a> {
+pub(super) fn workspace<'a>(fs: &'a dyn FileSystem, env: &Env) -> Workspace<'a> {
     Workspace::new(fs, "coder", env.clone()).unwrap()
 }
 
-async fn settings(fs: &dyn FileSystem, text: &str) {
+pub(super) async fn settings(fs: &dyn FileSystem, text: &str) {
     let write = Op::write(path("/agents/coder/settings.json"), text.to_owned()).with_parents();
     fs.commit(Batch::new([write])).await.unwrap();
 }
 
-async fn session<'a>(fs: &'a dyn FileSystem, env: &Env, class: &str) -> Sessions<'a> {
+pub(super) async fn session<'a>(fs: &'a dyn FileSystem, env: &Env, class: &str) -> Sessions<'a> {
     let author = Author::agent("coder").with_user("ann").with_class(class);
     let sessions = Sessions::new(fs, "ann", "coder", env.clone()).unwrap().author(author);
     let key: SessionKey = "agent:coder:main".parse().unwrap();
@@ -70,7 +70,7 @@ async fn session<'a>(fs: &'a dyn FileSystem, env: &Env, class: &str) -> Sessions
 }
 
 /// Turns of a user and a model, each with a call of a tool and its result.
-async fn talk(sessions: &Sessions<'_>, name: &str, turns: std::ops::RangeInclusive<usize>) {
+pub(super) async fn talk(sessions: &Sessions<'_>, name: &str, turns: std::ops::RangeInclusive<usize>) {
     for n in turns {
         let call =
             serde_json::json!([{"type": "tool_call", "id": format!("c{n}"), "name": "sh", "arguments": {}}]);
@@ -447,60 +447,6 @@ async fn an_archive_that_is_damaged_is_told() {
     let export = Export::new(TranscriptFormat::Pi);
     let error = workspace(&fs, &env).transcript("ann", "x", &export).await.unwrap_err();
     assert!(error.is(ErrorKind::Corrupt) && error.path().is_some(), "{error}");
-}
-
-#[tokio::test]
-async fn a_session_is_reset_by_the_hour_or_after_a_while_if_the_settings_say_so() {
-    let (fs, env, clock) = tree();
-    let sessions = session(&fs, &env, "main").await;
-    let (workspace, key) = (workspace(&fs, &env), "agent:coder:main".parse().unwrap());
-    let current = async || workspace.current("ann", &key, None, &Reset::default()).await.unwrap().unwrap();
-    talk(&sessions, "work", 1..=1).await;
-    clock.advance(Duration::from_secs(30 * 86_400));
-    assert_eq!(current().await.session.name, "work", "by hand alone");
-    settings(&fs, r#"{"time_zone":"Europe/Berlin","reset":{"policy":"daily","hour":4}}"#).await;
-    assert_eq!(current().await.session.name, "work-2", "it was used last a month ago");
-    let at = |text: &str| Timestamp::parse_rfc3339(text).unwrap();
-    assert_eq!(current().await.session.name, "work-2", "nothing was said");
-    clock.set(at("2026-03-02T02:30:00Z"));
-    talk(&sessions, "work-2", 1..=1).await;
-    clock.set(at("2026-03-02T02:59:59Z"));
-    assert_eq!(current().await.session.name, "work-2");
-    clock.set(at("2026-03-02T03:00:00Z"));
-    assert_eq!(current().await.reset.unwrap().messages, 4);
-    settings(&fs, r#"{"reset":{"policy":"idle","minutes":30}}"#).await;
-    talk(&sessions, "work-3", 1..=1).await;
-    clock.advance(Duration::from_secs(30 * 60 - 1));
-    assert_eq!(current().await.session.name, "work-3");
-    clock.advance(Duration::from_secs(1));
-    assert_eq!(current().await.session.name, "work-4");
-}
-
-#[tokio::test]
-async fn who_serves_an_account_finds_the_sessions_that_are_due_by_a_mark() {
-    let (fs, env, clock) = tree();
-    let sessions = session(&fs, &env, "main").await;
-    let (workspace, key) = (workspace(&fs, &env), "agent:coder:main".parse().unwrap());
-    settings(&fs, r#"{"reset":{"policy":"idle","minutes":30}}"#).await;
-    talk(&sessions, "work", 1..=1).await;
-    let how = Reset::default();
-    workspace.current("ann", &key, None, &how).await.unwrap().unwrap();
-    let due = async || due_resets(&fs, env.now()).await.unwrap();
-    assert_eq!((due().await.sessions.len(), due().await.next), (0, Some(env.now().plus_seconds(1800))));
-    // what was used since is looked at and left until it is due
-    clock.advance(Duration::from_secs(600));
-    talk(&sessions, "work", 2..=2).await;
-    clock.advance(Duration::from_secs(1200));
-    assert_eq!(due().await.sessions.len(), 1);
-    assert_eq!(workspace.reset_if_due("ann", "work", &how).await.unwrap(), None);
-    assert_eq!((due().await.sessions.len(), due().await.next), (0, Some(env.now().plus_seconds(600))));
-    clock.advance(Duration::from_secs(600));
-    let found = due().await.sessions;
-    assert_eq!((found[0].user.as_str(), found[0].session.as_str()), ("ann", "work"));
-    assert_eq!(workspace.reset_if_due("ann", "work", &how).await.unwrap().unwrap().messages, 8);
-    clock.advance(Duration::from_secs(86_400));
-    let due = due().await;
-    assert!(due.sessions.iter().all(|due| due.session == "work-2"), "{due:?}");
 }
 
 async fn put(fs: &dyn FileSystem, env: &Env, key: &str, bytes: &'static str) -> Stored {

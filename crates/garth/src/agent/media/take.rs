@@ -148,22 +148,27 @@ mod tests {
 
     #[test]
     fn a_picture_becomes_the_key_of_a_file_and_all_else_stays_as_it_was_written() {
-        let content = r#"[{"type":"text","text":"d\u00e4ta"},{"data":"aGk=","type":"image","mime_type":"image/png; q=1"},{"type":"tool_call","arguments":{"n":1.00}}]"#;
+        let (text, call) =
+            (r#"{"type":"text","text":"d\u00e4ta"}"#, r#"{"type":"tool_call","arguments":{"n":1.00}}"#);
+        let picture = r#"{"data":"aGk=","type":"image","mime_type":"image/png; q=1"}"#;
+        let content = &format!("[{text},{picture},{call}]");
+        let before = text;
         let (text, taken) = taken(content).unwrap().unwrap();
         let [one] = &*taken else { panic!("{taken:?}") };
         assert_eq!((&*one.bytes, &*one.mime_type), (&b"hi"[..], "image/png; q=1"));
         let key = one.key.to_string();
         assert!(key.starts_with("media/agent:a:main/") && key.ends_with(".png"), "{key}");
         assert_eq!((&one.key.id()[14..15], key.parse::<MediaKey>().unwrap()), ("8", one.key.clone()));
-        let due = format!(
-            r#"[{{"type":"text","text":"d\u00e4ta"}},{{"type":"image","mime_type":"image/png; q=1","path":"{key}"}},{{"type":"tool_call","arguments":{{"n":1.00}}}}]"#
-        );
-        assert_eq!(text, due);
+        let picture = format!(r#"{{"type":"image","mime_type":"image/png; q=1","path":"{key}"}}"#);
+        assert_eq!(text, format!("[{before},{picture},{call}]"));
     }
 
     #[test]
     fn pictures_in_the_result_of_a_tool_are_taken_too() {
-        let content = r#"[{"type":"tool_result","call_id":"c","content":[{"type":"image","mime_type":"image/gif","data":"aGk="},{"type":"text","text":"x"},{"type":"image","mime_type":"image/gif","data":"aGk="}],"error":false}]"#;
+        let picture = r#"{"type":"image","mime_type":"image/gif","data":"aGk="}"#;
+        let within = format!(r#"[{picture},{{"type":"text","text":"x"}},{picture}]"#);
+        let content =
+            &format!(r#"[{{"type":"tool_result","call_id":"c","content":{within},"error":false}}]"#);
         let (text, taken) = taken(content).unwrap().unwrap();
         assert_eq!(taken.len(), 2);
         assert_ne!(taken[0].key, taken[1].key, "each place has a file of its own");

@@ -1,5 +1,5 @@
-//! Puts pictures back into a pack that goes to a provider: where a message names a file of media, the provider
-//! gets its bytes.
+//! Puts pictures back into a pack that goes to a provider: where a message names a file of media, the
+//! provider gets its bytes.
 
 use std::collections::HashMap;
 
@@ -18,13 +18,13 @@ use crate::error::{ErrorKind, Result};
 /// What stands where a picture was.
 const GONE: &str = "[Image no longer available]";
 
-/// Bytes of pictures that are put into one list, the newest first; of others stays the name. Each picture fits
-/// alone, and in base64 they are more than providers take with one call.
+/// Bytes of pictures that are put into one list, the newest first; of others stays the name. Each picture
+/// fits alone, and in base64 they are more than providers take with one call.
 const MAX_HYDRATED: usize = MAX_MEDIA as usize;
 
 impl Sessions<'_> {
-    /// A pack with its pictures in it, for a provider: `pack.md` is the same and goes on naming files. `account`
-    /// is what the hydrator knows the account by. What is gone becomes a text that says so.
+    /// A pack with its pictures in it, for a provider: `pack.md` is the same and goes on naming files.
+    /// `account` is what the hydrator knows the account by. What is gone becomes a text that says so.
     ///
     /// # Errors
     /// From the filesystem.

@@ -10,8 +10,8 @@ use crate::model::{At, FindQuery, Op, Precondition, Projection, Seq};
 use crate::rule::projection::sessions::open_key;
 
 impl Workspace<'_> {
-    /// What moves or removes the media of a session that is put away, which began after `since`. If some come or
-    /// go meanwhile, the commit fails with `Conflict`.
+    /// What moves or removes the media of a session that is put away, which began after `since`. If some come
+    /// or go meanwhile, the commit fails with `Conflict`.
     pub(super) async fn media_ops(
         &self,
         sessions: &Sessions<'_>,
