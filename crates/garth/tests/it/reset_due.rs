@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use garth::FileSystem as _;
 use garth::agent::workspace::{Reset, due_resets};
 use garth::model::Timestamp;
 

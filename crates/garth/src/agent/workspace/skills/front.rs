@@ -187,8 +187,7 @@ fn first_paragraph(body: &str) -> String {
 /// JSON without the commas behind which nothing comes.
 fn without_trailing_commas(json: &str) -> String {
     let (mut text, mut in_string, mut escaped) = (String::with_capacity(json.len()), false, false);
-    let mut characters = json.char_indices();
-    while let Some((at, character)) = characters.next() {
+    for (at, character) in json.char_indices() {
         if character == ',' && !in_string {
             let behind = json[at + 1..].trim_start();
             if behind.starts_with([']', '}']) {
