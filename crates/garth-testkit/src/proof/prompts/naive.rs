@@ -213,7 +213,7 @@ fn has_meaning(text: &str) -> bool {
     rest.replace('\r', "\n").split('\n').map(str::trim).any(|line| {
         let hashes = line.chars().take_while(|letter| *letter == '#').count();
         let title = &line[hashes..];
-        let is_heading = hashes >= 1 && hashes <= 6 && (title.is_empty() || title.starts_with([' ', '\t']));
+        let is_heading = (1..=6).contains(&hashes) && (title.is_empty() || title.starts_with([' ', '\t']));
         let marks: String = line.split_whitespace().collect();
         let is_rule =
             ["-", "*", "_"].iter().any(|mark| marks.len() >= 3 && marks.replace(mark, "").is_empty());
