@@ -58,7 +58,6 @@ async fn garth(options: &Options) -> Result<Figures> {
         Workload::Views => work::views::views(folder, size).await,
         Workload::Rules => work::rules::rules(folder, size, runs).await,
         Workload::Nodes => work::nodes::nodes(folder, size, runs).await,
-        Workload::Prompt => work::prompt::prompt(folder, size, runs).await,
         Workload::Sessions => work::sessions::sessions(folder, size, runs).await,
         workload => {
             let garth = Garth::open(folder)?;

@@ -52,8 +52,7 @@ fn measure(workload: Workload, options: &Options) -> Result<Figures> {
         | Workload::Views
         | Workload::Rules
         | Workload::Nodes
-        | Workload::Sessions
-        | Workload::Prompt => options.child(workload, Which::Garth, &options.folder()?, None, options.runs),
+        | Workload::Sessions => options.child(workload, Which::Garth, &options.folder()?, None, options.runs),
         Workload::Files
         | Workload::Create
         | Workload::CreateIndexed

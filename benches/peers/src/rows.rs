@@ -41,8 +41,6 @@ pub(crate) enum Workload {
     Nodes,
     /// sessions of few and of many messages: append, and pack for a model
     Sessions,
-    /// the prompt of a workspace: putting it together, and what of it stays over a day
-    Prompt,
     /// `POST /v1/get`, 32 connections; and beside 1,500 puts a second
     Get,
     /// `POST /v1/put`, 32 connections
@@ -230,14 +228,6 @@ pub(crate) const ROWS: &[Row] = &[
         .counts(Unit::Time, Goal::Below(50e6)),
     row(Workload::Sessions, "repeats", "content of 1,000 outputs of a tool that are the same 1 MiB, index apart")
         .counts(Unit::Bytes, Goal::Below(4.0 * MIB)),
-    row(Workload::Prompt, "prompt p50", "put a prompt together of 12 files and 50 skills: the median")
-        .counts(Unit::Time, Goal::Below(2e6)),
-    row(Workload::Prompt, "prompt p99", "  slowest of 100")
-        .counts(Unit::Time, Goal::None),
-    row(Workload::Prompt, "kept normal", "share of its bytes that stays from call to call, 200 a day")
-        .counts(Unit::Share, Goal::None),
-    row(Workload::Prompt, "kept cache", "  in the order for caches")
-        .counts(Unit::Share, Goal::None),
     row(Workload::Get, "get", "`POST /v1/get`, 32 connections")
         .against("bare get", "axum handler with the same JSON in memory", Goal::Faster(0.75)),
     row(Workload::Get, "busy get", "  beside 1,500 puts a second")

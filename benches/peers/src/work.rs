@@ -3,7 +3,6 @@
 
 pub(crate) mod content;
 pub(crate) mod nodes;
-pub(crate) mod prompt;
 pub(crate) mod rules;
 pub(crate) mod scale;
 pub(crate) mod sessions;
