@@ -227,13 +227,13 @@ fn skills(world: &World) -> Option<String> {
     let mut lines = Vec::new();
     for (directory, (name, description)) in own {
         lines.push(format!(
-            "- **{name}**: {description} (`/agents/{}/skills/{directory}/SKILL.md`)",
+            "- **{name}**: {description} (`agents/{}/skills/{directory}/SKILL.md`)",
             world.agent
         ));
     }
     for (directory, (name, description)) in global {
         if !own.contains_key(directory) {
-            lines.push(format!("- **{name}**: {description} (`/skills/{directory}/SKILL.md`)"));
+            lines.push(format!("- **{name}**: {description} (`skills/{directory}/SKILL.md`)"));
         }
     }
     if lines.is_empty() {
