@@ -239,10 +239,6 @@ fn skills(world: &World) -> Option<String> {
     if lines.is_empty() {
         return None;
     }
-    let hidden = global.keys().filter(|directory| own.contains_key(*directory)).count();
-    if hidden > 0 {
-        lines.push(format!("\nLeft out: {hidden} hidden by the agent's own."));
-    }
     Some(format!("{}\n\n{}", texts::SKILLS, lines.join("\n")))
 }
 
