@@ -52,7 +52,8 @@ fn measure(workload: Workload, options: &Options) -> Result<Figures> {
         | Workload::Views
         | Workload::Rules
         | Workload::Nodes
-        | Workload::Sessions => options.child(workload, Which::Garth, &options.folder()?, None, options.runs),
+        | Workload::Sessions
+        | Workload::Prompt => options.child(workload, Which::Garth, &options.folder()?, None, options.runs),
         Workload::Files
         | Workload::Create
         | Workload::CreateIndexed
@@ -60,7 +61,9 @@ fn measure(workload: Workload, options: &Options) -> Result<Figures> {
         | Workload::Append
         | Workload::Big
         | Workload::Tree
-        | Workload::List => alternate(workload, options),
+        | Workload::List
+        | Workload::Reset
+        | Workload::Pictures => alternate(workload, options),
     }
 }
 

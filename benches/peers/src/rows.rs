@@ -41,6 +41,12 @@ pub(crate) enum Workload {
     Nodes,
     /// sessions of few and of many messages: append, and pack for a model
     Sessions,
+    /// the prompt of a workspace: putting it together, and what of it stays over a day
+    Prompt,
+    /// the reset of a session of 100,000 messages: time and memory
+    Reset,
+    /// pictures of messages that go to a model: how often they are read from memory
+    Pictures,
     /// `POST /v1/get`, 32 connections; and beside 1,500 puts a second
     Get,
     /// `POST /v1/put`, 32 connections
@@ -228,6 +234,24 @@ pub(crate) const ROWS: &[Row] = &[
         .counts(Unit::Time, Goal::Below(50e6)),
     row(Workload::Sessions, "repeats", "content of 1,000 outputs of a tool that are the same 1 MiB, index apart")
         .counts(Unit::Bytes, Goal::Below(4.0 * MIB)),
+    row(Workload::Prompt, "prompt p50", "put a prompt together of 12 files and 50 skills: the median")
+        .counts(Unit::Time, Goal::Below(2e6)),
+    row(Workload::Prompt, "prompt p99", "  slowest of 100")
+        .counts(Unit::Time, Goal::None),
+    row(Workload::Prompt, "kept normal", "share of its bytes that stays from call to call, 200 a day")
+        .counts(Unit::Share, Goal::None),
+    row(Workload::Prompt, "kept cache", "  in the order for caches")
+        .counts(Unit::Share, Goal::None),
+    row(Workload::Reset, "reset", "reset a session of 100,000 messages of 1 KiB, durable")
+        .counts(Unit::Time, Goal::None),
+    row(Workload::Reset, "peak", "  its peak memory")
+        .counts(Unit::Bytes, Goal::Below(64.0 * MIB)),
+    row(Workload::Reset, "archive", "  its archive")
+        .counts(Unit::Bytes, Goal::None),
+    row(Workload::Pictures, "hits", "pictures that came from memory, of all in the lists of 200 calls of a model")
+        .counts(Unit::Share, Goal::None),
+    row(Workload::Pictures, "cold", "  put 40 pictures of 300 KiB into a list, none read before")
+        .against("warm", "garth: all of them in memory", Goal::None),
     row(Workload::Get, "get", "`POST /v1/get`, 32 connections")
         .against("bare get", "axum handler with the same JSON in memory", Goal::Faster(0.75)),
     row(Workload::Get, "busy get", "  beside 1,500 puts a second")

@@ -3,6 +3,9 @@
 
 pub(crate) mod content;
 pub(crate) mod nodes;
+pub(crate) mod pictures;
+pub(crate) mod prompt;
+pub(crate) mod reset;
 pub(crate) mod rules;
 pub(crate) mod scale;
 pub(crate) mod sessions;

@@ -34,6 +34,15 @@ fn message(n: usize) -> Draft {
     if n % 2 == 0 { Draft::user(said) } else { Draft::assistant(said) }
 }
 
+/// Says so many messages.
+pub(crate) async fn fill(sessions: &Sessions<'_>, session: &str, messages: usize) -> Result<()> {
+    for first in (0..messages).step_by(1_000) {
+        let drafts = (first..messages.min(first + 1_000)).map(message);
+        sessions.append(session, &Append::messages(drafts)).await?;
+    }
+    Ok(())
+}
+
 pub(crate) async fn sessions(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
     let data = DataDir::open(folder, Env::system())?;
     data.create_account("sessions").await?;
@@ -41,11 +50,7 @@ pub(crate) async fn sessions(folder: &Path, size: Size, runs: usize) -> Result<F
     let sessions = Sessions::new(&*account, "ann", "coder", Env::system())?;
     for (name, messages) in SESSIONS {
         sessions.create(&Create::new(name)).await?;
-        let messages = size.of(messages, messages.min(1_000));
-        for first in (0..messages).step_by(1_000) {
-            let drafts = (first..messages.min(first + 1_000)).map(message);
-            sessions.append(name, &Append::messages(drafts)).await?;
-        }
+        fill(&sessions, name, size.of(messages, messages.min(1_000))).await?;
     }
     let mut figures = Figures::default();
     figures.add("repeats", repeated(&data, folder, size).await? as f64);

@@ -1,5 +1,6 @@
-//! Resets and compactions under kills and power cuts, while messages come in: no session is put away without
-//! its archive, no archive lacks a message, no part parts a call of a tool from its result.
+//! Resets and compactions under kills and power cuts, while messages with pictures come in, and with archives
+//! that cannot be written: no session is put away without its archive, no archive lacks a message, no part
+//! parts a call of a tool from its result, no picture that a message names is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,14 +9,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use futures::executor::block_on;
+use garth::agent::media::{Media, MediaKey};
 use garth::agent::models::{Answer, Ask, ChatModel};
 use garth::agent::session::{
     Append, Create, Draft, Export, List, Listed, MAX_LISTED, Role, SessionKey, Sessions, TranscriptFormat,
 };
 use garth::agent::workspace::{Asking, Held, Reset, Trim, Unpacked, Workspace, run_jobs};
+use garth::model::quota::Limits;
 use garth::model::{At, Op, Page};
-use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::{Value, json};
 
 use super::child::{Worker, say};
@@ -34,6 +39,10 @@ const LONGEST: u64 = 30_000;
 const PAUSE: u64 = 60_000;
 /// The key under which all go on.
 const KEY: &str = "agent:coder:main";
+/// Where archives and parts lie.
+const ARCHIVES: &str = "/agents/coder/sessions";
+/// Every third question of a writer has a picture.
+const PICTURES: u64 = 3;
 
 /// What a run saw.
 #[derive(Clone, Debug, Default)]
@@ -50,15 +59,17 @@ pub struct Report {
     pub messages: u64,
     /// Parts.
     pub parts: u64,
+    /// Pictures that messages name, each read and compared, of sessions that go on and of archives.
+    pub pictures: u64,
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { crashes, answered, sessions, archives, messages, parts } = self;
+        let Self { crashes, answered, sessions, archives, messages, parts, pictures } = self;
         write!(
             f,
             "{crashes} crashes behind {answered:?}; {sessions} looks at sessions: {archives} archives with {messages} \
-             messages and {parts} parts are what was said"
+             messages and {parts} parts are what was said, {pictures} pictures are there"
         )
     }
 }
@@ -93,6 +104,22 @@ async fn current(fs: &dyn FileSystem) -> Proven<Listed> {
     found.ok_or_else(|| Broken::because("no session goes on"))
 }
 
+/// What the picture of a turn holds.
+fn picture(writer: u64, n: u64) -> Vec<u8> {
+    format!("picture {writer} {n};").repeat(100).into_bytes()
+}
+
+/// The question of a turn: text, or with a picture.
+fn question(writer: u64, n: u64) -> Draft {
+    let text = format!("question {writer} {n}");
+    if !n.is_multiple_of(PICTURES) {
+        return Draft::user(text);
+    }
+    let data = STANDARD.encode(picture(writer, n));
+    let image = json!({"type": "image", "mime_type": "image/png", "data": data});
+    Draft::message(Role::User, &json!([{"type": "text", "text": text}, image]))
+}
+
 /// A turn of a writer: a question, a call, its result, in one commit.
 fn turn(writer: u64, n: u64) -> [Draft; 3] {
     let id = |part: u8| format!("msg-by-{writer}-{n}-{part}");
@@ -100,7 +127,7 @@ fn turn(writer: u64, n: u64) -> [Draft; 3] {
     let calls = json!([{"type": "tool_call", "id": call, "name": "sh", "arguments": {"n": n}}]);
     let result = json!([{"type": "tool_result", "call_id": call, "content": format!("{n} ").repeat(50)}]);
     [
-        Draft::user(format!("question {writer} {n}")).with("id", &id(0)),
+        question(writer, n).with("id", &id(0)),
         Draft::message(Role::Assistant, &calls).with("id", &id(1)),
         Draft::message(Role::Tool, &result).with("id", &id(2)),
     ]
@@ -122,6 +149,7 @@ async fn appended(fs: &dyn FileSystem, writer: u64, n: u64) -> Proven<()> {
 pub(super) fn work_until_crash(folder: &Path, seed: u64) -> Proven<()> {
     let fs = opened(folder)?;
     let said = block_on(numbers(&*fs))?;
+    block_on(writable(&*fs))?;
     say("ready")?;
     let writers = (0..WRITERS).map(|writer| {
         let (fs, first) = (Arc::clone(&fs), said.get(&writer).copied().unwrap_or(0) + 1);
@@ -162,13 +190,16 @@ pub(super) fn work_until_crash(folder: &Path, seed: u64) -> Proven<()> {
     say(&format!("failed: {}", why.replace('\n', " ")))
 }
 
-async fn make(fs: &dyn FileSystem, random: &mut Random) -> Proven<&'static str> {
+async fn make(fs: &dyn AccountStore, random: &mut Random) -> Proven<&'static str> {
     let workspace = workspace(fs)?;
     let session = current(fs).await?.name;
     let asking = random.one_in(2).then_some(Asking { model: &Sometimes, allowance: None });
     if random.one_in(8) {
         run_jobs(fs, &Env::system(), Asking { model: &Sometimes, allowance: None }).await?;
         return Ok("jobs");
+    }
+    if random.one_in(6) {
+        return refused(fs, &workspace, &session).await;
     }
     if random.one_in(3) {
         let done = workspace.reset("ann", &session, &Reset::default().asking(asking)).await?;
@@ -179,11 +210,36 @@ async fn make(fs: &dyn FileSystem, random: &mut Random) -> Proven<&'static str> 
     Ok(if done.is_some() { "compaction" } else { "nothing" })
 }
 
+/// A compaction and a reset while no archive can be written. A crash may leave the quota; whoever works next
+/// takes it away.
+async fn refused(fs: &dyn AccountStore, workspace: &Workspace<'_>, session: &str) -> Proven<&'static str> {
+    fs.set_quota(&TreePath::parse(ARCHIVES)?, Limits::default().bytes(1)).await?;
+    let refuses = |error: &Error| error.is(ErrorKind::QuotaExceeded) || error.is(ErrorKind::Conflict);
+    let compacted = workspace.compact("ann", session, &Trim::default()).await;
+    let compacted = compacted.as_ref().map_or_else(refuses, Option::is_none);
+    hold(compacted, || format!("{session}: was compacted without its part"))?;
+    let reset = workspace.reset("ann", session, &Reset::default()).await;
+    let reset = reset.as_ref().map_or_else(refuses, |done| {
+        done.as_ref().is_none_or(|done| done.archive.is_none() && done.messages == 0)
+    });
+    hold(reset, || format!("{session}: was reset without its archive"))?;
+    fs.remove_quota(&TreePath::parse(ARCHIVES)?).await?;
+    Ok("refusals")
+}
+
+/// Takes away the quota that a crash left.
+async fn writable(fs: &dyn AccountStore) -> Proven<()> {
+    match fs.remove_quota(&TreePath::parse(ARCHIVES)?).await {
+        Err(error) if error.is(ErrorKind::NotFound) => Ok(()),
+        done => done.map(drop).map_err(Broken::from),
+    }
+}
+
 /// The last turn of each writer.
 async fn numbers(fs: &dyn FileSystem) -> Proven<BTreeMap<u64, u64>> {
     let mut last = BTreeMap::new();
     for session in all(fs).await? {
-        for (writer, n) in turns(&exported(fs, &session.name).await?)? {
+        for (writer, n) in questions(&exported(fs, &session.name).await?)?.into_keys() {
             let known = last.entry(writer).or_insert(0);
             *known = n.max(*known);
         }
@@ -228,16 +284,21 @@ async fn unpacked(fs: &dyn FileSystem, path: &TreePath) -> Proven<Vec<String>> {
     Ok(lines)
 }
 
-/// The questions among some lines: who asked, and which.
-fn turns(lines: &[String]) -> Proven<BTreeSet<(u64, u64)>> {
-    let mut found = BTreeSet::new();
+/// The questions among some lines: who asked, and which, with the `r2Key` of a picture.
+fn questions(lines: &[String]) -> Proven<BTreeMap<(u64, u64), Option<String>>> {
+    let mut found = BTreeMap::new();
     for line in lines {
         let message: Value =
             serde_json::from_str(line).map_err(|error| Broken::because(error.to_string()))?;
-        let Some(text) = message["content"].as_str().filter(|_| message["role"] == "user") else { continue };
+        if message["role"] != "user" {
+            continue;
+        }
+        let content = &message["content"];
+        let Some(text) = content.as_str().or_else(|| content[0]["text"].as_str()) else { continue };
         let mut words = text.split(' ').skip(1).filter_map(|word| word.parse().ok());
         if let (Some(writer), Some(n)) = (words.next(), words.next()) {
-            hold(found.insert((writer, n)), || format!("{text} is there twice"))?;
+            let picture = content[1]["r2Key"].as_str().map(str::to_owned);
+            hold(found.insert((writer, n), picture).is_none(), || format!("{text} is there twice"))?;
         }
     }
     Ok(found)
@@ -311,11 +372,12 @@ async fn look(fs: &dyn FileSystem, heard: &BTreeSet<(u64, u64)>, report: &mut Re
     for session in all(fs).await? {
         report.sessions += 1;
         let said = exported(fs, &session.name).await?;
-        for one in turns(&said)? {
-            hold(there.insert(one), || format!("turn {one:?} is in two sessions"))?;
+        for (turn, picture) in questions(&said)? {
+            hold(there.insert(turn), || format!("turn {turn:?} is in two sessions"))?;
+            report.pictures += u64::from(seen(fs, turn, picture.as_deref()).await?);
         }
         let id = &session.meta.id;
-        let archive = TreePath::parse(&format!("/agents/coder/sessions/{id}.jsonl.gz"))?;
+        let archive = TreePath::parse(&format!("{ARCHIVES}/{id}.jsonl.gz"))?;
         let has_archive = names.contains(archive.name().unwrap_or_default());
         if session.state.is_final() {
             hold(has_archive != said.is_empty(), || {
@@ -335,7 +397,7 @@ async fn look(fs: &dyn FileSystem, heard: &BTreeSet<(u64, u64)>, report: &mut Re
         }
         let mut parts = Vec::new();
         for name in names.iter().filter(|name| name.starts_with(&format!("{id}-part"))) {
-            parts.extend(unpacked(fs, &TreePath::parse(&format!("/agents/coder/sessions/{name}"))?).await?);
+            parts.extend(unpacked(fs, &TreePath::parse(&format!("{ARCHIVES}/{name}"))?).await?);
             report.parts += 1;
         }
         let left = usize::try_from(session.meta.compacted_to.unwrap_or(0)).unwrap_or(0);
@@ -350,9 +412,21 @@ async fn look(fs: &dyn FileSystem, heard: &BTreeSet<(u64, u64)>, report: &mut Re
     hold(lost.is_empty(), || format!("{lost:?} were answered and are gone"))
 }
 
+/// Whether a question has a picture, which is then what it was.
+async fn seen(fs: &dyn FileSystem, (writer, n): (u64, u64), key: Option<&str>) -> Proven<bool> {
+    let Some(key) = key else {
+        let has = n.is_multiple_of(PICTURES);
+        return hold(!has, || format!("question {writer} {n}: names no picture")).map(|()| false);
+    };
+    let key: MediaKey = key.parse()?;
+    let stored = Media::new(fs, Env::system()).get(&key).await?;
+    let same = fs.read_file(&stored.path).await? == picture(writer, n);
+    hold(same, || format!("question {writer} {n}: {key} is another picture")).map(|()| true)
+}
+
 /// The names of archives and parts.
 async fn names(fs: &dyn FileSystem) -> Proven<BTreeSet<String>> {
-    let dir = At::from(TreePath::parse("/agents/coder/sessions")?);
+    let dir = At::from(TreePath::parse(ARCHIVES)?);
     let (mut names, mut page) = (BTreeSet::new(), Page::default());
     loop {
         let listing = match fs.list(&dir, &page).await {

@@ -15,7 +15,7 @@ const SIZE: u64 = 64 << 20;
 
 /// Every verb that reads, with what to ask of the data that [`fill`] writes. `OUT` is a name on
 /// another disk, a new one for each run.
-const READING: [&[&str]; 39] = [
+const READING: [&[&str]; 47] = [
     &["account", "list"],
     &["key", "list"],
     &["rule", "list"],
@@ -24,6 +24,14 @@ const READING: [&[&str]; 39] = [
     &["kv", "history", "/user/tone"],
     &["node", "list"],
     &["session", "list"],
+    &["session", "archives"],
+    &["prompt", "--clock", "2026-03-02T09:30:00Z"],
+    &["prompt", "diff", "spring", "--clock", "2026-03-02T09:30:00Z"],
+    &["memory", "show", "2026-03-02"],
+    &["memory", "days"],
+    &["skill", "list"],
+    &["skill", "show", "pdf"],
+    &["media", "list", "--key", "agent:default:main"],
     &["ls", "-l", "/notes"],
     &["chat", "list"],
     &["outbox", "list"],
@@ -58,8 +66,8 @@ const READING: [&[&str]; 39] = [
 ];
 
 /// Every other verb.
-const WRITING: [&str; 21] = [
-    "serve", "repair", "write", "append", "mkdir", "rm", "mv", "cp", "ln", "restore", "import", "gc",
+const WRITING: [&str; 22] = [
+    "serve", "repair", "init", "write", "append", "mkdir", "rm", "mv", "cp", "ln", "restore", "import", "gc",
     "reindex", "touch", "set", "batch", "maintain", "help", "account", "chmod", "chown",
 ];
 
@@ -86,6 +94,10 @@ fn ok(data: &Path, args: &[&str], input: &[u8]) -> Output {
 fn fill(data: &Path) {
     ok(data, &["account", "create", "default"], b"");
     ok(data, &["write", "-p", "/notes/plan.md"], b"Water the herbs before noon.\n");
+    ok(data, &["init", "agent", "default"], b"");
+    ok(data, &["memory", "add", "Herbs are watered.", "--day", "2026-03-02"], b"");
+    ok(data, &["write", "-p", "/skills/pdf/SKILL.md"], b"---\nname: pdf\n---\nUse pdftotext.\n");
+    ok(data, &["media", "put", "--key", "agent:default:main", "--type", "image/png", "-"], b"PNG");
     ok(data, &["snapshot", "create", "spring"], b"");
     ok(data, &["write", "/notes/plan.md"], b"Water the herbs after noon.\n");
     ok(data, &["write", "/large"], &vec![b'x'; 3 << 20]);

@@ -55,6 +55,7 @@ fn no_session_is_put_away_without_its_archive_under_kills_and_power_cuts() {
             .unwrap_or_else(|broken| panic!("{crash:?}: {broken}"));
         println!("{crash:?}, seed {seed}: {report}");
         assert!(report.archives > 0 && report.parts > 0 && report.messages > 0, "{report}");
+        assert!(report.pictures > 0 && report.answered.contains_key("refusals"), "{report}");
     }
 }
 
