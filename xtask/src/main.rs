@@ -39,7 +39,9 @@ fn main() -> ExitCode {
 
 /// The repository: the folder above this crate.
 fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // not as it was compiled: a build in a shared target folder may be of another clone
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let here = here.expect("`cargo xtask` says where the crate is");
     here.parent().expect("the crate lies in the repository").to_owned()
 }
 

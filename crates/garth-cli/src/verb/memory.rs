@@ -3,14 +3,17 @@
 use std::io::Read as _;
 
 use clap::{Args, Subcommand};
-use garth::agent::workspace::{Day, MAX_DAYS, MAX_FILE};
+use garth::agent::workspace::{Day, MAX_DAYS, MAX_FILE, run_jobs};
 use garth::{Error, ErrorKind};
+use garth_server::chat_model::ServedModel;
 use serde_json::json;
 
 use super::prompt::open;
+use super::session::allowance;
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result};
+use crate::model_args::ModelArgs;
 
 /// Add to an agent's daily memory, and read it
 ///
@@ -62,6 +65,17 @@ enum Action {
         #[arg(short = 'n', long, value_name = "COUNT")]
         limit: Option<usize>,
     },
+    /// Ask a model for what it did not answer when sessions were reset
+    ///
+    /// `garth session reset` leaves a job in /.outbox/jobs if its model does not answer; `garth serve` with a
+    /// model does such jobs by itself. Those of all agents of the account that are due are done. With --json
+    /// one object: done, failed (put aside in /.outbox/jobs/dlq), next (when there is one to do again).
+    #[command(after_help = "Example:\n  \
+            garth memory jobs --model-endpoint http://localhost:11434/v1 --model llama3.2")]
+    Jobs {
+        #[command(flatten)]
+        model: ModelArgs,
+    },
 }
 
 impl Memory {
@@ -79,6 +93,7 @@ impl Memory {
             }
             Action::Show { day } => show(app, day).await,
             Action::Days { after, limit } => days(app, after, limit.unwrap_or(usize::MAX)).await,
+            Action::Jobs { model } => jobs(app, model).await,
         }
     }
 }
@@ -126,6 +141,22 @@ async fn days(app: &mut App, mut after: Option<Day>, mut left: usize) -> Result 
         after = next;
     }
     Ok(())
+}
+
+async fn jobs(app: &mut App, model: ModelArgs) -> Result {
+    app.only_account("memory jobs")?;
+    let model = model.open()?;
+    let allowance = allowance(app, model.as_ref()).await?;
+    let Some(asking) = ServedModel::asking(model.as_ref(), allowance.as_ref()) else {
+        let message = "jobs are for a model: name one with --model-endpoint and --model";
+        return Err(Failure::Usage(message.to_owned()));
+    };
+    let open = open(app, true).await?;
+    let looked = run_jobs(open.fs(), &app.env, asking).await?;
+    let next = looked.next.map(|at| at.to_rfc3339());
+    let json = json!({"done": looked.done, "failed": looked.failed, "next": next});
+    let next = next.map_or_else(String::new, |at| format!(", one to do again at {at}"));
+    app.out.item(&json, format_args!("done  {}, failed {}{next}", looked.done, looked.failed))
 }
 
 /// What to remember, from standard input.

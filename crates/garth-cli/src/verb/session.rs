@@ -25,6 +25,7 @@ pub(crate) use self::open::DEFAULT_USER;
 use self::open::open;
 use self::pack::{Compare, Pack, Replay};
 use self::publish::Publish;
+pub(super) use self::reset::allowance;
 use self::reset::{Archives, Reset};
 use self::swap::{Dedup, Gc, Swap};
 use self::transcript::{Export, Import};

@@ -20,8 +20,10 @@ cargo() {
 }
 "#;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+/// The repository.
+pub(super) fn root() -> PathBuf {
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the crate is");
+    Path::new(&here).join("../..").canonicalize().expect("the repository")
 }
 
 /// The shell blocks of the README, in order.

@@ -258,9 +258,8 @@ fn the_access_log_has_a_line_for_each_request_and_no_secret() {
 
 #[test]
 fn every_command_of_the_specification_runs_and_answers_what_is_shown() {
-    let specification =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/specs/kv-api.md"));
-    let specification = specification.expect("docs/specs/kv-api.md");
+    let specification = super::readme::root().join("docs/specs/kv-api.md");
+    let specification = std::fs::read_to_string(specification).expect("docs/specs/kv-api.md");
     let blocks = specification.split("```sh\n").skip(1).filter_map(|part| part.split("```").next());
     let script: String = blocks.flat_map(str::lines).filter(|line| !line.starts_with("export ")).fold(
         "set -e; curl() { command curl -sS --fail-with-body -w '\\n' \"$@\"; }\n".to_owned(),

@@ -207,8 +207,13 @@ fn a_session_is_compacted_reset_and_read_from_its_archive() {
     let late = garth.run(&["session", "append", "work", "--role", "user"], b"too late");
     assert!(text(&late.stderr).contains("append to work-2"), "{}", text(&late.stderr));
     garth.fails(2, &["session", "reset", "work"]);
+    garth.feed(&["session", "append", "work-2", "--role", "user"], "more\n");
+    let printed = garth.ok(&["session", "reset", "work-2", "--next", "work-3"]);
+    let lines: Vec<_> = printed.lines().collect();
+    assert!(lines.len() == 2 && lines[0].starts_with("archived  1 messages in /agents/"), "{printed}");
+    assert_eq!(lines[1], "next  work-3");
     // by policy
     garth.feed(&["write", "/agents/default/settings.json"], r#"{"reset":{"policy":"idle","minutes":1}}"#);
     let current = ["session", "current", "agent:default:main", "--create"];
-    assert!(garth.ok(&current).contains("work-2"));
+    assert!(garth.ok(&current).contains("work-3"));
 }

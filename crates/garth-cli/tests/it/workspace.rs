@@ -1,5 +1,8 @@
 //! `garth prompt` and `garth memory`, as their users meet them.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+
 use serde_json::{Value, json};
 
 use super::garth::{Garth, text};
@@ -139,4 +142,41 @@ fn daily_memory_is_added_to_shown_and_listed_by_class() {
     assert!(bad.contains("2026-01-27"), "{bad}");
     let empty = garth.run(&["memory", "add", "--agent", "scout"], b" \n");
     assert!(text(&empty.stderr).contains("nothing to remember"), "{}", text(&empty.stderr));
+}
+
+/// An endpoint whose model answers once.
+fn endpoint(answer: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let body = json!({"choices": [{"message": {"role": "assistant", "content": answer}}]}).to_string();
+    std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let (mut request, mut length) = (BufReader::new(&stream), 0);
+        for line in request.by_ref().lines().map(Result::unwrap).take_while(|line| !line.is_empty()) {
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length: ") {
+                length = value.parse().unwrap();
+            }
+        }
+        request.read_exact(&mut vec![0; length]).unwrap();
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+        (&stream).write_all((head + &body).as_bytes()).unwrap();
+    });
+    url
+}
+
+#[test]
+fn a_model_that_did_not_answer_at_a_reset_is_asked_again_by_hand() {
+    let garth = Garth::new();
+    garth.ok(&["session", "create", "work", "--key", "agent:default:main"]);
+    garth.feed(&["session", "append", "work", "--role", "user"], "I drink tea.\n");
+    let nobody = ["--model-endpoint", "http://127.0.0.1:1/v1", "--model", "m"];
+    let done = garth.json(&[&["session", "reset", "work"], &nobody[..]].concat());
+    let job = format!("/.outbox/jobs/{}.json", done["job"].as_str().unwrap());
+    assert!(garth.ok(&["cat", &job]).contains("PENDING"));
+    garth.fails(2, &["memory", "jobs"]);
+    let url = endpoint("- Drinks tea.");
+    let done = garth.json(&["memory", "jobs", "--model-endpoint", &url, "--model", "m"]);
+    assert_eq!(done, json!({"done": 1, "failed": 0, "next": null}));
+    assert!(garth.ok(&["memory", "show"]).contains("- Drinks tea."));
+    garth.fails(3, &["cat", &job]);
 }

@@ -18,9 +18,9 @@ const CONTEXT: usize = 3;
 /// Compare the prompts of two moments: which parts came, went and changed
 ///
 /// The second is that of now, or of a second moment. Whose they are is said as for `garth prompt`; nothing is
-/// told to the session. What the caller says now is what was said for the first, unless it is given. With
-/// --json one object: from and to (seq, clock, sha256), appeared and went (parts), changed (from, to, diff),
-/// tokens, bytes, common_bytes (what a model's cache keeps).
+/// told to the session. What the caller says now is what was said for the first, unless it is given: then it
+/// holds for both. With --json one object: from and to (seq, clock, sha256), appeared and went (parts),
+/// changed (from, to, diff), tokens, bytes, common_bytes (what a model's cache keeps).
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
         garth prompt diff yesterday --agent scout --user ann --session work\n  \

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::open::open;
 use super::reset::allowance;
 use crate::app::App;
+use crate::escape::escaped;
 use crate::fail::Result;
 use crate::model_args::ModelArgs;
 
@@ -91,7 +92,8 @@ async fn trim(app: &mut App, name: &str, if_due: bool, asking: Option<Asking<'_>
     loop {
         let Some(done) = workspace.compact(open.user(), name, &how).await? else {
             let json = json!({"session": name, "lines": null, "part": null, "by_model": false, "seq": null});
-            return app.out.item(&json, if if_due { "not due" } else { "nothing to compact" });
+            let kept = "nothing to compact: compaction.keep of settings.json has room for all";
+            return app.out.item(&json, if if_due { "not due" } else { kept });
         };
         let lines = format!("messages:{}-{}", done.lines.0, done.lines.1);
         let json = json!({
@@ -100,8 +102,12 @@ async fn trim(app: &mut App, name: &str, if_due: bool, asking: Option<Asking<'_>
             "seq": done.seq.0,
         });
         let by = if done.by_model { "by a model" } else { "in excerpts" };
-        let memory = done.memory.map_or(String::new(), |path| format!("\nremembered  {path}"));
-        app.out.item(&json, format_args!("compacted  {lines} {by}, archived in {}{memory}", done.part))?;
+        let memory =
+            done.memory.map_or(String::new(), |path| format!("\nremembered  {}", escaped(path.as_str())));
+        app.out.item(
+            &json,
+            format_args!("compacted  {lines} {by}, archived in {}{memory}", escaped(done.part.as_str())),
+        )?;
         if !done.more {
             return Ok(());
         }

@@ -61,15 +61,17 @@ impl Reset {
             "memory": memory, "job": job, "seq": done.seq.0,
         });
         let archived = match archive {
-            Some(archive) => format!("archived  {} messages in {archive}", done.messages),
+            Some(archive) => format!("archived  {} messages in {}", done.messages, escaped(archive)),
             None => "archived  nothing: nothing was said".to_owned(),
         };
         let remembered = match (memory, job) {
-            (Some(path), _) => format!("\nremembered  {path}"),
-            (None, Some(job)) => format!("\nremembered  later, by job {job}: the model did not answer"),
+            (Some(path), _) => format!("\nremembered  {}", escaped(path)),
+            (None, Some(job)) => {
+                format!("\nremembered  later, by job {}: the model did not answer", escaped(job))
+            }
             (None, None) => String::new(),
         };
-        app.out.item(&json, escaped(&format!("{archived}{remembered}\nnext  {}", done.next.name)))
+        app.out.item(&json, format_args!("{archived}{remembered}\nnext  {}", escaped(&done.next.name)))
     }
 }
 
@@ -119,7 +121,10 @@ impl Archives {
 }
 
 /// What a model may take of the account.
-pub(super) async fn allowance(app: &mut App, model: Option<&ServedModel>) -> Result<Option<Allowance>> {
+pub(in crate::verb) async fn allowance(
+    app: &mut App,
+    model: Option<&ServedModel>,
+) -> Result<Option<Allowance>> {
     if model.is_none() {
         return Ok(None);
     }

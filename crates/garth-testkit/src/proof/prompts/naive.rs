@@ -205,7 +205,7 @@ fn fragments(world: &World) -> Option<String> {
 
 /// Whether a file of heartbeats has more than white space, headings, comments and rules.
 fn has_meaning(text: &str) -> bool {
-    let mut rest = text.trim_start_matches('\u{feff}').to_owned();
+    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text).to_owned();
     while let Some(from) = rest.find("<!--") {
         let Some(to) = rest[from + 4..].find("-->") else { break };
         rest.replace_range(from..from + 4 + to + 3, " ");

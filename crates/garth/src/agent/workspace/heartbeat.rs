@@ -73,6 +73,12 @@ mod tests {
     }
 
     #[test]
+    fn one_byte_order_mark_is_no_text_and_a_second_is() {
+        assert!(!says_anything("\u{feff}"));
+        assert!(says_anything("\u{feff}\u{feff}"));
+    }
+
+    #[test]
     fn anything_else_says_something() {
         for full in [
             "check the inbox",

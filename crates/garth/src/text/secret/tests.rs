@@ -88,7 +88,8 @@ fn files(dir: &Path, found: &mut Vec<std::path::PathBuf>) {
 #[test]
 fn the_documents_and_the_code_of_this_repository_have_none() {
     let mut paths = Vec::new();
-    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), &mut paths);
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the crate is");
+    files(&Path::new(&here).join("../.."), &mut paths);
     assert!(paths.len() > 300, "{}", paths.len());
     paths.retain(|path| !path.ends_with("text/secret/tests.rs"));
     for path in paths {
