@@ -146,20 +146,25 @@ fn daily_memory_is_added_to_shown_and_listed_by_class() {
 
 /// An endpoint whose model answers once.
 fn endpoint(answer: &str) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
     let body = json!({"choices": [{"message": {"role": "assistant", "content": answer}}]}).to_string();
     std::thread::spawn(move || {
-        let (stream, _) = listener.accept().unwrap();
+        let (stream, _) = listener.accept()?;
         let (mut request, mut length) = (BufReader::new(&stream), 0);
-        for line in request.by_ref().lines().map(Result::unwrap).take_while(|line| !line.is_empty()) {
-            if let Some(value) = line.to_lowercase().strip_prefix("content-length: ") {
-                length = value.parse().unwrap();
+        for line in request.by_ref().lines() {
+            let line = line?.to_lowercase();
+            if line.is_empty() {
+                break;
+            }
+            if let Some(value) = line.strip_prefix("content-length: ") {
+                length = value.parse().expect("a length");
             }
         }
-        request.read_exact(&mut vec![0; length]).unwrap();
-        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
-        (&stream).write_all((head + &body).as_bytes()).unwrap();
+        request.read_exact(&mut vec![0; length])?;
+        let length = body.len();
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+        (&stream).write_all((head + &body).as_bytes())
     });
     url
 }

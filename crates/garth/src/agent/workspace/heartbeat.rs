@@ -79,6 +79,12 @@ mod tests {
     }
 
     #[test]
+    fn a_comment_that_a_heading_opens_may_end_in_what_is_added() {
+        assert!(!says_anything("# A <!--"));
+        assert!(says_anything("# A <!--\n-->b"));
+    }
+
+    #[test]
     fn anything_else_says_something() {
         for full in [
             "check the inbox",
