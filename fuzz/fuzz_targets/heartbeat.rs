@@ -12,8 +12,7 @@ fuzz_target!(|text: &str| {
     }
     if !says {
         assert!(!says_anything(&format!("{text}\n<!-- a\ncomment -->\n")));
-        // a byte order mark is one only at the beginning, and a comment that a heading opens could end in what
-        // comes behind
+        // a byte order mark is one only at the start, and a comment that a heading opens could end behind it
         let alone = !text.starts_with('\u{feff}') && !text.contains("<!--");
         assert!(!alone || !says_anything(&format!("{text}\n{text}")));
         assert!(says_anything(&format!("{text}\nword")));

@@ -37,6 +37,7 @@ fn measure(workload: Workload, options: &Options) -> Result<Figures> {
         Workload::HalfLoad => http::half_load(options),
         Workload::Idle => http::idle(options),
         Workload::Import => import::measure(options),
+        Workload::Reset => resets(options),
         Workload::Names => {
             let data = options.folder()?;
             let mut figures = options.child(workload, Which::Garth, &data, None, options.runs)?;
@@ -62,7 +63,6 @@ fn measure(workload: Workload, options: &Options) -> Result<Figures> {
         | Workload::Big
         | Workload::Tree
         | Workload::List
-        | Workload::Reset
         | Workload::Pictures => alternate(workload, options),
     }
 }
@@ -78,6 +78,19 @@ fn alternate(workload: Workload, options: &Options) -> Result<Figures> {
         for peer in workload.peers() {
             let outcome = options.child(workload, *peer, &options.folder()?, Some(&own), 1)?;
             figures.merge(peer.called(), outcome);
+        }
+    }
+    Ok(figures)
+}
+
+/// Resets of a session, each in a process of its own that has not written it.
+fn resets(options: &Options) -> Result<Figures> {
+    let mut figures = Figures::default();
+    for run in 1..=options.runs {
+        eprintln!("  {run}/{}", options.runs);
+        let data = options.folder()?;
+        for whose in ["writing", ""] {
+            figures.merge(whose, options.child(Workload::Reset, Which::Garth, &data, None, 1)?);
         }
     }
     Ok(figures)

@@ -20,6 +20,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use bytes::Bytes;
 use garth::agent::media::Hydrator;
+use garth::agent::workspace::PromptCache;
 use garth::datadir::{Admitted, ApiKey, Scope};
 use garth::{AccountStore, DataDir, Env, ErrorKind};
 
@@ -39,6 +40,7 @@ struct Served {
     model: Option<ServedModel>,
     compactions: Compactions,
     hydrator: Arc<Hydrator>,
+    prompts: Arc<PromptCache>,
 }
 
 /// A route.
@@ -98,8 +100,8 @@ impl Call {
 /// Everything that is served.
 pub(crate) fn router(data_dir: DataDir, model: Option<ServedModel>) -> Router {
     let (answers, compactions) = (Arc::new(Answers::new()), Compactions::new());
-    let hydrator = Arc::new(Hydrator::default());
-    let served = Served { data_dir, answers, model, compactions, hydrator };
+    let (hydrator, prompts) = <(Arc<Hydrator>, Arc<PromptCache>)>::default();
+    let served = Served { data_dir, answers, model, compactions, hydrator, prompts };
     let mut router = Router::new().route("/healthz", get(healthz).fallback(not_get));
     for call in Call::all() {
         router = router.route(call.path(), route(call));
@@ -197,8 +199,8 @@ async fn answer(
         tree => tree?,
     };
     let (env, model) = (served.data_dir.env(), served.model.as_ref());
-    let (compactions, hydrator) = (&served.compactions, &*served.hydrator);
-    let caller = Caller { account: &tree, key: admitted.key(), env, model, compactions, hydrator };
+    let (compactions, hydrator, prompts) = (&served.compactions, &*served.hydrator, &*served.prompts);
+    let caller = Caller { account: &tree, key: admitted.key(), env, model, compactions, hydrator, prompts };
     match call {
         Call::Kv(call) => kv::answer(&caller, call, head, body).await,
         Call::Nodes(call) => nodes::answer(&caller, call, body).await,
@@ -225,6 +227,8 @@ struct Caller<'a> {
     compactions: &'a Compactions,
     /// What was read of media lately.
     hydrator: &'a Hydrator,
+    /// What is known of texts that were in prompts lately.
+    prompts: &'a PromptCache,
 }
 
 #[cfg(test)]

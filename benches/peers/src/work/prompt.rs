@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use garth::agent::session::{Create, Sessions};
-use garth::agent::workspace::{PromptOptions, Workspace};
+use garth::agent::workspace::{PromptCache, PromptOptions, Workspace};
 use garth::env::ManualClock;
 use garth::model::{Author, Batch, Op, Timestamp};
 use garth::{DataDir, Env, FileSystem, TreePath};
@@ -44,7 +44,8 @@ pub(crate) async fn prompt(folder: &Path, size: Size, runs: usize) -> Result<Fig
     }
     let sessions = Sessions::new(&*account, "ann", "scout", env.clone())?;
     sessions.create(&Create::new("work")).await?;
-    let workspace = Workspace::new(&*account, "scout", env.clone())?;
+    let cache = PromptCache::default();
+    let workspace = Workspace::new(&*account, "scout", env.clone())?.cache(&cache, "prompt");
     let options = PromptOptions::default().session("ann", "work").dry();
     for _ in 0..runs {
         let mut latencies = Vec::new();

@@ -156,7 +156,8 @@ pub(super) fn workspace<'a>(
     if let Some(class) = fields.text("class")? {
         author = author.with_class(&*class);
     }
-    Ok(Workspace::new(&**caller.account, agent, caller.env.clone())?.author(author))
+    let workspace = Workspace::new(&**caller.account, agent, caller.env.clone())?;
+    Ok(workspace.author(author).cache(caller.prompts, &caller.key.account))
 }
 
 /// The user whose session it is.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use bpe_openai::o200k_base;
 use garth::agent::session::{Create, Format, Sessions};
-use garth::agent::workspace::{Inputs, Prompt, PromptOptions, Workspace};
+use garth::agent::workspace::{Inputs, Prompt, PromptCache, PromptOptions, Workspace};
 use garth::engine::memory::Memory;
 use garth::env::Env;
 use garth::model::{Author, Batch, Moment, Op, Timestamp};
@@ -76,7 +76,7 @@ pub fn random(
         let data = DataDir::open(&folder.join("data"), Env::system())?;
         data.create_account("default").await?;
         let sqlite = data.account("default").await?;
-        let mut report = Report::default();
+        let (mut report, cache) = (Report::default(), PromptCache::default());
         let mut of_all = BTreeMap::new();
         for number in 0..count {
             let seed = seed.wrapping_mul(1_000_003).wrapping_add(number);
@@ -104,7 +104,7 @@ pub fn random(
             making.world.skills[1] = global;
             let done = async {
                 making.all(skills).await?;
-                compare(&mut making, misread, &mut report).await
+                compare(&mut making, &cache, misread, &mut report).await
             };
             done.await
                 .map_err(|broken| Broken::because(format!("workspace {number}, seed {seed}: {broken}")))?;
@@ -114,13 +114,18 @@ pub fn random(
     })
 }
 
-/// The prompts of a workspace for each class, and for a session.
-async fn compare(making: &mut Making<'_>, misread: Option<Misread>, report: &mut Report) -> Proven<()> {
+/// The prompts of a workspace for each class, of which the cache may know something, and for a session.
+async fn compare(
+    making: &mut Making<'_>,
+    cache: &PromptCache,
+    misread: Option<Misread>,
+    report: &mut Report,
+) -> Proven<()> {
     let fs = making.fs;
     for class in CLASSES {
         let mut world = making.world.clone();
         world.class = class.to_owned();
-        let workspace = workspace(making, class)?;
+        let workspace = workspace(making, class)?.cache(cache, "default");
         let prompt = workspace.prompt(&PromptOptions::default().inputs(inputs(&world)?)).await?;
         same(&prompt, &world, misread, report)?;
     }
@@ -189,9 +194,17 @@ fn same(prompt: &Prompt, world: &World, misread: Option<Misread>, report: &mut R
     expect("the stable prefix", manifest["stable"].clone(), stable)?;
     let is_first = world.files.contains_key("BOOTSTRAP.md");
     expect("whether it is a first run", manifest["bootstrap"].clone(), json!(is_first))?;
+    let mut tokens = 0;
     for part in &prompt.parts {
         let said = prompt.said(part);
-        expect("a part's tokens", json!(part.tokens), json!(o200k_base().count(said)))?;
+        if part.included {
+            // each part begins with its heading, if it has one: those before it have all tokens until there
+            let before = &prompt.text[..part.range.start];
+            let heading = format!("## {}\n\n", part.section);
+            let before = before.strip_suffix(&heading).unwrap_or(before);
+            expect("the tokens before a part", json!(tokens), json!(o200k_base().count(before)))?;
+        }
+        tokens += part.tokens;
         let (file, content) = file_of(world, part.name);
         expect(part.name, json!(part.file), json!(file))?;
         expect(part.name, json!(part.sha256), json!(content.map(|content| sha256(&content))))?;

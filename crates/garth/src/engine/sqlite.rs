@@ -55,7 +55,7 @@ use crate::model::{
 use crate::path::{SYSTEM, TreePath};
 use crate::runtime::Runtime;
 use crate::runtime::turns::Turns;
-use crate::sqlite::patience::{Bound, Patience, SHORT};
+use crate::sqlite::patience::{Bound, FILE, Patience, SHORT};
 use crate::sqlite::{ConnPool, DbResult};
 
 /// An account's tree in a folder; or, from `as_of`, what it was.
@@ -156,7 +156,7 @@ impl SqliteFs {
 
     /// Runs a read in a transaction of its own, on this thread, however long it takes: for maintenance.
     fn with_view<T>(&self, read: impl FnOnce(&ReadView<'_>) -> DbResult<T>) -> Result<T> {
-        self.inner.pool.read(|conn| read(&self.view_on(conn, None)))
+        self.inner.pool.read(|conn| read(&self.view_on(conn, None)?))
     }
 
     /// Runs a read in a transaction of its own: on this thread, which others may wait for, if it is short,
@@ -172,7 +172,7 @@ impl SqliteFs {
     {
         let pool = &self.inner.pool;
         let short = pool.read_within(Bound::Steps(SHORT), |conn, patience| {
-            read(&self.view_on(conn, Some(patience)), args)
+            read(&self.view_on(conn, Some(patience))?, args)
         });
         match short {
             Err(error) if error.is(ErrorKind::TimedOut) => self.read_long(args.clone(), read).await,
@@ -198,7 +198,7 @@ impl SqliteFs {
             let bound = Bound::Until { env, deadline, asked };
             let outcome = fs.inner.pool.read_within(bound, |conn, patience| {
                 patience.spend_on(0)?;
-                read(&fs.view_on(conn, Some(patience)), &args)
+                read(&fs.view_on(conn, Some(patience))?, &args)
             });
             // a caller that has gone needs no answer
             let _ = answer.send(outcome);
@@ -213,18 +213,24 @@ impl SqliteFs {
         answered
     }
 
-    fn view_on<'a>(&'a self, conn: &'a Connection, patience: Option<&'a Patience>) -> ReadView<'a> {
+    fn view_on<'a>(&'a self, conn: &'a Connection, patience: Option<&'a Patience>) -> DbResult<ReadView<'a>> {
         let inner = &*self.inner;
-        ReadView {
+        let as_of = match self.as_of {
+            Some((seq, _)) if rows::head(conn)?.seq > seq => Some(seq),
+            // what is now is looked up faster, and is all that there was after the last commit
+            _ => None,
+        };
+        Ok(ReadView {
             conn,
             patience,
             packs: &inner.packs,
             open: &inner.open,
             reach: &self.reach,
             control: &inner.control,
-            as_of: self.as_of.map(|(seq, _)| seq),
+            as_of,
+            is_past: self.as_of.is_some(),
             time: self.as_of.map_or_else(|| inner.runtime.env().now().0, |(_, time)| time),
-        }
+        })
     }
 
     /// The head, if it is behind `since`.
@@ -275,7 +281,7 @@ impl FileSystem for SqliteFs {
 
     async fn stat(&self, at: &At) -> Result<Entry> {
         if let (At::Path(path), None) = (at, self.as_of)
-            && let Some(entry) = self.inner.pool.with(|conn| self.view_on(conn, None).entry_now(path))?
+            && let Some(entry) = self.inner.pool.with(|conn| self.view_on(conn, None)?.entry_now(path))?
         {
             return Ok(entry);
         }
@@ -311,7 +317,12 @@ impl FileSystem for SqliteFs {
 
     async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
         check_items(items.len())?;
-        self.reading(&items.to_vec(), |view, items| view.fetch_many(items)).await
+        let fetch = |view: &ReadView<'_>, items: &Vec<_>| view.fetch_many(items);
+        // what is known to be long is not begun here first
+        match items.len() as u64 * FILE > SHORT {
+            true => self.read_long(items.to_vec(), fetch).await,
+            false => self.reading(&items.to_vec(), fetch).await,
+        }
     }
 
     async fn read(&self, at: &At, range: ByteRange) -> Result<Bytes> {

@@ -15,6 +15,8 @@ const LOOK: i32 = if cfg!(test) { 1 } else { 500 };
 /// Steps on the thread of the caller, which may have others to serve: about 0.4 ms. A list of 100 names takes
 /// 1,500, and going to another thread and back costs as much as 200.
 pub(crate) const SHORT: u64 = 4000;
+/// Steps of looking a small file up and reading it.
+pub(crate) const FILE: u64 = 90;
 /// Bytes of content that count as a step: checked and copied, 1 MiB takes some 200 µs, as 2,000 steps do.
 pub(crate) const BYTES_PER_STEP: u64 = 512;
 

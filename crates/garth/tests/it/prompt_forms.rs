@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use garth::agent::session::{Create, Format, Sessions};
-use garth::agent::workspace::{Changed, Inputs, Prompt, PromptOptions, Workspace};
+use garth::agent::workspace::{Changed, Inputs, Prompt, PromptCache, PromptOptions, Workspace};
 use garth::engine::memory::Memory;
 use garth::env::ManualClock;
 use garth::model::{Author, Batch, Moment, Op, SetAttrs, Timestamp};
+use garth::text::count::count;
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::{Value, json};
 
@@ -76,7 +77,7 @@ async fn the_manifest_tells_of_each_part_its_file_version_hash_tokens_and_reason
     let due = json!({
         "name": "soul", "section": "Your Soul", "file": "/agents/coder/SOUL.md", "version": version,
         "sha256": "e1ae364ec24dc399e1aac256dfc87d78c5e4a72f9f0da0d8f5342ced42f74358",
-        "tokens": 1, "included": true, "reason": "the file is there",
+        "tokens": 7, "included": true, "reason": "the file is there",
     });
     assert_eq!(part("soul"), due);
     assert_eq!(part("user")["reason"], "no such file");
@@ -92,6 +93,27 @@ async fn the_manifest_tells_of_each_part_its_file_version_hash_tokens_and_reason
         assert!(!built.said(part).is_empty(), "{}", part.name);
     }
     assert_eq!(built.said(built.parts.iter().find(|part| part.name == "soul").unwrap()), "kind");
+}
+
+#[tokio::test]
+async fn the_tokens_of_the_parts_add_up_and_a_cache_changes_nothing() {
+    let (fs, env, clock) = tree();
+    let cache = PromptCache::default();
+    let texts = ["kind", "/slash/first", "1", "ends with a dot.", "ends with a slash /", "\u{1f388}", "---"];
+    for (round, text) in texts.iter().cycle().take(2 * texts.len()).enumerate() {
+        for name in ["SOUL.md", "AGENTS.md", "MEMORY.md", "TOOLS.md", "memory/2026-01-27.md"] {
+            write(&fs, name, text).await;
+        }
+        write(&fs, "fragments.jsonl", &json!({"id": "a", "type": "term", "text": text}).to_string()).await;
+        let skill = format!("---\nname: {text}\n---\nIt does {text}.\n");
+        write(&fs, "skills/pdf/SKILL.md", &skill).await;
+        write(&fs, "settings.json", &json!({"prompt": {"base": text}}).to_string()).await;
+        let without = prompt(&fs, &env).await;
+        let with = workspace(&fs, &env).cache(&cache, "a").prompt(&PromptOptions::default()).await.unwrap();
+        assert_eq!(with, without, "{round}: {text}");
+        assert_eq!(without.tokens, count(&without.text) as u64, "{text}");
+        clock.advance(Duration::from_secs(1));
+    }
 }
 
 #[tokio::test]

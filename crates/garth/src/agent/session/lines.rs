@@ -16,8 +16,8 @@ const PIECE: u64 = 128 << 10;
 /// Longest line that is read: a rule lets none be longer.
 const MAX_LINE: usize = 16 << 20;
 
-/// Bytes of lines from which on a page ends, 4 MiB.
-const MAX_PAGE_BYTES: usize = 4 << 20;
+/// Bytes of lines from which on a page ends if nothing else is said, 4 MiB.
+pub(super) const MAX_PAGE_BYTES: usize = 4 << 20;
 
 /// Most lines of a page.
 const MAX_PAGE_LINES: usize = 10_000;
@@ -32,17 +32,19 @@ pub struct Select {
     pub lines: RangeInclusive<u64>,
     /// Whether messages that were withdrawn are among them.
     pub withdrawn: bool,
+    /// Bytes of lines from which on a page ends, 4 MiB if nothing else is said.
+    pub page_bytes: usize,
 }
 
 impl Select {
     /// These messages, but those that were withdrawn.
     pub fn messages(lines: RangeInclusive<u64>) -> Self {
-        Self { log: Log::Messages, lines, withdrawn: false }
+        Self { log: Log::Messages, lines, withdrawn: false, page_bytes: MAX_PAGE_BYTES }
     }
 
     /// These events.
     pub fn events(lines: RangeInclusive<u64>) -> Self {
-        Self { log: Log::Events, lines, withdrawn: true }
+        Self { log: Log::Events, lines, withdrawn: true, page_bytes: MAX_PAGE_BYTES }
     }
 
     /// With what was withdrawn.
@@ -92,7 +94,10 @@ impl Sessions<'_> {
     /// # Errors
     /// `NotFound` for a session that is not there; from the filesystem.
     pub async fn lines(&self, session: &str, select: &Select) -> Result<Lines> {
-        let mut page = self.raw_lines(session, select.log, select.lines.clone(), MAX_PAGE_LINES).await?;
+        let file = self.file(session, select.log.file())?;
+        let most = (MAX_PAGE_LINES, select.page_bytes);
+        let page = self.lines_of(&file, select.lines.clone(), most).await;
+        let mut page = page.map_err(|error| no_session(error, session))?;
         if select.log == Log::Messages
             && !select.withdrawn
             && let (Some(first), Some(last)) = (page.items.first(), page.items.last())
@@ -185,16 +190,16 @@ impl Sessions<'_> {
         lines: RangeInclusive<u64>,
         limit: usize,
     ) -> Result<Lines> {
-        let lines = self.lines_of(&self.file(session, log.file())?, lines, limit).await;
+        let lines = self.lines_of(&self.file(session, log.file())?, lines, (limit, MAX_PAGE_BYTES)).await;
         lines.map_err(|error| no_session(error, session))
     }
 
-    /// Lines of a file as they are, at most so many.
+    /// Lines of a file as they are, at most so many, and about so many bytes.
     pub(super) async fn lines_of(
         &self,
         file: &TreePath,
         lines: RangeInclusive<u64>,
-        limit: usize,
+        (limit, most): (usize, usize),
     ) -> Result<Lines> {
         let mut page = Lines::default();
         let first = (*lines.start()).max(1);
@@ -218,7 +223,7 @@ impl Sessions<'_> {
                 };
                 let bytes = start..start + length as u64;
                 if number >= first {
-                    if page.items.len() == limit || (taken > 0 && taken + length > MAX_PAGE_BYTES) {
+                    if page.items.len() == limit || (taken > 0 && taken + length > most) {
                         page.next = Some(number);
                         return Ok(page);
                     }

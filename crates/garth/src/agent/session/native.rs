@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::Sessions;
 use super::draft::Draft;
+use super::lines::MAX_PAGE_BYTES;
 use super::message::Native;
 use crate::error::{ErrorKind, Result};
 use crate::model::{At, Op, Precondition};
@@ -83,7 +84,8 @@ impl<'a> Reader<'a> {
     pub(super) async fn line(&mut self, number: u64) -> Result<Option<&str>> {
         if !self.ahead.contains_key(&number) {
             let last = number.saturating_add(AHEAD as u64);
-            let page = match self.sessions.lines_of(&self.file, number..=last, AHEAD).await {
+            let page = match self.sessions.lines_of(&self.file, number..=last, (AHEAD, MAX_PAGE_BYTES)).await
+            {
                 Ok(page) => page,
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                     return Ok(None);

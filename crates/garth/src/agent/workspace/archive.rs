@@ -27,6 +27,9 @@ const MAX_LINE: usize = 32 << 20;
 /// Compressed bytes that are read at once. None becomes more than 1,032: so one piece becomes 4 MiB at most.
 const PIECE: usize = 4 << 10;
 
+/// Bytes of messages that are written at once: parsed and written anew they take some times as many.
+const PAGE: usize = 1 << 20;
+
 /// Compressed bytes that are handed on at once.
 const FLUSH: usize = 256 << 10;
 
@@ -52,7 +55,7 @@ pub(super) async fn write(
     // without a time, so that the same messages make the same bytes
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     let (mut messages, mut media) = (0, HashSet::new());
-    let mut export = Export::new(TranscriptFormat::Pi).lines(lines.clone());
+    let mut export = Export::new(TranscriptFormat::Pi).lines(lines.clone()).page_bytes(PAGE);
     loop {
         let page = sessions.export(session, &export).await?;
         for item in &page.items {

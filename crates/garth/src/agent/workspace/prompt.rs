@@ -3,6 +3,7 @@
 
 mod assemble;
 pub mod base;
+mod cache;
 mod diff;
 mod event;
 mod files;
@@ -13,6 +14,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+pub(super) use self::cache::Known;
+pub use self::cache::PromptCache;
 pub use self::diff::{Changed, Difference};
 use self::files::Files;
 use super::Workspace;
@@ -157,7 +160,8 @@ pub struct Part {
     /// The SHA-256 of its content; of a day's memory, of what of it is for the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// How many tokens it adds; 0 if it is not there.
+    /// How many tokens it adds, with its heading and what is between it and the next; 0 if it is not there.
+    /// Those of all parts are those of the prompt.
     pub tokens: u64,
     /// Whether it is in the prompt.
     pub included: bool,
@@ -271,7 +275,8 @@ impl Workspace<'_> {
                 Err(error) => return Err(error),
             }
         }
-        let mut prompt = assemble::prompt(&self.agent, &class, &files, now.as_ref(), inputs, time);
+        let mut prompt =
+            assemble::prompt(&self.agent, &class, &files, now.as_ref(), inputs, time, &self.known);
         prompt.read_at = now_is;
         prompt.resets = now.as_ref().unwrap_or(&files).settings.reset.policy != ResetPolicy::Manual;
         Ok(prompt)

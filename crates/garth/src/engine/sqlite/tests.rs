@@ -12,6 +12,7 @@ use super::*;
 use crate::model::Op;
 use crate::runtime::Limits;
 use crate::sqlite::patience::BYTES_PER_STEP;
+use crate::sqlite::steps;
 
 /// An account with this many names, on threads whose reads may take so long.
 fn account(names: usize, read_time: Duration) -> (TempDir, Arc<SqliteFs>) {
@@ -45,6 +46,16 @@ fn a_long_read_leaves_its_callers_thread_and_a_short_one_does_not() {
     let many = Page::default().limit(3000);
     assert!(fs.list(&root, &many).now_or_never().is_none());
     assert_eq!(block_on(fs.list(&root, &many)).unwrap().items.len(), 3000);
+}
+
+#[test]
+fn how_long_it_takes_to_fetch_files_is_known_before() {
+    const FILES: u64 = 40;
+    let (_folder, fs) = account(FILES as usize, Duration::from_secs(60));
+    let of = |name: u64| At::Path(TreePath::parse(&format!("/{name:06}")).unwrap());
+    let items: Vec<_> = (0..FILES).map(|name| (of(name), ByteRange { offset: 0, length: 2048 })).collect();
+    let steps = steps::here(|| block_on(fs.fetch_many(&items)).unwrap()).1;
+    assert!((FILE * 3 / 4..=FILE * 5 / 4).contains(&(steps / FILES)), "{steps} steps");
 }
 
 #[test]

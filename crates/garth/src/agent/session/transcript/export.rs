@@ -8,13 +8,10 @@ use serde_json::value::RawValue;
 use super::{TranscriptFormat, anthropic, markdown, openai, pi};
 use crate::agent::session::Sessions;
 use crate::agent::session::draft::Role;
-use crate::agent::session::lines::Select;
+use crate::agent::session::lines::{MAX_PAGE_BYTES, Select};
 use crate::agent::session::message::Message;
 use crate::agent::session::native::Reader;
 use crate::error::Result;
-
-/// Bytes from which on a page ends, 4 MiB.
-const MAX_PAGE: usize = 4 << 20;
 
 /// What to write down.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,18 +23,26 @@ pub struct Export {
     pub lines: RangeInclusive<u64>,
     /// Whether those that were withdrawn are among them.
     pub withdrawn: bool,
+    /// Bytes from which on a page ends, 4 MiB if nothing else is said.
+    pub page_bytes: usize,
 }
 
 impl Export {
     /// All that was not withdrawn.
     pub fn new(format: TranscriptFormat) -> Self {
-        Self { format, lines: 1..=u64::MAX, withdrawn: false }
+        Self { format, lines: 1..=u64::MAX, withdrawn: false, page_bytes: MAX_PAGE_BYTES }
     }
 
     /// These lines.
     #[must_use]
     pub fn lines(self, lines: RangeInclusive<u64>) -> Self {
         Self { lines, ..self }
+    }
+
+    /// With pages of about so many bytes.
+    #[must_use]
+    pub fn page_bytes(self, page_bytes: usize) -> Self {
+        Self { page_bytes, ..self }
     }
 
     /// With what was withdrawn.
@@ -65,7 +70,7 @@ impl Sessions<'_> {
     /// `NotFound` for a session that is not there; from the filesystem.
     pub async fn export(&self, session: &str, export: &Export) -> Result<Exported> {
         let mut select = Select::messages(export.lines.clone());
-        select.withdrawn = export.withdrawn;
+        (select.withdrawn, select.page_bytes) = (export.withdrawn, export.page_bytes);
         let page = self.lines(session, &select).await?;
         let mut exported = Exported { items: Vec::new(), next: page.next };
         if export.format == TranscriptFormat::Garth {
@@ -80,7 +85,7 @@ impl Sessions<'_> {
         let mut native = Reader::new(self, session, export.format.as_str())?;
         let mut bytes = 0;
         for (at, group) in groups.iter().enumerate() {
-            if at == whole || (at > 0 && bytes > MAX_PAGE) {
+            if at == whole || (at > 0 && bytes > export.page_bytes) {
                 exported.next = group.first().map(|(number, _)| *number);
                 break;
             }

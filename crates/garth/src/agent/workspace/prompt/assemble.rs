@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::base;
+use super::cache::Known;
 use super::files::{Daily, Files};
 use super::{Inputs, Part, Prompt, Stable};
 use crate::agent::small::{File, sha256};
@@ -17,7 +18,6 @@ use crate::agent::workspace::settings::{DailyMemory, Order};
 use crate::agent::workspace::skills::{Listing, Reason};
 use crate::model::Timestamp;
 use crate::path::TreePath;
-use crate::text::count::count;
 use crate::text::secret::masked;
 
 /// What stands between two sections.
@@ -97,6 +97,7 @@ pub(super) fn prompt(
     now: Option<&Files>,
     inputs: Inputs,
     time: Timestamp,
+    known: &Known<'_>,
 ) -> Prompt {
     let bootstrap = files.texts.contains_key("bootstrap");
     let order: &[&'static str] = match (bootstrap, files.settings.prompt.order) {
@@ -104,7 +105,7 @@ pub(super) fn prompt(
         (false, Order::Normal) => &NORMAL,
         (false, Order::Cache) => &CACHE,
     };
-    let of = Assembly { agent, class, files, inputs: &inputs, time };
+    let of = Assembly { agent, class, files, inputs: &inputs, time, known };
     let mut joined = Joined::default();
     for name in order {
         let said = match (*name, now) {
@@ -120,13 +121,14 @@ pub(super) fn prompt(
     for name in NORMAL.iter().filter(|name| !order.contains(name)) {
         joined.add(&of, name, Err("left out of a first run".to_owned()));
     }
+    joined.count(known);
     let Joined { text, parts, stable, .. } = joined;
     let stable = &text[..stable.unwrap_or(text.len())];
     Prompt {
         agent: agent.to_owned(),
         class: class.to_owned(),
         bootstrap,
-        tokens: count(&text) as u64,
+        tokens: parts.iter().map(|part| part.tokens).sum(),
         sha256: sha256(text.as_bytes()),
         stable: Stable { bytes: stable.len() as u64, sha256: sha256(stable.as_bytes()) },
         parts,
@@ -146,6 +148,8 @@ pub(super) fn prompt(
 struct Joined {
     text: String,
     parts: Vec<Part>,
+    /// Which parts are there, and where each begins, with its heading.
+    begins: Vec<(usize, usize)>,
     /// The section of the last part.
     section: Option<&'static str>,
     /// Where the first part begins that changes from call to call.
@@ -156,13 +160,12 @@ impl Joined {
     fn add(&mut self, of: &Assembly<'_>, name: &'static str, said: Said) {
         let section = section(name);
         let (path, file) = of.file(name).unzip();
-        let (mut tokens, mut range, included) = (0, 0..0, said.is_ok());
+        let (mut range, included) = (0..0, said.is_ok());
         let reason = match said {
             Err(why) => why,
             Ok(text) => {
                 // what runtime has is said by garth and its caller
                 let text = if name == "runtime" { text.into() } else { masked(&text) };
-                tokens = count(&text) as u64;
                 if self.stable.is_none() && is_volatile(name) {
                     self.stable = Some(self.text.len());
                 }
@@ -172,6 +175,7 @@ impl Joined {
                     Some(_) => BETWEEN,
                 };
                 self.text.push_str(between);
+                self.begins.push((self.parts.len(), self.text.len()));
                 if self.section != Some(section) && !section.is_empty() {
                     self.text.push_str(&format!("## {section}\n\n"));
                 }
@@ -187,11 +191,22 @@ impl Joined {
             file: path.cloned(),
             version: file.map(|file| file.etag),
             sha256: of.shown(name, file).map(|bytes| sha256(&bytes)),
-            tokens,
+            tokens: 0,
             included,
             reason,
             range,
         });
+    }
+
+    /// Counts the tokens of each part, with its heading and what is between it and the next. The sum is the
+    /// count of the whole: behind the first each begins with `#` on a line of its own, where no token of
+    /// [`ENCODING`](crate::text::count::ENCODING) goes on from the line before.
+    fn count(&mut self, known: &Known<'_>) {
+        let mut end = self.text.len();
+        for (part, start) in self.begins.iter().rev() {
+            self.parts[*part].tokens = known.count(&self.text[*start..end]) as u64;
+            end = *start;
+        }
     }
 }
 
@@ -218,6 +233,7 @@ struct Assembly<'a> {
     files: &'a Files,
     inputs: &'a Inputs,
     time: Timestamp,
+    known: &'a Known<'a>,
 }
 
 impl Assembly<'_> {
@@ -349,7 +365,8 @@ impl Assembly<'_> {
 
     fn skills(&self) -> Said {
         let [own, global] = &self.files.skills;
-        let listing = Listing::of(own, global, self.agent, &self.inputs.hosts, &self.files.settings.skills);
+        let (hosts, settings) = (&self.inputs.hosts, &self.files.settings.skills);
+        let listing = Listing::of(own, global, self.agent, hosts, settings, self.known);
         if listing.shown.is_empty() {
             return Err("no skill is eligible".to_owned());
         }

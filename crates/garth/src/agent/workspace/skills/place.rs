@@ -64,7 +64,7 @@ impl Workspace<'_> {
             read.map(|((_, directory), file)| (directory, text(file))).collect::<Vec<_>>()
         });
         let settings = self.settings().await?;
-        Ok(Listing::of(&own, &global, &self.agent, hosts, &settings.skills))
+        Ok(Listing::of(&own, &global, &self.agent, hosts, &settings.skills, &self.known))
     }
 
     /// What a skill says, where it lies, and whether it applies to these hosts: why not, if it does not.

@@ -100,7 +100,7 @@ impl SqliteFs {
 
     /// Looks at what was changed after a commit.
     fn look_since(&self, conn: &Connection, rule: &Rule, since: Seq) -> DbResult<Since> {
-        let view = self.view_on(conn, None);
+        let view = self.view_on(conn, None)?;
         let changes = view.changes(&ChangesQuery::since(since).limit(MOST_CHANGES))?;
         if changes.until.seq < changes.head {
             return Ok(Since::Much);

@@ -45,7 +45,7 @@ struct Find<'a> {
 impl ReadView<'_> {
     pub(crate) fn find_keys(&self, query: &FindQuery) -> DbResult<FindAnswer> {
         query.check()?;
-        if self.as_of.is_some() {
+        if self.is_past {
             return Err(Error::new(ErrorKind::Unsupported, "keys of the past are not kept").into());
         }
         let within = match query.within.is_empty() {

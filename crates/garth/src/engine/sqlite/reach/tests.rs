@@ -50,7 +50,7 @@ impl Account {
     /// How many steps a read of the confined handle takes.
     fn count<T>(&self, read: impl FnOnce(&ReadView<'_>) -> DbResult<T>) -> u64 {
         let conn = schema::database(self.folder.path()).connect().unwrap();
-        let (answer, steps) = steps::here(|| read(&self.confined.view_on(&conn, None)));
+        let (answer, steps) = steps::here(|| read(&self.confined.view_on(&conn, None).unwrap()));
         answer.unwrap();
         steps
     }

@@ -179,7 +179,11 @@ impl ReadView<'_> {
 
     /// The last commit whose time is not later. Times strictly rise with sequences: a binary search.
     fn last_until(&self, time: i64, head: u64) -> DbResult<u64> {
-        let (mut low, mut high) = (0, head);
+        // most often the last one is asked for
+        if rows::time_of(self.conn, head)?.0 <= time {
+            return Ok(head);
+        }
+        let (mut low, mut high) = (0, head - 1);
         while low < high {
             let middle = high - (high - low) / 2;
             if rows::time_of(self.conn, middle)?.0 <= time {

@@ -32,8 +32,10 @@ pub(crate) struct ReadView<'a> {
     /// What of the tree it reaches.
     pub(crate) reach: &'a Reach,
     pub(crate) control: &'a KnownControl,
-    /// The commit after which to look; `None` for now.
+    /// The commit after which to look; `None` if there is none behind it.
     pub(crate) as_of: Option<u64>,
+    /// Whether it is to stay as it is: nothing is held open in it, or found by keys.
+    pub(crate) is_past: bool,
     /// The time by which entries expire.
     pub(crate) time: i64,
 }
@@ -123,7 +125,7 @@ impl ReadView<'_> {
             (At::Node(ino), _) => {
                 let node = self.row(ino.0)?.ok_or_else(Error::no_node)?;
                 let named = !node.expired(self.time) && self.is_named(&node)?;
-                let held = self.as_of.is_none() && self.reach.holds(ino.0, self.open);
+                let held = !self.is_past && self.reach.holds(ino.0, self.open);
                 if named || held { Ok(self.as_held(node)) } else { Err(Error::no_node().into()) }
             }
             (_, Some(path)) => self.find(&path),

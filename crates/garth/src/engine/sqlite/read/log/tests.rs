@@ -44,7 +44,7 @@ impl Account {
     /// What a read gives, and how many steps it takes.
     fn count<T>(&self, read: impl FnOnce(&ReadView<'_>) -> DbResult<T>) -> (T, u64) {
         let conn = schema::database(self.folder.path()).connect().unwrap();
-        let (answer, steps) = steps::here(|| read(&self.fs.view_on(&conn, None)));
+        let (answer, steps) = steps::here(|| read(&self.fs.view_on(&conn, None).unwrap()));
         (answer.unwrap(), steps)
     }
 
