@@ -74,8 +74,8 @@ impl<'a> Workspace<'a> {
         Ok(Self { fs, env, author: Author::default(), agent: agent.to_owned(), known: Known::default() })
     }
 
-    /// With a cache that other prompts were built with, which makes the next ones faster. `account` is what the
-    /// cache knows the account by.
+    /// With a cache that other prompts were built with, which makes the next ones faster. `account` is what
+    /// the cache knows the account by.
     #[must_use]
     pub fn cache(self, cache: &'a PromptCache, account: &str) -> Self {
         Self { known: Known(Some((cache, account.to_owned()))), ..self }
