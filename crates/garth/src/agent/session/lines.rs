@@ -33,7 +33,7 @@ pub struct Select {
     /// Whether messages that were withdrawn are among them.
     pub withdrawn: bool,
     /// Bytes of lines from which on a page ends, 4 MiB if nothing else is said.
-    pub page_bytes: usize,
+    pub(super) page_bytes: usize,
 }
 
 impl Select {

@@ -9,7 +9,7 @@ use futures::executor::block_on;
 use tempfile::TempDir;
 
 use super::*;
-use crate::model::Op;
+use crate::model::{Op, Projection};
 use crate::runtime::Limits;
 use crate::sqlite::patience::BYTES_PER_STEP;
 use crate::sqlite::steps;
@@ -56,6 +56,37 @@ fn how_long_it_takes_to_fetch_files_is_known_before() {
     let items: Vec<_> = (0..FILES).map(|name| (of(name), ByteRange { offset: 0, length: 2048 })).collect();
     let steps = steps::here(|| block_on(fs.fetch_many(&items)).unwrap()).1;
     assert!((FILE * 3 / 4..=FILE * 5 / 4).contains(&(steps / FILES)), "{steps} steps");
+}
+
+#[test]
+fn what_was_after_the_last_commit_is_read_as_now() {
+    let (_folder, fs) = account(20, Duration::from_secs(60));
+    let root = At::Path(TreePath::root());
+    let (page, now) = (Page::default().limit(20), Moment::Time(Timestamp(i64::MAX)));
+    let list = |fs: &dyn FileSystem| steps::here(|| block_on(fs.list(&root, &page)).unwrap());
+    let (live, steps) = list(&*fs);
+    let past = block_on(fs.as_of(&now)).unwrap();
+    let (then, as_now) = list(&*past);
+    assert!(then == live && as_now <= steps + 50, "{as_now} steps, and {steps} now");
+    // the same handle stays where it is
+    block_on(fs.commit(Op::write(TreePath::parse("/more").unwrap(), "text").into())).unwrap();
+    let (then, as_past) = list(&*past);
+    assert!(then == live && as_past > as_now, "{as_past} steps, and {as_now} before");
+}
+
+#[test]
+fn what_is_held_open_without_a_name_is_not_in_a_view_that_stays() {
+    let (_folder, fs) = account(1, Duration::from_secs(60));
+    let path = TreePath::parse("/000000").unwrap();
+    let held = block_on(fs.hold(&At::from(&path))).unwrap();
+    block_on(fs.commit(Op::remove(path).into())).unwrap();
+    let node = At::Node(held.ino());
+    assert!(block_on(fs.stat(&node)).is_ok());
+    let head = block_on(fs.head()).unwrap().seq;
+    let past = block_on(fs.as_of(&Moment::Seq(head))).unwrap();
+    assert!(block_on(past.stat(&node)).unwrap_err().is(ErrorKind::NotFound));
+    let keys = FindQuery::new(Projection::Tag).equal("a");
+    assert!(block_on(past.find(&keys)).unwrap_err().is(ErrorKind::Unsupported));
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub struct Export {
     /// Whether those that were withdrawn are among them.
     pub withdrawn: bool,
     /// Bytes from which on a page ends, 4 MiB if nothing else is said.
-    pub page_bytes: usize,
+    page_bytes: usize,
 }
 
 impl Export {
@@ -41,7 +41,7 @@ impl Export {
 
     /// With pages of about so many bytes.
     #[must_use]
-    pub fn page_bytes(self, page_bytes: usize) -> Self {
+    pub(crate) fn page_bytes(self, page_bytes: usize) -> Self {
         Self { page_bytes, ..self }
     }
 

@@ -366,7 +366,7 @@ impl Assembly<'_> {
     fn skills(&self) -> Said {
         let [own, global] = &self.files.skills;
         let (hosts, settings) = (&self.inputs.hosts, &self.files.settings.skills);
-        let listing = Listing::of(own, global, self.agent, hosts, settings, self.known);
+        let listing = Listing::of(own, global, self.agent, hosts, settings, &|text| self.known.skill(text));
         if listing.shown.is_empty() {
             return Err("no skill is eligible".to_owned());
         }

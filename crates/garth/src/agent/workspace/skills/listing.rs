@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::front::SkillText;
 use super::requires::{Host, Lack, SkillSetting};
-use crate::agent::workspace::prompt::Known;
 
 /// Where a skill lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -107,21 +107,21 @@ pub struct Listing {
 
 impl Listing {
     /// Those of the agent and of the account, each a directory and the text of its `SKILL.md`, if that can be
-    /// read.
+    /// read. `parse` says what a text says; its body is not asked for.
     pub(crate) fn of(
         own: &[(String, Option<String>)],
         global: &[(String, Option<String>)],
         agent: &str,
         hosts: &[Host],
         settings: &BTreeMap<String, SkillSetting>,
-        known: &Known<'_>,
+        parse: &dyn Fn(&str) -> Arc<SkillText>,
     ) -> Self {
         let names: BTreeSet<&str> = own.iter().map(|(directory, _)| directory.as_str()).collect();
         let own = own.iter().map(|(directory, text)| (Origin::Agent, directory, text));
         let global = global.iter().map(|(directory, text)| (Origin::Global, directory, text));
         let mut listing = Self::default();
         for (origin, directory, text) in own.chain(global) {
-            let skill = text.as_deref().map(|text| known.skill(text));
+            let skill = text.as_deref().map(parse);
             let name = skill.as_ref().and_then(|skill| skill.name.as_ref()).unwrap_or(directory).clone();
             let is_hidden = origin == Origin::Global && names.contains(directory.as_str());
             let judged = match &skill {
@@ -202,6 +202,10 @@ mod tests {
         listing.shown.iter().map(|skill| (skill.name.as_str(), skill.read_path.as_str())).collect()
     }
 
+    fn parsed(text: &str) -> Arc<SkillText> {
+        Arc::new(SkillText::parse(text))
+    }
+
     fn none() -> BTreeMap<String, SkillSetting> {
         BTreeMap::new()
     }
@@ -210,7 +214,7 @@ mod tests {
     fn the_agents_come_first_and_hide_global_ones_of_the_same_directory() {
         let own = skills(&[("pdf", "own"), ("z", "---\nname: mail\n---\nz")]);
         let global = skills(&[("mail", "global"), ("pdf", "---\nname: other\n---\nglobal")]);
-        let listing = Listing::of(&own, &global, "a", &[], &none(), &Known::default());
+        let listing = Listing::of(&own, &global, "a", &[], &none(), &parsed);
         // `name` does not count: there may be two of it
         let due = [
             ("pdf", "agents/a/skills/pdf/SKILL.md"),
@@ -228,7 +232,7 @@ mod tests {
         let own = skills(&[("pdf", text)]);
         let of = |key: &str, json: &str| {
             let settings = BTreeMap::from([(key.to_owned(), serde_json::from_str(json).unwrap())]);
-            Listing::of(&own, &[], "a", &[], &settings, &Known::default())
+            Listing::of(&own, &[], "a", &[], &settings, &parsed)
         };
         assert_eq!(of("other", "{}").left_out[0].reason, Reason::Requirements);
         for key in ["pdf", "PDF"] {
@@ -241,7 +245,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_left_out_and_counted() {
         let own = vec![("a".to_owned(), None)];
-        let listing = Listing::of(&own, &skills(&[("b", "x")]), "a", &[], &none(), &Known::default());
+        let listing = Listing::of(&own, &skills(&[("b", "x")]), "a", &[], &none(), &parsed);
         assert_eq!((listing.shown.len(), listing.left_out[0].reason), (1, Reason::Unreadable));
     }
 
@@ -251,12 +255,9 @@ mod tests {
             skills(&[("a", "---\nalways: true\nmetadata: {gsv: {requires: {bins: x}}}\n---\n"), ("b", "b")]);
         let settings =
             BTreeMap::from([("b".to_owned(), serde_json::from_str(r#"{"always": true}"#).unwrap())]);
-        let listing = Listing::of(&own, &[], "a", &[], &settings, &Known::default());
+        let listing = Listing::of(&own, &[], "a", &[], &settings, &parsed);
         assert!(listing.shown.iter().all(|skill| skill.always) && listing.shown.len() == 2);
         let never = BTreeMap::from([("a".to_owned(), serde_json::from_str(r#"{"always": false}"#).unwrap())]);
-        assert_eq!(
-            Listing::of(&own, &[], "a", &[], &never, &Known::default()).left_out[0].reason,
-            Reason::Invalid
-        );
+        assert_eq!(Listing::of(&own, &[], "a", &[], &never, &parsed).left_out[0].reason, Reason::Invalid);
     }
 }

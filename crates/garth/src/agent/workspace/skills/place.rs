@@ -1,5 +1,7 @@
 //! Where skills are, and which there are.
 
+use std::sync::Arc;
+
 use super::front::SkillText;
 use super::listing::{Listing, Origin, judge};
 use super::requires::Host;
@@ -64,7 +66,8 @@ impl Workspace<'_> {
             read.map(|((_, directory), file)| (directory, text(file))).collect::<Vec<_>>()
         });
         let settings = self.settings().await?;
-        Ok(Listing::of(&own, &global, &self.agent, hosts, &settings.skills, &self.known))
+        let parse = |text: &str| Arc::new(SkillText::parse(text));
+        Ok(Listing::of(&own, &global, &self.agent, hosts, &settings.skills, &parse))
     }
 
     /// What a skill says, where it lies, and whether it applies to these hosts: why not, if it does not.
