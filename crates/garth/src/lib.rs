@@ -45,25 +45,8 @@
 //! that polls, all else on threads of the data folder. All handles are `Send + Sync`; clones of a [`DataDir`]
 //! and the [`Arc`](std::sync::Arc)s that it gives share one state. Several processes may open one data folder.
 
-pub mod agent;
-pub mod datadir;
-pub mod engine;
-pub mod env;
-pub mod error;
-pub mod fs;
-pub mod model;
-pub mod path;
-pub mod rule;
-pub mod runtime;
-mod sqlite;
-pub mod text;
-pub mod view;
-
-pub use datadir::DataDir;
-pub use env::Env;
-pub use error::{Error, ErrorKind, Result};
-pub use fs::{AccountStore, Capabilities, FileSystem, FileSystemExt, Lowering, OpenFile, OpenNode, Upload};
-pub use path::{Name, PathError, TreePath};
+pub use garth_agent as agent;
+pub use garth_engine::*;
 
 /// Compiles the Rust of the README.
 #[cfg(doctest)]

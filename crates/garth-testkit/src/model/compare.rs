@@ -85,9 +85,9 @@ pub(super) async fn same_found(subject: &Fs, model: &Fs, by_line: bool) -> Check
         (FindQuery::tag("t").within(p("/d")).within(p("/kv")), 2),
         (FindQuery::new(Projection::Metadata), 5),
     ];
-    #[cfg(feature = "faults")]
+    #[cfg(debug_assertions)]
     queries.extend(by_line.then(|| (FindQuery::new(Projection::FirstWord), MAX_PAGE)));
-    #[cfg(not(feature = "faults"))]
+    #[cfg(not(debug_assertions))]
     queries.truncate(if by_line { queries.len() } else { 3 });
     for (query, limit) in queries {
         let [mut found, mut due] =

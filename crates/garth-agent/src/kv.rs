@@ -1,0 +1,76 @@
+//! The key-value API of the agents, over any [`FileSystem`]: what it keeps are plain files, so that every
+//! other interface sees, versions and restores them.
+//!
+//! The value of key `/a/b` of agent `x` is the file `/agents/x/kv/a/b.json`; its content is the JSON text
+//! exactly as given. `/a` and `/a/b` can both have values (`a.json` beside `a/`). What cannot be is `/a`
+//! beside `/a.json/b`.
+//!
+//! # Key paths
+//! A key path starts with `/` and has at most [`MAX_KEY_CHARS`] characters and [`MAX_KEY_SEGMENTS`] segments
+//! as given. Then `//` is folded and a trailing `/` dropped. `.`, `..`, NUL and segments over
+//! [`MAX_KEY_SEGMENT`] bytes are refused. Nothing is below `/sys`, which cannot be put. Patterns follow the
+//! same rules, with [`Semantics`] for `*`, `**` and `?`.
+//!
+//! # What other interfaces put under `kv/`
+//! Only regular files that end in `.json` hold values. One that is not valid JSON or is over [`MAX_VALUE`]
+//! bytes is listed, but has no value: `get` finds nothing, `history` and `search` leave it out. Links are not
+//! followed.
+//!
+//! # Pages
+//! `list`, `glob`, `history` and `search` answer in pages ([`PageRequest`], [`Paged`]), bounded in items and
+//! bytes: what does not fit is reached with the cursor of the page before. Each page is read at its own
+//! moment.
+
+mod error;
+mod glob;
+mod key;
+mod page;
+mod pattern;
+mod read;
+mod scan;
+mod write;
+
+pub use self::error::{KvCode, KvError, KvResult};
+pub use self::key::{MAX_KEY_CHARS, MAX_KEY_SEGMENT, MAX_KEY_SEGMENTS};
+pub use self::page::{MAX_PAGE_VALUES, PageRequest, Paged};
+pub use self::pattern::Semantics;
+pub use self::read::{
+    DEFAULT_HISTORY, DEFAULT_HITS, Found, MAX_GETS, MAX_HISTORY, MAX_HITS, MAX_QUERY_CHARS, Many, Match,
+    Past, Search,
+};
+pub use self::scan::{KeyItem, KeyKind, MAX_LISTED};
+pub use self::write::{Condition, MAX_PUTS, Put, Written};
+pub use garth_engine::rule::MAX_VALUE;
+
+use self::key::Base;
+use garth_engine::error::{Error, ErrorKind};
+use garth_engine::fs::FileSystem;
+use garth_engine::model::Author;
+
+/// The agent of requests that name none.
+pub const DEFAULT_AGENT: &str = "default";
+
+/// The keys and values of one agent.
+#[derive(Clone, Debug)]
+pub struct Kv<'a> {
+    fs: &'a dyn FileSystem,
+    base: Base,
+    author: Author,
+}
+
+impl<'a> Kv<'a> {
+    /// The values of `agent` (see [`garth_engine::path::check_id`]) in `fs`, written in the name of API key `key`.
+    ///
+    /// # Errors
+    /// `Validation` for an agent id that is none.
+    pub fn new(fs: &'a dyn FileSystem, agent: &str, key: Option<&str>) -> KvResult<Self> {
+        let base = Base::of(agent)?;
+        let author = key.map_or_else(Author::default, Author::key).with_agent(agent);
+        Ok(Self { fs, base, author })
+    }
+}
+
+/// Whether a lookup found nothing by that name.
+fn is_missing(error: &Error) -> bool {
+    error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory)
+}

@@ -1,0 +1,209 @@
+//! Matching keys against a pattern, in byte order of whole keys, from any key on: a page costs as much as it
+//! holds, and not what is before it.
+//!
+//! In byte order the keys below `/a` lie between `/a.` and `/a0`, so a directory takes the place `a/` among
+//! the keys beside it. The tree orders names by file (`a.json`), so each level of directories is read in that
+//! order and put into key order here. A subtree that one read can hold is read as a whole.
+
+use std::collections::BTreeMap;
+
+use super::Kv;
+use super::error::KvResult;
+use super::key::{Key, check_key, segment_of};
+use super::page::{PageRequest, Paged, unknown_cursor};
+use super::pattern::{Pattern, Semantics};
+use super::scan::{MAX_LISTED, SCAN};
+use crate::breathe::breathe;
+use garth_engine::model::Kind;
+use garth_engine::path::{Name, TreePath};
+
+impl Kv<'_> {
+    /// The keys with a value that match `pattern`, in byte order. At most [`MAX_LISTED`] in a page.
+    ///
+    /// # Errors
+    /// `InvalidGlob`; `Validation` for the limit or the cursor; those of the filesystem.
+    pub async fn glob(
+        &self,
+        pattern: &str,
+        semantics: Semantics,
+        page: PageRequest<'_>,
+    ) -> KvResult<Paged<String>> {
+        let pattern = Pattern::parse(pattern, semantics)?;
+        page.check(MAX_LISTED)?;
+        let start = page.cursor.map(|cursor| Key::parse_value(cursor).map_err(|_| unknown_cursor()));
+        let start = start.transpose()?;
+        if let Some(key) = pattern.literal() {
+            let wanted = start.is_none_or(|start| start.as_str() < key.as_str());
+            let found = wanted && self.is_value(&self.base.file(key)?).await?;
+            return Ok(Paged {
+                items: found.then(|| key.as_str().to_owned()).into_iter().collect(),
+                next: None,
+            });
+        }
+        let mut scan = Scan::open(self, &pattern, start).await?;
+        let mut items = Vec::new();
+        while let Some(key) = scan.next().await? {
+            if items.len() == page.limit {
+                return Ok(Paged { next: items.last().cloned(), items });
+            }
+            items.push(key);
+        }
+        Ok(Paged { items, next: None })
+    }
+}
+
+/// A walk over the keys that match a pattern, in byte order.
+struct Scan<'a> {
+    kv: &'a Kv<'a>,
+    pattern: &'a Pattern,
+    /// The directories from the top down to the one that is being read. Never more than a key has segments.
+    levels: Vec<Level>,
+}
+
+/// One directory on the way.
+struct Level {
+    dir: TreePath,
+    /// The key of the directory.
+    key: String,
+    /// What is still to be given, by its place among the keys of this level: `a` for a value, `a/` for a
+    /// directory. Of a subtree that was read as a whole also `a/b`.
+    entries: BTreeMap<String, Found>,
+    /// Places up to this one are complete; `None` once all are.
+    complete_to: Option<Name>,
+    /// Only places after this one are wanted, and the directory that leads to it.
+    start: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Value,
+    Directory,
+}
+
+impl<'a> Scan<'a> {
+    /// The keys after `start`.
+    async fn open(kv: &'a Kv<'a>, pattern: &'a Pattern, start: Option<Key>) -> KvResult<Self> {
+        let top = pattern.directory();
+        let mut scan = Self { kv, pattern, levels: Vec::new() };
+        let below = format!("{}/", top.as_str());
+        let start = match start.as_ref().map(Key::as_str) {
+            None => "",
+            Some(start) => match start.strip_prefix(&below) {
+                Some(rest) => rest,
+                None if *start < *below => "",
+                None => return Ok(scan), // everything is before it
+            },
+        };
+        scan.enter(kv.base.directory(top)?, top.as_str().to_owned(), start.to_owned()).await?;
+        Ok(scan)
+    }
+
+    async fn next(&mut self) -> KvResult<Option<String>> {
+        while let Some(level) = self.levels.last_mut() {
+            let Some((place, found, below)) = level.pop() else {
+                match level.complete_to.take() {
+                    Some(after) => self.read_on(after).await?,
+                    None => drop(self.levels.pop()),
+                }
+                continue;
+            };
+            let key = format!("{}/{place}", level.key);
+            match found {
+                Found::Value if self.pattern.matches(&key) && check_key(&key).is_ok() => {
+                    return Ok(Some(key));
+                }
+                Found::Value => {}
+                Found::Directory => {
+                    let segment = place.trim_end_matches('/');
+                    let directory = format!("{}/{segment}", level.key);
+                    if check_key(&directory).is_ok() && self.pattern.can_begin(&key) {
+                        let dir = level.dir.join(&Name::parse(segment)?)?;
+                        self.enter(dir, directory, below).await?;
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Goes into a directory, for what is after `start`.
+    async fn enter(&mut self, dir: TreePath, key: String, start: String) -> KvResult<()> {
+        breathe().await;
+        let mut level = Level { dir, key, entries: BTreeMap::new(), complete_to: None, start };
+        let walk = self.kv.walk_page(&level.dir, None, SCAN).await?;
+        if !walk.more {
+            let below = format!("{}/", level.key);
+            for item in walk.items.iter().filter(|item| item.kind == Kind::File) {
+                let Some(key) = self.kv.base.key_of(&item.path) else { continue };
+                let Some(place) = key.as_str().strip_prefix(&below) else { continue };
+                level.add(place.to_owned(), Found::Value);
+            }
+            self.levels.push(level);
+            return Ok(());
+        }
+        // Names up to the first segment of `start` are not read again. Of the directories there, those whose
+        // place is behind `start` (they are a beginning of it) or leads to it are looked up.
+        let first = level.start.split('/').next().unwrap_or_default().to_owned();
+        for (end, _) in first.char_indices().skip(1).chain([(first.len(), '/')]) {
+            if let Ok(name) = Name::parse(&first[..end])
+                && self.kv.kind_of(&level.dir.join(&name)?).await? == Some(Kind::Directory)
+            {
+                level.add(format!("{}/", name.as_str()), Found::Directory);
+            }
+        }
+        self.levels.push(level);
+        match Name::parse(&first) {
+            Ok(after) => self.read_on(after).await,
+            Err(_) => self.read(None).await,
+        }
+    }
+
+    async fn read_on(&mut self, after: Name) -> KvResult<()> {
+        breathe().await;
+        self.read(Some(after)).await
+    }
+
+    /// Reads more names of the last level.
+    async fn read(&mut self, after: Option<Name>) -> KvResult<()> {
+        let Some(level) = self.levels.last_mut() else { return Ok(()) };
+        let listing = self.kv.list_page(&level.dir, after, SCAN).await?;
+        for item in &listing.items {
+            match segment_of(item) {
+                Some(segment) if item.kind == Kind::Directory => {
+                    level.add(format!("{segment}/"), Found::Directory);
+                }
+                Some(segment) => level.add(segment.to_owned(), Found::Value),
+                None => {}
+            }
+        }
+        let Some(last) = listing.items.last().map(|item| item.name.clone()).filter(|_| listing.more) else {
+            return Ok(());
+        };
+        for segment in self.kv.files_behind(&level.dir, &last).await? {
+            level.add(segment.to_owned(), Found::Value);
+        }
+        level.complete_to = Some(last);
+        Ok(())
+    }
+}
+
+impl Level {
+    fn add(&mut self, place: String, found: Found) {
+        let leads_to_start = self.start.len() > place.len() && self.start.starts_with(&place);
+        if place > self.start || (leads_to_start && found == Found::Directory) {
+            self.entries.insert(place, found);
+        }
+    }
+
+    /// Takes the first place, if no other one can come before it; and of a directory, where in it to start.
+    fn pop(&mut self) -> Option<(String, Found, String)> {
+        let first = self.entries.first_entry()?;
+        if self.complete_to.as_ref().is_some_and(|last| first.key().as_str() > last.as_str()) {
+            return None;
+        }
+        let (place, found) = first.remove_entry();
+        let below = self.start.strip_prefix(&place).unwrap_or_default().to_owned();
+        self.start.clone_from(&place);
+        Some((place, found, below))
+    }
+}

@@ -1,0 +1,355 @@
+//! Reading values: one, its past, and those that a search finds. A value and the version shown with it always
+//! belong together, also while somebody else writes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use super::error::{KvError, KvResult};
+use super::key::Key;
+use super::page::{MAX_PAGE_VALUES, PageRequest, Paged};
+use super::{Kv, MAX_VALUE, is_missing};
+use garth_engine::error::{Error, ErrorKind};
+use garth_engine::fs::OpenFile;
+use garth_engine::model::{
+    At, ByteRange, Entry, HistoryPage, Hit, Kind, SearchQuery, Seq, Timestamp, Version, VersionId, Weigh,
+};
+use garth_engine::path::TreePath;
+
+/// Versions that `history` gives unless told.
+pub const DEFAULT_HISTORY: usize = 20;
+/// Most versions of one `history`.
+pub const MAX_HISTORY: usize = 100;
+/// Hits that `search` gives unless told.
+pub const DEFAULT_HITS: usize = 10;
+/// Most hits of one `search`.
+pub const MAX_HITS: usize = 50;
+/// Longest query, in characters.
+pub const MAX_QUERY_CHARS: usize = 2000;
+/// Most keys of one [`Kv::get_many`].
+pub const MAX_GETS: usize = 1000;
+/// One byte more than a value has: a longer file is none, and is not read whole to find that out.
+const VALUE: ByteRange = ByteRange { offset: 0, length: MAX_VALUE as u64 + 1 };
+/// Most hits that a filesystem gives.
+const MAX_FS_HITS: usize = 1000;
+
+/// A value that is there.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The key path, normalised.
+    pub path: String,
+    /// The value, digit for digit as it was put.
+    pub value: Box<RawValue>,
+    /// Its version.
+    pub version: VersionId,
+    /// When that version was made.
+    pub created_at: Timestamp,
+    /// From this moment on it is absent.
+    pub expires_at: Option<Timestamp>,
+    /// Labels.
+    pub tags: Vec<String>,
+    /// Weight.
+    pub importance: f64,
+    /// Whether search finds it.
+    pub searchable: bool,
+}
+
+/// Values of several keys, all of one moment.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Many {
+    /// The commit after which they were read; see [`Fetched::seq`](garth_engine::model::Fetched::seq).
+    pub seq: Seq,
+    /// What [`Kv::get`] would answer to each of the first keys, in their order.
+    pub values: Vec<KvResult<Option<Found>>>,
+}
+
+/// A version of a value.
+#[derive(Clone, Debug)]
+pub struct Past {
+    /// Its id.
+    pub version: VersionId,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// The value; `None` where this version is its end.
+    pub value: Option<Box<RawValue>>,
+    /// From which moment on this version was absent.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// What to search for.
+#[derive(Clone, Debug)]
+pub struct Search<'a> {
+    /// Plain words, 1 to [`MAX_QUERY_CHARS`] characters.
+    pub query: &'a str,
+    /// Only this key and those below it.
+    pub path_prefix: Option<&'a str>,
+    /// Only values with one of these labels; empty: any.
+    pub tags_any: Vec<String>,
+}
+
+/// A value that a search found.
+#[derive(Clone, Debug)]
+pub struct Match {
+    /// The value.
+    pub found: Found,
+    /// How much of the question it holds, above 0 and up to 1: see [`garth_engine::model::Hit::score`].
+    pub similarity: f64,
+}
+
+impl Kv<'_> {
+    /// The value of a key; `None` if it has none, or one that expired or was deleted.
+    ///
+    /// # Errors
+    /// `InvalidPath`; those of the filesystem.
+    pub async fn get(&self, path: &str) -> KvResult<Option<Found>> {
+        let key = Key::parse_value(path)?;
+        let file = self.base.file(&key)?;
+        value_of(&key, self.fs.fetch(&file.into(), VALUE).await)
+    }
+
+    /// The values of up to [`MAX_GETS`] keys, all of one moment. If the values have no room in one answer of
+    /// 16 MiB, only the first are given, at least one; the others are asked for again.
+    ///
+    /// # Errors
+    /// `Validation` for more keys; those of the filesystem. What is wrong with one key is its answer.
+    pub async fn get_many(&self, paths: &[&str]) -> KvResult<Many> {
+        if paths.len() > MAX_GETS {
+            return Err(KvError::validation(format!("one call reads at most {MAX_GETS} keys")));
+        }
+        let place = |path: &&str| {
+            let key = Key::parse_value(path)?;
+            let file = self.base.file(&key)?;
+            Ok((key, file))
+        };
+        let keys: Vec<KvResult<(Key, TreePath)>> = paths.iter().map(place).collect();
+        let items: Vec<_> = keys.iter().flatten().map(|(_, file)| (At::from(file), VALUE)).collect();
+        let fetched = self.fs.fetch_many(&items).await?;
+        let (mut answers, mut values) = (fetched.items.into_iter(), Vec::with_capacity(keys.len()));
+        for key in keys {
+            let value = match key {
+                Ok((key, _)) => match answers.next() {
+                    Some(answer) => value_of(&key, answer),
+                    None => break,
+                },
+                Err(error) => Err(error),
+            };
+            values.push(value);
+        }
+        Ok(Many { seq: fetched.seq, values })
+    }
+
+    /// The versions of a key's value, newest first, through delete and re-create. At most [`MAX_HISTORY`] and
+    /// [`MAX_PAGE_VALUES`] bytes in a page.
+    ///
+    /// # Errors
+    /// `InvalidPath`; `Validation` for the limit or the cursor; those of the filesystem.
+    pub async fn history(&self, path: &str, page: PageRequest<'_>) -> KvResult<Paged<Past>> {
+        let file = self.base.file(&Key::parse_value(path)?)?;
+        page.check(MAX_HISTORY)?;
+        let mut items = PastPage { limit: page.limit, bytes: 0, items: Vec::new() };
+        // An end counts once the version before it shows that a value ended, not a directory.
+        let mut end: Option<Version> = None;
+        let mut versions = HistoryPage::default().before(page.version()?).limit(page.limit + 1);
+        loop {
+            let read = match self.fs.history(&(&file).into(), &versions).await {
+                Ok(read) => read,
+                Err(error) if is_missing(&error) => return Ok(Paged { items: Vec::new(), next: None }),
+                Err(error) => return Err(error.into()),
+            };
+            versions.before = read.items.last().map(|version| version.id);
+            for version in read.items {
+                let Some(entry) = &version.entry else {
+                    end = Some(version);
+                    continue;
+                };
+                let is_file = entry.kind == Kind::File;
+                if let Some(end) = end.take()
+                    && (is_file || end.id.ino != version.id.ino)
+                    && !items.add(&end, None)
+                {
+                    return Ok(items.cut());
+                }
+                if !is_file || !fits(entry.size) {
+                    continue;
+                }
+                if !items.has_room(entry.size) {
+                    return Ok(items.cut());
+                }
+                if let Some(value) = self.load_version(version.id).await?
+                    && !items.add(&version, Some(value))
+                {
+                    return Ok(items.cut());
+                }
+            }
+            if !read.more {
+                let complete = end.is_none_or(|end| items.add(&end, None));
+                return Ok(if complete { Paged { items: items.items, next: None } } else { items.cut() });
+            }
+        }
+    }
+
+    /// The values that match best, best first: only those that were put as searchable, in their newest
+    /// version. At most [`MAX_HITS`] and [`MAX_PAGE_VALUES`] bytes in a page; of all pages together, the best
+    /// 1,000 files.
+    ///
+    /// # Errors
+    /// `Validation` for the query, the limit or the cursor; `InvalidPath`; those of the filesystem.
+    pub async fn search(&self, search: &Search<'_>, page: PageRequest<'_>) -> KvResult<Paged<Match>> {
+        if !(1..=MAX_QUERY_CHARS).contains(&search.query.chars().count()) {
+            return Err(KvError::validation(format!("`query` must have 1 to {MAX_QUERY_CHARS} characters")));
+        }
+        page.check(MAX_HITS)?;
+        let prefix = Key::parse(search.path_prefix.unwrap_or("/"))?;
+        let mut within = vec![self.base.directory(&prefix)?];
+        if !prefix.is_top() {
+            within.push(self.base.file(&prefix)?);
+        }
+        let mut rank = page.rank()?;
+        let limit = rank.saturating_add(page.limit + 1).min(MAX_FS_HITS);
+        let query = SearchQuery::new(search.query).within_any(within).limit(limit);
+        let mut query = query.tags_any(search.tags_any.iter().cloned());
+        let (mut items, mut bytes) = (Vec::new(), 0);
+        loop {
+            let hits = self.fs.search(&query).await?.hits;
+            let more = hits.len() == query.limit && query.limit < MAX_FS_HITS;
+            for hit in hits.into_iter().skip(rank) {
+                if let Some(found) = self.hit(&hit).await? {
+                    bytes += found.value.get().len() + found.tags.iter().map(Weigh::weight).sum::<usize>();
+                    if items.len() == page.limit || (bytes > MAX_PAGE_VALUES && !items.is_empty()) {
+                        return Ok(Paged { items, next: Some(rank.to_string()) });
+                    }
+                    items.push(Match { found, similarity: hit.score });
+                }
+                rank += 1;
+            }
+            if !more {
+                return Ok(Paged { items, next: None });
+            }
+            query.limit = (query.limit * 4).min(MAX_FS_HITS);
+        }
+    }
+
+    /// The value that a search hit; `None` for a file that another interface wrote, unless it says that it is
+    /// searchable.
+    async fn hit(&self, hit: &Hit) -> KvResult<Option<Found>> {
+        let Some(key) = self.base.key_of(&hit.path) else { return Ok(None) };
+        let Some((entry, value)) = self.load(&hit.path).await? else { return Ok(None) };
+        Ok(is_searchable(&entry).then(|| found(&key, entry, value)))
+    }
+
+    /// The value in a file and the entry of the version that it is of.
+    async fn load(&self, file: &TreePath) -> KvResult<Option<(Entry, Box<RawValue>)>> {
+        let Some((entry, bytes)) = readable(self.fs.fetch(&file.into(), VALUE).await)? else {
+            return Ok(None);
+        };
+        Ok(parse(&bytes).map(|value| (entry, value)))
+    }
+
+    async fn load_version(&self, version: VersionId) -> KvResult<Option<Box<RawValue>>> {
+        let Some(file) = readable(self.fs.open_version(version).await)? else { return Ok(None) };
+        let Some(bytes) = readable(read_whole(file).await)? else { return Ok(None) };
+        Ok(parse(&bytes))
+    }
+}
+
+/// A page of versions in the making.
+struct PastPage {
+    limit: usize,
+    /// Bytes of the values so far.
+    bytes: u64,
+    items: Vec<Past>,
+}
+
+impl PastPage {
+    /// Whether a version with this many bytes can be added.
+    fn has_room(&self, size: u64) -> bool {
+        self.items.len() < self.limit
+            && (self.items.is_empty() || self.bytes.saturating_add(size) <= MAX_PAGE_VALUES as u64)
+    }
+
+    /// Adds a version. False if the page is full.
+    fn add(&mut self, version: &Version, value: Option<Box<RawValue>>) -> bool {
+        let size = value.as_ref().map_or(0, |value| value.get().len() as u64);
+        let room = self.has_room(size);
+        if room {
+            self.bytes += size;
+            self.items.push(past_of(version, value));
+        }
+        room
+    }
+
+    /// The page, which another one follows.
+    fn cut(self) -> Paged<Past> {
+        let next = self.items.last().map(|past| past.version.to_string());
+        Paged { items: self.items, next }
+    }
+}
+
+/// `None` if the text is no JSON value, or too long to be one.
+fn parse(text: &[u8]) -> Option<Box<RawValue>> {
+    if text.len() > MAX_VALUE {
+        return None;
+    }
+    serde_json::from_slice(text).ok()
+}
+
+fn fits(size: u64) -> bool {
+    size <= MAX_VALUE as u64
+}
+
+async fn read_whole(file: Arc<dyn OpenFile>) -> Result<Bytes, Error> {
+    file.read_at(0, MAX_VALUE + 1).await
+}
+
+/// `None` where there is nothing to read any more, or it is no regular file, or beyond what a value can have.
+fn readable<T>(answer: Result<T, Error>) -> KvResult<Option<T>> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if is_missing(&error) => Ok(None),
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::IsADirectory | ErrorKind::NotPermitted | ErrorKind::TooLarge | ErrorKind::Gone
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What a key has, by what was read of its file.
+fn value_of(key: &Key, read: Result<(Entry, Bytes), Error>) -> KvResult<Option<Found>> {
+    let Some((entry, bytes)) = readable(read)? else { return Ok(None) };
+    Ok(parse(&bytes).map(|value| found(key, entry, value)))
+}
+
+fn found(key: &Key, entry: Entry, value: Box<RawValue>) -> Found {
+    Found {
+        path: key.as_str().to_owned(),
+        value,
+        version: entry.version,
+        // The last change of anything is what made the version.
+        created_at: entry.ctime,
+        expires_at: entry.expires_at,
+        searchable: is_searchable(&entry),
+        importance: entry.attributes.importance,
+        tags: entry.attributes.tags,
+    }
+}
+
+/// A key is searchable only if it was put so; a file of another interface says nothing.
+fn is_searchable(entry: &Entry) -> bool {
+    entry.attributes.searchable == Some(true)
+}
+
+fn past_of(version: &Version, value: Option<Box<RawValue>>) -> Past {
+    Past {
+        version: version.id,
+        created_at: version.commit.time,
+        value,
+        expires_at: version.entry.as_ref().and_then(|entry| entry.expires_at),
+    }
+}

@@ -1,0 +1,384 @@
+//! Writing values: one or several in one commit, conditions on what is there, counters, expiry, removal.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use super::error::{KvCode, KvError, KvResult};
+use super::key::Key;
+use super::{Kv, MAX_VALUE, is_missing};
+use crate::breathe::breathe;
+use garth_engine::error::{Error, ErrorKind};
+use garth_engine::model::{
+    At, Batch, Body, Commit, Create, Idempotency, Kind, MAX_INLINE_BODY, Op, Page, Precondition, SetAttrs,
+    Timestamp, VersionId, WalkPage,
+};
+use garth_engine::path::TreePath;
+
+/// Most values of one [`Kv::put_all`].
+pub const MAX_PUTS: usize = 1000;
+/// How often a write that lost a race for a directory looks again.
+const TRIES: usize = 8;
+/// How often an increment that lost a race for the value looks again.
+const INCREMENT_TRIES: usize = 100;
+/// Most empty directories that a put clears out of its way.
+const MAX_CLEARED: usize = 1000;
+
+/// A value to keep. Start from [`Put::new`] and set what differs.
+#[derive(Clone, Debug)]
+pub struct Put<'a> {
+    /// The key path.
+    pub path: &'a str,
+    /// The value; kept and given back digit for digit.
+    pub value: &'a RawValue,
+    /// Labels. `None` leaves them as they are; a new key has none.
+    pub tags: Option<Vec<String>>,
+    /// Weight; finite. `None` leaves it as it is; of a new key it is 0.
+    pub importance: Option<f64>,
+    /// Whether search finds it. `None` leaves that as it is; a new key is not found.
+    pub searchable: Option<bool>,
+    /// From this moment on it is absent; `Some(None)` is never. `None` leaves that as it is; a new key does
+    /// not expire.
+    pub expires_at: Option<Option<Timestamp>>,
+    /// What must hold of the key before.
+    pub condition: Condition,
+}
+
+/// A condition on the key of a put. One that does not hold is the error `FileSystem(Conflict)`; its message
+/// says what is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// None.
+    #[default]
+    Any,
+    /// The key has no value.
+    Absent,
+    /// This is still the version of its value.
+    Version(VersionId),
+}
+
+/// What a write did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The version that it made.
+    pub version: VersionId,
+    /// The time of the commit.
+    pub created_at: Timestamp,
+}
+
+impl<'a> Put<'a> {
+    /// Replaces the value of a key, or makes it, and leaves its attributes as they are.
+    pub const fn new(path: &'a str, value: &'a RawValue) -> Self {
+        let (tags, importance, searchable, expires_at) = (None, None, None, None);
+        Self { path, value, tags, importance, searchable, expires_at, condition: Condition::Any }
+    }
+
+    /// As [`Put::new`], but the attributes get the defaults of a new key.
+    pub fn anew(path: &'a str, value: &'a RawValue) -> Self {
+        Self {
+            tags: Some(Vec::new()),
+            importance: Some(0.0),
+            searchable: Some(false),
+            expires_at: Some(None),
+            ..Self::new(path, value)
+        }
+    }
+
+    fn attributes(&self) -> SetAttrs {
+        SetAttrs {
+            content_type: Some(Some("application/json".into())),
+            tags: self.tags.clone(),
+            importance: self.importance,
+            searchable: self.searchable.map(Some),
+            expires_at: self.expires_at,
+            ..SetAttrs::default()
+        }
+    }
+}
+
+impl Kv<'_> {
+    /// Keeps a value, in one durable commit.
+    ///
+    /// # Errors
+    /// As for [`Kv::put_all`].
+    pub async fn put(&self, put: &Put<'_>, idempotency: Option<Idempotency>) -> KvResult<Written> {
+        let written = self.put_all(std::slice::from_ref(put), idempotency).await?;
+        written.first().copied().ok_or_else(|| KvError::validation("there is nothing to put"))
+    }
+
+    /// Keeps 1 to [`MAX_PUTS`] values in one durable commit: all of them or none.
+    ///
+    /// # Errors
+    /// `InvalidPath`, `ReservedPath`, `TooLarge` (also for more than 16 MiB together), `PathConflict`,
+    /// `Validation` for labels that exceed what a file can carry and for a number of puts out of range or a
+    /// key given twice, `IdempotencyMismatch`, `FileSystem(Conflict)` for a condition that does not hold;
+    /// those of the filesystem.
+    pub async fn put_all(
+        &self,
+        puts: &[Put<'_>],
+        idempotency: Option<Idempotency>,
+    ) -> KvResult<Vec<Written>> {
+        let file_of = |put: &Put<'_>| self.file_of(put).map_err(|error| error.about(put.path));
+        let files = puts.iter().map(file_of).collect::<KvResult<Vec<_>>>()?;
+        if !(1..=MAX_PUTS).contains(&files.len()) {
+            return Err(KvError::validation(format!("one commit takes 1 to {MAX_PUTS} values")));
+        }
+        let mut seen = BTreeSet::new();
+        if let Some((put, _)) = puts.iter().zip(&files).find(|(_, file)| !seen.insert(*file)) {
+            return Err(KvError::validation("one commit takes each key once").about(put.path));
+        }
+        if puts.iter().map(|put| put.value.get().len()).sum::<usize>() > MAX_INLINE_BODY {
+            let message = format!("the values of one commit have at most {MAX_INLINE_BODY} bytes together");
+            return Err(KvError::new(KvCode::TooLarge, message));
+        }
+        // Directories without anything in them (their values expired) that have to go first.
+        let mut cleared = BTreeMap::new();
+        for _ in 0..TRIES {
+            let mut ops: Vec<Op> = cleared.values().flatten().cloned().collect();
+            let mut preconditions = Vec::new();
+            for (put, file) in puts.iter().zip(&files) {
+                ops.push(self.write_of(put, file).await?);
+                if let Condition::Version(version) = put.condition {
+                    preconditions.push((At::Path(file.clone()), Precondition::Version(version)));
+                }
+            }
+            let error = match self.commit(ops, preconditions, idempotency.as_ref()).await {
+                Ok(commit) => {
+                    // A replayed commit can have cleared another number of directories first.
+                    let first = commit.outcomes.len().saturating_sub(puts.len());
+                    return Ok((first..commit.outcomes.len()).map(|op| written(&commit, op)).collect());
+                }
+                Err(error) => error,
+            };
+            let at = error.path().and_then(|path| files.iter().position(|file| path.is_within(file)));
+            let Some((at, put, file)) = at.and_then(|at| Some((at, puts.get(at)?, files.get(at)?))) else {
+                let below = error.path().and_then(|path| files.iter().position(|file| file.is_within(path)));
+                let refused = self.refused(error);
+                return Err(match below.and_then(|at| puts.get(at)) {
+                    Some(put) => refused.about(put.path),
+                    None => refused,
+                });
+            };
+            let cleared_here = self.make_way(put, file, error).await;
+            cleared.insert(at, cleared_here.map_err(|error| error.about(put.path))?);
+            breathe().await;
+        }
+        Err(KvError::new(KvCode::PathConflict, "what is at or below a key changes all the time; try again"))
+    }
+
+    /// Adds `by` to the integer that is the value of a key (0 if it has none) and gives the sum. Atomic: of
+    /// concurrent increments none is lost. Attributes and expiry stay as they are.
+    ///
+    /// # Errors
+    /// `Validation` for a value that is not an integer of 64 bits, or a sum that is none; otherwise as for
+    /// [`Kv::put`].
+    pub async fn increment(&self, path: &str, by: i64) -> KvResult<(i64, Written)> {
+        for _ in 0..INCREMENT_TRIES {
+            let found = self.get(path).await?;
+            let old = found.as_ref().map_or(Ok(0), |found| found.value.get().parse::<i64>());
+            let old = old.map_err(|_| KvError::validation("the value is not an integer of 64 bits"))?;
+            let sum = old.checked_add(by);
+            let sum = sum.ok_or_else(|| KvError::validation("the sum is not an integer of 64 bits"))?;
+            let value = RawValue::from_string(sum.to_string());
+            let value = value.map_err(|_| KvError::validation("the sum is no JSON"))?;
+            let condition = found.map_or(Condition::Absent, |found| Condition::Version(found.version));
+            match self.put(&Put { condition, ..Put::new(path, &value) }, None).await {
+                Err(error) if error.code() == KvCode::FileSystem(ErrorKind::Conflict) => breathe().await,
+                put => return put.map(|written| (sum, written)),
+            }
+        }
+        let message = "the key changes all the time, or its file holds no JSON; try again";
+        Err(KvError::new(KvCode::FileSystem(ErrorKind::Conflict), message))
+    }
+
+    /// Sets from which moment on a key is absent, or that it never is, and nothing else. `None` if it has no
+    /// value.
+    ///
+    /// # Errors
+    /// `InvalidPath`; those of the filesystem.
+    pub async fn expire(&self, path: &str, at: Option<Timestamp>) -> KvResult<Option<Written>> {
+        let file = self.base.file(&Key::parse_value(path)?)?;
+        if !self.is_value(&file).await? {
+            return Ok(None);
+        }
+        let attrs = SetAttrs { expires_at: Some(at), ..SetAttrs::default() };
+        match self.commit(vec![Op::set_attrs(file, attrs)], Vec::new(), None).await {
+            Ok(commit) => Ok(Some(written(&commit, 0))),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(self.refused(error)),
+        }
+    }
+
+    /// Removes a value, if there is one, and the directories that this leaves empty: in any case one durable
+    /// commit.
+    ///
+    /// # Errors
+    /// `InvalidPath`, `IdempotencyMismatch`; those of the filesystem.
+    pub async fn delete(&self, path: &str, idempotency: Option<Idempotency>) -> KvResult<Written> {
+        let file = self.base.file(&Key::parse_value(path)?)?;
+        let removal = Op::remove_file(file.clone()).if_exists();
+        for left in (0..TRIES).rev() {
+            let mut ops = vec![removal.clone()];
+            if left > 0 {
+                ops.extend(self.emptied_parents(&file).await?.into_iter().map(remove_directory));
+            }
+            match self.commit(ops, Vec::new(), idempotency.as_ref()).await {
+                Ok(commit) => return Ok(written(&commit, 0)),
+                // Somebody put something there in between. Look again; in the end leave the directories be.
+                Err(error) if error.is(ErrorKind::NotEmpty) || error.is(ErrorKind::NotADirectory) => {}
+                // Keys below `/a.json` stand where the value of `/a` would: there is no value to end.
+                Err(error) if error.is(ErrorKind::IsADirectory) => {
+                    let nothing = self.commit(Vec::new(), Vec::new(), idempotency.as_ref()).await;
+                    return nothing.map(|commit| written(&commit, 0)).map_err(|error| self.refused(error));
+                }
+                Err(error) => return Err(self.refused(error)),
+            }
+        }
+        Err(KvError::new(KvCode::PathConflict, "what is around this key changes all the time; try again"))
+    }
+
+    async fn commit(
+        &self,
+        ops: Vec<Op>,
+        preconditions: Vec<(At, Precondition)>,
+        idempotency: Option<&Idempotency>,
+    ) -> Result<Commit, Error> {
+        let (author, idempotency) = (self.author.clone(), idempotency.cloned());
+        self.fs.commit(Batch { preconditions, author, idempotency, ..Batch::new(ops) }).await
+    }
+
+    /// What to do before the next try of a put that failed at its file; the error, if that cannot help.
+    async fn make_way(&self, put: &Put<'_>, file: &TreePath, error: Error) -> KvResult<Vec<Op>> {
+        let is_directory = self.kind_of(file).await? == Some(Kind::Directory);
+        match error.kind() {
+            ErrorKind::IsADirectory | ErrorKind::NotEmpty | ErrorKind::AlreadyExists if is_directory => {
+                self.clear(file).await?.ok_or_else(|| self.in_the_way(file, true, error))
+            }
+            ErrorKind::Conflict => Err(self.condition_failed(put, file, error).await),
+            ErrorKind::AlreadyExists if put.condition == Condition::Absent => {
+                Err(self.condition_failed(put, file, error).await)
+            }
+            // What is there changed since it was looked at.
+            ErrorKind::AlreadyExists
+            | ErrorKind::NotFound
+            | ErrorKind::IsADirectory
+            | ErrorKind::NotEmpty => Ok(Vec::new()),
+            _ => Err(self.refused(error)),
+        }
+    }
+
+    /// The file of a put that keeps the rules.
+    fn file_of(&self, put: &Put<'_>) -> KvResult<TreePath> {
+        let key = Key::parse_value(put.path)?;
+        if key.is_reserved() {
+            let message = "`/sys` and what is below it is reserved for the system";
+            return Err(KvError::new(KvCode::ReservedPath, message));
+        }
+        if put.value.get().len() > MAX_VALUE {
+            return Err(KvError::new(KvCode::TooLarge, format!("a value has at most {MAX_VALUE} bytes")));
+        }
+        self.base.file(&key)
+    }
+
+    async fn write_of(&self, put: &Put<'_>, file: &TreePath) -> KvResult<Op> {
+        let mut attrs = put.attributes();
+        let mut create = Create::IfMissing;
+        if put.searchable.is_none() {
+            // A new file is searchable unless told otherwise, a new key is not: which one it is has to be
+            // known.
+            match self.kind_of(file).await? {
+                Some(Kind::File) => create = Create::Never,
+                Some(_) => {}
+                None => (create, attrs.searchable) = (Create::New, Some(Some(false))),
+            }
+        }
+        if put.condition == Condition::Absent {
+            (create, attrs.searchable) = (Create::New, Some(Some(put.searchable.unwrap_or_default())));
+        }
+        let body = Body::Bytes(Bytes::copy_from_slice(put.value.get().as_bytes()));
+        Ok(Op::Write { at: At::Path(file.clone()), body, create, parents: true, attrs })
+    }
+
+    /// The error of a condition that does not hold, with what is there.
+    async fn condition_failed(&self, put: &Put<'_>, file: &TreePath, error: Error) -> KvError {
+        let there = match self.fs.stat(&At::Path(file.clone())).await {
+            Ok(entry) => format!("it is at version {}", entry.version),
+            Err(_) => "it has no value".to_owned(),
+        };
+        let message = match put.condition {
+            Condition::Version(version) => format!("`{}` is not at version {version}: {there}", put.path),
+            Condition::Absent | Condition::Any => format!("`{}` has a value already: {there}", put.path),
+        };
+        KvError::caused(KvCode::FileSystem(ErrorKind::Conflict), message, error)
+    }
+
+    /// The directories below `kv/` that have nothing in them but the way to `file`, deepest first.
+    async fn emptied_parents(&self, file: &TreePath) -> KvResult<Vec<TreePath>> {
+        let mut emptied = Vec::new();
+        let mut below = file.clone();
+        while let Some((dir, name)) = below.split()
+            && dir != *self.base.path()
+        {
+            let page = Page::default().limit(2);
+            match self.fs.list(&At::Path(dir.clone()), &page).await {
+                Ok(listing) if listing.items.iter().any(|item| item.name != name) => break,
+                Ok(_) => emptied.push(dir.clone()),
+                Err(error) if is_missing(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+            below = dir;
+        }
+        Ok(emptied)
+    }
+
+    /// What removes the directory at `path`, if there are only directories below it; deepest first.
+    async fn clear(&self, path: &TreePath) -> KvResult<Option<Vec<Op>>> {
+        let page = WalkPage::default().limit(MAX_CLEARED);
+        let walk = match self.fs.walk(&path.into(), &page).await {
+            Ok(walk) => walk,
+            Err(error) if is_missing(&error) => return Ok(Some(Vec::new())),
+            Err(error) => return Err(error.into()),
+        };
+        if walk.more || walk.items.iter().any(|item| item.kind != Kind::Directory) {
+            return Ok(None);
+        }
+        // A walk gives a directory before what is in it.
+        let below = walk.items.into_iter().rev().map(|item| item.path);
+        Ok(Some(below.chain([path.clone()]).map(remove_directory).collect()))
+    }
+
+    fn refused(&self, error: Error) -> KvError {
+        match (error.kind(), error.path().cloned()) {
+            (ErrorKind::NotADirectory | ErrorKind::NotPermitted, Some(path)) => {
+                self.in_the_way(&path, false, error)
+            }
+            (ErrorKind::IdempotencyMismatch, _) => KvError::caused(
+                KvCode::IdempotencyMismatch,
+                "this idempotency key was used with another request; use a new one",
+                error,
+            ),
+            (ErrorKind::TooLarge, _) => {
+                let message = format!("the tags are too long: {}", error.message());
+                KvError::caused(KvCode::Validation, message, error)
+            }
+            _ => error.into(),
+        }
+    }
+
+    fn in_the_way(&self, path: &TreePath, is_directory: bool, error: Error) -> KvError {
+        let message = match self.base.shown(path, is_directory) {
+            Some(shown) => format!("`{shown}` is in the way of this key"),
+            None => "something else stands where the keys of this agent have to go".into(),
+        };
+        KvError::caused(KvCode::PathConflict, message, error)
+    }
+}
+
+fn remove_directory(path: TreePath) -> Op {
+    Op::remove_dir(path).if_exists()
+}
+
+fn written(commit: &Commit, op: usize) -> Written {
+    Written { version: commit.version(op), created_at: commit.time }
+}

@@ -1,0 +1,21 @@
+//! What agents keep in a tree of garth, and the tree that an agent sees. Everything here works on any
+//! [`FileSystem`](garth_engine::FileSystem): this crate has no tables and names no engine.
+
+mod breathe;
+pub mod chat;
+pub mod count;
+mod excerpt;
+mod ids;
+pub mod kv;
+pub mod media;
+pub mod models;
+pub mod node;
+pub mod outbox;
+pub mod recall;
+pub mod session;
+mod small;
+pub mod tree;
+mod tries;
+pub mod workspace;
+
+pub use tree::{AgentTree, Identity, Skill};

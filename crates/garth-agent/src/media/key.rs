@@ -1,0 +1,153 @@
+//! The key of a media file, by which messages refer to it: `media/{sessionKey}/{uuid}.{ext}`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use garth_engine::error::{Error, Result};
+use garth_engine::path::{Name, TreePath};
+
+/// The directory of all media, below the root of an account.
+pub(crate) const MEDIA: &str = "media";
+
+/// Longest ending of a file.
+const MAX_ENDING: usize = 16;
+
+/// An `r2Key`: `media/{sessionKey}/{uuid}.{ext}`. It stays when the file moves.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MediaKey {
+    session_key: String,
+    id: String,
+    ending: String,
+}
+
+impl MediaKey {
+    /// The key of a file with this UUID.
+    pub(super) fn new(session_key: &str, id: &str, ending: &str) -> Result<Self> {
+        check_session_key(session_key)?;
+        let [session_key, id, ending] = [session_key, id, ending].map(str::to_owned);
+        Ok(Self { session_key, id, ending })
+    }
+
+    /// Of which session: its key, or the UUID of one that has no key.
+    pub fn session_key(&self) -> &str {
+        &self.session_key
+    }
+
+    /// The UUID of the file.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The name of the file.
+    pub fn name(&self) -> String {
+        format!("{}.{}", self.id, self.ending)
+    }
+
+    /// Where the file is until it is moved.
+    pub fn path(&self) -> TreePath {
+        TreePath::from_row(directory(&self.session_key).key(), &self.name())
+    }
+
+    /// The key of a file of this name among the media of a session.
+    pub(super) fn of_name(session_key: &str, name: &str) -> Option<Self> {
+        let (id, ending) = name.split_once('.')?;
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let is_ending = (1..=MAX_ENDING).contains(&ending.len()) && ending.bytes().all(plain);
+        (is_uuid(id) && is_ending).then(|| Self::new(session_key, id, ending).ok())?
+    }
+}
+
+/// Where the media of a session are. The key has been checked.
+pub(super) fn directory(session_key: &str) -> TreePath {
+    TreePath::from_row(&format!("/{MEDIA}"), session_key)
+}
+
+/// Refuses what is no name of a session's media.
+///
+/// # Errors
+/// `InvalidArgument`.
+pub(super) fn check_session_key(key: &str) -> Result<()> {
+    let is_name = Name::parse(key).is_ok() && !key.chars().any(char::is_control);
+    let message = || {
+        format!("`{key}`: is no session key; write one such as agent:scout:main, or the UUID of the session")
+    };
+    if is_name { Ok(()) } else { Err(Error::invalid(message())) }
+}
+
+/// Whether it is a UUID in its usual form.
+fn is_uuid(text: &str) -> bool {
+    let parts: Vec<usize> = text.split('-').map(str::len).collect();
+    let is_hex = |byte: u8| byte == b'-' || byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    parts == [8, 4, 4, 4, 12] && text.bytes().all(is_hex)
+}
+
+impl FromStr for MediaKey {
+    type Err = Error;
+
+    /// As messages have it; a path from the root, with `/` first, is the same.
+    fn from_str(text: &str) -> Result<Self> {
+        let mut parts = text.strip_prefix('/').unwrap_or(text).split('/');
+        let found = match (parts.next(), parts.next(), parts.next(), parts.next()) {
+            (Some(MEDIA), Some(session_key), Some(name), None) => Self::of_name(session_key, name),
+            _ => None,
+        };
+        let message = || format!("`{text}`: is no key of media; write media/SESSION-KEY/UUID.EXT");
+        found.ok_or_else(|| Error::invalid(message()))
+    }
+}
+
+impl fmt::Display for MediaKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{MEDIA}/{}/{}.{}", self.session_key, self.id, self.ending)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "01234567-89ab-4def-8123-456789abcdef";
+
+    #[test]
+    fn a_key_is_media_a_session_key_and_a_uuid_with_an_extension() {
+        let text = format!("media/agent:a:dm:%41/{ID}.png");
+        let key: MediaKey = text.parse().unwrap();
+        assert_eq!(key.to_string(), text);
+        assert_eq!((key.session_key(), key.id()), ("agent:a:dm:%41", ID));
+        assert_eq!(key.path().as_str(), format!("/{text}"));
+        assert_eq!(format!("/{text}").parse::<MediaKey>().unwrap(), key);
+    }
+
+    #[test]
+    fn what_looks_like_a_key_is_none() {
+        let upper = ID.to_uppercase();
+        for bad in [
+            String::new(),
+            "media".to_owned(),
+            format!("media/{ID}.png"),
+            format!("media/k/{ID}"),
+            format!("media/k/{ID}."),
+            format!("media/k/{ID}.p/g"),
+            format!("media/k/{ID}.PNG"),
+            format!("media/k/{ID}.tar.gz"),
+            format!("media/k/{ID}.{}", "x".repeat(17)),
+            format!("media/k/{upper}.png"),
+            format!("media/k/{}.png", &ID[1..]),
+            format!("media/k/../{ID}.png"),
+            format!("media/../{ID}.png"),
+            format!("media/./{ID}.png"),
+            format!("media//{ID}.png"),
+            format!("media/k\n/{ID}.png"),
+            format!("media/k/l/{ID}.png"),
+            format!("media/{}/{ID}.png", "k".repeat(256)),
+            format!("Media/k/{ID}.png"),
+            format!("mediax/k/{ID}.png"),
+            format!("//media/k/{ID}.png"),
+            format!("x/media/k/{ID}.png"),
+            format!("media/k/{ID}.png/"),
+            format!("media/k/{ID}.png\0"),
+        ] {
+            assert!(bad.parse::<MediaKey>().is_err(), "{bad}");
+        }
+    }
+}

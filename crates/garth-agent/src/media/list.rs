@@ -1,0 +1,88 @@
+//! Lists and removes media.
+
+use super::key::{MediaKey, check_session_key, directory};
+use super::{Media, Stored, missing};
+use crate::tries::Tries;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::find;
+use garth_engine::model::{At, Batch, Entry, Op, Page, Precondition, Seq};
+use garth_engine::path::Name;
+
+/// Most files of a page.
+pub const MAX_LISTED: usize = 1000;
+
+impl Media<'_> {
+    /// A page of a session's media, by name, behind the name `after`, and where to go on if there may be
+    /// more: a page with few, or none, is not always the last. Those that a reset has moved are with the
+    /// archive.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is no session key, no name, or a limit outside 1 to [`MAX_LISTED`]; from
+    /// the filesystem.
+    pub async fn list(
+        &self,
+        session_key: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<Stored>, Option<String>)> {
+        check_session_key(session_key)?;
+        if !(1..=MAX_LISTED).contains(&limit) {
+            return Err(Error::invalid(format!("the limit of a list of media is 1 to {MAX_LISTED}")));
+        }
+        let dir = directory(session_key);
+        let page = Page::default().after(after.map(Name::parse).transpose()?).limit(limit).with_entries();
+        let listing = match self.fs.list(&At::from(&dir), &page).await {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok((Vec::new(), None));
+            }
+            listing => listing?,
+        };
+        let last = listing.items.last().map(|item| item.name.as_str().to_owned());
+        let next = last.filter(|_| listing.more);
+        let stored = listing.items.into_iter().filter_map(|item| {
+            let key = MediaKey::of_name(session_key, item.name.as_str())?;
+            let entry = item.entry.filter(|entry| entry.is_file())?;
+            Some(Stored { path: key.path(), key, entry: *entry })
+        });
+        Ok((stored.collect(), next))
+    }
+
+    /// Removes a media file, wherever it is now.
+    ///
+    /// # Errors
+    /// `NotFound`; from the filesystem.
+    pub async fn remove(&self, key: &MediaKey) -> Result<Seq> {
+        let mut tries = Tries::default();
+        loop {
+            let Stored { path, entry, .. } = self.get(key).await?;
+            let batch = self.batch(Op::remove(path.clone()), &format!("remove {key}"));
+            match self.fs.commit(batch.require(path, Precondition::Etag(entry.etag))).await {
+                Err(error) if tries.again(&error) => {}
+                // it went or moved meanwhile
+                Err(error) if error.is(ErrorKind::NotFound) => return Err(missing(key)),
+                done => return Ok(done?.seq),
+            }
+        }
+    }
+
+    /// Removes all media of a session, in one commit. None if there were none.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is no session key; from the filesystem.
+    pub async fn clear(&self, session_key: &str) -> Result<Option<Seq>> {
+        check_session_key(session_key)?;
+        let dir = directory(session_key);
+        if find(self.fs, &At::from(&dir)).await?.filter(Entry::is_dir).is_none() {
+            return Ok(None);
+        }
+        let batch = self.batch(Op::remove_tree(dir), &format!("remove the media of {session_key}"));
+        match self.fs.commit(batch).await {
+            Err(error) if error.is(ErrorKind::NotFound) => Ok(None),
+            done => Ok(Some(done?.seq)),
+        }
+    }
+
+    fn batch(&self, op: Op, message: &str) -> Batch {
+        Batch::new([op]).author(self.author.clone()).message(message)
+    }
+}

@@ -1,0 +1,137 @@
+//! Context nodes: memories and skills that are whole or not there. A node is a directory whose files are
+//! written in one order, its meta last; `docs/specs/nodes.md` describes them.
+
+pub mod edge;
+pub mod event;
+mod files;
+mod get;
+pub mod layers;
+mod list;
+pub mod made;
+mod meta;
+mod near;
+mod put;
+mod relate;
+mod remove;
+mod repair;
+mod state;
+mod travel;
+mod uri;
+
+pub use self::edge::{Edge, MAX_EDGES};
+pub use self::event::{Event, EventStatus, EventType};
+pub use self::files::{ABSTRACT, CONTENT, DLQ, DONE, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
+pub use self::get::{Level, Node};
+pub use self::list::{List, Listed, MAX_LISTED, Prefix};
+pub use self::meta::{ContextType, Layer, Layers, Meta, Origin, Provenance, Status, seconds};
+pub use self::near::Near;
+pub use self::put::{LayerText, Put, Written};
+pub use self::relate::{Around, Direction, Related};
+pub use self::repair::{Finding, Follow, Next, Repair, Report, Told};
+pub use self::state::{File, MAX_CONTENT, State, text_of};
+pub use self::uri::{CATEGORIES, Place, Space, Uri};
+pub use super::small::sha256;
+
+use garth_engine::env::Env;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::FileSystem;
+use garth_engine::model::{At, Author, Batch, Op, Precondition};
+use garth_engine::path::TreePath;
+
+/// The context nodes of an account.
+///
+/// ```
+/// use garth::agent::node::{Level, Nodes, Put};
+/// use garth::engine::memory::Memory;
+/// use garth::Env;
+///
+/// # futures::executor::block_on(async {
+/// let fs = Memory::new(Env::system());
+/// let nodes = Nodes::new(&fs, "default", Env::system());
+/// let coffee = "ctx://default/users/alice/memories/preferences/coffee".parse()?;
+/// nodes.put(&coffee, &Put::new("Alice likes her coffee black. She has two a day.\n")).await?;
+/// let node = nodes.get(&coffee, Level::Abstract).await?;
+/// assert_eq!(node.text, "Alice likes her coffee black.");
+/// # Ok::<(), garth::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Nodes<'a> {
+    fs: &'a dyn FileSystem,
+    account: String,
+    env: Env,
+    author: Author,
+    categories: Vec<String>,
+    /// The directories that `fs` reaches, if it is not all.
+    tops: Option<Vec<TreePath>>,
+}
+
+impl<'a> Nodes<'a> {
+    /// The nodes of `account`, whose tree is `fs`, or as much of it as `fs` reaches.
+    pub fn new(fs: &'a dyn FileSystem, account: &str, env: Env) -> Self {
+        let (account, author) = (account.to_owned(), Author::default());
+        Self { fs, account, env, author, categories: Vec::new(), tops: None }
+    }
+
+    /// In the name of this author.
+    #[must_use]
+    pub fn author(self, author: Author) -> Self {
+        Self { author, ..self }
+    }
+
+    /// With these categories besides [`CATEGORIES`].
+    #[must_use]
+    pub fn categories(self, categories: impl IntoIterator<Item = String>) -> Self {
+        Self { categories: categories.into_iter().collect(), ..self }
+    }
+
+    /// Where `fs` reaches these directories alone, such as `/users/alice/memories`.
+    #[must_use]
+    pub fn tops(self, tops: impl IntoIterator<Item = TreePath>) -> Self {
+        Self { tops: Some(tops.into_iter().collect()), ..self }
+    }
+
+    /// Refuses what is of another account, or of a category that there is not.
+    fn check(&self, uri: &Uri) -> Result<()> {
+        uri.check_account(&self.account)?;
+        let category = uri.category();
+        if CATEGORIES.contains(&category) || self.categories.iter().any(|known| known == category) {
+            return Ok(());
+        }
+        let known: Vec<&str> =
+            CATEGORIES.iter().copied().chain(self.categories.iter().map(String::as_str)).collect();
+        Err(Error::invalid(format!("{uri}: {category} is no category; there are {}", known.join(", "))))
+    }
+
+    fn has_attributes(&self, uri: &Uri) -> bool {
+        self.fs.capabilities(&uri.dir()).attributes
+    }
+
+    /// What is known of a node that is there.
+    fn active(&self, state: &State) -> Result<Meta> {
+        state.active().ok_or_else(|| missing(&state.uri))
+    }
+
+    fn batch(&self, mut ops: Vec<Op>, conditions: Vec<(At, Precondition)>) -> Batch {
+        for op in &mut ops {
+            if let Op::Write { at: At::Path(path), attrs, .. } = op
+                && is_no_text(path)
+                && self.fs.capabilities(path).attributes
+            {
+                // search never shows it, so that it need not be indexed
+                attrs.searchable = Some(Some(false));
+            }
+        }
+        let batch = Batch::new(ops).author(self.author.clone());
+        Batch { preconditions: conditions, ..batch }
+    }
+}
+
+/// Whether it is a file beside the text and layers of a node.
+fn is_no_text(path: &TreePath) -> bool {
+    let is_event = path.segments().any(|segment| segment == OUTBOX);
+    is_event || path.name().is_some_and(|name| name == META || name == RELATIONS)
+}
+
+fn missing(uri: &Uri) -> Error {
+    Error::new(ErrorKind::NotFound, format!("{uri}: there is no such node"))
+}

@@ -1,0 +1,65 @@
+//! Nodes of the same owner that say much the same, by words.
+
+use super::Nodes;
+use super::files::META;
+use super::layers;
+use super::meta::{Meta, Status};
+use super::state::read_all;
+use super::uri::{Space, Uri};
+use garth_engine::error::Result;
+use garth_engine::model::SearchQuery;
+use garth_engine::path::TreePath;
+
+/// How much of a text's words another has at least, to be called near: chosen so that one that differs in
+/// one word of four still is.
+const MIN_SCORE: f64 = 0.7;
+
+/// Most that are told of.
+const MOST: usize = 5;
+
+/// A node that says much the same as another.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Near {
+    /// Which.
+    pub uri: Uri,
+    /// How much of the other's words it has, 0 to 1.
+    pub score: f64,
+}
+
+impl Nodes<'_> {
+    /// What is near a node with this text; none where there is no search.
+    pub(super) async fn near(&self, uri: &Uri, content: &str) -> Result<Option<Vec<Near>>> {
+        let capabilities = self.fs.capabilities(&uri.dir());
+        if !capabilities.search {
+            return Ok(None);
+        }
+        let (kind, id) = match uri.space() {
+            Space::User(id) => ("users", id),
+            Space::Agent(id) => ("agents", id),
+        };
+        let memories = TreePath::parse(&format!("/{kind}/{id}/memories"))?;
+        // the sentence that a node begins with says what it is about
+        let query = SearchQuery::new(layers::brief(content)).within(memories).limit(4 * MOST);
+        let query = query.neighbours(false).quick();
+        let hits = match self.fs.search(&query).await {
+            Ok(answer) => answer.hits,
+            Err(error) if error.is(garth_engine::error::ErrorKind::TimedOut) => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let mut near: Vec<Near> = Vec::new();
+        for hit in hits.iter().filter(|hit| hit.score >= MIN_SCORE) {
+            let dir = hit.path.parent().unwrap_or_default();
+            let Some(other) = Uri::of_dir(&self.account, &dir) else { continue };
+            if other == *uri || near.iter().any(|known| known.uri == other) || near.len() == MOST {
+                continue;
+            }
+            let [meta] = read_all(self.fs, &[other.file(META)]).await?;
+            let meta = meta.and_then(|file| Meta::parse(file.bytes.as_ref()?).ok());
+            if meta.is_some_and(|meta| meta.status == Status::Active && meta.valid_to.is_none()) {
+                near.push(Near { uri: other, score: hit.score });
+            }
+        }
+        Ok(Some(near))
+    }
+}

@@ -1,0 +1,223 @@
+//! What operators do with events: list them, try again what was given up, drop it, tell everything anew.
+
+use std::collections::BTreeSet;
+
+use super::claim::{batch, is_lost};
+use super::finish::removed;
+use super::present::{tell, tell_whatever};
+use super::queued::{Found, Keep, NodeState, Queued, in_outbox, is_absent, lies, load, node_state, places};
+use crate::node::{Event, EventStatus, EventType, RELATIONS, Status, Uri};
+use garth_engine::env::Env;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::FileSystem;
+use garth_engine::model::{
+    At, FindCursor, FindItem, FindQuery, Ino, Op, Precondition, Projection, Timestamp,
+};
+use garth_engine::path::TreePath;
+
+/// Nodes that are told anew in one commit.
+const AT_ONCE: usize = 16;
+
+/// Keys that are looked at in one call.
+const PAGE: usize = 1000;
+
+/// An event as it is listed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listed {
+    /// Where it lies.
+    pub path: TreePath,
+    /// The event, without its payload; or why it is none.
+    pub event: Result<Event, String>,
+    /// Whether it was given up.
+    pub is_failed: bool,
+}
+
+/// A page of events.
+#[derive(Debug)]
+pub struct Listing {
+    /// What was given up first, in the order in which it was made; then by when it is due.
+    pub items: Vec<Listed>,
+    /// Where to go on. A page with few items, or none, is not always the last.
+    pub next: Option<FindCursor>,
+}
+
+/// A page of the events of an account, up to 100; with `failed` of those alone that were given up.
+///
+/// # Errors
+/// `Unsupported` where nothing is found by key; from the storage.
+pub async fn list(
+    fs: &dyn FileSystem,
+    account: &str,
+    failed: bool,
+    after: Option<FindCursor>,
+) -> Result<Listing> {
+    let answer = fs.find(&FindQuery::new(Projection::EventDue).after(after).limit(100)).await?;
+    let is_failed = |item: &FindItem| {
+        item.key.starts_with("failed") || lies(&item.path).is_some_and(|(_, is_dead)| is_dead)
+    };
+    let wanted: Vec<FindItem> = answer.items.into_iter().filter(|item| !failed || is_failed(item)).collect();
+    let found = load(fs, account, places(wanted), Keep::Head).await?;
+    let items = found.into_iter().map(|found| match found {
+        Found::Event(queued) => {
+            Listed { path: queued.path, event: Ok(queued.event), is_failed: queued.is_dead }
+        }
+        Found::Refused { path, is_dead, why, .. } => Listed { path, event: Err(why), is_failed: is_dead },
+    });
+    Ok(Listing { items: items.collect(), next: answer.next })
+}
+
+/// How an event is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retried {
+    /// It waits again.
+    Again,
+    /// Its nodes have changed since: it is gone, and new events tell what they are now.
+    Anew,
+}
+
+/// Tries an event again that was given up, or waits for its next attempt: at once and as if for the first
+/// time.
+///
+/// # Errors
+/// `NotFound` without such an event; `InvalidArgument` for a file that is none; `Busy` while a worker holds
+/// it; `Conflict` if it changed meanwhile; from the storage.
+pub async fn retry(fs: &dyn FileSystem, env: &Env, account: &str, id: &str) -> Result<Retried> {
+    let queued = match sought(fs, account, id).await? {
+        Found::Event(queued) => free(env.now(), queued)?,
+        Found::Refused { path, why, .. } => {
+            return Err(Error::at(ErrorKind::InvalidArgument, &path, format!("{why}; drop it")));
+        }
+    };
+    let require = batch().require(&queued.path, Precondition::Etag(queued.etag));
+    if is_overtaken(fs, account, &queued).await? {
+        let here = Uri::of_dir(account, &queued.dir).map(|uri| uri.to_string());
+        let about: BTreeSet<String> = queued.uris.iter().cloned().chain(here).collect();
+        let mut batch = require.message("tell anew").op(Op::remove_file(&queued.path));
+        for uri in about {
+            batch = tell_whatever(fs, env, &uri.parse()?, batch).await?;
+        }
+        fs.commit(batch).await?;
+        return Ok(Retried::Anew);
+    }
+    let mut event = queued.event.clone();
+    event.status = EventStatus::Pending;
+    event.retry_count = 0;
+    // one that others have passed takes its place behind them
+    event.seq = event.seq.filter(|_| !queued.is_dead);
+    (event.next_attempt_at, event.lease_until, event.last_error) = (None, None, None);
+    let mut batch = require.message("try again").op(Op::write(&queued.path, event.to_json()).must_exist());
+    let back = in_outbox(&queued.dir, queued.path.name().unwrap_or_default());
+    if back != queued.path {
+        batch = batch.op(Op::rename(&queued.path, back).no_replace());
+    }
+    fs.commit(batch).await?;
+    Ok(Retried::Again)
+}
+
+/// Removes an event that nobody is to hear of any more; its node counts as told.
+///
+/// # Errors
+/// As [`retry`].
+pub async fn drop_event(fs: &dyn FileSystem, env: &Env, account: &str, id: &str) -> Result<()> {
+    let batch = match sought(fs, account, id).await? {
+        Found::Event(queued) => {
+            let queued = free(env.now(), queued)?;
+            let require = batch().require(&queued.path, Precondition::Etag(queued.etag));
+            removed(fs, require.message("drop an event"), &queued).await?
+        }
+        Found::Refused { path, etag, .. } => {
+            batch().require(&path, Precondition::Etag(etag)).op(Op::remove_file(&path))
+        }
+    };
+    fs.commit(batch).await?;
+    Ok(())
+}
+
+fn free(now: Timestamp, queued: Box<Queued>) -> Result<Box<Queued>> {
+    if queued.is_held(now) {
+        let message = "a worker is at this event; try again in a minute";
+        return Err(Error::at(ErrorKind::Busy, &queued.path, message));
+    }
+    Ok(queued)
+}
+
+/// The event of an id, wherever it lies.
+async fn sought(fs: &dyn FileSystem, account: &str, id: &str) -> Result<Found> {
+    let (mut after, name) = (None, format!("{id}.json"));
+    loop {
+        let answer = fs.find(&FindQuery::new(Projection::EventDue).after(after).limit(PAGE)).await?;
+        let place = answer.items.into_iter().find(|item| item.path.name() == Some(&*name));
+        if let Some(item) = place
+            && let Some(found) = load(fs, account, [(item.path, item.ino)], Keep::All).await?.pop()
+        {
+            return Ok(found);
+        }
+        after = answer.next;
+        if after.is_none() {
+            let message = format!("{id}: no such event; `garth outbox list` lists them");
+            return Err(Error::new(ErrorKind::NotFound, message));
+        }
+    }
+}
+
+/// Whether what an event tells is not so any more.
+async fn is_overtaken(fs: &dyn FileSystem, account: &str, queued: &Queued) -> Result<bool> {
+    let here = Uri::of_dir(account, &queued.dir).map(|uri| uri.to_string());
+    let node =
+        async |uri: &str| -> Result<Option<NodeState>> { node_state(fs, &uri.parse::<Uri>()?.dir()).await };
+    let (seq, event) = (queued.seq(), &queued.event);
+    let is_as_then =
+        |node: Option<NodeState>| node.is_some_and(|node| node.is_active && node.etag.seq <= seq);
+    Ok(!match event.event_type {
+        EventType::UpsertContext => here == Some(event.uri.clone()) && is_as_then(node(&event.uri).await?),
+        EventType::UpsertRelation => {
+            let at = At::Path(TreePath::from_row(queued.dir.key(), RELATIONS));
+            let written = match fs.stat(&at).await {
+                Ok(entry) => entry.etag.seq <= seq,
+                Err(error) if is_absent(&error) => false,
+                Err(error) => return Err(error),
+            };
+            let is_active = node(&event.uri).await?.is_some_and(|node| node.is_active);
+            here == Some(event.uri.clone()) && written && is_active
+        }
+        EventType::DeleteContext => node(&event.uri).await?.is_none(),
+        EventType::MoveContext => {
+            let new = queued.uris.get(1).cloned();
+            let moved = match &new {
+                Some(new) => is_as_then(node(new).await?),
+                None => false,
+            };
+            here == new && moved && node(&event.uri).await?.is_none()
+        }
+    })
+}
+
+/// Tells every ACTIVE node below a directory anew, some of them in a call. Gives how many, and where to go
+/// on.
+///
+/// # Errors
+/// `Unsupported` where nothing is found by key; from the storage.
+pub async fn resend(
+    fs: &dyn FileSystem,
+    env: &Env,
+    account: &str,
+    below: &TreePath,
+    after: Option<FindCursor>,
+) -> Result<(usize, Option<FindCursor>)> {
+    let query = FindQuery::new(Projection::NodeStatus).equal(Status::Active.as_str());
+    let answer = fs.find(&query.within(below.clone()).after(after).limit(AT_ONCE)).await?;
+    let metas: Vec<(TreePath, Ino)> = places(answer.items).collect();
+    let mut told = 0;
+    for (path, _) in metas {
+        let Some(uri) = path.parent().and_then(|dir| Uri::of_dir(account, &dir)) else { continue };
+        let batch = batch().message("tell anew");
+        let Some(batch) = tell(fs, env, &uri, &batch).await? else { continue };
+        match fs.commit(batch).await {
+            Ok(_) => told += 1,
+            // whoever changed it has told so
+            Err(error) if is_lost(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((told, answer.next))
+}

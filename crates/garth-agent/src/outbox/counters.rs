@@ -1,0 +1,92 @@
+//! How much waits and how much was given up.
+
+use super::queued::lies;
+use garth_engine::error::Result;
+use garth_engine::fs::FileSystem;
+use garth_engine::model::{FindCursor, FindQuery, Projection, Timestamp};
+use garth_engine::path::TreePath;
+
+/// Up to how many events are counted.
+pub const MAX_COUNTED: usize = 10_000;
+
+/// A number of events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// So many at least.
+    pub events: usize,
+    /// Whether there may be more than were counted.
+    pub more: bool,
+}
+
+/// How an account's outboxes stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Events that are not done, those that are held among them.
+    pub waiting: Count,
+    /// When the oldest of these was made, as its id says; of an event with another id, when it is due.
+    pub oldest: Option<Timestamp>,
+    /// Events in `dlq`.
+    pub failed: Count,
+}
+
+/// Counts the events of an account, up to [`MAX_COUNTED`] of each kind.
+///
+/// # Errors
+/// `Unsupported` where nothing is found by key; from the storage.
+pub async fn counters(fs: &dyn FileSystem) -> Result<Counters> {
+    let mut counters = Counters::default();
+    for (from, to) in [("failed\0", "failed\u{1}"), ("waiting\0", "waiting\u{1}")] {
+        let (mut after, mut counted): (Option<FindCursor>, usize) = (None, 0);
+        loop {
+            let query = FindQuery::new(Projection::EventDue).from(from).to(to);
+            let answer = fs.find(&query.after(after)).await?;
+            for item in &answer.items {
+                // what cannot be read is due at once, also where it was set aside
+                let is_dead = from.starts_with('f') || lies(&item.path).is_some_and(|(_, is_dead)| is_dead);
+                let count = if is_dead { &mut counters.failed } else { &mut counters.waiting };
+                count.events += 1;
+                if !is_dead {
+                    let made = made(&item.path, &item.key);
+                    counters.oldest = Some(counters.oldest.map_or(made, |oldest| oldest.min(made)));
+                }
+            }
+            counted += answer.items.len();
+            after = answer.next;
+            if after.is_none() || counted >= MAX_COUNTED {
+                break;
+            }
+        }
+        let count = if from.starts_with('f') { &mut counters.failed } else { &mut counters.waiting };
+        count.more = after.is_some();
+    }
+    Ok(counters)
+}
+
+/// When an event was made: an id of version 7 begins with its milliseconds.
+fn made(path: &TreePath, key: &str) -> Timestamp {
+    let id: String = path.name().unwrap_or_default().chars().filter(|c| *c != '-').collect();
+    let of_id = id.get(12..13).filter(|version| *version == "7").and_then(|_| id.get(..12));
+    let of_key = || key.split('\0').nth(1)?.parse().ok();
+    let millis = of_id.and_then(|hex| i64::from_str_radix(hex, 16).ok()).or_else(of_key);
+    Timestamp(millis.unwrap_or(0).saturating_mul(1_000_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::event::Payload;
+    use crate::node::{Event, EventType};
+    use garth_engine::env::Env;
+
+    #[test]
+    fn an_id_tells_when_its_event_was_made() {
+        let time = Timestamp::parse_rfc3339("2026-01-27T09:30:00.123Z").unwrap();
+        let (env, _) = Env::manual(time);
+        let event = Event::new(&env, EventType::DeleteContext, "ctx://a", Payload::default()).unwrap();
+        let path = |id: &str| TreePath::parse(&format!("/.outbox/{id}.json")).unwrap();
+        assert_eq!(made(&path(&event.event_id), "waiting\u{0}000000000000001"), time);
+        let other = path("550e8400-e29b-41d4-a716-446655440000");
+        assert_eq!(made(&other, "waiting\u{0}000000000001500"), Timestamp(1_500_000_000));
+        assert_eq!(made(&path("ü"), "x"), Timestamp(0));
+    }
+}

@@ -1,0 +1,96 @@
+//! Makes a claimed event what a sink gets: with the texts that it only refers to, and without secrets; and
+//! hands it over.
+
+use super::queued::{Queued, is_absent, node_state};
+use super::sink::{Sink, SinkError};
+use crate::node::event::{Payload, Record};
+use crate::node::{CONTENT, Event, EventType, MAX_CONTENT, SKILL, sha256};
+use garth_engine::error::Result;
+use garth_engine::fs::FileSystem;
+use garth_engine::model::{At, ByteRange};
+use garth_engine::path::TreePath;
+use garth_engine::text::secret::masked;
+
+/// How an attempt ended.
+#[derive(Clone, Debug)]
+pub(super) enum End {
+    /// It has had its effect.
+    Done,
+    /// There is nothing to tell: the node is not visible any more, or its text is another. Whoever changed
+    /// that made a newer event, or repair makes one, since no version is noted for this one.
+    Hidden,
+    /// It was not tried: too little time was left, or it lies elsewhere by now.
+    Untried,
+    /// It is to be tried again.
+    Failed(SinkError),
+}
+
+/// Delivers an event.
+pub(super) async fn deliver(fs: &dyn FileSystem, sink: &dyn Sink, queued: &Queued) -> End {
+    match ready(fs, queued).await {
+        Ok(Ready::Event(event)) => match sink.deliver(&event).await {
+            Ok(()) => End::Done,
+            Err(error) => End::Failed(error),
+        },
+        // what it was looked for beside has moved on
+        Ok(Ready::Hidden) if !lies_there(fs, queued).await => End::Untried,
+        Ok(Ready::Hidden) => End::Hidden,
+        Err(error) => End::Failed(SinkError::new(format!("the tree could not be read: {error}"))),
+    }
+}
+
+/// Whether an event is where it was claimed.
+async fn lies_there(fs: &dyn FileSystem, queued: &Queued) -> bool {
+    fs.stat(&At::from(&queued.path)).await.is_ok_and(|entry| entry.etag == queued.etag)
+}
+
+enum Ready {
+    Event(Box<Event>),
+    Hidden,
+}
+
+async fn ready(fs: &dyn FileSystem, queued: &Queued) -> Result<Ready> {
+    let mut event = queued.event.clone();
+    let is_upsert = matches!(event.event_type, EventType::UpsertContext | EventType::UpsertRelation);
+    // an upsert that outlived its node's directory lies in the account's outbox
+    if is_upsert && !node_state(fs, &queued.dir).await?.is_some_and(|node| node.is_active) {
+        return Ok(Ready::Hidden);
+    }
+    for record in event.payload.records.iter_mut().flatten() {
+        if !fill(fs, &queued.dir, record).await? {
+            return Ok(Ready::Hidden);
+        }
+    }
+    mask(&mut event.payload);
+    Ok(Ready::Event(Box::new(event)))
+}
+
+/// Puts marks in the place of secrets, in all that is text.
+fn mask(payload: &mut Payload) {
+    let texts = payload.records.iter_mut().flatten().filter_map(|record| record.text.as_mut());
+    let reasons = payload.edges.iter_mut().flatten().map(|edge| &mut edge.reason);
+    for text in texts.chain(reasons) {
+        *text = masked(text).into_owned();
+    }
+}
+
+/// Gives a record the text that it refers to. Whether the text is still that one.
+async fn fill(fs: &dyn FileSystem, dir: &TreePath, record: &mut Record) -> Result<bool> {
+    let (None, Some(wanted)) = (&record.text, &record.text_ref) else { return Ok(true) };
+    // the node may have moved since: its text is where it is now
+    let name = wanted.path.rsplit_once('/').map_or("", |(_, name)| name);
+    if name != CONTENT && name != SKILL {
+        return Ok(false);
+    }
+    let at = At::Path(TreePath::from_row(dir.key(), name));
+    let bytes = match fs.fetch(&at, ByteRange { offset: 0, length: MAX_CONTENT as u64 + 1 }).await {
+        Ok((_, bytes)) => bytes,
+        Err(error) if is_absent(&error) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    if sha256(&bytes) != wanted.sha256 {
+        return Ok(false);
+    }
+    record.text = Some(String::from_utf8_lossy(&bytes).into_owned());
+    Ok(true)
+}

@@ -1,0 +1,238 @@
+//! What becomes of events once they were tried: removed, with the node's version noted; put off; given up.
+
+use super::claim::{CLAIM, batch, is_lost};
+use super::deliver::End;
+use super::queued::{Queued, in_outbox, is_absent, lies, node_state};
+use super::sink::SinkError;
+use crate::node::{DLQ, DONE, EventStatus, EventType};
+use garth_engine::error::{ErrorKind, Result};
+use garth_engine::fs::FileSystem;
+use garth_engine::model::{At, Batch, ByteRange, NamesPage, Op, Precondition, Timestamp, VersionId};
+use garth_engine::path::TreePath;
+
+/// How often an event is tried again before it is given up: after 1, 4, 16, 64 and 256 seconds.
+pub const MAX_RETRIES: u32 = 5;
+
+/// How much of the name of a file is kept that was no event: with a version behind it that is still a name.
+const MAX_STEM: usize = 200;
+
+/// Longest time that a sink can ask to be left alone for, in seconds.
+const MAX_ASKED: u64 = 3600;
+
+/// How many seconds an event waits that failed for the nth time, from 1.
+pub fn delay(failures: u32) -> i64 {
+    4_i64.saturating_pow(failures.clamp(1, MAX_RETRIES) - 1)
+}
+
+/// What was made of some events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Finished {
+    pub(super) removed: usize,
+    pub(super) put_off: usize,
+    pub(super) given_up: usize,
+    /// Which another worker has taken meanwhile.
+    pub(super) lost: usize,
+}
+
+/// An event, and how trying it ended.
+pub(super) type Ended = (Queued, End);
+
+/// Notes how events ended, up to [`CLAIM`] in a commit. What changed meanwhile is left alone.
+pub(super) async fn finish(fs: &dyn FileSystem, ended: &[Ended], now: Timestamp) -> Result<Finished> {
+    let mut finished = Finished::default();
+    for chunk in ended.chunks(CLAIM) {
+        if commit(fs, chunk, now, &mut finished).await? {
+            continue;
+        }
+        for one in chunk {
+            if !commit(fs, std::slice::from_ref(one), now, &mut finished).await?
+                && !commit_moved(fs, one, now, &mut finished).await?
+            {
+                finished.lost += 1;
+            }
+        }
+    }
+    Ok(finished)
+}
+
+/// Tries it where the node has moved to.
+async fn commit_moved(
+    fs: &dyn FileSystem,
+    (event, end): &Ended,
+    now: Timestamp,
+    finished: &mut Finished,
+) -> Result<bool> {
+    let names = match fs.names(&At::Node(event.ino), &NamesPage::default()).await {
+        Ok(names) => names.items,
+        Err(error) if is_absent(&error) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let Some((path, (dir, _))) = names.into_iter().find_map(|path| Some((path.clone(), lies(&path)?))) else {
+        return Ok(false);
+    };
+    let moved = Queued { path, dir, ..event.clone() };
+    commit(fs, &[(moved, end.clone())], now, finished).await
+}
+
+/// Whether all of these were as they were claimed.
+async fn commit(
+    fs: &dyn FileSystem,
+    ended: &[Ended],
+    now: Timestamp,
+    finished: &mut Finished,
+) -> Result<bool> {
+    let (mut batch, mut sum) = (batch().message("finish events"), *finished);
+    for (event, end) in ended {
+        batch = batch.require(&event.path, Precondition::Etag(event.etag));
+        batch = match end {
+            End::Done => {
+                sum.removed += 1;
+                removed(fs, batch, event).await?
+            }
+            End::Hidden => {
+                sum.removed += 1;
+                batch.op(Op::remove_file(&event.path))
+            }
+            End::Untried => {
+                sum.put_off += 1;
+                batch.op(given_back(event))
+            }
+            End::Failed(error) if event.event.retry_count >= MAX_RETRIES => {
+                sum.given_up += 1;
+                given_up(batch, event, error)
+            }
+            End::Failed(error) => {
+                sum.put_off += 1;
+                batch.op(put_off(event, error, now))
+            }
+        };
+    }
+    match fs.commit(batch).await {
+        Ok(_) => {
+            *finished = sum;
+            Ok(true)
+        }
+        Err(error) if is_lost(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes an event that was told, and notes the version of its node.
+pub(super) async fn removed(fs: &dyn FileSystem, batch: Batch, event: &Queued) -> Result<Batch> {
+    let batch = batch.op(Op::remove_file(&event.path));
+    let is_whole = matches!(event.event.event_type, EventType::UpsertContext | EventType::MoveContext);
+    if event.dir.is_root() || !is_whole {
+        return Ok(batch);
+    }
+    let Some(version) = version_of(fs, event).await? else { return Ok(batch) };
+    let noted = noted(fs, &event.dir).await?;
+    // a move tells no texts: it notes its own version, and none that was not told
+    let is_gap = event.event.event_type == EventType::MoveContext && noted + 1 < version;
+    if version <= noted || is_gap {
+        return Ok(batch);
+    }
+    // the directory is there while the event is
+    Ok(batch.op(Op::write(in_outbox(&event.dir, DONE), format!("{version}\n"))))
+}
+
+/// The version that the node of an event had once the event was made; `None` if nobody knows, or the node is
+/// not ACTIVE.
+async fn version_of(fs: &dyn FileSystem, event: &Queued) -> Result<Option<u64>> {
+    let Some(now) = node_state(fs, &event.dir).await?.filter(|node| node.is_active) else {
+        return Ok(None);
+    };
+    if now.etag.seq <= event.seq() {
+        return Ok(Some(now.version));
+    }
+    // its meta was written since, and the directory may have had another name
+    let dir = fs.stat(&At::from(&event.dir)).await?.ino;
+    let then = match fs.as_of(&event.seq().into()).await {
+        Ok(then) => then,
+        Err(error)
+            if matches!(error.kind(), ErrorKind::Gone | ErrorKind::NotFound | ErrorKind::Unsupported) =>
+        {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    let names = match then.names(&At::Node(dir), &NamesPage::default()).await {
+        Ok(names) => names.items,
+        Err(error) if is_absent(&error) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let Some(path) = names.first() else { return Ok(None) };
+    Ok(node_state(&*then, path).await?.map(|node| node.version))
+}
+
+/// The version whose events are done; 0 if nothing says so.
+pub(super) async fn noted(fs: &dyn FileSystem, dir: &TreePath) -> Result<u64> {
+    match fs.fetch(&At::Path(in_outbox(dir, DONE)), ByteRange { offset: 0, length: 64 }).await {
+        Ok((_, bytes)) => {
+            Ok(std::str::from_utf8(&bytes).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0))
+        }
+        Err(error) if is_absent(&error) => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+/// As it was before it was claimed.
+fn given_back(event: &Queued) -> Op {
+    let mut back = event.event.clone();
+    back.status = EventStatus::Pending;
+    back.lease_until = None;
+    Op::write(&event.path, back.to_json()).must_exist()
+}
+
+fn put_off(event: &Queued, error: &SinkError, now: Timestamp) -> Op {
+    let mut failed = event.event.clone();
+    failed.status = EventStatus::Pending;
+    failed.lease_until = None;
+    failed.retry_count = failed.retry_count.saturating_add(1);
+    let asked = error.asked_for().map_or(0, |time| time.as_secs().min(MAX_ASKED));
+    let wait = delay(failed.retry_count).max(asked.cast_signed());
+    failed.next_attempt_at = Some(now.plus_seconds(wait).to_rfc3339());
+    failed.last_error = Some(error.message().to_owned());
+    Op::write(&event.path, failed.to_json()).must_exist()
+}
+
+fn given_up(batch: Batch, event: &Queued, error: &SinkError) -> Batch {
+    let mut failed = event.event.clone();
+    failed.status = EventStatus::Failed;
+    failed.lease_until = None;
+    failed.next_attempt_at = None;
+    failed.retry_count = failed.retry_count.saturating_add(1);
+    failed.last_error = Some(error.message().to_owned());
+    let batch = batch.op(Op::write(&event.path, failed.to_json()).must_exist());
+    batch.op(Op::rename(&event.path, in_dlq(&event.dir, &event.path)).with_parents())
+}
+
+/// The place of an event that was given up.
+pub(super) fn in_dlq(dir: &TreePath, path: &TreePath) -> TreePath {
+    TreePath::from_row(in_outbox(dir, DLQ).key(), path.name().unwrap_or_default())
+}
+
+/// A name in `dlq` that no event has.
+fn aside(dir: &TreePath, path: &TreePath, version: VersionId) -> TreePath {
+    let dlq = in_outbox(dir, DLQ);
+    let stem = path.name().and_then(|name| name.strip_suffix(".json")).unwrap_or_default();
+    let stem = &stem[..stem.floor_char_boundary(MAX_STEM)];
+    TreePath::from_row(dlq.key(), &format!("{stem}.{version}.json"))
+}
+
+/// Moves what is no event to `dlq`, byte for byte.
+pub(super) async fn set_aside(fs: &dyn FileSystem, refused: &[(TreePath, VersionId)]) -> Result<usize> {
+    let mut done = 0;
+    for (path, etag) in refused {
+        let Some((dir, false)) = lies(path) else { continue };
+        let batch = batch()
+            .message("set aside what is no event")
+            .require(path, Precondition::Etag(*etag))
+            .op(Op::rename(path, aside(&dir, path, *etag)).no_replace().with_parents());
+        match fs.commit(batch).await {
+            Ok(_) => done += 1,
+            Err(error) if is_lost(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}

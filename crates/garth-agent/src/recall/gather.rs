@@ -1,0 +1,178 @@
+//! Which nodes and files may be shown for a question, and what of each there is to show.
+
+use std::collections::HashMap;
+
+use super::read::{Found, Shown};
+use super::{FITS, Recall, Recaller};
+use crate::node::{ABSTRACT, Level, META, OUTBOX, OVERVIEW, RELATIONS, Uri, text_of};
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::model::{Hit, ScoreParts};
+use garth_engine::path::TreePath;
+use garth_engine::text::question::Question;
+
+/// Hits of the one search.
+pub(super) const HITS: usize = 200;
+/// Nodes and files that are read to see whether they may be shown, and to show them: about 80 KiB of each.
+const READ: usize = 100;
+/// What has less of the question than this share of the best is left out.
+const BESIDE: f64 = 0.4;
+
+const PAST: &str = "Found among what is known now: what was deleted or reworded since is not searched.";
+const UNINDEXED: &str = "Some text is not indexed yet; ask again in a while.";
+
+/// What may be shown, best first.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    pub(super) candidates: Vec<Candidate>,
+    /// The best score, also of what does not fit.
+    pub(super) best: Option<f64>,
+    pub(super) notes: Vec<&'static str>,
+    pub(super) more: bool,
+    pub(super) missing: u64,
+}
+
+/// A node or a file.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    /// The URI of a node, or a path.
+    pub(super) source: String,
+    pub(super) score: f64,
+    /// What that is the sum of.
+    pub(super) score_parts: ScoreParts,
+    /// In which layer of a node there is more of the question than in its content.
+    pub(super) layer: Option<Level>,
+    /// Files in which words were found.
+    pub(super) found_in: Vec<(String, f64)>,
+    /// L0 of a node.
+    pub(super) brief: Option<Shown>,
+    /// L1.
+    pub(super) overview: Option<Shown>,
+    /// All of its text, if it is short.
+    pub(super) whole: Option<Shown>,
+    /// The passage that was found, and the best part of it, or of the beginning.
+    pub(super) passage: Option<Shown>,
+    pub(super) excerpt: Option<Shown>,
+}
+
+/// What was found of one source.
+struct Source {
+    node: Option<Uri>,
+    /// The directory of the node, or the file.
+    path: TreePath,
+    score: f64,
+    hits: Vec<(Option<Level>, Hit)>,
+}
+
+impl Recaller<'_> {
+    pub(super) async fn gather(&self, asked: &Recall, question: &Question) -> Result<Gathered> {
+        let found = self.fs.search(&asked.query()).await?;
+        let mut gathered = Gathered { more: found.more, missing: found.missing, ..Gathered::default() };
+        let past = match &asked.as_of {
+            Some(moment) => Some(self.fs.as_of(moment).await?),
+            None => None,
+        };
+        gathered.notes.extend(past.is_some().then_some(PAST));
+        gathered.notes.extend((found.missing > 0).then_some(UNINDEXED));
+        let fs = past.as_deref().unwrap_or(self.fs);
+        let now = match &past {
+            Some(past) => past.head().await?.time,
+            None => self.env.now(),
+        };
+        let time = asked.valid_at.unwrap_or(now);
+        let nodes_alone = asked.valid_at.is_some() || past.is_some();
+        let mut read = 0;
+        for source in self.sources(found.hits) {
+            let least = gathered.best.map_or(0.0, |best| FITS.max(best * BESIDE));
+            if gathered.candidates.len() == asked.limit || read == READ || source.score < least {
+                gathered.more |= source.score >= least;
+                break;
+            }
+            if source.node.is_none() && nodes_alone {
+                continue;
+            }
+            read += 1;
+            let found = Found { hits: &source.hits, question };
+            let candidate = match &source.node {
+                Some(uri) => super::read::node(fs, uri, &source.path, time, &found).await,
+                None => super::read::file(fs, &source.path, &found).await,
+            };
+            let Some(parts) = gone(candidate)? else { continue };
+            gathered.best = Some(gathered.best.unwrap_or(source.score));
+            if source.score >= FITS {
+                gathered.candidates.push(source.candidate(parts));
+            }
+        }
+        Ok(gathered)
+    }
+
+    /// The nodes and files of some hits, best first.
+    fn sources(&self, hits: Vec<Hit>) -> Vec<Source> {
+        let mut sources: Vec<Source> = Vec::new();
+        let mut known: HashMap<TreePath, usize> = HashMap::new();
+        for hit in hits {
+            if hit.path.segments().any(|name| name == OUTBOX) {
+                continue;
+            }
+            let (dir, name) = (hit.path.parent().unwrap_or_default(), hit.path.name().unwrap_or_default());
+            let node = self.node_at(&dir);
+            let level = match &node {
+                Some(_) if name == META || name == RELATIONS => continue,
+                Some(_) if name == ABSTRACT => Some(Level::Abstract),
+                Some(_) if name == OVERVIEW => Some(Level::Overview),
+                Some(uri) if name == text_of(uri) => Some(Level::Content),
+                _ => None,
+            };
+            let (node, path) = match level {
+                Some(_) => (node, dir),
+                None => (None, hit.path.clone()),
+            };
+            let at = *known.entry(path.clone()).or_insert(sources.len());
+            if at == sources.len() {
+                sources.push(Source { node, path, score: 0.0, hits: Vec::new() });
+            }
+            // a layer counts once, for its node
+            sources[at].score = sources[at].score.max(hit.score);
+            sources[at].hits.push((level, hit));
+        }
+        // by share of the question; among equals in the order of the search
+        sources.sort_by(|one, other| other.score.total_cmp(&one.score));
+        sources
+    }
+}
+
+impl Source {
+    fn candidate(self, parts: super::read::Parts) -> Candidate {
+        let name = |hit: &Hit| hit.path.name().unwrap_or_default().to_owned();
+        let source = match &self.node {
+            Some(uri) => uri.to_string(),
+            None => self.path.to_string(),
+        };
+        let super::read::Parts { brief, overview, whole, passage, excerpt } = parts;
+        let found_in = self.hits.iter().map(|(_, hit)| (name(hit), hit.score)).collect();
+        // the content is first among equals
+        let rank = |level: Option<Level>| level.map_or(2, Level::number);
+        let best = self.hits.iter().max_by(|(one, first), (other, second)| {
+            first.score.total_cmp(&second.score).then(rank(*one).cmp(&rank(*other)))
+        });
+        let layer = best.and_then(|(level, _)| *level).filter(|level| *level != Level::Content);
+        let (score, score_parts) = (self.score, best.map(|(_, hit)| hit.parts).unwrap_or_default());
+        Candidate { source, score, score_parts, layer, found_in, brief, overview, whole, passage, excerpt }
+    }
+}
+
+/// Nothing of what is gone by now, or was not there then.
+fn gone<T>(read: Result<Option<T>>) -> Result<Option<T>> {
+    let is_gone = |error: &Error| {
+        matches!(
+            error.kind(),
+            ErrorKind::NotFound
+                | ErrorKind::NotADirectory
+                | ErrorKind::IsADirectory
+                | ErrorKind::NotPermitted
+        )
+    };
+    match read {
+        Err(error) if is_gone(&error) => Ok(None),
+        read => read,
+    }
+}

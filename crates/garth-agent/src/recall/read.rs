@@ -1,0 +1,202 @@
+//! Reads what there is to show of a node or a file, at one moment and in bounded pieces. Secrets are marked
+//! here, before anything else sees the text.
+
+use std::ops::Range;
+
+use crate::excerpt::excerpt;
+use crate::node::{ABSTRACT, Level, META, Meta, OVERVIEW, Origin, Status, Uri, sha256, text_of};
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::FileSystem;
+use garth_engine::model::{At, ByteRange, Entry, Hit, Timestamp, VersionId};
+use garth_engine::path::TreePath;
+use garth_engine::text::question::Question;
+use garth_engine::text::secret::{CONTEXT, masked, masked_between};
+
+/// Longest text that may be shown whole, 8 KiB: about 2,000 tokens.
+const WHOLE: u64 = 8 << 10;
+/// Longest abstract, overview and meta that are read.
+const LAYER: u64 = 64 << 10;
+/// Bytes that the best part of a passage has at most: two or three sentences.
+const EXCERPT: usize = 480;
+
+/// What was found of a node or file.
+pub(super) struct Found<'a> {
+    pub(super) hits: &'a [(Option<Level>, Hit)],
+    pub(super) question: &'a Question,
+}
+
+/// A file, or a part of it, as it may be shown.
+#[derive(Clone, Debug)]
+pub(super) struct Shown {
+    pub(super) path: TreePath,
+    pub(super) level: Option<Level>,
+    pub(super) version: VersionId,
+    pub(super) bytes: Range<u64>,
+    pub(super) lines: Range<u64>,
+    pub(super) whole: bool,
+    /// Secrets are marked.
+    pub(super) text: String,
+}
+
+/// What there is to show of a node or file.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    pub(super) brief: Option<Shown>,
+    pub(super) overview: Option<Shown>,
+    pub(super) whole: Option<Shown>,
+    pub(super) passage: Option<Shown>,
+    pub(super) excerpt: Option<Shown>,
+}
+
+/// A node in this directory, if it is there and was true at that time.
+pub(super) async fn node(
+    fs: &dyn FileSystem,
+    uri: &Uri,
+    dir: &TreePath,
+    time: Timestamp,
+    found: &Found<'_>,
+) -> Result<Option<Parts>> {
+    let file = |name: &str| TreePath::from_row(dir.key(), name);
+    let text = file(text_of(uri));
+    let layer = ByteRange { offset: 0, length: LAYER };
+    let mut wanted = vec![
+        (At::Path(file(META)), layer),
+        (At::Path(file(ABSTRACT)), layer),
+        (At::Path(file(OVERVIEW)), layer),
+    ];
+    let hit = found.hit(Level::Content);
+    wanted.extend(content(&text, hit));
+    let mut read = fetched(fs, &wanted).await?.into_iter();
+    let mut next = || read.next().unwrap_or_else(|| Err(Error::new(ErrorKind::Io, "an answer is missing")));
+    let meta = next()?;
+    let [brief, overview] = [next(), next()].map(Result::ok);
+    let Ok(meta) = Meta::parse(&meta.1) else { return Ok(None) };
+    if meta.status != Status::Active || !meta.is_valid_at(time) {
+        return Ok(None);
+    }
+    let start = next()?;
+    let around = hit.map(|hit| next().map(|read| (read, hit))).transpose()?;
+    let mut parts = of_content(&text, Some(Level::Content), start, around, found.question);
+    let holds = |of: fn(&crate::node::Layers) -> &crate::node::Layer| {
+        let Some(layers) = &meta.layers else { return true };
+        let describes = |whole: &Unmarked| of(layers).content_sha256 == whole.sha256;
+        of(layers).origin != Origin::Stale && parts.unmarked.as_ref().is_none_or(describes)
+    };
+    let (has_brief, has_overview) = (holds(|layers| &layers.brief), holds(|layers| &layers.overview));
+    let shown = |read: Option<(Entry, bytes::Bytes)>, name: &str, level: Level| {
+        let (entry, bytes) =
+            read.filter(|(entry, bytes)| entry.size == bytes.len() as u64 && !bytes.is_empty())?;
+        Some(whole(file(name), Some(level), &entry, &bytes))
+    };
+    parts.parts.brief = shown(brief.filter(|_| has_brief), ABSTRACT, Level::Abstract);
+    parts.parts.overview = shown(overview.filter(|_| has_overview), OVERVIEW, Level::Overview);
+    Ok(Some(parts.parts))
+}
+
+/// A file that is no node's.
+pub(super) async fn file(fs: &dyn FileSystem, path: &TreePath, found: &Found<'_>) -> Result<Option<Parts>> {
+    let hit = found.hits.first().map(|(_, hit)| hit);
+    let mut read = fetched(fs, &content(path, hit)).await?.into_iter();
+    let mut next = || read.next().unwrap_or_else(|| Err(Error::new(ErrorKind::Io, "an answer is missing")));
+    let start = next()?;
+    let around = hit.map(|hit| next().map(|read| (read, hit))).transpose()?;
+    Ok(Some(of_content(path, None, start, around, found.question).parts))
+}
+
+impl<'a> Found<'a> {
+    /// The best hit in a layer.
+    fn hit(&self, level: Level) -> Option<&'a Hit> {
+        self.hits.iter().find(|(own, _)| *own == Some(level)).map(|(_, hit)| hit)
+    }
+}
+
+/// The beginning of a text, and what is around a hit in it.
+fn content(path: &TreePath, hit: Option<&Hit>) -> Vec<(At, ByteRange)> {
+    let start = (At::from(path), ByteRange { offset: 0, length: WHOLE + CONTEXT as u64 });
+    let around = hit.map(|hit| {
+        let from = hit.bytes.start.saturating_sub(CONTEXT as u64);
+        (At::from(path), ByteRange::from(from..hit.bytes.end + CONTEXT as u64))
+    });
+    [Some(start), around].into_iter().flatten().collect()
+}
+
+/// Reads parts of files at one moment: together they are far less than an answer holds.
+async fn fetched(
+    fs: &dyn FileSystem,
+    wanted: &[(At, ByteRange)],
+) -> Result<Vec<Result<(Entry, bytes::Bytes)>>> {
+    Ok(fs.fetch_many(wanted).await?.items)
+}
+
+/// The checksum of what a text is without marks, where all of it was read.
+struct Unmarked {
+    sha256: String,
+}
+
+struct OfContent {
+    parts: Parts,
+    unmarked: Option<Unmarked>,
+}
+
+/// What there is to show of a text, of which the beginning was read, and what is around a hit.
+fn of_content(
+    path: &TreePath,
+    level: Option<Level>,
+    (entry, start): (Entry, bytes::Bytes),
+    around: Option<((Entry, bytes::Bytes), &Hit)>,
+    question: &Question,
+) -> OfContent {
+    let mut parts = Parts::default();
+    let is_whole = entry.size <= WHOLE;
+    let unmarked = is_whole.then(|| Unmarked { sha256: sha256(&start) });
+    if is_whole {
+        parts.whole = Some(whole(path.clone(), level, &entry, &start));
+    }
+    // a hit of another version says nothing about this one
+    let around = around.filter(|((read, _), hit)| read.version == hit.version);
+    let (bytes, piece, first) = match &around {
+        Some(((_, bytes), hit)) => {
+            let from = hit.bytes.start.saturating_sub(CONTEXT as u64);
+            let begin = ((hit.bytes.start - from) as usize).min(bytes.len());
+            let end = ((hit.bytes.end - from) as usize).min(bytes.len());
+            (bytes, begin..end, (from, hit.lines.start))
+        }
+        None => (&start, 0..start.len().min(WHOLE as usize), (0, 1)),
+    };
+    let cut = |inside: Range<usize>| {
+        let (from, line) = first;
+        let (front, text, behind) = (&bytes[..inside.start], &bytes[inside.clone()], &bytes[inside.end..]);
+        let feeds = |part: &[u8]| part.iter().filter(|byte| **byte == b'\n').count() as u64;
+        let line = line + feeds(&bytes[piece.start..inside.start]);
+        let lines = line..line + feeds(text) + u64::from(!text.ends_with(b"\n"));
+        Shown {
+            path: path.clone(),
+            level,
+            version: entry.version,
+            bytes: from + inside.start as u64..from + inside.end as u64,
+            lines,
+            whole: false,
+            text: String::from_utf8_lossy(&masked_between(front, text, behind)).into_owned(),
+        }
+    };
+    if let Ok(text) = std::str::from_utf8(&bytes[piece.clone()]) {
+        let best = excerpt(text, question, EXCERPT);
+        parts.excerpt = (!best.is_empty()).then(|| cut(piece.start + best.start..piece.start + best.end));
+    }
+    parts.passage = (around.is_some() && !piece.is_empty()).then(|| cut(piece.clone()));
+    OfContent { parts, unmarked }
+}
+
+fn whole(path: TreePath, level: Option<Level>, entry: &Entry, bytes: &[u8]) -> Shown {
+    let text = String::from_utf8_lossy(bytes);
+    let lines = 1..1 + text.lines().count().max(1) as u64;
+    Shown {
+        path,
+        level,
+        version: entry.version,
+        bytes: 0..entry.size,
+        lines,
+        whole: true,
+        text: masked(&text).into_owned(),
+    }
+}

@@ -1,0 +1,235 @@
+//! Compaction: a session in few words. Without a model it is what was said, in excerpts, and says so; with
+//! one it is what the model makes of it, if that can be checked. Messages stay as they are.
+
+mod excerpt;
+mod question;
+
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+
+use self::excerpt::Excerpts;
+use super::Sessions;
+use super::derive::Derive;
+use super::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
+use super::files::{Log, SUMMARY, TODO};
+use super::message::Message;
+use super::shown::{Rules, Show};
+use crate::breathe::breathe;
+use crate::models::{Allowance, ChatModel, asked};
+use crate::small::{File, as_read, read_all};
+use garth_engine::error::Result;
+use garth_engine::model::{Precondition, Seq};
+use garth_engine::rule::projection::sessions::result_key;
+
+/// Most messages that one compaction reads; the next goes on.
+const MAX_LINES: u64 = 10_000;
+/// Most tokens of messages that a model is asked about at once.
+const MAX_ASKED: u64 = 100_000;
+
+/// How to compact.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Compact<'m> {
+    /// The model to ask, if one is set.
+    pub model: Option<&'m dyn ChatModel>,
+    /// How many tokens it may take a day; beyond that it goes without.
+    pub allowance: Option<&'m Allowance>,
+    /// Most tokens of the summary.
+    pub max_tokens: u64,
+    /// How many of the last messages are left out: they are in packs anyway.
+    pub keep: u64,
+}
+
+impl Default for Compact<'_> {
+    fn default() -> Self {
+        Self { model: None, allowance: None, max_tokens: 1000, keep: 10 }
+    }
+}
+
+/// What a compaction did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Compacted {
+    /// The messages that are new in it; none if there were none.
+    pub lines: Option<RangeInclusive<u64>>,
+    /// Whether a model made it.
+    pub by_model: bool,
+    /// The commit.
+    pub seq: Option<Seq>,
+    /// Whether there is more to compact.
+    pub more: bool,
+}
+
+/// What a compaction is to write.
+#[derive(Clone, Debug)]
+pub(crate) struct Compaction {
+    /// The messages that are new in it.
+    pub(crate) lines: RangeInclusive<u64>,
+    pub(crate) derive: Derive,
+    pub(crate) by_model: bool,
+    pub(crate) more: bool,
+    /// That the summary is as it was read.
+    pub(crate) summary: Precondition,
+}
+
+impl Sessions<'_> {
+    /// Brings the derived files up to the messages that were said since the last time, whole steps with a
+    /// tool together.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an answer of a model that cannot be taken, `Unavailable` for none: then nothing
+    /// is changed, and it can be tried again; `NotFound`; from the filesystem.
+    pub async fn compact(&self, session: &str, compact: &Compact<'_>) -> Result<Compacted> {
+        self.meta(session).await?;
+        let end = self.end(session, Log::Messages).await?.lines.saturating_sub(compact.keep);
+        let Some(made) = self.compaction(session, compact, end).await? else {
+            return Ok(Compacted { lines: None, by_model: false, seq: None, more: false });
+        };
+        let done = self.derive(session, &made.derive).await?;
+        let Compaction { lines, by_model, more, .. } = made;
+        Ok(Compacted { lines: Some(lines), by_model, seq: Some(done.seq), more })
+    }
+
+    /// What a compaction writes that goes up to a line; `None` if there is nothing new.
+    pub(crate) async fn compaction(
+        &self,
+        session: &str,
+        compact: &Compact<'_>,
+        end: u64,
+    ) -> Result<Option<Compaction>> {
+        let mut names = vec![SUMMARY, TODO];
+        names.extend(EntryKind::ALL.map(EntryKind::file));
+        let paths = names.iter().map(|name| self.file(session, name)).collect::<Result<Vec<_>>>()?;
+        let read = read_all(self.fs, &paths, MAX_DERIVED).await?;
+        let texts: Vec<&str> =
+            read.iter().map(|file| file.as_ref().and_then(File::text).unwrap_or_default()).collect();
+        let summary = as_read(read[0].as_ref());
+        let mut excerpts = Excerpts::parse(texts[0]);
+        let first = excerpts.covered() + 1;
+        let last = end.min(first + MAX_LINES - 1);
+        if first > last {
+            return Ok(None);
+        }
+        if let Some(model) = compact.model
+            && let Some((lines, derive)) =
+                self.by_model(session, compact, model, (&names, &texts), first..=last).await?
+        {
+            let more = *lines.end() < end;
+            return Ok(Some(Compaction { lines, derive, by_model: true, more, summary }));
+        }
+        let last = self.whole(session, first..=last).await?;
+        if first > last {
+            return Ok(None);
+        }
+        let gone = self.withdrawn(session, first..=last).await?;
+        let mut next = first;
+        while next <= last {
+            let page = self.raw_lines(session, Log::Messages, next..=last, 1000).await?;
+            next = page.next.unwrap_or(u64::MAX);
+            for line in page.items {
+                if !gone.iter().any(|lines| lines.contains(&line.number))
+                    && let Ok(message) = Message::parse(&line.text)
+                {
+                    excerpts.add(line.number, &message);
+                }
+            }
+        }
+        let text = Some(excerpts.text(last, compact.max_tokens));
+        let derive = Derive { summary: text, ..Derive::default() };
+        Ok(Some(Compaction { lines: first..=last, derive, by_model: false, more: last < end, summary }))
+    }
+
+    /// The last of some lines behind which no result comes to a call before it.
+    pub(crate) async fn whole(&self, session: &str, lines: RangeInclusive<u64>) -> Result<u64> {
+        let (mut calls, mut steps) = (HashMap::new(), Vec::new());
+        let mut next = *lines.start();
+        while next <= *lines.end() {
+            let page = self.raw_lines(session, Log::Messages, next..=*lines.end(), 1000).await?;
+            next = page.next.unwrap_or(u64::MAX);
+            for line in page.items {
+                let Ok(message) = Message::parse(&line.text) else { continue };
+                calls.extend(message.calls().map(|call| (call.to_owned(), line.number)));
+                if let Some(call) = message.result_of().and_then(|of| calls.remove(of)) {
+                    steps.push((call, line.number));
+                }
+            }
+            breathe().await;
+        }
+        for (call, line) in calls {
+            let behind = self.keyed(session, Log::Messages, &result_key(&call), *lines.end() + 1, 1).await?;
+            // one that nobody has answered parts nothing
+            if !behind.is_empty() {
+                steps.push((line, u64::MAX));
+            }
+        }
+        steps.sort_unstable();
+        let mut last = *lines.end();
+        for (call, result) in steps.into_iter().rev() {
+            if call <= last && last < result {
+                last = call - 1;
+            }
+        }
+        Ok(last)
+    }
+
+    /// What some lines say, as a model is shown it, up to so many tokens and one message at least; and the
+    /// last line that was taken.
+    pub(crate) async fn said(
+        &self,
+        session: &str,
+        lines: RangeInclusive<u64>,
+        most: u64,
+    ) -> Result<(Vec<(u64, String)>, u64)> {
+        let gone = self.withdrawn(session, lines.clone()).await?;
+        let mut show = Show::new(Rules::default());
+        let (mut said, mut tokens, mut last) = (Vec::new(), 0, *lines.start() - 1);
+        let mut next = *lines.start();
+        while next <= *lines.end() {
+            let page = self.raw_lines(session, Log::Messages, next..=*lines.end(), 1000).await?;
+            next = page.next.unwrap_or(u64::MAX);
+            for line in page.items {
+                if let Ok(message) = Message::parse(&line.text)
+                    && !gone.iter().any(|lines| lines.contains(&line.number))
+                {
+                    let shown = show.all_of(line.number, message);
+                    if tokens + shown.tokens > most && tokens > 0 {
+                        return Ok((said, last));
+                    }
+                    tokens += shown.tokens;
+                    said.push((line.number, shown.text));
+                }
+                last = line.number;
+            }
+        }
+        Ok((said, last))
+    }
+
+    /// Asks the model. `None` if the day's tokens are used up, and for a step that is too long for it.
+    async fn by_model(
+        &self,
+        session: &str,
+        compact: &Compact<'_>,
+        model: &dyn ChatModel,
+        (names, texts): (&[&str], &[&str]),
+        lines: RangeInclusive<u64>,
+    ) -> Result<Option<(RangeInclusive<u64>, Derive)>> {
+        let (said, last) = self.said(session, lines.clone(), MAX_ASKED).await?;
+        let last = self.whole(session, *lines.start()..=last).await?;
+        if last < *lines.start() {
+            return Ok(None);
+        }
+        let lines = *lines.start()..=last;
+        let said: String = said.into_iter().filter(|(line, _)| *line <= last).map(|(_, text)| text).collect();
+        let ask = question::ask(&lines, (names, texts), &said, compact.max_tokens);
+        let Some(answer) = asked(model, compact.allowance, &ask).await? else { return Ok(None) };
+        let mut derive = question::read(&answer, &lines)?;
+        // what children found is referred to until somebody says otherwise
+        let kinds = ["child_result", "artifact", "refs"];
+        let of_child = |entry: &Entry| entry.to.as_ref().is_some_and(|(_, kind)| kinds.contains(&&**kind));
+        let given = parse_entries(EntryKind::Ref, derive.refs.as_deref().unwrap_or_default())?;
+        let kept = self.entries(session, EntryKind::Ref).await?.into_iter().filter(of_child);
+        let kept: Vec<Entry> = kept.filter(|kept| given.iter().all(|entry| entry.id != kept.id)).collect();
+        derive.refs = Some(lines_of(&kept) + &lines_of(&given));
+        Ok(Some((lines, derive)))
+    }
+}

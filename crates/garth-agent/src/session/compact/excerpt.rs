@@ -1,0 +1,135 @@
+//! A summary without a model: the first sentences of what was said, with the line of each. It says of itself
+//! that it is that.
+
+use crate::count::count;
+use crate::session::draft::Role;
+use crate::session::message::Message;
+use garth_engine::text::secret::masked;
+
+/// How the line begins that says up to where messages are in a summary.
+const COVERED: &str = "<!-- covers messages:1-";
+/// What an extractive summary says of itself.
+const MARK: &str = "Excerpts, made without a model: first sentences as they were said.";
+/// Longest excerpt, in characters.
+const LONGEST: usize = 200;
+
+/// A summary: what somebody else wrote, and excerpts behind it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Excerpts {
+    written: String,
+    lines: Vec<String>,
+    covered: u64,
+}
+
+/// The line that says up to where a summary goes.
+pub(super) fn covers(last: u64) -> String {
+    format!("{COVERED}{last} -->\n")
+}
+
+impl Excerpts {
+    /// Reads a summary.
+    pub(super) fn parse(text: &str) -> Self {
+        let mut found = Self::default();
+        let mut rest = text;
+        if let Some((line, behind)) = text.split_once('\n')
+            && let Some(number) = line.strip_prefix(COVERED).and_then(|rest| rest.strip_suffix(" -->"))
+        {
+            found.covered = number.parse().unwrap_or(0);
+            rest = behind;
+        }
+        match rest.split_once(&format!("{MARK}\n\n")) {
+            Some((written, excerpts)) => {
+                written.trim_end().clone_into(&mut found.written);
+                found.lines = excerpts.lines().map(str::to_owned).collect();
+            }
+            None => rest.trim_end().clone_into(&mut found.written),
+        }
+        found
+    }
+
+    /// The last message that is in it.
+    pub(super) fn covered(&self) -> u64 {
+        self.covered
+    }
+
+    /// Takes a message: what a tool gave is none that anybody said.
+    pub(super) fn add(&mut self, line: u64, message: &Message) {
+        let who = match message.role {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+            Role::System | Role::Tool => return,
+        };
+        let said = masked(&message.text()).split_whitespace().collect::<Vec<_>>().join(" ");
+        if !said.is_empty() {
+            self.lines.push(format!("- messages:{line} {who}: {}", sentence(&said)));
+        }
+    }
+
+    /// The summary, up to a line and with so many tokens: how it began, and what came last.
+    pub(super) fn text(&self, last: u64, most: u64) -> String {
+        let written = if self.written.is_empty() { String::new() } else { format!("{}\n\n", self.written) };
+        let head = format!("{}{written}{MARK}\n\n", covers(last));
+        let mut left = most.saturating_sub(count(&head) as u64);
+        let mut cost = |line: &String| {
+            let tokens = count(line) as u64 + 1;
+            let fits = tokens <= left;
+            left = if fits { left - tokens } else { 0 };
+            fits
+        };
+        let first: Vec<&String> = self.lines.iter().take(1).filter(|line| cost(line)).collect();
+        let mut newest: Vec<&String> =
+            self.lines.iter().skip(1).rev().take_while(|line| cost(line)).collect();
+        newest.reverse();
+        let lines = first.into_iter().chain(newest);
+        lines.fold(head, |text, line| text + line + "\n")
+    }
+}
+
+/// The first sentence of a text, or as much of it as is shown.
+fn sentence(text: &str) -> String {
+    let end = text.char_indices().find(|(at, c)| {
+        let behind = text[at + c.len_utf8()..].chars().next();
+        matches!(c, '.' | '!' | '?') && behind.is_none_or(|c| c == ' ') || matches!(c, '。' | '？' | '！')
+    });
+    let end = end.map_or(text.len(), |(at, c)| at + c.len_utf8());
+    let short: String = text[..end].chars().take(LONGEST).collect();
+    if short.len() < end { short + "…" } else { short }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(role: &str, text: &str) -> Message {
+        let line = serde_json::json!({
+            "id": "msg-1", "role": role, "created_at": "2026-01-27T09:30:00Z", "content": text,
+        });
+        Message::parse(&line.to_string()).unwrap()
+    }
+
+    #[test]
+    fn excerpts_go_on_where_they_ended_and_keep_what_somebody_wrote() {
+        let mut summary = Excerpts::parse("What I wrote.\n");
+        summary.add(1, &message("user", "Where is it? I looked."));
+        summary.add(2, &message("tool", "x"));
+        let text = summary.text(2, 1000);
+        assert!(text.starts_with("<!-- covers messages:1-2 -->\nWhat I wrote.\n\n"), "{text}");
+        assert!(text.ends_with("- messages:1 user: Where is it?\n"), "{text}");
+        let mut again = Excerpts::parse(&text);
+        assert_eq!((again.covered(), again.written.as_str()), (2, "What I wrote."));
+        again.add(3, &message("assistant", &"long ".repeat(100)));
+        let text = again.text(3, 1000);
+        assert_eq!(text.lines().filter(|line| line.starts_with("- messages:")).count(), 2);
+        assert!(text.ends_with("…\n") && Excerpts::parse(&text).text(3, 1000) == text);
+    }
+
+    #[test]
+    fn of_many_the_first_and_the_last_stay() {
+        let mut summary = Excerpts::default();
+        for line in 1..=500 {
+            summary.add(line, &message("user", &format!("Question {line} of many.")));
+        }
+        let text = summary.text(500, 200);
+        assert!(count(&text) <= 200 && text.contains("Question 1 of") && text.contains("Question 500 of"));
+    }
+}

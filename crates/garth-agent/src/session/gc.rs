@@ -1,0 +1,392 @@
+//! Collects what was made of a session and is not needed any more: packs that can be built again, chunks and
+//! blobs that nothing refers to. Messages and events go only where a policy says so in so many words.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use super::Sessions;
+use super::dedup::{Deduped, index_text};
+use super::due::{MARKED, PAUSE, due_at, mark_of};
+use super::files::{BLOBS, CHUNKS, DEDUPED, Log, META, PACK, PACK_TEXT, POLICY, SWAPPED};
+use super::policy::{History, Policy};
+use super::refers::Roots;
+use super::source::{Resolved, Source};
+use super::swap_index::Swapped;
+use crate::breathe::breathe;
+use crate::small::as_read;
+use crate::tries::Tries;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::FileSystemExt as _;
+use garth_engine::model::{At, Item, Kind, Op, Page, Precondition, Seq, Timestamp};
+use garth_engine::path::TreePath;
+
+/// How often, at most, a session is looked at whose messages the policy lets go of and the caller keeps.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Most files that one run removes; the next goes on.
+const MAX_REMOVED: usize = 10_000;
+
+/// How to collect.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Collect {
+    /// Change nothing.
+    pub dry: bool,
+    /// Leave messages and events, whatever the policy says.
+    pub keep_history: bool,
+}
+
+impl Collect {
+    /// Tells what would go.
+    pub fn dry() -> Self {
+        Self { dry: true, ..Self::default() }
+    }
+}
+
+/// What was collected, or would be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Collection {
+    /// What is removed, with why.
+    pub removed: Vec<Collected>,
+    /// The commit; none if nothing was removed, or nothing was to be.
+    pub seq: Option<Seq>,
+    /// Whether there may be more.
+    pub more: bool,
+}
+
+/// Something that is removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collected {
+    /// A file of the session.
+    pub name: String,
+    /// How many bytes it has.
+    pub bytes: u64,
+    /// Why it may go.
+    pub reason: &'static str,
+}
+
+/// What one run finds.
+#[derive(Default)]
+struct Found {
+    collection: Collection,
+    ops: Vec<Op>,
+    /// The files that are removed.
+    gone: HashSet<TreePath>,
+    conditions: Vec<(At, Precondition)>,
+    /// Whether messages or events are among what goes.
+    history: bool,
+    /// When each of the files that stay is to be looked at again.
+    due: Vec<(&'static str, Timestamp)>,
+}
+
+impl Sessions<'_> {
+    /// Collects by `context/gc.policy`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a policy that is none; `RuleViolation` where it lets go of messages or events
+    /// and the filesystem judges by rules; `NotFound`; from the filesystem.
+    pub async fn collect(&self, session: &str, how: &Collect) -> Result<Collection> {
+        let mut tries = Tries::default();
+        loop {
+            match self.collect_once(session, how).await {
+                Err(error) if tries.again(&error) => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn collect_once(&self, session: &str, how: &Collect) -> Result<Collection> {
+        let (_, meta) = self.meta(session).await?;
+        let (file, policy) = self.policy(session).await?;
+        let now = self.env.now();
+        let mut found = Found::default();
+        found.conditions.push((At::from(self.file(session, POLICY)?), as_read(file.as_ref())));
+        self.due_pack(session, &policy, now, &mut found).await?;
+        let pack_stays = !found.collection.removed.iter().any(|one| one.name == PACK);
+        let (roots, as_read) = self.roots(session, pack_stays).await?;
+        found.conditions.extend(as_read);
+        self.due_chunks(session, &policy, now, &roots, &mut found).await?;
+        self.due_blobs(session, &policy, now, &roots, &mut found).await?;
+        if let (Some(history), Some(since)) = (policy.history, &meta.finished_at) {
+            self.due_history(session, &policy, history, (since, now), how, &mut found).await?;
+        }
+        let marks = if how.dry { Vec::new() } else { self.new_marks(session, &found).await? };
+        let Found { mut collection, mut ops, conditions, history, .. } = found;
+        if how.dry || collection.removed.is_empty() && marks.is_empty() {
+            return Ok(collection);
+        }
+        ops.extend(marks);
+        if !collection.removed.is_empty() {
+            let count = collection.removed.len().to_string();
+            let what = policy.history.filter(|_| history).map(|(what, _)| what.as_str().to_owned());
+            let mut fields = vec![("files", &count)];
+            fields.extend(what.iter().map(|what| ("history", what)));
+            // events that go are gone before this one comes
+            ops.push(self.event_op(session, "context.collected", &fields).await?);
+        }
+        let batch = self.batch(session, ops, "collect context of session");
+        let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
+        let batch = batch.require(self.is_there(session)?, Precondition::Exists);
+        // history is append-only: who may not override rules is refused here
+        let commit = self.fs.commit(batch).await.map_err(|error| match error.is(ErrorKind::RuleViolation) {
+            true if history => Error::new(
+                ErrorKind::RuleViolation,
+                format!("{session}: gc.policy lets go of messages or events; that takes the right to override rules"),
+            ),
+            _ => error,
+        });
+        collection.seq = Some(commit?.seq);
+        Ok(collection)
+    }
+
+    /// The pack goes if it is old and can be built again.
+    async fn due_pack(
+        &self,
+        session: &str,
+        policy: &Policy,
+        now: Timestamp,
+        found: &mut Found,
+    ) -> Result<()> {
+        let path = self.file(session, PACK)?;
+        let Some(entry) = self.fs.lookup(&path).await? else { return Ok(()) };
+        found.conditions.push((At::from(&path), Precondition::Etag(entry.etag)));
+        // what somebody else wrote there is not rebuilt by us, and so not removed
+        match self.packed(session, None).await {
+            Err(error) if error.is(ErrorKind::NotFound) => return Ok(()),
+            pack => drop(pack?),
+        }
+        if !is_older(entry.mtime, policy.pack_ttl, now) {
+            found.due.push((PACK, due_at(entry.mtime, policy.pack_ttl)));
+            return Ok(());
+        }
+        if self.replay(session, None).await.is_err() {
+            return Ok(());
+        }
+        for name in [PACK, PACK_TEXT] {
+            let path = self.file(session, name)?;
+            if let Some(entry) = self.fs.lookup(&path).await? {
+                found.remove(name.to_owned(), entry.size, "it can be built again", path);
+            }
+        }
+        Ok(())
+    }
+
+    /// Chunks that nothing refers to, and entries of the index that packs made and no pack needs.
+    async fn due_chunks(
+        &self,
+        session: &str,
+        policy: &Policy,
+        now: Timestamp,
+        roots: &Roots,
+        found: &mut Found,
+    ) -> Result<()> {
+        let (file, index) = self.swap_index(session).await?;
+        // an index that cannot be read may name any of them
+        let is_blind = file.as_ref().is_some_and(|file| file.text().is_none());
+        let kept: HashSet<&str> =
+            index.iter().filter(|entry| !entry.cut).map(|entry| entry.id.as_str()).collect();
+        let mut gone = HashSet::new();
+        let mut due = None;
+        for item in self.files_in(session, CHUNKS, found).await? {
+            let name = item.name.as_str();
+            let is_kept = is_blind || kept.contains(name) || roots.has(name);
+            let Some(entry) = item.entry.as_ref() else { continue };
+            if is_kept || !is_older(entry.mtime, policy.swap_ttl, now) {
+                let again = due_at(if is_kept { now } else { entry.mtime }, policy.swap_ttl);
+                due = Some(due.map_or(again, |due: Timestamp| due.min(again)));
+                continue;
+            }
+            let path = self.file(session, &format!("{CHUNKS}/{name}"))?;
+            found.remove(format!("{CHUNKS}/{name}"), entry.size, "nothing refers to it", path);
+            gone.insert(name.to_owned());
+        }
+        found.due.extend(due.map(|due| (SWAPPED, due)));
+        if index.iter().any(|entry| gone.contains(&entry.id)) {
+            let left: Vec<Swapped> = index.into_iter().filter(|entry| !gone.contains(&entry.id)).collect();
+            let text: String = left.iter().map(Swapped::line).collect();
+            let path = self.file(session, SWAPPED)?;
+            found.conditions.push((At::from(&path), as_read(file.as_ref())));
+            found.ops.push(Op::write(path, text));
+        } else {
+            found.conditions.push((At::from(self.file(session, SWAPPED)?), as_read(file.as_ref())));
+        }
+        Ok(())
+    }
+
+    /// Blobs that too little refers to.
+    async fn due_blobs(
+        &self,
+        session: &str,
+        policy: &Policy,
+        now: Timestamp,
+        roots: &Roots,
+        found: &mut Found,
+    ) -> Result<()> {
+        let (file, index) = self.dedup_index(session).await?;
+        let blobs = self.files_in(session, BLOBS, found).await?;
+        let known: HashSet<&str> = index.iter().map(|entry| entry.hash.as_str()).collect();
+        // an index that cannot be read may name any of them; without one nothing refers to a blob
+        let is_blind = file.as_ref().is_some_and(|file| file.text().is_none());
+        let stays = |name: &str| is_blind || policy.dedup_min_refs == 0 || roots.has(name);
+        let blob = |name: &str| self.file(session, &format!("{BLOBS}/{name}"));
+        let mut going = found.gone.clone();
+        for item in blobs.iter().filter(|item| !known.contains(item.name.as_str())) {
+            going.extend((!stays(item.name.as_str())).then(|| blob(item.name.as_str())).transpose()?);
+        }
+        let mut live = Vec::with_capacity(index.len());
+        for entry in &index {
+            breathe().await;
+            live.push(self.live_refs(session, entry).await?);
+        }
+        // what a run removes leads nowhere after it: a blob may go with another that it was found in
+        let mut gone = vec![false; index.len()];
+        loop {
+            let before = going.len();
+            for ((entry, live), gone) in index.iter().zip(&live).zip(&mut gone) {
+                let refs = live.iter().filter(|(_, file)| file.as_ref().is_none_or(|at| !going.contains(at)));
+                *gone = !stays(&entry.hash) && (refs.count() as u64) < policy.dedup_min_refs;
+                going.extend(gone.then(|| blob(&entry.hash)).transpose()?);
+            }
+            if going.len() == before {
+                break;
+            }
+        }
+        let mut left: Vec<Deduped> = Vec::new();
+        for ((entry, live), gone) in index.iter().zip(live).zip(gone) {
+            let is_live = |file: &Option<TreePath>| file.as_ref().is_none_or(|at| !going.contains(at));
+            // raw history has what it refers to: such an entry stays, without a blob
+            let refs = live.into_iter().filter(|(_, file)| if gone { file.is_none() } else { is_live(file) });
+            let entry = Deduped { refs: refs.map(|(text, _)| text).collect(), ..entry.clone() };
+            left.extend((!gone || !entry.refs.is_empty()).then_some(entry));
+        }
+        for item in blobs {
+            let (name, path) = (item.name.as_str(), blob(item.name.as_str())?);
+            if !going.contains(&path) {
+                found.due.retain(|(name, _)| *name != DEDUPED);
+                found.due.push((DEDUPED, due_at(now, policy.swap_ttl)));
+                continue;
+            }
+            let bytes = item.entry.as_ref().map_or(0, |entry| entry.size);
+            found.remove(format!("{BLOBS}/{name}"), bytes, "too little refers to it", path);
+        }
+        let path = self.file(session, DEDUPED)?;
+        found.conditions.push((At::from(&path), as_read(file.as_ref())));
+        if left != index && !found.collection.removed.is_empty() {
+            found.ops.push(Op::write(path, index_text(&left)));
+        }
+        Ok(())
+    }
+
+    /// The references of an entry that lead somewhere, each with the file if it leads to none of the lines.
+    async fn live_refs(&self, session: &str, entry: &Deduped) -> Result<Vec<(String, Option<TreePath>)>> {
+        let mut live = Vec::new();
+        for text in &entry.refs {
+            let Ok(source) = text.parse::<Source>() else { continue };
+            match self.resolve(session, &source).await {
+                Ok(Resolved::Lines { .. }) => live.push((text.clone(), None)),
+                Ok(Resolved::File { path, .. }) => live.push((text.clone(), Some(path))),
+                Err(error) if error.is(ErrorKind::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(live)
+    }
+
+    /// Messages and events of a session that is at its end, where the policy says so.
+    async fn due_history(
+        &self,
+        session: &str,
+        policy: &Policy,
+        (what, ttl): (History, Duration),
+        (since, now): (&str, Timestamp),
+        how: &Collect,
+        found: &mut Found,
+    ) -> Result<()> {
+        let since = Timestamp::parse_rfc3339(since)?;
+        if !is_older(since, ttl, now) {
+            found.due.push((META, due_at(since, ttl)));
+            return Ok(());
+        }
+        if how.keep_history {
+            found.due.push((META, due_at(now, ttl.max(DAY))));
+            return Ok(());
+        }
+        let logs = [(Log::Messages, policy.keep_messages), (Log::Events, policy.keep_events)];
+        for (log, _) in logs.into_iter().filter(|(_, keep)| !keep) {
+            let path = self.file(session, log.file())?;
+            let Some(entry) = self.fs.lookup(&path).await?.filter(|entry| entry.size > 0) else { continue };
+            found.conditions.push((At::from(&path), Precondition::Etag(entry.etag)));
+            let reason = match what {
+                History::Archive => {
+                    let to = self.file(session, &format!("archive/{}", log.file()))?;
+                    found.ops.push(Op::mkdir_all(self.file(session, "archive")?));
+                    found.ops.push(Op::copy(path.clone(), to).replace());
+                    "the policy archives it"
+                }
+                History::Delete => "the policy deletes it",
+            };
+            found.ops.push(Op::truncate(path, 0));
+            let (name, bytes) = (log.file().to_owned(), entry.size);
+            found.collection.removed.push(Collected { name, bytes, reason });
+            found.history = true;
+        }
+        Ok(())
+    }
+
+    /// What says when to look again, of the files that stay. One whose time has not come is left.
+    async fn new_marks(&self, session: &str, found: &Found) -> Result<Vec<Op>> {
+        let (now, mut ops) = (self.env.now(), Vec::new());
+        let is_written = |name: &str| found.collection.removed.iter().any(|one| one.name == name);
+        for name in MARKED.into_iter().filter(|name| !is_written(name)) {
+            let path = self.file(session, name)?;
+            let Some(mark) = self.fs.lookup(&path).await?.as_ref().and_then(mark_of) else { continue };
+            if mark <= now {
+                let due = found.due.iter().find(|(of, _)| *of == name).map(|(_, due)| *due);
+                // what one run leaves is for the next
+                let due = due.or_else(|| found.collection.more.then(|| now.plus_seconds(PAUSE)));
+                let attrs = self.marked(&path, due);
+                ops.push(Op::set_attrs(path, attrs));
+            }
+        }
+        Ok(ops)
+    }
+
+    /// The files of a directory of the session, as many as one run removes.
+    async fn files_in(&self, session: &str, dir: &str, found: &mut Found) -> Result<Vec<Item>> {
+        let dir = At::from(self.file(session, dir)?);
+        let (mut files, mut page) = (Vec::new(), Page::default().with_entries());
+        loop {
+            let listing = match self.fs.list(&dir, &page).await {
+                Ok(listing) => listing,
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                    return Ok(files);
+                }
+                Err(error) => return Err(error),
+            };
+            let last = listing.items.last().map(|item| item.name.clone());
+            files.extend(listing.items.into_iter().filter(|item| item.kind == Kind::File));
+            if files.len() >= MAX_REMOVED {
+                found.collection.more = true;
+                return Ok(files);
+            }
+            match last.filter(|_| listing.more) {
+                Some(last) => page.after = Some(last),
+                None => return Ok(files),
+            }
+        }
+    }
+}
+
+impl Found {
+    fn remove(&mut self, name: String, bytes: u64, reason: &'static str, path: TreePath) {
+        self.collection.removed.push(Collected { name, bytes, reason });
+        self.gone.insert(path.clone());
+        self.ops.push(Op::remove_file(path));
+    }
+}
+
+fn is_older(than: Timestamp, ttl: Duration, now: Timestamp) -> bool {
+    let ttl = i64::try_from(ttl.as_nanos()).unwrap_or(i64::MAX);
+    now.0.saturating_sub(than.0) >= ttl
+}

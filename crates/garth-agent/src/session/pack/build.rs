@@ -1,0 +1,382 @@
+//! Builds a pack: what has to be in it first, then files, then as many messages as fit.
+
+use super::layers::{Candidate, Part};
+use super::made::{FORM, Item, Omitted, Pack, Prefix, Window};
+use super::window::{Drawn, Sight};
+use super::{Files, MAX_TOKENS, PackOptions, Packed, too_small};
+use crate::count::ENCODING;
+use crate::session::Sessions;
+use crate::session::files::{Log, MESSAGES};
+use crate::session::lines::{End, Line};
+use crate::session::message::Message;
+use crate::session::shown::Cut;
+use crate::session::swap_index::Swapped;
+use crate::small::sha256;
+use garth_engine::error::Result;
+use garth_engine::rule::projection::sessions::{ASSISTANT, USER};
+
+/// Results that are cut in one pack, the longest ones.
+const MAX_CUTS: usize = 1000;
+/// Bytes of a result that is cut: of what is shown, three quarters are its head.
+const LEAST_SHOWN: u64 = 600;
+/// How often the share of results that are cut is halved until all fits.
+const HALVINGS: usize = 12;
+
+/// What a swap index gets by a pack.
+pub(super) type Cuts = Vec<(Swapped, Vec<u8>)>;
+
+/// What is asked for, and what there is.
+struct Ground<'a> {
+    session: &'a str,
+    /// Tokens for the pack itself.
+    room: u64,
+    /// Tokens for all.
+    reserved: u64,
+    end: End,
+    /// The first line that may be in it.
+    first: u64,
+    sight: Sight,
+    /// Where the step begins that is not finished; behind the end if there is none.
+    step: u64,
+    /// Where that lies.
+    step_at: u64,
+    user: Option<u64>,
+}
+
+/// A pack in parts.
+struct Plan {
+    front: Vec<Part>,
+    omitted: Vec<Omitted>,
+    sight: Sight,
+    drawn: Drawn,
+}
+
+impl Plan {
+    fn tokens(&self) -> u64 {
+        self.front.iter().map(|part| part.item.tokens).sum::<u64>() + self.drawn.tokens
+    }
+}
+
+impl Sessions<'_> {
+    pub(super) async fn build(
+        &self,
+        session: &str,
+        options: &PackOptions,
+        budget: u64,
+        files: &Files,
+    ) -> Result<(Packed, Cuts)> {
+        let ground = self.ground(session, options, budget, files).await?;
+        let pinned = self.pinned_files(session).await?;
+        // a budget that has grown is made use of
+        let has_grown =
+            |before: &Pack| before.budget_tokens > 0 && (budget == 0 || budget > before.budget_tokens);
+        let known = files.before.as_ref().filter(|before| !has_grown(before));
+        let before = known.filter(|_| !options.fresh);
+        let stays = match before {
+            Some(before) => self.as_before(&ground, before, &pinned).await?,
+            None => None,
+        };
+        let (plan, cuts) = match stays {
+            Some(plan) => (plan, Vec::new()),
+            None => self.anew(&ground, &pinned, known.is_some()).await?,
+        };
+        let mut left = ground.room - plan.tokens();
+        let (mut behind, mut omitted) = (Vec::new(), plan.omitted.clone());
+        let mut late = self.child_results(session).await?;
+        late.extend(self.expanded(session, &options.expand).await?);
+        for candidate in &late {
+            let (part, out) = candidate.fit(left);
+            left -= part.as_ref().map_or(0, |part| part.item.tokens);
+            behind.extend(part);
+            omitted.extend(out);
+        }
+        let swapped = files.swap_file.as_ref().map(|file| file.etag).filter(|_| !files.swapped.is_empty());
+        let window = Window {
+            from: plan.sight.from,
+            to: plan.sight.to,
+            kept: plan.sight.kept,
+            cuts: plan.sight.cuts.clone(),
+            events: plan.sight.events,
+            swapped,
+        };
+        omitted.extend(plan.drawn.omitted.iter().cloned());
+        let items = plan.front.iter().map(|part| part.item.clone());
+        let items = items.chain(plan.drawn.items.iter().cloned());
+        let items: Vec<Item> = items.chain(behind.iter().map(|part| part.item.clone())).collect();
+        let (prefix_tokens, estimated) = (plan.tokens(), plan.drawn.estimated);
+        let (stays, _, mut packed) = Packed::of(&plan.front, plan.drawn, &behind);
+        packed.pack = Pack {
+            session: session.to_owned(),
+            agent: self.agent.clone(),
+            budget_tokens: budget,
+            tokens: items.iter().map(|item| item.tokens).sum(),
+            items,
+            tokenizer: ENCODING.to_owned(),
+            estimated,
+            reserved: options.reserved,
+            omitted,
+            window,
+            prefix: Prefix {
+                bytes: stays.len() as u64,
+                tokens: prefix_tokens,
+                sha256: sha256(stays.as_bytes()),
+            },
+            forms: packed.forms(),
+            form: FORM,
+            built_at: self.env.now().to_rfc3339(),
+        };
+        Ok((packed, cuts))
+    }
+
+    async fn ground<'g>(
+        &self,
+        session: &'g str,
+        options: &PackOptions,
+        budget: u64,
+        files: &Files,
+    ) -> Result<Ground<'g>> {
+        // events first: what is withdrawn by them is there
+        let events = self.end(session, Log::Events).await?.lines;
+        let end = self.end(session, Log::Messages).await?;
+        let user = self.latest(session, USER, u64::MAX).await?;
+        let assistant = self.latest(session, ASSISTANT, u64::MAX).await?;
+        let has_calls =
+            |line: &&Line| Message::parse(&line.text).is_ok_and(|message| message.calls().next().is_some());
+        // nobody has answered to the results of the last calls
+        let step = assistant.as_ref().filter(has_calls);
+        let said_since = |user: &&Line| assistant.as_ref().is_none_or(|said| said.number < user.number);
+        let step = step.or_else(|| user.as_ref().filter(said_since));
+        let (step, step_at) = step.map_or((end.lines + 1, end.bytes), |line| (line.number, line.bytes.start));
+        let reserved = options.reserved.all();
+        let all = if budget == 0 { MAX_TOKENS.saturating_add(reserved) } else { budget };
+        let sight = Sight {
+            kept: None,
+            from: 1,
+            to: end.lines,
+            cuts: Vec::new(),
+            swapped: files.swapped.clone(),
+            events,
+        };
+        let user = user.map(|user| user.number);
+        Ok(Ground {
+            session,
+            room: all.saturating_sub(reserved).min(MAX_TOKENS),
+            reserved,
+            end,
+            first: files.first.min(step),
+            sight,
+            step,
+            step_at,
+            user,
+        })
+    }
+
+    /// The pack before with what came since, if that fits and nothing else changed: a model's cache holds.
+    async fn as_before(
+        &self,
+        ground: &Ground<'_>,
+        before: &Pack,
+        pinned: &[Candidate],
+    ) -> Result<Option<Plan>> {
+        let Window { from, kept, cuts, .. } = &before.window;
+        if !(ground.first..=ground.step).contains(from) || before.window.to > ground.end.lines {
+            return Ok(None);
+        }
+        let mut left = ground.room;
+        let (mut front, mut omitted) = (Vec::new(), Vec::new());
+        for candidate in pinned {
+            let (part, out) = candidate.fit(left);
+            left -= part.as_ref().map_or(0, |part| part.item.tokens);
+            front.extend(part);
+            omitted.extend(out);
+        }
+        let is_pinned = |item: &&Item| matches!(item.kind.as_str(), "system" | "pinned");
+        let was = before.items.iter().filter(is_pinned);
+        if !was.eq(front.iter().map(|part| &part.item)) {
+            return Ok(None);
+        }
+        for item in before.items.iter().filter(|item| is_layer(item)) {
+            // what is beyond retention is taken as it is now
+            let Ok(part) = self.rebuilt(ground.session, item).await else { return Ok(None) };
+            if part.item.tokens > left {
+                return Ok(None);
+            }
+            left -= part.item.tokens;
+            front.push(part);
+        }
+        // lines that are kept apart lie before the others
+        let kept = kept.filter(|kept| kept < from).or(ground.user.filter(|user| user < from));
+        let sight = Sight { kept, from: *from, cuts: cuts.clone(), ..ground.sight.clone() };
+        let Some(drawn) = self.draw(ground.session, &sight, left).await? else { return Ok(None) };
+        let is_of_files = |out: &&Omitted| out.kind != "recent_messages" && out.kind != "child_result";
+        let layers = before
+            .omitted
+            .iter()
+            .filter(is_of_files)
+            .filter(|out| !matches!(out.kind.as_str(), "system" | "pinned" | "expanded"));
+        omitted.extend(layers.cloned());
+        omitted.extend(older(&sight));
+        Ok(Some(Plan { front, omitted, sight, drawn }))
+    }
+
+    /// A pack with all as it is now.
+    async fn anew(&self, ground: &Ground<'_>, pinned: &[Candidate], moves: bool) -> Result<(Plan, Cuts)> {
+        let least = Sight {
+            kept: ground.user.filter(|user| *user < ground.step),
+            from: ground.step,
+            ..ground.sight.clone()
+        };
+        let (due, cuts) = match self.draw(ground.session, &least, ground.room).await? {
+            Some(drawn) => ((least, drawn), Vec::new()),
+            None => self.cut_to_fit(ground, least).await?,
+        };
+        let due_tokens = due.1.tokens;
+        let mut left = ground.room - due_tokens;
+        let (mut front, mut omitted) = (Vec::new(), Vec::new());
+        let mut take = |candidate: &Candidate, most: u64| {
+            let (part, out) = candidate.fit(most);
+            let tokens = part.as_ref().map_or(0, |part| part.item.tokens);
+            front.extend(part);
+            omitted.extend(out);
+            tokens
+        };
+        for candidate in pinned {
+            left -= take(candidate, left);
+        }
+        // the other half is for messages
+        let mut for_layers = left / 2;
+        for candidate in &self.derived_files(ground.session).await? {
+            let tokens = take(candidate, for_layers);
+            (left, for_layers) = (left - tokens, for_layers - tokens);
+        }
+        let (sight, drawn) = self.with_older(ground, due, left, moves).await?;
+        omitted.extend(older(&sight));
+        Ok((Plan { front, omitted, sight, drawn }, cuts))
+    }
+
+    /// As many messages before as fit: all of them, or those that leave half of the room free.
+    async fn with_older(
+        &self,
+        ground: &Ground<'_>,
+        (due, drawn): (Sight, Drawn),
+        left: u64,
+        moves: bool,
+    ) -> Result<(Sight, Drawn)> {
+        let before = End { lines: ground.step - 1, bytes: ground.step_at, open: false };
+        let half = left.saturating_sub(ground.room / 2);
+        let wide = if moves { half } else { left };
+        for most in [wide, half, half / 2] {
+            let from = self.reach_back(ground.session, &due, before, most).await?.max(ground.first);
+            if from > ground.first && most > half {
+                continue;
+            }
+            let sight = Sight { from, kept: due.kept.filter(|kept| *kept < from), ..due.clone() };
+            if let Some(drawn) = self.draw(ground.session, &sight, left + drawn.tokens).await? {
+                return Ok((sight, drawn));
+            }
+        }
+        Ok((due, drawn))
+    }
+
+    /// What has to be there, with results cut until it fits: the longest first, and no more than it takes.
+    async fn cut_to_fit(&self, ground: &Ground<'_>, due: Sight) -> Result<((Sight, Drawn), Cuts)> {
+        let results = self.results_in(ground.session, due.from..=due.to, MAX_CUTS).await?;
+        let is_long = |(_, text): &&(Line, String)| text.len() as u64 > 2 * LEAST_SHOWN;
+        let results: Vec<_> =
+            results.iter().filter(is_long).filter(|(line, _)| due.is_whole(line.number)).collect();
+        let swaps: Cuts =
+            results.iter().map(|(line, text)| self.swap_of_cut(line, summary_of(line, text))).collect();
+        let cut = |at: usize, shown: u64| Cut {
+            line: results[at].0.number,
+            swap: swaps[at].0.id.clone(),
+            head: shown / 4 * 3,
+            tail: shown / 4,
+        };
+        let with = |cuts: Vec<Cut>| Sight { cuts, ..due.clone() };
+        let all = |shown: u64| (0..results.len()).map(|at| cut(at, shown)).collect::<Vec<_>>();
+        let least = with(all(LEAST_SHOWN));
+        let Some(drawn) = self.draw(ground.session, &least, ground.room).await? else {
+            let drawn = self.draw(ground.session, &least, u64::MAX / 2).await?;
+            let tokens = drawn.map_or(ground.room, |drawn| drawn.tokens);
+            return Err(too_small(ground.session, tokens.saturating_add(ground.reserved)));
+        };
+        // four bytes a token, until a count says more
+        let mut spare = (ground.room - drawn.tokens).saturating_mul(4);
+        let mut best = ((least, drawn), results.len());
+        for _ in 0..HALVINGS {
+            let mut bytes = spare;
+            let mut cuts = Vec::new();
+            // the shortest come first: what they leave is for the longer ones
+            for (rank, at) in (0..results.len()).rev().enumerate() {
+                let share = bytes / (results.len() - rank) as u64;
+                let length = results[at].1.len() as u64;
+                if length <= share.saturating_add(LEAST_SHOWN) {
+                    bytes -= length.saturating_sub(LEAST_SHOWN);
+                    continue;
+                }
+                cuts.push(cut(at, LEAST_SHOWN + share));
+                bytes -= share;
+            }
+            let sight = with(cuts);
+            let count = sight.cuts.len();
+            if let Some(drawn) = self.draw(ground.session, &sight, ground.room).await? {
+                best = ((sight, drawn), count);
+                break;
+            }
+            spare /= 2;
+        }
+        let (found, _) = best;
+        let is_cut = |(at, _): &(usize, (Swapped, Vec<u8>))| {
+            found.0.cuts.iter().any(|cut| cut.line == results[*at].0.number)
+        };
+        let new = swaps.into_iter().enumerate().filter(is_cut).map(|(_, swap)| swap).collect();
+        Ok((found, new))
+    }
+}
+
+/// Whether an item is of a derived file.
+fn is_layer(item: &Item) -> bool {
+    matches!(item.kind.as_str(), "summary" | "facts" | "decisions" | "todo" | "refs")
+}
+
+/// The messages before the window.
+fn older(sight: &Sight) -> Option<Omitted> {
+    (sight.from > 1).then(|| Omitted {
+        kind: "recent_messages".to_owned(),
+        source: MESSAGES.to_owned(),
+        range: Some(format!("1-{}", sight.from - 1)),
+        reason: "older".to_owned(),
+    })
+}
+
+/// What a result is, in few words.
+fn summary_of(line: &Line, text: &str) -> String {
+    format!("result of a tool in messages:{}, {} bytes", line.number, text.len())
+}
+
+impl Pack {
+    /// Before anything is known of it.
+    pub(super) fn empty() -> Self {
+        Self {
+            session: String::new(),
+            agent: String::new(),
+            budget_tokens: 0,
+            items: Vec::new(),
+            tokens: 0,
+            tokenizer: ENCODING.to_owned(),
+            estimated: false,
+            reserved: super::Reserved::default(),
+            omitted: Vec::new(),
+            window: Window::default(),
+            prefix: Prefix::default(),
+            forms: std::collections::BTreeMap::new(),
+            form: FORM,
+            built_at: String::new(),
+        }
+    }
+
+    /// Whether it is the same but for when it was built.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Self { built_at: other.built_at.clone(), ..self.clone() } == *other
+    }
+}

@@ -1,0 +1,237 @@
+//! The parts of a pack that are files: pinned ones, derived ones, results of children, and references that
+//! are expanded.
+
+use super::made::{Item, Omitted};
+use crate::session::Sessions;
+use crate::session::entry::{EntryKind, MAX_DERIVED};
+use crate::session::files::{CHUNKS, PINNED, SUMMARY, TODO};
+use crate::session::shown::{fits, is_beyond, part};
+use crate::session::source::{Resolved, Source};
+use crate::small::{File, read_all, sha256};
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::model::{At, Kind, Page, VersionId};
+use garth_engine::path::TreePath;
+use garth_engine::text::secret::masked;
+
+/// Most pinned files.
+const MAX_PINNED: usize = 100;
+/// Most results of children in a pack.
+const MAX_CHILDREN: usize = 64;
+/// Longest file of which all is shown, 1 MiB.
+const MAX_SHOWN: usize = 1 << 20;
+
+/// The derived files, in the order of a pack, by kind.
+const DERIVED: [(&str, &str); 5] = [
+    ("summary", SUMMARY),
+    ("facts", EntryKind::Fact.file()),
+    ("decisions", EntryKind::Decision.file()),
+    ("todo", TODO),
+    ("refs", EntryKind::Ref.file()),
+];
+
+/// A part that is in a pack.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) item: Item,
+    /// As it is shown.
+    pub(super) text: String,
+}
+
+/// A file that may be in a pack.
+pub(super) struct Candidate {
+    kind: String,
+    /// As the pack names it.
+    source: String,
+    version: VersionId,
+    /// Its bytes, if it is not too long to be shown.
+    text: Option<String>,
+    /// Whether the last of its lines may be there without those before.
+    has_lines: bool,
+    entry: Option<String>,
+}
+
+impl Candidate {
+    fn new(kind: &str, source: &str, file: &File) -> Self {
+        let text = file.bytes.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        let has_lines = source.ends_with(".jsonl");
+        let (kind, source) = (kind.to_owned(), source.to_owned());
+        Self { kind, source, version: file.etag, text, has_lines, entry: None }
+    }
+
+    fn omitted(&self, range: Option<String>, reason: &str) -> Omitted {
+        Omitted { kind: self.kind.clone(), source: self.source.clone(), range, reason: reason.to_owned() }
+    }
+
+    /// As it fits into so many tokens, and what of it does not. An empty file is no part.
+    pub(super) fn fit(&self, most: u64) -> (Option<Part>, Option<Omitted>) {
+        let Some(text) = &self.text else { return (None, Some(self.omitted(None, "too_large"))) };
+        if text.trim().is_empty() {
+            return (None, None);
+        }
+        if let Some(part) = self.part(text, 0..text.len(), None, most) {
+            return (Some(part), None);
+        }
+        if !self.has_lines {
+            return (None, Some(self.omitted(None, "budget")));
+        }
+        // the newest entries are the last
+        let starts: Vec<usize> = std::iter::once(0)
+            .chain(text.match_indices('\n').map(|(at, _)| at + 1))
+            .filter(|start| *start < text.len())
+            .collect();
+        let (mut least, mut most_lines) = (0, starts.len() - 1);
+        let mut best = None;
+        while least < most_lines {
+            let lines = (least + most_lines).div_ceil(2);
+            let first = starts.len() - lines;
+            let range = format!("{}-{}", first + 1, starts.len());
+            match self.part(text, starts[first]..text.len(), Some(range), most) {
+                Some(part) => (least, best) = (lines, Some(part)),
+                None => most_lines = lines - 1,
+            }
+        }
+        let left_out = starts.len() - least;
+        (best, Some(self.omitted(Some(format!("1-{left_out}")), "budget")))
+    }
+
+    fn part(
+        &self,
+        text: &str,
+        bytes: std::ops::Range<usize>,
+        range: Option<String>,
+        most: u64,
+    ) -> Option<Part> {
+        let own = &text[bytes.clone()];
+        if is_beyond(own.len(), most) {
+            return None;
+        }
+        let shown = shown(&self.kind, &self.source, own);
+        let item = Item {
+            kind: self.kind.clone(),
+            source: self.source.clone(),
+            range,
+            tokens: fits(&shown, most)?,
+            version: Some(self.version),
+            sha256: sha256(own.as_bytes()),
+            bytes: [bytes.start as u64, bytes.end as u64],
+            entry: self.entry.clone(),
+        };
+        Some(Part { item, text: shown })
+    }
+}
+
+/// A file's text as it is shown.
+pub(super) fn shown(kind: &str, source: &str, text: &str) -> String {
+    let source = crate::recall::fence::word(source);
+    part(&format!("{kind} {source}"), &masked(text))
+}
+
+impl Sessions<'_> {
+    /// The pinned files, `system.md` first, then by name.
+    pub(super) async fn pinned_files(&self, session: &str) -> Result<Vec<Candidate>> {
+        let dir = self.file(session, PINNED)?;
+        let page = Page::default().limit(MAX_PINNED);
+        let listing = match self.fs.list(&At::from(&dir), &page).await {
+            Ok(listing) => listing,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(Vec::new());
+            }
+            Err(error) => return Err(error),
+        };
+        if listing.more {
+            let message = format!("{session}: has more than {MAX_PINNED} pinned files; remove some");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        let files = listing.items.into_iter().filter(|item| item.kind == Kind::File);
+        let mut names: Vec<String> = files.map(|item| format!("{PINNED}/{}", item.name)).collect();
+        names.sort_by_key(|name| (!name.ends_with("/system.md"), name.clone()));
+        let kind = |name: &str| if name.ends_with("/system.md") { "system" } else { "pinned" };
+        let named = names.iter().map(|name| (kind(name), name.as_str())).collect::<Vec<_>>();
+        self.candidates(session, &named, MAX_SHOWN).await
+    }
+
+    /// The derived files as they are now.
+    pub(super) async fn derived_files(&self, session: &str) -> Result<Vec<Candidate>> {
+        self.candidates(session, &DERIVED, MAX_DERIVED).await
+    }
+
+    async fn candidates(
+        &self,
+        session: &str,
+        files: &[(&str, &str)],
+        limit: usize,
+    ) -> Result<Vec<Candidate>> {
+        let paths: Vec<TreePath> =
+            files.iter().map(|(_, name)| self.file(session, name)).collect::<Result<_>>()?;
+        let read = if paths.is_empty() { Vec::new() } else { read_all(self.fs, &paths, limit).await? };
+        let there = files.iter().zip(read).filter_map(|(named, file)| Some((named, file?)));
+        Ok(there.map(|((kind, name), file)| Candidate::new(kind, name, &file)).collect())
+    }
+
+    /// The results of children that the session refers to.
+    pub(super) async fn child_results(&self, session: &str) -> Result<Vec<Candidate>> {
+        let refs = self.entries(session, EntryKind::Ref).await?;
+        let is_result = |to: &(String, String)| to.1 == "child_result" && !to.0.starts_with('/');
+        let mut paths: Vec<String> =
+            refs.into_iter().filter_map(|entry| entry.to.filter(is_result)).map(|(path, _)| path).collect();
+        // the newest are the last
+        paths.drain(..paths.len().saturating_sub(MAX_CHILDREN));
+        paths.retain(|path| TreePath::parse(&format!("/{path}")).is_ok());
+        let named: Vec<_> = paths.iter().map(|path| ("child_result", path.as_str())).collect();
+        self.candidates(session, &named, MAX_SHOWN).await
+    }
+
+    /// The content of entries of `refs.jsonl`.
+    pub(super) async fn expanded(&self, session: &str, ids: &[String]) -> Result<Vec<Candidate>> {
+        let mut found = Vec::new();
+        let refs = if ids.is_empty() { Vec::new() } else { self.entries(session, EntryKind::Ref).await? };
+        for id in ids {
+            let to = refs.iter().find(|entry| entry.id == *id).and_then(|entry| entry.to.as_ref());
+            let (path, _) = to.ok_or_else(|| {
+                Error::new(ErrorKind::NotFound, format!("{id}: no reference of {session} has this id"))
+            })?;
+            let source: Source = path.parse()?;
+            let (source, file, read) = match swap_of(path) {
+                Some(swap) => {
+                    let chunk = self.file(session, &format!("{CHUNKS}/{swap}"))?;
+                    (format!("swap:{swap}"), chunk, Some(self.swap_content(session, swap).await?))
+                }
+                None => self.content_of(session, &source).await?,
+            };
+            let entry = self.fs.stat(&At::from(&file)).await?;
+            let text = read.filter(|bytes| bytes.len() <= MAX_SHOWN);
+            found.push(Candidate {
+                kind: "expanded".to_owned(),
+                source,
+                version: entry.etag,
+                text: text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+                has_lines: false,
+                entry: Some(id.clone()),
+            });
+        }
+        Ok(found)
+    }
+
+    /// What a source leads to: as it leads there for ever, the file, and the bytes if they are not too many.
+    async fn content_of(
+        &self,
+        session: &str,
+        source: &Source,
+    ) -> Result<(String, TreePath, Option<Vec<u8>>)> {
+        let resolved = self.resolve(session, source).await?;
+        let (file, bytes) = match &resolved {
+            Resolved::File { path, size, .. } => (path.clone(), 0..*size),
+            Resolved::Lines { session, log, bytes, .. } => (self.file(session, log.file())?, bytes.clone()),
+        };
+        let read = match bytes.end - bytes.start > MAX_SHOWN as u64 {
+            true => None,
+            false => Some(self.bytes_of(&file, bytes).await?),
+        };
+        Ok((resolved.fixed(), file, read))
+    }
+}
+
+/// The swap entry that a path of a reference names.
+fn swap_of(path: &str) -> Option<&str> {
+    path.strip_prefix("swap:").or_else(|| path.strip_prefix(CHUNKS)?.strip_prefix('/'))
+}

@@ -1,0 +1,122 @@
+//! Builds a pack again, from what it says that it is made of: the same bytes, however much has changed since.
+
+use super::layers::{Part, shown};
+use super::made::{FORM, Item, Pack};
+use super::window::Sight;
+use super::{MAX_PACK, Packed};
+use crate::session::Sessions;
+use crate::session::files::PACK;
+use crate::session::source::{Resolved, Source, What};
+use crate::session::swap_index::parse_index;
+use crate::small::sha256;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::FileSystemExt as _;
+use garth_engine::model::{Moment, VersionId};
+
+impl Sessions<'_> {
+    /// What the pack of a session is made of, or was at a moment.
+    ///
+    /// # Errors
+    /// `NotFound` if nothing was packed; `Gone` beyond retention; `Corrupt` for a `pack.json` that is none;
+    /// from the filesystem.
+    pub async fn packed(&self, session: &str, at: Option<&Moment>) -> Result<Pack> {
+        let path = self.file(session, PACK)?;
+        let bytes = match at {
+            Some(at) => self.fs.as_of(at).await?.read_file(&path).await?,
+            None => self.fs.read_file(&path).await?,
+        };
+        let pack: Option<Pack> = serde_json::from_slice(&bytes).ok();
+        let pack = pack.filter(|pack| pack.session == session && pack.agent == self.agent);
+        let message = || format!("{session}: nothing was packed there; `pack` builds one");
+        pack.ok_or_else(|| Error::new(ErrorKind::NotFound, message()))
+    }
+
+    /// Builds the pack of a session again, or the one that it had at a moment.
+    ///
+    /// # Errors
+    /// As [`Sessions::packed`]; `Gone` if something that it is made of is beyond retention; `Corrupt` if the
+    /// bytes are others than those that it names.
+    pub async fn replay(&self, session: &str, at: Option<&Moment>) -> Result<Packed> {
+        let pack = self.packed(session, at).await?;
+        if pack.form != FORM {
+            let message = format!("{session}: a pack of form {} is not built here; {FORM} is", pack.form);
+            return Err(Error::new(ErrorKind::Format, message));
+        }
+        let (mut front, mut behind) = (Vec::new(), Vec::new());
+        let is_message = |item: &Item| item.kind == "recent_messages";
+        for item in pack.items.iter().filter(|item| !is_message(item)) {
+            let part = self.rebuilt(session, item).await?;
+            match item.kind.as_str() {
+                "child_result" | "expanded" => behind.push(part),
+                _ => front.push(part),
+            }
+        }
+        let window = &pack.window;
+        let swapped = match window.swapped {
+            Some(version) => {
+                let bytes = self.version_of(version, MAX_PACK as u64).await?;
+                parse_index(&String::from_utf8_lossy(&bytes))
+            }
+            None => Vec::new(),
+        };
+        let sight = Sight {
+            kept: window.kept,
+            from: window.from,
+            to: window.to,
+            cuts: window.cuts.clone(),
+            swapped,
+            events: window.events,
+        };
+        let drawn = self.draw(session, &sight, u64::MAX / 2).await?.unwrap_or_default();
+        let (_, _, mut packed) = Packed::of(&front, drawn, &behind);
+        packed.pack = pack;
+        for (name, digest) in packed.forms() {
+            if packed.pack.forms.get(&name) != Some(&digest) {
+                let message = format!("{session}: the pack's {name} is not what its hash says");
+                return Err(Error::new(ErrorKind::Corrupt, message));
+            }
+        }
+        Ok(packed)
+    }
+
+    /// A part that is no message, as it was.
+    pub(super) async fn rebuilt(&self, session: &str, item: &Item) -> Result<Part> {
+        let bytes = match (item.source.parse::<Source>().map(|source| source.what), item.version) {
+            (Ok(What::Swap(id)), Some(version)) => {
+                let chunk = self.version_of(version, super::super::swap::MAX_SWAPPED).await?;
+                self.of_chunk(session, &id, chunk).await?
+            }
+            (Ok(What::Lines(log, _)), _) => {
+                let source: Source = item.source.parse()?;
+                let Resolved::Lines { session, bytes, .. } = self.resolve(session, &source).await? else {
+                    return Err(Error::invalid(format!("{source}: is no lines")));
+                };
+                self.bytes_of(&self.file(&session, log.file())?, bytes).await?
+            }
+            (_, Some(version)) => self.version_of(version, MAX_PACK as u64).await?,
+            (_, None) => return Err(Error::invalid(format!("{}: has no version", item.source))),
+        };
+        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let own = text.get(place(item.bytes[0])..place(item.bytes[1])).unwrap_or_default();
+        if sha256(own.as_bytes()) != item.sha256 {
+            let message = format!("{}: is not what the pack was made of", item.source);
+            return Err(Error::new(ErrorKind::Corrupt, message));
+        }
+        Ok(Part { item: item.clone(), text: shown(&item.kind, &item.source, own) })
+    }
+
+    /// The bytes of a version, at most so many.
+    async fn version_of(&self, version: VersionId, most: u64) -> Result<Vec<u8>> {
+        let file = self.fs.open_version(version).await?;
+        let mut bytes = Vec::new();
+        while (bytes.len() as u64) < most {
+            let piece = file.read_at(bytes.len() as u64, 1 << 20).await?;
+            if piece.is_empty() {
+                return Ok(bytes);
+            }
+            bytes.extend_from_slice(&piece);
+        }
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,253 @@
+//! The messages of a pack: from which line on they are in it, and how they are shown.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use sha2::{Digest as _, Sha256};
+
+use super::made::{Item, Omitted};
+use crate::breathe::breathe;
+use crate::session::Sessions;
+use crate::session::back::Back;
+use crate::session::draft::Role;
+use crate::session::files::{Log, MESSAGES};
+use crate::session::lines::{End, Line};
+use crate::session::message::Message;
+use crate::session::shown::{Cut, Hidden, Rules, Show, flat, is_beyond};
+use crate::session::swap_index::Swapped;
+use garth_engine::error::Result;
+
+/// Lines that are looked at for withdrawals at a time, on the way back.
+const CHUNK: u64 = 64;
+
+/// Tokens that are counted without a pause: some milliseconds.
+const BREATH: u64 = 4000;
+
+/// Tokens that a note on swapped messages may take.
+const NOTE: u64 = 1200;
+
+/// Messages as they are in a pack.
+#[derive(Debug, Default)]
+pub(super) struct Drawn {
+    pub(super) items: Vec<Item>,
+    pub(super) omitted: Vec<Omitted>,
+    pub(super) text: String,
+    pub(super) messages: Vec<Message>,
+    pub(super) tokens: u64,
+    pub(super) estimated: bool,
+}
+
+/// Which messages, and how.
+#[derive(Clone, Debug)]
+pub(super) struct Sight {
+    /// A line before the others.
+    pub(super) kept: Option<u64>,
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) cuts: Vec<Cut>,
+    pub(super) swapped: Vec<Swapped>,
+    /// How many events count.
+    pub(super) events: u64,
+}
+
+impl Sight {
+    /// Whether a line is surely shown whole.
+    pub(super) fn is_whole(&self, line: u64) -> bool {
+        let covers = |entry: &Swapped| !entry.cut && entry.lines().is_some_and(|lines| lines.contains(&line));
+        !self.swapped.iter().any(covers) && !self.cuts.iter().any(|cut| cut.line == line)
+    }
+}
+
+impl Sessions<'_> {
+    /// The messages, if they have at most so many tokens. What is read grows with that.
+    pub(super) async fn draw(&self, session: &str, sight: &Sight, most: u64) -> Result<Option<Drawn>> {
+        let mut drawn = Drawn::default();
+        let mut withdrawn = self.withdrawn_by(session, sight.from..=sight.to, sight.events).await?;
+        if let Some(kept) = sight.kept {
+            withdrawn.extend(self.withdrawn_by(session, kept..=kept, sight.events).await?);
+        }
+        let rules = Rules { swapped: sight.swapped.clone(), cuts: sight.cuts.clone(), withdrawn };
+        let mut show = Show::new(rules);
+        for lines in sight.kept.map(|kept| kept..=kept).into_iter().chain([sight.from..=sight.to]) {
+            if !self.draw_lines(session, sight, lines, most, (&mut show, &mut drawn)).await? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(drawn))
+    }
+
+    async fn draw_lines(
+        &self,
+        session: &str,
+        sight: &Sight,
+        lines: RangeInclusive<u64>,
+        most: u64,
+        (show, drawn): (&mut Show, &mut Drawn),
+    ) -> Result<bool> {
+        let (mut next, mut hash) = (*lines.start(), Hash::default());
+        let before = drawn.tokens;
+        let mut breathed = before;
+        let (mut bytes, mut last) = ([u64::MAX, 0], 0);
+        while next <= *lines.end() {
+            let page = self.raw_lines(session, Log::Messages, next..=*lines.end(), 256).await?;
+            next = page.next.unwrap_or(u64::MAX);
+            for line in page.items {
+                hash.line(&line);
+                bytes = [bytes[0].min(line.bytes.start), line.bytes.end];
+                last = line.number;
+                let Ok(message) = Message::parse(&line.text) else { continue };
+                let long = is_beyond(message.said(), most.saturating_sub(drawn.tokens));
+                if long && sight.is_whole(line.number) && !show.is_short(line.number, &message) {
+                    return Ok(false);
+                }
+                match show.next(line.number, message) {
+                    Ok(shown) => {
+                        drawn.tokens += shown.tokens;
+                        drawn.estimated |= shown.estimated;
+                        drawn.text.push_str(&shown.text);
+                        drawn.messages.push(shown.message);
+                    }
+                    Err(hidden) => drawn.hide(line.number, hidden),
+                }
+                if drawn.tokens > most {
+                    return Ok(false);
+                }
+                if drawn.tokens - breathed > BREATH {
+                    breathed = drawn.tokens;
+                    breathe().await;
+                }
+            }
+        }
+        if last > 0 {
+            drawn.items.push(Item {
+                kind: "recent_messages".to_owned(),
+                source: MESSAGES.to_owned(),
+                range: Some(format!("{}-{last}", lines.start())),
+                tokens: drawn.tokens - before,
+                version: None,
+                sha256: hash.end(),
+                bytes,
+                entry: None,
+            });
+        }
+        Ok(true)
+    }
+
+    /// Where the messages begin that fit into so many tokens before a line, and whether all before it do.
+    pub(super) async fn reach_back(&self, session: &str, sight: &Sight, end: End, most: u64) -> Result<u64> {
+        let (mut from, mut tokens) = (end.lines + 1, 0);
+        let mut back = Back::new(self, session, Log::Messages, end)?;
+        let (mut gone, mut chunk): (Vec<RangeInclusive<u64>>, u64) = (Vec::new(), u64::MAX);
+        let mut results = BTreeMap::new();
+        let mut notes = std::collections::HashSet::new();
+        while let Some(line) = back.next().await? {
+            let number = line.number;
+            if number < chunk {
+                chunk = number.saturating_sub(CHUNK - 1).max(1);
+                gone = self.withdrawn_by(session, chunk..=number, sight.events).await?;
+            }
+            let is_gone = gone.iter().any(|lines| lines.contains(&number));
+            let left = most.saturating_sub(tokens);
+            let swap = sight
+                .swapped
+                .iter()
+                .find(|entry| !entry.cut && entry.lines().is_some_and(|lines| lines.contains(&number)));
+            let cost = match (is_gone, swap) {
+                (true, _) => 0,
+                (false, Some(entry)) => {
+                    if notes.insert(entry.id.clone()) {
+                        NOTE
+                    } else {
+                        0
+                    }
+                }
+                (false, None) => match Message::parse(&line.text) {
+                    Ok(message) if is_beyond(message.said(), left) => u64::MAX,
+                    Ok(message) => {
+                        results.insert(number, message.role == Role::Tool);
+                        Show::new(Rules::default()).all_of(number, message).tokens
+                    }
+                    Err(_) => 0,
+                },
+            };
+            tokens = tokens.saturating_add(cost);
+            if tokens > most {
+                break;
+            }
+            from = number;
+        }
+        // a result does not come without its call
+        while from > 1 && results.get(&from) == Some(&true) {
+            from += 1;
+        }
+        Ok(from)
+    }
+
+    /// The results in some lines, the longest first: their lines, with the length of each text.
+    pub(super) async fn results_in(
+        &self,
+        session: &str,
+        lines: RangeInclusive<u64>,
+        most: usize,
+    ) -> Result<Vec<(Line, String)>> {
+        let mut results = Vec::new();
+        let mut next = *lines.start();
+        while next <= *lines.end() && results.len() < most {
+            let page = self.raw_lines(session, Log::Messages, next..=*lines.end(), 256).await?;
+            next = page.next.unwrap_or(u64::MAX);
+            for line in page.items {
+                let Ok(message) = Message::parse(&line.text) else { continue };
+                let content = message.content.into_iter().find_map(|block| match block {
+                    crate::session::message::Block::ToolResult { content, .. } => Some(content),
+                    _ => None,
+                });
+                if let Some(content) = content {
+                    results.push((line, flat(&content)));
+                }
+            }
+        }
+        results.sort_by_key(|(line, text)| (std::cmp::Reverse(text.len()), line.number));
+        Ok(results)
+    }
+}
+
+impl Drawn {
+    fn hide(&mut self, line: u64, why: Hidden) {
+        let reason = match why {
+            Hidden::Withdrawn => "withdrawn",
+            Hidden::Swapped => "swapped",
+            Hidden::NoCall => "no_call",
+        };
+        // lines one after the other are one entry
+        if let Some(last) = self.omitted.last_mut().filter(|last| last.reason == reason)
+            && let Some((first, end)) = last.range.as_deref().and_then(|range| range.split_once('-'))
+            && end.parse::<u64>().is_ok_and(|end| end + 1 == line)
+        {
+            last.range = Some(format!("{first}-{line}"));
+            return;
+        }
+        self.omitted.push(Omitted {
+            kind: "recent_messages".to_owned(),
+            source: MESSAGES.to_owned(),
+            range: Some(format!("{line}-{line}")),
+            reason: reason.to_owned(),
+        });
+    }
+}
+
+/// The SHA-256 of lines as the file has them, without the last line feed.
+#[derive(Default)]
+struct Hash(Option<Sha256>);
+
+impl Hash {
+    fn line(&mut self, line: &Line) {
+        let mut hash = self.0.take().map_or_else(Sha256::new, |hash| hash.chain_update(b"\n"));
+        hash.update(line.text.as_bytes());
+        self.0 = Some(hash);
+    }
+
+    fn end(self) -> String {
+        let hash = self.0.unwrap_or_default().finalize();
+        hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}

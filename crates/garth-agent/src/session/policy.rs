@@ -1,0 +1,165 @@
+//! `context/gc.policy`: what may be collected of a session, and when.
+
+use std::time::Duration;
+
+use garth_engine::error::{Error, Result};
+
+/// What is collected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Policy {
+    /// How old a pack has to be.
+    pub pack_ttl: Duration,
+    /// How old a swap chunk has to be that nothing refers to.
+    pub swap_ttl: Duration,
+    /// With how many references a blob is kept.
+    pub dedup_min_refs: u64,
+    /// Whether messages are kept for ever.
+    pub keep_messages: bool,
+    /// Whether events are.
+    pub keep_events: bool,
+    /// What becomes of those that are not kept, once the session was at its end for so long.
+    pub history: Option<(History, Duration)>,
+}
+
+/// What becomes of messages or events that are not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum History {
+    /// They go to `archive/`.
+    Archive,
+    /// They are removed.
+    Delete,
+}
+
+impl History {
+    /// As the policy says it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Archive => "archive",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+const HOUR: u64 = 60 * 60;
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            pack_ttl: Duration::from_secs(24 * HOUR),
+            swap_ttl: Duration::from_secs(30 * 24 * HOUR),
+            dedup_min_refs: 1,
+            keep_messages: true,
+            keep_events: true,
+            history: None,
+        }
+    }
+}
+
+impl Policy {
+    /// Reads a policy: a `key=value` a line; what is not said is as [`Policy::default`] has it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an unknown key, a key that is there twice, and what is no value of its key; for
+    /// messages or events that are not kept without a word of what becomes of them.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut policy = Self::default();
+        let (mut seen, mut what, mut when) = (Vec::new(), None, None);
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let bad = |why: String| Error::invalid(format!("gc.policy, line {number}: {why}"));
+            let (key, value) = line.split_once('=').ok_or_else(|| bad("write key=value".to_owned()))?;
+            let (key, value) = (key.trim(), value.trim());
+            if seen.contains(&key) {
+                return Err(bad(format!("{key} is there twice")));
+            }
+            seen.push(key);
+            let duration = || {
+                duration(value).ok_or_else(|| bad(format!("{value} is no time; write 30s, 10m, 12h or 7d")))
+            };
+            let flag = || match value {
+                "0" => Ok(false),
+                "1" => Ok(true),
+                _ => Err(bad(format!("{key} is 0 or 1"))),
+            };
+            match key {
+                "pack_ttl" => policy.pack_ttl = duration()?,
+                "swap_ttl" => policy.swap_ttl = duration()?,
+                "dedup_min_refs" => {
+                    policy.dedup_min_refs = value.parse().map_err(|_| bad(format!("{key} is a number")))?;
+                }
+                "keep_messages" => policy.keep_messages = flag()?,
+                "keep_events" => policy.keep_events = flag()?,
+                "history" => {
+                    what = Some(match value {
+                        "archive" => History::Archive,
+                        "delete" => History::Delete,
+                        _ => return Err(bad("history is archive or delete".to_owned())),
+                    });
+                }
+                "history_ttl" => when = Some(duration()?),
+                _ => {
+                    let known = "pack_ttl, swap_ttl, dedup_min_refs, keep_messages, keep_events, history, history_ttl";
+                    return Err(bad(format!("{key} is no key; there are {known}")));
+                }
+            }
+        }
+        policy.history = what.zip(when);
+        if !(policy.keep_messages && policy.keep_events) && policy.history.is_none() {
+            let message = "gc.policy: keep_messages=0 and keep_events=0 take history=archive or history=delete, and \
+                           history_ttl, how long after the end of the session";
+            return Err(Error::invalid(message));
+        }
+        Ok(policy)
+    }
+}
+
+/// `30s`, `10m`, `12h`, `7d`.
+fn duration(text: &str) -> Option<Duration> {
+    let unit = match text.chars().next_back()? {
+        's' => 1,
+        'm' => 60,
+        'h' => HOUR,
+        'd' => 24 * HOUR,
+        _ => return None,
+    };
+    let number = &text[..text.len() - 1];
+    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    Some(Duration::from_secs(number.parse::<u64>().ok().filter(|_| digits)?.checked_mul(unit)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_says_what_is_collected_and_when() {
+        let text =
+            "# ours\npack_ttl=1d\nswap_ttl = 30d\n\ndedup_min_refs=1\nkeep_messages=1\nkeep_events=1\n";
+        assert_eq!(Policy::parse(text).unwrap(), Policy::default());
+        assert_eq!(Policy::parse("").unwrap(), Policy::default());
+        let other = Policy::parse("pack_ttl=90s\nkeep_events=0\nhistory=delete\nhistory_ttl=2h\n").unwrap();
+        assert_eq!(other.pack_ttl, Duration::from_secs(90));
+        assert_eq!(other.history, Some((History::Delete, Duration::from_secs(7200))));
+        for bad in [
+            "pack_ttl",
+            "pack_ttl=1",
+            "pack_ttl=d",
+            "pack_ttl=-1d",
+            "pack_ttl=99999999999999999999d",
+            "pack_ttl=999999999999999999d",
+            "pack_ttl=1é",
+            "pack_ttl=1d\npack_ttl=1d",
+            "keep_messages=2",
+            "keep_messages=0",
+            "keep_events=0\nhistory=delete",
+            "keep=1",
+            "dedup_min_refs=x",
+        ] {
+            assert!(Policy::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

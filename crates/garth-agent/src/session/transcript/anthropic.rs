@@ -1,0 +1,233 @@
+//! Messages of Anthropic. Results of tools are blocks of the user's there, and messages of their own here.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::said::{
+    Said, arguments, as_object, blocks, data, field, label, text, text_block, unknown, unknown_role,
+};
+use crate::session::draft::Role;
+use crate::session::message::{Block, ImageSource, Message};
+use garth_engine::error::{Error, Result};
+
+/// The type of a picture of which only the place is told.
+const ANY_IMAGE: &str = "image/*";
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow)]
+    role: Cow<'a, str>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    id: Option<&'a RawValue>,
+}
+
+pub(super) fn read(raw: &RawValue) -> Result<Vec<Said>> {
+    let line: Line<'_> = field(raw)?;
+    let (role, content) = match &*line.role {
+        "system" => (Role::System, blocks(line.content, |kind, raw| plain(kind, raw, "system"))?),
+        "user" => (Role::User, blocks(line.content, user)?),
+        "assistant" => (Role::Assistant, blocks(line.content, step)?),
+        role => return Err(unknown_role(role)),
+    };
+    let had_some = !content.is_empty();
+    let (results, rest): (Vec<_>, Vec<_>) =
+        content.into_iter().partition(|block| matches!(block, Block::ToolResult { .. }));
+    let mut said: Vec<_> = results.into_iter().map(|result| Said::new(Role::Tool, vec![result])).collect();
+    if !rest.is_empty() || !had_some {
+        said.push(Said::new(role, rest));
+    }
+    if let [only] = &mut *said {
+        only.id = line.id.and_then(|id| field(id).ok());
+    }
+    Ok(said)
+}
+
+fn user(kind: &str, raw: &RawValue) -> Result<Block> {
+    #[derive(Deserialize)]
+    struct Answer<'a> {
+        tool_use_id: String,
+        #[serde(borrow)]
+        content: Option<&'a RawValue>,
+        is_error: Option<bool>,
+    }
+    if kind != "tool_result" {
+        return plain(kind, raw, "user");
+    }
+    let answer: Answer<'_> = field(raw)?;
+    let content = blocks(answer.content, |kind, raw| plain(kind, raw, "tool"))?;
+    let error = answer.is_error.unwrap_or(false);
+    Ok(Block::ToolResult { call_id: answer.tool_use_id, name: None, error, content })
+}
+
+fn plain(kind: &str, raw: &RawValue, role: &str) -> Result<Block> {
+    #[derive(Deserialize)]
+    struct Image {
+        source: Source,
+    }
+    #[derive(Deserialize)]
+    struct Source {
+        #[serde(rename = "type")]
+        kind: String,
+        media_type: Option<String>,
+        data: Option<String>,
+        url: Option<String>,
+    }
+    match kind {
+        "text" => text_block(raw),
+        "image" if role != "system" => match field::<Image>(raw)?.source {
+            Source { kind, media_type: Some(mime_type), data: Some(data), .. } if kind == "base64" => {
+                Ok(Block::Image { mime_type, source: ImageSource::Data(data) })
+            }
+            Source { kind, url: Some(url), .. } if kind == "url" => {
+                Ok(Block::Image { mime_type: ANY_IMAGE.to_owned(), source: ImageSource::Url(url) })
+            }
+            Source { kind, .. } => {
+                Err(Error::invalid(format!("an image with a source of type {kind} is not taken")))
+            }
+        },
+        kind => Err(unknown(kind, role)),
+    }
+}
+
+fn step(kind: &str, raw: &RawValue) -> Result<Block> {
+    #[derive(Deserialize)]
+    struct Thinking {
+        thinking: String,
+        signature: Option<String>,
+    }
+    #[derive(Deserialize)]
+    struct Redacted {
+        data: String,
+    }
+    #[derive(Deserialize)]
+    struct Call<'a> {
+        id: String,
+        name: String,
+        #[serde(borrow)]
+        input: Option<&'a RawValue>,
+    }
+    match kind {
+        "text" => text_block(raw),
+        "thinking" => {
+            let Thinking { thinking, signature } = field(raw)?;
+            Ok(Block::Reasoning { text: Some(thinking), signature, redacted: None })
+        }
+        "redacted_thinking" => {
+            let redacted = Some(field::<Redacted>(raw)?.data);
+            Ok(Block::Reasoning { text: None, signature: None, redacted })
+        }
+        "tool_use" => {
+            let call: Call<'_> = field(raw)?;
+            Ok(Block::ToolCall { id: call.id, name: call.name, arguments: arguments(call.input)? })
+        }
+        kind => Err(unknown(kind, "assistant")),
+    }
+}
+
+#[derive(Serialize)]
+struct Written<'a> {
+    role: &'static str,
+    content: Content<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Text(Cow<'a, str>),
+    Blocks(Vec<Part<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part<'a> {
+    Text {
+        text: Cow<'a, str>,
+    },
+    Image {
+        source: WrittenSource<'a>,
+    },
+    Thinking {
+        thinking: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        signature: Option<&'a str>,
+    },
+    RedactedThinking {
+        data: &'a str,
+    },
+    ToolUse {
+        id: &'a str,
+        name: &'a str,
+        input: Box<RawValue>,
+    },
+    ToolResult {
+        tool_use_id: &'a str,
+        content: Box<Content<'a>>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum WrittenSource<'a> {
+    Base64 { media_type: &'a str, data: &'a str },
+    Url { url: &'a str },
+}
+
+/// One message, or the results of one step.
+pub(super) fn write(messages: &[&Message], is_first: bool) -> String {
+    let (mut role, mut in_midst) = ("user", false);
+    if let [message] = messages {
+        match message.role {
+            Role::Assistant => role = "assistant",
+            Role::System if is_first => role = "system",
+            Role::System => in_midst = true,
+            Role::User | Role::Tool => {}
+        }
+    }
+    let blocks = messages.iter().flat_map(|message| &message.content);
+    let mut content = content(blocks, role == "user");
+    if in_midst {
+        match &mut content {
+            Content::Text(text) => *text = format!("[system] {text}").into(),
+            Content::Blocks(parts) => parts.insert(0, Part::Text { text: "[system]".into() }),
+        }
+    }
+    text(&Written { role, content })
+}
+
+fn content<'a>(blocks: impl Iterator<Item = &'a Block>, with_images: bool) -> Content<'a> {
+    let mut parts: Vec<_> = blocks.map(|block| part(block, with_images)).collect();
+    match &mut *parts {
+        [Part::Text { text }] => Content::Text(std::mem::take(text)),
+        _ => Content::Blocks(parts),
+    }
+}
+
+fn part(block: &Block, with_images: bool) -> Part<'_> {
+    match block {
+        Block::Text(text) => Part::Text { text: text.into() },
+        Block::Image { mime_type, source } => match (data(mime_type, source), source) {
+            (Some((media_type, data)), _) if with_images => {
+                Part::Image { source: WrittenSource::Base64 { media_type, data } }
+            }
+            (None, ImageSource::Url(url)) if with_images => {
+                Part::Image { source: WrittenSource::Url { url } }
+            }
+            (_, source) => Part::Text { text: label(mime_type, source).into() },
+        },
+        Block::Reasoning { redacted: Some(data), .. } => Part::RedactedThinking { data },
+        Block::Reasoning { text, signature, .. } => {
+            Part::Thinking { thinking: text.as_deref().unwrap_or_default(), signature: signature.as_deref() }
+        }
+        Block::ToolCall { id, name, arguments } => Part::ToolUse { id, name, input: as_object(arguments) },
+        Block::ToolResult { call_id, error, content, .. } => Part::ToolResult {
+            tool_use_id: call_id,
+            content: Box::new(self::content(content.iter(), true)),
+            is_error: *error,
+        },
+    }
+}

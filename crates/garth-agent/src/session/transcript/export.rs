@@ -1,0 +1,217 @@
+//! Writes sessions down in the formats of others, page by page.
+
+use std::ops::RangeInclusive;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{TranscriptFormat, anthropic, markdown, openai, pi};
+use crate::session::Sessions;
+use crate::session::draft::Role;
+use crate::session::lines::{MAX_PAGE_BYTES, Select};
+use crate::session::message::Message;
+use crate::session::native::Reader;
+use garth_engine::error::Result;
+
+/// What to write down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Export {
+    /// How.
+    pub format: TranscriptFormat,
+    /// Which lines of messages; the first is 1.
+    pub lines: RangeInclusive<u64>,
+    /// Whether those that were withdrawn are among them.
+    pub withdrawn: bool,
+    /// Bytes from which on a page ends, 4 MiB if nothing else is said.
+    page_bytes: usize,
+}
+
+impl Export {
+    /// All that was not withdrawn.
+    pub fn new(format: TranscriptFormat) -> Self {
+        Self { format, lines: 1..=u64::MAX, withdrawn: false, page_bytes: MAX_PAGE_BYTES }
+    }
+
+    /// These lines.
+    #[must_use]
+    pub fn lines(self, lines: RangeInclusive<u64>) -> Self {
+        Self { lines, ..self }
+    }
+
+    /// With pages of about so many bytes.
+    #[must_use]
+    pub(crate) fn page_bytes(self, page_bytes: usize) -> Self {
+        Self { page_bytes, ..self }
+    }
+
+    /// With what was withdrawn.
+    #[must_use]
+    pub fn with_withdrawn(self) -> Self {
+        Self { withdrawn: true, ..self }
+    }
+}
+
+/// A page of a transcript.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Exported {
+    /// Its messages: each is JSON, or a section of Markdown.
+    pub items: Vec<String>,
+    /// The line to go on with, if there is more.
+    pub next: Option<u64>,
+}
+
+impl Sessions<'_> {
+    /// A page of a transcript. A message that came in this format is given as it came; if only some of what
+    /// was made of it is asked for, these are written anew.
+    ///
+    /// # Errors
+    /// `NotFound` for a session that is not there; from the filesystem.
+    pub async fn export(&self, session: &str, export: &Export) -> Result<Exported> {
+        let mut select = Select::messages(export.lines.clone());
+        (select.withdrawn, select.page_bytes) = (export.withdrawn, export.page_bytes);
+        let page = self.lines(session, &select).await?;
+        let mut exported = Exported { items: Vec::new(), next: page.next };
+        if export.format == TranscriptFormat::Garth {
+            exported.items = page.items.into_iter().map(|line| line.text).collect();
+            return Ok(exported);
+        }
+        let messages = page.items.iter().map(|line| Ok((line.number, Message::parse(&line.text)?)));
+        let messages = messages.collect::<Result<Vec<(u64, Message)>>>()?;
+        let groups: Vec<_> = messages.chunk_by(|a, b| is_one(export.format, &a.1, &b.1)).collect();
+        // what follows may belong to the last one
+        let whole = if page.next.is_some() && groups.len() > 1 { groups.len() - 1 } else { groups.len() };
+        let mut native = Reader::new(self, session, export.format.as_str())?;
+        let mut bytes = 0;
+        for (at, group) in groups.iter().enumerate() {
+            if at == whole || (at > 0 && bytes > export.page_bytes) {
+                exported.next = group.first().map(|(number, _)| *number);
+                break;
+            }
+            let items = self.written(export.format, group, &mut native).await?;
+            bytes += items.iter().map(String::len).sum::<usize>();
+            exported.items.extend(items);
+        }
+        Ok(exported)
+    }
+
+    async fn written(
+        &self,
+        format: TranscriptFormat,
+        group: &[(u64, Message)],
+        native: &mut Reader<'_>,
+    ) -> Result<Vec<String>> {
+        let place = group.first().and_then(|(_, first)| own_line(format, first));
+        if let Some(line) = place
+            && let Some(text) = native.line(line).await?
+        {
+            let made =
+                serde_json::from_str::<&RawValue>(text).ok().and_then(|raw| super::read(format, raw).ok());
+            if made.is_none_or(|made| made.len() == group.len()) {
+                return Ok(vec![text.to_owned()]);
+            }
+        }
+        Ok(anew(format, group))
+    }
+}
+
+/// Messages that follow each other, written in a format.
+pub(super) fn anew(format: TranscriptFormat, group: &[(u64, Message)]) -> Vec<String> {
+    match format {
+        TranscriptFormat::Anthropic => group
+            .chunk_by(|a, b| a.1.role == Role::Tool && b.1.role == Role::Tool)
+            .map(|step| {
+                let messages: Vec<_> = step.iter().map(|(_, message)| message).collect();
+                anthropic::write(&messages, step.first().is_some_and(|(number, _)| *number == 1))
+            })
+            .collect(),
+        TranscriptFormat::Pi => group.iter().map(|(_, message)| pi::write(message)).collect(),
+        TranscriptFormat::OpenAi => group.iter().map(|(_, message)| openai::write(message)).collect(),
+        TranscriptFormat::Markdown => group.iter().map(|(_, message)| markdown::write(message)).collect(),
+        // its lines are given as they are
+        TranscriptFormat::Garth => Vec::new(),
+    }
+}
+
+/// The line of the native file of a format that a message was made of.
+fn own_line(format: TranscriptFormat, message: &Message) -> Option<u64> {
+    let native = message.native.as_ref().filter(|native| native.format == format.as_str())?;
+    format.is_native().then_some(native.line)
+}
+
+/// Whether two messages that follow each other are one in a format.
+fn is_one(format: TranscriptFormat, a: &Message, b: &Message) -> bool {
+    match (own_line(format, a), own_line(format, b)) {
+        (None, None) => format == TranscriptFormat::Anthropic && a.role == Role::Tool && b.role == Role::Tool,
+        (a, b) => a == b,
+    }
+}
+
+/// Puts the pages of a transcript together: JSON Lines, one array, or text.
+#[derive(Clone, Debug)]
+pub struct Document {
+    format: TranscriptFormat,
+    begun: bool,
+    items: u64,
+    end: &'static str,
+}
+
+impl Document {
+    /// Nothing is written yet.
+    pub fn new(format: TranscriptFormat) -> Self {
+        Self { format, begun: false, items: 0, end: "" }
+    }
+
+    /// What a page adds.
+    pub fn page(&mut self, items: &[String]) -> String {
+        let mut text = String::new();
+        for item in items {
+            match self.format {
+                TranscriptFormat::Garth | TranscriptFormat::Pi => text.extend([item.as_str(), "\n"]),
+                TranscriptFormat::Markdown => text.push_str(item),
+                TranscriptFormat::OpenAi | TranscriptFormat::Anthropic => self.element(item, &mut text),
+            }
+        }
+        text
+    }
+
+    fn element(&mut self, item: &str, text: &mut String) {
+        if !self.begun {
+            self.begun = true;
+            if let Some(system) = system(item).filter(|_| self.format == TranscriptFormat::Anthropic) {
+                text.push_str(&format!(r#"{{"system":{},"messages":["#, system.get()));
+                self.end = "]}\n";
+                return;
+            }
+            text.push('[');
+            self.end = "]\n";
+        }
+        text.push_str(if self.items == 0 { "\n" } else { ",\n" });
+        text.push_str(item);
+        self.items += 1;
+    }
+
+    /// What comes behind the last page.
+    pub fn end(self) -> String {
+        let is_array = matches!(self.format, TranscriptFormat::OpenAi | TranscriptFormat::Anthropic);
+        match (self.begun, self.items) {
+            (false, _) => String::from(if is_array { "[]\n" } else { "" }),
+            (true, 0) => self.end.to_owned(),
+            (true, _) => format!("\n{}", self.end),
+        }
+    }
+}
+
+/// The prompt, if a message is that and nothing else.
+fn system(item: &str) -> Option<&RawValue> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct System<'a> {
+        role: String,
+        #[serde(borrow)]
+        content: &'a RawValue,
+    }
+    let found: System<'_> = serde_json::from_str(item).ok()?;
+    (found.role == "system").then_some(found.content)
+}

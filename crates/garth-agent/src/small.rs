@@ -1,0 +1,105 @@
+//! Small files, read whole, several at one moment, and the forms that they share.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::FileSystem;
+use garth_engine::model::{At, ByteRange, Moment, Precondition, Seq, Timestamp, VersionId};
+use garth_engine::path::TreePath;
+
+/// A small file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct File {
+    /// The last change of its content.
+    pub etag: VersionId,
+    /// Its bytes; none if it is longer than it may be.
+    pub bytes: Option<Vec<u8>>,
+    /// Its custom metadata.
+    pub metadata: BTreeMap<String, String>,
+    /// From when on it is absent.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl File {
+    /// Its text; none if it is too long or not UTF-8.
+    pub fn text(&self) -> Option<&str> {
+        std::str::from_utf8(self.bytes.as_ref()?).ok()
+    }
+}
+
+/// That a file is as it was read.
+pub(crate) fn as_read(file: Option<&File>) -> Precondition {
+    file.map_or(Precondition::Absent, |file| Precondition::Etag(file.etag))
+}
+
+/// Reads small files at one moment, of which one has at most `limit` bytes. What is no file counts as absent:
+/// a commit that would write there says why it cannot.
+pub(crate) async fn read_all(
+    fs: &dyn FileSystem,
+    paths: &[TreePath],
+    limit: usize,
+) -> Result<Vec<Option<File>>> {
+    Ok(read_with_seq(fs, paths, limit, usize::MAX).await?.1)
+}
+
+/// The same, with the commit after which they were read; `TooLarge` once they have more than `most` bytes.
+pub(crate) async fn read_with_seq(
+    fs: &dyn FileSystem,
+    paths: &[TreePath],
+    limit: usize,
+    most: usize,
+) -> Result<(Seq, Vec<Option<File>>)> {
+    // one byte more tells what is too long
+    let range = ByteRange { offset: 0, length: limit as u64 + 1 };
+    let items: Vec<_> = paths.iter().map(|path| (At::from(path), range)).collect();
+    let (mut files, mut now, mut seq) = (Vec::with_capacity(items.len()), None, Seq::default());
+    let mut left = most;
+    while files.len() < items.len() {
+        let moment: &dyn FileSystem = now.as_deref().unwrap_or(fs);
+        let fetched = moment.fetch_many(&items[files.len()..]).await?;
+        if fetched.items.is_empty() {
+            return Err(Error::new(ErrorKind::Io, "the account gave no answer"));
+        }
+        if files.is_empty() {
+            seq = fetched.seq;
+        }
+        for answer in fetched.items {
+            files.push(match answer {
+                Ok((entry, bytes)) => {
+                    left = left.checked_sub(bytes.len()).ok_or_else(|| {
+                        let message = format!("the files that are read have more than {most} bytes in all");
+                        Error::new(ErrorKind::TooLarge, message)
+                    })?;
+                    let bytes = (bytes.len() <= limit).then(|| bytes.to_vec());
+                    let (etag, expires_at) = (entry.etag, entry.expires_at);
+                    Some(File { etag, bytes, metadata: entry.attributes.metadata, expires_at })
+                }
+                Err(error) => match error.kind() {
+                    ErrorKind::NotFound
+                    | ErrorKind::NotADirectory
+                    | ErrorKind::IsADirectory
+                    | ErrorKind::NotPermitted => None,
+                    _ => return Err(error),
+                },
+            });
+        }
+        if files.len() < items.len() && now.is_none() && fs.capabilities(&paths[0]).history {
+            now = Some(fs.as_of(&Moment::Seq(fetched.seq)).await?);
+        }
+    }
+    Ok((seq, files))
+}
+
+/// JSON as small files have it: a field a line, a line feed at the end.
+pub(crate) fn pretty<T: Serialize + ?Sized>(value: &T) -> String {
+    // what is kept here has text keys alone, so that it always has a JSON form
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+/// The SHA-256 of some bytes, 64 hexadecimal digits.
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,265 @@
+//! Archives of sessions: what was said, as JSON Lines of pi-ai, compressed with gzip. They are written and
+//! read piece by piece, so that memory does not grow with a session.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io::Write as _;
+use std::ops::RangeInclusive;
+
+use flate2::Compression;
+use flate2::write::{GzEncoder, MultiGzDecoder};
+use serde_json::Value;
+
+use crate::session::{Export, Meta, Sessions, TranscriptFormat};
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::FileSystem;
+use garth_engine::model::{At, Body, Op, SetAttrs, StagedBody, Timestamp};
+use garth_engine::path::TreePath;
+
+/// What the name of an archive ends with.
+pub(super) const ENDING: &str = ".jsonl.gz";
+
+/// The content type of an archive.
+const TYPE: &str = "application/gzip";
+
+/// Longest line of an archive, 32 MiB: twice what a line of messages has.
+const MAX_LINE: usize = 32 << 20;
+
+/// Compressed bytes that are read at once. None becomes more than 1,032: so one piece becomes 4 MiB at most.
+const PIECE: usize = 4 << 10;
+
+/// Bytes of messages that are written at once: parsed and written anew they take some times as many.
+const PAGE: usize = 1 << 20;
+
+/// Compressed bytes that are handed on at once.
+const FLUSH: usize = 256 << 10;
+
+/// An archive that waits for its commit.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) body: StagedBody,
+    /// How many messages it has.
+    pub(super) messages: u64,
+    /// What of media they refer to.
+    pub(super) media: HashSet<String>,
+}
+
+/// Writes these messages of a session, which stay as they are, as an archive that `fs` takes.
+pub(super) async fn write(
+    sessions: &Sessions<'_>,
+    session: &str,
+    lines: RangeInclusive<u64>,
+    fs: &dyn FileSystem,
+    path: &TreePath,
+) -> Result<Written> {
+    let mut upload = fs.stage(&At::from(path)).await?;
+    // without a time, so that the same messages make the same bytes
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    let (mut messages, mut media) = (0, HashSet::new());
+    let mut export = Export::new(TranscriptFormat::Pi).lines(lines.clone()).page_bytes(PAGE);
+    loop {
+        let page = sessions.export(session, &export).await?;
+        for item in &page.items {
+            messages += 1;
+            refer(item, &mut media);
+            encoder.write_all(item.as_bytes()).and_then(|()| encoder.write_all(b"\n")).map_err(gzip)?;
+        }
+        if encoder.get_ref().len() >= FLUSH {
+            upload.write(std::mem::take(encoder.get_mut()).into()).await?;
+        }
+        match page.next {
+            Some(next) => export = export.lines(next..=*lines.end()),
+            None => break,
+        }
+        crate::breathe::breathe().await;
+    }
+    upload.write(encoder.finish().map_err(gzip)?.into()).await?;
+    Ok(Written { body: upload.finish().await?, messages, media })
+}
+
+impl Written {
+    /// What makes it a file that was not there.
+    pub(super) fn op(&self, path: &TreePath, metadata: BTreeMap<&str, String>) -> Op {
+        let attrs = SetAttrs::new().content_type(TYPE);
+        let attrs = metadata.into_iter().fold(attrs, |attrs, (key, value)| attrs.metadata(key, value));
+        let write = Op::write(path.clone(), Body::Staged(self.body.clone()));
+        write.create_new().with_parents().with_attrs(attrs)
+    }
+}
+
+/// What every archive says of itself.
+pub(super) fn metadata(meta: &Meta, messages: u64, now: Timestamp) -> BTreeMap<&'static str, String> {
+    BTreeMap::from([
+        // a session without a key is known by its id
+        ("sessionKey", meta.session_key.clone().unwrap_or_else(|| meta.id.clone())),
+        ("sessionId", meta.id.clone()),
+        ("agentId", meta.agent.clone()),
+        ("messageCount", messages.to_string()),
+        ("archivedAt", (now.0 / 1_000_000).to_string()),
+    ])
+}
+
+/// Notes the media that a message refers to.
+fn refer(item: &str, media: &mut HashSet<String>) {
+    fn walk(value: &Value, media: &mut HashSet<String>) {
+        match value {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    match value {
+                        Value::String(key) if name == "r2Key" => drop(media.insert(key.clone())),
+                        value => walk(value, media),
+                    }
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| walk(item, media)),
+            _ => {}
+        }
+    }
+    // most messages refer to none
+    if item.contains("\"r2Key\"")
+        && let Ok(value) = serde_json::from_str(item)
+    {
+        walk(&value, media);
+    }
+}
+
+fn gzip(error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, "the archive cannot be compressed").with_source(error)
+}
+
+/// Takes the lines out of a compressed archive, piece by piece.
+#[derive(Debug)]
+pub struct Unpacked {
+    decoder: MultiGzDecoder<Vec<u8>>,
+    /// How many bytes of a line that has not ended were looked at.
+    seen: usize,
+}
+
+impl Default for Unpacked {
+    fn default() -> Self {
+        Self { decoder: MultiGzDecoder::new(Vec::new()), seen: 0 }
+    }
+}
+
+impl Unpacked {
+    /// Hands on the lines that end in the next piece of compressed bytes, until `line` wants no more: then it
+    /// is `false`.
+    ///
+    /// # Errors
+    /// `Corrupt` for what is no gzip, or no UTF-8; `TooLarge` for a line of more than 32 MiB; those of
+    /// `line`.
+    pub fn feed(&mut self, compressed: &[u8], mut line: impl FnMut(String) -> Result<bool>) -> Result<bool> {
+        for piece in compressed.chunks(PIECE) {
+            let written = self.decoder.write_all(piece).and_then(|()| self.decoder.flush());
+            written.map_err(|error| corrupt(&error))?;
+            if !self.hand_on(&mut line)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The lines that are left; the last one may have no line feed.
+    ///
+    /// # Errors
+    /// `Corrupt` for an archive that breaks off, or is no UTF-8; those of `line`.
+    pub fn end(mut self, mut line: impl FnMut(String) -> Result<bool>) -> Result<()> {
+        self.decoder.try_finish().map_err(|error| corrupt(&error))?;
+        if !self.hand_on(&mut line)? {
+            return Ok(());
+        }
+        let rest =
+            String::from_utf8(std::mem::take(self.decoder.get_mut())).map_err(|error| corrupt(&error))?;
+        if !rest.is_empty() {
+            line(rest)?;
+        }
+        Ok(())
+    }
+
+    fn hand_on(&mut self, line: &mut impl FnMut(String) -> Result<bool>) -> Result<bool> {
+        let out = self.decoder.get_mut();
+        let Some(end) = out[self.seen..].iter().rposition(|byte| *byte == b'\n') else {
+            self.seen = out.len();
+            if out.len() > MAX_LINE {
+                let message = format!("an archive has a line of more than {MAX_LINE} bytes");
+                return Err(Error::new(ErrorKind::TooLarge, message));
+            }
+            return Ok(true);
+        };
+        let rest = out.split_off(self.seen + end + 1);
+        self.seen = rest.len();
+        let whole = std::mem::replace(out, rest);
+        let whole = String::from_utf8(whole).map_err(|error| corrupt(&error))?;
+        for text in whole.lines() {
+            if !line(text.to_owned())? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn corrupt(error: &dyn std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("the archive cannot be read, as it is no gzip of lines: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packed(text: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn lines(bytes: &[u8], step: usize) -> Result<Vec<String>> {
+        let (mut unpacked, mut lines) = (Unpacked::default(), Vec::new());
+        let mut take = |line| {
+            lines.push(line);
+            Ok(true)
+        };
+        for piece in bytes.chunks(step) {
+            unpacked.feed(piece, &mut take)?;
+        }
+        unpacked.end(&mut take)?;
+        Ok(lines)
+    }
+
+    #[test]
+    fn lines_come_out_however_the_bytes_are_cut() {
+        let bytes = packed("{\"a\":1}\n{\"b\":\"ü\"}\n\n{\"c\":3}".as_bytes());
+        for step in [1, 7, 4096] {
+            assert_eq!(lines(&bytes, step).unwrap(), ["{\"a\":1}", "{\"b\":\"ü\"}", "", "{\"c\":3}"]);
+        }
+        let twice = [packed(b"a\n"), packed(b"b\n")].concat();
+        assert_eq!(lines(&twice, 5).unwrap(), ["a", "b"]);
+        assert!(lines(&packed(b""), 5).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_breaks_off_or_is_no_archive_is_corrupt() {
+        let bytes = packed("said\n".repeat(1000).as_bytes());
+        for bad in [&bytes[..bytes.len() - 1], &bytes[..20], b"no gzip at all", &packed(&[0xff, b'\n'])] {
+            assert!(lines(bad, 64).unwrap_err().is(ErrorKind::Corrupt), "{}", bad.len());
+        }
+    }
+
+    #[test]
+    fn a_line_that_does_not_end_is_refused_before_it_fills_the_memory() {
+        let bytes = packed(&vec![b' '; MAX_LINE * 4]);
+        assert!(lines(&bytes, 4096).unwrap_err().is(ErrorKind::TooLarge));
+    }
+
+    #[test]
+    fn media_are_found_by_their_keys_wherever_they_stand() {
+        let mut media = HashSet::new();
+        refer(
+            r#"{"role":"user","content":[{"type":"image","r2Key":"media/k/1.png"},{"x":{"r2Key":"media/k/2.png"}}]}"#,
+            &mut media,
+        );
+        refer(r#"{"role":"user","content":"no \"r2Key\": \"media/k/3.png\""}"#, &mut media);
+        let mut media: Vec<_> = media.into_iter().collect();
+        media.sort_unstable();
+        assert_eq!(media, ["media/k/1.png", "media/k/2.png"]);
+    }
+}

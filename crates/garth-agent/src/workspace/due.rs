@@ -1,0 +1,131 @@
+//! The session that goes on under a key, by the policy of the agent's settings; and the sessions that whoever
+//! serves an account resets by it, found by a mark and without a look at any other.
+
+use super::Workspace;
+use super::reset::{Reset, WasReset, due_at};
+use super::settings::Settings;
+use crate::session::{Create, Due, Listed, SessionKey};
+use garth_engine::error::Result;
+use garth_engine::fs::{FileSystem, FileSystemExt as _};
+use garth_engine::model::{Op, SetAttrs, Timestamp};
+use garth_engine::path::TreePath;
+
+/// In the custom metadata of [`MARKED`]: when the session is looked at. RFC 3339, UTC.
+const RESET_AT: &str = "garth.reset_at";
+
+/// The file of a session that has the mark: nothing else is written to it after the session was made.
+const MARKED: &str = "created_at";
+
+/// The session that goes on under a key.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Current {
+    /// The session.
+    pub session: Listed,
+    /// Whether it was made just now, as there was none.
+    pub created: bool,
+    /// The reset that made it, if the one before was due.
+    pub reset: Option<WasReset>,
+}
+
+/// Sessions of an account that are to be looked at by now, up to 1,000 at a time.
+///
+/// # Errors
+/// From the filesystem.
+pub async fn due_resets(fs: &dyn FileSystem, now: Timestamp) -> Result<Due> {
+    Due::marked(fs, RESET_AT, &[MARKED], now).await
+}
+
+impl Workspace<'_> {
+    /// The session that goes on under a key: the current one, or one that takes its place if it is due by the
+    /// policy; if there is none, a new one made of `create`, if that is given.
+    ///
+    /// # Errors
+    /// As [`Workspace::reset`]; `TooLarge` for too many sessions with one key.
+    pub async fn current(
+        &self,
+        user: &str,
+        key: &SessionKey,
+        create: Option<&Create>,
+        reset: &Reset<'_>,
+    ) -> Result<Option<Current>> {
+        let sessions = self.sessions(self.fs, user)?;
+        let current = match (sessions.current(key).await?, create) {
+            (Some(session), _) => {
+                let reset = self.reset(user, &session.name, &reset.clone().if_due()).await?;
+                let session = reset.as_ref().map_or(session, |reset| reset.next.clone());
+                Current { session, created: false, reset }
+            }
+            (None, Some(create)) => {
+                let (session, created) = sessions.by_key(key, create).await?;
+                Current { session, created, reset: None }
+            }
+            (None, None) => return Ok(None),
+        };
+        self.look_again(user, &current.session.name).await?;
+        Ok(Some(current))
+    }
+
+    /// Resets a session if it is due, and marks it, or the one that takes its place, for the next look.
+    ///
+    /// # Errors
+    /// As [`Workspace::reset`].
+    pub async fn reset_if_due(
+        &self,
+        user: &str,
+        session: &str,
+        reset: &Reset<'_>,
+    ) -> Result<Option<WasReset>> {
+        let done = self.reset(user, session, &reset.clone().if_due()).await;
+        if let Ok(Some(done)) = &done {
+            self.look_again(user, &done.next.name).await?;
+        }
+        self.look_again(user, session).await?;
+        done
+    }
+
+    /// Marks a session for the time at which it is due if nothing happens until then.
+    pub(super) async fn look_again(&self, user: &str, session: &str) -> Result<()> {
+        let (sessions, settings) = (self.sessions(self.fs, user)?, self.settings().await?);
+        let listed = sessions.get(session).await?;
+        let path = self.marked_file(user, session)?;
+        let Some(entry) = self.fs.lookup(&path).await? else { return Ok(()) };
+        let now = entry.attributes.metadata.get(RESET_AT).and_then(|at| Timestamp::parse_rfc3339(at).ok());
+        let due = self.due_of(&listed, &settings)?;
+        let is_right = match (now, due) {
+            (None, None) => true,
+            // it is looked at again then
+            (Some(now), Some(due)) => now > self.env.now() && now <= due,
+            _ => false,
+        };
+        if is_right {
+            return Ok(());
+        }
+        let attrs = match due {
+            Some(due) => SetAttrs::new().metadata(RESET_AT, due.to_rfc3339()),
+            None => SetAttrs::new().remove_metadata(RESET_AT),
+        };
+        let op = Op::set_attrs(path, attrs);
+        self.fs.commit(self.batch_of(user, session, &listed.meta.class, vec![op], "mark session")).await?;
+        Ok(())
+    }
+
+    fn due_of(&self, listed: &Listed, settings: &Settings) -> Result<Option<Timestamp>> {
+        if listed.state.is_final() {
+            return Ok(None);
+        }
+        let used = Timestamp::parse_rfc3339(&listed.updated_at).unwrap_or_else(|_| self.env.now());
+        let due = due_at(&settings.reset, &settings.zone()?, used);
+        // one that is due and was not reset has nothing in it, or could not be: it is left alone for a while
+        let soon = self.env.now().plus_seconds(PAUSE);
+        Ok(due.map(|due| if due <= self.env.now() { soon } else { due }))
+    }
+
+    fn marked_file(&self, user: &str, session: &str) -> Result<TreePath> {
+        let dir = self.sessions(self.fs, user)?.directory(session)?;
+        Ok(TreePath::from_row(dir.key(), MARKED))
+    }
+}
+
+/// How long a session is left alone that is due and was not reset, in seconds.
+const PAUSE: i64 = 60 * 60;

@@ -1,0 +1,276 @@
+//! Jobs for a model: what is worth remembering of a session that was put away while no model answered. A job
+//! is a file in the account's outbox, done once by whoever has a model, and never sent to a sink.
+
+use serde::{Deserialize, Serialize};
+
+use super::Workspace;
+use super::clock::Day;
+use super::extract::{Asking, MAX_ASKED, MAX_QUESTIONS, ask};
+use crate::ids::uuid;
+use crate::node::OUTBOX;
+use crate::session::{Export, Listed, TranscriptFormat, archived_said};
+use crate::small::{File, as_read, pretty, read_all};
+use garth_engine::env::Env;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::FileSystem;
+use garth_engine::model::{At, Author, Batch, Kind, Op, Page, Timestamp};
+use garth_engine::path::{TreePath, check_id};
+
+/// Where jobs are, in the account's outbox; those that failed are in `dlq` there.
+const JOBS: &str = "jobs";
+const FAILED: &str = "dlq";
+
+/// What a job is for.
+const MEMORY: &str = "memory";
+
+/// How long one has a job to itself, in seconds: a model answers within 120.
+const LEASE: i64 = 600;
+/// How often a job is tried again: after 1, 4, 16, 64 and 256 seconds.
+const RETRIES: u32 = 5;
+/// Jobs of one look; those behind come when these are done.
+const LOOKED_AT: usize = 256;
+/// Largest file of a job.
+const MAX_JOB: usize = 64 << 10;
+
+/// A job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Job {
+    pub(super) id: String,
+    kind: String,
+    agent: String,
+    user: String,
+    class: String,
+    session: String,
+    archive: String,
+    /// The first line of it that nobody was asked about.
+    first: u64,
+    /// The day to which it belongs.
+    day: String,
+    status: String,
+    attempts: u32,
+    created_at: String,
+    next_attempt_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease_until: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
+}
+
+/// What a look at the jobs of an account did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Jobs {
+    /// How many are done.
+    pub done: u64,
+    /// How many failed for good.
+    pub failed: u64,
+    /// When there is one to do again.
+    pub next: Option<Timestamp>,
+}
+
+impl Job {
+    /// That what is worth remembering of an archive is added to a day.
+    pub(super) fn new(
+        workspace: &Workspace<'_>,
+        session: &Listed,
+        (archive, first): (&TreePath, u64),
+        day: Day,
+    ) -> Result<Self> {
+        let now = workspace.env.now().to_rfc3339();
+        let (meta, kind) = (&session.meta, MEMORY.to_owned());
+        Ok(Self {
+            id: uuid(&workspace.env)?,
+            kind,
+            agent: meta.agent.clone(),
+            user: meta.user.clone(),
+            class: meta.class.clone(),
+            session: session.name.clone(),
+            archive: archive.to_string(),
+            first,
+            day: day.to_string(),
+            status: "PENDING".to_owned(),
+            attempts: 0,
+            created_at: now.clone(),
+            next_attempt_at: now,
+            lease_until: None,
+            last_error: None,
+        })
+    }
+
+    /// What makes its file.
+    pub(super) fn op(&self) -> Result<Op> {
+        Ok(Op::write(self.path()?, pretty(self)).with_parents())
+    }
+
+    fn path(&self) -> Result<TreePath> {
+        check_id("job", &self.id)?;
+        Ok(TreePath::from_row(directory()?.key(), &format!("{}.json", self.id)))
+    }
+
+    /// When it may be done: a lease that ended lets others have it.
+    fn due(&self) -> Timestamp {
+        let at = self.lease_until.as_ref().unwrap_or(&self.next_attempt_at);
+        Timestamp::parse_rfc3339(at).unwrap_or_default()
+    }
+}
+
+fn directory() -> Result<TreePath> {
+    Ok(TreePath::parse(&format!("/{OUTBOX}/{JOBS}"))?)
+}
+
+/// When the next job of an account is due, if there is one.
+///
+/// # Errors
+/// From the filesystem.
+pub async fn next_job(fs: &dyn FileSystem) -> Result<Option<Timestamp>> {
+    Ok(jobs(fs).await?.iter().map(|(_, _, job)| job.due()).min())
+}
+
+/// The first jobs of an account, with their files.
+async fn jobs(fs: &dyn FileSystem) -> Result<Vec<(TreePath, File, Job)>> {
+    let dir = directory()?;
+    let listing = match fs.list(&At::from(&dir), &Page::default().limit(LOOKED_AT)).await {
+        Ok(listing) => listing,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(error),
+    };
+    let files = listing.items.into_iter().filter(|item| item.kind == Kind::File);
+    let paths: Vec<_> = files.map(|item| TreePath::from_row(dir.key(), item.name.as_str())).collect();
+    let read = read_all(fs, &paths, MAX_JOB).await?;
+    let jobs = paths.into_iter().zip(read).filter_map(|(path, file)| {
+        let file = file?;
+        let job: Job = serde_json::from_slice(file.bytes.as_ref()?).ok()?;
+        let is_one = job.kind == MEMORY && job.path().is_ok_and(|own| own == path);
+        is_one.then_some((path, file, job))
+    });
+    Ok(jobs.collect())
+}
+
+/// Does the jobs of an account that are due.
+///
+/// # Errors
+/// From the filesystem.
+pub async fn run_jobs(fs: &dyn FileSystem, env: &Env, asking: Asking<'_>) -> Result<Jobs> {
+    let mut looked = Jobs::default();
+    for (path, file, job) in jobs(fs).await? {
+        if job.due() > env.now() {
+            looked.at(job.due());
+            continue;
+        }
+        match run(fs, env, asking, (&path, &file), job).await {
+            Ok(Ran::Done) => looked.done += 1,
+            Ok(Ran::Failed) => looked.failed += 1,
+            Ok(Ran::Again(at)) => looked.at(at),
+            // somebody else has it
+            Err(error) if error.is(ErrorKind::Conflict) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(looked)
+}
+
+impl Jobs {
+    fn at(&mut self, at: Timestamp) {
+        self.next = Some(self.next.map_or(at, |next| next.min(at)));
+    }
+}
+
+enum Ran {
+    Done,
+    Failed,
+    Again(Timestamp),
+}
+
+/// Claims a job, does it, and takes its file away with what it made.
+async fn run(
+    fs: &dyn FileSystem,
+    env: &Env,
+    asking: Asking<'_>,
+    (path, file): (&TreePath, &File),
+    mut job: Job,
+) -> Result<Ran> {
+    let author = Author::agent(&job.agent).with_user(&job.user).with_class(&job.class);
+    let workspace = Workspace::new(fs, &job.agent, env.clone())?.author(author.with_session(&job.session));
+    job.attempts += 1;
+    job.status = "PROCESSING".to_owned();
+    job.lease_until = Some(env.now().plus_seconds(LEASE).to_rfc3339());
+    let claim = workspace.batch(vec![Op::write(path.clone(), pretty(&job))], "claim a job");
+    fs.commit(claim.require(path.clone(), as_read(Some(file)))).await?;
+    let claimed = read_all(fs, std::slice::from_ref(path), MAX_JOB).await?.pop().flatten();
+    let own = as_read(claimed.as_ref());
+    match workspace.remembered(&job, asking).await {
+        Ok(mut batch) => {
+            batch.ops.push(Op::remove(path.clone()));
+            fs.commit(batch.require(path.clone(), own)).await?;
+            Ok(Ran::Done)
+        }
+        Err(error) if job.attempts <= RETRIES && !is_final(&error) => {
+            let at = env.now().plus_seconds(1 << (2 * (job.attempts - 1)));
+            (job.status, job.lease_until) = ("PENDING".to_owned(), None);
+            (job.next_attempt_at, job.last_error) = (at.to_rfc3339(), Some(error.to_string()));
+            let back = workspace.batch(vec![Op::write(path.clone(), pretty(&job))], "give a job back");
+            fs.commit(back.require(path.clone(), own)).await?;
+            Ok(Ran::Again(at))
+        }
+        Err(error) => {
+            tracing::warn!(job = job.id, %error, "a job failed for good");
+            (job.status, job.lease_until) = ("FAILED".to_owned(), None);
+            job.last_error = Some(error.to_string());
+            let dir = TreePath::from_row(directory()?.key(), FAILED);
+            let to = TreePath::from_row(dir.key(), path.name().unwrap_or_default());
+            let ops = vec![Op::remove(path.clone()), Op::write(to, pretty(&job)).with_parents()];
+            fs.commit(workspace.batch(ops, "put a job aside").require(path.clone(), own)).await?;
+            Ok(Ran::Failed)
+        }
+    }
+}
+
+/// Whether another try would end the same.
+fn is_final(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::NotFound | ErrorKind::Corrupt | ErrorKind::TooLarge | ErrorKind::InvalidArgument
+    )
+}
+
+impl Workspace<'_> {
+    /// What adds to a day what a model finds in an archive.
+    async fn remembered(&self, job: &Job, asking: Asking<'_>) -> Result<Batch> {
+        let (path, day) = (TreePath::parse(&job.archive)?, job.day.parse()?);
+        let (mut next, mut found) = (Some(job.first), Vec::new());
+        for _ in 0..MAX_QUESTIONS {
+            let Some(first) = next else { break };
+            let (said, more) = self.said_in(&path, first).await?;
+            next = more;
+            if !said.is_empty() {
+                found.extend(ask(&said, asking).await?);
+            }
+        }
+        if found.is_empty() {
+            return Ok(self.batch(Vec::new(), "remember nothing"));
+        }
+        let zone = self.settings().await?.zone()?;
+        let (ops, (file, condition)) = self.remember_ops(day, &zone, &found.join("\n"), &job.class).await?;
+        Ok(self.batch(ops, "remember").require(file, condition))
+    }
+
+    /// What the lines of an archive say, as a model is shown it, as many as it is asked about at once; and
+    /// the line to go on with.
+    async fn said_in(&self, archive: &TreePath, first: u64) -> Result<(String, Option<u64>)> {
+        let page =
+            self.archive_page(archive, &Export::new(TranscriptFormat::Pi).lines(first..=u64::MAX)).await?;
+        let (mut said, mut tokens) = (String::new(), 0);
+        for (number, line) in (first..).zip(&page.items) {
+            for (text, more) in archived_said(number, line)? {
+                if tokens + more > MAX_ASKED && tokens > 0 {
+                    return Ok((said, Some(number)));
+                }
+                tokens += more;
+                said.push_str(&text);
+            }
+        }
+        Ok((said, page.next))
+    }
+}

@@ -1,0 +1,346 @@
+//! The layout of a bucket that an account's tree is imported from and exported to: which paths belong to it,
+//! and the sidecars that metadata of its objects are in. Pure.
+
+use std::collections::BTreeMap;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::SETTINGS;
+use crate::node::{ABSTRACT, CONTENT, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
+use crate::small::pretty;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::model::{Attributes, SetAttrs};
+use garth_engine::path::{Name, TreePath};
+
+/// What the name of a sidecar ends in, behind the name of its file.
+pub const SIDECAR: &str = ".metadata.json";
+
+/// Largest sidecar, 1 MiB: more than the attributes of a node in any JSON form that a person would write.
+pub const MAX_SIDECAR: usize = 1 << 20;
+
+/// Custom metadata whose names begin like this are garth's own: they are not in sidecars.
+pub const OWN: &str = "garth.";
+
+/// Custom metadata of a media file: the UUID in its name, by which it is found wherever it was moved.
+pub const MEDIA_ID: &str = "garth.media";
+
+/// Custom metadata of a media file: the session whose directory it was written to.
+const SESSION_KEY: &str = "sessionKey";
+
+/// Directories at the top of an account that the layout does not have: what users and chats keep, and events.
+const OWN_TOPS: [&str; 4] = ["users", "chats", OUTBOX, ".garth"];
+
+/// What an agent has that the layout does not: values of the key-value API, and context nodes.
+const OWN_OF_AGENTS: [&str; 3] = [SETTINGS, "kv", "memories"];
+
+/// Files of a skill that is published as a context node.
+const OF_NODES: [&str; 5] = [META, RELATIONS, ABSTRACT, OVERVIEW, OUTBOX];
+
+/// Whether what is at a path, or above it, is garth's own, and no part of the layout. `target` is where it
+/// points if it is a symbolic link. All other paths are, whatever lies there.
+pub fn is_own(path: &TreePath, target: Option<&str>) -> bool {
+    let of_node = |file: &str, is_last: bool| {
+        OF_NODES.contains(&file) || file == CONTENT && is_last && target == Some(SKILL)
+    };
+    match path.segments().collect::<Vec<_>>()[..] {
+        [top, ..] if OWN_TOPS.contains(&top) => true,
+        ["agents", _, name, ..] if OWN_OF_AGENTS.contains(&name) => true,
+        ["agents", _, "skills", _, file, ref below @ ..] | ["skills", _, file, ref below @ ..] => {
+            of_node(file, below.is_empty())
+        }
+        _ => false,
+    }
+}
+
+/// The UUID in the name of a media file: `/media/{sessionKey}/{uuid}.{ext}`.
+pub fn media_id(path: &TreePath) -> Option<&str> {
+    match path.segments().collect::<Vec<_>>()[..] {
+        ["media", _, file] => uuid_of(file),
+        _ => None,
+    }
+}
+
+/// The path that a media file had before a reset moved it to its archive: that of the object in the layout.
+pub fn moved_from(path: &TreePath, attributes: &Attributes) -> Option<TreePath> {
+    let ["agents", _, "sessions", _, "media", file] = path.segments().collect::<Vec<_>>()[..] else {
+        return None;
+    };
+    if attributes.metadata.get(MEDIA_ID).map(String::as_str) != Some(uuid_of(file)?) {
+        return None;
+    }
+    let key = Name::parse(attributes.metadata.get(SESSION_KEY)?).ok()?;
+    TreePath::parse(&format!("/media/{}/{file}", key.as_str())).ok()
+}
+
+fn uuid_of(file: &str) -> Option<&str> {
+    let (id, extension) = file.split_once('.')?;
+    let lengths = [8, 4, 4, 4, 12];
+    let mut parts = id.split('-');
+    let fits = lengths.iter().all(|length| {
+        parts
+            .next()
+            .is_some_and(|part| part.len() == *length && part.bytes().all(|digit| digit.is_ascii_hexdigit()))
+    });
+    (fits && parts.next().is_none() && !extension.is_empty()).then_some(id)
+}
+
+/// The name of the file whose sidecar this name may be.
+pub fn described(name: &str) -> Option<&str> {
+    name.strip_suffix(SIDECAR).filter(|file| !file.is_empty() && !file.ends_with('/'))
+}
+
+/// What a sidecar says of its file: `{"contentType": "...", "customMetadata": {"k": "v"}}`, both optional.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Sidecar {
+    /// The MIME type.
+    #[serde(default, deserialize_with = "text", skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// Custom metadata.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub custom_metadata: BTreeMap<String, String>,
+}
+
+/// A text: `null` is none.
+fn text<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<String>, D::Error> {
+    match serde_json::Value::deserialize(from)? {
+        serde_json::Value::String(text) => Ok(Some(text)),
+        _ => Err(D::Error::custom("contentType is no string")),
+    }
+}
+
+impl Sidecar {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is none: a key twice, other fields, values that are no strings, names of
+    /// metadata that garth keeps for itself or that have not 1 to 255 bytes; `TooLarge`.
+    pub fn parse(json: &[u8]) -> Result<Self> {
+        if json.len() > MAX_SIDECAR {
+            let message = format!("a file of metadata has at most {MAX_SIDECAR} bytes");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        let bad = |why: &dyn std::fmt::Display| {
+            Error::invalid(format!(
+                "no metadata of a file: {why}; write {{\"contentType\": \"...\", \
+                 \"customMetadata\": {{\"name\": \"value\"}}}}, both optional"
+            ))
+        };
+        garth_engine::rule::json::read(json).map_err(|flaw| bad(&flaw))?;
+        if json.trim_ascii_start().first() != Some(&b'{') {
+            return Err(bad(&"it is no JSON object"));
+        }
+        let sidecar: Self = serde_json::from_slice(json).map_err(|error| bad(&error))?;
+        for name in sidecar.custom_metadata.keys() {
+            if name.starts_with(OWN) {
+                let message = format!("{name}: garth sets metadata of this name itself; leave it out");
+                return Err(Error::invalid(message));
+            }
+            if name.is_empty() || name.len() > 255 {
+                return Err(Error::invalid("a name in customMetadata has 1 to 255 bytes"));
+            }
+        }
+        sidecar.attrs(None, &Attributes::default()).apply(&mut Attributes::default())?;
+        Ok(sidecar)
+    }
+
+    /// What a file has that belongs into one.
+    pub fn of(attributes: &Attributes) -> Self {
+        let shown = attributes.metadata.iter().filter(|(name, _)| !name.starts_with(OWN));
+        let custom_metadata = shown.map(|(name, value)| (name.clone(), value.clone())).collect();
+        Self { content_type: attributes.content_type.clone(), custom_metadata }
+    }
+
+    /// Whether there is nothing to say.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Its text, in the one form in which it is written.
+    pub fn to_json(&self) -> String {
+        pretty(self)
+    }
+
+    /// What makes a file that has these attributes (of a new one: none) one that this describes. `media_id`
+    /// is the UUID in the name of a media file. What is garth's own stays.
+    pub fn attrs(&self, media_id: Option<&str>, there: &Attributes) -> SetAttrs {
+        let mut attrs = SetAttrs { content_type: Some(self.content_type.clone()), ..SetAttrs::new() };
+        let gone = there.metadata.keys().filter(|name| !name.starts_with(OWN));
+        attrs.metadata = gone.map(|name| (name.clone(), None)).collect();
+        let said = self.custom_metadata.iter();
+        attrs.metadata.extend(said.map(|(name, value)| (name.clone(), Some(value.clone()))));
+        attrs.metadata.extend(media_id.map(|id| (MEDIA_ID.to_owned(), Some(id.to_owned()))));
+        attrs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
+
+    fn path(text: &str) -> TreePath {
+        TreePath::parse(text).unwrap()
+    }
+
+    #[test]
+    fn what_is_garths_own_is_no_part_of_the_layout() {
+        for own in [
+            "/users",
+            "/users/u/agents/a/session/s/messages.jsonl",
+            "/chats/c/x",
+            "/.outbox/jobs/1.json",
+            "/.garth/overlays/o",
+            "/agents/a/settings.json",
+            "/agents/a/kv/deep/key.json",
+            "/agents/a/memories/facts/x/content.md",
+            "/agents/a/skills/s/.meta.json",
+            "/agents/a/skills/s/.outbox/1.json",
+            "/skills/s/.abstract.md",
+        ] {
+            assert!(is_own(&path(own), None), "{own}");
+        }
+        for part in [
+            "/",
+            "/agents",
+            "/agents/a/SOUL.md",
+            "/agents/a/notes.txt",
+            "/agents/a/fragments.jsonl",
+            "/agents/a/memory/2026-01-27.md",
+            "/agents/a/sessions/s-part1.jsonl.gz",
+            "/agents/a/skills/s/SKILL.md",
+            "/agents/a/skills/s/content.md",
+            "/agents/a/skills/s/deep/.meta.json",
+            "/agents/a/deep/settings.json",
+            "/agents/users/x",
+            "/skills/s/kv/x",
+            "/media/agent:a:main/x.png",
+            "/chats-old/x",
+            "/README.md",
+        ] {
+            assert!(!is_own(&path(part), None), "{part}");
+        }
+    }
+
+    #[test]
+    fn content_of_a_published_skill_is_a_link_and_left_out_but_a_file_is_kept() {
+        for skill in ["/agents/a/skills/s/content.md", "/skills/s/content.md"] {
+            assert!(is_own(&path(skill), Some("SKILL.md")), "{skill}");
+            assert!(!is_own(&path(skill), Some("other.md")) && !is_own(&path(skill), None), "{skill}");
+        }
+        assert!(!is_own(&path("/agents/a/skills/s/deep/content.md"), Some("SKILL.md")));
+    }
+
+    #[test]
+    fn a_media_file_has_its_uuid_in_its_name() {
+        let named = |file: &str| media_id(&path(&format!("/media/agent:a:main/{file}"))).map(str::to_owned);
+        assert_eq!(named(&format!("{ID}.png")).as_deref(), Some(ID));
+        assert_eq!(named(&format!("{ID}.tar.gz")).as_deref(), Some(ID));
+        for none in
+            [ID.to_owned(), format!("{ID}."), format!("x{ID}.png"), format!("{ID}-1.png"), "x.png".into()]
+        {
+            assert_eq!(named(&none), None, "{none}");
+        }
+        for none in
+            [format!("/media/{ID}.png"), format!("/media/k/deep/{ID}.png"), format!("/other/k/{ID}.png")]
+        {
+            assert_eq!(media_id(&path(&none)), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn moved_media_belong_where_their_session_key_says() {
+        let moved = path(&format!("/agents/a/sessions/s/media/{ID}.png"));
+        let with = |id: &str, key: &str| {
+            let metadata = [(MEDIA_ID.to_owned(), id.to_owned()), ("sessionKey".to_owned(), key.to_owned())];
+            Attributes { metadata: metadata.into(), ..Attributes::default() }
+        };
+        let key = moved_from(&moved, &with(ID, "agent:a:main"));
+        assert_eq!(key, Some(path(&format!("/media/agent:a:main/{ID}.png"))));
+        let of = |id, key: &str| moved_from(&moved, &with(id, key));
+        for bad in ["", ".", "..", "a/b", "../..", "a\0b", &"k".repeat(256)] {
+            assert_eq!(of(ID, bad), None, "{bad}");
+        }
+        assert_eq!(of("another", "agent:a:main"), None);
+        assert_eq!(moved_from(&moved, &Attributes::default()), None);
+        let elsewhere = path(&format!("/agents/a/sessions/s/{ID}.png"));
+        assert_eq!(moved_from(&elsewhere, &with(ID, "agent:a:main")), None);
+    }
+
+    #[test]
+    fn a_sidecar_has_one_form() {
+        let odd = r#"{"customMetadata":{"z":"\"ü\u0000\n","originalFilename":"","日本":"語"},"contentType":"image/png"}"#;
+        let sidecar = Sidecar::parse(odd.as_bytes()).unwrap();
+        let json = sidecar.to_json();
+        assert_eq!(
+            json,
+            "{\n  \"contentType\": \"image/png\",\n  \"customMetadata\": {\n    \"originalFilename\": \"\",\n    \
+             \"z\": \"\\\"ü\\u0000\\n\",\n    \"日本\": \"語\"\n  }\n}\n"
+        );
+        assert_eq!(Sidecar::parse(json.as_bytes()).unwrap(), sidecar);
+        for empty in ["{}", " {}\n", r#"{"customMetadata": {}}"#] {
+            let sidecar = Sidecar::parse(empty.as_bytes()).unwrap();
+            assert!(sidecar.is_empty());
+            assert_eq!(sidecar.to_json(), "{}\n");
+        }
+    }
+
+    #[test]
+    fn what_is_no_sidecar_is_refused() {
+        for (bad, why) in [
+            ("", "EOF"),
+            ("[]", "no JSON object"),
+            ("null", "no JSON object"),
+            ("{} {}", "trailing"),
+            (r#"{"contentType": null}"#, "no string"),
+            (r#"{"contentType": 1}"#, "no string"),
+            (r#"{"customMetadata": null}"#, "null"),
+            (r#"{"customMetadata": {"a": 1}}"#, "integer `1`"),
+            (r#"{"customMetadata": {"a": null}}"#, "null"),
+            (r#"{"customMetadata": {"a": "1", "a": "2"}}"#, "twice"),
+            (r#"{"contentType": "a", "contentType": "b"}"#, "twice"),
+            (r#"{"httpMetadata": {}}"#, "unknown field `httpMetadata`"),
+            (r#"{"customMetadata": {"garth.media": "x"}}"#, "garth.media: garth sets"),
+            (r#"{"customMetadata": {"": "x"}}"#, "1 to 255 bytes"),
+            (r#"{"customMetadata": {"a": "\ud800"}}"#, "hex escape"),
+        ] {
+            let error = Sidecar::parse(bad.as_bytes()).unwrap_err();
+            assert!(error.is(ErrorKind::InvalidArgument) && error.message().contains(why), "{bad}: {error}");
+        }
+        let long = |value: usize| format!(r#"{{"customMetadata": {{"a": "{}"}}}}"#, "x".repeat(value));
+        for long in [long(garth_engine::model::MAX_ATTRIBUTES), long(MAX_SIDECAR)] {
+            assert!(Sidecar::parse(long.as_bytes()).unwrap_err().is(ErrorKind::TooLarge));
+        }
+    }
+
+    #[test]
+    fn a_file_gets_what_its_sidecar_says_and_keeps_what_is_garths() {
+        let pairs = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        let mut file = Attributes {
+            content_type: Some("text/plain".into()),
+            tags: vec!["t".into()],
+            metadata: pairs(&[("old", "1"), ("both", "1"), ("garth.other_classes", "true")]),
+            ..Attributes::default()
+        };
+        let sidecar = Sidecar { content_type: None, custom_metadata: pairs(&[("both", "2"), ("new", "")]) };
+        sidecar.attrs(Some(ID), &file).apply(&mut file).unwrap();
+        assert_eq!((&file.content_type, &file.tags[..]), (&None, &["t".to_owned()][..]));
+        let own = [("garth.media", ID), ("garth.other_classes", "true")];
+        assert_eq!(file.metadata, pairs(&[&own[..], &[("both", "2"), ("new", "")]].concat()));
+        assert_eq!(Sidecar::of(&file), sidecar);
+    }
+
+    #[test]
+    fn a_sidecar_is_named_after_its_file() {
+        assert_eq!(described("a.png.metadata.json"), Some("a.png"));
+        assert_eq!(described("dir/a.metadata.json.metadata.json"), Some("dir/a.metadata.json"));
+        for none in [".metadata.json", "dir/.metadata.json", "a.json", "metadata.json"] {
+            assert_eq!(described(none), None, "{none}");
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! Puts a prompt together, in its order and under its conditions. Pure: of the same files and inputs comes
+//! the same text.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::base;
+use super::cache::Known;
+use super::files::{Daily, Files};
+use super::{Inputs, Part, Prompt, Stable};
+use crate::small::{File, sha256};
+use crate::tree::MAIN;
+use crate::workspace::daily::Memory;
+use crate::workspace::heartbeat::says_anything;
+use crate::workspace::settings::{DailyMemory, Order};
+use crate::workspace::skills::{Listing, Reason};
+use garth_engine::model::Timestamp;
+use garth_engine::path::TreePath;
+use garth_engine::text::secret::masked;
+
+/// What stands between two sections.
+const BETWEEN: &str = "\n\n---\n\n";
+
+/// The parts in their usual order. Those that follow each other in one section are under one heading.
+const NORMAL: [&str; 14] = [
+    "base",
+    "soul",
+    "identity",
+    "user",
+    "agents",
+    "fragments",
+    "memory",
+    "yesterday",
+    "today",
+    "tools",
+    "heartbeat",
+    "skills",
+    "runtime",
+    "changes",
+];
+
+/// The same with what changes often last.
+const CACHE: [&str; 14] = [
+    "base",
+    "soul",
+    "identity",
+    "user",
+    "agents",
+    "fragments",
+    "memory",
+    "tools",
+    "heartbeat",
+    "skills",
+    "yesterday",
+    "today",
+    "runtime",
+    "changes",
+];
+
+/// Those of a first run.
+const BOOTSTRAP: [&str; 7] = ["base", "bootstrap", "soul", "identity", "user", "runtime", "changes"];
+
+/// The heading of the section of a part; the first has none.
+pub(super) fn section(part: &str) -> &'static str {
+    match part {
+        "bootstrap" => "Commissioning Ceremony",
+        "soul" => "Your Soul",
+        "identity" => "Your Identity",
+        "user" => "About Your Human",
+        "agents" | "fragments" => "Operating Instructions",
+        "memory" => "Long-Term Memory",
+        "yesterday" | "today" => "Recent Context",
+        "tools" => "Tool Notes",
+        "heartbeat" => "Heartbeats",
+        "skills" => "Skills (Mandatory Scan)",
+        "runtime" => "Runtime",
+        "changes" => "Changes",
+        _ => "",
+    }
+}
+
+/// Whether a part may differ from call to call without anybody writing to the workspace or choosing so.
+fn is_volatile(part: &str) -> bool {
+    matches!(part, "yesterday" | "today" | "runtime" | "changes")
+}
+
+/// The text of a part, or why there is none.
+type Said = Result<String, String>;
+
+/// The prompt of these files; `now` are the files as they are now, where the others are pinned.
+pub(super) fn prompt(
+    agent: &str,
+    class: &str,
+    files: &Files,
+    now: Option<&Files>,
+    inputs: Inputs,
+    time: Timestamp,
+    known: &Known<'_>,
+) -> Prompt {
+    let bootstrap = files.texts.contains_key("bootstrap");
+    let order: &[&'static str] = match (bootstrap, files.settings.prompt.order) {
+        (true, _) => &BOOTSTRAP,
+        (false, Order::Normal) => &NORMAL,
+        (false, Order::Cache) => &CACHE,
+    };
+    let of = Assembly { agent, class, files, inputs: &inputs, time, known };
+    let mut joined = Joined::default();
+    for name in order {
+        let said = match (*name, now) {
+            ("changes", None) => continue,
+            ("changes", Some(now)) => changes(&of, &Assembly { files: now, ..of }, order),
+            // whatever is pinned, the clock goes on
+            ("runtime", Some(now)) => Assembly { files: now, ..of }.said(name),
+            _ => of.said(name),
+        };
+        joined.add(&of, name, said);
+    }
+    // what a first run leaves out is told, too
+    for name in NORMAL.iter().filter(|name| !order.contains(name)) {
+        joined.add(&of, name, Err("left out of a first run".to_owned()));
+    }
+    joined.count(known);
+    let Joined { text, parts, stable, .. } = joined;
+    let stable = &text[..stable.unwrap_or(text.len())];
+    Prompt {
+        agent: agent.to_owned(),
+        class: class.to_owned(),
+        bootstrap,
+        tokens: parts.iter().map(|part| part.tokens).sum(),
+        sha256: sha256(text.as_bytes()),
+        stable: Stable { bytes: stable.len() as u64, sha256: sha256(stable.as_bytes()) },
+        parts,
+        seq: now.unwrap_or(files).seq,
+        inputs,
+        event: None,
+        replayed: None,
+        resets: false,
+        pins: files.settings.prompt.pinned && files.session.is_some() && now.is_none(),
+        read_at: time,
+        text,
+    }
+}
+
+/// A prompt as far as it is put together.
+#[derive(Default)]
+struct Joined {
+    text: String,
+    parts: Vec<Part>,
+    /// Which parts are there, and where each begins, with its heading.
+    begins: Vec<(usize, usize)>,
+    /// The section of the last part.
+    section: Option<&'static str>,
+    /// Where the first part begins that changes from call to call.
+    stable: Option<usize>,
+}
+
+impl Joined {
+    fn add(&mut self, of: &Assembly<'_>, name: &'static str, said: Said) {
+        let section = section(name);
+        let (path, file) = of.file(name).unzip();
+        let (mut range, included) = (0..0, said.is_ok());
+        let reason = match said {
+            Err(why) => why,
+            Ok(text) => {
+                // what runtime has is said by garth and its caller
+                let text = if name == "runtime" { text.into() } else { masked(&text) };
+                if self.stable.is_none() && is_volatile(name) {
+                    self.stable = Some(self.text.len());
+                }
+                let between = match self.section {
+                    None => "",
+                    Some(last) if last == section => "\n\n",
+                    Some(_) => BETWEEN,
+                };
+                self.text.push_str(between);
+                self.begins.push((self.parts.len(), self.text.len()));
+                if self.section != Some(section) && !section.is_empty() {
+                    self.text.push_str(&format!("## {section}\n\n"));
+                }
+                self.section = Some(section);
+                range = self.text.len()..self.text.len() + text.len();
+                self.text.push_str(&text);
+                why_included(name, of.files.settings.prompt.base.is_some())
+            }
+        };
+        self.parts.push(Part {
+            name,
+            section,
+            file: path.cloned(),
+            version: file.map(|file| file.etag),
+            sha256: of.shown(name, file).map(|bytes| sha256(&bytes)),
+            tokens: 0,
+            included,
+            reason,
+            range,
+        });
+    }
+
+    /// Counts the tokens of each part, with its heading and what is between it and the next. The sum is the
+    /// count of the whole: behind the first each begins with `#` on a line of its own, where no token of
+    /// [`ENCODING`](crate::count::ENCODING) goes on from the line before.
+    fn count(&mut self, known: &Known<'_>) {
+        let mut end = self.text.len();
+        for (part, start) in self.begins.iter().rev() {
+            self.parts[*part].tokens = known.count(&self.text[*start..end]) as u64;
+            end = *start;
+        }
+    }
+}
+
+fn why_included(name: &str, own_base: bool) -> String {
+    let why = match name {
+        "base" if own_base => "set by settings.json",
+        "base" | "runtime" => "always there",
+        "bootstrap" => "the file is there: this is a first run",
+        "memory" => "the file is there, and this is a main session",
+        "heartbeat" => "the file says something",
+        "skills" => "there are eligible skills",
+        "changes" => "the prompt is pinned, and files changed since",
+        "fragments" => "the file has fragments",
+        _ => "the file is there",
+    };
+    why.to_owned()
+}
+
+/// What a prompt is put together of.
+#[derive(Clone, Copy)]
+struct Assembly<'a> {
+    agent: &'a str,
+    class: &'a str,
+    files: &'a Files,
+    inputs: &'a Inputs,
+    time: Timestamp,
+    known: &'a Known<'a>,
+}
+
+impl Assembly<'_> {
+    fn is_main(&self) -> bool {
+        self.class == MAIN
+    }
+
+    /// The file of a part. That there is one is told only of what the prompt may hold.
+    fn file(&self, name: &str) -> Option<(&TreePath, &File)> {
+        match name {
+            "memory" if !self.is_main() => None,
+            "fragments" => self.files.fragments.as_ref().map(|text| (&text.path, &text.file)),
+            "yesterday" | "today" => {
+                let daily = self.daily(name);
+                let (file, parts) = daily.file.as_ref()?;
+                self.recent(parts).is_some().then_some((&daily.path, file))
+            }
+            _ => self.files.texts.get(name).map(|text| (&text.path, &text.file)),
+        }
+    }
+
+    /// What of a file is told by its hash: of a day that is not all for this session, what is for it.
+    fn shown<'f>(&self, name: &str, file: Option<&'f File>) -> Option<Cow<'f, [u8]>> {
+        let whole = file?.bytes.as_deref()?;
+        if self.is_main() || !matches!(name, "yesterday" | "today") || self.sees_all() {
+            return Some(whole.into());
+        }
+        let (_, parts) = self.daily(name).file.as_ref()?;
+        let own = parts.iter().filter(|part| part.class.as_deref() == Some(self.class));
+        Some(own.flat_map(|part| part.text.bytes()).collect::<Vec<_>>().into())
+    }
+
+    fn sees_all(&self) -> bool {
+        self.files.settings.daily_memory == DailyMemory::All
+    }
+
+    fn daily(&self, name: &str) -> &Daily {
+        &self.files.days[usize::from(name == "today")]
+    }
+
+    fn said(&self, name: &str) -> Said {
+        match name {
+            "base" => {
+                let base = self.files.settings.prompt.base.as_deref().unwrap_or(base::BASE).trim();
+                if base.is_empty() {
+                    Err("settings.json has it empty".to_owned())
+                } else {
+                    Ok(base.to_owned())
+                }
+            }
+            "bootstrap" => self.text(name).map(|text| format!("{}\n\n{text}", base::BOOTSTRAP)),
+            "memory" if !self.is_main() => Err("not a main session".to_owned()),
+            "fragments" => self.fragments(),
+            "yesterday" | "today" => self.day(name),
+            "heartbeat" => {
+                let text = self.text(name)?;
+                let empty = || "only headings, comments and rules".to_owned();
+                says_anything(&text).then_some(text).ok_or_else(empty)
+            }
+            "skills" => self.skills(),
+            "runtime" => Ok(self.runtime()),
+            _ => self.text(name),
+        }
+    }
+
+    fn text(&self, name: &str) -> Said {
+        let text = self.files.texts.get(name).ok_or("no such file")?.text.trim();
+        if text.is_empty() { Err("the file is blank".to_owned()) } else { Ok(text.to_owned()) }
+    }
+
+    fn day(&self, name: &str) -> Said {
+        let daily = self.daily(name);
+        let heading = if name == "today" { "Today" } else { "Yesterday" };
+        let none = || format!("no memory of {} for this session", daily.day);
+        let (_, parts) = daily.file.as_ref().ok_or_else(none)?;
+        let text = self.recent(parts).ok_or_else(none)?;
+        Ok(format!("### {heading}\n\n{text}"))
+    }
+
+    /// What of a day's memory is for this session.
+    fn recent(&self, parts: &[Memory]) -> Option<String> {
+        if self.sees_all() {
+            let text: String = parts.iter().map(|part| part.text.as_str()).collect();
+            return Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        }
+        let mut shown = Vec::new();
+        for part in parts {
+            let text = part.text.trim();
+            match part.class.as_deref() {
+                _ if text.is_empty() => {}
+                Some(class) if class == self.class => shown.push(text.to_owned()),
+                class if self.is_main() => shown.push(quoted(&base::evidence(class), text)),
+                _ => {}
+            }
+        }
+        (!shown.is_empty()).then(|| shown.join("\n\n"))
+    }
+
+    fn fragments(&self) -> Said {
+        const KINDS: [(&str, &str); 6] = [
+            ("persona", "Persona"),
+            ("instruction", "Instructions"),
+            ("guardrail", "Guardrails"),
+            ("term", "Terms"),
+            ("example", "Examples"),
+            ("workflow", "Workflows"),
+        ];
+        #[derive(Deserialize)]
+        struct Fragment {
+            #[serde(rename = "type")]
+            kind: String,
+            text: String,
+        }
+        let text = &self.files.fragments.as_ref().ok_or("no such file")?.text;
+        let mut of_kind: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        // a rule holds what the lines are
+        for fragment in text.lines().filter_map(|line| serde_json::from_str::<Fragment>(line).ok()) {
+            let text = fragment.text.trim();
+            if !text.is_empty() {
+                of_kind.entry(fragment.kind).or_default().push(text.to_owned());
+            }
+        }
+        let sections = KINDS.iter().filter_map(|(kind, heading)| {
+            Some(format!("### {heading}\n\n{}", of_kind.get(*kind)?.join("\n\n")))
+        });
+        let sections: Vec<String> = sections.collect();
+        if sections.is_empty() { Err("the file is blank".to_owned()) } else { Ok(sections.join("\n\n")) }
+    }
+
+    fn skills(&self) -> Said {
+        let [own, global] = &self.files.skills;
+        let (hosts, settings) = (&self.inputs.hosts, &self.files.settings.skills);
+        let listing = Listing::of(own, global, self.agent, hosts, settings, &|text| self.known.skill(text));
+        if listing.shown.is_empty() {
+            return Err("no skill is eligible".to_owned());
+        }
+        let mut lines = vec![base::SKILLS.to_owned(), String::new()];
+        for skill in &listing.shown {
+            let always = if skill.always { ", always" } else { "" };
+            let (name, description) = (one_line(&skill.name), one_line(&skill.description));
+            lines.push(format!("- **{name}**: {description} (`{}`{always})", skill.read_path));
+        }
+        // that the agent has its own is of no use to a model
+        let counts = listing.counts().into_iter().filter(|(reason, _)| *reason != Reason::Hidden);
+        let left_out: Vec<String> = counts.map(|(reason, count)| format!("{count} {reason}")).collect();
+        if !left_out.is_empty() {
+            lines.extend([String::new(), format!("Left out: {}.", left_out.join(", "))]);
+        }
+        Ok(lines.join("\n"))
+    }
+
+    fn runtime(&self) -> String {
+        let Files { zone, session, .. } = self.files;
+        let day = zone.day(self.time);
+        let mut lines = vec![("Agent".to_owned(), self.agent.to_owned())];
+        let mut add =
+            |name: &str, value: Option<String>| lines.extend(value.map(|value| (name.to_owned(), value)));
+        if let Some(meta) = session {
+            add("User", Some(meta.user.clone()));
+            add("Session", Some(meta.name.clone()));
+            add("Session key", meta.session_key.clone());
+            add("Model", meta.model.clone());
+        }
+        add("Session class", Some(self.class.to_owned()));
+        let hosts = self.inputs.hosts.iter().map(|host| host.id.clone()).collect::<Vec<_>>();
+        add("Hosts", (!hosts.is_empty()).then(|| hosts.join("; ")));
+        lines.extend(self.inputs.runtime.clone());
+        let zone_name = format!("{} (UTC{})", zone.name(), zone.offset(self.time));
+        let date = format!("{day}, {}", day.weekday());
+        // what changes most comes last
+        lines
+            .extend([("Time zone", zone_name), ("Date", date)].map(|(name, value)| (name.to_owned(), value)));
+        lines.push(("Time".to_owned(), zone.hour_and_minute(self.time)));
+        let lines = lines.iter().map(|(name, value)| format!("- {}: {}", one_line(name), one_line(value)));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// What differs of pinned files as they are now.
+fn changes(pinned: &Assembly<'_>, now: &Assembly<'_>, order: &[&'static str]) -> Said {
+    let mut changed = Vec::new();
+    for name in order.iter().filter(|name| !matches!(**name, "runtime" | "changes")) {
+        let (before, after) = (pinned.said(name), now.said(name));
+        match (before, after) {
+            (Ok(before), Ok(after)) if before == after => {}
+            (_, Ok(after)) => changed.push(format!("### {}\n\n{after}", title(name))),
+            (Ok(_), Err(_)) => changed.push(format!("### {}\n\n(no longer there)", title(name))),
+            (Err(_), Err(_)) => {}
+        }
+    }
+    if changed.is_empty() {
+        return Err("nothing changed since the prompt was pinned".to_owned());
+    }
+    Ok(format!("{}\n\n{}", base::CHANGES, changed.join("\n\n")))
+}
+
+/// What a part is called where it stands alone.
+fn title(name: &str) -> String {
+    match name {
+        "base" => "Base".to_owned(),
+        "fragments" => "Operating Instructions, fragments".to_owned(),
+        "yesterday" => "Recent Context, yesterday".to_owned(),
+        "today" => "Recent Context, today".to_owned(),
+        _ => section(name).to_owned(),
+    }
+}
+
+/// Text of which no line can pass for the prompt's own.
+fn quoted(heading: &str, text: &str) -> String {
+    let ends = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
+    let lines = [heading, ""].into_iter().chain(text.split("\r\n").flat_map(|text| text.split(ends)));
+    lines.map(|line| format!("> {line}").trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+/// A text as one line: whatever white space it has is one space.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,74 @@
+//! The event that tells of a prompt, and prompts that are built again by it.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Inputs, PINNED_SINCE, Prompt, PromptOptions, Replayed};
+use crate::session::{Append, Draft};
+use crate::workspace::Workspace;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::FileSystem;
+use garth_engine::model::{Moment, Seq, Timestamp};
+
+/// The type of the event.
+const BUILT: &str = "prompt.built";
+
+/// What the event says.
+#[derive(Debug, Serialize, Deserialize)]
+struct Built {
+    id: String,
+    created_at: String,
+    /// The commit after which the files were read.
+    seq: Seq,
+    /// When they were.
+    read_at: Option<String>,
+    inputs: Inputs,
+    sha256: String,
+}
+
+impl Workspace<'_> {
+    /// Tells the session of a prompt that was built for it.
+    pub(super) async fn told(&self, options: &PromptOptions, mut prompt: Prompt) -> Result<Prompt> {
+        let Some((user, session)) = &options.session else { return Ok(prompt) };
+        let event = Draft::event(BUILT)
+            .with("seq", &prompt.seq)
+            .with("read_at", &prompt.read_at.to_rfc3339())
+            .with("class", &prompt.class)
+            .with("inputs", &prompt.inputs)
+            .with("sha256", &prompt.sha256)
+            .with("tokens", &prompt.tokens)
+            .with("stable", &prompt.stable);
+        let mut append = Append::events([event]);
+        if prompt.pins {
+            append = append.noting(PINNED_SINCE, prompt.seq.0.into());
+        }
+        let appended = self.sessions(self.fs, user)?.append(session, &append).await?;
+        prompt.event = appended.events.into_iter().next();
+        Ok(prompt)
+    }
+
+    /// Builds again what was built last until a moment.
+    pub(super) async fn replay(&self, options: &PromptOptions, at: &Moment) -> Result<Prompt> {
+        let unknown = || {
+            let message = "what the caller said then is not known, since no prompt was built for a session; give \
+                           the inputs: hosts, runtime, clock (on the command line --host, --runtime, --clock)";
+            Error::invalid(message)
+        };
+        let (user, session) = options.session.as_ref().ok_or_else(unknown)?;
+        let then: Arc<dyn FileSystem> = self.moment(Some(at)).await?;
+        let event = self.sessions(&*then, user)?.last_event(session, BUILT).await?.ok_or_else(unknown)?;
+        let bad = |why: &str| {
+            Error::new(ErrorKind::Corrupt, format!("an event {BUILT} of {session} cannot be read: {why}"))
+        };
+        let built: Built = serde_json::from_str(&event).map_err(|error| bad(&error.to_string()))?;
+        built.inputs.check().map_err(|error| bad(error.message()))?;
+        let read_at = built.read_at.as_deref().map(Timestamp::parse_rfc3339).transpose();
+        let read_at = read_at.map_err(|error| bad(error.message()))?;
+        let mut prompt = self.build(options, Some(&Moment::Seq(built.seq)), built.inputs, read_at).await?;
+        let same = prompt.sha256 == built.sha256;
+        prompt.replayed =
+            Some(Replayed { event: built.id, built_at: built.created_at, sha256: built.sha256, same });
+        Ok(prompt)
+    }
+}

@@ -1,0 +1,122 @@
+//! A prompt as others take it: the system part of a request to a provider, a report to read, the manifest as
+//! JSON.
+
+use serde_json::{Value, json};
+
+use super::{Part, Prompt};
+use crate::session::Format;
+
+impl Prompt {
+    /// What a provider takes as the system part, a JSON array: for `OpenAI` messages that come before all
+    /// others, for Anthropic the blocks of `system`, of which the first is the prefix that stays between
+    /// calls and is marked to be cached. The texts joined are the text of the prompt.
+    pub fn list(&self, format: Format) -> String {
+        let list = match format {
+            Format::OpenAi => vec![json!({"role": "system", "content": self.text})],
+            Format::Anthropic => {
+                let (stable, rest) = self.text.split_at(self.stable_end());
+                let block = |text: &str| json!({"type": "text", "text": text});
+                // no provider takes a blank block
+                if stable.trim().is_empty() || rest.trim().is_empty() {
+                    vec![block(&self.text)]
+                } else {
+                    let mut first = block(stable);
+                    first["cache_control"] = json!({"type": "ephemeral"});
+                    vec![first, block(rest)]
+                }
+            }
+        };
+        Value::Array(list).to_string()
+    }
+
+    /// Where the prefix that stays ends, in bytes.
+    fn stable_end(&self) -> usize {
+        usize::try_from(self.stable.bytes).unwrap_or(usize::MAX).min(self.text.len())
+    }
+
+    /// What it is made of and why, without its text.
+    pub fn manifest(&self) -> Value {
+        let mut manifest = json!({
+            "agent": self.agent,
+            "class": self.class,
+            "bootstrap": self.bootstrap,
+            "seq": self.seq,
+            "tokens": self.tokens,
+            "bytes": self.text.len(),
+            "sha256": self.sha256,
+            "stable": self.stable,
+            "inputs": self.inputs,
+            "parts": self.parts,
+        });
+        if let Some(event) = &self.event {
+            manifest["event"] = json!(event);
+        }
+        if let Some(replayed) = &self.replayed {
+            manifest["replayed"] = json!(replayed);
+        }
+        manifest
+    }
+
+    /// A report for people, in Markdown: the manifest, and the text behind it.
+    pub fn report(&self) -> String {
+        let mut lines = vec![
+            format!("# Prompt of {}", line(&self.agent)),
+            String::new(),
+            format!("- Class of the session: {}", line(&self.class)),
+            format!("- After commit: {}", self.seq),
+            format!("- Time: {}", self.inputs.clock.as_deref().unwrap_or_default()),
+            format!("- {} tokens, {} bytes, SHA-256 `{}`", self.tokens, self.text.len(), self.sha256),
+            format!("- Stable between calls: {} bytes, SHA-256 `{}`", self.stable.bytes, self.stable.sha256),
+        ];
+        if self.bootstrap {
+            lines.push("- First run: `BOOTSTRAP.md` is there".to_owned());
+        }
+        if let Some(event) = &self.event {
+            lines.push(format!("- Told by event `{event}`"));
+        }
+        if let Some(of) = &self.replayed {
+            let same = if of.same { "the same again" } else { "not the same: it had" };
+            let sha256 = if of.same { String::new() } else { format!(" SHA-256 `{}`", of.sha256) };
+            lines.push(format!("- Built at {} (event `{}`), {same}{sha256}", of.built_at, of.event));
+        }
+        lines.extend(["", "| part | in | tokens | why | file | version | SHA-256 |"].map(str::to_owned));
+        lines.push("|---|---|---|---|---|---|---|".to_owned());
+        lines.extend(self.parts.iter().map(row));
+        let fence = "`".repeat(longest_run(&self.text).max(2) + 1);
+        lines.extend([String::new(), "## Text".to_owned(), String::new()]);
+        lines.extend([format!("{fence}markdown"), self.text.clone(), fence, String::new()]);
+        lines.join("\n")
+    }
+}
+
+/// A part in the table of a report.
+fn row(part: &Part) -> String {
+    let code = |text: Option<String>| text.map_or_else(String::new, |text| format!("`{}`", cell(&text)));
+    let name = match part.section {
+        "" => part.name.to_owned(),
+        section => format!("{}: {section}", part.name),
+    };
+    format!(
+        "| {name} | {} | {} | {} | {} | {} | {} |",
+        if part.included { "yes" } else { "no" },
+        part.tokens,
+        cell(&part.reason),
+        code(part.file.as_ref().map(ToString::to_string)),
+        code(part.version.map(|version| version.to_string())),
+        code(part.sha256.as_ref().map(|sha256| sha256.chars().take(12).collect())),
+    )
+}
+
+/// Text in a cell: it cannot end it.
+fn cell(text: &str) -> String {
+    line(text).replace('|', "\\|").replace('`', "'")
+}
+
+fn line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// The longest run of backticks.
+fn longest_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
+}

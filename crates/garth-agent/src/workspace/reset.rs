@@ -1,0 +1,243 @@
+//! Reset: a session is put away and another goes on in its place. One commit writes the archive, ends the
+//! session, makes the next one, and moves or removes media: nothing is put away that is not archived.
+
+use std::collections::BTreeMap;
+
+use super::extract::{Asking, extract};
+use super::jobs::Job;
+use super::settings::{ResetPolicy, ResetSettings};
+use super::{Workspace, Zone, archive};
+use crate::session::{Closed, Listed, Sessions};
+use crate::tries::Tries;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::model::{At, Op, Precondition, Seq, Timestamp};
+use garth_engine::path::TreePath;
+
+/// How often a reset begins anew when something is said meanwhile: each time the archive is written again.
+const MAX_TRIES: usize = 10;
+
+/// How to reset a session.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Reset<'m> {
+    /// The model that says what is to be remembered, if one is set.
+    pub asking: Option<Asking<'m>>,
+    /// The name of the next session; one that is free if none is given.
+    pub name: Option<String>,
+    /// Only if the policy of `settings.json` says so.
+    pub if_due: bool,
+}
+
+impl<'m> Reset<'m> {
+    /// With this model.
+    #[must_use]
+    pub fn asking(self, asking: Option<Asking<'m>>) -> Self {
+        Self { asking, ..self }
+    }
+
+    /// With this name of the next session.
+    #[must_use]
+    pub fn name(self, name: Option<String>) -> Self {
+        Self { name, ..self }
+    }
+
+    /// Only if it is due.
+    #[must_use]
+    pub fn if_due(self) -> Self {
+        Self { if_due: true, ..self }
+    }
+}
+
+/// What became of what is to be remembered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Held {
+    /// There was nothing, or no model to ask.
+    Nothing,
+    /// It was added to this file.
+    Added(TreePath),
+    /// The model did not answer: this job asks it again.
+    Later(String),
+}
+
+/// What a reset did.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct WasReset {
+    /// The archive; none of a session in which nothing was said.
+    pub archive: Option<TreePath>,
+    /// How many messages it has.
+    pub messages: u64,
+    /// The session that goes on.
+    pub next: Listed,
+    /// What is remembered.
+    pub memory: Held,
+    /// The commit.
+    pub seq: Seq,
+}
+
+/// When a session is due by a policy: at a moment, or never.
+pub(super) fn due_at(settings: &ResetSettings, zone: &Zone, used: Timestamp) -> Option<Timestamp> {
+    match settings.policy {
+        ResetPolicy::Manual => None,
+        ResetPolicy::Daily => Some(zone.next_hour(used, settings.hour)),
+        ResetPolicy::Idle => {
+            let seconds = i64::try_from(settings.minutes).unwrap_or(i64::MAX).saturating_mul(60);
+            Some(used.plus_seconds(seconds))
+        }
+    }
+}
+
+/// What is to be remembered.
+enum Found {
+    Nothing,
+    Text(String),
+    /// The model did not answer.
+    Unanswered,
+}
+
+impl Workspace<'_> {
+    /// Puts a session away, in one commit. `None` if it should be due and is not.
+    ///
+    /// # Errors
+    /// `NotFound`; `AccessDenied` for a session of another class than the author's; `InvalidArgument` for one
+    /// that is at its end; `AlreadyExists` for a name that is taken; `Conflict` if messages keep coming; if
+    /// the archive cannot be written, from the filesystem: then nothing has changed.
+    pub async fn reset(&self, user: &str, session: &str, reset: &Reset<'_>) -> Result<Option<WasReset>> {
+        let mut tries = Tries::at_most(MAX_TRIES);
+        let since = self.fs.head().await?.seq;
+        loop {
+            match self.reset_once(user, session, reset, since).await {
+                Err(error) if tries.again(&error) => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn reset_once(
+        &self,
+        user: &str,
+        session: &str,
+        reset: &Reset<'_>,
+        since: Seq,
+    ) -> Result<Option<WasReset>> {
+        let (settings, sessions) = (self.settings().await?, self.sessions(self.fs, user)?);
+        let zone = settings.zone()?;
+        let closed = sessions.to_close(session).await?;
+        let meta = &closed.listed.meta;
+        let class = self.class(Some(meta))?;
+        let used = Timestamp::parse_rfc3339(&closed.listed.updated_at).unwrap_or_else(|_| self.env.now());
+        if reset.if_due {
+            let due = due_at(&settings.reset, &zone, used).is_some_and(|due| due <= self.env.now());
+            if !due || closed.lines == 0 || closed.listed.state.is_final() {
+                return Ok(None);
+            }
+        }
+        refuse_ended(&closed)?;
+        let (mut ops, mut conditions, mut messages) = (Vec::new(), Vec::new(), 0);
+        let path = self.archive_file(&meta.id)?;
+        let written = match closed.lines {
+            0 => None,
+            last => Some(archive::write(&sessions, session, 1..=last, self.fs, &path).await?),
+        };
+        if let Some(written) = &written {
+            messages = written.messages;
+            ops.push(written.op(&path, metadata(&closed, messages, self.env.now())));
+            conditions.push((At::from(&path), Precondition::Absent));
+        }
+        let archive = written.as_ref().map(|_| path);
+        let (more, named) = self.media_ops(&sessions, &closed, written.as_ref(), &settings, since).await?;
+        ops.extend(more);
+        conditions.extend(named);
+        let found = self.found(&sessions, &closed, reset.asking).await;
+        let first = sessions.archived_line(session, meta.compacted_to.unwrap_or(0) + 1).await?;
+        let of = (&closed, archive.as_ref(), first);
+        let memory = self.held(found, of, (&zone, used), &mut ops, &mut conditions);
+        let memory = memory.await?;
+        let reason = match (reset.if_due, settings.reset.policy) {
+            (true, ResetPolicy::Daily) => "daily",
+            (true, ResetPolicy::Idle) => "idle",
+            _ => "manual",
+        };
+        let closing = sessions.closing(&closed, archive.as_ref(), reset.name.as_deref(), reason).await?;
+        ops.extend(closing.ops);
+        conditions.extend(closing.conditions);
+        let batch = self.batch_of(user, session, &class, ops, "reset session");
+        let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
+        let seq = self.fs.commit(batch).await?.seq;
+        Ok(Some(WasReset { archive, messages, next: closing.next, memory, seq }))
+    }
+
+    /// What a model finds worth remembering of what was said since the last compaction.
+    async fn found(&self, sessions: &Sessions<'_>, closed: &Closed, asking: Option<Asking<'_>>) -> Found {
+        let first = closed.listed.meta.compacted_to.unwrap_or(0) + 1;
+        let Some(asking) = asking.filter(|_| first <= closed.lines) else { return Found::Nothing };
+        match extract(sessions, &closed.listed.name, first..=closed.lines, asking).await {
+            Ok(Some(text)) => Found::Text(text),
+            Ok(None) => Found::Nothing,
+            Err(error) => {
+                tracing::warn!(session = closed.listed.name, %error, "a model is asked later what to remember");
+                Found::Unanswered
+            }
+        }
+    }
+
+    /// What keeps it: in the memory of the day on which the session was used last, or a job.
+    async fn held(
+        &self,
+        found: Found,
+        (closed, archive, first): (&Closed, Option<&TreePath>, u64),
+        (zone, used): (&Zone, Timestamp),
+        ops: &mut Vec<Op>,
+        conditions: &mut Vec<(At, Precondition)>,
+    ) -> Result<Held> {
+        let (meta, day) = (&closed.listed.meta, zone.day(used));
+        match (found, archive) {
+            (Found::Text(text), _) => match self.remember_ops(day, zone, &text, &meta.class).await {
+                Ok((more, (path, condition))) => {
+                    ops.extend(more);
+                    conditions.push((At::from(&path), condition));
+                    Ok(Held::Added(path))
+                }
+                // a day that is full does not keep a session from its end
+                Err(error) if error.is(ErrorKind::TooLarge) => {
+                    tracing::warn!(%error, "nothing is remembered of a session");
+                    Ok(Held::Nothing)
+                }
+                Err(error) => Err(error),
+            },
+            (Found::Unanswered, Some(archive)) => {
+                let job = Job::new(self, &closed.listed, (archive, first), day)?;
+                ops.push(job.op()?);
+                Ok(Held::Later(job.id))
+            }
+            (Found::Nothing | Found::Unanswered, _) => Ok(Held::Nothing),
+        }
+    }
+}
+
+fn refuse_ended(closed: &Closed) -> Result<()> {
+    let Listed { name, state, meta, .. } = &closed.listed;
+    let message = match &meta.next {
+        Some(next) => format!("{name}: was reset before; {next} goes on in its place"),
+        None if state.is_final() => {
+            format!("{name}: is {state}, which stays; only a session that goes on is reset")
+        }
+        None => return Ok(()),
+    };
+    Err(Error::invalid(message))
+}
+
+fn metadata(closed: &Closed, messages: u64, now: Timestamp) -> BTreeMap<&'static str, String> {
+    let meta = &closed.listed.meta;
+    let mut metadata = archive::metadata(meta, messages, now);
+    let usage = meta.usage;
+    for (name, tokens) in [
+        ("inputTokens", usage.input_tokens),
+        ("outputTokens", usage.output_tokens),
+        ("totalTokens", usage.total_tokens),
+    ] {
+        metadata.insert(name, tokens.to_string());
+    }
+    metadata
+}

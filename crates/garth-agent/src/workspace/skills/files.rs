@@ -1,0 +1,133 @@
+//! The files of a skill: read from the agent's own, else from the account's, and always written to the
+//! agent's own.
+
+use bytes::Bytes;
+
+use super::listing::Origin;
+use crate::small::{File, as_read, read_all};
+use crate::tries::Tries;
+use crate::workspace::Workspace;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::model::{Op, Precondition, Seq, VersionId};
+use garth_engine::path::TreePath;
+
+/// Largest file of a skill that is read or edited here, 4 MiB.
+pub const MAX_SKILL_FILE: usize = 4 << 20;
+
+/// A file of a skill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SkillFile {
+    /// Which of the two answered.
+    pub origin: Origin,
+    /// Where it is.
+    pub path: TreePath,
+    /// The version of its content.
+    pub etag: VersionId,
+    /// Its bytes.
+    pub bytes: Bytes,
+}
+
+impl Workspace<'_> {
+    /// A file of a skill, by `{skill}/{path}`: the agent's, else the account's.
+    ///
+    /// # Errors
+    /// `NotFound`; `InvalidArgument` for a path with `..`; `TooLarge` for more than [`MAX_SKILL_FILE`]; from
+    /// the filesystem.
+    pub async fn read_skill(&self, path: &str) -> Result<SkillFile> {
+        let (paths, [own, global]) = self.skill_files(path).await?;
+        let origins = [Origin::Agent, Origin::Global];
+        for ((origin, path), file) in origins.into_iter().zip(paths).zip([own, global]) {
+            let Some(File { etag, bytes, .. }) = file else { continue };
+            let message = format!("has more than {MAX_SKILL_FILE} bytes; read it as a file");
+            let bytes = bytes.ok_or_else(|| Error::at(ErrorKind::TooLarge, &path, message))?;
+            return Ok(SkillFile { origin, path, etag, bytes: bytes.into() });
+        }
+        Err(missing(path))
+    }
+
+    /// Writes a whole file of a skill, to the agent's own.
+    ///
+    /// # Errors
+    /// As [`Workspace::read_skill`]; from the filesystem.
+    pub async fn write_skill(&self, path: &str, bytes: impl Into<Bytes>) -> Result<(TreePath, Seq)> {
+        let (own, bytes) = (self.own_path(path)?, bytes.into());
+        if bytes.len() > MAX_SKILL_FILE {
+            return Err(Error::at(ErrorKind::TooLarge, &own, format!("at most {MAX_SKILL_FILE} bytes")));
+        }
+        let write = Op::write(own.clone(), bytes).with_parents();
+        let seq = self.fs.commit(self.batch(vec![write], &format!("write skill {path}"))).await?.seq;
+        Ok((own, seq))
+    }
+
+    /// Replaces a text that is there once. Of a file that only the account has, the agent gets a copy of its
+    /// own first, in the same commit.
+    ///
+    /// # Errors
+    /// `NotFound` for a file, or a text in it, that is not there; `InvalidArgument` for a text that is there
+    /// more often, and a file that is no text; from the filesystem.
+    pub async fn edit_skill(&self, path: &str, old: &str, new: &str) -> Result<(TreePath, Seq)> {
+        let mut tries = Tries::default();
+        loop {
+            match self.edit_skill_once(path, old, new).await {
+                Err(error) if tries.again(&error) => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn edit_skill_once(&self, path: &str, old: &str, new: &str) -> Result<(TreePath, Seq)> {
+        let ([own_path, global_path], [own, global]) = self.skill_files(path).await?;
+        let found = own.as_ref().or(global.as_ref()).ok_or_else(|| missing(path))?;
+        let no_text =
+            || Error::invalid(format!("{path}: is no UTF-8 text of at most {MAX_SKILL_FILE} bytes"));
+        let text = found.text().ok_or_else(no_text)?;
+        match (old.is_empty(), text.matches(old).count()) {
+            (false, 1) => {}
+            (false, 0) => {
+                let message = format!("{path}: the text to be replaced is not there; nothing was changed");
+                return Err(Error::new(ErrorKind::NotFound, message));
+            }
+            (true, _) => return Err(Error::invalid("say which text to replace")),
+            (false, count) => {
+                let message =
+                    format!("{path}: the text to be replaced is there {count} times; give more of it");
+                return Err(Error::invalid(message));
+            }
+        }
+        let write = Op::write(own_path.clone(), text.replacen(old, new, 1)).with_parents();
+        let mut batch = self.batch(vec![write], &format!("edit skill {path}"));
+        batch = batch.require(own_path.clone(), as_read(own.as_ref()));
+        if let (None, Some(global)) = (&own, &global) {
+            batch = batch.require(global_path, Precondition::Etag(global.etag));
+        }
+        Ok((own_path, self.fs.commit(batch).await?.seq))
+    }
+
+    async fn skill_files(&self, path: &str) -> Result<([TreePath; 2], [Option<File>; 2])> {
+        let (directory, name) = split(path)?;
+        let own = self.skill_path(Origin::Agent, directory, name)?;
+        let paths = [own, self.skill_path(Origin::Global, directory, name)?];
+        let files = read_all(self.fs, &paths, MAX_SKILL_FILE).await?;
+        let mut files = files.into_iter();
+        let both = [files.next().flatten(), files.next().flatten()];
+        Ok((paths, both))
+    }
+
+    fn own_path(&self, path: &str) -> Result<TreePath> {
+        let (directory, name) = split(path)?;
+        self.skill_path(Origin::Agent, directory, name)
+    }
+}
+
+/// The skill and the path in it.
+fn split(path: &str) -> Result<(&str, &str)> {
+    let path = path.strip_prefix("skills/").unwrap_or(path);
+    let form = || Error::invalid(format!("{path}: write SKILL/FILE, such as pdf/SKILL.md"));
+    path.split_once('/').ok_or_else(form)
+}
+
+fn missing(path: &str) -> Error {
+    let message = format!("{path}: neither the agent's skill nor the account's has this file");
+    Error::new(ErrorKind::NotFound, message)
+}

@@ -1,0 +1,122 @@
+//! Where skills are, and which there are.
+
+use std::sync::Arc;
+
+use super::front::SkillText;
+use super::listing::{Listing, Origin, judge};
+use super::requires::Host;
+use crate::small::read_all;
+use crate::workspace::daily::MAX_FILE;
+use crate::workspace::{Workspace, settings::Settings};
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::FileSystem;
+use garth_engine::model::{At, Kind, Page};
+use garth_engine::path::{Name, TreePath, check_id};
+
+/// The file that makes a directory a skill.
+pub(super) const SKILL: &str = "SKILL.md";
+
+/// Most skills of an agent, and of all.
+const MAX_SKILLS: usize = 1000;
+
+/// The skills of a directory: the file of each, with its directory's name.
+pub(in crate::workspace) async fn in_directory(
+    fs: &dyn FileSystem,
+    dir: TreePath,
+) -> Result<Vec<(TreePath, String)>> {
+    let page = match fs.list(&At::from(&dir), &Page::default().limit(MAX_SKILLS)).await {
+        Ok(page) => page,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(error),
+    };
+    if page.more {
+        let message = format!("has more than {MAX_SKILLS} entries; a prompt takes no more skills");
+        return Err(Error::at(ErrorKind::TooLarge, &dir, message));
+    }
+    let dirs = page.items.into_iter().filter(|item| item.kind == Kind::Directory);
+    let file = |name: &str| TreePath::from_row(TreePath::from_row(dir.key(), name).key(), SKILL);
+    Ok(dirs.map(|item| (file(item.name.as_str()), item.name.as_str().to_owned())).collect())
+}
+
+/// A skill, and whether it applies.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Found {
+    pub(super) origin: Origin,
+    pub(super) path: TreePath,
+    pub(super) text: SkillText,
+}
+
+impl Workspace<'_> {
+    /// Which skills the agent has, and which apply to these hosts.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for settings that cannot be read; `TooLarge` for more than 1,000 in a directory;
+    /// from the filesystem.
+    pub async fn skills(&self, hosts: &[Host]) -> Result<Listing> {
+        let moment = self.moment(None).await?;
+        let own = in_directory(&*moment, self.skill_home(Origin::Agent)?).await?;
+        let global = in_directory(&*moment, self.skill_home(Origin::Global)?).await?;
+        let paths: Vec<TreePath> = own.iter().chain(&global).map(|(path, _)| path.clone()).collect();
+        let mut files = read_all(&*moment, &paths, MAX_FILE).await?.into_iter();
+        let [own, global] = [own, global].map(|found| {
+            let read = found.into_iter().zip(files.by_ref()).filter(|(_, file)| file.is_some());
+            let text = |file: Option<crate::small::File>| Some(file?.text()?.to_owned());
+            read.map(|((_, directory), file)| (directory, text(file))).collect::<Vec<_>>()
+        });
+        let settings = self.settings().await?;
+        let parse = |text: &str| Arc::new(SkillText::parse(text));
+        Ok(Listing::of(&own, &global, &self.agent, hosts, &settings.skills, &parse))
+    }
+
+    /// What a skill says, where it lies, and whether it applies to these hosts: why not, if it does not.
+    ///
+    /// # Errors
+    /// `NotFound` if neither the agent nor the account has it; as [`Workspace::skills`].
+    pub async fn skill(
+        &self,
+        directory: &str,
+        hosts: &[Host],
+    ) -> Result<(SkillText, Origin, TreePath, Option<(super::Reason, String)>)> {
+        let Found { origin, path, text } = self.find_skill(directory).await?;
+        let settings: Settings = self.settings().await?;
+        let judged = judge(directory, &text, hosts, &settings.skills);
+        Ok((text, origin, path, judged.err()))
+    }
+
+    pub(super) async fn find_skill(&self, directory: &str) -> Result<Found> {
+        let origins = [Origin::Agent, Origin::Global];
+        let paths = origins.map(|origin| self.skill_path(origin, directory, SKILL));
+        let [own, global] = paths;
+        let paths = [own?, global?];
+        let files = read_all(self.fs, &paths, MAX_FILE).await?;
+        for ((origin, path), file) in origins.into_iter().zip(paths).zip(files) {
+            let Some(file) = file else { continue };
+            let unreadable =
+                || Error::at(ErrorKind::InvalidArgument, &path, "is no UTF-8, or has more than 1 MiB");
+            let text = SkillText::parse(file.text().ok_or_else(unreadable)?);
+            return Ok(Found { origin, path, text });
+        }
+        let message = format!("{directory}: no such skill: neither the agent nor the account has it");
+        Err(Error::new(ErrorKind::NotFound, message))
+    }
+
+    /// Where skills of an origin are.
+    pub(super) fn skill_home(&self, origin: Origin) -> Result<TreePath> {
+        match origin {
+            Origin::Agent => self.file("skills"),
+            Origin::Global => Ok(TreePath::parse("/skills")?),
+        }
+    }
+
+    /// A file of a skill; `name` may have several segments, none of which leads out of it.
+    pub(super) fn skill_path(&self, origin: Origin, directory: &str, name: &str) -> Result<TreePath> {
+        check_id("skill", directory)?;
+        let mut path = TreePath::from_row(self.skill_home(origin)?.key(), directory);
+        for segment in name.split('/') {
+            path = path.join(&Name::parse(segment)?)?;
+        }
+        Ok(path)
+    }
+}

@@ -1,0 +1,149 @@
+//! A workspace to begin with. What would have to be made up, such as memories, is not there.
+
+mod texts;
+
+use super::settings::{SETTINGS, Settings};
+use super::{Workspace, Zone};
+use crate::small::pretty;
+use crate::tries::Tries;
+use garth_engine::error::Result;
+use garth_engine::fs::FileSystemExt as _;
+use garth_engine::model::{Batch, Op, Precondition, Seq};
+use garth_engine::path::TreePath;
+
+/// The file of the ceremony that an agent begins with.
+const BOOTSTRAP: &str = "BOOTSTRAP.md";
+
+/// The files that the ceremony fills in: an agent that has them all has been through it, or needs none.
+const COMMISSIONED: [&str; 3] = ["SOUL.md", "IDENTITY.md", "USER.md"];
+
+/// The others, by name and text.
+const FILES: [(&str, &str); 6] = [
+    ("SOUL.md", texts::SOUL),
+    ("IDENTITY.md", texts::IDENTITY),
+    ("USER.md", texts::USER),
+    ("AGENTS.md", texts::AGENTS),
+    ("TOOLS.md", texts::TOOLS),
+    ("HEARTBEAT.md", texts::HEARTBEAT),
+];
+
+/// How to lay out a workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Init {
+    /// The time zone of the settings.
+    pub time_zone: Zone,
+    /// Whether an agent that is new is to be commissioned.
+    pub bootstrap: bool,
+}
+
+impl Default for Init {
+    fn default() -> Self {
+        Self { time_zone: Zone::default(), bootstrap: true }
+    }
+}
+
+impl Init {
+    /// In this time zone.
+    #[must_use]
+    pub fn time_zone(self, time_zone: Zone) -> Self {
+        Self { time_zone, ..self }
+    }
+
+    /// Without a ceremony.
+    #[must_use]
+    pub fn without_bootstrap(self) -> Self {
+        Self { bootstrap: false, ..self }
+    }
+}
+
+/// What was laid out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Initialized {
+    /// What was made.
+    pub made: Vec<TreePath>,
+    /// What was there, and stays as it is.
+    pub kept: Vec<TreePath>,
+    /// The commit; none if all was there.
+    pub seq: Option<Seq>,
+}
+
+impl Workspace<'_> {
+    /// Lays out what a workspace has and this one lacks, in one commit in the name of the author alone:
+    /// settings are for people to write, so that an author who is an agent may not. There is a ceremony only
+    /// for an agent that has neither settings nor all of what the ceremony fills in.
+    ///
+    /// # Errors
+    /// From the filesystem.
+    pub async fn init(&self, options: &Init) -> Result<Initialized> {
+        let mut tries = Tries::default();
+        loop {
+            match self.init_once(options).await {
+                Err(error) if tries.again(&error) => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn init_once(&self, options: &Init) -> Result<Initialized> {
+        let settings =
+            pretty(&Settings { time_zone: Some(options.time_zone.name().to_owned()), ..Settings::default() });
+        let files = FILES.into_iter().chain([(SETTINGS, settings.as_str()), (BOOTSTRAP, texts::BOOTSTRAP)]);
+        let (mut made, mut kept) = (Vec::new(), Vec::new());
+        for (name, text) in files {
+            let path = self.file(name)?;
+            if self.fs.exists(&path).await? {
+                kept.push((name, path));
+            } else {
+                made.push((name, path, text));
+            }
+        }
+        let has = |wanted: &str| kept.iter().any(|(name, _)| *name == wanted);
+        if !options.bootstrap || has(SETTINGS) || COMMISSIONED.into_iter().all(has) {
+            made.retain(|(name, ..)| *name != BOOTSTRAP);
+        }
+        let mut done =
+            Initialized { kept: kept.into_iter().map(|(_, path)| path).collect(), ..Initialized::default() };
+        if made.is_empty() {
+            return Ok(done);
+        }
+        let ops = made.iter().map(|(_, path, text)| Op::write(path, (*text).to_owned()).with_parents());
+        let message = format!("lay out the workspace of {}", self.agent);
+        let mut batch = Batch::new(ops).author(self.author.clone()).message(message);
+        for (_, path, _) in &made {
+            batch = batch.require(path, Precondition::Absent);
+        }
+        done.seq = Some(self.fs.commit(batch).await?.seq);
+        done.made = made.into_iter().map(|(_, path, _)| path).collect();
+        Ok(done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::says_anything;
+
+    #[test]
+    fn a_new_agents_heartbeats_say_nothing_and_all_else_does() {
+        for (name, text) in FILES {
+            assert_eq!(says_anything(text), name != "HEARTBEAT.md", "{name}");
+            assert!(text.starts_with("# ") && text.ends_with('\n') && text.len() < 1500, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_ceremony_asks_and_says_where_it_is_written_down_and_how_it_ends() {
+        for said in
+            ["name", "for", "tone", "time zone", "remember", "SOUL.md", "IDENTITY.md", "USER.md", "AGENTS.md"]
+        {
+            assert!(texts::BOOTSTRAP.contains(said), "{said}");
+        }
+        assert!(texts::BOOTSTRAP.contains("Delete `BOOTSTRAP.md`"));
+        // what the ceremony replaces is there
+        for text in [texts::IDENTITY, texts::USER] {
+            assert!(text.contains("not chosen yet") || text.contains("not told yet"));
+        }
+    }
+}

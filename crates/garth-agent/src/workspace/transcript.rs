@@ -1,0 +1,192 @@
+//! Transcripts of sessions, whether they go on, are at their end, or only their archives are there.
+
+use std::collections::BTreeMap;
+
+use futures::StreamExt as _;
+
+use super::Workspace;
+use super::archive::{ENDING, Unpacked};
+use crate::session::{
+    Export, Exported, Message, Sessions, TranscriptFormat, archived_in, archived_lines, archived_messages,
+};
+use crate::tree::MAIN;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::model::{At, ByteRange, Kind, Page};
+use garth_engine::path::{Name, TreePath, check_id};
+
+/// Bytes from which on a page ends, 4 MiB.
+const MAX_PAGE: usize = 4 << 20;
+/// Most lines of a page.
+const MAX_LINES: usize = 10_000;
+
+/// An archive of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Archive {
+    /// The id of the session.
+    pub session_id: String,
+    /// Where it is.
+    pub path: TreePath,
+    /// How many bytes it has, compressed.
+    pub size: u64,
+    /// What it says of itself, such as `sessionKey` and `messageCount`.
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl Workspace<'_> {
+    /// The archive of a session.
+    pub(super) fn archive_file(&self, session_id: &str) -> Result<TreePath> {
+        check_id("session", session_id)?;
+        self.file(&format!("sessions/{session_id}{ENDING}"))
+    }
+
+    /// A page of a transcript: of a session of the agent with `user`, by its name, or of an archive, by the
+    /// id of the session. Lines of an archive are the messages in it; what was withdrawn is not there.
+    ///
+    /// # Errors
+    /// `NotFound` if there is neither; `AccessDenied` for a session of another class than the author's;
+    /// `Corrupt` for an archive that cannot be read; from the filesystem.
+    pub async fn transcript(&self, user: &str, session: &str, export: &Export) -> Result<Exported> {
+        let sessions = Sessions::new(self.fs, user, &self.agent, self.env.clone())?;
+        match sessions.get(session).await {
+            Ok(found) => {
+                self.class(Some(&found.meta))?;
+                sessions.export(session, export).await
+            }
+            Err(error) if error.is(ErrorKind::NotFound) => self.archived(session, export).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn archived(&self, session_id: &str, export: &Export) -> Result<Exported> {
+        let missing = || {
+            let message =
+                format!("{session_id}: there is no such session, and no archive of one with this id");
+            Error::new(ErrorKind::NotFound, message)
+        };
+        if !self.is_main() {
+            return Err(missing());
+        }
+        let page = self.archive_page(&self.archive_file(session_id)?, export).await;
+        page.map_err(|error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => missing(),
+            _ => error,
+        })
+    }
+
+    /// A page of an archive. What it costs grows with the lines before it, which are unpacked.
+    pub(super) async fn archive_page(&self, path: &TreePath, export: &Export) -> Result<Exported> {
+        let file = self.moment(None).await?.open(&At::from(path)).await?;
+        let mut page = Lines::new(export);
+        let (mut unpacked, mut stream) = (Unpacked::default(), file.stream(ByteRange::ALL));
+        let mut more = true;
+        while more && let Some(piece) = stream.next().await {
+            more = unpacked.feed(&piece?, |line| page.take(line)).map_err(|error| of(path, &error))?;
+        }
+        if more {
+            unpacked.end(|line| page.take(line)).map_err(|error| of(path, &error))?;
+        }
+        page.written(export.format).map_err(|error| of(path, &error))
+    }
+
+    /// A page of the archives of the agent's sessions, by id, and behind which to go on. Parts that
+    /// compaction archived are none.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is no id; from the filesystem.
+    pub async fn archives(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<Archive>, Option<String>)> {
+        if !self.is_main() {
+            return Ok((Vec::new(), None));
+        }
+        let after = after.map(|after| Name::parse(&format!("{after}{ENDING}"))).transpose()?;
+        let page = Page::default().after(after).limit(limit).with_entries();
+        let dir = self.file("sessions")?;
+        let listing = match self.fs.list(&At::from(&dir), &page).await {
+            Ok(listing) => listing,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok((Vec::new(), None));
+            }
+            Err(error) => return Err(error),
+        };
+        let last = listing.items.last().map(|item| item.name.as_str().trim_end_matches(ENDING).to_owned());
+        let archives = listing.items.into_iter().filter_map(|item| {
+            let session_id = item.name.as_str().strip_suffix(ENDING)?.to_owned();
+            let is_one = item.kind == Kind::File && part_of(&session_id).is_none();
+            let entry = item.entry.filter(|_| is_one)?;
+            let path = TreePath::from_row(dir.key(), item.name.as_str());
+            Some(Archive { session_id, path, size: entry.size, metadata: entry.attributes.metadata })
+        });
+        Ok((archives.collect(), last.filter(|_| listing.more)))
+    }
+
+    pub(super) fn is_main(&self) -> bool {
+        self.author.class.as_deref().is_none_or(|class| class == MAIN)
+    }
+}
+
+/// The session and number of a part: `{session}-part{number}`.
+pub(super) fn part_of(name: &str) -> Option<(&str, u64)> {
+    let (session, number) = name.rsplit_once("-part")?;
+    Some((session, number.parse().ok()?))
+}
+
+fn of(path: &TreePath, error: &Error) -> Error {
+    Error::at(error.kind(), path, error.message())
+}
+
+/// A page of lines of an archive.
+struct Lines<'e> {
+    export: &'e Export,
+    number: u64,
+    bytes: usize,
+    items: Vec<(u64, String)>,
+    next: Option<u64>,
+}
+
+impl<'e> Lines<'e> {
+    fn new(export: &'e Export) -> Self {
+        Self { export, number: 0, bytes: 0, items: Vec::new(), next: None }
+    }
+
+    /// Takes the next line; whether to go on.
+    fn take(&mut self, line: String) -> Result<bool> {
+        self.number += 1;
+        if self.number > *self.export.lines.end() {
+            return Ok(false);
+        }
+        if self.number < *self.export.lines.start() {
+            return Ok(true);
+        }
+        if !self.items.is_empty() && (self.bytes + line.len() > MAX_PAGE || self.items.len() == MAX_LINES) {
+            self.next = Some(self.number);
+            return Ok(false);
+        }
+        self.bytes += line.len();
+        self.items.push((self.number, line));
+        Ok(true)
+    }
+
+    fn written(self, format: TranscriptFormat) -> Result<Exported> {
+        let mut exported = Exported { items: Vec::new(), next: self.next };
+        match format {
+            TranscriptFormat::Pi => exported.items = self.items.into_iter().map(|(_, line)| line).collect(),
+            TranscriptFormat::Garth => {
+                for (number, line) in &self.items {
+                    exported.items.extend(archived_lines(*number, line)?);
+                }
+            }
+            TranscriptFormat::OpenAi | TranscriptFormat::Anthropic | TranscriptFormat::Markdown => {
+                let mut messages: Vec<(u64, Message)> = Vec::new();
+                for (number, line) in &self.items {
+                    messages.extend(archived_messages(*number, line)?);
+                }
+                exported.items = archived_in(format, &messages);
+            }
+        }
+        Ok(exported)
+    }
+}

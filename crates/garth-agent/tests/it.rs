@@ -1,0 +1,35 @@
+//! The integration tests of this crate: one binary, so that they link once.
+
+#![allow(clippy::unwrap_used)] // tests, their helpers too, stop at what must not happen
+
+mod it {
+    mod agent_tree;
+    mod compaction;
+    mod context;
+    mod context_refers;
+    mod daily;
+    mod kv;
+    mod media;
+    mod migration;
+    mod nodes;
+    mod nodes_bounds;
+    mod nodes_set;
+    mod outbox;
+    mod packs;
+    mod projections;
+    mod prompt;
+    mod prompt_forms;
+    mod recall;
+    mod repair;
+    mod reset;
+    mod reset_due;
+    mod rules;
+    mod rules_lines;
+    mod rules_set;
+    mod secrets;
+    mod sessions;
+    mod sessions_sources;
+    mod skills;
+    mod templates;
+    mod transcripts;
+}

@@ -1,0 +1,268 @@
+//! The forms of a prompt, its manifest, what differs between two, and what is never in one.
+
+use std::time::Duration;
+
+use garth::agent::count::count;
+use garth::agent::session::{Create, Format, Sessions};
+use garth::agent::workspace::{Changed, Inputs, Prompt, PromptCache, PromptOptions, Workspace};
+use garth::engine::memory::Memory;
+use garth::env::ManualClock;
+use garth::model::{Author, Batch, Moment, Op, SetAttrs, Timestamp};
+use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use serde_json::{Value, json};
+
+/// 2026-01-27 09:30 UTC.
+const START: Timestamp = Timestamp(1_769_506_200_000_000_000);
+
+fn tree() -> (Memory, Env, ManualClock) {
+    let (env, clock) = Env::manual(START);
+    (Memory::new(env.clone()), env, clock)
+}
+
+fn file(name: &str) -> TreePath {
+    TreePath::parse(&format!("/agents/coder/{name}")).unwrap()
+}
+
+async fn write(fs: &dyn FileSystem, name: &str, text: &str) {
+    fs.commit(Batch::new([Op::write(file(name), text.to_owned()).with_parents()])).await.unwrap();
+}
+
+fn workspace<'a>(fs: &'a dyn FileSystem, env: &Env) -> Workspace<'a> {
+    Workspace::new(fs, "coder", env.clone()).unwrap()
+}
+
+async fn prompt(fs: &dyn FileSystem, env: &Env) -> Prompt {
+    workspace(fs, env).prompt(&PromptOptions::default()).await.unwrap()
+}
+
+fn names(of: &[Changed]) -> Vec<&str> {
+    of.iter().map(|one| one.to.name).collect()
+}
+
+#[tokio::test]
+async fn each_provider_gets_the_text_and_its_stable_prefix_as_a_block_of_its_own() {
+    let (fs, env, _) = tree();
+    write(&fs, "SOUL.md", "kind \"and\" calm\u{1f388}").await;
+    write(&fs, "memory/2026-01-27.md", "tea").await;
+    let prompt = prompt(&fs, &env).await;
+    let list = |format| serde_json::from_str::<Value>(&prompt.list(format)).unwrap();
+    assert_eq!(list(Format::OpenAi), json!([{"role": "system", "content": prompt.text}]));
+    let blocks = list(Format::Anthropic);
+    let [stable, rest] = [&blocks[0], &blocks[1]].map(|block| block["text"].as_str().unwrap());
+    assert_eq!(format!("{stable}{rest}"), prompt.text);
+    assert_eq!(stable.len() as u64, prompt.stable.bytes);
+    assert!(stable.ends_with("calm\u{1f388}") && rest.starts_with("\n\n---\n\n## Recent Context"));
+    assert_eq!(blocks[0]["cache_control"], json!({"type": "ephemeral"}));
+    assert_eq!((blocks.as_array().unwrap().len(), blocks[1].get("cache_control")), (2, None));
+    // without a prefix there is one block, since none may be blank
+    write(&fs, "settings.json", r#"{"prompt":{"base":""}}"#).await;
+    fs.remove(&file("SOUL.md")).await.unwrap();
+    let bare = self::prompt(&fs, &env).await;
+    assert_eq!(bare.stable.bytes, 0);
+    let blocks: Value = serde_json::from_str(&bare.list(Format::Anthropic)).unwrap();
+    assert_eq!(blocks, json!([{"type": "text", "text": bare.text}]));
+}
+
+#[tokio::test]
+async fn the_manifest_tells_of_each_part_its_file_version_hash_tokens_and_reason() {
+    let (fs, env, _) = tree();
+    write(&fs, "SOUL.md", "kind\n").await;
+    let built = prompt(&fs, &env).await;
+    let manifest = built.manifest();
+    let part = |name: &str| {
+        let parts = manifest["parts"].as_array().unwrap();
+        parts.iter().find(|part| part["name"] == name).unwrap().clone()
+    };
+    let version = fs.stat(&garth::model::At::Path(file("SOUL.md"))).await.unwrap().etag.to_string();
+    let due = json!({
+        "name": "soul", "section": "Your Soul", "file": "/agents/coder/SOUL.md", "version": version,
+        "sha256": "e1ae364ec24dc399e1aac256dfc87d78c5e4a72f9f0da0d8f5342ced42f74358",
+        "tokens": 7, "included": true, "reason": "the file is there",
+    });
+    assert_eq!(part("soul"), due);
+    assert_eq!(part("user")["reason"], "no such file");
+    assert_eq!(part("user")["included"], false);
+    assert_eq!(manifest["sha256"], built.sha256);
+    assert_eq!(manifest["bytes"], built.text.len());
+    assert_eq!(manifest["stable"]["bytes"], built.stable.bytes);
+    assert_eq!(manifest["inputs"]["clock"], "2026-01-27T09:30:00.000Z");
+    assert_eq!(manifest["seq"], built.seq.0);
+    assert!(manifest.get("text").is_none() && manifest.get("replayed").is_none());
+    // each part that is in it says where
+    for part in built.parts.iter().filter(|part| part.included) {
+        assert!(!built.said(part).is_empty(), "{}", part.name);
+    }
+    assert_eq!(built.said(built.parts.iter().find(|part| part.name == "soul").unwrap()), "kind");
+}
+
+#[tokio::test]
+async fn the_tokens_of_the_parts_add_up_and_a_cache_changes_nothing() {
+    let (fs, env, clock) = tree();
+    let cache = PromptCache::default();
+    let texts = ["kind", "/slash/first", "1", "ends with a dot.", "ends with a slash /", "\u{1f388}", "---"];
+    for (round, text) in texts.iter().cycle().take(2 * texts.len()).enumerate() {
+        for name in ["SOUL.md", "AGENTS.md", "MEMORY.md", "TOOLS.md", "memory/2026-01-27.md"] {
+            write(&fs, name, text).await;
+        }
+        write(&fs, "fragments.jsonl", &json!({"id": "a", "type": "term", "text": text}).to_string()).await;
+        let skill = format!("---\nname: {text}\n---\nIt does {text}.\n");
+        write(&fs, "skills/pdf/SKILL.md", &skill).await;
+        write(&fs, "settings.json", &json!({"prompt": {"base": text}}).to_string()).await;
+        let without = prompt(&fs, &env).await;
+        let with = workspace(&fs, &env).cache(&cache, "a").prompt(&PromptOptions::default()).await.unwrap();
+        assert_eq!(with, without, "{round}: {text}");
+        assert_eq!(without.tokens, count(&without.text) as u64, "{text}");
+        clock.advance(Duration::from_secs(1));
+    }
+}
+
+#[tokio::test]
+async fn a_report_has_the_manifest_and_the_text_in_a_fence_that_it_cannot_end() {
+    let (fs, env, _) = tree();
+    write(&fs, "SOUL.md", "```\ncode\n````\n").await;
+    let built = prompt(&fs, &env).await;
+    let report = built.report();
+    assert!(report.starts_with("# Prompt of coder\n\n- Class of the session: main\n"), "{report}");
+    assert!(report.contains("| soul: Your Soul | yes | "), "{report}");
+    assert!(report.contains("| user: About Your Human | no | 0 | no such file |  |  |  |"), "{report}");
+    assert!(report.ends_with(&format!("\n`````markdown\n{}\n`````\n", built.text)), "{report}");
+}
+
+#[tokio::test]
+async fn what_looks_like_a_secret_is_not_in_a_prompt() {
+    let (fs, env, _) = tree();
+    let key = format!("AKIA{}", "Q3ZXJ7TLM5WPV2RD");
+    write(&fs, "TOOLS.md", &format!("aws_access_key_id = {key}\nregion = eu\n")).await;
+    let built = prompt(&fs, &env).await;
+    assert!(!built.text.contains(&key) && built.text.contains("[secret: "), "{}", built.text);
+    assert!(built.text.contains("region = eu"));
+    for form in [built.report(), built.list(Format::OpenAi), built.list(Format::Anthropic)] {
+        assert!(!form.contains(&key));
+    }
+}
+
+#[tokio::test]
+async fn two_prompts_tell_which_parts_came_went_and_changed() {
+    let (fs, env, clock) = tree();
+    for name in ["SOUL", "USER", "TOOLS"] {
+        write(&fs, &format!("{name}.md"), &format!("of {name}")).await;
+    }
+    let before = prompt(&fs, &env).await;
+    assert_eq!(before.since(&before).common_bytes, before.text.len() as u64);
+    clock.advance(Duration::from_secs(60));
+    write(&fs, "USER.md", "another").await;
+    write(&fs, "AGENTS.md", "be brief").await;
+    fs.remove(&file("TOOLS.md")).await.unwrap();
+    let after = prompt(&fs, &env).await;
+    let difference = after.since(&before);
+    assert_eq!(names(&difference.appeared), ["agents"]);
+    assert_eq!(names(&difference.went), ["tools"]);
+    assert_eq!(names(&difference.changed), ["user", "runtime"]);
+    assert_eq!(difference.changed[0].texts, ["of USER", "another"]);
+    assert_eq!(difference.appeared[0].texts, ["", "be brief"]);
+    assert_eq!(difference.went[0].to.reason, "no such file");
+    assert_eq!(difference.bytes, [before.text.len() as u64, after.text.len() as u64]);
+    assert_eq!(difference.common_bytes, before.text.find("of USER").unwrap() as u64);
+    // of a first run the other parts are known, too
+    write(&fs, "BOOTSTRAP.md", "ask").await;
+    let first = prompt(&fs, &env).await.since(&after);
+    assert_eq!((names(&first.appeared), names(&first.went)), (vec!["bootstrap"], vec!["agents"]));
+}
+
+async fn session(fs: &dyn FileSystem, env: &Env, class: &str) {
+    let author = Author::agent("coder").with_user("ann").with_class(class);
+    let sessions = Sessions::new(fs, "ann", "coder", env.clone()).unwrap().author(author);
+    sessions.create(&Create::new("s")).await.unwrap();
+}
+
+#[tokio::test]
+async fn whose_memory_a_session_sees_is_not_pinned() {
+    let (fs, env, clock) = tree();
+    write(&fs, "settings.json", r#"{"daily_memory":"all","prompt":{"pinned":true}}"#).await;
+    write(&fs, "memory/2026-01-27.md", "of main alone").await;
+    session(&fs, &env, "dm").await;
+    let of = PromptOptions::default().session("ann", "s");
+    let workspace = workspace(&fs, &env);
+    assert!(workspace.prompt(&of).await.unwrap().text.contains("of main alone"));
+    clock.advance(Duration::from_secs(1));
+    write(&fs, "settings.json", r#"{"prompt":{"pinned":true}}"#).await;
+    let after = workspace.prompt(&of).await.unwrap();
+    assert!(!after.text.contains("of main alone"), "{}", after.text);
+}
+
+#[tokio::test]
+async fn of_a_day_that_is_not_all_for_a_session_the_hash_is_of_what_is() {
+    let (fs, env, _) = tree();
+    let author = |class: &str| Author::agent("coder").with_class(class);
+    for (class, text) in [("main", "a secret of four digits: 1234"), ("dm", "ants")] {
+        Workspace::new(&fs, "coder", env.clone())
+            .unwrap()
+            .author(author(class))
+            .remember(None, text)
+            .await
+            .unwrap();
+    }
+    let hash = async |class: &str| {
+        let workspace = Workspace::new(&fs, "coder", env.clone()).unwrap().author(author(class));
+        let built = workspace.prompt(&PromptOptions::default()).await.unwrap();
+        built.parts.iter().find(|part| part.name == "today").unwrap().sha256.clone().unwrap()
+    };
+    let (main, dm) = (hash("main").await, hash("dm").await);
+    assert_ne!(main, dm);
+    Workspace::new(&fs, "coder", env.clone())
+        .unwrap()
+        .author(author("main"))
+        .remember(None, "x")
+        .await
+        .unwrap();
+    assert_ne!(hash("main").await, main);
+    assert_eq!(hash("dm").await, dm, "nothing of it tells of others");
+}
+
+#[tokio::test]
+async fn what_had_expired_is_not_in_a_prompt_that_is_built_again() {
+    let (fs, env, clock) = tree();
+    let until = SetAttrs::new().expires_at(START.plus_seconds(60));
+    write(&fs, "TOOLS.md", "for a minute").await;
+    fs.commit(Batch::new([Op::set_attrs(file("TOOLS.md"), until)])).await.unwrap();
+    session(&fs, &env, "main").await;
+    let of = PromptOptions::default().session("ann", "s");
+    let workspace = workspace(&fs, &env);
+    clock.advance(Duration::from_secs(120));
+    let built = workspace.prompt(&of).await.unwrap();
+    assert!(!built.text.contains("for a minute"));
+    clock.advance(Duration::from_secs(120));
+    let again = workspace.prompt(&of.at(Moment::Time(env.now()))).await.unwrap();
+    assert_eq!((again.text.as_str(), again.replayed.unwrap().same), (built.text.as_str(), true));
+}
+
+#[tokio::test]
+async fn more_than_a_prompt_reads_is_refused_and_not_cut() {
+    let (fs, env, _) = tree();
+    let text = "x".repeat(1 << 20);
+    for n in 0..32 {
+        write(&fs, &format!("skills/s{n}/SKILL.md"), &text).await;
+    }
+    assert!(workspace(&fs, &env).prompt(&PromptOptions::default()).await.is_ok());
+    write(&fs, "SOUL.md", "x").await;
+    let error = workspace(&fs, &env).prompt(&PromptOptions::default()).await.unwrap_err();
+    assert!(error.is(ErrorKind::TooLarge) && error.message().contains("33554432"), "{error}");
+}
+
+#[tokio::test]
+async fn inputs_of_the_past_stand_for_what_is_not_known() {
+    let (fs, env, clock) = tree();
+    write(&fs, "SOUL.md", "kind").await;
+    let then = Moment::Time(env.now());
+    clock.advance(Duration::from_secs(60));
+    let past = PromptOptions::default().at(then);
+    let error = workspace(&fs, &env).prompt(&past).await.unwrap_err();
+    for flag in ["--host", "--runtime", "--clock"] {
+        assert!(error.message().contains(flag), "{error}");
+    }
+    let mut inputs = Inputs::default();
+    inputs.clock = Some("2026-01-27T10:15:00+01:00".to_owned());
+    inputs.runtime.insert("Channel".to_owned(), "mail".to_owned());
+    let built = workspace(&fs, &env).prompt(&past.inputs(inputs)).await.unwrap();
+    assert!(built.text.contains("- Channel: mail") && built.text.contains("- Time: 09:15"), "{}", built.text);
+}

@@ -1,0 +1,266 @@
+//! The data folder: the control data, one folder an account, and the trees that are open.
+//!
+//! ```text
+//! control.db             accounts and keys
+//! accounts/<random>/     one account's tree; only its engine looks inside
+//! ```
+//!
+//! Whoever asks awaits, so that accounts and keys may as well lie on a server. Here, what is looked up by its
+//! name is read where it is asked for: a point query on a file that is open takes some 10 µs, less than the
+//! way to another thread and back. What syncs, opens files or grows with the number of accounts runs on
+//! threads of the data folder.
+//!
+//! Why: `docs/decisions/database-per-account.md`.
+
+mod builder;
+mod control;
+#[cfg(test)]
+mod costs;
+mod folder;
+mod key;
+mod open_trees;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use self::folder::Folder;
+use crate::engine::sqlite::SqliteFs;
+use crate::env::Env;
+use crate::error::Result;
+use crate::fs::AccountStore;
+
+pub use self::builder::DataDirBuilder;
+pub use self::control::{Account, AccountState, Control};
+pub use self::folder::Mark;
+pub use self::key::{ApiKey, MAX_KEY_LABEL, Scope, Secret};
+pub use crate::engine::sqlite::Backup;
+
+/// Name of the folder of all trees in a data folder.
+const ACCOUNTS: &str = "accounts";
+
+/// A data folder, opened. Clones are the same one; its threads end when the last is dropped.
+///
+/// What changes something goes on to its end if its future is dropped once it was polled.
+///
+/// ```
+/// # use garth_engine as garth;
+/// # fn main() -> garth::Result<()> { futures::executor::block_on(async {
+/// # let home = tempfile::tempdir().expect("a temporary folder");
+/// use garth::{DataDir, Env};
+///
+/// let data = DataDir::open(home.path(), Env::system())?;
+/// data.create_account("team-a").await?;
+/// let tree = data.account("team-a").await?;
+/// # drop(tree);
+/// # Ok(()) }) }
+/// ```
+#[derive(Clone)]
+pub struct DataDir {
+    folder: Arc<Folder>,
+    control: Control,
+}
+
+/// A key that was let in.
+#[derive(Clone, Debug)]
+pub struct Admitted {
+    key: ApiKey,
+    folder: String,
+}
+
+impl Admitted {
+    /// The key.
+    pub fn key(&self) -> &ApiKey {
+        &self.key
+    }
+}
+
+impl DataDir {
+    /// Opens a data folder with default limits; makes it if it is missing. See
+    /// [`DataDir::builder`] for more choice.
+    ///
+    /// # Errors
+    /// Those of [`DataDirBuilder::open`].
+    pub fn open(folder: &Path, env: Env) -> Result<Self> {
+        Self::builder().env(env).open(folder)
+    }
+
+    /// Says how to open a data folder: whether it may be made, and what it may use.
+    pub fn builder() -> DataDirBuilder {
+        DataDirBuilder::default()
+    }
+
+    fn new(folder: Folder) -> Self {
+        let control = Control::new(&folder.control, &folder.runtime);
+        Self { folder: Arc::new(folder), control }
+    }
+
+    /// The control data.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// Clock and randomness that it was opened with.
+    pub fn env(&self) -> &Env {
+        self.folder.runtime.env()
+    }
+
+    /// The data folder, as an absolute path without links.
+    pub fn folder(&self) -> &Path {
+        &self.folder.path
+    }
+
+    /// Makes an account with an empty tree. Its database is durable before the account is known; a crash in
+    /// between leaves a folder that nothing refers to.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a bad id; `AlreadyExists`, also while an account of that id is being deleted.
+    pub async fn create_account(&self, id: &str) -> Result<Account> {
+        let (folder, id) = (Arc::clone(&self.folder), id.to_owned());
+        self.folder.runtime.blocking().run(move || folder.create_account(&id)).await
+    }
+
+    /// The tree of an account. In one process, calls for one account give the same
+    /// instance as long as anybody holds it.
+    ///
+    /// # Errors
+    /// `NotFound` without such an account, also once its deletion has begun, in
+    /// whichever process; those of the engine.
+    pub async fn account(&self, id: &str) -> Result<Arc<dyn AccountStore>> {
+        let account = self.control.account(id).await?;
+        Ok(self.tree(account).await?)
+    }
+
+    /// The key that a token is of, and the way to its account. `None` as with [`Control::authenticate`].
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn admit(&self, token: &str) -> Result<Option<Admitted>> {
+        Ok(self.folder.control.admit(token)?.map(|(key, folder)| Admitted { key, folder }))
+    }
+
+    /// The tree that a key opens; it has no way to name another. A deletion that began since
+    /// it was admitted may come after.
+    ///
+    /// # Errors
+    /// `NotFound` if the account is gone, also if another has its id now; those of the engine.
+    pub async fn tree_of(&self, admitted: &Admitted) -> Result<Arc<dyn AccountStore>> {
+        if let Some(tree) = self.folder.trees.kept(&admitted.folder) {
+            return Ok(tree);
+        }
+        // not open, or forgotten because it is being deleted
+        let account = self.control.account(&admitted.key.account).await?;
+        if account.folder != admitted.folder {
+            return Err(folder::account_gone());
+        }
+        Ok(self.tree(account).await?)
+    }
+
+    /// Marks of accounts, in the same order: whoever waits for commits of many accounts, of all processes,
+    /// looks at two files of each (some 3 µs) and opens none.
+    ///
+    /// # Errors
+    /// `Io` if the thread for it ended.
+    pub async fn marks(&self, accounts: Vec<Account>) -> Result<Vec<Mark>> {
+        let folder = Arc::clone(&self.folder);
+        let look = move || Ok(accounts.iter().map(|account| folder.mark(account)).collect());
+        self.folder.runtime.blocking().run(look).await
+    }
+
+    async fn tree(&self, account: Account) -> Result<Arc<SqliteFs>> {
+        // By folder, not by id: an account that is made anew under an old id is another tree.
+        if let Some(tree) = self.folder.trees.kept(&account.folder) {
+            return Ok(tree);
+        }
+        // waited for without a thread: one account that is slow to open must not keep others from theirs
+        let turn = self.folder.trees.turn(&account.folder).await;
+        let folder = Arc::clone(&self.folder);
+        self.folder.runtime.blocking().run(move || folder.tree(&account, turn)).await
+    }
+
+    /// Deletes an account, its keys and its tree. The first step makes it inaccessible; after a crash the
+    /// rest is done when the data folder is next opened.
+    ///
+    /// # Errors
+    /// `NotFound` without such an account.
+    pub async fn delete_account(&self, id: &str) -> Result<()> {
+        let (folder, id) = (Arc::clone(&self.folder), id.to_owned());
+        self.folder.runtime.blocking().run(move || folder.delete_account(&id)).await
+    }
+
+    /// Writes a copy of everything into `folder`, which must not exist: control data, and each account as
+    /// it is at one moment of its own. The copy is a data folder. Commits go on meanwhile. Gives each
+    /// account's name with what was written. The folder gets its name when all is in it and durable: until
+    /// then it is called `NAME.partial-` and digits, and it is removed if the backup fails.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the folder is there; `Corrupt`, `Format` and `Poisoned` of what is copied; other
+    /// kinds mostly of the copy's disk.
+    pub async fn backup(&self, folder: &Path) -> Result<Vec<(String, Backup)>> {
+        let (from, to) = (Arc::clone(&self.folder), folder.to_owned());
+        self.folder.runtime.maintainers().run(move || from.backup(&to)).await
+    }
+}
+
+impl fmt::Debug for DataDir {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DataDir").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::executor::block_on;
+    use futures::future::{FutureExt as _, join_all};
+
+    use super::*;
+
+    #[test]
+    fn a_commit_leaves_another_mark_and_opening_or_reading_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("data");
+        let data = DataDir::open(&place, Env::system()).unwrap();
+        let accounts = vec![block_on(data.create_account("a")).unwrap()];
+        let mark = |data: &DataDir| block_on(data.marks(accounts.clone())).unwrap().remove(0);
+        let write = |data: &DataDir, text: &str| {
+            let tree = block_on(data.account("a")).unwrap();
+            block_on(crate::fs::FileSystemExt::write(&*tree, "/f", text.to_owned())).unwrap();
+        };
+        write(&data, "one");
+        let before = mark(&data);
+        // longer than a tick of the file system's clock
+        data.env().sleep(std::time::Duration::from_millis(20));
+        write(&data, "two");
+        let after = mark(&data);
+        assert_ne!(before, after);
+        assert!(after.changed() > before.changed());
+        drop(data);
+        let closed = (0..500).map(|_| {
+            Env::system().sleep(std::time::Duration::from_millis(10));
+            folder.path().join("data/accounts").join(&accounts[0].folder).join("tree.db-wal").exists()
+        });
+        assert!(closed.into_iter().any(|exists| !exists), "it is closed at last");
+        let data = DataDir::open(&place, Env::system()).unwrap();
+        let before = mark(&data);
+        let tree = block_on(data.account("a")).unwrap();
+        block_on(crate::fs::FileSystem::head(&*tree)).unwrap();
+        assert_eq!(mark(&data), before);
+    }
+
+    #[test]
+    fn an_account_that_is_slow_to_open_keeps_nobody_from_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataDir::open(&folder.path().join("data"), Env::system()).unwrap();
+        let slow = block_on(data.create_account("slow")).unwrap();
+        block_on(data.create_account("other")).unwrap();
+        data.folder.trees.evict_all();
+        // somebody opens it
+        let turn = block_on(data.folder.trees.turn(&slow.folder));
+        let mut waiting = join_all((0..100).map(|_| data.account("slow"))).boxed();
+        assert!((&mut waiting).now_or_never().is_none());
+        block_on(data.account("other")).unwrap();
+        drop(turn);
+        let opened: Vec<_> = block_on(waiting).into_iter().map(Result::unwrap).collect();
+        assert!(opened.iter().all(|tree| Arc::ptr_eq(tree, &opened[0])), "one instance for all");
+    }
+}

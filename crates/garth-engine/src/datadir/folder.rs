@@ -1,0 +1,305 @@
+//! What a data folder has on disk, and the trees of it that are open. All calls block for the disk:
+//! [`DataDir`](crate::DataDir) says on which thread.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::executor::block_on;
+
+use super::ACCOUNTS;
+use super::control::database::{ControlDb, new_folder};
+use super::control::{Account, AccountState};
+use super::open_trees::{OpenTrees, Turn};
+use crate::engine::sqlite::schema::DATABASE;
+use crate::engine::sqlite::write::writer_lock::WriterLock;
+use crate::engine::sqlite::{Backup, SqliteFs};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::Timestamp;
+use crate::path::check_id;
+use crate::runtime::Runtime;
+use crate::runtime::disk::{dir_of, failed, is_short_of_descriptors, make_dir, sync_dir};
+
+/// The log of an account's database, which every commit grows or rewrites.
+const LOG: &str = "tree.db-wal";
+
+/// How an account's database lay on disk at some moment. Another mark later: there may have been commits.
+///
+/// The same mark does not rule out a commit in the same tick of the file system's clock, some milliseconds:
+/// one that was taken just after a change is to be taken again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark([Option<(u64, i64, i64)>; 2]);
+
+impl Mark {
+    /// When the last change was, as the file system says.
+    pub fn changed(&self) -> Option<Timestamp> {
+        let times = self.0.iter().flatten();
+        let nanos =
+            times.map(|(_, seconds, nanos)| seconds.saturating_mul(1_000_000_000).saturating_add(*nanos));
+        nanos.max().map(Timestamp)
+    }
+}
+
+/// An opened data folder.
+pub(super) struct Folder {
+    pub(super) path: PathBuf,
+    pub(super) runtime: Runtime,
+    pub(super) control: Arc<ControlDb>,
+    pub(super) trees: OpenTrees<SqliteFs>,
+}
+
+impl Folder {
+    pub(super) fn open(path: PathBuf, runtime: Runtime, open_trees: usize) -> Result<Self> {
+        let control = Arc::new(ControlDb::open(&path, &runtime)?);
+        let trees = OpenTrees::new(open_trees, |tree: &SqliteFs| !tree.is_poisoned());
+        let folder = Self { path, runtime, control, trees };
+        for account in folder.control.deleted_accounts()? {
+            // no failure to open: the account is inaccessible already, and the next open tries again
+            if let Err(error) = folder.finish_deletion(&account) {
+                tracing::warn!(%error, "the deletion of an account is not finished");
+            }
+        }
+        Ok(folder)
+    }
+
+    pub(super) fn create_account(&self, id: &str) -> Result<Account> {
+        check_id("account", id)?;
+        let name = new_folder(self.runtime.env())?;
+        let folder = self.tree_folder(&name);
+        make_dir(&folder).map_err(failed("the account's folder cannot be made"))?;
+        let discard = || {
+            self.trees.forget(&name);
+            fs::remove_dir_all(&folder).map_err(failed("the account's folder cannot be removed"))
+        };
+        if let Err(error) = self.open_tree(&name, block_on(self.trees.turn(&name))) {
+            discard()?;
+            return Err(error);
+        }
+        let added = self.control.add_account(id, &name);
+        if added.as_ref().is_err_and(|error| !error.is(ErrorKind::Io)) {
+            // Certainly not added, so nothing refers to it. What cannot be removed is as harmless as after a
+            // crash.
+            let _ = discard();
+        }
+        added
+    }
+
+    /// The tree of an account that was there, opened at its turn.
+    pub(super) fn tree(&self, account: &Account, turn: Turn<SqliteFs>) -> Result<Arc<SqliteFs>> {
+        check_not_emptied(&self.tree_folder(&account.folder))?;
+        match self.open_tree(&account.folder, turn) {
+            // its deletion may have come in between
+            Err(_) if self.is_gone(account)? => Err(account_gone()),
+            other => other,
+        }
+    }
+
+    fn open_tree(&self, name: &str, mut turn: Turn<SqliteFs>) -> Result<Arc<SqliteFs>> {
+        let folder = self.tree_folder(name);
+        let open_on = || SqliteFs::open_on(&folder, &self.runtime)?.without_system();
+        let mut open = || self.trees.get(name, &mut turn, open_on);
+        match open() {
+            // out of file descriptors: close unused trees and try again
+            Err(error) if error.is(ErrorKind::Unavailable) && is_short_of_descriptors() => {
+                self.trees.evict_all();
+                open()
+            }
+            other => other,
+        }
+    }
+
+    pub(super) fn delete_account(&self, id: &str) -> Result<()> {
+        let account = self.control.mark_deleted(id)?;
+        self.finish_deletion(&account)
+    }
+
+    pub(super) fn backup(&self, folder: &Path) -> Result<Vec<(String, Backup)>> {
+        let failed = failed("the backup could not be written");
+        if fs::symlink_metadata(folder).is_ok() {
+            return Err(Error::new(
+                ErrorKind::AlreadyExists,
+                "the backup's folder exists already; name a new one",
+            ));
+        }
+        let Some(name) = folder.file_name() else {
+            return Err(Error::invalid("the backup's folder needs a name"));
+        };
+        let mut partial = name.to_owned();
+        partial.push(format!(".partial-{}", new_folder(self.runtime.env())?));
+        let partial = folder.with_file_name(partial);
+        let copied = self.backup_to(&partial).and_then(|done| {
+            fs::rename(&partial, folder).map_err(&failed)?;
+            sync_dir(dir_of(folder)).map_err(&failed)?;
+            Ok(done)
+        });
+        if copied.is_err() {
+            // Nothing to add to what went wrong first; the name says what it is.
+            let _ = fs::remove_dir_all(&partial);
+        }
+        copied
+    }
+
+    fn backup_to(&self, folder: &Path) -> Result<Vec<(String, Backup)>> {
+        let failed = failed("the backup could not be written");
+        make_dir(&folder.join(ACCOUNTS)).map_err(&failed)?;
+        self.control.backup(folder)?;
+        let mut done = Vec::new();
+        let copied = ControlDb::open(folder, &self.runtime)?;
+        for account in copied.accounts()? {
+            if account.state == AccountState::Active {
+                let copy = folder.join(ACCOUNTS).join(&account.folder);
+                done.extend(
+                    self.backup_account(&account, &copied, &copy)?.map(|backup| (account.id, backup)),
+                );
+            }
+        }
+        drop(copied);
+        sync_dir(&folder.join(ACCOUNTS)).and_then(|()| sync_dir(folder)).map_err(&failed)?;
+        Ok(done)
+    }
+
+    /// Writes a copy of an account that was there when the control data was `copied`. One that has been
+    /// deleted since is deleted in the copy, too.
+    fn backup_account(&self, account: &Account, copied: &ControlDb, copy: &Path) -> Result<Option<Backup>> {
+        let turn = block_on(self.trees.turn(&account.folder));
+        match self.tree(account, turn).and_then(|tree| tree.backup(copy)) {
+            Ok(backup) => Ok(Some(backup)),
+            Err(_) if self.is_gone(account)? => {
+                copied.mark_deleted(&account.id)?;
+                if copy.exists() {
+                    fs::remove_dir_all(copy).map_err(failed("the backup could not be written"))?;
+                }
+                copied.forget_deleted(account)?;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether an account that was there has been deleted since, or is being deleted.
+    fn is_gone(&self, account: &Account) -> Result<bool> {
+        match self.control.account(&account.id) {
+            Ok(found) => Ok(found.folder != account.folder),
+            Err(error) if error.is(ErrorKind::NotFound) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn finish_deletion(&self, account: &Account) -> Result<()> {
+        self.trees.forget(&account.folder);
+        let failed = failed("the account's files cannot be removed; delete it again");
+        match fs::remove_dir_all(self.tree_folder(&account.folder)) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            removed => removed.map_err(&failed)?,
+        }
+        sync_dir(&self.path.join(ACCOUNTS)).map_err(&failed)?;
+        self.control.forget_deleted(account)
+    }
+
+    /// How an account's database lies on disk; an empty log is as none, since opening the account makes one.
+    pub(super) fn mark(&self, account: &Account) -> Mark {
+        let folder = self.tree_folder(&account.folder);
+        let of = |name: &str| {
+            let file = fs::metadata(folder.join(name)).ok().filter(|file| file.len() > 0)?;
+            Some((file.len(), file.mtime(), file.mtime_nsec()))
+        };
+        Mark([of(DATABASE), of(LOG)])
+    }
+
+    fn tree_folder(&self, name: &str) -> PathBuf {
+        self.path.join(ACCOUNTS).join(name)
+    }
+}
+
+pub(super) fn account_gone() -> Error {
+    Error::new(ErrorKind::NotFound, "the account is gone")
+}
+
+/// Refuses a database without a byte. An account's is made before the account is known, so that an empty one
+/// is what a copy left that was cut short, and making it anew would hide the loss.
+fn check_not_emptied(folder: &Path) -> Result<()> {
+    let is_empty = || fs::metadata(folder.join(DATABASE)).is_ok_and(|file| file.len() == 0);
+    if is_empty() {
+        // Older data folders have accounts whose database another process may be making right now.
+        let lock = WriterLock::new(folder);
+        let _made = lock.acquire()?;
+        if is_empty() {
+            return Err(Error::new(
+                ErrorKind::Corrupt,
+                "the account's database is empty, as a copy that was cut short leaves it; restore a backup",
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::datadir::DataDir;
+    use crate::env::Env;
+
+    fn home() -> (tempfile::TempDir, Arc<Folder>) {
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataDir::open(&folder.path().join("data"), Env::system()).unwrap();
+        (folder, data.folder)
+    }
+
+    fn tree(data: &Folder, account: &Account) -> Result<Arc<SqliteFs>> {
+        data.tree(account, block_on(data.trees.turn(&account.folder)))
+    }
+
+    #[test]
+    fn an_account_that_is_deleted_between_look_up_and_opening_is_not_found() {
+        let (_folder, data) = home();
+        let account = data.create_account("a").unwrap();
+        data.delete_account("a").unwrap();
+        assert!(tree(&data, &account).unwrap_err().is(ErrorKind::NotFound));
+        data.create_account("a").unwrap();
+        assert!(tree(&data, &account).unwrap_err().is(ErrorKind::NotFound), "another account of that name");
+    }
+
+    #[test]
+    fn an_account_that_is_deleted_during_a_backup_is_not_in_it() {
+        let (folder, data) = home();
+        let account = data.create_account("gone").unwrap();
+        let copy = folder.path().join("copy");
+        make_dir(&copy.join(ACCOUNTS)).unwrap();
+        data.control.backup(&copy).unwrap();
+        data.delete_account("gone").unwrap();
+        let copied = ControlDb::open(&copy, &data.runtime).unwrap();
+        let place = copy.join(ACCOUNTS).join(&account.folder);
+        assert_eq!(data.backup_account(&account, &copied, &place).unwrap(), None);
+        assert!(copied.accounts().unwrap().is_empty() && !place.exists());
+    }
+
+    #[test]
+    fn an_account_for_which_there_is_no_space_leaves_no_folder() {
+        let (_folder, data) = home();
+        data.control.fill();
+        let mut made = 0;
+        let error = loop {
+            match data.create_account(&format!("account-{made}-{}", "x".repeat(100))) {
+                Ok(_) => made += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(error.is(ErrorKind::NoSpace), "{error:?}");
+        assert_eq!(fs::read_dir(data.path.join(ACCOUNTS)).unwrap().count(), made);
+    }
+
+    #[cfg(debug_assertions)]
+    #[test]
+    fn an_account_whose_storage_failed_is_opened_anew_once_it_was_let_go() {
+        use crate::fs::FileSystemExt as _;
+        let (_folder, data) = home();
+        let account = data.create_account("a").unwrap();
+        data.runtime.failpoints().arm("before-commit", crate::runtime::failpoint::Failure::Sync, 0);
+        let held = tree(&data, &account).unwrap();
+        assert!(block_on(held.write("/f", "x")).unwrap_err().is(ErrorKind::Io));
+        assert!(tree(&data, &account).unwrap_err().is(ErrorKind::Poisoned), "somebody has it open");
+        drop(held);
+        block_on(tree(&data, &account).unwrap().write("/f", "x")).unwrap();
+    }
+}

@@ -1,0 +1,432 @@
+//! What each call costs, in steps of SQLite's machine, beside few and beside many of everything that it does
+//! not ask for. `docs/semantics.md` has the table.
+
+mod account;
+mod calls;
+
+use std::collections::BTreeMap;
+
+use futures::executor::block_on;
+use rusqlite::Connection;
+
+use self::account::{Account, path};
+use self::calls::Costs;
+use crate::fs::AccountStore as _;
+use crate::fs::FileSystem as _;
+use crate::model::quota::{Limits, MAX_QUOTAS};
+use crate::model::{At, Batch, CommitId, FindQuery, Idempotency, Op, Projection, SetAttrs, Timestamp};
+use crate::rule::{Class, Demand, Rule};
+use crate::sqlite::steps;
+
+/// Few and many of what a test lets grow.
+const FEW: usize = 20;
+const MANY: usize = 2000;
+
+/// How much more a call may take beside many: a look-up at each level of the tree of commits that is higher
+/// by log₂(2000/20) < 7, each of them some 40 steps.
+const MORE: u64 = 7 * 40;
+
+/// How much more a search may take: it looks its words up in each piece of the index. There are up to three
+/// of each size, with log₄(2000/20) < 4 sizes more, and a look-up takes some 50 steps.
+const MORE_IN_SEARCH: u64 = 3 * 4 * 50;
+
+/// Compares all calls beside few and beside many of what `grow` makes so many of; those in `but` ask for what
+/// grows.
+#[track_caller]
+fn assert_same_cost<B: IntoIterator<Item = Batch>>(grow: impl Fn(usize) -> B, but: &[&str]) {
+    let commit = |account: &Account, count| {
+        for batch in grow(count) {
+            account.batch(batch).expect("a commit");
+        }
+    };
+    assert_same_cost_beside(commit, but);
+}
+
+#[track_caller]
+fn assert_same_cost_beside<T>(grow: impl Fn(&Account, usize) -> T, but: &[&str]) {
+    let [few, many] = [FEW, MANY].map(|count| {
+        let (account, _held) = Account::grown(|account| grow(account, count));
+        Costs::of(&account).0
+    });
+    assert_no_dearer(few, &many, but);
+}
+
+#[track_caller]
+fn assert_no_dearer(few: BTreeMap<&str, u64>, many: &BTreeMap<&str, u64>, but: &[&str]) {
+    let mut dearer = Vec::new();
+    for (call, few) in few {
+        let many = many[call];
+        let more = if call.contains("search") { MORE_IN_SEARCH } else { MORE };
+        if many > few + few / 4 + more && !but.contains(&call) {
+            dearer.push(format!("{call}: {few} steps beside {FEW}, {many} beside {MANY}"));
+        }
+    }
+    assert!(dearer.is_empty(), "{dearer:#?}");
+}
+
+fn each(count: usize, ops: impl Fn(usize) -> Vec<Op>) -> impl Iterator<Item = Batch> {
+    (0..count).map(move |n| Batch::new(ops(n)))
+}
+
+#[test]
+fn no_call_costs_more_beside_many_versions_of_a_file() {
+    assert_same_cost(|count| each(count, |n| vec![Op::write(path("/d/f"), format!("{n}\n"))]), &[]);
+}
+
+#[test]
+fn no_call_costs_more_beside_many_extents_of_a_file() {
+    let grow =
+        |count| each(1, move |_| (0..count).map(|n| Op::append(path("/big"), format!("{n}\n"))).collect());
+    // a hole is looked for from extent to extent; merging keeps them few
+    assert_same_cost(grow, &["next_hole of many extents"]);
+}
+
+#[test]
+fn no_call_costs_more_beside_many_commits() {
+    assert_same_cost(|count| each(count, |n| vec![Op::write(path("/elsewhere"), format!("{n}\n"))]), &[]);
+}
+
+#[test]
+fn no_call_costs_more_beside_many_names() {
+    let grow = |count| {
+        each(1, move |_| {
+            let beside = (0..count).map(|n| Op::write(path(&format!("/d/x{n}")), "x"));
+            let before = (0..count).map(|n| Op::write(path(&format!("/a/x{n}/y")), "x").with_parents());
+            before.chain(beside).collect()
+        })
+    };
+    // the names that a directory got later are passed over while they live
+    assert_same_cost(grow, &["past list", "past walk"]);
+}
+
+#[test]
+fn no_call_costs_more_beside_many_names_that_are_gone() {
+    // two at a time: what was there at a few other commits is looked at, too
+    let grow = |count| {
+        each(count, |n| {
+            let names = [0, 1].map(|m| path(&format!("/d/e{}-{m}", n / 2)));
+            match n % 2 {
+                0 => names.map(|name| Op::write(name, "x")).into(),
+                _ => names.map(Op::remove).into(),
+            }
+        })
+    };
+    assert_same_cost(grow, &[]);
+}
+
+#[test]
+fn no_call_costs_more_beside_many_lives_of_a_path() {
+    let grow = |count| {
+        each(count, |n| match n % 2 {
+            0 => vec![Op::remove(path("/d/f"))],
+            _ => vec![Op::write(path("/d/f"), "again")],
+        })
+    };
+    assert_same_cost(grow, &[]);
+}
+
+#[test]
+fn no_call_costs_more_beside_many_nodes_that_were_moved_to_a_path() {
+    let grow = |count| {
+        each(count, |n| match n % 2 {
+            0 => vec![Op::write(path("/d/tmp"), format!("{n}\n"))],
+            _ => vec![Op::rename(path("/d/tmp"), path("/d/f"))],
+        })
+    };
+    assert_same_cost(grow, &[]);
+}
+
+#[test]
+fn no_call_costs_more_beside_many_past_names_of_a_node() {
+    let grow = |count| {
+        each(count, |n| match n % 2 {
+            0 => vec![
+                Op::rename(path("/other"), path(&format!("/o{n}"))),
+                Op::rename(path("/d/f"), path("/d/g")),
+            ],
+            _ => vec![
+                Op::rename(path(&format!("/o{}", n - 1)), path("/other")),
+                Op::rename(path("/d/g"), path("/d/f")),
+            ],
+        })
+    };
+    assert_same_cost(grow, &[]);
+}
+
+#[test]
+fn no_call_costs_more_beside_many_snapshots() {
+    let grow = |count| each(1, move |_| (0..count).map(|n| Op::snapshot(format!("s{n}"))).collect());
+    // those that were made later are passed over while they are kept
+    assert_same_cost(grow, &["past snapshots"]);
+}
+
+#[test]
+fn no_call_costs_more_beside_many_writes_over_a_part_of_a_file() {
+    assert_same_cost(|count| each(count, |n| vec![Op::patch(path("/big"), 10, format!("{n}\n"))]), &[]);
+}
+
+#[test]
+fn no_call_costs_more_beside_many_names_of_a_file() {
+    let grow = |count| {
+        each(1, move |_| {
+            let link = |n: usize| {
+                ["/d/f", "/other"]
+                    .map(|from| Op::link(path(from), path(&format!("/links{from}-{n}"))).with_parents())
+            };
+            (0..count).flat_map(link).collect()
+        })
+    };
+    // the names that a file got later are passed over while it has them
+    let changes = ["changes", "changes of a subtree", "confined changes", "past changes"];
+    assert_same_cost(grow, &[&changes[..], &["past names"]].concat());
+}
+
+#[test]
+fn no_call_costs_more_beside_many_files_that_expire() {
+    let grow = |count| {
+        let expires = SetAttrs::new().expires_at(Timestamp(i64::MAX - 1));
+        each(1, move |_| {
+            let write = |n| Op::write(path(&format!("/d/x{n}")), "x").with_attrs(expires.clone());
+            (0..count).map(write).collect()
+        })
+    };
+    // as beside any names
+    assert_same_cost(grow, &["past list", "past walk"]);
+}
+
+#[test]
+fn no_call_costs_more_beside_many_ids_and_keys_of_commits() {
+    let grow = |count| {
+        (0..count).map(|n| {
+            let record = Idempotency {
+                key: format!("other-{n}"),
+                request_hash: [0; 32],
+                keep_until: Timestamp(i64::MAX),
+            };
+            Batch::new([]).id(CommitId(1 << 64 | n as u128)).idempotency(record)
+        })
+    };
+    assert_same_cost(grow, &[]);
+}
+
+#[test]
+fn no_call_costs_more_beside_many_uploads_that_wait_for_their_commits() {
+    let grow = |account: &Account, count| {
+        for n in 0..count {
+            account.stage(format!("waiting {n}\n").into_bytes()).expect("an upload");
+        }
+    };
+    assert_same_cost_beside(grow, &[]);
+}
+
+#[test]
+fn no_call_costs_more_beside_many_open_files_without_a_name() {
+    let grow = |account: &Account, count| -> Vec<_> {
+        let open = |n| {
+            let name = path(&format!("/d/open-{n}"));
+            account.commit([Op::write(&name, "open\n")]);
+            let file = block_on(account.fs.open(&At::Path(name.clone()))).expect("a file");
+            account.commit([Op::remove(&name)]);
+            account.commit([Op::append(file.ino(), "and written\n").must_exist()]);
+            file
+        };
+        (0..count).map(open).collect()
+    };
+    assert_same_cost_beside(grow, &[]);
+}
+
+#[test]
+fn no_call_costs_more_below_a_quota_beside_many_names() {
+    let grow = |account: &Account, count| {
+        for quota in ["/", "/d", "/d/sub"] {
+            let limits = Limits::default().bytes(1 << 40).entries(1 << 40);
+            block_on(account.fs.set_quota(&path(quota), limits)).expect("a quota");
+        }
+        account.commit((0..count).map(|n| Op::write(path(&format!("/d/x{n}")), "x")));
+    };
+    assert_same_cost_beside(grow, &["past list", "past walk"]);
+}
+
+#[test]
+fn no_call_costs_more_beside_quotas_of_other_paths() {
+    let [none, many] = [0, MAX_QUOTAS].map(|count| {
+        let (account, ()) = Account::grown(|account| {
+            for n in 0..count {
+                let limits = Limits::default().bytes(1);
+                block_on(account.fs.set_quota(&path(&format!("/quota/{n}")), limits)).expect("a quota");
+            }
+        });
+        Costs::of(&account).0
+    });
+    // an upload is noted in a transaction of its own, after which all rows are read anew
+    assert_no_dearer(none, &many, &["stage and write"]);
+}
+
+#[test]
+fn an_append_to_a_guarded_file_costs_the_same_whatever_is_before_it() {
+    let [few, many] = [FEW, MANY].map(|lines| {
+        let (account, ()) = Account::grown(|_| ());
+        let class = Class::parse("/d/*.jsonl").expect("a class");
+        let rule = Rule::new(class, Demand::parse("json-lines", "{}").expect("a demand"));
+        assert!(block_on(account.fs.set_rule(rule, false)).expect("a rule").set);
+        let log = path("/d/log.jsonl");
+        account.commit([Op::write(&log, "1\n")]);
+        for n in 0..lines {
+            account.commit([Op::append(&log, format!("{n}\n"))]);
+        }
+        let bad = account.batch(Batch::new([Op::append(&log, "no\n")])).expect_err("no JSON");
+        assert!(bad.message().contains(&format!("line {}: ", lines + 2)), "{bad}");
+        // also where it ends no line, again and again
+        account.commit([Op::append(&log, "1")]);
+        let unended = steps::of_call(|_| account.commit([Op::append(&log, "2")]));
+        account.commit([Op::append(&log, "\n")]);
+        unended.max(steps::of_call(|n| account.commit([Op::append(&log, format!("{n}\n"))])))
+    });
+    assert!(many <= few + MORE, "{few} steps beside {FEW} lines, {many} beside {MANY}");
+}
+
+#[test]
+fn what_was_found_of_files_is_known_once_a_rule_is_set_and_forgotten_with_file_and_rule() {
+    let (account, ()) = Account::grown(|_| ());
+    let known = || -> u64 {
+        let pool = &account.fs.inner.pool;
+        let count = |conn: &Connection| conn.query_row("SELECT count(*) FROM judged", [], |row| row.get(0));
+        pool.with(|conn| Ok(count(conn)?)).expect("a count")
+    };
+    let names = ["/d/a.jsonl", "/d/b.jsonl"].map(path);
+    account.commit(names.clone().map(|name| Op::write(name, "1234567\n".repeat(1 << 17))));
+    let class = Class::parse("/d/*.jsonl").expect("a class");
+    let terms = r#"{"schema":{"type":"integer"}}"#;
+    let rule = Rule::new(class.clone(), Demand::parse("json-lines", terms).expect("a demand"));
+    assert!(block_on(account.fs.set_rule(rule, false)).expect("a rule").set);
+    assert_eq!(known(), 2, "both are long");
+    account.commit([Op::remove(&names[0])]);
+    assert_eq!(known(), 1);
+    assert!(block_on(account.fs.remove_rule(&class, "json-lines")).expect("no rule"));
+    block_on(account.fs.gc(std::time::Duration::ZERO)).expect("a collection");
+    assert_eq!(known(), 0);
+}
+
+#[test]
+fn no_call_costs_more_beside_many_keys() {
+    let grow = |count| {
+        let attrs =
+            |n| SetAttrs::new().tags(["rare".to_owned(), format!("x{n}")]).metadata("k", format!("{n}"));
+        let file = move |n| Op::write(path(&format!("/elsewhere-{n}")), "text").with_attrs(attrs(n));
+        each(1, move |_| (0..count).map(file).collect())
+    };
+    // others have the same key: how many of these it looks at is tested below
+    assert_same_cost(grow, &["confined find"]);
+}
+
+#[test]
+fn no_call_costs_more_beside_many_keys_that_are_gone() {
+    let attrs = |n: usize| SetAttrs::new().tags([format!("x{}", n % 7), "rare".to_owned()]);
+    let grow = |count| {
+        each(count, move |n| match n % 3 {
+            0 => vec![Op::write(path("/elsewhere"), "text").with_attrs(attrs(n))],
+            1 => vec![Op::set_attrs(path("/elsewhere"), SetAttrs::new().tags(["no"]))],
+            _ => vec![Op::remove(path("/elsewhere"))],
+        })
+    };
+    assert_same_cost(grow, &[]);
+}
+
+/// Many have the key, and few of these are below what is asked for.
+#[test]
+fn a_find_in_a_small_subtree_costs_the_same_beside_any_number_elsewhere() {
+    let [few, many] = [10 * FEW, MANY].map(|count| {
+        let (account, ()) = Account::grown(|account| {
+            let tagged = || SetAttrs::new().tags(["rare"]);
+            account.commit((0..count).map(|n| Op::write(path(&format!("/a{n}")), "").with_attrs(tagged())));
+            account.commit([Op::write(path("/z"), "").with_attrs(tagged())]);
+        });
+        let query = FindQuery::tag("rare").within(path("/d")).within(path("/z"));
+        let found = block_on(account.fs.find(&query)).expect("an answer");
+        let paths: Vec<_> = found.items.iter().map(|item| item.path.as_str()).collect();
+        assert_eq!((paths.as_slice(), found.next), (["/d/rare", "/z"].as_slice(), None));
+        steps::of_call(|_| drop(block_on(account.fs.find(&query))))
+    });
+    assert!(many <= few + MORE, "{few} steps, and {many}");
+}
+
+#[test]
+fn what_sets_a_tag_costs_the_same_beside_any_number_of_nodes_that_have_it() {
+    let [few, many] = [FEW, MANY].map(|count| {
+        let tagged = || SetAttrs::new().tags(["rare"]);
+        let (account, ()) = Account::grown(|account| {
+            account.commit((0..count).map(|n| Op::write(path(&format!("/a{n}")), "").with_attrs(tagged())));
+        });
+        steps::of_call(|n| account.commit([Op::write(path(&format!("/b{n}")), "").with_attrs(tagged())]))
+    });
+    assert!(many <= few + MORE, "{few} steps, and {many}");
+}
+
+/// The projection by line that tests have.
+#[cfg(debug_assertions)]
+#[test]
+fn an_append_projects_its_own_lines_whatever_the_size_of_the_file() {
+    let [few, many] = [FEW, MANY].map(|count| {
+        let (account, ()) = Account::grown(|account| {
+            let text: String = (0..count).map(|n| format!("word{n} and {n}\n")).collect();
+            account.commit([Op::write(path("/kv/lines"), text).with_parents()]);
+        });
+        let query = FindQuery::new(Projection::FirstWord).equal("mine");
+        let took = steps::of_call(|n| account.commit([Op::append(path("/kv/lines"), format!("mine {n}\n"))]));
+        let lines: Vec<_> = block_on(account.fs.find(&query)).expect("an answer").items.into_iter().collect();
+        let lines: Vec<_> = lines.into_iter().filter_map(|item| Some(item.line?.number)).collect();
+        assert_eq!(lines, (1..=4).map(|n| n + count as u64).collect::<Vec<_>>());
+        took
+    });
+    assert!(many <= few + MORE, "{few} steps, and {many}");
+}
+
+#[test]
+fn a_key_of_a_file_is_looked_up_whatever_else_has_it_and_whatever_else_the_file_has() {
+    let file = |session: &str| path(&format!("/users/a/agents/b/session/{session}/messages.jsonl"));
+    let line = |n: usize| {
+        let rest = r#""role":"user","created_at":"2026-01-27T09:30:00Z","content":"x""#;
+        format!("{{\"id\":\"msg-{n}\",{rest}}}\n")
+    };
+    let [few, many] = [FEW, MANY].map(|count| {
+        let (account, ()) = Account::grown(|account| {
+            for session in 0..count {
+                account.commit([Op::write(file(&session.to_string()), line(7)).with_parents()]);
+            }
+            let lines: String = (0..count).map(line).collect();
+            account.commit([Op::write(file("long"), lines).with_parents()]);
+        });
+        let found = |query: FindQuery| {
+            let query = query.within(file("long"));
+            let items = block_on(account.fs.find(&query)).expect("an answer").items;
+            items.into_iter().filter_map(|item| Some(item.line?.number)).collect::<Vec<_>>()
+        };
+        let id = || FindQuery::new(Projection::SessionLine).equal("id\0msg-7");
+        let ends = || FindQuery::ends(Projection::SessionLine);
+        let users =
+            || FindQuery::new(Projection::SessionLine).equal("role\0user").lines_from(count as u64 - 1);
+        assert_eq!(found(id()), [8]);
+        assert_eq!(found(ends()), [count as u64 + 1]);
+        assert_eq!(found(users()), [count as u64 - 1, count as u64]);
+        steps::of_call(|_| drop([found(id()), found(ends()), found(users())]))
+    });
+    assert!(many <= few + MORE, "{few} steps, and {many}");
+}
+
+#[test]
+fn a_batch_of_many_names_in_a_directory_writes_its_node_once() {
+    for names in [FEW, MANY] {
+        let (account, ()) = Account::grown(|_| ());
+        let rows = || -> [usize; 2] {
+            let pool = &account.fs.inner.pool;
+            let count = |conn: &Connection, sql| conn.query_row(sql, [], |row| row.get(0));
+            let nodes = "SELECT count(*) FROM node WHERE kind = 1";
+            let times = "SELECT count(*) FROM dir_time_past";
+            pool.with(|conn| Ok([count(conn, nodes)?, count(conn, times)?])).expect("two counts")
+        };
+        let [nodes, times] = rows();
+        let made = (0..names).map(|n| Op::write(path(&format!("/d/new-{n}")), "text"));
+        account.commit(made);
+        assert_eq!(rows(), [nodes, times + 1], "{names} names: its times alone");
+    }
+}

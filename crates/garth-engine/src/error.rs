@@ -1,0 +1,346 @@
+//! The one error type. Its kind says what went wrong in terms that every interface translates: an errno for
+//! mounts, a status for HTTP, an exit code for the command line.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::path::{PathError, TreePath};
+
+/// Result of everything in this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Declares the kinds from one table, so that no list of them (names, errnos,
+/// [`ErrorKind::ALL`]) can lack one.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident, $name:literal, $errno:literal;)*) => {
+        /// What went wrong.
+        ///
+        /// Deliberately not `#[non_exhaustive]`: each interface translates every kind (errno, HTTP
+        /// status, exit code) in a match without a wildcard arm, so a new kind does not compile until all
+        /// of them say what it means there. `docs/specs/tree.md` has the table,
+        /// `docs/decisions/exhaustive-error-kinds.md` the reasons.
+        ///
+        /// [`as_str`](Self::as_str) gives a stable name for JSON and logs, [`FromStr`] reads it back:
+        ///
+        /// ```
+        /// # use garth_engine as garth;
+        /// use garth::ErrorKind;
+        ///
+        /// assert_eq!(ErrorKind::NotADirectory.as_str(), "not_a_directory");
+        /// assert_eq!("not_a_directory".parse::<ErrorKind>()?, ErrorKind::NotADirectory);
+        /// assert_eq!(ErrorKind::NotADirectory.errno(), 20); // ENOTDIR
+        /// # Ok::<(), garth::Error>(())
+        /// ```
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum ErrorKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl ErrorKind {
+            /// Every kind.
+            pub const ALL: &[Self] = &[$(Self::$kind),*];
+
+            /// Its name, in snake case. Stable: scripts and clients compare it.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)*
+                }
+            }
+
+            /// The Linux errno that a mount answers with.
+            pub const fn errno(self) -> i32 {
+                match self {
+                    $(Self::$kind => $errno,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Nothing by that name, or no such node, version or snapshot. `ENOENT`
+    NotFound, "not_found", 2;
+    /// The name is taken. `EEXIST`
+    AlreadyExists, "already_exists", 17;
+    /// Something on the way is not a directory; `path` names it. `ENOTDIR`
+    NotADirectory, "not_a_directory", 20;
+    /// A directory where a file is needed. `EISDIR`
+    IsADirectory, "is_a_directory", 21;
+    /// The directory has entries. `ENOTEMPTY`
+    NotEmpty, "not_empty", 39;
+    /// The request makes no sense as asked. `EINVAL`
+    InvalidArgument, "invalid_argument", 22;
+    /// More symbolic links on the way than are followed. `ELOOP`
+    SymlinkLoop, "symlink_loop", 40;
+    /// A name or path is too long. `ENAMETOOLONG`
+    NameTooLong, "name_too_long", 36;
+    /// The credential does not reach this. `EACCES`
+    AccessDenied, "access_denied", 13;
+    /// The kind of node does not allow this (a hard link to a directory, content of a fifo). `EPERM`
+    NotPermitted, "not_permitted", 1;
+    /// What one commit was to change lies in two stores, such as the two ends of a rename. `EXDEV`
+    CrossesMounts, "crosses_mounts", 18;
+    /// The node has no attribute of that name. `ENODATA`
+    NoAttribute, "no_attribute", 61;
+    /// The offset is at or beyond the end of the file, or nothing but a hole follows it. `ENXIO`
+    NoSuchOffset, "no_such_offset", 6;
+    /// A view of the past or a read-only layer. `EROFS`
+    ReadOnly, "read_only", 30;
+    /// A body, file or answer is larger than this call takes. `EFBIG`
+    TooLarge, "too_large", 27;
+    /// What a model has to get does not fit into the tokens that there are; the message names the least that
+    /// do. `E2BIG`
+    BudgetTooSmall, "budget_too_small", 7;
+    /// A node has as many names as it can. `EMLINK`
+    TooManyLinks, "too_many_links", 31;
+    /// The root or something in use. `EBUSY`
+    Busy, "busy", 16;
+    /// A precondition of the batch does not hold. `ESTALE`
+    Conflict, "conflict", 116;
+    /// What a view had read when it passed a batch on is no longer so. The view tries again: callers never
+    /// see it. `ESTALE`
+    Stale, "stale", 116;
+    /// The tree changed again at each of several tries; try again. `EAGAIN`
+    WouldBlock, "would_block", 11;
+    /// A read took longer than it may; ask for less. `ETIMEDOUT`
+    TimedOut, "timed_out", 110;
+    /// An idempotency key was used before with another request. `EINVAL`
+    IdempotencyMismatch, "idempotency_mismatch", 22;
+    /// That part of the past is beyond retention; `oldest` in the message says what is left. `ESTALE`
+    Gone, "gone", 116;
+    /// A rule of the path's class refuses the content. `EINVAL`
+    RuleViolation, "rule_violation", 22;
+    /// The account's or subtree's quota is used up. `EDQUOT`
+    QuotaExceeded, "quota_exceeded", 122;
+    /// The disk is full. `ENOSPC`
+    NoSpace, "no_space", 28;
+    /// This implementation lacks the ability (see `capabilities`). `ENOTSUP`
+    Unsupported, "unsupported", 95;
+    /// The data folder is of a format this build does not read. `EPROTONOSUPPORT`
+    Format, "format", 93;
+    /// Stored bytes do not match their checksum, or rows contradict each other. `EIO`
+    Corrupt, "corrupt", 5;
+    /// The storage cannot serve this now, through no fault of the request: the data folder is locked
+    /// by another process for too long, may not be opened or written by this one, or the process is
+    /// out of file descriptors. `EIO`
+    Unavailable, "unavailable", 5;
+    /// The storage failed. `EIO`
+    Io, "io", 5;
+    /// An earlier storage failure left this handle unusable; open it again. `EIO`
+    Poisoned, "poisoned", 5;
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for ErrorKind {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let found = Self::ALL.iter().copied().find(|kind| kind.as_str() == name);
+        found.ok_or_else(|| Error::invalid(format!("`{name}` is no kind of error")))
+    }
+}
+
+/// An error: its kind, the path of the tree that it is about, a sentence that tells the user what to do, and
+/// the cause. Kind, path and message hold no path of the host, no secret and nothing of another account; the
+/// cause may ([`source`](std::error::Error::source)) and belongs in logs only. Clones share the cause.
+///
+/// ```
+/// # use garth_engine as garth;
+/// use garth::{Error, ErrorKind, TreePath};
+///
+/// let error = Error::at(ErrorKind::NotFound, &TreePath::parse("/notes")?, "no such file or directory");
+/// assert_eq!(error.to_string(), "/notes: no such file or directory");
+/// assert!(error.is(ErrorKind::NotFound));
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    path: Option<TreePath>,
+    message: String,
+    /// One more than were done: errors are small.
+    done: Option<NonZeroU32>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error that is about no particular path.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, path: None, message: message.into(), done: None, source: None }
+    }
+
+    /// An error about `path`.
+    pub fn at(kind: ErrorKind, path: &TreePath, message: impl Into<String>) -> Self {
+        Self { kind, path: Some(path.clone()), message: message.into(), done: None, source: None }
+    }
+
+    /// Adds what caused it. The source is for logs of operators; `Display` does not show it.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.source = Some(Arc::from(source.into()));
+        self
+    }
+
+    /// What went wrong.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The path it is about, in the namespace of the filesystem that answered.
+    pub fn path(&self) -> Option<&TreePath> {
+        self.path.as_ref()
+    }
+
+    /// The sentence for the user, without the path.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// How many operations of its batch were done before the one that failed, and stay: of a filesystem that
+    /// is not [`atomic`](crate::Capabilities::atomic). `None` for all else.
+    pub fn done(&self) -> Option<usize> {
+        self.done.map(|more| more.get() as usize - 1)
+    }
+
+    /// Whether the kind is `kind`.
+    pub fn is(&self, kind: ErrorKind) -> bool {
+        self.kind == kind
+    }
+
+    /// The same error with its path as a view names it: `map` gives that name, or none for a path that the
+    /// view does not show; the error is then about no path.
+    #[must_use]
+    pub fn mapped(self, map: impl FnOnce(&TreePath) -> Option<TreePath>) -> Self {
+        let path = self.path.as_ref().and_then(map);
+        Self { path, ..self }
+    }
+
+    /// The same error, of an operation of a batch of which others were done before.
+    #[must_use]
+    pub(crate) fn after(mut self, done: usize, of: usize) -> Self {
+        self.done = u32::try_from(done + 1).ok().and_then(NonZeroU32::new);
+        if of > 1 {
+            self.message = format!("{} ({done} of {of} operations were done, and stay)", self.message);
+        }
+        self
+    }
+
+    /// The same error, about `path` if it is about none yet.
+    #[must_use]
+    pub(crate) fn about(mut self, path: &TreePath) -> Self {
+        self.path.get_or_insert_with(|| path.clone());
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            Some(path) => write!(f, "{path}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl From<PathError> for Error {
+    fn from(error: PathError) -> Self {
+        let kind = if error.is_too_long() { ErrorKind::NameTooLong } else { ErrorKind::InvalidArgument };
+        Self::new(kind, error.to_string())
+    }
+}
+
+/// For addresses that cannot be wrong, beside those that are parsed (see [`crate::model::IntoAt`]).
+impl From<Infallible> for Error {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+/// Shorthands for the errors that several places raise, so that they read the same everywhere.
+impl Error {
+    pub(crate) fn not_found(path: &TreePath) -> Self {
+        Self::at(ErrorKind::NotFound, path, "no such file or directory")
+    }
+
+    pub(crate) fn not_a_directory(path: &TreePath) -> Self {
+        Self::at(ErrorKind::NotADirectory, path, "not a directory")
+    }
+
+    pub(crate) fn is_a_directory(path: &TreePath) -> Self {
+        Self::at(ErrorKind::IsADirectory, path, "is a directory")
+    }
+
+    pub(crate) fn already_exists(path: &TreePath) -> Self {
+        Self::at(ErrorKind::AlreadyExists, path, "already exists")
+    }
+
+    pub(crate) fn not_empty(path: &TreePath) -> Self {
+        Self::at(ErrorKind::NotEmpty, path, "the directory is not empty")
+    }
+
+    /// Returns an error of the kind [`ErrorKind::InvalidArgument`].
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidArgument, message)
+    }
+
+    pub(crate) fn no_such_offset() -> Self {
+        Self::new(ErrorKind::NoSuchOffset, "there is no more data behind this offset")
+    }
+
+    pub(crate) fn no_node() -> Self {
+        Self::new(ErrorKind::NotFound, "no such node")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_a_name_of_its_own_that_reads_back() {
+        for kind in ErrorKind::ALL {
+            assert_eq!(kind.as_str().parse::<ErrorKind>().expect("a name"), *kind);
+            let variant = format!("{kind:?}");
+            assert_eq!(
+                kind.as_str().replace('_', ""),
+                variant.to_lowercase(),
+                "the name is the variant in snake case"
+            );
+        }
+        assert!("no_such_kind".parse::<ErrorKind>().is_err());
+    }
+
+    #[test]
+    fn a_mapped_error_names_the_path_of_the_view_or_none() {
+        let [inside, outside] = ["/scope/a", "/b"].map(|path| TreePath::parse(path).expect("a path"));
+        let seen = TreePath::parse("/a").expect("a path");
+        let map = |path: &TreePath| (*path == inside).then(|| seen.clone());
+        let error = Error::at(ErrorKind::Io, &inside, "no").with_source(std::io::Error::other("EIO"));
+        let mapped = error.mapped(map);
+        assert_eq!((mapped.kind(), mapped.path(), mapped.message()), (ErrorKind::Io, Some(&seen), "no"));
+        assert!(std::error::Error::source(&mapped).is_some());
+        assert_eq!(Error::at(ErrorKind::Io, &outside, "no").mapped(map).path(), None);
+        assert_eq!(Error::new(ErrorKind::Io, "no").mapped(map).path(), None);
+    }
+
+    #[test]
+    fn a_clone_keeps_the_cause() {
+        let error = Error::new(ErrorKind::Io, "the disk failed").with_source(std::io::Error::other("EIO"));
+        let cause = std::error::Error::source(&error.clone()).map(ToString::to_string);
+        assert_eq!(cause.as_deref(), Some("EIO"));
+    }
+}

@@ -1,0 +1,357 @@
+//! Conveniences over [`FileSystem`]: a call for each thing that programs do often.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+
+use super::FileSystem;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{
+    At, Batch, Body, ByteRange, ChangesQuery, Commit, CommitChanges, Entry, IntoAt, Item, MAX_INLINE_BODY,
+    MAX_PAGE, MAX_READ, NamesPage, Op, Outcome, Page, Seq, SetAttrs, Snapshot, SnapshotsPage, VersionId,
+    WalkItem, WalkPage,
+};
+use crate::path::TreePath;
+
+/// Conveniences over [`FileSystem`], for every implementation. Addresses are a path as text, a [`TreePath`],
+/// an [`Ino`](crate::model::Ino) or an [`At`]; links are not followed (see [`crate::fs::resolve`]).
+///
+/// Each write is one durable commit without author and message, and gives the version that it made. To say
+/// who, why, on which condition and how durable, [`commit`](FileSystem::commit) a [`Batch`].
+///
+/// ```
+/// # use garth_engine as garth;
+/// use futures::TryStreamExt;
+/// use garth::{Env, FileSystemExt};
+///
+/// # futures::executor::block_on(async {
+/// let fs = garth::engine::memory::Memory::new(Env::system());
+/// fs.mkdir_all("/notes").await?;
+/// fs.write("/notes/alice.md", "She likes her coffee black.\n").await?;
+/// fs.append("/notes/alice.md", "She works nights.\n").await?;
+/// fs.rename("/notes/alice.md", "/notes/a.md").await?;
+///
+/// assert_eq!(fs.read_to_string("/notes/a.md").await?, "She likes her coffee black.\nShe works nights.\n");
+/// assert!(!fs.exists("/notes/alice.md").await?);
+/// let names: Vec<_> = fs.read_dir("/notes").map_ok(|item| item.name.to_string()).try_collect().await?;
+/// assert_eq!(names, ["a.md"]);
+/// # Ok::<(), garth::Error>(()) }).unwrap();
+/// ```
+pub trait FileSystemExt: FileSystem {
+    /// The node: [`FileSystem::stat`] for any form of address.
+    ///
+    /// # Errors
+    /// Those of a lookup: `NotFound`, `NotADirectory`.
+    fn entry(&self, at: impl IntoAt) -> impl Future<Output = Result<Entry>> + Send {
+        let at = at.into_at();
+        async move { self.stat(&at?).await }
+    }
+
+    /// The node, or `None` if nothing is there.
+    ///
+    /// # Errors
+    /// From the storage.
+    fn lookup(&self, at: impl IntoAt) -> impl Future<Output = Result<Option<Entry>>> + Send {
+        let at = at.into_at();
+        async move { find(self, &at?).await }
+    }
+
+    /// Whether anything is there, a link that leads nowhere included.
+    ///
+    /// # Errors
+    /// From the storage.
+    fn exists(&self, at: impl IntoAt) -> impl Future<Output = Result<bool>> + Send {
+        let found = self.lookup(at);
+        async move { Ok(found.await?.is_some()) }
+    }
+
+    /// The whole content of a file, of one version. It is held in memory; [`FileSystem::open`] and
+    /// [`stream`](super::OpenFile::stream) read a large one in pieces.
+    ///
+    /// # Errors
+    /// As [`FileSystem::fetch`]; `Stale` where files have no versions to read, for one that is changed
+    /// meanwhile.
+    fn read_file(&self, at: impl IntoAt) -> impl Future<Output = Result<Bytes>> + Send {
+        let at = at.into_at();
+        async move {
+            let at = at?;
+            let first = ByteRange { offset: 0, length: MAX_READ as u64 };
+            let (entry, bytes) = self.fetch(&at, first).await?;
+            if entry.size == bytes.len() as u64 {
+                return Ok(bytes);
+            }
+            let (file, may_change) = match self.open_version(entry.version).await {
+                Err(error) if error.is(ErrorKind::Unsupported) => (self.open(&at).await?, true),
+                file => (file?, false),
+            };
+            let source = Arc::clone(&file);
+            let rest = file.stream((bytes.len() as u64..).into());
+            let whole = rest.try_fold(BytesMut::from(bytes), |mut whole, piece| async move {
+                whole.extend_from_slice(&piece);
+                Ok(whole)
+            });
+            let whole = whole.await?.freeze();
+            if may_change && source.stat().await?.etag != entry.etag {
+                return Err(Error::new(ErrorKind::Stale, "the file changed while it was read; try again"));
+            }
+            Ok(whole)
+        }
+    }
+
+    /// The whole content of a text file: [`FileSystemExt::read_file`] as UTF-8.
+    ///
+    /// # Errors
+    /// As `read_file`; `InvalidArgument` if it is not UTF-8.
+    fn read_to_string(&self, at: impl IntoAt) -> impl Future<Output = Result<String>> + Send {
+        let bytes = self.read_file(at);
+        async move {
+            String::from_utf8(bytes.await?.into())
+                .map_err(|error| Error::invalid("the file is not UTF-8 text").with_source(error))
+        }
+    }
+
+    /// All names of a directory with their entries, in byte order. Read a page at a time, each of its own
+    /// moment; over [`FileSystem::as_of`] all are of one.
+    fn read_dir(&self, dir: impl IntoAt) -> BoxStream<'_, Result<Item>> {
+        let start = (dir.into_at(), Page::default().with_entries(), VecDeque::new(), true);
+        futures::stream::try_unfold(start, async move |(dir, mut page, mut items, mut more)| {
+            let at = dir.clone()?;
+            if items.is_empty() && more {
+                let listing = self.list(&at, &page).await?;
+                (items, more) = (VecDeque::from(listing.items), listing.more);
+                page.after = items.back().map(|item| item.name.clone());
+            }
+            Ok(items.pop_front().map(|item| (item, (dir, page, items, more))))
+        })
+        .boxed()
+    }
+
+    /// All paths below a directory with their entries, in the order of [`FileSystem::walk`]. Read a page at a
+    /// time, each of its own moment; over [`FileSystem::as_of`] all are of one.
+    fn walk_all(&self, dir: impl IntoAt) -> BoxStream<'_, Result<WalkItem>> {
+        let start = (dir.into_at(), WalkPage::default().with_entries(), VecDeque::new(), true);
+        futures::stream::try_unfold(start, async move |(dir, mut page, mut items, mut more)| {
+            let at = dir.clone()?;
+            if items.is_empty() && more {
+                let walk = self.walk(&at, &page).await?;
+                (items, more) = (VecDeque::from(walk.items), walk.more);
+                page.after = items.back().map(|item| item.path.clone());
+            }
+            Ok(items.pop_front().map(|item| (item, (dir, page, items, more))))
+        })
+        .boxed()
+    }
+
+    /// All paths of a node, in the order of [`FileSystem::names`], read a page at a time.
+    fn all_names(&self, at: impl IntoAt) -> BoxStream<'_, Result<TreePath>> {
+        let start = (at.into_at(), NamesPage::default(), VecDeque::new(), true);
+        futures::stream::try_unfold(start, async move |(at, mut page, mut items, mut more)| {
+            let node = at.clone()?;
+            if items.is_empty() && more {
+                let names = self.names(&node, &page).await?;
+                (items, more) = (VecDeque::from(names.items), names.more);
+                page.after = items.back().cloned();
+            }
+            Ok(items.pop_front().map(|item| (item, (at, page, items, more))))
+        })
+        .boxed()
+    }
+
+    /// All snapshots, by name in byte order, read a page at a time.
+    fn all_snapshots(&self) -> BoxStream<'_, Result<Snapshot>> {
+        let start = (SnapshotsPage::default(), VecDeque::new(), true);
+        futures::stream::try_unfold(start, async move |(mut page, mut items, mut more)| {
+            if items.is_empty() && more {
+                let snapshots = self.snapshots(&page).await?;
+                (items, more) = (VecDeque::from(snapshots.items), snapshots.more);
+                page.after = items.back().map(Snapshot::key);
+            }
+            Ok(items.pop_front().map(|item| (item, (page, items, more))))
+        })
+        .boxed()
+    }
+
+    /// A commit with all that it changed, however much that is.
+    ///
+    /// # Errors
+    /// `NotFound` for a commit that is not there; as [`FileSystem::changes`].
+    fn changes_of(&self, seq: Seq) -> impl Future<Output = Result<CommitChanges>> + Send {
+        async move {
+            let then = self.as_of(&seq.into()).await?;
+            let mut query = ChangesQuery::since(Seq(seq.0.saturating_sub(1))).limit(MAX_PAGE);
+            let mut whole: Option<CommitChanges> = None;
+            loop {
+                let page = then.changes(&query).await?;
+                for part in page.commits {
+                    match &mut whole {
+                        Some(whole) => whole.changes.extend(part.changes),
+                        None => whole = Some(part),
+                    }
+                }
+                if page.until.seq >= seq {
+                    let missing = || Error::new(ErrorKind::NotFound, format!("there is no commit {seq}"));
+                    return whole.ok_or_else(missing);
+                }
+                query.since = page.until;
+            }
+        }
+    }
+
+    /// Commits one operation.
+    ///
+    /// # Errors
+    /// As [`FileSystem::commit`].
+    fn apply(&self, op: Op) -> impl Future<Output = Result<(Commit, Outcome)>> + Send {
+        async move {
+            let commit = self.commit(op.into()).await?;
+            let outcome =
+                commit.outcomes.first().copied().unwrap_or(Outcome::unchanged(commit.version(0), 0));
+            Ok((commit, outcome))
+        }
+    }
+
+    /// Writes a whole file, made if missing; its parents are not.
+    ///
+    /// # Errors
+    /// As [`Op::Write`].
+    fn write(
+        &self,
+        at: impl IntoAt,
+        content: impl Into<Bytes>,
+    ) -> impl Future<Output = Result<VersionId>> + Send {
+        let (at, content) = (at.into_at(), content.into());
+        async move {
+            let at = at?;
+            let body = self.body(&at, content).await?;
+            version(self, Op::write(at, body)).await
+        }
+    }
+
+    /// Appends to a file, made if missing; its parents are not.
+    ///
+    /// # Errors
+    /// As [`Op::Append`].
+    fn append(
+        &self,
+        at: impl IntoAt,
+        content: impl Into<Bytes>,
+    ) -> impl Future<Output = Result<VersionId>> + Send {
+        let (at, content) = (at.into_at(), content.into());
+        async move {
+            let at = at?;
+            let body = self.body(&at, content).await?;
+            version(self, Op::append(at, body)).await
+        }
+    }
+
+    /// Makes a directory and its parents (`mkdir -p`). If it is there already, nothing is
+    /// committed and its version is given.
+    ///
+    /// # Errors
+    /// As [`Op::Mkdir`].
+    fn mkdir_all(&self, at: impl IntoAt) -> impl Future<Output = Result<VersionId>> + Send {
+        let at = at.into_at();
+        async move {
+            let at = at?;
+            match self.lookup(&at).await? {
+                Some(entry) if entry.is_dir() => Ok(entry.version),
+                _ => version(self, Op::mkdir_all(at)).await,
+            }
+        }
+    }
+
+    /// Removes a file, link or empty directory.
+    ///
+    /// # Errors
+    /// `NotFound`; `NotEmpty`; as [`Op::Remove`].
+    fn remove(&self, at: impl IntoAt) -> impl Future<Output = Result<VersionId>> + Send {
+        let at = at.into_at();
+        async move { version(self, Op::remove(at?)).await }
+    }
+
+    /// Removes anything with all below it (`rm -r`), in one commit. Its history stays.
+    ///
+    /// # Errors
+    /// `NotFound`; as [`Op::Remove`].
+    fn remove_tree(&self, at: impl IntoAt) -> impl Future<Output = Result<VersionId>> + Send {
+        let at = at.into_at();
+        async move { version(self, Op::remove_tree(at?)).await }
+    }
+
+    /// Renames or moves; a file or an empty directory that has the new name is replaced, as POSIX does.
+    ///
+    /// # Errors
+    /// As [`Op::Rename`].
+    fn rename(&self, from: impl IntoAt, to: impl IntoAt) -> impl Future<Output = Result<VersionId>> + Send {
+        let (from, to) = (from.into_at(), to.into_at());
+        async move { version(self, Op::rename(from?, to?)).await }
+    }
+
+    /// Copies anything, a directory with all below it (`cp -a`), in one commit and without copying bytes.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if `to` is taken; as [`Op::Copy`].
+    fn copy(&self, from: impl IntoAt, to: impl IntoAt) -> impl Future<Output = Result<VersionId>> + Send {
+        let (from, to) = (from.into_at(), to.into_at());
+        async move { version(self, Op::copy_tree(from?, to?)).await }
+    }
+
+    /// Makes a symbolic link that says `target`.
+    ///
+    /// # Errors
+    /// As [`Op::Symlink`].
+    fn symlink(
+        &self,
+        at: impl IntoAt,
+        target: impl Into<String>,
+    ) -> impl Future<Output = Result<VersionId>> + Send {
+        let (at, target) = (at.into_at(), target.into());
+        async move { version(self, Op::symlink(at?, target)).await }
+    }
+
+    /// Changes attributes.
+    ///
+    /// # Errors
+    /// As [`Op::SetAttrs`].
+    fn set_attrs(&self, at: impl IntoAt, attrs: SetAttrs) -> impl Future<Output = Result<VersionId>> + Send {
+        let at = at.into_at();
+        async move { version(self, Op::set_attrs(at?, attrs)).await }
+    }
+
+    /// A body for an operation of a batch at `at`: in memory if it is short, else staged.
+    ///
+    /// # Errors
+    /// As [`FileSystem::stage`].
+    fn body(&self, at: impl IntoAt, content: impl Into<Bytes>) -> impl Future<Output = Result<Body>> + Send {
+        let (at, content) = (at.into_at(), content.into());
+        async move {
+            if content.len() <= MAX_INLINE_BODY {
+                return Ok(Body::Bytes(content));
+            }
+            let mut upload = self.stage(&at?).await?;
+            upload.write(content).await?;
+            Ok(Body::Staged(upload.finish().await?))
+        }
+    }
+}
+
+impl<T: FileSystem + ?Sized> FileSystemExt for T {}
+
+/// The node at an address, or `None` if nothing is there: also where a file stands above it.
+#[doc(hidden)]
+pub async fn find<F: FileSystem + ?Sized>(fs: &F, at: &At) -> Result<Option<Entry>> {
+    match fs.stat(at).await {
+        Ok(entry) => Ok(Some(entry)),
+        Err(error) if error.is(ErrorKind::NotFound) || error.is(ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Commits one operation; gives the version that it made.
+async fn version<F: FileSystem + ?Sized>(fs: &F, op: Op) -> Result<VersionId> {
+    Ok(fs.commit(Batch::from(op)).await?.version(0))
+}

@@ -1,0 +1,218 @@
+//! Bringing a path back to what it was, in one commit that touches only what differs. Works on any
+//! [`FileSystem`] that keeps history: it reads both moments page by page ([`diff`]) and makes a batch of what
+//! differs ([`mod@plan`]). Why: `docs/decisions/restore-is-a-batch.md`.
+
+mod diff;
+mod plan;
+mod state;
+
+use std::sync::Arc;
+
+pub(crate) use self::state::difference;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fs::FileSystem;
+use crate::model::{At, Batch, Commit, Moment, Op, Precondition, Seq, Timestamp};
+use crate::path::TreePath;
+
+/// How often a restore is planned again because the tree changed before its commit.
+const MAX_TRIES: usize = 8;
+
+/// Largest file, in bytes, whose content is read to see whether a newer version of it is the same as the old
+/// one. Larger ones are restored without looking, which copies no content either. 64 MiB.
+pub const MAX_COMPARED: u64 = 64 << 20;
+
+/// What has to be done to restore a path; nothing of it is done yet.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RestorePlan {
+    /// The commit whose state is brought back.
+    pub at: Seq,
+    /// What changes, in the order in which it is done. What is below a directory that is made or
+    /// removed as a whole is not listed.
+    pub changes: Vec<Restoration>,
+    /// Names that come back, or whose nodes change.
+    pub restored: u64,
+    /// Names that go.
+    pub removed: u64,
+    /// Names that stay as they are.
+    pub unchanged: u64,
+    /// Whether the path itself is not there now.
+    pub created: bool,
+    ops: Vec<Op>,
+    preconditions: Vec<(At, Precondition)>,
+}
+
+/// One change of a restore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restoration {
+    /// Where, in the restored tree; for `Removed`, where it is now.
+    pub path: TreePath,
+    /// What is done there.
+    pub action: RestoreAction,
+}
+
+/// What a restore does to a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RestoreAction {
+    /// It is made again, as a node of its own.
+    Created,
+    /// Its node gets the content and attributes of then.
+    Changed,
+    /// Its node is moved back here.
+    Moved {
+        /// From there.
+        from: TreePath,
+    },
+    /// It becomes a name again of a node that is there.
+    Linked,
+    /// It was not there then.
+    Removed,
+}
+
+/// What a restore did.
+#[derive(Clone, Debug)]
+pub struct Restored {
+    /// What was done.
+    pub plan: RestorePlan,
+    /// The commit, the last one if it took several; `None` if there was nothing to do.
+    pub commit: Option<Commit>,
+}
+
+/// Makes `path` equal to what it was at `moment`: names, hard links among them, kinds, content, link targets,
+/// mode, owner, `mtime` and attributes. It is one commit with the author, message and other fields of
+/// `batch`, whose operations and preconditions are not used; if nothing differs there is no commit
+/// ([`MAX_COMPARED`] says up to which size newer content is compared).
+///
+/// - What is as it was is not touched: it keeps its version.
+/// - A node that is still below `path` is kept: it is moved back and changed in place. What has been removed
+///   since comes back as a new node, its content by reference. What has been added since is removed.
+/// - Nothing outside `path` changes. A node that also has names outside is not changed for their sake: where
+///   the inside must differ, it gets a node of its own.
+/// - An expiry that has passed at `now` is not restored, or the entry would vanish at once.
+///
+/// If the tree changes in between, the restore is planned again. A commit holds what it touches, but what
+/// others committed meanwhile may have changed what had been read already. So if they did commit, it is read
+/// once more, and a further commit (without the id and the idempotency record of `batch`) puts right what
+/// differs.
+/// A time means the state right after the last commit that is not later: what has expired since comes back.
+///
+/// ```
+/// # use garth_engine as garth;
+/// # use garth::{Env, FileSystem, FileSystemExt, TreePath, engine::memory::Memory};
+/// # use garth::fs::restore::restore;
+/// # use garth::model::{Batch, Moment, Seq};
+/// # fn main() -> garth::Result<()> { futures::executor::block_on(async {
+/// let env = Env::system();
+/// let fs = Memory::new(env.clone());
+/// let notes = TreePath::parse("/notes.md")?;
+/// let first = fs.write(&notes, "one").await?;
+/// fs.write(&notes, "two").await?;
+/// let restored = restore(&fs, &notes, &Moment::Seq(first.seq), env.now(), &Batch::default()).await?;
+/// assert_eq!((restored.plan.restored, restored.plan.unchanged), (1, 0));
+/// # Ok(()) }) }
+/// ```
+///
+/// # Errors
+/// `NotFound` if the path was not there at that moment; those of [`FileSystem::as_of`] and
+/// [`FileSystem::commit`]; `TooLarge` if it takes more operations than a batch has
+/// ([`crate::model::MAX_OPS`]), or copies more than a batch may
+/// ([`MAX_COPIED_NAMES`](crate::model::MAX_COPIED_NAMES),
+/// [`MAX_COPIED_PIECES`](crate::model::MAX_COPIED_PIECES)): restore the directories below one by one.
+/// `NotADirectory` if a file stands above the path now. `Conflict` if the tree changes each time before the
+/// commit; what further commits would have put right is not, then.
+pub async fn restore<F: FileSystem + ?Sized>(
+    fs: &F,
+    path: &TreePath,
+    moment: &Moment,
+    now: Timestamp,
+    batch: &Batch,
+) -> Result<Restored> {
+    let past = past_of(fs, moment).await?;
+    let mut template = batch.clone();
+    let mut done: Option<Restored> = None;
+    let mut failed =
+        Error::at(ErrorKind::Conflict, path, "changes faster than it can be restored; try again");
+    for left in (0..MAX_TRIES).rev() {
+        let head = fs.head().await?.seq;
+        let plan = match plan::plan(fs, &*past, path, now).await {
+            Err(error) if error.is(ErrorKind::Conflict) => continue,
+            plan => plan?,
+        };
+        let (alone, commit) = if plan.is_empty() {
+            (fs.head().await?.seq == head, None)
+        } else {
+            match fs.commit(plan.batch(&template)).await {
+                Ok(commit) => (commit.replayed || commit.seq.0 == head.0 + 1, Some(commit)),
+                Err(error) if error.is(ErrorKind::Conflict) => continue,
+                Err(error) if is_overtaken(&error) => {
+                    failed = error;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        if commit.is_some() {
+            (template.id, template.idempotency) = (None, None);
+        }
+        let restored = Restored::after(done.take(), plan, commit);
+        if alone || left == 0 {
+            return Ok(restored);
+        }
+        done = Some(restored);
+    }
+    Err(failed)
+}
+
+/// Whether a commit failed because the tree is not as it was when it was planned.
+fn is_overtaken(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::AlreadyExists)
+}
+
+/// The state to restore. Copies of the past are as of a commit, and so is all else.
+async fn past_of<F: FileSystem + ?Sized>(fs: &F, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
+    let past = fs.as_of(moment).await?;
+    match moment {
+        Moment::Time(_) => fs.as_of(&Moment::Seq(past.head().await?.seq)).await,
+        Moment::Seq(_) | Moment::Snapshot(_) => Ok(past),
+    }
+}
+
+/// What [`restore`] would do now.
+///
+/// # Errors
+/// As for [`restore`]; `Conflict` if the tree changes while it is read.
+pub async fn plan<F: FileSystem + ?Sized>(
+    fs: &F,
+    path: &TreePath,
+    moment: &Moment,
+    now: Timestamp,
+) -> Result<RestorePlan> {
+    let past = past_of(fs, moment).await?;
+    plan::plan(fs, &*past, path, now).await
+}
+
+impl Restored {
+    /// What was done in all, with one more round.
+    fn after(before: Option<Self>, plan: RestorePlan, commit: Option<Commit>) -> Self {
+        let Some(mut all) = before else { return Self { plan, commit } };
+        all.plan.changes.extend(plan.changes);
+        all.plan.restored += plan.restored;
+        all.plan.removed += plan.removed;
+        all.plan.unchanged = plan.unchanged;
+        Self { plan: all.plan, commit: commit.or(all.commit) }
+    }
+}
+
+impl RestorePlan {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    /// The commit that does it, with everything but operations and preconditions taken from `template`.
+    fn batch(&self, template: &Batch) -> Batch {
+        let (ops, preconditions) = (self.ops.clone(), self.preconditions.clone());
+        Batch { ops, preconditions, ..template.clone() }
+    }
+}

@@ -1,0 +1,25 @@
+//! The storage of garth: one versioned, searchable tree of files for each account, on a folder of this
+//! machine. It opens no socket and knows nothing of agents: the layer above registers its rules and
+//! projections when a folder is opened.
+//!
+//! Programs use the crate `garth`, which exports what they need of this crate. A second engine builds on
+//! this one: the planner, its rows and its changes of rows are public here.
+
+pub mod datadir;
+pub mod engine;
+pub mod env;
+pub mod error;
+pub mod fs;
+pub mod model;
+pub mod path;
+pub mod rule;
+pub mod runtime;
+mod sqlite;
+pub mod text;
+pub mod view;
+
+pub use datadir::DataDir;
+pub use env::Env;
+pub use error::{Error, ErrorKind, Result};
+pub use fs::{AccountStore, Capabilities, FileSystem, FileSystemExt, Lowering, OpenFile, OpenNode, Upload};
+pub use path::{Name, PathError, TreePath};

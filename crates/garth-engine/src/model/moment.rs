@@ -1,0 +1,225 @@
+//! The text forms of a moment: what `--at` takes, and so what a snapshot must not be named.
+
+use super::id::{Seq, Timestamp, VersionId};
+use super::query::Moment;
+use crate::error::{Error, Result};
+
+const DAY: i64 = 86_400;
+
+impl Moment {
+    /// Reads the text form of a moment. `None` for any other text, which can be the name of a snapshot.
+    ///
+    /// | text | moment |
+    /// |---|---|
+    /// | `42` | the commit with this sequence number |
+    /// | `ver_2a-7` | the commit that made this version |
+    /// | `2026-01-27T09:30:00Z`, `2026-01-27T10:30+01:00` | this time; with exactly three decimals, the end of that millisecond |
+    /// | `2026-01-27T09:30`, `2026-01-27` | this time in UTC; a date means 00:00 |
+    /// | `now` | `now` |
+    /// | `today` | 00:00 UTC of the day of `now` |
+    /// | `yesterday`, `last week` | 24 hours and 7 days before `now` |
+    /// | `90s`, `15m`, `1h`, `7d`, `2w`, `3d12h` | this long before `now` |
+    ///
+    /// The words are read in any case.
+    ///
+    /// ```
+    /// # use garth_engine as garth;
+    /// use garth::model::{Moment, Seq, Timestamp};
+    ///
+    /// let now = Timestamp::parse_rfc3339("2026-01-27T09:30:00Z")?;
+    /// assert_eq!(Moment::parse("42", now)?, Some(Moment::Seq(Seq(42))));
+    /// assert_eq!(Moment::parse("1h", now)?, Some(Moment::Time(now.plus_seconds(-3600))));
+    /// assert_eq!(Moment::parse("release-1", now)?, None);
+    /// # Ok::<(), garth::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` for text of one of these forms that names no moment: a sequence or age that is too
+    /// large, a date that is not in the calendar.
+    pub fn parse(text: &str, now: Timestamp) -> Result<Option<Self>> {
+        if is_number(text) {
+            let number =
+                text.parse().map_err(|_| Error::invalid(format!("`{text}` is too large a sequence")))?;
+            return Ok(Some(Self::Seq(Seq(number))));
+        }
+        if let Ok(version) = text.parse::<VersionId>() {
+            return Ok(Some(Self::Seq(version.seq)));
+        }
+        let before = match text.to_ascii_lowercase().as_str() {
+            "now" => Some(0),
+            "today" => Some(now.0.div_euclid(1_000_000_000).rem_euclid(DAY)),
+            "yesterday" => Some(DAY),
+            "last week" => Some(7 * DAY),
+            _ => parse_age(text)?,
+        };
+        if let Some(seconds) = before {
+            let time = now.plus_seconds(-seconds);
+            return Ok(Some(Self::Time(if text.eq_ignore_ascii_case("today") {
+                whole_second(time)
+            } else {
+                time
+            })));
+        }
+        Ok(time(text)?.map(Self::Time))
+    }
+}
+
+/// Reads an age in seconds: numbers, each with one of the units `s`, `m`, `h`, `d`, `w`, such as `90s`, `7d`
+/// or `3d12h`, which add up. `None` for any other text.
+///
+/// # Errors
+/// `InvalidArgument` for an age that is too large.
+pub fn parse_age(text: &str) -> Result<Option<i64>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let too_large = || Error::invalid(format!("`{text}` is too long a time"));
+    let mut parts = Vec::new();
+    for part in text.split_inclusive(|c: char| !c.is_ascii_digit()) {
+        let unit = match part.bytes().last() {
+            Some(b's') => 1,
+            Some(b'm') => 60,
+            Some(b'h') => 3600,
+            Some(b'd') => DAY,
+            Some(b'w') => 7 * DAY,
+            _ => return Ok(None),
+        };
+        let number = &part[..part.len() - 1];
+        if !is_number(number) {
+            return Ok(None);
+        }
+        parts.push((number, unit));
+    }
+    let mut age: i64 = 0;
+    for (number, unit) in parts {
+        let seconds = number.parse::<i64>().ok().and_then(|number| number.checked_mul(unit));
+        age = seconds.and_then(|seconds| age.checked_add(seconds)).ok_or_else(too_large)?;
+    }
+    Ok(Some(age))
+}
+
+/// A date, or a time with or without offset; without, it is UTC.
+fn time(text: &str) -> Result<Option<Timestamp>> {
+    if let Ok(time) = Timestamp::parse_rfc3339(text) {
+        return Ok(Some(whole_millisecond(text, time)));
+    }
+    let civil = text.parse::<jiff::civil::DateTime>().ok();
+    let zoned = civil.and_then(|civil| civil.to_zoned(jiff::tz::TimeZone::UTC).ok());
+    match zoned.and_then(|zoned| i64::try_from(zoned.timestamp().as_nanosecond()).ok()) {
+        Some(time) => Ok(Some(whole_millisecond(text, Timestamp(time)))),
+        None if looks_like_time(text) => Err(Error::invalid(format!("`{text}` is not a date or time"))),
+        None => Ok(None),
+    }
+}
+
+/// Commits are timed to the nanosecond but printed in milliseconds, rounded down: without this, the printed
+/// time of a commit would be before it.
+fn whole_millisecond(text: &str, time: Timestamp) -> Timestamp {
+    let decimals = text.split_once('.').map(|(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count());
+    if decimals == Some(3) { Timestamp(time.0.saturating_add(999_999)) } else { time }
+}
+
+fn whole_second(time: Timestamp) -> Timestamp {
+    Timestamp(time.0 - time.0.rem_euclid(1_000_000_000))
+}
+
+/// `2026-02-30` is a mistyped date rather than the name of a snapshot; `2026-02-30-release` is not.
+fn looks_like_time(text: &str) -> bool {
+    let shape = |(index, byte): (usize, u8)| match index {
+        4 | 7 => byte == b'-',
+        0..10 => byte.is_ascii_digit(),
+        _ => byte.is_ascii_digit() || b"-+:. TtZz".contains(&byte),
+    };
+    text.len() >= 10 && text.bytes().enumerate().all(shape)
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Timestamp {
+        Timestamp(Timestamp::parse_rfc3339("2026-01-27T09:30:10Z").expect("a time").0 + 5)
+    }
+
+    fn read(text: &str) -> Option<Moment> {
+        Moment::parse(text, now()).expect("no mistake")
+    }
+
+    fn at(text: &str) -> Option<Moment> {
+        Some(Moment::Time(Timestamp::parse_rfc3339(text).expect("a time")))
+    }
+
+    fn ago(seconds: i64) -> Option<Moment> {
+        Some(Moment::Time(now().plus_seconds(-seconds)))
+    }
+
+    #[test]
+    fn every_form_of_a_moment_is_read() {
+        assert_eq!(read("42"), Some(Moment::Seq(Seq(42))));
+        assert_eq!(read("ver_2a-7"), Some(Moment::Seq(Seq(42))));
+        assert_eq!(read("2026-01-27T00:00:00Z"), at("2026-01-27T00:00:00Z"));
+        assert_eq!(read("2026-01-27T01:00:00+01:00"), at("2026-01-27T00:00:00Z"));
+        assert_eq!(read("2026-01-27"), at("2026-01-27T00:00:00Z"));
+        assert_eq!(read("2026-01-27T01:00"), at("2026-01-27T01:00:00Z"));
+        assert_eq!(read("2026-01-27 01:00"), at("2026-01-27T01:00:00Z"));
+        assert_eq!(read("now"), ago(0));
+        assert_eq!(read("today"), at("2026-01-27T00:00:00Z"));
+        assert_eq!(read("Yesterday"), ago(86_400));
+        assert_eq!(read("last week"), ago(7 * 86_400));
+        for (text, seconds) in [("90s", 90), ("15m", 900), ("1h", 3600), ("7d", 604_800), ("2w", 1_209_600)] {
+            assert_eq!(read(text), ago(seconds), "{text}");
+        }
+        assert_eq!(read("3d12h"), ago(3 * 86_400 + 12 * 3600));
+    }
+
+    #[test]
+    fn any_other_text_is_no_moment() {
+        for text in [
+            "",
+            "v1",
+            "2026-01",
+            "1a",
+            "1y",
+            "h",
+            "3d12",
+            "-1h",
+            "1.5h",
+            "ver_01-3",
+            "é",
+            "week",
+            "2026-01-27-rc",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_looks_like_a_moment_and_is_none_is_an_error() {
+        for text in [
+            "99999999999999999999",
+            "9999999999999999999w",
+            "2026-02-30",
+            "2026-01-27T25:00:00Z",
+            "9999-01-01",
+        ] {
+            assert!(Moment::parse(text, now()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_printed_time_means_its_whole_millisecond() {
+        let commit = Timestamp(1_800_000_000_001_500_000);
+        let Ok(Some(Moment::Time(read))) = Moment::parse(&commit.to_rfc3339(), now()) else {
+            panic!("a time")
+        };
+        assert_eq!(read, Timestamp(1_800_000_000_001_999_999));
+        let Ok(Some(Moment::Time(read))) = Moment::parse("2026-01-27T00:00:00.123456Z", now()) else {
+            panic!("a time")
+        };
+        assert_eq!(read.0 % 1_000_000, 456_000);
+    }
+}

@@ -1,0 +1,375 @@
+//! Constructors of operations and of changes of attributes, so that a caller writes only
+//! what differs from the default.
+
+use super::{At, Body, Create, Op, Precondition, Remove, RenameMode, SetAttrs, Special};
+use crate::model::id::{Seq, Timestamp};
+
+/// Constructors. What an operation does otherwise is set by the methods below:
+/// `Op::write(path, "text").create_new()`.
+impl Op {
+    /// Replaces the whole content of a file, or makes the file. See [`Op::Write`].
+    pub fn write(at: impl Into<At>, body: impl Into<Body>) -> Self {
+        let (create, attrs) = (Create::IfMissing, SetAttrs::default());
+        Self::Write { at: at.into(), body: body.into(), create, parents: false, attrs }
+    }
+
+    /// Adds at the end of a file, or makes the file. See [`Op::Append`].
+    pub fn append(at: impl Into<At>, body: impl Into<Body>) -> Self {
+        let (create, cuts) = (Create::IfMissing, Vec::new());
+        Self::Append { at: at.into(), body: body.into(), create, parents: false, cuts }
+    }
+
+    /// Writes bytes from `offset` on in a file that exists. See [`Op::Patch`].
+    pub fn patch(at: impl Into<At>, offset: u64, body: impl Into<Body>) -> Self {
+        Self::Patch { at: at.into(), offset, body: body.into() }
+    }
+
+    /// Cuts a file that exists to `size` bytes, or extends it with zeros.
+    pub fn truncate(at: impl Into<At>, size: u64) -> Self {
+        Self::Truncate { at: at.into(), size }
+    }
+
+    /// Makes a range of a file that exists a hole, which reads as zeros. See [`Op::Punch`].
+    pub fn punch(at: impl Into<At>, offset: u64, length: u64) -> Self {
+        Self::Punch { at: at.into(), offset, length }
+    }
+
+    /// Writes `length` bytes at `from_offset` of one file to `to_offset` of another, by reference. See
+    /// [`Op::CopyRange`].
+    pub fn copy_range(
+        from: impl Into<At>,
+        from_offset: u64,
+        length: u64,
+        to: impl Into<At>,
+        to_offset: u64,
+    ) -> Self {
+        Self::CopyRange { from: from.into(), from_offset, length, to: to.into(), to_offset }
+    }
+
+    /// Makes a directory; its parent exists and its name is free.
+    pub fn mkdir(at: impl Into<At>) -> Self {
+        Self::Mkdir { at: at.into(), parents: false, attrs: SetAttrs::default() }
+    }
+
+    /// Makes a directory and its parents; those that exist are fine (`mkdir -p`).
+    pub fn mkdir_all(at: impl Into<At>) -> Self {
+        Self::Mkdir { at: at.into(), parents: true, attrs: SetAttrs::default() }
+    }
+
+    /// Makes a symbolic link that says `target`.
+    pub fn symlink(at: impl Into<At>, target: impl Into<String>) -> Self {
+        Self::Symlink { at: at.into(), target: target.into(), parents: false, attrs: SetAttrs::default() }
+    }
+
+    /// Makes a special node: a fifo, socket, device or whiteout.
+    pub fn mknod(at: impl Into<At>, node: Special) -> Self {
+        Self::Mknod { at: at.into(), node, parents: false, attrs: SetAttrs::default() }
+    }
+
+    /// Adds the name `to` to the node at `from` (a hard link).
+    pub fn link(from: impl Into<At>, to: impl Into<At>) -> Self {
+        Self::Link { from: from.into(), to: to.into(), parents: false }
+    }
+
+    /// Removes a name: of anything, but of a directory only if it is empty.
+    pub fn remove(at: impl Into<At>) -> Self {
+        Self::Remove { at: at.into(), what: Remove::Any, missing_ok: false }
+    }
+
+    /// Removes the name of anything but a directory (`unlink`).
+    pub fn remove_file(at: impl Into<At>) -> Self {
+        Self::Remove { at: at.into(), what: Remove::File, missing_ok: false }
+    }
+
+    /// Removes an empty directory (`rmdir`).
+    pub fn remove_dir(at: impl Into<At>) -> Self {
+        Self::Remove { at: at.into(), what: Remove::Directory, missing_ok: false }
+    }
+
+    /// Removes a name with all below it (`rm -r`).
+    pub fn remove_tree(at: impl Into<At>) -> Self {
+        Self::Remove { at: at.into(), what: Remove::Tree, missing_ok: false }
+    }
+
+    /// Gives the node at `from` the name `to`; what had that name is replaced. See [`Op::Rename`].
+    pub fn rename(from: impl Into<At>, to: impl Into<At>) -> Self {
+        Self::Rename { from: from.into(), to: to.into(), mode: RenameMode::Replace, parents: false }
+    }
+
+    /// Swaps the nodes of two names.
+    pub fn exchange(from: impl Into<At>, to: impl Into<At>) -> Self {
+        Self::Rename { from: from.into(), to: to.into(), mode: RenameMode::Exchange, parents: false }
+    }
+
+    /// Copies anything but a directory, its content by reference; the name `to` is free. See [`Op::Copy`].
+    pub fn copy(from: impl Into<At>, to: impl Into<At>) -> Self {
+        let (from, to) = (from.into(), to.into());
+        Self::Copy { from, as_of: None, to, recursive: false, replace: false, parents: false }
+    }
+
+    /// Copies anything, a directory with all below it; the name `to` is free. See [`Op::Copy`].
+    pub fn copy_tree(from: impl Into<At>, to: impl Into<At>) -> Self {
+        let (from, to) = (from.into(), to.into());
+        Self::Copy { from, as_of: None, to, recursive: true, replace: false, parents: false }
+    }
+
+    /// Changes attributes.
+    pub fn set_attrs(at: impl Into<At>, attrs: SetAttrs) -> Self {
+        Self::SetAttrs { at: at.into(), attrs }
+    }
+
+    /// Fails the batch with `Conflict` unless the condition holds at this point of it.
+    pub fn check(at: impl Into<At>, that: Precondition) -> Self {
+        Self::Check { at: at.into(), that }
+    }
+
+    /// Names the commit's sequence.
+    pub fn snapshot(name: impl Into<String>) -> Self {
+        Self::Snapshot { name: name.into() }
+    }
+
+    /// Forgets a snapshot's name.
+    pub fn drop_snapshot(name: impl Into<String>) -> Self {
+        Self::DropSnapshot { name: name.into() }
+    }
+}
+
+/// Options. Each belongs to the operations that its description names.
+///
+/// # Panics
+/// On an operation that lacks the option: a mistake in the calling code, found the first time that it runs.
+impl Op {
+    /// A write or append makes the file and fails with `AlreadyExists` if anything is there.
+    #[must_use]
+    #[track_caller]
+    pub fn create_new(self) -> Self {
+        self.creating(Create::New, "create_new")
+    }
+
+    /// A write or append fails with `NotFound` if the file is not there.
+    #[must_use]
+    #[track_caller]
+    pub fn must_exist(self) -> Self {
+        self.creating(Create::Never, "must_exist")
+    }
+
+    #[track_caller]
+    fn creating(mut self, how: Create, option: &str) -> Self {
+        match &mut self {
+            Self::Write { create, .. } | Self::Append { create, .. } => *create = how,
+            other => lacks(other, option),
+        }
+        self
+    }
+
+    /// An operation that makes a name (write, append, mkdir, symlink, mknod, link, rename, copy) makes
+    /// missing parents of it. For mkdir this is [`Op::mkdir_all`].
+    #[must_use]
+    #[track_caller]
+    pub fn with_parents(mut self) -> Self {
+        match &mut self {
+            Self::Write { parents, .. }
+            | Self::Append { parents, .. }
+            | Self::Mkdir { parents, .. }
+            | Self::Symlink { parents, .. }
+            | Self::Mknod { parents, .. }
+            | Self::Link { parents, .. }
+            | Self::Rename { parents, .. }
+            | Self::Copy { parents, .. } => *parents = true,
+            other => lacks(other, "with_parents"),
+        }
+        self
+    }
+
+    /// A write, mkdir, symlink or mknod sets these attributes, too.
+    #[must_use]
+    #[track_caller]
+    pub fn with_attrs(mut self, to: SetAttrs) -> Self {
+        match &mut self {
+            Self::Write { attrs, .. }
+            | Self::Mkdir { attrs, .. }
+            | Self::Symlink { attrs, .. }
+            | Self::Mknod { attrs, .. } => *attrs = to,
+            other => lacks(other, "with_attrs"),
+        }
+        self
+    }
+
+    /// An append is stored in pieces that begin and end at these offsets of its body, in its whole: a piece
+    /// of 64 KiB or more is stored once, however often and wherever in the account it is appended again.
+    /// Shorter pieces beside each other are stored as if they were not cut. Cuts change no byte.
+    ///
+    /// ```
+    /// # use garth_engine as garth;
+    /// use garth::TreePath;
+    /// use garth::model::Op;
+    ///
+    /// let log = TreePath::parse("/messages.jsonl")?;
+    /// let (before, output, after) = (r#"{"id":"msg-7","content":""#, "x".repeat(100_000), "\"}\n");
+    /// // the next message with the same output adds its own 27 bytes
+    /// let [from, to] = [before.len(), before.len() + output.len()].map(|at| at as u64);
+    /// let append = Op::append(&log, [before, &output, after].concat()).cut_at([from, to]);
+    /// # let _ = append;
+    /// # Ok::<(), garth::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn cut_at(mut self, offsets: impl IntoIterator<Item = u64>) -> Self {
+        match &mut self {
+            Self::Append { cuts, .. } => *cuts = offsets.into_iter().collect(),
+            other => lacks(other, "cut_at"),
+        }
+        self
+    }
+
+    /// A removal is fine if nothing is there.
+    #[must_use]
+    #[track_caller]
+    pub fn if_exists(mut self) -> Self {
+        match &mut self {
+            Self::Remove { missing_ok, .. } => *missing_ok = true,
+            other => lacks(other, "if_exists"),
+        }
+        self
+    }
+
+    /// A rename fails with `AlreadyExists` if the new name is taken.
+    #[must_use]
+    #[track_caller]
+    pub fn no_replace(mut self) -> Self {
+        match &mut self {
+            Self::Rename { mode, .. } => *mode = RenameMode::NoReplace,
+            other => lacks(other, "no_replace"),
+        }
+        self
+    }
+
+    /// A copy of a file may replace a file.
+    #[must_use]
+    #[track_caller]
+    pub fn replace(mut self) -> Self {
+        match &mut self {
+            Self::Copy { replace, .. } => *replace = true,
+            other => lacks(other, "replace"),
+        }
+        self
+    }
+
+    /// A copy takes its source as it was after this commit.
+    #[must_use]
+    #[track_caller]
+    pub fn as_of(mut self, seq: Seq) -> Self {
+        match &mut self {
+            Self::Copy { as_of, .. } => *as_of = Some(seq),
+            other => lacks(other, "as_of"),
+        }
+        self
+    }
+}
+
+#[track_caller]
+fn lacks(op: &Op, option: &str) -> ! {
+    panic!("`{option}` is no option of {op:?}")
+}
+
+/// ```
+/// # use garth_engine as garth;
+/// use garth::model::SetAttrs;
+///
+/// let attrs = SetAttrs::new().mode(0o600).tags(["draft", "alice"]).metadata("source", "interview");
+/// assert_eq!(attrs.mode, Some(0o600));
+/// ```
+impl SetAttrs {
+    /// Changes nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the permission bits, `0o7777` at most.
+    #[must_use]
+    pub fn mode(self, mode: u32) -> Self {
+        Self { mode: Some(mode), ..self }
+    }
+
+    /// Sets user and group.
+    #[must_use]
+    pub fn owner(self, uid: u32, gid: u32) -> Self {
+        Self { uid: Some(uid), gid: Some(gid), ..self }
+    }
+
+    /// Sets the time of the last change of content.
+    #[must_use]
+    pub fn mtime(self, time: Timestamp) -> Self {
+        Self { mtime: Some(time), ..self }
+    }
+
+    /// Sets the time of the last read.
+    #[must_use]
+    pub fn atime(self, time: Timestamp) -> Self {
+        Self { atime: Some(time), ..self }
+    }
+
+    /// Sets the MIME type.
+    #[must_use]
+    pub fn content_type(self, mime: impl Into<String>) -> Self {
+        Self { content_type: Some(Some(mime.into())), ..self }
+    }
+
+    /// Replaces all tags.
+    #[must_use]
+    pub fn tags<T: Into<String>>(self, tags: impl IntoIterator<Item = T>) -> Self {
+        Self { tags: Some(tags.into_iter().map(Into::into).collect()), ..self }
+    }
+
+    /// Sets the importance; finite.
+    #[must_use]
+    pub fn importance(self, importance: f64) -> Self {
+        Self { importance: Some(importance), ..self }
+    }
+
+    /// Shows the content to search, or hides it.
+    #[must_use]
+    pub fn searchable(self, searchable: bool) -> Self {
+        Self { searchable: Some(Some(searchable)), ..self }
+    }
+
+    /// Sets one key of the custom metadata.
+    #[must_use]
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.metadata.insert(key.into(), Some(value.into()));
+        self
+    }
+
+    /// Removes one key of the custom metadata.
+    #[must_use]
+    pub fn remove_metadata(mut self, key: impl Into<String>) -> Self {
+        self.metadata.insert(key.into(), None);
+        self
+    }
+
+    /// Sets an extended attribute.
+    #[must_use]
+    pub fn xattr(mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
+        self.xattrs.insert(name.into(), Some(value.into()));
+        self
+    }
+
+    /// Removes an extended attribute.
+    #[must_use]
+    pub fn remove_xattr(mut self, name: impl Into<String>) -> Self {
+        self.xattrs.insert(name.into(), None);
+        self
+    }
+
+    /// Lets the entry expire at this moment; it is absent from then on.
+    #[must_use]
+    pub fn expires_at(self, time: Timestamp) -> Self {
+        Self { expires_at: Some(Some(time)), ..self }
+    }
+
+    /// Lets the entry expire no more.
+    #[must_use]
+    pub fn never_expires(self) -> Self {
+        Self { expires_at: Some(None), ..self }
+    }
+}

@@ -1,0 +1,88 @@
+//! Ways to break the engine's promises on purpose: negative controls, by which the crash tests
+//! prove that they would notice. Only the feature `faults` can switch one on; without it every
+//! question here is a constant `false`.
+
+/// What is broken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Nothing.
+    #[default]
+    None,
+    /// Durable commits skip the fsync of the WAL.
+    #[cfg(debug_assertions)]
+    SyncNormal,
+    /// No fsync at all.
+    #[cfg(debug_assertions)]
+    SyncOff,
+    /// Commits are acknowledged before they are made.
+    #[cfg(debug_assertions)]
+    AckEarly,
+    /// Folders of the host sync no content of files.
+    #[cfg(debug_assertions)]
+    ContentUnsynced,
+    /// Folders of the host sync no names.
+    #[cfg(debug_assertions)]
+    NamesUnsynced,
+}
+
+#[cfg(debug_assertions)]
+impl Fault {
+    /// The fault that `GARTH_FAULT` asks for.
+    pub(crate) fn from_environment() -> Self {
+        match std::env::var("GARTH_FAULT").as_deref() {
+            Ok("sync-normal") => Self::SyncNormal,
+            Ok("sync-off") => Self::SyncOff,
+            Ok("ack-early") => Self::AckEarly,
+            Ok("content-unsynced") => Self::ContentUnsynced,
+            Ok("names-unsynced") => Self::NamesUnsynced,
+            _ => Self::None,
+        }
+    }
+
+    pub(crate) fn skips_wal_sync(self) -> bool {
+        self == Self::SyncNormal
+    }
+
+    pub(crate) fn skips_every_sync(self) -> bool {
+        self == Self::SyncOff
+    }
+
+    pub(crate) fn acknowledges_early(self) -> bool {
+        self == Self::AckEarly
+    }
+
+    pub(crate) fn skips_content_sync(self) -> bool {
+        matches!(self, Self::ContentUnsynced | Self::SyncOff)
+    }
+
+    pub(crate) fn skips_name_sync(self) -> bool {
+        matches!(self, Self::NamesUnsynced | Self::SyncOff)
+    }
+}
+
+#[cfg(not(debug_assertions))]
+impl Fault {
+    pub(crate) const fn from_environment() -> Self {
+        Self::None
+    }
+
+    pub(crate) const fn skips_wal_sync(self) -> bool {
+        false
+    }
+
+    pub(crate) const fn skips_every_sync(self) -> bool {
+        false
+    }
+
+    pub(crate) const fn acknowledges_early(self) -> bool {
+        false
+    }
+
+    pub(crate) const fn skips_content_sync(self) -> bool {
+        false
+    }
+
+    pub(crate) const fn skips_name_sync(self) -> bool {
+        false
+    }
+}

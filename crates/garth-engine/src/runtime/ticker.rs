@@ -1,0 +1,201 @@
+//! Calls what it is given every so often: one thread for all accounts of a data folder, which is there only
+//! as long as there is anything to call.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::lock::lock;
+
+/// Something to do every so often, as long as it exists.
+pub(crate) trait Tick: Send + Sync {
+    /// Does it once; whether to do it again.
+    fn tick(self: Arc<Self>) -> bool;
+}
+
+#[derive(Default)]
+struct State {
+    watched: Vec<Weak<dyn Tick>>,
+    /// The thread, also one that is about to end.
+    thread: Option<JoinHandle<()>>,
+    running: bool,
+    stopping: bool,
+}
+
+struct Shared {
+    name: &'static str,
+    every: Duration,
+    state: Mutex<State>,
+    stop: Condvar,
+    /// Held through a round: what one is calling is on no list meanwhile.
+    turn: Mutex<()>,
+}
+
+/// See the module. Its thread ends when it is dropped, or nothing is left to call.
+pub(crate) struct Ticker(Arc<Shared>);
+
+impl Ticker {
+    /// The interval is in real time, whatever the clock of [`crate::Env`] says: it is about other processes.
+    pub(crate) fn new(name: &'static str, every: Duration) -> Self {
+        let (state, stop, turn) = Default::default();
+        Self(Arc::new(Shared { name, every, state, stop, turn }))
+    }
+
+    /// Has `watched` called until it says that it need not be; `false` if the system gives no thread for that
+    /// now: it is called once there is one, which the next call of this tries.
+    pub(crate) fn add(&self, watched: &Arc<impl Tick + 'static>) -> bool {
+        let mut state = self.0.lock();
+        let weak: Weak<dyn Tick> = Arc::downgrade(watched) as _;
+        state.watched.push(weak);
+        if !state.running {
+            let shared = Arc::clone(&self.0);
+            match thread::Builder::new().name(self.0.name.to_owned()).spawn(move || shared.run()) {
+                // the one before has ended, or is about to
+                Ok(thread) => state.thread = Some(thread),
+                Err(error) => {
+                    tracing::warn!(%error, thread = self.0.name, "a thread could not be started");
+                    return false;
+                }
+            }
+            state.running = true;
+        }
+        true
+    }
+
+    /// Calls everything now.
+    #[cfg(any(test, debug_assertions))]
+    pub(crate) fn tick(&self) {
+        let turn = lock(&self.0.turn);
+        drop(self.0.round());
+        drop(turn);
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        let thread = {
+            let mut state = self.0.lock();
+            state.stopping = true;
+            state.thread.take()
+        };
+        self.0.stop.notify_all();
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id()) {
+            // `Err` is a panic, which the panic hook has reported
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    fn run(&self) {
+        loop {
+            let state = self.lock();
+            let (state, _) = self
+                .stop
+                .wait_timeout_while(state, self.every, |state| !state.stopping)
+                .unwrap_or_else(PoisonError::into_inner);
+            if state.stopping {
+                return;
+            }
+            drop(state);
+            let _turn = lock(&self.turn);
+            let mut state = self.round();
+            if state.watched.is_empty() {
+                state.running = false;
+                return;
+            }
+        }
+    }
+
+    /// Calls everything once, outside of the lock: what is called may add something.
+    fn round(&self) -> MutexGuard<'_, State> {
+        let mut watched = std::mem::take(&mut self.lock().watched);
+        watched.retain(|watched| watched.upgrade().is_some_and(Tick::tick));
+        let mut state = self.lock();
+        state.watched.append(&mut watched);
+        state
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Wants to be called so many times.
+    struct Times(AtomicUsize);
+
+    impl Tick for Times {
+        fn tick(self: Arc<Self>) -> bool {
+            self.0.fetch_sub(1, Ordering::SeqCst) > 1
+        }
+    }
+
+    fn times(count: usize) -> Arc<Times> {
+        Arc::new(Times(AtomicUsize::new(count)))
+    }
+
+    fn often() -> Ticker {
+        Ticker::new("often", Duration::from_millis(1))
+    }
+
+    /// One whose thread waits for as long as the test lasts.
+    fn seldom() -> Ticker {
+        Ticker::new("seldom", Duration::from_secs(3600))
+    }
+
+    /// Waits for the thread to end by itself.
+    fn ended(ticker: &Ticker) {
+        let thread = ticker.0.lock().thread.take().expect("it was started");
+        thread.join().unwrap();
+        assert!(!ticker.0.lock().running);
+    }
+
+    #[test]
+    fn the_thread_is_there_only_while_there_is_something_to_call() {
+        let ticker = often();
+        assert!(ticker.0.lock().thread.is_none());
+        for _ in 0..2 {
+            let [once, twice] = [1, 2].map(times);
+            // both before the first round
+            let turn = lock(&ticker.0.turn);
+            assert!(ticker.add(&once) && ticker.add(&twice));
+            drop(turn);
+            ended(&ticker);
+            assert_eq!([&once, &twice].map(|times| times.0.load(Ordering::SeqCst)), [0, 0]);
+        }
+    }
+
+    #[test]
+    fn the_thread_ends_with_its_owner_and_with_what_it_calls() {
+        let ticker = seldom();
+        let lasting = times(usize::MAX);
+        ticker.add(&lasting);
+        let shared = Arc::downgrade(&ticker.0);
+        assert_eq!(shared.strong_count(), 2, "the ticker and its thread");
+        drop(ticker);
+        assert_eq!(shared.strong_count(), 0);
+        let ticker = often();
+        ticker.add(&lasting);
+        drop(lasting);
+        ended(&ticker);
+    }
+
+    #[test]
+    fn what_is_watched_is_called_as_long_as_it_exists() {
+        let ticker = seldom();
+        let [first, second] = [9, 9].map(times);
+        ticker.add(&first);
+        ticker.add(&second);
+        ticker.tick();
+        drop(second);
+        ticker.tick();
+        assert_eq!(first.0.load(Ordering::SeqCst), 7);
+        assert_eq!(ticker.0.lock().watched.len(), 1, "what is gone is forgotten");
+    }
+}

@@ -1,0 +1,18 @@
+//! Text as search sees it: passages, tokens, questions and snippets. Pure: it knows no storage, so
+//! that every engine can share it.
+
+pub mod context;
+pub mod json;
+pub mod passage;
+pub mod question;
+pub mod secret;
+pub mod snippet;
+mod stem;
+#[cfg(test)]
+mod tests;
+pub mod token;
+
+pub use passage::{Edit, MAX_TEXT, is_text};
+pub use question::Question;
+pub use snippet::snippet;
+pub use token::Tokenizer;

@@ -1,0 +1,409 @@
+//! A directory of another filesystem as a tree of its own.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::error::{Error, Result};
+use crate::fs::lower::{Lowered, Lowering, Store, StoreId};
+use crate::fs::{By, Capabilities, FileSystem, OpenFile, OpenNode, Sought, Upload};
+use crate::model::{
+    Access, At, Batch, Blame, ByteRange, Change, ChangeKind, Changes, ChangesQuery, Commit, CommitId,
+    Confinement, Entry, Fetched, FindAnswer, FindQuery, Head, HistoryPage, Hit, Ino, Listing, Moment,
+    NamesPage, Op, Owner, Page, Precondition, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage,
+    Version, VersionId, Walk, WalkPage, Within,
+};
+use crate::path::TreePath;
+use crate::view::numbers::renumbered;
+
+/// A directory of another filesystem as a tree of its own: the directory is `/`, number 1; other nodes keep
+/// their numbers. Nothing outside is reached: the base is confined to the directory, so that it judges every
+/// read and commit in one transaction with it, and links and `..` are resolved in the scope's own paths
+/// ([`crate::fs::resolve`]). The scope is of the path: a directory that takes its place is shown from then
+/// on.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    /// Confined to `root`.
+    base: Arc<dyn FileSystem>,
+    root: TreePath,
+}
+
+impl Scope {
+    /// The directory `root` of `base`, which must be there, as a tree. Snapshots, commit ids, idempotency
+    /// keys and staged bodies are kept under the owner `root`: scopes of one directory share them.
+    ///
+    /// # Errors
+    /// `NotFound`; `NotADirectory`; those of [`FileSystem::confined`].
+    pub async fn open(base: &dyn FileSystem, root: &TreePath) -> Result<Arc<dyn FileSystem>> {
+        Self::open_as(base, root, Owner::of_path(root)?).await
+    }
+
+    /// The same under another owner.
+    ///
+    /// # Errors
+    /// As [`Scope::open`].
+    pub async fn open_as(
+        base: &dyn FileSystem,
+        root: &TreePath,
+        owner: Owner,
+    ) -> Result<Arc<dyn FileSystem>> {
+        let scope = Self::of(base, root, owner).await?;
+        match scope.stat(&At::Path(TreePath::root())).await {
+            Ok(entry) if entry.is_dir() => Ok(scope),
+            Ok(_) => Err(Error::not_a_directory(root)),
+            // in terms of the base
+            Err(error) => Err(error.mapped(|path| root.append(path).ok())),
+        }
+    }
+
+    /// The same, of a directory that is known to be there.
+    #[doc(hidden)]
+    pub async fn of(base: &dyn FileSystem, root: &TreePath, owner: Owner) -> Result<Arc<dyn FileSystem>> {
+        let to = Confinement::new(Within::new([root.clone()]), owner);
+        Ok(Arc::new(Self { base: base.confined(&to).await?, root: root.clone() }))
+    }
+
+    /// The base's path of a path of the scope.
+    fn down(&self, path: &TreePath) -> Result<TreePath> {
+        Ok(self.root.append(path)?)
+    }
+
+    /// The scope's path of a path of the base; `None` for one outside.
+    fn up(&self, path: &TreePath) -> Option<TreePath> {
+        path.rebase(&self.root, &TreePath::root())?.ok()
+    }
+
+    fn at(&self, at: &At) -> Result<At> {
+        Ok(match at {
+            At::Path(path) => At::Path(self.down(path)?),
+            At::Node(Ino::ROOT) => At::Path(self.root.clone()),
+            At::Child(Ino::ROOT, name) => At::Path(self.root.join(name)?),
+            At::Node(_) | At::Child(..) => at.clone(),
+        })
+    }
+
+    fn paths(&self, paths: &[TreePath]) -> Result<Vec<TreePath>> {
+        paths.iter().map(|path| self.down(path)).collect()
+    }
+
+    /// The same paths in the base.
+    fn within(&self, within: &Within) -> Result<Within> {
+        let named = within.named().into_iter().map(|(path, inside)| Ok((self.down(path)?, inside)));
+        Ok(Within::of(named.collect::<Result<Vec<_>>>()?))
+    }
+
+    /// An answer of the base with its error in the scope's terms.
+    fn told<T>(&self, answer: Result<T>) -> Result<T> {
+        answer.map_err(|error| error.mapped(|path| self.up(path)))
+    }
+
+    fn over(&self, base: Arc<dyn FileSystem>) -> Arc<dyn FileSystem> {
+        Arc::new(Self { base, root: self.root.clone() })
+    }
+}
+
+/// Whether an address is the root's.
+fn is_root(at: &At) -> bool {
+    match at {
+        At::Path(path) => path.is_root(),
+        At::Node(ino) => *ino == Ino::ROOT,
+        At::Child(..) => false,
+    }
+}
+
+/// The root as the scope shows it.
+fn as_root(entry: Entry) -> Entry {
+    renumbered(entry, Ino::ROOT)
+}
+
+fn shown(at: &At, entry: Entry) -> Entry {
+    if is_root(at) { as_root(entry) } else { entry }
+}
+
+#[async_trait]
+impl FileSystem for Scope {
+    fn capabilities(&self, at: &TreePath) -> Capabilities {
+        self.base.capabilities(&self.down(at).unwrap_or_else(|_| self.root.clone()))
+    }
+
+    async fn head(&self) -> Result<Head> {
+        self.told(self.base.head().await)
+    }
+
+    async fn stat(&self, at: &At) -> Result<Entry> {
+        Ok(shown(at, self.told(self.base.stat(&self.at(at)?).await)?))
+    }
+
+    async fn stat_first(&self, places: [&At; 2]) -> (usize, Result<Entry>) {
+        let (one, other) = match (self.at(places[0]), self.at(places[1])) {
+            (Ok(one), Ok(other)) => (one, other),
+            (Err(error), _) => return (0, Err(error)),
+            (_, Err(error)) => return (1, Err(error)),
+        };
+        let (place, found) = self.base.stat_first([&one, &other]).await;
+        (place, self.told(found).map(|entry| shown(places[place], entry)))
+    }
+
+    async fn names(&self, at: &At, page: &NamesPage) -> Result<Listing<TreePath>> {
+        let after = page.after.as_ref().map(|path| self.down(path)).transpose()?;
+        let mut names = self.told(self.base.names(&self.at(at)?, &page.clone().after(after)).await)?;
+        names.items = names.items.iter().filter_map(|path| self.up(path)).collect();
+        Ok(names)
+    }
+
+    async fn list(&self, dir: &At, page: &Page) -> Result<Listing> {
+        self.told(self.base.list(&self.at(dir)?, page).await)
+    }
+
+    async fn walk(&self, dir: &At, page: &WalkPage) -> Result<Walk> {
+        let after = page.after.as_ref().map(|path| self.down(path)).transpose()?;
+        let page = page.clone().after(after);
+        let mut walk = self.told(self.base.walk(&self.at(dir)?, &page).await)?;
+        walk.items.retain_mut(|item| match self.up(&item.path) {
+            Some(path) => {
+                item.path = path;
+                true
+            }
+            None => false,
+        });
+        Ok(walk)
+    }
+
+    async fn fetch(&self, at: &At, range: ByteRange) -> Result<(Entry, Bytes)> {
+        let (entry, bytes) = self.told(self.base.fetch(&self.at(at)?, range).await)?;
+        Ok((shown(at, entry), bytes))
+    }
+
+    async fn fetch_many(&self, items: &[(At, ByteRange)]) -> Result<Fetched> {
+        // an address that has no place in the base is wrong by itself
+        let below = items.iter().map(|(at, range)| Ok((self.at(at)?, *range))).collect::<Vec<Result<_>>>();
+        let asked: Vec<_> = below.iter().filter_map(|item| item.as_ref().ok().cloned()).collect();
+        let fetched = self.told(self.base.fetch_many(&asked).await)?;
+        let mut found = fetched.items.into_iter();
+        let answers = items.iter().zip(below).map_while(|((at, _), item)| match item {
+            Ok(_) => found.next().map(|answer| {
+                let (entry, bytes) = self.told(answer)?;
+                Ok((shown(at, entry), bytes))
+            }),
+            Err(error) => Some(Err(error)),
+        });
+        Ok(Fetched::new(fetched.seq, answers.collect()))
+    }
+
+    async fn read(&self, at: &At, range: ByteRange) -> Result<Bytes> {
+        self.told(self.base.read(&self.at(at)?, range).await)
+    }
+
+    async fn hold(&self, at: &At) -> Result<Arc<dyn OpenNode>> {
+        let node = self.told(self.base.hold(&self.at(at)?).await)?;
+        Ok(if is_root(at) { Arc::new(OpenRoot(node)) } else { node })
+    }
+
+    async fn open(&self, at: &At) -> Result<Arc<dyn OpenFile>> {
+        self.told(self.base.open(&self.at(at)?).await)
+    }
+
+    async fn open_version(&self, version: VersionId) -> Result<Arc<dyn OpenFile>> {
+        self.told(self.base.open_version(version).await)
+    }
+
+    async fn history(&self, at: &At, page: &HistoryPage) -> Result<Listing<Version>> {
+        let mut versions = self.told(self.base.history(&self.at(at)?, page).await)?;
+        if is_root(at) {
+            for version in &mut versions.items {
+                version.id.ino = Ino::ROOT;
+                version.entry = version.entry.take().map(|entry| Box::new(as_root(*entry)));
+            }
+        }
+        Ok(versions)
+    }
+
+    async fn blame(&self, at: &At, range: ByteRange, limit: usize) -> Result<Blame> {
+        self.told(self.base.blame(&self.at(at)?, range, limit).await)
+    }
+
+    async fn changes(&self, query: &ChangesQuery) -> Result<Changes> {
+        let mut query = query.clone();
+        query.within = self.paths(&query.within)?;
+        let mut changes = self.told(self.base.changes(&query).await)?;
+        for change in changes.commits.iter_mut().flat_map(|commit| &mut commit.changes) {
+            let Change { kind, ino, paths, .. } = change;
+            *paths = paths.iter().filter_map(|path| self.up(path)).collect();
+            if paths.iter().any(TreePath::is_root) {
+                *ino = Ino::ROOT;
+            }
+            if let ChangeKind::Renamed { from } = kind {
+                match self.up(from) {
+                    Some(path) => *from = path,
+                    None => *kind = ChangeKind::Created,
+                }
+            }
+        }
+        Ok(changes)
+    }
+
+    async fn wait(&self, since: Seq) -> Result<Head> {
+        self.told(self.base.wait(since).await)
+    }
+
+    async fn as_of(&self, moment: &Moment) -> Result<Arc<dyn FileSystem>> {
+        Ok(self.over(self.told(self.base.as_of(moment).await)?))
+    }
+
+    async fn confined(&self, to: &Confinement) -> Result<Arc<dyn FileSystem>> {
+        let to = Confinement { within: self.within(&to.within)?, ..to.clone() };
+        Ok(self.over(self.told(self.base.confined(&to).await)?))
+    }
+
+    fn lowering(&self) -> Box<dyn Lowering> {
+        Box::new(ScopeLowering { scope: self.clone(), base: self.base.lowering() })
+    }
+
+    async fn snapshots(&self, page: &SnapshotsPage) -> Result<Listing<Snapshot>> {
+        self.told(self.base.snapshots(page).await)
+    }
+
+    async fn search(&self, query: &SearchQuery) -> Result<SearchAnswer> {
+        let mut query = query.clone().within_any(self.paths(&query.within)?);
+        for class in &mut query.classes {
+            class.from = self.down(&class.from)?;
+        }
+        let mut answer = self.told(self.base.search(&query).await)?;
+        answer.hits.retain_mut(|hit| match self.up(&hit.path) {
+            Some(path) => {
+                hit.path = path;
+                true
+            }
+            None => false,
+        });
+        Ok(answer)
+    }
+
+    async fn find(&self, query: &FindQuery) -> Result<FindAnswer> {
+        let query = query.clone().within_any(self.paths(&query.within)?);
+        let mut answer = self.told(self.base.find(&query).await)?;
+        answer.items.retain_mut(|item| match self.up(&item.path) {
+            Some(path) => {
+                item.ino = if path.is_root() { Ino::ROOT } else { item.ino };
+                item.path = path;
+                true
+            }
+            None => false,
+        });
+        Ok(answer)
+    }
+
+    fn sought(&self, within: &Within, by: By) -> Result<Vec<Sought>> {
+        self.base.sought(&self.within(within)?, by)
+    }
+
+    async fn found(&self, store: StoreId, hit: &Hit) -> Result<Vec<Hit>> {
+        let found = self.base.found(store, hit).await?.into_iter();
+        Ok(found.filter_map(|hit| Some(Hit { path: self.up(&hit.path)?, ..hit })).collect())
+    }
+
+    async fn stage(&self, at: &At) -> Result<Box<dyn Upload>> {
+        self.told(self.base.stage(&self.at(at)?).await)
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<Commit> {
+        super::lower::commit(&|| self.lowering(), &batch).await
+    }
+
+    async fn committed(&self, id: CommitId) -> Result<Option<Commit>> {
+        self.told(self.base.committed(id).await)
+    }
+
+    async fn sync(&self) -> Result<Seq> {
+        self.told(self.base.sync().await)
+    }
+}
+
+/// The root held open.
+#[derive(Debug)]
+struct OpenRoot(Arc<dyn OpenNode>);
+
+#[async_trait]
+impl OpenNode for OpenRoot {
+    fn ino(&self) -> Ino {
+        Ino::ROOT
+    }
+
+    async fn stat(&self) -> Result<Entry> {
+        Ok(as_root(self.0.stat().await?))
+    }
+}
+
+/// A batch on its way through a scope.
+#[derive(Debug)]
+struct ScopeLowering {
+    scope: Scope,
+    base: Box<dyn Lowering>,
+}
+
+#[async_trait]
+impl Lowering for ScopeLowering {
+    fn home(&self) -> Store {
+        self.base.home()
+    }
+
+    fn admit(&self, op: &Op) -> Result<()> {
+        self.base.admit(op)
+    }
+
+    fn begin(&mut self, expires: bool) {
+        self.base.begin(expires);
+    }
+
+    async fn lower(&mut self, at: &At, access: Access) -> Result<Lowered> {
+        let below = match at {
+            // an operation that takes no number must be given one, to refuse it
+            At::Node(Ino::ROOT) => At::Node(self.base_root().await?),
+            _ => self.scope.at(at)?,
+        };
+        let mut lowered = self.scope.told(self.base.lower(&below, access).await)?;
+        if is_root(at) {
+            lowered.shown.ino = Some(Ino::ROOT);
+        }
+        Ok(lowered)
+    }
+
+    async fn condition(&mut self, at: &At, that: &Precondition) -> Result<(Lowered, Precondition)> {
+        let mut that = that.clone();
+        for version in that.versions() {
+            if version.ino == Ino::ROOT {
+                version.ino = self.base_root().await?;
+            }
+        }
+        let below = match at {
+            At::Node(Ino::ROOT) => At::Node(self.base_root().await?),
+            _ => self.scope.at(at)?,
+        };
+        let (mut lowered, that) = self.scope.told(self.base.condition(&below, &that).await)?;
+        if is_root(at) {
+            lowered.shown.ino = Some(Ino::ROOT);
+        }
+        Ok((lowered, that))
+    }
+
+    async fn number(&mut self, ino: Ino) -> Result<Ino> {
+        let below = if ino == Ino::ROOT { self.base_root().await? } else { ino };
+        self.scope.told(self.base.number(below).await)
+    }
+
+    async fn tops(&mut self, top: &TreePath) -> Result<Vec<(StoreId, TreePath)>> {
+        self.scope.told(self.base.tops(&self.scope.down(top)?).await)
+    }
+
+    fn raise(&self, store: StoreId, path: &TreePath) -> Option<TreePath> {
+        self.scope.up(&self.base.raise(store, path)?)
+    }
+}
+
+impl ScopeLowering {
+    async fn base_root(&self) -> Result<Ino> {
+        let root = At::Path(self.scope.root.clone());
+        Ok(self.scope.told(self.scope.base.stat(&root).await)?.ino)
+    }
+}

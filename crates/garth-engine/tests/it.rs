@@ -1,0 +1,26 @@
+//! The integration tests of this crate: one binary, so that they link once.
+
+#![allow(clippy::unwrap_used)] // tests, their helpers too, stop at what must not happen
+
+mod it {
+    mod collecting;
+    mod contract;
+    mod control;
+    mod cuts;
+    mod host;
+    mod host_odd;
+    mod joined;
+    mod merging;
+    mod model;
+    mod mount;
+    mod numbers;
+    mod overlay;
+    mod overlay_kernel;
+    mod overlay_races;
+    mod overlay_stored;
+    mod quotas;
+    mod searched;
+    mod specs;
+    mod sqlite;
+    mod stacked;
+}

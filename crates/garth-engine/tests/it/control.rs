@@ -1,0 +1,318 @@
+//! Accounts, keys and the data folder: what an operator relies on.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::{Arc, Barrier};
+
+use futures::executor::block_on;
+use garth_engine::datadir::Scope;
+use garth_engine::model::Timestamp;
+use garth_engine::{DataDir, Env, ErrorKind};
+
+fn home(folder: &Path) -> DataDir {
+    DataDir::open(folder, Env::system()).unwrap()
+}
+
+async fn with_account() -> (tempfile::TempDir, DataDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path());
+    home.create_account("acme").await.unwrap();
+    (folder, home)
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[tokio::test]
+async fn a_key_opens_its_account_and_survives_reopening() {
+    let folder = tempfile::tempdir().unwrap();
+    let (env, _) = Env::manual(Timestamp(5));
+    let home = DataDir::open(folder.path(), env.clone()).unwrap();
+    home.create_account("acme").await.unwrap();
+    let scopes = [Scope::SearchRead, Scope::MemoryRead, Scope::MemoryRead];
+    let (key, secret) = home.control().create_key("acme", "laptop", &scopes).await.unwrap();
+    assert_eq!((key.account.as_str(), key.label.as_str(), key.created), ("acme", "laptop", Timestamp(5)));
+    assert_eq!(key.scopes, [Scope::MemoryRead, Scope::SearchRead], "sorted, each once");
+    assert!(secret.reveal().starts_with(&format!("garth_{}.", key.id)));
+    drop(home);
+
+    let home = DataDir::open(folder.path(), env).unwrap();
+    assert_eq!(home.control().authenticate(secret.reveal()).await.unwrap(), Some(key.clone()));
+    assert_eq!(home.control().keys("acme").await.unwrap(), [key]);
+}
+
+#[tokio::test]
+async fn scopes_have_one_text_form_and_admin_implies_all() {
+    for scope in Scope::ALL {
+        assert_eq!(scope.to_string().parse::<Scope>().unwrap(), scope);
+    }
+    assert!("memory".parse::<Scope>().unwrap_err().is(ErrorKind::InvalidArgument));
+    let (_folder, home) = with_account().await;
+    let (admin, _) = home.control().create_key("acme", "", &[Scope::Admin]).await.unwrap();
+    assert!(Scope::ALL.into_iter().all(|scope| admin.allows(scope)));
+    let (reader, _) = home.control().create_key("acme", "", &[Scope::MemoryRead]).await.unwrap();
+    let allowed: Vec<_> = Scope::ALL.into_iter().filter(|scope| reader.allows(*scope)).collect();
+    assert_eq!(allowed, [Scope::MemoryRead]);
+}
+
+#[tokio::test]
+async fn nothing_but_the_exact_token_authenticates() {
+    let (_folder, home) = with_account().await;
+    let (key, secret) = home.control().create_key("acme", "", &[Scope::Admin]).await.unwrap();
+    let (other, _) = home.control().create_key("acme", "", &[Scope::Admin]).await.unwrap();
+    let token = secret.reveal();
+    let last = if token.ends_with('0') { '1' } else { '0' };
+    let wrong = [
+        format!("{}{last}", &token[..token.len() - 1]),
+        token.replace(&key.id, &other.id),
+        token.replace(&key.id, "0123456789abcdef"),
+        token.replace("garth_", "Garth_"),
+        token.to_uppercase(),
+        format!("{token} "),
+        format!("{token}0"),
+        token[..token.len() - 1].to_owned(),
+        format!("garth_{}.", key.id),
+        token.replace('.', ""),
+        key.id.clone(),
+        "garth_%.%".to_owned(),
+        String::new(),
+        "é".repeat(40),
+        "x".repeat(100_000),
+    ];
+    for wrong in wrong {
+        assert_eq!(home.control().authenticate(&wrong).await.unwrap(), None, "{wrong:.100}");
+    }
+    assert_eq!(home.control().authenticate(token).await.unwrap(), Some(key));
+}
+
+#[tokio::test]
+async fn a_key_revoked_elsewhere_opens_nothing_at_the_next_call() {
+    let (folder, home) = with_account().await;
+    let (key, secret) = home.control().create_key("acme", "", &[Scope::MemoryRead]).await.unwrap();
+    let elsewhere = DataDir::open(folder.path(), Env::system()).unwrap();
+    let elsewhere = elsewhere.control();
+    assert_eq!(elsewhere.authenticate(secret.reveal()).await.unwrap(), Some(key.clone()));
+
+    let revoked = home.control().revoke_key("acme", &key.id).await.unwrap();
+    assert!(revoked.revoked.is_some());
+    assert_eq!(elsewhere.authenticate(secret.reveal()).await.unwrap(), None);
+    assert_eq!(elsewhere.revoke_key("acme", &key.id).await.unwrap(), revoked, "the first revocation stays");
+    assert_eq!(elsewhere.keys("acme").await.unwrap(), [revoked]);
+    assert!(home.control().revoke_key("acme", "0123456789abcdef").await.unwrap_err().is(ErrorKind::NotFound));
+}
+
+#[tokio::test]
+async fn a_key_is_revoked_through_its_own_account_only() {
+    let (_folder, home) = with_account().await;
+    home.create_account("other").await.unwrap();
+    let (key, secret) = home.control().create_key("acme", "", &[Scope::MemoryRead]).await.unwrap();
+    for account in ["other", "none", ""] {
+        let refused = home.control().revoke_key(account, &key.id).await.unwrap_err();
+        assert!(refused.is(ErrorKind::NotFound), "{account}: {refused}");
+    }
+    assert_eq!(home.control().authenticate(secret.reveal()).await.unwrap(), Some(key));
+}
+
+#[tokio::test]
+async fn a_deleted_account_is_gone_with_its_keys_and_files_and_its_name_is_free() {
+    let (folder, home) = with_account().await;
+    home.create_account("other").await.unwrap();
+    let (_, secret) = home.control().create_key("acme", "", &[Scope::Admin]).await.unwrap();
+    let (_, other) = home.control().create_key("other", "", &[Scope::Admin]).await.unwrap();
+    let old = home.control().account("acme").await.unwrap();
+    let tree = home.account("acme").await.unwrap();
+    home.delete_account("acme").await.unwrap();
+
+    let elsewhere = DataDir::open(folder.path(), Env::system()).unwrap();
+    let elsewhere = elsewhere.control();
+    assert_eq!(elsewhere.authenticate(secret.reveal()).await.unwrap(), None);
+    assert!(elsewhere.authenticate(other.reveal()).await.unwrap().is_some());
+    assert!(!folder.path().join("accounts").join(&old.folder).exists());
+    for gone in [
+        home.account("acme").await.err(),
+        home.delete_account("acme").await.err(),
+        home.control().account("acme").await.err(),
+        home.control().keys("acme").await.err(),
+        home.control().create_key("acme", "", &[Scope::Admin]).await.err(),
+    ] {
+        assert!(gone.unwrap().is(ErrorKind::NotFound));
+    }
+
+    let new = home.create_account("acme").await.unwrap();
+    assert_ne!(new.folder, old.folder);
+    assert!(!Arc::ptr_eq(&tree, &home.account("acme").await.unwrap()), "another tree under the same name");
+    assert_eq!(home.control().authenticate(secret.reveal()).await.unwrap(), None, "old keys stay dead");
+}
+
+#[tokio::test]
+async fn a_key_that_was_let_in_never_reaches_another_account_of_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = self::home(folder.path());
+    home.create_account("acme").await.unwrap();
+    let (_, secret) = home.control().create_key("acme", "", &[Scope::Admin]).await.unwrap();
+    let admitted = home.admit(secret.reveal()).await.unwrap().unwrap();
+    assert!(Arc::ptr_eq(&home.tree_of(&admitted).await.unwrap(), &home.account("acme").await.unwrap()));
+    home.delete_account("acme").await.unwrap();
+    assert!(home.tree_of(&admitted).await.unwrap_err().is(ErrorKind::NotFound));
+    home.create_account("acme").await.unwrap();
+    assert!(home.tree_of(&admitted).await.unwrap_err().is(ErrorKind::NotFound));
+}
+
+#[tokio::test]
+async fn a_deletion_that_a_crash_interrupted_is_finished_on_open() {
+    let (folder, home) = with_account().await;
+    let (_, secret) = home.control().create_key("acme", "", &[Scope::Admin]).await.unwrap();
+    let account = home.control().account("acme").await.unwrap();
+    let tree = folder.path().join("accounts").join(&account.folder);
+    fs::write(tree.join("left"), "over").unwrap();
+    let raw = rusqlite::Connection::open(folder.path().join("control.db")).unwrap();
+    raw.execute("UPDATE account SET deleted = 1", []).unwrap();
+
+    assert_eq!(home.control().authenticate(secret.reveal()).await.unwrap(), None);
+    assert!(home.account("acme").await.unwrap_err().is(ErrorKind::NotFound));
+    assert!(home.create_account("acme").await.unwrap_err().is(ErrorKind::AlreadyExists), "not yet free");
+    assert!(tree.exists());
+    let reopened = self::home(folder.path());
+    assert!(!tree.exists());
+    assert_eq!(reopened.control().accounts().await.unwrap(), []);
+    reopened.create_account("acme").await.unwrap();
+}
+
+#[tokio::test]
+async fn of_many_who_make_one_account_in_a_fresh_folder_one_wins() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let barrier = Barrier::new(8);
+    let made: Vec<_> = std::thread::scope(|scope| {
+        let makers: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    barrier.wait();
+                    block_on(home(&path).create_account("acme"))
+                })
+            })
+            .collect();
+        makers.into_iter().map(|maker| maker.join().unwrap()).collect()
+    });
+    let home = home(&path);
+    let (won, lost): (Vec<_>, Vec<_>) = made.into_iter().partition(Result::is_ok);
+    assert_eq!(won.len(), 1);
+    assert!(lost.into_iter().all(|lost| lost.unwrap_err().is(ErrorKind::AlreadyExists)));
+    assert_eq!(home.control().accounts().await.unwrap(), [won.into_iter().next().unwrap().unwrap()]);
+    assert_eq!(fs::read_dir(path.join("accounts")).unwrap().count(), 1, "the losers leave no folder");
+}
+
+#[tokio::test]
+async fn accounts_are_listed_by_name_and_bad_names_are_refused() {
+    let (_folder, home) = with_account().await;
+    for id in ["zoë", "a b", "%", "Acme"] {
+        home.create_account(id).await.unwrap();
+    }
+    let accounts = home.control().accounts().await.unwrap();
+    let ids: Vec<_> = accounts.iter().map(|account| account.id.as_str()).collect();
+    assert_eq!(ids, ["%", "Acme", "a b", "acme", "zoë"]);
+    assert_eq!(accounts.iter().map(|account| &account.folder).collect::<HashSet<_>>().len(), 5);
+    for bad in ["", ".", "..", "a/b", "a\0b", "a\nb", &"x".repeat(129)] {
+        assert!(home.create_account(bad).await.unwrap_err().is(ErrorKind::InvalidArgument), "{bad:?}");
+    }
+    assert!(home.account("acm").await.unwrap_err().is(ErrorKind::NotFound));
+}
+
+#[tokio::test]
+async fn keys_need_an_account_a_scope_and_a_plain_label() {
+    let (_folder, home) = with_account().await;
+    let refused = async |account: &str, label: &str, scopes: &[Scope]| {
+        home.control().create_key(account, label, scopes).await.unwrap_err().kind()
+    };
+    assert_eq!(refused("nobody", "", &[Scope::Admin]).await, ErrorKind::NotFound);
+    assert_eq!(refused("acme", "", &[]).await, ErrorKind::InvalidArgument);
+    assert_eq!(refused("acme", "two\nlines", &[Scope::Admin]).await, ErrorKind::InvalidArgument);
+    assert_eq!(refused("acme", &"x".repeat(257), &[Scope::Admin]).await, ErrorKind::InvalidArgument);
+    assert_eq!(home.control().keys("acme").await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn no_secret_is_in_the_files_or_in_debug_output() {
+    let (folder, home) = with_account().await;
+    let (key, secret) = home.control().create_key("acme", "laptop", &[Scope::Admin]).await.unwrap();
+    let text = secret.reveal().split_once('.').unwrap().1;
+    let raw: Vec<u8> =
+        (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect();
+    let mut files = 0;
+    for file in fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path()) {
+        if !file.is_file() {
+            continue;
+        }
+        let bytes = fs::read(&file).unwrap();
+        let holds = |what: &[u8]| bytes.windows(what.len()).any(|window| window == what);
+        assert!(!holds(text.as_bytes()) && !holds(&raw), "{}", file.display());
+        files += usize::from(holds(key.id.as_bytes()));
+    }
+    assert!(files > 0, "the key itself was looked at");
+    let shown = format!("{secret:?} {key:?} {home:?} {:?}", home.control());
+    assert!(!shown.contains(text) && !shown.contains(&folder.path().display().to_string()), "{shown}");
+}
+
+#[tokio::test]
+async fn only_the_owner_gets_at_what_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("deep/data");
+    let home = home(&data);
+    let account = home.create_account("acme").await.unwrap();
+    home.control().create_key("acme", "", &[Scope::Admin]).await.unwrap();
+    for made in [folder.path().join("deep"), data.clone(), data.join("accounts").join(&account.folder)] {
+        assert_eq!(mode(&made), 0o700, "{}", made.display());
+    }
+    let files: Vec<_> =
+        fs::read_dir(&data).unwrap().map(|file| file.unwrap().path()).filter(|f| f.is_file()).collect();
+    assert!(files.iter().any(|file| file.ends_with("control.db")));
+    assert!(files.iter().all(|file| mode(file) == 0o600));
+}
+
+#[tokio::test]
+async fn a_newer_or_foreign_control_database_is_refused_and_left_as_it_is() {
+    let foreign = "CREATE TABLE notes (text); INSERT INTO notes VALUES ('mine')";
+    for change in ["PRAGMA user_version = 9999", "PRAGMA application_id = 1", foreign] {
+        let folder = tempfile::tempdir().unwrap();
+        if change != foreign {
+            home(folder.path());
+        }
+        let raw = rusqlite::Connection::open(folder.path().join("control.db")).unwrap();
+        raw.execute_batch(change).unwrap();
+        raw.pragma_update(None, "journal_mode", "DELETE").unwrap();
+        drop(raw);
+        let before = fs::read(folder.path().join("control.db")).unwrap();
+        let error = DataDir::open(folder.path(), Env::system()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Format, "{error}");
+        assert_eq!(fs::read(folder.path().join("control.db")).unwrap(), before);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(
+        folder.path().join("control.db"),
+        "not a database at all, but long enough to be read as a header".repeat(20),
+    )
+    .unwrap();
+    assert_eq!(DataDir::open(folder.path(), Env::system()).unwrap_err().kind(), ErrorKind::Format);
+}
+
+#[tokio::test]
+async fn errors_about_the_data_folder_do_not_say_where_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("taken");
+    fs::write(&file, "").unwrap();
+    let error = DataDir::open(&file, Env::system()).unwrap_err();
+    assert!(!error.to_string().contains("taken") && error.is(ErrorKind::Io), "{error}");
+    assert!(std::error::Error::source(&error).is_some());
+}
+
+#[tokio::test]
+async fn one_account_has_one_instance_while_it_is_held() {
+    let (_folder, home) = with_account().await;
+    home.create_account("other").await.unwrap();
+    let first = home.account("acme").await.unwrap();
+    assert!(Arc::ptr_eq(&first, &home.clone().account("acme").await.unwrap()));
+    assert!(!Arc::ptr_eq(&first, &home.account("other").await.unwrap()));
+}

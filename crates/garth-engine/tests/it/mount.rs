@@ -1,0 +1,339 @@
+//! Trees that are made of several: what is shown where, what is one commit, and what stays where it is.
+
+use std::sync::Arc;
+
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::{
+    At, Batch, ChangeKind, ChangesQuery, Confinement, HistoryPage, Ino, Op, Owner, Page, SearchQuery, Seq,
+    SetAttrs, WalkPage, Within,
+};
+use garth_engine::view::Mount;
+use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, Name, TreePath};
+use tempfile::TempDir;
+
+fn p(path: &str) -> TreePath {
+    TreePath::parse(path).unwrap()
+}
+
+fn owner() -> Owner {
+    Owner::new("tree").unwrap()
+}
+
+/// An account with two chats and an agent, and another store.
+struct Account {
+    fs: Arc<SqliteFs>,
+    other: Arc<SqliteFs>,
+    _folders: [TempDir; 2],
+}
+
+impl Account {
+    async fn new() -> Self {
+        let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let [fs, other] = [0, 1].map(|n: usize| SqliteFs::open(folders[n].path(), Env::system()).unwrap());
+        for dir in ["/chats/one", "/chats/two", "/agents/a/memory", "/skills/s"] {
+            fs.mkdir_all(dir).await.unwrap();
+        }
+        fs.write("/chats/two/secret", "canary").await.unwrap();
+        other.write("/SKILL.md", "# Cook\n").await.unwrap();
+        Self { fs, other, _folders: folders }
+    }
+
+    /// `/` is a chat, `/.agent` the agent, `/skills/s` the account's and read-only, `/skills/o` of another
+    /// store, `/memory` a directory that `/.agent` shows, too.
+    async fn tree(&self) -> Arc<dyn FileSystem> {
+        let other: Arc<dyn FileSystem> = self.other.clone();
+        let tree = Mount::builder(&*self.fs, &p("/chats/one"), owner())
+            .directory(p("/.agent"), p("/agents/a"))
+            .directory(p("/skills/s"), p("/skills/s"))
+            .read_only()
+            .mount(p("/skills/o"), other)
+            .directory(p("/memory"), p("/agents/a/memory"));
+        tree.open().await.unwrap()
+    }
+}
+
+async fn names(fs: &dyn FileSystem, dir: &str) -> Vec<String> {
+    let listing = fs.list(&At::Path(p(dir)), &Page::default().with_entries()).await.unwrap();
+    assert!(listing.items.iter().all(|item| item.entry.as_ref().unwrap().ino == item.ino), "{listing:?}");
+    listing.items.into_iter().map(|item| item.name.to_string()).collect()
+}
+
+async fn walked(fs: &dyn FileSystem, dir: &str, limit: usize) -> Vec<String> {
+    let (mut paths, mut page) = (Vec::new(), WalkPage::default().limit(limit));
+    loop {
+        let walk = fs.walk(&At::Path(p(dir)), &page).await.unwrap();
+        paths.extend(walk.items.iter().map(|item| item.path.to_string()));
+        if !walk.more {
+            return paths;
+        }
+        page = page.after(walk.items.last().unwrap().path.clone());
+    }
+}
+
+async fn refused(fs: &dyn FileSystem, op: Op) -> ErrorKind {
+    let head = fs.head().await.unwrap();
+    let error = fs.commit(op.clone().into()).await.unwrap_err();
+    assert_eq!(fs.head().await.unwrap(), head, "{op:?}");
+    error.kind()
+}
+
+#[tokio::test]
+async fn parts_are_shown_where_they_are_and_all_that_leads_to_them() {
+    let account = Account::new().await;
+    let tree = account.tree().await;
+    tree.write("/b.md", "b").await.unwrap();
+    assert_eq!(names(&*tree, "/").await, [".agent", "b.md", "memory", "skills"]);
+    assert_eq!(names(&*tree, "/skills").await, ["o", "s"]);
+    assert_eq!(names(&*tree, "/skills/o").await, ["SKILL.md"]);
+    assert_eq!(tree.read_to_string("/skills/o/SKILL.md").await.unwrap(), "# Cook\n");
+    let made = account.fs.exists("/chats/one/skills").await.unwrap();
+    assert!(!made, "nothing is made by looking");
+    for hidden in ["/secret", "/skills/x", "/skills/s/SKILL.md", "/.agent/a", "/agents"] {
+        assert_eq!(tree.entry(hidden).await.unwrap_err().kind(), ErrorKind::NotFound, "{hidden}");
+    }
+    let skills = tree.entry("/skills").await.unwrap();
+    let shown = tree.stat(&At::Node(skills.ino)).await.unwrap();
+    assert!(skills.is_dir() && shown == skills);
+    let child = At::Child(skills.ino, Name::parse("o").unwrap());
+    assert_eq!(tree.stat(&child).await.unwrap().ino, tree.entry("/skills/o").await.unwrap().ino);
+    let agent = At::Child(Ino::ROOT, Name::parse(".agent").unwrap());
+    assert_eq!(tree.stat(&agent).await.unwrap(), tree.entry("/.agent").await.unwrap());
+    assert_eq!(
+        tree.fetch(&At::Path(p("/skills")), garth_engine::model::ByteRange::ALL).await.unwrap_err().kind(),
+        ErrorKind::IsADirectory
+    );
+}
+
+#[tokio::test]
+async fn what_lies_below_a_part_is_hidden_and_a_file_does_not_lead_anywhere() {
+    let account = Account::new().await;
+    account.fs.write("/chats/one/skills", "a file where a directory leads on").await.unwrap();
+    account.fs.mkdir_all("/chats/one/.agent/hidden").await.unwrap();
+    let tree = account.tree().await;
+    assert!(tree.entry("/skills").await.unwrap().is_dir());
+    assert_eq!(names(&*tree, "/skills").await, ["o", "s"]);
+    assert_eq!(names(&*tree, "/.agent").await, ["memory"]);
+    assert_eq!(
+        walked(&*tree, "/", 100).await,
+        ["/.agent", "/memory", "/skills", "/.agent/memory", "/skills/o", "/skills/s", "/skills/o/SKILL.md"]
+    );
+}
+
+#[tokio::test]
+async fn parts_and_what_leads_to_them_stay_where_they_are() {
+    let account = Account::new().await;
+    let tree = account.tree().await;
+    tree.mkdir_all("/d").await.unwrap();
+    for point in ["/.agent", "/skills", "/skills/s", "/skills/o", "/memory", "/"] {
+        let path = p(point);
+        assert_eq!(refused(&*tree, Op::remove(&path)).await, ErrorKind::Busy, "{point}");
+        if !path.is_root() {
+            assert_eq!(refused(&*tree, Op::rename(&path, p("/x"))).await, ErrorKind::Busy, "{point}");
+            assert_eq!(refused(&*tree, Op::rename(p("/d"), &path)).await, ErrorKind::Busy, "{point}");
+            assert_eq!(refused(&*tree, Op::exchange(p("/d"), &path)).await, ErrorKind::Busy, "{point}");
+            let kind = if point == "/skills/s" { ErrorKind::ReadOnly } else { ErrorKind::AlreadyExists };
+            assert_eq!(refused(&*tree, Op::mkdir(&path)).await, kind, "{point}");
+        }
+    }
+    let skills = tree.entry("/skills").await.unwrap().ino;
+    let child = At::Child(skills, Name::parse("o").unwrap());
+    assert_eq!(refused(&*tree, Op::remove(child)).await, ErrorKind::Busy);
+    let kind = refused(&*tree, Op::copy_tree(p("/skills"), p("/copy"))).await;
+    assert_eq!(kind, ErrorKind::CrossesMounts, "what is mounted would be left out");
+}
+
+#[tokio::test]
+async fn a_batch_on_parts_of_one_store_is_one_commit_and_of_two_none() {
+    let account = Account::new().await;
+    let tree = account.tree().await;
+    tree.write("/draft.md", "text").await.unwrap();
+    let commit = tree
+        .commit(Batch::new([
+            Op::rename(p("/draft.md"), p("/.agent/memory/kept.md")),
+            Op::write(p("/note.md"), "moved"),
+            Op::copy(p("/.agent/memory/kept.md"), p("/again.md")),
+        ]))
+        .await
+        .unwrap();
+    assert_eq!(account.fs.head().await.unwrap().seq, commit.seq);
+    assert_eq!(account.fs.read_to_string("/agents/a/memory/kept.md").await.unwrap(), "text");
+    assert_eq!(tree.read_to_string("/memory/kept.md").await.unwrap(), "text");
+    // what moved is the same node, whose past came along
+    let history =
+        tree.history(&At::Path(p("/.agent/memory/kept.md")), &HistoryPage::default()).await.unwrap();
+    assert_eq!(history.items.len(), 2);
+    for op in [
+        Op::rename(p("/note.md"), p("/skills/o/note.md")),
+        Op::copy(p("/skills/o/SKILL.md"), p("/SKILL.md")),
+        Op::link(p("/note.md"), p("/skills/o/note.md")),
+        Op::link(p("/note.md"), p("/.agent/note.md")),
+        Op::link(tree.entry("/note.md").await.unwrap().ino, p("/.agent/note.md")),
+    ] {
+        assert_eq!(refused(&*tree, op.clone()).await, ErrorKind::CrossesMounts, "{op:?}");
+    }
+    tree.apply(Op::link(p("/note.md"), p("/link.md"))).await.unwrap();
+    let other = tree.write("/skills/o/new.md", "elsewhere").await;
+    other.unwrap();
+    assert_eq!(account.other.read_to_string("/new.md").await.unwrap(), "elsewhere");
+}
+
+#[tokio::test]
+async fn nothing_is_written_through_a_read_only_part() {
+    let account = Account::new().await;
+    account.fs.write("/skills/s/SKILL.md", "# Bake\n").await.unwrap();
+    let tree = account.tree().await;
+    let node = tree.entry("/skills/s/SKILL.md").await.unwrap().ino;
+    assert!(!tree.capabilities(&p("/skills/s/x")).write && tree.capabilities(&p("/x")).write);
+    for op in [
+        Op::write(p("/skills/s/SKILL.md"), "x"),
+        Op::append(node, "x").must_exist(),
+        Op::remove(p("/skills/s/SKILL.md")),
+        Op::rename(p("/skills/s/SKILL.md"), p("/stolen")),
+        Op::set_attrs(node, SetAttrs::new().mode(0o777)),
+        Op::mkdir(p("/skills/s/new")),
+        Op::write(At::Child(tree.entry("/skills/s").await.unwrap().ino, Name::parse("n").unwrap()), "x"),
+    ] {
+        assert_eq!(refused(&*tree, op.clone()).await, ErrorKind::ReadOnly, "{op:?}");
+    }
+    tree.apply(Op::copy(p("/skills/s/SKILL.md"), p("/mine.md"))).await.unwrap();
+    assert_eq!(tree.read_to_string("/mine.md").await.unwrap(), "# Bake\n");
+}
+
+#[tokio::test]
+async fn new_names_beside_parts_land_in_the_tree_below() {
+    let account = Account::new().await;
+    let tree = account.tree().await;
+    tree.write("/skills/list.md", "one").await.unwrap();
+    assert_eq!(account.fs.read_to_string("/chats/one/skills/list.md").await.unwrap(), "one");
+    assert_eq!(names(&*tree, "/skills").await, ["list.md", "o", "s"]);
+    assert_eq!(
+        tree.entry("/skills").await.unwrap().ino,
+        account.fs.entry("/chats/one/skills").await.unwrap().ino
+    );
+    let error = tree.write("/nowhere/list.md", "x").await.unwrap_err();
+    assert_eq!((error.kind(), error.path().cloned()), (ErrorKind::NotFound, Some(p("/nowhere/list.md"))));
+}
+
+#[tokio::test]
+async fn nodes_keep_their_numbers_and_marked_ones_whatever_else_is_shown() {
+    let account = Account::new().await;
+    account.fs.write("/agents/a/memory/m.md", "m").await.unwrap();
+    let tree = account.tree().await;
+    let node = account.fs.entry("/agents/a/memory/m.md").await.unwrap().ino;
+    assert_eq!(tree.entry("/.agent/memory/m.md").await.unwrap().ino, node);
+    let [twice, other] = [tree.entry("/memory/m.md"), tree.entry("/skills/o/SKILL.md")];
+    let (twice, other) = (twice.await.unwrap(), other.await.unwrap());
+    assert!(twice.ino != node && other.ino.0 > 1 << 38 && twice.ino.0 < 1 << 53);
+    assert_eq!(twice.version.ino, twice.ino);
+    let names = tree.names(&At::Node(twice.ino), &garth_engine::model::NamesPage::default()).await.unwrap();
+    assert_eq!(names.items, [p("/memory/m.md")]);
+    let names = tree.names(&At::Node(node), &garth_engine::model::NamesPage::default()).await.unwrap();
+    assert_eq!(names.items, [p("/.agent/memory/m.md")]);
+    let mut version = tree.open_version(twice.version).await.unwrap().read_at(0, 10).await.unwrap();
+    assert_eq!(version.split_to(1), "m");
+    let smaller = Mount::builder(&*account.fs, &p("/chats/two"), owner())
+        .mount(p("/skills/o"), account.other.clone())
+        .open()
+        .await
+        .unwrap();
+    assert_eq!(smaller.entry("/skills/o/SKILL.md").await.unwrap().ino, other.ino);
+    let outcome = tree.commit(Op::append(p("/memory/m.md"), "more").into()).await.unwrap();
+    assert_eq!(outcome.outcomes[0].ino, twice.ino);
+    assert_eq!(tree.stat(&At::Node(twice.ino)).await.unwrap().version, outcome.version(0));
+}
+
+#[tokio::test]
+async fn changes_search_and_the_past_are_those_of_what_is_shown() {
+    let account = Account::new().await;
+    let tree = account.tree().await;
+    let since = tree.head().await.unwrap().seq;
+    tree.write("/garden.md", "tomatoes in the garden").await.unwrap();
+    account.fs.write("/chats/two/garden.md", "canary of a garden").await.unwrap();
+    tree.write("/.agent/soil.md", "soil of the garden").await.unwrap();
+    account.other.write("/plants.md", "plants for a garden").await.unwrap();
+    tree.rename("/garden.md", "/.agent/garden.md").await.unwrap();
+    let changes = tree.changes(&ChangesQuery::since(since)).await.unwrap();
+    let told: Vec<_> = changes.commits.iter().flat_map(|commit| &commit.changes).collect();
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert_eq!(told[2].paths, [p("/.agent/garden.md")]);
+    assert_eq!(told[2].kind, ChangeKind::Renamed { from: p("/garden.md") });
+    let inside = ChangesQuery::since(since).within(p("/.agent"));
+    let changes = tree.changes(&inside).await.unwrap();
+    let last = &changes.commits.last().unwrap().changes[0];
+    assert_eq!((&last.kind, &last.paths[..]), (&ChangeKind::Created, &[p("/.agent/garden.md")][..]));
+    let paths = |answer: garth_engine::model::SearchAnswer| {
+        let mut paths: Vec<_> = answer.hits.iter().map(|hit| hit.path.to_string()).collect();
+        paths.sort();
+        paths
+    };
+    let found = tree.search(&SearchQuery::new("garden")).await.unwrap();
+    assert_eq!(paths(found), ["/.agent/garden.md", "/.agent/soil.md", "/skills/o/plants.md"]);
+    let found = tree.search(&SearchQuery::new("garden").within(p("/skills"))).await.unwrap();
+    assert_eq!(paths(found), ["/skills/o/plants.md"]);
+    let past = tree.as_of(&Seq(since.0 + 1).into()).await.unwrap();
+    assert_eq!(past.read_to_string("/garden.md").await.unwrap(), "tomatoes in the garden");
+    assert_eq!(past.entry("/skills/o/plants.md").await.unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(names(&*past, "/skills").await, ["o", "s"]);
+    let error = tree.history(&At::Path(p("/skills/o/plants.md")), &HistoryPage::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+}
+
+#[tokio::test]
+async fn a_walk_goes_through_all_parts_in_one_order_whatever_its_pages() {
+    let account = Account::new().await;
+    let tree = account.tree().await;
+    for file in
+        ["/.agent-x/f", "/.agent/a/f", "/.agent/memory/m", "/.agent0/f", "/skills/o/z/f", "/skills-x/f", "/z"]
+    {
+        tree.commit(Op::write(p(file), "x").with_parents().into()).await.unwrap();
+    }
+    let all = walked(&*tree, "/", 1000).await;
+    let mut sorted = all.clone();
+    sorted.sort_by_key(|path| {
+        let (dir, name) = path.rsplit_once('/').unwrap();
+        (dir.to_owned(), name.to_owned())
+    });
+    assert_eq!(all, sorted);
+    for path in
+        ["/.agent", "/.agent-x/f", "/.agent/memory/m", "/memory/m", "/skills/o/SKILL.md", "/skills/o/z/f"]
+    {
+        assert_eq!(all.iter().filter(|found| *found == path).count(), 1, "{path} in {all:?}");
+    }
+    for limit in 1..all.len() {
+        assert_eq!(walked(&*tree, "/", limit).await, all, "{limit}");
+    }
+    assert_eq!(
+        walked(&*tree, "/skills", 2).await,
+        ["/skills/o", "/skills/s", "/skills/o/SKILL.md", "/skills/o/z", "/skills/o/z/f"]
+    );
+}
+
+#[tokio::test]
+async fn what_is_left_out_of_a_tree_is_left_out_of_its_parts() {
+    let account = Account::new().await;
+    let tree = account.tree().await;
+    tree.write("/.agent/memory/f", "canary").await.unwrap();
+    tree.write("/.agent/f", "x").await.unwrap();
+    let within = Within::everything().without(["/skills/o", "/.agent/memory", "/memory"].map(p));
+    let to = Confinement::new(within, Owner::new("view").unwrap());
+    let view = &*tree.confined(&to).await.unwrap();
+    assert_eq!(names(view, "/").await, [".agent", "skills"]);
+    assert_eq!(names(view, "/.agent").await, ["f"]);
+    assert_eq!(names(view, "/skills").await, ["s"]);
+    for limit in [1, 2, 100] {
+        assert_eq!(walked(view, "/", limit).await, ["/.agent", "/skills", "/.agent/f", "/skills/s"]);
+    }
+    for path in
+        ["/skills/o", "/skills/o/SKILL.md", "/.agent/memory", "/.agent/memory/f", "/memory", "/memory/f"]
+    {
+        let error = view.stat(&At::Path(p(path))).await.unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::NotFound, Some(&p(path))));
+        let error = view.commit(Op::write(p(path), "x").into()).await.unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::AccessDenied, Some(&p(path))));
+        assert_eq!(refused(view, Op::remove(p(path))).await, ErrorKind::NotFound);
+    }
+    for path in ["/.agent", "/skills"] {
+        assert_eq!(refused(view, Op::rename(p(path), p("/x"))).await, ErrorKind::Busy);
+    }
+    assert!(refused(view, Op::copy_tree(p("/.agent"), p("/x"))).await == ErrorKind::Busy);
+}

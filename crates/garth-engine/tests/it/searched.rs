@@ -1,0 +1,127 @@
+//! What search finds of what agents keep: the text of context nodes that are there, and nothing that is kept
+//! beside text.
+
+use std::sync::Arc;
+
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::{Batch, Op, SearchQuery};
+use garth_engine::view::Scope;
+use garth_engine::{Env, FileSystem, TreePath};
+use tempfile::TempDir;
+
+fn path(path: &str) -> TreePath {
+    TreePath::parse(path).unwrap()
+}
+
+fn account() -> (TempDir, Arc<SqliteFs>) {
+    let folder = tempfile::tempdir().unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    (folder, fs)
+}
+
+async fn commit(fs: &dyn FileSystem, ops: impl IntoIterator<Item = Op>) {
+    fs.commit(Batch::new(ops)).await.unwrap();
+}
+
+fn write(at: &str, text: &str) -> Op {
+    Op::write(path(at), text.to_owned()).with_parents()
+}
+
+fn meta(dir: &str, status: &str) -> Op {
+    write(&format!("{dir}/.meta.json"), &format!(r#"{{"status":"{status}","heron":1}}"#))
+}
+
+fn node(dir: &str) -> Vec<Op> {
+    let file = |name: &str, text: &str| write(&format!("{dir}/{name}"), text);
+    vec![
+        file("content.md", "The heron stands in the pond."),
+        file(".abstract.md", "A heron."),
+        file(".overview.md", "# Heron"),
+        file(".relations.json", r#"["heron"]"#),
+        file(".outbox/e.json", r#"{"text":"heron"}"#),
+    ]
+}
+
+async fn paths(fs: &dyn FileSystem, query: SearchQuery) -> Vec<String> {
+    let hits = fs.search(&query).await.unwrap().hits;
+    let mut paths: Vec<String> = hits.iter().map(|hit| hit.path.to_string()).collect();
+    paths.sort();
+    paths
+}
+
+fn heron() -> SearchQuery {
+    SearchQuery::new("heron")
+}
+
+#[tokio::test]
+async fn the_text_of_a_node_is_found_while_its_meta_says_that_it_is_active() {
+    let (_folder, fs) = account();
+    for dir in ["/users/a/memories/profile", "/agents/b/memories/cases/x", "/agents/b/skills/s"] {
+        let own = [format!("{dir}/content.md")];
+        commit(&*fs, node(dir)).await;
+        assert!(paths(&*fs, heron()).await.is_empty(), "{dir}: without meta");
+        for (status, there) in [("PENDING", false), ("ACTIVE", true), ("BROKEN", false), ("ACTIVE", true)] {
+            commit(&*fs, [meta(dir, status)]).await;
+            let due = if there { &own[..] } else { &[] };
+            assert_eq!(paths(&*fs, heron()).await, due, "{dir}: {status}");
+        }
+        let with_layers = [".abstract.md", ".overview.md", "content.md"].map(|name| format!("{dir}/{name}"));
+        assert_eq!(paths(&*fs, heron().layers(true)).await, with_layers);
+        commit(&*fs, [Op::remove_file(path(&format!("{dir}/.meta.json")))]).await;
+        assert!(paths(&*fs, heron().layers(true)).await.is_empty(), "{dir}: its meta is gone");
+        commit(&*fs, [Op::remove_tree(path(dir))]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_is_renamed_is_judged_where_it_is() {
+    let (_folder, fs) = account();
+    let (one, other) = ("/users/a/memories/events/x", "/users/a/memories/events/y");
+    commit(&*fs, node(one).into_iter().chain([meta(one, "ACTIVE")])).await;
+    commit(&*fs, node(other).into_iter().chain([meta(other, "PENDING")])).await;
+    assert_eq!(paths(&*fs, heron()).await, [format!("{one}/content.md")]);
+    commit(&*fs, [Op::rename(path(one), path("/users/a/memories/events/z"))]).await;
+    commit(&*fs, [Op::rename(path(other), path(one))]).await;
+    assert_eq!(paths(&*fs, heron()).await, ["/users/a/memories/events/z/content.md"]);
+    // a directory of nodes, and one out of where nodes are: there it is text like any other
+    commit(&*fs, [Op::rename(path("/users/a"), path("/users/b"))]).await;
+    assert_eq!(paths(&*fs, heron()).await, ["/users/b/memories/events/z/content.md"]);
+    commit(&*fs, [Op::rename(path("/users/b/memories/events/x"), path("/x"))]).await;
+    let all =
+        [".abstract.md", ".meta.json", ".outbox/e.json", ".overview.md", ".relations.json", "content.md"];
+    let mut due = all.map(|name| format!("/x/{name}")).to_vec();
+    due.push("/users/b/memories/events/z/content.md".to_owned());
+    due.sort();
+    assert_eq!(paths(&*fs, heron()).await, due);
+    commit(&*fs, [Op::rename(path("/x"), path("/users/b/memories/events/x"))]).await;
+    assert_eq!(paths(&*fs, heron()).await, ["/users/b/memories/events/z/content.md"]);
+}
+
+#[tokio::test]
+async fn what_is_kept_beside_text_is_found_by_another_name_alone() {
+    let (_folder, fs) = account();
+    let session = "/users/a/agents/b/session/s";
+    for name in ["latest.md", "native/x.jsonl", "context/pack.md", "context/swap/chunk/x", "context/dedup/i"]
+    {
+        let text = if name.ends_with(".jsonl") { "\"heron\"\n" } else { "heron" };
+        commit(&*fs, [write(&format!("{session}/{name}"), text)]).await;
+    }
+    for hidden in ["/.outbox/e.json", "/agents/b/sessions/old.jsonl"] {
+        commit(&*fs, [write(hidden, "heron")]).await;
+    }
+    let message = r#"{"id":"msg-1","role":"user","created_at":"2026-01-27T09:30:00Z","content":"heron"}"#;
+    for (shown, text) in [("messages.jsonl", message), ("context/summary.md", "heron")] {
+        commit(&*fs, [write(&format!("{session}/{shown}"), text)]).await;
+    }
+    commit(&*fs, [write("/agents/b/skills/s/SKILL.md", "heron")]).await;
+    let shown = ["/agents/b/skills/s/SKILL.md".to_owned()]
+        .into_iter()
+        .chain(["context/summary.md", "messages.jsonl"].map(|name| format!("{session}/{name}")));
+    let shown: Vec<String> = shown.collect();
+    assert_eq!(paths(&*fs, heron()).await, shown);
+    let scope = Scope::open(&*fs, &path(session)).await.unwrap();
+    assert_eq!(paths(&*scope, heron()).await, ["/context/summary.md", "/messages.jsonl"]);
+    assert_eq!(fs.search(&heron().limit(3)).await.unwrap().hits.len(), 3, "what is not found does not count");
+    commit(&*fs, [Op::link(path("/.outbox/e.json"), path("/kept.json"))]).await;
+    assert!(paths(&*fs, heron()).await.contains(&"/kept.json".to_owned()));
+}
