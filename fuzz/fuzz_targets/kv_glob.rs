@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::value::RawValue;
 
 static TREE: LazyLock<Memory> = LazyLock::new(|| {
-    let tree = Memory::new(Env::system());
+    let tree = Memory::new(Env::system(), garth::agent::registry());
     let kv = Kv::new(&tree, "a", None).expect("an agent");
     let value = RawValue::from_string("1".to_owned()).expect("JSON");
     for key in ["/a", "/a/b", "/a/b/c", "/ab/a.b", "/[a]", "/é/*"] {

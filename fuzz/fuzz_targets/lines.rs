@@ -3,9 +3,9 @@
 
 use std::sync::LazyLock;
 
-use garth::rule::fragments::{SCHEMA, UNIQUE};
-use garth::rule::lines::{Lines, Place, WrongLine};
-use garth::rule::schema::{Budget, MAX_STEPS, Schema};
+use garth::agent::system::fragments::{SCHEMA, UNIQUE};
+use garth_engine::rule::lines::{Lines, Place, WrongLine};
+use garth_engine::rule::schema::{Budget, MAX_STEPS, Schema};
 use libfuzzer_sys::fuzz_target;
 
 static FRAGMENTS: LazyLock<Schema> = LazyLock::new(|| Schema::compile(SCHEMA).expect("a schema"));

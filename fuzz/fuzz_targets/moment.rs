@@ -2,7 +2,7 @@
 #![no_main]
 
 use garth::model::{Moment, Timestamp, parse_age};
-use garth::text::Question;
+use garth_engine::text::Question;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -1,7 +1,7 @@
 //! Verdicts are those of the crate `jsonschema` for all schemas that both take.
 #![no_main]
 
-use garth::rule::schema::{Budget, Schema};
+use garth_engine::rule::schema::{Budget, Schema};
 use libfuzzer_sys::fuzz_target;
 
 /// Whether the two mean different things by a schema on purpose.

@@ -1,7 +1,7 @@
 //! Schemas of any text are taken or refused, and judge a value in few steps either way.
 #![no_main]
 
-use garth::rule::schema::{Budget, Schema};
+use garth_engine::rule::schema::{Budget, Schema};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -2,7 +2,7 @@
 //! and what follows a line makes none of it.
 #![no_main]
 
-use garth::text::secret::{find, masked, masked_between};
+use garth_engine::text::secret::{find, masked, masked_between};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u8, &str)| {
@@ -22,7 +22,7 @@ fuzz_target!(|input: (u8, &str)| {
     if before.ends_with(b"\n") {
         let alone = find(before);
         for secret in found.iter().filter(|it| it.kind != "private key" && it.bytes.start < before.len()) {
-            let known = |own: &&garth::text::secret::Secret| {
+            let known = |own: &&garth_engine::text::secret::Secret| {
                 own.bytes.start <= secret.bytes.start && own.bytes.end >= secret.bytes.end
             };
             assert!(alone.iter().any(|own| known(&own)));

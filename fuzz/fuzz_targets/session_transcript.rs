@@ -22,7 +22,7 @@ async fn exported(sessions: &Sessions<'_>, format: TranscriptFormat) -> String {
 fuzz_target!(|text: &str| {
     let (name, text) = text.split_once('\n').unwrap_or((text, ""));
     let Ok(own) = name.parse::<TranscriptFormat>() else { return };
-    let tree = Memory::new(Env::system());
+    let tree = Memory::new(Env::system(), garth::agent::registry());
     let sessions = Sessions::new(&tree, "u", "a", Env::system()).expect("ids");
     block_on(async {
         sessions.create(&Create::new("s")).await.expect("a session");

@@ -14,8 +14,10 @@ pub mod outbox;
 pub mod recall;
 pub mod session;
 mod small;
+pub mod system;
 pub mod tree;
 mod tries;
 pub mod workspace;
 
+pub use system::registry;
 pub use tree::{AgentTree, Identity, Skill};

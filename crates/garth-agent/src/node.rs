@@ -46,7 +46,7 @@ use garth_engine::path::TreePath;
 /// use garth::Env;
 ///
 /// # futures::executor::block_on(async {
-/// let fs = Memory::new(Env::system());
+/// let fs = Memory::new(Env::system(), garth::agent::registry());
 /// let nodes = Nodes::new(&fs, "default", Env::system());
 /// let coffee = "ctx://default/users/alice/memories/preferences/coffee".parse()?;
 /// nodes.put(&coffee, &Put::new("Alice likes her coffee black. She has two a day.\n")).await?;

@@ -87,7 +87,7 @@ use garth_engine::path::{TreePath, check_id};
 /// use garth::Env;
 ///
 /// # futures::executor::block_on(async {
-/// let fs = Memory::new(Env::system());
+/// let fs = Memory::new(Env::system(), garth::agent::registry());
 /// let sessions = Sessions::new(&fs, "ann", "coder", Env::system())?;
 /// sessions.create(&Create::new("default")).await?;
 /// let said = [Draft::user("Where is the parser?"), Draft::assistant("In `src/parse.rs`.")];

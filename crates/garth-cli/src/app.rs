@@ -106,7 +106,9 @@ impl App {
 
     /// Where changes of ephemeral skills go, for this run.
     fn scratch(&self) -> Arc<dyn FileSystem> {
-        Arc::clone(self.scratch.get_or_init(|| Arc::new(Memory::new(self.env.clone()))))
+        Arc::clone(
+            self.scratch.get_or_init(|| Arc::new(Memory::new(self.env.clone(), garth::agent::registry()))),
+        )
     }
 
     /// Refuses a verb that works on the account in an agent's tree.

@@ -29,6 +29,7 @@ use crate::engine::sqlite::SqliteFs;
 use crate::env::Env;
 use crate::error::Result;
 use crate::fs::AccountStore;
+use crate::rule::Registry;
 
 pub use self::builder::DataDirBuilder;
 pub use self::control::{Account, AccountState, Control};
@@ -47,9 +48,10 @@ const ACCOUNTS: &str = "accounts";
 /// # use garth_engine as garth;
 /// # fn main() -> garth::Result<()> { futures::executor::block_on(async {
 /// # let home = tempfile::tempdir().expect("a temporary folder");
+/// use garth::rule::Registry;
 /// use garth::{DataDir, Env};
 ///
-/// let data = DataDir::open(home.path(), Env::system())?;
+/// let data = DataDir::open(home.path(), Env::system(), Registry::empty())?;
 /// data.create_account("team-a").await?;
 /// let tree = data.account("team-a").await?;
 /// # drop(tree);
@@ -81,13 +83,13 @@ impl DataDir {
     ///
     /// # Errors
     /// Those of [`DataDirBuilder::open`].
-    pub fn open(folder: &Path, env: Env) -> Result<Self> {
-        Self::builder().env(env).open(folder)
+    pub fn open(folder: &Path, env: Env, registry: Registry) -> Result<Self> {
+        Self::builder(registry).env(env).open(folder)
     }
 
-    /// Says how to open a data folder: whether it may be made, and what it may use.
-    pub fn builder() -> DataDirBuilder {
-        DataDirBuilder::default()
+    /// Returns a builder for a data folder whose trees have the rules and projections of `registry`.
+    pub fn builder(registry: Registry) -> DataDirBuilder {
+        DataDirBuilder::new(registry)
     }
 
     fn new(folder: Folder) -> Self {
@@ -219,7 +221,7 @@ mod tests {
     fn a_commit_leaves_another_mark_and_opening_or_reading_does_not() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("data");
-        let data = DataDir::open(&place, Env::system()).unwrap();
+        let data = DataDir::open(&place, Env::system(), crate::rule::sample::registry()).unwrap();
         let accounts = vec![block_on(data.create_account("a")).unwrap()];
         let mark = |data: &DataDir| block_on(data.marks(accounts.clone())).unwrap().remove(0);
         let write = |data: &DataDir, text: &str| {
@@ -240,7 +242,7 @@ mod tests {
             folder.path().join("data/accounts").join(&accounts[0].folder).join("tree.db-wal").exists()
         });
         assert!(closed.into_iter().any(|exists| !exists), "it is closed at last");
-        let data = DataDir::open(&place, Env::system()).unwrap();
+        let data = DataDir::open(&place, Env::system(), crate::rule::sample::registry()).unwrap();
         let before = mark(&data);
         let tree = block_on(data.account("a")).unwrap();
         block_on(crate::fs::FileSystem::head(&*tree)).unwrap();
@@ -250,7 +252,8 @@ mod tests {
     #[test]
     fn an_account_that_is_slow_to_open_keeps_nobody_from_others() {
         let folder = tempfile::tempdir().unwrap();
-        let data = DataDir::open(&folder.path().join("data"), Env::system()).unwrap();
+        let data = DataDir::open(&folder.path().join("data"), Env::system(), crate::rule::sample::registry())
+            .unwrap();
         let slow = block_on(data.create_account("slow")).unwrap();
         block_on(data.create_account("other")).unwrap();
         data.folder.trees.evict_all();

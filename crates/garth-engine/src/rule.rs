@@ -6,16 +6,17 @@
 mod check;
 mod class;
 mod demand;
-pub mod fragments;
 pub mod json;
 mod judge;
 pub mod lines;
 pub mod projection;
 pub mod quota;
+pub mod registry;
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub mod sample;
 pub mod schema;
 mod secrets;
-pub mod sessions;
-pub mod unfound;
 
 pub use check::{Breach, Check};
 pub use class::Class;
@@ -24,15 +25,12 @@ pub use judge::{
     Caller, Entries, File, Left, MAX_JUDGED, MAX_JUDGED_BYTES, MAX_LOOKED, Touched, judge, judge_state,
 };
 pub use lines::Place;
+pub use registry::{Registry, Searchable};
 pub use schema::SchemaText;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Within;
 use crate::path::TreePath;
-use fragments::MAX_FRAGMENTS;
-
-/// Largest value of the key-value interface, in bytes of its text: the largest request of the HTTP interface.
-pub const MAX_VALUE: usize = 1 << 20;
 
 /// Most rules that an account sets: each commit looks at all of them.
 pub const MAX_RULES: usize = 100;
@@ -61,7 +59,11 @@ impl Rule {
         Self { class, demand, digest, built_in: false }
     }
 
-    fn built_in(class: &'static str, demand: Demand) -> Self {
+    /// Returns a rule of the [`Registry`], which no operator can remove.
+    ///
+    /// # Panics
+    /// If `class` is not well formed: a fault of the program that registers it.
+    pub fn built_in(class: &'static str, demand: Demand) -> Self {
         Self { built_in: true, ..Self::new(Class::built_in(class), demand) }
     }
 
@@ -105,30 +107,6 @@ impl Rules {
     /// No rules.
     pub fn none() -> Self {
         Self::new(Vec::new())
-    }
-
-    /// Those that every tree has: what is kept for the key-value interface are values of it, lines of
-    /// instruction fragments, messages and events have a schema, what was said in a session only grows,
-    /// and no session writes what people set and the skills of all.
-    pub fn built_in() -> &'static Self {
-        static RULES: std::sync::LazyLock<Rules> = std::sync::LazyLock::new(|| {
-            let (values, fragments) = ("/agents/*/kv/**", "/agents/*/fragments.jsonl");
-            let of_people = ["/agents/*/settings.json", "/skills", "/skills/**"];
-            let only_grow = [sessions::MESSAGES, sessions::EVENTS, sessions::NATIVE];
-            let rules = vec![
-                Rule::built_in(values, Demand::MaxSize(MAX_VALUE as u64)),
-                Rule::built_in(values, Demand::Json { schema: None }),
-                Rule::built_in(fragments, Demand::MaxSize(MAX_FRAGMENTS)),
-                Rule::built_in(fragments, demand::lines(fragments::SCHEMA, Some(fragments::UNIQUE))),
-                Rule::built_in(sessions::MESSAGES, demand::lines(sessions::MESSAGE, None)),
-                Rule::built_in(sessions::EVENTS, demand::lines(sessions::EVENT, None)),
-                Rule::built_in(sessions::NATIVE, Demand::JsonLines { schema: None, unique: None }),
-            ];
-            let growing = only_grow.map(|class| Rule::built_in(class, Demand::AppendOnly));
-            let kept = of_people.map(|class| Rule::built_in(class, Demand::NotInSessions));
-            Rules::new(rules.into_iter().chain(growing).chain(kept).collect())
-        });
-        &RULES
     }
 
     /// One rule and no others: to look at what would break it.
@@ -217,7 +195,7 @@ mod tests {
     #[test]
     fn a_tree_has_so_many_rules_one_for_a_class_and_a_kind_of_demand_and_keeps_those_of_every_tree() {
         let rule = |class: &str, bytes| Rule::new(Class::parse(class).unwrap(), Demand::MaxSize(bytes));
-        let mut rules = Rules::built_in().clone();
+        let mut rules = super::sample::registry().rules().clone();
         let own = |rules: &Rules| rules.all().filter(|rule| !rule.is_built_in()).count();
         for n in 0..MAX_RULES {
             rules = rules.with(rule(&format!("/{n}"), 1)).unwrap();

@@ -11,9 +11,9 @@ use std::ops::Range;
 use futures::executor::block_on;
 use garth::agent::recall::{Key, Recall, Recaller};
 use garth::agent::session::{Append, Create, Draft, Resolved, Sessions};
-use garth::engine::sqlite::SqliteFs;
-use garth::model::{Batch, Op, SearchQuery};
-use garth::{Env, FileSystem, TreePath};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::{Batch, Op, SearchQuery};
+use garth_engine::{Env, FileSystem, TreePath};
 use garth_testkit::conversation::{Conversations, Told};
 
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
@@ -29,7 +29,7 @@ fn main() -> Result<()> {
     let set = Conversations::made();
     for (how, turns) in GROWING {
         let folder = tempfile::tempdir()?;
-        let fs = SqliteFs::open(folder.path(), Env::system())?;
+        let fs = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry())?;
         for session in &set.sessions {
             let path = path(&session.name)?;
             for some in session.turns.chunks(turns.min(session.turns.len())) {
@@ -46,12 +46,12 @@ fn main() -> Result<()> {
 /// Prints how often one session of many turns gives the turn that answers a question, and how long it takes.
 fn long(set: &Conversations) -> Result<()> {
     let (folder, env) = (tempfile::tempdir()?, Env::system());
-    let fs = SqliteFs::open(folder.path(), env.clone())?;
+    let fs = SqliteFs::open(folder.path(), env.clone(), garth::agent::registry())?;
     let sessions = Sessions::new(&*fs, "ann", "coder", env.clone())?;
     block_on(sessions.create(&Create::new("long")))?;
     let session = set.in_one(TURNS);
     for turns in session.turns.chunks(100) {
-        let drafts = turns.iter().map(|turn| Draft::parse(turn)).collect::<garth::Result<Vec<_>>>()?;
+        let drafts = turns.iter().map(|turn| Draft::parse(turn)).collect::<garth_engine::Result<Vec<_>>>()?;
         block_on(sessions.append("long", &Append::messages(drafts)))?;
     }
     let directory = sessions.directory("long")?;
@@ -106,7 +106,7 @@ fn measure(how: &str, set: &Conversations, fs: &dyn FileSystem, neighbours: bool
         let query = SearchQuery::new(&question.text).per_file(HITS).limit(HITS).neighbours(neighbours);
         let (file, turn) = (path(&set.sessions[question.session].name)?, set.bytes_of(question));
         let hits = block_on(fs.search(&query))?.hits;
-        let has = |hit: &garth::model::Hit| {
+        let has = |hit: &garth_engine::model::Hit| {
             hit.path == file && hit.bytes.start <= turn.start && turn.end <= hit.bytes.end
         };
         let (all, right) = found.entry(question.told).or_default();

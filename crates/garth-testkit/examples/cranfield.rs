@@ -11,8 +11,8 @@ use std::fs;
 use std::path::Path;
 
 use futures::executor::block_on;
-use garth::model::SearchQuery;
-use garth::{DataDir, Env, TreePath};
+use garth_engine::model::SearchQuery;
+use garth_engine::{DataDir, Env, TreePath};
 use garth_testkit::cranfield::Cranfield;
 
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
@@ -40,14 +40,14 @@ fn files(collection: &Cranfield, folder: &Path) -> Result<()> {
 }
 
 fn measure(collection: &Cranfield, data: &Path, path: &str) -> Result<()> {
-    let fs = block_on(DataDir::open(data, Env::system())?.account("default"))?;
+    let fs = block_on(DataDir::open(data, Env::system(), garth::agent::registry())?.account("default"))?;
     let within = TreePath::parse(path)?;
     for neighbours in [false, true] {
         let quality = collection.evaluate(|text| {
             let query = SearchQuery::new(text).within(within.clone()).limit(100).neighbours(neighbours);
             let hits = block_on(fs.search(&query))?.hits;
             let number = |path: &TreePath| path.name()?.split('.').next()?.parse().ok();
-            Ok::<_, garth::Error>(hits.iter().filter_map(|hit| number(&hit.path)).collect())
+            Ok::<_, garth_engine::Error>(hits.iter().filter_map(|hit| number(&hit.path)).collect())
         })?;
         let (ndcg, recall) = (quality.ndcg_at_10, quality.recall_at_100);
         println!("neighbours {neighbours}: nDCG@10 {ndcg:.4}  recall@100 {recall:.4}");

@@ -15,9 +15,9 @@ use std::time::Instant;
 use futures::TryStreamExt as _;
 use garth::agent::node::{Nodes, Put, Repair, Uri};
 use garth::agent::outbox::{Options, Worker};
-use garth::engine::host::{HostFs, Mode};
-use garth::model::Kind;
-use garth::{DataDir, Env, FileSystem, FileSystemExt};
+use garth_engine::engine::host::{HostFs, Mode};
+use garth_engine::model::Kind;
+use garth_engine::{DataDir, Env, FileSystem, FileSystemExt};
 
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
@@ -30,7 +30,7 @@ async fn main() -> Result<()> {
     match words.as_slice() {
         ["make", folder, count] => make(Path::new(folder), count.parse()?).await,
         ["account", folder] => {
-            let data = DataDir::open(&data(folder), Env::system())?;
+            let data = DataDir::open(&data(folder), Env::system(), garth::agent::registry())?;
             scan(&*data.account(ACCOUNT).await?).await
         }
         ["folder", folder] => scan(&*HostFs::open(&plain(folder), Mode::ReadOnly, Env::system())?).await,
@@ -49,7 +49,7 @@ fn plain(folder: &str) -> PathBuf {
 /// Nodes of ten users, with a text of 1 KiB each, whose events are done.
 async fn make(folder: &Path, count: usize) -> Result<()> {
     let name = folder.to_str().ok_or("the folder's name is UTF-8")?;
-    let data = DataDir::open(&data(name), Env::system())?;
+    let data = DataDir::open(&data(name), Env::system(), garth::agent::registry())?;
     data.create_account(ACCOUNT).await?;
     let fs = data.account(ACCOUNT).await?;
     let nodes = Nodes::new(&*fs, ACCOUNT, Env::system());

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
 use garth::agent::recall::{Key, Recall, Recaller};
-use garth::engine::sqlite::SqliteFs;
-use garth::model::{Batch, Body, Op, SearchQuery};
-use garth::{Env, FileSystem, TreePath};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::{Batch, Body, Op, SearchQuery};
+use garth_engine::{Env, FileSystem, TreePath};
 use garth_testkit::random::Random;
 
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
@@ -50,7 +50,7 @@ fn main() -> Result<()> {
         }
         let passages: u64 = passages.parse()?;
         let folder = tempfile::tempdir()?;
-        let fs = SqliteFs::open(folder.path(), Env::system())?;
+        let fs = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry())?;
         let begun = Instant::now();
         fill(&*fs, passages)?;
         println!("{passages} passages, written in {:.0} s", begun.elapsed().as_secs_f64());
@@ -73,7 +73,7 @@ fn main() -> Result<()> {
 /// Commits 32 MiB more than a commit indexes, and small files while the rest follows.
 fn left() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let fs = SqliteFs::open(folder.path(), Env::system())?;
+    let fs = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry())?;
     let mut random = Random::new(1);
     let mut batch = Vec::new();
     for name in ["/one", "/two"] {

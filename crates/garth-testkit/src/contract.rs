@@ -1,4 +1,4 @@
-//! The one contract suite: every promise of [`garth::FileSystem`] as a function that any implementation is
+//! The one contract suite: every promise of [`garth_engine::FileSystem`] as a function that any implementation is
 //! put to. [`contract_tests!`](crate::contract_tests) makes a test of each.
 //!
 //! A promise is put to those that have the abilities that it needs (named behind it in the macro); what one
@@ -35,11 +35,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use garth::engine::host::{HostFs, Mode};
-use garth::engine::sqlite::SqliteFs;
-use garth::env::ManualClock;
-use garth::model::{Batch, Ino, MAX_TARGET, Remove, Seq, Timestamp};
-use garth::{AccountStore, Env, FileSystem};
+use garth_engine::engine::host::{HostFs, Mode};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::env::ManualClock;
+use garth_engine::model::{Batch, Ino, MAX_TARGET, Remove, Seq, Timestamp};
+use garth_engine::{AccountStore, Env, FileSystem};
 
 use crate::tools::{apply, mkdir_all, remove, write};
 
@@ -47,7 +47,8 @@ use crate::tools::{apply, mkdir_all, remove, write};
 pub type Reopen = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Arc<dyn FileSystem>> + Send>> + Send + Sync>;
 
 /// Collects in the data from another instance, as another process would.
-pub type Collect = Box<dyn Fn() -> Pin<Box<dyn Future<Output = garth::Result<()>> + Send>> + Send + Sync>;
+pub type Collect =
+    Box<dyn Fn() -> Pin<Box<dyn Future<Output = garth_engine::Result<()>> + Send>> + Send + Sync>;
 
 /// A filesystem under test: fresh and empty, on a clock that the test moves.
 pub struct Subject {
@@ -93,7 +94,10 @@ impl Subject {
         let (env, clock) = Self::clock();
         let folder = tempfile::tempdir_in(base).expect("a temporary folder can be made");
         let path = folder.path().to_owned();
-        let open = move || SqliteFs::open(&path, env.clone()).expect("the engine opens what it wrote");
+        let open = move || {
+            SqliteFs::open(&path, env.clone(), garth::agent::registry())
+                .expect("the engine opens what it wrote")
+        };
         let collect = open.clone();
         let fs = open();
         Self {

@@ -19,7 +19,7 @@ use std::process::{Child, Command, Output};
 use std::sync::Arc;
 use std::time::Duration;
 
-use garth::Env;
+use garth_engine::Env;
 
 pub use self::attempt::{Attempt, WRITERS, Workload};
 pub use self::batch::{read_all, write_until_killed};

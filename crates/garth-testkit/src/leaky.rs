@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use garth::fs::lower::{Itself, Store, StoreId};
-use garth::fs::resolve::{Follow, resolve};
-use garth::model::{
+use garth_engine::fs::lower::{Itself, Store, StoreId};
+use garth_engine::fs::resolve::{Follow, resolve};
+use garth_engine::model::{
     At, Batch, Blame, Body, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched,
     FindAnswer, FindQuery, Head, HistoryPage, Ino, Listing, Moment, NamesPage, Op, Page, SearchAnswer,
     SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage, Within,
 };
-use garth::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, Upload};
+use garth_engine::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, Upload};
 
 /// What is not judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -286,7 +286,7 @@ impl FileSystem for Leaky {
                         .write(true)
                         .open(self.on_disk(path))
                         .and_then(|mut file| file.write_all(bytes));
-                    garth::Env::system().sleep(Duration::from_micros(200));
+                    garth_engine::Env::system().sleep(Duration::from_micros(200));
                 }
             }
         }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use garth::model::{
+use garth_engine::model::{
     At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched,
     FindAnswer, FindQuery, Head, HistoryPage, Listing, Moment, NamesPage, Op, Page, SearchAnswer,
     SearchQuery, Seq, SetAttrs, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
 };
-use garth::{
+use garth_engine::{
     Capabilities, Error, ErrorKind, FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, Upload,
 };
 
@@ -224,7 +224,7 @@ struct LimitedFile {
 
 #[async_trait]
 impl OpenNode for LimitedFile {
-    fn ino(&self) -> garth::model::Ino {
+    fn ino(&self) -> garth_engine::model::Ino {
         self.file.ino()
     }
 

@@ -1,4 +1,4 @@
-//! The model test: random operations on an engine and on [`Memory`](garth::engine::memory::Memory) side by side, every
+//! The model test: random operations on an engine and on [`Memory`](garth_engine::engine::memory::Memory) side by side, every
 //! answer compared. A failing run is cut down to a short list of steps that still
 //! fails, and printed with its seed.
 //!
@@ -19,7 +19,7 @@ use std::fmt;
 use std::future::Future;
 use std::path::Path;
 
-use garth::model::SetAttrs;
+use garth_engine::model::SetAttrs;
 
 use crate::contract::Subject;
 pub use posix::on_host;
@@ -213,14 +213,14 @@ where
 mod tests {
     use std::sync::Arc;
 
-    use garth::engine::memory::Memory;
+    use garth_engine::engine::memory::Memory;
 
     use super::*;
     use crate::planted::{Bug, Planted};
 
     async fn memory() -> Subject {
         let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(Memory::new(env)), clock)
+        Subject::new(Arc::new(Memory::new(env, garth::agent::registry())), clock)
     }
 
     #[test]
@@ -235,7 +235,10 @@ mod tests {
         for bug in Bug::SEQUENTIAL {
             let planted = || async move {
                 let (env, clock) = Subject::clock();
-                Subject::new(Arc::new(Planted::new(Arc::new(Memory::new(env)), bug)), clock)
+                Subject::new(
+                    Arc::new(Planted::new(Arc::new(Memory::new(env, garth::agent::registry())), bug)),
+                    clock,
+                )
             };
             let failure = match run(ModelConfig { ops: 20_000, seed: 7 }, planted) {
                 Ok(stats) => panic!("{bug:?} was not caught: {stats:?}"),

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use garth::engine::memory::Memory;
-use garth::model::{Ino, Owner};
-use garth::view::{Mount, Scope};
-use garth::{Env, FileSystem, FileSystemExt};
+use garth_engine::engine::memory::Memory;
+use garth_engine::model::{Ino, Owner};
+use garth_engine::view::{Mount, Scope};
+use garth_engine::{Env, FileSystem, FileSystemExt};
 
 use crate::contract::{START, Subject};
 use crate::tools::{given, p, write};
@@ -67,7 +67,7 @@ async fn tree(fs: &dyn FileSystem, part: Part) -> (Arc<dyn FileSystem>, Option<I
     if part == Part::Root {
         return (builder.open().await.expect("a tree"), None);
     }
-    let other = Arc::new(Memory::new(Env::system()));
+    let other = Arc::new(Memory::new(Env::system(), garth::agent::registry()));
     other.write("/elsewhere", "canary").await.expect("an empty tree takes a file");
     let builder = builder.directory(p("/in/a"), p(TWO)).mount(p("/in/o"), other);
     let (builder, shown) = match part {

@@ -10,12 +10,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use garth::engine::host::{HostFs, Mode};
-use garth::engine::memory::Memory;
-use garth::engine::sqlite::SqliteFs;
-use garth::model::{At, Batch, Op, SetAttrs, Timestamp, WalkPage};
-use garth::view::{Overlay, Scope};
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_engine::engine::host::{HostFs, Mode};
+use garth_engine::engine::memory::Memory;
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::{At, Batch, Op, SetAttrs, Timestamp, WalkPage};
+use garth_engine::view::{Overlay, Scope};
+use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use rustix::io::Errno;
 
 use self::draw::Step;
@@ -172,15 +172,16 @@ impl Both {
         let copy = folders[0].path();
         fs::set_permissions(copy, fs::Permissions::from_mode(0o755)).expect("its owner may do that");
         let account: Arc<dyn FileSystem> = match episode.sqlite {
-            true => SqliteFs::open(folders[1].path(), Env::system()).map_err(|error| error.to_string())?,
-            false => Arc::new(Memory::new(Env::system())),
+            true => SqliteFs::open(folders[1].path(), Env::system(), garth::agent::registry())
+                .map_err(|error| error.to_string())?,
+            false => Arc::new(Memory::new(Env::system(), garth::agent::registry())),
         };
         let given = Batch::new(["/below", "/above"].map(|dir| Op::mkdir(p(dir))));
         account.commit(given).await.map_err(|error| error.to_string())?;
         let scope = async |dir| Scope::open(&*account, &p(dir)).await.expect("a scope");
         let below: Arc<dyn FileSystem> = match episode.lower {
             Lower::SameStore => scope("/below").await,
-            Lower::OtherStore => Arc::new(Memory::new(Env::system())),
+            Lower::OtherStore => Arc::new(Memory::new(Env::system(), garth::agent::registry())),
             Lower::Folder => HostFs::open(copy, Mode::ReadOnly, Env::system()).expect("the folder is there"),
         };
         fill(&union, &*below, copy, episode).await?;
@@ -274,7 +275,7 @@ impl Both {
     async fn crosses(&self, op: &Op) -> Result<(), String> {
         let crosses = match op {
             Op::Rename { from, to, mode, .. } => {
-                let exchange = *mode == garth::model::RenameMode::Exchange;
+                let exchange = *mode == garth_engine::model::RenameMode::Exchange;
                 self.has_some_of_lower(from).await || (exchange && self.has_some_of_lower(to).await)
             }
             _ => false,

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use garth::model::{
+use garth_engine::model::{
     At, Batch, Blame, Body, ByteRange, Changes, ChangesQuery, Commit, CommitId, Confinement, Entry, Fetched,
     FindAnswer, FindQuery, Head, HistoryPage, Listing, Moment, NamesPage, Op, Page, SearchAnswer,
     SearchQuery, Seq, Snapshot, SnapshotsPage, Version, VersionId, Walk, WalkPage,
 };
-use garth::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, Upload};
+use garth_engine::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, Upload};
 
 /// One call in so many meets a bug of concurrent calls.
 const EVERY: u64 = 10;
@@ -200,14 +200,14 @@ impl FileSystem for Planted {
             let there = self.inner.stat(at).await?;
             let mut commit = self.inner.commit(Batch { ops: Vec::new(), ..batch }).await?;
             let version = VersionId { seq: commit.seq, ino: there.ino };
-            commit.outcomes = vec![garth::model::Outcome::changed(version, there.size)];
+            commit.outcomes = vec![garth_engine::model::Outcome::changed(version, there.size)];
             return Ok(commit);
         }
         if self.now(Bug::IgnoredPrecondition) {
             return self.inner.commit(Batch { preconditions: Vec::new(), ..batch }).await;
         }
         if self.now(Bug::FalseConflict) && !batch.preconditions.is_empty() {
-            return Err(garth::Error::new(garth::ErrorKind::Conflict, "refused for no reason"));
+            return Err(garth_engine::Error::new(garth_engine::ErrorKind::Conflict, "refused for no reason"));
         }
         self.commit_in_part(batch).await
     }

@@ -34,9 +34,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use garth::engine::sqlite::SqliteFs;
-use garth::model::{At, Body, ByteRange, Op};
-use garth::{AccountStore, DataDir, Env, ErrorKind, FileSystem, TreePath};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::{At, Body, ByteRange, Op};
+use garth_engine::{AccountStore, DataDir, Env, ErrorKind, FileSystem, TreePath};
 
 /// Why a promise is not proved: what was seen instead of it.
 #[derive(Debug)]
@@ -59,15 +59,15 @@ impl fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
-impl From<garth::Error> for Broken {
-    fn from(error: garth::Error) -> Self {
+impl From<garth_engine::Error> for Broken {
+    fn from(error: garth_engine::Error) -> Self {
         let source = std::error::Error::source(&error).map(|source| format!(" ({source})"));
         Self(format!("{:?}: {error}{}", error.kind(), source.unwrap_or_default()))
     }
 }
 
-impl From<garth::PathError> for Broken {
-    fn from(error: garth::PathError) -> Self {
+impl From<garth_engine::PathError> for Broken {
+    fn from(error: garth_engine::PathError) -> Self {
         Self(error.to_string())
     }
 }
@@ -103,12 +103,12 @@ fn run<T>(proof: impl Future<Output = Proven<T>>) -> Proven<T> {
 /// Makes the folder of an account and opens it.
 fn account(folder: &Path, env: Env) -> Proven<Arc<SqliteFs>> {
     std::fs::create_dir_all(folder)?;
-    Ok(SqliteFs::open(folder, env)?)
+    Ok(SqliteFs::open(folder, env, garth::agent::registry())?)
 }
 
 /// The account of a data folder, which is made if there is none.
 fn opened(folder: &Path) -> Proven<Arc<dyn AccountStore>> {
-    let data = DataDir::open(folder, Env::system())?;
+    let data = DataDir::open(folder, Env::system(), garth::agent::registry())?;
     match block_on(data.create_account("default")) {
         Err(error) if !error.is(ErrorKind::AlreadyExists) => return Err(error.into()),
         _ => {}

@@ -4,9 +4,9 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use garth::model::Ino;
-use garth::view::Scope;
-use garth::{FileSystem, FileSystemExt};
+use garth_engine::model::Ino;
+use garth_engine::view::Scope;
+use garth_engine::{FileSystem, FileSystemExt};
 
 use crate::contract::{Reopen, START, Subject};
 use crate::shifted::Shifted;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use garth::model::{At, Attributes, ByteRange, Entry, Ino, Kind, Timestamp, WalkPage};
-use garth::{Result, TreePath};
+use garth_engine::model::{At, Attributes, ByteRange, Entry, Ino, Kind, Timestamp, WalkPage};
+use garth_engine::{Result, TreePath};
 
 use crate::tools::Fs;
 

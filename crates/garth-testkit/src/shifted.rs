@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use garth::model::{
+use garth_engine::model::{
     At, Batch, Blame, ByteRange, Changes, ChangesQuery, Commit, CommitId, CommitInfo, Confinement, Entry,
     Fetched, FindAnswer, FindQuery, Head, HistoryPage, Ino, Listing, Moment, NamesPage, Op, Page,
     Precondition, SearchAnswer, SearchQuery, Seq, Snapshot, SnapshotsPage, Timestamp, Version, VersionId,
     Walk, WalkPage,
 };
-use garth::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, Upload};
+use garth_engine::{Capabilities, FileSystem, Lowering, OpenFile, OpenNode, Result, TreePath, Upload};
 
 /// How far numbers are shifted.
 #[derive(Clone, Copy, Debug)]

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use garth::model::{Confinement, Ino, Owner, Within};
-use garth::view::Scope;
-use garth::{FileSystem, FileSystemExt};
+use garth_engine::model::{Confinement, Ino, Owner, Within};
+use garth_engine::view::Scope;
+use garth_engine::{FileSystem, FileSystemExt};
 
 use crate::contract::{START, Subject};
 use crate::mounted::Part;

@@ -1,10 +1,10 @@
 //! Helpers of every test of a filesystem: paths, operations, reads and assertions.
 
-use garth::model::{
+use garth_engine::model::{
     At, Batch, Body, ByteRange, Commit, Create, Entry, HistoryPage, NamesPage, Op, Outcome, Page, Remove,
     RenameMode, Seq, SetAttrs, Snapshot, SnapshotsPage, Special, Version, VersionId, WalkPage,
 };
-use garth::{Capabilities, ErrorKind, FileSystem, FileSystemExt, Name, TreePath};
+use garth_engine::{Capabilities, ErrorKind, FileSystem, FileSystemExt, Name, TreePath};
 
 /// The filesystem under test.
 pub type Fs = dyn FileSystem;
@@ -179,18 +179,22 @@ pub async fn history(fs: &Fs, path: &str) -> Vec<Version> {
 }
 
 /// The paths of a node, at most 1,000.
-pub async fn names_of(fs: &Fs, of: &At) -> garth::Result<Vec<TreePath>> {
+pub async fn names_of(fs: &Fs, of: &At) -> garth_engine::Result<Vec<TreePath>> {
     Ok(fs.names(of, &NamesPage::default()).await?.items)
 }
 
 /// The snapshots, at most 1,000.
-pub async fn snapshots(fs: &Fs) -> garth::Result<Vec<Snapshot>> {
+pub async fn snapshots(fs: &Fs) -> garth_engine::Result<Vec<Snapshot>> {
     Ok(fs.snapshots(&SnapshotsPage::default()).await?.items)
 }
 
 /// Asserts that something fails with this kind and path.
 #[track_caller]
-pub fn assert_error<T: std::fmt::Debug>(result: garth::Result<T>, kind: ErrorKind, path: Option<&str>) {
+pub fn assert_error<T: std::fmt::Debug>(
+    result: garth_engine::Result<T>,
+    kind: ErrorKind,
+    path: Option<&str>,
+) {
     match result {
         Ok(answer) => panic!("{kind:?} was due, but it gave {answer:?}"),
         Err(error) => {

@@ -6,14 +6,14 @@
 
 #![allow(clippy::print_stdout)] // that is what an example does
 
+use garth::FileSystemExt;
 use garth::agent::kv::{Kv, PageRequest, Put};
-use garth::{DataDir, Env, FileSystemExt};
 use serde_json::value::to_raw_value;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
-    let data = DataDir::open(folder.path(), Env::system())?;
+    let data = garth::open(folder.path())?;
     data.create_account("acme").await?;
     let fs = data.account("acme").await?;
     let kv = Kv::new(&*fs, "scout", None)?;

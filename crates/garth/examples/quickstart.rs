@@ -6,14 +6,14 @@
 
 #![allow(clippy::print_stdout)] // that is what an example does
 
+use garth::FileSystemExt;
 use garth::model::SearchQuery;
-use garth::{DataDir, Env, FileSystemExt};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A program names a folder of its own here; this one goes when the example ends.
     let folder = tempfile::tempdir()?;
-    let data = DataDir::open(folder.path(), Env::system())?;
+    let data = garth::open(folder.path())?;
     data.create_account("acme").await?;
     let fs = data.account("acme").await?;
 

@@ -6,13 +6,13 @@
 
 #![allow(clippy::print_stdout)] // that is what an example does
 
+use garth::TreePath;
 use garth::model::{Batch, Op, SearchQuery, SetAttrs};
-use garth::{DataDir, Env, TreePath};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
-    let data = DataDir::open(folder.path(), Env::system())?;
+    let data = garth::open(folder.path())?;
     data.create_account("acme").await?;
     let fs = data.account("acme").await?;
 

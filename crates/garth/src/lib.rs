@@ -3,13 +3,13 @@
 //!
 //! ```
 //! use garth::model::SearchQuery;
-//! use garth::{DataDir, Env, FileSystemExt};
+//! use garth::FileSystemExt;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;
 //! # let folder = folder.path();
-//! let data = DataDir::open(folder, Env::system())?; // made if it is not there
+//! let data = garth::open(folder)?; // creates it if it is missing
 //! data.create_account("acme").await?;
 //! let fs = data.account("acme").await?;
 //!
@@ -30,7 +30,7 @@
 //! | calls that most programs need: read, write, rename, walk | [`FileSystemExt`] |
 //! | several changes in one commit, with conditions, author and message | [`model::Batch`], [`model::Op`] |
 //! | pages, ranges, handles, history, changes, search, large uploads | [`FileSystem`] |
-//! | data folders, accounts, API keys | [`DataDir`], [`datadir::Control`] |
+//! | data folders, accounts, API keys | [`open`], [`DataDir`], [`datadir::Control`] |
 //! | collecting garbage, checking, making the index anew | [`AccountStore`] |
 //! | JSON values under keys, as the HTTP interface keeps them | [`agent::kv::Kv`] |
 //! | paths with `..` and symbolic links | [`fs::resolve`] |
@@ -45,8 +45,48 @@
 //! that polls, all else on threads of the data folder. All handles are `Send + Sync`; clones of a [`DataDir`]
 //! and the [`Arc`](std::sync::Arc)s that it gives share one state. Several processes may open one data folder.
 
+use std::path::Path;
+
 pub use garth_agent as agent;
-pub use garth_engine::*;
+pub use garth_engine::datadir::{self, DataDir};
+pub use garth_engine::env::{self, Env};
+pub use garth_engine::error::{Error, ErrorKind, Result};
+pub use garth_engine::fs::{
+    AccountStore, Capabilities, FileSystem, FileSystemExt, OpenFile, OpenNode, Upload,
+};
+pub use garth_engine::path::{self, Name, PathError, TreePath};
+pub use garth_engine::{model, view};
+
+/// Opens a data folder of agents' trees with default limits; creates it if it is missing. See [`builder`] for
+/// more choice.
+///
+/// # Errors
+/// Those of [`datadir::DataDirBuilder::open`].
+pub fn open(folder: impl AsRef<Path>) -> Result<DataDir> {
+    builder().open(folder.as_ref())
+}
+
+/// Returns a builder for a data folder of agents' trees: whether it may be created, its clock, and its limits.
+pub fn builder() -> datadir::DataDirBuilder {
+    DataDir::builder(agent::registry())
+}
+
+/// Trees for tests and tools: in memory, and a plain folder of this machine.
+pub mod engine {
+    pub use garth_engine::engine::{host, memory};
+}
+
+/// What builds on [`FileSystem`]: links and `..`, restoring, and the maintenance of an account.
+pub mod fs {
+    pub use garth_engine::fs::store::SetRule;
+    pub use garth_engine::fs::{AccountStore, SYSTEM, resolve, restore};
+}
+
+/// Rules: classes of paths, and what is demanded of the files in them.
+pub mod rule {
+    pub use garth_engine::rule::schema::MAX_SCHEMA;
+    pub use garth_engine::rule::{Breach, Class, Demand, Policy, Rule};
+}
 
 /// Compiles the Rust of the README.
 #[cfg(doctest)]

@@ -19,7 +19,7 @@ const NODES: usize = 500;
 const TEXT: usize = 1024;
 
 pub(crate) async fn nodes(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
-    let data = DataDir::open(folder, Env::system())?;
+    let data = garth::open(folder)?;
     for account in ["nodes", "files"] {
         data.create_account(account).await?;
     }

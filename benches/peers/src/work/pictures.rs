@@ -34,7 +34,7 @@ fn message(n: usize) -> Result<Draft> {
 }
 
 pub(crate) async fn pictures(folder: &Path, size: Size) -> Result<Figures> {
-    let data = DataDir::open(folder, Env::system())?;
+    let data = garth::open(folder)?;
     data.create_account("pictures").await?;
     let account = data.account("pictures").await?;
     let sessions = Sessions::new(&*account, "ann", "coder", Env::system())?;

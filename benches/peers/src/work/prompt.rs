@@ -30,7 +30,7 @@ const REMEMBERED: usize = 10;
 const START: Timestamp = Timestamp(1_769_472_600_000_000_000);
 
 pub(crate) async fn prompt(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
-    let data = DataDir::open(folder, Env::system())?;
+    let data = garth::open(folder)?;
     data.create_account("prompt").await?;
     let account = data.account("prompt").await?;
     let (env, clock) = Env::manual(START);

@@ -18,7 +18,7 @@ const MESSAGES: usize = 100_000;
 /// The first process that runs it in a folder writes the session, and the next resets it: so its peak memory
 /// is that of a reset.
 pub(crate) async fn reset(folder: &Path, size: Size) -> Result<Figures> {
-    let (data, messages) = (DataDir::open(folder, Env::system())?, size.of(MESSAGES, 1_000));
+    let (data, messages) = (garth::open(folder)?, size.of(MESSAGES, 1_000));
     let mut figures = Figures::default();
     let account = match data.account("reset").await {
         Err(error) if error.is(ErrorKind::NotFound) => {

@@ -20,7 +20,7 @@ const TIMES: usize = 200;
 const ELSEWHERE: usize = 20;
 
 pub(crate) async fn rules(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
-    let data = DataDir::open(folder, Env::system())?;
+    let data = garth::open(folder)?;
     let mut accounts = Vec::new();
     for account in ["plain", "ruled"] {
         data.create_account(account).await?;

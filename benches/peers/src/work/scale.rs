@@ -106,7 +106,7 @@ async fn read_middles(
 /// An account of 1,000 names and one of many, all with one word in common. The larger is `default`, for a
 /// server to answer from.
 pub(crate) async fn names(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
-    let data = DataDir::open(folder, Env::system())?;
+    let data = garth::open(folder)?;
     let mut accounts = Vec::new();
     for (name, account, count) in [("few", "few", 1_000), ("many", "default", size.of(1_000_000, 1_000))] {
         data.create_account(account).await?;
@@ -162,7 +162,7 @@ async fn ask_names(name: &str, garth: &Garth, figures: &mut Figures) -> Result<(
 /// A tag that ten entries have, a value that one has, and the first page of a tag that all have; where there
 /// are few entries and many.
 pub(crate) async fn find(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
-    let data = DataDir::open(folder, Env::system())?;
+    let data = garth::open(folder)?;
     let mut accounts = Vec::new();
     for (name, account, count) in [("few", "few", 1_000), ("many", "default", size.of(1_000_000, 1_000))] {
         data.create_account(account).await?;
@@ -204,7 +204,7 @@ pub(crate) async fn accounts(folder: &Path, size: Size, runs: usize) -> Result<F
     let limits = std::fs::read_to_string("/proc/self/limits").context("needs Linux")?;
     let limit = limits.lines().find(|line| line.starts_with("Max open files"));
     ensure!(limit.is_some_and(|line| line.contains(" 1024 ")), "started with 1,024 file descriptors");
-    let data = DataDir::open(folder, Env::system())?;
+    let data = garth::open(folder)?;
     let count = size.of(10_000, 100);
     let mut failures = 0;
     for account in 0..count {

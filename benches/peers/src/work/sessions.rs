@@ -44,7 +44,7 @@ pub(crate) async fn fill(sessions: &Sessions<'_>, session: &str, messages: usize
 }
 
 pub(crate) async fn sessions(folder: &Path, size: Size, runs: usize) -> Result<Figures> {
-    let data = DataDir::open(folder, Env::system())?;
+    let data = garth::open(folder)?;
     data.create_account("sessions").await?;
     let account = data.account("sessions").await?;
     let sessions = Sessions::new(&*account, "ann", "coder", Env::system())?;

@@ -25,7 +25,7 @@ const FILES: usize = 1_000;
 
 pub(crate) async fn views(folder: &Path, size: Size) -> Result<Figures> {
     // opened by its data folder, as whatever keeps something in `/.garth` is
-    let data = DataDir::open(&folder.join("data"), Env::system())?;
+    let data = garth::open(&folder.join("data"))?;
     data.create_account("default").await?;
     let garth = &Garth(data.account("default").await?);
     let mut figures = Figures::default();
@@ -46,7 +46,7 @@ async fn looked_up(garth: &Garth, size: Size, figures: &mut Figures) -> Result<(
     }
     let root = path("/chats/one");
     let scope = Scope::open(store, &root).await?;
-    let other: Arc<dyn FileSystem> = Arc::new(Memory::new(Env::system()));
+    let other: Arc<dyn FileSystem> = Arc::new(Memory::new(Env::system(), garth::agent::registry()));
     let mount = Mount::builder(store, &path("/upper"), Owner::new("bench")?);
     let mount = mount.directory(path("/.agent"), root.clone()).mount(path("/skills/s"), other).open().await?;
     let over = async |dir: &str| {
@@ -92,7 +92,7 @@ async fn opened(garth: &Garth, figures: &mut Figures) -> Result<()> {
         garth.0.commit(skill.into()).await?;
     }
     let who = Identity::new("ann", "scout", "one", "main")?;
-    let scratch: Arc<dyn FileSystem> = Arc::new(Memory::new(Env::system()));
+    let scratch: Arc<dyn FileSystem> = Arc::new(Memory::new(Env::system(), garth::agent::registry()));
     for (figure, keeps) in [("open override", true), ("open ephemeral", false)] {
         let skills = (0..SKILLS).map(|n| match keeps {
             true => Skill::overriding(&format!("skill-{n}")),

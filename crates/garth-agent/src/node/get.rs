@@ -8,9 +8,10 @@ use super::meta::{Meta, Status};
 use super::state::{read_all, text_of};
 use super::uri::Uri;
 use super::{Nodes, missing};
+use crate::system::projections;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt;
-use garth_engine::model::{FindQuery, Projection, VersionId};
+use garth_engine::model::{FindQuery, VersionId};
 
 /// How much of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +128,7 @@ impl Nodes<'_> {
         if !self.fs.capabilities(&uri.dir()).find || !is_reached(uri) {
             return Ok(None);
         }
-        let query = FindQuery::new(Projection::EventNode).equal(&uri.to_string()).limit(16);
+        let query = FindQuery::new(projections::EVENT_NODE).equal(&uri.to_string()).limit(16);
         for item in self.fs.find(&query).await?.items {
             let event = self.fs.read_file(&item.path).await.ok();
             let event = event.and_then(|bytes| Event::parse(&bytes).ok());

@@ -8,9 +8,10 @@ use super::files::META;
 use super::meta::{Meta, Status};
 use super::uri::{Uri, decoded};
 use crate::breathe::breathe;
+use crate::system::projections;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{At, ByteRange, FindQuery, Kind, Page, Projection};
+use garth_engine::model::{At, ByteRange, FindQuery, Kind, Page};
 use garth_engine::path::{Name, TreePath, check_id};
 use garth_engine::rule::projection::MAX_FILE;
 
@@ -199,7 +200,7 @@ impl Nodes<'_> {
 
     /// The nodes with a status, in the order of directories; none if there are too many to put in order.
     async fn with_status(&self, list: &List) -> Result<Option<Vec<Uri>>> {
-        let mut query = FindQuery::new(Projection::NodeStatus).equal(list.status.as_str());
+        let mut query = FindQuery::new(projections::NODE_STATUS).equal(list.status.as_str());
         if let Prefix::Below(dir) = &list.prefix {
             query = query.within(dir.clone());
         }

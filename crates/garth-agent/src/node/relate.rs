@@ -9,9 +9,10 @@ use super::state::{File, State, read_all};
 use super::uri::Uri;
 use super::{Nodes, missing};
 use crate::breathe::breathe;
+use crate::system::projections;
 use crate::tries::Tries;
 use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::{FindQuery, Op, Precondition, Projection, Seq};
+use garth_engine::model::{FindQuery, Op, Precondition, Seq};
 
 /// Most steps from a node to others.
 const MAX_HOPS: usize = 5;
@@ -239,7 +240,7 @@ impl Nodes<'_> {
     /// By what is kept of edges in commits.
     async fn found(&self, uri: &Uri, most: usize) -> Result<(BTreeSet<Uri>, bool)> {
         let mut dirs = BTreeSet::new();
-        let mut query = FindQuery::new(Projection::RelationTarget).equal(&uri.to_string());
+        let mut query = FindQuery::new(projections::RELATION_TARGET).equal(&uri.to_string());
         loop {
             let answer = self.fs.find(&query).await?;
             for item in answer.items {

@@ -161,7 +161,7 @@ pub struct Told<'a> {
 /// use garth::{Env, FileSystemExt};
 ///
 /// # futures::executor::block_on(async {
-/// let fs = Memory::new(Env::system());
+/// let fs = Memory::new(Env::system(), garth::agent::registry());
 /// fs.mkdir_all("/users/alice/memories/preferences/coffee").await?;
 /// fs.write("/users/alice/memories/preferences/coffee/content.md", "Black.\n").await?;
 /// let nodes = Nodes::new(&fs, "default", Env::system());

@@ -7,12 +7,11 @@ use super::finish::removed;
 use super::present::{tell, tell_whatever};
 use super::queued::{Found, Keep, NodeState, Queued, in_outbox, is_absent, lies, load, node_state, places};
 use crate::node::{Event, EventStatus, EventType, RELATIONS, Status, Uri};
+use crate::system::projections;
 use garth_engine::env::Env;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{
-    At, FindCursor, FindItem, FindQuery, Ino, Op, Precondition, Projection, Timestamp,
-};
+use garth_engine::model::{At, FindCursor, FindItem, FindQuery, Ino, Op, Precondition, Timestamp};
 use garth_engine::path::TreePath;
 
 /// Nodes that are told anew in one commit.
@@ -51,7 +50,7 @@ pub async fn list(
     failed: bool,
     after: Option<FindCursor>,
 ) -> Result<Listing> {
-    let answer = fs.find(&FindQuery::new(Projection::EventDue).after(after).limit(100)).await?;
+    let answer = fs.find(&FindQuery::new(projections::EVENT_DUE).after(after).limit(100)).await?;
     let is_failed = |item: &FindItem| {
         item.key.starts_with("failed") || lies(&item.path).is_some_and(|(_, is_dead)| is_dead)
     };
@@ -145,7 +144,7 @@ fn free(now: Timestamp, queued: Box<Queued>) -> Result<Box<Queued>> {
 async fn sought(fs: &dyn FileSystem, account: &str, id: &str) -> Result<Found> {
     let (mut after, name) = (None, format!("{id}.json"));
     loop {
-        let answer = fs.find(&FindQuery::new(Projection::EventDue).after(after).limit(PAGE)).await?;
+        let answer = fs.find(&FindQuery::new(projections::EVENT_DUE).after(after).limit(PAGE)).await?;
         let place = answer.items.into_iter().find(|item| item.path.name() == Some(&*name));
         if let Some(item) = place
             && let Some(found) = load(fs, account, [(item.path, item.ino)], Keep::All).await?.pop()
@@ -204,7 +203,7 @@ pub async fn resend(
     below: &TreePath,
     after: Option<FindCursor>,
 ) -> Result<(usize, Option<FindCursor>)> {
-    let query = FindQuery::new(Projection::NodeStatus).equal(Status::Active.as_str());
+    let query = FindQuery::new(projections::NODE_STATUS).equal(Status::Active.as_str());
     let answer = fs.find(&query.within(below.clone()).after(after).limit(AT_ONCE)).await?;
     let metas: Vec<(TreePath, Ino)> = places(answer.items).collect();
     let mut told = 0;

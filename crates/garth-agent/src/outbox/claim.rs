@@ -5,11 +5,10 @@ use std::collections::{HashMap, HashSet};
 use super::order::{Verdict, is_superseded, verdict};
 use super::queued::{Found, Keep, Queued, load, places};
 use crate::node::EventStatus;
+use crate::system::projections;
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{
-    Author, Batch, FindCursor, FindQuery, Op, Precondition, Projection, Timestamp, VersionId,
-};
+use garth_engine::model::{Author, Batch, FindCursor, FindQuery, Op, Precondition, Timestamp, VersionId};
 use garth_engine::path::TreePath;
 
 /// Most events that are claimed, or removed, in one commit.
@@ -58,7 +57,7 @@ pub(super) async fn due(
     now: Timestamp,
     after: Option<FindCursor>,
 ) -> Result<Due> {
-    let query = FindQuery::new(Projection::EventDue).from(waiting(0)).to(waiting(millis(now) + 1));
+    let query = FindQuery::new(projections::EVENT_DUE).from(waiting(0)).to(waiting(millis(now) + 1));
     let answer = fs.find(&query.after(after).limit(CLAIM)).await?;
     let mut due = Due { next: answer.next, ..Due::default() };
     for found in load(fs, account, places(answer.items), Keep::Head).await? {
@@ -137,7 +136,7 @@ struct Shared {
 async fn shared(fs: &dyn FileSystem, account: &str, uri: &str) -> Result<Shared> {
     let (mut events, mut after) = (Vec::new(), None);
     loop {
-        let query = FindQuery::new(Projection::EventNode).equal(uri).limit(MAX_SHARED);
+        let query = FindQuery::new(projections::EVENT_NODE).equal(uri).limit(MAX_SHARED);
         let answer = fs.find(&query.after(after)).await?;
         for found in load(fs, account, places(answer.items), Keep::Head).await? {
             if let Found::Event(event) = found {

@@ -1,9 +1,10 @@
 //! How much waits and how much was given up.
 
 use super::queued::lies;
+use crate::system::projections;
 use garth_engine::error::Result;
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{FindCursor, FindQuery, Projection, Timestamp};
+use garth_engine::model::{FindCursor, FindQuery, Timestamp};
 use garth_engine::path::TreePath;
 
 /// Up to how many events are counted.
@@ -38,7 +39,7 @@ pub async fn counters(fs: &dyn FileSystem) -> Result<Counters> {
     for (from, to) in [("failed\0", "failed\u{1}"), ("waiting\0", "waiting\u{1}")] {
         let (mut after, mut counted): (Option<FindCursor>, usize) = (None, 0);
         loop {
-            let query = FindQuery::new(Projection::EventDue).from(from).to(to);
+            let query = FindQuery::new(projections::EVENT_DUE).from(from).to(to);
             let answer = fs.find(&query.after(after)).await?;
             for item in &answer.items {
                 // what cannot be read is due at once, also where it was set aside

@@ -5,10 +5,11 @@ use super::claim::{batch, is_lost};
 use super::queued::{Queued, is_absent, node_state};
 use crate::node::made::{upsert_relation, write_event};
 use crate::node::{EventType, RELATIONS, Uri, edge};
+use crate::system::projections;
 use garth_engine::env::Env;
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{At, Batch, ByteRange, FindQuery, Op, Precondition, Projection, Seq};
+use garth_engine::model::{At, Batch, ByteRange, FindQuery, Op, Precondition, Seq};
 use garth_engine::path::TreePath;
 
 /// Most nodes whose edges are rewritten between two looks for other events.
@@ -29,7 +30,7 @@ pub(super) async fn end(fs: &dyn FileSystem, env: &Env, account: &str, event: &Q
     let until = is_taken.then(|| event.seq());
     let (mut after, mut looked) = (None, 0);
     loop {
-        let query = FindQuery::new(Projection::RelationTarget).equal(old).limit(AT_ONCE);
+        let query = FindQuery::new(projections::RELATION_TARGET).equal(old).limit(AT_ONCE);
         let answer = fs.find(&query.after(after)).await?;
         looked += answer.items.len();
         let files: Vec<TreePath> = answer.items.into_iter().map(|item| item.path).collect();

@@ -17,10 +17,11 @@ use super::finish::{Ended, finish, set_aside};
 use super::order::ends_edges;
 use super::queued::{Queued, lies};
 use super::sink::Sink;
+use crate::system::projections;
 use garth_engine::env::Env;
 use garth_engine::error::Result;
 use garth_engine::fs::FileSystem;
-use garth_engine::model::{FindCursor, FindQuery, Projection, Timestamp};
+use garth_engine::model::{FindCursor, FindQuery, Timestamp};
 
 /// Events that are delivered at once, each of another node.
 const AT_ONCE: usize = 8;
@@ -221,7 +222,7 @@ impl Worker {
 
     /// The first moment at which something that waits now is due.
     async fn next(&self, fs: &dyn FileSystem) -> Result<Option<Timestamp>> {
-        let query = FindQuery::new(Projection::EventDue).from(waiting(millis(self.env.now()) + 1));
+        let query = FindQuery::new(projections::EVENT_DUE).from(waiting(millis(self.env.now()) + 1));
         let answer = fs.find(&query.to("waiting\u{1}").limit(CLAIM)).await?;
         let alive = answer.items.iter().find(|item| lies(&item.path).is_some_and(|(_, is_dead)| !is_dead));
         let millis = alive.and_then(|item| item.key.split('\0').nth(1)?.parse::<i64>().ok());

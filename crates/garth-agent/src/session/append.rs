@@ -14,10 +14,10 @@ use super::native::Natives;
 use super::pictures::Pictures;
 use crate::ids::uuid;
 use crate::small::as_read;
+use crate::system::projections::sessions::id_key;
 use crate::tries::Tries;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Batch, MAX_INLINE_BODY, Op, Precondition, Seq};
-use garth_engine::rule::projection::sessions::id_key;
 
 /// Most messages and events of one append, of each.
 pub const MAX_APPENDED: usize = 1000;

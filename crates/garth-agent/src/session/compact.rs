@@ -17,9 +17,9 @@ use super::shown::{Rules, Show};
 use crate::breathe::breathe;
 use crate::models::{Allowance, ChatModel, asked};
 use crate::small::{File, as_read, read_all};
+use crate::system::projections::sessions::result_key;
 use garth_engine::error::Result;
 use garth_engine::model::{Precondition, Seq};
-use garth_engine::rule::projection::sessions::result_key;
 
 /// Most messages that one compaction reads; the next goes on.
 const MAX_LINES: u64 = 10_000;

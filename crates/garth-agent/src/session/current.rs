@@ -5,9 +5,10 @@ use super::create::Create;
 use super::key::SessionKey;
 use super::list::Listed;
 use crate::ids::uuid;
+use crate::system::projections;
+use crate::system::projections::sessions::open_key;
 use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::{FindQuery, Projection};
-use garth_engine::rule::projection::sessions::open_key;
+use garth_engine::model::FindQuery;
 
 /// Most sessions with one key that are not at their end.
 const MAX_OPEN: usize = 1000;
@@ -22,7 +23,7 @@ impl Sessions<'_> {
             Some(only) => self.directory(only)?,
             None => self.home()?,
         };
-        let query = FindQuery::new(Projection::Session).equal(&open_key(key.as_str())).limit(MAX_OPEN);
+        let query = FindQuery::new(projections::SESSION).equal(&open_key(key.as_str())).limit(MAX_OPEN);
         let answer = self.fs.find(&query.within(home)).await?;
         if answer.next.is_some() {
             let message = format!("{key}: more than {MAX_OPEN} sessions have this key; end some of them");

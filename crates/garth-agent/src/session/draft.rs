@@ -9,11 +9,11 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::files::Log;
+use crate::system::session_lines::{EVENT, MESSAGE};
 use garth_engine::error::{Error, Result};
 use garth_engine::model::op::MAX_CUTS;
 use garth_engine::rule::json;
 use garth_engine::rule::schema::{Budget, MAX_STEPS, Schema};
-use garth_engine::rule::sessions::{EVENT, MESSAGE};
 
 /// Strings of so many bytes are stored on their own, 64 KiB: the same one is stored once, however often it is
 /// said.

@@ -5,10 +5,11 @@ use std::ops::{Range, RangeInclusive};
 
 use super::files::Log;
 use super::{Sessions, missing};
+use crate::system::projections;
+use crate::system::projections::sessions::{WITHDRAWN, line_key, withdrawn, withdrawn_key};
 use garth_engine::error::{Error, ErrorKind, Result};
-use garth_engine::model::{At, ByteRange, FindItem, FindQuery, Projection};
+use garth_engine::model::{At, ByteRange, FindItem, FindQuery};
 use garth_engine::path::TreePath;
-use garth_engine::rule::projection::sessions::{WITHDRAWN, line_key, withdrawn, withdrawn_key};
 
 /// Bytes that are read at a time.
 const PIECE: u64 = 128 << 10;
@@ -119,7 +120,7 @@ impl Sessions<'_> {
     /// How many lines a file has.
     pub(super) async fn end_of(&self, file: &TreePath) -> Result<End> {
         let size = self.fs.stat(&At::from(file)).await?.size;
-        let query = FindQuery::ends(Projection::SessionLine).within(file.clone()).limit(1);
+        let query = FindQuery::ends(projections::SESSION_LINE).within(file.clone()).limit(1);
         let found = self.fs.find(&query).await?.items;
         let Some(line) = found.into_iter().find_map(|item| item.line) else { return Ok(End::default()) };
         let open = size > line.bytes.start;
@@ -139,7 +140,7 @@ impl Sessions<'_> {
     }
 
     async fn keyed_in(&self, file: &TreePath, key: &str, from: u64, limit: usize) -> Result<Vec<FindItem>> {
-        let query = FindQuery::new(Projection::SessionLine).equal(key).lines_from(from).limit(limit);
+        let query = FindQuery::new(projections::SESSION_LINE).equal(key).lines_from(from).limit(limit);
         Ok(self.fs.find(&query.within(file.clone())).await?.items)
     }
 
@@ -291,7 +292,7 @@ impl Sessions<'_> {
                 }
             }
             // the first line that has another key
-            line = line_key(line).1 + garth_engine::rule::projection::sessions::STRIDE;
+            line = line_key(line).1 + crate::system::projections::sessions::STRIDE;
         }
         Ok(gone)
     }

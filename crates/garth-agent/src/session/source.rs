@@ -7,11 +7,11 @@ use std::str::FromStr;
 use super::files::Log;
 use super::lines::{Line, Select};
 use super::{Sessions, missing};
+use crate::system::projections::sessions::{STRIDE, USER, id_key, result_key};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{Kind, VersionId};
 use garth_engine::path::{TreePath, check_id};
-use garth_engine::rule::projection::sessions::{STRIDE, USER, id_key, result_key};
 
 /// Lines that a step back over messages looks at.
 const STEP: u64 = STRIDE;

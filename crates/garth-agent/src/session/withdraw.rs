@@ -8,10 +8,10 @@ use super::files::{LATEST, Log, UPDATED_AT};
 use super::message::Message;
 use super::source::{Resolved, Source, What};
 use crate::ids::uuid;
+use crate::system::projections::sessions::{ASSISTANT, MAX_WITHDRAWN};
 use crate::tries::Tries;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition, Seq};
-use garth_engine::rule::projection::sessions::{ASSISTANT, MAX_WITHDRAWN};
 
 /// Most messages that are withdrawn at once.
 const MAX_AT_ONCE: u64 = 1_000_000;

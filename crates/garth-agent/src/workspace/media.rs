@@ -5,9 +5,10 @@ use super::archive::Written;
 use super::settings::{MediaPolicy, Settings};
 use crate::media::{Fate, Media, MediaKey};
 use crate::session::{Closed, Sessions};
+use crate::system::projections;
+use crate::system::projections::sessions::open_key;
 use garth_engine::error::Result;
-use garth_engine::model::{At, FindQuery, Op, Precondition, Projection, Seq};
-use garth_engine::rule::projection::sessions::open_key;
+use garth_engine::model::{At, FindQuery, Op, Precondition, Seq};
 
 impl Workspace<'_> {
     /// What moves or removes the media of a session that is put away, which began after `since`. If some come
@@ -49,7 +50,7 @@ impl Workspace<'_> {
     async fn is_shared(&self, sessions: &Sessions<'_>, closed: &Closed) -> Result<bool> {
         let Some(key) = &closed.listed.meta.session_key else { return Ok(false) };
         let own = sessions.directory(&closed.listed.name)?;
-        let query = FindQuery::new(Projection::Session).equal(&open_key(key)).limit(2);
+        let query = FindQuery::new(projections::SESSION).equal(&open_key(key)).limit(2);
         let found = self.fs.find(&query).await?;
         Ok(found.next.is_some() || found.items.iter().any(|item| item.path.parent().as_ref() != Some(&own)))
     }

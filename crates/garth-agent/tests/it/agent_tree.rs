@@ -13,7 +13,7 @@ use garth::model::{
     At, Author, Batch, ChangesQuery, Commit, CommitId, Confinement, HistoryPage, Moment, Op, Owner,
     Precondition, SearchQuery, SetAttrs, Timestamp, Within,
 };
-use garth::{AccountStore, DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth::{AccountStore, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use tempfile::TempDir;
 
 fn p(path: &str) -> TreePath {
@@ -32,7 +32,7 @@ impl Account {
 
     async fn on(env: Env) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let data = DataDir::open(&folder.path().join("data"), env).unwrap();
+        let data = garth::builder().env(env).open(&folder.path().join("data")).unwrap();
         data.create_account("default").await.unwrap();
         Self { store: data.account("default").await.unwrap(), folder }
     }
@@ -283,7 +283,7 @@ async fn changes_of_an_ephemeral_skill_end_with_it() {
     std::fs::write(host.join("SKILL.md"), "of the host").unwrap();
     let of_host: Arc<dyn FileSystem> = HostFs::open(&host, Mode::ReadOnly, Env::system()).unwrap();
     let skills = || {
-        let scratch: Arc<dyn FileSystem> = Arc::new(Memory::new(Env::system()));
+        let scratch: Arc<dyn FileSystem> = Arc::new(Memory::new(Env::system(), garth::agent::registry()));
         let cook = Skill::ephemeral("cook", Arc::clone(&scratch)).unwrap();
         vec![cook, Skill::ephemeral("weave", scratch).unwrap().from(Arc::clone(&of_host))]
     };
@@ -399,7 +399,7 @@ async fn uploads_have_a_limit_and_replace_nothing_if_asked() {
 #[tokio::test]
 async fn a_users_own_name_is_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
-    let open = async || DataDir::open(&folder.path().join("data"), Env::system()).unwrap();
+    let open = async || garth::open(&folder.path().join("data")).unwrap();
     let data = open().await;
     data.create_account("default").await.unwrap();
     let account = data.account("default").await.unwrap();

@@ -9,7 +9,7 @@ use garth::agent::session::{
 };
 use garth::engine::memory::Memory;
 use garth::model::{Author, Batch, LogPosition, Op, SetAttrs, Timestamp};
-use garth::{DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::{Value, json};
 
 use super::packs::{budget, call, check, result};
@@ -331,7 +331,7 @@ async fn all_that_a_session_wrote_anywhere_is_listed_with_its_bytes() {
 async fn what_is_to_be_collected_is_found_when_it_is_due_and_looked_at_no_sooner() {
     let folder = tempfile::tempdir().unwrap();
     let (env, clock) = Env::manual(Timestamp(1_769_472_000_000_000_000));
-    let data = DataDir::open(&folder.path().join("data"), env.clone()).unwrap();
+    let data = garth::builder().env(env.clone()).open(&folder.path().join("data")).unwrap();
     data.create_account("default").await.unwrap();
     let fs = data.account("default").await.unwrap();
     let sessions = Sessions::new(&*fs, "ann", "coder", env.clone()).unwrap();
@@ -456,7 +456,7 @@ async fn a_fact_is_published_as_a_node_that_names_its_messages() {
 #[tokio::test]
 async fn what_one_run_leaves_is_collected_by_a_later_one() {
     let (env, clock) = Env::manual(Timestamp(1_769_472_000_000_000_000));
-    let fs = Memory::new(env.clone());
+    let fs = Memory::new(env.clone(), garth::agent::registry());
     let sessions = Sessions::new(&fs, "ann", "coder", env.clone()).unwrap();
     sessions.create(&Create::new("default")).await.unwrap();
     say(&sessions, [Draft::user("one")]).await;

@@ -6,7 +6,7 @@ use garth::agent::workspace::{Day, Memory as Remembered, PromptOptions, Workspac
 use garth::engine::memory::Memory;
 use garth::env::ManualClock;
 use garth::model::{At, Author, Batch, Op, SetAttrs, Timestamp};
-use garth::{DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::counting::Counting;
 use tempfile::TempDir;
 
@@ -17,10 +17,10 @@ const TODAY: &str = "/agents/coder/memory/2026-01-27.md";
 /// A tree on each engine, with its clock.
 async fn trees() -> Vec<(Arc<dyn FileSystem>, Env, ManualClock, Option<TempDir>)> {
     let (env, clock) = Env::manual(START);
-    let memory: Arc<dyn FileSystem> = Arc::new(Memory::new(env.clone()));
+    let memory: Arc<dyn FileSystem> = Arc::new(Memory::new(env.clone(), garth::agent::registry()));
     let (sqlite_env, sqlite_clock) = Env::manual(START);
     let folder = tempfile::tempdir().unwrap();
-    let data = DataDir::open(&folder.path().join("data"), sqlite_env.clone()).unwrap();
+    let data = garth::builder().env(sqlite_env.clone()).open(&folder.path().join("data")).unwrap();
     data.create_account("default").await.unwrap();
     let sqlite: Arc<dyn FileSystem> = data.account("default").await.unwrap();
     vec![(memory, env, clock, None), (sqlite, sqlite_env, sqlite_clock, Some(folder))]

@@ -10,12 +10,12 @@ use garth::agent::kv::{
     MAX_VALUE, PageRequest, Paged, Past, Put, Search, Semantics, Written,
 };
 use garth::engine::memory::Memory;
-use garth::engine::sqlite::SqliteFs;
 use garth::env::ManualClock;
 use garth::model::{
     At, Author, Batch, ByteRange, ChangesQuery, Idempotency, Kind, Op, Seq, Timestamp, WalkPage,
 };
 use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_engine::engine::sqlite::SqliteFs;
 use garth_testkit::tools::p as path;
 use serde_json::value::RawValue;
 
@@ -31,7 +31,7 @@ macro_rules! on_each_engine {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $name() {
                 let (env, clock) = super::Env::manual(super::START);
-                super::$name(super::Arc::new(super::Memory::new(env)), clock).await;
+                super::$name(super::Arc::new(super::Memory::new(env, garth::agent::registry())), clock).await;
             })*
         }
 
@@ -40,7 +40,7 @@ macro_rules! on_each_engine {
             async fn $name() {
                 let (env, clock) = super::Env::manual(super::START);
                 let folder = tempfile::tempdir().unwrap();
-                super::$name(super::SqliteFs::open(folder.path(), env).unwrap(), clock).await;
+                super::$name(super::SqliteFs::open(folder.path(), env, garth::agent::registry()).unwrap(), clock).await;
             })*
         }
     };
@@ -486,7 +486,7 @@ async fn an_idempotent_retry_answers_the_first_write_again(fs: Fs, clock: Manual
 
 #[tokio::test]
 async fn a_filesystem_without_search_says_so() {
-    let fs: Fs = Arc::new(Memory::new(Env::system()));
+    let fs: Fs = Arc::new(Memory::new(Env::system(), garth::agent::registry()));
     let kv = kv(&fs);
     let search = async |query: &'static str, limit| {
         let search = Search { query, path_prefix: None, tags_any: vec![] };

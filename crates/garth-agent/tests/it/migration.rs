@@ -259,7 +259,7 @@ async fn assert_same_keys(data: &DataDir, shown: &Value) {
 #[tokio::test]
 async fn data_of_format_2_shows_what_the_garth_that_wrote_it_showed() {
     let (folder, shown) = (old_data(), shown());
-    let data = DataDir::open(folder.path(), Env::system()).unwrap();
+    let data = garth::open(folder.path()).unwrap();
     let accounts = data.control().accounts().await.unwrap();
     assert!(accounts.iter().map(|account| &account.id).eq(fields(&shown["accounts"]).map(|(name, _)| name)));
     assert_same_keys(&data, &shown).await;
@@ -273,7 +273,7 @@ async fn data_of_format_2_shows_what_the_garth_that_wrote_it_showed() {
 #[tokio::test]
 async fn data_of_format_2_is_collected_indexed_and_written_like_new_data() {
     let (folder, shown) = (old_data(), shown());
-    let data = DataDir::open(folder.path(), Env::system()).unwrap();
+    let data = garth::open(folder.path()).unwrap();
     for (name, shown) in fields(&shown["accounts"]) {
         let fs = data.account(name).await.unwrap();
         fs.reindex().await.unwrap();
@@ -294,7 +294,7 @@ async fn data_of_format_2_is_collected_indexed_and_written_like_new_data() {
 #[tokio::test]
 async fn an_index_of_format_2_is_made_anew_in_the_background_and_answers_meanwhile() {
     let (folder, shown) = (old_data(), shown());
-    let data = DataDir::open(folder.path(), Env::system()).unwrap();
+    let data = garth::open(folder.path()).unwrap();
     let shown = &shown["accounts"]["default"];
     let account = data.control().account("default").await.unwrap();
     let database = folder.path().join("accounts").join(account.folder).join("tree.db");
@@ -327,13 +327,13 @@ async fn an_index_of_format_2_is_made_anew_in_the_background_and_answers_meanwhi
 #[cfg(debug_assertions)]
 #[tokio::test]
 async fn a_migration_that_fails_leaves_data_of_format_2_as_it_was() {
-    use garth::engine::sqlite::SqliteFs;
-    use garth::runtime::Runtime;
-    use garth::runtime::failpoint::{self, Failure};
+    use garth_engine::engine::sqlite::SqliteFs;
+    use garth_engine::runtime::Runtime;
+    use garth_engine::runtime::failpoint::{self, Failure};
 
     let (folder, shown) = (old_data(), shown());
     let database = {
-        let account = DataDir::open(folder.path(), Env::system()).unwrap();
+        let account = garth::open(folder.path()).unwrap();
         let account = account.control().account("default").await.unwrap();
         folder.path().join("accounts").join(account.folder).join("tree.db")
     };
@@ -344,13 +344,13 @@ async fn a_migration_that_fails_leaves_data_of_format_2_as_it_was() {
     assert_eq!(format(), 2);
     let runtime = Runtime::new(Env::system());
     runtime.failpoints().arm(failpoint::MIGRATE, Failure::Io, 0);
-    let opened = SqliteFs::open_on(database.parent().unwrap(), &runtime);
+    let opened = SqliteFs::open_on(database.parent().unwrap(), &runtime, garth::agent::registry());
     let passed = !runtime.failpoints().disarm();
     assert_eq!(format(), 2, "either it is the present format, or the migration was taken back");
     match opened {
         Ok(_) => assert!(!passed, "the failure was told"),
         Err(error) => assert!(passed && error.is(garth::ErrorKind::Io), "{error:?}"),
     }
-    let data = DataDir::open(folder.path(), Env::system()).unwrap();
+    let data = garth::open(folder.path()).unwrap();
     assert_same(&*data.account("default").await.unwrap(), &shown["accounts"]["default"]).await;
 }

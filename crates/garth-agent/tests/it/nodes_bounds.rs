@@ -13,7 +13,7 @@ fn uri(slug: &str) -> Uri {
 }
 
 fn account() -> Arc<Memory> {
-    Arc::new(Memory::new(Env::system()))
+    Arc::new(Memory::new(Env::system(), garth::agent::registry()))
 }
 
 fn nodes(fs: &dyn FileSystem) -> Nodes<'_> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use garth::agent::node::{Edge, Nodes, Uri};
 use garth::engine::host::{HostFs, Mode};
 use garth::engine::memory::Memory;
-use garth::{DataDir, Env, FileSystem};
+use garth::{Env, FileSystem};
 
 pub(super) fn uri(text: &str) -> Uri {
     format!("ctx://default/{text}").parse().unwrap()
@@ -26,11 +26,15 @@ pub(super) fn edge(from: &Uri, to: &Uri) -> Edge {
 pub(super) async fn engines() -> Vec<(Arc<dyn FileSystem>, tempfile::TempDir)> {
     let folder = || tempfile::tempdir().unwrap();
     let (sqlite, host, memory) = (folder(), folder(), folder());
-    let data = DataDir::open(&sqlite.path().join("data"), Env::system()).unwrap();
+    let data = garth::open(&sqlite.path().join("data")).unwrap();
     data.create_account("default").await.unwrap();
     let account: Arc<dyn FileSystem> = data.account("default").await.unwrap();
     let on_host = HostFs::open(host.path(), Mode::Writable, Env::system()).unwrap();
-    vec![(account, sqlite), (Arc::new(Memory::new(Env::system())), memory), (on_host, host)]
+    vec![
+        (account, sqlite),
+        (Arc::new(Memory::new(Env::system(), garth::agent::registry())), memory),
+        (on_host, host),
+    ]
 }
 
 pub(super) fn nodes(fs: &dyn FileSystem) -> Nodes<'_> {

@@ -67,7 +67,12 @@ struct Home {
 
 fn home() -> Home {
     let (env, clock) = Env::manual(Timestamp::parse_rfc3339("2026-01-27T09:30:00Z").unwrap());
-    Home { fs: Arc::new(Memory::new(env.clone())), env, clock, sink: Notes::default() }
+    Home {
+        fs: Arc::new(Memory::new(env.clone(), garth::agent::registry())),
+        env,
+        clock,
+        sink: Notes::default(),
+    }
 }
 
 fn uri(slug: &str) -> Uri {

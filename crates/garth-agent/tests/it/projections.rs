@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use garth::agent::system::projections;
 use garth::engine::memory::Memory;
-use garth::engine::sqlite::SqliteFs;
 use garth::model::quota::Limits;
 use garth::model::{Batch, FindQuery, Op, Projection, SetAttrs};
 use garth::rule::{Class, Demand, Rule};
 use garth::{AccountStore, Env, ErrorKind, FileSystem, TreePath};
+use garth_engine::engine::sqlite::SqliteFs;
 use tempfile::TempDir;
 
 fn path(path: &str) -> TreePath {
@@ -17,7 +18,7 @@ fn path(path: &str) -> TreePath {
 }
 
 fn open(folder: &TempDir) -> Arc<SqliteFs> {
-    SqliteFs::open(folder.path(), Env::system()).unwrap()
+    SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap()
 }
 
 /// Runs SQL on the account's database as another process would.
@@ -87,13 +88,13 @@ async fn a_process_of_an_older_set_reads_and_cannot_write() {
 #[tokio::test]
 async fn an_account_of_an_older_set_gets_its_keys_when_it_is_opened() {
     let (folder, fs) = filled().await;
-    let all = found(&*fs, FindQuery::new(Projection::Metadata)).await;
+    let all = found(&*fs, FindQuery::new(Projection::METADATA)).await;
     execute(&folder, "DELETE FROM projected; UPDATE head SET projections = 0");
     assert!(found(&*fs, FindQuery::tag("x")).await.is_empty());
     let newer = open(&folder);
     for fs in [&fs, &newer] {
         assert_eq!(found(&**fs, FindQuery::tag("x")).await, ["/a", "/d", "/d/b"]);
-        assert_eq!(found(&**fs, FindQuery::new(Projection::Metadata)).await, all);
+        assert_eq!(found(&**fs, FindQuery::new(Projection::METADATA)).await, all);
         assert_eq!(fs.fsck().await.unwrap().findings, []);
         commit(&**fs, [tagged("/a", "y")]).await;
         commit(&**fs, [tagged("/a", "x")]).await;
@@ -146,7 +147,7 @@ mod by_line {
     use super::*;
 
     fn words() -> FindQuery {
-        FindQuery::new(Projection::FirstWord)
+        FindQuery::new(garth_engine::rule::sample::FIRST_WORD)
     }
 
     /// Words with their lines.
@@ -278,7 +279,7 @@ mod by_file {
         let (_folder, fs) = filled().await;
         let at = |name: &str| path(&format!("/users/a/memories/{name}"));
         let of = async |status: &str| {
-            let query = FindQuery::new(Projection::NodeStatus).equal(status);
+            let query = FindQuery::new(projections::NODE_STATUS).equal(status);
             let mut paths = found(&*fs, query).await;
             paths.sort();
             paths
@@ -319,7 +320,7 @@ mod by_file {
     #[tokio::test]
     async fn both_engines_keep_the_same_keys() {
         let (_folder, fs) = filled().await;
-        let memory = Memory::new(Env::system());
+        let memory = Memory::new(Env::system(), garth::agent::registry());
         let node = "/users/a/memories/events/x";
         let edges = r#"[{"to_uri":"ctx://a/1"},{"to_uri":"ctx://a/2"},{"to_uri":"ctx://a/1"}]"#;
         let event =
@@ -333,10 +334,10 @@ mod by_file {
         for fs in [&*fs as &dyn FileSystem, &memory] {
             commit(fs, ops.clone()).await;
             for (projection, due) in [
-                (Projection::RelationTarget, vec!["ctx://a/1", "ctx://a/2"]),
-                (Projection::EventNode, vec!["ctx://a/1", "ctx://a/3"]),
-                (Projection::EventDue, vec!["failed\u{0}000000000000000", "waiting\u{0}001767225600000"]),
-                (Projection::NodeStatus, vec!["PENDING"]),
+                (projections::RELATION_TARGET, vec!["ctx://a/1", "ctx://a/2"]),
+                (projections::EVENT_NODE, vec!["ctx://a/1", "ctx://a/3"]),
+                (projections::EVENT_DUE, vec!["failed\u{0}000000000000000", "waiting\u{0}001767225600000"]),
+                (projections::NODE_STATUS, vec!["PENDING"]),
             ] {
                 let answer = fs.find(&FindQuery::new(projection)).await.unwrap();
                 let keys: Vec<&str> = answer.items.iter().map(|item| item.key.as_str()).collect();

@@ -16,7 +16,7 @@ const START: Timestamp = Timestamp(1_769_506_200_000_000_000);
 
 fn tree() -> (Memory, Env, ManualClock) {
     let (env, clock) = Env::manual(START);
-    (Memory::new(env.clone()), env, clock)
+    (Memory::new(env.clone(), garth::agent::registry()), env, clock)
 }
 
 fn file(name: &str) -> TreePath {

@@ -7,10 +7,10 @@ use garth::agent::node::{LayerText, Nodes, Put, Uri};
 use garth::agent::recall::fence::{self, Key};
 use garth::agent::recall::{FITS, MAX_BUDGET, MIN_BUDGET, Recall, Recalled, Recaller};
 use garth::agent::{AgentTree, Identity};
-use garth::engine::sqlite::SqliteFs;
 use garth::env::ManualClock;
 use garth::model::{At, Body, ByteRange, Moment, Op, Timestamp};
-use garth::{DataDir, Env, ErrorKind, FileSystem, FileSystemExt};
+use garth::{Env, ErrorKind, FileSystem, FileSystemExt};
+use garth_engine::engine::sqlite::SqliteFs;
 use garth_testkit::random::Random;
 use garth_testkit::secrets::each;
 use garth_testkit::tools::p as path;
@@ -36,7 +36,12 @@ impl Account {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-        Self { fs: SqliteFs::open(folder.path(), env.clone()).unwrap(), env, clock, _folder: folder }
+        Self {
+            fs: SqliteFs::open(folder.path(), env.clone(), garth::agent::registry()).unwrap(),
+            env,
+            clock,
+            _folder: folder,
+        }
     }
 
     async fn put(&self, at: &str, text: impl Into<String>) {
@@ -335,7 +340,7 @@ async fn no_secret_is_recalled() {
 #[tokio::test]
 async fn an_agent_recalls_from_its_own_tree_and_from_no_other() {
     let folder = tempfile::tempdir().unwrap();
-    let data = DataDir::open(&folder.path().join("data"), Env::system()).unwrap();
+    let data = garth::open(&folder.path().join("data")).unwrap();
     for name in ["default", "other"] {
         data.create_account(name).await.unwrap();
         let account = data.account(name).await.unwrap();

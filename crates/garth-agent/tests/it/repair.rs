@@ -351,7 +351,7 @@ async fn a_delete_that_was_cut_short_is_finished() {
 #[tokio::test]
 async fn a_writer_that_pauses_between_files_is_never_broken() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = Memory::new(env.clone());
+    let fs = Memory::new(env.clone(), garth::agent::registry());
     let nodes = Nodes::new(&fs, "default", env);
     let repair = Repair::new(nodes.clone());
     fs.mkdir_all(&coffee().dir()).await.unwrap();
@@ -410,7 +410,7 @@ async fn followed(
 #[tokio::test]
 async fn what_other_doors_change_is_followed_within_two_seconds() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = Memory::new(env.clone());
+    let fs = Memory::new(env.clone(), garth::agent::registry());
     let nodes = Nodes::new(&fs, "default", env.clone());
     let mut follow = Follow::since(Seq(0));
     let bob = TreePath::parse("/users/bob").unwrap();
@@ -471,7 +471,7 @@ async fn what_other_doors_change_is_followed_within_two_seconds() {
 #[tokio::test]
 async fn what_went_to_another_owner_by_hand_is_told_as_gone_and_is_a_node_of_its_own_there() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = Memory::new(env.clone());
+    let fs = Memory::new(env.clone(), garth::agent::registry());
     let nodes = Nodes::new(&fs, "default", env.clone());
     let mut follow = Follow::since(Seq(0));
     nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
@@ -503,7 +503,7 @@ async fn what_went_to_another_owner_by_hand_is_told_as_gone_and_is_a_node_of_its
 async fn a_directory_that_went_with_the_events_of_a_move_is_told_under_both_uris_once_nothing_is_on_its_way()
 {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = Memory::new(env.clone());
+    let fs = Memory::new(env.clone(), garth::agent::registry());
     let nodes = Nodes::new(&fs, "default", env.clone());
     let mut follow = Follow::since(Seq(0));
     nodes.put(&coffee(), &Put::new("Black.")).await.unwrap();
@@ -536,7 +536,7 @@ async fn a_directory_that_went_with_the_events_of_a_move_is_told_under_both_uris
 #[tokio::test]
 async fn a_move_that_is_claimed_of_another_owners_node_takes_no_edges_along() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = Memory::new(env.clone());
+    let fs = Memory::new(env.clone(), garth::agent::registry());
     let nodes = Nodes::new(&fs, "default", env.clone());
     let of_bob = uri("users/bob/memories/events/gone");
     nodes.put(&tea(), &Put::new("Green.")).await.unwrap();
@@ -567,7 +567,7 @@ async fn a_move_that_is_claimed_of_another_owners_node_takes_no_edges_along() {
 #[tokio::test]
 async fn a_writer_that_pauses_beside_one_who_follows_is_never_broken() {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = Memory::new(env.clone());
+    let fs = Memory::new(env.clone(), garth::agent::registry());
     let mut follow = Follow::since(Seq(0));
     fs.mkdir_all(&coffee().dir()).await.unwrap();
     let pending = Meta { status: Status::Pending, ..Meta::new(&coffee(), Timestamp(0)) };

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use garth::agent::kv::MAX_VALUE;
 use garth::engine::memory::Memory;
-use garth::engine::sqlite::SqliteFs;
 use garth::model::{At, Batch, Op, SetAttrs};
 use garth::view::Scope;
 use garth::{Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_engine::engine::sqlite::SqliteFs;
 
 fn at(path: &str) -> At {
     TreePath::parse(path).unwrap().into()
@@ -30,8 +30,8 @@ async fn refusal(fs: &dyn FileSystem, ops: Vec<Op>) -> Error {
 /// Both engines, each empty.
 fn engines() -> Vec<(Arc<dyn FileSystem>, Option<tempfile::TempDir>)> {
     let folder = tempfile::tempdir().unwrap();
-    let sqlite = SqliteFs::open(folder.path(), Env::system()).unwrap();
-    vec![(Arc::new(Memory::new(Env::system())), None), (sqlite, Some(folder))]
+    let sqlite = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap();
+    vec![(Arc::new(Memory::new(Env::system(), garth::agent::registry())), None), (sqlite, Some(folder))]
 }
 
 const VALUE: &str = "/agents/a/kv/x.json";

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use garth::engine::memory::Memory;
-use garth::engine::sqlite::SqliteFs;
 use garth::fs::restore::restore;
 use garth::model::{At, Author, Batch, Ino, Moment, Op, Seq, SetAttrs, Timestamp};
 use garth::rule::{Class, Demand, Rule};
 use garth::view::Scope;
 use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_engine::engine::sqlite::SqliteFs;
 
 fn path(path: &str) -> TreePath {
     TreePath::parse(path).unwrap()
@@ -31,8 +31,11 @@ pub(super) enum Tree {
 impl Tree {
     pub(super) fn all() -> [Self; 2] {
         let folder = tempfile::tempdir().unwrap();
-        let sqlite = SqliteFs::open(folder.path(), Env::system()).unwrap();
-        [Self::Memory(Box::new(Memory::new(Env::system()))), Self::Sqlite(sqlite, folder)]
+        let sqlite = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap();
+        [
+            Self::Memory(Box::new(Memory::new(Env::system(), garth::agent::registry()))),
+            Self::Sqlite(sqlite, folder),
+        ]
     }
 
     pub(super) fn fs(&self) -> &dyn FileSystem {

@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use garth::agent::node::{Event, Nodes, Put, Repair, Uri};
 use garth::agent::outbox::{Options, Sink, SinkError, Worker};
 use garth::agent::recall::{Key, Recall, Recaller};
-use garth::engine::sqlite::SqliteFs;
 use garth::model::{Batch, Op, SearchQuery};
 use garth::{AccountStore, Env, FileSystem, FileSystemExt};
+use garth_engine::engine::sqlite::SqliteFs;
 use garth_testkit::random::Random;
 use garth_testkit::secrets::{Planted, each};
 use garth_testkit::tools::p as path;
@@ -84,8 +84,8 @@ fn shows(text: &str, planted: &Planted) -> bool {
 #[tokio::test]
 async fn of_a_thousand_texts_with_secrets_a_third_of_them_cut_in_two_none_is_in_the_index_or_shown() {
     let [planted, blank] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let [fs, control] =
-        [&planted, &blank].map(|folder| SqliteFs::open(folder.path(), Env::system()).unwrap());
+    let [fs, control] = [&planted, &blank]
+        .map(|folder| SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap());
     let mut random = Random::new(12);
     let texts: Vec<Text> = (0..TEXTS).map(|n| Text::new(n, &mut random)).collect();
     let (mut first, mut second, mut whole) = (Vec::new(), Vec::new(), Vec::new());
@@ -144,7 +144,7 @@ impl Sink for Told {
 #[tokio::test]
 async fn of_a_thousand_nodes_with_secrets_a_third_of_them_cut_in_two_none_is_recalled_or_told() {
     let folder = tempfile::tempdir().unwrap();
-    let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap();
     let nodes = Nodes::new(&*fs, "default", Env::system());
     let mut random = Random::new(13);
     let texts: Vec<Text> = (0..TEXTS).map(|n| Text::new(n, &mut random)).collect();

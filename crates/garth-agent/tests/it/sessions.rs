@@ -8,14 +8,14 @@ use garth::agent::session::{
 use garth::agent::{AgentTree, Identity};
 use garth::engine::memory::Memory;
 use garth::model::{Op, WalkPage};
-use garth::{AccountStore, DataDir, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use tempfile::TempDir;
 
 pub(super) const DIR: &str = "/users/ann/agents/coder/session/default";
 
 pub(super) async fn account() -> (Arc<dyn AccountStore>, TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let data = DataDir::open(&folder.path().join("data"), Env::system()).unwrap();
+    let data = garth::open(&folder.path().join("data")).unwrap();
     data.create_account("default").await.unwrap();
     (data.account("default").await.unwrap(), folder)
 }
@@ -23,7 +23,7 @@ pub(super) async fn account() -> (Arc<dyn AccountStore>, TempDir) {
 /// The engines that keep sessions, with what they need while they are used.
 pub(super) async fn engines() -> Vec<(Arc<dyn FileSystem>, Option<TempDir>)> {
     let (account, folder) = account().await;
-    vec![(account, Some(folder)), (Arc::new(Memory::new(Env::system())), None)]
+    vec![(account, Some(folder)), (Arc::new(Memory::new(Env::system(), garth::agent::registry())), None)]
 }
 
 /// The sessions of the agent `coder` with the user `ann`, with one that is called `default`.

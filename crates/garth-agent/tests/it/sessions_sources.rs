@@ -1,7 +1,8 @@
 //! Sources of sessions: what names lines and files, where it leads, and what was taken back.
 
 use garth::agent::session::{Append, Create, Draft, Log, Resolved, Role, Select, Source};
-use garth::model::{FindQuery, Projection};
+use garth::agent::system::projections;
+use garth::model::FindQuery;
 use garth::{ErrorKind, FileSystem, FileSystemExt};
 
 use super::sessions::{DIR, account, engines, path, said, sessions};
@@ -150,7 +151,7 @@ async fn the_keys_of_lines_are_the_same_when_they_are_made_again() {
     let sessions = talk(&*account, 300).await;
     sessions.withdraw("default", &source("tail:100"), None).await.unwrap();
     let keys = async || {
-        let answer = account.find(&FindQuery::new(Projection::SessionLine).limit(10_000)).await.unwrap();
+        let answer = account.find(&FindQuery::new(projections::SESSION_LINE).limit(10_000)).await.unwrap();
         answer.items.into_iter().map(|item| (item.key, item.path, item.line)).collect::<Vec<_>>()
     };
     let before = keys().await;
@@ -160,7 +161,7 @@ async fn the_keys_of_lines_are_the_same_when_they_are_made_again() {
     assert!(account.fsck().await.unwrap().findings.is_empty());
     account.reindex().await.unwrap();
     assert_eq!(keys().await, before);
-    let ends = account.find(&FindQuery::ends(Projection::SessionLine)).await.unwrap().items;
+    let ends = account.find(&FindQuery::ends(projections::SESSION_LINE)).await.unwrap().items;
     let ends: Vec<_> = ends.into_iter().filter_map(|item| Some(item.line?.number)).collect();
     assert_eq!(ends, [301, 2]);
 }

@@ -333,7 +333,7 @@ fn any_step() -> impl Strategy<Value = Vec<Value>> {
 }
 
 async fn round(format: TranscriptFormat, said: &[Value]) -> (Vec<String>, Vec<String>) {
-    let fs = garth::engine::memory::Memory::new(Env::system());
+    let fs = garth::engine::memory::Memory::new(Env::system(), garth::agent::registry());
     let sessions = sessions(&fs).await;
     let drafts = said.iter().map(|message| Draft::parse(&message.to_string()).unwrap());
     sessions.append("default", &Append::messages(drafts)).await.unwrap();

@@ -5,8 +5,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use garth::fs::store::SetRule;
-use garth::rule::schema::MAX_SCHEMA;
+use garth::fs::SetRule;
+use garth::rule::MAX_SCHEMA;
 use garth::rule::{Breach, Class, Demand, Rule as TreeRule};
 use garth::{AccountStore, Error, ErrorKind};
 use serde::Serialize;

@@ -11,6 +11,7 @@ use super::folder::Folder;
 use super::{ACCOUNTS, DataDir};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
+use crate::rule::Registry;
 use crate::runtime::disk::{failed, make_dir};
 use crate::runtime::{Limits, Runtime};
 
@@ -31,18 +32,20 @@ const IDLE_CONNECTIONS: usize = 256;
 /// # fn main() -> garth::Result<()> { futures::executor::block_on(async {
 /// # let home = tempfile::tempdir().expect("a temporary folder");
 /// # let folder = home.path().join("data");
+/// use garth::rule::Registry;
 /// use garth::{DataDir, ErrorKind};
 ///
-/// let missing = DataDir::builder().create(false).open(&folder);
+/// let missing = DataDir::builder(Registry::empty()).create(false).open(&folder);
 /// assert!(missing.is_err_and(|error| error.is(ErrorKind::NotFound)));
 ///
-/// let data = DataDir::builder().open_trees(100).writer_threads(4).open(&folder)?;
+/// let data = DataDir::builder(Registry::empty()).open_trees(100).writer_threads(4).open(&folder)?;
 /// assert!(data.control().accounts().await?.is_empty());
 /// # Ok(()) }) }
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `open` is called"]
 pub struct DataDirBuilder {
+    registry: Registry,
     env: Env,
     create: bool,
     open_trees: usize,
@@ -52,9 +55,10 @@ pub struct DataDirBuilder {
     idle_connections: usize,
 }
 
-impl Default for DataDirBuilder {
-    fn default() -> Self {
+impl DataDirBuilder {
+    pub(super) fn new(registry: Registry) -> Self {
         Self {
+            registry,
             env: Env::system(),
             create: true,
             open_trees: OPEN_TREES,
@@ -64,9 +68,7 @@ impl Default for DataDirBuilder {
             idle_connections: IDLE_CONNECTIONS,
         }
     }
-}
 
-impl DataDirBuilder {
     /// Takes clock and randomness from `env`. Default: those of the machine.
     pub fn env(self, env: Env) -> Self {
         Self { env, ..self }
@@ -124,7 +126,7 @@ impl DataDirBuilder {
             open_connections: open,
         };
         let runtime = Runtime::with_limits(self.env, limits);
-        Ok(DataDir::new(Folder::open(folder, runtime, self.open_trees)?))
+        Ok(DataDir::new(Folder::open(folder, runtime, self.registry, self.open_trees)?))
     }
 
     /// Makes the folder if it is missing and may be made; its absolute path without links.

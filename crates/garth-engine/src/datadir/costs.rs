@@ -24,7 +24,8 @@ const NOISE: u64 = 100;
 /// A data folder with an account `mine` among others.
 fn data(others: usize) -> (TempDir, DataDir) {
     let folder = tempfile::tempdir().expect("a folder");
-    let data = DataDir::open(&folder.path().join("data"), Env::system()).expect("a data folder");
+    let data = DataDir::open(&folder.path().join("data"), Env::system(), crate::rule::sample::registry())
+        .expect("a data folder");
     let before = (0..others / 2).map(|n| format!("before-{n}"));
     let behind = (0..others / 2).map(|n| format!("other-{n}"));
     let made = before.chain(["mine".to_owned()]).chain(behind).map(|id| {
@@ -78,7 +79,10 @@ fn costs(others: usize) -> BTreeMap<&'static str, u64> {
     });
     drop(data);
     let path = home.path().join("data");
-    costs.insert("open the folder", steps::of_call(|_| drop(DataDir::open(&path, Env::system()))));
+    costs.insert(
+        "open the folder",
+        steps::of_call(|_| drop(DataDir::open(&path, Env::system(), crate::rule::sample::registry()))),
+    );
     costs
 }
 

@@ -18,6 +18,7 @@ use crate::engine::sqlite::{Backup, SqliteFs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Timestamp;
 use crate::path::check_id;
+use crate::rule::Registry;
 use crate::runtime::Runtime;
 use crate::runtime::disk::{dir_of, failed, is_short_of_descriptors, make_dir, sync_dir};
 
@@ -45,15 +46,22 @@ impl Mark {
 pub(super) struct Folder {
     pub(super) path: PathBuf,
     pub(super) runtime: Runtime,
+    /// The rules and projections of every tree.
+    registry: Registry,
     pub(super) control: Arc<ControlDb>,
     pub(super) trees: OpenTrees<SqliteFs>,
 }
 
 impl Folder {
-    pub(super) fn open(path: PathBuf, runtime: Runtime, open_trees: usize) -> Result<Self> {
+    pub(super) fn open(
+        path: PathBuf,
+        runtime: Runtime,
+        registry: Registry,
+        open_trees: usize,
+    ) -> Result<Self> {
         let control = Arc::new(ControlDb::open(&path, &runtime)?);
         let trees = OpenTrees::new(open_trees, |tree: &SqliteFs| !tree.is_poisoned());
-        let folder = Self { path, runtime, control, trees };
+        let folder = Self { path, runtime, registry, control, trees };
         for account in folder.control.deleted_accounts()? {
             // no failure to open: the account is inaccessible already, and the next open tries again
             if let Err(error) = folder.finish_deletion(&account) {
@@ -97,7 +105,7 @@ impl Folder {
 
     fn open_tree(&self, name: &str, mut turn: Turn<SqliteFs>) -> Result<Arc<SqliteFs>> {
         let folder = self.tree_folder(name);
-        let open_on = || SqliteFs::open_on(&folder, &self.runtime)?.without_system();
+        let open_on = || SqliteFs::open_on(&folder, &self.runtime, self.registry.clone())?.without_system();
         let mut open = || self.trees.get(name, &mut turn, open_on);
         match open() {
             // out of file descriptors: close unused trees and try again
@@ -242,7 +250,8 @@ mod tests {
 
     fn home() -> (tempfile::TempDir, Arc<Folder>) {
         let folder = tempfile::tempdir().unwrap();
-        let data = DataDir::open(&folder.path().join("data"), Env::system()).unwrap();
+        let data = DataDir::open(&folder.path().join("data"), Env::system(), crate::rule::sample::registry())
+            .unwrap();
         (folder, data.folder)
     }
 

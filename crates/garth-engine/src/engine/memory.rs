@@ -40,7 +40,7 @@ use crate::model::{
     check_items,
 };
 use crate::path::{MAX_PATH, Name, TreePath};
-use crate::rule::Rules;
+use crate::rule::{Registry, Rules};
 
 /// An account's tree in memory, or a view of its past. Clones are the same instance.
 #[derive(Clone, Debug)]
@@ -63,15 +63,9 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// An empty tree.
-    pub fn new(env: Env) -> Self {
-        Self::with_rules(env, Rules::built_in().clone())
-    }
-
-    /// An empty tree with these rules and no others: to be compared with a view, which is none of the places
-    /// that the built-in ones are for.
-    pub fn with_rules(env: Env, rules: Rules) -> Self {
-        let (state, within) = (Arc::new(RwLock::new(State::new(rules))), Arc::new(Within::everything()));
+    /// Returns an empty tree with the rules and projections of `registry`.
+    pub fn new(env: Env, registry: Registry) -> Self {
+        let (state, within) = (Arc::new(RwLock::new(State::new(registry))), Arc::new(Within::everything()));
         let (author, holders) = (Author::default(), Arc::from([0]));
         Self { env, state, past: None, within, owner: None, author, holders, joined: Vec::new() }
     }

@@ -53,6 +53,7 @@ use crate::model::{
     check_items,
 };
 use crate::path::{SYSTEM, TreePath};
+use crate::rule::Registry;
 use crate::runtime::Runtime;
 use crate::runtime::turns::Turns;
 use crate::sqlite::patience::{Bound, FILE, Patience, SHORT};
@@ -93,24 +94,24 @@ impl SqliteFs {
     /// # Errors
     /// `Format` for data of a newer garth or of something else; `Io`, `NoSpace`,
     /// `Unavailable` from the storage.
-    pub fn open(folder: &Path, env: Env) -> Result<Arc<Self>> {
-        Self::open_on(folder, &Runtime::new(env))
+    pub fn open(folder: &Path, env: Env, registry: Registry) -> Result<Arc<Self>> {
+        Self::open_on(folder, &Runtime::new(env), registry)
     }
 
     /// As [`SqliteFs::open`], on a runtime that other accounts may share.
     ///
     /// # Errors
     /// As [`SqliteFs::open`].
-    pub fn open_on(folder: &Path, runtime: &Runtime) -> Result<Arc<Self>> {
+    pub fn open_on(folder: &Path, runtime: &Runtime, registry: Registry) -> Result<Arc<Self>> {
         let lock = WriterLock::new(folder);
         let pool = ConnPool::new(schema::database(folder), runtime.conns());
         let packs = Packs::new(folder, runtime.conns());
-        schema::make_ready(folder, &pool, &lock, runtime)?;
-        projected::remake::make_ready(folder, &pool, &packs, &lock)?;
+        schema::make_ready(folder, &pool, &lock, runtime, registry.version())?;
+        projected::remake::make_ready(folder, &pool, &packs, &lock, &registry)?;
         // kept open beside a connection that writes, which counts for them
         lock.close();
         let open = Arc::new(OpenNodes::new(runtime.env().random()?));
-        let control = Arc::default();
+        let control = Arc::new(KnownControl::new(registry));
         let writer = Writer::new(folder, runtime, lock, &packs, &open, &pool, &control);
         let long_reads = Arc::default();
         let inner = Inner { pool, packs, open, writer, long_reads, control, runtime: runtime.clone() };

@@ -104,7 +104,7 @@ pub struct Restored {
 /// # use garth::model::{Batch, Moment, Seq};
 /// # fn main() -> garth::Result<()> { futures::executor::block_on(async {
 /// let env = Env::system();
-/// let fs = Memory::new(env.clone());
+/// let fs = Memory::new(env.clone(), garth::rule::Registry::empty());
 /// let notes = TreePath::parse("/notes.md")?;
 /// let first = fs.write(&notes, "one").await?;
 /// fs.write(&notes, "two").await?;

@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn directories_of_a_store_are_searched_by_the_handle_that_reaches_them_all() {
-        let fs = Arc::new(Memory::new(Env::system()));
+        let fs = Arc::new(Memory::new(Env::system(), crate::rule::sample::registry()));
         let wide = Within::new(paths(&["/skills/a", "/skills/b", "/agent"]));
         let narrow = |path| Within::new(paths(&[path]));
         let a = of(&fs, &narrow("/skills/a"), &["/skills/a"]);
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_handle_does_nothing_for_one_that_reaches_less_of_the_same_directory() {
-        let fs = Arc::new(Memory::new(Env::system()));
+        let fs = Arc::new(Memory::new(Env::system(), crate::rule::sample::registry()));
         let whole = of(&fs, &Within::everything(), &["/chat"]);
         let part = Within::new(paths(&["/agent"])).without(paths(&["/agent/memory"]));
         let part = of(&fs, &part, &["/agent"]);
@@ -112,7 +112,8 @@ mod tests {
 
     #[test]
     fn stores_are_searched_one_by_one_and_what_is_out_of_reach_not_at_all() {
-        let [one, other] = [0, 1].map(|_| Arc::new(Memory::new(Env::system())));
+        let [one, other] =
+            [0, 1].map(|_| Arc::new(Memory::new(Env::system(), crate::rule::sample::registry())));
         let within = Within::new(paths(&["/d"]));
         let sought =
             vec![of(&one, &within, &["/d"]), of(&other, &within, &["/d"]), of(&one, &within, &["/e"])];

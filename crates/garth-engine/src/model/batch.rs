@@ -76,7 +76,7 @@ pub const MAX_COPIED_PIECES: usize = 1_000_000;
 /// use garth::{Env, FileSystem, TreePath};
 ///
 /// # futures::executor::block_on(async {
-/// let fs = garth::engine::memory::Memory::new(Env::system());
+/// let fs = garth::engine::memory::Memory::new(Env::system(), garth::rule::Registry::empty());
 /// let [todo, log] = [TreePath::parse("/todo.md")?, TreePath::parse("/log.md")?];
 /// let commit = fs
 ///     .commit(

@@ -11,54 +11,34 @@ use crate::path::TreePath;
 /// Longest key that is kept as it is, in bytes: a row of the index stays small. See [`Projection`].
 pub const MAX_KEY: usize = 1024;
 
-/// What keys are derived from, and how. The set is closed: an account knows which version of it it keeps.
+/// Id of a projection: what keys are derived from, and how. Those of attributes are [`Projection::TAG`] and
+/// [`Projection::METADATA`]; the layer above the engine registers those of content when a folder is opened
+/// (see [`Registry`](crate::rule::Registry)).
 ///
 /// Keys compare by their bytes. One of more than [`MAX_KEY`] bytes is kept as its first [`MAX_KEY`] (fewer,
 /// if that would cut a character) with the BLAKE3 of all of it in hexadecimal behind them: it equals itself
 /// alone, and lies among those that begin like it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Projection {
-    /// Each tag of a node.
-    Tag,
-    /// Each key of a node's custom metadata with its value: `key`, NUL, `value`.
-    Metadata,
-    /// Of `.meta.json` of a context node: its status.
-    NodeStatus,
-    /// Of `.relations.json` of a context node: the URI that each edge leads to.
-    RelationTarget,
-    /// Of an event in `.outbox`: `waiting` or `failed`, NUL, milliseconds since 1970 with 15 digits.
-    EventDue,
-    /// Of an event in `.outbox`: the URI of each node that it is about.
-    EventNode,
-    /// Of `meta.json` of a session: its id, and its session key.
-    Session,
-    /// Of the messages and events of a session, line by line: ids, every 64th line, the calls that results
-    /// answer, messages of the user, and which messages were withdrawn.
-    SessionLine,
-    /// Of a file in `kv` or below, line by line: the first word. For tests alone.
-    #[cfg(debug_assertions)]
-    FirstWord,
-}
+pub struct Projection(u32);
 
 impl Projection {
-    /// Those of attributes, which every kind of node has.
-    pub(crate) const OF_ATTRIBUTES: [Self; 2] = [Self::Tag, Self::Metadata];
+    /// Each tag of a node.
+    pub const TAG: Self = Self(1);
+    /// Each key of a node's custom metadata with its value: `key`, NUL, `value`.
+    pub const METADATA: Self = Self(2);
 
-    /// Its number where it is kept; never given to another.
-    pub(crate) fn number(self) -> u32 {
-        match self {
-            Self::Tag => 1,
-            Self::Metadata => 2,
-            Self::NodeStatus => 3,
-            Self::RelationTarget => 4,
-            Self::EventDue => 5,
-            Self::EventNode => 6,
-            Self::Session => 7,
-            Self::SessionLine => 8,
-            #[cfg(debug_assertions)]
-            Self::FirstWord => 1000,
-        }
+    /// Projections of attributes, which every kind of node has.
+    pub(crate) const OF_ATTRIBUTES: [Self; 2] = [Self::TAG, Self::METADATA];
+
+    /// Returns the projection with the number that its keys are stored under. Never give the number of
+    /// another one, not even of one that is gone.
+    pub const fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// The number that its keys are stored under.
+    pub fn number(self) -> u32 {
+        self.0
     }
 }
 
@@ -122,18 +102,18 @@ impl FindQuery {
 
     /// What has this tag.
     pub fn tag(tag: &str) -> Self {
-        Self::new(Projection::Tag).equal(tag)
+        Self::new(Projection::TAG).equal(tag)
     }
 
     /// What has this value under this key of its custom metadata.
     pub fn metadata(key: &str, value: &str) -> Self {
-        Self::new(Projection::Metadata).equal(&metadata_key(key, value))
+        Self::new(Projection::METADATA).equal(&metadata_key(key, value))
     }
 
     /// What has this key in its custom metadata, by its values, from this one on (the empty one for all).
     pub fn metadata_from(key: &str, value: &str) -> Self {
         let to = Some(format!("{key}\u{1}"));
-        Self { from: metadata_key(key, value), to, ..Self::new(Projection::Metadata) }
+        Self { from: metadata_key(key, value), to, ..Self::new(Projection::METADATA) }
     }
 
     /// This key alone.
@@ -337,11 +317,11 @@ mod tests {
         assert_ne!(one, other);
         assert!(one.len() > MAX_KEY && one.starts_with(&"é".repeat(512)));
         assert_ne!(kept(&one), one, "whoever writes what is kept of a long one has another key");
-        assert!(FindQuery::new(Projection::Tag).equal(&long("x")).has(&one));
-        assert!(!FindQuery::new(Projection::Tag).equal(&long("x")).has(&other));
+        assert!(FindQuery::new(Projection::TAG).equal(&long("x")).has(&one));
+        assert!(!FindQuery::new(Projection::TAG).equal(&long("x")).has(&other));
         let whole = "k".repeat(MAX_KEY);
         assert_eq!(kept(&whole), whole);
-        let range = FindQuery::new(Projection::Tag).from("é").to("ê");
+        let range = FindQuery::new(Projection::TAG).from("é").to("ê");
         assert!(range.has(&one) && range.has(&other) && !range.has("f"));
     }
 

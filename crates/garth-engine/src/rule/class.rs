@@ -79,9 +79,12 @@ impl Class {
         Ok(Self { text: format!("/{rest}"), segments })
     }
 
-    /// A class that this crate names itself.
-    pub(super) fn built_in(text: &'static str) -> Self {
-        Self::parse(text).expect("the crate's own classes are well formed")
+    /// Parses a class that the program names itself.
+    ///
+    /// # Panics
+    /// If `text` is not well formed: a fault of the program.
+    pub fn built_in(text: &str) -> Self {
+        Self::parse(text).expect("the program's own classes are well formed")
     }
 
     /// As it is written, from the root on.

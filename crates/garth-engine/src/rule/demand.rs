@@ -61,12 +61,6 @@ pub enum Policy {
     Allow,
 }
 
-/// What is demanded of files of lines with a schema of the crate's own.
-pub(super) fn lines(schema: &str, unique: Option<&str>) -> Demand {
-    let schema = SchemaText::parse(schema).expect("the crate's own schemas are well formed");
-    Demand::JsonLines { schema: Some(schema), unique: unique.map(str::to_owned) }
-}
-
 /// The terms of a demand as they are kept and shown.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -84,6 +78,15 @@ struct Terms {
 }
 
 impl Demand {
+    /// Returns the demand of lines of JSON by a schema that the program names itself.
+    ///
+    /// # Panics
+    /// If `schema` is not a schema: a fault of the program.
+    pub fn lines(schema: &str, unique: Option<&str>) -> Self {
+        let schema = SchemaText::parse(schema).expect("the program's own schemas are well formed");
+        Self::JsonLines { schema: Some(schema), unique: unique.map(str::to_owned) }
+    }
+
     /// The names of demands.
     pub const NAMES: [&str; 8] = [
         "json",

@@ -533,7 +533,13 @@ mod tests {
         let moved = vec![(path("/t"), path("/agents/a/kv"))];
         let touched = Touched { moved, ..Touched::default() };
         let within = Within::everything();
-        judge(Rules::built_in(), Caller::default(), &within, &touched, &mut Values { count, size })
+        judge(
+            crate::rule::sample::registry().rules(),
+            Caller::default(),
+            &within,
+            &touched,
+            &mut Values { count, size },
+        )
     }
 
     #[test]

@@ -2,23 +2,15 @@
 //! whole or line by line. Which there are is closed, and has a version that an account's head row keeps.
 //! `docs/decisions/projections-in-the-commit.md` says why.
 
-mod agents;
 mod lines;
-pub mod sessions;
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 
-pub(super) use self::agents::NODES;
 pub use self::lines::{Line, Lines, MAX_LINE};
 use super::Class;
 use crate::model::find::{kept, metadata_key};
-use crate::model::{Attributes, Projection, Within};
+use crate::model::{Attributes, Projection};
 use crate::path::TreePath;
-
-/// The version of the set: counted up with each change of what is derived from anything. (What tests alone
-/// have does not count: nothing else is in their class.)
-pub const VERSION: u64 = 4;
 
 /// A file that is longer has no keys of its whole content, 1 MiB: it is read in the commit.
 pub const MAX_FILE: u64 = 1 << 20;
@@ -28,15 +20,15 @@ pub const MAX_KEYS: usize = 10_000;
 
 /// The keys of a node's attributes.
 pub fn of_attributes(attributes: &Attributes) -> BTreeSet<(Projection, String)> {
-    let tags = attributes.tags.iter().map(|tag| (Projection::Tag, kept(tag)));
+    let tags = attributes.tags.iter().map(|tag| (Projection::TAG, kept(tag)));
     let metadata = attributes.metadata.iter();
-    let metadata = metadata.map(|(key, value)| (Projection::Metadata, kept(&metadata_key(key, value))));
+    let metadata = metadata.map(|(key, value)| (Projection::METADATA, kept(&metadata_key(key, value))));
     tags.chain(metadata).collect()
 }
 
 /// A projection of the content of files.
-#[derive(Debug)]
-pub struct OfContent {
+#[derive(Clone, Debug)]
+pub struct ContentProjection {
     projection: Projection,
     /// Of which files.
     classes: Vec<Class>,
@@ -57,8 +49,13 @@ pub enum Keys {
     OfFile(fn(&[u8]) -> Vec<String>),
 }
 
-impl OfContent {
-    fn new(projection: Projection, classes: &[&'static str], is_name: fn(&str) -> bool, keys: Keys) -> Self {
+impl ContentProjection {
+    /// Returns a projection of the files of `classes` whose name `is_name` accepts. `is_name` is asked first,
+    /// for each name that a commit touches.
+    ///
+    /// # Panics
+    /// If a class is not well formed: a fault of the program.
+    pub fn new(projection: Projection, classes: &[&str], is_name: fn(&str) -> bool, keys: Keys) -> Self {
         let classes = classes.iter().map(|class| Class::built_in(class)).collect();
         Self { projection, classes, is_name, keys }
     }
@@ -66,6 +63,11 @@ impl OfContent {
     /// Which it is.
     pub fn projection(&self) -> Projection {
         self.projection
+    }
+
+    /// The classes of paths that it is of.
+    pub fn classes(&self) -> &[Class] {
+        &self.classes
     }
 
     /// How its keys are derived.
@@ -95,31 +97,6 @@ pub fn kept_keys(keys: Vec<String>) -> BTreeSet<String> {
     keys.into_iter().filter(|key| !key.is_empty()).take(MAX_KEYS).map(|key| kept(&key)).collect()
 }
 
-/// The projections of content.
-pub fn of_content() -> &'static [OfContent] {
-    static ALL: LazyLock<Vec<OfContent>> = LazyLock::new(|| {
-        let all = agents::all().into_iter().chain(sessions::all());
-        #[cfg(debug_assertions)]
-        let all = all.chain([agents::first_word()]);
-        all.collect()
-    });
-    &ALL
-}
-
-/// The subtrees that the classes of all projections of content are in.
-pub fn places() -> &'static Within {
-    static ALL: LazyLock<Within> = LazyLock::new(|| {
-        let classes = of_content().iter().flat_map(|one| &one.classes);
-        Within::new(classes.map(Class::place))
-    });
-    &ALL
-}
-
-/// The projection of content that this is; `None` if it is of attributes.
-pub fn content_wise(projection: Projection) -> Option<&'static OfContent> {
-    of_content().iter().find(|one| one.projection == projection)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,7 +109,7 @@ mod tests {
             ..Attributes::default()
         };
         let keys: Vec<_> = of_attributes(&attributes).into_iter().collect();
-        let tag = |tag: &str| (Projection::Tag, tag.to_owned());
-        assert_eq!(keys, [tag(""), tag("a"), tag("b"), (Projection::Metadata, "k\0v".to_owned())]);
+        let tag = |tag: &str| (Projection::TAG, tag.to_owned());
+        assert_eq!(keys, [tag(""), tag("a"), tag("b"), (Projection::METADATA, "k\0v".to_owned())]);
     }
 }

@@ -22,8 +22,6 @@ pub(crate) struct Format {
     /// One script a version, from the empty file on. The version of a file (`PRAGMA user_version`) is how
     /// many have run. Only ever appended to.
     pub(crate) scripts: &'static [&'static str],
-    /// Writes the first rows of a new file, after all scripts.
-    pub(crate) initialise: fn(&Connection, &Env) -> DbResult<()>,
 }
 
 impl Format {
@@ -60,13 +58,14 @@ impl Format {
     }
 
     /// Makes the tables of an empty file, or adds what an older version lacks: all of it or nothing. Call
-    /// it while no other process can.
+    /// it while no other process can. `first_rows` writes the first rows of a new file, after all scripts.
     pub(crate) fn bring_forward(
         &self,
         conn: &Connection,
         database: &Database,
         env: &Env,
         failpoints: &Failpoints,
+        first_rows: impl FnOnce(&Connection) -> DbResult<()>,
     ) -> DbResult<()> {
         // before the switch to WAL, which writes
         self.version(conn, database)?;
@@ -80,7 +79,7 @@ impl Format {
             failpoints.pass("migrate")?;
         }
         if version == 0 {
-            (self.initialise)(conn, env)?;
+            first_rows(conn)?;
             conn.pragma_update(None, "application_id", self.application_id)?;
         }
         if !missing.is_empty() {
@@ -123,14 +122,7 @@ mod tests {
     static SECOND: Format = format(&SCRIPTS);
 
     const fn format(scripts: &'static [&'static str]) -> Format {
-        Format {
-            application_id: 17,
-            scripts,
-            initialise: |conn, _| {
-                conn.execute("INSERT INTO t (n) VALUES (1)", [])?;
-                Ok(())
-            },
-        }
+        Format { application_id: 17, scripts }
     }
 
     fn database(folder: &Path) -> Database {
@@ -140,7 +132,10 @@ mod tests {
 
     fn bring_forward(format: &Format, database: &Database) -> DbResult<()> {
         let conn = database.connect_or_create()?;
-        format.bring_forward(&conn, database, &Env::system(), &Failpoints::default())
+        format.bring_forward(&conn, database, &Env::system(), &Failpoints::default(), |conn| {
+            conn.execute("INSERT INTO t (n) VALUES (1)", [])?;
+            Ok(())
+        })
     }
 
     /// Runs SQL on the file as another program would.

@@ -41,7 +41,7 @@ fn taken(folder: &Path) -> u64 {
 #[tokio::test]
 async fn equal_parts_of_an_upload_are_stored_once_and_gc_gives_back_the_space_of_the_others() {
     let folder = folder();
-    let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     let body = Body::Staged(upload(&fs, &[0; 50]).await);
     fs.commit(Batch::new([Op::write(at("/z"), body)])).await.unwrap();
     assert!(taken(folder.path()) >= 49 * MIB as u64);
@@ -60,7 +60,7 @@ async fn equal_parts_of_an_upload_are_stored_once_and_gc_gives_back_the_space_of
 async fn what_nothing_refers_to_in_a_pack_is_given_back_after_the_grace_and_the_rest_stays() {
     let folder = folder();
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = SqliteFs::open(folder.path(), env).unwrap();
+    let fs = SqliteFs::open(folder.path(), env, garth_engine::rule::sample::registry()).unwrap();
     // three parts that nobody will use; the second is used by the file, too
     upload(&fs, &[1, 2, 3]).await;
     clock.advance(LONG - Duration::from_secs(3600));
@@ -107,7 +107,8 @@ async fn write_on(fs: &SqliteFs, worker: u64, stop: &AtomicBool) -> u64 {
 async fn fsck_beside_writers_and_gc_finds_nothing_that_is_not_wrong() {
     let folder = folder();
     let stop = Arc::new(AtomicBool::new(false));
-    let open = || SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let open =
+        || SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     let fs = open();
     let mut work = Vec::new();
     for worker in 0..2 {

@@ -8,7 +8,7 @@ mod memory {
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(Memory::new(env)), clock)
+        Subject::new(Arc::new(Memory::new(env, garth_engine::rule::sample::registry())), clock)
     }
 
     garth_testkit::contract_tests!(subject);
@@ -33,7 +33,7 @@ mod used {
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(Memory::new(env)), clock).used().await
+        Subject::new(Arc::new(Memory::new(env, garth_engine::rule::sample::registry())), clock).used().await
     }
 
     garth_testkit::contract_tests!(subject);
@@ -49,7 +49,10 @@ mod limited {
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(Limited::new(Arc::new(Memory::new(env)))), clock)
+        Subject::new(
+            Arc::new(Limited::new(Arc::new(Memory::new(env, garth_engine::rule::sample::registry())))),
+            clock,
+        )
     }
 
     garth_testkit::contract_tests!(subject);
@@ -83,7 +86,9 @@ mod scope_of_memory {
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(Memory::new(env)), clock).scoped(1).await
+        Subject::new(Arc::new(Memory::new(env, garth_engine::rule::sample::registry())), clock)
+            .scoped(1)
+            .await
     }
 
     garth_testkit::contract_tests!(subject);
@@ -118,7 +123,9 @@ mod mount_of_memory {
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(Memory::new(env)), clock).mounted(Part::Root).await
+        Subject::new(Arc::new(Memory::new(env, garth_engine::rule::sample::registry())), clock)
+            .mounted(Part::Root)
+            .await
     }
 
     garth_testkit::contract_tests!(subject);
@@ -144,7 +151,9 @@ mod mounted_twice {
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(Memory::new(env)), clock).mounted(Part::Twice).await
+        Subject::new(Arc::new(Memory::new(env, garth_engine::rule::sample::registry())), clock)
+            .mounted(Part::Twice)
+            .await
     }
 
     garth_testkit::contract_tests!(subject);
@@ -158,7 +167,9 @@ mod overlay_of_one_store {
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(Memory::new(env)), clock).overlaid(true).await
+        Subject::new(Arc::new(Memory::new(env, garth_engine::rule::sample::registry())), clock)
+            .overlaid(true)
+            .await
     }
 
     garth_testkit::contract_tests!(subject);
@@ -172,7 +183,9 @@ mod overlay_over_another_store {
 
     async fn subject() -> Subject {
         let (env, clock) = Subject::clock();
-        Subject::new(Arc::new(Memory::new(env)), clock).overlaid(false).await
+        Subject::new(Arc::new(Memory::new(env, garth_engine::rule::sample::registry())), clock)
+            .overlaid(false)
+            .await
     }
 
     garth_testkit::contract_tests!(subject);

@@ -12,7 +12,7 @@ use garth_engine::model::Timestamp;
 use garth_engine::{DataDir, Env, ErrorKind};
 
 fn home(folder: &Path) -> DataDir {
-    DataDir::open(folder, Env::system()).unwrap()
+    DataDir::open(folder, Env::system(), garth_engine::rule::sample::registry()).unwrap()
 }
 
 async fn with_account() -> (tempfile::TempDir, DataDir) {
@@ -30,7 +30,7 @@ fn mode(path: &Path) -> u32 {
 async fn a_key_opens_its_account_and_survives_reopening() {
     let folder = tempfile::tempdir().unwrap();
     let (env, _) = Env::manual(Timestamp(5));
-    let home = DataDir::open(folder.path(), env.clone()).unwrap();
+    let home = DataDir::open(folder.path(), env.clone(), garth_engine::rule::sample::registry()).unwrap();
     home.create_account("acme").await.unwrap();
     let scopes = [Scope::SearchRead, Scope::MemoryRead, Scope::MemoryRead];
     let (key, secret) = home.control().create_key("acme", "laptop", &scopes).await.unwrap();
@@ -39,7 +39,7 @@ async fn a_key_opens_its_account_and_survives_reopening() {
     assert!(secret.reveal().starts_with(&format!("garth_{}.", key.id)));
     drop(home);
 
-    let home = DataDir::open(folder.path(), env).unwrap();
+    let home = DataDir::open(folder.path(), env, garth_engine::rule::sample::registry()).unwrap();
     assert_eq!(home.control().authenticate(secret.reveal()).await.unwrap(), Some(key.clone()));
     assert_eq!(home.control().keys("acme").await.unwrap(), [key]);
 }
@@ -92,7 +92,8 @@ async fn nothing_but_the_exact_token_authenticates() {
 async fn a_key_revoked_elsewhere_opens_nothing_at_the_next_call() {
     let (folder, home) = with_account().await;
     let (key, secret) = home.control().create_key("acme", "", &[Scope::MemoryRead]).await.unwrap();
-    let elsewhere = DataDir::open(folder.path(), Env::system()).unwrap();
+    let elsewhere =
+        DataDir::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     let elsewhere = elsewhere.control();
     assert_eq!(elsewhere.authenticate(secret.reveal()).await.unwrap(), Some(key.clone()));
 
@@ -126,7 +127,8 @@ async fn a_deleted_account_is_gone_with_its_keys_and_files_and_its_name_is_free(
     let tree = home.account("acme").await.unwrap();
     home.delete_account("acme").await.unwrap();
 
-    let elsewhere = DataDir::open(folder.path(), Env::system()).unwrap();
+    let elsewhere =
+        DataDir::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     let elsewhere = elsewhere.control();
     assert_eq!(elsewhere.authenticate(secret.reveal()).await.unwrap(), None);
     assert!(elsewhere.authenticate(other.reveal()).await.unwrap().is_some());
@@ -285,7 +287,8 @@ async fn a_newer_or_foreign_control_database_is_refused_and_left_as_it_is() {
         raw.pragma_update(None, "journal_mode", "DELETE").unwrap();
         drop(raw);
         let before = fs::read(folder.path().join("control.db")).unwrap();
-        let error = DataDir::open(folder.path(), Env::system()).unwrap_err();
+        let error =
+            DataDir::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Format, "{error}");
         assert_eq!(fs::read(folder.path().join("control.db")).unwrap(), before);
     }
@@ -295,7 +298,12 @@ async fn a_newer_or_foreign_control_database_is_refused_and_left_as_it_is() {
         "not a database at all, but long enough to be read as a header".repeat(20),
     )
     .unwrap();
-    assert_eq!(DataDir::open(folder.path(), Env::system()).unwrap_err().kind(), ErrorKind::Format);
+    assert_eq!(
+        DataDir::open(folder.path(), Env::system(), garth_engine::rule::sample::registry())
+            .unwrap_err()
+            .kind(),
+        ErrorKind::Format
+    );
 }
 
 #[tokio::test]
@@ -303,7 +311,7 @@ async fn errors_about_the_data_folder_do_not_say_where_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("taken");
     fs::write(&file, "").unwrap();
-    let error = DataDir::open(&file, Env::system()).unwrap_err();
+    let error = DataDir::open(&file, Env::system(), garth_engine::rule::sample::registry()).unwrap_err();
     assert!(!error.to_string().contains("taken") && error.is(ErrorKind::Io), "{error}");
     assert!(std::error::Error::source(&error).is_some());
 }

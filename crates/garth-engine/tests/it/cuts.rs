@@ -18,7 +18,10 @@ struct Account {
 impl Account {
     fn new() -> Self {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-        Self { fs: SqliteFs::open(folder.path(), Env::system()).unwrap(), folder }
+        Self {
+            fs: SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap(),
+            folder,
+        }
     }
 
     /// Rows of `chunk`, the bytes in them, and rows of `extent`.

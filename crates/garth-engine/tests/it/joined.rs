@@ -23,8 +23,12 @@ fn owner(label: &str) -> Owner {
 /// The engines that join, each with what keeps it.
 fn stores() -> Vec<(Arc<dyn FileSystem>, Option<TempDir>)> {
     let folder = tempfile::tempdir().unwrap();
-    let sqlite = SqliteFs::open(folder.path(), Env::system()).unwrap();
-    vec![(Arc::new(Memory::new(Env::system())), None), (sqlite, Some(folder))]
+    let sqlite =
+        SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
+    vec![
+        (Arc::new(Memory::new(Env::system(), garth_engine::rule::sample::registry())), None),
+        (sqlite, Some(folder)),
+    ]
 }
 
 /// `/` is `/one`, `/two` another handle's `/two`, `/over` an overlay of `/below` and `/above`.

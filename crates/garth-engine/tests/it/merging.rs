@@ -68,7 +68,8 @@ async fn every_version_is_the_same_after_any_number_of_merges() {
     for seed in 0..8 {
         let mut random = Random::new(seed);
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-        let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+        let fs =
+            SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
         let mut now: [Vec<u8>; 2] = Default::default();
         let mut seen = Vec::new();
         let mut merged = 0;
@@ -114,7 +115,7 @@ async fn every_version_is_the_same_after_any_number_of_merges() {
 #[tokio::test]
 async fn ten_thousand_appends_become_a_few_extents() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-    let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     let line = |n: u64| format!("{n:0199}\n");
     for first in (0..10_000).step_by(100) {
         let batches = (first..first + 100).map(|n| fs.commit(Batch::new([append("/log", line(n))])));
@@ -142,7 +143,7 @@ async fn ten_thousand_appends_become_a_few_extents() {
 #[tokio::test]
 async fn collecting_within_a_task_ends_however_many_steps_it_takes() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-    let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     // each blocks this task's thread and never goes back to the runtime, whose
     // patience (128 answers) must not matter
     for _ in 0..200 {
@@ -153,8 +154,8 @@ async fn collecting_within_a_task_ends_however_many_steps_it_takes() {
 #[tokio::test]
 async fn copies_made_while_extents_are_merged_keep_their_bytes() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-    let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
-    let other = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
+    let other = SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     // ends when this end of the channel is gone, however that comes
     let (go_on, told) = std::sync::mpsc::channel::<()>();
     let collector = tokio::spawn(async move {

@@ -29,7 +29,9 @@ struct Account {
 impl Account {
     async fn new() -> Self {
         let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
-        let [fs, other] = [0, 1].map(|n: usize| SqliteFs::open(folders[n].path(), Env::system()).unwrap());
+        let [fs, other] = [0, 1].map(|n: usize| {
+            SqliteFs::open(folders[n].path(), Env::system(), garth_engine::rule::sample::registry()).unwrap()
+        });
         for dir in ["/chats/one", "/chats/two", "/agents/a/memory", "/skills/s"] {
             fs.mkdir_all(dir).await.unwrap();
         }

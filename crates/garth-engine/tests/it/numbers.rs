@@ -23,7 +23,7 @@ struct Layers {
 
 async fn layers(one_store: bool) -> Layers {
     let folder = tempfile::tempdir().unwrap();
-    let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     for dir in ["/chat", "/below/secret", "/above"] {
         fs.mkdir_all(dir).await.unwrap();
     }
@@ -31,7 +31,7 @@ async fn layers(one_store: bool) -> Layers {
     let lower = Scope::open(&*fs, &p("/below")).await.unwrap();
     let upper: Arc<dyn FileSystem> = match one_store {
         true => Scope::open(&*fs, &p("/above")).await.unwrap(),
-        false => Arc::new(Memory::new(Env::system())),
+        false => Arc::new(Memory::new(Env::system(), garth_engine::rule::sample::registry())),
     };
     let overlay = Overlay::open(lower, Arc::clone(&upper)).await.unwrap();
     Layers { fs, upper, overlay, _folder: folder }

@@ -41,13 +41,14 @@ fn filled() -> Batch {
 
 pub(super) async fn layers(one_store: bool) -> Layers {
     let folder = tempfile::tempdir().unwrap();
-    let account = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let account =
+        SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     for dir in ["/below", "/above"] {
         account.mkdir_all(dir).await.unwrap();
     }
     let below: Arc<dyn FileSystem> = match one_store {
         true => Scope::open(&*account, &p("/below")).await.unwrap(),
-        false => Arc::new(Memory::new(Env::system())),
+        false => Arc::new(Memory::new(Env::system(), garth_engine::rule::sample::registry())),
     };
     below.commit(filled()).await.unwrap();
     let above = Scope::open(&*account, &p("/above")).await.unwrap();
@@ -526,7 +527,8 @@ async fn shown(fs: &dyn FileSystem) -> Vec<String> {
 async fn random_batches_leave_what_they_leave_in_one_tree() {
     for seed in 0..60 {
         let layers = layers(true).await;
-        let (tree, plain) = (layers.tree().await, Memory::new(Env::system()));
+        let (tree, plain) =
+            (layers.tree().await, Memory::new(Env::system(), garth_engine::rule::sample::registry()));
         plain.commit(filled()).await.unwrap();
         let below = shown(&*layers.below).await;
         let mut random = Random::new(seed);

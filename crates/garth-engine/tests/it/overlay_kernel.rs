@@ -35,7 +35,8 @@ fn an_overlay_over_a_folder_does_what_the_kernels_does() {
 
 /// An overlay over a tree in memory that `ops` have made, and that tree.
 async fn overlay_over(ops: impl IntoIterator<Item = Op>) -> [Arc<dyn FileSystem>; 2] {
-    let layers: [Arc<dyn FileSystem>; 2] = [(); 2].map(|()| Arc::new(Memory::new(Env::system())) as _);
+    let layers: [Arc<dyn FileSystem>; 2] =
+        [(); 2].map(|()| Arc::new(Memory::new(Env::system(), garth_engine::rule::sample::registry())) as _);
     layers[0].commit(Batch::new(ops)).await.unwrap();
     let tree = Overlay::open(Arc::clone(&layers[0]), Arc::clone(&layers[1])).await.unwrap();
     [tree, Arc::clone(&layers[0])]
@@ -103,7 +104,10 @@ async fn a_file_with_several_names_is_copied_up_from_a_folder_of_the_host() {
     std::fs::write(folder.path().join("f"), "f").unwrap();
     std::fs::hard_link(folder.path().join("f"), folder.path().join("d/g")).unwrap();
     let below = HostFs::open(folder.path(), Mode::ReadOnly, Env::system()).unwrap();
-    let tree = Overlay::open(below, Arc::new(Memory::new(Env::system()))).await.unwrap();
+    let tree =
+        Overlay::open(below, Arc::new(Memory::new(Env::system(), garth_engine::rule::sample::registry())))
+            .await
+            .unwrap();
     tree.append("/d/g", "!").await.unwrap();
     assert_eq!(tree.read_to_string("/f").await.unwrap(), "f!");
     assert_eq!(tree.entry("/f").await.unwrap(), tree.entry("/d/g").await.unwrap());

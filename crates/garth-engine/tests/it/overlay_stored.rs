@@ -21,7 +21,7 @@ fn p(path: &str) -> TreePath {
 }
 
 async fn account(folder: &TempDir) -> (DataDir, Arc<dyn AccountStore>) {
-    let data = DataDir::open(folder.path(), Env::system()).unwrap();
+    let data = DataDir::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     if data.control().accounts().await.unwrap().is_empty() {
         data.create_account("a").await.unwrap();
     }
@@ -54,13 +54,14 @@ struct Layers {
 }
 
 async fn layers(one_store: bool) -> Layers {
-    let store: Arc<dyn FileSystem> = Arc::new(Memory::new(Env::system()));
+    let store: Arc<dyn FileSystem> =
+        Arc::new(Memory::new(Env::system(), garth_engine::rule::sample::registry()));
     for dir in ["/below", "/above"] {
         store.mkdir_all(dir).await.unwrap();
     }
     let below: Arc<dyn FileSystem> = match one_store {
         true => Scope::open(&*store, &p("/below")).await.unwrap(),
-        false => Arc::new(Memory::new(Env::system())),
+        false => Arc::new(Memory::new(Env::system(), garth_engine::rule::sample::registry())),
     };
     below.commit(filled()).await.unwrap();
     let above = Scope::open(&*store, &p("/above")).await.unwrap();

@@ -32,8 +32,13 @@ impl Both {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let [(one, clock), (other, beside)] = [Env::manual(START), Env::manual(START)];
-        let sqlite = SqliteFs::open(folder.path(), other).unwrap();
-        Self { memory: Memory::new(one), sqlite, clocks: [clock, beside], folder }
+        let sqlite = SqliteFs::open(folder.path(), other, garth_engine::rule::sample::registry()).unwrap();
+        Self {
+            memory: Memory::new(one, garth_engine::rule::sample::registry()),
+            sqlite,
+            clocks: [clock, beside],
+            folder,
+        }
     }
 
     async fn set(&self, path: &str, limits: Limits) -> Quota {
@@ -407,7 +412,8 @@ async fn a_view_is_told_of_what_it_reaches_and_of_nothing_else() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn thirty_two_writers_fill_it_to_the_byte() {
     let folder = tempfile::tempdir().unwrap();
-    let open = || SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let open =
+        || SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     let handles = [open(), open()];
     handles[0].commit(Batch::new([Op::mkdir(at("/q"))])).await.unwrap();
     let (most, piece) = (9_973, 7);
@@ -454,7 +460,7 @@ async fn counters_that_are_wrong_are_found_and_counted_again() {
     let conn = rusqlite::Connection::open(folder.path().join("tree.db")).unwrap();
     conn.execute("UPDATE quota SET bytes = 19, entries = 5", []).unwrap();
     drop(conn);
-    let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     let findings = fs.fsck().await.unwrap().findings;
     assert_eq!(findings.iter().map(|finding| finding.kind).collect::<Vec<_>>(), ["quota"], "{findings:?}");
     fs.reindex().await.unwrap();

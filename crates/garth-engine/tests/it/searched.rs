@@ -15,7 +15,7 @@ fn path(path: &str) -> TreePath {
 
 fn account() -> (TempDir, Arc<SqliteFs>) {
     let folder = tempfile::tempdir().unwrap();
-    let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     (folder, fs)
 }
 

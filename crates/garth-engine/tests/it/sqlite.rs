@@ -23,7 +23,7 @@ struct Account {
 fn account() -> Account {
     let folder = tempfile::tempdir().unwrap();
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let fs = SqliteFs::open(folder.path(), env).unwrap();
+    let fs = SqliteFs::open(folder.path(), env, garth_engine::rule::sample::registry()).unwrap();
     Account { fs, folder, clock }
 }
 
@@ -81,7 +81,7 @@ async fn a_staged_upload_lands_in_a_pack_and_is_stored_once() {
 #[tokio::test]
 async fn two_instances_see_each_others_commits_at_once() {
     let Account { fs, folder, .. } = account();
-    let other = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let other = SqliteFs::open(folder.path(), Env::system(), garth_engine::rule::sample::registry()).unwrap();
     for round in 0..50 {
         let (one, two): (&SqliteFs, &SqliteFs) = if round % 2 == 0 { (&fs, &other) } else { (&other, &fs) };
         one.write(&path("/note"), Bytes::from(format!("{round}"))).await.unwrap();
@@ -93,7 +93,9 @@ async fn two_instances_see_each_others_commits_at_once() {
 #[tokio::test]
 async fn a_backup_is_a_data_folder_that_opens_with_all_its_accounts() {
     let folder = tempfile::tempdir().unwrap();
-    let home = DataDir::open(&folder.path().join("data"), Env::system()).unwrap();
+    let home =
+        DataDir::open(&folder.path().join("data"), Env::system(), garth_engine::rule::sample::registry())
+            .unwrap();
     for account in ["one", "two"] {
         home.create_account(account).await.unwrap();
         let fs = home.account(account).await.unwrap();
@@ -127,7 +129,7 @@ async fn a_backup_is_a_data_folder_that_opens_with_all_its_accounts() {
         assert!(private.ends_with("packs") || journal_mode(&private.join("tree.db")) == "wal");
     }
 
-    let copied = DataDir::open(&copy, Env::system()).unwrap();
+    let copied = DataDir::open(&copy, Env::system(), garth_engine::rule::sample::registry()).unwrap();
     for account in ["one", "two"] {
         let fs = copied.account(account).await.unwrap();
         assert_eq!(text(&*fs, "/note").await, account);
@@ -256,7 +258,9 @@ async fn merging_leaves_no_orphans_behind_and_stops_at_files_that_may_be_taken_b
 async fn what_is_held_without_a_name_keeps_its_changes_until_it_is_let_go() {
     let folder = tempfile::tempdir().unwrap();
     let (env, _clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let [fs, other] = [(); 2].map(|()| SqliteFs::open(folder.path(), env.clone()).unwrap());
+    let [fs, other] = [(); 2].map(|()| {
+        SqliteFs::open(folder.path(), env.clone(), garth_engine::rule::sample::registry()).unwrap()
+    });
     fs.symlink("/link", "to").await.unwrap();
     fs.mkdir_all("/dir").await.unwrap();
     let held = [fs.hold(&path("/link").into()).await.unwrap(), fs.hold(&path("/dir").into()).await.unwrap()];
@@ -279,7 +283,9 @@ async fn what_is_held_without_a_name_keeps_its_changes_until_it_is_let_go() {
 async fn a_lease_that_ran_out_leaves_its_file_the_whole_grace() {
     let folder = tempfile::tempdir().unwrap();
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    let [fs, other] = [(); 2].map(|()| SqliteFs::open(folder.path(), env.clone()).unwrap());
+    let [fs, other] = [(); 2].map(|()| {
+        SqliteFs::open(folder.path(), env.clone(), garth_engine::rule::sample::registry()).unwrap()
+    });
     fs.commit(Batch::new([write("/a", "before;")])).await.unwrap();
     let [ours, theirs] = [fs.open(&path("/a").into()).await, other.open(&path("/a").into()).await];
     let (ours, theirs) = (ours.unwrap(), theirs.unwrap());

@@ -29,7 +29,7 @@ use garth_testkit::tools::p;
 
 fn memory() -> Subject {
     let (env, clock) = Subject::clock();
-    Subject::new(Arc::new(Memory::new(env)), clock)
+    Subject::new(Arc::new(Memory::new(env, garth_engine::rule::sample::registry())), clock)
 }
 
 fn sqlite() -> Subject {

@@ -53,7 +53,7 @@ impl Server {
         let runtime = runtime.build().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let (env, clock) = Env::manual(START);
-        let home = DataDir::open(folder.path(), env).unwrap();
+        let home = garth::builder().env(env).open(folder.path()).unwrap();
         block_on(home.create_account("acme")).unwrap();
         let (stop, stopped) = oneshot::channel();
         let (bound, address) = std::sync::mpsc::channel();

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures::executor::block_on;
-use garth::{DataDir, Env, ErrorKind, FileSystem};
+use garth_engine::{DataDir, Env, ErrorKind, FileSystem};
 use garth_testkit::crash::{read_all, write_until_killed};
 
 /// The account, which `garth` takes too unless told otherwise.
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let [verb, data, seed, round] = arguments.as_slice() else {
         return Err("usage: crash-writer write|read DATA SEED ROUND".into());
     };
-    let home = DataDir::open(Path::new(data), Env::system())?;
+    let home = DataDir::open(Path::new(data), Env::system(), garth::agent::registry())?;
     match block_on(home.create_account(ACCOUNT)) {
         Err(error) if !error.is(ErrorKind::AlreadyExists) => return Err(error.into()),
         _ => {}

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use garth::ErrorKind::{InvalidArgument, NotFound, NotPermitted, TooLarge};
-use garth::model::{At, Attributes, Batch, Entry, MAX_ATTRIBUTES, Op, SetAttrs, Timestamp};
+use garth_engine::ErrorKind::{InvalidArgument, NotFound, NotPermitted, TooLarge};
+use garth_engine::model::{At, Attributes, Batch, Entry, MAX_ATTRIBUTES, Op, SetAttrs, Timestamp};
 
 use super::{START, Subject};
 use crate::tools::*;
@@ -86,7 +86,7 @@ pub async fn what_is_not_named_stays_and_what_is_cleared_goes(subject: &Subject)
 
 pub async fn every_kind_of_node_has_attributes(subject: &Subject) {
     let fs = &*subject.fs;
-    given(fs, [mkdir("/d"), symlink("/l", "t"), mknod("/p", garth::model::Special::Fifo)]).await;
+    given(fs, [mkdir("/d"), symlink("/l", "t"), mknod("/p", garth_engine::model::Special::Fifo)]).await;
     for path in ["/", "/d", "/l", "/p"] {
         given(fs, [set(path, SetAttrs { expires_at: None, ..everything() })]).await;
         let entry = stat(fs, path).await;

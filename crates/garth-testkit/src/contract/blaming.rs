@@ -5,8 +5,8 @@
     reason = "each function's name is its promise, and each is a test"
 )]
 
-use garth::ErrorKind::{InvalidArgument, IsADirectory, NotFound};
-use garth::model::{Author, Batch, Blame, ByteRange, MAX_PAGE, Moment, Op, Seq};
+use garth_engine::ErrorKind::{InvalidArgument, IsADirectory, NotFound};
+use garth_engine::model::{Author, Batch, Blame, ByteRange, MAX_PAGE, Moment, Op, Seq};
 
 use super::Subject;
 use crate::tools::*;
@@ -34,7 +34,7 @@ pub async fn each_byte_is_of_the_commit_that_wrote_it(subject: &Subject) {
     let appended = commit(fs, append("/f", "more")).await;
     let expected = [(2, Some(first)), (2, Some(patched)), (6, Some(first)), (4, Some(appended))];
     assert_eq!(runs(fs, "/f").await, expected);
-    commit(fs, set("/f", garth::model::SetAttrs::new().mode(0o600))).await;
+    commit(fs, set("/f", garth_engine::model::SetAttrs::new().mode(0o600))).await;
     commit(fs, rename("/f", "/g")).await;
     assert_eq!(runs(fs, "/g").await, expected, "what writes no bytes changes nothing");
     commit(fs, truncate("/g", 5)).await;

@@ -5,8 +5,8 @@
     reason = "each function's name is its promise, and each is a test"
 )]
 
-use garth::ErrorKind::{ReadOnly, Unsupported};
-use garth::model::{
+use garth_engine::ErrorKind::{ReadOnly, Unsupported};
+use garth_engine::model::{
     At, Batch, ByteRange, ChangesQuery, CommitId, Confinement, HistoryPage, Moment, Op, Owner, Seq, SetAttrs,
     SnapshotsPage, Special, Within,
 };
@@ -74,8 +74,8 @@ pub async fn reads_that_are_lacking_are_unsupported(subject: &Subject) {
         ("open_version", has.history, fs.open_version(version).await.map(drop)),
         ("snapshots", has.snapshots, fs.snapshots(&SnapshotsPage::default()).await.map(drop)),
         ("confined", has.confinement, fs.confined(&here).await.map(drop)),
-        ("find", has.find, fs.find(&garth::model::FindQuery::tag("x")).await.map(drop)),
-        ("search", has.search, fs.search(&garth::model::SearchQuery::new("x")).await.map(drop)),
+        ("find", has.find, fs.find(&garth_engine::model::FindQuery::tag("x")).await.map(drop)),
+        ("search", has.search, fs.search(&garth_engine::model::SearchQuery::new("x")).await.map(drop)),
     ];
     for (what, has, read) in reads {
         match has {

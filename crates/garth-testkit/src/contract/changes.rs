@@ -8,9 +8,9 @@
 use std::time::Duration;
 
 use futures::FutureExt;
-use garth::ErrorKind::InvalidArgument;
-use garth::model::ChangeKind::{Attributes, Created, Linked, Modified, Removed, Renamed};
-use garth::model::{
+use garth_engine::ErrorKind::InvalidArgument;
+use garth_engine::model::ChangeKind::{Attributes, Created, Linked, Modified, Removed, Renamed};
+use garth_engine::model::{
     Batch, Change, ChangeKind, Changes, ChangesQuery, CommitChanges, Ino, LogPosition, MAX_CHANGE_PATHS,
     MAX_CHANGES_BYTES, MAX_SCANNED, MAX_SUBTREES, Op, Remove, RenameMode, Seq, SetAttrs,
 };
@@ -328,8 +328,13 @@ pub async fn waiting_ends_with_the_next_commit(subject: &Subject) {
     }
     // some give up
     waiting.truncate(10);
-    batch_refused(fs, Batch::new([remove("/no", Remove::Any)]), garth::ErrorKind::NotFound, Some("/no"))
-        .await;
+    batch_refused(
+        fs,
+        Batch::new([remove("/no", Remove::Any)]),
+        garth_engine::ErrorKind::NotFound,
+        Some("/no"),
+    )
+    .await;
     let commit = apply(fs, write("/f", "2")).await.0;
     for wait in waiting {
         let head = tokio::time::timeout(Duration::from_secs(30), wait).await.expect("it ends").unwrap();

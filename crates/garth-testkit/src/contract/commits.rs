@@ -8,8 +8,8 @@
 use std::time::Duration;
 
 use futures::FutureExt;
-use garth::ErrorKind::{Conflict, IdempotencyMismatch, InvalidArgument, NotFound, TooLarge};
-use garth::model::{
+use garth_engine::ErrorKind::{Conflict, IdempotencyMismatch, InvalidArgument, NotFound, TooLarge};
+use garth_engine::model::{
     At, Author, Batch, CommitId, Durability, Idempotency, Ino, MAX_ETAGS, MAX_HASHED, MAX_LABEL, MAX_OPS,
     Moment, Op, Outcome, Precondition, Remove, Seq, SetAttrs, Timestamp, VersionId,
 };

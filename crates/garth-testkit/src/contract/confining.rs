@@ -7,11 +7,11 @@
 
 use std::sync::Arc;
 
-use garth::ErrorKind::{
+use garth_engine::ErrorKind::{
     AlreadyExists, Busy, Conflict, InvalidArgument, IsADirectory, NotADirectory, NotFound, Stale,
 };
-use garth::FileSystem;
-use garth::model::{
+use garth_engine::FileSystem;
+use garth_engine::model::{
     Answer, At, Batch, Body, ByteRange, CommitId, Confinement, HistoryPage, Ino, Moment, Op, Owner, Page,
     Precondition, Remove, RenameMode, SetAttrs, Version, VersionId, WalkPage, Within,
 };
@@ -195,13 +195,13 @@ pub async fn an_error_about_a_number_names_a_name_inside(subject: &Subject) {
     .await;
     let view = confined(fs, &["/in"]).await;
     let node = At::Node(stat(fs, "/in/f").await.ino);
-    assert_error(view.read(&node, ByteRange::ALL).await, garth::ErrorKind::TooLarge, Some("/in/f"));
+    assert_error(view.read(&node, ByteRange::ALL).await, garth_engine::ErrorKind::TooLarge, Some("/in/f"));
     assert_error(view.list(&node, &Page::default()).await, NotADirectory, Some("/in/f"));
     let child = At::Child(stat(fs, "/in/f").await.ino, name("x"));
     assert_error(view.stat(&child).await, NotADirectory, Some("/in/f"));
     refused(&*view, write_at(child, "x"), NotADirectory, "/in/f").await;
     let past_the_end = Op::patch(node, u64::MAX, "x");
-    refused(&*view, past_the_end, garth::ErrorKind::TooLarge, "/in/f").await;
+    refused(&*view, past_the_end, garth_engine::ErrorKind::TooLarge, "/in/f").await;
 }
 
 pub async fn the_top_can_be_read_and_changed_but_not_made_removed_or_moved(subject: &Subject) {

@@ -7,8 +7,8 @@
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use garth::ErrorKind::{AlreadyExists, InvalidArgument, IsADirectory, NotFound, TooLarge};
-use garth::model::{
+use garth_engine::ErrorKind::{AlreadyExists, InvalidArgument, IsADirectory, NotFound, TooLarge};
+use garth_engine::model::{
     At, Batch, Body, ByteRange, Create, Entry, Kind, MAX_CUTS, MAX_FILE, MAX_INLINE_BODY, MAX_PAGE, MAX_READ,
     Op, SetAttrs, StagedBody,
 };

@@ -7,8 +7,10 @@
 
 use std::time::Duration;
 
-use garth::ErrorKind::{AlreadyExists, InvalidArgument, IsADirectory, NotADirectory, NotFound, TooLarge};
-use garth::model::{At, Batch, Ino, Kind, MAX_COPIED_NAMES, Op, Remove, SetAttrs, Special, Timestamp};
+use garth_engine::ErrorKind::{
+    AlreadyExists, InvalidArgument, IsADirectory, NotADirectory, NotFound, TooLarge,
+};
+use garth_engine::model::{At, Batch, Ino, Kind, MAX_COPIED_NAMES, Op, Remove, SetAttrs, Special, Timestamp};
 
 use super::{START, Subject};
 use crate::tools::*;

@@ -8,9 +8,11 @@
 
 use std::sync::Arc;
 
-use garth::ErrorKind::{AccessDenied, AlreadyExists, Busy, Conflict, IsADirectory, NotADirectory, NotFound};
-use garth::FileSystem;
-use garth::model::{
+use garth_engine::ErrorKind::{
+    AccessDenied, AlreadyExists, Busy, Conflict, IsADirectory, NotADirectory, NotFound,
+};
+use garth_engine::FileSystem;
+use garth_engine::model::{
     At, Batch, ByteRange, Change, ChangeKind, ChangesQuery, Confinement, Create, HistoryPage, Ino, NamesPage,
     Op, Owner, Page, Precondition, Remove, RenameMode, SearchQuery, Seq, SetAttrs, Special, WalkPage, Within,
 };

@@ -7,10 +7,12 @@
 
 use std::time::Duration;
 
-use garth::ErrorKind::{Conflict, NotFound};
-use garth::FileSystemExt;
-use garth::fs::restore::restore as restore_path;
-use garth::model::{At, Batch, ByteRange, Change, ChangeKind, Moment, Op, Precondition, Remove, SetAttrs};
+use garth_engine::ErrorKind::{Conflict, NotFound};
+use garth_engine::FileSystemExt;
+use garth_engine::fs::restore::restore as restore_path;
+use garth_engine::model::{
+    At, Batch, ByteRange, Change, ChangeKind, Moment, Op, Precondition, Remove, SetAttrs,
+};
 
 use super::{START, Subject};
 use crate::tools::*;
@@ -58,8 +60,11 @@ pub async fn an_expired_name_is_free(subject: &Subject) {
     given(fs, [write_with("/d", "x", after(10)), write("/f", "y")]).await;
     let old = stat(fs, "/a").await.ino;
     subject.clock.advance(Duration::from_secs(10));
-    given(fs, [write("/a", "new"), mkdir("/b"), rename_as("/f", "/c", garth::model::RenameMode::NoReplace)])
-        .await;
+    given(
+        fs,
+        [write("/a", "new"), mkdir("/b"), rename_as("/f", "/c", garth_engine::model::RenameMode::NoReplace)],
+    )
+    .await;
     given(fs, [mkdir_all("/d/e")]).await;
     assert_ne!(stat(fs, "/a").await.ino, old);
     assert_eq!(stat(fs, "/a").await.expires_at, None, "the new file inherits nothing");

@@ -8,8 +8,8 @@
 
 use std::time::Duration;
 
-use garth::ErrorKind::{InvalidArgument, Unsupported};
-use garth::model::{
+use garth_engine::ErrorKind::{InvalidArgument, Unsupported};
+use garth_engine::model::{
     Batch, Confinement, FindItem, FindQuery, Moment, Op, Owner, Projection, Remove, SetAttrs, Special, Within,
 };
 
@@ -17,7 +17,11 @@ use super::{START, Subject};
 use crate::tools::*;
 
 /// All that a query finds, in pages of so many.
-pub(crate) async fn all_found(fs: &Fs, query: &FindQuery, limit: usize) -> garth::Result<Vec<FindItem>> {
+pub(crate) async fn all_found(
+    fs: &Fs,
+    query: &FindQuery,
+    limit: usize,
+) -> garth_engine::Result<Vec<FindItem>> {
     let (mut items, mut after) = (Vec::new(), None);
     loop {
         let page = fs.find(&query.clone().limit(limit).after(after)).await?;
@@ -126,8 +130,8 @@ pub async fn keys_are_found_by_range_in_the_order_of_bytes(subject: &Subject) {
     assert_eq!(values(FindQuery::metadata_from("due", "")).await, all);
     assert_eq!(values(FindQuery::metadata_from("due", "2026")).await, all[2..]);
     assert_eq!(values(FindQuery::metadata_from("due", "2026").to("due\x002026-01-05")).await, all[2..4]);
-    assert_eq!(values(FindQuery::new(Projection::Metadata).from("due")).await, all);
-    assert_eq!(values(FindQuery::new(Projection::Metadata)).await.len(), 12);
+    assert_eq!(values(FindQuery::new(Projection::METADATA).from("due")).await, all);
+    assert_eq!(values(FindQuery::new(Projection::METADATA)).await.len(), 12);
     for limit in [0, 1001, 10_001] {
         let query = FindQuery::tag("x").limit(limit);
         match limit {
@@ -153,7 +157,7 @@ pub async fn long_keys_are_found_whole(subject: &Subject) {
     let kept = fs.find(&tagged(&long("1"))).await.unwrap().items[0].key.clone();
     given(fs, [write_with("/c", "", tags([&kept]))]).await;
     assert_eq!(found(fs, tagged(&long("1"))).await, ["/a"], "what is kept of a long key is another key");
-    assert_eq!(found(fs, FindQuery::new(Projection::Tag).from("kk").to("l")).await, ["/a", "/b", "/c"]);
+    assert_eq!(found(fs, FindQuery::new(Projection::TAG).from("kk").to("l")).await, ["/a", "/b", "/c"]);
 }
 
 pub async fn a_find_is_bounded_by_segment_and_shows_each_path_of_a_node(subject: &Subject) {
@@ -203,7 +207,7 @@ pub async fn what_many_have_is_found_page_by_page(subject: &Subject) {
         let mut paths: Vec<_> = items.iter().map(|item| item.path.to_string()).collect();
         paths.sort();
         assert_eq!(paths, due);
-        let items = all_found(fs, &FindQuery::new(Projection::Tag).from("t"), limit).await.unwrap();
+        let items = all_found(fs, &FindQuery::new(Projection::TAG).from("t"), limit).await.unwrap();
         assert!(items.is_sorted_by(|one, other| one.key <= other.key));
         assert_eq!(items.len(), 2 * count);
     }

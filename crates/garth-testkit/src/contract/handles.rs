@@ -5,11 +5,11 @@
     reason = "each function's name is its promise, and each is a test"
 )]
 
-use garth::ErrorKind::{IsADirectory, NotFound, NotPermitted, TooLarge};
-use garth::model::{
+use garth_engine::ErrorKind::{IsADirectory, NotFound, NotPermitted, TooLarge};
+use garth_engine::model::{
     At, Batch, ByteRange, Ino, MAX_READ, Moment, Op, Page, Remove, SetAttrs, Special, VersionId, WalkPage,
 };
-use garth::{FileSystemExt, OpenFile};
+use garth_engine::{FileSystemExt, OpenFile};
 
 use super::{START, Subject};
 use crate::tools::*;
@@ -77,7 +77,7 @@ pub async fn a_node_held_open_is_reached_and_written_without_a_name(subject: &Su
 
 pub async fn a_handle_outlives_expiry(subject: &Subject) {
     let fs = &*subject.fs;
-    let attrs = garth::model::SetAttrs::new().expires_at(super::START.plus_seconds(10));
+    let attrs = garth_engine::model::SetAttrs::new().expires_at(super::START.plus_seconds(10));
     given(fs, [write_with("/f", "x", attrs)]).await;
     let file = fs.open(&at("/f")).await.unwrap();
     subject.clock.advance(std::time::Duration::from_secs(10));

@@ -5,8 +5,8 @@
     reason = "each function's name is its promise, and each is a test"
 )]
 
-use garth::ErrorKind::{NotADirectory, NotFound, NotPermitted, TooLarge};
-use garth::model::{At, ByteRange, HistoryPage, Ino, Kind, Op, Page, Remove, Seq, WalkPage};
+use garth_engine::ErrorKind::{NotADirectory, NotFound, NotPermitted, TooLarge};
+use garth_engine::model::{At, ByteRange, HistoryPage, Ino, Kind, Op, Page, Remove, Seq, WalkPage};
 
 use super::Subject;
 use crate::tools::*;

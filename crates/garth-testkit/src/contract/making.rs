@@ -5,10 +5,10 @@
     reason = "each function's name is its promise, and each is a test"
 )]
 
-use garth::ErrorKind::{
+use garth_engine::ErrorKind::{
     AlreadyExists, InvalidArgument, NameTooLong, NotADirectory, NotFound, NotPermitted, TooManyLinks,
 };
-use garth::model::{At, Batch, Ino, Kind, MAX_LINKS, MAX_TARGET, Op, Remove, SetAttrs, Special};
+use garth_engine::model::{At, Batch, Ino, Kind, MAX_LINKS, MAX_TARGET, Op, Remove, SetAttrs, Special};
 
 use super::Subject;
 use crate::tools::*;
@@ -139,7 +139,7 @@ pub async fn special_nodes_keep_kind_and_device_number(subject: &Subject) {
         refused(fs, append(path, "x"), NotPermitted, path).await;
         refused(fs, patch(path, 0, "x"), NotPermitted, path).await;
         refused(fs, truncate(path, 0), NotPermitted, path).await;
-        assert_error(fs.read(&at(path), garth::model::ByteRange::ALL).await, NotPermitted, Some(path));
+        assert_error(fs.read(&at(path), garth_engine::model::ByteRange::ALL).await, NotPermitted, Some(path));
         assert_error(fs.open(&at(path)).await, NotPermitted, Some(path));
     }
 }

@@ -5,9 +5,9 @@
     reason = "each function's name is its promise, and each is a test"
 )]
 
-use garth::ErrorKind::{InvalidArgument, NotADirectory};
-use garth::TreePath;
-use garth::model::{
+use garth_engine::ErrorKind::{InvalidArgument, NotADirectory};
+use garth_engine::TreePath;
+use garth_engine::model::{
     At, Batch, ChangesQuery, HistoryPage, Kind, Listing, MAX_PAGE, MAX_PAGE_BYTES, NamesPage, Op, Page,
     Remove, Seq, SetAttrs, Snapshot, SnapshotsPage, WalkPage, Weigh,
 };

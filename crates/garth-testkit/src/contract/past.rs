@@ -7,9 +7,9 @@
 
 use std::time::Duration;
 
-use garth::ErrorKind::{AlreadyExists, InvalidArgument, NotFound, ReadOnly, Unsupported};
-use garth::FileSystemExt;
-use garth::model::{
+use garth_engine::ErrorKind::{AlreadyExists, InvalidArgument, NotFound, ReadOnly, Unsupported};
+use garth_engine::FileSystemExt;
+use garth_engine::model::{
     At, Batch, Change, ChangeKind, ChangesQuery, HistoryPage, Ino, MAX_LABEL, Moment, Op, Remove, RenameMode,
     Seq, SetAttrs, Timestamp, Version,
 };
@@ -261,7 +261,7 @@ pub async fn a_view_of_the_past_is_read_only_and_ends_there(subject: &Subject) {
     let earlier = then.as_of(&Moment::Seq(subject.seq(1))).await.unwrap();
     assert_eq!(text(&*earlier, "/f").await, "1");
     assert_error(earlier.history(&at("/g"), &HistoryPage::default()).await, NotFound, Some("/g"));
-    let second = garth::model::VersionId { seq: subject.seq(2), ino: subject.ino(2) };
+    let second = garth_engine::model::VersionId { seq: subject.seq(2), ino: subject.ino(2) };
     assert_error(earlier.open_version(second).await, NotFound, None);
 }
 
@@ -309,7 +309,7 @@ pub async fn a_snapshot_has_a_proper_name(subject: &Subject) {
     for bad in ["", "a\nb"] {
         refused_outright(fs, snapshot(bad), InvalidArgument).await;
     }
-    refused_outright(fs, snapshot(&"s".repeat(MAX_LABEL + 1)), garth::ErrorKind::TooLarge).await;
+    refused_outright(fs, snapshot(&"s".repeat(MAX_LABEL + 1)), garth_engine::ErrorKind::TooLarge).await;
     given(fs, [snapshot("v1"), snapshot("2026-01"), snapshot("1a")]).await;
 }
 

@@ -5,11 +5,13 @@
     reason = "each function's name is its promise, and each is a test"
 )]
 
-use garth::ErrorKind::{
+use garth_engine::ErrorKind::{
     InvalidArgument, IsADirectory, NoSuchOffset, NotADirectory, NotFound, NotPermitted, TooLarge,
 };
-use garth::OpenFile;
-use garth::model::{At, Batch, ByteRange, Entry, MAX_COPIED_PIECES, MAX_FILE, Moment, Op, Outcome, Remove};
+use garth_engine::OpenFile;
+use garth_engine::model::{
+    At, Batch, ByteRange, Entry, MAX_COPIED_PIECES, MAX_FILE, Moment, Op, Outcome, Remove,
+};
 
 use super::Subject;
 use crate::random::Random;

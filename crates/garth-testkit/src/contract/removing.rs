@@ -5,8 +5,8 @@
     reason = "each function's name is its promise, and each is a test"
 )]
 
-use garth::ErrorKind::{Busy, IsADirectory, NotADirectory, NotEmpty, NotFound};
-use garth::model::{At, Ino, Op, Remove};
+use garth_engine::ErrorKind::{Busy, IsADirectory, NotADirectory, NotEmpty, NotFound};
+use garth_engine::model::{At, Ino, Op, Remove};
 
 use super::Subject;
 use crate::tools::*;

@@ -5,11 +5,11 @@
     reason = "each function's name is its promise, and each is a test"
 )]
 
-use garth::ErrorKind::{
+use garth_engine::ErrorKind::{
     AlreadyExists, Busy, InvalidArgument, IsADirectory, NameTooLong, NotADirectory, NotEmpty, NotFound,
 };
-use garth::model::RenameMode::{self, Exchange, NoReplace, Replace};
-use garth::model::{At, Batch, Entry, Kind, Op, Remove, WalkPage};
+use garth_engine::model::RenameMode::{self, Exchange, NoReplace, Replace};
+use garth_engine::model::{At, Batch, Entry, Kind, Op, Remove, WalkPage};
 
 use super::Subject;
 use crate::tools::*;

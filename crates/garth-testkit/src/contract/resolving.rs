@@ -8,10 +8,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use garth::ErrorKind::{InvalidArgument, NameTooLong, NotADirectory, NotFound, NotPermitted, SymlinkLoop};
-use garth::fs::resolve::{Follow, MAX_SYMLINKS, resolve, retry, stat as stat_path};
-use garth::model::{At, Batch, ByteRange, Kind, Remove, RenameMode};
-use garth::view::Scope;
+use garth_engine::ErrorKind::{
+    InvalidArgument, NameTooLong, NotADirectory, NotFound, NotPermitted, SymlinkLoop,
+};
+use garth_engine::fs::resolve::{Follow, MAX_SYMLINKS, resolve, retry, stat as stat_path};
+use garth_engine::model::{At, Batch, ByteRange, Kind, Remove, RenameMode};
+use garth_engine::view::Scope;
 
 use super::Subject;
 use crate::interfering::{Call, Interfering};
@@ -221,7 +223,7 @@ pub async fn a_link_that_keeps_changing_ends_in_an_error(subject: &Subject) {
     let swap = || rename_as("/d", "/d2", RenameMode::Exchange);
     let answer = retry(fs, "/d/f", Follow::Yes, |path| async move {
         // Whatever was resolved is a link again by the time it is used.
-        if stat(fs, "/d").await.kind == garth::model::Kind::Directory {
+        if stat(fs, "/d").await.kind == garth_engine::model::Kind::Directory {
             given(fs, [swap()]).await;
         }
         let result = fs.stat(&At::Path(p("/d/f"))).await;
@@ -234,10 +236,10 @@ pub async fn a_link_that_keeps_changing_ends_in_an_error(subject: &Subject) {
 }
 
 /// What a read or commit may answer while the last segment is a link now and then.
-fn counted<T>(answer: garth::Result<T>, counts: &mut [u32; 2]) -> Option<T> {
+fn counted<T>(answer: garth_engine::Result<T>, counts: &mut [u32; 2]) -> Option<T> {
     counts[usize::from(answer.is_err())] += 1;
     if let Err(error) = &answer {
-        let due = [NotPermitted, NotFound, NotADirectory, garth::ErrorKind::WouldBlock];
+        let due = [NotPermitted, NotFound, NotADirectory, garth_engine::ErrorKind::WouldBlock];
         assert!(due.contains(&error.kind()), "{error}");
     }
     answer.ok()

@@ -8,10 +8,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use garth::ErrorKind::{NotADirectory, NotFound};
-use garth::FileSystem;
-use garth::fs::restore::{RestoreAction, Restored, plan, restore as restore_path};
-use garth::model::{
+use garth_engine::ErrorKind::{NotADirectory, NotFound};
+use garth_engine::FileSystem;
+use garth_engine::fs::restore::{RestoreAction, Restored, plan, restore as restore_path};
+use garth_engine::model::{
     Batch, ChangesQuery, Create, Entry, Idempotency, Moment, Op, Remove, RenameMode, Seq, SetAttrs, Timestamp,
 };
 

@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use garth::ErrorKind::InvalidArgument;
-use garth::model::{MAX_CONTEXT_BYTES, Remove, SearchQuery, SetAttrs};
+use garth_engine::ErrorKind::InvalidArgument;
+use garth_engine::model::{MAX_CONTEXT_BYTES, Remove, SearchQuery, SetAttrs};
 
 use super::{START, Subject};
 use crate::tools::*;

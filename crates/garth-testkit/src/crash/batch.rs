@@ -10,10 +10,10 @@ use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
 use futures::future::try_join_all;
-use garth::model::{
+use garth_engine::model::{
     At, Batch, Body, ByteRange, Commit, HistoryPage, Ino, Kind, MAX_PAGE, Op, SetAttrs, VersionId, WalkPage,
 };
-use garth::{ErrorKind, FileSystem, TreePath};
+use garth_engine::{ErrorKind, FileSystem, TreePath};
 use serde::{Deserialize, Serialize};
 
 use super::attempt::{Attempt, WRITERS, Workload, top};
@@ -77,7 +77,7 @@ async fn write_as(fs: &dyn FileSystem, workload: Workload, round: u32, writer: u
     Ok(())
 }
 
-async fn commit(fs: &dyn FileSystem, paths: &[String], value: &str) -> garth::Result<Commit> {
+async fn commit(fs: &dyn FileSystem, paths: &[String], value: &str) -> garth_engine::Result<Commit> {
     let mut ops = Vec::new();
     for path in paths {
         let at = At::Path(TreePath::parse(path)?);
@@ -99,8 +99,9 @@ async fn commit(fs: &dyn FileSystem, paths: &[String], value: &str) -> garth::Re
         commits.push(fs.commit(Batch::new([op])).await?);
     }
     let outcomes = commits.iter().flat_map(|commit| commit.outcomes.clone()).collect();
-    let mut last =
-        commits.pop().ok_or_else(|| garth::Error::new(ErrorKind::InvalidArgument, "nothing to write"))?;
+    let mut last = commits
+        .pop()
+        .ok_or_else(|| garth_engine::Error::new(ErrorKind::InvalidArgument, "nothing to write"))?;
     last.outcomes = outcomes;
     Ok(last)
 }
@@ -193,7 +194,7 @@ pub(super) fn observe(
     while let Some(line) = next(&mut lines)? {
         let Line::Seen { path, current, versions } = line else { continue };
         let versions = versions.into_iter().map(|(id, value)| Ok((id.parse()?, value)));
-        let versions = versions.collect::<garth::Result<_>>().map_err(|e| e.to_string())?;
+        let versions = versions.collect::<garth_engine::Result<_>>().map_err(|e| e.to_string())?;
         observed.insert(path, Seen { current, versions });
     }
     let status = child.wait().map_err(|e| e.to_string())?;
@@ -242,7 +243,7 @@ fn read_journal(mut lines: BufReader<ChildStdout>, moment: &Moment) -> Result<Jo
     while let Some(line) = next(&mut lines)? {
         match line {
             Line::Acknowledged { writer, versions } => {
-                let versions = versions.iter().map(|id| id.parse()).collect::<garth::Result<_>>();
+                let versions = versions.iter().map(|id| id.parse()).collect::<garth_engine::Result<_>>();
                 let log = journal.writers.get_mut(writer as usize).ok_or("no such writer")?;
                 let versions = versions.map_err(|e| e.to_string())?;
                 // When the child began it is not known here: as if before the crash.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use garth::model::VersionId;
+use garth_engine::model::VersionId;
 
 use super::attempt::{Attempt, WRITERS, Workload};
 
@@ -207,7 +207,7 @@ fn check_order(visible: &BTreeMap<(Attempt, &str), VersionId>, found: &mut Findi
 
 #[cfg(test)]
 mod tests {
-    use garth::model::{Ino, Seq};
+    use garth_engine::model::{Ino, Seq};
 
     use super::*;
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use garth::Env;
+use garth_engine::Env;
 
 /// `FS_IOC_SHUTDOWN`, `_IOR('X', 125, __u32)` in `linux/fs.h`.
 const FS_IOC_SHUTDOWN: libc::c_ulong = 0x8004_587D;

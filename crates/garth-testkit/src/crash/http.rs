@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use garth::model::VersionId;
+use garth_engine::model::VersionId;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use bytes::Bytes;
-use garth::model::{
+use garth_engine::model::{
     At, ByteRange, FindItem, FindQuery, HistoryPage, Ino, Kind, MAX_PAGE, Projection, Seq, Timestamp, Walk,
     WalkItem, WalkPage,
 };
-use garth::{Result, TreePath};
+use garth_engine::{Result, TreePath};
 
 use crate::contract::finding::all_found;
 use crate::tools::{Fs, at, can, p};
@@ -81,12 +81,12 @@ pub(super) async fn same_found(subject: &Fs, model: &Fs, by_line: bool) -> Check
         return Ok(());
     }
     let mut queries = vec![
-        (FindQuery::new(Projection::Tag), 7),
+        (FindQuery::new(Projection::TAG), 7),
         (FindQuery::tag("t").within(p("/d")).within(p("/kv")), 2),
-        (FindQuery::new(Projection::Metadata), 5),
+        (FindQuery::new(Projection::METADATA), 5),
     ];
     #[cfg(debug_assertions)]
-    queries.extend(by_line.then(|| (FindQuery::new(Projection::FirstWord), MAX_PAGE)));
+    queries.extend(by_line.then(|| (FindQuery::new(garth_engine::rule::sample::FIRST_WORD), MAX_PAGE)));
     #[cfg(not(debug_assertions))]
     queries.truncate(if by_line { queries.len() } else { 3 });
     for (query, limit) in queries {
@@ -104,8 +104,8 @@ pub(super) async fn same_found(subject: &Fs, model: &Fs, by_line: bool) -> Check
     Ok(())
 }
 
-fn again(error: &garth::Error) -> garth::Error {
-    garth::Error::new(error.kind(), error.message())
+fn again(error: &garth_engine::Error) -> garth_engine::Error {
+    garth_engine::Error::new(error.kind(), error.message())
 }
 
 pub(super) async fn same_history(subject: &Fs, model: &Fs, path: &str, limit: usize) -> Checked {

@@ -1,6 +1,6 @@
 //! The same steps seen through handles that leave some of the tree out: what these show is compared, too.
 
-use garth::model::{
+use garth_engine::model::{
     At, Batch, ByteRange, ChangesQuery, Confinement, HistoryPage, Ino, Moment, Owner, Page, Seq, Within,
 };
 

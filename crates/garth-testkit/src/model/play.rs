@@ -5,15 +5,15 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use futures::FutureExt;
-use garth::engine::memory::Memory;
-use garth::env::ManualClock;
-use garth::fs::restore::{MAX_COMPARED, Restored, restore};
-use garth::model::{
+use garth_engine::engine::memory::Memory;
+use garth_engine::env::ManualClock;
+use garth_engine::fs::restore::{MAX_COMPARED, Restored, restore};
+use garth_engine::model::{
     At, Batch, Body, ByteRange, ChangeKind, ChangesQuery, Commit, CommitId, HistoryPage, Idempotency, Kind,
     MAX_READ, Moment, Op, Page, Precondition, Seq, Timestamp, VersionId, WalkItem, WalkPage,
 };
-use garth::rule::Rules;
-use garth::{ErrorKind, FileSystem, FileSystemExt, OpenFile, OpenNode};
+use garth_engine::rule::Registry;
+use garth_engine::{ErrorKind, FileSystem, FileSystemExt, OpenFile, OpenNode};
 use sha2::{Digest, Sha256};
 
 use super::compare::{
@@ -74,8 +74,8 @@ struct Run {
 /// Plays steps until the last, or until `ops` operations were tried; an error names the step that differed.
 pub(super) async fn play(steps: &[Step], subject: Subject, ops: u64) -> Result<Tally, (usize, Difference)> {
     let (env, model_clock) = Subject::clock();
-    let rules = if subject.ruled { Rules::built_in().clone() } else { Rules::none() };
-    let model = Memory::with_rules(env, rules);
+    let registry = if subject.ruled { garth::agent::registry() } else { Registry::empty() };
+    let model = Memory::new(env, registry);
     let mut run = Run {
         subject,
         model,
@@ -333,7 +333,7 @@ impl Run {
         let entry = self.model.stat(&at(path)).await.ok();
         let wrong = |right: bool| u64::from(!right);
         let version = |id: Option<VersionId>, right| {
-            let id = id.unwrap_or(VersionId { seq: Seq(1), ino: garth::model::Ino(2) });
+            let id = id.unwrap_or(VersionId { seq: Seq(1), ino: garth_engine::model::Ino(2) });
             VersionId { seq: Seq(id.seq.0 + wrong(right)), ..id }
         };
         match holds {
@@ -535,7 +535,7 @@ impl Run {
     async fn restore(&mut self, path: &str, part: u64) -> Checked {
         let top = p(path);
         let moment = Moment::Seq(self.part_of_head(part).await?);
-        let told = |error: garth::Error| error.to_string();
+        let told = |error: garth_engine::Error| error.to_string();
         let past = self.model.as_of(&moment).await.map_err(told)?;
         let head = self.model.head().await.map_err(told)?;
         let now = self.now.max(Timestamp(head.time.0 + 1));

@@ -4,10 +4,10 @@
 
 use std::fmt::Debug;
 
-use garth::engine::memory::Memory;
-use garth::model::{At, Batch, Body, ByteRange, Entry, Kind, Op, Page, SetAttrs, Special, WalkPage};
-use garth::rule::Rules;
-use garth::{FileSystem, Result};
+use garth_engine::engine::memory::Memory;
+use garth_engine::model::{At, Batch, Body, ByteRange, Entry, Kind, Op, Page, SetAttrs, Special, WalkPage};
+use garth_engine::rule::Registry;
+use garth_engine::{FileSystem, Result};
 
 use super::compare::{Checked, same};
 use super::part::confine;
@@ -40,7 +40,7 @@ pub fn on_host(config: ModelConfig) -> Result<Stats, Box<Failure>> {
         while stats.ops < config.ops {
             let mut rng = episode_of(config.seed, stats.episodes);
             let (env, clock) = Subject::clock();
-            let mut sides = Sides { subject: Subject::host(), model: Memory::with_rules(env, Rules::none()) };
+            let mut sides = Sides { subject: Subject::host(), model: Memory::new(env, Registry::empty()) };
             let (mut now, mut told) = (START, Vec::new());
             for number in 0..EPISODE {
                 let step = if number == 0 { steps::first() } else { steps::random(&mut rng) };
@@ -97,7 +97,7 @@ impl Sides {
             }
             Step::Pages(dir, limit, after) => {
                 stats.checks += 1;
-                let after = garth::Name::parse(after.rsplit('/').next().unwrap_or_default()).ok();
+                let after = garth_engine::Name::parse(after.rsplit('/').next().unwrap_or_default()).ok();
                 let page = Page::default().limit(limit).after(after);
                 let dir = at(if dir.is_empty() { "/" } else { &dir });
                 let names = async |fs: &Fs| {
@@ -124,7 +124,7 @@ impl Sides {
         let mut answers = Vec::with_capacity(2);
         for (fs, mut batch) in sides {
             with_body(fs, &mut batch.ops[0]).await;
-            let told = |commit: garth::model::Commit| {
+            let told = |commit: garth_engine::model::Commit| {
                 commit.outcomes.iter().map(|it| (it.created, it.size)).collect::<Vec<_>>()
             };
             answers.push(fs.commit(batch).await.map(told));

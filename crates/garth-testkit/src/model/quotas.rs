@@ -2,10 +2,10 @@
 
 use std::any::Any;
 
-use garth::engine::memory::Memory;
-use garth::engine::sqlite::SqliteFs;
-use garth::model::quota::{Limits, MAX_COUNTED, Quota};
-use garth::{AccountStore, Result, TreePath};
+use garth_engine::engine::memory::Memory;
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::quota::{Limits, MAX_COUNTED, Quota};
+use garth_engine::{AccountStore, Result, TreePath};
 
 use super::compare::{Checked, same};
 use super::steps::Room;

@@ -2,12 +2,12 @@
 
 use std::any::Any;
 
-use garth::engine::memory::Memory;
-use garth::engine::sqlite::SqliteFs;
-use garth::fs::breach::{Looked, look};
-use garth::fs::store::{MAX_BREACHES, SetRule};
-use garth::rule::{Class, Demand, Rule};
-use garth::{AccountStore, Error};
+use garth_engine::engine::memory::Memory;
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::fs::breach::{Looked, look};
+use garth_engine::fs::store::{MAX_BREACHES, SetRule};
+use garth_engine::rule::{Class, Demand, Rule};
+use garth_engine::{AccountStore, Error};
 
 use super::compare::{Checked, same};
 use crate::tools::Fs;

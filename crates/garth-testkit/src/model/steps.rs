@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use garth::model::{Body, Create, Op, Remove, RenameMode, Seq, SetAttrs, Special, StagedBody, Timestamp};
+use garth_engine::model::{
+    Body, Create, Op, Remove, RenameMode, Seq, SetAttrs, Special, StagedBody, Timestamp,
+};
 
 use super::rules::DRAWN;
 use crate::contract::START;

@@ -1,6 +1,6 @@
 //! Operations drawn at random: few names, so that they meet.
 
-use garth::model::{Op, SetAttrs, Special, Timestamp};
+use garth_engine::model::{Op, SetAttrs, Special, Timestamp};
 
 use crate::random::Random;
 use crate::tools::p;

@@ -6,8 +6,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use garth::TreePath;
-use garth::model::{At, Body, Op, Remove, RenameMode, SetAttrs};
+use garth_engine::TreePath;
+use garth_engine::model::{At, Body, Op, Remove, RenameMode, SetAttrs};
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, RenameFlags, Timespec, Timestamps, UTIME_OMIT, linkat, mknodat,
     renameat_with, utimensat,

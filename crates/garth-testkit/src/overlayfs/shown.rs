@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use garth::TreePath;
-use garth::model::{At, ByteRange, Kind, Page, WalkPage};
+use garth_engine::TreePath;
+use garth_engine::model::{At, ByteRange, Kind, Page, WalkPage};
 
 use super::draw::NOW;
 use super::kernel::{host, mtime};
@@ -91,7 +91,7 @@ pub(super) async fn of_overlay(fs: &Fs, below: &Fs) -> Result<Tree, String> {
 pub(super) async fn of_tree(fs: &Fs) -> Result<Tree, String> {
     let told = |path: &TreePath| {
         let path = path.clone();
-        move |error: garth::Error| format!("{path} cannot be read: {error}")
+        move |error: garth_engine::Error| format!("{path} cannot be read: {error}")
     };
     let (mut tree, mut nodes) = (Tree::new(), HashMap::new());
     let mut next = vec![TreePath::root()];

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use futures::executor::block_on;
-use garth::model::{ByteRange, Op};
-use garth::{DataDir, Env, FileSystemExt};
+use garth_engine::model::{ByteRange, Op};
+use garth_engine::{DataDir, Env, FileSystemExt};
 
 use super::{Broken, Proven, at, hold, peak_memory, process_status, run, sound, write};
 
@@ -94,7 +94,7 @@ fn worked(
 
 /// The worker's part; answers `descriptors threads memory`.
 pub(super) fn use_in_turn(folder: &Path, accounts: u64) -> Proven<String> {
-    let data = DataDir::open(folder, Env::system())?;
+    let data = DataDir::open(folder, Env::system(), garth::agent::registry())?;
     let (mut descriptors, mut threads) = (0, 0);
     run(async {
         for round in 0..ROUNDS {
@@ -113,7 +113,7 @@ pub(super) fn use_in_turn(folder: &Path, accounts: u64) -> Proven<String> {
 
 /// The worker's part; answers `descriptors threads memory`.
 pub(super) fn use_at_once(folder: &Path, accounts: u64) -> Proven<String> {
-    let data = DataDir::open(folder, Env::system())?;
+    let data = DataDir::open(folder, Env::system(), garth::agent::registry())?;
     let (descriptors, threads) = run(async {
         let mut highest = (0, 0);
         for round in 0..ROUNDS {

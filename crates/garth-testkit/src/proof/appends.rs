@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::executor::block_on;
-use garth::engine::sqlite::SqliteFs;
-use garth::model::{Batch, ByteRange, HistoryPage, MAX_PAGE, Precondition, Seq};
-use garth::{AccountStore, Env, ErrorKind, FileSystem};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::{Batch, ByteRange, HistoryPage, MAX_PAGE, Precondition, Seq};
+use garth_engine::{AccountStore, Env, ErrorKind, FileSystem};
 
 use super::{Broken, Proven, account, append, at, bytes_below, closed, hold, read, run, sound, write};
 use crate::random::Random;
@@ -241,7 +241,7 @@ async fn compare(fs: &SqliteFs, appends: u64, sample: u64) -> Proven<u64> {
                 hold(bytes == now.as_bytes()[..size as usize], || {
                     format!("version {} is no beginning of the file", version.id)
                 })?;
-                let then = fs.as_of(&garth::model::Moment::Seq(version.id.seq)).await?;
+                let then = fs.as_of(&garth_engine::model::Moment::Seq(version.id.seq)).await?;
                 let tail = ByteRange { offset: size - LINE as u64, length: u64::MAX };
                 let tail = then.read(&at("/log")?, tail).await?;
                 hold(bytes.ends_with(&tail), || format!("the past of {} ends in other bytes", version.id))?;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use garth::engine::sqlite::SqliteFs;
-use garth::model::{Batch, Body, ByteRange, Moment, Op};
-use garth::{Env, FileSystem};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::{Batch, Body, ByteRange, Moment, Op};
+use garth_engine::{Env, FileSystem};
 
 use super::model::{Expected, content};
 use super::{Broken, Proven, account, at, hold, peak_memory, run};

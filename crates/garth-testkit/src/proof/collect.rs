@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::executor::block_on;
-use garth::engine::sqlite::SqliteFs;
-use garth::fs::store::Collected;
-use garth::model::{Batch, Body, ByteRange, HistoryPage, Moment, Op, Seq, SetAttrs, SnapshotsPage};
-use garth::{AccountStore, Env, ErrorKind, FileSystem};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::fs::store::Collected;
+use garth_engine::model::{Batch, Body, ByteRange, HistoryPage, Moment, Op, Seq, SetAttrs, SnapshotsPage};
+use garth_engine::{AccountStore, Env, ErrorKind, FileSystem};
 
 use super::child::Worker;
 use super::model::content;
@@ -176,9 +176,9 @@ async fn check(fs: &SqliteFs, kept: &[Kept]) -> Proven<()> {
 }
 
 struct Uploads {
-    used: garth::model::StagedBody,
-    unused: garth::model::StagedBody,
-    abandoned: Box<dyn garth::Upload>,
+    used: garth_engine::model::StagedBody,
+    unused: garth_engine::model::StagedBody,
+    abandoned: Box<dyn garth_engine::Upload>,
 }
 
 /// One upload that waits for its commit, one that nobody will use, and one that never ends.

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use garth::engine::sqlite::SqliteFs;
-use garth::model::{Batch, ChangesQuery, CommitId, MAX_PAGE, Seq};
-use garth::runtime::failpoint::Failure;
-use garth::{Env, FileSystem};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::{Batch, ChangesQuery, CommitId, MAX_PAGE, Seq};
+use garth_engine::runtime::failpoint::Failure;
+use garth_engine::{Env, FileSystem};
 use serde_json::{Value, json};
 
 use super::{Broken, Proven, account, append, hold, read, run, sound};
@@ -104,7 +104,7 @@ pub fn given_up(folder: &Path, rounds: u64, seed: u64, retry: Retry) -> Proven<R
     let mut random = Random::new(seed);
     let mut report = Report::default();
     let first = account(folder, Env::system())?;
-    let second = SqliteFs::open(folder, Env::system())?;
+    let second = SqliteFs::open(folder, Env::system(), garth::agent::registry())?;
     let mut tried = Vec::new();
     run(async {
         for _ in 0..rounds {
@@ -145,7 +145,7 @@ pub fn ended(folder: &Path, binary: &Path, rounds: u64, seed: u64, retry: Retry)
         let this = Tried::new(&mut random)?;
         let answered = commit_elsewhere(folder, binary, this.id, end, random.below(LONGEST))?;
         // nobody else has it open: what the log of the database holds is found as after a crash
-        let fs = SqliteFs::open(folder, Env::system())?;
+        let fs = SqliteFs::open(folder, Env::system(), garth::agent::registry())?;
         run(async {
             let found = fs.committed(this.id).await?.is_some();
             hold(found || !answered, || format!("{end}: what was answered is not there"))?;
@@ -154,7 +154,7 @@ pub fn ended(folder: &Path, binary: &Path, rounds: u64, seed: u64, retry: Retry)
         })?;
         tried.push(this.id);
     }
-    let fs = SqliteFs::open(folder, Env::system())?;
+    let fs = SqliteFs::open(folder, Env::system(), garth::agent::registry())?;
     run(once(&fs, &tried))?;
     sound(&*fs)?;
     Ok(report)
@@ -185,7 +185,7 @@ fn commit_elsewhere(folder: &Path, binary: &Path, id: CommitId, end: &str, micro
 /// The other process's part: commits and ends at a point, or waits to be killed.
 pub(super) fn commit_and_end(folder: &Path, id: &str, end: &str) -> Proven<()> {
     let id = u128::from_str_radix(id, 16).map_err(|_| Broken::because("the id is no number"))?;
-    let fs = SqliteFs::open(folder, Env::system())?;
+    let fs = SqliteFs::open(folder, Env::system(), garth::agent::registry())?;
     if end != "killed" {
         fs.runtime().failpoints().arm(end, Failure::Abort, 0);
     }

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use futures::executor::block_on;
-use garth::engine::sqlite::SqliteFs;
-use garth::model::{Batch, Body, ByteRange, Idempotency, Op, SetAttrs};
-use garth::{AccountStore, Env, ErrorKind, FileSystem};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::{Batch, Body, ByteRange, Idempotency, Op, SetAttrs};
+use garth_engine::{AccountStore, Env, ErrorKind, FileSystem};
 use rusqlite::Connection;
 
 use super::model::content;

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::executor::block_on;
-use garth::engine::sqlite::SqliteFs;
-use garth::model::{Batch, Body, ByteRange, ChangesQuery, MAX_PAGE, Seq};
-use garth::runtime::failpoint::{Failure, POINTS};
-use garth::{AccountStore, Env, ErrorKind, FileSystem};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::{Batch, Body, ByteRange, ChangesQuery, MAX_PAGE, Seq};
+use garth_engine::runtime::failpoint::{Failure, POINTS};
+use garth_engine::{AccountStore, Env, ErrorKind, FileSystem};
 
 use super::model::content;
 use super::{Broken, Proven, account, append, at, hold, read, run, sound, write};
@@ -253,7 +253,7 @@ async fn uploads(fs: Arc<SqliteFs>, note: Note, seed: u64) -> Proven<()> {
 fn check(folder: &Path, journal: &Journal, report: &mut Report) -> Proven<()> {
     // it is there still if `gc` was kept from it
     let _ = std::fs::remove_file(folder.join(LEFT_OVER));
-    let fs = SqliteFs::open(folder, Env::system())?;
+    let fs = SqliteFs::open(folder, Env::system(), garth::agent::registry())?;
     sound(&*fs)?;
     run(async {
         let log = fs.changes(&ChangesQuery::since(Seq(0)).limit(MAX_PAGE)).await?;

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use garth::engine::host::{HostFs, Mode};
-use garth::model::{Batch, Body, MAX_PAGE, Op, Page, SetAttrs};
-use garth::{Env, FileSystem};
+use garth_engine::engine::host::{HostFs, Mode};
+use garth_engine::model::{Batch, Body, MAX_PAGE, Op, Page, SetAttrs};
+use garth_engine::{Env, FileSystem};
 
 use self::state::State;
 use self::work::{Drawn, Step, Work, time, top};

@@ -18,9 +18,9 @@ use std::sync::Arc;
 
 use futures::executor::block_on;
 use garth::agent::kv::{Kv, Put};
-use garth::datadir::Scope;
-use garth::model::{Batch, Op, SetAttrs};
-use garth::{AccountStore, DataDir, Env, ErrorKind, FileSystem};
+use garth_engine::datadir::Scope;
+use garth_engine::model::{Batch, Op, SetAttrs};
+use garth_engine::{AccountStore, DataDir, Env, ErrorKind, FileSystem};
 use serde_json::value::RawValue;
 
 use self::tries::Tries;
@@ -65,7 +65,7 @@ impl fmt::Display for Report {
 /// # Errors
 /// A canary that was seen, or one that is no longer there; with the seed of the try.
 pub fn isolation(folder: &Path, tries: u64, seed: u64) -> Proven<Report> {
-    let home = DataDir::open(folder, Env::system())?;
+    let home = DataDir::open(folder, Env::system(), garth::agent::registry())?;
     for id in [VICTIM, TREES, KEYS] {
         block_on(home.create_account(id))?;
     }
@@ -175,7 +175,7 @@ async fn state(fs: &dyn FileSystem) -> Proven<String> {
 
 /// The other agent's files and versions, which tries through keys must not change.
 async fn values(fs: &dyn FileSystem) -> Proven<String> {
-    let page = garth::model::WalkPage::default().limit(1000).with_entries();
+    let page = garth_engine::model::WalkPage::default().limit(1000).with_entries();
     match fs.walk(&at("/agents/victim/kv")?, &page).await {
         Ok(walk) => Ok(walk.items.iter().map(|item| format!("{} {:?}\n", item.path, item.ino)).collect()),
         Err(error) if error.is(ErrorKind::NotFound) => Ok(String::new()),

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use garth::model::{Batch, Precondition, VersionId};
-use garth::{Env, ErrorKind, FileSystem};
+use garth_engine::model::{Batch, Precondition, VersionId};
+use garth_engine::{Env, ErrorKind, FileSystem};
 
 use super::{Broken, Proven, account, at, hold, read, run, write};
 use crate::planted::{Bug, Planted};

@@ -14,8 +14,8 @@ use futures::executor::block_on;
 use garth::agent::node::edge::{self, Edge};
 use garth::agent::node::{Nodes, Put, Repair, Uri};
 use garth::agent::outbox::{counters, list};
-use garth::engine::sqlite::SqliteFs;
-use garth::{Env, ErrorKind};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::{Env, ErrorKind};
 
 use self::sink::Sink;
 use super::child::Worker;

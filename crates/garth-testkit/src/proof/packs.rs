@@ -11,8 +11,8 @@ use garth::agent::session::{
     Append, Change, ChildChange, Collect, Compact, Create, Derive, Draft, EntryKind, Format, PackOptions,
     Packed, Role, Select, Sessions, Source, Spawn, State,
 };
-use garth::model::{Moment, Op};
-use garth::{DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_engine::model::{Moment, Op};
+use garth_engine::{DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::json;
 
 use super::{Broken, Proven, hold, run};
@@ -95,7 +95,7 @@ const WORDS: [&str; 12] = [
 /// What does not hold.
 pub fn random(folder: &Path, count: u64, seed: u64) -> Proven<Report> {
     run(async {
-        let data = DataDir::open(&folder.join("data"), Env::system())?;
+        let data = DataDir::open(&folder.join("data"), Env::system(), garth::agent::registry())?;
         data.create_account("default").await?;
         let fs = data.account("default").await?;
         let (mut report, mut last) = (Report::default(), VecDeque::new());
@@ -134,7 +134,9 @@ pub fn random(folder: &Path, count: u64, seed: u64) -> Proven<Report> {
             fs.apply(Op::write(TreePath::parse("/elsewhere")?, number.to_string())).await?;
         }
         data.backup(&folder.join("backup")).await?;
-        let restored = DataDir::open(&folder.join("backup"), Env::system())?.account("default").await?;
+        let restored = DataDir::open(&folder.join("backup"), Env::system(), garth::agent::registry())?
+            .account("default")
+            .await?;
         for play in &last {
             for at in 0..play.kept.len() {
                 play.replay(&*fs, at).await?;

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use garth::model::Batch;
-use garth::{Env, FileSystem};
+use garth_engine::model::Batch;
+use garth_engine::{Env, FileSystem};
 
 use super::child::Worker;
 use super::worker::{COUNTER, LINES};

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use garth::agent::session::{Create, Sessions};
 use garth::agent::{AgentTree, Identity};
-use garth::model::{Author, Batch, Op, Seq};
-use garth::{AccountStore, DataDir, Env, FileSystem};
+use garth_engine::model::{Author, Batch, Op, Seq};
+use garth_engine::{AccountStore, DataDir, Env, FileSystem};
 
 use super::{Broken, Proven, hold, path, run, sound};
 use crate::random::Random;
@@ -93,7 +93,7 @@ struct World {
 /// A canary that was seen, with the seed of its account.
 pub fn isolation(folder: &Path, states: u64, seed: u64, open: Option<Open>) -> Proven<Report> {
     run(async {
-        let data = DataDir::open(&folder.join("data"), Env::system())?;
+        let data = DataDir::open(&folder.join("data"), Env::system(), garth::agent::registry())?;
         let mut report = Report::default();
         let mut round = 0;
         while report.states < states {

@@ -13,10 +13,10 @@ use std::sync::Arc;
 use bpe_openai::o200k_base;
 use garth::agent::session::{Create, Format, Sessions};
 use garth::agent::workspace::{Inputs, Prompt, PromptCache, PromptOptions, Workspace};
-use garth::engine::memory::Memory;
-use garth::env::Env;
-use garth::model::{Author, Batch, Moment, Op, Timestamp};
-use garth::{DataDir, FileSystem};
+use garth_engine::engine::memory::Memory;
+use garth_engine::env::Env;
+use garth_engine::model::{Author, Batch, Moment, Op, Timestamp};
+use garth_engine::{DataDir, FileSystem};
 use serde_json::{Value, json};
 
 use self::made::{CLASSES, Making, world};
@@ -73,7 +73,7 @@ pub fn random(
     misread: Option<Misread>,
 ) -> Proven<Report> {
     run(async {
-        let data = DataDir::open(&folder.join("data"), Env::system())?;
+        let data = DataDir::open(&folder.join("data"), Env::system(), garth::agent::registry())?;
         data.create_account("default").await?;
         let sqlite = data.account("default").await?;
         let (mut report, cache) = (Report::default(), PromptCache::default());
@@ -81,8 +81,11 @@ pub fn random(
         for number in 0..count {
             let seed = seed.wrapping_mul(1_000_003).wrapping_add(number);
             let is_sqlite = number % 2 == 1;
-            let fs: Arc<dyn FileSystem> =
-                if is_sqlite { Arc::clone(&sqlite) as _ } else { Arc::new(Memory::new(Env::system())) };
+            let fs: Arc<dyn FileSystem> = if is_sqlite {
+                Arc::clone(&sqlite) as _
+            } else {
+                Arc::new(Memory::new(Env::system(), garth::agent::registry()))
+            };
             let mut random = Random::new(seed);
             // from 2012 to 2035
             let now = 1_325_376_000 + random.below(24 * 365 * 86_400).cast_signed();

@@ -14,10 +14,10 @@ use garth::agent::node::{
     Edge, Event, EventType, LayerText, Level, Meta, Nodes, Origin, Put, Repair, Report as Repaired, Told,
     Uri, sha256,
 };
-use garth::engine::host::{HostFs, Mode};
-use garth::engine::sqlite::SqliteFs;
-use garth::model::WalkPage;
-use garth::{Env, FileSystem, FileSystemExt, TreePath};
+use garth_engine::engine::host::{HostFs, Mode};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::WalkPage;
+use garth_engine::{Env, FileSystem, FileSystemExt, TreePath};
 
 use super::child::{Worker, say};
 use super::{Broken, Proven, hold, run};
@@ -298,7 +298,7 @@ impl fmt::Display for Kills {
 /// What the account refuses.
 pub(super) fn change_until_killed(folder: &Path, seed: u64) -> Proven<()> {
     run(async {
-        let fs = SqliteFs::open(folder, Env::system())?;
+        let fs = SqliteFs::open(folder, Env::system(), garth::agent::registry())?;
         let (nodes, mut random) = (nodes(&*fs), Random::new(seed));
         say("ready")?;
         loop {
@@ -333,7 +333,7 @@ pub fn kills(folder: &Path, worker: &Path, kills: u64, seed: u64) -> Proven<Kill
         drop(child);
         report.kills += 1;
         run(async {
-            let fs = SqliteFs::open(folder, Env::system())?;
+            let fs = SqliteFs::open(folder, Env::system(), garth::agent::registry())?;
             let found = repaired(&*fs).await?;
             hold(found.is_sound(), || format!("after kill {round} there was to repair: {found:?}"))
         })?;

@@ -18,9 +18,9 @@ use garth::agent::session::{
     Append, Create, Draft, Export, List, Listed, MAX_LISTED, Role, SessionKey, Sessions, TranscriptFormat,
 };
 use garth::agent::workspace::{Asking, Held, Reset, Trim, Unpacked, Workspace, run_jobs};
-use garth::model::quota::Limits;
-use garth::model::{At, Op, Page};
-use garth::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_engine::model::quota::Limits;
+use garth_engine::model::{At, Op, Page};
+use garth_engine::{AccountStore, Env, Error, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::{Value, json};
 
 use super::child::{Worker, say};

@@ -12,9 +12,9 @@ use std::time::Duration;
 use garth::agent::session::{
     Append, ChildChange, Collect, Create, Derive, Draft, PackOptions, Role, Sessions, Source, Spawn,
 };
-use garth::env::ManualClock;
-use garth::model::{At, Op, Timestamp};
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_engine::env::ManualClock;
+use garth_engine::model::{At, Op, Timestamp};
+use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::json;
 
 pub use self::naive::Blind;
@@ -214,7 +214,8 @@ impl Play<'_> {
 
     /// The names of files in a directory.
     async fn names(&self, dir: &str) -> Proven<Vec<String>> {
-        let listing = self.fs.list(&At::from(&self.path(dir)?), &garth::model::Page::default()).await?;
+        let listing =
+            self.fs.list(&At::from(&self.path(dir)?), &garth_engine::model::Page::default()).await?;
         Ok(listing.items.into_iter().map(|item| item.name.to_string()).collect())
     }
 

@@ -12,8 +12,8 @@ use garth::agent::session::{
     Append, ChildChange, Collect, Compact, Create, Derive, Draft, EntryKind, PackOptions, Sessions, Source,
     Spawn,
 };
-use garth::model::Op;
-use garth::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_engine::model::Op;
+use garth_engine::{Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use serde_json::{Value, json};
 
 use super::child::{Worker, say};

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::executor::block_on;
-use garth::engine::sqlite::SqliteFs;
-use garth::model::{Batch, Op, WalkPage};
-use garth::runtime::Runtime;
-use garth::{Env, FileSystem};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::{Batch, Op, WalkPage};
+use garth_engine::runtime::Runtime;
+use garth_engine::{Env, FileSystem};
 
 use super::{Broken, Proven, at, hold, path, peak_memory, run, sound};
 
@@ -87,7 +87,7 @@ pub(super) fn rename_and_remove(folder: &Path, names: u64) -> Proven<String> {
     let open = |name: &str| -> Proven<Arc<SqliteFs>> {
         let folder = folder.join(name);
         std::fs::create_dir_all(&folder)?;
-        Ok(SqliteFs::open_on(&folder, &runtime)?)
+        Ok(SqliteFs::open_on(&folder, &runtime, garth::agent::registry())?)
     };
     let (large, other) = (open("large")?, open("other")?);
     fill(&large, names)?;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use futures::executor::block_on;
 use garth::agent::{AgentTree, Identity, Skill};
-use garth::model::{Batch, Commit, Idempotency, Op, Timestamp};
-use garth::{AccountStore, Env, FileSystem, FileSystemExt};
+use garth_engine::model::{Batch, Commit, Idempotency, Op, Timestamp};
+use garth_engine::{AccountStore, Env, FileSystem, FileSystemExt};
 
 use super::child::{Worker, say};
 use super::{Broken, Proven, append, at, hold, opened, path, read, run, sound, write};

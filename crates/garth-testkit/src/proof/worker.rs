@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::executor::block_on;
-use garth::engine::sqlite::SqliteFs;
-use garth::model::{Batch, Op, Precondition};
-use garth::{Env, ErrorKind, FileSystem, OpenFile};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::{Batch, Op, Precondition};
+use garth_engine::{Env, ErrorKind, FileSystem, OpenFile};
 
 use super::child::say;
 use super::{
@@ -58,7 +58,7 @@ pub fn work(arguments: &[String]) -> Proven<()> {
 
 /// Makes single calls as they are asked for.
 fn serve(folder: &Path) -> Proven<()> {
-    let fs = SqliteFs::open(folder, Env::system())?;
+    let fs = SqliteFs::open(folder, Env::system(), garth::agent::registry())?;
     let mut handle: Option<Arc<dyn OpenFile>> = None;
     say("ready")?;
     for line in stdin().lines() {
@@ -107,7 +107,7 @@ async fn call(fs: &Arc<SqliteFs>, handle: &mut Option<Arc<dyn OpenFile>>, line: 
 /// longest-wait-ns`.
 fn hammer(folder: &Path, name: &str) -> Proven<()> {
     let env = Env::system();
-    let fs = SqliteFs::open(folder, env.clone())?;
+    let fs = SqliteFs::open(folder, env.clone(), garth::agent::registry())?;
     let stop = Arc::new(AtomicBool::new(false));
     say("ready")?;
     let mut go = String::new();

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use garth::engine::sqlite::SqliteFs;
-use garth::model::{At, Batch, Body, ByteRange, CommitId, Durability, Idempotency, Op, SetAttrs};
-use garth::{AccountStore, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::{At, Batch, Body, ByteRange, CommitId, Durability, Idempotency, Op, SetAttrs};
+use garth_engine::{AccountStore, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 use garth_testkit::crash::{Config, Disk, Report, Violation, Writers, cut_rounds, kill_rounds};
 use tokio::runtime::Runtime;
 
@@ -95,7 +95,10 @@ fn power_cut_keeps_what_was_synced_and_only_that() {
 
 /// The SQLite engine on `disk`, and a runtime to ask it.
 fn engine_on(disk: &Disk) -> (Arc<SqliteFs>, Runtime) {
-    (SqliteFs::open(&disk.mount_point(), Env::system()).unwrap(), Runtime::new().unwrap())
+    (
+        SqliteFs::open(&disk.mount_point(), Env::system(), garth::agent::registry()).unwrap(),
+        Runtime::new().unwrap(),
+    )
 }
 
 /// Writes one file, acknowledged as soon as it is seen.

@@ -7,19 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use garth::engine::sqlite::SqliteFs;
-use garth::env::ManualClock;
-use garth::model::{At, Batch, Body, ByteRange, Op, Timestamp};
-use garth::runtime::Runtime;
-use garth::runtime::failpoint::Failure;
-use garth::{AccountStore, Env, ErrorKind, FileSystem, FileSystemExt, Upload};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::env::ManualClock;
+use garth_engine::model::{At, Batch, Body, ByteRange, Op, Timestamp};
+use garth_engine::runtime::Runtime;
+use garth_engine::runtime::failpoint::Failure;
+use garth_engine::{AccountStore, Env, ErrorKind, FileSystem, FileSystemExt, Upload};
 use garth_testkit::tools::{p as path, text};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
 fn open(folder: &Path) -> (Arc<SqliteFs>, ManualClock) {
     let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-    (SqliteFs::open(folder, env).unwrap(), clock)
+    (SqliteFs::open(folder, env, garth::agent::registry()).unwrap(), clock)
 }
 
 fn folder() -> TempDir {
@@ -180,7 +180,7 @@ async fn a_panic_while_writing_costs_its_callers_the_answer_and_hangs_nobody() {
     for n in 0..12 {
         let one = folder.path().join(n.to_string());
         std::fs::create_dir(&one).unwrap();
-        let fs = SqliteFs::open_on(&one, &runtime).unwrap();
+        let fs = SqliteFs::open_on(&one, &runtime, garth::agent::registry()).unwrap();
         fs.write(&path("/kept"), "kept").await.unwrap();
         runtime.failpoints().arm("apply", Failure::Panic, 0);
         assert!(fs.write(&path("/lost"), "lost").await.unwrap_err().is(ErrorKind::Io));

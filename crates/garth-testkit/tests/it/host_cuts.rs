@@ -3,9 +3,9 @@
 use std::fs::{self, File};
 
 use bytes::Bytes;
-use garth::engine::host::{HostFs, Mode};
-use garth::model::{Batch, Op};
-use garth::{Env, FileSystem};
+use garth_engine::engine::host::{HostFs, Mode};
+use garth_engine::model::{Batch, Op};
+use garth_engine::{Env, FileSystem};
 use garth_testkit::crash::Disk;
 use garth_testkit::proof::host_cuts;
 use garth_testkit::tools::{copy, write};

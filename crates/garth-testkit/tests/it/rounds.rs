@@ -1,7 +1,7 @@
 //! The contract suite and the model test on the SQLite engine as it plans where rows are a round trip away.
 //! Here and not in the engine's crate, since it plans so for tests only.
 
-use garth::engine::planner::fetched;
+use garth_engine::engine::planner::fetched;
 use garth_testkit::contract::Subject;
 use garth_testkit::model::{ModelConfig, run, sqlite};
 

@@ -11,10 +11,11 @@ use super::super::meta::Meta;
 use super::super::remove::Incoming;
 use super::super::state::{State, read_all};
 use super::super::uri::Uri;
+use crate::system::projections;
 use crate::tries::Tries;
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::fs::{FileSystem, FileSystemExt};
-use garth_engine::model::{At, FindQuery, Page, Projection, Timestamp};
+use garth_engine::model::{At, FindQuery, Page, Timestamp};
 use garth_engine::path::TreePath;
 
 /// Most events of a node that went that are looked at.
@@ -91,7 +92,7 @@ impl Nodes<'_> {
         if !self.fs.capabilities(&uri.dir()).find {
             return Ok(false);
         }
-        let query = FindQuery::new(Projection::EventNode).equal(&uri.to_string()).limit(100);
+        let query = FindQuery::new(projections::EVENT_NODE).equal(&uri.to_string()).limit(100);
         for item in self.fs.find(&query).await?.items {
             let event = self.fs.read_file(&item.path).await.ok();
             let event = event.and_then(|bytes| Event::parse(&bytes).ok());

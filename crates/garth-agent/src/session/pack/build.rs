@@ -12,8 +12,8 @@ use crate::session::message::Message;
 use crate::session::shown::Cut;
 use crate::session::swap_index::Swapped;
 use crate::small::sha256;
+use crate::system::projections::sessions::{ASSISTANT, USER};
 use garth_engine::error::Result;
-use garth_engine::rule::projection::sessions::{ASSISTANT, USER};
 
 /// Results that are cut in one pack, the longest ones.
 const MAX_CUTS: usize = 1000;

@@ -32,12 +32,13 @@ static SUBJECT: Subject = Subject { name: "the control data", repair: "restore a
 static FORMAT: Format = Format {
     application_id: 0x6772_7463, // "grtc" in ASCII
     scripts: &[include_str!("v1.sql"), include_str!("v2.sql")],
-    initialise: |conn, env: &Env| {
-        let key = env.random::<32>()?;
-        conn.execute("INSERT INTO secret_hash (key) VALUES (?1)", [key])?;
-        Ok(())
-    },
 };
+
+fn first_rows(conn: &Connection, env: &Env) -> DbResult<()> {
+    let key = env.random::<32>()?;
+    conn.execute("INSERT INTO secret_hash (key) VALUES (?1)", [key])?;
+    Ok(())
+}
 
 fn database(folder: &Path) -> Database {
     Database {
@@ -72,7 +73,10 @@ impl ControlDb {
             create_file(folder, runtime.env())?;
         }
         if !pool.with(|conn| FORMAT.is_newest(conn, &database))? {
-            pool.with(|conn| FORMAT.bring_forward(conn, &database, runtime.env(), runtime.failpoints()))?;
+            let (env, failpoints) = (runtime.env(), runtime.failpoints());
+            pool.with(|conn| {
+                FORMAT.bring_forward(conn, &database, env, failpoints, |conn| first_rows(conn, env))
+            })?;
             sync_dir(folder).map_err(failed("the data folder cannot be synced"))?;
         }
         let key =

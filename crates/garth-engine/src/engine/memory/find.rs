@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::model::{FindAnswer, FindCursor, FindItem, FindLine, FindQuery, Kind, Within};
 use crate::path::TreePath;
 use crate::rule::projection::{
-    Keys, Line, LineKeys, Lines, MAX_FILE, content_wise, kept_keys, of_attributes,
+    ContentProjection, Keys, Line, LineKeys, Lines, MAX_FILE, kept_keys, of_attributes,
 };
 
 impl View<'_> {
@@ -22,7 +22,8 @@ impl View<'_> {
                 continue;
             }
             let paths = self.asked_for(query, self.paths(ino));
-            let keys = keys(query, self.get(ino), &self.every_path(ino));
+            let of_content = self.state.registry.projection(query.projection);
+            let keys = keys(query, of_content, self.get(ino), &self.every_path(ino));
             let asked = |(key, line): &(String, Option<FindLine>)| {
                 query.has(key) && line.as_ref().is_none_or(|line| line.number >= query.lines_from)
             };
@@ -43,15 +44,21 @@ impl View<'_> {
 
     fn asked_for(&self, query: &FindQuery, mut paths: Vec<TreePath>) -> Vec<TreePath> {
         let within = Within::new(query.within.iter().cloned());
-        let of_class = |path: &TreePath| content_wise(query.projection).is_none_or(|one| one.has(path));
+        let of_content = self.state.registry.projection(query.projection);
+        let of_class = |path: &TreePath| of_content.is_none_or(|one| one.has(path));
         paths.retain(|path| of_class(path) && (query.within.is_empty() || within.contains(path)));
         paths
     }
 }
 
 /// The keys of a node, whoever looks.
-fn keys(query: &FindQuery, node: &Node, paths: &[TreePath]) -> Vec<(String, Option<FindLine>)> {
-    let Some(of_content) = content_wise(query.projection) else {
+fn keys(
+    query: &FindQuery,
+    of_content: Option<&ContentProjection>,
+    node: &Node,
+    paths: &[TreePath],
+) -> Vec<(String, Option<FindLine>)> {
+    let Some(of_content) = of_content else {
         let keys = of_attributes(&node.attributes).into_iter();
         return keys.filter(|(of, _)| *of == query.projection).map(|(_, key)| (key, None)).collect();
     };

@@ -14,7 +14,7 @@ use crate::model::{
     Snapshot, Timestamp, VersionId,
 };
 use crate::path::{Name, TreePath};
-use crate::rule::Rules;
+use crate::rule::{Registry, Rules};
 
 /// The values that something had, each from one commit on.
 #[derive(Clone, Debug)]
@@ -163,6 +163,7 @@ pub(super) struct Noted {
 /// The tree with all its past.
 pub(super) struct State {
     /// What may lie where.
+    pub(super) registry: Registry,
     pub(super) rules: Rules,
     /// How much may lie below which paths.
     pub(super) quotas: BTreeMap<TreePath, Limits>,
@@ -193,12 +194,13 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(rules: Rules) -> Self {
+    pub(super) fn new(registry: Registry) -> Self {
         let root = Node::new(Ino::ROOT, Kind::Directory, 0o755, Seq(0), Timestamp(0));
         let mut versions = Timeline::default();
         versions.push(Seq(0), root);
         Self {
-            rules,
+            rules: registry.rules().clone(),
+            registry,
             quotas: BTreeMap::new(),
             names: BTreeMap::new(),
             nodes: BTreeMap::from([(Ino::ROOT, versions)]),

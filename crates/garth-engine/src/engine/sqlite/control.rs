@@ -10,7 +10,7 @@ use crate::engine::planner::JudgedRow;
 use crate::engine::sqlite::projected::check_version;
 use crate::engine::sqlite::read::rows;
 use crate::error::{Error, ErrorKind};
-use crate::rule::{Class, Demand, Digest, Place, Rule, Rules};
+use crate::rule::{Class, Demand, Digest, Place, Registry, Rule, Rules};
 use crate::runtime::lock::lock;
 use crate::sqlite::{DbResult, all, one};
 
@@ -21,26 +21,33 @@ pub(crate) struct Control {
     pub(crate) rules: Arc<Rules>,
 }
 
-impl Default for Control {
-    /// Those of a tree for which nothing was set.
-    fn default() -> Self {
-        Self { version: 0, rules: Arc::new(Rules::built_in().clone()) }
-    }
+/// The rules that were read last, for all that read and write, and the registry that they add to.
+#[derive(Debug)]
+pub(crate) struct KnownControl {
+    registry: Registry,
+    last: Mutex<Control>,
 }
 
-/// The one that was read last, for all that read and write.
-#[derive(Debug, Default)]
-pub(crate) struct KnownControl(Mutex<Control>);
-
 impl KnownControl {
+    /// Returns the state of a tree for which nothing was set.
+    pub(crate) fn new(registry: Registry) -> Self {
+        let last = Control { version: 0, rules: Arc::new(registry.rules().clone()) };
+        Self { registry, last: Mutex::new(last) }
+    }
+
+    /// The rules and projections that every tree has.
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
     /// What is set at a version, which the head row of this transaction tells.
     pub(crate) fn at(&self, conn: &Connection, version: u64) -> DbResult<Control> {
-        let known = lock(&self.0).clone();
+        let known = lock(&self.last).clone();
         if known.version == version {
             return Ok(known);
         }
-        let read = Control { version, rules: Arc::new(read_rules(conn)?) };
-        let mut known = lock(&self.0);
+        let read = Control { version, rules: Arc::new(read_rules(conn, &self.registry)?) };
+        let mut known = lock(&self.last);
         // an older transaction may be the later one here
         if known.version < version {
             *known = read.clone();
@@ -50,11 +57,11 @@ impl KnownControl {
 }
 
 /// The rules in force.
-pub(crate) fn read_rules(conn: &Connection) -> DbResult<Rules> {
+pub(crate) fn read_rules(conn: &Connection, registry: &Registry) -> DbResult<Rules> {
     let rows = all(conn, "SELECT class, demand, terms FROM rule ORDER BY class, demand", [], |row| {
         Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
     })?;
-    let mut rules = Rules::built_in().clone();
+    let mut rules = registry.rules().clone();
     for (class, demand, terms) in rows {
         // to write without a rule that cannot be read would be to break it
         let unreadable = |error: Error| {
@@ -71,26 +78,31 @@ pub(crate) fn read_rules(conn: &Connection) -> DbResult<Rules> {
 }
 
 /// Sets a rule.
-pub(crate) fn set_rule(conn: &Connection, rule: &Rule) -> DbResult<()> {
+pub(crate) fn set_rule(conn: &Connection, registry: &Registry, rule: &Rule) -> DbResult<()> {
     conn.prepare_cached("INSERT OR REPLACE INTO rule (class, demand, terms) VALUES (?1, ?2, ?3)")?
         .execute([rule.class().as_str(), rule.demand().name(), &rule.demand().terms()])?;
-    changed(conn)
+    changed(conn, registry)
 }
 
 /// Removes a rule; whether it was there.
-pub(crate) fn remove_rule(conn: &Connection, class: &Class, demand: &str) -> DbResult<bool> {
+pub(crate) fn remove_rule(
+    conn: &Connection,
+    registry: &Registry,
+    class: &Class,
+    demand: &str,
+) -> DbResult<bool> {
     let removed = conn
         .prepare_cached("DELETE FROM rule WHERE class = ?1 AND demand = ?2")?
         .execute([class.as_str(), demand])?;
     if removed > 0 {
-        changed(conn)?;
+        changed(conn, registry)?;
     }
     Ok(removed > 0)
 }
 
 /// Tells every process that something was set, rules or quotas. Who may not write may not set either.
-pub(crate) fn changed(conn: &Connection) -> DbResult<()> {
-    check_version(rows::head(conn)?.projections)?;
+pub(crate) fn changed(conn: &Connection, registry: &Registry) -> DbResult<()> {
+    check_version(rows::head(conn)?.projections, registry)?;
     conn.prepare_cached("UPDATE head SET control = control + 1")?.execute([])?;
     Ok(())
 }
@@ -124,8 +136,8 @@ pub(crate) fn forget_judged(conn: &Connection, ino: u64) -> DbResult<()> {
 }
 
 /// Forgets what was found by demands that no rule has any more, up to `limit` rows; how many.
-pub(crate) fn forget_lifted(conn: &Connection, limit: usize) -> DbResult<usize> {
-    let known: Vec<Digest> = read_rules(conn)?.all().map(|rule| *rule.digest()).collect();
+pub(crate) fn forget_lifted(conn: &Connection, registry: &Registry, limit: usize) -> DbResult<usize> {
+    let known: Vec<Digest> = read_rules(conn, registry)?.all().map(|rule| *rule.digest()).collect();
     let mut last = Vec::new();
     // from demand to demand: their rows may be many
     let next = "SELECT min(demand) FROM judged WHERE demand > ?1";

@@ -14,7 +14,8 @@ use self::calls::Costs;
 use crate::fs::AccountStore as _;
 use crate::fs::FileSystem as _;
 use crate::model::quota::{Limits, MAX_QUOTAS};
-use crate::model::{At, Batch, CommitId, FindQuery, Idempotency, Op, Projection, SetAttrs, Timestamp};
+use crate::model::{At, Batch, CommitId, FindQuery, Idempotency, Op, SetAttrs, Timestamp};
+use crate::rule::sample::{FIRST_WORD, WORDS};
 use crate::rule::{Class, Demand, Rule};
 use crate::sqlite::steps;
 
@@ -362,8 +363,6 @@ fn what_sets_a_tag_costs_the_same_beside_any_number_of_nodes_that_have_it() {
     assert!(many <= few + MORE, "{few} steps, and {many}");
 }
 
-/// The projection by line that tests have.
-#[cfg(debug_assertions)]
 #[test]
 fn an_append_projects_its_own_lines_whatever_the_size_of_the_file() {
     let [few, many] = [FEW, MANY].map(|count| {
@@ -371,7 +370,7 @@ fn an_append_projects_its_own_lines_whatever_the_size_of_the_file() {
             let text: String = (0..count).map(|n| format!("word{n} and {n}\n")).collect();
             account.commit([Op::write(path("/kv/lines"), text).with_parents()]);
         });
-        let query = FindQuery::new(Projection::FirstWord).equal("mine");
+        let query = FindQuery::new(FIRST_WORD).equal("mine");
         let took = steps::of_call(|n| account.commit([Op::append(path("/kv/lines"), format!("mine {n}\n"))]));
         let lines: Vec<_> = block_on(account.fs.find(&query)).expect("an answer").items.into_iter().collect();
         let lines: Vec<_> = lines.into_iter().filter_map(|item| Some(item.line?.number)).collect();
@@ -383,15 +382,12 @@ fn an_append_projects_its_own_lines_whatever_the_size_of_the_file() {
 
 #[test]
 fn a_key_of_a_file_is_looked_up_whatever_else_has_it_and_whatever_else_the_file_has() {
-    let file = |session: &str| path(&format!("/users/a/agents/b/session/{session}/messages.jsonl"));
-    let line = |n: usize| {
-        let rest = r#""role":"user","created_at":"2026-01-27T09:30:00Z","content":"x""#;
-        format!("{{\"id\":\"msg-{n}\",{rest}}}\n")
-    };
+    let file = |name: &str| path(&format!("/words/{name}"));
+    let line = |n: usize| format!("msg-{n} user\n");
     let [few, many] = [FEW, MANY].map(|count| {
         let (account, ()) = Account::grown(|account| {
-            for session in 0..count {
-                account.commit([Op::write(file(&session.to_string()), line(7)).with_parents()]);
+            for other in 0..count {
+                account.commit([Op::write(file(&other.to_string()), line(7)).with_parents()]);
             }
             let lines: String = (0..count).map(line).collect();
             account.commit([Op::write(file("long"), lines).with_parents()]);
@@ -401,10 +397,9 @@ fn a_key_of_a_file_is_looked_up_whatever_else_has_it_and_whatever_else_the_file_
             let items = block_on(account.fs.find(&query)).expect("an answer").items;
             items.into_iter().filter_map(|item| Some(item.line?.number)).collect::<Vec<_>>()
         };
-        let id = || FindQuery::new(Projection::SessionLine).equal("id\0msg-7");
-        let ends = || FindQuery::ends(Projection::SessionLine);
-        let users =
-            || FindQuery::new(Projection::SessionLine).equal("role\0user").lines_from(count as u64 - 1);
+        let id = || FindQuery::new(WORDS).equal("msg-7");
+        let ends = || FindQuery::ends(WORDS);
+        let users = || FindQuery::new(WORDS).equal("user").lines_from(count as u64 - 1);
         assert_eq!(found(id()), [8]);
         assert_eq!(found(ends()), [count as u64 + 1]);
         assert_eq!(found(users()), [count as u64 - 1, count as u64]);

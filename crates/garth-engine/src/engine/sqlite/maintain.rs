@@ -76,12 +76,14 @@ impl AccountStore for SqliteFs {
     async fn set_quota(&self, path: &TreePath, limits: Limits) -> Result<Quota> {
         limits.check()?;
         let path = path.clone();
-        self.inner.writer.transact(true, move |conn| write::quotas::set(conn, &path, limits)).await
+        let registry = self.inner.control.registry().clone();
+        self.inner.writer.transact(true, move |conn| write::quotas::set(conn, &registry, &path, limits)).await
     }
 
     async fn remove_quota(&self, path: &TreePath) -> Result<()> {
         let path = path.clone();
-        self.inner.writer.transact(true, move |conn| write::quotas::remove(conn, &path)).await
+        let registry = self.inner.control.registry().clone();
+        self.inner.writer.transact(true, move |conn| write::quotas::remove(conn, &registry, &path)).await
     }
 }
 
@@ -98,7 +100,7 @@ mod tests {
     #[test]
     fn maintenance_keeps_its_callers_thread_free() {
         let folder = tempfile::tempdir().unwrap();
-        let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
         let (go_on, told) = mpsc::channel::<()>();
         let begun = Arc::new(Barrier::new(2));
         let writer = std::thread::spawn({

@@ -12,7 +12,8 @@ use rusqlite::{Connection, params};
 use crate::engine::planner::NodeRow;
 use crate::error::{Error, ErrorKind};
 use crate::model::{Kind, Projection};
-use crate::rule::projection::{Line, VERSION};
+use crate::rule::Registry;
+use crate::rule::projection::Line;
 use crate::sqlite::DbResult;
 
 /// A row: a key of a node, and the line that has it.
@@ -59,13 +60,14 @@ pub(crate) fn forget(conn: &Connection, ino: u64) -> DbResult<()> {
 
 /// Refuses to write where another process keeps keys that this one knows nothing of. Asked inside the write
 /// transaction; `version` is the head row's.
-pub(crate) fn check_version(version: u64) -> DbResult<()> {
-    if version <= VERSION {
+pub(crate) fn check_version(version: u64, registry: &Registry) -> DbResult<()> {
+    let known = registry.version();
+    if version <= known {
         return Ok(());
     }
     let message = format!(
         "a newer garth keeps more of this account's files findable (set {version}, this one has set \
-         {VERSION}): this one reads, and writes nothing; use a newer garth"
+         {known}): this one reads, and writes nothing; use a newer garth"
     );
     Err(Error::new(ErrorKind::Format, message).into())
 }

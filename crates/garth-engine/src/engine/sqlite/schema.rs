@@ -10,10 +10,8 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use crate::env::Env;
 use crate::error::Result;
 use crate::model::Ino;
-use crate::rule::projection;
 use crate::runtime::Runtime;
 use crate::runtime::disk::{failed, sync_dir};
 use crate::runtime::fault_injection::Fault;
@@ -31,15 +29,17 @@ pub(crate) static SUBJECT: Subject = Subject { name: "the account's database", r
 static FORMAT: Format = Format {
     application_id: 0x4752_5448, // "GRTH" in ASCII
     scripts: &[FORMAT_1, FORMAT_2, FORMAT_3, FORMAT_4, FORMAT_5],
-    initialise: |conn, _: &Env| {
-        // made by the first script, and left to older files
-        conn.execute_batch("DELETE FROM old_index; DROP TABLE old_vocabulary; DROP TABLE passage_text")?;
-        first_rows(conn)?;
-        // nothing has keys yet
-        conn.execute("UPDATE head SET projections = ?1", [projection::VERSION])?;
-        Ok(())
-    },
 };
+
+/// Writes the rows of a new database, whose keys are those of a set of projections of this version: nothing
+/// has any yet.
+fn initialise(conn: &Connection, projections: u64) -> DbResult<()> {
+    // made by the first script, and left to older files
+    conn.execute_batch("DELETE FROM old_index; DROP TABLE old_vocabulary; DROP TABLE passage_text")?;
+    first_rows(conn)?;
+    conn.execute("UPDATE head SET projections = ?1", [projections])?;
+    Ok(())
+}
 
 /// The head and the root of an empty tree, as every format writes them.
 fn first_rows(conn: &Connection) -> DbResult<()> {
@@ -309,7 +309,7 @@ CREATE INDEX log_session ON log (
 pub(crate) fn make_tables(conn: &Connection) {
     interval::register(conn).unwrap();
     FORMAT.scripts.iter().for_each(|script| conn.execute_batch(script).unwrap());
-    (FORMAT.initialise)(conn, &Env::system()).unwrap();
+    initialise(conn, 0).unwrap();
 }
 
 /// The database in an account's folder.
@@ -330,8 +330,15 @@ pub(crate) fn database(folder: &Path) -> Database {
     }
 }
 
-/// Makes the database if it is missing, brings it forward, and refuses one of a newer format.
-pub(crate) fn make_ready(folder: &Path, pool: &ConnPool, lock: &WriterLock, runtime: &Runtime) -> Result<()> {
+/// Makes the database if it is missing, brings it forward, and refuses one of a newer format. `projections`
+/// is the version of the set of projections, for a new one.
+pub(crate) fn make_ready(
+    folder: &Path,
+    pool: &ConnPool,
+    lock: &WriterLock,
+    runtime: &Runtime,
+    projections: u64,
+) -> Result<()> {
     let database = database(folder);
     // Checked first without the lock, which a read-only folder cannot have. `exists` does not open the file:
     // closing it again would drop SQLite's POSIX locks.
@@ -343,7 +350,8 @@ pub(crate) fn make_ready(folder: &Path, pool: &ConnPool, lock: &WriterLock, runt
     let make = || {
         let conn = database.connect_or_create()?;
         if !FORMAT.is_newest(&conn, &database)? {
-            FORMAT.bring_forward(&conn, &database, runtime.env(), runtime.failpoints())?;
+            let (env, failpoints) = (runtime.env(), runtime.failpoints());
+            FORMAT.bring_forward(&conn, &database, env, failpoints, |conn| initialise(conn, projections))?;
         }
         DbResult::Ok(())
     };

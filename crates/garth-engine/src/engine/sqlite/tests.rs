@@ -18,7 +18,7 @@ use crate::sqlite::steps;
 fn account(names: usize, read_time: Duration) -> (TempDir, Arc<SqliteFs>) {
     let folder = tempfile::tempdir().unwrap();
     let runtime = Runtime::with_limits(Env::system(), Limits { read_time, ..Limits::default() });
-    let fs = SqliteFs::open_on(folder.path(), &runtime).unwrap();
+    let fs = SqliteFs::open_on(folder.path(), &runtime, crate::rule::sample::registry()).unwrap();
     let ops = (0..names).map(|n| Op::write(TreePath::parse(&format!("/{n:06}")).unwrap(), "some text\n"));
     block_on(fs.commit(Batch::new(ops))).unwrap();
     (folder, fs)
@@ -85,7 +85,7 @@ fn what_is_held_open_without_a_name_is_not_in_a_view_that_stays() {
     let head = block_on(fs.head()).unwrap().seq;
     let past = block_on(fs.as_of(&Moment::Seq(head))).unwrap();
     assert!(block_on(past.stat(&node)).unwrap_err().is(ErrorKind::NotFound));
-    let keys = FindQuery::new(Projection::Tag).equal("a");
+    let keys = FindQuery::new(Projection::TAG).equal("a");
     assert!(block_on(past.find(&keys)).unwrap_err().is(ErrorKind::Unsupported));
 }
 
@@ -130,7 +130,8 @@ fn open_files(folder: &TempDir, name: &str) -> usize {
 #[test]
 fn lock_files_are_open_only_beside_a_connection_that_writes() {
     let folder = tempfile::tempdir().expect("a folder");
-    let fs = SqliteFs::open(folder.path(), Env::system()).expect("an account");
+    let fs =
+        SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).expect("an account");
     let open = || ["turn.lock", "writer.lock"].map(|name| open_files(&folder, name));
     assert_eq!(open(), [0, 0], "made, and not written to");
     let write = Op::write(TreePath::parse("/f").expect("a path"), "text");

@@ -104,10 +104,10 @@ impl Lowering for Session {
 
 /// `/below/f` is node 3.
 fn view(overtaken: usize) -> CopyUp {
-    let store = Memory::new(Env::system());
+    let store = Memory::new(Env::system(), crate::rule::sample::registry());
     let ops = [Op::mkdir(path("/below")), Op::write(path("/below/f"), "one"), Op::mkdir(path("/above"))];
     block_on(store.commit(Batch::new(ops))).expect("an empty tree takes names");
-    let other = Memory::new(Env::system());
+    let other = Memory::new(Env::system(), crate::rule::sample::registry());
     block_on(other.commit(Op::mkdir(path("/other")).into())).expect("an empty tree takes a name");
     let stores = [store_of(&store), store_of(&other)];
     CopyUp { store, stores, overtaken: Arc::new(AtomicUsize::new(overtaken)), lowered: Arc::default() }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use bytes::Bytes;
-use garth::model::{At, ByteRange, Ino, Kind, Op, WalkPage};
-use garth::{ErrorKind, FileSystem, TreePath};
+use garth_engine::model::{At, ByteRange, Ino, Kind, Op, WalkPage};
+use garth_engine::{ErrorKind, FileSystem, TreePath};
 use sha2::{Digest, Sha256};
 
 use crate::proof::Proven;

@@ -2,11 +2,11 @@
 //! the child tried, and what the tree holds after each operation.
 
 use bytes::Bytes;
-use garth::engine::memory::Memory;
-use garth::env::ManualClock;
-use garth::model::{Batch, Kind, Op, SetAttrs, Special, Timestamp};
-use garth::rule::Rules;
-use garth::{Env, FileSystem, TreePath};
+use garth_engine::engine::memory::Memory;
+use garth_engine::env::ManualClock;
+use garth_engine::model::{Batch, Kind, Op, SetAttrs, Special, Timestamp};
+use garth_engine::rule::Registry;
+use garth_engine::{Env, FileSystem, TreePath};
 
 use super::state::State;
 use crate::contract::START;
@@ -63,7 +63,7 @@ pub(super) struct Drawn {
 impl Work {
     pub(super) fn new(seed: u64, round: u64) -> Proven<Self> {
         let (env, clock) = Env::manual(START);
-        let model = Memory::with_rules(env, Rules::none());
+        let model = Memory::new(env, Registry::empty());
         let random = Random::new(seed ^ round.wrapping_mul(0xA076_1D64_78BD_642F));
         let (top, now) = (top(round)?, State::default());
         Ok(Self { model, clock, random, round, top, batches: 0, ops: 0, now })

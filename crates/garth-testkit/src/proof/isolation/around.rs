@@ -6,12 +6,12 @@ mod writes;
 
 use std::fmt::Debug;
 
-use garth::fs::resolve::{Follow, resolve};
-use garth::model::{
+use garth_engine::fs::resolve::{Follow, resolve};
+use garth_engine::model::{
     At, Batch, ByteRange, ChangesQuery, Commit, CommitId, HistoryPage, Idempotency, Ino, Moment, NamesPage,
     Op, Page, SearchQuery, Seq, SnapshotsPage, StagedBody, Timestamp, VersionId, WalkPage,
 };
-use garth::{FileSystem, Name, Result, TreePath};
+use garth_engine::{FileSystem, Name, Result, TreePath};
 
 use crate::proof::{Broken, Proven, hold, path};
 use crate::random::Random;

@@ -9,8 +9,8 @@ use std::path::Path;
 use garth::agent::node::{Around, Direction, Edge, Level, List, Nodes, Prefix, Put, Status, Uri};
 use garth::agent::recall::{Key, Recall, Recaller};
 use garth::agent::{AgentTree, Identity};
-use garth::model::{SearchQuery, WalkPage};
-use garth::{AccountStore, DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
+use garth_engine::model::{SearchQuery, WalkPage};
+use garth_engine::{AccountStore, DataDir, Env, ErrorKind, FileSystem, FileSystemExt, TreePath};
 
 use self::forged::Told;
 use super::{Proven, hold};
@@ -53,7 +53,7 @@ impl fmt::Display for Report {
 /// # Errors
 /// A canary that was seen, or one that is no longer there; with the seed of the try.
 pub fn nodes(folder: &Path, tries: u64, seed: u64, leaky: bool) -> Proven<Report> {
-    let home = DataDir::open(folder, Env::system())?;
+    let home = DataDir::open(folder, Env::system(), garth::agent::registry())?;
     run(async {
         for account in [OWN, OTHER] {
             home.create_account(account).await?;

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use garth::model::{At, Batch, Confinement, Op, Owner, SetAttrs, Within};
-use garth::view::Scope;
-use garth::{Env, FileSystem, FileSystemExt, TreePath};
+use garth_engine::model::{At, Batch, Confinement, Op, Owner, SetAttrs, Within};
+use garth_engine::view::Scope;
+use garth_engine::{Env, FileSystem, FileSystemExt, TreePath};
 
 use super::around::outside::{numbers, outside};
 use super::around::{CANARY, Hidden, TAKEN, Tries, record};

@@ -4,14 +4,14 @@
 use std::fmt::Debug;
 
 use futures::executor::block_on;
-use garth::ErrorKind;
 use garth::agent::kv::{Kv, KvResult, PageRequest, Put, Search, Semantics};
-use garth::fs::resolve::{Follow, resolve};
-use garth::model::{
+use garth_engine::ErrorKind;
+use garth_engine::fs::resolve::{Follow, resolve};
+use garth_engine::model::{
     At, Batch, Body, ByteRange, ChangesQuery, HistoryPage, Ino, Moment, NamesPage, Op, Page, SearchQuery,
     Seq, SetAttrs, SnapshotsPage, StagedBody, VersionId, WalkPage,
 };
-use garth::{Name, Result, TreePath};
+use garth_engine::{Name, Result, TreePath};
 
 use super::super::{Broken, Proven, hold, read};
 use super::{KEYS, TREES, Told, VICTIM, World};

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use garth::model::{Batch, Op};
-use garth::{Env, FileSystem};
+use garth_engine::model::{Batch, Op};
+use garth_engine::{Env, FileSystem};
 
 pub use self::on_host::views_on_host;
 

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures::TryStreamExt as _;
 use garth::agent::node::{Event, EventStatus, EventType, Meta, Status, edge};
-use garth::engine::sqlite::SqliteFs;
-use garth::model::{ChangeKind, ChangesQuery, Ino, LogPosition, Timestamp, VersionId};
-use garth::{ErrorKind, FileSystem, FileSystemExt};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::{ChangeKind, ChangesQuery, Ino, LogPosition, Timestamp, VersionId};
+use garth_engine::{ErrorKind, FileSystem, FileSystemExt};
 
 use super::super::{Broken, Proven, hold};
 use super::Report;

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use garth::Env;
 use garth::agent::node::Event;
+use garth_engine::Env;
 
 use super::super::Proven;
 use super::TIMEOUT;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use garth::agent::node::Event;
 use garth::agent::outbox::{Options, Sink, SinkError, Worker};
-use garth::engine::sqlite::SqliteFs;
-use garth::{Env, FileSystem};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::{Env, FileSystem};
 use garth_server::outbox::HttpSink;
 
 use super::super::child::say;
@@ -23,7 +23,7 @@ const WORKERS: i64 = 2;
 
 /// Child: works until it is killed.
 pub(in crate::proof) fn work(folder: &Path, url: &str, fault: &str) -> Proven<()> {
-    let fs = SqliteFs::open(folder, Env::system())?;
+    let fs = SqliteFs::open(folder, Env::system(), garth::agent::registry())?;
     let http = HttpSink::new(url, SECRET, Env::system())?.timeout_after(Duration::from_millis(TIMEOUT));
     let sink: Arc<dyn Sink> = match fault {
         "tells-later" => Arc::new(Later(http)),
@@ -51,7 +51,7 @@ pub(in crate::proof) fn work(folder: &Path, url: &str, fault: &str) -> Proven<()
                 }
             })
         });
-        let workers: Vec<tokio::task::JoinHandle<garth::Result<()>>> = workers.collect();
+        let workers: Vec<tokio::task::JoinHandle<garth_engine::Result<()>>> = workers.collect();
         for worker in workers {
             worker.await??;
         }

@@ -1,8 +1,8 @@
 //! What an agent in a session of another class tries with the files of its tree, to see more or to be told
 //! more.
 
-use garth::TreePath;
-use garth::model::{Batch, Op, Seq, SetAttrs};
+use garth_engine::TreePath;
+use garth_engine::model::{Batch, Op, Seq, SetAttrs};
 use serde_json::json;
 
 use super::{AGENT, OTHERS, USER, World};

@@ -4,12 +4,12 @@ use std::fmt::Debug;
 
 use garth::agent::session::Format;
 use garth::agent::workspace::{Inputs, Prompt, PromptOptions, Workspace};
-use garth::fs::resolve::{Follow, resolve};
-use garth::model::{
+use garth_engine::fs::resolve::{Follow, resolve};
+use garth_engine::model::{
     At, Author, ByteRange, ChangesQuery, FindQuery, HistoryPage, Ino, Moment, NamesPage, Page, SearchQuery,
     Seq, VersionId, WalkPage,
 };
-use garth::{FileSystem, Result};
+use garth_engine::{FileSystem, Result};
 
 use super::{AGENT, LONG_TERM, MAIN, OTHERS, Open, Report, USER, World, canary};
 use crate::proof::{Broken, Proven, hold};
@@ -35,7 +35,7 @@ impl World {
         let prompt = match self.workspace(Some(MAIN))?.prompt(&PromptOptions::default()).await {
             Ok(prompt) => prompt,
             // somebody cut a letter of a day in two
-            Err(error) if error.is(garth::ErrorKind::InvalidArgument) => return Ok(()),
+            Err(error) if error.is(garth_engine::ErrorKind::InvalidArgument) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
         hold(prompt.text.contains(LONG_TERM), || "main does not see its long-term memory".to_owned())?;
@@ -123,7 +123,7 @@ impl World {
             fs
         };
         let place = if self.random.one_in(4) { At::Node(number) } else { place };
-        let root = At::Path(garth::TreePath::root());
+        let root = At::Path(garth_engine::TreePath::root());
         let (answered, text) = match way {
             0 => told(fs.fetch(&place, ByteRange::ALL).await),
             1 => told(fs.stat(&place).await),
@@ -171,7 +171,7 @@ impl World {
 
 /// All files of a tree.
 async fn everything(fs: &dyn FileSystem) -> (bool, String) {
-    let root = At::Path(garth::TreePath::root());
+    let root = At::Path(garth_engine::TreePath::root());
     let walk = match fs.walk(&root, &WalkPage::default()).await {
         Ok(walk) => walk,
         // it was not there yet

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use garth::FileSystemExt as _;
 use garth::agent::session::{Append, Draft, Sessions};
 use garth::agent::workspace::{Day, Workspace};
-use garth::model::{At, Author, Batch, Op};
+use garth_engine::FileSystemExt as _;
+use garth_engine::model::{At, Author, Batch, Op};
 use serde_json::json;
 
 use super::{AGENT, LONG_TERM, MAIN, OTHERS, Open, USER, World, canary};
@@ -45,7 +45,7 @@ impl World {
         Ok(self.account.commit(Batch::new(ops).author(author).visible()).await.is_ok())
     }
 
-    pub(super) fn in_home(&self, name: &str) -> Proven<garth::TreePath> {
+    pub(super) fn in_home(&self, name: &str) -> Proven<garth_engine::TreePath> {
         path(&format!("/agents/{AGENT}/{name}"))
     }
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use garth::agent::workspace::Workspace;
-use garth::env::ManualClock;
-use garth::model::{Author, Batch, Op, Timestamp};
-use garth::{Env, FileSystem, TreePath};
+use garth_engine::env::ManualClock;
+use garth_engine::model::{Author, Batch, Op, Timestamp};
+use garth_engine::{Env, FileSystem, TreePath};
 use serde_json::json;
 
 use super::civil::{self, ZONES};

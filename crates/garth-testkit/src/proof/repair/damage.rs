@@ -6,9 +6,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use garth::agent::node::{LayerText, Nodes, Put, Uri};
-use garth::engine::memory::Memory;
-use garth::model::{Batch, Op};
-use garth::{Env, FileSystem, FileSystemExt, TreePath};
+use garth_engine::engine::memory::Memory;
+use garth_engine::model::{Batch, Op};
+use garth_engine::{Env, FileSystem, FileSystemExt, TreePath};
 
 use super::{ACCOUNT, files, repaired, uri};
 use crate::proof::{Broken, Proven, hold, run};
@@ -58,7 +58,7 @@ pub fn damaged(directories: u64, seed: u64) -> Proven<Report> {
 }
 
 async fn damage(many: u64, random: &mut Random, report: &mut Report) -> Proven<()> {
-    let fs: Arc<dyn FileSystem> = Arc::new(Memory::new(Env::system()));
+    let fs: Arc<dyn FileSystem> = Arc::new(Memory::new(Env::system(), garth::agent::registry()));
     let nodes = Nodes::new(&*fs, ACCOUNT, Env::system());
     let mut kept: Vec<(Uri, Vec<u8>)> = Vec::new();
     for n in 0..many {

@@ -8,10 +8,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use garth::agent::node::{Nodes, Put, Uri};
-use garth::engine::host::{HostFs, Mode};
-use garth::engine::sqlite::SqliteFs;
-use garth::view::Scope;
-use garth::{Env, FileSystem, FileSystemExt, TreePath};
+use garth_engine::engine::host::{HostFs, Mode};
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::view::Scope;
+use garth_engine::{Env, FileSystem, FileSystemExt, TreePath};
 
 use super::{ACCOUNT, files, uri};
 use crate::proof::{Broken, Proven, hold, run};
@@ -67,7 +67,8 @@ pub fn agree(folder: &Path, count: u64, seed: u64) -> Proven<Report> {
         let host = HostFs::open(&plain, Mode::Writable, Env::system())?;
         let root = TreePath::parse(&format!("/accounts/{ACCOUNT}"))?;
         let on_host = Scope::open(&*host, &root).await?;
-        let on_sqlite: Arc<dyn FileSystem> = SqliteFs::open(&account, Env::system())?;
+        let on_sqlite: Arc<dyn FileSystem> =
+            SqliteFs::open(&account, Env::system(), garth::agent::registry())?;
         let mut all = Vec::new();
         for n in 0..count {
             all.push(uri(&format!("users/u{}/memories/events/e{n}", n % 7))?);

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use garth::model::{At, Kind, Timestamp, WalkPage};
-use garth::{FileSystem, FileSystemExt, TreePath};
+use garth_engine::model::{At, Kind, Timestamp, WalkPage};
+use garth_engine::{FileSystem, FileSystemExt, TreePath};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 

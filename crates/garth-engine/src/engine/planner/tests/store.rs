@@ -38,6 +38,7 @@ fn described(planned: &Result<Planned>) -> String {
 
 /// An account's rows.
 pub(super) struct Store {
+    rules: Rules,
     pub(super) head: HeadRow,
     names: BTreeMap<Key, Vec<Spanned<NameRow>>>,
     judged: BTreeMap<(u64, Digest), JudgedRow>,
@@ -91,6 +92,7 @@ impl Store {
             content_seq: 0,
         };
         Self {
+            rules: crate::rule::sample::registry().rules().clone(),
             head: HeadRow { next_ino: 2, next_chunk: 1, ..HeadRow::default() },
             names: BTreeMap::new(),
             judged: BTreeMap::new(),
@@ -400,7 +402,7 @@ impl Rows for Store {
     }
 
     fn rules(&self) -> &Rules {
-        Rules::built_in()
+        &self.rules
     }
 
     fn judged(&self, ino: u64, demand: &Digest) -> Result<Option<JudgedRow>> {

@@ -35,7 +35,8 @@ impl Account {
     /// A small tree, and what `grow` adds to it, which may hold something open.
     pub(super) fn grown<T>(grow: impl FnOnce(&Self) -> T) -> (Self, T) {
         let folder = tempfile::tempdir().expect("a folder");
-        let fs = SqliteFs::open(folder.path(), Env::system()).expect("an account");
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry())
+            .expect("an account");
         let account = Self { fs, _folder: folder };
         let files = (0..30).map(|n| Op::write(path(&format!("/d/sub/{n:02}")), "some text\n").with_parents());
         account.commit(files);

@@ -29,6 +29,7 @@ use crate::fs::FileSystem;
 use crate::fs::store::Collected;
 use crate::model::{At, Batch, Op, Precondition, Timestamp};
 use crate::path::TreePath;
+use crate::rule::Registry;
 use crate::runtime::disk::{failed, punch_hole};
 use crate::sqlite::{DbResult, all, one};
 
@@ -93,7 +94,8 @@ impl SqliteFs {
     /// Forgets records whose time has come: answers to retries, leases, uploads that nobody used.
     fn forget_ended(&self, now: Timestamp, collected: &mut Collected) -> Result<()> {
         loop {
-            let (staged, more) = self.step(move |conn, turn| forget_ended(conn, now, turn))?;
+            let registry = self.inner.control.registry().clone();
+            let (staged, more) = self.step(move |conn, turn| forget_ended(conn, &registry, now, turn))?;
             collected.staged += staged;
             if !more {
                 return Ok(());
@@ -325,7 +327,12 @@ impl SqliteFs {
 }
 
 /// Uploads removed, and whether there is more to do.
-fn forget_ended(conn: &Connection, now: Timestamp, turn: &mut Turn) -> DbResult<(u64, bool)> {
+fn forget_ended(
+    conn: &Connection,
+    registry: &Registry,
+    now: Timestamp,
+    turn: &mut Turn,
+) -> DbResult<(u64, bool)> {
     conn.execute("DELETE FROM lease WHERE until <= ?1", [now.0])?;
     let sql = "DELETE FROM idempotency WHERE (owner, key) IN
          (SELECT owner, key FROM idempotency WHERE keep_until <= ?1 ORDER BY keep_until LIMIT ?2)";
@@ -334,7 +341,7 @@ fn forget_ended(conn: &Connection, now: Timestamp, turn: &mut Turn) -> DbResult<
             return Ok((0, true));
         }
     }
-    while control::forget_lifted(conn, PIECE)? > 0 {
+    while control::forget_lifted(conn, registry, PIECE)? > 0 {
         if turn.is_over() {
             return Ok((0, true));
         }
@@ -405,7 +412,7 @@ mod tests {
     fn account() -> Account {
         let folder = tempfile::tempdir().unwrap();
         let (env, clock) = Env::manual(Timestamp(1_700_000_000_000_000_000));
-        let fs = SqliteFs::open(folder.path(), env).unwrap();
+        let fs = SqliteFs::open(folder.path(), env, crate::rule::sample::registry()).unwrap();
         Account { fs, clock, folder }
     }
 
@@ -527,7 +534,12 @@ mod tests {
     #[test]
     fn who_else_holds_a_file_open_takes_a_lease_once_it_is_marked() {
         let account = account();
-        let other = SqliteFs::open(account.folder.path(), account.fs.inner.runtime.env().clone()).unwrap();
+        let other = SqliteFs::open(
+            account.folder.path(),
+            account.fs.inner.runtime.env().clone(),
+            crate::rule::sample::registry(),
+        )
+        .unwrap();
         account.apply(Op::write(at("/a"), "before;"));
         let theirs = block_on(other.open(&at("/a"))).unwrap();
         let ours = block_on(account.fs.open(&at("/a"))).unwrap();
@@ -555,7 +567,7 @@ mod tests {
         let times = Times { now: env.now(), gone_before: env.now() };
         let turn = &mut Turn::begin(env);
         let collect = || {
-            assert_eq!(forget_ended(&conn, env.now(), turn).unwrap(), (0, false));
+            assert_eq!(forget_ended(&conn, &Registry::empty(), env.now(), turn).unwrap(), (0, false));
             assert_eq!(unnamed::take_back(&conn, times, Place::default(), turn).unwrap().versions, 0);
             let from: u64 = conn.query_row("SELECT merged FROM head", [], |row| row.get(0)).unwrap();
             assert_eq!(merge::written(&conn, from, &mut BTreeSet::new()).unwrap(), None);
@@ -576,7 +588,7 @@ mod tests {
         for (owner, keep_until) in [("", 0), ("view", env.now().plus_seconds(99).0)] {
             conn.execute(sql, params![owner, keep_until]).unwrap();
         }
-        forget_ended(&conn, env.now(), &mut Turn::begin(env)).unwrap();
+        forget_ended(&conn, &Registry::empty(), env.now(), &mut Turn::begin(env)).unwrap();
         let left: String = conn.query_row("SELECT owner FROM idempotency", [], |row| row.get(0)).unwrap();
         assert_eq!(left, "view");
     }

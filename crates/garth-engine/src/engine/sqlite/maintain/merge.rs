@@ -270,7 +270,10 @@ mod tests {
         /// One commit for each of these.
         fn of(ops: impl IntoIterator<Item = Op>) -> Self {
             let folder = tempfile::tempdir().unwrap();
-            let account = Self { fs: SqliteFs::open(folder.path(), Env::system()).unwrap(), _folder: folder };
+            let account = Self {
+                fs: SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap(),
+                _folder: folder,
+            };
             account.apply(ops);
             account
         }

@@ -53,11 +53,12 @@ impl SqliteFs {
         let mut at = Some(0);
         while let Some(behind) = at {
             let (packs, env) = (Arc::clone(&self.inner.packs), self.inner.runtime.env().clone());
+            let registry = self.inner.control.registry().clone();
             at = self.index_step(move |conn| {
                 let mut turn = Turn::begin(&env);
                 let nodes = projected::remake::nodes_behind(conn, behind, NODES)?;
                 for ino in &nodes {
-                    projected::remake::remake(conn, &packs, *ino)?;
+                    projected::remake::remake(conn, &packs, &registry, *ino)?;
                     if turn.is_over() {
                         return Ok(Some(*ino));
                     }
@@ -92,8 +93,9 @@ impl SqliteFs {
         work: impl FnOnce(&Connection) -> DbResult<T> + Send + 'static,
     ) -> Result<T> {
         let _permit = self.inner.runtime.maintenance().acquire();
-        block_on(self.inner.writer.transact(false, |conn| {
-            projected::check_version(rows::head(conn)?.projections)?;
+        let registry = self.inner.control.registry().clone();
+        block_on(self.inner.writer.transact(false, move |conn| {
+            projected::check_version(rows::head(conn)?.projections, &registry)?;
             work(conn)
         }))
     }
@@ -118,7 +120,7 @@ mod tests {
     #[test]
     fn a_long_file_is_made_anew_in_pieces_and_found_meanwhile() {
         let folder = tempfile::tempdir().unwrap();
-        let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
         let long: String = (0..60_000).map(|line| format!("this is line number{line} of it\n")).collect();
         let pieces = long.len() / (256 << 10);
         block_on(fs.commit(Batch::new([Op::write(at("/long"), long), Op::write(at("/short"), "heron")])))
@@ -140,7 +142,7 @@ mod tests {
     #[test]
     fn what_a_commit_left_is_indexed_in_steps_and_answers_say_what_is_missing() {
         let folder = tempfile::tempdir().unwrap();
-        let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
         let long: String = (0..60_000).map(|line| format!("this is line number{line} of it\n")).collect();
         let outcome = block_on(fs.commit(Batch::new([Op::write(at("/long"), long)]))).unwrap();
         let ino = outcome.outcomes[0].ino.0;
@@ -172,7 +174,7 @@ mod tests {
             "UPDATE passage_word_data SET block = zeroblob(length(block)) WHERE id > 10",
         ] {
             let folder = tempfile::tempdir().unwrap();
-            let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+            let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
             for name in ["/a", "/b"] {
                 block_on(fs.commit(Batch::new([Op::write(at(name), "the grey heron")]))).unwrap();
             }

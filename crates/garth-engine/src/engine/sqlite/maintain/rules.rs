@@ -73,7 +73,9 @@ impl SqliteFs {
     pub(crate) fn remove_rule_now(&self, class: &Class, demand: &str) -> Result<bool> {
         self.rules_now()?.without(class, demand)?;
         let (class, demand) = (class.clone(), demand.to_owned());
-        block_on(self.inner.writer.transact(true, move |conn| control::remove_rule(conn, &class, &demand)))
+        let registry = self.inner.control.registry().clone();
+        let remove = move |conn: &Connection| control::remove_rule(conn, &registry, &class, &demand);
+        block_on(self.inner.writer.transact(true, remove))
     }
 
     /// Sets a rule, unless something breaks it that was changed after a commit, if that matters. `good` are
@@ -92,8 +94,9 @@ impl SqliteFs {
         }
         let since = since.map_or(Ok(Since::Good), |since| self.look_since(conn, rule, since))?;
         if matches!(since, Since::Good) {
-            control::read_rules(conn)?.with(rule.clone())?;
-            control::set_rule(conn, rule)?;
+            let registry = self.inner.control.registry();
+            control::read_rules(conn, registry)?.with(rule.clone())?;
+            control::set_rule(conn, registry, rule)?;
         }
         Ok(since)
     }
@@ -148,7 +151,7 @@ mod tests {
     #[test]
     fn what_was_appended_while_a_rule_was_being_set_is_not_looked_at_again() {
         let folder = tempfile::tempdir().unwrap();
-        let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
         let log = At::Path(TreePath::parse("/log").unwrap());
         let class = Class::parse("/log").unwrap();
         let rule = Rule::new(class, Demand::parse("json-lines", "{}").unwrap());

@@ -57,9 +57,9 @@ impl SqliteFs {
         work: impl FnOnce(&Connection, &mut Turn) -> DbResult<T> + Send + 'static,
     ) -> Result<T> {
         let _permit = self.inner.runtime.maintenance().acquire();
-        let env = self.inner.runtime.env().clone();
+        let (env, registry) = (self.inner.runtime.env().clone(), self.inner.control.registry().clone());
         block_on(self.inner.writer.transact(false, move |conn| {
-            check_version(rows::head(conn)?.projections)?;
+            check_version(rows::head(conn)?.projections, &registry)?;
             let before = conn.total_changes();
             let value = work(conn, &mut Turn::begin(&env))?;
             if conn.total_changes() > before {
@@ -104,7 +104,7 @@ mod tests {
         let open = |name: &str| {
             let folder = folder.path().join(name);
             std::fs::create_dir(&folder).unwrap();
-            SqliteFs::open_on(&folder, &runtime).unwrap()
+            SqliteFs::open_on(&folder, &runtime, crate::rule::sample::registry()).unwrap()
         };
         let other = open("other");
         let begun = Arc::new(Barrier::new(2));
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn what_changes_rows_without_a_commit_counts_up_the_epoch() {
         let folder = tempfile::tempdir().unwrap();
-        let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
         let epoch = || fs.with_view(|view| crate::engine::sqlite::read::rows::epoch(view.conn)).unwrap();
         let path = |path: &str| At::Path(TreePath::parse(path).unwrap());
         for op in [Op::append(path("/a"), "one"), Op::append(path("/a"), "two")] {

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind};
 use crate::model::find::FindPlace;
 use crate::model::{Filling, FindAnswer, FindCursor, FindItem, FindLine, FindQuery, Ino, Kind, Within};
 use crate::path::TreePath;
-use crate::rule::projection::{OfContent, content_wise};
+use crate::rule::projection::ContentProjection;
 use crate::sqlite::{DbResult, all};
 
 /// Keys that one call looks at.
@@ -35,7 +35,7 @@ struct Find<'a> {
     view: &'a ReadView<'a>,
     /// What is asked for and in reach.
     within: Within,
-    of_content: Option<&'static OfContent>,
+    of_content: Option<&'a ContentProjection>,
     filling: Filling<FindItem>,
     lines_from: u64,
     /// Behind what was given or looked at last.
@@ -52,7 +52,8 @@ impl ReadView<'_> {
             true => self.reach.within.clone(),
             false => Within::new(query.within.iter().cloned()).intersect(&self.reach.within),
         };
-        let (of_content, filling) = (content_wise(query.projection), Filling::new(query.limit));
+        let of_content = self.control.registry().projection(query.projection);
+        let filling = Filling::new(query.limit);
         let at = query.after.as_ref().map(FindCursor::place).transpose()?.flatten().cloned();
         let lines_from = query.lines_from;
         let mut find = Find { view: self, within, of_content, filling, lines_from, at };
@@ -66,7 +67,7 @@ impl ReadView<'_> {
 
 impl Find<'_> {
     fn is_by_line(&self) -> bool {
-        self.of_content.is_some_and(OfContent::is_by_line)
+        self.of_content.is_some_and(ContentProjection::is_by_line)
     }
 
     /// Whether there may be more.

@@ -10,8 +10,9 @@ use crate::engine::sqlite::read::content::Packs;
 use crate::engine::sqlite::read::rows::{self, Span};
 use crate::engine::sqlite::write::txn_rows::TxnRows;
 use crate::model::{Attributes, Kind, Projection};
+use crate::rule::Registry;
 use crate::rule::projection::{
-    Keys, Line, LineKeys, Lines, MAX_FILE, OfContent, kept_keys, of_attributes, of_content, places,
+    ContentProjection, Keys, Line, LineKeys, Lines, MAX_FILE, kept_keys, of_attributes,
 };
 use crate::sqlite::{DbResult, all, one};
 
@@ -19,8 +20,9 @@ use crate::sqlite::{DbResult, all, one};
 const PIECE: u64 = 1 << 20;
 
 /// Nodes whose keys may be others.
-#[derive(Debug, Default)]
-pub(crate) struct Changed {
+#[derive(Debug)]
+pub(crate) struct Changed<'a> {
+    registry: &'a Registry,
     attributes: BTreeSet<u64>,
     files: BTreeMap<u64, FileChange>,
 }
@@ -34,7 +36,12 @@ struct FileChange {
     renamed: bool,
 }
 
-impl Changed {
+impl<'a> Changed<'a> {
+    /// Returns the record of a group of commits that has changed nothing yet.
+    pub(crate) fn new(registry: &'a Registry) -> Self {
+        Self { registry, attributes: BTreeSet::new(), files: BTreeMap::new() }
+    }
+
     /// Notes what a batch did, but for the names that moved with a directory above.
     pub(crate) fn by(&mut self, delta: &Delta) {
         self.attributes.extend(&delta.keyed);
@@ -46,7 +53,7 @@ impl Changed {
             if !rows().any(|row| row.kind == Kind::File) {
                 continue;
             }
-            if of_content().iter().any(|one| one.has_row(dir, name)) {
+            if self.registry.projections().iter().any(|one| one.has_row(dir, name)) {
                 rows().filter(|row| row.kind == Kind::File).for_each(|row| self.renamed(row.ino));
             }
         }
@@ -57,8 +64,8 @@ impl Changed {
         if row.kind != Kind::File {
             return;
         }
-        let has = |one: &OfContent, dir: Option<&str>| dir.is_some_and(|dir| one.has_row(dir, name));
-        if of_content().iter().any(|one| has(one, Some(from)) != has(one, to)) {
+        let has = |one: &ContentProjection, dir: Option<&str>| dir.is_some_and(|dir| one.has_row(dir, name));
+        if self.registry.projections().iter().any(|one| has(one, Some(from)) != has(one, to)) {
             self.renamed(row.ino);
         }
     }
@@ -84,7 +91,7 @@ impl Changed {
         for (ino, change) in self.files {
             match state.node(ino)?.filter(|node| node.nlink > 0) {
                 None => forget(state.conn, ino)?,
-                Some(node) => put_content(state.conn, state.packs, &node, change)?,
+                Some(node) => put_content(state.conn, state.packs, self.registry, &node, change)?,
             }
         }
         Ok(())
@@ -118,9 +125,15 @@ fn put_own(conn: &Connection, ino: u64, projection: Projection, mut due: BTreeSe
 }
 
 /// Brings the keys of a file's content up to date.
-fn put_content(conn: &Connection, packs: &Packs, node: &NodeRow, change: FileChange) -> DbResult<()> {
-    let own = of_node(conn, node)?;
-    for one in of_content() {
+fn put_content(
+    conn: &Connection,
+    packs: &Packs,
+    registry: &Registry,
+    node: &NodeRow,
+    change: FileChange,
+) -> DbResult<()> {
+    let own = of_node(conn, registry, node)?;
+    for one in registry.projections() {
         let is_of = own.iter().any(|own| own.projection() == one.projection());
         // what is of no class, and was of none, has no keys
         if !is_of && !change.renamed {
@@ -156,7 +169,7 @@ pub(super) fn of_file(
 fn put_lines(
     conn: &Connection,
     packs: &Packs,
-    (one, keys): (&OfContent, LineKeys),
+    (one, keys): (&ContentProjection, LineKeys),
     node: &NodeRow,
     due: bool,
     from: Option<u64>,
@@ -195,20 +208,24 @@ fn line_before(
 }
 
 /// The projections of content that a node is in the classes of.
-pub(super) fn of_node(conn: &Connection, node: &NodeRow) -> DbResult<Vec<&'static OfContent>> {
+pub(super) fn of_node<'a>(
+    conn: &Connection,
+    registry: &'a Registry,
+    node: &NodeRow,
+) -> DbResult<Vec<&'a ContentProjection>> {
     if node.kind != Kind::File || node.nlink == 0 {
         return Ok(Vec::new());
     }
-    let names = rows::names_of(conn, node.ino, Span::NOW, places(), usize::MAX)?;
-    let is_of = |one: &&OfContent| names.iter().any(|(dir, name)| one.has_row(dir, name));
-    Ok(of_content().iter().filter(is_of).collect())
+    let names = rows::names_of(conn, node.ino, Span::NOW, registry.projected_places(), usize::MAX)?;
+    let is_of = |one: &&ContentProjection| names.iter().any(|(dir, name)| one.has_row(dir, name));
+    Ok(registry.projections().iter().filter(is_of).collect())
 }
 
 /// The rows of a file's lines from one on, and that of its end.
 pub(super) fn each_line(
     conn: &Connection,
     packs: &Packs,
-    (one, keys): (&OfContent, LineKeys),
+    (one, keys): (&ContentProjection, LineKeys),
     node: &NodeRow,
     (line, off): (u64, u64),
     each: &mut dyn FnMut(&KeyRow<'_>) -> DbResult<()>,

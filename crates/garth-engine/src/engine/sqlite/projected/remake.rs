@@ -13,13 +13,15 @@ use crate::engine::sqlite::schema::{self, SUBJECT};
 use crate::engine::sqlite::write::writer_lock::WriterLock;
 use crate::error::Result;
 use crate::model::Attributes;
-use crate::rule::projection::{Keys, VERSION, of_attributes};
+use crate::rule::Registry;
+use crate::rule::projection::{Keys, of_attributes};
 use crate::sqlite::{ConnPool, DbResult, all, one};
 
 /// The rows that are due of a node.
 fn each_due(
     conn: &Connection,
     packs: &Packs,
+    registry: &Registry,
     node: &NodeRow,
     each: &mut dyn FnMut(&KeyRow<'_>) -> DbResult<()>,
 ) -> DbResult<()> {
@@ -33,7 +35,7 @@ fn each_due(
     for (projection, key) in of_attributes(&attributes) {
         each(&KeyRow::of_node(projection, &key))?;
     }
-    for one in of_node(conn, node)? {
+    for one in of_node(conn, registry, node)? {
         match one.keys() {
             Keys::OfLines(keys) => each_line(conn, packs, (one, keys), node, (1, 0), each)?,
             Keys::OfFile(keys) => {
@@ -47,10 +49,10 @@ fn each_due(
 }
 
 /// Makes the keys of a node again.
-pub(crate) fn remake(conn: &Connection, packs: &Packs, ino: u64) -> DbResult<()> {
+pub(crate) fn remake(conn: &Connection, packs: &Packs, registry: &Registry, ino: u64) -> DbResult<()> {
     forget(conn, ino)?;
     match rows::node(conn, ino, MAX)? {
-        Some(node) => each_due(conn, packs, &node, &mut |row| row.insert(conn, ino)),
+        Some(node) => each_due(conn, packs, registry, &node, &mut |row| row.insert(conn, ino)),
         None => Ok(()),
     }
 }
@@ -69,8 +71,15 @@ pub(crate) fn next_stray(conn: &Connection, ino: u64) -> DbResult<Option<u64>> {
 }
 
 /// Makes the keys of an account that has those of an older set of projections, or none: all or nothing.
-pub(crate) fn make_ready(folder: &Path, pool: &ConnPool, packs: &Packs, lock: &WriterLock) -> Result<()> {
-    let is_ready = |conn: &Connection| Ok(rows::head(conn)?.projections >= VERSION);
+pub(crate) fn make_ready(
+    folder: &Path,
+    pool: &ConnPool,
+    packs: &Packs,
+    lock: &WriterLock,
+    registry: &Registry,
+) -> Result<()> {
+    let version = registry.version();
+    let is_ready = |conn: &Connection| Ok(rows::head(conn)?.projections >= version);
     if pool.with(is_ready)? {
         return Ok(());
     }
@@ -81,15 +90,15 @@ pub(crate) fn make_ready(folder: &Path, pool: &ConnPool, packs: &Packs, lock: &W
         conn.pragma_update(None, "synchronous", "FULL")?;
         conn.execute_batch("BEGIN IMMEDIATE")?;
         if !is_ready(&conn)? {
-            remake_all(&conn, packs)?;
-            conn.execute("UPDATE head SET projections = ?1", [VERSION])?;
+            remake_all(&conn, packs, registry)?;
+            conn.execute("UPDATE head SET projections = ?1", [version])?;
         }
         DbResult::Ok(conn.execute_batch("COMMIT")?)
     };
     make().map_err(|error| error.describe(&SUBJECT))
 }
 
-fn remake_all(conn: &Connection, packs: &Packs) -> DbResult<()> {
+fn remake_all(conn: &Connection, packs: &Packs, registry: &Registry) -> DbResult<()> {
     let sql = "SELECT DISTINCT ino FROM node WHERE ino > ?1 ORDER BY ino LIMIT ?2";
     let mut at = 0;
     loop {
@@ -97,7 +106,7 @@ fn remake_all(conn: &Connection, packs: &Packs) -> DbResult<()> {
         let Some(last) = inos.last() else { return Ok(()) };
         at = *last;
         for ino in inos {
-            remake(conn, packs, ino)?;
+            remake(conn, packs, registry, ino)?;
         }
     }
 }
@@ -120,9 +129,14 @@ impl Sum {
 }
 
 /// Whether the keys of a node are those that are due.
-pub(crate) fn is_right(conn: &Connection, packs: &Packs, node: &NodeRow) -> DbResult<bool> {
+pub(crate) fn is_right(
+    conn: &Connection,
+    packs: &Packs,
+    registry: &Registry,
+    node: &NodeRow,
+) -> DbResult<bool> {
     let mut due = Sum::default();
-    each_due(conn, packs, node, &mut |row| {
+    each_due(conn, packs, registry, node, &mut |row| {
         due.add(row);
         Ok(())
     })?;

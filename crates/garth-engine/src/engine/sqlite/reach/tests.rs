@@ -31,7 +31,7 @@ fn account() -> Account {
 
 fn account_within(within: Within) -> Account {
     let folder = tempfile::tempdir().unwrap();
-    let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
     let ops = [Op::mkdir(path("/in")), Op::write(path("/in/f"), "x"), Op::mkdir(path("/out"))];
     block_on(fs.commit(Batch::new(ops))).unwrap();
     let to = Confinement::new(within, Owner::new("view").unwrap());

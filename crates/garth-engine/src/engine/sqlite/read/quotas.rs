@@ -146,7 +146,7 @@ mod tests {
     fn what_is_due_in_a_subtree_is_found_beside_much_that_is_due_elsewhere() {
         let folder = tempfile::tempdir().unwrap();
         let (env, clock) = Env::manual(Timestamp(0));
-        let fs = SqliteFs::open(folder.path(), env).unwrap();
+        let fs = SqliteFs::open(folder.path(), env, crate::rule::sample::registry()).unwrap();
         let at = |path: &str| TreePath::parse(path).unwrap();
         let file = |path: &str, seconds| {
             let expires = SetAttrs::new().expires_at(Timestamp(0).plus_seconds(seconds));

@@ -18,7 +18,7 @@ use crate::model::{
 };
 use crate::path::TreePath;
 use crate::rule::Rules;
-use crate::rule::unfound::{ACTIVE, Findable, findable};
+use crate::rule::Searchable;
 use crate::sqlite::patience::BYTES_PER_STEP;
 use crate::sqlite::{DbResult, all, one};
 use crate::text::context::{Piece, around, best_line};
@@ -183,21 +183,23 @@ impl Allowed<'_> {
 
     /// Whether search finds what is at a path.
     fn is_found(&self, path: &TreePath) -> DbResult<bool> {
-        match findable(path) {
-            Findable::Yes => Ok(true),
-            Findable::WhileActive { meta, layer } if !layer || self.query.layers => self.is_active(&meta),
-            Findable::WhileActive { .. } | Findable::No => Ok(false),
+        match self.view.control.registry().searchable(path) {
+            Searchable::Yes => Ok(true),
+            Searchable::While { file, projection, key, layer } if !layer || self.query.layers => {
+                self.has_key(&file, projection, key)
+            }
+            Searchable::While { .. } | Searchable::No => Ok(false),
         }
     }
 
-    /// Whether the meta of a context node says that the node is there.
-    fn is_active(&self, meta: &TreePath) -> DbResult<bool> {
-        let Some((dir, name)) = meta.split() else { return Ok(false) };
+    /// Returns whether the file at a path has a key.
+    fn has_key(&self, file: &TreePath, projection: Projection, key: &str) -> DbResult<bool> {
+        let Some((dir, name)) = file.split() else { return Ok(false) };
         let Some(row) = rows::name(self.view.conn, dir.key(), name.as_str())? else { return Ok(false) };
         let Some(node) = rows::node(self.view.conn, row.ino, rows::MAX)? else { return Ok(false) };
         let sql = "SELECT 1 FROM projected WHERE ino = ?1 AND projection = ?2 AND key = ?3";
-        let status = params![node.ino, Projection::NodeStatus.number(), ACTIVE];
-        Ok(!node.expired(self.view.time) && one(self.view.conn, sql, status, |_| Ok(()))?.is_some())
+        let wanted = params![node.ino, projection.number(), key];
+        Ok(!node.expired(self.view.time) && one(self.view.conn, sql, wanted, |_| Ok(()))?.is_some())
     }
 
     /// The first of a node's paths that the query may show.

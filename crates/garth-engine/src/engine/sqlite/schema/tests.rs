@@ -5,6 +5,7 @@ use rusqlite::params;
 
 use super::*;
 use crate::engine::sqlite::SqliteFs;
+use crate::env::Env;
 use crate::error::ErrorKind;
 use crate::fs::FileSystem;
 use crate::model::{Batch, CommitId, Idempotency, Seq, Timestamp};
@@ -49,7 +50,7 @@ fn answers_of_format_2_are_found_under_their_keys_and_ids() {
             conn.execute(sql, params![key, [7u8; 32], i64::MAX, answer]).unwrap();
         }
     });
-    let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
     let replayed = |key| block_on(fs.commit(retry(key)));
     let full = replayed("full").unwrap();
     assert_eq!((full.seq, full.time, full.replayed), (Seq(2), Timestamp(200), true));
@@ -90,7 +91,7 @@ fn data_of_an_older_format_is_brought_up_to_date_or_left_as_it_was() {
         let conn = || Connection::open(database(folder.path()).file).unwrap();
         let format = || conn().query_row("PRAGMA user_version", [], |row| row.get::<_, usize>(0)).unwrap();
         let runtime = Runtime::new(Env::system());
-        let open = || SqliteFs::open_on(folder.path(), &runtime);
+        let open = || SqliteFs::open_on(folder.path(), &runtime, crate::rule::sample::registry());
         for failure in [Failure::Io, Failure::Panic] {
             runtime.failpoints().arm(MIGRATE, failure, 0);
             let opened = catch_unwind(AssertUnwindSafe(open));
@@ -130,7 +131,7 @@ fn references_and_unused_ranges_of_older_data_are_counted_as_it_is_brought_forwa
              (2, 3, 0, 420, 0, 0, 0, 0, 25, 0, 0, 0, 0, NULL, 0, NULL, 3);",
     )
     .unwrap();
-    SqliteFs::open(folder.path(), Env::system()).unwrap();
+    SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
     let pairs = |sql| all(&conn, sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
     assert_eq!(pairs("SELECT chunk, count FROM chunk_refs ORDER BY chunk"), [(2, 2), (4, 0)]);
     assert_eq!(pairs("SELECT pos, len FROM hole ORDER BY pos"), [(0, 10), (35, 15), (60, 40)]);

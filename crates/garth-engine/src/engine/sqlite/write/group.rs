@@ -21,6 +21,7 @@ use crate::engine::sqlite::read::rows;
 use crate::engine::sqlite::schema;
 use crate::error::{ErrorKind, Result};
 use crate::model::{Batch, Commit, Timestamp};
+use crate::rule::Registry;
 use crate::runtime::Runtime;
 use crate::runtime::budget::Opened;
 use crate::sqlite::{Conn, DbError, DbResult};
@@ -115,10 +116,15 @@ impl WriteConn {
     }
 
     /// Does one step of the work on the index.
-    pub(crate) fn run_chore(&mut self, runtime: &Runtime, packs: &Packs) -> DbResult<()> {
+    pub(crate) fn run_chore(
+        &mut self,
+        runtime: &Runtime,
+        packs: &Packs,
+        registry: &Registry,
+    ) -> DbResult<()> {
         let mut chores = std::mem::take(&mut self.chores);
         let outcome = self.transaction(false, runtime, |conn, _, tokenizer| {
-            check_version(rows::head(conn)?.projections)?;
+            check_version(rows::head(conn)?.projections, registry)?;
             chores.step(conn, packs, tokenizer)
         });
         self.chores = chores;
@@ -175,9 +181,10 @@ impl GroupContext<'_> {
         tokenizer: &mut Tokenizer,
     ) -> DbResult<(Vec<Result<Commit>>, bool)> {
         let (conn, failpoints, env) = (state.conn, self.runtime.failpoints(), self.runtime.env());
-        check_version(head.projections)?;
+        let registry = self.control.registry();
+        check_version(head.projections, registry)?;
         let first = head.seq;
-        let (mut edits, mut changed) = (Edits::new(), Changed::default());
+        let (mut edits, mut changed) = (Edits::new(), Changed::new(registry));
         let mut results = Vec::with_capacity(batches.len());
         let (mut replayed, mut indexed) = (false, false);
         for Asked { batch, reach } in batches {

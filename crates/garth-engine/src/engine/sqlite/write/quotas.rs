@@ -7,6 +7,7 @@ use crate::engine::sqlite::read::quotas::{all_of, count};
 use crate::error::{Error, ErrorKind};
 use crate::model::quota::{Limits, MAX_QUOTAS, Quota, Usage};
 use crate::path::TreePath;
+use crate::rule::Registry;
 use crate::sqlite::DbResult;
 
 /// Writes what a commit has left used below a path.
@@ -21,7 +22,12 @@ pub(crate) fn use_up(conn: &Connection, key: &str, used: Usage) -> DbResult<()> 
 
 /// Sets the quota of a path. What is below is counted once, when it gets its first: from then on each commit
 /// keeps the count.
-pub(crate) fn set(conn: &Connection, path: &TreePath, limits: Limits) -> DbResult<Quota> {
+pub(crate) fn set(
+    conn: &Connection,
+    registry: &Registry,
+    path: &TreePath,
+    limits: Limits,
+) -> DbResult<Quota> {
     let quotas = all_of(conn)?;
     let used = match quotas.get(path.key()) {
         Some(known) => known.used,
@@ -36,16 +42,16 @@ pub(crate) fn set(conn: &Connection, path: &TreePath, limits: Limits) -> DbResul
          VALUES (?1, ?2, ?3, ?4, ?5)",
     )?
     .execute(params![path.key(), limits.bytes, limits.entries, used.bytes, used.entries])?;
-    control::changed(conn)?;
+    control::changed(conn, registry)?;
     Ok(Quota { path: path.clone(), limits, used })
 }
 
 /// Removes the quota of a path.
-pub(crate) fn remove(conn: &Connection, path: &TreePath) -> DbResult<()> {
+pub(crate) fn remove(conn: &Connection, registry: &Registry, path: &TreePath) -> DbResult<()> {
     if conn.prepare_cached("DELETE FROM quota WHERE path = ?1")?.execute([path.key()])? == 0 {
         return Err(Error::at(ErrorKind::NotFound, path, "has no quota").into());
     }
-    control::changed(conn)
+    control::changed(conn, registry)
 }
 
 /// Counts again what is below a path that has a quota.

@@ -25,7 +25,7 @@ pub(crate) fn write(
     conn: &Connection,
     delta: &Delta,
     head: &HeadRow,
-    changed: &mut Changed,
+    changed: &mut Changed<'_>,
     ended: &mut Ended<'_>,
 ) -> DbResult<()> {
     for region in delta.subtrees.lost() {
@@ -114,7 +114,13 @@ fn lose(
 
 /// Ends names where they are, and gives them where they are from now on. What is moved may be moved to where
 /// names are that have not left yet: then it waits beside them.
-fn leave(conn: &Connection, delta: &Delta, seq: u64, changed: &mut Changed, names: Names) -> DbResult<()> {
+fn leave(
+    conn: &Connection,
+    delta: &Delta,
+    seq: u64,
+    changed: &mut Changed<'_>,
+    names: Names,
+) -> DbResult<()> {
     let mut move_to =
         conn.prepare_cached("UPDATE name SET dir = ?3, since = ?4 WHERE dir = ?1 AND name = ?2")?;
     let mut wait =
@@ -163,7 +169,7 @@ mod tests {
     fn nodes_lose_names_piece_by_piece_as_if_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let env = Env::system();
-        let fs = SqliteFs::open(folder.path(), env.clone()).unwrap();
+        let fs = SqliteFs::open(folder.path(), env.clone(), crate::rule::sample::registry()).unwrap();
         let expires = SetAttrs::new().expires_at(env.now().plus_seconds(1000));
         let mut ops = vec![
             Op::write(at("/d/0"), "found kept").with_parents(),

@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn an_upload_that_cannot_be_synced_leaves_neither_a_file_nor_a_row() {
         let folder = tempfile::tempdir().unwrap();
-        let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
         let mut upload = block_on(fs.stage(&At::Node(Ino::ROOT))).unwrap();
         block_on(upload.write(vec![7; 2 * CHUNK].into())).unwrap();
         fs.runtime().failpoints().arm("stage-sync", Failure::Io, 0);
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn an_upload_whose_record_is_refused_leaves_no_file() {
         let folder = tempfile::tempdir().unwrap();
-        let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
         let mut upload = block_on(fs.stage(&At::Node(Ino::ROOT))).unwrap();
         block_on(upload.write(vec![7; 2 * CHUNK].into())).unwrap();
         // as if it had stood still for too long

@@ -339,9 +339,10 @@ impl Writer {
 
     /// Runs a step of the work on the search index.
     fn run_chore(&self, conn: &mut WriteConn) {
-        let outcome = self
-            .acquire()
-            .and_then(|_guard| conn.run_chore(&self.runtime, &self.packs).map_err(|error| self.judge(error)));
+        let outcome = self.acquire().and_then(|_guard| {
+            conn.run_chore(&self.runtime, &self.packs, self.control.registry())
+                .map_err(|error| self.judge(error))
+        });
         if let Err(error) = outcome {
             self.give_up_chores(&error);
         }

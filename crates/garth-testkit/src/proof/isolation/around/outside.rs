@@ -1,7 +1,7 @@
 //! What lies around: what of it must stay as it is, and by what numbers it must not be found.
 
-use garth::model::{At, HistoryPage, NamesPage, WalkPage};
-use garth::{FileSystem, TreePath};
+use garth_engine::model::{At, HistoryPage, NamesPage, WalkPage};
+use garth_engine::{FileSystem, TreePath};
 
 use super::Hidden;
 use crate::proof::Proven;

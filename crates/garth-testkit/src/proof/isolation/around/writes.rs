@@ -1,6 +1,6 @@
 //! Tries to change what lies around, or to take something of it inside.
 
-use garth::model::{At, Batch, Body, ByteRange, Op, Page, Precondition, SetAttrs, WalkPage};
+use garth_engine::model::{At, Batch, Body, ByteRange, Op, Page, Precondition, SetAttrs, WalkPage};
 
 use super::{Told, Tries, record, told};
 use crate::proof::{Broken, Proven, hold, path};

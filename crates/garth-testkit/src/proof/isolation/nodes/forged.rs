@@ -9,8 +9,8 @@ use garth::agent::node::event::{Payload, Record, TextRef};
 use garth::agent::node::made::{upsert, upsert_relation};
 use garth::agent::node::{Event, EventType, Meta, Uri};
 use garth::agent::outbox::{Options, Sink, SinkError, Worker};
-use garth::model::{Op, Seq};
-use garth::{AccountStore, Env, FileSystem, FileSystemExt};
+use garth_engine::model::{Op, Seq};
+use garth_engine::{AccountStore, Env, FileSystem, FileSystemExt};
 
 use super::super::{Proven, hold};
 use super::{CANARY, OWN, edge};
@@ -27,14 +27,14 @@ pub(super) async fn write(
     random: &mut Random,
     uri: &Uri,
     other: &Uri,
-) -> garth::Result<Seq> {
+) -> garth_engine::Result<Seq> {
     let event = event(random, uri, other)?;
     let at = uri.file(&format!(".outbox/{}.json", event.event_id));
     let written = fs.apply(Op::write(at, event.to_json()).with_parents()).await?;
     Ok(written.0.seq)
 }
 
-fn event(random: &mut Random, uri: &Uri, other: &Uri) -> garth::Result<Event> {
+fn event(random: &mut Random, uri: &Uri, other: &Uri) -> garth_engine::Result<Event> {
     let env = Env::system();
     let new = |kind, about: &Uri, payload| Event::new(&env, kind, &about.to_string(), payload);
     let meta = |of: &Uri| Meta::new(of, env.now());

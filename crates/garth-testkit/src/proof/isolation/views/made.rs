@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use garth::engine::memory::Memory;
-use garth::engine::sqlite::SqliteFs;
-use garth::model::{Batch, Ino, Op};
-use garth::view::{Overlay, Scope};
-use garth::{Env, FileSystem, FileSystemExt, TreePath};
+use garth_engine::engine::memory::Memory;
+use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::model::{Batch, Ino, Op};
+use garth_engine::view::{Overlay, Scope};
+use garth_engine::{Env, FileSystem, FileSystemExt, TreePath};
 
 use super::Place;
 use super::parts::{
@@ -53,7 +53,7 @@ pub(super) async fn made(
             _ => Arc::new(engine.clone()),
         }
     };
-    let memory = Arc::new(Memory::new(Env::system()));
+    let memory = Arc::new(Memory::new(Env::system(), garth::agent::registry()));
     let (lower, upper) = (of(Place::Lower), of(Place::Upper));
     let one = Overlay::open(
         Scope::open(&*lower, &path(LOWER[0])?).await?,

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use garth::engine::host::{HostFs, Mode};
-use garth::engine::memory::Memory;
-use garth::model::{At, Owner, Within};
-use garth::view::{Overlay, Scope};
-use garth::{Env, FileSystem, TreePath};
+use garth_engine::engine::host::{HostFs, Mode};
+use garth_engine::engine::memory::Memory;
+use garth_engine::model::{At, Owner, Within};
+use garth_engine::view::{Overlay, Scope};
+use garth_engine::{Env, FileSystem, TreePath};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::made::copy_up;
@@ -40,7 +40,7 @@ pub fn views_on_host(folder: &Path, tries: u64, seed: u64, leak: Option<Leak>) -
             Some(leak) => Arc::new(engine.with(leak)),
             None => host.clone(),
         };
-        let memories = [(); 2].map(|()| Arc::new(Memory::new(Env::system())));
+        let memories = [(); 2].map(|()| Arc::new(Memory::new(Env::system(), garth::agent::registry())));
         let mut overlays = Vec::new();
         for (lower, memory) in LOWER.iter().zip(&memories) {
             let lower = Scope::open(&*base, &path(lower)?).await?;
@@ -126,7 +126,7 @@ fn swapped() -> impl Iterator<Item = [&'static str; 2]> {
 /// Stages content for others.
 async fn stage(host: &dyn FileSystem, hidden: &mut Hidden) -> Proven<()> {
     let owner = Owner::new("others")?;
-    let others = host.confined(&garth::model::Confinement::new(Within::everything(), owner)).await?;
+    let others = host.confined(&garth_engine::model::Confinement::new(Within::everything(), owner)).await?;
     for fs in [host, &*others] {
         for size in [CANARY.len(), 2 << 20] {
             let mut upload = fs.stage(&At::Path(path("/secret")?)).await?;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use garth::model::{At, Confinement, Ino, Owner, WalkPage, Within};
-use garth::view::Mount;
-use garth::{FileSystem, FileSystemExt, TreePath};
+use garth_engine::model::{At, Confinement, Ino, Owner, WalkPage, Within};
+use garth_engine::view::Mount;
+use garth_engine::{FileSystem, FileSystemExt, TreePath};
 
 use crate::proof::isolation::around::Hidden;
 use crate::proof::{Proven, path};

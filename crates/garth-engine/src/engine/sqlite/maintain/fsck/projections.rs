@@ -5,12 +5,12 @@ use crate::engine::sqlite::projected::remake::{is_right, next_stray, nodes_behin
 use crate::engine::sqlite::read::rows::{self, MAX};
 use crate::engine::sqlite::schema::SUBJECT;
 use crate::error::{ErrorKind, Result};
-use crate::rule::projection::VERSION;
 
 impl Check<'_> {
     /// Whether each node has the keys that are derived from it, and nothing else has any.
     pub(super) fn projections(&mut self) -> Result<()> {
-        if self.fs.with_view(|view| rows::head(view.conn))?.projections != VERSION {
+        let registry = self.fs.inner.control.registry();
+        if self.fs.with_view(|view| rows::head(view.conn))?.projections != registry.version() {
             // those of a newer garth are not known here
             return Ok(());
         }
@@ -19,7 +19,7 @@ impl Check<'_> {
             let mut bytes = 0;
             for ino in &inos {
                 let Some(node) = rows::node(view.conn, *ino, MAX)? else { continue };
-                match is_right(view.conn, view.packs, &node) {
+                match is_right(view.conn, view.packs, view.control.registry(), &node) {
                     Ok(true) => {}
                     Ok(false) => report.add("projection", format!("the keys of node {ino} are out of date")),
                     // damaged content is found by others

@@ -23,7 +23,7 @@ struct Account {
 
 fn account() -> Account {
     let folder = tempfile::tempdir().unwrap();
-    let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
     Account { fs, folder }
 }
 

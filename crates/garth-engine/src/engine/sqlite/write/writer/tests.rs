@@ -21,7 +21,7 @@ struct Held {
 impl Held {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let fs = SqliteFs::open(folder.path(), Env::system()).unwrap();
+        let fs = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
         lock(&fs.inner.writer.queue).busy = true;
         Self { fs, folder }
     }
@@ -259,7 +259,7 @@ fn after_a_failed_sync_nothing_is_written_until_it_is_opened_again() {
     assert_eq!(kind(&mut waiting), ErrorKind::Poisoned, "what waited behind it is not tried");
     let later = futures::executor::block_on(held.fs.commit(write("/a", "x")));
     assert!(later.unwrap_err().is(ErrorKind::Poisoned));
-    let again = SqliteFs::open(held.folder.path(), Env::system()).unwrap();
+    let again = SqliteFs::open(held.folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
     assert_eq!(futures::executor::block_on(again.commit(write("/a", "x"))).unwrap().seq, Seq(1));
 }
 
@@ -316,7 +316,7 @@ fn a_checkpoint_that_fails_ends_all_writing_and_whoever_opens_the_account_next_c
     drop(fs);
     assert!(folder.path().join("tree.db-wal").exists(), "closing it copies nothing");
 
-    let again = SqliteFs::open(folder.path(), Env::system()).unwrap();
+    let again = SqliteFs::open(folder.path(), Env::system(), crate::rule::sample::registry()).unwrap();
     let pages = || {
         again
             .inner

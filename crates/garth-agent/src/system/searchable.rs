@@ -4,9 +4,10 @@
 
 use std::sync::LazyLock;
 
-use super::Class;
-use super::projection::NODES;
-use crate::path::TreePath;
+use garth_engine::TreePath;
+use garth_engine::rule::{Class, Searchable};
+
+use super::projections::nodes::{NODE_STATUS, NODES};
 
 /// What lies in a node besides its text.
 const OF_NODES: [&str; 3] = [".meta.json", ".relations.json", ".outbox/**"];
@@ -29,24 +30,8 @@ const OF_SESSIONS: [&str; 7] = [
 /// Other places.
 const ELSEWHERE: [&str; 2] = ["/.outbox/**", "/agents/*/sessions/**"];
 
-/// How search takes a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Findable {
-    /// It is found by its text.
-    Yes,
-    /// It is not.
-    No,
-    /// The text of a context node is found while the node is [`ACTIVE`].
-    WhileActive {
-        /// The node's meta, which has its status.
-        meta: TreePath,
-        /// Whether it is not the text itself, but an abstract or overview.
-        layer: bool,
-    },
-}
-
 /// The status of a node that is there.
-pub const ACTIVE: &str = "ACTIVE";
+const ACTIVE: &str = "ACTIVE";
 
 struct Classes {
     nodes: Vec<Class>,
@@ -55,16 +40,17 @@ struct Classes {
 
 impl Classes {
     fn new() -> Self {
-        let class = |text: String| Class::parse(&text).expect("the crate's own classes are well formed");
+        let class = |text: String| Class::built_in(&text);
         let of_nodes = NODES.iter().flat_map(|dir| OF_NODES.map(|file| class(format!("{dir}/{file}"))));
         let of_sessions = OF_SESSIONS.map(|file| class(format!("/users/*/agents/*/session/*/{file}")));
-        let never = of_nodes.chain(of_sessions).chain(ELSEWHERE.map(Class::built_in)).collect();
-        Self { nodes: NODES.map(Class::built_in).into(), never }
+        let never =
+            of_nodes.chain(of_sessions).chain(ELSEWHERE.map(|class| Class::built_in(class))).collect();
+        Self { nodes: NODES.map(|class| Class::built_in(class)).into(), never }
     }
 }
 
-/// Whether search finds what is at a path.
-pub fn findable(path: &TreePath) -> Findable {
+/// Returns whether search finds the file at a path: the text of a context node while the node is active.
+pub(super) fn searchable(path: &TreePath) -> Searchable {
     static CLASSES: LazyLock<Classes> = LazyLock::new(Classes::new);
     let name = path.name().unwrap_or_default();
     let layer = LAYERS.contains(&name);
@@ -72,11 +58,12 @@ pub fn findable(path: &TreePath) -> Findable {
         && let Some(dir) = path.parent()
         && CLASSES.nodes.iter().any(|class| class.has(&dir))
     {
-        return Findable::WhileActive { meta: TreePath::from_row(dir.key(), META), layer };
+        let file = TreePath::from_row(dir.key(), META);
+        return Searchable::While { file, projection: NODE_STATUS, key: ACTIVE, layer };
     }
     match CLASSES.never.iter().any(|class| class.has(path)) {
-        true => Findable::No,
-        false => Findable::Yes,
+        true => Searchable::No,
+        false => Searchable::Yes,
     }
 }
 
@@ -84,8 +71,8 @@ pub fn findable(path: &TreePath) -> Findable {
 mod tests {
     use super::*;
 
-    fn of(path: &str) -> Findable {
-        findable(&TreePath::parse(path).unwrap())
+    fn of(path: &str) -> Searchable {
+        searchable(&TreePath::parse(path).unwrap())
     }
 
     #[test]
@@ -104,7 +91,7 @@ mod tests {
             "/users/a/agents/b/session/s/context/dedup/index.jsonl",
             "/agents/a/sessions/s.jsonl.gz",
         ] {
-            assert_eq!(of(hidden), Findable::No, "{hidden}");
+            assert_eq!(of(hidden), Searchable::No, "{hidden}");
         }
     }
 
@@ -125,14 +112,14 @@ mod tests {
             "/users/a/agents/b/latest.md",
             "/agents/a/sessions",
         ] {
-            assert_eq!(of(text), Findable::Yes, "{text}");
+            assert_eq!(of(text), Searchable::Yes, "{text}");
         }
         for (path, layer) in [("content.md", false), (".abstract.md", true), (".overview.md", true)] {
             for dir in ["/users/a/memories/profile", "/agents/a/memories/cases/x", "/agents/a/skills/s"] {
-                let meta = TreePath::parse(&format!("{dir}/.meta.json")).unwrap();
+                let file = TreePath::parse(&format!("{dir}/.meta.json")).unwrap();
                 assert_eq!(
                     of(&format!("{dir}/{path}")),
-                    Findable::WhileActive { meta, layer },
+                    Searchable::While { file, projection: NODE_STATUS, key: ACTIVE, layer },
                     "{dir}/{path}"
                 );
             }

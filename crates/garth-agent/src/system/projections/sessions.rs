@@ -7,9 +7,15 @@ use std::ops::RangeInclusive;
 use serde::de::{DeserializeSeed, Deserializer as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::{Keys, OfContent};
-use crate::model::Projection;
-use crate::rule::sessions::{EVENTS, MESSAGES, NATIVE};
+use crate::system::session_lines::{EVENTS, MESSAGES, NATIVE};
+use garth_engine::model::Projection;
+use garth_engine::rule::projection::{ContentProjection, Keys};
+
+/// Of `meta.json` of a session: its id, and its session key.
+pub const SESSION: Projection = Projection::new(7);
+/// Of the messages and events of a session, line by line: ids, every 64th line, the calls that results answer,
+/// messages of the user, and which messages were withdrawn.
+pub const SESSION_LINE: Projection = Projection::new(8);
 
 /// Every so many lines one is found by its number, from the first on: who looks for one between them reads
 /// fewer than so many.
@@ -62,17 +68,17 @@ pub fn withdrawn(event: &[u8]) -> Option<RangeInclusive<u64>> {
 }
 
 /// The projections of the files of sessions.
-pub(super) fn all() -> Vec<OfContent> {
+pub(super) fn all() -> Vec<ContentProjection> {
     let is_lines = |name: &str| name.ends_with(".jsonl");
     let is_meta = |name: &str| name == "meta.json";
     vec![
-        OfContent::new(
-            Projection::Session,
+        ContentProjection::new(
+            SESSION,
             &["/users/*/agents/*/session/*/meta.json"],
             is_meta,
             Keys::OfFile(session),
         ),
-        OfContent::new(Projection::SessionLine, &[MESSAGES, EVENTS, NATIVE], is_lines, Keys::OfLines(line)),
+        ContentProjection::new(SESSION_LINE, &[MESSAGES, EVENTS, NATIVE], is_lines, Keys::OfLines(line)),
     ]
 }
 
@@ -149,7 +155,7 @@ impl<'de> Visitor<'de> for OfLine<'_> {
                 "type" => &mut self.0.kind,
                 "source" => &mut self.0.source,
                 "content" => {
-                    fields.next_value_seed(OfContentBlocks(&mut self.0.call))?;
+                    fields.next_value_seed(CallContentProjection(&mut self.0.call))?;
                     continue;
                 }
                 _ => {
@@ -166,9 +172,9 @@ impl<'de> Visitor<'de> for OfLine<'_> {
 }
 
 /// Looks for the call that a result answers.
-struct OfContentBlocks<'a>(&'a mut Option<String>);
+struct CallContentProjection<'a>(&'a mut Option<String>);
 
-impl<'de> DeserializeSeed<'de> for OfContentBlocks<'_> {
+impl<'de> DeserializeSeed<'de> for CallContentProjection<'_> {
     type Value = ();
 
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -176,7 +182,7 @@ impl<'de> DeserializeSeed<'de> for OfContentBlocks<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for OfContentBlocks<'_> {
+impl<'de> Visitor<'de> for CallContentProjection<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -208,7 +214,7 @@ impl<'de> Visitor<'de> for OfContentBlocks<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut blocks: A) -> Result<(), A::Error> {
-        while blocks.next_element_seed(OfContentBlocks(self.0))?.is_some() {}
+        while blocks.next_element_seed(CallContentProjection(self.0))?.is_some() {}
         Ok(())
     }
 

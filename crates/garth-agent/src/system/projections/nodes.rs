@@ -4,11 +4,20 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::{Keys, OfContent};
-use crate::model::Projection;
+use garth_engine::model::Projection;
+use garth_engine::rule::projection::{ContentProjection, Keys};
 
-/// The directories of context nodes.
-pub(in crate::rule) const NODES: [&str; 5] = [
+/// Of `.meta.json` of a context node: its status.
+pub const NODE_STATUS: Projection = Projection::new(3);
+/// Of `.relations.json` of a context node: the URI that each edge leads to.
+pub const RELATION_TARGET: Projection = Projection::new(4);
+/// Of an event in `.outbox`: `waiting` or `failed`, NUL, milliseconds since 1970 with 15 digits.
+pub const EVENT_DUE: Projection = Projection::new(5);
+/// Of an event in `.outbox`: the URI of each node that it is about.
+pub const EVENT_NODE: Projection = Projection::new(6);
+
+/// Directories of context nodes.
+pub(in crate::system) const NODES: [&str; 5] = [
     "/users/*/memories/*",
     "/users/*/memories/*/*",
     "/agents/*/memories/*",
@@ -17,7 +26,7 @@ pub(in crate::rule) const NODES: [&str; 5] = [
 ];
 
 /// The projections of the files of context nodes.
-pub(super) fn all() -> Vec<OfContent> {
+pub(super) fn all() -> Vec<ContentProjection> {
     let of_nodes = |below: &str| NODES.map(|dir| &*format!("{dir}/{below}").leak());
     let events: Vec<&'static str> = [of_nodes(".outbox/*.json"), of_nodes(".outbox/dlq/*.json")]
         .into_iter()
@@ -28,26 +37,16 @@ pub(super) fn all() -> Vec<OfContent> {
     let is_relations = |name: &str| name == ".relations.json";
     let is_json = |name: &str| name.ends_with(".json");
     vec![
-        OfContent::new(Projection::NodeStatus, &of_nodes(".meta.json"), is_meta, Keys::OfFile(status)),
-        OfContent::new(
-            Projection::RelationTarget,
+        ContentProjection::new(NODE_STATUS, &of_nodes(".meta.json"), is_meta, Keys::OfFile(status)),
+        ContentProjection::new(
+            RELATION_TARGET,
             &of_nodes(".relations.json"),
             is_relations,
             Keys::OfFile(targets),
         ),
-        OfContent::new(Projection::EventDue, &events, is_json, Keys::OfFile(due)),
-        OfContent::new(Projection::EventNode, &events, is_json, Keys::OfFile(nodes)),
+        ContentProjection::new(EVENT_DUE, &events, is_json, Keys::OfFile(due)),
+        ContentProjection::new(EVENT_NODE, &events, is_json, Keys::OfFile(nodes)),
     ]
-}
-
-/// For tests alone: the first word of each line.
-#[cfg(debug_assertions)]
-pub(super) fn first_word() -> OfContent {
-    let words = |_, line: &[u8]| {
-        let word = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty());
-        word.map(|word| String::from_utf8_lossy(word).into_owned()).into_iter().collect()
-    };
-    OfContent::new(Projection::FirstWord, &["/kv/**"], |_| true, Keys::OfLines(words))
 }
 
 fn object(text: &[u8]) -> Option<Map<String, Value>> {
@@ -95,14 +94,14 @@ fn nodes(event: &[u8]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::TreePath;
+    use garth_engine::TreePath;
 
     #[test]
     fn files_of_context_nodes_are_of_their_classes_and_no_others() {
         let all = all();
         let is_of = |path: &str| {
             let path = TreePath::parse(path).unwrap();
-            all.iter().filter(|one| one.has(&path)).map(OfContent::projection).collect::<Vec<_>>()
+            all.iter().filter(|one| one.has(&path)).map(ContentProjection::projection).collect::<Vec<_>>()
         };
         for node in [
             "/users/a/memories/profile",
@@ -110,14 +109,14 @@ mod tests {
             "/agents/a/memories/cases/x",
             "/agents/a/skills/s",
         ] {
-            assert_eq!(is_of(&format!("{node}/.meta.json")), [Projection::NodeStatus], "{node}");
-            assert_eq!(is_of(&format!("{node}/.relations.json")), [Projection::RelationTarget], "{node}");
-            let event = [Projection::EventDue, Projection::EventNode];
+            assert_eq!(is_of(&format!("{node}/.meta.json")), [NODE_STATUS], "{node}");
+            assert_eq!(is_of(&format!("{node}/.relations.json")), [RELATION_TARGET], "{node}");
+            let event = [EVENT_DUE, EVENT_NODE];
             assert_eq!(is_of(&format!("{node}/.outbox/e.json")), event, "{node}");
             assert_eq!(is_of(&format!("{node}/.outbox/dlq/e.json")), event, "{node}");
             assert!(is_of(&format!("{node}/.outbox/.done")).is_empty());
         }
-        assert_eq!(is_of("/.outbox/e.json"), [Projection::EventDue, Projection::EventNode]);
+        assert_eq!(is_of("/.outbox/e.json"), [EVENT_DUE, EVENT_NODE]);
         for other in ["/users/a/memories/.meta.json", "/users/a/.meta.json", "/chats/a/.meta.json", "/x.json"]
         {
             assert!(is_of(other).is_empty(), "{other}");

@@ -163,7 +163,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::rule::schema::{Budget, MAX_STEPS, Schema};
+    use garth_engine::rule::schema::{Budget, MAX_STEPS, Schema};
 
     /// What is wrong about a line; empty for nothing.
     fn wrong(schema: &str, line: &Value) -> String {

@@ -30,8 +30,8 @@ pub const SCHEMA: &str = r#"{
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rule::lines::{Lines, Place};
-    use crate::rule::schema::{Budget, MAX_STEPS, Schema};
+    use garth_engine::rule::lines::{Lines, Place};
+    use garth_engine::rule::schema::{Budget, MAX_STEPS, Schema};
 
     /// What is wrong about a file of fragments; empty for nothing.
     fn wrong(text: &str) -> String {

@@ -1,0 +1,46 @@
+//! What this crate registers with the engine: the rules, projections and search exclusions that every tree of
+//! agents has. The engine calls the rules and projections in each commit, so that no interface gets past them.
+
+pub mod fragments;
+pub mod projections;
+mod searchable;
+pub mod session_lines;
+
+use std::sync::LazyLock;
+
+use garth_engine::rule::{Demand, Registry, Rule};
+
+/// Version of the set. Count it up with each change of a rule, or of what a projection derives from anything:
+/// an older garth then no longer writes to the account, and a newer one derives its keys again.
+const VERSION: u64 = 4;
+
+/// Largest value of the key-value interface, in bytes of its text: the largest request of the HTTP interface.
+pub const MAX_VALUE: usize = 1 << 20;
+
+/// Returns the rules and projections that every tree of agents has, for opening a data folder. Calls return
+/// the same set.
+pub fn registry() -> Registry {
+    static REGISTRY: LazyLock<Registry> =
+        LazyLock::new(|| Registry::new(VERSION, rules(), projections::all(), searchable::searchable));
+    REGISTRY.clone()
+}
+
+/// Values of the key-value interface are JSON, instruction fragments, messages and events have a schema, what
+/// was said in a session only grows, and no session writes what people set and the skills of all.
+fn rules() -> Vec<Rule> {
+    let (values, fragments) = ("/agents/*/kv/**", "/agents/*/fragments.jsonl");
+    let of_people = ["/agents/*/settings.json", "/skills", "/skills/**"];
+    let only_grow = [session_lines::MESSAGES, session_lines::EVENTS, session_lines::NATIVE];
+    let rules = [
+        Rule::built_in(values, Demand::MaxSize(MAX_VALUE as u64)),
+        Rule::built_in(values, Demand::Json { schema: None }),
+        Rule::built_in(fragments, Demand::MaxSize(fragments::MAX_FRAGMENTS)),
+        Rule::built_in(fragments, Demand::lines(fragments::SCHEMA, Some(fragments::UNIQUE))),
+        Rule::built_in(session_lines::MESSAGES, Demand::lines(session_lines::MESSAGE, None)),
+        Rule::built_in(session_lines::EVENTS, Demand::lines(session_lines::EVENT, None)),
+        Rule::built_in(session_lines::NATIVE, Demand::JsonLines { schema: None, unique: None }),
+    ];
+    let growing = only_grow.map(|class| Rule::built_in(class, Demand::AppendOnly));
+    let kept = of_people.map(|class| Rule::built_in(class, Demand::NotInSessions));
+    rules.into_iter().chain(growing).chain(kept).collect()
+}

@@ -1,0 +1,116 @@
+//! The set of rules and projections that every tree of a data folder has. The layer above the engine
+//! registers it when a folder is opened, so that the engine knows no feature of that layer.
+
+use std::sync::Arc;
+
+use super::projection::ContentProjection;
+use super::{Class, Rule, Rules};
+use crate::model::{Projection, Within};
+use crate::path::TreePath;
+
+/// Rules, projections and search exclusions that every tree has. Clones share one set.
+///
+/// The set is closed and has a version, which each tree's head row keeps. A tree whose head row names a newer
+/// version is read-only: to write without all of its rules and projections would break what relies on them.
+/// One of an older version is brought forward when it is opened.
+#[derive(Clone, Debug)]
+pub struct Registry(Arc<Set>);
+
+#[derive(Clone, Debug)]
+struct Set {
+    version: u64,
+    rules: Rules,
+    projections: Vec<ContentProjection>,
+    /// Subtrees that the classes of all projections lie in.
+    places: Within,
+    searchable: fn(&TreePath) -> Searchable,
+}
+
+/// Whether search finds the file at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Searchable {
+    /// By its text.
+    Yes,
+    /// Never.
+    No,
+    /// While another file has a key.
+    While {
+        /// The other file.
+        file: TreePath,
+        /// The projection of the key.
+        projection: Projection,
+        /// The key.
+        key: &'static str,
+        /// True for a layer of a text, such as an abstract: only a search that asks for layers finds it.
+        layer: bool,
+    },
+}
+
+impl Registry {
+    /// Returns the empty set, of version 0: no rules, no projections but those of attributes, and search
+    /// finds every text.
+    pub fn empty() -> Self {
+        Self::new(0, Vec::new(), Vec::new(), |_| Searchable::Yes)
+    }
+
+    /// Returns a set. Count `version` up with each change of a rule, or of what a projection derives from
+    /// anything.
+    pub fn new(
+        version: u64,
+        rules: Vec<Rule>,
+        projections: Vec<ContentProjection>,
+        searchable: fn(&TreePath) -> Searchable,
+    ) -> Self {
+        let (rules, places) = (Rules::new(rules), places(&projections));
+        Self(Arc::new(Set { version, rules, projections, places, searchable }))
+    }
+
+    /// Adds a projection, for tests: the version stays.
+    #[must_use]
+    pub fn with_projection(self, projection: ContentProjection) -> Self {
+        let mut set = Arc::unwrap_or_clone(self.0);
+        set.projections.push(projection);
+        set.places = places(&set.projections);
+        Self(Arc::new(set))
+    }
+
+    /// Replaces the version, for tests of trees that an older or a newer garth wrote.
+    #[must_use]
+    pub fn with_version(self, version: u64) -> Self {
+        Self(Arc::new(Set { version, ..Arc::unwrap_or_clone(self.0) }))
+    }
+
+    /// The version of the set.
+    pub fn version(&self) -> u64 {
+        self.0.version
+    }
+
+    /// The rules that every tree has.
+    pub fn rules(&self) -> &Rules {
+        &self.0.rules
+    }
+
+    /// The projections of content.
+    pub fn projections(&self) -> &[ContentProjection] {
+        &self.0.projections
+    }
+
+    /// The subtrees that the classes of all projections of content lie in.
+    pub fn projected_places(&self) -> &Within {
+        &self.0.places
+    }
+
+    /// Returns the projection of content with this id; `None` for one of attributes, or an unknown one.
+    pub fn projection(&self, projection: Projection) -> Option<&ContentProjection> {
+        self.0.projections.iter().find(|one| one.projection() == projection)
+    }
+
+    /// Returns whether search finds the file at a path.
+    pub fn searchable(&self, path: &TreePath) -> Searchable {
+        (self.0.searchable)(path)
+    }
+}
+
+fn places(projections: &[ContentProjection]) -> Within {
+    Within::new(projections.iter().flat_map(ContentProjection::classes).map(Class::place))
+}
