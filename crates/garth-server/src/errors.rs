@@ -121,9 +121,9 @@ impl Refusal {
         Self::new(Code::Forbidden, format!("this API key lacks the scope `{scope}`"))
     }
 
-    pub(crate) fn no_route() -> Self {
-        let message = "there is no such route; the routes are POST /v1/{put,get,delete,list,glob,history,search} and \
-                       GET /healthz";
+    /// A request for a path without a route. `calls` are the names of the key-value API.
+    pub(crate) fn no_route(calls: &str) -> Self {
+        let message = format!("there is no such route; the routes are POST /v1/{{{calls}}} and GET /healthz");
         Self::new(Code::NotFound, message)
     }
 

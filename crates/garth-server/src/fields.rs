@@ -77,6 +77,12 @@ impl<'a> Fields<'a> {
         number.filter(|number| (min..=max).contains(number)).map(Some).ok_or_else(|| must_be(name, &must))
     }
 
+    /// A value of any type; a refusal says in the parser's words what is wrong with it.
+    pub(crate) fn parsed<T: Deserialize<'a>>(&self, name: &str) -> Result<Option<T>, Refusal> {
+        let value = self.present(name)?.map(|value| serde_json::from_str(value.get()));
+        value.transpose().map_err(|error| Refusal::validation(format!("\"{name}\": {error}")))
+    }
+
     fn typed<T: Deserialize<'a>>(&self, name: &str, must: &str) -> Result<Option<T>, Refusal> {
         let value = self.present(name)?.map(|value| serde_json::from_str(value.get()));
         value.transpose().map_err(|_| must_be(name, must))

@@ -16,27 +16,26 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
 use garth::agent::media::{MAX_MEDIA, Media, MediaKey, NewMedia, Stored};
 use garth::agent::session::SessionKey;
-use garth::datadir::{Admitted, Scope};
+use garth::datadir::Scope;
 use garth::model::{Author, ByteRange};
-use garth::{AccountStore, Error, ErrorKind};
+use garth::{Error, ErrorKind};
 use http_body_util::BodyExt as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::sync::Arc;
 use tokio::time::timeout;
 
 use self::range::{Part, part};
-use super::{KeyId, Served};
+use super::respond::{json as json_response, not_get, not_post, with_key};
+use super::served::Served;
 use crate::auth::authorize;
 use crate::errors::Refusal;
 use crate::limits::{STALL_TIME, drain};
 
 /// The routes that take and give bytes as they are.
 pub(super) fn routes(router: Router<Served>) -> Router<Served> {
-    let read = get(read)
-        .fallback(async |request: Request| super::refuse(request, Refusal::wrong_method("GET, HEAD")));
+    let read = get(read).fallback(not_get);
     router
-        .route("/v1/agents/{agent}/media", post(put).fallback(super::not_post))
+        .route("/v1/agents/{agent}/media", post(put).fallback(not_post))
         .route("/v1/agents/{agent}/media/{session_key}/{file}", read)
 }
 
@@ -78,7 +77,7 @@ async fn put(
         let mime_type = head.headers.get(CONTENT_TYPE).and_then(|mime_type| mime_type.to_str().ok());
         let mime_type =
             mime_type.ok_or_else(|| Refusal::validation("the header Content-Type says the MIME type"))?;
-        let tree = tree(&served, &admitted).await?;
+        let tree = served.tree(&admitted).await?;
         let author = Author::agent(&agent).with_key(&admitted.key().id);
         let media = Media::new(&*tree, served.data_dir.env().clone()).author(author);
         let new = NewMedia::new(&query.session_key, mime_type).file_name(&query.name);
@@ -87,7 +86,7 @@ async fn put(
             ErrorKind::TimedOut => Refusal::slow_body(STALL_TIME),
             _ => error.into(),
         })?;
-        Ok(super::json(Bytes::from(json!({"ok": true, "media": item(&stored)}).to_string())))
+        Ok(json_response(Bytes::from(json!({"ok": true, "media": item(&stored)}).to_string())))
     };
     let answered: Result<Response, Refusal> = answered.await;
     drain(&head.headers, body);
@@ -110,7 +109,7 @@ async fn read(
         let Path((agent, session_key, file)) = path.map_err(|_| bad())?;
         check_agent(&agent, &session_key)?;
         let key: MediaKey = format!("media/{session_key}/{file}").parse()?;
-        let tree = tree(&served, &admitted).await?;
+        let tree = served.tree(&admitted).await?;
         let (stored, open) = Media::new(&*tree, served.data_dir.env().clone()).open(&key).await?;
         let etag = format!("\"{}\"", stored.entry.etag);
         let is_known = headers.get(IF_NONE_MATCH).and_then(|known| known.to_str().ok());
@@ -176,13 +175,6 @@ pub(super) fn check_agent(agent: &str, session_key: &str) -> Result<(), Refusal>
     Err(Refusal::validation(format!("the session key is one of another agent than {agent}")))
 }
 
-async fn tree(served: &Served, admitted: &Admitted) -> Result<Arc<dyn AccountStore>, Refusal> {
-    match served.data_dir.tree_of(admitted).await {
-        Err(error) if error.is(ErrorKind::NotFound) => Err(Refusal::unauthorized()), // deleted just now
-        tree => Ok(tree?),
-    }
-}
-
 /// The pieces of a body; one that comes too late ends it.
 fn frames(body: &mut Body) -> impl Stream<Item = garth::Result<Bytes>> + Send + '_ {
     let frames = futures::stream::unfold(body, async |body| {
@@ -203,9 +195,4 @@ fn frames(body: &mut Body) -> impl Stream<Item = garth::Result<Bytes>> + Send + 
 
 fn too_large() -> Refusal {
     Refusal::too_large(usize::try_from(MAX_MEDIA).unwrap_or(usize::MAX))
-}
-
-fn with_key(mut response: Response, admitted: &Admitted) -> Response {
-    response.extensions_mut().insert(KeyId(admitted.key().id.clone()));
-    response
 }

@@ -1,4 +1,4 @@
-//! The routes of context nodes: what each one takes, asks of the account, and answers.
+//! Calls on context nodes: what each one takes, asks of the account, and answers.
 
 use std::sync::Arc;
 
@@ -7,108 +7,45 @@ use garth::agent::node::{
     Around, Direction, Edge, LayerText, Level, List, Meta, Nodes, Prefix, Put, Status, Uri, Written,
 };
 use garth::agent::{AgentTree, Identity, tree::MAIN};
-use garth::datadir::Scope;
 use garth::model::{Author, Timestamp};
 use garth::{FileSystem, TreePath};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Caller;
+use super::call::{Answering, Call};
 use crate::errors::Refusal;
 use crate::fields::Fields;
 
-/// Nodes of a page, if nothing else is asked for.
+/// Nodes of a page unless the call names a limit.
 const DEFAULT_LISTED: usize = 100;
 
-/// A route of context nodes.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Call {
-    Put,
-    Get,
-    Exists,
-    List,
-    Tag,
-    Relate,
-    Unrelate,
-    Relations,
-    Move,
-    Delete,
-}
-
-impl Call {
-    pub(super) const ALL: [Self; 10] = [
-        Self::Put,
-        Self::Get,
-        Self::Exists,
-        Self::List,
-        Self::Tag,
-        Self::Relate,
-        Self::Unrelate,
-        Self::Relations,
-        Self::Move,
-        Self::Delete,
-    ];
-
-    pub(super) const fn path(self) -> &'static str {
-        match self {
-            Self::Put => "/v1/nodes/put",
-            Self::Get => "/v1/nodes/get",
-            Self::Exists => "/v1/nodes/exists",
-            Self::List => "/v1/nodes/list",
-            Self::Tag => "/v1/nodes/tag",
-            Self::Relate => "/v1/nodes/relate",
-            Self::Unrelate => "/v1/nodes/unrelate",
-            Self::Relations => "/v1/nodes/relations",
-            Self::Move => "/v1/nodes/move",
-            Self::Delete => "/v1/nodes/delete",
-        }
-    }
-
-    /// The scope it takes.
-    pub(super) const fn scope(self) -> Scope {
-        match self {
-            Self::Get | Self::Exists | Self::List | Self::Relations => Scope::MemoryRead,
-            Self::Put | Self::Tag | Self::Relate | Self::Unrelate | Self::Move | Self::Delete => {
-                Scope::MemoryWrite
-            }
-        }
-    }
-
-    const fn changes(self) -> bool {
-        matches!(self.scope(), Scope::MemoryWrite)
-    }
-
-    /// Whether its answers may be long.
-    pub(super) const fn is_long(self) -> bool {
-        matches!(self, Self::Get | Self::List | Self::Relations)
-    }
-}
+/// Handler of a call on context nodes.
+pub(super) type Handler = for<'a> fn(&'a Nodes<'a>, &'a Call<'a>) -> Answering<'a>;
 
 /// Answers a call.
-pub(super) async fn answer(caller: &Caller<'_>, call: Call, body: &Bytes) -> Result<Bytes, Refusal> {
-    let fields = Fields::parse(body)?;
-    let who = identity(&fields)?;
-    let agent = fields.text("agent")?;
+pub(super) async fn answer(call: &Call<'_>, handler: Handler) -> Result<Bytes, Refusal> {
+    let who = identity(&call.fields)?;
+    let agent = call.fields.text("agent")?;
     let agent = agent.as_deref().map(Author::agent).unwrap_or_default();
-    let reach = Reach::of(caller, who, agent, call.changes()).await?;
-    let answer = answer_of(&reach.nodes(caller), call, &fields).await?;
-    Ok(serde_json::to_vec(&answer).map_err(|_| Refusal::validation("the answer is no JSON"))?.into())
+    let reach = Reach::of(call, who, agent).await?;
+    handler(&reach.nodes(call), call).await
 }
 
-/// Puts a node that a session's call made, at its `uri`, in the tree that the call is made in.
-pub(super) async fn put_by(caller: &Caller<'_>, fields: &Fields<'_>, put: &Put) -> Result<Value, Refusal> {
+/// Puts the node that a call on a session made at the `uri` of the call, in the tree of the call.
+pub(super) async fn put_by(call: &Call<'_>, put: &Put) -> Result<Value, Refusal> {
+    let fields = &call.fields;
     let (agent, user) = (fields.required_text("agent")?, fields.required_text("user")?);
     let who = match fields.text("chat")? {
         Some(_) => identity(fields)?,
         None => None,
     };
     let author = Author::agent(&*agent).with_user(&*user);
-    let reach = Reach::of(caller, who, author, true).await?;
+    let reach = Reach::of(call, who, author).await?;
     let uri: Uri = fields.required_text("uri")?.parse()?;
-    Ok(written(&reach.nodes(caller).put(&uri, put).await?))
+    Ok(written(&reach.nodes(call).put(&uri, put).await?))
 }
 
-/// The nodes that a call reaches: the account's, or those of an agent that serves a user in a chat.
+/// Nodes that a call reaches: the account's, or those of an agent that serves a user in a chat.
 struct Reach {
     fs: Option<Arc<dyn FileSystem>>,
     tops: Vec<TreePath>,
@@ -116,32 +53,27 @@ struct Reach {
 }
 
 impl Reach {
-    async fn of(
-        caller: &Caller<'_>,
-        who: Option<Identity>,
-        mut author: Author,
-        changes: bool,
-    ) -> Result<Self, Refusal> {
-        author.key = Some(caller.key.id.clone());
+    async fn of(call: &Call<'_>, who: Option<Identity>, mut author: Author) -> Result<Self, Refusal> {
+        author.key = Some(call.key.id.clone());
         let Some(who) = who else { return Ok(Self { fs: None, tops: Vec::new(), author }) };
-        let reach = AgentTree::new(&**caller.account, who).create(changes).nodes().await?;
-        // the view knows who it is of
+        let reach = AgentTree::new(&**call.account, who).create(call.writes).nodes().await?;
+        // The view adds whom it is of.
         let mut by_key = Author::default();
         by_key.key = author.key;
         Ok(Self { fs: Some(reach.fs), tops: reach.tops, author: by_key })
     }
 
-    fn nodes<'a>(&'a self, caller: &'a Caller<'_>) -> Nodes<'a> {
-        let (account, env) = (&caller.key.account, caller.env.clone());
+    fn nodes<'a>(&'a self, call: &'a Call<'_>) -> Nodes<'a> {
+        let (account, env) = (&call.key.account, call.env.clone());
         let nodes = match &self.fs {
             Some(fs) => Nodes::new(&**fs, account, env).tops(self.tops.clone()),
-            None => Nodes::new(&**caller.account, account, env),
+            None => Nodes::new(&**call.account, account, env),
         };
         nodes.author(self.author.clone())
     }
 }
 
-/// Whose tree is asked for: an agent's that serves a user in a chat, or the account's.
+/// Returns the agent, user and chat whose tree a body names; `None` for the tree of the account.
 pub(super) fn identity(fields: &Fields<'_>) -> Result<Option<Identity>, Refusal> {
     let [agent, user, chat, class, session] =
         ["agent", "user", "chat", "class", "session"].map(|name| fields.text(name));
@@ -163,46 +95,59 @@ pub(super) fn identity(fields: &Fields<'_>) -> Result<Option<Identity>, Refusal>
     }))
 }
 
-async fn answer_of(nodes: &Nodes<'_>, call: Call, fields: &Fields<'_>) -> Result<Value, Refusal> {
-    let uri = |name: &str| -> Result<Uri, Refusal> { Ok(fields.required_text(name)?.parse::<Uri>()?) };
-    Ok(match call {
-        Call::Put => written(&nodes.put(&uri("uri")?, &put(fields)?).await?),
-        Call::Get => {
-            let level = level(fields)?;
-            let node = nodes.get(&uri("uri")?, level).await?;
-            json!({
-                "uri": node.meta.uri, "layer": level.number(), "text": node.text,
-                "version_id": node.version.to_string(), "meta": node.meta,
-            })
-        }
-        Call::Exists => json!({"exists": nodes.exists(&uri("uri")?).await?}),
-        Call::List => list(nodes, fields).await?,
-        Call::Tag => {
-            let [add, remove] = ["add", "remove"].map(|name| fields.texts(name));
-            let (add, remove) = (add?.unwrap_or_default(), remove?.unwrap_or_default());
-            let meta = nodes.tag(&uri("uri")?, &add, &remove).await?;
-            json!({"ok": true, "meta": meta})
-        }
-        Call::Relate => {
-            let edge = edge(fields)?;
-            json!({"ok": true, "changed": nodes.relate(&edge).await?.is_some()})
-        }
-        Call::Unrelate => {
-            let of_type = fields.text("relation_type")?;
-            let removed = nodes.unrelate(&uri("from_uri")?, &uri("to_uri")?, of_type.as_deref()).await?;
-            json!({"ok": true, "removed": removed})
-        }
-        Call::Relations => {
-            let around = nodes.around(&uri("uri")?, &around(fields)?).await?;
-            let edges: Vec<_> = around.edges.iter().map(|(hops, edge)| Hop { hops: *hops, edge }).collect();
-            json!({"edges": edges, "has_more": around.more})
-        }
-        Call::Move => {
-            let seq = nodes.move_to(&uri("uri")?, &uri("new_uri")?).await?;
-            json!({"ok": true, "seq": seq.0})
-        }
-        Call::Delete => json!({"ok": true, "deleted": true, "seq": nodes.delete(&uri("uri")?).await?.0}),
-    })
+/// Reads the URI in a field.
+fn uri(call: &Call<'_>, name: &str) -> Result<Uri, Refusal> {
+    Ok(call.fields.required_text(name)?.parse::<Uri>()?)
+}
+
+pub(super) async fn put(nodes: &Nodes<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    Ok(written(&nodes.put(&uri(call, "uri")?, &new_node(&call.fields)?).await?))
+}
+
+pub(super) async fn get(nodes: &Nodes<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let level = level(&call.fields)?;
+    let node = nodes.get(&uri(call, "uri")?, level).await?;
+    Ok(json!({
+        "uri": node.meta.uri, "layer": level.number(), "text": node.text,
+        "version_id": node.version.to_string(), "meta": node.meta,
+    }))
+}
+
+pub(super) async fn exists(nodes: &Nodes<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    Ok(json!({"exists": nodes.exists(&uri(call, "uri")?).await?}))
+}
+
+pub(super) async fn tag(nodes: &Nodes<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let [add, remove] = ["add", "remove"].map(|name| call.fields.texts(name));
+    let (add, remove) = (add?.unwrap_or_default(), remove?.unwrap_or_default());
+    let meta = nodes.tag(&uri(call, "uri")?, &add, &remove).await?;
+    Ok(json!({"ok": true, "meta": meta}))
+}
+
+pub(super) async fn relate(nodes: &Nodes<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let edge = edge(&call.fields)?;
+    Ok(json!({"ok": true, "changed": nodes.relate(&edge).await?.is_some()}))
+}
+
+pub(super) async fn unrelate(nodes: &Nodes<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let of_type = call.fields.text("relation_type")?;
+    let (from, to) = (uri(call, "from_uri")?, uri(call, "to_uri")?);
+    Ok(json!({"ok": true, "removed": nodes.unrelate(&from, &to, of_type.as_deref()).await?}))
+}
+
+pub(super) async fn relations(nodes: &Nodes<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let around = nodes.around(&uri(call, "uri")?, &around(&call.fields)?).await?;
+    let edges: Vec<_> = around.edges.iter().map(|(hops, edge)| Hop { hops: *hops, edge }).collect();
+    Ok(json!({"edges": edges, "has_more": around.more}))
+}
+
+pub(super) async fn move_to(nodes: &Nodes<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let seq = nodes.move_to(&uri(call, "uri")?, &uri(call, "new_uri")?).await?;
+    Ok(json!({"ok": true, "seq": seq.0}))
+}
+
+pub(super) async fn delete(nodes: &Nodes<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    Ok(json!({"ok": true, "deleted": true, "seq": nodes.delete(&uri(call, "uri")?).await?.0}))
 }
 
 #[derive(Serialize)]
@@ -218,7 +163,8 @@ fn written(written: &Written) -> Value {
     json.into()
 }
 
-fn put(fields: &Fields<'_>) -> Result<Put, Refusal> {
+/// Reads the node that a call puts.
+fn new_node(fields: &Fields<'_>) -> Result<Put, Refusal> {
     let mut put = Put::new(fields.required_text("content")?);
     put.brief = layer(fields, "abstract")?;
     put.overview = layer(fields, "overview")?;
@@ -236,7 +182,7 @@ fn put(fields: &Fields<'_>) -> Result<Put, Refusal> {
     Ok(put)
 }
 
-/// A layer as it is given; the empty text asks for one that is made of the content.
+/// Reads the text of a layer. The empty text asks for one that is derived from the content.
 fn layer(fields: &Fields<'_>, name: &str) -> Result<LayerText, Refusal> {
     Ok(match fields.text(name)? {
         None => LayerText::Keep,
@@ -255,7 +201,8 @@ fn level(fields: &Fields<'_>) -> Result<Level, Refusal> {
     Ok(Level::of(level.unwrap_or(2))?)
 }
 
-async fn list(nodes: &Nodes<'_>, fields: &Fields<'_>) -> Result<Value, Refusal> {
+pub(super) async fn list(nodes: &Nodes<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let fields = &call.fields;
     let prefix = match fields.text("prefix")? {
         Some(prefix) => nodes.prefix(&prefix)?,
         None => Prefix::Account,

@@ -1,37 +1,36 @@
-//! The route of recall: what is known about a question, within so many tokens.
+//! The call `recall`: memories and files relevant to a question, within a budget of tokens.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use garth::agent::recall::{BUDGET, Key, MAX_BUDGET, MAX_SOURCES, MIN_BUDGET, Recall, Recaller};
 use garth::agent::{AgentTree, Identity};
-use garth::model::{Moment, Timestamp};
+use garth::model::Timestamp;
 use garth::{AccountStore, Env, TreePath};
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
-use super::Caller;
+use super::call::{Answering, Call};
 use super::nodes::identity;
 use crate::errors::Refusal;
-use crate::fields::Fields;
 
-/// Where it is.
-pub(super) const PATH: &str = "/v1/recall";
-/// Most paths of a request.
+/// Limit on the paths of a call.
 const MAX_PATHS: usize = 100;
 
-/// Answers the call, on a thread for long work: to choose what is answered takes time.
-pub(super) async fn answer(caller: &Caller<'_>, body: &Bytes) -> Result<Bytes, Refusal> {
-    let fields = Fields::parse(body)?;
-    let (asked, who) = (asked(caller, &fields)?, identity(&fields)?);
-    let (tree, account, env) = (Arc::clone(caller.account), caller.key.account.clone(), caller.env.clone());
+/// Handler of a call on the tree of the account.
+pub(super) type Handler = for<'a> fn(&'a Arc<dyn AccountStore>, &'a Call<'a>) -> Answering<'a>;
+
+/// Answers a call on a thread for long work, because the choice of what to answer takes time.
+pub(super) async fn recall(tree: &Arc<dyn AccountStore>, call: &Call<'_>) -> Result<Bytes, Refusal> {
+    let (asked, who) = (asked(call)?, identity(&call.fields)?);
+    let (tree, account, env) = (Arc::clone(tree), call.key.account.clone(), call.env.clone());
     let runtime = Handle::current();
     let answered =
-        spawn_blocking(move || runtime.block_on(recall(&*tree, &account, &env, who, &asked))).await;
+        spawn_blocking(move || runtime.block_on(answer(&*tree, &account, &env, who, &asked))).await;
     answered.unwrap_or_else(|error| Err(Refusal::internal().because(error.to_string())))
 }
 
-async fn recall(
+async fn answer(
     tree: &dyn AccountStore,
     account: &str,
     env: &Env,
@@ -51,7 +50,9 @@ async fn recall(
     Ok(json.map_err(|_| Refusal::validation("the answer is no JSON"))?.into())
 }
 
-fn asked(caller: &Caller<'_>, fields: &Fields<'_>) -> Result<Recall, Refusal> {
+/// Reads the question.
+fn asked(call: &Call<'_>) -> Result<Recall, Refusal> {
+    let fields = &call.fields;
     let mut asked = Recall::new(fields.required_text("question")?);
     let number = |name: &str, least: usize, most: usize, default: usize| {
         let number = fields.integer(name, least as u64, most as u64)?;
@@ -67,14 +68,10 @@ fn asked(caller: &Caller<'_>, fields: &Fields<'_>) -> Result<Recall, Refusal> {
         asked.within.push(TreePath::parse(path).map_err(garth::Error::from)?);
     }
     asked.tags_any = fields.texts("tags_any")?.unwrap_or_default();
-    let now = caller.env.now();
     if let Some(text) = fields.text("valid_at")? {
         let must = || Refusal::validation("\"valid_at\" must be a time such as 2026-01-31T12:00:00Z");
         asked.valid_at = Some(Timestamp::parse_rfc3339(&text).map_err(|_| must())?);
     }
-    if let Some(text) = fields.text("as_of")? {
-        let moment = Moment::parse(&text, now)?;
-        asked.as_of = Some(moment.unwrap_or_else(|| Moment::Snapshot(text.into_owned())));
-    }
+    asked.as_of = call.moment("as_of")?;
     Ok(asked)
 }

@@ -1,4 +1,4 @@
-//! Resets over HTTP, the archives that they leave, and transcripts of sessions and archives.
+//! Resets, the archives that they leave, and transcripts of sessions and archives.
 
 use bytes::Bytes;
 use garth::TreePath;
@@ -8,33 +8,28 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use super::super::Caller;
-use super::super::sessions::item;
-use super::{optional, user};
 use crate::chat_model::ServedModel;
 use crate::errors::Refusal;
-use crate::fields::Fields;
+use crate::routes::call::Call;
+use crate::routes::sessions::item;
 
-/// Archives of a page.
+/// Limit on the archives of a page.
 const MAX_ARCHIVES: u64 = 1000;
 
-pub(super) async fn reset(
-    workspace: &Workspace<'_>,
-    fields: &Fields<'_>,
-    caller: &Caller<'_>,
-) -> Result<Value, Refusal> {
+pub(in crate::routes) async fn reset(workspace: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let fields = &call.fields;
     let model = match fields.flag("by_model")? {
-        Some(true) if caller.model.is_none() => {
+        Some(true) if call.model.is_none() => {
             return Err(Refusal::validation("no model is set: start the server with --model-endpoint"));
         }
         Some(false) => None,
-        _ => caller.model,
+        _ => call.model,
     };
-    let allowance = ServedModel::allowance(model, &**caller.account, caller.env).await?;
+    let allowance = ServedModel::allowance(model, &**call.account, call.env).await?;
     let next = fields.text("next")?.map(std::borrow::Cow::into_owned);
     let mut how = Reset::default().name(next).asking(ServedModel::asking(model, allowance.as_ref()));
     how.if_due = fields.flag("if_due")?.unwrap_or(false);
-    let done = workspace.reset(&user(fields)?, &fields.required_text("name")?, &how).await?;
+    let done = workspace.reset(&fields.required_text("user")?, &fields.required_text("name")?, &how).await?;
     let Some(done) = done else { return Ok(json!({"ok": true, "reset": false})) };
     let (memory, job) = match &done.memory {
         Held::Added(path) => (Some(path.as_str()), None),
@@ -42,13 +37,14 @@ pub(super) async fn reset(
         _ => (None, None),
     };
     Ok(json!({
-        "ok": true, "reset": true, "archive": optional(done.archive.as_ref().map(TreePath::as_str)),
-        "messages": done.messages, "next": item(&done.next), "memory": optional(memory), "job": optional(job),
+        "ok": true, "reset": true, "archive": done.archive.as_ref().map(TreePath::as_str),
+        "messages": done.messages, "next": item(&done.next), "memory": memory, "job": job,
         "seq": done.seq.0,
     }))
 }
 
-pub(super) async fn list(workspace: &Workspace<'_>, fields: &Fields<'_>) -> Result<Value, Refusal> {
+pub(in crate::routes) async fn list(workspace: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let fields = &call.fields;
     let limit = fields.integer("limit", 1, MAX_ARCHIVES)?.unwrap_or(100);
     let cursor = fields.text("cursor")?;
     let limit = usize::try_from(limit).unwrap_or(1);
@@ -76,7 +72,11 @@ struct Page {
     next_line: Option<u64>,
 }
 
-pub(super) async fn transcript(workspace: &Workspace<'_>, fields: &Fields<'_>) -> Result<Bytes, Refusal> {
+pub(in crate::routes) async fn transcript(
+    workspace: &Workspace<'_>,
+    call: &Call<'_>,
+) -> Result<Bytes, Refusal> {
+    let fields = &call.fields;
     let format: TranscriptFormat = fields.required_text("format")?.parse()?;
     let first = fields.integer("first_line", 1, u64::MAX)?.unwrap_or(1);
     let last = fields.integer("last_line", 1, u64::MAX)?.unwrap_or(u64::MAX);
@@ -85,7 +85,8 @@ pub(super) async fn transcript(workspace: &Workspace<'_>, fields: &Fields<'_>) -
     }
     let mut export = Export::new(format).lines(first..=last);
     export.withdrawn = fields.flag("withdrawn")?.unwrap_or(false);
-    let page = workspace.transcript(&user(fields)?, &fields.required_text("name")?, &export).await?;
+    let page =
+        workspace.transcript(&fields.required_text("user")?, &fields.required_text("name")?, &export).await?;
     // a message is JSON as it is, to the last digit; a section of Markdown is a string
     let item = |item: &String| match format {
         TranscriptFormat::Markdown => to_raw_value(item).ok(),

@@ -1,25 +1,21 @@
 //! Daily memory over HTTP.
 
 use garth::agent::workspace::{Day, MAX_DAYS, Workspace};
-use garth::model::Timestamp;
 use serde_json::{Value, json};
 
 use crate::errors::Refusal;
 use crate::fields::Fields;
+use crate::routes::call::Call;
 
-pub(super) async fn add(workspace: &Workspace<'_>, fields: &Fields<'_>) -> Result<Value, Refusal> {
-    let done = workspace.remember(day(fields)?, &fields.required_text("text")?).await?;
+pub(in crate::routes) async fn add(workspace: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let done = workspace.remember(day(&call.fields)?, &call.fields.required_text("text")?).await?;
     Ok(json!({"ok": true, "path": done.path.as_str(), "seq": done.seq.0}))
 }
 
-pub(super) async fn get(
-    workspace: &Workspace<'_>,
-    fields: &Fields<'_>,
-    now: Timestamp,
-) -> Result<Value, Refusal> {
-    let day = match day(fields)? {
+pub(in crate::routes) async fn get(workspace: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let day = match day(&call.fields)? {
         Some(day) => day,
-        None => workspace.day_of(now).await?,
+        None => workspace.day_of(call.env.now()).await?,
     };
     let parts = workspace.memory(day).await?;
     let parts = parts.map(|parts| {
@@ -28,9 +24,9 @@ pub(super) async fn get(
     Ok(json!({"day": day.to_string(), "parts": parts}))
 }
 
-pub(super) async fn days(workspace: &Workspace<'_>, fields: &Fields<'_>) -> Result<Value, Refusal> {
-    let after = fields.text("cursor")?.map(|day| day.parse::<Day>()).transpose()?;
-    let limit = fields.integer("limit", 1, MAX_DAYS as u64)?;
+pub(in crate::routes) async fn days(workspace: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let after = call.fields.text("cursor")?.map(|day| day.parse::<Day>()).transpose()?;
+    let limit = call.fields.integer("limit", 1, MAX_DAYS as u64)?;
     let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(MAX_DAYS);
     let (days, next) = workspace.days(after, limit).await?;
     let items: Vec<Value> =

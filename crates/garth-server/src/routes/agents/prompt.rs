@@ -1,23 +1,19 @@
-//! Prompts over HTTP: one now or then, and what differs between two.
+//! System prompts: one of now or of an earlier time, and the difference between two.
 
 use garth::agent::session::Format;
 use garth::agent::workspace::{Changed, Inputs, Prompt, PromptOptions, Workspace};
-use garth::model::{Moment, Timestamp};
+use garth::model::Moment;
 use serde_json::{Value, json};
 
-use super::{moment, typed, user};
 use crate::errors::Refusal;
 use crate::fields::Fields;
+use crate::routes::call::Call;
 
-pub(super) async fn build(
-    workspace: &Workspace<'_>,
-    fields: &Fields<'_>,
-    now: Timestamp,
-) -> Result<Value, Refusal> {
-    let mut options = options(fields)?;
-    options.at = moment(fields, "at", now)?;
-    options.dry = fields.flag("dry")?.unwrap_or(false);
-    let form = fields.text("form")?;
+pub(in crate::routes) async fn build(workspace: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let mut options = options(&call.fields)?;
+    options.at = call.moment("at")?;
+    options.dry = call.fields.flag("dry")?.unwrap_or(false);
+    let form = call.fields.text("form")?;
     let form = form.as_deref().unwrap_or("text");
     let format = match form {
         "text" | "markdown" => None,
@@ -35,15 +31,11 @@ pub(super) async fn build(
     Ok(json!({"ok": true, "prompt": prompt.manifest(), "content": content}))
 }
 
-pub(super) async fn compare(
-    workspace: &Workspace<'_>,
-    fields: &Fields<'_>,
-    now: Timestamp,
-) -> Result<Value, Refusal> {
-    let from = moment(fields, "from", now)?;
+pub(in crate::routes) async fn compare(workspace: &Workspace<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let from = call.moment("from")?;
     let from = Fields::required("from", from)?;
-    let to = moment(fields, "to", now)?;
-    let options = options(fields)?;
+    let to = call.moment("to")?;
+    let options = options(&call.fields)?;
     let of = async |at: Option<Moment>| -> Result<Prompt, Refusal> {
         let mut options = options.clone().dry();
         options.at = at;
@@ -65,12 +57,12 @@ pub(super) async fn compare(
     }))
 }
 
-/// What both take.
+/// Reads the options that both calls take.
 fn options(fields: &Fields<'_>) -> Result<PromptOptions, Refusal> {
     let mut options = PromptOptions::default();
     if let Some(session) = fields.text("session")? {
-        options = options.session(user(fields)?, session.into_owned());
+        options = options.session(fields.required_text("user")?, session.into_owned());
     }
-    options.inputs = typed::<Inputs>(fields, "inputs")?;
+    options.inputs = fields.parsed::<Inputs>("inputs")?;
     Ok(options)
 }

@@ -1,48 +1,48 @@
-//! The routes of what is made of a session for a model: derived files, packs, swap, children, collection.
+//! Calls on what is made of a session for a model: derived files, packs, swap, children, collection.
 
 use garth::TreePath;
 use garth::agent::session::{
     Child, ChildChange, Collect, Collection, Compact, Derive, Format, Item, PackOptions, Packed, Resolved,
     Sessions, Source, Spawn, Swapped, Wrote,
 };
-use garth::model::{LogPosition, Moment, Seq, Timestamp};
+use garth::model::{LogPosition, Seq};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Caller, owned, raw, resolved};
+use super::{owned, resolved, session_name};
 use crate::chat_model::ServedModel;
 use crate::errors::Refusal;
 use crate::fields::Fields;
+use crate::routes::call::Call;
+use crate::routes::respond::raw;
 
-/// Most tokens that a caller may name.
+/// Limit on the tokens that a call may name.
 const MAX_TOKENS: u64 = 1 << 40;
 
-pub(super) async fn derive(
-    sessions: &Sessions<'_>,
-    name: &str,
-    fields: &Fields<'_>,
-) -> Result<Value, Refusal> {
+pub(in crate::routes) async fn derive(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let (fields, name) = (&call.fields, session_name(call)?);
     let mut derive = Derive::default();
     (derive.summary, derive.todo) = (owned(fields, "summary")?, owned(fields, "todo")?);
     derive.facts = lines(fields, "facts")?;
     derive.decisions = lines(fields, "decisions")?;
     derive.refs = lines(fields, "refs")?;
-    let done = sessions.derive(name, &derive).await?;
+    let done = sessions.derive(&name, &derive).await?;
     Ok(json!({"ok": true, "files": done.files, "seq": done.seq.0}))
 }
 
-/// An array of objects as JSON Lines, each as it was sent.
+/// Reads an array of objects as JSON Lines, each as it was sent.
 fn lines(fields: &Fields<'_>, name: &str) -> Result<Option<String>, Refusal> {
     let Some(raw) = fields.raw(name)?.filter(|raw| raw.get() != "null") else { return Ok(None) };
     let must = || Refusal::validation(format!("\"{name}\" must be an array of objects"));
     let items: Vec<&RawValue> = serde_json::from_str(raw.get()).map_err(|_| must())?;
-    // a line feed between the parts of an object would be the end of its line
+    // A line feed between the parts of an object would end its line.
     let line = |item: &&RawValue| format!("{}\n", item.get().replace(['\n', '\r'], " "));
     Ok(Some(items.iter().map(line).collect()))
 }
 
-pub(super) async fn why(sessions: &Sessions<'_>, name: &str, fields: &Fields<'_>) -> Result<Value, Refusal> {
-    let why = sessions.why(name, &fields.required_text("id")?).await?;
+pub(in crate::routes) async fn why(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let (fields, name) = (&call.fields, session_name(call)?);
+    let why = sessions.why(&name, &fields.required_text("id")?).await?;
     let source = |(given, found): &(Source, Resolved)| {
         let mut shown = resolved(found);
         shown["given"] = json!(given.to_string());
@@ -53,42 +53,38 @@ pub(super) async fn why(sessions: &Sessions<'_>, name: &str, fields: &Fields<'_>
     Ok(json!({"file": why.kind.file(), "entry": entry, "sources": sources}))
 }
 
-pub(super) async fn pin(sessions: &Sessions<'_>, name: &str, fields: &Fields<'_>) -> Result<Value, Refusal> {
+pub(in crate::routes) async fn pin(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let (fields, name) = (&call.fields, session_name(call)?);
     let (file, text) = (fields.required_text("file")?, fields.text("text")?);
-    let seq = sessions.pin(name, &file, text.as_deref()).await?;
+    let seq = sessions.pin(&name, &file, text.as_deref()).await?;
     Ok(json!({"ok": true, "seq": seq.0}))
 }
 
-pub(super) async fn compact(
-    sessions: &Sessions<'_>,
-    name: &str,
-    fields: &Fields<'_>,
-    caller: &Caller<'_>,
-) -> Result<Value, Refusal> {
+pub(in crate::routes) async fn compact(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let (fields, name) = (&call.fields, session_name(call)?);
     let mut how = Compact::default();
     let model = match fields.flag("by_model")? {
-        Some(true) if caller.model.is_none() => {
+        Some(true) if call.model.is_none() => {
             return Err(Refusal::validation("no model is set: start the server with --model-endpoint"));
         }
         Some(false) => None,
-        _ => caller.model,
+        _ => call.model,
     };
-    let allowance = ServedModel::allowance(model, &**caller.account, caller.env).await?;
+    let allowance = ServedModel::allowance(model, &**call.account, call.env).await?;
     (how.model, how.allowance) = (model.map(|model| &*model.model), allowance.as_ref());
     how.max_tokens = fields.integer("max_tokens", 100, 100_000)?.unwrap_or(how.max_tokens);
     how.keep = fields.integer("keep", 0, u64::MAX)?.unwrap_or(how.keep);
-    let done = sessions.compact(name, &how).await?;
+    let done = sessions.compact(&name, &how).await?;
     let lines = done.lines.map(|lines| [*lines.start(), *lines.end()]);
     let (by_model, seq) = (done.by_model, done.seq.map(|seq| seq.0));
     Ok(json!({"ok": true, "lines": lines, "by_model": by_model, "seq": seq, "has_more": done.more}))
 }
 
-pub(super) async fn pack(
+pub(in crate::routes) async fn pack(
     sessions: &Sessions<'_>,
-    name: &str,
-    fields: &Fields<'_>,
-    caller: &Caller<'_>,
+    call: &Call<'_>,
 ) -> Result<Box<RawValue>, Refusal> {
+    let (fields, name) = (&call.fields, session_name(call)?);
     let tokens = |name: &str| fields.integer(name, 0, MAX_TOKENS);
     let mut options = PackOptions::default();
     options.budget = tokens("budget")?;
@@ -98,42 +94,29 @@ pub(super) async fn pack(
     options.fresh = fields.flag("fresh")?.unwrap_or_default();
     options.dry = fields.flag("dry")?.unwrap_or_default();
     options.expand = fields.texts("expand")?.unwrap_or_default();
-    shown(sessions, &sessions.pack(name, &options).await?, fields, caller).await
+    shown(sessions, &sessions.pack(&name, &options).await?, call).await
 }
 
-pub(super) async fn replay(
+pub(in crate::routes) async fn replay(
     sessions: &Sessions<'_>,
-    name: &str,
-    fields: &Fields<'_>,
-    caller: &Caller<'_>,
+    call: &Call<'_>,
 ) -> Result<Box<RawValue>, Refusal> {
-    let packed = sessions.replay(name, moment(fields, "at", caller.env.now())?.as_ref()).await?;
-    shown(sessions, &packed, fields, caller).await
+    let name = session_name(call)?;
+    let packed = sessions.replay(&name, call.moment("at")?.as_ref()).await?;
+    shown(sessions, &packed, call).await
 }
 
-/// A moment, in any form that tells one.
-fn moment(fields: &Fields<'_>, name: &str, now: Timestamp) -> Result<Option<Moment>, Refusal> {
-    let Some(text) = fields.text(name)? else { return Ok(None) };
-    let moment = Moment::parse(&text, now)?;
-    Ok(Some(moment.unwrap_or_else(|| Moment::Snapshot(text.into_owned()))))
-}
-
-/// A pack in the form that is asked for; lists have the pictures in them.
-async fn shown(
-    sessions: &Sessions<'_>,
-    packed: &Packed,
-    fields: &Fields<'_>,
-    caller: &Caller<'_>,
-) -> Result<Box<RawValue>, Refusal> {
+/// Returns a pack in the form that the call names; lists contain the images.
+async fn shown(sessions: &Sessions<'_>, packed: &Packed, call: &Call<'_>) -> Result<Box<RawValue>, Refusal> {
     let pack = raw(&packed.pack)?;
-    let form = fields.text("form")?;
+    let form = call.fields.text("form")?;
     let content = match form.as_deref().unwrap_or("markdown") {
         "markdown" => raw(&packed.markdown)?,
         format => {
             let format: Format = format.parse().map_err(|_| {
                 Refusal::validation("\"form\" must be one of \"markdown\", \"openai\", \"anthropic\"")
             })?;
-            let packed = sessions.hydrated(packed, caller.hydrator, &caller.key.account).await?;
+            let packed = sessions.hydrated(packed, call.hydrator, &call.key.account).await?;
             RawValue::from_string(packed.list(format))
                 .map_err(|_| Refusal::validation("the list is no JSON"))?
         }
@@ -142,15 +125,11 @@ async fn shown(
         .map_err(|_| Refusal::validation("the answer is no JSON"))
 }
 
-pub(super) async fn compare(
-    sessions: &Sessions<'_>,
-    name: &str,
-    fields: &Fields<'_>,
-    now: Timestamp,
-) -> Result<Value, Refusal> {
-    let from = Fields::required("from", moment(fields, "from", now)?)?;
-    let before = sessions.replay(name, Some(&from)).await?;
-    let after = sessions.replay(name, moment(fields, "to", now)?.as_ref()).await?;
+pub(in crate::routes) async fn compare(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let name = session_name(call)?;
+    let from = Fields::required("from", call.moment("from")?)?;
+    let before = sessions.replay(&name, Some(&from)).await?;
+    let after = sessions.replay(&name, call.moment("to")?.as_ref()).await?;
     let difference = after.since(&before);
     let changed: Vec<Value> =
         difference.changed.iter().map(|changed| json!({"from": changed.from, "to": changed.to})).collect();
@@ -161,60 +140,50 @@ pub(super) async fn compare(
     }))
 }
 
-pub(super) async fn swap_out(
-    sessions: &Sessions<'_>,
-    name: &str,
-    fields: &Fields<'_>,
-) -> Result<Value, Refusal> {
+pub(in crate::routes) async fn swap_out(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let (fields, name) = (&call.fields, session_name(call)?);
     let source: Source = fields.required_text("source")?.parse()?;
     let summary = fields.text("summary")?.unwrap_or_default();
-    let entry: Swapped = sessions.swap_out(name, &source, &summary).await?;
+    let entry: Swapped = sessions.swap_out(&name, &source, &summary).await?;
     Ok(json!({"ok": true, "entry": entry}))
 }
 
-pub(super) async fn swap_in(
-    sessions: &Sessions<'_>,
-    name: &str,
-    fields: &Fields<'_>,
-) -> Result<Value, Refusal> {
+pub(in crate::routes) async fn swap_in(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let (fields, name) = (&call.fields, session_name(call)?);
     let id = fields.required_text("id")?;
-    let content = sessions.swap_in(name, &id).await?;
+    let content = sessions.swap_in(&name, &id).await?;
     Ok(json!({"ok": true, "id": id, "bytes": content.len()}))
 }
 
-pub(super) async fn dedup(
-    sessions: &Sessions<'_>,
-    name: &str,
-    fields: &Fields<'_>,
-) -> Result<Value, Refusal> {
-    let given = fields.texts("sources")?.unwrap_or_default();
-    let sources = given.iter().map(|source| source.parse()).collect::<Result<Vec<Source>, _>>()?;
-    Ok(json!({"ok": true, "entries": sessions.dedup(name, &sources).await?}))
+pub(in crate::routes) async fn swapped(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    Ok(json!({"items": sessions.swapped(&session_name(call)?).await?}))
 }
 
-pub(super) async fn spawn(
-    sessions: &Sessions<'_>,
-    name: &str,
-    fields: &Fields<'_>,
-) -> Result<Value, Refusal> {
+pub(in crate::routes) async fn dedup(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let (fields, name) = (&call.fields, session_name(call)?);
+    let given = fields.texts("sources")?.unwrap_or_default();
+    let sources = given.iter().map(|source| source.parse()).collect::<Result<Vec<Source>, _>>()?;
+    Ok(json!({"ok": true, "entries": sessions.dedup(&name, &sources).await?}))
+}
+
+pub(in crate::routes) async fn spawn(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let (fields, name) = (&call.fields, session_name(call)?);
     let mut spawn = Spawn::new(
         fields.required_text("id")?.into_owned(),
         fields.text("handoff")?.unwrap_or_default().into_owned(),
     );
     (spawn.agent, spawn.session) = (owned(fields, "child_agent")?, owned(fields, "child_session")?);
-    Ok(json!({"ok": true, "child": child(&sessions.spawn(name, &spawn).await?)}))
+    Ok(json!({"ok": true, "child": child(&sessions.spawn(&name, &spawn).await?)}))
 }
 
-pub(super) async fn children(sessions: &Sessions<'_>, name: &str) -> Result<Value, Refusal> {
-    let all: Vec<Value> = sessions.children(name).await?.iter().map(child).collect();
+pub(in crate::routes) async fn children(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let name = session_name(call)?;
+    let all: Vec<Value> = sessions.children(&name).await?.iter().map(child).collect();
     Ok(json!({"items": all}))
 }
 
-pub(super) async fn set_child(
-    sessions: &Sessions<'_>,
-    name: &str,
-    fields: &Fields<'_>,
-) -> Result<Value, Refusal> {
+pub(in crate::routes) async fn set_child(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let (fields, name) = (&call.fields, session_name(call)?);
     let mut change = ChildChange::default();
     change.status = fields.text("status")?.map(|status| status.parse()).transpose()?;
     (change.result, change.refs) = (owned(fields, "result")?, lines(fields, "refs")?);
@@ -226,7 +195,7 @@ pub(super) async fn set_child(
             change.artifacts.push((name, TreePath::parse(&path).map_err(garth::Error::from)?));
         }
     }
-    let set = sessions.set_child(name, &fields.required_text("id")?, &change).await?;
+    let set = sessions.set_child(&name, &fields.required_text("id")?, &change).await?;
     Ok(json!({"ok": true, "child": child(&set)}))
 }
 
@@ -236,24 +205,18 @@ fn child(child: &Child) -> Value {
     })
 }
 
-pub(super) async fn collect(
-    sessions: &Sessions<'_>,
-    name: &str,
-    fields: &Fields<'_>,
-) -> Result<Value, Refusal> {
+pub(in crate::routes) async fn collect(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let (fields, name) = (&call.fields, session_name(call)?);
     let mut how = Collect::default();
     how.dry = fields.flag("dry")?.unwrap_or(true);
-    let Collection { removed, seq, more, .. } = sessions.collect(name, &how).await?;
+    let Collection { removed, seq, more, .. } = sessions.collect(&name, &how).await?;
     let item = |one: &garth::agent::session::Collected| json!({"name": one.name, "bytes": one.bytes, "reason": one.reason});
     let removed: Vec<Value> = removed.iter().map(item).collect();
     Ok(json!({"ok": true, "removed": removed, "seq": seq.map(|seq| seq.0), "has_more": more}))
 }
 
-pub(super) async fn wrote(
-    sessions: &Sessions<'_>,
-    name: &str,
-    fields: &Fields<'_>,
-) -> Result<Value, Refusal> {
+pub(in crate::routes) async fn wrote(sessions: &Sessions<'_>, call: &Call<'_>) -> Result<Value, Refusal> {
+    let (fields, name) = (&call.fields, session_name(call)?);
     let bad = || Refusal::validation("\"cursor\" must be one that an answer gave");
     let since = match fields.text("cursor")? {
         Some(cursor) => {
@@ -263,7 +226,7 @@ pub(super) async fn wrote(
         }
         None => LogPosition::default(),
     };
-    let (files, next) = sessions.wrote(name, since).await?;
+    let (files, next) = sessions.wrote(&name, since).await?;
     let item = |file: &Wrote| {
         let bytes: Vec<[u64; 2]> = file.bytes.iter().map(|bytes| [bytes.start, bytes.end]).collect();
         json!({"path": file.path.as_str(), "size": file.size, "bytes": bytes, "more": file.more})

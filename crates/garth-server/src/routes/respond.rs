@@ -1,0 +1,70 @@
+//! Responses that all routes share: JSON bodies, and refusals of requests whose body nobody has read.
+
+use axum::extract::Request;
+use axum::http::HeaderValue;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use garth::datadir::Admitted;
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::errors::Refusal;
+use crate::limits::drain;
+use crate::request::KeyId;
+
+/// Answer of a handler, in any form of JSON.
+pub(super) trait IntoBody {
+    /// Returns the answer as text.
+    fn into_body(self) -> Bytes;
+}
+
+impl IntoBody for Bytes {
+    fn into_body(self) -> Bytes {
+        self
+    }
+}
+
+impl IntoBody for Value {
+    fn into_body(self) -> Bytes {
+        Bytes::from(self.to_string())
+    }
+}
+
+impl IntoBody for Box<RawValue> {
+    fn into_body(self) -> Bytes {
+        Bytes::from(Box::<str>::from(self).into_string())
+    }
+}
+
+/// Serializes an answer whose values are kept to the last digit.
+pub(super) fn raw(answer: &impl Serialize) -> Result<Box<RawValue>, Refusal> {
+    to_raw_value(answer).map_err(|_| Refusal::validation("the answer is no JSON"))
+}
+
+/// Returns a response of JSON.
+pub(super) fn json(body: Bytes) -> Response {
+    ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
+}
+
+/// Adds the key of the caller, for the access log.
+pub(super) fn with_key(mut response: Response, admitted: &Admitted) -> Response {
+    response.extensions_mut().insert(KeyId(admitted.key().id.clone()));
+    response
+}
+
+/// Refuses a request, and reads on what its client still sends.
+pub(super) fn refuse(request: Request, refusal: Refusal) -> Refusal {
+    let (head, body) = request.into_parts();
+    drain(&head.headers, body);
+    refusal
+}
+
+pub(super) async fn not_get(request: Request) -> Refusal {
+    refuse(request, Refusal::wrong_method("GET, HEAD"))
+}
+
+pub(super) async fn not_post(request: Request) -> Refusal {
+    refuse(request, Refusal::wrong_method("POST"))
+}

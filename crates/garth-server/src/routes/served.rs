@@ -1,0 +1,45 @@
+//! State that all requests to one server share.
+
+use std::sync::Arc;
+
+use garth::agent::media::Hydrator;
+use garth::agent::workspace::PromptCache;
+use garth::datadir::Admitted;
+use garth::{AccountStore, DataDir, ErrorKind};
+
+use crate::answers::Answers;
+use crate::chat_model::ServedModel;
+use crate::compaction::Compactions;
+use crate::errors::Refusal;
+
+#[derive(Clone)]
+pub(super) struct Served {
+    pub(super) data_dir: DataDir,
+    pub(super) answers: Arc<Answers>,
+    pub(super) model: Option<ServedModel>,
+    pub(super) compactions: Compactions,
+    pub(super) hydrator: Arc<Hydrator>,
+    pub(super) prompts: Arc<PromptCache>,
+}
+
+impl Served {
+    pub(super) fn new(data_dir: DataDir, model: Option<ServedModel>) -> Self {
+        Self {
+            data_dir,
+            answers: Arc::new(Answers::new()),
+            model,
+            compactions: Compactions::new(),
+            hydrator: Arc::default(),
+            prompts: Arc::default(),
+        }
+    }
+
+    /// Returns the tree of a caller's account. An account that was deleted after its key was admitted has
+    /// no valid key any more.
+    pub(super) async fn tree(&self, admitted: &Admitted) -> Result<Arc<dyn AccountStore>, Refusal> {
+        match self.data_dir.tree_of(admitted).await {
+            Err(error) if error.is(ErrorKind::NotFound) => Err(Refusal::unauthorized()),
+            tree => Ok(tree?),
+        }
+    }
+}
