@@ -22,6 +22,8 @@ pub(crate) struct App {
     pub(crate) global: Global,
     pub(crate) out: Out,
     pub(crate) env: Env,
+    /// Definition of the command line, for completion scripts.
+    pub(crate) command: fn() -> clap::Command,
     data_dir: OnceCell<DataDir>,
     scratch: OnceCell<Arc<dyn FileSystem>>,
 }
@@ -53,9 +55,10 @@ impl Plan {
 }
 
 impl App {
-    pub(crate) fn new(global: Global) -> Self {
+    pub(crate) fn new(global: Global, command: fn() -> clap::Command) -> Self {
         let out = Out::new(global.json);
-        Self { global, out, env: Env::system(), data_dir: OnceCell::new(), scratch: OnceCell::new() }
+        let env = Env::system();
+        Self { global, out, env, command, data_dir: OnceCell::new(), scratch: OnceCell::new() }
     }
 
     /// The path of the data folder, whether it exists or not.

@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn every_option_before_a_verb_that_takes_a_value_is_known() {
-        let command = <crate::Cli as clap::CommandFactory>::command();
+        let command = <crate::cli::Cli as clap::CommandFactory>::command();
         let valued = command.get_arguments().filter(|arg| arg.get_action().takes_values());
         let mut valued: Vec<_> = valued.filter_map(|arg| Some(format!("--{}", arg.get_long()?))).collect();
         let mut known = VALUED.map(str::to_owned);

@@ -2,7 +2,7 @@
 
 use clap::{Command, CommandFactory as _};
 
-use crate::Cli;
+use crate::cli::Cli;
 
 /// Headings and their verbs, in the order of the help.
 const GROUPS: [(&str, &[&str]); 6] = [

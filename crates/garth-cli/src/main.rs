@@ -4,6 +4,7 @@
 mod app;
 mod args;
 mod body;
+mod cli;
 mod compare;
 mod complete;
 mod content;
@@ -27,11 +28,11 @@ mod when;
 
 use std::process::ExitCode;
 
-use clap::{FromArgMatches as _, Parser};
+use clap::{CommandFactory as _, FromArgMatches as _};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::app::App;
-use crate::args::Global;
+use crate::cli::Cli;
 use crate::fail::{Failure, Result};
 use crate::verb::Verb;
 
@@ -39,23 +40,6 @@ use crate::verb::Verb;
 /// is slow.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// The durable home of AI agents: one versioned, searchable tree per account
-///
-/// Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 denied, 6 quota or rule, 7 I/O. Errors go
-/// to stderr as `garth: <path>: <message>`, with --json also as {"error":{"kind","path","message","exit"}} on
-/// a line of its own.
-///
-/// `--help` is help for every verb; so is `-h`, except in ls, du and tree (human-readable sizes) and grep (no
-/// file names).
-#[derive(Parser)]
-#[command(name = "garth", version, max_term_width = 110, after_help = "Example:\n  garth serve")]
-pub(crate) struct Cli {
-    #[command(subcommand)]
-    verb: Verb,
-    #[command(flatten)]
-    global: Global,
-}
 
 /// Lets the process open as many files as the system allows it: the soft limit of most systems is 1,024, for
 /// the sake of programs that use `select`. How much is used is bounded by garth itself.
@@ -123,7 +107,7 @@ fn run(cli: Cli) -> Result {
     let of_user = of_session || matches!(cli.verb, Verb::Session(_) | Verb::Skill(_));
     cli.global.chat.check(cli.global.raw, of_user, of_session).map_err(Failure::Usage)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::stdio)?;
-    let mut app = App::new(cli.global);
+    let mut app = App::new(cli.global, Cli::command);
     let done = runtime.block_on(cli.verb.run(&mut app));
     done.and(app.out.flush()).map_err(|failure| match app.folder() {
         Ok(folder) => failure.in_data_dir(&folder),

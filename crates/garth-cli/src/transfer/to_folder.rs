@@ -26,9 +26,10 @@ use super::tree_walk::{TreeItem, TreeWalk};
 use crate::body::first_difference;
 use crate::fail::{Failure, Result};
 
+mod sidecar_names;
 mod sidecars;
 
-use self::sidecars::Sidecars;
+use self::sidecar_names::Sidecars;
 
 /// Permissions that are given on. Set-user-ID and its like are not: a program that an agent wrote would run
 /// with the rights of whoever exports it.
@@ -136,7 +137,7 @@ pub(crate) async fn to_folder(
     if let Side::Layout(walk) = pairs.tree {
         export.left_out.entries = walk.left_out();
         for item in walk.hidden() {
-            export.fail(sidecars::hidden(&item))?;
+            export.fail(sidecar_names::hidden(&item))?;
         }
     }
     export.finish()?;

@@ -1,10 +1,9 @@
 //! `garth completions`: completion of verbs, options and paths of the tree in a shell.
 
-use clap::{Args, CommandFactory as _};
+use clap::Args;
 use clap_complete::Shell;
 use serde_json::json;
 
-use crate::Cli;
 use crate::app::App;
 use crate::fail::Result;
 
@@ -27,7 +26,7 @@ impl Completions {
             Shell::Fish => include_bytes!("completions/garth.fish").to_vec(),
             other => {
                 let mut script = Vec::new();
-                clap_complete::generate(other, &mut Cli::command(), "garth", &mut script);
+                clap_complete::generate(other, &mut (app.command)(), "garth", &mut script);
                 script
             }
         };

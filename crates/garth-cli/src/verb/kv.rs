@@ -1,14 +1,13 @@
 //! `garth kv`: the key-value API of the agents.
 
+mod errors;
 mod read;
 mod write;
 
 use clap::{Args, Subcommand};
-use garth::agent::kv::{KvError, KvResult};
-use garth::{Error, ErrorKind};
 
 use crate::app::App;
-use crate::fail::{Failure, Result};
+use crate::fail::Result;
 
 use self::read::{Get, History, Keys, List};
 use self::write::{Delete, Expire, Incr, Mset, Put};
@@ -60,23 +59,4 @@ impl Kv {
             Action::Expire(verb) => verb.run(app).await,
         }
     }
-}
-
-/// Names the key in what the key-value API refuses.
-trait AtKey<T> {
-    fn at_key(self, key: &str) -> Result<T>;
-}
-
-impl<T> AtKey<T> for KvResult<T> {
-    fn at_key(self, key: &str) -> Result<T> {
-        self.map_err(Failure::kv(key))
-    }
-}
-
-fn no_key(key: &str) -> Failure {
-    failure(ErrorKind::NotFound, key, "no such key")
-}
-
-fn failure(kind: ErrorKind, key: &str, message: impl Into<String>) -> Failure {
-    Failure::kv(key)(KvError::from(Error::new(kind, message)))
 }

@@ -3,6 +3,7 @@
 mod child;
 mod compact;
 mod context;
+mod item;
 mod lines;
 pub(super) mod open;
 mod pack;
@@ -15,11 +16,11 @@ mod wrote;
 
 use clap::{Args, Subcommand};
 use garth::agent::session::{Change, Create, List, Listed, MAX_LISTED, SessionKey, State};
-use serde_json::{Value, json};
 
 use self::child::Child;
 use self::compact::Compact;
 use self::context::{Derive, Pin, Why};
+use self::item::item;
 use self::lines::{Events, Messages, Resolve};
 pub(crate) use self::open::DEFAULT_USER;
 use self::open::open;
@@ -267,13 +268,6 @@ async fn list(app: &mut App, state: Option<State>, mut left: usize) -> Result {
         }
     }
     Ok(())
-}
-
-fn item(session: &Listed) -> Value {
-    json!({
-        "name": session.name, "state": session.state, "cwd": session.cwd, "created_at": session.created_at,
-        "updated_at": session.updated_at, "meta": session.meta,
-    })
 }
 
 fn line(session: &Listed) -> String {

@@ -1,6 +1,5 @@
 //! Sidecars of an export in the layout of a bucket: each goes, stays or comes with its file.
 
-use std::collections::HashSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
@@ -8,59 +7,16 @@ use std::path::Path;
 
 use garth::agent::workspace::layout::{MAX_SIDECAR, SIDECAR, Sidecar, described};
 use garth::model::Entry;
-use garth::{Error, ErrorKind, TreePath};
+use garth::{ErrorKind, TreePath};
 
-use super::super::host::{HostEntry, parts};
+use super::super::host::HostEntry;
 use super::super::layout::{is_sidecar, sidecar_path};
-use super::super::tree_walk::TreeItem;
 use super::{Export, PERMISSIONS, settle};
 use crate::fail::{Failure, Result};
 
-/// The names of one directory that belong to sidecars. Files come before them.
-#[derive(Default)]
-pub(super) struct Sidecars {
-    dir: String,
-    /// Those of files that have been brought.
-    names: HashSet<String>,
-    /// Those of files that could not be brought.
-    spared: HashSet<String>,
-}
-
-impl Sidecars {
-    /// Begins anew in another directory.
-    fn at(&mut self, path: &str) {
-        let dir = parts(path).0;
-        if dir != self.dir {
-            *self = Self { dir: dir.to_owned(), ..Self::default() };
-        }
-    }
-
-    /// The sidecar of a file that could not be brought stays as it is.
-    pub(super) fn spare(&mut self, path: &str) {
-        self.at(path);
-        self.spared.insert(format!("{path}{SIDECAR}"));
-    }
-
-    /// Whether it is a sidecar whose file has been brought.
-    pub(super) fn has(&mut self, path: &str) -> bool {
-        self.at(path);
-        self.names.contains(path)
-    }
-
-    /// Refuses what lies where a sidecar goes.
-    pub(super) fn claim(&mut self, path: &str) -> Result {
-        if !self.has(path) {
-            return Ok(());
-        }
-        let at = TreePath::parse(&format!("/{path}"))?;
-        let message = "skipped, metadata of the file beside it has this name in the layout; rename it";
-        Err(Error::at(ErrorKind::Unsupported, &at, message).into())
-    }
-}
-
 impl Export<'_, '_> {
-    /// Whether what only the folder has is a sidecar that has been seen to, or one of a file that is left
-    /// out.
+    /// Returns true if what only the folder has is a sidecar that the export has handled, or one of a file
+    /// that is left out.
     pub(super) fn is_of_file(&mut self, there: &HostEntry) -> bool {
         let Some(file) = described(&there.path).filter(|_| self.policy.layout) else { return false };
         self.sidecars.has(&there.path)
@@ -68,8 +24,8 @@ impl Export<'_, '_> {
             || self.exclude.leaves_out_above(file, false) && is_sidecar(&there.source)
     }
 
-    /// Brings the sidecar of a file; gives how many bytes were written, nothing if it was the same. A file
-    /// with the name of one has one itself, so that it is not taken for one.
+    /// Brings the sidecar of a file. Returns the number of bytes written; `None` if it was the same. A file
+    /// with the name of a sidecar has one itself, so that it is not taken for one.
     pub(super) async fn sidecar(
         &mut self,
         (relative, to): (&str, &Path),
@@ -134,10 +90,4 @@ fn content(path: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     fs::File::open(path)?.take(MAX_SIDECAR as u64).read_to_end(&mut content)?;
     Ok(content)
-}
-
-/// What is said of a file for whose key there is another one.
-pub(super) fn hidden(item: &TreeItem) -> Failure {
-    let message = format!("skipped, something else lies at its key, {}; remove one of them", item.path);
-    Error::at(ErrorKind::Unsupported, &item.at, message).into()
 }

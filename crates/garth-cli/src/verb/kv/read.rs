@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{AtKey, failure, no_key};
+use super::errors::{AtKey, failure, no_key};
 use crate::app::App;
 use crate::args::Past;
 use crate::escape::escaped;

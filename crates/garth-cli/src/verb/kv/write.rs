@@ -9,7 +9,7 @@ use garth::model::{Timestamp, VersionId};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{AtKey, failure, no_key};
+use super::errors::{AtKey, failure, no_key};
 use crate::app::App;
 use crate::escape::escaped;
 use crate::fail::{Failure, Result, json_error};

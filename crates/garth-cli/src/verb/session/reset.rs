@@ -6,7 +6,7 @@ use garth::agent::workspace::{Held, Reset as How};
 use garth_server::chat_model::ServedModel;
 use serde_json::json;
 
-use super::item;
+use super::item::item;
 use super::open::open;
 use crate::app::App;
 use crate::escape::escaped;
