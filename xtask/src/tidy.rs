@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: the house rules that neither rustfmt nor clippy knows. Every finding names a file, a
 //! line and what to do about it.
 
+mod finding;
 mod lines;
 mod links;
 mod manifest;
@@ -8,28 +9,12 @@ mod modules;
 mod rust;
 mod text;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
 
-/// The text files of the repository by path, as git lists them.
-type Files = BTreeMap<String, String>;
-
-/// A broken rule.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Finding {
-    path: String,
-    line: usize,
-    message: String,
-}
-
-impl Finding {
-    fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), line, message: message.into() }
-    }
-}
+use self::finding::{Files, Finding};
 
 /// Checks the repository at `root` and prints what it finds.
 pub(crate) fn run(root: &Path) -> Result<ExitCode> {
@@ -99,7 +84,7 @@ mod tests {
 
     #[test]
     fn the_repository_itself_is_listed() {
-        let files = files(&crate::root()).unwrap();
+        let files = files(&crate::cargo::root()).unwrap();
         assert!(
             files.contains_key("Cargo.toml") && files.contains_key("xtask/src/tidy.rs"),
             "{:?}",

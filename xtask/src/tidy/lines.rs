@@ -1,7 +1,7 @@
 //! Rules for the lines of text files: how long they are, and that they refer to
 //! nothing a reader does not have.
 
-use super::Finding;
+use super::finding::Finding;
 
 /// Longest line of a comment in Rust, in characters: as wide as the code that rustfmt makes.
 const MAX_COMMENT: usize = 110;

@@ -6,7 +6,8 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use super::{Files, Finding, rust};
+use super::finding::{Files, Finding};
+use super::rust;
 
 /// The document in which every table row and list item is a promise and links the test that keeps it.
 const PROMISES: &str = "docs/semantics.md";

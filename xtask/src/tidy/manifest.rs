@@ -1,7 +1,7 @@
 //! Rules for manifests: a crate that does not opt in to the workspace's lints is checked by none of them, and
 //! crates depend on those below them only.
 
-use super::Finding;
+use super::finding::Finding;
 
 /// The crates of this repository that each one may depend on. Tests may use `garth-testkit` too.
 const CRATES: [(&str, &str); 9] = [

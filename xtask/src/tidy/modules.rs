@@ -1,51 +1,36 @@
-//! Rules for the modules of a crate: which may use which, and no circle between files. What a file uses is
-//! read from its `use` items, its qualified paths and its macro calls, and followed through re-exports to the
-//! file that has it.
+//! Rules for the modules of a crate: which may use which, and no circle. What a file uses is read from its
+//! `use` items, its qualified paths and its macro calls, and followed through re-exports to the file that has
+//! it.
+//!
+//! # Circles
+//!
+//! A *room* is a module with all that is inside it. At each module, these are its *level*: the file of the
+//! module, and the rooms of its children. An arrow from one file to another counts at the level where the two
+//! part, between the nodes that hold them. No level has a circle. So, in a module `p` with children `a`, `b`:
+//!
+//! - `p/a.rs → p/b.rs → p/a.rs` is a circle, and so is `p/a/x.rs → p/b/y.rs` with `p/b/z.rs → p/a/w.rs`: the
+//!   rooms of `a` and `b` can neither be read nor moved one without the other.
+//! - `p.rs` may use its children, and a child what `p.rs` defines, but not both: `p.rs → p/a.rs → p.rs` is a
+//!   circle, as is `p.rs → p/a.rs → p/b.rs → p.rs`.
+//! - `mod a;` and `pub use a::A;` in `p.rs` are not arrows, unless `p.rs` uses the name `A` itself. A child
+//!   that uses `super::A` uses `p/a.rs`, not `p.rs`.
+//!
+//! Method calls are not seen: `p.rs` may call a method that `p/a.rs` implements for a type of `p.rs`.
+//!
+//! The rule holds for the crates in `circles::STRICT`. Elsewhere, only files may not use each other in a
+//! circle, and arrows between a module and one inside it do not count.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod arrows;
+mod circles;
+mod layers;
+mod names;
 
-use proc_macro2::{TokenStream, TokenTree};
-use syn::spanned::Spanned;
-use syn::visit::{self, Visit};
+use std::collections::BTreeSet;
 
-use super::{Files, Finding};
+use self::arrows::Crate;
+use super::finding::{Files, Finding};
 
-/// Vocabulary: may be used by everything and uses nothing else.
-const BASE: &str = "error path env model";
-
-/// What each layer of `crates/garth/src` may use besides [`BASE`], as ARCHITECTURE.md draws it. A file
-/// belongs to the longest prefix that it has. A module may always use what is inside it, and what it is
-/// inside of.
-const LAYERS: [(&str, &str); 17] = [
-    ("error", ""),
-    ("path", ""),
-    ("env", ""),
-    ("model", ""),
-    ("text", ""),
-    ("rule", "text"),
-    ("runtime", ""),
-    ("fs", "rule"),
-    ("sqlite", "runtime"),
-    ("engine", "fs"),
-    ("engine::planner", "fs text rule"),
-    ("engine::host", "fs runtime"),
-    ("engine::memory", "fs text rule"),
-    ("engine::sqlite", "fs text rule runtime sqlite engine::planner"),
-    ("view", "fs"),
-    ("agent", "fs view rule text"),
-    ("datadir", "fs engine runtime sqlite"),
-];
-
-/// The crate that [`LAYERS`] is about.
-const LAYERED: &str = "crates/garth";
-
-/// How many re-exports are followed from one name.
-const MAX_EXPORTS: usize = 8;
-
-/// A module's path from the root of its crate.
-type Module = Vec<String>;
-
-/// Finds arrows that are not allowed and circles.
+/// Finds arrows that the layers do not allow, and circles.
 pub(super) fn check(files: &Files) -> Vec<Finding> {
     let roots = files
         .keys()
@@ -53,376 +38,12 @@ pub(super) fn check(files: &Files) -> Vec<Finding> {
     let roots: BTreeSet<&str> = roots.collect();
     let mut findings = Vec::new();
     for root in roots {
-        let found = Crate::read(root, files);
-        let edges = found.edges();
-        if root == LAYERED {
-            findings.extend(edges.iter().filter_map(|edge| found.forbidden(edge)));
-        }
-        findings.extend(found.circles(&edges));
+        let files = Crate::read(root, files);
+        let arrows = files.arrows();
+        findings.extend(layers::check(root, &files, &arrows));
+        findings.extend(circles::check(root, &files, &arrows));
     }
     findings
-}
-
-/// The files of a crate by module.
-struct Crate<'a> {
-    sources: BTreeMap<Module, Source<'a>>,
-}
-
-/// One file.
-struct Source<'a> {
-    path: &'a str,
-    names: Names,
-}
-
-/// A file uses another.
-struct Edge {
-    from: Module,
-    to: Module,
-    line: usize,
-}
-
-impl<'a> Crate<'a> {
-    fn read(root: &str, files: &'a Files) -> Self {
-        let folder = format!("{root}/src/");
-        let has_lib = files.contains_key(&format!("{folder}lib.rs"));
-        let mut sources = BTreeMap::new();
-        for (path, content) in files {
-            let Some(inside) = path.strip_prefix(&folder).and_then(|path| path.strip_suffix(".rs")) else {
-                continue;
-            };
-            let module: Module = match inside {
-                "lib" => Vec::new(),
-                "main" if has_lib => continue,
-                "main" => Vec::new(),
-                _ => inside.split('/').map(str::to_owned).collect(),
-            };
-            let is_test = module.last().is_some_and(|name| name == "tests");
-            let is_binary = module.first().is_some_and(|name| name == "bin");
-            // what does not parse is a finding of another rule
-            let Ok(file) = syn::parse_file(content) else { continue };
-            if !is_test && !is_binary {
-                sources.insert(module.clone(), Source { path, names: Names::of(module, &file) });
-            }
-        }
-        Self { sources }
-    }
-
-    /// What uses what, once for each pair of files.
-    fn edges(&self) -> Vec<Edge> {
-        let mut edges = BTreeMap::new();
-        for (from, source) in &self.sources {
-            for (path, line) in &source.names.used {
-                let target = self.file_of(path, MAX_EXPORTS);
-                if let Some(to) = target.filter(|to| to != from) {
-                    edges.entry((from.clone(), to)).or_insert(*line);
-                }
-            }
-        }
-        edges.into_iter().map(|((from, to), line)| Edge { from, to, line }).collect()
-    }
-
-    /// The file that has what a path names; `None` for what is not of this crate.
-    fn file_of(&self, path: &Named, follow: usize) -> Option<Module> {
-        let length = (0..=path.segments.len())
-            .rev()
-            .find(|length| self.sources.contains_key(&path.segments[..*length]))?;
-        if length < path.least {
-            return None;
-        }
-        let (module, rest) = path.segments.split_at(length);
-        let exported = rest
-            .first()
-            .filter(|_| follow > 0)
-            .and_then(|name| self.exported(module, name, &rest[1..], follow - 1));
-        Some(exported.unwrap_or_else(|| module.to_vec()))
-    }
-
-    /// Where a name comes from that a module imports, and so may give on.
-    fn exported(&self, module: &[String], name: &str, rest: &[String], follow: usize) -> Option<Module> {
-        let names = &self.sources.get(module)?.names;
-        if names.defined.contains(name) {
-            return None;
-        }
-        let by_name = names.imported.iter().filter(|(imported, _)| imported == name);
-        let by_name = by_name.map(|(_, path)| path.with(rest)).collect::<Vec<_>>();
-        if let Some(found) = by_name.iter().find_map(|path| self.file_of(path, follow)) {
-            return Some(found);
-        }
-        let globs = names.globs.iter().filter_map(|path| self.file_of(path, follow));
-        globs
-            .into_iter()
-            .find(|glob| self.sources.get(glob).is_some_and(|source| source.names.defined.contains(name)))
-    }
-
-    fn path(&self, module: &[String]) -> &'a str {
-        self.sources.get(module).map_or("", |source| source.path)
-    }
-
-    fn forbidden(&self, edge: &Edge) -> Option<Finding> {
-        if edge.is_kinship() {
-            return None;
-        }
-        let layer_of = |module: &[String]| {
-            let name = module.join("::");
-            let inside = |layer: &str| {
-                name.strip_prefix(layer).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
-            };
-            LAYERS.into_iter().filter(|(layer, _)| inside(layer)).max_by_key(|(layer, _)| layer.len())
-        };
-        let path = self.path(&edge.from);
-        let Some((from, may_use)) = layer_of(&edge.from) else {
-            let message =
-                "is in no layer: add it to LAYERS in xtask/src/tidy/modules.rs and to ARCHITECTURE.md";
-            return Some(Finding::new(path, 1, message));
-        };
-        let (to, _) = layer_of(&edge.to)?;
-        let is_or_holds = |allowed: &str| {
-            to == allowed || to.strip_prefix(allowed).is_some_and(|rest| rest.starts_with("::"))
-        };
-        if to == from || BASE.split(' ').chain(may_use.split(' ')).any(is_or_holds) {
-            return None;
-        }
-        let may_use = if may_use.is_empty() { "nothing" } else { may_use };
-        let message = format!(
-            "`{from}` uses `{to}`, but may use {may_use} besides {BASE}: move what is shared down, or \
-             turn the call round"
-        );
-        Some(edge.finding(path, &message))
-    }
-
-    /// One finding for each set of files that use each other in a circle: the shortest such circle.
-    fn circles(&self, edges: &[Edge]) -> Vec<Finding> {
-        let mut uses = BTreeMap::<&Module, Vec<&Edge>>::new();
-        for edge in edges.iter().filter(|edge| !edge.is_kinship()) {
-            uses.entry(&edge.from).or_default().push(edge);
-        }
-        let mut seen = BTreeSet::new();
-        let mut findings = Vec::new();
-        for start in uses.keys() {
-            if seen.contains(start) {
-                continue;
-            }
-            if let Some(circle) = circle(start, &uses) {
-                let paths = circle.iter().map(|edge| self.path(&edge.from)).chain([self.path(start)]);
-                let message = format!(
-                    "uses itself: {}; move what both need into a file of its own",
-                    paths.collect::<Vec<_>>().join(" → ")
-                );
-                findings.push(circle[0].finding(self.path(start), &message));
-                seen.extend(circle.into_iter().map(|edge| &edge.from));
-            }
-        }
-        findings
-    }
-}
-
-/// The shortest way from a file back to itself.
-fn circle<'a>(start: &Module, uses: &BTreeMap<&'a Module, Vec<&'a Edge>>) -> Option<Vec<&'a Edge>> {
-    let mut came_by = BTreeMap::<&Module, &Edge>::new();
-    let mut waiting = VecDeque::from([start]);
-    while let Some(module) = waiting.pop_front() {
-        for edge in uses.get(module).into_iter().flatten() {
-            if edge.to == *start {
-                let mut way = vec![*edge];
-                while way.last().is_some_and(|edge| edge.from != *start) {
-                    way.push(came_by[&way[way.len() - 1].from]);
-                }
-                way.reverse();
-                return Some(way);
-            }
-            if !came_by.contains_key(&edge.to) {
-                came_by.insert(&edge.to, edge);
-                waiting.push_back(&edge.to);
-            }
-        }
-    }
-    None
-}
-
-impl Edge {
-    /// Whether one of the two is a module inside the other: a module composes its children, and they see what
-    /// is in it.
-    fn is_kinship(&self) -> bool {
-        self.from.starts_with(&self.to) || self.to.starts_with(&self.from)
-    }
-
-    fn finding(&self, path: &str, message: &str) -> Finding {
-        Finding::new(path, self.line, message)
-    }
-}
-
-/// A path from the root of the crate, perhaps: one that begins with a plain name may be of another crate,
-/// unless at least its first `least` segments name a module here.
-#[derive(Clone)]
-struct Named {
-    segments: Vec<String>,
-    least: usize,
-}
-
-impl Named {
-    /// What `segments` means inside `module`.
-    fn inside(module: &[String], segments: &[String]) -> Option<Self> {
-        let mut base = module.to_vec();
-        let mut rest = segments;
-        let mut least = 0;
-        match rest.first()?.as_str() {
-            "crate" => {
-                base.clear();
-                rest = &rest[1..];
-            }
-            "self" => rest = &rest[1..],
-            "super" => {}
-            _ => least = module.len() + 1,
-        }
-        while rest.first().is_some_and(|segment| segment == "super") {
-            base.pop()?;
-            rest = &rest[1..];
-        }
-        base.extend_from_slice(rest);
-        Some(Self { segments: base, least })
-    }
-
-    fn with(&self, rest: &[String]) -> Self {
-        let segments = self.segments.iter().chain(rest).cloned().collect();
-        Self { segments, least: self.least }
-    }
-}
-
-/// The names that a file uses, imports and defines; those of its tests left out.
-#[derive(Default)]
-struct Names {
-    /// The module that is being read: the file's, or an inline one in it.
-    module: Module,
-    used: Vec<(Named, usize)>,
-    imported: Vec<(String, Named)>,
-    globs: Vec<Named>,
-    defined: BTreeSet<String>,
-}
-
-impl Names {
-    fn of(module: Module, file: &syn::File) -> Self {
-        let mut names = Self { module, ..Self::default() };
-        names.visit_file(file);
-        names
-    }
-
-    fn add(&mut self, segments: &[String], line: usize) {
-        self.used.extend(Named::inside(&self.module, segments).map(|path| (path, line)));
-    }
-
-    fn import(&mut self, tree: &syn::UseTree, mut to: Vec<String>, line: usize) {
-        match tree {
-            syn::UseTree::Path(path) => {
-                to.push(path.ident.to_string());
-                self.import(&path.tree, to, line);
-            }
-            syn::UseTree::Group(group) => {
-                group.items.iter().for_each(|tree| self.import(tree, to.clone(), line));
-            }
-            syn::UseTree::Glob(_) => {
-                self.add(&to, line);
-                self.globs.extend(Named::inside(&self.module, &to));
-            }
-            syn::UseTree::Name(name) => self.import_as(to, &name.ident, &name.ident, line),
-            syn::UseTree::Rename(name) => self.import_as(to, &name.ident, &name.rename, line),
-        }
-    }
-
-    fn import_as(&mut self, mut to: Vec<String>, name: &syn::Ident, known_as: &syn::Ident, line: usize) {
-        let mut known_as = known_as.to_string();
-        if name == "self" {
-            known_as = to.last().cloned().unwrap_or_default();
-        } else {
-            to.push(name.to_string());
-        }
-        self.add(&to, line);
-        self.imported.extend(Named::inside(&self.module, &to).map(|path| (known_as, path)));
-    }
-
-    /// Paths in the tokens of a macro call, which nobody has parsed.
-    fn scan(&mut self, tokens: TokenStream) {
-        let mut path: Vec<String> = Vec::new();
-        let (mut colons, mut line) = (0, 0);
-        for token in tokens {
-            match token {
-                TokenTree::Ident(ident) if path.is_empty() || colons == 2 => {
-                    if path.is_empty() {
-                        line = ident.span().start().line;
-                    }
-                    path.push(ident.to_string());
-                    colons = 0;
-                    continue;
-                }
-                TokenTree::Punct(punct) if punct.as_char() == ':' && !path.is_empty() && colons < 2 => {
-                    colons += 1;
-                    continue;
-                }
-                TokenTree::Ident(ident) => {
-                    self.end_of_path(&mut path, line);
-                    (path, colons, line) = (vec![ident.to_string()], 0, ident.span().start().line);
-                    continue;
-                }
-                TokenTree::Group(group) => self.scan(group.stream()),
-                TokenTree::Punct(_) | TokenTree::Literal(_) => {}
-            }
-            self.end_of_path(&mut path, line);
-            colons = 0;
-        }
-        self.end_of_path(&mut path, line);
-    }
-
-    fn end_of_path(&mut self, path: &mut Vec<String>, line: usize) {
-        if path.len() > 1 {
-            self.add(path, line);
-        }
-        path.clear();
-    }
-}
-
-impl<'ast> Visit<'ast> for Names {
-    fn visit_item(&mut self, item: &'ast syn::Item) {
-        use syn::Item::{Const, Enum, Fn, Mod, Static, Struct, Trait, Type, Union};
-        let name = match item {
-            Const(item) => Some(&item.ident),
-            Enum(item) => Some(&item.ident),
-            Fn(item) => Some(&item.sig.ident),
-            Mod(item) => item.content.as_ref().map(|_| &item.ident),
-            Static(item) => Some(&item.ident),
-            Struct(item) => Some(&item.ident),
-            Trait(item) => Some(&item.ident),
-            Type(item) => Some(&item.ident),
-            Union(item) => Some(&item.ident),
-            _ => None,
-        };
-        self.defined.extend(name.map(ToString::to_string));
-        visit::visit_item(self, item);
-    }
-
-    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
-        if item.ident == "tests" {
-            return;
-        }
-        self.module.push(item.ident.to_string());
-        visit::visit_item_mod(self, item);
-        self.module.pop();
-    }
-
-    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
-        self.import(&item.tree, Vec::new(), item.span().start().line);
-    }
-
-    fn visit_path(&mut self, path: &'ast syn::Path) {
-        let segments: Vec<_> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
-        if segments.len() > 1 && path.leading_colon.is_none() {
-            self.add(&segments, path.span().start().line);
-        }
-        visit::visit_path(self, path);
-    }
-
-    fn visit_macro(&mut self, call: &'ast syn::Macro) {
-        self.scan(call.tokens.clone());
-        visit::visit_macro(self, call);
-    }
 }
 
 #[cfg(test)]
@@ -474,6 +95,95 @@ mod tests {
         assert_eq!(found("x", [("lib.rs", "mod p;\n"), parent, child, sibling]).len(), 1);
     }
 
+    /// Findings about circles in a crate that keeps the strict rule, each as its way from file to file.
+    fn circles<const N: usize>(sources: [(&str, &str); N]) -> Vec<String> {
+        let way = |finding: String| {
+            let (_, way) = finding.split_once("uses itself: ").unwrap();
+            way.split_once(';').unwrap().0.replace("crates/garth-cli/src/", "")
+        };
+        found("crates/garth-cli", sources).into_iter().map(way).collect()
+    }
+
+    #[test]
+    fn rooms_do_not_use_each_other_in_a_circle() {
+        let lib = ("lib.rs", "mod p;\n");
+        let p = ("p.rs", "mod a;\nmod b;\nmod c;\n");
+        let [x, w] = [("p/a/x.rs", "use crate::p::b::y::Y;\n"), ("p/a/w.rs", "pub struct W;\n")];
+        let [y, z] = [("p/b/y.rs", "pub struct Y;\n"), ("p/b/z.rs", "use crate::p::a::w::W;\n")];
+        let rooms = [lib, p, ("p/a.rs", "mod x;\nmod w;\n"), ("p/b.rs", "mod y;\nmod z;\n"), x, w, y, z];
+        assert_eq!(circles(rooms), ["p/a/x.rs → p/b/y.rs, p/b/z.rs → p/a/w.rs"]);
+        assert_eq!(found("x", rooms), [""; 0], "no files use each other in a circle");
+        let z = ("p/b/z.rs", "use crate::p::c::C;\n");
+        let c = ("p/c.rs", "pub struct C;\n");
+        assert_eq!(circles([lib, p, ("p/a.rs", ""), ("p/b.rs", ""), x, w, y, z, c]), [""; 0]);
+        let c = ("p/c.rs", "pub struct C;\nuse super::a::w::W;\n");
+        assert_eq!(
+            circles([lib, p, ("p/a.rs", ""), ("p/b.rs", ""), x, w, y, z, c]),
+            ["p/a/x.rs → p/b/y.rs, p/b/z.rs → p/c.rs → p/a/w.rs"]
+        );
+    }
+
+    #[test]
+    fn a_parent_and_a_child_do_not_use_each_other() {
+        let lib = ("lib.rs", "mod p;\n");
+        let [uses, defines] = ["use super::P;\npub fn g(_: P) {}\n", "pub fn g() {}\n"];
+        let p = "mod a;\npub struct P;\n";
+        let calls = format!("{p}fn f() {{ a::g(P); }}\n");
+        assert_eq!(circles([lib, ("p.rs", &calls), ("p/a.rs", uses)]), ["p.rs → p/a.rs → p.rs"]);
+        assert_eq!(circles([lib, ("p.rs", &calls), ("p/a.rs", defines)]), [""; 0]);
+        assert_eq!(circles([lib, ("p.rs", p), ("p/a.rs", uses)]), [""; 0]);
+        // At any depth, and of the root of the crate, too.
+        let deep = "use super::super::P;\npub fn g(_: P) {}\n";
+        let calls = format!("{p}fn f() {{ a::b::g(P); }}\n");
+        assert_eq!(
+            circles([lib, ("p.rs", &calls), ("p/a.rs", "pub mod b;\n"), ("p/a/b.rs", deep)]),
+            ["p.rs → p/a/b.rs → p.rs"]
+        );
+        assert_eq!(
+            circles([("lib.rs", "mod p;\npub struct L;\nfn f() { p::g(); }\n"), ("p.rs", "use crate::L;\n")]),
+            ["lib.rs → p.rs → lib.rs"]
+        );
+    }
+
+    #[test]
+    fn no_circle_leads_through_a_parent() {
+        let lib = ("lib.rs", "mod p;\n");
+        let p = ("p.rs", "mod a;\nmod b;\npub struct P;\nfn f() { a::g(); }\n");
+        let [a, b] = [("p/a.rs", "use super::b::B;\n"), ("p/b.rs", "use super::P;\npub struct B(P);\n")];
+        assert_eq!(circles([lib, p, a, b]), ["p.rs → p/a.rs → p/b.rs → p.rs"]);
+        assert_eq!(circles([lib, p, a, ("p/b.rs", "pub struct B;\n")]), [""; 0]);
+        assert_eq!(circles([lib, p, ("p/a.rs", "pub fn g() {}\n"), b]), [""; 0]);
+    }
+
+    #[test]
+    fn a_reexport_is_used_by_who_names_it() {
+        let lib = ("lib.rs", "mod p;\n");
+        let [a, b] = [("p/a.rs", "pub struct A;\n"), ("p/b.rs", "use super::A;\npub fn g() {}\n")];
+        // `b` uses `a`, not the parent that exports `A`.
+        let calls = ("p.rs", "mod a;\nmod b;\npub use a::A;\nfn f() { b::g(); }\n");
+        assert_eq!(circles([lib, calls, a, b]), [""; 0]);
+        let a = ("p/a.rs", "use super::g;\npub struct A;\n");
+        let exports = ("p.rs", "mod a;\nmod b;\npub use self::{a::A, b::g};\n");
+        assert_eq!(circles([lib, exports, a, b]), ["p/a.rs → p/b.rs → p/a.rs"]);
+    }
+
+    #[test]
+    fn a_parent_uses_what_it_exports_only_if_it_names_it() {
+        let lib = ("lib.rs", "mod p;\n");
+        let a = ("p/a.rs", "use super::P;\npub struct A(P);\n");
+        for export in ["pub use self::a::A;", "pub(crate) use a::A as B;", "pub use self::a::*;"] {
+            let p = format!("mod a;\n{export}\npub struct P;\nfn f(p: &P) {{ dbg!(p.A); }}\n");
+            assert_eq!(circles([lib, ("p.rs", &p), a]), [""; 0], "{export}");
+            for uses in ["fn f(_: A) {}", "fn f(_: Vec<B>) {}", "fn f() { dbg!(A); }"] {
+                let p = format!("mod a;\n{export}\npub struct P;\n{uses}\n");
+                let is_used = export.contains(" B") == uses.contains('B');
+                assert_eq!(circles([lib, ("p.rs", &p), a]).len(), usize::from(is_used), "{export} {uses}");
+            }
+        }
+        let imports = ("p.rs", "mod a;\nuse self::a::A;\npub struct P;\n");
+        assert_eq!(circles([lib, imports, a]).len(), 1);
+    }
+
     #[test]
     fn tests_may_use_what_they_like() {
         let a = ("a.rs", "use crate::b::B;\n");
@@ -487,13 +197,14 @@ mod tests {
         let engine = ("engine.rs", "use crate::fs::Fs;\npub struct E;\n");
         let fs = ("fs.rs", "use crate::model::M;\npub struct Fs;\n");
         let model = ("model.rs", "pub struct M;\n");
-        assert_eq!(found(LAYERED, [lib, engine, fs, model]), [""; 0]);
-        let agent = ("agent/kv.rs", "//! why\nuse crate::E;\n");
-        let wrong = found(LAYERED, [lib, engine, fs, model, agent]);
+        assert_eq!(found("crates/garth-engine", [lib, engine, fs, model]), [""; 0]);
+        let view = ("view/scope.rs", "//! why\nuse crate::E;\n");
+        let wrong = found("crates/garth-engine", [lib, engine, fs, model, view]);
         assert_eq!(wrong.len(), 1);
         assert!(
-            wrong[0]
-                .starts_with("crates/garth/src/agent/kv.rs:2: `agent` uses `engine`, but may use fs view"),
+            wrong[0].starts_with(
+                "crates/garth-engine/src/view/scope.rs:2: `view` uses `engine`, but may use fs besides"
+            ),
             "{wrong:?}"
         );
     }
@@ -503,8 +214,11 @@ mod tests {
         let base = [("lib.rs", ""), ("engine/planner.rs", "pub fn plan() {}\n")];
         let [lib, planner] = base;
         let uses_planner = "use crate::engine::planner::plan;\n";
-        assert_eq!(found(LAYERED, [lib, planner, ("engine/sqlite.rs", uses_planner)]), [""; 0]);
-        assert_eq!(found(LAYERED, [lib, planner, ("engine/memory.rs", uses_planner)]).len(), 1);
-        assert!(found(LAYERED, [lib, planner, ("new.rs", uses_planner)])[0].contains("is in no layer"));
+        assert_eq!(found("crates/garth-engine", [lib, planner, ("engine/sqlite.rs", uses_planner)]), [""; 0]);
+        assert_eq!(found("crates/garth-engine", [lib, planner, ("engine/memory.rs", uses_planner)]).len(), 1);
+        assert!(
+            found("crates/garth-engine", [lib, planner, ("new.rs", uses_planner)])[0]
+                .contains("is in no layer")
+        );
     }
 }

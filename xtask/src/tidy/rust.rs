@@ -7,7 +7,7 @@ use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-use super::Finding;
+use super::finding::Finding;
 
 /// Most lines of code of a file.
 const MAX_FILE: usize = 600;

@@ -1,6 +1,6 @@
 //! Rules for every text file: nothing of the machine it was written on gets into the repository.
 
-use super::Finding;
+use super::finding::Finding;
 
 /// The index that every lock file of cargo names.
 const CARGO_INDEX: &str = "registry+https://github.com/rust-lang/crates.io-index";

@@ -1,0 +1,131 @@
+//! Arrows between the files of a crate: an arrow leads from a file to each file that has something it uses.
+
+use std::collections::BTreeMap;
+
+use super::names::{Export, Module, Named, Names, Use};
+use crate::tidy::finding::{Files, Finding};
+
+/// Limit on the re-exports that are followed from one name.
+const MAX_EXPORTS: usize = 8;
+
+/// Files of a crate by module.
+pub(super) struct Crate<'a> {
+    sources: BTreeMap<Module, Source<'a>>,
+}
+
+struct Source<'a> {
+    path: &'a str,
+    names: Names,
+}
+
+/// Use of a file by another one.
+pub(super) struct Arrow {
+    pub(super) from: Module,
+    pub(super) to: Module,
+    /// First line of `from` that uses `to`.
+    line: usize,
+}
+
+impl<'a> Crate<'a> {
+    /// Reads the crate in the directory `root`. Leaves out files that do not parse: another rule finds them.
+    pub(super) fn read(root: &str, files: &'a Files) -> Self {
+        let folder = format!("{root}/src/");
+        let has_lib = files.contains_key(&format!("{folder}lib.rs"));
+        let mut sources = BTreeMap::new();
+        for (path, content) in files {
+            let Some(inside) = path.strip_prefix(&folder).and_then(|path| path.strip_suffix(".rs")) else {
+                continue;
+            };
+            let module: Module = match inside {
+                "lib" => Vec::new(),
+                "main" if has_lib => continue,
+                "main" => Vec::new(),
+                _ => inside.split('/').map(str::to_owned).collect(),
+            };
+            let is_test = module.last().is_some_and(|name| name == "tests");
+            let is_binary = module.first().is_some_and(|name| name == "bin");
+            let Ok(file) = syn::parse_file(content) else { continue };
+            if !is_test && !is_binary {
+                sources.insert(module.clone(), Source { path, names: Names::of(module, &file) });
+            }
+        }
+        Self { sources }
+    }
+
+    /// Returns the arrows, one for each pair of files. A parent's re-export of its children is none.
+    pub(super) fn arrows(&self) -> Vec<Arrow> {
+        let mut lines = BTreeMap::new();
+        for (from, source) in &self.sources {
+            for used in &source.names.used {
+                let target = self.file_of(&used.path, MAX_EXPORTS).filter(|to| to != from);
+                if let Some(to) = target.filter(|to| !self.only_exports(from, to, used)) {
+                    lines.entry((from.clone(), to)).or_insert(used.line);
+                }
+            }
+        }
+        lines.into_iter().map(|((from, to), line)| Arrow { from, to, line }).collect()
+    }
+
+    pub(super) fn path(&self, module: &[String]) -> &'a str {
+        self.sources.get(module).map_or("", |source| source.path)
+    }
+
+    /// Returns true if a parent exports a name of a module inside it and does not use the name itself.
+    fn only_exports(&self, from: &Module, to: &Module, used: &Use) -> bool {
+        let names = &self.sources[from].names;
+        to.starts_with(from)
+            && match &used.exported {
+                Some(Export::Name(name)) => !names.mentioned.contains(name),
+                Some(Export::Glob) => {
+                    let by_glob = &self.sources[to].names.defined;
+                    by_glob.difference(&names.defined).all(|name| !names.mentioned.contains(name))
+                }
+                None => false,
+            }
+    }
+
+    /// Returns the file that has what a path names; `None` if the path is of another crate.
+    fn file_of(&self, path: &Named, follow: usize) -> Option<Module> {
+        let length = (0..=path.segments.len())
+            .rev()
+            .find(|length| self.sources.contains_key(&path.segments[..*length]))?;
+        if length < path.least {
+            return None;
+        }
+        let (module, rest) = path.segments.split_at(length);
+        let exported = rest
+            .first()
+            .filter(|_| follow > 0)
+            .and_then(|name| self.exported(module, name, &rest[1..], follow - 1));
+        Some(exported.unwrap_or_else(|| module.to_vec()))
+    }
+
+    /// Returns the file that has a name which a module imports, and so may export.
+    fn exported(&self, module: &[String], name: &str, rest: &[String], follow: usize) -> Option<Module> {
+        let names = &self.sources.get(module)?.names;
+        if names.defined.contains(name) {
+            return None;
+        }
+        let by_name = names.imported.iter().filter(|(imported, _)| imported == name);
+        let by_name = by_name.map(|(_, path)| path.with(rest)).collect::<Vec<_>>();
+        if let Some(found) = by_name.iter().find_map(|path| self.file_of(path, follow)) {
+            return Some(found);
+        }
+        let globs = names.globs.iter().filter_map(|path| self.file_of(path, follow));
+        globs
+            .into_iter()
+            .find(|glob| self.sources.get(glob).is_some_and(|source| source.names.defined.contains(name)))
+    }
+}
+
+impl Arrow {
+    /// Returns true if one of the two files is a module inside the other.
+    pub(super) fn is_kinship(&self) -> bool {
+        self.from.starts_with(&self.to) || self.to.starts_with(&self.from)
+    }
+
+    /// Returns a finding about the file at `path`, from which the arrow leads.
+    pub(super) fn finding(&self, path: &str, message: &str) -> Finding {
+        Finding::new(path, self.line, message)
+    }
+}

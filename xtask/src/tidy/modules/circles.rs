@@ -1,0 +1,97 @@
+//! Circles of arrows between the files of a crate.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::arrows::{Arrow, Crate};
+use crate::tidy::finding::Finding;
+
+/// Directories of the crates in which rooms, too, may not use each other in a circle; see the head of
+/// `modules`. In others only files may not, and arrows between a module and one inside it do not count.
+const STRICT: [&str; 2] = ["crates/garth-cli", "crates/garth-server"];
+
+/// Node of a graph: the room of a module, or the file of the module that the graph is about.
+type Node<'a> = &'a [String];
+
+/// Arrows of one level of a crate, the first one for each pair of nodes.
+#[derive(Default)]
+struct Graph<'a> {
+    arrows: BTreeMap<Node<'a>, BTreeMap<Node<'a>, &'a Arrow>>,
+}
+
+/// Finds the circles of the crate in `root`.
+pub(super) fn check(root: &str, files: &Crate<'_>, arrows: &[Arrow]) -> Vec<Finding> {
+    let is_strict = STRICT.contains(&root);
+    let mut levels = BTreeMap::<&[String], Graph<'_>>::new();
+    for arrow in arrows {
+        if is_strict {
+            let common = arrow.from.iter().zip(&arrow.to).take_while(|(from, to)| from == to).count();
+            let node = |module: &'_ [String]| module.len().min(common + 1);
+            let (from, to) = (&arrow.from[..node(&arrow.from)], &arrow.to[..node(&arrow.to)]);
+            levels.entry(&arrow.from[..common]).or_default().add(from, to, arrow);
+        } else if !arrow.is_kinship() {
+            levels.entry(&[]).or_default().add(&arrow.from, &arrow.to, arrow);
+        }
+    }
+    levels.values().flat_map(|level| level.circles()).map(|circle| finding(files, &circle)).collect()
+}
+
+impl<'a> Graph<'a> {
+    fn add(&mut self, from: Node<'a>, to: Node<'a>, arrow: &'a Arrow) {
+        self.arrows.entry(from).or_default().entry(to).or_insert(arrow);
+    }
+
+    /// Returns circles so that each node which is on one is on one that is returned.
+    fn circles(&self) -> Vec<Vec<&'a Arrow>> {
+        let mut seen = BTreeSet::new();
+        let mut circles = Vec::new();
+        for start in self.arrows.keys() {
+            if !seen.contains(start)
+                && let Some(circle) = self.circle(start)
+            {
+                seen.extend(circle.iter().map(|(from, _)| *from));
+                circles.push(circle.into_iter().map(|(_, arrow)| arrow).collect());
+            }
+        }
+        circles
+    }
+
+    /// Returns the shortest way from a node back to itself, each arrow with the node that it leaves.
+    fn circle(&self, start: Node<'a>) -> Option<Vec<(Node<'a>, &'a Arrow)>> {
+        let mut came_by = BTreeMap::<Node<'a>, (Node<'a>, &'a Arrow)>::new();
+        let mut waiting = VecDeque::from([start]);
+        while let Some(node) = waiting.pop_front() {
+            for (to, arrow) in self.arrows.get(node).into_iter().flatten() {
+                if *to == start {
+                    let mut way = vec![(node, *arrow)];
+                    while way[way.len() - 1].0 != start {
+                        way.push(came_by[way[way.len() - 1].0]);
+                    }
+                    way.reverse();
+                    return Some(way);
+                }
+                if !came_by.contains_key(to) {
+                    came_by.insert(to, (node, arrow));
+                    waiting.push_back(to);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Describes a circle file by file, at the line of its first arrow.
+fn finding(files: &Crate<'_>, circle: &[&Arrow]) -> Finding {
+    let mut way = String::new();
+    let mut at: Option<&Arrow> = None;
+    for arrow in circle {
+        // Two arrows of one room may meet in different files of it.
+        if at.is_none_or(|at| at.to != arrow.from) {
+            let comma = if way.is_empty() { "" } else { ", " };
+            way += &format!("{comma}{}", files.path(&arrow.from));
+        }
+        way += &format!(" → {}", files.path(&arrow.to));
+        at = Some(arrow);
+    }
+    let message = format!("uses itself: {way}; move what both need into a file of its own");
+    circle[0].finding(files.path(&circle[0].from), &message)
+}
