@@ -4,8 +4,9 @@
 use super::finding::Finding;
 
 /// The crates of this repository that each one may depend on. Tests may use `garth-testkit` too.
-const CRATES: [(&str, &str); 9] = [
-    ("garth", ""),
+const CRATES: [(&str, &str); 10] = [
+    ("garth-tokens", ""),
+    ("garth", "garth-tokens"),
     ("garth-cloud", "garth"),
     ("garth-server", "garth"),
     ("garth-fuse", "garth"),
