@@ -17,7 +17,6 @@ mod it {
     mod past;
     mod quota;
     mod reading;
-    mod readme;
     mod repair;
     mod rule;
     mod serve;

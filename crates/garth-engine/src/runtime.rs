@@ -109,7 +109,7 @@ impl Runtime {
         &self.0.env
     }
 
-    /// The points at which tests make it fail. Without the feature `faults` none can be armed.
+    /// Points at which tests make it fail. In a release build none can be armed.
     pub fn failpoints(&self) -> &Failpoints {
         &self.0.failpoints
     }

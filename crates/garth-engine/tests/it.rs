@@ -19,6 +19,7 @@ mod it {
     mod overlay_races;
     mod overlay_stored;
     mod quotas;
+    mod registry;
     mod searched;
     mod specs;
     mod sqlite;

@@ -11,14 +11,20 @@ use garth::model::{Batch, FindQuery, Op, Projection, SetAttrs};
 use garth::rule::{Class, Demand, Rule};
 use garth::{AccountStore, Env, ErrorKind, FileSystem, TreePath};
 use garth_engine::engine::sqlite::SqliteFs;
+use garth_engine::rule::{Registry, sample};
 use tempfile::TempDir;
 
 fn path(path: &str) -> TreePath {
     TreePath::parse(path).unwrap()
 }
 
+/// The registry of agents with a projection by line that is simpler than theirs.
+fn registry() -> Registry {
+    garth::agent::registry().with_projection(sample::first_word())
+}
+
 fn open(folder: &TempDir) -> Arc<SqliteFs> {
-    SqliteFs::open(folder.path(), Env::system(), garth::agent::registry()).unwrap()
+    SqliteFs::open(folder.path(), Env::system(), registry()).unwrap()
 }
 
 /// Runs SQL on the account's database as another process would.
@@ -139,15 +145,14 @@ async fn whatever_is_wrong_with_the_keys_is_found_and_put_right() {
     }
 }
 
-/// The projection by line that tests have: of what is in `/kv` or below.
-#[cfg(debug_assertions)]
+/// The projection by line that this test adds: of what is in `/kv` or below.
 mod by_line {
     use std::ops::Range;
 
     use super::*;
 
     fn words() -> FindQuery {
-        FindQuery::new(garth_engine::rule::sample::FIRST_WORD)
+        FindQuery::new(sample::FIRST_WORD)
     }
 
     /// Words with their lines.
@@ -320,7 +325,7 @@ mod by_file {
     #[tokio::test]
     async fn both_engines_keep_the_same_keys() {
         let (_folder, fs) = filled().await;
-        let memory = Memory::new(Env::system(), garth::agent::registry());
+        let memory = Memory::new(Env::system(), registry());
         let node = "/users/a/memories/events/x";
         let edges = r#"[{"to_uri":"ctx://a/1"},{"to_uri":"ctx://a/2"},{"to_uri":"ctx://a/1"}]"#;
         let event =

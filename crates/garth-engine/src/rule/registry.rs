@@ -74,12 +74,6 @@ impl Registry {
         Self(Arc::new(set))
     }
 
-    /// Replaces the version, for tests of trees that an older or a newer garth wrote.
-    #[must_use]
-    pub fn with_version(self, version: u64) -> Self {
-        Self(Arc::new(Set { version, ..Arc::unwrap_or_clone(self.0) }))
-    }
-
     /// The version of the set.
     pub fn version(&self) -> u64 {
         self.0.version

@@ -30,7 +30,8 @@ pub fn registry() -> Registry {
     Registry::new(1, rules, vec![first_word(), words(), status()], searchable)
 }
 
-fn first_word() -> ContentProjection {
+/// Returns the projection of [`FIRST_WORD`].
+pub fn first_word() -> ContentProjection {
     let words = |_, line: &[u8]| {
         let word = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty());
         word.map(|word| String::from_utf8_lossy(word).into_owned()).into_iter().collect()

@@ -1,5 +1,5 @@
 //! Points at which a test can make one open data folder fail: with an error, a panic, or the end of the
-//! process. Without the feature `faults` a point is nothing.
+//! process. In a release build a point is nothing.
 
 use crate::error::Result;
 

@@ -1,5 +1,5 @@
 //! Ways to break the engine's promises on purpose: negative controls, by which the crash tests
-//! prove that they would notice. Only the feature `faults` can switch one on; without it every
+//! prove that they would notice. Only debug builds can switch one on; in a release build every
 //! question here is a constant `false`.
 
 /// What is broken.

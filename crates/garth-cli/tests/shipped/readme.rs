@@ -21,7 +21,7 @@ cargo() {
 "#;
 
 /// The repository.
-pub(super) fn root() -> PathBuf {
+fn root() -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where the crate is");
     Path::new(&here).join("../..").canonicalize().expect("the repository")
 }
