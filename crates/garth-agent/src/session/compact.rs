@@ -2,24 +2,27 @@
 //! one it is what the model makes of it, if that can be checked. Messages stay as they are.
 
 mod excerpt;
+mod plan;
 mod question;
+mod trim;
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use self::excerpt::Excerpts;
-use super::Sessions;
-use super::derive::Derive;
-use super::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
-use super::files::{Log, SUMMARY, TODO};
-use super::message::Message;
-use super::shown::{Rules, Show};
+use self::plan::Compaction;
+use super::derived::derive::Derive;
+use super::derived::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
+use super::log::message::Message;
+use super::render::{RenderRules, Renderer};
+use super::store::files::{Log, SUMMARY, TODO};
+use super::store::sessions::Sessions;
 use crate::breathe::breathe;
 use crate::models::{Allowance, ChatModel, asked};
 use crate::small::{File, as_read, read_all};
-use crate::system::projections::sessions::result_key;
 use garth_engine::error::Result;
-use garth_engine::model::{Precondition, Seq};
+use garth_engine::model::Seq;
+use crate::system::projections::sessions::result_key;
 
 /// Most messages that one compaction reads; the next goes on.
 const MAX_LINES: u64 = 10_000;
@@ -58,18 +61,6 @@ pub struct Compacted {
     pub seq: Option<Seq>,
     /// Whether there is more to compact.
     pub more: bool,
-}
-
-/// What a compaction is to write.
-#[derive(Clone, Debug)]
-pub(crate) struct Compaction {
-    /// The messages that are new in it.
-    pub(crate) lines: RangeInclusive<u64>,
-    pub(crate) derive: Derive,
-    pub(crate) by_model: bool,
-    pub(crate) more: bool,
-    /// That the summary is as it was read.
-    pub(crate) summary: Precondition,
 }
 
 impl Sessions<'_> {
@@ -181,7 +172,7 @@ impl Sessions<'_> {
         most: u64,
     ) -> Result<(Vec<(u64, String)>, u64)> {
         let gone = self.withdrawn(session, lines.clone()).await?;
-        let mut show = Show::new(Rules::default());
+        let mut show = Renderer::new(RenderRules::default());
         let (mut said, mut tokens, mut last) = (Vec::new(), 0, *lines.start() - 1);
         let mut next = *lines.start();
         while next <= *lines.end() {

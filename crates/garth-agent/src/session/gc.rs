@@ -1,17 +1,19 @@
 //! Collects what was made of a session and is not needed any more: packs that can be built again, chunks and
 //! blobs that nothing refers to. Messages and events go only where a policy says so in so many words.
 
+mod roots;
+
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::Sessions;
-use super::dedup::{Deduped, index_text};
-use super::due::{MARKED, PAUSE, due_at, mark_of};
-use super::files::{BLOBS, CHUNKS, DEDUPED, Log, META, PACK, PACK_TEXT, POLICY, SWAPPED};
-use super::policy::{History, Policy};
-use super::refers::Roots;
-use super::source::{Resolved, Source};
-use super::swap_index::Swapped;
+use self::roots::Roots;
+use super::content::dedup::{Deduped, index_text};
+use super::expiry::policy::{History, Policy};
+use super::expiry::schedule::{MARKED, PAUSE, due_at, mark_of};
+use super::log::source::{Resolved, Source};
+use super::store::files::{BLOBS, CHUNKS, DEDUPED, Log, META, PACK, PACK_TEXT, POLICY, SWAPPED};
+use super::store::sessions::Sessions;
+use super::store::swap_index::Swapped;
 use crate::breathe::breathe;
 use crate::small::as_read;
 use crate::tries::Tries;
@@ -68,7 +70,7 @@ pub struct Collected {
 
 /// What one run finds.
 #[derive(Default)]
-struct Found {
+struct Findings {
     collection: Collection,
     ops: Vec<Op>,
     /// The files that are removed.
@@ -100,7 +102,7 @@ impl Sessions<'_> {
         let (_, meta) = self.meta(session).await?;
         let (file, policy) = self.policy(session).await?;
         let now = self.env.now();
-        let mut found = Found::default();
+        let mut found = Findings::default();
         found.conditions.push((At::from(self.file(session, POLICY)?), as_read(file.as_ref())));
         self.due_pack(session, &policy, now, &mut found).await?;
         let pack_stays = !found.collection.removed.iter().any(|one| one.name == PACK);
@@ -112,7 +114,7 @@ impl Sessions<'_> {
             self.due_history(session, &policy, history, (since, now), how, &mut found).await?;
         }
         let marks = if how.dry { Vec::new() } else { self.new_marks(session, &found).await? };
-        let Found { mut collection, mut ops, conditions, history, .. } = found;
+        let Findings { mut collection, mut ops, conditions, history, .. } = found;
         if how.dry || collection.removed.is_empty() && marks.is_empty() {
             return Ok(collection);
         }
@@ -146,7 +148,7 @@ impl Sessions<'_> {
         session: &str,
         policy: &Policy,
         now: Timestamp,
-        found: &mut Found,
+        found: &mut Findings,
     ) -> Result<()> {
         let path = self.file(session, PACK)?;
         let Some(entry) = self.fs.lookup(&path).await? else { return Ok(()) };
@@ -179,7 +181,7 @@ impl Sessions<'_> {
         policy: &Policy,
         now: Timestamp,
         roots: &Roots,
-        found: &mut Found,
+        found: &mut Findings,
     ) -> Result<()> {
         let (file, index) = self.swap_index(session).await?;
         // an index that cannot be read may name any of them
@@ -221,7 +223,7 @@ impl Sessions<'_> {
         policy: &Policy,
         now: Timestamp,
         roots: &Roots,
-        found: &mut Found,
+        found: &mut Findings,
     ) -> Result<()> {
         let (file, index) = self.dedup_index(session).await?;
         let blobs = self.files_in(session, BLOBS, found).await?;
@@ -301,7 +303,7 @@ impl Sessions<'_> {
         (what, ttl): (History, Duration),
         (since, now): (&str, Timestamp),
         how: &Collect,
-        found: &mut Found,
+        found: &mut Findings,
     ) -> Result<()> {
         let since = Timestamp::parse_rfc3339(since)?;
         if !is_older(since, ttl, now) {
@@ -335,7 +337,7 @@ impl Sessions<'_> {
     }
 
     /// What says when to look again, of the files that stay. One whose time has not come is left.
-    async fn new_marks(&self, session: &str, found: &Found) -> Result<Vec<Op>> {
+    async fn new_marks(&self, session: &str, found: &Findings) -> Result<Vec<Op>> {
         let (now, mut ops) = (self.env.now(), Vec::new());
         let is_written = |name: &str| found.collection.removed.iter().any(|one| one.name == name);
         for name in MARKED.into_iter().filter(|name| !is_written(name)) {
@@ -353,7 +355,7 @@ impl Sessions<'_> {
     }
 
     /// The files of a directory of the session, as many as one run removes.
-    async fn files_in(&self, session: &str, dir: &str, found: &mut Found) -> Result<Vec<Item>> {
+    async fn files_in(&self, session: &str, dir: &str, found: &mut Findings) -> Result<Vec<Item>> {
         let dir = At::from(self.file(session, dir)?);
         let (mut files, mut page) = (Vec::new(), Page::default().with_entries());
         loop {
@@ -378,7 +380,7 @@ impl Sessions<'_> {
     }
 }
 
-impl Found {
+impl Findings {
     fn remove(&mut self, name: String, bytes: u64, reason: &'static str, path: TreePath) {
         self.collection.removed.push(Collected { name, bytes, reason });
         self.gone.insert(path.clone());

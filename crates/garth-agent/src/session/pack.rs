@@ -3,108 +3,30 @@
 
 mod build;
 mod diff;
+mod images;
 mod layers;
-mod made;
+mod manifest;
+mod options;
+mod packed;
 mod replay;
 mod window;
 
 pub use self::diff::{Changed, Difference};
-use self::made::FORM;
-pub use self::made::{Digest, Item, Omitted, Pack, Prefix, Reserved, Window};
+use self::manifest::FORM;
+pub use self::manifest::{Digest, Item, Omitted, Pack, Prefix, Reserved, Window};
+use self::options::{MAX_PACK, PackFiles};
+pub use self::options::{MAX_TOKENS, PackOptions};
+pub use self::packed::Packed;
 
-use self::layers::Part;
-use super::Sessions;
-use super::due::due_at;
-use super::files::{BUDGET, PACK, PACK_TEXT, SWAPPED};
-use super::message::Message;
-use super::provider::{self, Format};
-use super::swap_index::{Swapped, parse_index};
+use super::expiry::schedule::due_at;
+use super::store::files::{BUDGET, PACK, PACK_TEXT, SWAPPED};
+use super::store::sessions::Sessions;
+use super::store::swap_index::parse_index;
 use crate::count::ENCODING;
 use crate::small::{File, as_read, pretty, read_all, sha256};
 use crate::tries::Tries;
-use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::error::{Error, Result};
 use garth_engine::model::{Op, Precondition};
-
-/// Most tokens of a pack without a budget.
-pub const MAX_TOKENS: u64 = 1_000_000;
-
-/// Largest `pack.json`, 16 MiB.
-const MAX_PACK: usize = (16 << 20) - 1;
-
-/// What to build.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PackOptions {
-    /// How many tokens there are for all; 0: as many as it takes. If it is not given, what `context/budget`
-    /// says, else the context window of the session's model.
-    pub budget: Option<u64>,
-    /// What of them is for something else.
-    pub reserved: Reserved,
-    /// Whether to begin anew: with the derived files as they are now, and messages until half of the budget
-    /// is free.
-    pub fresh: bool,
-    /// Entries of `refs.jsonl` whose content is to be in it.
-    pub expand: Vec<String>,
-    /// Whether nothing is to be written.
-    pub dry: bool,
-}
-
-/// A pack that was built.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Packed {
-    /// What it is made of.
-    pub pack: Pack,
-    /// `pack.md`: what the model gets as text.
-    pub markdown: String,
-    /// The files before the messages.
-    pub(super) system: String,
-    pub(super) messages: Vec<Message>,
-    /// What comes behind them.
-    pub(super) after: Vec<String>,
-}
-
-impl Packed {
-    /// As a list of messages that a provider takes; JSON.
-    pub fn list(&self, format: Format) -> String {
-        provider::list(format, &self.system, &self.messages, &self.after)
-    }
-
-    /// Of its parts.
-    fn of(front: &[Part], messages: window::Drawn, behind: &[Part]) -> (String, String, Self) {
-        let system: String = front.iter().map(|part| part.text.as_str()).collect();
-        let stays = format!("{system}{}", messages.text);
-        let after: Vec<String> = behind.iter().map(|part| part.text.clone()).collect();
-        let markdown = format!("{stays}{}", after.concat());
-        let packed = Self {
-            pack: Pack::empty(),
-            markdown: markdown.clone(),
-            system,
-            messages: messages.messages,
-            after,
-        };
-        (stays, markdown, packed)
-    }
-
-    /// Each form with its hash.
-    fn forms(&self) -> std::collections::BTreeMap<String, Digest> {
-        let digest = |text: &str| Digest { bytes: text.len() as u64, sha256: sha256(text.as_bytes()) };
-        let lists = [Format::OpenAi, Format::Anthropic].map(|of| (of.to_string(), digest(&self.list(of))));
-        lists.into_iter().chain([("markdown".to_owned(), digest(&self.markdown))]).collect()
-    }
-}
-
-/// What the files of a session say that a pack is built by.
-struct Files {
-    before: Option<Pack>,
-    /// As `pack.json` was read.
-    pack: Option<File>,
-    budget: Option<u64>,
-    swap_file: Option<File>,
-    swapped: Vec<Swapped>,
-    /// The first line that may be in a pack: those before it were compacted away.
-    first: u64,
-}
 
 impl Sessions<'_> {
     /// Builds what a model gets now, and writes `pack.json` and `pack.md` in one commit. If nothing changed
@@ -169,7 +91,7 @@ impl Sessions<'_> {
         Ok(packed)
     }
 
-    async fn pack_files(&self, session: &str, first: u64) -> Result<Files> {
+    async fn pack_files(&self, session: &str, first: u64) -> Result<PackFiles> {
         let names = [PACK, BUDGET, SWAPPED];
         let paths = names.map(|name| self.file(session, name)).into_iter().collect::<Result<Vec<_>>>()?;
         let mut read = read_all(self.fs, &paths, MAX_PACK).await?.into_iter();
@@ -180,7 +102,7 @@ impl Sessions<'_> {
         let before = before.filter(|pack| pack.form == FORM && pack.tokenizer == ENCODING);
         let budget = parse_budget(budget.as_ref().and_then(File::text).unwrap_or_default())?;
         let swapped = parse_index(swap_file.as_ref().and_then(File::text).unwrap_or_default());
-        Ok(Files { before, pack, budget, swap_file, swapped, first })
+        Ok(PackFiles { before, pack, budget, swap_file, swapped, first })
     }
 }
 
@@ -200,13 +122,4 @@ fn parse_budget(text: &str) -> Result<Option<u64>> {
 fn hash_of(bytes: &[u8]) -> [u8; 32] {
     use sha2::Digest as _;
     sha2::Sha256::digest(bytes).into()
-}
-
-/// That a pack has no room for what has to be in it.
-fn too_small(session: &str, least: u64) -> Error {
-    let message = format!(
-        "{session}: the last message of the user and the step that is not finished take {least} tokens with \
-         what is reserved; give a budget of {least} or more"
-    );
-    Error::new(ErrorKind::BudgetTooSmall, message)
 }

@@ -2,88 +2,37 @@
 //! beside what is made of it, and exported. `docs/specs/transcripts.md` has the formats.
 
 mod anthropic;
-mod archived;
+mod archive;
+mod blocks;
 mod export;
-mod given;
+mod format;
+mod ids;
 mod markdown;
 mod openai;
 mod pi;
-mod said;
+mod read;
+mod split;
 
-use std::collections::HashMap;
-use std::fmt;
 use std::ops::RangeInclusive;
-use std::str::FromStr;
 
 use serde_json::value::RawValue;
-use sha2::{Digest as _, Sha256};
 
-pub(crate) use self::archived::{archived_in, archived_lines, archived_messages, archived_said};
+pub(crate) use self::archive::{archived_in, archived_lines, archived_messages, archived_said};
 pub use self::export::{Document, Export, Exported};
-use self::given::Given;
-use self::said::Said;
-use super::append::{Append, MAX_APPENDED};
-use super::draft::{Draft, compact};
-use super::files::Log;
-use super::native::Natives;
-use super::{Sessions, missing};
+pub use self::format::TranscriptFormat;
+use self::ids::{Ids, message_id};
+use self::read::read;
+use self::split::{RawMessage, split};
+use super::log::append::{Append, MAX_APPENDED};
+use super::log::draft::{Draft, compact};
+use super::log::native::Natives;
+use super::store::files::Log;
+use super::store::sessions::{Sessions, missing};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::Seq;
 
 /// Bytes of lines from which on a commit is full, 4 MiB.
 const MAX_COMMIT: usize = 4 << 20;
-
-/// How a transcript is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TranscriptFormat {
-    /// The lines of `messages.jsonl`.
-    Garth,
-    /// Messages of pi-ai.
-    Pi,
-    /// Chat Completions of `OpenAI`.
-    OpenAi,
-    /// Messages of Anthropic.
-    Anthropic,
-    /// Text with headings, for people.
-    Markdown,
-}
-
-impl TranscriptFormat {
-    const ALL: [Self; 5] = [Self::Garth, Self::Pi, Self::OpenAi, Self::Anthropic, Self::Markdown];
-
-    /// Its name.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Garth => "garth",
-            Self::Pi => "pi",
-            Self::OpenAi => "openai",
-            Self::Anthropic => "anthropic",
-            Self::Markdown => "markdown",
-        }
-    }
-
-    /// Whether messages of it are kept as they came.
-    const fn is_native(self) -> bool {
-        matches!(self, Self::Pi | Self::OpenAi | Self::Anthropic)
-    }
-}
-
-impl fmt::Display for TranscriptFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for TranscriptFormat {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|format| format.as_str() == text).ok_or_else(|| {
-            let all = "garth, pi, openai, anthropic or markdown";
-            Error::invalid(format!("{text}: is no format of transcripts; write {all}"))
-        })
-    }
-}
 
 /// What an import did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -114,7 +63,7 @@ impl Sessions<'_> {
     /// `InvalidArgument` for a text of another form; `Conflict` for an id that is there with other content;
     /// `NotFound`; `TooLarge`; from the filesystem.
     pub async fn import(&self, session: &str, format: TranscriptFormat, text: &str) -> Result<Imported> {
-        let given = given::split(format, text)?;
+        let given = split(format, text)?;
         let mut ids = Ids::default();
         for (number, one) in (1_u64..).zip(&given) {
             unit(format, one, &mut ids).map_err(|error| of_message(number, &error))?;
@@ -179,9 +128,9 @@ fn of_message(number: u64, error: &Error) -> Error {
 }
 
 /// What one message of a transcript becomes.
-fn unit(format: TranscriptFormat, given: &Given<'_>, ids: &mut Ids) -> Result<Unit> {
+fn unit(format: TranscriptFormat, given: &RawMessage<'_>, ids: &mut Ids) -> Result<Unit> {
     let (said, native, text) = match given {
-        Given::Native(raw) if format == TranscriptFormat::Garth => {
+        RawMessage::Native(raw) if format == TranscriptFormat::Garth => {
             // what it was made of stays in the session that it is from
             let draft = Draft::parse(raw.get())?.without("native");
             let line = draft.line();
@@ -189,18 +138,18 @@ fn unit(format: TranscriptFormat, given: &Given<'_>, ids: &mut Ids) -> Result<Un
             check(&draft)?;
             return Ok(Unit { bytes: line.len(), drafts: vec![draft], native: None });
         }
-        Given::Native(raw) => {
+        RawMessage::Native(raw) => {
             let native = compact(raw);
             let text = native.get().to_owned();
             (read(format, raw)?, Some(native), text)
         }
-        Given::Section(section) => (vec![section.said.clone()], None, section.key()),
+        RawMessage::Section(section) => (vec![section.said.clone()], None, section.key()),
     };
     let ordinal = ids.next(format, &text);
     let (mut drafts, alone) = (Vec::new(), said.len() == 1);
     for (part, said) in said.into_iter().enumerate() {
         let id = said.id.clone().filter(|id| alone && is_id(id));
-        let id = id.unwrap_or_else(|| made(format, &text, ordinal, part));
+        let id = id.unwrap_or_else(|| message_id(format, &text, ordinal, part));
         let draft = said.draft().with("id", &id);
         check(&draft)?;
         drafts.push(draft);
@@ -208,20 +157,6 @@ fn unit(format: TranscriptFormat, given: &Given<'_>, ids: &mut Ids) -> Result<Un
     let native = native.filter(|_| !drafts.is_empty());
     let bytes = text.len() + drafts.iter().map(|draft| draft.line().len()).sum::<usize>();
     Ok(Unit { drafts, native, bytes })
-}
-
-/// The messages that a message of a provider stands for.
-fn read(format: TranscriptFormat, raw: &RawValue) -> Result<Vec<Said>> {
-    garth_engine::rule::json::read(raw.get().as_bytes()).map_err(|flaw| Error::invalid(flaw.to_string()))?;
-    if !raw.get().trim_start().starts_with('{') {
-        return Err(Error::invalid("has to be a JSON object"));
-    }
-    match format {
-        TranscriptFormat::Pi => pi::read(raw),
-        TranscriptFormat::OpenAi => openai::read(raw),
-        TranscriptFormat::Anthropic => anthropic::read(raw),
-        TranscriptFormat::Garth | TranscriptFormat::Markdown => Ok(Vec::new()),
-    }
 }
 
 /// Refuses what is no message. When it was said may be made later.
@@ -237,31 +172,4 @@ fn is_id(id: &str) -> bool {
     let rest = id.strip_prefix("msg-").unwrap_or_default();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=124).contains(&rest.len()) && rest.bytes().all(plain)
-}
-
-/// Makes ids that are the same at each import: of equal messages each has its own.
-#[derive(Default)]
-struct Ids(HashMap<[u8; 32], u64>);
-
-impl Ids {
-    /// How many messages with this text came before.
-    fn next(&mut self, format: TranscriptFormat, text: &str) -> u64 {
-        let digest =
-            Sha256::new().chain_update(format.as_str()).chain_update([0]).chain_update(text).finalize();
-        let count = self.0.entry(digest.into()).or_default();
-        *count += 1;
-        *count - 1
-    }
-
-    fn of(&mut self, format: TranscriptFormat, text: &str, part: usize) -> String {
-        let ordinal = self.next(format, text);
-        made(format, text, ordinal, part)
-    }
-}
-
-fn made(format: TranscriptFormat, text: &str, ordinal: u64, part: usize) -> String {
-    let digest =
-        Sha256::new().chain_update(format!("{format}\0{ordinal}\0{part}\0")).chain_update(text).finalize();
-    let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    format!("msg-{hex}")
 }

@@ -2,8 +2,8 @@
 //! that it is that.
 
 use crate::count::count;
-use crate::session::draft::Role;
-use crate::session::message::Message;
+use crate::session::log::draft::Role;
+use crate::session::log::message::Message;
 use garth_engine::text::secret::masked;
 
 /// How the line begins that says up to where messages are in a summary.

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::excerpt::covers;
 use crate::models::{Ask, object_in};
-use crate::session::derive::Derive;
+use crate::session::derived::derive::Derive;
 use garth_engine::error::{Error, Result};
 use garth_engine::rule::json;
 use garth_engine::text::secret::masked;

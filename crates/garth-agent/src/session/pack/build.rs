@@ -1,16 +1,17 @@
 //! Builds a pack: what has to be in it first, then files, then as many messages as fit.
 
 use super::layers::{Candidate, Part};
-use super::made::{FORM, Item, Omitted, Pack, Prefix, Window};
-use super::window::{Drawn, Sight};
-use super::{Files, MAX_TOKENS, PackOptions, Packed, too_small};
+use super::manifest::{FORM, Item, Omitted, Pack, Prefix, Reserved, Window};
+use super::options::{MAX_TOKENS, PackFiles, PackOptions, too_small};
+use super::packed::Packed;
+use super::window::{RenderedWindow, WindowSpec};
 use crate::count::ENCODING;
-use crate::session::Sessions;
-use crate::session::files::{Log, MESSAGES};
-use crate::session::lines::{End, Line};
-use crate::session::message::Message;
-use crate::session::shown::Cut;
-use crate::session::swap_index::Swapped;
+use crate::session::log::lines::{End, Line};
+use crate::session::log::message::Message;
+use crate::session::render::Cut;
+use crate::session::store::files::{Log, MESSAGES};
+use crate::session::store::sessions::Sessions;
+use crate::session::store::swap_index::Swapped;
 use crate::small::sha256;
 use crate::system::projections::sessions::{ASSISTANT, USER};
 use garth_engine::error::Result;
@@ -26,7 +27,7 @@ const HALVINGS: usize = 12;
 pub(super) type Cuts = Vec<(Swapped, Vec<u8>)>;
 
 /// What is asked for, and what there is.
-struct Ground<'a> {
+struct BuildContext<'a> {
     session: &'a str,
     /// Tokens for the pack itself.
     room: u64,
@@ -35,7 +36,7 @@ struct Ground<'a> {
     end: End,
     /// The first line that may be in it.
     first: u64,
-    sight: Sight,
+    spec: WindowSpec,
     /// Where the step begins that is not finished; behind the end if there is none.
     step: u64,
     /// Where that lies.
@@ -47,13 +48,13 @@ struct Ground<'a> {
 struct Plan {
     front: Vec<Part>,
     omitted: Vec<Omitted>,
-    sight: Sight,
-    drawn: Drawn,
+    spec: WindowSpec,
+    rendered: RenderedWindow,
 }
 
 impl Plan {
     fn tokens(&self) -> u64 {
-        self.front.iter().map(|part| part.item.tokens).sum::<u64>() + self.drawn.tokens
+        self.front.iter().map(|part| part.item.tokens).sum::<u64>() + self.rendered.tokens
     }
 }
 
@@ -63,9 +64,9 @@ impl Sessions<'_> {
         session: &str,
         options: &PackOptions,
         budget: u64,
-        files: &Files,
+        files: &PackFiles,
     ) -> Result<(Packed, Cuts)> {
-        let ground = self.ground(session, options, budget, files).await?;
+        let context = self.context(session, options, budget, files).await?;
         let pinned = self.pinned_files(session).await?;
         // a budget that has grown is made use of
         let has_grown =
@@ -73,14 +74,14 @@ impl Sessions<'_> {
         let known = files.before.as_ref().filter(|before| !has_grown(before));
         let before = known.filter(|_| !options.fresh);
         let stays = match before {
-            Some(before) => self.as_before(&ground, before, &pinned).await?,
+            Some(before) => self.as_before(&context, before, &pinned).await?,
             None => None,
         };
         let (plan, cuts) = match stays {
             Some(plan) => (plan, Vec::new()),
-            None => self.anew(&ground, &pinned, known.is_some()).await?,
+            None => self.anew(&context, &pinned, known.is_some()).await?,
         };
-        let mut left = ground.room - plan.tokens();
+        let mut left = context.room - plan.tokens();
         let (mut behind, mut omitted) = (Vec::new(), plan.omitted.clone());
         let mut late = self.child_results(session).await?;
         late.extend(self.expanded(session, &options.expand).await?);
@@ -92,19 +93,19 @@ impl Sessions<'_> {
         }
         let swapped = files.swap_file.as_ref().map(|file| file.etag).filter(|_| !files.swapped.is_empty());
         let window = Window {
-            from: plan.sight.from,
-            to: plan.sight.to,
-            kept: plan.sight.kept,
-            cuts: plan.sight.cuts.clone(),
-            events: plan.sight.events,
+            from: plan.spec.from,
+            to: plan.spec.to,
+            kept: plan.spec.kept,
+            cuts: plan.spec.cuts.clone(),
+            events: plan.spec.events,
             swapped,
         };
-        omitted.extend(plan.drawn.omitted.iter().cloned());
+        omitted.extend(plan.rendered.omitted.iter().cloned());
         let items = plan.front.iter().map(|part| part.item.clone());
-        let items = items.chain(plan.drawn.items.iter().cloned());
+        let items = items.chain(plan.rendered.items.iter().cloned());
         let items: Vec<Item> = items.chain(behind.iter().map(|part| part.item.clone())).collect();
-        let (prefix_tokens, estimated) = (plan.tokens(), plan.drawn.estimated);
-        let (stays, _, mut packed) = Packed::of(&plan.front, plan.drawn, &behind);
+        let (prefix_tokens, estimated) = (plan.tokens(), plan.rendered.estimated);
+        let (stays, _, mut packed) = Packed::of(&plan.front, plan.rendered, &behind);
         packed.pack = Pack {
             session: session.to_owned(),
             agent: self.agent.clone(),
@@ -128,13 +129,13 @@ impl Sessions<'_> {
         Ok((packed, cuts))
     }
 
-    async fn ground<'g>(
+    async fn context<'g>(
         &self,
         session: &'g str,
         options: &PackOptions,
         budget: u64,
-        files: &Files,
-    ) -> Result<Ground<'g>> {
+        files: &PackFiles,
+    ) -> Result<BuildContext<'g>> {
         // events first: what is withdrawn by them is there
         let events = self.end(session, Log::Events).await?.lines;
         let end = self.end(session, Log::Messages).await?;
@@ -149,7 +150,7 @@ impl Sessions<'_> {
         let (step, step_at) = step.map_or((end.lines + 1, end.bytes), |line| (line.number, line.bytes.start));
         let reserved = options.reserved.all();
         let all = if budget == 0 { MAX_TOKENS.saturating_add(reserved) } else { budget };
-        let sight = Sight {
+        let spec = WindowSpec {
             kept: None,
             from: 1,
             to: end.lines,
@@ -158,13 +159,13 @@ impl Sessions<'_> {
             events,
         };
         let user = user.map(|user| user.number);
-        Ok(Ground {
+        Ok(BuildContext {
             session,
             room: all.saturating_sub(reserved).min(MAX_TOKENS),
             reserved,
             end,
             first: files.first.min(step),
-            sight,
+            spec,
             step,
             step_at,
             user,
@@ -174,15 +175,15 @@ impl Sessions<'_> {
     /// The pack before with what came since, if that fits and nothing else changed: a model's cache holds.
     async fn as_before(
         &self,
-        ground: &Ground<'_>,
+        context: &BuildContext<'_>,
         before: &Pack,
         pinned: &[Candidate],
     ) -> Result<Option<Plan>> {
         let Window { from, kept, cuts, .. } = &before.window;
-        if !(ground.first..=ground.step).contains(from) || before.window.to > ground.end.lines {
+        if !(context.first..=context.step).contains(from) || before.window.to > context.end.lines {
             return Ok(None);
         }
-        let mut left = ground.room;
+        let mut left = context.room;
         let (mut front, mut omitted) = (Vec::new(), Vec::new());
         for candidate in pinned {
             let (part, out) = candidate.fit(left);
@@ -197,7 +198,7 @@ impl Sessions<'_> {
         }
         for item in before.items.iter().filter(|item| is_layer(item)) {
             // what is beyond retention is taken as it is now
-            let Ok(part) = self.rebuilt(ground.session, item).await else { return Ok(None) };
+            let Ok(part) = self.rebuilt(context.session, item).await else { return Ok(None) };
             if part.item.tokens > left {
                 return Ok(None);
             }
@@ -205,9 +206,9 @@ impl Sessions<'_> {
             front.push(part);
         }
         // lines that are kept apart lie before the others
-        let kept = kept.filter(|kept| kept < from).or(ground.user.filter(|user| user < from));
-        let sight = Sight { kept, from: *from, cuts: cuts.clone(), ..ground.sight.clone() };
-        let Some(drawn) = self.draw(ground.session, &sight, left).await? else { return Ok(None) };
+        let kept = kept.filter(|kept| kept < from).or(context.user.filter(|user| user < from));
+        let spec = WindowSpec { kept, from: *from, cuts: cuts.clone(), ..context.spec.clone() };
+        let Some(rendered) = self.render_window(context.session, &spec, left).await? else { return Ok(None) };
         let is_of_files = |out: &&Omitted| out.kind != "recent_messages" && out.kind != "child_result";
         let layers = before
             .omitted
@@ -215,23 +216,28 @@ impl Sessions<'_> {
             .filter(is_of_files)
             .filter(|out| !matches!(out.kind.as_str(), "system" | "pinned" | "expanded"));
         omitted.extend(layers.cloned());
-        omitted.extend(older(&sight));
-        Ok(Some(Plan { front, omitted, sight, drawn }))
+        omitted.extend(older(&spec));
+        Ok(Some(Plan { front, omitted, spec, rendered }))
     }
 
     /// A pack with all as it is now.
-    async fn anew(&self, ground: &Ground<'_>, pinned: &[Candidate], moves: bool) -> Result<(Plan, Cuts)> {
-        let least = Sight {
-            kept: ground.user.filter(|user| *user < ground.step),
-            from: ground.step,
-            ..ground.sight.clone()
+    async fn anew(
+        &self,
+        context: &BuildContext<'_>,
+        pinned: &[Candidate],
+        moves: bool,
+    ) -> Result<(Plan, Cuts)> {
+        let least = WindowSpec {
+            kept: context.user.filter(|user| *user < context.step),
+            from: context.step,
+            ..context.spec.clone()
         };
-        let (due, cuts) = match self.draw(ground.session, &least, ground.room).await? {
-            Some(drawn) => ((least, drawn), Vec::new()),
-            None => self.cut_to_fit(ground, least).await?,
+        let (due, cuts) = match self.render_window(context.session, &least, context.room).await? {
+            Some(rendered) => ((least, rendered), Vec::new()),
+            None => self.cut_to_fit(context, least).await?,
         };
         let due_tokens = due.1.tokens;
-        let mut left = ground.room - due_tokens;
+        let mut left = context.room - due_tokens;
         let (mut front, mut omitted) = (Vec::new(), Vec::new());
         let mut take = |candidate: &Candidate, most: u64| {
             let (part, out) = candidate.fit(most);
@@ -245,42 +251,47 @@ impl Sessions<'_> {
         }
         // the other half is for messages
         let mut for_layers = left / 2;
-        for candidate in &self.derived_files(ground.session).await? {
+        for candidate in &self.derived_files(context.session).await? {
             let tokens = take(candidate, for_layers);
             (left, for_layers) = (left - tokens, for_layers - tokens);
         }
-        let (sight, drawn) = self.with_older(ground, due, left, moves).await?;
-        omitted.extend(older(&sight));
-        Ok((Plan { front, omitted, sight, drawn }, cuts))
+        let (spec, rendered) = self.with_older(context, due, left, moves).await?;
+        omitted.extend(older(&spec));
+        Ok((Plan { front, omitted, spec, rendered }, cuts))
     }
 
     /// As many messages before as fit: all of them, or those that leave half of the room free.
     async fn with_older(
         &self,
-        ground: &Ground<'_>,
-        (due, drawn): (Sight, Drawn),
+        context: &BuildContext<'_>,
+        (due, rendered): (WindowSpec, RenderedWindow),
         left: u64,
         moves: bool,
-    ) -> Result<(Sight, Drawn)> {
-        let before = End { lines: ground.step - 1, bytes: ground.step_at, open: false };
-        let half = left.saturating_sub(ground.room / 2);
+    ) -> Result<(WindowSpec, RenderedWindow)> {
+        let before = End { lines: context.step - 1, bytes: context.step_at, open: false };
+        let half = left.saturating_sub(context.room / 2);
         let wide = if moves { half } else { left };
         for most in [wide, half, half / 2] {
-            let from = self.reach_back(ground.session, &due, before, most).await?.max(ground.first);
-            if from > ground.first && most > half {
+            let from = self.reach_back(context.session, &due, before, most).await?.max(context.first);
+            if from > context.first && most > half {
                 continue;
             }
-            let sight = Sight { from, kept: due.kept.filter(|kept| *kept < from), ..due.clone() };
-            if let Some(drawn) = self.draw(ground.session, &sight, left + drawn.tokens).await? {
-                return Ok((sight, drawn));
+            let spec = WindowSpec { from, kept: due.kept.filter(|kept| *kept < from), ..due.clone() };
+            if let Some(rendered) = self.render_window(context.session, &spec, left + rendered.tokens).await?
+            {
+                return Ok((spec, rendered));
             }
         }
-        Ok((due, drawn))
+        Ok((due, rendered))
     }
 
     /// What has to be there, with results cut until it fits: the longest first, and no more than it takes.
-    async fn cut_to_fit(&self, ground: &Ground<'_>, due: Sight) -> Result<((Sight, Drawn), Cuts)> {
-        let results = self.results_in(ground.session, due.from..=due.to, MAX_CUTS).await?;
+    async fn cut_to_fit(
+        &self,
+        context: &BuildContext<'_>,
+        due: WindowSpec,
+    ) -> Result<((WindowSpec, RenderedWindow), Cuts)> {
+        let results = self.results_in(context.session, due.from..=due.to, MAX_CUTS).await?;
         let is_long = |(_, text): &&(Line, String)| text.len() as u64 > 2 * LEAST_SHOWN;
         let results: Vec<_> =
             results.iter().filter(is_long).filter(|(line, _)| due.is_whole(line.number)).collect();
@@ -292,17 +303,17 @@ impl Sessions<'_> {
             head: shown / 4 * 3,
             tail: shown / 4,
         };
-        let with = |cuts: Vec<Cut>| Sight { cuts, ..due.clone() };
+        let with = |cuts: Vec<Cut>| WindowSpec { cuts, ..due.clone() };
         let all = |shown: u64| (0..results.len()).map(|at| cut(at, shown)).collect::<Vec<_>>();
         let least = with(all(LEAST_SHOWN));
-        let Some(drawn) = self.draw(ground.session, &least, ground.room).await? else {
-            let drawn = self.draw(ground.session, &least, u64::MAX / 2).await?;
-            let tokens = drawn.map_or(ground.room, |drawn| drawn.tokens);
-            return Err(too_small(ground.session, tokens.saturating_add(ground.reserved)));
+        let Some(rendered) = self.render_window(context.session, &least, context.room).await? else {
+            let rendered = self.render_window(context.session, &least, u64::MAX / 2).await?;
+            let tokens = rendered.map_or(context.room, |rendered| rendered.tokens);
+            return Err(too_small(context.session, tokens.saturating_add(context.reserved)));
         };
         // four bytes a token, until a count says more
-        let mut spare = (ground.room - drawn.tokens).saturating_mul(4);
-        let mut best = ((least, drawn), results.len());
+        let mut spare = (context.room - rendered.tokens).saturating_mul(4);
+        let mut best = ((least, rendered), results.len());
         for _ in 0..HALVINGS {
             let mut bytes = spare;
             let mut cuts = Vec::new();
@@ -317,10 +328,10 @@ impl Sessions<'_> {
                 cuts.push(cut(at, LEAST_SHOWN + share));
                 bytes -= share;
             }
-            let sight = with(cuts);
-            let count = sight.cuts.len();
-            if let Some(drawn) = self.draw(ground.session, &sight, ground.room).await? {
-                best = ((sight, drawn), count);
+            let spec = with(cuts);
+            let count = spec.cuts.len();
+            if let Some(rendered) = self.render_window(context.session, &spec, context.room).await? {
+                best = ((spec, rendered), count);
                 break;
             }
             spare /= 2;
@@ -340,11 +351,11 @@ fn is_layer(item: &Item) -> bool {
 }
 
 /// The messages before the window.
-fn older(sight: &Sight) -> Option<Omitted> {
-    (sight.from > 1).then(|| Omitted {
+fn older(spec: &WindowSpec) -> Option<Omitted> {
+    (spec.from > 1).then(|| Omitted {
         kind: "recent_messages".to_owned(),
         source: MESSAGES.to_owned(),
-        range: Some(format!("1-{}", sight.from - 1)),
+        range: Some(format!("1-{}", spec.from - 1)),
         reason: "older".to_owned(),
     })
 }
@@ -365,7 +376,7 @@ impl Pack {
             tokens: 0,
             tokenizer: ENCODING.to_owned(),
             estimated: false,
-            reserved: super::Reserved::default(),
+            reserved: Reserved::default(),
             omitted: Vec::new(),
             window: Window::default(),
             prefix: Prefix::default(),

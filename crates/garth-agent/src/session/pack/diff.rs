@@ -1,7 +1,7 @@
 //! What one pack has and another has not, and what that costs.
 
-use super::Packed;
-use super::made::Item;
+use super::manifest::Item;
+use super::packed::Packed;
 
 /// How two packs differ.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! The parts of a pack that are files: pinned ones, derived ones, results of children, and references that
 //! are expanded.
 
-use super::made::{Item, Omitted};
-use crate::session::Sessions;
-use crate::session::entry::{EntryKind, MAX_DERIVED};
-use crate::session::files::{CHUNKS, PINNED, SUMMARY, TODO};
-use crate::session::shown::{fits, is_beyond, part};
-use crate::session::source::{Resolved, Source};
+use super::manifest::{Item, Omitted};
+use crate::session::derived::entry::{EntryKind, MAX_DERIVED};
+use crate::session::log::source::{Resolved, Source};
+use crate::session::render::{fits, is_beyond, part};
+use crate::session::store::files::{CHUNKS, PINNED, SUMMARY, TODO};
+use crate::session::store::sessions::Sessions;
 use crate::small::{File, read_all, sha256};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Kind, Page, VersionId};

@@ -1,13 +1,14 @@
 //! Builds a pack again, from what it says that it is made of: the same bytes, however much has changed since.
 
 use super::layers::{Part, shown};
-use super::made::{FORM, Item, Pack};
-use super::window::Sight;
-use super::{MAX_PACK, Packed};
-use crate::session::Sessions;
-use crate::session::files::PACK;
-use crate::session::source::{Resolved, Source, What};
-use crate::session::swap_index::parse_index;
+use super::manifest::{FORM, Item, Pack};
+use super::options::MAX_PACK;
+use super::packed::Packed;
+use super::window::WindowSpec;
+use crate::session::log::source::{Resolved, Source, What};
+use crate::session::store::files::PACK;
+use crate::session::store::sessions::Sessions;
+use crate::session::store::swap_index::parse_index;
 use crate::small::sha256;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt as _;
@@ -59,7 +60,7 @@ impl Sessions<'_> {
             }
             None => Vec::new(),
         };
-        let sight = Sight {
+        let spec = WindowSpec {
             kept: window.kept,
             from: window.from,
             to: window.to,
@@ -67,8 +68,8 @@ impl Sessions<'_> {
             swapped,
             events: window.events,
         };
-        let drawn = self.draw(session, &sight, u64::MAX / 2).await?.unwrap_or_default();
-        let (_, _, mut packed) = Packed::of(&front, drawn, &behind);
+        let rendered = self.render_window(session, &spec, u64::MAX / 2).await?.unwrap_or_default();
+        let (_, _, mut packed) = Packed::of(&front, rendered, &behind);
         packed.pack = pack;
         for (name, digest) in packed.forms() {
             if packed.pack.forms.get(&name) != Some(&digest) {
@@ -83,7 +84,7 @@ impl Sessions<'_> {
     pub(super) async fn rebuilt(&self, session: &str, item: &Item) -> Result<Part> {
         let bytes = match (item.source.parse::<Source>().map(|source| source.what), item.version) {
             (Ok(What::Swap(id)), Some(version)) => {
-                let chunk = self.version_of(version, super::super::swap::MAX_SWAPPED).await?;
+                let chunk = self.version_of(version, crate::session::content::swap::MAX_SWAPPED).await?;
                 self.of_chunk(session, &id, chunk).await?
             }
             (Ok(What::Lines(log, _)), _) => {

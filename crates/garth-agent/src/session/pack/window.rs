@@ -5,16 +5,16 @@ use std::ops::RangeInclusive;
 
 use sha2::{Digest as _, Sha256};
 
-use super::made::{Item, Omitted};
+use super::manifest::{Item, Omitted};
 use crate::breathe::breathe;
-use crate::session::Sessions;
-use crate::session::back::Back;
-use crate::session::draft::Role;
-use crate::session::files::{Log, MESSAGES};
-use crate::session::lines::{End, Line};
-use crate::session::message::Message;
-use crate::session::shown::{Cut, Hidden, Rules, Show, flat, is_beyond};
-use crate::session::swap_index::Swapped;
+use crate::session::log::draft::Role;
+use crate::session::log::lines::{End, Line};
+use crate::session::log::message::Message;
+use crate::session::log::tail_reader::TailReader;
+use crate::session::render::{Cut, HiddenReason, RenderRules, Renderer, flat, is_beyond};
+use crate::session::store::files::{Log, MESSAGES};
+use crate::session::store::sessions::Sessions;
+use crate::session::store::swap_index::Swapped;
 use garth_engine::error::Result;
 
 /// Lines that are looked at for withdrawals at a time, on the way back.
@@ -28,7 +28,7 @@ const NOTE: u64 = 1200;
 
 /// Messages as they are in a pack.
 #[derive(Debug, Default)]
-pub(super) struct Drawn {
+pub(super) struct RenderedWindow {
     pub(super) items: Vec<Item>,
     pub(super) omitted: Vec<Omitted>,
     pub(super) text: String,
@@ -39,7 +39,7 @@ pub(super) struct Drawn {
 
 /// Which messages, and how.
 #[derive(Clone, Debug)]
-pub(super) struct Sight {
+pub(super) struct WindowSpec {
     /// A line before the others.
     pub(super) kept: Option<u64>,
     pub(super) from: u64,
@@ -50,7 +50,7 @@ pub(super) struct Sight {
     pub(super) events: u64,
 }
 
-impl Sight {
+impl WindowSpec {
     /// Whether a line is surely shown whole.
     pub(super) fn is_whole(&self, line: u64) -> bool {
         let covers = |entry: &Swapped| !entry.cut && entry.lines().is_some_and(|lines| lines.contains(&line));
@@ -60,32 +60,37 @@ impl Sight {
 
 impl Sessions<'_> {
     /// The messages, if they have at most so many tokens. What is read grows with that.
-    pub(super) async fn draw(&self, session: &str, sight: &Sight, most: u64) -> Result<Option<Drawn>> {
-        let mut drawn = Drawn::default();
-        let mut withdrawn = self.withdrawn_by(session, sight.from..=sight.to, sight.events).await?;
-        if let Some(kept) = sight.kept {
-            withdrawn.extend(self.withdrawn_by(session, kept..=kept, sight.events).await?);
+    pub(super) async fn render_window(
+        &self,
+        session: &str,
+        spec: &WindowSpec,
+        most: u64,
+    ) -> Result<Option<RenderedWindow>> {
+        let mut rendered = RenderedWindow::default();
+        let mut withdrawn = self.withdrawn_by(session, spec.from..=spec.to, spec.events).await?;
+        if let Some(kept) = spec.kept {
+            withdrawn.extend(self.withdrawn_by(session, kept..=kept, spec.events).await?);
         }
-        let rules = Rules { swapped: sight.swapped.clone(), cuts: sight.cuts.clone(), withdrawn };
-        let mut show = Show::new(rules);
-        for lines in sight.kept.map(|kept| kept..=kept).into_iter().chain([sight.from..=sight.to]) {
-            if !self.draw_lines(session, sight, lines, most, (&mut show, &mut drawn)).await? {
+        let rules = RenderRules { swapped: spec.swapped.clone(), cuts: spec.cuts.clone(), withdrawn };
+        let mut show = Renderer::new(rules);
+        for lines in spec.kept.map(|kept| kept..=kept).into_iter().chain([spec.from..=spec.to]) {
+            if !self.render_lines(session, spec, lines, most, (&mut show, &mut rendered)).await? {
                 return Ok(None);
             }
         }
-        Ok(Some(drawn))
+        Ok(Some(rendered))
     }
 
-    async fn draw_lines(
+    async fn render_lines(
         &self,
         session: &str,
-        sight: &Sight,
+        spec: &WindowSpec,
         lines: RangeInclusive<u64>,
         most: u64,
-        (show, drawn): (&mut Show, &mut Drawn),
+        (show, rendered): (&mut Renderer, &mut RenderedWindow),
     ) -> Result<bool> {
         let (mut next, mut hash) = (*lines.start(), Hash::default());
-        let before = drawn.tokens;
+        let before = rendered.tokens;
         let mut breathed = before;
         let (mut bytes, mut last) = ([u64::MAX, 0], 0);
         while next <= *lines.end() {
@@ -96,34 +101,34 @@ impl Sessions<'_> {
                 bytes = [bytes[0].min(line.bytes.start), line.bytes.end];
                 last = line.number;
                 let Ok(message) = Message::parse(&line.text) else { continue };
-                let long = is_beyond(message.said(), most.saturating_sub(drawn.tokens));
-                if long && sight.is_whole(line.number) && !show.is_short(line.number, &message) {
+                let long = is_beyond(message.said(), most.saturating_sub(rendered.tokens));
+                if long && spec.is_whole(line.number) && !show.is_short(line.number, &message) {
                     return Ok(false);
                 }
                 match show.next(line.number, message) {
                     Ok(shown) => {
-                        drawn.tokens += shown.tokens;
-                        drawn.estimated |= shown.estimated;
-                        drawn.text.push_str(&shown.text);
-                        drawn.messages.push(shown.message);
+                        rendered.tokens += shown.tokens;
+                        rendered.estimated |= shown.estimated;
+                        rendered.text.push_str(&shown.text);
+                        rendered.messages.push(shown.message);
                     }
-                    Err(hidden) => drawn.hide(line.number, hidden),
+                    Err(hidden) => rendered.hide(line.number, hidden),
                 }
-                if drawn.tokens > most {
+                if rendered.tokens > most {
                     return Ok(false);
                 }
-                if drawn.tokens - breathed > BREATH {
-                    breathed = drawn.tokens;
+                if rendered.tokens - breathed > BREATH {
+                    breathed = rendered.tokens;
                     breathe().await;
                 }
             }
         }
         if last > 0 {
-            drawn.items.push(Item {
+            rendered.items.push(Item {
                 kind: "recent_messages".to_owned(),
                 source: MESSAGES.to_owned(),
                 range: Some(format!("{}-{last}", lines.start())),
-                tokens: drawn.tokens - before,
+                tokens: rendered.tokens - before,
                 version: None,
                 sha256: hash.end(),
                 bytes,
@@ -134,9 +139,15 @@ impl Sessions<'_> {
     }
 
     /// Where the messages begin that fit into so many tokens before a line, and whether all before it do.
-    pub(super) async fn reach_back(&self, session: &str, sight: &Sight, end: End, most: u64) -> Result<u64> {
+    pub(super) async fn reach_back(
+        &self,
+        session: &str,
+        spec: &WindowSpec,
+        end: End,
+        most: u64,
+    ) -> Result<u64> {
         let (mut from, mut tokens) = (end.lines + 1, 0);
-        let mut back = Back::new(self, session, Log::Messages, end)?;
+        let mut back = TailReader::new(self, session, Log::Messages, end)?;
         let (mut gone, mut chunk): (Vec<RangeInclusive<u64>>, u64) = (Vec::new(), u64::MAX);
         let mut results = BTreeMap::new();
         let mut notes = std::collections::HashSet::new();
@@ -144,11 +155,11 @@ impl Sessions<'_> {
             let number = line.number;
             if number < chunk {
                 chunk = number.saturating_sub(CHUNK - 1).max(1);
-                gone = self.withdrawn_by(session, chunk..=number, sight.events).await?;
+                gone = self.withdrawn_by(session, chunk..=number, spec.events).await?;
             }
             let is_gone = gone.iter().any(|lines| lines.contains(&number));
             let left = most.saturating_sub(tokens);
-            let swap = sight
+            let swap = spec
                 .swapped
                 .iter()
                 .find(|entry| !entry.cut && entry.lines().is_some_and(|lines| lines.contains(&number)));
@@ -165,7 +176,7 @@ impl Sessions<'_> {
                     Ok(message) if is_beyond(message.said(), left) => u64::MAX,
                     Ok(message) => {
                         results.insert(number, message.role == Role::Tool);
-                        Show::new(Rules::default()).all_of(number, message).tokens
+                        Renderer::new(RenderRules::default()).all_of(number, message).tokens
                     }
                     Err(_) => 0,
                 },
@@ -198,7 +209,7 @@ impl Sessions<'_> {
             for line in page.items {
                 let Ok(message) = Message::parse(&line.text) else { continue };
                 let content = message.content.into_iter().find_map(|block| match block {
-                    crate::session::message::Block::ToolResult { content, .. } => Some(content),
+                    crate::session::log::message::Block::ToolResult { content, .. } => Some(content),
                     _ => None,
                 });
                 if let Some(content) = content {
@@ -211,12 +222,12 @@ impl Sessions<'_> {
     }
 }
 
-impl Drawn {
-    fn hide(&mut self, line: u64, why: Hidden) {
+impl RenderedWindow {
+    fn hide(&mut self, line: u64, why: HiddenReason) {
         let reason = match why {
-            Hidden::Withdrawn => "withdrawn",
-            Hidden::Swapped => "swapped",
-            Hidden::NoCall => "no_call",
+            HiddenReason::Withdrawn => "withdrawn",
+            HiddenReason::Swapped => "swapped",
+            HiddenReason::NoCall => "no_call",
         };
         // lines one after the other are one entry
         if let Some(last) = self.omitted.last_mut().filter(|last| last.reason == reason)

@@ -1,6 +1,6 @@
 //! A list for Messages of Anthropic.
 
-use super::{Arguments, Call, EARLIER, Part, Said, Turn, string};
+use super::turns::{Arguments, Call, EARLIER, Part, StepPart, Turn, string};
 
 /// Blocks of one role, each as JSON.
 struct Message {
@@ -23,7 +23,7 @@ pub(super) fn list(turns: Vec<Turn>) -> String {
             Turn::User(parts) => said(&mut messages, true, parts.iter().filter_map(part).collect()),
             Turn::Step(step) => {
                 let results = step.iter().filter_map(|said| match said {
-                    Said::Call(call) => Some(Block::Other(result(call))),
+                    StepPart::Call(call) => Some(Block::Other(result(call))),
                     _ => None,
                 });
                 let results = results.collect();
@@ -91,17 +91,17 @@ fn text_block(text: &str) -> String {
     format!(r#"{{"type":"text","text":{}}}"#, string(text))
 }
 
-fn of_step(said: Said) -> Option<Block> {
+fn of_step(said: StepPart) -> Option<Block> {
     Some(match said {
-        Said::Text(text) => Block::Text(text),
-        Said::Thought { text, signature } => {
+        StepPart::Text(text) => Block::Text(text),
+        StepPart::Thought { text, signature } => {
             let (text, signature) = (string(&text), string(&signature));
             Block::Thought(format!(r#"{{"type":"thinking","thinking":{text},"signature":{signature}}}"#))
         }
-        Said::Redacted(data) => {
+        StepPart::Redacted(data) => {
             Block::Thought(format!(r#"{{"type":"redacted_thinking","data":{}}}"#, string(&data)))
         }
-        Said::Call(call) => {
+        StepPart::Call(call) => {
             let input = match &call.arguments {
                 Arguments::Object(object) => object.get().to_owned(),
                 Arguments::Text(text) => format!(r#"{{"text":{}}}"#, string(text)),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Arguments, Call, EARLIER, Part, Said, Turn, string};
+use super::turns::{Arguments, Call, EARLIER, Part, StepPart, Turn, string};
 
 pub(super) fn list(turns: Vec<Turn>) -> String {
     let mut messages: Vec<String> = Vec::new();
@@ -38,14 +38,14 @@ fn content(parts: &[Part]) -> String {
     format!("[{}]", parts.iter().map(part).collect::<Vec<_>>().join(","))
 }
 
-fn step(said: Vec<Said>, messages: &mut Vec<String>) {
+fn step(said: Vec<StepPart>, messages: &mut Vec<String>) {
     let (mut texts, mut calls, mut results) = (Vec::new(), Vec::new(), Vec::new());
     for said in said {
         match said {
-            Said::Text(text) => texts.push(text),
+            StepPart::Text(text) => texts.push(text),
             // no message takes it
-            Said::Thought { .. } | Said::Redacted(_) => {}
-            Said::Call(call) => {
+            StepPart::Thought { .. } | StepPart::Redacted(_) => {}
+            StepPart::Call(call) => {
                 calls.push(call_of(&call));
                 results.push(result(&call));
             }

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::said::{
-    Said, arguments, as_object, blocks, data, field, label, text, text_block, unknown, unknown_role,
+use super::blocks::{
+    ParsedMessage, arguments, as_object, blocks, data, field, label, text, text_block, unknown, unknown_role,
 };
-use crate::session::draft::Role;
-use crate::session::message::{Block, ImageSource, Message};
+use crate::session::log::draft::Role;
+use crate::session::log::message::{Block, ImageSource, Message};
 use garth_engine::error::{Error, Result};
 
 /// The type of a picture of which only the place is told.
@@ -24,7 +24,7 @@ struct Line<'a> {
     id: Option<&'a RawValue>,
 }
 
-pub(super) fn read(raw: &RawValue) -> Result<Vec<Said>> {
+pub(super) fn read(raw: &RawValue) -> Result<Vec<ParsedMessage>> {
     let line: Line<'_> = field(raw)?;
     let (role, content) = match &*line.role {
         "system" => (Role::System, blocks(line.content, |kind, raw| plain(kind, raw, "system"))?),
@@ -35,9 +35,10 @@ pub(super) fn read(raw: &RawValue) -> Result<Vec<Said>> {
     let had_some = !content.is_empty();
     let (results, rest): (Vec<_>, Vec<_>) =
         content.into_iter().partition(|block| matches!(block, Block::ToolResult { .. }));
-    let mut said: Vec<_> = results.into_iter().map(|result| Said::new(Role::Tool, vec![result])).collect();
+    let mut said: Vec<_> =
+        results.into_iter().map(|result| ParsedMessage::new(Role::Tool, vec![result])).collect();
     if !rest.is_empty() || !had_some {
-        said.push(Said::new(role, rest));
+        said.push(ParsedMessage::new(role, rest));
     }
     if let [only] = &mut *said {
         only.id = line.id.and_then(|id| field(id).ok());
@@ -128,7 +129,7 @@ fn step(kind: &str, raw: &RawValue) -> Result<Block> {
 }
 
 #[derive(Serialize)]
-struct Written<'a> {
+struct OutputMessage<'a> {
     role: &'static str,
     content: Content<'a>,
 }
@@ -147,7 +148,7 @@ enum Part<'a> {
         text: Cow<'a, str>,
     },
     Image {
-        source: WrittenSource<'a>,
+        source: OutputSource<'a>,
     },
     Thinking {
         thinking: &'a str,
@@ -172,7 +173,7 @@ enum Part<'a> {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum WrittenSource<'a> {
+enum OutputSource<'a> {
     Base64 { media_type: &'a str, data: &'a str },
     Url { url: &'a str },
 }
@@ -196,7 +197,7 @@ pub(super) fn write(messages: &[&Message], is_first: bool) -> String {
             Content::Blocks(parts) => parts.insert(0, Part::Text { text: "[system]".into() }),
         }
     }
-    text(&Written { role, content })
+    text(&OutputMessage { role, content })
 }
 
 fn content<'a>(blocks: impl Iterator<Item = &'a Block>, with_images: bool) -> Content<'a> {
@@ -212,11 +213,9 @@ fn part(block: &Block, with_images: bool) -> Part<'_> {
         Block::Text(text) => Part::Text { text: text.into() },
         Block::Image { mime_type, source } => match (data(mime_type, source), source) {
             (Some((media_type, data)), _) if with_images => {
-                Part::Image { source: WrittenSource::Base64 { media_type, data } }
+                Part::Image { source: OutputSource::Base64 { media_type, data } }
             }
-            (None, ImageSource::Url(url)) if with_images => {
-                Part::Image { source: WrittenSource::Url { url } }
-            }
+            (None, ImageSource::Url(url)) if with_images => Part::Image { source: OutputSource::Url { url } },
             (_, source) => Part::Text { text: label(mime_type, source).into() },
         },
         Block::Reasoning { redacted: Some(data), .. } => Part::RedactedThinking { data },

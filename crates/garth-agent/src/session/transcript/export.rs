@@ -5,12 +5,14 @@ use std::ops::RangeInclusive;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{TranscriptFormat, anthropic, markdown, openai, pi};
-use crate::session::Sessions;
-use crate::session::draft::Role;
-use crate::session::lines::{MAX_PAGE_BYTES, Select};
-use crate::session::message::Message;
-use crate::session::native::Reader;
+use super::format::TranscriptFormat;
+use super::read::read;
+use super::{anthropic, markdown, openai, pi};
+use crate::session::log::draft::Role;
+use crate::session::log::lines::{MAX_PAGE_BYTES, Select};
+use crate::session::log::message::Message;
+use crate::session::log::native::Reader;
+use crate::session::store::sessions::Sessions;
 use garth_engine::error::Result;
 
 /// What to write down.
@@ -106,8 +108,7 @@ impl Sessions<'_> {
         if let Some(line) = place
             && let Some(text) = native.line(line).await?
         {
-            let made =
-                serde_json::from_str::<&RawValue>(text).ok().and_then(|raw| super::read(format, raw).ok());
+            let made = serde_json::from_str::<&RawValue>(text).ok().and_then(|raw| read(format, raw).ok());
             if made.is_none_or(|made| made.len() == group.len()) {
                 return Ok(vec![text.to_owned()]);
             }

@@ -1,15 +1,15 @@
 //! Transcripts for people: a heading for each message, with when and which it is. Texts come back as they
 //! were; of the rest only what can be read.
 
-use super::said::{Said, label};
-use crate::session::draft::Role;
-use crate::session::message::{Block, Message};
+use super::blocks::{ParsedMessage, label};
+use crate::session::log::draft::Role;
+use crate::session::log::message::{Block, Message};
 use garth_engine::error::{Error, Result};
 use garth_engine::model::Timestamp;
 
 /// A message that was read.
 pub(super) struct Section {
-    pub(super) said: Said,
+    pub(super) said: ParsedMessage,
     heading: String,
     text: String,
 }
@@ -91,7 +91,7 @@ fn section(text: &str) -> Result<Section> {
         }
         _ => vec![Block::Text(body.clone())],
     };
-    let mut said = Said::new(heading.role, content);
+    let mut said = ParsedMessage::new(heading.role, content);
     said.created_at = heading.created_at.map(str::to_owned);
     said.id = heading.id.map(str::to_owned);
     Ok(Section { said, heading: line.to_owned(), text: body })

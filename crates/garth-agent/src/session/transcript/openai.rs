@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::said::{
-    Said, blocks, data, data_url, field, json, label, object, text, text_block, unknown, unknown_role,
+use super::blocks::{
+    ParsedMessage, blocks, data, data_url, field, json, label, object, text, text_block, unknown,
+    unknown_role,
 };
-use crate::session::draft::{Role, compact};
-use crate::session::message::{Block, ImageSource, Message};
+use crate::session::log::draft::{Role, compact};
+use crate::session::log::message::{Block, ImageSource, Message};
 use garth_engine::error::{Error, Result};
 
 /// The type of a picture of which only the place is told.
@@ -52,7 +53,7 @@ struct Custom {
     input: String,
 }
 
-pub(super) fn read(raw: &RawValue) -> Result<Vec<Said>> {
+pub(super) fn read(raw: &RawValue) -> Result<Vec<ParsedMessage>> {
     let line: Line<'_> = field(raw)?;
     let (role, content) = match &*line.role {
         "system" | "developer" => {
@@ -78,7 +79,7 @@ pub(super) fn read(raw: &RawValue) -> Result<Vec<Said>> {
         }
         role => return Err(unknown_role(role)),
     };
-    let mut said = Said::new(role, content);
+    let mut said = ParsedMessage::new(role, content);
     said.id = line.id.and_then(|id| field(id).ok());
     Ok(vec![said])
 }
@@ -127,13 +128,13 @@ fn part(kind: &str, raw: &RawValue, role: &str) -> Result<Block> {
 }
 
 #[derive(Serialize)]
-struct Written<'a> {
+struct OutputMessage<'a> {
     role: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<&'a str>,
     content: Option<Content<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<WrittenCall<'a>>,
+    tool_calls: Vec<OutputCall<'a>>,
 }
 
 #[derive(Serialize)]
@@ -147,24 +148,24 @@ enum Content<'a> {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Part<'a> {
     Text { text: Cow<'a, str> },
-    ImageUrl { image_url: WrittenUrl<'a> },
+    ImageUrl { image_url: OutputUrl<'a> },
 }
 
 #[derive(Serialize)]
-struct WrittenUrl<'a> {
+struct OutputUrl<'a> {
     url: Cow<'a, str>,
 }
 
 #[derive(Serialize)]
-struct WrittenCall<'a> {
+struct OutputCall<'a> {
     id: &'a str,
     #[serde(rename = "type")]
     kind: &'static str,
-    function: WrittenFunction<'a>,
+    function: OutputFunction<'a>,
 }
 
 #[derive(Serialize)]
-struct WrittenFunction<'a> {
+struct OutputFunction<'a> {
     name: &'a str,
     arguments: Cow<'a, str>,
 }
@@ -194,8 +195,8 @@ pub(super) fn write(message: &Message) -> String {
                     Ok(text) => text.into(),
                     Err(_) => arguments.get().into(),
                 };
-                let function = WrittenFunction { name, arguments };
-                tool_calls.push(WrittenCall { id, kind: "function", function });
+                let function = OutputFunction { name, arguments };
+                tool_calls.push(OutputCall { id, kind: "function", function });
             }
             // there is no place for it
             Block::Reasoning { .. } | Block::ToolResult { .. } => {}
@@ -207,7 +208,7 @@ pub(super) fn write(message: &Message) -> String {
         [] => Some(Content::Text("".into())),
         _ => Some(Content::Parts(parts)),
     };
-    text(&Written { role, tool_call_id, content, tool_calls })
+    text(&OutputMessage { role, tool_call_id, content, tool_calls })
 }
 
 fn image<'a>(mime_type: &'a str, source: &'a ImageSource) -> Part<'a> {
@@ -216,5 +217,5 @@ fn image<'a>(mime_type: &'a str, source: &'a ImageSource) -> Part<'a> {
         (None, ImageSource::Url(url)) => url.into(),
         (None, source) => return Part::Text { text: label(mime_type, source).into() },
     };
-    Part::ImageUrl { image_url: WrittenUrl { url } }
+    Part::ImageUrl { image_url: OutputUrl { url } }
 }

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::said::{
-    Said, arguments, as_object, blocks, data, field, label, text, text_block, unknown, unknown_role,
+use super::blocks::{
+    ParsedMessage, arguments, as_object, blocks, data, field, label, text, text_block, unknown, unknown_role,
 };
-use crate::session::draft::Role;
-use crate::session::message::{Block, ImageSource, Message};
+use crate::session::log::draft::Role;
+use crate::session::log::message::{Block, ImageSource, Message};
 use garth_engine::error::{Error, Result};
 use garth_engine::model::Timestamp;
 
@@ -29,7 +29,7 @@ struct Line<'a> {
     is_error: bool,
 }
 
-pub(super) fn read(raw: &RawValue) -> Result<Vec<Said>> {
+pub(super) fn read(raw: &RawValue) -> Result<Vec<ParsedMessage>> {
     let line: Line<'_> = field(raw)?;
     let (role, content) = match &*line.role {
         "system" => (Role::System, blocks(line.content, |kind, raw| plain(kind, raw, "system"))?),
@@ -43,7 +43,7 @@ pub(super) fn read(raw: &RawValue) -> Result<Vec<Said>> {
         }
         role => return Err(unknown_role(role)),
     };
-    let mut said = Said::new(role, content);
+    let mut said = ParsedMessage::new(role, content);
     said.created_at = line.timestamp.and_then(|time| serde_json::from_str(time.get()).ok()).and_then(time);
     said.id = line.id.and_then(|id| field(id).ok());
     Ok(vec![said])
@@ -117,7 +117,7 @@ fn step(kind: &str, raw: &RawValue) -> Result<Block> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Written<'a> {
+struct OutputMessage<'a> {
     role: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_call_id: Option<&'a str>,
@@ -166,7 +166,7 @@ enum Part<'a> {
 
 pub(super) fn write(message: &Message) -> String {
     let timestamp = Timestamp::parse_rfc3339(&message.created_at).ok();
-    let mut written = Written {
+    let mut written = OutputMessage {
         role: match message.role {
             Role::System => "system",
             Role::User => "user",

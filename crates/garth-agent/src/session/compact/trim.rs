@@ -1,0 +1,79 @@
+//! Takes older messages out of packs, as a part of a commit: they stay in the history, and the summary says
+//! what they said.
+
+use std::ops::RangeInclusive;
+
+use super::plan::Compaction;
+use crate::session::derived::derive::DerivePlan;
+use crate::session::log::draft::Role;
+use crate::session::log::message::Message;
+use crate::session::log::tail_reader::TailReader;
+use crate::session::render::{RenderRules, Renderer};
+use crate::session::store::files::{Log, META, SUMMARY};
+use crate::session::store::list::Listed;
+use crate::session::store::meta::Meta;
+use crate::session::store::sessions::Sessions;
+use crate::small::{File, as_read};
+use garth_engine::error::Result;
+use garth_engine::model::{At, Op, Precondition};
+use garth_engine::path::TreePath;
+
+/// A part of a commit.
+#[derive(Debug)]
+pub(crate) struct TrimPlan {
+    pub(crate) ops: Vec<Op>,
+    pub(crate) conditions: Vec<(At, Precondition)>,
+}
+
+impl Sessions<'_> {
+    /// A session with its `meta.json`, as it was read.
+    pub(crate) async fn with_meta(&self, session: &str) -> Result<(File, Listed)> {
+        let (file, meta) = self.meta(session).await?;
+        let listed = self.get(session).await?;
+        Ok((file, Listed { meta, ..listed }))
+    }
+
+    /// The last message that may be taken out so that at least the last turn stays, and so many tokens.
+    pub(crate) async fn before_tail(&self, session: &str, tokens: u64) -> Result<u64> {
+        let end = self.end(session, Log::Messages).await?;
+        let gone = self.withdrawn(session, 1..=end.lines).await?;
+        let mut back = TailReader::new(self, session, Log::Messages, end)?;
+        let (mut kept, mut turn) = (0, false);
+        while let Some(line) = back.next().await? {
+            if turn && kept >= tokens {
+                return Ok(line.number);
+            }
+            let Ok(message) = Message::parse(&line.text) else { continue };
+            if gone.iter().any(|lines| lines.contains(&line.number)) {
+                continue;
+            }
+            turn |= message.role == Role::User;
+            kept += Renderer::new(RenderRules::default()).all_of(line.number, message).tokens;
+        }
+        Ok(0)
+    }
+
+    /// What takes the messages up to `to` out of packs.
+    pub(crate) async fn trimming(
+        &self,
+        session: &str,
+        (file, meta): (&File, Meta),
+        made: Option<&Compaction>,
+        (lines, part): (&RangeInclusive<u64>, &TreePath),
+    ) -> Result<TrimPlan> {
+        let (mut ops, mut conditions) = (Vec::new(), Vec::new());
+        if let Some(made) = made {
+            let DerivePlan { ops: more, conditions: named, .. } =
+                self.deriving(session, &made.derive).await?;
+            ops.extend(more);
+            conditions.extend(named);
+            conditions.push((At::from(self.file(session, SUMMARY)?), made.summary.clone()));
+        }
+        ops.push(self.meta_op(session, &meta)?);
+        let fields = (format!("messages:{}-{}", lines.start(), lines.end()), part.to_string());
+        let fields = [("source", &fields.0), ("part", &fields.1)];
+        ops.push(self.event_op(session, "session.trimmed", &fields).await?);
+        conditions.push((At::from(self.file(session, META)?), as_read(Some(file))));
+        Ok(TrimPlan { ops, conditions })
+    }
+}

@@ -1,0 +1,141 @@
+//! Dedup: content that came more than once, by its hash, with all that refers to it. What is in messages and
+//! events is referred to where it stands; what may change elsewhere, such as a file, is kept as a blob.
+
+use serde::{Deserialize, Serialize};
+
+use crate::count::count;
+use crate::session::expiry::schedule::due_at;
+use crate::session::log::message::{Block, Message};
+use crate::session::log::source::{Resolved, Source, What};
+use crate::session::render::flat;
+use crate::session::store::files::{BLOBS, DEDUPED, Log};
+use crate::session::store::sessions::Sessions;
+use crate::small::{File, as_read, read_all, sha256};
+use crate::tries::Tries;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::model::{Op, Precondition};
+
+/// Most bytes of one content, 16 MiB.
+const MAX_CONTENT: u64 = 16 << 20;
+/// Most bytes of the index, 1 MiB.
+pub(crate) const MAX_INDEX: usize = 1 << 20;
+/// Most sources of one call.
+const MAX_SOURCES: usize = 100;
+
+/// A line of the index.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deduped {
+    /// `sha256-` and the hash.
+    pub hash: String,
+    /// Where it is.
+    pub refs: Vec<String>,
+    /// How many bytes.
+    pub bytes: u64,
+    /// How many tokens.
+    pub tokens: u64,
+}
+
+/// The lines of an index. What is none is left out.
+pub(crate) fn parse_index(text: &str) -> Vec<Deduped> {
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// An index as its file has it.
+pub(crate) fn index_text(index: &[Deduped]) -> String {
+    index.iter().map(|entry| serde_json::to_string(entry).unwrap_or_default() + "\n").collect()
+}
+
+impl Sessions<'_> {
+    /// Notes where content is, by its hash: the output of tools, messages, files. Gives the entry of each.
+    ///
+    /// # Errors
+    /// `InvalidArgument`; `NotFound` for a source that leads nowhere; `TooLarge`; from the filesystem.
+    pub async fn dedup(&self, session: &str, sources: &[Source]) -> Result<Vec<Deduped>> {
+        if sources.is_empty() || sources.len() > MAX_SOURCES {
+            return Err(Error::invalid(format!("give 1 to {MAX_SOURCES} sources")));
+        }
+        let mut tries = Tries::default();
+        loop {
+            match self.dedup_once(session, sources).await {
+                Err(error) if tries.again(&error) => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn dedup_once(&self, session: &str, sources: &[Source]) -> Result<Vec<Deduped>> {
+        let (file, mut index) = self.dedup_index(session).await?;
+        let (mut ops, mut found) = (Vec::new(), Vec::new());
+        for source in sources {
+            let (content, is_raw) = self.content_by(session, source).await?;
+            let hash = format!("sha256-{}", sha256(&content));
+            let name = match source.moves() {
+                true => self.resolve(session, source).await?.fixed(),
+                false => source.to_string(),
+            };
+            let at = index.iter().position(|entry| entry.hash == hash).unwrap_or_else(|| {
+                let tokens = count(&String::from_utf8_lossy(&content)) as u64;
+                let bytes = content.len() as u64;
+                index.push(Deduped { hash: hash.clone(), refs: Vec::new(), bytes, tokens });
+                index.len() - 1
+            });
+            let Some(entry) = index.get_mut(at) else { continue };
+            if !entry.refs.contains(&name) {
+                entry.refs.push(name);
+            }
+            found.push(at);
+            if !is_raw {
+                let blob = self.file(session, &format!("{BLOBS}/{hash}"))?;
+                ops.push(Op::write(blob, content).with_parents());
+            }
+        }
+        // as all of the sources leave them
+        let found: Vec<Deduped> = found.iter().filter_map(|at| index.get(*at).cloned()).collect();
+        let text = index_text(&index);
+        if text.len() > MAX_INDEX {
+            let message = format!("{DEDUPED}: has at most {MAX_INDEX} bytes; collect first");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        let path = self.file(session, DEDUPED)?;
+        if file.as_ref().and_then(File::text) == Some(&text) && ops.is_empty() {
+            return Ok(found);
+        }
+        let policy = self.policy_or_default(session).await?;
+        let attrs = self.marked(&path, Some(due_at(self.env.now(), policy.swap_ttl)));
+        ops.push(Op::write(path.clone(), text).with_parents().with_attrs(attrs));
+        let batch = self.batch(session, ops, "dedup in session").require(path, as_read(file.as_ref()));
+        self.fs.commit(batch.require(self.is_there(session)?, Precondition::Exists)).await?;
+        Ok(found)
+    }
+
+    pub(crate) async fn dedup_index(&self, session: &str) -> Result<(Option<File>, Vec<Deduped>)> {
+        let file = read_all(self.fs, &[self.file(session, DEDUPED)?], MAX_INDEX).await?.pop().flatten();
+        let index = parse_index(file.as_ref().and_then(File::text).unwrap_or_default());
+        Ok((file, index))
+    }
+
+    /// The content that a source leads to, and whether it is raw history: of a tool's result its output.
+    pub(crate) async fn content_by(&self, session: &str, source: &Source) -> Result<(Vec<u8>, bool)> {
+        let resolved = self.resolve(session, source).await?;
+        let (file, bytes, is_raw) = match &resolved {
+            Resolved::File { path, size, .. } => (path.clone(), 0..*size, false),
+            Resolved::Lines { session, log, bytes, .. } => {
+                (self.file(session, Log::file(*log))?, bytes.clone(), true)
+            }
+        };
+        if bytes.end - bytes.start > MAX_CONTENT {
+            let message = format!("{source}: at most {MAX_CONTENT} bytes are taken as one content");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        let content = self.bytes_of(&file, bytes).await?;
+        if !matches!(source.what, What::Tool(_)) {
+            return Ok((content, is_raw));
+        }
+        let message = Message::parse(&String::from_utf8_lossy(&content))?;
+        let output = message.content.iter().find_map(|block| match block {
+            Block::ToolResult { content, .. } => Some(flat(content)),
+            _ => None,
+        });
+        Ok((output.unwrap_or_default().into_bytes(), is_raw))
+    }
+}

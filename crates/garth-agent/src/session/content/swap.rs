@@ -1,0 +1,327 @@
+//! Swap: what is moved out of the window of a model, and stays where it was. An index says what, a chunk
+//! leads back to it: a reference to lines of the session, or the bytes of a file that may change.
+
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+
+use crate::count::count;
+use crate::session::expiry::policy::Policy;
+use crate::session::expiry::schedule::due_at;
+use crate::session::log::message::Message;
+use crate::session::log::source::{Resolved, Source, What};
+use crate::session::render::{RenderRules, Renderer};
+use crate::session::store::files::{CHUNKS, Log, META, SWAPPED};
+use crate::session::store::sessions::{Sessions, missing};
+use crate::session::store::swap_index::{Swapped, parse_index};
+use crate::small::{File, as_read, pretty, read_all, sha256};
+use crate::tries::Tries;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::model::{Op, Precondition};
+use garth_engine::path::TreePath;
+
+/// Most bytes that are swapped out at once, 16 MiB.
+pub const MAX_SWAPPED: u64 = 16 << 20;
+/// Most bytes of the index, 1 MiB.
+const MAX_INDEX: usize = 1 << 20;
+/// Most bytes of a summary.
+const MAX_SUMMARY: usize = 4096;
+
+/// What a chunk says that is a reference.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Chunk {
+    source: String,
+    start_event: String,
+    end_event: String,
+    range: String,
+    hash: String,
+}
+
+/// An id of swapped content.
+fn id_of(hash: &str) -> String {
+    format!("sha256-{hash}")
+}
+
+impl Sessions<'_> {
+    /// Moves lines, a tool's output or a file out of the window of models. Truth keeps it.
+    ///
+    /// # Errors
+    /// `InvalidArgument`; `NotFound` for a source that leads nowhere; `TooLarge`; from the filesystem.
+    pub async fn swap_out(&self, session: &str, source: &Source, summary: &str) -> Result<Swapped> {
+        if summary.len() > MAX_SUMMARY || summary.chars().any(char::is_control) {
+            let message = format!("a summary of what is swapped is one line of at most {MAX_SUMMARY} bytes");
+            return Err(Error::invalid(message));
+        }
+        if source.session.as_deref().is_some_and(|of| of != session) {
+            return Err(Error::invalid(format!("{source}: a session swaps what is its own")));
+        }
+        let mut tries = Tries::default();
+        loop {
+            match self.swap_out_once(session, source, summary).await {
+                Err(error) if tries.again(&error) => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn swap_out_once(&self, session: &str, source: &Source, summary: &str) -> Result<Swapped> {
+        let (index_file, index) = self.swap_index(session).await?;
+        let resolved = self.resolve(session, source).await?;
+        let (entry, chunk) = match &resolved {
+            Resolved::Lines { log, lines, bytes, .. } => {
+                if bytes.end - bytes.start > MAX_SWAPPED {
+                    return Err(too_large());
+                }
+                let of_tool = matches!(source.what, What::Tool(_));
+                self.swap_of_lines(session, *log, lines.clone(), (of_tool, summary)).await?
+            }
+            Resolved::File { path, size, .. } => {
+                if *size > MAX_SWAPPED {
+                    return Err(too_large());
+                }
+                let bytes = self.bytes_of(path, 0..*size).await?;
+                let entry = Swapped {
+                    id: id_of(&sha256(&bytes)),
+                    kind: "file".to_owned(),
+                    source: path.to_string(),
+                    range: None,
+                    event: None,
+                    summary: summary.to_owned(),
+                    tokens: count(&String::from_utf8_lossy(&bytes)) as u64,
+                    cut: false,
+                };
+                (entry, bytes)
+            }
+        };
+        if let Some(there) = index.iter().find(|there| there.id == entry.id && !there.cut) {
+            return Ok(there.clone());
+        }
+        let policy = self.policy_or_default(session).await?;
+        let ops = self.swap_ops(session, [(entry.clone(), chunk)], &index, &policy)?;
+        let batch = self.batch(session, ops, "swap out of session");
+        let batch = batch.require(self.file(session, SWAPPED)?, as_read(index_file.as_ref()));
+        self.fs.commit(batch.require(self.is_there(session)?, Precondition::Exists)).await?;
+        Ok(entry)
+    }
+
+    /// An entry of lines, and its chunk.
+    async fn swap_of_lines(
+        &self,
+        session: &str,
+        log: Log,
+        lines: RangeInclusive<u64>,
+        (of_tool, summary): (bool, &str),
+    ) -> Result<(Swapped, Vec<u8>)> {
+        let mut all = Vec::new();
+        let mut from = *lines.start();
+        while from <= *lines.end() {
+            let page = self.raw_lines(session, log, from..=*lines.end(), usize::MAX).await?;
+            from = page.next.unwrap_or(u64::MAX);
+            all.extend(page.items);
+        }
+        let text = all.iter().map(|line| line.text.as_str()).collect::<Vec<_>>().join("\n");
+        let (Some(first), Some(last)) = (all.first(), all.last()) else { return Err(missing(session)) };
+        let tokens = match log {
+            Log::Messages => {
+                let mut show = Renderer::new(RenderRules::default());
+                let parsed = all.iter().filter_map(|line| Some((line, Message::parse(&line.text).ok()?)));
+                parsed.map(|(line, message)| show.all_of(line.number, message).tokens).sum()
+            }
+            Log::Events => count(&text) as u64,
+        };
+        let kind = match log {
+            Log::Messages if of_tool => "tool_output",
+            Log::Messages => "message_range",
+            Log::Events => "events",
+        };
+        let range = format!("{}-{}", lines.start(), lines.end());
+        let hash = sha256(text.as_bytes());
+        let chunk = Chunk {
+            source: log.file().to_owned(),
+            start_event: id_in(&first.text),
+            end_event: id_in(&last.text),
+            range: range.clone(),
+            hash: format!("sha256:{hash}"),
+        };
+        let entry = Swapped {
+            id: id_of(&hash),
+            kind: kind.to_owned(),
+            source: log.file().to_owned(),
+            range: Some(range),
+            event: (log == Log::Events && lines.start() == lines.end()).then(|| id_in(&first.text)),
+            summary: summary.to_owned(),
+            tokens,
+            cut: false,
+        };
+        Ok((entry, pretty(&chunk).into_bytes()))
+    }
+
+    /// What a pack cuts: a reference to its whole text.
+    pub(crate) fn swap_of_cut(
+        &self,
+        line: &crate::session::log::lines::Line,
+        summary: String,
+    ) -> (Swapped, Vec<u8>) {
+        let hash = sha256(line.text.as_bytes());
+        let range = format!("{0}-{0}", line.number);
+        let id = id_in(&line.text);
+        let chunk = Chunk {
+            source: Log::Messages.file().to_owned(),
+            start_event: id.clone(),
+            end_event: id,
+            range: range.clone(),
+            hash: format!("sha256:{hash}"),
+        };
+        let entry = Swapped {
+            id: id_of(&hash),
+            kind: "tool_output".to_owned(),
+            source: Log::Messages.file().to_owned(),
+            range: Some(range),
+            event: None,
+            summary,
+            // exact counts of what does not fit would cost more than the pack
+            tokens: line.text.len() as u64 / 4,
+            cut: true,
+        };
+        (entry, pretty(&chunk).into_bytes())
+    }
+
+    /// Writes chunks that are not there, and the index with these in it.
+    pub(crate) fn swap_ops(
+        &self,
+        session: &str,
+        new: impl IntoIterator<Item = (Swapped, Vec<u8>)>,
+        index: &[Swapped],
+        policy: &Policy,
+    ) -> Result<Vec<Op>> {
+        let (mut ops, mut index) = (Vec::new(), index.to_vec());
+        for (entry, chunk) in new {
+            match index.iter_mut().find(|there| there.id == entry.id) {
+                Some(there) => {
+                    *there = Swapped { cut: there.cut && entry.cut, ..entry };
+                }
+                None => {
+                    let path = self.file(session, &format!("{CHUNKS}/{}", entry.id))?;
+                    ops.push(Op::write(path, chunk).with_parents());
+                    index.push(entry);
+                }
+            }
+        }
+        let text: String = index.iter().map(Swapped::line).collect();
+        if text.len() > MAX_INDEX {
+            let message = format!("{SWAPPED}: has at most {MAX_INDEX} bytes; swap something in, or collect");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        let path = self.file(session, SWAPPED)?;
+        let attrs = self.marked(&path, Some(due_at(self.env.now(), policy.swap_ttl)));
+        ops.push(Op::write(path, text).with_parents().with_attrs(attrs));
+        Ok(ops)
+    }
+
+    /// What was moved out.
+    ///
+    /// # Errors
+    /// `NotFound` for a session that is not there; from the filesystem.
+    pub async fn swapped(&self, session: &str) -> Result<Vec<Swapped>> {
+        self.meta(session).await?;
+        Ok(self.swap_index(session).await?.1)
+    }
+
+    pub(crate) async fn swap_index(&self, session: &str) -> Result<(Option<File>, Vec<Swapped>)> {
+        let file = read_all(self.fs, &[self.file(session, SWAPPED)?], MAX_INDEX).await?.pop().flatten();
+        let index = parse_index(file.as_ref().and_then(File::text).unwrap_or_default());
+        Ok((file, index))
+    }
+
+    /// What was moved out, whole: lines as they are in their log, or the bytes of a file. Its hash is
+    /// checked.
+    ///
+    /// # Errors
+    /// `NotFound`; `Corrupt` if it is not what was moved out; `TooLarge`; from the filesystem.
+    pub async fn swap_content(&self, session: &str, id: &str) -> Result<Vec<u8>> {
+        let chunk = self.file(session, &format!("{CHUNKS}/{id}"))?;
+        let limit = usize::try_from(MAX_SWAPPED).unwrap_or(usize::MAX);
+        let file = read_all(self.fs, &[chunk], limit).await?.pop().flatten();
+        let file = file.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("{id}: nothing of {session} was swapped out by this id"))
+        })?;
+        self.of_chunk(session, id, file.bytes.ok_or_else(too_large)?).await
+    }
+
+    /// The lines that a chunk stands for, as a source; none if it has the bytes of a file.
+    pub(crate) async fn lines_of_chunk(&self, session: &str, chunk: &TreePath) -> Result<Option<String>> {
+        let limit = usize::try_from(MAX_SWAPPED).unwrap_or(usize::MAX) - 1;
+        let file = read_all(self.fs, std::slice::from_ref(chunk), limit).await?.pop().flatten();
+        let Some(bytes) = file.and_then(|file| file.bytes) else { return Ok(None) };
+        let is_of_file = chunk.name() == Some(&*id_of(&sha256(&bytes)));
+        let reference = serde_json::from_slice::<Chunk>(&bytes).ok().filter(|_| !is_of_file);
+        Ok(reference.map(|chunk| {
+            let log = if chunk.source == Log::Events.file() { Log::Events } else { Log::Messages };
+            format!("{session}#{}:{}", log.name(), chunk.range)
+        }))
+    }
+
+    /// What a chunk leads to, with its hash checked.
+    pub(crate) async fn of_chunk(&self, session: &str, id: &str, bytes: Vec<u8>) -> Result<Vec<u8>> {
+        let bytes = match serde_json::from_slice::<Chunk>(&bytes) {
+            // a file may look like a reference
+            Ok(chunk) if id_of(&sha256(&bytes)) != id => self.of_reference(session, &chunk).await?,
+            _ => bytes,
+        };
+        if id_of(&sha256(&bytes)) != id {
+            let message = format!("{id}: what the chunk of {session} leads to is not what was swapped out");
+            return Err(Error::new(ErrorKind::Corrupt, message));
+        }
+        Ok(bytes)
+    }
+
+    async fn of_reference(&self, session: &str, chunk: &Chunk) -> Result<Vec<u8>> {
+        let log = if chunk.source == Log::Events.file() { Log::Events } else { Log::Messages };
+        let source: Source = format!("{}..{}", chunk.start_event, chunk.end_event).parse()?;
+        let Resolved::Lines { bytes, .. } = self.resolve(session, &source).await? else {
+            return Err(missing(session));
+        };
+        if bytes.end - bytes.start > MAX_SWAPPED {
+            return Err(too_large());
+        }
+        self.bytes_of(&self.file(session, log.file())?, bytes).await
+    }
+
+    /// Moves something back into the window: the index does not have it any more, the chunk stays until it
+    /// is collected. Its hash is checked first.
+    ///
+    /// # Errors
+    /// As [`Sessions::swap_content`].
+    pub async fn swap_in(&self, session: &str, id: &str) -> Result<Vec<u8>> {
+        let content = self.swap_content(session, id).await?;
+        let mut tries = Tries::default();
+        loop {
+            let (file, mut index) = self.swap_index(session).await?;
+            if !index.iter().any(|entry| entry.id == id) {
+                return Ok(content);
+            }
+            index.retain(|entry| entry.id != id);
+            let policy = self.policy_or_default(session).await?;
+            let ops = self.swap_ops(session, [], &index, &policy)?;
+            let batch = self.batch(session, ops, "swap into session");
+            let batch = batch.require(self.file(session, SWAPPED)?, as_read(file.as_ref()));
+            match self.fs.commit(batch.require(self.file(session, META)?, Precondition::Exists)).await {
+                Err(error) if tries.again(&error) => {}
+                done => return done.map(|_| content),
+            }
+        }
+    }
+}
+
+fn too_large() -> Error {
+    Error::new(ErrorKind::TooLarge, format!("at most {MAX_SWAPPED} bytes are swapped at once; swap parts"))
+}
+
+/// The id of a line.
+fn id_in(line: &str) -> String {
+    #[derive(Deserialize)]
+    struct Id {
+        id: String,
+    }
+    serde_json::from_str::<Id>(line).map(|line| line.id).unwrap_or_default()
+}

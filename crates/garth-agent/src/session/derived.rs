@@ -1,0 +1,8 @@
+//! Files derived from the messages of a session: summary, facts, decisions, open work and references, and the
+//! pinned files beside them.
+
+pub(super) mod derive;
+pub(super) mod entry;
+pub(super) mod ownership;
+pub(super) mod pin;
+pub(super) mod publish;

@@ -1,0 +1,31 @@
+//! Pinned files: what comes first in each pack of a session.
+
+use super::entry::MAX_DERIVED;
+use crate::session::store::files::PINNED;
+use crate::session::store::sessions::Sessions;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::model::{Op, Precondition, Seq};
+use garth_engine::path::check_id;
+
+impl Sessions<'_> {
+    /// Pins a text under a name, `system.md` first in packs, others by name; without a text it is not pinned
+    /// any more.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is no name; `NotFound`; `TooLarge`; from the filesystem.
+    pub async fn pin(&self, session: &str, name: &str, text: Option<&str>) -> Result<Seq> {
+        check_id("name of a pinned file", name)?;
+        if text.is_some_and(|text| text.len() > MAX_DERIVED) {
+            let message = format!("{name}: a pinned file has at most {MAX_DERIVED} bytes");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        self.meta(session).await?;
+        let path = self.file(session, &format!("{PINNED}/{name}"))?;
+        let op = match text {
+            Some(text) => Op::write(path, text.to_owned()).with_parents(),
+            None => Op::remove_file(path),
+        };
+        let batch = self.batch(session, vec![op], "pin to session");
+        Ok(self.fs.commit(batch.require(self.is_there(session)?, Precondition::Exists)).await?.seq)
+    }
+}

@@ -1,0 +1,42 @@
+//! Publishes what a session found: a fact or a decision as the text of a context node, which says what it was
+//! made of.
+
+use super::entry::EntryKind;
+use crate::node::{Provenance, Put};
+use crate::session::log::source::Resolved;
+use crate::session::store::files::CHUNKS;
+use crate::session::store::sessions::Sessions;
+use garth_engine::error::{Error, Result};
+
+impl Sessions<'_> {
+    /// A fact or decision as a node to put, with the lines that it was made of.
+    ///
+    /// # Errors
+    /// `NotFound` for an id that nothing has; `InvalidArgument` for that of a reference; from the filesystem.
+    pub async fn to_publish(&self, session: &str, id: &str) -> Result<Put> {
+        let why = self.why(session, id).await?;
+        if why.kind == EntryKind::Ref {
+            return Err(Error::invalid(format!("{id} is a reference; publish facts and decisions")));
+        }
+        let (mut sources, chunks) = (Vec::new(), self.file(session, CHUNKS)?);
+        for (_, resolved) in &why.sources {
+            // a chunk may be collected once nothing of the session names it; what it stands for stays
+            let lines = match resolved {
+                Resolved::File { path, .. } if path.parent().as_ref() == Some(&chunks) => {
+                    self.lines_of_chunk(session, path).await?
+                }
+                _ => None,
+            };
+            sources.push(lines.unwrap_or_else(|| resolved.fixed()));
+        }
+        let mut put = Put::new(format!("{}\n", why.entry.says.trim_end()));
+        put.provenance = Some(Provenance {
+            user: self.user.clone(),
+            agent: self.agent.clone(),
+            session: session.to_owned(),
+            entry: id.to_owned(),
+            sources,
+        });
+        Ok(put)
+    }
+}

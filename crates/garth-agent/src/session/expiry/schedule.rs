@@ -1,0 +1,217 @@
+//! When a session is to be collected: the files that gc looks at say so in their metadata, so that whoever
+//! serves an account finds what is due without a look at anything else.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::policy::Policy;
+use crate::session::store::files::{DEDUPED, META, PACK, POLICY, SWAPPED};
+use crate::session::store::meta::Meta;
+use crate::session::store::sessions::Sessions;
+use crate::small::{File, read_all};
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::{FileSystem, FileSystemExt as _};
+use garth_engine::model::{Entry, FindQuery, Op, SetAttrs, Timestamp};
+use garth_engine::path::TreePath;
+
+/// In the custom metadata of a file: when its session is to be looked at. RFC 3339, UTC.
+const COLLECT_AT: &str = "garth.collect_at";
+
+/// The files that say it: what is due of the pack, of chunks, of blobs, of messages and events.
+pub(crate) const MARKED: [&str; 4] = [PACK, SWAPPED, DEDUPED, META];
+
+/// Most marks that are read at once.
+const PAGE: usize = 1000;
+
+/// Longest policy that is read.
+const MAX_POLICY: usize = 64 << 10;
+
+/// How long a session is left alone that cannot be collected, or not at once, in seconds.
+pub(crate) const PAUSE: i64 = 60 * 60;
+
+/// Sessions that are to be collected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Due {
+    /// Which, each once.
+    pub sessions: Vec<DueSession>,
+    /// When the next one is; none if there is none.
+    pub next: Option<Timestamp>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DueSession {
+    /// The user.
+    pub user: String,
+    /// The agent.
+    pub agent: String,
+    /// The session.
+    pub session: String,
+}
+
+impl Due {
+    /// Those of an account that are due by now, up to 1,000 at a time.
+    ///
+    /// # Errors
+    /// From the filesystem.
+    pub async fn find(fs: &dyn FileSystem, now: Timestamp) -> Result<Self> {
+        Self::marked(fs, COLLECT_AT, &MARKED, now).await
+    }
+
+    /// Those of which one of these files has a mark that is due by now.
+    pub(crate) async fn marked(
+        fs: &dyn FileSystem,
+        mark: &str,
+        files: &[&str],
+        now: Timestamp,
+    ) -> Result<Self> {
+        let users = TreePath::parse("/users")?;
+        let marks = fs.find(&FindQuery::metadata_from(mark, "").within(users).limit(PAGE)).await?;
+        let mut due = Self::default();
+        for item in marks.items {
+            let Some(at) = item.key.split_once('\0').and_then(|(_, at)| Timestamp::parse_rfc3339(at).ok())
+            else {
+                continue;
+            };
+            if at > now {
+                due.next = Some(at);
+                return Ok(due);
+            }
+            if let Some(one) = DueSession::of(&item.path, files)
+                && !due.sessions.contains(&one)
+            {
+                due.sessions.push(one);
+            }
+        }
+        // what others marked like this is looked past in time
+        due.next = marks.next.map(|_| now.plus_seconds(PAUSE));
+        Ok(due)
+    }
+}
+
+impl fmt::Display for DueSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.user, self.agent, self.session)
+    }
+}
+
+impl DueSession {
+    /// The session that a file is a mark of.
+    fn of(path: &TreePath, files: &[&str]) -> Option<Self> {
+        let mut parts = path.as_str().strip_prefix("/users/")?.splitn(6, '/');
+        let mut next = || parts.next();
+        let (user, agents, agent, sessions, session, file) =
+            (next()?, next()?, next()?, next()?, next()?, next()?);
+        let is_one = agents == "agents" && sessions == "session" && files.contains(&file);
+        is_one.then(|| Self { user: user.to_owned(), agent: agent.to_owned(), session: session.to_owned() })
+    }
+}
+
+/// The mark that a file has.
+pub(crate) fn mark_of(entry: &Entry) -> Option<Timestamp> {
+    entry.attributes.metadata.get(COLLECT_AT).and_then(|at| Timestamp::parse_rfc3339(at).ok())
+}
+
+/// A mark that far from a moment. So many moments are taken as one that a mark seldom changes.
+pub(crate) fn due_at(since: Timestamp, ttl: Duration) -> Timestamp {
+    let ttl = i64::try_from(ttl.as_nanos()).unwrap_or(i64::MAX);
+    let step = (ttl / 24).max(1_000_000_000);
+    let due = since.0.saturating_add(ttl);
+    Timestamp(due.saturating_add(step - 1).div_euclid(step).saturating_mul(step))
+}
+
+impl Sessions<'_> {
+    /// What a file of a session gets with its content, so that it is looked at then.
+    pub(crate) fn marked(&self, path: &TreePath, at: Option<Timestamp>) -> SetAttrs {
+        let attrs = SetAttrs::new();
+        match at {
+            _ if !self.fs.capabilities(path).attributes => attrs,
+            Some(at) => attrs.metadata(COLLECT_AT, at.to_rfc3339()),
+            None => attrs.remove_metadata(COLLECT_AT),
+        }
+    }
+
+    /// Writes what is known of a session. One at its end is looked at for messages and events that may go.
+    pub(crate) fn meta_op(&self, session: &str, meta: &Meta) -> Result<Op> {
+        let path = self.file(session, META)?;
+        let attrs = self.marked(&path, meta.finished_at.is_some().then(|| self.env.now()));
+        Ok(Op::write(path, meta.to_json()).with_attrs(attrs))
+    }
+
+    /// What `context/gc.policy` says, and the file.
+    pub(crate) async fn policy(&self, session: &str) -> Result<(Option<File>, Policy)> {
+        let file = read_all(self.fs, &[self.file(session, POLICY)?], MAX_POLICY).await?.pop().flatten();
+        let policy = match &file {
+            Some(file) => Policy::parse(file.text().ok_or_else(|| {
+                Error::invalid(format!(
+                    "gc.policy of {session} is not UTF-8, or has more than {MAX_POLICY} bytes"
+                ))
+            })?)?,
+            None => Policy::default(),
+        };
+        Ok((file, policy))
+    }
+
+    /// The policy; one that cannot be read is told of when it is to be obeyed.
+    pub(crate) async fn policy_or_default(&self, session: &str) -> Result<Policy> {
+        match self.policy(session).await {
+            Ok((_, policy)) => Ok(policy),
+            Err(error) if error.is(ErrorKind::InvalidArgument) => Ok(Policy::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Leaves a session alone for an hour, as far as its marks go.
+    ///
+    /// # Errors
+    /// From the filesystem.
+    pub async fn postpone(&self, session: &str) -> Result<()> {
+        let now = self.env.now();
+        let mut ops = Vec::new();
+        for name in MARKED {
+            let path = self.file(session, name)?;
+            if let Some(entry) = self.fs.lookup(&path).await?
+                && mark_of(&entry).is_some_and(|at| at <= now)
+            {
+                let attrs = self.marked(&path, Some(now.plus_seconds(PAUSE)));
+                ops.push(Op::set_attrs(path, attrs));
+            }
+        }
+        if !ops.is_empty() {
+            self.fs.commit(self.batch(session, ops, "put off collecting")).await?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_marked_files_of_a_session_stand_for_it() {
+        let of = |path: &str| DueSession::of(&TreePath::parse(path).unwrap(), &MARKED);
+        let found = of("/users/ann/agents/coder/session/work/context/pack.json").unwrap();
+        assert_eq!((&*found.user, &*found.agent, &*found.session), ("ann", "coder", "work"));
+        assert!(of("/users/ann/agents/coder/session/work/meta.json").is_some());
+        for other in [
+            "/users/ann/agents/coder/session/work/latest.md",
+            "/users/ann/agents/coder/session/meta.json",
+            "/users/ann/agents/coder/chats/work/meta.json",
+            "/other/ann/agents/coder/session/work/meta.json",
+        ] {
+            assert!(of(other).is_none(), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_mark_is_not_before_the_time_and_not_much_behind_it() {
+        for (since, ttl) in [(0, 0), (1, 30), (1_700_000_000, 86_400), (1_700_000_001, 30 * 86_400)] {
+            let due = due_at(Timestamp(since * 1_000_000_000), Duration::from_secs(ttl)).0 / 1_000_000_000;
+            let ttl = i64::try_from(ttl).unwrap();
+            assert!((since + ttl..=since + ttl + (ttl / 24).max(1)).contains(&due), "{since} {ttl} {due}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What refers to chunks and blobs of a session: what is derived of it, what its children refer to, and its
+//! pack. Whoever collects sees these files alone, so that nothing else may name a chunk or blob.
+
+use std::collections::HashSet;
+
+use crate::breathe::breathe;
+use crate::session::derived::entry::{Entry, EntryKind, MAX_DERIVED};
+use crate::session::lifecycle::children::MAX_CHILDREN;
+use crate::session::pack::Pack;
+use crate::session::store::files::{CHILDREN, PACK, PACK_TEXT, SUMMARY, TODO};
+use crate::session::store::sessions::Sessions;
+use crate::small::{as_read, read_all};
+use garth_engine::error::{ErrorKind, Result};
+use garth_engine::fs::FileSystemExt as _;
+use garth_engine::model::{At, Kind, Page, Precondition};
+use garth_engine::path::TreePath;
+
+/// Most bytes of a file in which names are looked for, a byte less than are read at once.
+const MAX_READ: usize = (16 << 20) - 1;
+/// Children whose references are read at once.
+const AT_ONCE: usize = 16;
+/// What an id of content begins with, and how many hexadecimal digits it has.
+const ID: (&str, usize) = ("sha256-", 64);
+
+/// The names that something refers to.
+#[derive(Debug, Default)]
+pub(super) struct Roots {
+    names: HashSet<String>,
+    /// Whether there is something that cannot be read: it may name anything.
+    blind: bool,
+}
+
+impl Roots {
+    /// Whether something refers to a file of this name, or may.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.blind || self.names.contains(name)
+    }
+
+    /// Takes each id that stands in a text, wherever it does.
+    fn read(&mut self, text: &str) {
+        let (prefix, digits) = ID;
+        for (at, _) in text.match_indices(prefix) {
+            let id = text.get(at..at + prefix.len() + digits);
+            let is_hex = |id: &&str| id[prefix.len()..].bytes().all(|byte| byte.is_ascii_hexdigit());
+            self.names.extend(id.filter(is_hex).map(str::to_owned));
+        }
+    }
+
+    /// Takes what a source or path leads to, whatever it is called.
+    fn name(&mut self, to: &str) {
+        let to = to.rsplit('/').next().unwrap_or(to);
+        let swap = to.rsplit_once("swap:").map(|(_, id)| id.to_owned());
+        self.names.extend(swap.into_iter().chain([to.to_owned()]));
+    }
+
+    fn entries(&mut self, kind: EntryKind, text: &str) {
+        for entry in text.lines().filter_map(|line| Entry::parse(kind, line).ok()) {
+            let sources = entry.sources.iter().chain(&entry.resolved);
+            sources.for_each(|source| self.name(&source.to_string()));
+            entry.to.iter().for_each(|(path, _)| self.name(path));
+        }
+    }
+}
+
+impl Sessions<'_> {
+    /// What refers to chunks and blobs, and that it is as it was read. A pack counts if it stays.
+    pub(super) async fn roots(
+        &self,
+        session: &str,
+        pack_stays: bool,
+    ) -> Result<(Roots, Vec<(At, Precondition)>)> {
+        let (mut roots, mut conditions) = (Roots::default(), Vec::new());
+        let derived = EntryKind::ALL.map(|kind| (kind.file(), Some(kind)));
+        let pack = [(PACK, None), (PACK_TEXT, None)].into_iter().filter(|_| pack_stays);
+        let files = derived.into_iter().chain([(SUMMARY, None), (TODO, None)]).chain(pack);
+        for (name, kind) in files {
+            let path = self.file(session, name)?;
+            self.names_in(vec![path], kind, MAX_READ, &mut roots, &mut conditions).await?;
+        }
+        let children = self.file(session, CHILDREN)?;
+        // one that is spawned meanwhile is not seen
+        let there = self.fs.lookup(&children).await?.map(|dir| Precondition::Etag(dir.etag));
+        conditions.push((At::from(&children), there.unwrap_or(Precondition::Absent)));
+        let page = Page::default().limit(MAX_CHILDREN);
+        let listing = match self.fs.list(&At::from(&children), &page).await {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok((roots, conditions));
+            }
+            listing => listing?,
+        };
+        roots.blind |= listing.more;
+        let dirs = listing.items.into_iter().filter(|item| item.kind == Kind::Directory);
+        let paths = dirs.map(|dir| self.file(session, &format!("{CHILDREN}/{}/refs.jsonl", dir.name)));
+        let paths = paths.collect::<Result<Vec<_>>>()?;
+        for some in paths.chunks(AT_ONCE) {
+            let kind = Some(EntryKind::Ref);
+            self.names_in(some.to_vec(), kind, MAX_DERIVED, &mut roots, &mut conditions).await?;
+            breathe().await;
+        }
+        Ok((roots, conditions))
+    }
+
+    async fn names_in(
+        &self,
+        paths: Vec<TreePath>,
+        of: Option<EntryKind>,
+        limit: usize,
+        roots: &mut Roots,
+        conditions: &mut Vec<(At, Precondition)>,
+    ) -> Result<()> {
+        let files = read_all(self.fs, &paths, limit).await?;
+        for (path, file) in paths.into_iter().zip(files) {
+            let is_pack = path.as_str().ends_with("/context/pack.json");
+            // it shows entries, as they were when it was built
+            let shows_entries = path.as_str().ends_with("/context/pack.md");
+            conditions.push((At::from(path), as_read(file.as_ref())));
+            let Some(file) = file else { continue };
+            let Some(bytes) = &file.bytes else {
+                roots.blind = true;
+                continue;
+            };
+            let text = String::from_utf8_lossy(bytes);
+            roots.read(&text);
+            for kind in EntryKind::ALL {
+                if shows_entries || of == Some(kind) {
+                    roots.entries(kind, &text);
+                }
+            }
+            if let Some(pack) = serde_json::from_slice::<Pack>(bytes).ok().filter(|_| is_pack) {
+                pack.items.iter().for_each(|item| roots.name(&item.source));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_found_wherever_it_stands() {
+        let id = format!("sha256-{}", "0a".repeat(32));
+        let mut roots = Roots::default();
+        roots.read(&format!("sha256-short sha256- see swap:{id}, größe sha256-{}", "ü".repeat(60)));
+        roots.name("sha256-work#swap:odd-name");
+        roots.name("/users/ann/agents/coder/session/sha256-work/context/swap/chunk/note.txt");
+        assert!(roots.has(&id) && roots.has("odd-name") && roots.has("note.txt"));
+        assert!(!roots.has("sha256-short") && !roots.has("sha256-"));
+    }
+}

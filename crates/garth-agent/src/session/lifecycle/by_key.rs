@@ -1,0 +1,62 @@
+//! The session that goes on under a key.
+
+use super::create::Create;
+use crate::system::projections;
+use crate::ids::uuid;
+use crate::session::store::list::Listed;
+use crate::session::store::session_key::SessionKey;
+use crate::session::store::sessions::Sessions;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::model::{FindQuery};
+use crate::system::projections::sessions::open_key;
+
+/// Most sessions with one key that are not at their end.
+const MAX_OPEN: usize = 1000;
+
+impl Sessions<'_> {
+    /// The newest session with a key that is not at its end, if there is one.
+    ///
+    /// # Errors
+    /// `TooLarge` if there are more than 1,000; from the filesystem.
+    pub async fn current(&self, key: &SessionKey) -> Result<Option<Listed>> {
+        let home = match &self.only {
+            Some(only) => self.directory(only)?,
+            None => self.home()?,
+        };
+        let query = FindQuery::new(projections::SESSION).equal(&open_key(key.as_str())).limit(MAX_OPEN);
+        let answer = self.fs.find(&query.within(home)).await?;
+        if answer.next.is_some() {
+            let message = format!("{key}: more than {MAX_OPEN} sessions have this key; end some of them");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        let dirs = answer.items.iter().filter_map(|item| item.path.parent());
+        let names: Vec<String> = dirs.filter_map(|dir| Some(dir.name()?.to_owned())).collect();
+        let mut newest: Option<Listed> = None;
+        for some in names.chunks(32) {
+            for found in self.read(some).await?.into_iter().flatten().flatten() {
+                // its state may have been written by other doors
+                let is_newer = newest.as_ref().is_none_or(|newest| newest.created_at < found.created_at);
+                if !found.state.is_final() && is_newer {
+                    newest = Some(found);
+                }
+            }
+        }
+        Ok(newest)
+    }
+
+    /// The session that goes on under a key: the current one, or a new one that is made of `create` with this
+    /// key. Without a name it is named by a UUID.
+    ///
+    /// # Errors
+    /// As [`Sessions::current`] and [`Sessions::create`].
+    pub async fn by_key(&self, key: &SessionKey, create: &Create) -> Result<(Listed, bool)> {
+        if let Some(current) = self.current(key).await? {
+            return Ok((current, false));
+        }
+        let mut create = create.clone().key(key.clone());
+        if create.name.is_empty() {
+            create.name = uuid(&self.env)?;
+        }
+        Ok((self.create(&create).await?, true))
+    }
+}

@@ -1,0 +1,497 @@
+//! Child agents: a session hands a piece of work to another, and gets a result. What children say never comes
+//! into the packs of their parent; their results do, by reference.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::str::FromStr;
+
+use super::create::Create;
+use crate::session::derived::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
+use crate::session::store::files::{CHILDREN, META, UPDATED_AT};
+use crate::session::store::meta::{Meta, State};
+use crate::session::store::sessions::Sessions;
+use crate::small::{File, as_read, read_all};
+use crate::tries::Tries;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::model::{At, Kind, Op, Page, Precondition};
+use garth_engine::path::{Name, TreePath, check_id};
+
+/// Most children of a session.
+pub const MAX_CHILDREN: usize = 1000;
+/// Most sessions that end with the one that spawned them.
+const MAX_FAMILY: usize = 1000;
+/// Most artifacts of a result.
+const MAX_ARTIFACTS: usize = 100;
+/// Longest summary of a result in the references of its parent, in characters.
+const SUMMARY: usize = 200;
+
+/// How far a child is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChildStatus {
+    /// It was not begun.
+    Pending,
+    /// It is at work.
+    Active,
+    /// It has a result.
+    Done,
+    /// It failed.
+    Error,
+    /// Somebody ended it.
+    Cancelled,
+}
+
+impl ChildStatus {
+    const ALL: [Self; 5] = [Self::Pending, Self::Active, Self::Done, Self::Error, Self::Cancelled];
+
+    /// As the file `status` says it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Active => "active",
+            Self::Done => "done",
+            Self::Error => "error",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether nothing comes after it.
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Done | Self::Error | Self::Cancelled)
+    }
+
+    /// Whether this may follow.
+    const fn leads_to(self, next: Self) -> bool {
+        match self {
+            Self::Pending => !matches!(next, Self::Pending),
+            Self::Active => next.is_final(),
+            Self::Done | Self::Error | Self::Cancelled => false,
+        }
+    }
+
+    const fn state(self) -> State {
+        match self {
+            Self::Pending => State::Idle,
+            Self::Active => State::Active,
+            Self::Done => State::Done,
+            Self::Error => State::Error,
+            Self::Cancelled => State::Cancelled,
+        }
+    }
+}
+
+impl FromStr for ChildStatus {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|status| status.as_str() == text);
+        found.ok_or_else(|| {
+            let all = Self::ALL.map(Self::as_str).join(", ");
+            Error::invalid(format!("{text}: is no status of a child; write one of {all}"))
+        })
+    }
+}
+
+impl fmt::Display for ChildStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A child to spawn.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Spawn {
+    /// Its id: the name of its directory below `context/child`.
+    pub id: String,
+    /// The agent that does it; if it is not given, the same.
+    pub agent: Option<String>,
+    /// The session that it is done in; if it is not given, one of the id's name.
+    pub session: Option<String>,
+    /// What it has to know.
+    pub handoff: String,
+}
+
+impl Spawn {
+    /// A child of this id that gets this.
+    pub fn new(id: impl Into<String>, handoff: impl Into<String>) -> Self {
+        Self { id: id.into(), agent: None, session: None, handoff: handoff.into() }
+    }
+}
+
+/// A child.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Child {
+    /// Its id.
+    pub id: String,
+    /// The agent that does it.
+    pub agent: String,
+    /// The session that it is done in.
+    pub session: String,
+    /// How far it is.
+    pub status: ChildStatus,
+}
+
+/// What a child is told to have done.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ChildChange {
+    /// How far it is now.
+    pub status: Option<ChildStatus>,
+    /// What it found, in Markdown.
+    pub result: Option<String>,
+    /// What it found elsewhere: entries as of `refs.jsonl`. Their sources are those of the child's session,
+    /// but for chunks and blobs, which are those of the parent: it collects only what nothing names here.
+    pub refs: Option<String>,
+    /// Files that it made: the name of each below `artifact/`, and where it is. They are taken by reference.
+    pub artifacts: Vec<(String, TreePath)>,
+}
+
+impl ChildChange {
+    /// Only this status.
+    pub fn status(status: ChildStatus) -> Self {
+        Self { status: Some(status), ..Self::default() }
+    }
+
+    /// Done, with this result.
+    pub fn done(result: impl Into<String>) -> Self {
+        Self { result: Some(result.into()), ..Self::status(ChildStatus::Done) }
+    }
+}
+
+/// A child with its files as they were read.
+struct ChildFiles {
+    child: Child,
+    status: File,
+}
+
+impl<'a> Sessions<'a> {
+    /// The sessions of another agent with the same user.
+    fn of_agent(&self, agent: &str) -> Self {
+        Self { agent: agent.to_owned(), ..self.clone() }
+    }
+
+    /// What is known of a session, if it is there and can be reached and read.
+    async fn meta_if_there(&self, session: &str) -> Result<Option<(File, Meta)>> {
+        match self.meta(session).await {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::NotFound | ErrorKind::AccessDenied | ErrorKind::Corrupt
+                ) =>
+            {
+                Ok(None)
+            }
+            found => found.map(Some),
+        }
+    }
+
+    /// Hands work to a child: its directory and, if it is not there yet, its session are made in one commit.
+    ///
+    /// # Errors
+    /// `AlreadyExists` for a child of this id; `InvalidArgument`; `NotFound`; `TooLarge`; from the
+    /// filesystem.
+    pub async fn spawn(&self, session: &str, spawn: &Spawn) -> Result<Child> {
+        check_id("child", &spawn.id)?;
+        let agent = spawn.agent.clone().unwrap_or_else(|| self.agent.clone());
+        let name = spawn.session.clone().unwrap_or_else(|| spawn.id.clone());
+        check_id("agent", &agent)?;
+        check_id("session", &name)?;
+        if agent == self.agent && name == session {
+            return Err(Error::invalid(format!("{name}: a session is no child of its own; name another")));
+        }
+        if spawn.handoff.len() > MAX_DERIVED {
+            return Err(too_large("handoff.md"));
+        }
+        let child = Child { id: spawn.id.clone(), agent, session: name, status: ChildStatus::Pending };
+        let mut tries = Tries::default();
+        loop {
+            match self.spawn_once(session, spawn, &child).await {
+                Err(error) if tries.again(&error) => {}
+                done => return done.map(|()| child),
+            }
+        }
+    }
+
+    async fn spawn_once(&self, session: &str, spawn: &Spawn, child: &Child) -> Result<()> {
+        let (_, meta) = self.meta(session).await?;
+        if meta.finished_at.is_some() {
+            let message = format!("{session}: is at its end; set its state to active or idle first");
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        if self.child_names(session).await?.len() >= MAX_CHILDREN {
+            let message = format!("{session}: has {MAX_CHILDREN} children, which is the most");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        let file = |name: &str| self.file(session, &format!("{CHILDREN}/{}/{name}", spawn.id));
+        let texts = [
+            ("agent", format!("{}\n", child.agent)),
+            ("session", format!("{}\n", child.session)),
+            ("status", format!("{}\n", child.status)),
+            ("handoff.md", spawn.handoff.clone()),
+            ("result.md", String::new()),
+            ("refs.jsonl", String::new()),
+        ];
+        let mut ops = vec![Op::mkdir_all(file("artifact")?)];
+        for (name, text) in texts {
+            ops.push(Op::write(file(name)?, text).create_new());
+        }
+        let details = [("child", &child.id), ("agent", &child.agent), ("session", &child.session)];
+        ops.push(self.event_op(session, "child.spawned", &details).await?);
+        let own = self.of_agent(&child.agent);
+        let mut batch = self.batch(session, ops, "spawn child of session");
+        let there = match &self.only {
+            // what is not reached here is made by who reaches it
+            Some(_) => true,
+            None => own.meta_if_there(&child.session).await?.is_some(),
+        };
+        if !there {
+            let mut create = Create::new(&child.session);
+            create.parent = Some(format!("{}/{session}#{}", self.agent, child.id));
+            let (ops, conditions, _) = own.create_ops(&create).await?;
+            batch.ops.extend(ops);
+            batch.preconditions.extend(conditions);
+        }
+        let batch = batch.require(self.is_there(session)?, Precondition::Exists);
+        let taken = |error: &Error| error.is(ErrorKind::AlreadyExists);
+        self.fs.commit(batch).await.map(drop).map_err(|error| match taken(&error) {
+            true => {
+                let message = format!("{}: {session} has such a child; take another id", spawn.id);
+                Error::new(ErrorKind::AlreadyExists, message)
+            }
+            false => error,
+        })
+    }
+
+    /// The children of a session, by id.
+    ///
+    /// # Errors
+    /// `NotFound`; from the filesystem.
+    pub async fn children(&self, session: &str) -> Result<Vec<Child>> {
+        self.meta(session).await?;
+        Ok(self.read_children(session).await?.into_iter().map(|read| read.child).collect())
+    }
+
+    async fn child_names(&self, session: &str) -> Result<Vec<Name>> {
+        let dir = self.file(session, CHILDREN)?;
+        let page = Page::default().limit(MAX_CHILDREN);
+        match self.fs.list(&At::from(&dir), &page).await {
+            Ok(listing) => {
+                let dirs = listing.items.into_iter().filter(|item| item.kind == Kind::Directory);
+                Ok(dirs.map(|item| item.name).collect())
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                Ok(Vec::new())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn read_children(&self, session: &str) -> Result<Vec<ChildFiles>> {
+        let names = self.child_names(session).await?;
+        let mut children = Vec::new();
+        for some in names.chunks(100) {
+            let files = some.iter().flat_map(|name| {
+                ["agent", "session", "status"]
+                    .map(|file| self.file(session, &format!("{CHILDREN}/{name}/{file}")))
+            });
+            let read = read_all(self.fs, &files.collect::<Result<Vec<_>>>()?, 4096).await?;
+            for (name, files) in some.iter().zip(read.chunks(3)) {
+                let [Some(agent), Some(own), Some(status)] = files else { continue };
+                let text = |file: &File| file.text().unwrap_or_default().trim().to_owned();
+                // what somebody wrote there that is no status is not begun
+                let known = text(status).parse().unwrap_or(ChildStatus::Pending);
+                let child =
+                    Child { id: name.to_string(), agent: text(agent), session: text(own), status: known };
+                children.push(ChildFiles { child, status: status.clone() });
+            }
+        }
+        Ok(children)
+    }
+
+    /// Tells how far a child is, and what it found. A final status is final. With one, the parent refers to
+    /// its result, references and artifacts.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` for a child that is at its end; `InvalidArgument`, also for references to
+    /// chunks and blobs of another session; `TooLarge`; from the filesystem.
+    pub async fn set_child(&self, session: &str, id: &str, change: &ChildChange) -> Result<Child> {
+        let mut tries = Tries::default();
+        loop {
+            match self.set_child_once(session, id, change).await {
+                Err(error) if tries.again(&error) => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn set_child_once(&self, session: &str, id: &str, change: &ChildChange) -> Result<Child> {
+        check_id("child", id)?;
+        let all = self.read_children(session).await?;
+        let Some(ChildFiles { mut child, status }) = all.into_iter().find(|read| read.child.id == id) else {
+            let message = format!("{id}: {session} has no such child; spawn it first");
+            return Err(Error::new(ErrorKind::NotFound, message));
+        };
+        let is_same = change.status.is_none_or(|status| status == child.status);
+        let says_nothing = change.result.is_none() && change.refs.is_none() && change.artifacts.is_empty();
+        if is_same && says_nothing {
+            return Ok(child);
+        }
+        let leads = change.status.is_none_or(|next| is_same || child.status.leads_to(next));
+        if child.status.is_final() || !leads {
+            let message = format!("{id}: is {}, nothing else follows that", child.status);
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        child.status = change.status.unwrap_or(child.status);
+        let path = |name: &str| self.file(session, &format!("{CHILDREN}/{id}/{name}"));
+        let mut conditions = vec![(At::from(path("status")?), as_read(Some(&status)))];
+        let mut ops = vec![Op::write(path("status")?, format!("{}\n", child.status))];
+        if let Some(result) = &change.result {
+            if result.len() > MAX_DERIVED {
+                return Err(too_large("result.md"));
+            }
+            ops.push(Op::write(path("result.md")?, result.clone()));
+        }
+        if let Some(refs) = &change.refs {
+            let entries = parse_entries(EntryKind::Ref, refs)?;
+            conditions.extend(self.named_here(session, &entries, true).await?);
+            ops.push(Op::write(path("refs.jsonl")?, lines_of(&entries)));
+        }
+        if change.artifacts.len() > MAX_ARTIFACTS {
+            let message = format!("a result has at most {MAX_ARTIFACTS} artifacts");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        for (name, from) in &change.artifacts {
+            ops.push(Op::copy(from, path("artifact")?.join(&Name::parse(name)?)?).replace());
+        }
+        if child.status.is_final() {
+            let (more, condition) = self.merged_refs(session, &child, change).await?;
+            ops.push(more);
+            conditions.push(condition);
+            let details = [("child", &child.id), ("status", &child.status.to_string())];
+            ops.push(self.event_op(session, "child.ended", &details).await?);
+            let own = self.of_agent(&child.agent);
+            for (state, condition) in
+                own.ended((&self.agent, session), &child.session, child.status.state()).await?
+            {
+                ops.extend(state);
+                conditions.push(condition);
+            }
+        }
+        ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{}\n", self.env.now().to_rfc3339())));
+        let batch = self.batch(session, ops, "set child of session");
+        let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
+        self.fs.commit(batch.require(self.is_there(session)?, Precondition::Exists)).await?;
+        Ok(child)
+    }
+
+    /// The references of the parent, with those to what a child found.
+    async fn merged_refs(
+        &self,
+        session: &str,
+        child: &Child,
+        change: &ChildChange,
+    ) -> Result<(Op, (At, Precondition))> {
+        let refs = self.file(session, EntryKind::Ref.file())?;
+        let dir = format!("{CHILDREN}/{}", child.id);
+        let names = [refs.clone(), self.file(session, &format!("{dir}/result.md"))?];
+        let mut read = read_all(self.fs, &names, MAX_DERIVED).await?.into_iter();
+        let (file, old) = (read.next().flatten(), read.next().flatten());
+        let result = change.result.clone().or_else(|| old.as_ref()?.text().map(str::to_owned));
+        let first = result.iter().flat_map(|text| text.lines()).find(|line| !line.trim().is_empty());
+        let said = first.map_or(child.status.to_string(), |line| line.chars().take(SUMMARY).collect());
+        let mut new = vec![(format!("child-{}", child.id), format!("{dir}/result.md"), "child_result", said)];
+        if change.refs.as_ref().is_some_and(|refs| !refs.trim().is_empty()) {
+            let said = format!("what {} refers to", child.id);
+            new.push((format!("child-{}-refs", child.id), format!("{dir}/refs.jsonl"), "refs", said));
+        }
+        for (number, (name, _)) in (1..).zip(&change.artifacts) {
+            let id = format!("child-{}-artifact-{number}", child.id);
+            new.push((id, format!("{dir}/artifact/{name}"), "artifact", name.clone()));
+        }
+        let mut text = String::new();
+        let ids: Vec<&String> = new.iter().map(|(id, ..)| id).collect();
+        for line in file.as_ref().and_then(File::text).unwrap_or_default().lines() {
+            let known = Entry::parse(EntryKind::Ref, line);
+            if !known.is_ok_and(|entry| ids.contains(&&entry.id)) {
+                text.push_str(&format!("{line}\n"));
+            }
+        }
+        for (id, path, kind, summary) in &new {
+            let entry = serde_json::json!({"id": id, "path": path, "kind": kind, "summary": summary});
+            text.push_str(&format!("{entry}\n"));
+        }
+        if text.len() > MAX_DERIVED {
+            return Err(too_large(EntryKind::Ref.file()));
+        }
+        let condition = (At::from(&refs), as_read(file.as_ref()));
+        Ok((Op::write(refs, text), condition))
+    }
+
+    /// What ends a session and, with it, its children that are not at their end, and theirs; the parent
+    /// stays, if it is among them.
+    pub(crate) async fn ended(
+        &self,
+        parent: (&str, &str),
+        session: &str,
+        state: State,
+    ) -> Result<Vec<(Vec<Op>, (At, Precondition))>> {
+        let mut changes = Vec::new();
+        let now = self.env.now().to_rfc3339();
+        let mut due = vec![(self.agent.clone(), session.to_owned(), state)];
+        let mut seen = HashSet::from([(parent.0.to_owned(), parent.1.to_owned())]);
+        while let Some((agent, session, state)) = due.pop() {
+            let own = self.of_agent(&agent);
+            // a child's session may lie where this tree does not reach
+            let Some((file, mut meta)) = own.meta_if_there(&session).await? else { continue };
+            if !seen.insert((agent, session.clone())) || meta.finished_at.is_some() {
+                continue;
+            }
+            if seen.len() > MAX_FAMILY {
+                let message =
+                    format!("{session}: more than {MAX_FAMILY} sessions end with it; end some first");
+                return Err(Error::new(ErrorKind::TooLarge, message));
+            }
+            let mut ops = own.state_ops(&session, &mut meta, state, &now)?.to_vec();
+            let meta_file = own.file(&session, META)?;
+            ops.push(own.meta_op(&session, &meta)?);
+            changes.push((ops, (At::from(meta_file), as_read(Some(&file)))));
+            let (more, children) = own.orphaned(&session).await?;
+            changes.extend(more);
+            due.extend(children.into_iter().map(|child| (child.agent, child.session, State::Cancelled)));
+        }
+        Ok(changes)
+    }
+
+    /// What cancels the children of a session that are not at their end, and which those are.
+    pub(crate) async fn orphaned(
+        &self,
+        session: &str,
+    ) -> Result<(Vec<(Vec<Op>, (At, Precondition))>, Vec<Child>)> {
+        let (mut changes, mut children) = (Vec::new(), Vec::new());
+        for ChildFiles { child, status } in self.read_children(session).await? {
+            if child.status.is_final() {
+                continue;
+            }
+            let path = self.file(session, &format!("{CHILDREN}/{}/status", child.id))?;
+            let op = Op::write(path.clone(), format!("{}\n", ChildStatus::Cancelled));
+            changes.push((vec![op], (At::from(path), as_read(Some(&status)))));
+            children.push(child);
+        }
+        Ok((changes, children))
+    }
+
+    /// What cancels all that a session has spawned, when it ends.
+    pub(crate) async fn end_children(&self, session: &str) -> Result<Vec<(Vec<Op>, (At, Precondition))>> {
+        let (mut changes, children) = self.orphaned(session).await?;
+        for child in children {
+            let own = self.of_agent(&child.agent);
+            changes.extend(own.ended((&self.agent, session), &child.session, State::Cancelled).await?);
+        }
+        Ok(changes)
+    }
+}
+
+fn too_large(name: &str) -> Error {
+    Error::new(ErrorKind::TooLarge, format!("{name}: has at most {MAX_DERIVED} bytes"))
+}

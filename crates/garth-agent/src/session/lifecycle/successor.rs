@@ -1,0 +1,137 @@
+//! Ends a session and makes the one that goes on in its place, as a part of one commit.
+
+use super::create::Create;
+use crate::ids::uuid;
+use crate::session::store::files::{Log, META, UPDATED_AT};
+use crate::session::store::list::Listed;
+use crate::session::store::meta::{Meta, State};
+use crate::session::store::session_key::SessionKey;
+use crate::session::store::sessions::Sessions;
+use crate::small::{File, as_read};
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::model::{At, Op, Precondition, VersionId};
+use garth_engine::path::{TreePath, check_id};
+
+/// Names that are tried for the next session: `work-2`, `work-3` and so on.
+const MAX_NAMES: u64 = 1000;
+
+/// A part of a commit.
+#[derive(Debug)]
+pub(crate) struct SuccessionPlan {
+    pub(crate) ops: Vec<Op>,
+    pub(crate) conditions: Vec<(At, Precondition)>,
+    /// The session that goes on.
+    pub(crate) next: Listed,
+}
+
+/// What is known of a session that is to be closed.
+#[derive(Debug)]
+pub(crate) struct Closed {
+    pub(crate) listed: Listed,
+    /// Its `meta.json`.
+    pub(crate) file: File,
+    /// The messages, and their version.
+    pub(crate) messages: (TreePath, VersionId),
+    /// How many there are.
+    pub(crate) lines: u64,
+}
+
+impl Sessions<'_> {
+    /// What is known of a session. The version of its messages is read before their number: what comes later
+    /// makes the commit fail.
+    pub(crate) async fn to_close(&self, session: &str) -> Result<Closed> {
+        let (file, _) = self.meta(session).await?;
+        let listed = self.get(session).await?;
+        let path = self.file(session, Log::Messages.file())?;
+        let etag = self.fs.stat(&At::from(&path)).await?.etag;
+        let lines = self.end(session, Log::Messages).await?.lines;
+        Ok(Closed { listed, file, messages: (path, etag), lines })
+    }
+
+    /// The line that a message has in an archive, or the first behind it: what was withdrawn is not there.
+    pub(crate) async fn archived_line(&self, session: &str, line: u64) -> Result<u64> {
+        let gone = self.withdrawn(session, 1..=line.saturating_sub(1)).await?;
+        let mut gone: Vec<_> = gone.into_iter().map(|lines| (*lines.start(), *lines.end())).collect();
+        gone.sort_unstable();
+        let (mut left_out, mut seen) = (0, 0);
+        for (first, last) in gone {
+            let (first, last) = (first.max(seen + 1), last.min(line - 1));
+            left_out += (last + 1).saturating_sub(first);
+            seen = seen.max(last);
+        }
+        Ok(line - left_out)
+    }
+
+    /// What ends a session whose messages are in an archive, if it has any, and makes the next one, of this
+    /// name if one is given. If anything is said in it meanwhile, the commit fails with `Conflict`.
+    pub(crate) async fn closing(
+        &self,
+        closed: &Closed,
+        archive: Option<&TreePath>,
+        name: Option<&str>,
+        reason: &str,
+    ) -> Result<SuccessionPlan> {
+        let Listed { name: session, cwd, meta, .. } = &closed.listed;
+        let now = self.env.now().to_rfc3339();
+        let mut create = Create::new(String::new()).cwd(cwd.clone());
+        create.key = meta.session_key.as_deref().map(str::parse::<SessionKey>).transpose()?;
+        (create.model, create.context_window) = (meta.model.clone(), meta.context_window);
+        (create.class, create.previous) = (Some(meta.class.clone()), Some(session.clone()));
+        let (mut ops, mut conditions, next) = self.next_ops(session, meta, create, name).await?;
+        let mut meta = meta.clone();
+        ops.extend(self.state_ops(session, &mut meta, State::Done, &now)?);
+        for (more, condition) in self.end_children(session).await? {
+            ops.extend(more);
+            conditions.push(condition);
+        }
+        (meta.next, meta.archive) = (Some(next.name.clone()), archive.map(TreePath::to_string));
+        ops.push(self.meta_op(session, &meta)?);
+        let (reason, archived) = (reason.to_owned(), meta.archive.clone());
+        let mut fields = vec![("next", &next.name), ("reason", &reason)];
+        fields.extend(archived.iter().map(|archive| ("archive", archive)));
+        ops.push(self.event_op(session, "session.reset", &fields).await?);
+        ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));
+        conditions.push((At::from(self.file(session, META)?), as_read(Some(&closed.file))));
+        let (messages, etag) = &closed.messages;
+        conditions.push((At::from(messages), Precondition::Etag(*etag)));
+        Ok(SuccessionPlan { ops, conditions, next })
+    }
+
+    /// What makes the next session, with the first name that is free.
+    async fn next_ops(
+        &self,
+        session: &str,
+        meta: &Meta,
+        mut create: Create,
+        name: Option<&str>,
+    ) -> Result<(Vec<Op>, Vec<(At, Precondition)>, Listed)> {
+        if let Some(name) = name {
+            create.name = name.to_owned();
+            return self.create_ops(&create).await;
+        }
+        let numbered = session.rsplit_once('-').and_then(|(base, number)| Some((base, number.parse().ok()?)));
+        let (base, number) = match numbered {
+            Some((base, number)) if meta.previous.is_some() => (base, number),
+            _ => (session, 1_u64),
+        };
+        for number in (number..number.saturating_add(MAX_NAMES)).map(|number| number.saturating_add(1)) {
+            create.name = format!("{base}-{number}");
+            if is_uuid(session) || check_id("session", &create.name).is_err() {
+                create.name = uuid(&self.env)?;
+            }
+            match self.create_ops(&create).await {
+                Err(error) if error.is(ErrorKind::AlreadyExists) => {}
+                made => return made,
+            }
+        }
+        let message = format!("{base}-{number} and what follows are taken; name the next session");
+        Err(Error::new(ErrorKind::AlreadyExists, message))
+    }
+}
+
+/// Whether a name was made by garth: what follows one is named anew.
+fn is_uuid(name: &str) -> bool {
+    let parts: Vec<usize> = name.split('-').map(str::len).collect();
+    let is_hex = |byte: u8| byte == b'-' || byte.is_ascii_hexdigit();
+    parts == [8, 4, 4, 4, 12] && name.bytes().all(is_hex)
+}

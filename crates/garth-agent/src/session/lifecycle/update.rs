@@ -1,0 +1,146 @@
+//! Sets what may be set of a session: its state, where it works, what it is called, what comes first in
+//! packs.
+
+use crate::session::store::files::{BUDGET, CWD, META, STATE, UPDATED_AT};
+use crate::session::store::list::Listed;
+use crate::session::store::meta::{Meta, State};
+use crate::session::store::sessions::Sessions;
+use crate::small::as_read;
+use crate::tries::Tries;
+use garth_engine::error::{Error, Result};
+use garth_engine::model::Op;
+use garth_engine::path::TreePath;
+
+/// Longest title or name of a model, in bytes.
+const MAX_LABEL: usize = 1024;
+
+/// What to set; what is not given stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Change {
+    /// At work, at rest or at its end.
+    pub state: Option<State>,
+    /// Where it works: an absolute path without `..`.
+    pub cwd: Option<String>,
+    /// What it is about; the empty text takes the title away.
+    pub title: Option<String>,
+    /// The model that answers; the empty text takes it away.
+    pub model: Option<String>,
+    /// How many tokens that model takes; 0 takes that away.
+    pub context_window: Option<u64>,
+    /// How many tokens its packs have; 0: as many as it takes; nothing: what the model takes.
+    pub budget: Option<Option<u64>>,
+}
+
+impl Change {
+    /// This state.
+    pub fn state(state: State) -> Self {
+        Self { state: Some(state), ..Self::default() }
+    }
+
+    /// This directory to work at.
+    pub fn cwd(cwd: impl Into<String>) -> Self {
+        Self { cwd: Some(cwd.into()), ..Self::default() }
+    }
+
+    /// This title.
+    pub fn title(title: impl Into<String>) -> Self {
+        Self { title: Some(title.into()), ..Self::default() }
+    }
+}
+
+impl Sessions<'_> {
+    /// Sets it, in one commit.
+    ///
+    /// # Errors
+    /// `InvalidArgument`; `NotFound`; from the filesystem.
+    pub async fn set(&self, session: &str, change: &Change) -> Result<Listed> {
+        change.cwd.as_deref().map_or(Ok(()), check_cwd)?;
+        for (what, text) in [("title", &change.title), ("model", &change.model)] {
+            text.as_deref().filter(|text| !text.is_empty()).map_or(Ok(()), |text| check_label(what, text))?;
+        }
+        let mut tries = Tries::default();
+        loop {
+            match self.set_once(session, change).await {
+                Err(error) if tries.again(&error) => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn set_once(&self, session: &str, change: &Change) -> Result<Listed> {
+        let (file, mut meta) = self.meta(session).await?;
+        let now = self.env.now().to_rfc3339();
+        let (before, mut ops) = (meta.clone(), Vec::new());
+        let mut conditions = Vec::new();
+        if let Some(state) = change.state {
+            ops.extend(self.state_ops(session, &mut meta, state, &now)?);
+            if state.is_final() {
+                for (more, condition) in self.end_children(session).await? {
+                    ops.extend(more);
+                    conditions.push(condition);
+                }
+            }
+        }
+        if let Some(budget) = change.budget {
+            let text = if budget.is_none() { String::new() } else { format!("{}\n", budget.unwrap_or(0)) };
+            ops.push(Op::write(self.file(session, BUDGET)?, text).with_parents());
+        }
+        if let Some(cwd) = &change.cwd {
+            ops.push(Op::write(self.file(session, CWD)?, format!("{cwd}\n")));
+        }
+        let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+        if let Some(title) = &change.title {
+            meta.title = given(title);
+        }
+        if let Some(model) = &change.model {
+            meta.model = given(model);
+        }
+        if let Some(window) = change.context_window {
+            meta.context_window = Some(window).filter(|window| *window > 0);
+        }
+        let meta_file = self.file(session, META)?;
+        if meta != before {
+            ops.push(self.meta_op(session, &meta)?);
+        }
+        if !ops.is_empty() {
+            ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));
+            let batch = self.batch(session, ops, "set session").require(meta_file, as_read(Some(&file)));
+            let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
+            self.fs.commit(batch).await?;
+        }
+        self.get(session).await
+    }
+
+    /// What sets a state; `meta` tells since when it is final.
+    pub(crate) fn state_ops(
+        &self,
+        session: &str,
+        meta: &mut Meta,
+        state: State,
+        now: &str,
+    ) -> Result<[Op; 1]> {
+        let since = meta.finished_at.take();
+        meta.finished_at = state.is_final().then(|| since.unwrap_or_else(|| now.to_owned()));
+        Ok([Op::write(self.file(session, STATE)?, format!("{state}\n"))])
+    }
+}
+
+/// Refuses what is no place to work at.
+pub(crate) fn check_cwd(cwd: &str) -> Result<()> {
+    let bad =
+        || Error::invalid(format!("{cwd}: a session works at an absolute path without `..`, such as /work"));
+    let is_plain = cwd.starts_with('/') && !cwd.chars().any(char::is_control);
+    if !is_plain || cwd.split('/').any(|segment| segment == "..") {
+        return Err(bad());
+    }
+    TreePath::parse(cwd).map(drop).map_err(|_| bad())
+}
+
+/// Refuses what is too long for one line, or more than one.
+pub(crate) fn check_label(what: &str, text: &str) -> Result<()> {
+    if (1..=MAX_LABEL).contains(&text.len()) && !text.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("a {what} is one line of 1 to {MAX_LABEL} bytes")))
+}

@@ -1,0 +1,13 @@
+//! The messages and events of a session: their form, appends, reads by number, id or source, and withdrawals.
+//! Both logs only grow.
+
+pub(super) mod append;
+pub(super) mod draft;
+pub(super) mod events;
+pub(super) mod images;
+pub(super) mod lines;
+pub(super) mod message;
+pub(super) mod native;
+pub(super) mod source;
+pub(super) mod tail_reader;
+pub(super) mod withdraw;

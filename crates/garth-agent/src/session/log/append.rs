@@ -1,0 +1,332 @@
+//! Appends messages and events: one or many, in one commit, each once.
+
+use std::ops::RangeInclusive;
+
+use serde_json::Value;
+
+use super::draft::{Draft, Role, cuts};
+use super::images::ExtractedImages;
+use super::lines::End;
+use super::message::Message;
+use super::native::Natives;
+use crate::ids::uuid;
+use crate::session::store::files::{LATEST, Log, META, UPDATED_AT};
+use crate::session::store::meta::{State, Usage};
+use crate::session::store::sessions::Sessions;
+use crate::small::as_read;
+use crate::system::projections::sessions::id_key;
+use crate::tries::Tries;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::model::{At, Batch, MAX_INLINE_BODY, Op, Precondition, Seq};
+
+/// Most messages and events of one append, of each.
+pub const MAX_APPENDED: usize = 1000;
+
+/// What to append. Start from [`Append::messages`] or [`Append::events`].
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Append {
+    /// What was said, in its order.
+    pub messages: Vec<Draft>,
+    /// What was done, in its order.
+    pub events: Vec<Draft>,
+    /// The run that they are of, where they do not say it themselves.
+    pub run: Option<String>,
+    /// The id of the last message that the caller knows: if others came since, nothing is appended.
+    pub after: Option<String>,
+    /// Tokens that were taken.
+    pub usage: Option<Usage>,
+    /// Its state from now on.
+    pub state: Option<State>,
+    /// What the messages are made of.
+    pub(crate) native: Option<Natives>,
+    /// A field of `meta.json` that is set with it.
+    noted: Option<(&'static str, Value)>,
+}
+
+impl Append {
+    /// These messages.
+    pub fn messages(messages: impl IntoIterator<Item = Draft>) -> Self {
+        Self { messages: messages.into_iter().collect(), ..Self::default() }
+    }
+
+    /// These events.
+    pub fn events(events: impl IntoIterator<Item = Draft>) -> Self {
+        Self { events: events.into_iter().collect(), ..Self::default() }
+    }
+
+    /// These events as well.
+    #[must_use]
+    pub fn and_events(self, events: impl IntoIterator<Item = Draft>) -> Self {
+        Self { events: events.into_iter().collect(), ..self }
+    }
+
+    /// In this run.
+    #[must_use]
+    pub fn run(self, run: impl Into<String>) -> Self {
+        Self { run: Some(run.into()), ..self }
+    }
+
+    /// Only behind this message.
+    #[must_use]
+    pub fn after(self, id: impl Into<String>) -> Self {
+        Self { after: Some(id.into()), ..self }
+    }
+
+    /// With this field of `meta.json`.
+    pub(crate) fn noting(self, field: &'static str, value: Value) -> Self {
+        Self { noted: Some((field, value)), ..self }
+    }
+
+    /// With so many tokens taken.
+    #[must_use]
+    pub fn usage(self, usage: Usage) -> Self {
+        Self { usage: Some(usage), ..self }
+    }
+}
+
+/// What an append did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Appended {
+    /// The ids of the messages, in the order in which they were given.
+    pub messages: Vec<String>,
+    /// Those of the events.
+    pub events: Vec<String>,
+    /// The lines of the messages that were not there yet.
+    pub lines: Option<RangeInclusive<u64>>,
+    /// The commit; none if all of it was there.
+    pub seq: Option<Seq>,
+}
+
+/// Lines of one log, ready to be appended.
+struct PreparedLines<'a> {
+    log: Log,
+    /// As they were given.
+    given: &'a [Draft],
+    ids: Vec<String>,
+    /// With what was missing.
+    drafts: Vec<Draft>,
+    /// Whether some ids were given: those may be there already.
+    with_ids: bool,
+    /// The pictures that were taken out of them.
+    pictures: ExtractedImages,
+}
+
+impl Sessions<'_> {
+    /// Appends messages and events, in one commit. One whose id is there with the same content is not
+    /// appended again, so that an append can be repeated.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for lines of another form, and a session that was reset; `Conflict` for an id that
+    /// is there with other content, and behind a message that is not the last; `NotFound`; `TooLarge`; from
+    /// the filesystem.
+    pub async fn append(&self, session: &str, append: &Append) -> Result<Appended> {
+        let given = append.messages.len().max(append.events.len());
+        if given > MAX_APPENDED {
+            let message = format!("one append has at most {MAX_APPENDED} messages and as many events");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        let mut messages = self.ready(Log::Messages, &append.messages, append)?;
+        messages.pictures = self.extract_images(session, &messages.ids, &mut messages.drafts).await?;
+        let events = self.ready(Log::Events, &append.events, append)?;
+        let mut tries = Tries::default();
+        loop {
+            match self.append_once(session, append, [&messages, &events]).await {
+                Err(error) if tries.again(&error) => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// Fills in what was not given, and refuses what is none of the log.
+    fn ready<'d>(&self, log: Log, given: &'d [Draft], append: &Append) -> Result<PreparedLines<'d>> {
+        let now = self.env.now().to_rfc3339();
+        let mut run = append.run.clone();
+        let mut ready = PreparedLines {
+            log,
+            given,
+            ids: Vec::new(),
+            drafts: Vec::new(),
+            with_ids: false,
+            pictures: ExtractedImages::default(),
+        };
+        for (number, draft) in (1..).zip(given) {
+            let mut draft = draft.clone();
+            if draft.has("id") {
+                ready.with_ids = true;
+            } else {
+                draft = draft.with("id", &format!("{}{}", log.prefix(), uuid(&self.env)?));
+            }
+            if !draft.has("created_at") {
+                draft = draft.with("created_at", &now);
+            }
+            if !draft.has("run") {
+                if run.is_none() && log == Log::Events {
+                    run = Some(format!("run-{}", uuid(&self.env)?));
+                }
+                draft = run.iter().fold(draft, |draft, run| draft.with("run", run));
+            }
+            let what = || format!("{} {number}", log.name().trim_end_matches('s'));
+            draft.check(log).map_err(|error| Error::invalid(format!("{}: {error}", what())))?;
+            let id = draft.text("id").unwrap_or_default();
+            if ready.ids.contains(&id) {
+                return Err(Error::invalid(format!("{}: its id {id} is given twice", what())));
+            }
+            ready.ids.push(id);
+            ready.drafts.push(draft);
+        }
+        Ok(ready)
+    }
+
+    async fn append_once(
+        &self,
+        session: &str,
+        append: &Append,
+        all: [&PreparedLines<'_>; 2],
+    ) -> Result<Appended> {
+        let mut appended =
+            Appended { messages: all[0].ids.clone(), events: all[1].ids.clone(), ..Appended::default() };
+        let (mut ops, mut conditions) = (Vec::new(), Vec::new());
+        let mut first_new = None;
+        for ready in all.into_iter().filter(|ready| !ready.drafts.is_empty()) {
+            let file = self.file(session, ready.log.file())?;
+            let is_after = ready.log == Log::Messages && append.after.is_some();
+            if ready.with_ids || is_after {
+                let entry = self.fs.stat(&At::from(&file)).await;
+                let entry = entry.map_err(|error| match error.is(ErrorKind::NotFound) {
+                    true => crate::session::store::sessions::missing(session),
+                    false => error,
+                })?;
+                conditions.push((At::from(&file), Precondition::Etag(entry.etag)));
+            }
+            let mut new = self.new_of(session, ready).await?;
+            if new.is_empty() {
+                continue;
+            }
+            if let Some(native) = append.native.as_ref().filter(|_| ready.log == Log::Messages) {
+                let (op, condition) = self.with_native(session, native, &mut new).await?;
+                ops.push(op);
+                conditions.push(condition);
+            }
+            let end = self.end(session, ready.log).await?;
+            if let Some(after) = append.after.as_ref().filter(|_| is_after) {
+                self.check_last(session, after, end).await?;
+            }
+            if ready.log == Log::Messages {
+                first_new = new.first().and_then(|draft| draft.text("id")).zip(Some(new.len() as u64));
+                ops.extend(self.latest_of(session, &new)?);
+                ops.extend(self.image_ops(&ready.pictures, &new).await?);
+            }
+            let start = if end.open { "\n" } else { "" };
+            let lines: String = new.iter().map(|draft| draft.line() + "\n").collect();
+            let body = format!("{start}{lines}");
+            if body.len() > MAX_INLINE_BODY {
+                let message = format!("the lines of one append have at most {MAX_INLINE_BODY} bytes");
+                return Err(Error::new(ErrorKind::TooLarge, message));
+            }
+            let cuts = cuts(&body, 0);
+            ops.insert(0, Op::append(file, body).must_exist().cut_at(cuts));
+        }
+        if ops.is_empty() && append.usage.is_none() && append.state.is_none() {
+            self.meta(session).await?;
+            return Ok(appended);
+        }
+        let batch = self.with_rest(session, append, ops).await?;
+        let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
+        let commit = self.fs.commit(batch).await?;
+        appended.seq = Some(commit.seq);
+        if let Some((id, count)) = first_new {
+            let line = self.keyed(session, Log::Messages, &id_key(&id), 0, 1).await?;
+            let first = line.into_iter().find_map(|item| item.line).map(|line| line.number);
+            appended.lines = first.map(|first| first..=first + count - 1);
+        }
+        Ok(appended)
+    }
+
+    /// What else changes with an append: when, the state, the tokens.
+    async fn with_rest(&self, session: &str, append: &Append, mut ops: Vec<Op>) -> Result<Batch> {
+        let now = self.env.now().to_rfc3339();
+        let meta_file = self.file(session, META)?;
+        let (file, mut meta) = self.meta(session).await?;
+        if let Some(next) = &meta.next {
+            let message = format!("{session}: was reset; append to {next}, which goes on in its place");
+            return Err(Error::invalid(message));
+        }
+        let before = meta.clone();
+        let mut conditions = Vec::new();
+        if let Some(usage) = append.usage {
+            meta.usage = meta.usage.plus(usage);
+            if usage.input_tokens > 0 {
+                meta.last_input_tokens = Some(usage.input_tokens);
+            }
+        }
+        if let Some((field, value)) = &append.noted {
+            meta.other.insert((*field).to_owned(), value.clone());
+        }
+        if let Some(state) = append.state {
+            ops.extend(self.state_ops(session, &mut meta, state, &now)?);
+            if state.is_final() {
+                for (more, condition) in self.end_children(session).await? {
+                    ops.extend(more);
+                    conditions.push(condition);
+                }
+            }
+        }
+        if meta != before {
+            ops.push(self.meta_op(session, &meta)?);
+        }
+        ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));
+        // not behind a reset, whose archive would lack it
+        let batch = self.batch(session, ops, "append to session").require(meta_file, as_read(Some(&file)));
+        Ok(conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that)))
+    }
+
+    /// Those that are not there yet.
+    async fn new_of(&self, session: &str, ready: &PreparedLines<'_>) -> Result<Vec<Draft>> {
+        if !ready.with_ids {
+            return Ok(ready.drafts.clone());
+        }
+        let mut new = Vec::new();
+        for ((id, draft), given) in ready.ids.iter().zip(&ready.drafts).zip(ready.given) {
+            match self.line_with(session, ready.log, &id_key(id)).await? {
+                None => new.push(draft.clone()),
+                Some(line) if given.is_said_by(&line.text) => {}
+                Some(line) if ready.pictures.is_said_by(id, given, &line.text) => {}
+                Some(line) => {
+                    let message = format!(
+                        "{id} is there with other content, in line {} of {}; give what is new another id",
+                        line.number,
+                        ready.log.file()
+                    );
+                    return Err(Error::new(ErrorKind::Conflict, message));
+                }
+            }
+        }
+        Ok(new)
+    }
+
+    /// Refuses to append behind a message that is not the last.
+    async fn check_last(&self, session: &str, after: &str, end: End) -> Result<()> {
+        let Some(line) = self.line_with(session, Log::Messages, &id_key(after)).await? else {
+            return Err(Error::new(ErrorKind::NotFound, format!("{after}: {session} has no such message")));
+        };
+        if line.number == end.lines {
+            return Ok(());
+        }
+        let message = format!(
+            "{after} is not the last message: messages:{}-{} came since; read them first",
+            line.number + 1,
+            end.lines
+        );
+        Err(Error::new(ErrorKind::Conflict, message))
+    }
+
+    /// Writes the text of the last assistant message that has some.
+    fn latest_of(&self, session: &str, new: &[Draft]) -> Result<Option<Op>> {
+        let messages = new.iter().rev().filter_map(|draft| Message::parse(&draft.line()).ok());
+        let mut texts = messages.filter(|message| message.role == Role::Assistant).map(|said| said.text());
+        let Some(text) = texts.find(|text| !text.is_empty()) else { return Ok(None) };
+        Ok(Some(Op::write(self.file(session, LATEST)?, text)))
+    }
+}

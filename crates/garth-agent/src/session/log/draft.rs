@@ -1,0 +1,229 @@
+//! Lines to append: messages and events as they are given, and the one form in which they are written. What
+//! somebody gave is written as it is, to the last digit; ids and what is short come first, so that a line is
+//! found by them however long its content.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::session::store::files::Log;
+use garth_engine::error::{Error, Result};
+use garth_engine::model::op::MAX_CUTS;
+use garth_engine::rule::json;
+use garth_engine::rule::schema::{Budget, MAX_STEPS, Schema};
+use crate::system::session_lines::{EVENT, MESSAGE};
+
+/// Strings of so many bytes are stored on their own, 64 KiB: the same one is stored once, however often it is
+/// said.
+const LONG: usize = 64 << 10;
+
+/// The fields that come first, in their order; `content` is the last.
+const FIRST: [&str; 7] = ["id", "role", "run", "type", "created_at", "parent", "native"];
+const LAST: &str = "content";
+
+/// Who says a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Who runs the agent.
+    System,
+    /// Whom it serves.
+    User,
+    /// The model.
+    Assistant,
+    /// What a tool gave.
+    Tool,
+}
+
+/// A message or event to append. What is missing of `id`, `run` and `created_at` is made.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    fields: BTreeMap<String, Box<RawValue>>,
+}
+
+impl Draft {
+    /// Reads a JSON object.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is none, or has a key twice.
+    pub fn parse(text: &str) -> Result<Self> {
+        let bad = |why: String| Error::invalid(format!("has to be a JSON object: {why}"));
+        json::read(text.as_bytes()).map_err(|flaw| bad(flaw.to_string()))?;
+        let fields: BTreeMap<String, Box<RawValue>> =
+            serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
+        let fields = fields.into_iter().map(|(name, value)| (name, compact(&value))).collect();
+        Ok(Self { fields })
+    }
+
+    /// What the user says.
+    pub fn user(text: impl Into<String>) -> Self {
+        Self::message(Role::User, &text.into())
+    }
+
+    /// What the model says.
+    pub fn assistant(text: impl Into<String>) -> Self {
+        Self::message(Role::Assistant, &text.into())
+    }
+
+    /// A message with this text, or these blocks.
+    pub fn message(role: Role, content: &(impl Serialize + ?Sized)) -> Self {
+        Self { fields: BTreeMap::new() }.with("role", &role).with(LAST, content)
+    }
+
+    /// An event of this type.
+    pub fn event(kind: &str) -> Self {
+        Self { fields: BTreeMap::new() }.with("type", kind)
+    }
+
+    /// With this field. One that has no JSON form is left out.
+    #[must_use]
+    pub fn with(mut self, field: &str, value: &(impl Serialize + ?Sized)) -> Self {
+        if let Ok(value) = serde_json::value::to_raw_value(value) {
+            self.fields.insert(field.to_owned(), value);
+        }
+        self
+    }
+
+    /// Without this field.
+    #[must_use]
+    pub(crate) fn without(mut self, field: &str) -> Self {
+        self.fields.remove(field);
+        self
+    }
+
+    /// A field that is text.
+    pub(crate) fn text(&self, field: &str) -> Option<String> {
+        serde_json::from_str(self.fields.get(field)?.get()).ok()
+    }
+
+    /// A field as it is written.
+    pub(crate) fn raw(&self, field: &str) -> Option<&str> {
+        Some(self.fields.get(field)?.get())
+    }
+
+    /// A field.
+    pub(crate) fn value(&self, field: &str) -> Option<&RawValue> {
+        self.fields.get(field).map(|value| &**value)
+    }
+
+    /// Whether a field is there.
+    pub(crate) fn has(&self, field: &str) -> bool {
+        self.fields.contains_key(field)
+    }
+
+    /// Whether a line that is there says all that this says.
+    pub(crate) fn is_said_by(&self, line: &str) -> bool {
+        let Ok(there) = Self::parse(line) else { return false };
+        self.fields.iter().all(|(field, value)| there.raw(field) == Some(value.get()))
+    }
+
+    /// Refuses what is none of its log.
+    pub(crate) fn check(&self, log: Log) -> Result<()> {
+        static MESSAGES: LazyLock<Schema> =
+            LazyLock::new(|| Schema::compile(MESSAGE).expect("the crate's own schemas are well formed"));
+        static EVENTS: LazyLock<Schema> =
+            LazyLock::new(|| Schema::compile(EVENT).expect("the crate's own schemas are well formed"));
+        let schema = match log {
+            Log::Messages => &*MESSAGES,
+            Log::Events => &*EVENTS,
+        };
+        let judged = schema.check_text(self.line().as_bytes(), &mut Budget::new(MAX_STEPS));
+        judged.map_err(|wrong| Error::invalid(wrong.to_string()))
+    }
+
+    /// As it is written, without a line feed.
+    pub(crate) fn line(&self) -> String {
+        let is_other = |name: &&String| !FIRST.contains(&name.as_str()) && *name != LAST;
+        let names = FIRST.into_iter().filter(|name| self.has(name));
+        let names = names.chain(self.fields.keys().filter(is_other).map(String::as_str));
+        let names = names.chain([LAST].into_iter().filter(|name| self.has(name)));
+        let mut line = String::from("{");
+        for name in names {
+            let comma = if line.len() > 1 { "," } else { "" };
+            let name_json = serde_json::to_string(name).unwrap_or_default();
+            line.push_str(&format!("{comma}{name_json}:{}", self.raw(name).unwrap_or("null")));
+        }
+        line + "}"
+    }
+}
+
+/// A JSON text without the space between its parts: a line feed among it would be the end of the line.
+pub(crate) fn compacted(json: &str) -> String {
+    let (mut text, mut in_string, mut escaped) = (String::with_capacity(json.len()), false, false);
+    for character in json.chars() {
+        if in_string || !character.is_ascii_whitespace() {
+            text.push(character);
+        }
+        match character {
+            _ if escaped => escaped = false,
+            '\\' => escaped = in_string,
+            '"' => in_string = !in_string,
+            _ => {}
+        }
+    }
+    text
+}
+
+/// The same of a value.
+pub(crate) fn compact(value: &RawValue) -> Box<RawValue> {
+    RawValue::from_string(compacted(value.get())).unwrap_or_else(|_| value.to_owned())
+}
+
+/// Where the strings of [`LONG`] bytes and more lie in lines that begin at `from`, each with its two ends.
+pub(crate) fn cuts(lines: &str, from: u64) -> Vec<u64> {
+    let (mut cuts, mut begun, mut escaped) = (Vec::new(), None, false);
+    for (at, byte) in lines.bytes().enumerate() {
+        match (byte, begun) {
+            _ if escaped => escaped = false,
+            (b'\\', Some(_)) => escaped = true,
+            (b'"', None) => begun = Some(at + 1),
+            (b'"', Some(start)) => {
+                if at - start >= LONG && cuts.len() + 2 <= MAX_CUTS {
+                    cuts.extend([from + start as u64, from + at as u64]);
+                }
+                begun = None;
+            }
+            _ => {}
+        }
+    }
+    cuts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_what_is_short_first_and_each_value_as_it_was_given() {
+        let text = "{\"content\": [ {\"type\":\"text\", \"text\":\"a \\\" b\\n\"} ],\n \"role\":\"user\", \"id\":\"msg-1\"}";
+        let line = Draft::parse(text).unwrap().line();
+        assert_eq!(line, r#"{"id":"msg-1","role":"user","content":[{"type":"text","text":"a \" b\n"}]}"#);
+        let exact = r#"{"id":"ev-1","type":"x","a":12345678901234567890,"b":1.0,"c":"\u00e9"}"#;
+        assert_eq!(Draft::parse(exact).unwrap().line(), exact);
+        for bad in ["", "[]", "7", "{\"a\":1,\"a\":2}", "{} {}", "{\"a\":{\"b\":1,\"b\":1}}"] {
+            assert!(Draft::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_there_says_it_if_each_given_field_is_the_same() {
+        let line =
+            Draft::parse(r#"{"id":"msg-1","role":"user","created_at":"x","content":"a"}"#).unwrap().line();
+        assert!(Draft::user("a").is_said_by(&line));
+        assert!(!Draft::user("b").is_said_by(&line));
+        assert!(!Draft::user("a").with("run", "r").is_said_by(&line));
+        assert!(!Draft::user("a").is_said_by("no JSON"));
+    }
+
+    #[test]
+    fn long_strings_are_cut_out() {
+        let long = "x".repeat(LONG);
+        let line = format!("{{\"a\":\"{long}\",\"b\":\"\\\"{}\",\"c\":\"{long}\\\\\"}}\n", &long[3..]);
+        let cuts = cuts(&line, 10);
+        let parts: Vec<_> =
+            cuts.chunks(2).map(|ends| &line[ends[0] as usize - 10..ends[1] as usize - 10]).collect();
+        assert_eq!(parts, [long.clone(), format!("{long}\\\\")]);
+    }
+}

@@ -1,0 +1,156 @@
+//! ExtractedImages of a session with a session key: in an append they leave the messages for files of their own.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::value::RawValue;
+
+use super::draft::Draft;
+use super::message::{Block, ImageSource, Message};
+use crate::media::{Media, MediaKey, Taken, take};
+use crate::session::store::sessions::Sessions;
+use garth_engine::error::{Error, Result};
+use garth_engine::model::{Body, Op};
+
+/// Bytes of pictures that one commit holds in memory, 4 MiB; what is more is staged.
+const HELD: usize = 4 << 20;
+
+/// What was taken out of messages, by their ids.
+#[derive(Debug, Default)]
+pub(crate) struct ExtractedImages(BTreeMap<String, MessageImages>);
+
+#[derive(Debug)]
+struct MessageImages {
+    /// The content without them.
+    content: Box<RawValue>,
+    files: Vec<Taken>,
+}
+
+impl ExtractedImages {
+    /// Whether a line that is there says what a draft says whose pictures are files by now.
+    pub(crate) fn is_said_by(&self, id: &str, given: &Draft, line: &str) -> bool {
+        let taking = self.0.get(id);
+        taking.is_some_and(|taking| given.clone().with("content", &taking.content).is_said_by(line))
+    }
+}
+
+impl<'a> Sessions<'a> {
+    /// The media of the account that the sessions are in.
+    pub(crate) fn media(&self) -> Media<'a> {
+        Media::new(self.fs, self.env.clone()).author(self.author.clone())
+    }
+
+    /// Takes the pictures out of messages, if the session has a session key, and the tree reaches its media.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is no base64; `TooLarge` for a picture that is; `NotFound`.
+    pub(crate) async fn extract_images(
+        &self,
+        session: &str,
+        ids: &[String],
+        drafts: &mut [Draft],
+    ) -> Result<ExtractedImages> {
+        let mut pictures = ExtractedImages::default();
+        let has_some = |draft: &Draft| draft.raw("content").is_some_and(|content| content.contains("image"));
+        if !drafts.iter().any(has_some) {
+            return Ok(pictures);
+        }
+        let (_, meta) = self.meta(session).await?;
+        let Some(key) = meta.session_key.filter(|key| self.media().reaches(key)) else {
+            return Ok(pictures);
+        };
+        for (number, (id, draft)) in (1..).zip(ids.iter().zip(drafts)) {
+            let Some(content) = draft.value("content") else { continue };
+            let of_message =
+                |error: Error| Error::new(error.kind(), format!("message {number}: {}", error.message()));
+            if let Some((content, files)) = take(&key, id, content).map_err(of_message)? {
+                *draft = draft.clone().with("content", &content);
+                pictures.0.insert(id.clone(), MessageImages { content, files });
+            }
+        }
+        Ok(pictures)
+    }
+
+    /// What writes the pictures of messages that are new.
+    pub(crate) async fn image_ops(&self, pictures: &ExtractedImages, new: &[Draft]) -> Result<Vec<Op>> {
+        let (mut ops, mut held) = (Vec::new(), 0);
+        for draft in new {
+            let taking = draft.text("id").and_then(|id| pictures.0.get(&id));
+            for file in taking.iter().flat_map(|taking| &taking.files) {
+                held += file.bytes.len();
+                let body = match held <= HELD {
+                    true => Body::Bytes(file.bytes.clone()),
+                    false => {
+                        held -= file.bytes.len();
+                        let mut upload = self.fs.stage(&file.key.path().into()).await?;
+                        upload.write(file.bytes.clone()).await?;
+                        Body::Staged(upload.finish().await?)
+                    }
+                };
+                ops.push(file.op(&self.env, body));
+            }
+        }
+        Ok(ops)
+    }
+
+    /// The UUIDs of the media that the messages of a session refer to, but those that were withdrawn.
+    ///
+    /// # Errors
+    /// `NotFound`; from the filesystem.
+    pub async fn media_referred(&self, session: &str) -> Result<HashSet<String>> {
+        let (mut found, mut select) = (HashSet::new(), super::lines::Select::messages(1..=u64::MAX));
+        loop {
+            let page = self.lines(session, &select).await?;
+            media_referred(page.items.iter().map(|line| line.text.as_str()), &mut found);
+            match page.next {
+                Some(next) => select.lines = next..=u64::MAX,
+                None => return Ok(found),
+            }
+            crate::breathe::breathe().await;
+        }
+    }
+}
+
+/// Adds the UUIDs of the media that lines of messages refer to. What is no message refers to none.
+pub fn media_referred<'l>(lines: impl IntoIterator<Item = &'l str>, found: &mut HashSet<String>) {
+    for line in lines.into_iter().filter(|line| line.contains("image")) {
+        let Ok(message) = Message::parse(line) else { continue };
+        let keys = message.content.iter().flat_map(keys_of);
+        found.extend(keys.map(|key| key.id().to_owned()));
+    }
+}
+
+/// The media that a block refers to, or what is in it.
+fn keys_of(block: &Block) -> Vec<MediaKey> {
+    match block {
+        Block::Image { source: ImageSource::Path(path), .. } => path.parse().into_iter().collect(),
+        Block::ToolResult { content, .. } => content.iter().flat_map(keys_of).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_refer_to_the_media_that_their_pictures_name() {
+        let id = |n: u64| format!("01234567-89ab-4def-8123-{n:012}");
+        let image = |path: &str| format!(r#"{{"type":"image","mime_type":"image/png","path":"{path}"}}"#);
+        let line = |role: &str, content: &str| {
+            format!(r#"{{"id":"m","role":"{role}","created_at":"","content":{content}}}"#)
+        };
+        let key = |n: u64| format!("media/k/{}.png", id(n));
+        let lines = [
+            line("user", &format!("[{},{}]", image(&key(1)), image("/pictures/cat.png"))),
+            line(
+                "tool",
+                &format!(r#"[{{"type":"tool_result","call_id":"c","content":[{}]}}]"#, image(&key(2))),
+            ),
+            line("user", &format!(r#""image {}""#, key(3))),
+            "no message: image".to_owned(),
+        ];
+        let mut found = HashSet::new();
+        media_referred(lines.iter().map(String::as_str), &mut found);
+        assert_eq!(found, HashSet::from([id(1), id(2)]));
+    }
+}

@@ -1,0 +1,307 @@
+//! Reads lines of messages and events, by their numbers: what a read costs grows with the lines that are
+//! asked for, and not with those before them.
+
+use std::ops::{Range, RangeInclusive};
+
+use crate::system::projections;
+use crate::session::store::files::Log;
+use crate::session::store::sessions::{Sessions, missing};
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::model::{At, ByteRange, FindItem, FindQuery};
+use garth_engine::path::TreePath;
+use crate::system::projections::sessions::{WITHDRAWN, line_key, withdrawn, withdrawn_key};
+
+/// Bytes that are read at a time.
+const PIECE: u64 = 128 << 10;
+
+/// Longest line that is read: a rule lets none be longer.
+const MAX_LINE: usize = 16 << 20;
+
+/// Bytes of lines from which on a page ends if nothing else is said, 4 MiB.
+pub(crate) const MAX_PAGE_BYTES: usize = 4 << 20;
+
+/// Most lines of a page.
+const MAX_PAGE_LINES: usize = 10_000;
+
+/// Which lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Select {
+    /// Of what.
+    pub log: Log,
+    /// Their numbers; the first is 1.
+    pub lines: RangeInclusive<u64>,
+    /// Whether messages that were withdrawn are among them.
+    pub withdrawn: bool,
+    /// Bytes of lines from which on a page ends, 4 MiB if nothing else is said.
+    pub(crate) page_bytes: usize,
+}
+
+impl Select {
+    /// These messages, but those that were withdrawn.
+    pub fn messages(lines: RangeInclusive<u64>) -> Self {
+        Self { log: Log::Messages, lines, withdrawn: false, page_bytes: MAX_PAGE_BYTES }
+    }
+
+    /// These events.
+    pub fn events(lines: RangeInclusive<u64>) -> Self {
+        Self { log: Log::Events, lines, withdrawn: true, page_bytes: MAX_PAGE_BYTES }
+    }
+
+    /// With what was withdrawn.
+    #[must_use]
+    pub fn with_withdrawn(self) -> Self {
+        Self { withdrawn: true, ..self }
+    }
+}
+
+/// A line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Line {
+    /// Its number; the first is 1.
+    pub number: u64,
+    /// Where it lies, without its line feed.
+    pub bytes: Range<u64>,
+    /// Its text.
+    pub text: String,
+}
+
+/// A page of lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lines {
+    /// In their order.
+    pub items: Vec<Line>,
+    /// The line to go on with, if there are more that were asked for.
+    pub next: Option<u64>,
+}
+
+/// Where a log ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct End {
+    /// How many lines there are.
+    pub lines: u64,
+    /// How many bytes.
+    pub bytes: u64,
+    /// Whether the last line has no line feed yet.
+    pub open: bool,
+}
+
+impl Sessions<'_> {
+    /// A page of lines: as many of those asked for as fit.
+    ///
+    /// # Errors
+    /// `NotFound` for a session that is not there; from the filesystem.
+    pub async fn lines(&self, session: &str, select: &Select) -> Result<Lines> {
+        let file = self.file(session, select.log.file())?;
+        let most = (MAX_PAGE_LINES, select.page_bytes);
+        let page = self.lines_of(&file, select.lines.clone(), most).await;
+        let mut page = page.map_err(|error| no_session(error, session))?;
+        if select.log == Log::Messages
+            && !select.withdrawn
+            && let (Some(first), Some(last)) = (page.items.first(), page.items.last())
+        {
+            let gone = self.withdrawn(session, first.number..=last.number).await?;
+            page.items.retain(|line| !gone.iter().any(|lines| lines.contains(&line.number)));
+        }
+        Ok(page)
+    }
+
+    /// How many lines there are.
+    ///
+    /// # Errors
+    /// `NotFound` for a session that is not there; from the filesystem.
+    pub async fn end(&self, session: &str, log: Log) -> Result<End> {
+        self.end_of(&self.file(session, log.file())?).await.map_err(|error| no_session(error, session))
+    }
+
+    /// How many lines a file has.
+    pub(crate) async fn end_of(&self, file: &TreePath) -> Result<End> {
+        let size = self.fs.stat(&At::from(file)).await?.size;
+        let query = FindQuery::ends(projections::SESSION_LINE).within(file.clone()).limit(1);
+        let found = self.fs.find(&query).await?.items;
+        let Some(line) = found.into_iter().find_map(|item| item.line) else { return Ok(End::default()) };
+        let open = size > line.bytes.start;
+        Ok(End { lines: line.number - u64::from(!open), bytes: size.max(line.bytes.start), open })
+    }
+
+    /// The lines of a log that have a key, from a number on, in their order.
+    pub(crate) async fn keyed(
+        &self,
+        session: &str,
+        log: Log,
+        key: &str,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<FindItem>> {
+        self.keyed_in(&self.file(session, log.file())?, key, from, limit).await
+    }
+
+    async fn keyed_in(&self, file: &TreePath, key: &str, from: u64, limit: usize) -> Result<Vec<FindItem>> {
+        let query = FindQuery::new(projections::SESSION_LINE).equal(key).lines_from(from).limit(limit);
+        Ok(self.fs.find(&query.within(file.clone())).await?.items)
+    }
+
+    /// The first line that has a key, with its text.
+    pub(crate) async fn line_with(&self, session: &str, log: Log, key: &str) -> Result<Option<Line>> {
+        let found = self.keyed(session, log, key, 0, 1).await?;
+        let Some(place) = found.into_iter().find_map(|item| item.line) else { return Ok(None) };
+        let text = self.text_of(&self.file(session, log.file())?, place.bytes.clone()).await?;
+        Ok(Some(Line { number: place.number, bytes: place.bytes, text }))
+    }
+
+    async fn text_of(&self, file: &TreePath, bytes: Range<u64>) -> Result<String> {
+        let text = self.bytes_of(file, bytes).await?;
+        String::from_utf8(text)
+            .map_err(|_| Error::at(ErrorKind::Corrupt, file, "has a line that is not UTF-8"))
+    }
+
+    /// Bytes of a file, so many that they may be held.
+    pub(crate) async fn bytes_of(&self, file: &TreePath, bytes: Range<u64>) -> Result<Vec<u8>> {
+        let mut read = Vec::new();
+        while bytes.start + (read.len() as u64) < bytes.end {
+            let offset = bytes.start + read.len() as u64;
+            let length = (bytes.end - offset).min(garth_engine::model::MAX_READ as u64);
+            let piece = self.fs.read(&At::from(file), ByteRange { offset, length }).await?;
+            if piece.is_empty() {
+                return Err(Error::at(ErrorKind::Stale, file, "was cut while it was read"));
+            }
+            read.extend_from_slice(&piece);
+        }
+        Ok(read)
+    }
+
+    /// Where the line is from which on a line is read: its number and first byte.
+    async fn place_before(&self, file: &TreePath, number: u64) -> Result<Option<(u64, u64)>> {
+        let (key, first) = line_key(number);
+        if first == 1 {
+            return Ok(Some((1, 0)));
+        }
+        let found = self.keyed_in(file, &key, first, 1).await?;
+        Ok(found.into_iter().find_map(|item| item.line).map(|line| (line.number, line.bytes.start)))
+    }
+
+    /// Lines as they are, at most so many.
+    pub(crate) async fn raw_lines(
+        &self,
+        session: &str,
+        log: Log,
+        lines: RangeInclusive<u64>,
+        limit: usize,
+    ) -> Result<Lines> {
+        let lines = self.lines_of(&self.file(session, log.file())?, lines, (limit, MAX_PAGE_BYTES)).await;
+        lines.map_err(|error| no_session(error, session))
+    }
+
+    /// Lines of a file as they are, at most so many, and about so many bytes.
+    pub(crate) async fn lines_of(
+        &self,
+        file: &TreePath,
+        lines: RangeInclusive<u64>,
+        (limit, most): (usize, usize),
+    ) -> Result<Lines> {
+        let mut page = Lines::default();
+        let first = (*lines.start()).max(1);
+        let Some((mut number, mut start)) = self.place_before(file, first).await? else {
+            return Ok(page);
+        };
+        let (mut waiting, mut taken): (Vec<u8>, usize) = (Vec::new(), 0);
+        let mut at = start;
+        while number <= *lines.end() {
+            let piece = self.fs.read(&At::from(file), ByteRange { offset: at, length: PIECE }).await?;
+            at += piece.len() as u64;
+            let is_end = (piece.len() as u64) < PIECE;
+            waiting.extend_from_slice(&piece);
+            let mut used = 0;
+            while number <= *lines.end() {
+                let rest = &waiting[used..];
+                let length = match rest.iter().position(|byte| *byte == b'\n') {
+                    Some(length) => length,
+                    None if is_end && !rest.is_empty() => rest.len(),
+                    None => break,
+                };
+                let bytes = start..start + length as u64;
+                if number >= first {
+                    if page.items.len() == limit || (taken > 0 && taken + length > most) {
+                        page.next = Some(number);
+                        return Ok(page);
+                    }
+                    taken += length;
+                    let text = String::from_utf8_lossy(&rest[..length]).into_owned();
+                    page.items.push(Line { number, bytes: bytes.clone(), text });
+                }
+                used = (used + length + 1).min(waiting.len());
+                (number, start) = (number + 1, bytes.end + 1);
+            }
+            waiting.drain(..used);
+            if is_end {
+                break;
+            }
+            if waiting.len() > MAX_LINE {
+                let message = format!("has a line of more than {MAX_LINE} bytes");
+                return Err(Error::at(ErrorKind::TooLarge, file, message));
+            }
+            crate::breathe::breathe().await;
+        }
+        Ok(page)
+    }
+
+    /// The messages among these that were withdrawn, as stretches of lines.
+    ///
+    /// # Errors
+    /// From the filesystem.
+    pub(crate) async fn withdrawn(
+        &self,
+        session: &str,
+        lines: RangeInclusive<u64>,
+    ) -> Result<Vec<RangeInclusive<u64>>> {
+        self.withdrawn_by(session, lines, u64::MAX).await
+    }
+
+    /// The same, by the first so many events.
+    pub(crate) async fn withdrawn_by(
+        &self,
+        session: &str,
+        lines: RangeInclusive<u64>,
+        events: u64,
+    ) -> Result<Vec<RangeInclusive<u64>>> {
+        let mut gone: Vec<RangeInclusive<u64>> = Vec::new();
+        // most sessions have none
+        if lines.is_empty() || self.keyed(session, Log::Events, WITHDRAWN, 0, 1).await?.is_empty() {
+            return Ok(gone);
+        }
+        let file = self.file(session, Log::Events.file())?;
+        let (mut line, mut looked_at) = (*lines.start(), std::collections::BTreeSet::new());
+        while line <= *lines.end() {
+            let mut from = 0;
+            loop {
+                let found =
+                    self.keyed(session, Log::Events, &withdrawn_key(line), from, MAX_PAGE_LINES).await?;
+                let places: Vec<_> = found.into_iter().filter_map(|item| item.line).collect();
+                for place in places.iter().filter(|place| place.number <= events) {
+                    if looked_at.insert(place.number) {
+                        let text = self.text_of(&file, place.bytes.clone()).await?;
+                        gone.extend(withdrawn(text.as_bytes()));
+                    }
+                }
+                match places.last() {
+                    Some(last) if places.len() == MAX_PAGE_LINES => from = last.number + 1,
+                    _ => break,
+                }
+            }
+            // the first line that has another key
+            line = line_key(line).1 + crate::system::projections::sessions::STRIDE;
+        }
+        Ok(gone)
+    }
+}
+
+/// What is told of a session of which a file is not there.
+fn no_session(error: Error, session: &str) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => missing(session),
+        _ => error,
+    }
+}

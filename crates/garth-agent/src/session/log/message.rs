@@ -1,0 +1,302 @@
+//! A message as it is read: who said it, and its blocks. `docs/specs/sessions.md` describes the form.
+
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::draft::Role;
+use garth_engine::error::{Error, Result};
+
+/// A message. What it says is as it was given, to the last digit of arguments.
+#[derive(Clone, Debug, Deserialize)]
+#[non_exhaustive]
+pub struct Message {
+    /// Its id.
+    pub id: String,
+    /// Who said it.
+    pub role: Role,
+    /// The run that it is of.
+    pub run: Option<String>,
+    /// The message that it follows.
+    pub parent: Option<String>,
+    /// When; RFC 3339.
+    pub created_at: String,
+    /// Where it is as an SDK stored it.
+    pub native: Option<Native>,
+    /// What it says: text is one block.
+    #[serde(deserialize_with = "content::<_, Block>")]
+    pub content: Vec<Block>,
+}
+
+/// A line of `native/{format}.jsonl`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Native {
+    /// The name of the file, without its extension.
+    pub format: String,
+    /// The first is 1.
+    pub line: u64,
+}
+
+/// A part of a message.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "Flat<Content>")]
+pub enum Block {
+    /// Text.
+    Text(String),
+    /// A picture.
+    Image {
+        /// Its type, such as `image/png`.
+        mime_type: String,
+        /// Where it is.
+        source: ImageSource,
+    },
+    /// What a model thought.
+    Reasoning {
+        /// In words.
+        text: Option<String>,
+        /// By which its maker knows it again.
+        signature: Option<String>,
+        /// What its maker alone can read.
+        redacted: Option<String>,
+    },
+    /// A call of a tool.
+    ToolCall {
+        /// By which its result is known.
+        id: String,
+        /// Of which tool.
+        name: String,
+        /// An object, or a string with what the model gave instead of one; JSON, as it was written.
+        arguments: Box<RawValue>,
+    },
+    /// The result of a call.
+    ToolResult {
+        /// Of which call.
+        call_id: String,
+        /// Of which tool.
+        name: Option<String>,
+        /// Whether the tool failed.
+        error: bool,
+        /// Texts and pictures.
+        content: Vec<Block>,
+    },
+}
+
+/// Where a picture is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImageSource {
+    /// Here, in base64.
+    Data(String),
+    /// At a URL.
+    Url(String),
+    /// In a file of the tree.
+    Path(String),
+}
+
+impl Message {
+    /// Reads a line of `messages.jsonl`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is no message.
+    pub fn parse(line: &str) -> Result<Self> {
+        serde_json::from_str(line).map_err(|error| Error::invalid(format!("is no message: {error}")))
+    }
+
+    /// The calls that it has: their ids.
+    pub fn calls(&self) -> impl Iterator<Item = &str> {
+        self.content.iter().filter_map(|block| match block {
+            Block::ToolCall { id, .. } => Some(id.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The call that it has the result of.
+    pub fn result_of(&self) -> Option<&str> {
+        self.content.iter().find_map(|block| match block {
+            Block::ToolResult { call_id, .. } => Some(call_id.as_str()),
+            _ => None,
+        })
+    }
+
+    /// How many bytes of it are shown as text.
+    pub(crate) fn said(&self) -> usize {
+        bytes_of(&self.content)
+    }
+
+    /// Its text for people: its texts, one after the other.
+    pub fn text(&self) -> String {
+        let texts = self.content.iter().filter_map(|block| match block {
+            Block::Text(text) => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join("\n\n")
+    }
+}
+
+fn bytes_of(blocks: &[Block]) -> usize {
+    let of = |block: &Block| match block {
+        Block::Text(text) => text.len(),
+        Block::Reasoning { text, .. } => text.as_ref().map_or(0, String::len),
+        Block::ToolCall { arguments, .. } => arguments.get().len(),
+        Block::ToolResult { content, .. } => bytes_of(content),
+        Block::Image { .. } => 0,
+    };
+    blocks.iter().map(of).sum()
+}
+
+/// What the result of a call has.
+#[derive(Default, Deserialize)]
+#[serde(transparent)]
+struct Content(#[serde(deserialize_with = "content::<_, Part>")] Vec<Block>);
+
+/// A block within a result. What it has within itself is not read: blocks are no deeper.
+#[derive(Deserialize)]
+#[serde(from = "Flat<IgnoredAny>")]
+struct Part(Block);
+
+/// A block as it is kept.
+#[derive(Deserialize)]
+struct Flat<C> {
+    #[serde(rename = "type")]
+    kind: Kind,
+    text: Option<String>,
+    mime_type: Option<String>,
+    data: Option<String>,
+    url: Option<String>,
+    path: Option<String>,
+    signature: Option<String>,
+    redacted: Option<String>,
+    id: Option<String>,
+    name: Option<String>,
+    arguments: Option<Box<RawValue>>,
+    call_id: Option<String>,
+    #[serde(default)]
+    error: bool,
+    #[serde(default)]
+    content: C,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Text,
+    Image,
+    Reasoning,
+    ToolCall,
+    ToolResult,
+}
+
+impl From<Part> for Block {
+    fn from(part: Part) -> Self {
+        part.0
+    }
+}
+
+impl From<Flat<IgnoredAny>> for Part {
+    fn from(flat: Flat<IgnoredAny>) -> Self {
+        Self(Block::of(flat, |_| Vec::new()))
+    }
+}
+
+impl From<Flat<Content>> for Block {
+    fn from(flat: Flat<Content>) -> Self {
+        Self::of(flat, |content| content.0)
+    }
+}
+
+impl Block {
+    // what a rule let in has the fields of its type
+    fn of<C>(flat: Flat<C>, content: impl FnOnce(C) -> Vec<Self>) -> Self {
+        match flat.kind {
+            Kind::Text => Self::Text(flat.text.unwrap_or_default()),
+            Kind::Image => {
+                let source = match (flat.data, flat.url) {
+                    (Some(data), _) => ImageSource::Data(data),
+                    (None, Some(url)) => ImageSource::Url(url),
+                    (None, None) => ImageSource::Path(flat.path.unwrap_or_default()),
+                };
+                Self::Image { mime_type: flat.mime_type.unwrap_or_default(), source }
+            }
+            Kind::Reasoning => {
+                Self::Reasoning { text: flat.text, signature: flat.signature, redacted: flat.redacted }
+            }
+            Kind::ToolCall => Self::ToolCall {
+                id: flat.id.unwrap_or_default(),
+                name: flat.name.unwrap_or_default(),
+                arguments: flat.arguments.unwrap_or_else(|| RawValue::NULL.to_owned()),
+            },
+            Kind::ToolResult => Self::ToolResult {
+                call_id: flat.call_id.unwrap_or_default(),
+                name: flat.name,
+                error: flat.error,
+                content: content(flat.content),
+            },
+        }
+    }
+}
+
+/// Text, or blocks.
+fn content<'de, D, B>(deserializer: D) -> Result<Vec<Block>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    B: DeserializeOwned + Into<Block>,
+{
+    let raw = <&RawValue>::deserialize(deserializer)?;
+    let read = match raw.get().starts_with('"') {
+        true => serde_json::from_str(raw.get()).map(|text| vec![Block::Text(text)]),
+        false => serde_json::from_str::<Vec<B>>(raw.get())
+            .map(|blocks| blocks.into_iter().map(Into::into).collect()),
+    };
+    read.map_err(serde::de::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_read_with_every_kind_of_block() {
+        let line = r#"{"id":"msg-1","role":"assistant","created_at":"2026-01-27T09:30:00Z","run":"r",
+            "native":{"format":"openai","line":3},"content":[{"type":"reasoning","text":"so","signature":"s"},
+            {"type":"text","text":"a"},{"type":"image","mime_type":"image/png","url":"https://x"},
+            {"type":"tool_call","id":"c","name":"bash","arguments":{"n": 1.0}},{"type":"text","text":"b"}]}"#;
+        let message = Message::parse(line).unwrap();
+        assert_eq!((message.role, message.text().as_str()), (Role::Assistant, "a\n\nb"));
+        assert_eq!(message.calls().collect::<Vec<_>>(), ["c"]);
+        assert_eq!(message.native, Some(Native { format: "openai".into(), line: 3 }));
+        let exact = message.content.iter().any(
+            |block| matches!(block, Block::ToolCall { arguments, .. } if arguments.get() == r#"{"n": 1.0}"#),
+        );
+        assert!(exact && message.result_of().is_none());
+    }
+
+    #[test]
+    fn a_result_has_text_or_blocks() {
+        for content in [r#""out""#, r#"[{"type":"text","text":"out"}]"#] {
+            let line = format!(
+                r#"{{"id":"msg-1","role":"tool","created_at":"2026-01-27T09:30:00Z",
+                    "content":[{{"type":"tool_result","call_id":"c","content":{content}}}]}}"#
+            );
+            let message = Message::parse(&line).unwrap();
+            assert_eq!(message.result_of(), Some("c"));
+            let out = matches!(&*message.content, [Block::ToolResult { content, error: false, .. }]
+                if matches!(&**content, [Block::Text(text)] if text == "out"));
+            assert!(out);
+        }
+        assert!(Message::parse("{}").is_err() && Message::parse("[").is_err());
+    }
+
+    #[test]
+    fn results_within_results_are_not_followed() {
+        let (open, depth) = (r#"[{"type":"tool_result","call_id":"c","content":"#, 20_000);
+        let line = format!(
+            r#"{{"id":"msg-1","role":"tool","created_at":"2026-01-27T09:30:00Z","content":{}"out"{}}}"#,
+            open.repeat(depth),
+            "}]".repeat(depth),
+        );
+        let message = Message::parse(&line).unwrap();
+        assert_eq!(message.result_of(), Some("c"));
+        let inner = matches!(&*message.content, [Block::ToolResult { content, .. }]
+            if matches!(&**content, [Block::ToolResult { content, .. }] if content.is_empty()));
+        assert!(inner);
+    }
+}

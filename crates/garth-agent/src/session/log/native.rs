@@ -1,0 +1,99 @@
+//! Messages as an SDK stored them, `native/{format}.jsonl`: they are appended in the commit of what is made
+//! of them, and read by their numbers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::value::RawValue;
+
+use super::draft::Draft;
+use super::lines::MAX_PAGE_BYTES;
+use super::message::Native;
+use crate::session::store::sessions::Sessions;
+use garth_engine::error::{ErrorKind, Result};
+use garth_engine::model::{At, Op, Precondition};
+use garth_engine::path::TreePath;
+
+/// Lines that one look reads at most.
+const AHEAD: usize = 256;
+
+/// Native messages to append.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Natives {
+    /// The name of the file, without its extension.
+    pub(crate) format: String,
+    /// Each on one line.
+    pub(crate) lines: Vec<Box<RawValue>>,
+    /// By the ids of messages, which of the lines each is made of.
+    pub(crate) of: BTreeMap<String, usize>,
+}
+
+impl Sessions<'_> {
+    fn native_file(&self, session: &str, format: &str) -> Result<TreePath> {
+        self.file(session, &format!("native/{format}.jsonl"))
+    }
+
+    /// What appends the lines that new messages are made of; the messages then say where theirs is.
+    pub(crate) async fn with_native(
+        &self,
+        session: &str,
+        native: &Natives,
+        new: &mut [Draft],
+    ) -> Result<(Op, (At, Precondition))> {
+        let file = self.native_file(session, &native.format)?;
+        let (end, condition) = match self.fs.stat(&At::from(&file)).await {
+            Ok(entry) => (self.end_of(&file).await?, Precondition::Etag(entry.etag)),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                (super::lines::End::default(), Precondition::Absent)
+            }
+            Err(error) => return Err(error),
+        };
+        let made_of = |draft: &Draft| native.of.get(&draft.text("id")?).copied();
+        let used: BTreeSet<usize> = new.iter().filter_map(made_of).collect();
+        let numbers: BTreeMap<usize, u64> = used.iter().copied().zip(end.lines + 1..).collect();
+        for draft in &mut *new {
+            let line = made_of(draft).and_then(|at| numbers.get(&at));
+            if let Some(line) = line {
+                let place = Native { format: native.format.clone(), line: *line };
+                *draft = draft.clone().with("native", &place);
+            }
+        }
+        let mut body = String::from(if end.open { "\n" } else { "" });
+        for line in used.iter().filter_map(|at| native.lines.get(*at)) {
+            body.push_str(line.get());
+            body.push('\n');
+        }
+        let cuts = super::draft::cuts(&body, 0);
+        let at = At::from(&file);
+        Ok((Op::append(file, body).with_parents().cut_at(cuts), (at, condition)))
+    }
+}
+
+/// Reads native messages one by one, a few ahead.
+pub(crate) struct Reader<'a> {
+    sessions: &'a Sessions<'a>,
+    file: TreePath,
+    ahead: BTreeMap<u64, String>,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(sessions: &'a Sessions<'_>, session: &str, format: &str) -> Result<Self> {
+        Ok(Self { sessions, file: sessions.native_file(session, format)?, ahead: BTreeMap::new() })
+    }
+
+    /// A line, if it is there.
+    pub(crate) async fn line(&mut self, number: u64) -> Result<Option<&str>> {
+        if !self.ahead.contains_key(&number) {
+            let last = number.saturating_add(AHEAD as u64);
+            let page = match self.sessions.lines_of(&self.file, number..=last, (AHEAD, MAX_PAGE_BYTES)).await
+            {
+                Ok(page) => page,
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            };
+            self.ahead = page.items.into_iter().map(|line| (line.number, line.text)).collect();
+        }
+        Ok(self.ahead.get(&number).map(String::as_str))
+    }
+}

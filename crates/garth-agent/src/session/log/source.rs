@@ -1,0 +1,369 @@
+//! Sources: how derived files name what they were made of, and what such a name leads to.
+
+use std::fmt;
+use std::ops::{Range, RangeInclusive};
+use std::str::FromStr;
+
+use super::lines::{Line, Select};
+use crate::session::store::files::Log;
+use crate::session::store::sessions::{Sessions, missing};
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::fs::FileSystemExt as _;
+use garth_engine::model::{Kind, VersionId};
+use garth_engine::path::{TreePath, check_id};
+use crate::system::projections::sessions::{STRIDE, USER, id_key, result_key};
+
+/// Lines that a step back over messages looks at.
+const STEP: u64 = STRIDE;
+
+/// Most lines of one `tail`.
+const MAX_TAIL: u64 = 1_000_000;
+
+/// What a source names, within its session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum What {
+    /// `messages:A-B`, `events:A-B`: lines by their numbers.
+    Lines(Log, RangeInclusive<u64>),
+    /// The line with an id.
+    Id(Log, String),
+    /// `id..id`: the lines from one id to another.
+    Ids(Log, String, String),
+    /// `tail:N`: the last messages that were not withdrawn, as many.
+    Tail(u64),
+    /// `user:latest`: the last message of the user that was not withdrawn.
+    UserLatest,
+    /// `swap:ID`: a chunk that was swapped out.
+    Swap(String),
+    /// `tool:ID`: the result of a tool call.
+    Tool(String),
+    /// A file, relative to the session or by its path in the account.
+    Path(String),
+}
+
+/// A source: `messages:12-18`, `msg-a..msg-b`, `tail:40`, `user:latest`, `tool:call_1`, `context/summary.md`,
+/// each with `session#` before it where another session is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Source {
+    /// Of which session, if it is another.
+    pub session: Option<String>,
+    /// What.
+    pub what: What,
+}
+
+impl Source {
+    /// Whether it may lead elsewhere later.
+    pub fn moves(&self) -> bool {
+        matches!(self.what, What::Tail(_) | What::UserLatest)
+    }
+}
+
+impl FromStr for Source {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let bad = |why: &str| {
+            let forms =
+                "messages:A-B, events:A-B, an id, ID..ID, tail:N, user:latest, swap:ID, tool:ID or a path";
+            Error::invalid(format!("{text}: is no source, as {why}; write {forms}"))
+        };
+        let (session, rest) = match text.split_once('#') {
+            Some((session, rest)) => (Some(session.to_owned()), rest),
+            None => (None, text),
+        };
+        if let Some(session) = &session {
+            check_id("session", session)?;
+        }
+        let log =
+            |id: &str| [Log::Messages, Log::Events].into_iter().find(|log| id.starts_with(log.prefix()));
+        let what = match rest.split_once(':') {
+            Some((name @ ("messages" | "events"), lines)) => {
+                let log = if name == "messages" { Log::Messages } else { Log::Events };
+                let lines = lines_of(lines).ok_or_else(|| bad("lines are 12 or 12-18, the first is 1"))?;
+                What::Lines(log, lines)
+            }
+            Some(("tail", count)) => match count.parse() {
+                Ok(count @ 1..=MAX_TAIL) => What::Tail(count),
+                _ => return Err(bad("a tail has 1 to 1,000,000 messages")),
+            },
+            Some(("user", "latest")) => What::UserLatest,
+            Some(("swap", id)) if !id.is_empty() => What::Swap(id.to_owned()),
+            Some(("tool", id)) if !id.is_empty() => What::Tool(id.to_owned()),
+            _ => match (log(rest), rest.split_once("..")) {
+                (Some(from), Some((first, last))) if log(last) == Some(from) => {
+                    What::Ids(from, first.to_owned(), last.to_owned())
+                }
+                (Some(_), Some(_)) => return Err(bad("both ends have to be ids of messages, or of events")),
+                (Some(log), None) => What::Id(log, rest.to_owned()),
+                (None, _) if rest.is_empty() || rest.split('/').any(|segment| segment == "..") => {
+                    return Err(bad("a path is not empty and has no `..`"));
+                }
+                (None, _) => What::Path(rest.to_owned()),
+            },
+        };
+        Ok(Self { session, what })
+    }
+}
+
+/// `12` or `12-18`.
+fn lines_of(text: &str) -> Option<RangeInclusive<u64>> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let number =
+        |text: &str| text.parse::<u64>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let (first, last) = (number(first)?, number(last)?);
+    (1..=last).contains(&first).then_some(first..=last)
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(session) = &self.session {
+            write!(f, "{session}#")?;
+        }
+        match &self.what {
+            What::Lines(log, lines) => write!(f, "{}:{}-{}", log.name(), lines.start(), lines.end()),
+            What::Id(_, id) => f.write_str(id),
+            What::Ids(_, first, last) => write!(f, "{first}..{last}"),
+            What::Tail(count) => write!(f, "tail:{count}"),
+            What::UserLatest => f.write_str("user:latest"),
+            What::Swap(id) => write!(f, "swap:{id}"),
+            What::Tool(id) => write!(f, "tool:{id}"),
+            What::Path(path) => f.write_str(path),
+        }
+    }
+}
+
+/// What a source leads to now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Resolved {
+    /// Lines of a log.
+    Lines {
+        /// The session.
+        session: String,
+        /// Of what.
+        log: Log,
+        /// Their numbers.
+        lines: RangeInclusive<u64>,
+        /// Where they lie.
+        bytes: Range<u64>,
+    },
+    /// A file.
+    File {
+        /// Where it is.
+        path: TreePath,
+        /// Its state.
+        version: VersionId,
+        /// Bytes.
+        size: u64,
+    },
+}
+
+impl Resolved {
+    /// As a source that leads there for ever: lines by their numbers, a file by its path.
+    pub fn fixed(&self) -> String {
+        match self {
+            Self::Lines { session, log, lines, .. } => {
+                format!("{session}#{}:{}-{}", log.name(), lines.start(), lines.end())
+            }
+            Self::File { path, .. } => path.to_string(),
+        }
+    }
+}
+
+impl Sessions<'_> {
+    /// What a source leads to, told in a session.
+    ///
+    /// # Errors
+    /// `NotFound` if it leads nowhere; from the filesystem.
+    pub async fn resolve(&self, session: &str, source: &Source) -> Result<Resolved> {
+        let of = source.session.as_deref().unwrap_or(session);
+        let nowhere = |what: String| Error::new(ErrorKind::NotFound, format!("{source}: {what}"));
+        match &source.what {
+            What::Lines(log, lines) => {
+                let end = self.end(of, *log).await?;
+                if *lines.end() > end.lines {
+                    return Err(nowhere(format!("{} of {of} has {} lines", log.file(), end.lines)));
+                }
+                self.stretch(of, *log, lines.clone()).await
+            }
+            What::Id(log, id) => {
+                let line = self.line_with(of, *log, &id_key(id)).await?;
+                let line = line.ok_or_else(|| nowhere(format!("{of} has no line with this id")))?;
+                Ok(found(of, *log, &line, &line))
+            }
+            What::Ids(log, first, last) => {
+                let mut ends = Vec::new();
+                for id in [first, last] {
+                    let line = self.line_with(of, *log, &id_key(id)).await?;
+                    ends.push(line.ok_or_else(|| nowhere(format!("{of} has no line with the id {id}")))?);
+                }
+                match &*ends {
+                    [first, last] if first.number <= last.number => Ok(found(of, *log, first, last)),
+                    _ => Err(nowhere("the second id comes before the first".to_owned())),
+                }
+            }
+            What::Tail(count) => {
+                let lines = self.tail(of, *count).await?;
+                let lines = lines.ok_or_else(|| nowhere(format!("{of} has no messages")))?;
+                self.stretch(of, Log::Messages, lines).await
+            }
+            What::UserLatest => {
+                let line = self.latest(of, USER, u64::MAX).await?;
+                let line = line.ok_or_else(|| nowhere(format!("the user said nothing in {of}")))?;
+                Ok(found(of, Log::Messages, &line, &line))
+            }
+            What::Tool(id) => {
+                let line = self.line_with(of, Log::Messages, &result_key(id)).await?;
+                let line = line.ok_or_else(|| nowhere(format!("{of} has no result of this call")))?;
+                Ok(found(of, Log::Messages, &line, &line))
+            }
+            What::Swap(id) => {
+                self.file_at(&self.file(of, &format!("context/swap/chunk/{id}"))?, source).await
+            }
+            What::Path(path) => {
+                let path = match path.starts_with('/') {
+                    true => TreePath::parse(path)?,
+                    false => TreePath::parse(&format!("{}/{path}", self.directory(of)?))?,
+                };
+                self.file_at(&path, source).await
+            }
+        }
+    }
+
+    async fn file_at(&self, path: &TreePath, source: &Source) -> Result<Resolved> {
+        let entry = self.fs.lookup(path).await?.filter(|entry| entry.kind == Kind::File);
+        let entry = entry.ok_or_else(|| {
+            Error::new(
+                ErrorKind::NotFound,
+                format!("{source}: there is no such file; name one that is there"),
+            )
+        })?;
+        Ok(Resolved::File { path: path.clone(), version: entry.version, size: entry.size })
+    }
+
+    /// Lines that are there, with where they lie.
+    async fn stretch(&self, session: &str, log: Log, lines: RangeInclusive<u64>) -> Result<Resolved> {
+        let mut ends = Vec::new();
+        for number in [*lines.start(), *lines.end()] {
+            let page = self.raw_lines(session, log, number..=number, 1).await?;
+            ends.extend(page.items);
+        }
+        match &*ends {
+            [first, last] => Ok(found(session, log, first, last)),
+            _ => Err(missing(session)),
+        }
+    }
+
+    /// The last messages that were not withdrawn, as many as there are.
+    pub(crate) async fn tail(&self, session: &str, count: u64) -> Result<Option<RangeInclusive<u64>>> {
+        let end = self.end(session, Log::Messages).await?.lines;
+        let (mut from, mut seen) = (end + 1, 0);
+        let mut lines: Option<RangeInclusive<u64>> = None;
+        while from > 1 && seen < count {
+            let to = from - 1;
+            from = to.saturating_sub(STEP - 1).max(1);
+            let gone = self.withdrawn(session, from..=to).await?;
+            for line in (from..=to).rev().filter(|line| !gone.iter().any(|lines| lines.contains(line))) {
+                seen += 1;
+                lines = Some(line..=lines.map_or(line, |lines| *lines.end()));
+                if seen == count {
+                    break;
+                }
+            }
+        }
+        Ok(lines)
+    }
+
+    /// The last message before a line that has a key and was not withdrawn.
+    pub(crate) async fn latest(&self, session: &str, key: &str, before: u64) -> Result<Option<Line>> {
+        let mut before = before.min(self.end(session, Log::Messages).await?.lines + 1);
+        let mut reach = STEP;
+        while before > 1 {
+            // the last of them cannot be asked for: ever more lines are looked at until there is one
+            let from = before.saturating_sub(reach).max(1);
+            let mut there = Vec::new();
+            let mut next = from;
+            loop {
+                let found = self.keyed(session, Log::Messages, key, next, 1000).await?;
+                let full = found.len() == 1000;
+                let numbers = found.into_iter().filter_map(|item| item.line).map(|line| line.number);
+                there.extend(numbers.take_while(|number| *number < before));
+                match there.last() {
+                    Some(last) if full && *last + 1 < before => next = *last + 1,
+                    _ => break,
+                }
+            }
+            if !there.is_empty() {
+                let gone = self.withdrawn(session, from..=before - 1).await?;
+                let last = there.iter().rev().find(|line| !gone.iter().any(|lines| lines.contains(line)));
+                if let Some(number) = last {
+                    let select = Select::messages(*number..=*number).with_withdrawn();
+                    return Ok(self.lines(session, &select).await?.items.pop());
+                }
+            }
+            before = from;
+            reach = reach.saturating_mul(4);
+        }
+        Ok(None)
+    }
+}
+
+fn found(session: &str, log: Log, first: &Line, last: &Line) -> Resolved {
+    let (lines, bytes) = (first.number..=last.number, first.bytes.start..last.bytes.end);
+    Resolved::Lines { session: session.to_owned(), log, lines, bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_written_as_it_is_read() {
+        for text in [
+            "messages:12-18",
+            "events:1-1",
+            "msg-a",
+            "ev-991",
+            "msg-a..msg-b",
+            "tail:40",
+            "user:latest",
+            "swap:sha256-abc",
+            "tool:call_1",
+            "context/summary.md",
+            "/src/README.md",
+            "rev-123#messages:1-2",
+            "other#context/child/a:b",
+        ] {
+            assert_eq!(text.parse::<Source>().unwrap().to_string(), text);
+        }
+        let one: Source = "messages:7".parse().unwrap();
+        assert_eq!(one.what, What::Lines(Log::Messages, 7..=7));
+        assert!("tail:1".parse::<Source>().unwrap().moves() && !one.moves());
+    }
+
+    #[test]
+    fn what_is_no_source_is_refused() {
+        for bad in [
+            "",
+            "messages:",
+            "messages:0",
+            "messages:0-3",
+            "messages:5-3",
+            "messages:a-b",
+            "messages:+1",
+            "messages:1-2-3",
+            "tail:0",
+            "tail:x",
+            "tail:99999999",
+            "msg-a..ev-b",
+            "msg-a..",
+            "../other/messages.jsonl",
+            "a/../b",
+            "#msg-a",
+            "..#msg-a",
+        ] {
+            assert!(bad.parse::<Source>().is_err(), "{bad}");
+        }
+    }
+}

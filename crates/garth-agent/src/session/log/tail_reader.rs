@@ -1,0 +1,106 @@
+//! Reads the lines of a log from its end backwards: what that costs grows with the lines that are taken, and
+//! not with those before them.
+
+use std::ops::Range;
+
+use super::draft::Draft;
+use super::lines::{End, Line};
+use crate::session::store::files::Log;
+use crate::session::store::sessions::Sessions;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::model::{At, ByteRange};
+use garth_engine::path::TreePath;
+
+/// Bytes that are read at first; each further time as many as are there already, up to [`MOST`].
+const FIRST: u64 = 32 << 10;
+/// Most bytes that are read at a time.
+const MOST: u64 = 1 << 20;
+
+/// Events of which the last of a type is sought, from the end.
+const MAX_EVENTS: usize = 100_000;
+
+impl Sessions<'_> {
+    /// The last event of a type, also in a view of the past.
+    ///
+    /// # Errors
+    /// `TooLarge` if none of the last 100,000 is of it; from the filesystem.
+    pub(crate) async fn last_event(&self, session: &str, kind: &str) -> Result<Option<String>> {
+        let size = match self.fs.stat(&At::from(self.file(session, Log::Events.file())?)).await {
+            Ok(entry) => entry.size,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        // the numbers of the lines are not asked for
+        let end = End { lines: u64::MAX, bytes: size, open: false };
+        let mut back = TailReader::new(self, session, Log::Events, end)?;
+        for _ in 0..MAX_EVENTS {
+            let Some(line) = back.next().await? else { return Ok(None) };
+            let is_it = |draft: &Draft| draft.text("type").as_deref() == Some(kind);
+            if line.text.contains(kind) && Draft::parse(&line.text).is_ok_and(|draft| is_it(&draft)) {
+                return Ok(Some(line.text));
+            }
+        }
+        let message = format!("{session}: none of its last {MAX_EVENTS} events is a {kind}");
+        Err(Error::new(ErrorKind::TooLarge, message))
+    }
+}
+
+/// Lines, the last first.
+pub(crate) struct TailReader<'a> {
+    sessions: &'a Sessions<'a>,
+    file: TreePath,
+    /// What was read and not taken: the bytes from `start` on.
+    waiting: Vec<u8>,
+    start: u64,
+    /// The number of the line that comes next.
+    number: u64,
+}
+
+impl<'a> TailReader<'a> {
+    /// The lines of a log before its end.
+    pub(crate) fn new(sessions: &'a Sessions<'a>, session: &str, log: Log, end: End) -> Result<Self> {
+        let file = sessions.file(session, log.file())?;
+        Ok(Self { sessions, file, waiting: Vec::new(), start: end.bytes, number: end.lines })
+    }
+
+    /// The line before.
+    pub(crate) async fn next(&mut self) -> Result<Option<Line>> {
+        if self.number == 0 {
+            return Ok(None);
+        }
+        loop {
+            let text = self.waiting.strip_suffix(b"\n").unwrap_or(&self.waiting);
+            // the line feed of the line before, or the beginning
+            let first = text.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
+            if let Some(first) = first.or((self.start == 0 && !self.waiting.is_empty()).then_some(0)) {
+                let bytes: Range<u64> = self.start + first as u64..self.start + text.len() as u64;
+                let text = String::from_utf8_lossy(&text[first..]).into_owned();
+                self.waiting.truncate(first);
+                let number = self.number;
+                self.number -= 1;
+                return Ok(Some(Line { number, bytes, text }));
+            }
+            if self.start == 0 {
+                return Ok(None);
+            }
+            self.read().await?;
+        }
+    }
+
+    /// Reads what comes before.
+    async fn read(&mut self) -> Result<()> {
+        let most = (self.waiting.len() as u64).clamp(FIRST, MOST);
+        let offset = self.start.saturating_sub(most);
+        let range = ByteRange { offset, length: self.start - offset };
+        let piece = self.sessions.fs.read(&At::from(&self.file), range).await?;
+        if piece.len() as u64 != range.length {
+            return Err(Error::at(ErrorKind::Stale, &self.file, "was cut while it was read"));
+        }
+        self.waiting.splice(..0, piece);
+        self.start = offset;
+        crate::breathe::breathe().await;
+        Ok(())
+    }
+}

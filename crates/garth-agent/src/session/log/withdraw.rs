@@ -1,0 +1,119 @@
+//! Takes messages back: what models read skips them, what was said keeps them.
+
+use std::ops::RangeInclusive;
+
+use super::draft::Draft;
+use super::message::Message;
+use super::source::{Resolved, Source, What};
+use crate::ids::uuid;
+use crate::session::store::files::{LATEST, Log, UPDATED_AT};
+use crate::session::store::sessions::Sessions;
+use crate::tries::Tries;
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::model::{At, Op, Precondition, Seq};
+use crate::system::projections::sessions::{ASSISTANT, MAX_WITHDRAWN};
+
+/// Most messages that are withdrawn at once.
+const MAX_AT_ONCE: u64 = 1_000_000;
+
+/// What a withdrawal did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Withdrawn {
+    /// The lines of messages that are not read any more.
+    pub lines: RangeInclusive<u64>,
+    /// The ids of the events that say so.
+    pub events: Vec<String>,
+    /// The commit.
+    pub seq: Seq,
+}
+
+impl Sessions<'_> {
+    /// Withdraws messages, in one commit: an event says so for each 65,536 lines. `tail:N` are the last N
+    /// that were not withdrawn before.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a source of something else; `NotFound`; `TooLarge`; from the filesystem.
+    pub async fn withdraw(&self, session: &str, source: &Source, reason: Option<&str>) -> Result<Withdrawn> {
+        let is_own = source.session.as_deref().is_none_or(|own| own == session);
+        if !is_own || matches!(source.what, What::Path(_) | What::Swap(_)) {
+            return Err(Error::invalid(format!(
+                "{source}: only messages of the session itself are withdrawn"
+            )));
+        }
+        let mut tries = Tries::default();
+        loop {
+            match self.withdraw_once(session, source, reason).await {
+                Err(error) if tries.again(&error) => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn withdraw_once(&self, session: &str, source: &Source, reason: Option<&str>) -> Result<Withdrawn> {
+        let mut conditions = Vec::new();
+        // what is withdrawn depends on what was said and withdrawn so far
+        for log in [Log::Messages, Log::Events] {
+            let at = At::from(self.file(session, log.file())?);
+            let entry = self.fs.stat(&at).await.map_err(|error| match error.is(ErrorKind::NotFound) {
+                true => crate::session::store::sessions::missing(session),
+                false => error,
+            })?;
+            conditions.push((at, Precondition::Etag(entry.etag)));
+        }
+        conditions.push((self.is_there(session)?, Precondition::Exists));
+        self.meta(session).await?;
+        let resolved = self.resolve(session, source).await?;
+        let Resolved::Lines { log: Log::Messages, lines, .. } = resolved else {
+            return Err(Error::invalid(format!("{source}: only messages are withdrawn")));
+        };
+        if lines.end() - lines.start() >= MAX_AT_ONCE {
+            let message = format!("at most {MAX_AT_ONCE} messages are withdrawn at once");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        let now = self.env.now().to_rfc3339();
+        let run = format!("run-{}", uuid(&self.env)?);
+        let (mut events, mut body, mut first) = (Vec::new(), String::new(), *lines.start());
+        if self.end(session, Log::Events).await?.open {
+            body.push('\n');
+        }
+        while first <= *lines.end() {
+            let last = lines.end().min(&(first + MAX_WITHDRAWN - 1)).to_owned();
+            let id = format!("ev-{}", uuid(&self.env)?);
+            let event = Draft::event("message.withdrawn")
+                .with("id", &id)
+                .with("run", &run)
+                .with("created_at", &now)
+                .with("source", &format!("messages:{first}-{last}"));
+            let event = reason.into_iter().fold(event, |event, reason| event.with("reason", reason));
+            event.check(Log::Events)?;
+            body.push_str(&(event.line() + "\n"));
+            events.push(id);
+            first = last + 1;
+        }
+        let mut ops = vec![Op::append(self.file(session, Log::Events.file())?, body).must_exist()];
+        ops.push(Op::write(self.file(session, LATEST)?, self.latest_without(session, &lines).await?));
+        ops.push(Op::write(self.file(session, UPDATED_AT)?, format!("{now}\n")));
+        let batch = self.batch(session, ops, "withdraw messages of session");
+        let batch = conditions.into_iter().fold(batch, |batch, (at, that)| batch.require(at, that));
+        let commit = self.fs.commit(batch).await?;
+        Ok(Withdrawn { lines, events, seq: commit.seq })
+    }
+
+    /// The text of the last assistant message that has some and is none of these.
+    async fn latest_without(&self, session: &str, gone: &RangeInclusive<u64>) -> Result<String> {
+        let mut before = u64::MAX;
+        while let Some(line) = self.latest(session, ASSISTANT, before).await? {
+            before = line.number;
+            if gone.contains(&line.number) {
+                before = *gone.start();
+                continue;
+            }
+            let text = Message::parse(&line.text)?.text();
+            if !text.is_empty() {
+                return Ok(text);
+            }
+        }
+        Ok(String::new())
+    }
+}

@@ -1,0 +1,160 @@
+//! Puts pictures back into a pack that goes to a provider: where a message names a file of media, the
+//! provider gets its bytes.
+
+use std::collections::HashMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+
+use super::packed::Packed;
+use crate::media::{Hydrator, MAX_MEDIA, MediaKey, bare};
+use crate::session::log::draft::Role;
+use crate::session::log::message::{Block, ImageSource, Message};
+use crate::session::provider::is_taken;
+use crate::session::store::sessions::Sessions;
+use garth_engine::error::{ErrorKind, Result};
+
+/// What stands where a picture was.
+const GONE: &str = "[Image no longer available]";
+
+/// Bytes of pictures that are put into one list, the newest first; of others stays the name. Each picture
+/// fits alone, and in base64 they are more than providers take with one call.
+const MAX_HYDRATED: usize = MAX_MEDIA as usize;
+
+impl Sessions<'_> {
+    /// A pack with its pictures in it, for a provider: `pack.md` is the same and goes on naming files.
+    /// `account` is what the hydrator knows the account by. What is gone becomes a text that says so.
+    ///
+    /// # Errors
+    /// From the filesystem.
+    pub async fn hydrated(&self, packed: &Packed, hydrator: &Hydrator, account: &str) -> Result<Packed> {
+        let mut packed = packed.clone();
+        let mut left = MAX_HYDRATED;
+        for message in packed.messages.iter_mut().rev() {
+            self.hydrate(message, hydrator, account, &mut left).await?;
+        }
+        Ok(packed)
+    }
+
+    async fn hydrate(
+        &self,
+        message: &mut Message,
+        hydrator: &Hydrator,
+        account: &str,
+        left: &mut usize,
+    ) -> Result<()> {
+        // of pictures that a model gave, providers are told the names
+        if !matches!(message.role, Role::User | Role::Tool) {
+            return Ok(());
+        }
+        let (media, mut found, mut room) = (self.media(), HashMap::new(), *left);
+        for key in pictures(&message.content) {
+            if room == 0 || found.contains_key(&key) || !media.reaches(key.session_key()) {
+                continue;
+            }
+            let bytes = match hydrator.bytes(account, &media, &key).await {
+                // no picture that a message had
+                Err(error) if error.is(ErrorKind::TooLarge) => continue,
+                bytes => bytes?,
+            };
+            room = bytes.as_ref().map_or(Some(room), |bytes| room.checked_sub(bytes.len())).unwrap_or(0);
+            found.insert(key, bytes);
+        }
+        put(&mut message.content, &found, left);
+        Ok(())
+    }
+}
+
+/// The media that are pictures which providers take.
+fn pictures(content: &[Block]) -> Vec<MediaKey> {
+    content
+        .iter()
+        .flat_map(|block| picture(block).map_or_else(|| pictures(within(block)), |key| vec![key]))
+        .collect()
+}
+
+fn within(block: &Block) -> &[Block] {
+    match block {
+        Block::ToolResult { content, .. } => content,
+        _ => &[],
+    }
+}
+
+fn picture(block: &Block) -> Option<MediaKey> {
+    match block {
+        Block::Image { mime_type, source: ImageSource::Path(path) } if is_taken(&bare(mime_type)) => {
+            path.parse().ok()
+        }
+        _ => None,
+    }
+}
+
+/// Puts in what was found, each time that it is named.
+fn put(content: &mut [Block], found: &HashMap<MediaKey, Option<Bytes>>, left: &mut usize) {
+    for block in content {
+        let what = picture(block).and_then(|key| found.get(&key));
+        match (what, &mut *block) {
+            (Some(Some(bytes)), Block::Image { mime_type, source }) => {
+                // behind one that has no place there is none for those before it either
+                let fits = left.checked_sub(bytes.len());
+                *left = fits.unwrap_or(0);
+                if fits.is_some() {
+                    (*mime_type, *source) = (bare(mime_type), ImageSource::Data(STANDARD.encode(bytes)));
+                }
+            }
+            (Some(None), _) => *block = Block::Text(GONE.to_owned()),
+            (_, Block::ToolResult { content, .. }) => put(content, found, left),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "media/k/01234567-89ab-4def-8123-456789abcdef.png";
+
+    fn image(path: &str, mime_type: &str) -> Block {
+        Block::Image { mime_type: mime_type.to_owned(), source: ImageSource::Path(path.to_owned()) }
+    }
+
+    #[test]
+    fn what_is_found_is_put_in_each_time_until_there_is_no_room() {
+        let found = HashMap::from([(KEY.parse().unwrap(), Some(Bytes::from_static(b"hi!!")))]);
+        let mut content =
+            vec![image(KEY, "image/PNG; a=b"), image("/cat.png", "image/png"), image(KEY, "image/png")];
+        let mut left = 7;
+        put(&mut content, &found, &mut left);
+        let sources: Vec<_> = content
+            .iter()
+            .map(|block| match block {
+                Block::Image { mime_type, source } => (mime_type.as_str(), source.clone()),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let path = |path: &str| ImageSource::Path(path.to_owned());
+        let due = [
+            ("image/png", ImageSource::Data("aGkhIQ==".to_owned())),
+            ("image/png", path("/cat.png")),
+            ("image/png", path(KEY)),
+        ];
+        assert_eq!((sources, left), (due.to_vec(), 0));
+    }
+
+    #[test]
+    fn what_is_gone_becomes_a_text_in_results_too() {
+        let found = HashMap::from([(KEY.parse().unwrap(), None)]);
+        let content = vec![image(KEY, "image/png"), image(KEY, "image/svg+xml")];
+        let mut result =
+            vec![Block::ToolResult { call_id: "c".to_owned(), name: None, error: false, content }];
+        assert_eq!(pictures(&result), [KEY.parse().unwrap()]);
+        put(&mut result, &found, &mut 10);
+        let Block::ToolResult { content, .. } = &result[0] else { panic!() };
+        // of what no provider takes the name stays
+        assert!(
+            matches!(&**content, [Block::Text(text), Block::Image { .. }] if text == "[Image no longer available]")
+        );
+    }
+}

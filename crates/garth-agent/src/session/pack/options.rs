@@ -1,0 +1,51 @@
+//! What a pack is built by: the options of the caller, and the files of the session.
+
+use super::manifest::{Pack, Reserved};
+use crate::session::store::swap_index::Swapped;
+use crate::small::File;
+use garth_engine::error::{Error, ErrorKind};
+
+/// Most tokens of a pack without a budget.
+pub const MAX_TOKENS: u64 = 1_000_000;
+
+/// Largest `pack.json`, 16 MiB.
+pub(super) const MAX_PACK: usize = (16 << 20) - 1;
+
+/// What to build.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PackOptions {
+    /// How many tokens there are for all; 0: as many as it takes. If it is not given, what `context/budget`
+    /// says, else the context window of the session's model.
+    pub budget: Option<u64>,
+    /// What of them is for something else.
+    pub reserved: Reserved,
+    /// Whether to begin anew: with the derived files as they are now, and messages until half of the budget
+    /// is free.
+    pub fresh: bool,
+    /// Entries of `refs.jsonl` whose content is to be in it.
+    pub expand: Vec<String>,
+    /// Whether nothing is to be written.
+    pub dry: bool,
+}
+
+/// Contents of the files of a session that determine its next pack.
+pub(super) struct PackFiles {
+    pub(super) before: Option<Pack>,
+    /// `pack.json` as it was read.
+    pub(super) pack: Option<File>,
+    pub(super) budget: Option<u64>,
+    pub(super) swap_file: Option<File>,
+    pub(super) swapped: Vec<Swapped>,
+    /// First line that may be in a pack: those before it were compacted away.
+    pub(super) first: u64,
+}
+
+/// Returns the error for a budget below `least`, the tokens of what every pack has to contain.
+pub(super) fn too_small(session: &str, least: u64) -> Error {
+    let message = format!(
+        "{session}: the last message of the user and the step that is not finished take {least} tokens with \
+         what is reserved; give a budget of {least} or more"
+    );
+    Error::new(ErrorKind::BudgetTooSmall, message)
+}

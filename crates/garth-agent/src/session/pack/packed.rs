@@ -1,0 +1,56 @@
+//! A pack that was built, in each of its forms.
+
+use std::collections::BTreeMap;
+
+use super::layers::Part;
+use super::manifest::{Digest, Pack};
+use super::window::RenderedWindow;
+use crate::session::log::message::Message;
+use crate::session::provider::{self, Format};
+use crate::small::sha256;
+
+/// A pack that was built.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Packed {
+    /// Description: the parts, with their sources.
+    pub pack: Pack,
+    /// `pack.md`: the pack as text.
+    pub markdown: String,
+    /// Files before the messages.
+    pub(super) system: String,
+    pub(super) messages: Vec<Message>,
+    /// Texts after the messages: results of children, expanded references.
+    pub(super) after: Vec<String>,
+}
+
+impl Packed {
+    /// Returns the pack as the JSON list of messages that a provider accepts.
+    pub fn list(&self, format: Format) -> String {
+        provider::list(format, &self.system, &self.messages, &self.after)
+    }
+
+    /// Puts a pack together from its parts. Returns its stable prefix, all of it, and the pack without its
+    /// description.
+    pub(super) fn of(front: &[Part], messages: RenderedWindow, behind: &[Part]) -> (String, String, Self) {
+        let system: String = front.iter().map(|part| part.text.as_str()).collect();
+        let stays = format!("{system}{}", messages.text);
+        let after: Vec<String> = behind.iter().map(|part| part.text.clone()).collect();
+        let markdown = format!("{stays}{}", after.concat());
+        let packed = Self {
+            pack: Pack::empty(),
+            markdown: markdown.clone(),
+            system,
+            messages: messages.messages,
+            after,
+        };
+        (stays, markdown, packed)
+    }
+
+    /// Returns the digest of each form, by the name of the form.
+    pub(super) fn forms(&self) -> BTreeMap<String, Digest> {
+        let digest = |text: &str| Digest { bytes: text.len() as u64, sha256: sha256(text.as_bytes()) };
+        let lists = [Format::OpenAi, Format::Anthropic].map(|of| (of.to_string(), digest(&self.list(of))));
+        lists.into_iter().chain([("markdown".to_owned(), digest(&self.markdown))]).collect()
+    }
+}

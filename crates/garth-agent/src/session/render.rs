@@ -1,0 +1,298 @@
+//! Messages as a model gets them: what was swapped out, cut, said before or looks like a secret is not shown
+//! whole. The same lines and rules always give the same bytes.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::log::draft::Role;
+use super::log::message::{Block, ImageSource, Message};
+use super::store::swap_index::Swapped;
+use crate::count::{count, count_to};
+use crate::media::MediaKey;
+use crate::recall::fence::word;
+use crate::small::sha256;
+use garth_engine::text::secret::{CONTEXT, masked, masked_between};
+
+/// Tool output of so many bytes is shown once, 4 KiB: where it comes again stands that it does.
+const REPEATED: usize = 4 << 10;
+
+/// What a picture counts as, in tokens: an estimate, as each provider has a formula of its own.
+pub const IMAGE_TOKENS: u64 = 1600;
+
+/// A result of which the head and the tail are shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cut {
+    /// The line of the message.
+    pub line: u64,
+    /// What leads to all of it: the id of a swap entry.
+    pub swap: String,
+    /// Bytes of its text that are shown at its beginning.
+    pub head: u64,
+    /// And at its end.
+    pub tail: u64,
+}
+
+/// By which messages are shown.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RenderRules {
+    pub(super) swapped: Vec<Swapped>,
+    pub(super) cuts: Vec<Cut>,
+    /// The messages that were withdrawn.
+    pub(super) withdrawn: Vec<RangeInclusive<u64>>,
+}
+
+/// A message as it is shown.
+#[derive(Clone, Debug)]
+pub(super) struct RenderedMessage {
+    pub(super) message: Message,
+    /// With the line that tells what it is.
+    pub(super) text: String,
+    pub(super) tokens: u64,
+    /// Whether some of the tokens are estimated.
+    pub(super) estimated: bool,
+}
+
+/// Why a message is not shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HiddenReason {
+    Withdrawn,
+    Swapped,
+    /// A result whose call is not shown.
+    NoCall,
+}
+
+/// Shows messages one after the other.
+#[derive(Debug)]
+pub(super) struct Renderer {
+    rules: RenderRules,
+    /// The calls so far.
+    calls: HashSet<String>,
+    /// Long outputs so far, by hash: the line that shows each.
+    outputs: HashMap<String, u64>,
+    /// The swap entries that were named so far.
+    named: HashSet<String>,
+}
+
+impl Renderer {
+    pub(super) fn new(rules: RenderRules) -> Self {
+        Self { rules, calls: HashSet::new(), outputs: HashMap::new(), named: HashSet::new() }
+    }
+
+    /// The next message, as it is shown.
+    pub(super) fn next(&mut self, line: u64, mut message: Message) -> Result<RenderedMessage, HiddenReason> {
+        if self.rules.withdrawn.iter().any(|lines| lines.contains(&line)) {
+            return Err(HiddenReason::Withdrawn);
+        }
+        let covers =
+            |entry: &&Swapped| !entry.cut && entry.lines().is_some_and(|lines| lines.contains(&line));
+        let swapped = self.rules.swapped.iter().find(covers).cloned();
+        let is_result = message.result_of().is_some();
+        if let Some(entry) = swapped.as_ref().filter(|entry| entry.kind != "tool_output" || !is_result) {
+            if !self.named.insert(entry.id.clone()) {
+                return Err(HiddenReason::Swapped);
+            }
+            let lines = entry.range.as_deref().unwrap_or_default();
+            let note = format!("[messages {lines} are swapped out: swap:{}: {}]", entry.id, entry.summary);
+            message.role = Role::System;
+            message.content = vec![Block::Text(masked(&note).into_owned())];
+            return Ok(section(line, message));
+        }
+        if message.result_of().is_some_and(|call| !self.calls.contains(call)) {
+            return Err(HiddenReason::NoCall);
+        }
+        self.calls.extend(message.calls().map(str::to_owned));
+        for block in &mut message.content {
+            let Block::ToolResult { content, .. } = block else {
+                mask(block);
+                continue;
+            };
+            if let Some(entry) = &swapped {
+                let note = format!("[swapped out: swap:{}: {}]", entry.id, entry.summary);
+                *content = vec![Block::Text(masked(&note).into_owned())];
+            } else if let Some(cut) = self.rules.cuts.iter().find(|cut| cut.line == line) {
+                *content = vec![Block::Text(head_and_tail(&flat(content), cut))];
+            } else {
+                let long = content.iter().map(length).sum::<usize>() >= REPEATED;
+                let hash = long.then(|| sha256(flat(content).as_bytes()));
+                match hash.as_ref().and_then(|hash| self.outputs.get(hash)) {
+                    Some(first) => {
+                        let hash = hash.unwrap_or_default();
+                        let note = format!("[the same as the result in messages:{first}: sha256-{hash}]");
+                        *content = vec![Block::Text(note)];
+                    }
+                    None => {
+                        self.outputs.extend(hash.map(|hash| (hash, line)));
+                        content.iter_mut().for_each(mask);
+                    }
+                }
+            }
+        }
+        Ok(section(line, message))
+    }
+
+    /// Whether a message is not shown whole: it was withdrawn, or has a result whose call is not there, or
+    /// that was shown already.
+    pub(super) fn is_short(&self, line: u64, message: &Message) -> bool {
+        let is_withdrawn = self.rules.withdrawn.iter().any(|lines| lines.contains(&line));
+        is_withdrawn
+            || message.content.iter().any(|block| match block {
+                Block::ToolResult { call_id, content, .. } => {
+                    !self.calls.contains(call_id)
+                        || self.outputs.contains_key(&sha256(flat(content).as_bytes()))
+                }
+                _ => false,
+            })
+    }
+
+    /// A message as it is shown by itself, whatever stands before it.
+    pub(super) fn all_of(&mut self, line: u64, mut message: Message) -> RenderedMessage {
+        for block in &mut message.content {
+            match block {
+                Block::ToolResult { content, .. } => content.iter_mut().for_each(mask),
+                other => mask(other),
+            }
+        }
+        section(line, message)
+    }
+}
+
+/// Whether a text is so long that it has more tokens than this without a count: no token of the encoding has
+/// more bytes. Of shorter ones marks in place of secrets may leave little.
+pub(super) fn is_beyond(bytes: usize, tokens: u64) -> bool {
+    const LONGEST_TOKEN: u64 = 128;
+    const LONG: usize = 256 << 10;
+    bytes > LONG && bytes as u64 > tokens.saturating_mul(LONGEST_TOKEN)
+}
+
+/// A text and its tokens, if they are at most so many.
+pub(super) fn fits(text: &str, most: u64) -> Option<u64> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    count_to(text, most).map(|tokens| tokens as u64)
+}
+
+/// Whether a result is not shown whole: its call is not there, or it was shown already.
+pub(super) fn part(what: &str, text: &str) -> String {
+    let text = text.replace("<!--", "<\\!--");
+    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    format!("<!-- {what} -->\n{text}{end}")
+}
+
+/// A message with the line that tells which it is.
+fn section(line: u64, message: Message) -> RenderedMessage {
+    let role = match message.role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    };
+    let (mut text, mut pictures) = (String::new(), 0);
+    let mut add = |what: &str, said: &str| text.push_str(&part(what, said));
+    let mut first = true;
+    for block in &message.content {
+        let head = if first { format!("messages:{line} {role}") } else { format!("messages:{line}") };
+        first = false;
+        match block {
+            Block::Text(said) => add(&head, said),
+            Block::Image { mime_type, source } => {
+                pictures += u64::from(is_seen(source));
+                add(&format!("{head} image"), &picture(mime_type, source));
+            }
+            Block::Reasoning { text, .. } => {
+                add(&format!("{head} reasoning"), text.as_deref().unwrap_or_default());
+            }
+            Block::ToolCall { id, name, arguments } => {
+                let text = serde_json::from_str::<String>(arguments.get());
+                let what = format!("{head} call {} of {}", word(id), word(name));
+                add(&what, text.as_deref().unwrap_or(arguments.get()));
+            }
+            Block::ToolResult { call_id, error, content, .. } => {
+                pictures += content.iter().filter(|block| is_picture(block)).count() as u64;
+                let failed = if *error { ", failed" } else { "" };
+                add(&format!("{head} result of {}{failed}", word(call_id)), &flat(content));
+            }
+        }
+    }
+    if first {
+        add(&format!("messages:{line} {role}"), "");
+    }
+    let tokens = count(&text) as u64 + pictures * IMAGE_TOKENS;
+    RenderedMessage { message, text, tokens, estimated: pictures > 0 }
+}
+
+/// A picture that a model is given: the bytes of media are put in when it is.
+fn is_picture(block: &Block) -> bool {
+    matches!(block, Block::Image { source, .. } if is_seen(source))
+}
+
+fn is_seen(source: &ImageSource) -> bool {
+    match source {
+        ImageSource::Path(path) => path.parse::<MediaKey>().is_ok(),
+        ImageSource::Data(_) | ImageSource::Url(_) => true,
+    }
+}
+
+fn picture(mime_type: &str, source: &ImageSource) -> String {
+    match source {
+        ImageSource::Data(data) => {
+            format!("[{}, {} bytes in base64, sha256-{}]", mime_type, data.len(), sha256(data.as_bytes()))
+        }
+        ImageSource::Url(at) | ImageSource::Path(at) => format!("[{mime_type}, {at}]"),
+    }
+}
+
+fn length(block: &Block) -> usize {
+    match block {
+        Block::Text(text) => text.len(),
+        _ => 0,
+    }
+}
+
+/// What a tool gave, as text.
+pub(super) fn flat(content: &[Block]) -> String {
+    let texts = content.iter().filter_map(|block| match block {
+        Block::Text(text) => Some(text.clone()),
+        Block::Image { mime_type, source } => Some(picture(mime_type, source)),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// The beginning and the end of a text.
+fn head_and_tail(text: &str, cut: &Cut) -> String {
+    let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(text.len());
+    let head = text.floor_char_boundary(place(cut.head));
+    let tail = text.ceil_char_boundary(text.len() - place(cut.tail)).max(head);
+    let around = |range: std::ops::Range<usize>| {
+        let before = &text.as_bytes()[range.start.saturating_sub(CONTEXT)..range.start];
+        let behind = &text.as_bytes()[range.end..(range.end + CONTEXT).min(text.len())];
+        String::from_utf8_lossy(&masked_between(before, &text.as_bytes()[range], behind)).into_owned()
+    };
+    let out = tail - head;
+    let (head, tail) = (around(0..head), around(tail..text.len()));
+    format!("{head}\n[{out} bytes are left out: swap:{}]\n{tail}", cut.swap)
+}
+
+fn mask(block: &mut Block) {
+    match block {
+        Block::Text(text) => *text = masked(text).into_owned(),
+        Block::Reasoning { text: Some(text), signature, .. } => {
+            let shown = masked(text).into_owned();
+            if shown != *text {
+                // it is signed as it was
+                (*text, *signature) = (shown, None);
+            }
+        }
+        Block::ToolCall { arguments, .. } => {
+            let shown = masked(arguments.get());
+            if shown != arguments.get() {
+                let kept = RawValue::from_string(shown.to_string());
+                *arguments =
+                    kept.or_else(|_| to_raw_value(&*shown)).unwrap_or_else(|_| RawValue::NULL.to_owned());
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,160 @@
+//! Shows sessions, one or a page of them.
+
+use super::files::{CREATED_AT, CWD, META, STATE, UPDATED_AT};
+use super::meta::{MAX_FILE, Meta, State};
+use super::sessions::{Sessions, missing};
+use crate::breathe::breathe;
+use crate::small::{File, read_all};
+use garth_engine::error::{Error, ErrorKind, Result};
+use garth_engine::model::{At, Kind, Page};
+use garth_engine::path::Name;
+
+/// Most sessions of a page.
+pub const MAX_LISTED: usize = 1000;
+
+/// Directories that one page looks at.
+const LOOKED_AT: usize = if cfg!(test) { 50 } else { 4000 };
+
+/// Sessions that are read at a time.
+const READ: usize = 32;
+
+/// Bytes of what is known of sessions from which on a page ends, 4 MiB.
+const MAX_PAGE_BYTES: usize = 4 << 20;
+
+/// What is known of a session.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Listed {
+    /// The name of its directory.
+    pub name: String,
+    /// At work, at rest or at its end. A `state` that nobody can read counts as idle.
+    pub state: State,
+    /// Where it works.
+    pub cwd: String,
+    /// When it was made.
+    pub created_at: String,
+    /// When something was said, done or set last.
+    pub updated_at: String,
+    /// What else is known.
+    pub meta: Meta,
+}
+
+/// Which sessions to list.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct List {
+    /// Only in this state.
+    pub state: Option<State>,
+    /// Go on behind this one.
+    pub after: Option<String>,
+    /// Most sessions, 1 to [`MAX_LISTED`].
+    pub limit: usize,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self { state: None, after: None, limit: 100 }
+    }
+}
+
+impl Sessions<'_> {
+    /// A session.
+    ///
+    /// # Errors
+    /// `NotFound`; `InvalidArgument` for what is no id; `Corrupt` for one whose `meta.json` cannot be read;
+    /// from the filesystem.
+    pub async fn get(&self, session: &str) -> Result<Listed> {
+        let [found] = self.read(&[session.to_owned()]).await?.try_into().unwrap_or([None]);
+        found.ok_or_else(|| missing(session))?
+    }
+
+    /// A page of sessions by name, and behind which to go on if there may be more: a page with few, or none,
+    /// is not always the last. A directory without a `meta.json` that can be read is none.
+    ///
+    /// # Errors
+    /// `InvalidArgument`; from the filesystem.
+    pub async fn list(&self, list: &List) -> Result<(Vec<Listed>, Option<String>)> {
+        if !(1..=MAX_LISTED).contains(&list.limit) {
+            return Err(Error::invalid(format!("the limit of a list of sessions is 1 to {MAX_LISTED}")));
+        }
+        let (names, next) = match &self.only {
+            Some(only) => {
+                let is_due = list.after.as_ref().is_none_or(|after| only > after);
+                (is_due.then(|| only.clone()).into_iter().collect(), None)
+            }
+            None => self.names(list.after.as_deref()).await?,
+        };
+        let (mut items, mut bytes) = (Vec::new(), 0);
+        for some in names.chunks(READ) {
+            for found in self.read(some).await?.into_iter().flatten() {
+                let Ok(found) = found else { continue };
+                if list.state.is_some_and(|state| state != found.state) {
+                    continue;
+                }
+                bytes += found.meta.to_json().len();
+                let name = found.name.clone();
+                items.push(found);
+                if items.len() == list.limit || bytes >= MAX_PAGE_BYTES {
+                    return Ok((items, Some(name)));
+                }
+            }
+            breathe().await;
+        }
+        Ok((items, next))
+    }
+
+    /// The names of directories behind one, and where to go on.
+    async fn names(&self, after: Option<&str>) -> Result<(Vec<String>, Option<String>)> {
+        let mut page = Page::default().after(after.map(Name::parse).transpose()?);
+        let (home, mut names) = (At::from(self.home()?), Vec::new());
+        loop {
+            let listing = match self.fs.list(&home, &page).await {
+                Ok(listing) => listing,
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                    return Ok((names, None));
+                }
+                Err(error) => return Err(error),
+            };
+            for item in &listing.items {
+                if names.len() == LOOKED_AT {
+                    return Ok((names.clone(), names.pop()));
+                }
+                if item.kind == Kind::Directory {
+                    names.push(item.name.as_str().to_owned());
+                }
+            }
+            match listing.items.into_iter().next_back().filter(|_| listing.more) {
+                Some(last) => page.after = Some(last.name),
+                None => return Ok((names, None)),
+            }
+        }
+    }
+
+    /// What is known of some sessions, in their order.
+    pub(crate) async fn read(&self, sessions: &[String]) -> Result<Vec<Option<Result<Listed>>>> {
+        let files = [META, STATE, CWD, CREATED_AT, UPDATED_AT];
+        let paths = sessions.iter().flat_map(|session| files.map(|file| self.file(session, file)));
+        let paths = paths.collect::<Result<Vec<_>>>()?;
+        let read = read_all(self.fs, &paths, MAX_FILE).await?;
+        Ok(sessions.iter().zip(read.chunks(files.len())).map(|(name, files)| listed(name, files)).collect())
+    }
+}
+
+/// What the files of a session say; `None` if there is none.
+fn listed(name: &str, files: &[Option<File>]) -> Option<Result<Listed>> {
+    let bytes = files.first()?.as_ref()?.bytes.as_deref().unwrap_or_default();
+    let meta = match Meta::parse(bytes) {
+        Ok(meta) => meta,
+        Err(error) => {
+            let message = format!("{name}: {error}; restore it from its history");
+            return Some(Err(Error::new(ErrorKind::Corrupt, message)));
+        }
+    };
+    let value = |at: usize| {
+        let file = files.get(at).and_then(Option::as_ref);
+        file.and_then(File::text).unwrap_or_default().trim_end_matches('\n').to_owned()
+    };
+    let state = value(1).parse().unwrap_or(State::Idle);
+    let [cwd, created_at, updated_at] = [2, 3, 4].map(value);
+    Some(Ok(Listed { name: name.to_owned(), state, cwd, created_at, updated_at, meta }))
+}

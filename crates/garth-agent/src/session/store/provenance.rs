@@ -1,0 +1,104 @@
+//! What a session wrote anywhere: which files, and which of their bytes are still its own.
+
+use std::ops::Range;
+
+use super::sessions::Sessions;
+use crate::breathe::breathe;
+use garth_engine::error::{ErrorKind, Result};
+use garth_engine::model::{At, ByteRange, ChangeKind, ChangesQuery, Kind, LogPosition, NamesPage, SessionOf};
+use garth_engine::path::TreePath;
+
+/// Changes that one page looks at.
+const CHANGES: usize = 200;
+/// Runs of blame that are read at a time.
+const RUNS: usize = 1000;
+/// Most pieces of one file that a page names.
+const MAX_PIECES: usize = 1000;
+/// Most runs of a file that are looked at.
+const MAX_RUNS: usize = 100_000;
+
+/// A file that a session wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Wrote {
+    /// Where it is now.
+    pub path: TreePath,
+    /// How many bytes it has.
+    pub size: u64,
+    /// Which of them the session wrote.
+    pub bytes: Vec<Range<u64>>,
+    /// Whether there are more of them than are told.
+    pub more: bool,
+}
+
+impl Sessions<'_> {
+    /// A page of the files that a session wrote and that still have bytes of it, and where to go on. A file
+    /// that it changed more than once may come again on another page, as it is now.
+    ///
+    /// # Errors
+    /// `NotFound`; `Gone` if commits behind the position are beyond retention; `Unsupported` where nobody
+    /// keeps who wrote what; from the filesystem.
+    pub async fn wrote(
+        &self,
+        session: &str,
+        since: LogPosition,
+    ) -> Result<(Vec<Wrote>, Option<LogPosition>)> {
+        let [user, agent, session] = [&self.user, &self.agent, session].map(str::to_owned);
+        let of = SessionOf { user, agent, session };
+        let query = ChangesQuery::since(since).limit(CHANGES).session(of.clone());
+        let page = self.fs.changes(&query).await?;
+        let mut nodes = Vec::new();
+        for change in page.commits.iter().flat_map(|commit| &commit.changes) {
+            let wrote = matches!(change.kind, ChangeKind::Created | ChangeKind::Modified);
+            if wrote && !nodes.contains(&change.ino) {
+                nodes.push(change.ino);
+            }
+        }
+        let mut files = Vec::new();
+        for ino in nodes {
+            match self.own_bytes(&of, &At::from(ino)).await {
+                Ok(file) => files.extend(file),
+                // it is gone, or out of reach
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AccessDenied) => {}
+                Err(error) => return Err(error),
+            }
+            breathe().await;
+        }
+        let next = (page.until.seq < page.head).then_some(page.until);
+        Ok((files, next))
+    }
+
+    /// Which bytes of a file a session wrote, if it wrote some.
+    async fn own_bytes(&self, of: &SessionOf, file: &At) -> Result<Option<Wrote>> {
+        let entry = self.fs.stat(file).await?;
+        if entry.kind != Kind::File {
+            return Ok(None);
+        }
+        let names = self.fs.names(file, &NamesPage::default().limit(1)).await?;
+        let Some(path) = names.items.into_iter().next() else { return Ok(None) };
+        let mut wrote = Wrote { path, size: entry.size, bytes: Vec::new(), more: false };
+        let (mut at, mut seen) = (0, 0);
+        while at < entry.size {
+            let range = ByteRange { offset: at, length: entry.size - at };
+            let blame = self.fs.blame(file, range, RUNS).await?;
+            for run in &blame.runs {
+                let by = blame.commits.iter().find(|commit| Some(commit.seq) == run.commit);
+                seen += 1;
+                if by.is_none_or(|commit| !of.is_of(&commit.author)) {
+                    continue;
+                }
+                let bytes = run.range.offset..run.range.offset + run.range.length;
+                match wrote.bytes.last_mut().filter(|before| before.end == bytes.start) {
+                    Some(before) => before.end = bytes.end,
+                    None => wrote.bytes.push(bytes),
+                }
+            }
+            at = blame.next.unwrap_or(entry.size);
+            if wrote.bytes.len() >= MAX_PIECES || seen >= MAX_RUNS {
+                wrote.more = at < entry.size;
+                break;
+            }
+        }
+        Ok((!wrote.bytes.is_empty()).then_some(wrote))
+    }
+}

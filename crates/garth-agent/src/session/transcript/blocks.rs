@@ -1,0 +1,209 @@
+//! What the formats share: how their content is read block by block, and how ours is written.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::session::log::draft::{Draft, Role};
+use crate::session::log::message::{Block, ImageSource};
+use garth_engine::error::{Error, Result};
+
+/// A message that was read.
+#[derive(Clone)]
+pub(super) struct ParsedMessage {
+    pub(super) id: Option<String>,
+    pub(super) role: Role,
+    pub(super) created_at: Option<String>,
+    pub(super) content: Vec<Block>,
+}
+
+impl ParsedMessage {
+    pub(super) fn new(role: Role, content: Vec<Block>) -> Self {
+        Self { id: None, role, created_at: None, content }
+    }
+
+    pub(super) fn draft(&self) -> Draft {
+        let draft = match &*self.content {
+            [Block::Text(text)] => Draft::message(self.role, text),
+            blocks => Draft::message(self.role, &blocks.iter().map(kept).collect::<Vec<_>>()),
+        };
+        self.created_at.iter().fold(draft, |draft, time| draft.with("created_at", time))
+    }
+}
+
+/// A block as a session keeps it.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum StoredBlock<'a> {
+    Text {
+        text: &'a str,
+    },
+    Image {
+        mime_type: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        data: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        url: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        path: Option<&'a str>,
+    },
+    Reasoning {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        text: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        signature: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        redacted: Option<&'a str>,
+    },
+    ToolCall {
+        id: &'a str,
+        name: &'a str,
+        arguments: &'a RawValue,
+    },
+    ToolResult {
+        call_id: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name: Option<&'a str>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        error: bool,
+        content: Box<RawValue>,
+    },
+}
+
+fn kept(block: &Block) -> StoredBlock<'_> {
+    match block {
+        Block::Text(text) => StoredBlock::Text { text },
+        Block::Image { mime_type, source } => {
+            let [mut data, mut url, mut path] = [None; 3];
+            match source {
+                ImageSource::Data(at) => data = Some(at.as_str()),
+                ImageSource::Url(at) => url = Some(at.as_str()),
+                ImageSource::Path(at) => path = Some(at.as_str()),
+            }
+            StoredBlock::Image { mime_type, data, url, path }
+        }
+        Block::Reasoning { text, signature, redacted } => StoredBlock::Reasoning {
+            text: text.as_deref(),
+            signature: signature.as_deref(),
+            redacted: redacted.as_deref(),
+        },
+        Block::ToolCall { id, name, arguments } => StoredBlock::ToolCall { id, name, arguments },
+        Block::ToolResult { call_id, name, error, content } => {
+            let content = match &**content {
+                [Block::Text(text)] => json(text),
+                blocks => json(&blocks.iter().map(kept).collect::<Vec<_>>()),
+            };
+            StoredBlock::ToolResult { call_id, name: name.as_deref(), error: *error, content }
+        }
+    }
+}
+
+/// As JSON. What is given has a JSON form.
+pub(super) fn json(value: &(impl Serialize + ?Sized)) -> Box<RawValue> {
+    to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// As JSON text.
+pub(super) fn text(value: &(impl Serialize + ?Sized)) -> String {
+    json(value).get().to_owned()
+}
+
+/// Reads a value of a message.
+pub(super) fn field<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T> {
+    serde_json::from_str(raw.get()).map_err(|error| Error::invalid(error.to_string()))
+}
+
+/// Reads content: text, or blocks, each judged by its type. None is empty.
+pub(super) fn blocks(
+    content: Option<&RawValue>,
+    mut block: impl FnMut(&str, &RawValue) -> Result<Block>,
+) -> Result<Vec<Block>> {
+    #[derive(Deserialize)]
+    struct Typed<'a> {
+        #[serde(rename = "type", borrow)]
+        kind: Cow<'a, str>,
+    }
+    let Some(content) = content.filter(|content| content.get() != "null") else { return Ok(Vec::new()) };
+    if content.get().starts_with('"') {
+        return Ok(vec![Block::Text(field(content)?)]);
+    }
+    let items: Vec<&RawValue> =
+        field(content).map_err(|_| Error::invalid("its content is no text and no blocks"))?;
+    let mut blocks = Vec::with_capacity(items.len());
+    for (number, item) in (1..).zip(items) {
+        let of_block = |error: Error| Error::invalid(format!("block {number}: {error}"));
+        if !item.get().starts_with('{') {
+            return Err(of_block(Error::invalid("has to be an object")));
+        }
+        let typed: Typed<'_> = field(item).map_err(of_block)?;
+        blocks.push(block(&typed.kind, item).map_err(of_block)?);
+    }
+    Ok(blocks)
+}
+
+/// Reads a block of text.
+pub(super) fn text_block(raw: &RawValue) -> Result<Block> {
+    #[derive(Deserialize)]
+    struct Text {
+        text: String,
+    }
+    Ok(Block::Text(field::<Text>(raw)?.text))
+}
+
+/// What is said of a block that nobody here knows.
+pub(super) fn unknown(kind: &str, role: &str) -> Error {
+    Error::invalid(format!("type {kind} is not taken in a message of the {role}"))
+}
+
+/// What is said of a message from somebody whom nobody here knows.
+pub(super) fn unknown_role(role: &str) -> Error {
+    Error::invalid(format!("role {role} is not taken"))
+}
+
+/// A text that is an object, with no key twice.
+pub(super) fn object(text: &str) -> Option<Box<RawValue>> {
+    let text = text.trim_matches([' ', '\t', '\n', '\r']);
+    let is_object = text.starts_with('{') && garth_engine::rule::json::read(text.as_bytes()).is_ok();
+    is_object.then(|| RawValue::from_string(text.to_owned()).ok())?
+}
+
+/// Arguments: an object, or a text; none is an empty object.
+pub(super) fn arguments(raw: Option<&RawValue>) -> Result<Box<RawValue>> {
+    match raw.map(|raw| (raw, raw.get().as_bytes().first())) {
+        None | Some((_, Some(b'n'))) => Ok(json(&serde_json::Map::new())),
+        Some((raw, Some(b'{' | b'"'))) => Ok(raw.to_owned()),
+        Some(_) => Err(Error::invalid("the arguments of a call are no object and no text")),
+    }
+}
+
+/// Arguments as an object: a text that is none goes into one.
+pub(super) fn as_object(arguments: &RawValue) -> Box<RawValue> {
+    match serde_json::from_str::<String>(arguments.get()) {
+        Ok(text) if text.trim().is_empty() => json(&serde_json::Map::new()),
+        Ok(text) => object(&text).unwrap_or_else(|| json(&serde_json::json!({"text": text}))),
+        Err(_) => arguments.to_owned(),
+    }
+}
+
+/// What stands for a picture where there can be none.
+pub(super) fn label(mime_type: &str, source: &ImageSource) -> String {
+    match source {
+        ImageSource::Data(_) => format!("[image: {mime_type}]"),
+        ImageSource::Url(at) | ImageSource::Path(at) => format!("[image: {at}]"),
+    }
+}
+
+/// The data of a picture that is here, also if a URL has it, with its type.
+pub(super) fn data<'a>(mime_type: &'a str, source: &'a ImageSource) -> Option<(&'a str, &'a str)> {
+    match source {
+        ImageSource::Data(data) => Some((mime_type, data)),
+        ImageSource::Url(url) => data_url(url),
+        ImageSource::Path(_) => None,
+    }
+}
+
+/// The type and the base64 of a URL that has its data.
+pub(super) fn data_url(url: &str) -> Option<(&str, &str)> {
+    url.strip_prefix("data:")?.split_once(";base64,")
+}
