@@ -5,8 +5,9 @@
 use std::ops::RangeInclusive;
 
 use super::extract::{Asking, extract};
+use super::handle::Workspace;
 use super::settings::Settings;
-use super::{Workspace, archive, prompt};
+use super::{archive, prompt};
 use crate::session::{Compact, Listed, Meta, Sessions};
 use crate::tries::Tries;
 use garth_engine::error::Result;

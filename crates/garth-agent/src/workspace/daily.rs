@@ -3,9 +3,10 @@
 
 use std::ops::Range;
 
-use super::Workspace;
 use super::clock::{Day, Zone};
-use super::settings::{SETTINGS, Settings};
+use super::handle::Workspace;
+use super::settings::{MAX_SETTINGS, SETTINGS, Settings};
+use super::text_file::{MAX_FILE, text_of};
 use crate::small::{File, as_read, read_all, sha256};
 use crate::tree::MAIN;
 use crate::tries::Tries;
@@ -13,9 +14,6 @@ use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Author, ByteRange, Kind, Op, Page, Precondition, Seq, SetAttrs, Timestamp};
 use garth_engine::path::{Name, TreePath};
-
-/// Largest file of a day, and largest file of a workspace: 1 MiB.
-pub const MAX_FILE: usize = 1 << 20;
 
 /// Most days of one look at which there are.
 pub const MAX_DAYS: usize = 100;
@@ -204,7 +202,7 @@ impl Workspace<'_> {
     /// `InvalidArgument`, `TooLarge`: as [`Settings::parse`]; from the filesystem.
     pub async fn settings(&self) -> Result<Settings> {
         let path = self.file(SETTINGS)?;
-        let file = read_all(self.fs, &[path], super::settings::MAX_SETTINGS).await?.pop().flatten();
+        let file = read_all(self.fs, &[path], MAX_SETTINGS).await?.pop().flatten();
         Settings::of(file.as_ref())
     }
 
@@ -232,7 +230,7 @@ fn too_large(path: &TreePath) -> Error {
 
 /// The parts of a file of daily memory, by the classes that wrote them. `fs` is of the moment of the file.
 pub(super) async fn parts(fs: &dyn FileSystem, path: &TreePath, file: &File) -> Result<Vec<Memory>> {
-    let text = super::text_of(path, file)?;
+    let text = text_of(path, file)?;
     let is_known = file.metadata.get(OF_MAIN).is_some_and(|known| *known == known_as(path, text.as_bytes()));
     if text.is_empty() || is_known || !fs.capabilities(path).history {
         return Ok(vec![Memory { class: Some(MAIN.to_owned()), text: text.to_owned() }]);

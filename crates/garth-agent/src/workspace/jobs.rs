@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Workspace;
 use super::clock::Day;
 use super::extract::{Asking, MAX_ASKED, MAX_QUESTIONS, ask};
+use super::handle::Workspace;
 use crate::ids::uuid;
 use crate::node::OUTBOX;
 use crate::session::{Export, Listed, TranscriptFormat, archived_said};

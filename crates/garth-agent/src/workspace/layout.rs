@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::SETTINGS;
+use super::settings::SETTINGS;
 use crate::node::{ABSTRACT, CONTENT, META, OUTBOX, OVERVIEW, RELATIONS, SKILL};
 use crate::small::pretty;
 use garth_engine::error::{Error, ErrorKind, Result};

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use super::archive;
+use super::clock::Zone;
 use super::extract::{Asking, extract};
+use super::handle::Workspace;
 use super::jobs::Job;
 use super::settings::{ResetPolicy, ResetSettings};
-use super::{Workspace, Zone, archive};
 use crate::session::{Closed, Listed, Sessions};
 use crate::tries::Tries;
 use garth_engine::error::{Error, ErrorKind, Result};

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::clock::Zone;
-use super::skills::SkillSetting;
 use garth_engine::error::{Error, ErrorKind, Result};
 
 /// The name of the file.
@@ -132,6 +131,53 @@ pub enum MediaPolicy {
     Keep,
     /// They are removed.
     Delete,
+}
+
+/// Settings of a skill, which override what it says itself: see [`Settings::skills`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct SkillSetting {
+    /// `false` hides the skill.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// `true` lists the skill even if one of its requirements is invalid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub always: Option<bool>,
+    /// Requirements; omitted ones are as the skill has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requires: Option<RequiresSetting>,
+}
+
+/// Requirements that replace those of a skill: see [`Requires`](super::Requires).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct RequiresSetting {
+    /// Programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bins: Option<Vec<String>>,
+    /// Programs of which one is enough.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub any_bins: Option<Vec<String>>,
+    /// Variables of the environment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env: Option<Vec<String>>,
+    /// Settings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<Vec<String>>,
+    /// Operating systems.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub os: Option<Vec<String>>,
+    /// Roles of hosts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_roles: Option<Vec<String>>,
+    /// Capabilities.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Vec<String>>,
+    /// Capabilities of which one is enough.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub any_capabilities: Option<Vec<String>>,
 }
 
 impl Settings {

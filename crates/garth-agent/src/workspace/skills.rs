@@ -3,15 +3,10 @@
 //! that its tools run on.
 
 mod files;
-mod front;
 mod install;
-mod listing;
-mod place;
-mod requires;
+pub(super) mod listing;
+pub(super) mod lookup;
 
 pub use self::files::{MAX_SKILL_FILE, SkillFile};
-pub use self::front::SkillText;
 pub use self::install::{Installed, MAX_SKILL_FILES};
 pub use self::listing::{LeftOut, ListedSkill, Listing, Origin, Reason};
-pub(super) use self::place::in_directory;
-pub use self::requires::{Host, Install, InstallKind, Requires, RequiresSetting, SkillSetting};

@@ -2,8 +2,9 @@
 
 mod texts;
 
+use super::clock::Zone;
+use super::handle::Workspace;
 use super::settings::{SETTINGS, Settings};
-use super::{Workspace, Zone};
 use crate::small::pretty;
 use crate::tries::Tries;
 use garth_engine::error::Result;
@@ -123,7 +124,7 @@ impl Workspace<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workspace::says_anything;
+    use crate::workspace::heartbeat::says_anything;
 
     #[test]
     fn a_new_agents_heartbeats_say_nothing_and_all_else_does() {

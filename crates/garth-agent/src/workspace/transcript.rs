@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use futures::StreamExt as _;
 
-use super::Workspace;
 use super::archive::{ENDING, Unpacked};
+use super::handle::Workspace;
 use crate::session::{
     Export, Exported, Message, Sessions, TranscriptFormat, archived_in, archived_lines, archived_messages,
 };

@@ -6,16 +6,17 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::base;
-use super::cache::Known;
 use super::files::{Daily, Files};
-use super::{Inputs, Part, Prompt, Stable};
+use super::inputs::Inputs;
+use super::parts::{Part, Prompt, Stable, section};
+use super::texts;
 use crate::small::{File, sha256};
 use crate::tree::MAIN;
 use crate::workspace::daily::Memory;
 use crate::workspace::heartbeat::says_anything;
+use crate::workspace::prompt_cache::Known;
 use crate::workspace::settings::{DailyMemory, Order};
-use crate::workspace::skills::{Listing, Reason};
+use crate::workspace::skills::listing::{Listing, Reason};
 use garth_engine::model::Timestamp;
 use garth_engine::path::TreePath;
 use garth_engine::text::secret::masked;
@@ -61,25 +62,6 @@ const CACHE: [&str; 14] = [
 
 /// Those of a first run.
 const BOOTSTRAP: [&str; 7] = ["base", "bootstrap", "soul", "identity", "user", "runtime", "changes"];
-
-/// The heading of the section of a part; the first has none.
-pub(super) fn section(part: &str) -> &'static str {
-    match part {
-        "bootstrap" => "Commissioning Ceremony",
-        "soul" => "Your Soul",
-        "identity" => "Your Identity",
-        "user" => "About Your Human",
-        "agents" | "fragments" => "Operating Instructions",
-        "memory" => "Long-Term Memory",
-        "yesterday" | "today" => "Recent Context",
-        "tools" => "Tool Notes",
-        "heartbeat" => "Heartbeats",
-        "skills" => "Skills (Mandatory Scan)",
-        "runtime" => "Runtime",
-        "changes" => "Changes",
-        _ => "",
-    }
-}
 
 /// Whether a part may differ from call to call without anybody writing to the workspace or choosing so.
 fn is_volatile(part: &str) -> bool {
@@ -277,14 +259,14 @@ impl Assembly<'_> {
     fn said(&self, name: &str) -> Said {
         match name {
             "base" => {
-                let base = self.files.settings.prompt.base.as_deref().unwrap_or(base::BASE).trim();
+                let base = self.files.settings.prompt.base.as_deref().unwrap_or(texts::BASE).trim();
                 if base.is_empty() {
                     Err("settings.json has it empty".to_owned())
                 } else {
                     Ok(base.to_owned())
                 }
             }
-            "bootstrap" => self.text(name).map(|text| format!("{}\n\n{text}", base::BOOTSTRAP)),
+            "bootstrap" => self.text(name).map(|text| format!("{}\n\n{text}", texts::BOOTSTRAP)),
             "memory" if !self.is_main() => Err("not a main session".to_owned()),
             "fragments" => self.fragments(),
             "yesterday" | "today" => self.day(name),
@@ -325,7 +307,7 @@ impl Assembly<'_> {
             match part.class.as_deref() {
                 _ if text.is_empty() => {}
                 Some(class) if class == self.class => shown.push(text.to_owned()),
-                class if self.is_main() => shown.push(quoted(&base::evidence(class), text)),
+                class if self.is_main() => shown.push(quoted(&texts::evidence(class), text)),
                 _ => {}
             }
         }
@@ -370,7 +352,7 @@ impl Assembly<'_> {
         if listing.shown.is_empty() {
             return Err("no skill is eligible".to_owned());
         }
-        let mut lines = vec![base::SKILLS.to_owned(), String::new()];
+        let mut lines = vec![texts::SKILLS.to_owned(), String::new()];
         for skill in &listing.shown {
             let always = if skill.always { ", always" } else { "" };
             let (name, description) = (one_line(&skill.name), one_line(&skill.description));
@@ -427,7 +409,7 @@ fn changes(pinned: &Assembly<'_>, now: &Assembly<'_>, order: &[&'static str]) ->
     if changed.is_empty() {
         return Err("nothing changed since the prompt was pinned".to_owned());
     }
-    Ok(format!("{}\n\n{}", base::CHANGES, changed.join("\n\n")))
+    Ok(format!("{}\n\n{}", texts::CHANGES, changed.join("\n\n")))
 }
 
 /// What a part is called where it stands alone.

@@ -1,6 +1,6 @@
 //! What one prompt has and another has not.
 
-use super::{Part, Prompt};
+use super::parts::{Part, Prompt};
 
 /// How two prompts differ.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use super::listing::Origin;
 use crate::small::{File, as_read, read_all};
 use crate::tries::Tries;
-use crate::workspace::Workspace;
+use crate::workspace::handle::Workspace;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Op, Precondition, Seq, VersionId};
 use garth_engine::path::TreePath;

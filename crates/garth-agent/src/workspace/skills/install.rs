@@ -3,13 +3,13 @@
 use bytes::Bytes;
 
 use super::files::MAX_SKILL_FILE;
-use super::front::SkillText;
 use super::listing::Origin;
-use super::place::SKILL;
+use super::lookup::SKILL;
 use crate::node::{Nodes, Put, Uri, Written};
 use crate::small::{as_read, read_all};
 use crate::tries::Tries;
-use crate::workspace::Workspace;
+use crate::workspace::handle::Workspace;
+use crate::workspace::skill_md::front_matter::SkillText;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Batch, Op, Seq};
 use garth_engine::path::TreePath;

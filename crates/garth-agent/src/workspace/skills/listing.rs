@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::front::SkillText;
-use super::requires::{Host, Lack, SkillSetting};
+use crate::workspace::settings::SkillSetting;
+use crate::workspace::skill_md::front_matter::SkillText;
+use crate::workspace::skill_md::requires::{Host, Lack};
 
 /// Where a skill lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

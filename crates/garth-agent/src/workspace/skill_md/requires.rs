@@ -1,7 +1,9 @@
-//! What a skill needs of the hosts on which the agent's tools run, and whether one of them has it.
+//! Requirements of a skill on the hosts on which the agent's tools run, and the judgement whether one meets them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::workspace::settings::RequiresSetting;
 
 /// The roles of hosts.
 const ROLES: [&str; 2] = ["execution", "specialized"];
@@ -125,56 +127,12 @@ impl Host {
     }
 }
 
-/// What the settings say of a skill, in place of what it says itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-#[non_exhaustive]
-pub struct SkillSetting {
-    /// `false` hides it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub enabled: Option<bool>,
-    /// Whether it is listed although a requirement of it is invalid.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub always: Option<bool>,
-    /// Requirements; those that are not given are as the skill has them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub requires: Option<RequiresSetting>,
-}
-
-/// Requirements in place of those of a skill: see [`Requires`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-#[non_exhaustive]
-pub struct RequiresSetting {
-    /// Programs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bins: Option<Vec<String>>,
-    /// Programs of which one is enough.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub any_bins: Option<Vec<String>>,
-    /// Variables of the environment.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub env: Option<Vec<String>>,
-    /// Settings.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub config: Option<Vec<String>>,
-    /// Operating systems.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub os: Option<Vec<String>>,
-    /// Roles of hosts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub host_roles: Option<Vec<String>>,
-    /// Capabilities.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub capabilities: Option<Vec<String>>,
-    /// Capabilities of which one is enough.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub any_capabilities: Option<Vec<String>>,
-}
-
 impl Requires {
-    /// Reads `requires`.
-    pub(super) fn read(value: Value) -> Self {
+    /// Reads `requires` of the front matter.
+    ///
+    /// Flaws are collected in `invalid` and not returned as an error: settings can still replace the list that
+    /// has one, and the rest of the skill stays readable.
+    pub(crate) fn read(value: Value) -> Self {
         let mut requires = Self::default();
         let fields = match value {
             Value::Null => return requires,
@@ -212,7 +170,7 @@ impl Requires {
         })
     }
 
-    /// Notes roles and capabilities that there are none of.
+    /// Adds a flaw for each unknown role and capability.
     fn check(&mut self) {
         let unknown = |name: &str, given: &[String], known: &[&str]| -> Vec<String> {
             let unknown = given.iter().filter(|one| !known.contains(&one.as_str()));
@@ -224,10 +182,11 @@ impl Requires {
         self.invalid.extend(roles.into_iter().chain(all).chain(any));
     }
 
-    /// With what the settings say instead.
-    pub(super) fn with(mut self, setting: &RequiresSetting) -> Self {
+    /// Replaces the lists that the settings give.
+    pub(crate) fn with(mut self, setting: &RequiresSetting) -> Self {
         let RequiresSetting { bins, any_bins, env, config, os, host_roles, capabilities, any_capabilities } =
             setting;
+        // `check` below adds them again, for the lists that apply then.
         self.invalid.retain(|flaw| !flaw.contains(" is none of "));
         for (name, list) in [
             ("bins", bins),
@@ -241,6 +200,7 @@ impl Requires {
         ] {
             if let (Some(list), Some(own)) = (list, self.list(name)) {
                 own.clone_from(list);
+                // A list that was invalid in the skill, such as a text in its place, no longer counts.
                 let about = format!("requires.{name}:");
                 self.invalid.retain(|flaw| !flaw.starts_with(&about));
             }
@@ -249,12 +209,12 @@ impl Requires {
         self
     }
 
-    /// Whether it needs nothing.
+    /// Returns true if there are no requirements, and no flaws.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What a host lacks of it; nothing if it meets all.
+    /// Returns what a host lacks, in words; empty if it meets all requirements.
     fn lacks(&self, host: &Host) -> Vec<String> {
         let mut lacks = Vec::new();
         let mut all = |what: &str, wanted: &[String], has: &[String]| {
@@ -276,6 +236,7 @@ impl Requires {
         let has = |wanted: &[String], own: &[String]| wanted.iter().any(|one| own.contains(one));
         any("bins", &self.any_bins, has(&self.any_bins, &host.bins));
         any("capabilities", &self.any_capabilities, has(&self.any_capabilities, &host.capabilities));
+        // Hosts report `Linux` as well as `linux`.
         let os = host.os.as_deref().map(str::to_lowercase).unwrap_or_default();
         any("os", &self.os, self.os.iter().any(|one| one.to_lowercase() == os));
         let role = host.role.as_deref().unwrap_or_default();
@@ -283,14 +244,18 @@ impl Requires {
         lacks
     }
 
-    /// Whether a skill that needs this is eligible; else why not.
-    pub(super) fn judge(&self, always: bool, hosts: &[Host]) -> Result<(), Lack> {
+    /// Checks that a skill with these requirements is eligible.
+    pub(crate) fn judge(&self, always: bool, hosts: &[Host]) -> Result<(), Lack> {
+        // A flaw hides the skill: the requirement that could not be read might not be met. `always` excuses
+        // the flaw, but none of the requirements that were read.
         if !self.invalid.is_empty() && !always {
             return Err(Lack::Invalid(self.invalid.join("; ")));
         }
+        // No host has to be known for a skill that requires nothing.
         if (Self { invalid: Vec::new(), ..self.clone() }).is_none() {
             return Ok(());
         }
+        // One host has to meet all: two that have a half each cannot run the skill.
         let lacks: Vec<_> = hosts.iter().map(|host| (host, self.lacks(host))).collect();
         if lacks.iter().any(|(_, lacks)| lacks.is_empty()) {
             return Ok(());
@@ -301,13 +266,15 @@ impl Requires {
     }
 }
 
-/// Why a skill is not eligible.
+/// Reason why a skill is not eligible.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Lack {
+pub(crate) enum Lack {
     Invalid(String),
     Unmet(String),
 }
 
+/// Returns a list of texts that are not blank. Null counts as an empty list: it is what YAML makes of `bins:`
+/// with nothing after it.
 fn texts(value: Value) -> Option<Vec<String>> {
     match value {
         Value::Null => Some(Vec::new()),

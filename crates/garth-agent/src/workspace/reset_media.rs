@@ -1,7 +1,7 @@
 //! What a reset does with media: those that the archive refers to stay, with a name.
 
-use super::Workspace;
 use super::archive::Written;
+use super::handle::Workspace;
 use super::settings::{MediaPolicy, Settings};
 use crate::media::{Fate, Media, MediaKey};
 use crate::session::{Closed, Sessions};

@@ -1,9 +1,9 @@
-//! A prompt as others take it: the system part of a request to a provider, a report to read, the manifest as
-//! JSON.
+//! Output formats of a prompt: the system part of a request to a provider, a report for people, and the
+//! manifest as JSON.
 
 use serde_json::{Value, json};
 
-use super::{Part, Prompt};
+use super::parts::{Part, Prompt};
 use crate::session::Format;
 
 impl Prompt {

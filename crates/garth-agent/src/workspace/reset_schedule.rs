@@ -1,7 +1,7 @@
 //! The session that goes on under a key, by the policy of the agent's settings; and the sessions that whoever
 //! serves an account resets by it, found by a mark and without a look at any other.
 
-use super::Workspace;
+use super::handle::Workspace;
 use super::reset::{Reset, WasReset, due_at};
 use super::settings::Settings;
 use crate::session::{Create, Due, Listed, SessionKey};

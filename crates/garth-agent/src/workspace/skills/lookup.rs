@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::front::SkillText;
 use super::listing::{Listing, Origin, judge};
-use super::requires::Host;
 use crate::small::read_all;
-use crate::workspace::daily::MAX_FILE;
-use crate::workspace::{Workspace, settings::Settings};
+use crate::workspace::handle::Workspace;
+use crate::workspace::settings::Settings;
+use crate::workspace::skill_md::front_matter::SkillText;
+use crate::workspace::skill_md::requires::Host;
+use crate::workspace::text_file::MAX_FILE;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{At, Kind, Page};
@@ -20,10 +21,7 @@ pub(super) const SKILL: &str = "SKILL.md";
 const MAX_SKILLS: usize = 1000;
 
 /// The skills of a directory: the file of each, with its directory's name.
-pub(in crate::workspace) async fn in_directory(
-    fs: &dyn FileSystem,
-    dir: TreePath,
-) -> Result<Vec<(TreePath, String)>> {
+pub(crate) async fn in_directory(fs: &dyn FileSystem, dir: TreePath) -> Result<Vec<(TreePath, String)>> {
     let page = match fs.list(&At::from(&dir), &Page::default().limit(MAX_SKILLS)).await {
         Ok(page) => page,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
@@ -78,7 +76,7 @@ impl Workspace<'_> {
         &self,
         directory: &str,
         hosts: &[Host],
-    ) -> Result<(SkillText, Origin, TreePath, Option<(super::Reason, String)>)> {
+    ) -> Result<(SkillText, Origin, TreePath, Option<(super::listing::Reason, String)>)> {
         let Found { origin, path, text } = self.find_skill(directory).await?;
         let settings: Settings = self.settings().await?;
         let judged = judge(directory, &text, hosts, &settings.skills);

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 
+use super::skill_md::front_matter::SkillText;
 use crate::count::count;
-use crate::workspace::skills::SkillText;
 
 /// Counts of tokens that are kept, of about 100 bytes each.
 const COUNTS: NonZeroUsize = NonZeroUsize::new(16_384).expect("it is not 0");

@@ -1,15 +1,19 @@
-//! The event that tells of a prompt, and prompts that are built again by it.
+//! The record of a prompt that was built: an event of the session, from which it can be built again.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Inputs, PINNED_SINCE, Prompt, PromptOptions, Replayed};
+use super::inputs::{Inputs, PromptOptions};
+use super::parts::{Prompt, Replayed};
 use crate::session::{Append, Draft};
-use crate::workspace::Workspace;
+use crate::workspace::handle::Workspace;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystem;
 use garth_engine::model::{Moment, Seq, Timestamp};
+
+/// Field of `meta.json` with the commit at which the prompt of a session is pinned.
+pub(crate) const PINNED_SINCE: &str = "prompt_since";
 
 /// The type of the event.
 const BUILT: &str = "prompt.built";

@@ -1,0 +1,90 @@
+//! What a prompt is built by besides the files of the workspace.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::workspace::skill_md::requires::Host;
+use garth_engine::error::{Error, Result};
+use garth_engine::model::{Moment, Timestamp};
+
+/// Limit on the hosts, and on the lines of runtime.
+const MAX_INPUTS: usize = 64;
+/// Longest name and longest value of a line of runtime, in bytes.
+const MAX_INPUT: usize = 1024;
+
+/// Options of a prompt: the session that it is for, and what is known of its surroundings.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct PromptOptions {
+    /// The session that it is for, of the agent with this user.
+    pub session: Option<(String, String)>,
+    /// As it was at this moment; else as it is now.
+    pub at: Option<Moment>,
+    /// What the caller says of its surroundings. Of the past, what was said then if nothing is given.
+    pub inputs: Option<Inputs>,
+    /// Whether the session is not told that a prompt was built.
+    pub dry: bool,
+}
+
+impl PromptOptions {
+    /// For a session of the agent with a user.
+    #[must_use]
+    pub fn session(self, user: impl Into<String>, session: impl Into<String>) -> Self {
+        Self { session: Some((user.into(), session.into())), ..self }
+    }
+
+    /// As it was at this moment.
+    #[must_use]
+    pub fn at(self, moment: Moment) -> Self {
+        Self { at: Some(moment), ..self }
+    }
+
+    /// With these surroundings.
+    #[must_use]
+    pub fn inputs(self, inputs: Inputs) -> Self {
+        Self { inputs: Some(inputs), ..self }
+    }
+
+    /// Without telling the session.
+    #[must_use]
+    pub fn dry(self) -> Self {
+        Self { dry: true, ..self }
+    }
+}
+
+/// Parts of a prompt that are not in the tree: the caller gives them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Inputs {
+    /// Where the agent's tools run; which skills are eligible depends on them.
+    pub hosts: Vec<Host>,
+    /// Lines of the section Runtime: a name and what is so.
+    pub runtime: BTreeMap<String, String>,
+    /// What time it is, RFC 3339; the clock's if it is not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock: Option<String>,
+}
+
+impl Inputs {
+    /// Checks the number and the size of the inputs, and that the time is one.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.hosts.len() > MAX_INPUTS || self.runtime.len() > MAX_INPUTS {
+            return Err(Error::invalid(format!("at most {MAX_INPUTS} hosts and as many lines of runtime")));
+        }
+        let is_line =
+            |text: &String| (1..=MAX_INPUT).contains(&text.len()) && !text.chars().any(char::is_control);
+        match self.runtime.iter().find(|(name, value)| !is_line(name) || !is_line(value)) {
+            Some((name, _)) => Err(Error::invalid(format!(
+                "runtime, {name:?}: the name and what is so are one line each, of 1 to {MAX_INPUT} bytes"
+            ))),
+            None => self.time(Timestamp::default()).map(drop),
+        }
+    }
+
+    /// Returns the time that the caller gave, else `now`.
+    pub(super) fn time(&self, now: Timestamp) -> Result<Timestamp> {
+        self.clock.as_deref().map_or(Ok(now), Timestamp::parse_rfc3339)
+    }
+}

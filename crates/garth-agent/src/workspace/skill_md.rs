@@ -1,0 +1,4 @@
+//! What the `SKILL.md` of a skill says: its front matter, and what it requires of hosts. Pure.
+
+pub(super) mod front_matter;
+pub(super) mod requires;
