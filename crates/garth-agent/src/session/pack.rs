@@ -19,8 +19,8 @@ pub use self::options::{MAX_TOKENS, PackOptions};
 pub use self::packed::Packed;
 
 use super::expiry::schedule::due_at;
+use super::handle::Sessions;
 use super::store::files::{BUDGET, PACK, PACK_TEXT, SWAPPED};
-use super::store::sessions::Sessions;
 use super::store::swap_index::parse_index;
 use crate::count::ENCODING;
 use crate::small::{File, as_read, pretty, read_all, sha256};

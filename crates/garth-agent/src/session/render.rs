@@ -1,4 +1,4 @@
-//! Messages as a model gets them: what was swapped out, cut, said before or looks like a secret is not shown
+//! Messages as a model gets them: what was swapped out, cut, shown before or looks like a secret is not shown
 //! whole. The same lines and rules always give the same bytes.
 
 use std::collections::{HashMap, HashSet};
@@ -35,7 +35,7 @@ pub struct Cut {
     pub tail: u64,
 }
 
-/// By which messages are shown.
+/// Rules by which messages are rendered.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RenderRules {
     pub(super) swapped: Vec<Swapped>,
@@ -44,27 +44,27 @@ pub(super) struct RenderRules {
     pub(super) withdrawn: Vec<RangeInclusive<u64>>,
 }
 
-/// A message as it is shown.
+/// A message as a model gets it.
 #[derive(Clone, Debug)]
 pub(super) struct RenderedMessage {
     pub(super) message: Message,
-    /// With the line that tells what it is.
+    /// Text of the message, under the line that says which it is.
     pub(super) text: String,
     pub(super) tokens: u64,
-    /// Whether some of the tokens are estimated.
+    /// True if some of the tokens are estimated.
     pub(super) estimated: bool,
 }
 
-/// Why a message is not shown.
+/// Reason why a message is not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HiddenReason {
     Withdrawn,
     Swapped,
-    /// A result whose call is not shown.
+    /// Its call is not shown.
     NoCall,
 }
 
-/// Shows messages one after the other.
+/// Renders messages one after the other. What was shown before decides how the next one is shown.
 #[derive(Debug)]
 pub(super) struct Renderer {
     rules: RenderRules,
@@ -81,7 +81,7 @@ impl Renderer {
         Self { rules, calls: HashSet::new(), outputs: HashMap::new(), named: HashSet::new() }
     }
 
-    /// The next message, as it is shown.
+    /// Renders the next message.
     pub(super) fn next(&mut self, line: u64, mut message: Message) -> Result<RenderedMessage, HiddenReason> {
         if self.rules.withdrawn.iter().any(|lines| lines.contains(&line)) {
             return Err(HiddenReason::Withdrawn);
@@ -133,8 +133,8 @@ impl Renderer {
         Ok(section(line, message))
     }
 
-    /// Whether a message is not shown whole: it was withdrawn, or has a result whose call is not there, or
-    /// that was shown already.
+    /// Returns true if a message is not shown whole: it was withdrawn, or has a result whose call is not shown,
+    /// or that was shown already.
     pub(super) fn is_short(&self, line: u64, message: &Message) -> bool {
         let is_withdrawn = self.rules.withdrawn.iter().any(|lines| lines.contains(&line));
         is_withdrawn
@@ -147,7 +147,7 @@ impl Renderer {
             })
     }
 
-    /// A message as it is shown by itself, whatever stands before it.
+    /// Renders a message by itself, whatever stands before it.
     pub(super) fn all_of(&mut self, line: u64, mut message: Message) -> RenderedMessage {
         for block in &mut message.content {
             match block {
@@ -159,28 +159,28 @@ impl Renderer {
     }
 }
 
-/// Whether a text is so long that it has more tokens than this without a count: no token of the encoding has
-/// more bytes. Of shorter ones marks in place of secrets may leave little.
+/// Returns true if a text is so long that it has more tokens than this without a count: no token of the
+/// encoding has more bytes. False for shorter texts, of which masked secrets may leave little.
 pub(super) fn is_beyond(bytes: usize, tokens: u64) -> bool {
     const LONGEST_TOKEN: u64 = 128;
     const LONG: usize = 256 << 10;
     bytes > LONG && bytes as u64 > tokens.saturating_mul(LONGEST_TOKEN)
 }
 
-/// A text and its tokens, if they are at most so many.
+/// Returns the number of tokens of a text, if they are at most `most`.
 pub(super) fn fits(text: &str, most: u64) -> Option<u64> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     count_to(text, most).map(|tokens| tokens as u64)
 }
 
-/// Whether a result is not shown whole: its call is not there, or it was shown already.
+/// Returns a text under a comment that says what it is. The text cannot open a comment of its own.
 pub(super) fn part(what: &str, text: &str) -> String {
     let text = text.replace("<!--", "<\\!--");
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     format!("<!-- {what} -->\n{text}{end}")
 }
 
-/// A message with the line that tells which it is.
+/// Returns a message as text, under the line that says which it is.
 fn section(line: u64, message: Message) -> RenderedMessage {
     let role = match message.role {
         Role::System => "system",
@@ -250,7 +250,7 @@ fn length(block: &Block) -> usize {
     }
 }
 
-/// What a tool gave, as text.
+/// Returns the output of a tool as text.
 pub(super) fn flat(content: &[Block]) -> String {
     let texts = content.iter().filter_map(|block| match block {
         Block::Text(text) => Some(text.clone()),

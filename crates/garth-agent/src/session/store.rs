@@ -1,10 +1,8 @@
-//! The directory of a session: its files, what `meta.json` and the indexes look like, and the handle that
-//! reads them.
+//! The directory of a session: its files, what `meta.json` and the indexes look like.
 
 pub(super) mod files;
 pub(super) mod list;
 pub(super) mod meta;
 pub(super) mod provenance;
 pub(super) mod session_key;
-pub(super) mod sessions;
 pub(super) mod swap_index;

@@ -23,11 +23,11 @@ pub use self::format::TranscriptFormat;
 use self::ids::{Ids, message_id};
 use self::read::read;
 use self::split::{RawMessage, split};
+use super::handle::{Sessions, missing};
 use super::log::append::{Append, MAX_APPENDED};
 use super::log::draft::{Draft, compact};
 use super::log::native::Natives;
 use super::store::files::Log;
-use super::store::sessions::{Sessions, missing};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::Seq;
 

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 
 use super::plan::Compaction;
 use crate::session::derived::derive::DerivePlan;
+use crate::session::handle::Sessions;
 use crate::session::log::draft::Role;
 use crate::session::log::message::Message;
 use crate::session::log::tail_reader::TailReader;
@@ -12,7 +13,6 @@ use crate::session::render::{RenderRules, Renderer};
 use crate::session::store::files::{Log, META, SUMMARY};
 use crate::session::store::list::Listed;
 use crate::session::store::meta::Meta;
-use crate::session::store::sessions::Sessions;
 use crate::small::{File, as_read};
 use garth_engine::error::Result;
 use garth_engine::model::{At, Op, Precondition};

@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::count::count;
 use crate::session::expiry::schedule::due_at;
+use crate::session::handle::Sessions;
 use crate::session::log::message::{Block, Message};
 use crate::session::log::source::{Resolved, Source, What};
 use crate::session::render::flat;
 use crate::session::store::files::{BLOBS, DEDUPED, Log};
-use crate::session::store::sessions::Sessions;
 use crate::small::{File, as_read, read_all, sha256};
 use crate::tries::Tries;
 use garth_engine::error::{Error, ErrorKind, Result};

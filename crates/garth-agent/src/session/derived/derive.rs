@@ -3,9 +3,9 @@
 
 use super::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
 use crate::breathe::breathe;
+use crate::session::handle::Sessions;
 use crate::session::log::source::{Resolved, Source};
 use crate::session::store::files::{SUMMARY, TODO};
-use crate::session::store::sessions::Sessions;
 use crate::small::read_all;
 use crate::tries::Tries;
 use garth_engine::error::{Error, ErrorKind, Result};

@@ -2,9 +2,9 @@
 //! alone: an entry must not name one of another session.
 
 use super::entry::Entry;
+use crate::session::handle::Sessions;
 use crate::session::log::source::{Source, What};
 use crate::session::store::files::{BLOBS, CHUNKS};
-use crate::session::store::sessions::Sessions;
 use garth_engine::error::{Error, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{At, Precondition};

@@ -1,8 +1,8 @@
 //! Pinned files: what comes first in each pack of a session.
 
 use super::entry::MAX_DERIVED;
+use crate::session::handle::Sessions;
 use crate::session::store::files::PINNED;
-use crate::session::store::sessions::Sessions;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{Op, Precondition, Seq};
 use garth_engine::path::check_id;

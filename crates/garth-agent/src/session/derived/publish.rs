@@ -3,9 +3,9 @@
 
 use super::entry::EntryKind;
 use crate::node::{Provenance, Put};
+use crate::session::handle::Sessions;
 use crate::session::log::source::Resolved;
 use crate::session::store::files::CHUNKS;
-use crate::session::store::sessions::Sessions;
 use garth_engine::error::{Error, Result};
 
 impl Sessions<'_> {

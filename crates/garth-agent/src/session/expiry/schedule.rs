@@ -5,9 +5,9 @@ use std::fmt;
 use std::time::Duration;
 
 use super::policy::Policy;
+use crate::session::handle::Sessions;
 use crate::session::store::files::{DEDUPED, META, PACK, POLICY, SWAPPED};
 use crate::session::store::meta::Meta;
-use crate::session::store::sessions::Sessions;
 use crate::small::{File, read_all};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::{FileSystem, FileSystemExt as _};

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 
 use crate::breathe::breathe;
 use crate::session::derived::entry::{Entry, EntryKind, MAX_DERIVED};
+use crate::session::handle::Sessions;
 use crate::session::lifecycle::children::MAX_CHILDREN;
 use crate::session::pack::Pack;
 use crate::session::store::files::{CHILDREN, PACK, PACK_TEXT, SUMMARY, TODO};
-use crate::session::store::sessions::Sessions;
 use crate::small::{as_read, read_all};
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::fs::FileSystemExt as _;

@@ -3,9 +3,9 @@
 use super::create::Create;
 use crate::system::projections;
 use crate::ids::uuid;
+use crate::session::handle::Sessions;
 use crate::session::store::list::Listed;
 use crate::session::store::session_key::SessionKey;
-use crate::session::store::sessions::Sessions;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{FindQuery};
 use crate::system::projections::sessions::open_key;

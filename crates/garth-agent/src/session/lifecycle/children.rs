@@ -1,5 +1,5 @@
-//! Child agents: a session hands a piece of work to another, and gets a result. What children say never comes
-//! into the packs of their parent; their results do, by reference.
+//! Child agents: a session hands a piece of work to another session and gets a result. The messages of a child
+//! are never in a pack of its parent; its result is, by reference.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -7,9 +7,9 @@ use std::str::FromStr;
 
 use super::create::Create;
 use crate::session::derived::entry::{Entry, EntryKind, MAX_DERIVED, lines_of, parse_entries};
+use crate::session::handle::Sessions;
 use crate::session::store::files::{CHILDREN, META, UPDATED_AT};
 use crate::session::store::meta::{Meta, State};
-use crate::session::store::sessions::Sessions;
 use crate::small::{File, as_read, read_all};
 use crate::tries::Tries;
 use garth_engine::error::{Error, ErrorKind, Result};
@@ -25,7 +25,7 @@ const MAX_ARTIFACTS: usize = 100;
 /// Longest summary of a result in the references of its parent, in characters.
 const SUMMARY: usize = 200;
 
-/// How far a child is.
+/// Status of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildStatus {
     /// It was not begun.
@@ -54,12 +54,12 @@ impl ChildStatus {
         }
     }
 
-    /// Whether nothing comes after it.
+    /// Returns true if no other status can follow.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Done | Self::Error | Self::Cancelled)
     }
 
-    /// Whether this may follow.
+    /// Returns true if `next` can follow this status.
     const fn leads_to(self, next: Self) -> bool {
         match self {
             Self::Pending => !matches!(next, Self::Pending),
@@ -128,17 +128,17 @@ pub struct Child {
     pub agent: String,
     /// The session that it is done in.
     pub session: String,
-    /// How far it is.
+    /// Status.
     pub status: ChildStatus,
 }
 
-/// What a child is told to have done.
+/// Changes of a child: its status and its results.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ChildChange {
-    /// How far it is now.
+    /// New status.
     pub status: Option<ChildStatus>,
-    /// What it found, in Markdown.
+    /// Result, in Markdown.
     pub result: Option<String>,
     /// What it found elsewhere: entries as of `refs.jsonl`. Their sources are those of the child's session,
     /// but for chunks and blobs, which are those of the parent: it collects only what nothing names here.
@@ -159,20 +159,22 @@ impl ChildChange {
     }
 }
 
-/// A child with its files as they were read.
+/// A child, with its `status` as it was read.
 struct ChildFiles {
     child: Child,
     status: File,
 }
 
 impl<'a> Sessions<'a> {
-    /// The sessions of another agent with the same user.
+    /// Returns the sessions of another agent with the same user.
     fn of_agent(&self, agent: &str) -> Self {
         Self { agent: agent.to_owned(), ..self.clone() }
     }
 
-    /// What is known of a session, if it is there and can be reached and read.
+    /// Returns `meta.json` of a session, or `None` if this view cannot read one.
     async fn meta_if_there(&self, session: &str) -> Result<Option<(File, Meta)>> {
+        // A child can name a session that never existed, that lies outside of this view, or whose `meta.json`
+        // somebody broke. None of these may keep its parent from ending.
         match self.meta(session).await {
             Err(error)
                 if matches!(
@@ -186,7 +188,7 @@ impl<'a> Sessions<'a> {
         }
     }
 
-    /// Hands work to a child: its directory and, if it is not there yet, its session are made in one commit.
+    /// Hands work to a child. Creates its directory and, if missing, its session, in one commit.
     ///
     /// # Errors
     /// `AlreadyExists` for a child of this id; `InvalidArgument`; `NotFound`; `TooLarge`; from the
@@ -215,6 +217,7 @@ impl<'a> Sessions<'a> {
 
     async fn spawn_once(&self, session: &str, spawn: &Spawn, child: &Child) -> Result<()> {
         let (_, meta) = self.meta(session).await?;
+        // Nobody would cancel a child that is spawned after its parent has ended.
         if meta.finished_at.is_some() {
             let message = format!("{session}: is at its end; set its state to active or idle first");
             return Err(Error::new(ErrorKind::Conflict, message));
@@ -241,7 +244,7 @@ impl<'a> Sessions<'a> {
         let own = self.of_agent(&child.agent);
         let mut batch = self.batch(session, ops, "spawn child of session");
         let there = match &self.only {
-            // what is not reached here is made by who reaches it
+            // A view of one session cannot create another; whoever reaches all of them does.
             Some(_) => true,
             None => own.meta_if_there(&child.session).await?.is_some(),
         };
@@ -252,6 +255,7 @@ impl<'a> Sessions<'a> {
             batch.ops.extend(ops);
             batch.preconditions.extend(conditions);
         }
+        // `mkdir_all` would create the directory of a session that somebody removes at the same time.
         let batch = batch.require(self.is_there(session)?, Precondition::Exists);
         let taken = |error: &Error| error.is(ErrorKind::AlreadyExists);
         self.fs.commit(batch).await.map(drop).map_err(|error| match taken(&error) {
@@ -263,7 +267,7 @@ impl<'a> Sessions<'a> {
         })
     }
 
-    /// The children of a session, by id.
+    /// Returns the children of a session, by id.
     ///
     /// # Errors
     /// `NotFound`; from the filesystem.
@@ -297,9 +301,11 @@ impl<'a> Sessions<'a> {
             });
             let read = read_all(self.fs, &files.collect::<Result<Vec<_>>>()?, 4096).await?;
             for (name, files) in some.iter().zip(read.chunks(3)) {
+                // Without these files the directory is not one that `spawn` created.
                 let [Some(agent), Some(own), Some(status)] = files else { continue };
                 let text = |file: &File| file.text().unwrap_or_default().trim().to_owned();
-                // what somebody wrote there that is no status is not begun
+                // Other interfaces can write `status`. An unknown word must not make the child final, since
+                // then nothing could set it right.
                 let known = text(status).parse().unwrap_or(ChildStatus::Pending);
                 let child =
                     Child { id: name.to_string(), agent: text(agent), session: text(own), status: known };
@@ -309,8 +315,8 @@ impl<'a> Sessions<'a> {
         Ok(children)
     }
 
-    /// Tells how far a child is, and what it found. A final status is final. With one, the parent refers to
-    /// its result, references and artifacts.
+    /// Sets the status of a child and stores its results. A final status cannot be changed. Once it is set, the
+    /// parent refers to the result, the references and the artifacts.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` for a child that is at its end; `InvalidArgument`, also for references to
@@ -334,6 +340,7 @@ impl<'a> Sessions<'a> {
         };
         let is_same = change.status.is_none_or(|status| status == child.status);
         let says_nothing = change.result.is_none() && change.refs.is_none() && change.artifacts.is_empty();
+        // A repeat, perhaps of a call whose answer was lost: not an error, even if the status is final.
         if is_same && says_nothing {
             return Ok(child);
         }
@@ -344,6 +351,7 @@ impl<'a> Sessions<'a> {
         }
         child.status = change.status.unwrap_or(child.status);
         let path = |name: &str| self.file(session, &format!("{CHILDREN}/{id}/{name}"));
+        // Of two final statuses that are set at once, the second must see the first and fail.
         let mut conditions = vec![(At::from(path("status")?), as_read(Some(&status)))];
         let mut ops = vec![Op::write(path("status")?, format!("{}\n", child.status))];
         if let Some(result) = &change.result {
@@ -354,6 +362,7 @@ impl<'a> Sessions<'a> {
         }
         if let Some(refs) = &change.refs {
             let entries = parse_entries(EntryKind::Ref, refs)?;
+            // From this commit on, collection keeps what these entries name: until then it must not go.
             conditions.extend(self.named_here(session, &entries, true).await?);
             ops.push(Op::write(path("refs.jsonl")?, lines_of(&entries)));
         }
@@ -361,9 +370,12 @@ impl<'a> Sessions<'a> {
             let message = format!("a result has at most {MAX_ARTIFACTS} artifacts");
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
+        // Copies share their content with the original and stay as they are when it changes.
         for (name, from) in &change.artifacts {
             ops.push(Op::copy(from, path("artifact")?.join(&Name::parse(name)?)?).replace());
         }
+        // In the same commit: after a crash, a final child must not have an active session, nor a result that
+        // its parent does not refer to.
         if child.status.is_final() {
             let (more, condition) = self.merged_refs(session, &child, change).await?;
             ops.push(more);
@@ -385,7 +397,7 @@ impl<'a> Sessions<'a> {
         Ok(child)
     }
 
-    /// The references of the parent, with those to what a child found.
+    /// Returns the write of the parent's references, with those to the results of a child, and its condition.
     async fn merged_refs(
         &self,
         session: &str,
@@ -411,6 +423,7 @@ impl<'a> Sessions<'a> {
         }
         let mut text = String::new();
         let ids: Vec<&String> = new.iter().map(|(id, ..)| id).collect();
+        // All other lines stay, also those that are not valid entries: they are not ours to remove.
         for line in file.as_ref().and_then(File::text).unwrap_or_default().lines() {
             let known = Entry::parse(EntryKind::Ref, line);
             if !known.is_ok_and(|entry| ids.contains(&&entry.id)) {
@@ -428,8 +441,8 @@ impl<'a> Sessions<'a> {
         Ok((Op::write(refs, text), condition))
     }
 
-    /// What ends a session and, with it, its children that are not at their end, and theirs; the parent
-    /// stays, if it is among them.
+    /// Returns what ends a session, its unfinished children and theirs. `parent`, by agent and session, is left
+    /// out even if it is among them.
     pub(crate) async fn ended(
         &self,
         parent: (&str, &str),
@@ -439,10 +452,11 @@ impl<'a> Sessions<'a> {
         let mut changes = Vec::new();
         let now = self.env.now().to_rfc3339();
         let mut due = vec![(self.agent.clone(), session.to_owned(), state)];
+        // Any session can be named as a child, an ancestor too. The parent is left to the caller, which ends it
+        // with a state of its own, or keeps it; any other session is ended once.
         let mut seen = HashSet::from([(parent.0.to_owned(), parent.1.to_owned())]);
         while let Some((agent, session, state)) = due.pop() {
             let own = self.of_agent(&agent);
-            // a child's session may lie where this tree does not reach
             let Some((file, mut meta)) = own.meta_if_there(&session).await? else { continue };
             if !seen.insert((agent, session.clone())) || meta.finished_at.is_some() {
                 continue;
@@ -463,7 +477,8 @@ impl<'a> Sessions<'a> {
         Ok(changes)
     }
 
-    /// What cancels the children of a session that are not at their end, and which those are.
+    /// Returns what cancels the unfinished children of a session, and these children. Their sessions are not
+    /// part of it.
     pub(crate) async fn orphaned(
         &self,
         session: &str,
@@ -474,6 +489,7 @@ impl<'a> Sessions<'a> {
                 continue;
             }
             let path = self.file(session, &format!("{CHILDREN}/{}/status", child.id))?;
+            // On condition that the child reports no result at the same time: that must not be overwritten.
             let op = Op::write(path.clone(), format!("{}\n", ChildStatus::Cancelled));
             changes.push((vec![op], (At::from(path), as_read(Some(&status)))));
             children.push(child);
@@ -481,7 +497,8 @@ impl<'a> Sessions<'a> {
         Ok((changes, children))
     }
 
-    /// What cancels all that a session has spawned, when it ends.
+    /// Returns what cancels the unfinished children of a session that ends, with their sessions and all of
+    /// theirs.
     pub(crate) async fn end_children(&self, session: &str) -> Result<Vec<(Vec<Op>, (At, Precondition))>> {
         let (mut changes, children) = self.orphaned(session).await?;
         for child in children {

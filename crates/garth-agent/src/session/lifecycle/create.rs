@@ -4,11 +4,11 @@ use serde_json::{Map, json};
 
 use super::update::{check_cwd, check_label};
 use crate::ids::uuid;
+use crate::session::handle::Sessions;
 use crate::session::store::files::{CREATED_AT, CWD, DIRECTORIES, EMPTY, META, PACK, STATE, UPDATED_AT};
 use crate::session::store::list::Listed;
 use crate::session::store::meta::{Meta, State, Usage};
 use crate::session::store::session_key::SessionKey;
-use crate::session::store::sessions::Sessions;
 use crate::small::{as_read, read_all};
 use crate::tries::Tries;
 use garth_engine::error::{Error, ErrorKind, Result};

@@ -2,11 +2,11 @@
 
 use super::create::Create;
 use crate::ids::uuid;
+use crate::session::handle::Sessions;
 use crate::session::store::files::{Log, META, UPDATED_AT};
 use crate::session::store::list::Listed;
 use crate::session::store::meta::{Meta, State};
 use crate::session::store::session_key::SessionKey;
-use crate::session::store::sessions::Sessions;
 use crate::small::{File, as_read};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition, VersionId};

@@ -1,10 +1,10 @@
 //! Sets what may be set of a session: its state, where it works, what it is called, what comes first in
 //! packs.
 
+use crate::session::handle::Sessions;
 use crate::session::store::files::{BUDGET, CWD, META, STATE, UPDATED_AT};
 use crate::session::store::list::Listed;
 use crate::session::store::meta::{Meta, State};
-use crate::session::store::sessions::Sessions;
 use crate::small::as_read;
 use crate::tries::Tries;
 use garth_engine::error::{Error, Result};

@@ -10,9 +10,9 @@ use super::lines::End;
 use super::message::Message;
 use super::native::Natives;
 use crate::ids::uuid;
+use crate::session::handle::Sessions;
 use crate::session::store::files::{LATEST, Log, META, UPDATED_AT};
 use crate::session::store::meta::{State, Usage};
-use crate::session::store::sessions::Sessions;
 use crate::small::as_read;
 use crate::system::projections::sessions::id_key;
 use crate::tries::Tries;
@@ -195,7 +195,7 @@ impl Sessions<'_> {
             if ready.with_ids || is_after {
                 let entry = self.fs.stat(&At::from(&file)).await;
                 let entry = entry.map_err(|error| match error.is(ErrorKind::NotFound) {
-                    true => crate::session::store::sessions::missing(session),
+                    true => crate::session::handle::missing(session),
                     false => error,
                 })?;
                 conditions.push((At::from(&file), Precondition::Etag(entry.etag)));

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::draft::Draft;
 use super::message::{Block, ImageSource, Message};
 use crate::media::{Media, MediaKey, Taken, take};
-use crate::session::store::sessions::Sessions;
+use crate::session::handle::Sessions;
 use garth_engine::error::{Error, Result};
 use garth_engine::model::{Body, Op};
 

@@ -4,8 +4,8 @@
 use std::ops::{Range, RangeInclusive};
 
 use crate::system::projections;
+use crate::session::handle::{Sessions, missing};
 use crate::session::store::files::Log;
-use crate::session::store::sessions::{Sessions, missing};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, ByteRange, FindItem, FindQuery};
 use garth_engine::path::TreePath;

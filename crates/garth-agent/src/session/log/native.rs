@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::draft::Draft;
 use super::lines::MAX_PAGE_BYTES;
 use super::message::Native;
-use crate::session::store::sessions::Sessions;
+use crate::session::handle::Sessions;
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition};
 use garth_engine::path::TreePath;

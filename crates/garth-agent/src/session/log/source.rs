@@ -5,8 +5,8 @@ use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
 
 use super::lines::{Line, Select};
+use crate::session::handle::{Sessions, missing};
 use crate::session::store::files::Log;
-use crate::session::store::sessions::{Sessions, missing};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::fs::FileSystemExt as _;
 use garth_engine::model::{Kind, VersionId};

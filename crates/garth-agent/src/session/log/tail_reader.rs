@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use super::draft::Draft;
 use super::lines::{End, Line};
+use crate::session::handle::Sessions;
 use crate::session::store::files::Log;
-use crate::session::store::sessions::Sessions;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, ByteRange};
 use garth_engine::path::TreePath;

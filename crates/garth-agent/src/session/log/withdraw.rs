@@ -6,8 +6,8 @@ use super::draft::Draft;
 use super::message::Message;
 use super::source::{Resolved, Source, What};
 use crate::ids::uuid;
+use crate::session::handle::Sessions;
 use crate::session::store::files::{LATEST, Log, UPDATED_AT};
-use crate::session::store::sessions::Sessions;
 use crate::tries::Tries;
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Op, Precondition, Seq};
@@ -56,7 +56,7 @@ impl Sessions<'_> {
         for log in [Log::Messages, Log::Events] {
             let at = At::from(self.file(session, log.file())?);
             let entry = self.fs.stat(&at).await.map_err(|error| match error.is(ErrorKind::NotFound) {
-                true => crate::session::store::sessions::missing(session),
+                true => crate::session::handle::missing(session),
                 false => error,
             })?;
             conditions.push((at, Precondition::Etag(entry.etag)));

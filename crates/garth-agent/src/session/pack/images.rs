@@ -9,10 +9,10 @@ use bytes::Bytes;
 
 use super::packed::Packed;
 use crate::media::{Hydrator, MAX_MEDIA, MediaKey, bare};
+use crate::session::handle::Sessions;
 use crate::session::log::draft::Role;
 use crate::session::log::message::{Block, ImageSource, Message};
 use crate::session::provider::is_taken;
-use crate::session::store::sessions::Sessions;
 use garth_engine::error::{ErrorKind, Result};
 
 /// What stands where a picture was.

@@ -3,10 +3,10 @@
 
 use super::manifest::{Item, Omitted};
 use crate::session::derived::entry::{EntryKind, MAX_DERIVED};
+use crate::session::handle::Sessions;
 use crate::session::log::source::{Resolved, Source};
 use crate::session::render::{fits, is_beyond, part};
 use crate::session::store::files::{CHUNKS, PINNED, SUMMARY, TODO};
-use crate::session::store::sessions::Sessions;
 use crate::small::{File, read_all, sha256};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Kind, Page, VersionId};

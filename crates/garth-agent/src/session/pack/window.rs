@@ -1,4 +1,4 @@
-//! The messages of a pack: from which line on they are in it, and how they are shown.
+//! The context window of a pack: the line at which its messages start, and their rendering.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -7,17 +7,17 @@ use sha2::{Digest as _, Sha256};
 
 use super::manifest::{Item, Omitted};
 use crate::breathe::breathe;
+use crate::session::handle::Sessions;
 use crate::session::log::draft::Role;
 use crate::session::log::lines::{End, Line};
 use crate::session::log::message::Message;
 use crate::session::log::tail_reader::TailReader;
 use crate::session::render::{Cut, HiddenReason, RenderRules, Renderer, flat, is_beyond};
 use crate::session::store::files::{Log, MESSAGES};
-use crate::session::store::sessions::Sessions;
 use crate::session::store::swap_index::Swapped;
 use garth_engine::error::Result;
 
-/// Lines that are looked at for withdrawals at a time, on the way back.
+/// Lines whose withdrawals are looked up at a time, on the way back.
 const CHUNK: u64 = 64;
 
 /// Tokens that are counted without a pause: some milliseconds.
@@ -26,7 +26,7 @@ const BREATH: u64 = 4000;
 /// Tokens that a note on swapped messages may take.
 const NOTE: u64 = 1200;
 
-/// Messages as they are in a pack.
+/// Messages as a pack contains them.
 #[derive(Debug, Default)]
 pub(super) struct RenderedWindow {
     pub(super) items: Vec<Item>,
@@ -37,21 +37,21 @@ pub(super) struct RenderedWindow {
     pub(super) estimated: bool,
 }
 
-/// Which messages, and how.
+/// Messages to render, with all that their rendering depends on: the same spec gives the same bytes for ever.
 #[derive(Clone, Debug)]
 pub(super) struct WindowSpec {
-    /// A line before the others.
+    /// Line before the others: the last message of the user, if the window starts after it.
     pub(super) kept: Option<u64>,
     pub(super) from: u64,
     pub(super) to: u64,
     pub(super) cuts: Vec<Cut>,
     pub(super) swapped: Vec<Swapped>,
-    /// How many events count.
+    /// Number of events that can withdraw messages; later ones do not.
     pub(super) events: u64,
 }
 
 impl WindowSpec {
-    /// Whether a line is surely shown whole.
+    /// Returns true if neither a swap entry nor a cut shortens a line.
     pub(super) fn is_whole(&self, line: u64) -> bool {
         let covers = |entry: &Swapped| !entry.cut && entry.lines().is_some_and(|lines| lines.contains(&line));
         !self.swapped.iter().any(covers) && !self.cuts.iter().any(|cut| cut.line == line)
@@ -59,7 +59,8 @@ impl WindowSpec {
 }
 
 impl Sessions<'_> {
-    /// The messages, if they have at most so many tokens. What is read grows with that.
+    /// Renders the messages, or returns `None` if they have more than `most` tokens. The cost grows with `most`,
+    /// not with the number of messages.
     pub(super) async fn render_window(
         &self,
         session: &str,
@@ -67,6 +68,7 @@ impl Sessions<'_> {
         most: u64,
     ) -> Result<Option<RenderedWindow>> {
         let mut rendered = RenderedWindow::default();
+        // By the events of the spec alone: a replay shows what was withdrawn after the pack was built.
         let mut withdrawn = self.withdrawn_by(session, spec.from..=spec.to, spec.events).await?;
         if let Some(kept) = spec.kept {
             withdrawn.extend(self.withdrawn_by(session, kept..=kept, spec.events).await?);
@@ -81,6 +83,7 @@ impl Sessions<'_> {
         Ok(Some(rendered))
     }
 
+    /// Renders consecutive lines. Returns false if the pack has more than `most` tokens by then.
     async fn render_lines(
         &self,
         session: &str,
@@ -97,10 +100,13 @@ impl Sessions<'_> {
             let page = self.raw_lines(session, Log::Messages, next..=*lines.end(), 256).await?;
             next = page.next.unwrap_or(u64::MAX);
             for line in page.items {
+                // Hash and range are those of the source: hidden and invalid lines count, too.
                 hash.line(&line);
                 bytes = [bytes[0].min(line.bytes.start), line.bytes.end];
                 last = line.number;
                 let Ok(message) = Message::parse(&line.text) else { continue };
+                // Masking and counting megabytes that cannot fit would take longer than the rest of the pack.
+                // Swapped, cut, withdrawn and repeated messages may fit, however long they are.
                 let long = is_beyond(message.said(), most.saturating_sub(rendered.tokens));
                 if long && spec.is_whole(line.number) && !show.is_short(line.number, &message) {
                     return Ok(false);
@@ -138,7 +144,8 @@ impl Sessions<'_> {
         Ok(true)
     }
 
-    /// Where the messages begin that fit into so many tokens before a line, and whether all before it do.
+    /// Returns the first line of the messages before `end` that fit into `most` tokens, by an estimate: the
+    /// caller renders them, and takes less if they do not fit.
     pub(super) async fn reach_back(
         &self,
         session: &str,
@@ -153,6 +160,7 @@ impl Sessions<'_> {
         let mut notes = std::collections::HashSet::new();
         while let Some(line) = back.next().await? {
             let number = line.number;
+            // One look-up of withdrawals for many lines.
             if number < chunk {
                 chunk = number.saturating_sub(CHUNK - 1).max(1);
                 gone = self.withdrawn_by(session, chunk..=number, spec.events).await?;
@@ -174,6 +182,8 @@ impl Sessions<'_> {
                 }
                 (false, None) => match Message::parse(&line.text) {
                     Ok(message) if is_beyond(message.said(), left) => u64::MAX,
+                    // By itself, since the messages before it are not known yet: output that is repeated, and so
+                    // shown once, counts each time.
                     Ok(message) => {
                         results.insert(number, message.role == Role::Tool);
                         Renderer::new(RenderRules::default()).all_of(number, message).tokens
@@ -187,14 +197,14 @@ impl Sessions<'_> {
             }
             from = number;
         }
-        // a result does not come without its call
+        // A result whose call lies before the window is hidden, so the window starts after such results.
         while from > 1 && results.get(&from) == Some(&true) {
             from += 1;
         }
         Ok(from)
     }
 
-    /// The results in some lines, the longest first: their lines, with the length of each text.
+    /// Returns the lines with results of tools, at most `most` of them, each with its text; the longest first.
     pub(super) async fn results_in(
         &self,
         session: &str,
@@ -229,7 +239,7 @@ impl RenderedWindow {
             HiddenReason::Swapped => "swapped",
             HiddenReason::NoCall => "no_call",
         };
-        // lines one after the other are one entry
+        // One entry for consecutive lines: a pack can omit thousands.
         if let Some(last) = self.omitted.last_mut().filter(|last| last.reason == reason)
             && let Some((first, end)) = last.range.as_deref().and_then(|range| range.split_once('-'))
             && end.parse::<u64>().is_ok_and(|end| end + 1 == line)

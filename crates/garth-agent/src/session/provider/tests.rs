@@ -5,7 +5,10 @@ mod grammar;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::turns::{EARLIER, INTERRUPTED};
 use super::*;
+use crate::session::log::draft::Role;
+use crate::session::log::message::Block;
 
 fn message(role: &str, content: impl Into<Value>) -> Message {
     let content = content.into();

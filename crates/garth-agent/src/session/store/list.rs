@@ -2,8 +2,8 @@
 
 use super::files::{CREATED_AT, CWD, META, STATE, UPDATED_AT};
 use super::meta::{MAX_FILE, Meta, State};
-use super::sessions::{Sessions, missing};
 use crate::breathe::breathe;
+use crate::session::handle::{Sessions, missing};
 use crate::small::{File, read_all};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::{At, Kind, Page};

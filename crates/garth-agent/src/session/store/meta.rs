@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::files::META;
-use super::sessions::{Sessions, missing};
+use crate::session::handle::{Sessions, missing};
 use crate::small::{File, pretty, read_all};
 use garth_engine::error::{Error, ErrorKind, Result};
 use garth_engine::model::At;

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::sessions::Sessions;
 use crate::breathe::breathe;
+use crate::session::handle::Sessions;
 use garth_engine::error::{ErrorKind, Result};
 use garth_engine::model::{At, ByteRange, ChangeKind, ChangesQuery, Kind, LogPosition, NamesPage, SessionOf};
 use garth_engine::path::TreePath;

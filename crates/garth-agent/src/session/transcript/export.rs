@@ -8,11 +8,11 @@ use serde_json::value::RawValue;
 use super::format::TranscriptFormat;
 use super::read::read;
 use super::{anthropic, markdown, openai, pi};
+use crate::session::handle::Sessions;
 use crate::session::log::draft::Role;
 use crate::session::log::lines::{MAX_PAGE_BYTES, Select};
 use crate::session::log::message::Message;
 use crate::session::log::native::Reader;
-use crate::session::store::sessions::Sessions;
 use garth_engine::error::Result;
 
 /// What to write down.

@@ -26,14 +26,14 @@ use garth_engine::path::{TreePath, check_id};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Sessions<'a> {
-    pub(crate) fs: &'a dyn FileSystem,
-    pub(crate) env: Env,
-    pub(crate) author: Author,
-    pub(crate) user: String,
-    pub(crate) agent: String,
-    pub(crate) class: String,
+    pub(super) fs: &'a dyn FileSystem,
+    pub(super) env: Env,
+    pub(super) author: Author,
+    pub(super) user: String,
+    pub(super) agent: String,
+    pub(super) class: String,
     /// The only session that `fs` reaches; `None` if it reaches all.
-    pub(crate) only: Option<String>,
+    pub(super) only: Option<String>,
 }
 
 impl<'a> Sessions<'a> {
@@ -65,7 +65,7 @@ impl<'a> Sessions<'a> {
     }
 
     /// Returns the directory of all sessions.
-    pub(crate) fn home(&self) -> Result<TreePath> {
+    pub(super) fn home(&self) -> Result<TreePath> {
         Ok(TreePath::parse(&format!("/users/{}/agents/{}/session", self.user, self.agent))?)
     }
 
@@ -79,19 +79,19 @@ impl<'a> Sessions<'a> {
     }
 
     /// Returns the path of a file of a session.
-    pub(crate) fn file(&self, session: &str, name: &str) -> Result<TreePath> {
+    pub(super) fn file(&self, session: &str, name: &str) -> Result<TreePath> {
         let dir = self.directory(session)?;
         Ok(name.split('/').fold(dir, |dir, name| TreePath::from_row(dir.key(), name)))
     }
 
     /// Returns a batch in the name of the author, with a message that names the session.
-    pub(crate) fn batch(&self, session: &str, ops: Vec<Op>, message: &str) -> Batch {
+    pub(super) fn batch(&self, session: &str, ops: Vec<Op>, message: &str) -> Batch {
         let author = self.author.clone().or(&Author::agent(&self.agent).with_user(&self.user));
         Batch::new(ops).author(author.with_session(session)).message(format!("{message} {session}"))
     }
 }
 
 /// Returns the `NotFound` of a session that does not exist.
-pub(crate) fn missing(session: &str) -> Error {
+pub(super) fn missing(session: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("{session}: there is no such session; create it first"))
 }
